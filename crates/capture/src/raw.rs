@@ -1,0 +1,175 @@
+//! What a capture backend saw, before it is understood.
+//!
+//! Both backends (eBPF, ptrace) yield [`RawEvent`]s; the assembler alone turns them into
+//! [`fsage_core::Op`]s. Events come in the order in which calls *ended*.
+
+use fsage_core::{Pid, Tid};
+
+/// The file behind a descriptor as the kernel (or /proc) showed it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RawFile {
+    /// Device in the kernel's internal encoding (`s_dev`): 12 bits of major above 20 of minor.
+    pub dev: u32,
+    /// `i_mode`: type and permissions; 0 where unknown.
+    pub mode: u32,
+    /// Inode number.
+    pub ino: u64,
+    /// `i_generation`, 0 where unknown.
+    pub generation: u32,
+    /// `f_flags` of the open file; 0 where unknown.
+    pub open_flags: u32,
+    /// `f_pos` in bytes at the start of the call.
+    pub position: u64,
+    /// `i_size` in bytes at the start of the call (for an open: at its end).
+    pub size_bytes: u64,
+}
+
+/// A system call that returned.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RawCall {
+    /// The x86-64 system call number.
+    pub nr: u32,
+    /// Start in nanoseconds of `CLOCK_MONOTONIC`.
+    pub start_ns: u64,
+    /// Nanoseconds from entry to exit.
+    pub latency_ns: u64,
+    /// Process and thread.
+    pub pid: Pid,
+    /// Thread.
+    pub tid: Tid,
+    /// Return value.
+    pub result: i64,
+    /// The six arguments.
+    pub args: [u64; 6],
+    /// The file of the first descriptor argument (for an open: of the descriptor returned).
+    pub file: Option<RawFile>,
+    /// The file of the second descriptor argument (`copy_file_range`, `sendfile`, `splice`).
+    pub file2: Option<RawFile>,
+    /// The first path argument, without its NUL.
+    pub path: Option<Vec<u8>>,
+    /// The second path argument (or the target text of a symlink, or an attribute's name).
+    pub path2: Option<Vec<u8>>,
+    /// A path argument was there and could not be read.
+    pub path_unreadable: bool,
+    /// A path is longer than was recorded.
+    pub path_truncated: bool,
+    /// Requested pages that were added to the page cache during the call; `None` if unknown.
+    pub pages_missed: Option<u32>,
+    /// Pages added beyond the request; `None` if unknown.
+    pub pages_ahead: Option<u32>,
+    /// The two words of an argument structure that the call points to, where it has one: `openat2`
+    /// (flags, mode), `readv` family (total length, count), `copy_file_range`/`splice` (offsets in
+    /// and out at entry, `u64::MAX` for a null pointer), `fcntl` locks (start, length).
+    pub extra: [u64; 2],
+}
+
+/// Something seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RawEvent {
+    /// A system call returned.
+    Call(Box<RawCall>),
+    /// A thread or process was made.
+    Fork {
+        /// When, ns of `CLOCK_MONOTONIC`.
+        at_ns: u64,
+        /// Maker.
+        pid: Pid,
+        /// Making thread.
+        tid: Tid,
+        /// The child's process (equal to `pid` for a thread).
+        child_pid: Pid,
+        /// The child's thread.
+        child_tid: Tid,
+        /// clone(2) flags: `CLONE_FILES` and `CLONE_FS` say whether tables are shared.
+        clone_flags: u64,
+    },
+    /// A process runs another program; descriptors with `FD_CLOEXEC` are closed.
+    Exec {
+        /// When.
+        at_ns: u64,
+        /// Process.
+        pid: Pid,
+        /// Thread that called execve; it becomes the leader.
+        tid: Tid,
+        /// The program's file.
+        file: Option<RawFile>,
+    },
+    /// A thread ended.
+    Exit {
+        /// When.
+        at_ns: u64,
+        /// Process.
+        pid: Pid,
+        /// Thread.
+        tid: Tid,
+        /// Whether it was the process's last one.
+        last: bool,
+        /// Wait status.
+        code: i32,
+    },
+    /// A page fault on a mapped file.
+    Fault {
+        /// When.
+        at_ns: u64,
+        /// Nanoseconds it took, where known.
+        latency_ns: Option<u64>,
+        /// Process.
+        pid: Pid,
+        /// Thread.
+        tid: Tid,
+        /// The mapped file.
+        file: RawFile,
+        /// Page index in the file.
+        page: u64,
+        /// Whether it was for writing.
+        write: bool,
+        /// Pages that were not in the page cache.
+        pages_missed: u32,
+        /// Pages read beyond the one that faulted.
+        pages_ahead: u32,
+    },
+    /// An io_uring request was completed (reads, writes, opens, fsyncs; others are ignored).
+    Uring {
+        /// Submission, ns of `CLOCK_MONOTONIC`.
+        start_ns: u64,
+        /// Nanoseconds from submission to completion.
+        latency_ns: u64,
+        /// Submitter's process.
+        pid: Pid,
+        /// Submitter's thread.
+        tid: Tid,
+        /// `IORING_OP_*`.
+        opcode: u8,
+        /// Result.
+        result: i32,
+        /// The file.
+        file: Option<RawFile>,
+        /// Offset in bytes.
+        offset: u64,
+        /// Length in bytes.
+        length: u64,
+        /// Flags of the request (open flags, `IORING_FSYNC_DATASYNC`).
+        flags: u32,
+        /// The path of an open.
+        path: Option<Vec<u8>>,
+    },
+    /// Events were lost here (the ring was full).
+    Lost {
+        /// How many.
+        count: u64,
+    },
+}
+
+/// A running capture: yields raw events until what it watches has ended or it is told to stop.
+pub trait Backend {
+    /// What the capture is called in traces (`ebpf`, `ptrace`).
+    fn method(&self) -> &'static str;
+
+    /// Hands every event that is ready to `take`, waiting a bounded time (about 20 ms) if none is.
+    /// Returns `false` once nothing more will come.
+    fn poll(&mut self, take: &mut dyn FnMut(RawEvent)) -> Result<bool, crate::CaptureError>;
+
+    /// Ends the capture: detaches from whatever still runs, unharmed. Events that are already
+    /// there are still yielded by [`Backend::poll`].
+    fn stop(&mut self);
+}

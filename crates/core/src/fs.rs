@@ -1,0 +1,203 @@
+//! The trait behind every target.
+
+use crate::{Clock, Errno, FileId};
+
+/// An open file of one target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Handle(pub u64);
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OpenFlags {
+    /// Reads are allowed.
+    pub read: bool,
+    /// Writes are allowed.
+    pub write: bool,
+    /// Writes go to the end.
+    pub append: bool,
+    /// Create the file if it is not there.
+    pub create: bool,
+    /// Fail if it is there.
+    pub exclusive: bool,
+    /// Cut it to nothing.
+    pub truncate: bool,
+    /// Open a directory.
+    pub directory: bool,
+    /// Bypass the page cache where the target can.
+    pub direct: bool,
+    /// Do not follow a symbolic link in the last component.
+    pub no_follow: bool,
+    /// Writes return once data is stable.
+    pub sync: bool,
+}
+
+impl OpenFlags {
+    /// For reading.
+    pub const READ: OpenFlags = OpenFlags { read: true, ..Self::NONE };
+    /// For writing.
+    pub const WRITE: OpenFlags = OpenFlags { write: true, ..Self::NONE };
+    /// For both.
+    pub const READ_WRITE: OpenFlags = OpenFlags { read: true, write: true, ..Self::NONE };
+    /// A new file for both; fails if it is there.
+    pub const CREATE_NEW: OpenFlags =
+        OpenFlags { create: true, exclusive: true, ..Self::READ_WRITE };
+    /// A directory for listing.
+    pub const DIRECTORY: OpenFlags = OpenFlags { directory: true, ..Self::READ };
+    const NONE: OpenFlags = OpenFlags {
+        read: false,
+        write: false,
+        append: false,
+        create: false,
+        exclusive: false,
+        truncate: false,
+        directory: false,
+        direct: false,
+        no_follow: false,
+        sync: false,
+    };
+}
+
+/// What is asked of `access`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// That the file is there.
+    Exists,
+    /// That it can be read.
+    Read,
+    /// That it can be written.
+    Write,
+}
+
+/// The type of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FileType {
+    /// A regular file.
+    Regular,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A device, socket or fifo.
+    Other,
+}
+
+/// Attributes of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attr {
+    /// Identity.
+    pub id: FileId,
+    /// Type.
+    pub file_type: FileType,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Allocated space in bytes.
+    pub allocated_bytes: u64,
+    /// Hard links.
+    pub links: u32,
+    /// Permission bits.
+    pub mode: u32,
+}
+
+/// An entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirEntry {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Its inode number.
+    pub ino: u64,
+    /// Its type, where the directory says it.
+    pub file_type: Option<FileType>,
+}
+
+/// An attribute to set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetAttr {
+    /// Permission bits.
+    Mode(u32),
+    /// Owner and group.
+    Owner(u32, u32),
+    /// Access and modification time, nanoseconds since the epoch.
+    Times(u64, u64),
+}
+
+/// Space and files of a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StatFs {
+    /// The fundamental block size in bytes (`f_bsize`).
+    pub block_bytes: u32,
+    /// The fragment size in bytes (`f_frsize`).
+    pub fragment_bytes: u32,
+    /// Total space in bytes.
+    pub total_bytes: u64,
+    /// Space available to the caller in bytes.
+    pub available_bytes: u64,
+    /// Total inodes, 0 where there is no limit.
+    pub files: u64,
+    /// Free inodes.
+    pub free_files: u64,
+}
+
+/// A place to run operations. Paths are relative to its root, without a leading slash, `""` for the
+/// root itself; nothing that a path names lies outside of the root.
+///
+/// Every call is one operation: implementations add no call of their own to it, so that what is
+/// measured around it is the target's cost. Latencies are measured by the caller on
+/// [`FileSystem::clock`].
+#[allow(missing_docs, reason = "the calls are POSIX's")]
+pub trait FileSystem: Send + Sync {
+    /// What the target is called in reports.
+    fn name(&self) -> String;
+
+    /// The clock on which its time passes.
+    fn clock(&self) -> &dyn Clock;
+
+    fn open(&self, path: &[u8], flags: OpenFlags, mode: u32) -> Result<Handle, Errno>;
+    fn close(&self, handle: Handle) -> Result<(), Errno>;
+    /// Reads at the handle's own position.
+    fn read(&self, handle: Handle, buf: &mut [u8]) -> Result<usize, Errno>;
+    /// Writes at the handle's own position.
+    fn write(&self, handle: Handle, buf: &[u8]) -> Result<usize, Errno>;
+    fn pread(&self, handle: Handle, buf: &mut [u8], offset: u64) -> Result<usize, Errno>;
+    fn pwrite(&self, handle: Handle, buf: &[u8], offset: u64) -> Result<usize, Errno>;
+    /// Moves the handle's position to an absolute offset.
+    fn seek(&self, handle: Handle, offset: u64) -> Result<u64, Errno>;
+    /// Lists a directory completely: as many calls as the target needs, the last of which is empty.
+    fn read_dir(&self, handle: Handle) -> Result<Vec<DirEntry>, Errno>;
+    fn fsync(&self, handle: Handle) -> Result<(), Errno>;
+    fn fdatasync(&self, handle: Handle) -> Result<(), Errno>;
+    fn ftruncate(&self, handle: Handle, size: u64) -> Result<(), Errno>;
+    fn fallocate(&self, handle: Handle, offset: u64, length: u64) -> Result<(), Errno>;
+    fn fstat(&self, handle: Handle) -> Result<Attr, Errno>;
+    fn stat(&self, path: &[u8]) -> Result<Attr, Errno>;
+    fn lstat(&self, path: &[u8]) -> Result<Attr, Errno>;
+    fn access(&self, path: &[u8], access: Access) -> Result<(), Errno>;
+    fn unlink(&self, path: &[u8]) -> Result<(), Errno>;
+    fn mkdir(&self, path: &[u8], mode: u32) -> Result<(), Errno>;
+    fn rmdir(&self, path: &[u8]) -> Result<(), Errno>;
+    fn rename(&self, from: &[u8], to: &[u8]) -> Result<(), Errno>;
+    fn link(&self, existing: &[u8], new: &[u8]) -> Result<(), Errno>;
+    fn symlink(&self, target: &[u8], new: &[u8]) -> Result<(), Errno>;
+    fn readlink(&self, path: &[u8]) -> Result<Vec<u8>, Errno>;
+    fn truncate(&self, path: &[u8], size: u64) -> Result<(), Errno>;
+    fn set_attr(&self, path: &[u8], attr: SetAttr) -> Result<(), Errno>;
+    fn statfs(&self) -> Result<StatFs, Errno>;
+    /// Writes everything of this target to stable storage.
+    fn sync(&self) -> Result<(), Errno>;
+
+    /// Maps `length` bytes at `offset` and touches one byte of each page, writing if `write`; then
+    /// unmaps. Calls `touched` after each page with the nanoseconds that the touch took.
+    fn map_touch(
+        &self,
+        handle: Handle,
+        offset: u64,
+        length: u64,
+        write: bool,
+        touched: &mut dyn FnMut(u64),
+    ) -> Result<(), Errno>;
+
+    /// A call that enters and leaves the target and does nothing else, for subtraction.
+    fn empty_call(&self);
+
+    /// What can be done to the target from outside.
+    fn platform(&self) -> &dyn crate::Platform;
+}

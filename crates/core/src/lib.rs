@@ -1,0 +1,31 @@
+//! What every part of fsage speaks: operations, the targets they run on, and the metrics that
+//! describe a target.
+//!
+//! Always true in this crate: no I/O, no clock, no randomness; every type is plain data or a trait.
+//!
+//! * [`Op`] is one file system operation; an [`OpSource`] yields them, an [`OpSink`] takes them.
+//!   Paths are interned in a [`PathTable`] that travels beside the stream.
+//! * [`FileSystem`] is a place to run operations; [`Platform`] is what can be done to it from
+//!   outside (make it cold, read its device's counters).
+//! * [`metric`] is the one table of everything a system profile may hold.
+
+pub mod clock;
+pub mod errno;
+pub mod fs;
+pub mod id;
+pub mod kind;
+pub mod metric;
+pub mod op;
+pub mod path;
+pub mod platform;
+pub mod stream;
+
+pub use clock::{Clock, ManualClock};
+pub use errno::Errno;
+pub use fs::{Access, Attr, DirEntry, FileSystem, FileType, Handle, OpenFlags, SetAttr, StatFs};
+pub use id::{DevId, Fd, FileId, PathId, Pid, Seed, Tid};
+pub use kind::{KindClass, OpKind};
+pub use op::{Op, OpFlags, Outcome};
+pub use path::PathTable;
+pub use platform::{ColdEvidence, ColdLevel, ColdMethod, DeviceCounters, Platform};
+pub use stream::{OpSink, OpSource, SinkError, SourceError, VecSource};

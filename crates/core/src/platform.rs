@@ -1,0 +1,60 @@
+//! What can be done to a target from outside the operations.
+
+use crate::{Errno, Handle};
+
+/// How a cold state is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ColdMethod {
+    /// Unmount and mount again: data, names and inodes are gone; disturbs nobody else.
+    Remount,
+    /// Sync, freeze, thaw, then `drop_caches` 3: the same, for the whole machine.
+    Drop,
+    /// `POSIX_FADV_DONTNEED` file by file: data only, names and inodes stay.
+    Evict,
+}
+
+/// What a cold state covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColdLevel {
+    /// Data, names and inodes come from the device.
+    Everything,
+    /// Only file data comes from the device.
+    DataOnly,
+}
+
+/// Counters of the device beneath a target since boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DeviceCounters {
+    /// Read requests completed.
+    pub reads: u64,
+    /// Sectors of 512 bytes read.
+    pub sectors_read: u64,
+    /// Write requests completed.
+    pub writes: u64,
+    /// Sectors of 512 bytes written.
+    pub sectors_written: u64,
+}
+
+/// What was done to make a target cold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ColdEvidence {
+    /// How.
+    pub method: ColdMethod,
+    /// What it covers.
+    pub level: ColdLevel,
+}
+
+/// Control over a target's caches and its device.
+pub trait Platform: Send + Sync {
+    /// Makes everything that is cached of the target cold, by the best means there is. Open handles
+    /// of the target are closed first by the caller. `EOPNOTSUPP` where nothing can be done for
+    /// names and inodes; data can still be evicted.
+    fn make_cold(&self) -> Result<ColdEvidence, Errno>;
+
+    /// Drops the cached data of one open file (written back first).
+    fn evict(&self, handle: Handle) -> Result<(), Errno>;
+
+    /// The device's counters, `None` where there is no device to ask.
+    fn device_counters(&self) -> Option<DeviceCounters>;
+}

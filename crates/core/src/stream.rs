@@ -1,0 +1,85 @@
+//! Streams of operations: where they come from and where they go.
+
+use crate::{Op, PathTable};
+
+/// Why a stream cannot be read on.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct SourceError {
+    /// A lowercase phrase that names the source, the place in it and what was expected.
+    pub message: String,
+    /// What lies beneath.
+    #[source]
+    pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// Why a sink cannot take more.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct SinkError {
+    /// A lowercase phrase that names the sink and what went wrong.
+    pub message: String,
+    /// What lies beneath.
+    #[source]
+    pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl SourceError {
+    /// An error without a cause beneath it.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), source: None }
+    }
+}
+
+impl SinkError {
+    /// An error without a cause beneath it.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), source: None }
+    }
+}
+
+/// Yields operations in the order of their start (a late one may come out of order; its start says
+/// so).
+pub trait OpSource {
+    /// The paths of the operations yielded so far.
+    fn paths(&self) -> &PathTable;
+
+    /// Appends the next operations to `batch`, at least one unless the stream has ended. Returns
+    /// how many.
+    fn next_batch(&mut self, batch: &mut Vec<Op>) -> Result<usize, SourceError>;
+}
+
+/// Takes operations.
+pub trait OpSink {
+    /// Takes one operation whose paths are ids in `paths`.
+    fn push(&mut self, op: &Op, paths: &PathTable) -> Result<(), SinkError>;
+}
+
+/// Operations held in memory, as a source.
+#[derive(Debug, Clone, Default)]
+pub struct VecSource {
+    paths: PathTable,
+    ops: Vec<Op>,
+    next: usize,
+}
+
+impl VecSource {
+    /// A source that yields `ops`.
+    pub fn new(paths: PathTable, ops: Vec<Op>) -> Self {
+        Self { paths, ops, next: 0 }
+    }
+}
+
+impl OpSource for VecSource {
+    fn paths(&self) -> &PathTable {
+        &self.paths
+    }
+
+    fn next_batch(&mut self, batch: &mut Vec<Op>) -> Result<usize, SourceError> {
+        let end = (self.next + 4096).min(self.ops.len());
+        batch.extend_from_slice(&self.ops[self.next..end]);
+        let count = end - self.next;
+        self.next = end;
+        Ok(count)
+    }
+}
