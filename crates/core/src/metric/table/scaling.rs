@@ -1,0 +1,96 @@
+//! Several threads at once.
+
+use super::*;
+
+pub(super) const ROWS: &[Family] = &[
+    Family {
+        stem: "SC_CR_S",
+        unit: Unit::OpsPerS,
+        points: Some(Points {
+            unit: "threads",
+            values: &[1, 2, 4],
+        }),
+        gaps: false,
+        group: Group::Scaling,
+        quick: false,
+        what: "creates per second of all threads together, in one directory or file",
+        how: "threads start together, each pinned where there are CPUs enough",
+        source: "extended: the thesis is single-threaded",
+        depends: &[],
+    },
+    Family {
+        stem: "SC_CR_D",
+        unit: Unit::OpsPerS,
+        points: Some(Points {
+            unit: "threads",
+            values: &[1, 2, 4],
+        }),
+        gaps: false,
+        group: Group::Scaling,
+        quick: false,
+        what: "creates per second of all threads together, in a directory each",
+        how: "threads start together, each pinned where there are CPUs enough",
+        source: "extended: the thesis is single-threaded",
+        depends: &[],
+    },
+    Family {
+        stem: "SC_RD_S",
+        unit: Unit::OpsPerS,
+        points: Some(Points {
+            unit: "threads",
+            values: &[1, 2, 4],
+        }),
+        gaps: false,
+        group: Group::Scaling,
+        quick: false,
+        what: "cached reads of 4 KiB per second of all threads together, in one directory or file",
+        how: "threads start together, each pinned where there are CPUs enough",
+        source: "extended: the thesis is single-threaded",
+        depends: &[],
+    },
+    Family {
+        stem: "SC_RD_D",
+        unit: Unit::OpsPerS,
+        points: Some(Points {
+            unit: "threads",
+            values: &[1, 2, 4],
+        }),
+        gaps: false,
+        group: Group::Scaling,
+        quick: false,
+        what: "cached reads of 4 KiB per second of all threads together, in a directory each",
+        how: "threads start together, each pinned where there are CPUs enough",
+        source: "extended: the thesis is single-threaded",
+        depends: &[],
+    },
+    Family {
+        stem: "SC_WR_S",
+        unit: Unit::OpsPerS,
+        points: Some(Points {
+            unit: "threads",
+            values: &[1, 2, 4],
+        }),
+        gaps: false,
+        group: Group::Scaling,
+        quick: false,
+        what: "appends of 4 KiB per second of all threads together, in one directory or file",
+        how: "threads start together, each pinned where there are CPUs enough",
+        source: "extended: the thesis is single-threaded",
+        depends: &[],
+    },
+    Family {
+        stem: "SC_WR_D",
+        unit: Unit::OpsPerS,
+        points: Some(Points {
+            unit: "threads",
+            values: &[1, 2, 4],
+        }),
+        gaps: false,
+        group: Group::Scaling,
+        quick: false,
+        what: "appends of 4 KiB per second of all threads together, in a directory each",
+        how: "threads start together, each pinned where there are CPUs enough",
+        source: "extended: the thesis is single-threaded",
+        depends: &[],
+    },
+];
