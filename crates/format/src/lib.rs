@@ -1,1 +1,29 @@
-//! stub
+//! Every file that fsage reads or writes.
+//!
+//! Always true in this crate: any bytes are an answer or an error that names the file, the place in
+//! it and what was expected; no length that a file states is trusted before it is checked against
+//! what is there; a newer format version is refused by name; what is whole of a truncated file is
+//! read, and the loss is said. No clock and no randomness.
+//!
+//! * [`trace`]: `.fst`, one row per operation; [`snapshot`]: `.fss`, one row per file. Both are
+//!   ordinary Parquet files, written in pieces that survive a crash ([`piece`]); their columns
+//!   stand in one table each, which also makes the documentation ([`docs`]).
+//! * [`profile`]: `.fsp`, a system profile in JSON; [`record`]: run records, JSON lines.
+//! * [`schema`]: the published JSON schemas. [`sniff`]: which of them a file is.
+//! * [`foreign`]: the formats of other tools. [`mod@anonymize`]: traces without their names.
+
+pub mod anonymize;
+pub mod docs;
+pub mod error;
+pub mod foreign;
+pub mod piece;
+pub mod profile;
+pub mod record;
+pub mod result;
+pub mod schema;
+mod sniff;
+pub mod snapshot;
+pub mod trace;
+
+pub use error::{FormatError, Version};
+pub use sniff::{FileKind, sniff};

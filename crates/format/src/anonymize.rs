@@ -1,0 +1,1 @@
+//! Traces without their names.

@@ -1,0 +1,1 @@
+//! The reference page of the formats, made from the column tables.

@@ -1,0 +1,1 @@
+//! Parquet files in pieces that survive a crash.

@@ -1,0 +1,294 @@
+//! `.fsp`: the system profile, JSON.
+//!
+//! [`SystemProfile::load`] refuses what it cannot vouch for: another format, a newer version, a
+//! metric without a unit, a value that is not finite or negative.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{FormatError, Version, check_version};
+
+/// What the field `format` says.
+pub const PROFILE_FORMAT: &str = "fsage system profile";
+
+/// The version that is written; every version up to it is read.
+pub const PROFILE_VERSION: Version = Version(1);
+
+/// What one file system on one machine costs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SystemProfile {
+    /// Always `fsage system profile`.
+    pub format: String,
+    /// Version of the format.
+    pub version: Version,
+    /// What it is called in reports.
+    pub name: String,
+    /// What was measured, and how.
+    pub environment: Environment,
+    /// What was measured, in the order of the table of metrics.
+    pub metrics: Vec<MetricValue>,
+    /// What was not measured, and why.
+    #[serde(default)]
+    pub absent: Vec<Absent>,
+}
+
+/// What was measured, on which machine and how. Empty or absent where it is unknown.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Environment {
+    /// The fsage that measured.
+    pub fsage: String,
+    /// The machine's name.
+    pub host: String,
+    /// The kernel's release and build.
+    pub kernel: String,
+    /// The processor's model.
+    pub cpu: String,
+    /// Processors on line.
+    pub cpus: u32,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// The target as it was given, e.g. `scratch:ext4`.
+    pub target: String,
+    /// The file system's type.
+    pub file_system: String,
+    /// Its mount options.
+    pub mount_options: String,
+    /// The options with which it was made, where they are known.
+    pub mkfs_options: Option<String>,
+    /// The device beneath it: path, model, what lies beneath a loop device.
+    pub device: String,
+    /// Whether the device rotates, where it says so.
+    pub rotational: Option<bool>,
+    /// The device's size in bytes.
+    pub device_bytes: Option<u64>,
+    /// Size of the file system in bytes.
+    pub total_bytes: u64,
+    /// Free space when the measurement began, in bytes.
+    pub free_bytes: u64,
+    /// Whether the file system was aged: the aging workload's name; `None` for an empty one.
+    pub aged: Option<String>,
+    /// When the measurement began, in nanoseconds since the epoch.
+    pub start_unix_ns: u64,
+    /// How long it took, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Whether the short suite was measured.
+    pub quick: bool,
+    /// How cold states were reached: `remount`, `drop`, `evict`; `None` where none could be.
+    pub cold_method: Option<String>,
+    /// Scheduling and pinning of the measuring thread, e.g. `SCHED_FIFO, CPU 1`.
+    pub scheduling: String,
+    /// Whether fsage had root's privileges.
+    pub privileged: bool,
+    /// The seed of every random choice.
+    pub seed: u64,
+    /// Anything else worth keeping, by name.
+    pub extra: BTreeMap<String, String>,
+}
+
+/// One metric's result.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MetricValue {
+    /// The name, e.g. `RD64` or `STAT_G10`.
+    pub name: String,
+    /// Unit of every value here, e.g. `ns`.
+    pub unit: String,
+    /// The estimate that predictions use.
+    pub estimate: f64,
+    /// Lower end of the estimate's 95 % interval.
+    pub low: f64,
+    /// Upper end of the estimate's 95 % interval.
+    pub high: f64,
+    /// Whether the true value is at least the estimate: the search for it was cut short.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lower_bound: bool,
+    /// Mean of the samples.
+    pub mean: f64,
+    /// Median of the samples.
+    pub median: f64,
+    /// Quantiles of the samples, ascending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quantiles: Vec<Quantile>,
+    /// Number of runs (samples).
+    pub runs: u32,
+    /// Samples that were repeated because the thread had been preempted.
+    #[serde(default)]
+    pub preempted: u32,
+    /// Why sampling ended: `precise` or the name of the cap: `runs`, `time`.
+    #[serde(default)]
+    pub stop: String,
+    /// The raw samples.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<f64>,
+    /// What a reader should know: how it was reached here, what it stands on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// One quantile of a metric's samples.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Quantile {
+    /// Its probability, 0 to 1.
+    pub p: f64,
+    /// Its value, in the metric's unit.
+    pub value: f64,
+}
+
+/// A metric that was not measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Absent {
+    /// The name.
+    pub name: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl SystemProfile {
+    /// A profile without metrics.
+    pub fn new(name: impl Into<String>, environment: Environment) -> Self {
+        Self {
+            format: PROFILE_FORMAT.to_owned(),
+            version: PROFILE_VERSION,
+            name: name.into(),
+            environment,
+            metrics: Vec::new(),
+            absent: Vec::new(),
+        }
+    }
+
+    /// The metric of that name.
+    pub fn get(&self, name: &str) -> Option<&MetricValue> {
+        self.metrics.iter().find(|m| m.name == name)
+    }
+
+    /// Why the metric of that name was not measured, where the profile says so.
+    pub fn why_absent(&self, name: &str) -> Option<&str> {
+        self.absent.iter().find(|a| a.name == name).map(|a| a.reason.as_str())
+    }
+
+    /// Reads and checks a profile.
+    pub fn load(path: &Path) -> Result<Self, FormatError> {
+        let bytes = std::fs::read(path).map_err(|e| FormatError::io("read", path, e))?;
+        Self::parse(path, &bytes)
+    }
+
+    /// Reads and checks a profile from its bytes; errors name `path`.
+    pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, FormatError> {
+        check_head(path, bytes)?;
+        let profile: Self = serde_json::from_slice(bytes).map_err(|e| at_line(path, &e))?;
+        profile.check(path)?;
+        Ok(profile)
+    }
+
+    /// Writes the profile, whole or not at all.
+    pub fn save(&self, path: &Path) -> Result<(), FormatError> {
+        self.check(path).map_err(|e| match e {
+            FormatError::Corrupt { path, place, problem } => {
+                FormatError::Unwritable { path, problem: format!("{place}: {problem}") }
+            }
+            other => other,
+        })?;
+        let mut text = serde_json::to_vec_pretty(self)
+            .map_err(|e| FormatError::unwritable(path, e.to_string()))?;
+        text.push(b'\n');
+        crate::record::write_whole(path, &text)
+    }
+
+    /// Whether every metric is sound: named once, with a unit, finite, not negative, its interval in
+    /// order. Errors name `path` and the metric.
+    pub fn check(&self, path: &Path) -> Result<(), FormatError> {
+        let mut seen = rustc_hash::FxHashSet::default();
+        for (index, metric) in self.metrics.iter().enumerate() {
+            if metric.name.is_empty() {
+                let place = format!("metric {}", index + 1);
+                return Err(FormatError::corrupt(path, place, "no name, expected one"));
+            }
+            if !seen.insert(metric.name.as_str()) {
+                let place = format!("metric {}", metric.name);
+                return Err(FormatError::corrupt(path, place, "stands twice, expected once"));
+            }
+            metric
+                .problem()
+                .map_or(Ok(()), |p| {
+                    Err(FormatError::corrupt(path, format!("metric {}", metric.name), p))
+                })?;
+        }
+        Ok(())
+    }
+}
+
+impl MetricValue {
+    /// What is wrong with it, `None` if nothing is.
+    fn problem(&self) -> Option<String> {
+        if self.unit.is_empty() {
+            return Some("no unit, expected one".to_owned());
+        }
+        let named = [
+            ("estimate", self.estimate),
+            ("low", self.low),
+            ("high", self.high),
+            ("mean", self.mean),
+            ("median", self.median),
+        ];
+        let quantiles = self.quantiles.iter().map(|q| ("quantile", q.value));
+        let samples = self.samples.iter().map(|&s| ("sample", s));
+        for (what, value) in named.into_iter().chain(quantiles).chain(samples) {
+            // An interval may reach below zero, and so may a sample from which the empty call was
+            // subtracted; the estimate itself may not.
+            let may_be_negative = matches!(what, "low" | "quantile" | "sample");
+            if !value.is_finite() || (value < 0.0 && !may_be_negative) {
+                return Some(format!(
+                    "{what} is {value} {}, expected a finite value of zero or more",
+                    self.unit
+                ));
+            }
+        }
+        if self.low > self.high {
+            return Some(format!("its interval {} to {} is empty", self.low, self.high));
+        }
+        None
+    }
+}
+
+/// Refuses what is no profile before its fields are looked at, so that the error names the cause.
+fn check_head(path: &Path, bytes: &[u8]) -> Result<(), FormatError> {
+    #[derive(Deserialize)]
+    struct Head {
+        format: Option<String>,
+        version: Option<u32>,
+    }
+    let expected = "a system profile (JSON)";
+    let head: Head = match serde_json::from_slice(bytes) {
+        Ok(head) => head,
+        Err(e) if bytes.trim_ascii_start().starts_with(b"{") => return Err(at_line(path, &e)),
+        Err(_) => {
+            let found = crate::sniff::describe(bytes);
+            return Err(FormatError::WrongKind { path: path.to_owned(), found, expected });
+        }
+    };
+    match head.format.as_deref() {
+        Some(PROFILE_FORMAT) => {}
+        Some(other) => {
+            let found = format!("JSON of the format '{other}'");
+            return Err(FormatError::WrongKind { path: path.to_owned(), found, expected });
+        }
+        None => {
+            let found = "JSON without a field 'format'".to_owned();
+            return Err(FormatError::WrongKind { path: path.to_owned(), found, expected });
+        }
+    }
+    let Some(version) = head.version else {
+        return Err(FormatError::corrupt(path, "field 'version'", "missing, expected a number"));
+    };
+    check_version(path, "system profile", Version(version), PROFILE_VERSION)
+}
+
+fn at_line(path: &Path, e: &serde_json::Error) -> FormatError {
+    let place = format!("line {}, column {}", e.line(), e.column());
+    let text = e.to_string();
+    let problem = text.split(" at line ").next().unwrap_or(&text).to_owned();
+    FormatError::corrupt(path, place, problem)
+}

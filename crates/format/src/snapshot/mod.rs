@@ -1,0 +1,179 @@
+//! `.fss`: the snapshot, one row per file.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use fsage_core::{DevId, FileType};
+
+use crate::error::{FormatError, Version};
+
+/// The version that is written; every version up to it is read.
+pub const SNAPSHOT_VERSION: Version = Version(1);
+
+/// What a snapshot says about itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SnapshotMeta {
+    /// The fsage that wrote it.
+    pub fsage: String,
+    /// The machine's name.
+    pub host: String,
+    /// The kernel's release and build.
+    pub kernel: String,
+    /// The directory whose tree it is, absolute.
+    pub root: String,
+    /// The device number of the file system (`st_dev`).
+    pub dev: u64,
+    /// The file system's type, e.g. `ext4`.
+    pub file_system: String,
+    /// Its mount options.
+    pub mount_options: String,
+    /// Its block size in bytes.
+    pub block_bytes: u64,
+    /// Its total size in bytes.
+    pub total_bytes: u64,
+    /// Its free space in bytes.
+    pub free_bytes: u64,
+    /// Wall clock when it was taken, in nanoseconds since the epoch.
+    pub taken_unix_ns: u64,
+    /// Anything else worth keeping, by name.
+    pub extra: BTreeMap<String, String>,
+}
+
+/// What is known when a snapshot ends.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SnapshotEnd {
+    /// Files that vanished between the listing of their directory and their turn.
+    pub vanished: u64,
+    /// Files and directories that could not be read, e.g. for lack of permission.
+    pub unreadable: u64,
+    /// Mount points of other file systems, which were left out.
+    pub other_mounts: u64,
+    /// How long it took, in nanoseconds.
+    pub elapsed_ns: u64,
+}
+
+/// A run of a file's blocks, as FIEMAP reports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Extent {
+    /// Where it begins in the file, in bytes.
+    pub logical_bytes: u64,
+    /// Where it begins on the device, in bytes.
+    pub physical_bytes: u64,
+    /// Its length in bytes.
+    pub length_bytes: u64,
+    /// `FIEMAP_EXTENT_*`.
+    pub flags: u32,
+}
+
+/// One name of the tree. A file with several names stands once for each; rows after its first have
+/// no extents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotEntry {
+    /// Path relative to the root, without a leading slash; empty for the root itself.
+    pub path: Vec<u8>,
+    /// Inode number.
+    pub ino: u64,
+    /// The inode's generation, 0 where unknown.
+    pub generation: u32,
+    /// Type.
+    pub file_type: FileType,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Allocated space in bytes.
+    pub allocated_bytes: u64,
+    /// Hard links.
+    pub links: u32,
+    /// The target of a symbolic link.
+    pub link_target: Option<Vec<u8>>,
+    /// Permission bits (`st_mode & 07777`).
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Last access, nanoseconds since the epoch.
+    pub atime_ns: i64,
+    /// Last modification, nanoseconds since the epoch.
+    pub mtime_ns: i64,
+    /// Last change of attributes, nanoseconds since the epoch.
+    pub ctime_ns: i64,
+    /// Birth, nanoseconds since the epoch, where the file system keeps it.
+    pub btime_ns: Option<i64>,
+    /// Where its data lies, in the order of the file; empty where unknown or nowhere.
+    pub extents: Vec<Extent>,
+}
+
+/// Writes a snapshot.
+pub struct SnapshotWriter {}
+
+impl SnapshotWriter {
+    /// Creates the file, replacing what is there.
+    pub fn create(path: &Path, meta: SnapshotMeta) -> Result<Self, FormatError> {
+        let _ = (path, meta);
+        todo!()
+    }
+
+    /// Takes one entry.
+    pub fn push(&mut self, entry: &SnapshotEntry) -> Result<(), FormatError> {
+        let _ = entry;
+        todo!()
+    }
+
+    /// Entries taken so far.
+    pub fn entries(&self) -> u64 {
+        todo!()
+    }
+
+    /// Ends the snapshot. Returns the size of the file in bytes.
+    pub fn finish(self, end: SnapshotEnd) -> Result<u64, FormatError> {
+        let _ = end;
+        todo!()
+    }
+}
+
+/// Reads a snapshot, one piece in memory at a time.
+pub struct SnapshotReader {}
+
+impl SnapshotReader {
+    /// Opens a snapshot; a truncated one as far as it is whole.
+    pub fn open(path: &Path) -> Result<Self, FormatError> {
+        let _ = path;
+        todo!()
+    }
+
+    /// What the snapshot says about itself.
+    pub fn meta(&self) -> &SnapshotMeta {
+        todo!()
+    }
+
+    /// The device that it is of.
+    pub fn dev(&self) -> DevId {
+        DevId(self.meta().dev)
+    }
+
+    /// What was known at its end; `None` if it has no end (it was cut, entries are missing).
+    pub fn end(&self) -> Option<&SnapshotEnd> {
+        todo!()
+    }
+
+    /// Bytes after the last whole piece, which could not be read.
+    pub fn bytes_dropped(&self) -> u64 {
+        todo!()
+    }
+
+    /// The number of entries in the file.
+    pub fn total_entries(&self) -> u64 {
+        todo!()
+    }
+
+    /// Appends the next entries to `batch`, at least one unless the snapshot has ended. Returns how
+    /// many.
+    pub fn next_batch(&mut self, batch: &mut Vec<SnapshotEntry>) -> Result<usize, FormatError> {
+        let _ = batch;
+        todo!()
+    }
+}

@@ -1,0 +1,1 @@
+//! The one table of a trace's columns.

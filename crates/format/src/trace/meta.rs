@@ -1,0 +1,89 @@
+//! What a trace says about itself.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What is known when a trace begins. Every field may be left at its default where it is unknown.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct TraceMeta {
+    /// The fsage that wrote it, e.g. `0.1.0`.
+    pub fsage: String,
+    /// The machine's name.
+    pub host: String,
+    /// The kernel's release and build (`uname -r -v`).
+    pub kernel: String,
+    /// The traced command and its arguments; empty for a running process tree.
+    pub command: Vec<String>,
+    /// The directory in which the command began, absolute.
+    pub directory: String,
+    /// Wall clock at `start_ns` 0, in nanoseconds since the epoch.
+    pub start_unix_ns: u64,
+    /// The clock of `start_ns` and `latency_ns`, e.g. `CLOCK_MONOTONIC`.
+    pub clock: String,
+    /// How it was captured or where it came from: `ebpf`, `ptrace`, `import strace`, a generator.
+    pub method: String,
+    /// Only operations under these directories were kept; empty for all.
+    pub under: Vec<String>,
+    /// The processes at which the trace began, where it was attached to running ones.
+    pub attached: Vec<u32>,
+    /// The snapshot of the files before the trace began: its path or name.
+    pub snapshot: Option<String>,
+    /// The seed of a generated or fitted trace.
+    pub seed: Option<u64>,
+    /// Anything else worth keeping, by name.
+    pub extra: BTreeMap<String, String>,
+}
+
+/// What is known when a trace ends.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct TraceEnd {
+    /// Operations that happened and are not in the trace.
+    pub operations_lost: u64,
+    /// Operations that stand after one that started later.
+    pub late: u64,
+    /// From the start of the trace to its end, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// The exit status of the traced command; `None` where there was none or it was killed.
+    pub exit_status: Option<i32>,
+    /// The signal that killed the command.
+    pub exit_signal: Option<i32>,
+    /// Why the capture ended, where it was not the end of the command: `interrupted`, `time`.
+    pub stopped: Option<String>,
+}
+
+/// What a trace lacks.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Loss {
+    /// Operations that the capture lost; in an unfinished trace those counted so far.
+    pub operations_lost: u64,
+    /// The file has no end: its writer was killed or the file was cut.
+    pub unfinished: bool,
+    /// Bytes after the last whole piece, which could not be read.
+    pub bytes_dropped: u64,
+}
+
+impl Loss {
+    /// Whether the trace is whole.
+    pub fn is_none(&self) -> bool {
+        self.operations_lost == 0 && !self.unfinished
+    }
+}
+
+impl std::fmt::Display for Loss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.operations_lost, self.unfinished) {
+            (0, false) => f.write_str("nothing lost"),
+            (lost, false) => write!(f, "{lost} operations lost by the capture"),
+            (lost, true) => write!(
+                f,
+                "the trace has no end: what follows its last whole piece is lost ({} bytes of the \
+                 file), {lost} operations lost by the capture before",
+                self.bytes_dropped
+            ),
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! `.fst`: the trace, one row per operation.
+//!
+//! A [`TraceWriter`] is an [`OpSink`](fsage_core::OpSink), a [`TraceReader`] an
+//! [`OpSource`](fsage_core::OpSource); both hold one piece (at most [`PIECE_ROWS`] operations) and
+//! the distinct paths, never the whole trace. The columns stand in [`columns::COLUMNS`].
+
+mod annotate;
+pub mod columns;
+mod meta;
+mod reader;
+mod writer;
+
+pub use annotate::{AnnotationColumn, AnnotationKind, AnnotationValue, Annotations};
+pub use meta::{Loss, TraceEnd, TraceMeta};
+pub use reader::TraceReader;
+pub use writer::{PIECE_ROWS, TraceWriter};
+
+use crate::error::{FormatError, Version};
+
+/// Why a trace cannot be read or written.
+pub type TraceError = FormatError;
+
+/// The version that is written; every version up to it is read.
+pub const TRACE_VERSION: Version = Version(1);
