@@ -1,0 +1,129 @@
+//! The estimators against SciPy's (`tests/golden/golden.py` made the values).
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::float_cmp,
+    reason = "tests compare exact values"
+)]
+
+use fsage_stats::{
+    correlate, line, mean_interval, median_interval, quantile, student, summary, welch,
+};
+use serde_json::Value;
+
+fn rows(text: &str) -> Vec<Value> {
+    let file: Value = serde_json::from_str(text).unwrap();
+    let rows = file["rows"].as_array().unwrap().clone();
+    assert!(!rows.is_empty());
+    rows
+}
+
+fn numbers(value: &Value) -> Vec<f64> {
+    value
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|v| v.as_f64().unwrap())
+        .collect()
+}
+
+fn pairs(row: &Value) -> Vec<(f64, f64)> {
+    numbers(&row["x"])
+        .into_iter()
+        .zip(numbers(&row["y"]))
+        .collect()
+}
+
+/// Within a relative 1e-9 of SciPy's value, or an absolute one near 0.
+#[track_caller]
+fn close(mine: f64, golden: &Value, what: &str) {
+    let golden = golden.as_f64().unwrap();
+    let error = (mine - golden).abs();
+    assert!(
+        error <= 1e-9 * golden.abs().max(1e-3),
+        "{what}: {mine} is not {golden}"
+    );
+}
+
+#[test]
+fn summaries_and_intervals() {
+    for row in rows(include_str!("golden/summary.json")) {
+        let x = numbers(&row["x"]);
+        let n = x.len();
+        let s = summary(&x);
+        close(s.mean, &row["mean"], "mean");
+        close(s.stddev, &row["stddev"], "stddev");
+        close(s.low, &row["low"], "low");
+        close(s.high, &row["high"], "high");
+        let mine = [s.min, s.p5, s.p25, s.median, s.p75, s.p95, s.p99, s.max];
+        for (mine, golden) in mine.iter().zip(row["quantiles"].as_array().unwrap()) {
+            close(*mine, golden, "quantile");
+        }
+        let median = median_interval(&x, 0.95);
+        match (
+            median,
+            row["median_low"].as_f64(),
+            row["median_high"].as_f64(),
+        ) {
+            (Some(interval), Some(low), Some(high)) => {
+                assert_eq!((interval.low, interval.high), (low, high), "n = {n}");
+                assert!(interval.confidence >= 0.95);
+            }
+            (None, None, None) => assert!(n < 6),
+            other => panic!("n = {n}: {other:?}"),
+        }
+        assert_eq!(mean_interval(&x, 0.95).unwrap().low, s.low);
+        assert_eq!(quantile(&x, 0.25), s.p25);
+    }
+}
+
+#[test]
+fn welchs_test() {
+    for row in rows(include_str!("golden/welch.json")) {
+        let test = welch(&numbers(&row["a"]), &numbers(&row["b"])).unwrap();
+        close(test.t, &row["t"], "t");
+        close(test.df, &row["df"], "df");
+        close(test.p, &row["p"], "p");
+        close(test.low, &row["low"], "low");
+        close(test.high, &row["high"], "high");
+    }
+}
+
+#[test]
+fn students_t() {
+    for row in rows(include_str!("golden/student.json")) {
+        let (p, df) = (row["p"].as_f64().unwrap(), row["df"].as_f64().unwrap());
+        let q = student::quantile(p, df);
+        close(q, &row["quantile"], "quantile");
+        assert!((student::cdf(q, df) - p).abs() < 1e-12);
+    }
+}
+
+#[test]
+fn correlation_and_lines() {
+    for row in rows(include_str!("golden/pairs.json")) {
+        let pairs = pairs(&row);
+        close(
+            correlate::pearson(&pairs).unwrap(),
+            &row["pearson"],
+            "pearson",
+        );
+        close(
+            correlate::spearman(&pairs).unwrap(),
+            &row["spearman"],
+            "spearman",
+        );
+        let line = line::fit(&pairs).unwrap();
+        close(line.slope, &row["slope"], "slope");
+        close(line.intercept, &row["intercept"], "intercept");
+        close(line.r_squared, &row["r_squared"], "r squared");
+        match row["slope_half_width"].as_f64() {
+            Some(_) => close(
+                line.slope_half_width,
+                &row["slope_half_width"],
+                "half-width",
+            ),
+            None => assert!(line.slope_half_width.is_nan()),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Characterises a stream of operations: its mix, sizes, locality and footprint.
