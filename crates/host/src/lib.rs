@@ -1,1 +1,36 @@
-//! stub
+//! fsage on POSIX: a directory as a target, its caches and its device, file systems made for one
+//! experiment, and what the machine is.
+//!
+//! Always true in this crate:
+//! * an operation of [`HostFs`] in [`Confinement::Trusted`] is exactly one system call;
+//! * a name that came from a stranger goes through [`Confinement::Beneath`] and stays inside;
+//! * no device is touched that [`Scratch`] did not attach, and mkfs runs on nothing else;
+//! * what was mounted, attached or frozen is undone on drop, error, panic and signal, and after
+//!   [`isolate`] by the kernel itself when the process is killed.
+//!
+//! Where to look next: `fs` for the operations, `cold` for caches, `scratch` for file systems on
+//! images, `machine` and `thread` for what a measurement records, `snapshot` for whole trees.
+
+pub mod cleanup;
+pub mod clock;
+pub mod cold;
+pub mod device;
+pub mod error;
+pub mod fs;
+pub mod kthread;
+pub mod machine;
+pub mod mounts;
+pub mod namespace;
+pub mod scratch;
+pub mod signals;
+pub mod snapshot;
+pub mod thread;
+
+mod freeze;
+
+pub use clock::MonotonicClock;
+pub use cold::ColdPolicy;
+pub use error::HostError;
+pub use fs::{Confinement, HostFs, HostOptions};
+pub use namespace::isolate;
+pub use scratch::{Backing, Scratch, ScratchRecord, ScratchSpec};

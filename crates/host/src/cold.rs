@@ -1,0 +1,204 @@
+//! Making a target cold, and its device's counters.
+
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::str::FromStr;
+
+use fsage_core::{ColdEvidence, ColdLevel, ColdMethod, DeviceCounters, Errno, Handle, Platform};
+use rustix::fs::{Advice, Dir, FileType, Mode, OFlags};
+
+use crate::fs::{HostFs, descriptor};
+use crate::{HostError, freeze};
+
+/// `TMPFS_MAGIC` and `RAMFS_MAGIC`: file systems whose only copy is the page cache.
+const MEMORY_ONLY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// Which method is used to reach a cold state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ColdPolicy {
+    /// A remount of an fsage scratch file system, else `drop_caches` as root, else eviction.
+    #[default]
+    Auto,
+    /// This one or none.
+    Only(ColdMethod),
+}
+
+impl FromStr for ColdPolicy {
+    type Err = HostError;
+
+    fn from_str(text: &str) -> Result<Self, HostError> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "remount" => Ok(Self::Only(ColdMethod::Remount)),
+            "drop" => Ok(Self::Only(ColdMethod::Drop)),
+            "evict" => Ok(Self::Only(ColdMethod::Evict)),
+            other => Err(HostError::Refused {
+                what: format!("read cold method `{other}`"),
+                why: "expected auto, remount, drop or evict".into(),
+            }),
+        }
+    }
+}
+
+impl fmt::Display for ColdPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Only(ColdMethod::Remount) => "remount",
+            Self::Only(ColdMethod::Drop) => "drop",
+            Self::Only(ColdMethod::Evict) => "evict",
+        })
+    }
+}
+
+impl Platform for HostFs {
+    /// `EOPNOTSUPP` on tmpfs and ramfs, and for a remount of what fsage did not mount; `EBUSY` if a
+    /// file is still open; `EACCES` or `EPERM` for `drop_caches` without root.
+    fn make_cold(&self) -> Result<ColdEvidence, Errno> {
+        let kind = rustix::fs::fstatfs(self.root()).map_err(errno)?.f_type;
+        if MEMORY_ONLY.contains(&kind) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        match self.options().cold {
+            ColdPolicy::Only(ColdMethod::Remount) => self.remount(),
+            ColdPolicy::Only(ColdMethod::Drop) => self.drop_caches(),
+            ColdPolicy::Only(ColdMethod::Evict) => self.evict_all(),
+            ColdPolicy::Auto => self
+                .remount()
+                .or_else(|_| self.drop_caches())
+                .or_else(|_| self.evict_all()),
+        }
+    }
+
+    fn evict(&self, handle: Handle) -> Result<(), Errno> {
+        evict_file(descriptor(handle)?)
+    }
+
+    fn device_counters(&self) -> Option<DeviceCounters> {
+        self.device()?.counters()
+    }
+}
+
+impl HostFs {
+    fn remount(&self) -> Result<ColdEvidence, Errno> {
+        self.scratch().ok_or(Errno::EOPNOTSUPP)?.remount()?;
+        Ok(ColdEvidence {
+            method: ColdMethod::Remount,
+            level: ColdLevel::Everything,
+        })
+    }
+
+    /// `drop_caches` leaves dirty pages, hence the sync; a freeze also completes the log, without
+    /// which xfs reads cold inodes twice.
+    fn drop_caches(&self) -> Result<ColdEvidence, Errno> {
+        let file = std::fs::OpenOptions::new()
+            .write(true)
+            .open("/proc/sys/vm/drop_caches")
+            .map_err(|e| io_errno(&e))?;
+        rustix::fs::syncfs(self.root()).map_err(errno)?;
+        if !self.holds_machine_root() {
+            // What cannot be frozen (ext2 on some kernels, FUSE) is as cold as a sync makes it.
+            match freeze::freeze_and_thaw(self.root()) {
+                Ok(()) | Err(Errno::EOPNOTSUPP | Errno::EPERM | Errno::EBUSY) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        rustix::io::write(&file, b"3").map_err(errno)?;
+        Ok(ColdEvidence {
+            method: ColdMethod::Drop,
+            level: ColdLevel::Everything,
+        })
+    }
+
+    /// Whether the target lies on the machine's root file system, which is never frozen.
+    fn holds_machine_root(&self) -> bool {
+        let dev = |stat: rustix::io::Result<rustix::fs::Stat>| stat.ok().map(|s| s.st_dev);
+        let own = self.mount().map(|m| &m.source);
+        let root = crate::fs::open_root(std::path::Path::new("/")).ok();
+        let root_mount = root
+            .as_ref()
+            .and_then(|fd| crate::mounts::Mount::of(fd.as_fd(), std::path::Path::new("/")));
+        own == root_mount.as_ref().map(|m| &m.source)
+            || dev(rustix::fs::fstat(self.root())) == dev(rustix::fs::stat("/"))
+    }
+
+    /// Data only: the kernel offers no way to drop one file's name and inode.
+    fn evict_all(&self) -> Result<ColdEvidence, Errno> {
+        rustix::fs::syncfs(self.root()).map_err(errno)?;
+        let dev = rustix::fs::fstat(self.root()).map_err(errno)?.st_dev;
+        evict_tree(self.root(), dev)?;
+        Ok(ColdEvidence {
+            method: ColdMethod::Evict,
+            level: ColdLevel::DataOnly,
+        })
+    }
+}
+
+/// Evicts every readable regular file below a directory, on one file system. Level by level with
+/// paths, so that neither stack nor descriptors grow with the depth.
+fn evict_tree(root: BorrowedFd<'_>, dev: u64) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let mut pending = vec![b".".to_vec()];
+    while let Some(path) = pending.pop() {
+        // Vanished or forbidden directories hold nothing that could be evicted.
+        let open = rustix::fs::openat(
+            root,
+            path.as_slice(),
+            flags | OFlags::DIRECTORY,
+            Mode::empty(),
+        );
+        let Ok(fd) = open else { continue };
+        if rustix::fs::fstat(&fd).is_ok_and(|s| s.st_dev != dev) {
+            continue;
+        }
+        for entry in Dir::read_from(&fd).map_err(errno)? {
+            let Ok(entry) = entry else { break };
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            match entry.file_type() {
+                FileType::Directory => {
+                    let mut below = path.clone();
+                    below.push(b'/');
+                    below.extend_from_slice(name);
+                    pending.push(below);
+                }
+                FileType::RegularFile | FileType::Unknown => {
+                    if let Ok(file) = rustix::fs::openat(&fd, name, flags, Mode::empty()) {
+                        let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `POSIX_FADV_DONTNEED` leaves dirty pages, hence the fsync.
+fn evict_file(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    rustix::fs::fsync(fd).map_err(errno)?;
+    rustix::fs::fadvise(fd, 0, None, Advice::DontNeed).map_err(errno)
+}
+
+fn errno(e: rustix::io::Errno) -> Errno {
+    Errno(e.raw_os_error())
+}
+
+fn io_errno(e: &std::io::Error) -> Errno {
+    Errno(e.raw_os_error().unwrap_or(libc::EIO))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_are_read_as_they_are_written() {
+        for name in ["auto", "remount", "drop", "evict"] {
+            assert_eq!(name.parse::<ColdPolicy>().unwrap().to_string(), name);
+        }
+        assert!("cold".parse::<ColdPolicy>().is_err());
+    }
+}

@@ -1,0 +1,67 @@
+//! Freezing a file system for a moment, which completes its log.
+
+#![allow(unsafe_code)]
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use fsage_core::Errno;
+
+use crate::error::last_errno;
+
+/// `_IOWR('X', 119, int)` and `_IOWR('X', 120, int)` of linux/fs.h.
+const FIFREEZE: libc::Ioctl = 0xc004_5877_u32 as libc::Ioctl;
+const FITHAW: libc::Ioctl = 0xc004_5878_u32 as libc::Ioctl;
+
+/// Freezes and thaws the file system of an open directory.
+///
+/// A child of its own session with every signal blocked does both, so that neither a signal nor a
+/// kill of fsage between the two leaves the file system frozen.
+pub(crate) fn freeze_and_thaw(dir: BorrowedFd<'_>) -> Result<(), Errno> {
+    let fd = dir.as_raw_fd();
+    // SAFETY: the child makes only async-signal-safe calls, on its own stack, and ends by _exit.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: as above; the set is plain data, filled by sigfillset.
+        unsafe { freeze_in_child(fd) }
+    }
+    if child < 0 {
+        return Err(last_errno());
+    }
+    let mut status = 0;
+    loop {
+        // SAFETY: a child of this process that nothing else waits for; `status` is writable.
+        if unsafe { libc::waitpid(child, &raw mut status, 0) } == child {
+            break;
+        }
+        if last_errno() != Errno::EINTR {
+            return Err(last_errno());
+        }
+    }
+    match (libc::WIFEXITED(status), libc::WEXITSTATUS(status)) {
+        (true, 0) => Ok(()),
+        (true, code) => Err(Errno(code)),
+        (false, _) => Err(Errno::EINTR),
+    }
+}
+
+/// # Safety
+/// Only in a child of fork.
+unsafe fn freeze_in_child(fd: libc::c_int) -> ! {
+    // SAFETY: async-signal-safe calls with valid arguments.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
+        libc::setsid();
+        let code = if libc::ioctl(fd, FIFREEZE, 0) == 0 {
+            if libc::ioctl(fd, FITHAW, 0) == 0 {
+                0
+            } else {
+                *libc::__errno_location()
+            }
+        } else {
+            *libc::__errno_location()
+        };
+        libc::_exit(code & 0xff)
+    }
+}

@@ -1,0 +1,136 @@
+//! A directory of this machine as a target.
+//!
+//! A handle is the number of a descriptor: no lock and no table lies between a caller and the
+//! kernel. Handles must come from the same [`HostFs`].
+
+mod beneath;
+mod map;
+mod ops;
+
+pub(crate) use ops::{descriptor, file_type};
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::cold::ColdPolicy;
+use crate::device::BlockDevice;
+use crate::mounts::Mount;
+use crate::scratch::MountedScratch;
+use crate::{HostError, MonotonicClock};
+
+/// How names are kept inside the root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Confinement {
+    /// For names that came from strangers: every path is resolved by openat2 with
+    /// `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`; what would leave the root fails with `EXDEV` or
+    /// `ELOOP`. Operations other than `open` take two or more system calls.
+    #[default]
+    Beneath,
+    /// For names that fsage made itself: one plain `*at` call per operation. Absolute paths fail
+    /// with `EXDEV`; `..` and symbolic links are followed wherever they lead.
+    Trusted,
+}
+
+/// How a directory is used as a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HostOptions {
+    /// How names are kept inside.
+    pub confinement: Confinement,
+    /// How a cold state is reached.
+    pub cold: ColdPolicy,
+}
+
+/// A directory of this machine.
+#[derive(Debug)]
+pub struct HostFs {
+    dir: PathBuf,
+    /// `dir` and a slash, for the calls that have no `*at` form.
+    prefix: Vec<u8>,
+    /// Its number never changes; a remount puts the new root under the same number.
+    root: Arc<OwnedFd>,
+    options: HostOptions,
+    clock: MonotonicClock,
+    mount: Option<Mount>,
+    device: Option<BlockDevice>,
+    scratch: Option<Arc<MountedScratch>>,
+}
+
+impl HostFs {
+    /// Opens a directory as a target. Fails if it is not a directory that can be opened.
+    pub fn open(dir: &Path, options: HostOptions) -> Result<HostFs, HostError> {
+        let dir = dir
+            .canonicalize()
+            .map_err(|e| HostError::at("open directory", dir, e))?;
+        let root = Arc::new(open_root(&dir)?);
+        let mount = Mount::of(root.as_fd(), &dir);
+        let device = mount.as_ref().and_then(BlockDevice::of_mount);
+        let scratch = crate::scratch::mounted_at(&dir);
+        if let Some(scratch) = &scratch {
+            scratch.add_root(&root, &dir);
+        }
+        let mut prefix = dir.as_os_str().as_bytes().to_vec();
+        prefix.push(b'/');
+        Ok(HostFs {
+            dir,
+            prefix,
+            root,
+            options,
+            clock: MonotonicClock,
+            mount,
+            device,
+            scratch,
+        })
+    }
+
+    /// The directory, absolute and without symbolic links.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The mount that holds the directory, where it can be told.
+    pub fn mount(&self) -> Option<&Mount> {
+        self.mount.as_ref()
+    }
+
+    /// The block device beneath, where there is one.
+    pub fn device(&self) -> Option<&BlockDevice> {
+        self.device.as_ref()
+    }
+
+    /// How it is used.
+    pub fn options(&self) -> HostOptions {
+        self.options
+    }
+
+    pub(crate) fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+
+    pub(crate) fn scratch(&self) -> Option<&Arc<MountedScratch>> {
+        self.scratch.as_ref()
+    }
+
+    /// The absolute path of a path of the target.
+    pub(crate) fn absolute(&self, path: &[u8]) -> PathBuf {
+        let mut bytes = self.prefix.clone();
+        bytes.extend_from_slice(path);
+        PathBuf::from(OsStr::from_bytes(&bytes))
+    }
+}
+
+impl AsRawFd for HostFs {
+    fn as_raw_fd(&self) -> i32 {
+        self.root.as_raw_fd()
+    }
+}
+
+/// A descriptor of a directory that `*at` calls and syncfs accept.
+pub(crate) fn open_root(dir: &Path) -> Result<OwnedFd, HostError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(dir, flags, Mode::empty()).map_err(|e| HostError::at("open directory", dir, e))
+}

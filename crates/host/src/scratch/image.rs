@@ -1,0 +1,235 @@
+//! An image without a name, attached to a loop device of its own.
+//!
+//! Nothing here outlives the process: the image never has a name (`O_TMPFILE`, memfd), and the
+//! device clears itself on its last close (`LO_FLAGS_AUTOCLEAR`, set by the call that attaches).
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{Advice, MemfdFlags, Mode, OFlags};
+
+use super::spec::Backing;
+use crate::HostError;
+
+// linux/loop.h
+const LOOP_CLR_FD: libc::Ioctl = 0x4c01;
+const LOOP_GET_STATUS64: libc::Ioctl = 0x4c05;
+const LOOP_CONFIGURE: libc::Ioctl = 0x4c0a;
+const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4c82;
+const LO_FLAGS_AUTOCLEAR: u32 = 4;
+const LO_FLAGS_DIRECT_IO: u32 = 16;
+/// `_IO(0x12, 97)` of linux/fs.h.
+const BLKFLSBUF: libc::Ioctl = 0x1261;
+
+/// Others take free devices too; each try asks for the next free one.
+const ATTACH_ATTEMPTS: u32 = 64;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct LoopInfo64 {
+    device: u64,
+    inode: u64,
+    rdevice: u64,
+    offset: u64,
+    size_limit: u64,
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    crypt_name: [u8; 64],
+    encrypt_key: [u8; 32],
+    init: [u64; 2],
+}
+
+#[repr(C)]
+struct LoopConfig {
+    fd: u32,
+    block_size: u32,
+    info: LoopInfo64,
+    reserved: [u64; 8],
+}
+
+/// Makes a sparse file of `size_bytes` that has no name.
+pub(super) fn create_image(backing: &Backing, size_bytes: u64) -> Result<File, HostError> {
+    let file = match backing {
+        Backing::Ram => {
+            // The tmpfs of /dev/shm bounds what is used; anonymous memory is bounded by nothing.
+            nameless(Path::new("/dev/shm"))
+                .or_else(|_| rustix::fs::memfd_create("fsage-scratch", MemfdFlags::CLOEXEC))
+                .map_err(|e| HostError::io("make an image in memory", e))?
+        }
+        Backing::File(dir) => {
+            nameless(dir).map_err(|e| HostError::at("make an image without a name in", dir, e))?
+        }
+    };
+    rustix::fs::ftruncate(&file, size_bytes)
+        .map_err(|e| HostError::io(format!("make an image of {size_bytes} bytes"), e))?;
+    Ok(File::from(file))
+}
+
+fn nameless(dir: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::EXCL;
+    rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR)
+}
+
+/// A loop device that this process attached, and its image.
+#[derive(Debug)]
+pub(super) struct LoopDevice {
+    /// Held open, so that the device lives while nothing is mounted.
+    device: Option<File>,
+    image: File,
+    path: PathBuf,
+    /// Device and inode of the image: whether the device is still ours.
+    identity: (u64, u64),
+    /// Whether the image is read and written past the page cache of its file system.
+    pub direct_io: bool,
+}
+
+impl LoopDevice {
+    /// Attaches an image to a free loop device.
+    pub fn attach(image: File) -> Result<Self, HostError> {
+        let control = open_device(Path::new("/dev/loop-control"))?;
+        let stat = rustix::fs::fstat(&image).map_err(|e| HostError::io("look at the image", e))?;
+        let mut last = rustix::io::Errno::BUSY;
+        for _ in 0..ATTACH_ATTEMPTS {
+            // SAFETY: takes no argument, returns a number.
+            let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
+            if number < 0 {
+                let error = std::io::Error::last_os_error();
+                return Err(HostError::io("find a free loop device", error));
+            }
+            let path = PathBuf::from(format!("/dev/loop{number}"));
+            let device = open_device(&path)?;
+            match configure(&device, &image) {
+                Ok(()) => {
+                    let flags = status(&device).map(|s| s.flags).unwrap_or_default();
+                    return Ok(Self {
+                        device: Some(device),
+                        image,
+                        path,
+                        identity: (stat.st_dev, stat.st_ino),
+                        direct_io: flags & LO_FLAGS_DIRECT_IO != 0,
+                    });
+                }
+                // Taken meanwhile by someone else.
+                Err(rustix::io::Errno::BUSY) => last = rustix::io::Errno::BUSY,
+                Err(e) => return Err(HostError::at("attach an image to", &path, e)),
+            }
+        }
+        Err(HostError::io("attach an image to a free loop device", last))
+    }
+
+    /// Its path, as `/dev/loop3`.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether a mount or anyone else holds it exclusively.
+    pub fn in_use(&self) -> bool {
+        let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+        rustix::fs::open(&self.path, flags, Mode::empty()).is_err()
+    }
+
+    /// Drops what is cached of the device and, without direct I/O, of its image in a file. The
+    /// pages of an image in memory are the device itself.
+    pub fn drop_cached(&self) {
+        if let Some(device) = &self.device {
+            // SAFETY: takes no argument; drops the clean buffers of a device that is not mounted.
+            unsafe { libc::ioctl(device.as_raw_fd(), BLKFLSBUF, 0) };
+        }
+        if !self.direct_io {
+            let _ = rustix::fs::fsync(&self.image);
+            let _ = rustix::fs::fadvise(self.image.as_fd(), 0, None, Advice::DontNeed);
+        }
+    }
+
+    /// Whether the device still holds our image; a number that was freed may be anyone's.
+    fn is_ours(&self, device: &File) -> bool {
+        status(device).is_some_and(|s| (s.device, s.inode) == self.identity)
+    }
+
+    /// Lets go of the device without waiting; it clears itself when the last user is gone.
+    pub fn abandon(&mut self) {
+        self.device = None;
+    }
+
+    /// Detaches the image. Fails if something still holds the device; it clears itself when that
+    /// ends.
+    pub fn detach(&mut self) -> Result<(), HostError> {
+        let Some(device) = self.device.take() else {
+            return Ok(());
+        };
+        if self.is_ours(&device) {
+            // SAFETY: takes no argument; the device is ours. It is cleared on its last close.
+            unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CLR_FD, 0) };
+        }
+        drop(device);
+        // udev may look at the device for a moment.
+        for _ in 0..200 {
+            let gone = match File::open(&self.path) {
+                Ok(device) => !self.is_ours(&device),
+                Err(_) => true,
+            };
+            if gone {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Err(HostError::at("detach", &self.path, rustix::io::Errno::BUSY))
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        // Nothing can be done about a failure here: the device clears itself.
+        let _ = self.detach();
+    }
+}
+
+fn open_device(path: &Path) -> Result<File, HostError> {
+    rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        .map(File::from)
+        .map_err(|e| HostError::at("open", path, e))
+}
+
+fn configure(device: &File, image: &File) -> rustix::io::Result<()> {
+    let attempt = |flags: u32| {
+        // SAFETY: plain integers and arrays, valid when zeroed.
+        let mut config: LoopConfig = unsafe { std::mem::zeroed() };
+        config.fd = image.as_raw_fd() as u32;
+        config.info.flags = flags;
+        for (to, from) in config.info.file_name.iter_mut().zip(b"fsage-scratch") {
+            *to = *from;
+        }
+        // SAFETY: reads a loop_config, laid out as in linux/loop.h.
+        let done = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE, &raw const config) };
+        if done == 0 {
+            Ok(())
+        } else {
+            let code = std::io::Error::last_os_error()
+                .raw_os_error()
+                .unwrap_or(libc::EIO);
+            Err(rustix::io::Errno::from_raw_os_error(code))
+        }
+    };
+    match attempt(LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO) {
+        // Newer kernels refuse direct I/O where older ones ignore the wish.
+        Err(rustix::io::Errno::INVAL) => attempt(LO_FLAGS_AUTOCLEAR),
+        done => done,
+    }
+}
+
+fn status(device: &File) -> Option<LoopInfo64> {
+    // SAFETY: plain integers and arrays, valid when zeroed.
+    let mut info: LoopInfo64 = unsafe { std::mem::zeroed() };
+    // SAFETY: writes a loop_info64, laid out as in linux/loop.h.
+    let done = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, &raw mut info) };
+    (done == 0).then_some(info)
+}
+
+const _: () = assert!(size_of::<LoopInfo64>() == 232 && size_of::<LoopConfig>() == 304);

@@ -1,0 +1,162 @@
+//! Making a file system with the tools of the system.
+
+#![allow(unsafe_code)]
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::spec::ScratchSpec;
+use crate::HostError;
+
+/// Background initialisation of inode tables and journal would run into the measurement.
+const EXT_EXTENDED: &str = "lazy_itable_init=0,lazy_journal_init=0";
+
+/// What was run to make a file system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Made {
+    /// The options, without program and device.
+    pub options: String,
+    /// The first line of what the program says about its version.
+    pub version: String,
+}
+
+/// Runs `mkfs.KIND` on a device that fsage attached.
+pub(super) fn mkfs(spec: &ScratchSpec, device: &Path) -> Result<Made, HostError> {
+    let name = format!("mkfs.{}", spec.kind);
+    let tool = find(&name).ok_or_else(|| HostError::MissingTool {
+        tool: name.clone(),
+        package: package(&spec.kind).to_owned(),
+    })?;
+    let options = options(spec);
+    let mut command = Command::new(&tool);
+    command
+        .args(&options)
+        .arg(device)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    end_with_parent(&mut command);
+    let line = format!("{name} {} {}", options.join(" "), device.display());
+    let output = command
+        .output()
+        .map_err(|e| HostError::io(format!("run {line}"), e))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let tail = said.trim().chars().rev().take(400).collect::<Vec<_>>();
+        return Err(HostError::Command {
+            command: line,
+            status: output.status.to_string(),
+            output: tail.into_iter().rev().collect(),
+        });
+    }
+    Ok(Made {
+        options: options.join(" "),
+        version: version(&tool, &spec.kind),
+    })
+}
+
+fn options(spec: &ScratchSpec) -> Vec<String> {
+    let mut own: Vec<String> = match spec.kind.as_str() {
+        "ext2" | "ext3" | "ext4" => vec!["-q".into(), "-F".into()],
+        "xfs" | "btrfs" | "f2fs" => vec!["-q".into(), "-f".into()],
+        _ => Vec::new(),
+    };
+    let mut given = spec.mkfs_options.clone();
+    if spec.kind.starts_with("ext") {
+        // mke2fs takes only its last -E.
+        let extended = given
+            .iter()
+            .position(|o| o == "-E")
+            .and_then(|at| given.get_mut(at + 1));
+        match extended {
+            Some(value) => *value = format!("{EXT_EXTENDED},{value}"),
+            None => own.extend(["-E".to_owned(), EXT_EXTENDED.to_owned()]),
+        }
+    }
+    own.extend(given);
+    own
+}
+
+/// The program in `PATH`.
+fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .map(|dir| dir.join(name))
+        .find(|file| rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok())
+}
+
+/// The Debian package that has `mkfs.KIND`.
+fn package(kind: &str) -> &'static str {
+    match kind {
+        "ext2" | "ext3" | "ext4" => "e2fsprogs",
+        "xfs" => "xfsprogs",
+        "btrfs" => "btrfs-progs",
+        "f2fs" => "f2fs-tools",
+        "vfat" | "fat" | "msdos" => "dosfstools",
+        "exfat" => "exfatprogs",
+        "ntfs" => "ntfs-3g",
+        "jfs" => "jfsutils",
+        "nilfs2" => "nilfs-tools",
+        "bcachefs" => "bcachefs-tools",
+        "udf" => "udftools",
+        _ => "of that file system",
+    }
+}
+
+fn version(tool: &Path, kind: &str) -> String {
+    let flag = if kind == "btrfs" { "--version" } else { "-V" };
+    let mut command = Command::new(tool);
+    end_with_parent(command.arg(flag).stdin(Stdio::null()));
+    let Ok(output) = command.output() else {
+        return String::new();
+    };
+    let text = if output.stdout.is_empty() {
+        output.stderr
+    } else {
+        output.stdout
+    };
+    let text = String::from_utf8_lossy(&text);
+    text.lines()
+        .map(str::trim)
+        .find(|l| !l.is_empty())
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// A kill of fsage ends the child too, and with it the child's hold on the device.
+fn end_with_parent(command: &mut Command) {
+    // SAFETY: prctl is async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) == 0 {
+                Ok(())
+            } else {
+                Err(std::io::Error::last_os_error())
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn background_initialisation_is_off_whatever_else_is_asked() {
+        let spec: ScratchSpec = "ext4,mkfs=-E stride=4 -m 0".parse().unwrap();
+        assert_eq!(
+            options(&spec),
+            [
+                "-q",
+                "-F",
+                "-E",
+                "lazy_itable_init=0,lazy_journal_init=0,stride=4",
+                "-m",
+                "0"
+            ]
+        );
+        let spec: ScratchSpec = "ext2".parse().unwrap();
+        assert!(options(&spec).contains(&EXT_EXTENDED.to_owned()));
+    }
+}

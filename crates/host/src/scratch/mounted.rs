@@ -1,0 +1,226 @@
+//! A mounted scratch file system: mount, remount, unmount, and the targets that are open on it.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use fsage_core::Errno;
+use rustix::mount::{MountFlags, UnmountFlags};
+
+use super::image::LoopDevice;
+use crate::HostError;
+
+/// Mount options that mount(2) takes as flags.
+const FLAGS: [(&str, MountFlags); 10] = [
+    ("ro", MountFlags::RDONLY),
+    ("nosuid", MountFlags::NOSUID),
+    ("nodev", MountFlags::NODEV),
+    ("noexec", MountFlags::NOEXEC),
+    ("noatime", MountFlags::NOATIME),
+    ("nodiratime", MountFlags::NODIRATIME),
+    ("relatime", MountFlags::RELATIME),
+    ("strictatime", MountFlags::STRICTATIME),
+    ("sync", MountFlags::SYNCHRONOUS),
+    ("lazytime", MountFlags::LAZYTIME),
+];
+
+/// How often an unmount is tried while something (udev, an indexer) looks at the file system.
+const UNMOUNT_ATTEMPTS: u32 = 20;
+
+/// What this process has mounted now.
+static MOUNTED: Mutex<Vec<Weak<MountedScratch>>> = Mutex::new(Vec::new());
+
+/// A scratch file system that is mounted. Shared by its owner and the targets open on it.
+#[derive(Debug)]
+pub struct MountedScratch {
+    kind: String,
+    options: String,
+    dir: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// `None` once it is taken down.
+    device: Option<LoopDevice>,
+    mounted: bool,
+    /// Roots of open targets and the directory each stands for.
+    roots: Vec<(Weak<OwnedFd>, PathBuf)>,
+}
+
+/// The scratch file system that holds a directory, if this process mounted one there.
+pub(crate) fn mounted_at(dir: &Path) -> Option<Arc<MountedScratch>> {
+    let mounted = lock(&MOUNTED);
+    mounted
+        .iter()
+        .filter_map(Weak::upgrade)
+        .find(|m| dir.starts_with(&m.dir))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl MountedScratch {
+    /// Mounts an attached device on an empty directory.
+    pub(super) fn mount(
+        kind: &str,
+        options: &str,
+        device: LoopDevice,
+        dir: PathBuf,
+    ) -> Result<Arc<Self>, HostError> {
+        mount(kind, options, device.path(), &dir)?;
+        let state = State {
+            device: Some(device),
+            mounted: true,
+            roots: Vec::new(),
+        };
+        let mounted = Arc::new(Self {
+            kind: kind.to_owned(),
+            options: options.to_owned(),
+            dir,
+            state: Mutex::new(state),
+        });
+        let mut all = lock(&MOUNTED);
+        all.retain(|m| m.strong_count() > 0);
+        all.push(Arc::downgrade(&mounted));
+        Ok(mounted)
+    }
+
+    /// Remembers the root of a target, so that it follows a remount.
+    pub(crate) fn add_root(&self, root: &Arc<OwnedFd>, dir: &Path) {
+        let mut state = lock(&self.state);
+        state.roots.retain(|(root, _)| root.strong_count() > 0);
+        state.roots.push((Arc::downgrade(root), dir.to_owned()));
+    }
+
+    /// Unmounts and mounts again, dropping everything that was cached. `EBUSY` if a file is open
+    /// or if the mount lives on in another namespace; the file system is then mounted as before.
+    pub(crate) fn remount(&self) -> Result<(), Errno> {
+        let mut state = lock(&self.state);
+        if !state.mounted {
+            return Err(Errno::ENODEV);
+        }
+        state.park_roots().map_err(|e| Errno(e.raw_os_error()))?;
+        let done = self.cycle(&mut state);
+        let reopened = state.reopen_roots();
+        done.and(reopened)
+    }
+
+    fn cycle(&self, state: &mut State) -> Result<(), Errno> {
+        unmount(&self.dir).map_err(|e| Errno(e.raw_os_error()))?;
+        state.mounted = false;
+        let Some(device) = &state.device else {
+            return Err(Errno::ENODEV);
+        };
+        // Still mounted elsewhere: a mount would find the same caches again.
+        let elsewhere = device.in_use();
+        if !elsewhere {
+            device.drop_cached();
+        }
+        mount(&self.kind, &self.options, device.path(), &self.dir).map_err(|_| Errno::EIO)?;
+        state.mounted = true;
+        if elsewhere { Err(Errno::EBUSY) } else { Ok(()) }
+    }
+
+    /// Takes everything down: the mount, the device, the directory. Files still open keep what they
+    /// need until they are closed; the error says so. A second time does nothing.
+    pub(super) fn take_down(&self) -> Result<(), HostError> {
+        let mut state = lock(&self.state);
+        let Some(mut device) = state.device.take() else {
+            return Ok(());
+        };
+        let _ = state.park_roots();
+        let mut busy = None;
+        if state.mounted {
+            state.mounted = false;
+            if let Err(e) = unmount(&self.dir) {
+                busy = Some(HostError::at("unmount", &self.dir, e));
+                let _ = rustix::mount::unmount(&self.dir, UnmountFlags::DETACH);
+            }
+        }
+        let _ = std::fs::remove_dir(&self.dir);
+        match busy {
+            Some(error) => {
+                // Its last close comes later; waiting for it here would be in vain.
+                device.abandon();
+                Err(error)
+            }
+            None => device.detach(),
+        }
+    }
+}
+
+impl State {
+    /// Lets every root point at /dev/null under its number, so that none holds the mount.
+    fn park_roots(&mut self) -> rustix::io::Result<()> {
+        let null = File::open("/dev/null").map_err(|_| rustix::io::Errno::IO)?;
+        for root in self.roots.iter().filter_map(|(root, _)| root.upgrade()) {
+            replace(&root, &null)?;
+        }
+        Ok(())
+    }
+
+    fn reopen_roots(&mut self) -> Result<(), Errno> {
+        let mut result = Ok(());
+        for (root, dir) in &self.roots {
+            let Some(root) = root.upgrade() else { continue };
+            // The directory may have been removed meanwhile: its target then has no root.
+            let reopened = crate::fs::open_root(dir).map_err(|_| Errno::ENOENT);
+            if let Err(e) =
+                reopened.and_then(|new| replace(&root, &new).map_err(|e| Errno(e.raw_os_error())))
+            {
+                result = Err(e);
+            }
+        }
+        result
+    }
+}
+
+/// Puts what `new` refers to under the number of `old`.
+fn replace(old: &Arc<OwnedFd>, new: &impl std::os::fd::AsFd) -> rustix::io::Result<()> {
+    super::dup::onto(old, new.as_fd())
+}
+
+fn mount(kind: &str, options: &str, device: &Path, dir: &Path) -> Result<(), HostError> {
+    let mut flags = MountFlags::empty();
+    let mut data: Vec<&str> = Vec::new();
+    for option in options
+        .split(',')
+        .filter(|o| !matches!(*o, "" | "rw" | "defaults"))
+    {
+        match FLAGS.iter().find(|(name, _)| *name == option) {
+            Some((_, flag)) => flags |= *flag,
+            None => data.push(option),
+        }
+    }
+    let data = std::ffi::CString::new(data.join(",")).map_err(|_| HostError::Refused {
+        what: format!("mount {} with `{options}`", device.display()),
+        why: "the options hold a NUL byte".into(),
+    })?;
+    rustix::mount::mount(device, dir, kind, flags, data.as_c_str()).map_err(|e| match e {
+        rustix::io::Errno::NODEV => HostError::NoKernelSupport {
+            kind: kind.to_owned(),
+        },
+        rustix::io::Errno::INVAL => HostError::Refused {
+            what: format!(
+                "mount {kind} on {} with options `{options}`",
+                device.display()
+            ),
+            why: "the kernel does not take these options or this file system (see dmesg)".into(),
+        },
+        e => HostError::io(format!("mount {kind} on {}", device.display()), e),
+    })
+}
+
+fn unmount(dir: &Path) -> rustix::io::Result<()> {
+    for _ in 1..UNMOUNT_ATTEMPTS {
+        match rustix::mount::unmount(dir, UnmountFlags::NOFOLLOW) {
+            Err(rustix::io::Errno::BUSY) => std::thread::sleep(Duration::from_millis(5)),
+            done => return done,
+        }
+    }
+    rustix::mount::unmount(dir, UnmountFlags::NOFOLLOW)
+}

@@ -1,0 +1,236 @@
+//! What scratch file system is wanted: `scratch:ext4,size=2G,on=ram,mkfs=-O ^has_journal,mount=noatime`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::HostError;
+
+const MIB: u64 = 1 << 20;
+const DEFAULT_SIZE_BYTES: u64 = 2 << 30;
+/// No mkfs makes anything useful of less.
+const SMALLEST_BYTES: u64 = MIB;
+/// What the tools themselves refuse: mkfs.xfs since 5.19 under 300 MiB, mkfs.btrfs under 109 MiB.
+const SMALLEST_OF_KIND: [(&str, u64); 2] = [("xfs", 300 * MIB), ("btrfs", 109 * MIB)];
+
+/// Where the image of a scratch file system lies.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Backing {
+    /// In memory (`on=ram`): a nameless file on the tmpfs of `/dev/shm`, or anonymous memory.
+    #[default]
+    Ram,
+    /// In a directory of a mounted file system (`on=file:DIR`): a nameless file there.
+    File(PathBuf),
+}
+
+/// A scratch file system to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScratchSpec {
+    /// File system type: `ext2`, `ext3`, `ext4`, `xfs`, `btrfs`, or whatever has a `mkfs.KIND`.
+    pub kind: String,
+    /// Size of the (sparse) image in bytes.
+    pub size_bytes: u64,
+    /// Where the image lies.
+    pub backing: Backing,
+    /// Further options of mkfs, in the order given.
+    pub mkfs_options: Vec<String>,
+    /// Mount options, separated by commas; empty for the defaults.
+    pub mount_options: String,
+}
+
+impl ScratchSpec {
+    /// A file system of that type with everything at its default. Fails if the type is no word of
+    /// letters, digits, `_`, `-`.
+    pub fn new(kind: &str) -> Result<Self, HostError> {
+        kind.parse()
+    }
+}
+
+/// Reads a size: a number of bytes, or of KiB, MiB, GiB, TiB with the suffix K, M, G, T.
+pub fn parse_size(text: &str) -> Option<u64> {
+    let (number, shift) = match text.char_indices().next_back()? {
+        (at, 'k' | 'K') => (text.get(..at)?, 10),
+        (at, 'm' | 'M') => (text.get(..at)?, 20),
+        (at, 'g' | 'G') => (text.get(..at)?, 30),
+        (at, 't' | 'T') => (text.get(..at)?, 40),
+        _ => (text, 0),
+    };
+    if !number.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// One `key=value` of a specification, or what continues the value before it.
+fn split_items(rest: &str) -> Vec<(&str, String)> {
+    let mut items: Vec<(&str, String)> = Vec::new();
+    for part in rest.split(',') {
+        let known = part
+            .split_once('=')
+            .filter(|(key, _)| ["size", "on", "mkfs", "mount"].contains(key));
+        match (known, items.last_mut()) {
+            (Some((key, value)), _) => items.push((key, value.to_owned())),
+            // mkfs and mount options hold commas themselves.
+            (None, Some((key @ ("mkfs" | "mount"), value))) => {
+                let _ = key;
+                value.push(',');
+                value.push_str(part);
+            }
+            (None, _) => items.push(("", part.to_owned())),
+        }
+    }
+    items
+}
+
+impl FromStr for ScratchSpec {
+    type Err = HostError;
+
+    /// With or without the leading `scratch:`.
+    fn from_str(text: &str) -> Result<Self, HostError> {
+        let bad = |problem: String| HostError::Spec {
+            spec: text.to_owned(),
+            problem,
+        };
+        let body = text.strip_prefix("scratch:").unwrap_or(text);
+        let (kind, rest) = match body.split_once(',') {
+            Some((kind, rest)) => (kind, split_items(rest)),
+            None => (body, Vec::new()),
+        };
+        let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+        let starts_well = kind
+            .bytes()
+            .next()
+            .is_some_and(|b| b.is_ascii_alphanumeric());
+        if !starts_well || !kind.bytes().all(word) {
+            return Err(bad("expected a file system type such as ext4 first".into()));
+        }
+        let mut spec = ScratchSpec {
+            kind: kind.to_owned(),
+            size_bytes: DEFAULT_SIZE_BYTES,
+            backing: Backing::Ram,
+            mkfs_options: Vec::new(),
+            mount_options: String::new(),
+        };
+        for (key, value) in rest {
+            match key {
+                "size" => {
+                    spec.size_bytes = parse_size(&value).ok_or_else(|| {
+                        bad(format!(
+                            "size `{value}`, expected a number with K, M, G or T"
+                        ))
+                    })?;
+                }
+                "on" => spec.backing = parse_backing(&value).map_err(bad)?,
+                "mkfs" => spec.mkfs_options = value.split_whitespace().map(str::to_owned).collect(),
+                "mount" => spec.mount_options = value,
+                _ => {
+                    let problem = format!("`{value}`, expected size=, on=, mkfs= or mount=");
+                    return Err(bad(problem));
+                }
+            }
+        }
+        let of_kind = SMALLEST_OF_KIND
+            .iter()
+            .find(|(k, _)| *k == kind)
+            .map(|&(_, size)| size);
+        let smallest = of_kind.unwrap_or(SMALLEST_BYTES);
+        if spec.size_bytes < smallest {
+            let (size, least) = (spec.size_bytes, smallest / MIB);
+            return Err(bad(format!(
+                "size of {size} bytes, {kind} needs at least {least}M"
+            )));
+        }
+        Ok(spec)
+    }
+}
+
+fn parse_backing(value: &str) -> Result<Backing, String> {
+    match value.split_once(':') {
+        None if value == "ram" => Ok(Backing::Ram),
+        Some(("file", dir)) if !dir.is_empty() => Ok(Backing::File(PathBuf::from(dir))),
+        _ => Err(format!("on `{value}`, expected ram or file:DIRECTORY")),
+    }
+}
+
+impl fmt::Display for Backing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ram => f.write_str("ram"),
+            Self::File(dir) => write!(f, "file:{}", dir.display()),
+        }
+    }
+}
+
+impl fmt::Display for ScratchSpec {
+    /// As it is read, with everything that differs from the default.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "scratch:{}", self.kind)?;
+        if self.size_bytes != DEFAULT_SIZE_BYTES {
+            let shift = [40, 30, 20, 10]
+                .into_iter()
+                .find(|s| self.size_bytes % (1 << s) == 0);
+            match shift {
+                Some(s) => {
+                    let suffix = ["K", "M", "G", "T"].get(s / 10 - 1).unwrap_or(&"");
+                    write!(f, ",size={}{suffix}", self.size_bytes >> s)?;
+                }
+                None => write!(f, ",size={}", self.size_bytes)?,
+            }
+        }
+        if self.backing != Backing::Ram {
+            write!(f, ",on={}", self.backing)?;
+        }
+        if !self.mkfs_options.is_empty() {
+            write!(f, ",mkfs={}", self.mkfs_options.join(" "))?;
+        }
+        if !self.mount_options.is_empty() {
+            write!(f, ",mount={}", self.mount_options)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_every_part() {
+        let text = "scratch:ext4,size=512M,on=file:/var/tmp,mkfs=-O ^has_journal,extent -m 0,mount=noatime,data=journal";
+        let spec: ScratchSpec = text.parse().unwrap();
+        assert_eq!(spec.kind, "ext4");
+        assert_eq!(spec.size_bytes, 512 << 20);
+        assert_eq!(spec.backing, Backing::File("/var/tmp".into()));
+        assert_eq!(spec.mkfs_options, ["-O", "^has_journal,extent", "-m", "0"]);
+        assert_eq!(spec.mount_options, "noatime,data=journal");
+        assert_eq!(spec.to_string(), text);
+    }
+
+    #[test]
+    fn defaults_are_two_gigabytes_in_memory() {
+        let spec: ScratchSpec = "scratch:xfs".parse().unwrap();
+        assert_eq!((spec.size_bytes, &spec.backing), (2 << 30, &Backing::Ram));
+        assert_eq!(spec.to_string(), "scratch:xfs");
+        assert_eq!("ext2".parse::<ScratchSpec>().unwrap().kind, "ext2");
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        for (text, said) in [
+            ("scratch:", "file system type"),
+            ("scratch:../x", "file system type"),
+            ("scratch:-f", "file system type"),
+            ("scratch:ext4,size=much", "K, M, G or T"),
+            ("scratch:ext4,size=99999999999T", "K, M, G or T"),
+            ("scratch:ext4,on=tape", "ram or file:DIRECTORY"),
+            ("scratch:ext4,on=file:", "ram or file:DIRECTORY"),
+            ("scratch:ext4,fast", "size=, on=, mkfs= or mount="),
+            ("scratch:xfs,size=100M", "at least 300M"),
+            ("scratch:btrfs,size=100M", "at least 109M"),
+            ("scratch:ext4,size=0", "at least 1M"),
+        ] {
+            let error = text.parse::<ScratchSpec>().unwrap_err().to_string();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Being asked to stop.
+
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::{HostError, cleanup};
+
+/// The signal that asked last; 0 if none did.
+static LAST: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
+
+fn last() -> &'static Arc<AtomicUsize> {
+    LAST.get_or_init(Arc::default)
+}
+
+/// From now on SIGINT, SIGTERM and SIGHUP set the returned flag, for the caller to finish what it
+/// has and return. A second signal undoes what is registered with [`cleanup`] and exits with 128 +
+/// the signal's number. Starts a thread: call [`crate::isolate`] before. Children that
+/// [`std::process::Command`] starts get the default actions back.
+pub fn install() -> Result<Arc<AtomicBool>, HostError> {
+    let failed = |e: std::io::Error| HostError::io("watch for signals", e);
+    let stop = Arc::new(AtomicBool::new(false));
+    let (mut wake, waker) = UnixStream::pair().map_err(failed)?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let waker = waker.try_clone().map_err(failed)?;
+        // Actions run in this order: the number and the flag are set before the thread wakes.
+        signal_hook::flag::register_usize(signal, Arc::clone(last()), signal as usize)
+            .map_err(failed)?;
+        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(failed)?;
+        signal_hook::low_level::pipe::register(signal, waker).map_err(failed)?;
+    }
+    std::thread::Builder::new()
+        .name("fsage-signals".into())
+        .spawn(move || {
+            let mut byte = [0];
+            let mut seen = 0;
+            while wake.read_exact(&mut byte).is_ok() {
+                seen += 1;
+                if seen > 1 {
+                    cleanup::run_all();
+                    std::process::exit(exit_code().unwrap_or(1));
+                }
+            }
+        })
+        .map_err(failed)?;
+    Ok(stop)
+}
+
+/// The exit code that says by which signal fsage was asked to stop; `None` if it was not.
+pub fn exit_code() -> Option<i32> {
+    let signal = last().load(Ordering::Relaxed) as i32;
+    (signal != 0).then_some(128 + signal)
+}
