@@ -1,1 +1,21 @@
-//! stub
+//! Live capture: the file system calls of running programs, as operations.
+//!
+//! Always true here:
+//! * a capture never changes what the watched programs do, and leaves nothing behind in the kernel,
+//!   however it ends (nothing is pinned, everything hangs on file descriptors of this process);
+//! * what could not be recorded is counted ([`CaptureSummary::lost`]), never dropped in silence;
+//! * times are nanoseconds of `CLOCK_MONOTONIC`, counted from the capture's start.
+//!
+//! Where to look next:
+//! * [`capture`] in [`session`] is the way in;
+//! * [`raw`] is what a backend yields: `ebpf` (needs privileges) and [`ptrace`] (needs none);
+//! * `assemble` turns raw events into [`fsage_core::Op`]s: descriptors, directories, mappings,
+//!   identities, offsets and their order.
+
+pub mod error;
+pub mod ptrace;
+pub mod raw;
+pub mod session;
+
+pub use error::CaptureError;
+pub use session::{CaptureRequest, CaptureStart, CaptureSummary, Method, What, capture};
