@@ -2,5 +2,19 @@
 //!
 //! Always true in this crate: no I/O, no clock; every random choice comes from a seed that is an
 //! argument; a generator given the same parameters and seed yields the same operations.
+//!
+//! * [`table`] is the one list of workloads and their parameters: it drives the parser, the help
+//!   and the tests. A new workload is a row there and a module beside [`postmark`].
+//! * [`WorkloadSpec`] is what a user writes, `postmark:files=5000,size=512-16384` or
+//!   `cmd:make -j2`; [`WorkloadSpec::source`] makes the stream.
+//! * [`characterize`] tells what a stream is like.
 
 pub mod characterize;
+pub mod postmark;
+pub mod random;
+pub mod spec;
+pub mod table;
+
+pub use postmark::PostMark;
+pub use spec::{SpecError, Values, WorkloadSpec};
+pub use table::{Parameter, Unit, Value, WORKLOADS, Workload};
