@@ -1,0 +1,306 @@
+//! Which system calls are captured and where their descriptors, paths and structures stand.
+
+/// What the words of [`RawCall::extra`](crate::raw::RawCall::extra) are read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extra {
+    /// Nothing.
+    None,
+    /// `struct open_how` at argument 2: flags and mode.
+    OpenHow,
+    /// An array of `struct iovec` at argument 1 with argument 2 entries: total length and count.
+    Iovec,
+    /// Pointers to offsets, as argument numbers; read at entry, the kernel changes them.
+    Offsets(u8, Option<u8>),
+    /// `struct flock` at argument 2, for the lock commands of fcntl: start and length.
+    Flock,
+}
+
+/// Where the result of a stat stands, as an argument number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StatBuffer {
+    /// None.
+    None,
+    /// `struct stat`.
+    Stat(u8),
+    /// `struct statx`.
+    Statx(u8),
+}
+
+/// One captured system call; the numbers are argument positions, 0 to 5.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Call {
+    /// The x86-64 number.
+    pub nr: u32,
+    /// The first descriptor.
+    pub fd: Option<u8>,
+    /// The second descriptor.
+    pub fd2: Option<u8>,
+    /// The path.
+    pub path: Option<u8>,
+    /// The second path, link text or attribute name.
+    pub path2: Option<u8>,
+    /// The structure that is read.
+    pub extra: Extra,
+    /// Where the result of a stat is written.
+    pub stat: StatBuffer,
+    /// The result is a new descriptor of a file just opened.
+    pub opens: bool,
+    /// The path is gone at exit, when the program is another one.
+    pub path_at_entry: bool,
+}
+
+impl Call {
+    const fn new(nr: libc::c_long) -> Self {
+        Self {
+            nr: nr as u32,
+            fd: None,
+            fd2: None,
+            path: None,
+            path2: None,
+            extra: Extra::None,
+            stat: StatBuffer::None,
+            opens: false,
+            path_at_entry: false,
+        }
+    }
+
+    const fn on_fd(nr: libc::c_long) -> Self {
+        Self::new(nr).fd(0)
+    }
+
+    const fn on_path(nr: libc::c_long) -> Self {
+        Self::new(nr).path(0)
+    }
+
+    const fn at(nr: libc::c_long) -> Self {
+        Self::new(nr).fd(0).path(1)
+    }
+
+    const fn fd(mut self, arg: u8) -> Self {
+        self.fd = Some(arg);
+        self
+    }
+
+    const fn fd2(mut self, arg: u8) -> Self {
+        self.fd2 = Some(arg);
+        self
+    }
+
+    const fn path(mut self, arg: u8) -> Self {
+        self.path = Some(arg);
+        self
+    }
+
+    const fn path2(mut self, arg: u8) -> Self {
+        self.path2 = Some(arg);
+        self
+    }
+
+    const fn extra(mut self, extra: Extra) -> Self {
+        self.extra = extra;
+        self
+    }
+
+    const fn stat(mut self, stat: StatBuffer) -> Self {
+        self.stat = stat;
+        self
+    }
+
+    const fn opens(mut self) -> Self {
+        self.opens = true;
+        self
+    }
+
+    const fn path_at_entry(mut self) -> Self {
+        self.path_at_entry = true;
+        self
+    }
+}
+
+const SYS_FCHMODAT2: libc::c_long = 452;
+
+/// Every captured call.
+pub(super) static CALLS: &[Call] = &[
+    // Data.
+    Call::on_fd(libc::SYS_read),
+    Call::on_fd(libc::SYS_write),
+    Call::on_fd(libc::SYS_pread64),
+    Call::on_fd(libc::SYS_pwrite64),
+    Call::on_fd(libc::SYS_readv).extra(Extra::Iovec),
+    Call::on_fd(libc::SYS_writev).extra(Extra::Iovec),
+    Call::on_fd(libc::SYS_preadv).extra(Extra::Iovec),
+    Call::on_fd(libc::SYS_pwritev).extra(Extra::Iovec),
+    Call::on_fd(libc::SYS_preadv2).extra(Extra::Iovec),
+    Call::on_fd(libc::SYS_pwritev2).extra(Extra::Iovec),
+    Call::on_fd(libc::SYS_sendfile).fd2(1).extra(Extra::Offsets(2, None)),
+    Call::on_fd(libc::SYS_splice).fd2(2).extra(Extra::Offsets(1, Some(3))),
+    Call::on_fd(libc::SYS_copy_file_range).fd2(2).extra(Extra::Offsets(1, Some(3))),
+    // Descriptors and opens.
+    Call::on_path(libc::SYS_open).opens(),
+    Call::on_path(libc::SYS_creat).opens(),
+    Call::new(libc::SYS_openat).path(1).opens(),
+    Call::new(libc::SYS_openat2).path(1).opens().extra(Extra::OpenHow),
+    Call::on_fd(libc::SYS_close),
+    Call::new(libc::SYS_close_range),
+    Call::on_fd(libc::SYS_dup),
+    Call::on_fd(libc::SYS_dup2),
+    Call::on_fd(libc::SYS_dup3),
+    Call::on_fd(libc::SYS_fcntl).extra(Extra::Flock),
+    Call::on_fd(libc::SYS_flock),
+    Call::on_fd(libc::SYS_lseek),
+    // Open files.
+    Call::on_fd(libc::SYS_fstat).stat(StatBuffer::Stat(1)),
+    Call::on_fd(libc::SYS_fstatfs),
+    Call::on_fd(libc::SYS_ftruncate),
+    Call::on_fd(libc::SYS_fallocate),
+    Call::on_fd(libc::SYS_getdents),
+    Call::on_fd(libc::SYS_getdents64),
+    Call::on_fd(libc::SYS_fsync),
+    Call::on_fd(libc::SYS_fdatasync),
+    Call::on_fd(libc::SYS_syncfs),
+    Call::on_fd(libc::SYS_sync_file_range),
+    Call::on_fd(libc::SYS_fchmod),
+    Call::on_fd(libc::SYS_fchown),
+    Call::on_fd(libc::SYS_fchdir),
+    Call::on_fd(libc::SYS_fadvise64),
+    Call::on_fd(libc::SYS_readahead),
+    Call::on_fd(libc::SYS_fsetxattr).path2(1),
+    Call::on_fd(libc::SYS_fgetxattr).path2(1),
+    Call::on_fd(libc::SYS_flistxattr),
+    Call::on_fd(libc::SYS_fremovexattr).path2(1),
+    Call::new(libc::SYS_mmap).fd(4),
+    Call::new(libc::SYS_munmap),
+    Call::new(libc::SYS_msync),
+    Call::new(libc::SYS_sync),
+    // Names.
+    Call::on_path(libc::SYS_stat).stat(StatBuffer::Stat(1)),
+    Call::on_path(libc::SYS_lstat).stat(StatBuffer::Stat(1)),
+    Call::at(libc::SYS_newfstatat).stat(StatBuffer::Stat(2)),
+    Call::at(libc::SYS_statx).stat(StatBuffer::Statx(4)),
+    Call::on_path(libc::SYS_statfs),
+    Call::on_path(libc::SYS_access),
+    Call::at(libc::SYS_faccessat),
+    Call::at(libc::SYS_faccessat2),
+    Call::on_path(libc::SYS_unlink),
+    Call::at(libc::SYS_unlinkat),
+    Call::on_path(libc::SYS_rmdir),
+    Call::on_path(libc::SYS_mkdir),
+    Call::at(libc::SYS_mkdirat),
+    Call::on_path(libc::SYS_mknod),
+    Call::at(libc::SYS_mknodat),
+    Call::on_path(libc::SYS_rename).path2(1),
+    Call::at(libc::SYS_renameat).path2(3),
+    Call::at(libc::SYS_renameat2).path2(3),
+    Call::on_path(libc::SYS_link).path2(1),
+    Call::at(libc::SYS_linkat).path2(3),
+    Call::new(libc::SYS_symlink).path(1).path2(0),
+    Call::new(libc::SYS_symlinkat).fd(1).path(2).path2(0),
+    Call::on_path(libc::SYS_readlink),
+    Call::at(libc::SYS_readlinkat),
+    Call::on_path(libc::SYS_truncate),
+    Call::on_path(libc::SYS_chmod),
+    Call::at(libc::SYS_fchmodat),
+    Call::at(SYS_FCHMODAT2),
+    Call::on_path(libc::SYS_chown),
+    Call::on_path(libc::SYS_lchown),
+    Call::at(libc::SYS_fchownat),
+    Call::on_path(libc::SYS_utime),
+    Call::on_path(libc::SYS_utimes),
+    Call::at(libc::SYS_futimesat),
+    Call::at(libc::SYS_utimensat),
+    Call::on_path(libc::SYS_setxattr).path2(1),
+    Call::on_path(libc::SYS_lsetxattr).path2(1),
+    Call::on_path(libc::SYS_getxattr).path2(1),
+    Call::on_path(libc::SYS_lgetxattr).path2(1),
+    Call::on_path(libc::SYS_listxattr),
+    Call::on_path(libc::SYS_llistxattr),
+    Call::on_path(libc::SYS_removexattr).path2(1),
+    Call::on_path(libc::SYS_lremovexattr).path2(1),
+    Call::on_path(libc::SYS_chdir),
+    // Programs.
+    Call::on_path(libc::SYS_execve).path_at_entry(),
+    Call::at(libc::SYS_execveat).path_at_entry(),
+];
+
+/// The commands of fcntl that duplicate a descriptor, change its flags, or lock.
+pub(super) const FCNTL_COMMANDS: &[u32] = &[
+    libc::F_DUPFD as u32,
+    libc::F_DUPFD_CLOEXEC as u32,
+    libc::F_SETFD as u32,
+    libc::F_SETFL as u32,
+    libc::F_GETLK as u32,
+    libc::F_SETLK as u32,
+    libc::F_SETLKW as u32,
+    libc::F_OFD_GETLK as u32,
+    libc::F_OFD_SETLK as u32,
+    libc::F_OFD_SETLKW as u32,
+];
+
+/// Whether a command of fcntl has a `struct flock`.
+pub(super) fn is_lock_command(command: u64) -> bool {
+    [
+        libc::F_GETLK,
+        libc::F_SETLK,
+        libc::F_SETLKW,
+        libc::F_OFD_GETLK,
+        libc::F_OFD_SETLK,
+        libc::F_OFD_SETLKW,
+    ]
+    .contains(&(command as i32))
+}
+
+/// The captured call of these number and arguments. Anonymous mappings and the other commands of
+/// fcntl are not captured; the seccomp filter says the same.
+pub(super) fn find(nr: u64, args: &[u64; 6]) -> Option<&'static Call> {
+    let [_, second, _, flags, _, _] = *args;
+    let position = *INDEX.get(usize::try_from(nr).ok()?)?;
+    let call = CALLS.get(usize::from(position))?;
+    let wanted = match libc::c_long::from(call.nr) {
+        libc::SYS_mmap => flags & libc::MAP_ANONYMOUS as u64 == 0,
+        libc::SYS_fcntl => FCNTL_COMMANDS.contains(&(second as u32)),
+        _ => true,
+    };
+    wanted.then_some(call)
+}
+
+const NONE: u8 = u8::MAX;
+
+static INDEX: [u8; 512] = index();
+
+const fn index() -> [u8; 512] {
+    assert!(CALLS.len() < NONE as usize);
+    let mut index = [NONE; 512];
+    let mut position = 0;
+    while position < CALLS.len() {
+        let slot = CALLS[position].nr as usize;
+        assert!(index[slot] == NONE, "a call stands twice in the table");
+        index[slot] = position as u8;
+        position += 1;
+    }
+    index
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_is_found_by_its_number() {
+        for call in CALLS {
+            let args = [0; 6];
+            assert_eq!(find(u64::from(call.nr), &args).map(|found| found.nr), Some(call.nr));
+        }
+        assert!(find(libc::SYS_getpid as u64, &[0; 6]).is_none());
+        assert!(find(u64::MAX, &[0; 6]).is_none());
+        assert!(find(511, &[0; 6]).is_none());
+    }
+
+    #[test]
+    fn memory_and_descriptor_queries_are_left_alone() {
+        let anonymous = libc::MAP_ANONYMOUS | libc::MAP_PRIVATE;
+        assert!(find(libc::SYS_mmap as u64, &[0, 4096, 3, anonymous as u64, 0, 0]).is_none());
+        assert!(find(libc::SYS_mmap as u64, &[0, 4096, 1, libc::MAP_SHARED as u64, 3, 0]).is_some());
+        let get = [3, libc::F_GETFL as u64, 0, 0, 0, 0];
+        assert!(find(libc::SYS_fcntl as u64, &get).is_none());
+    }
+}

@@ -1,0 +1,204 @@
+//! Capture without privileges: ptrace(2), and a seccomp filter that stops a program only at the
+//! file system calls.
+//!
+//! What always holds:
+//! * A launched command under the filter is killed if its tracer dies (`PTRACE_O_EXITKILL`): the
+//!   filter cannot be taken back, and without a tracer every captured call fails with ENOSYS. For
+//!   the same reason it cannot be detached from: after [`stop`](crate::raw::Backend::stop) it goes
+//!   on unrecorded, as long as the [`Ptrace`] lives. [`Launch::detachable`] avoids both.
+//! * An attached process has no filter, stops at every call, and goes on unharmed when the capture
+//!   is stopped, dropped or killed.
+//! * All tracees stand still from the return of [`Ptrace::launch`] or [`Ptrace::attach`] to the
+//!   first [`poll`](crate::raw::Backend::poll), so that their descriptors can be looked at.
+//! * No event is lost: when the reader is slow, the tracees wait.
+//!
+//! One thread does all the tracing (`tracer`), as the kernel demands; `calls` is the table of what
+//! is captured, `filter` the same as a BPF program, `launch` and `attach` how it begins and ends,
+//! `files` and `memory` what is read of a stopped tracee, `shared` the way of the events.
+
+mod attach;
+mod calls;
+mod files;
+mod filter;
+mod launch;
+mod memory;
+mod shared;
+mod sys;
+mod tracer;
+
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use fsage_core::Pid;
+
+pub use launch::Launch;
+
+use crate::CaptureError;
+use crate::raw::{Backend, RawEvent};
+use shared::{Order, Shared};
+use tracer::Tracer;
+
+/// What this backend cannot see, as phrases that complete "not captured: …".
+const LIMITATIONS: &[&str] = &[
+    "pages missed and read ahead",
+    "page faults on mapped files",
+    "io_uring requests",
+    "inode generations",
+    "calls of 32-bit programs",
+];
+
+/// A capture by ptrace.
+pub struct Ptrace {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    waiter: sys::Waiter,
+    command: Option<Pid>,
+    detachable: bool,
+    processes: Vec<Pid>,
+    refused: Vec<Pid>,
+}
+
+/// What the tracing thread answers once it has begun.
+struct Begun {
+    waiter: sys::Waiter,
+    command: Option<Pid>,
+    processes: Vec<Pid>,
+    refused: Vec<Pid>,
+}
+
+impl Ptrace {
+    /// Starts a command, which stands still at its first instruction until the first poll.
+    ///
+    /// # Errors
+    /// [`CaptureError::Command`] if it cannot be run (with the kernel's reason, such as not found
+    /// or permission denied), [`CaptureError::Unsupported`] without seccomp filters,
+    /// [`CaptureError::Io`] for a directory that cannot be entered.
+    pub fn launch(launch: Launch) -> Result<Self, CaptureError> {
+        let detachable = launch.detachable;
+        Self::begin(detachable, move |tracer, waiter| {
+            let pid = tracer.launch(&launch)?;
+            let processes = vec![pid];
+            Ok(Begun { waiter, command: Some(pid), processes, refused: Vec::new() })
+        })
+    }
+
+    /// Attaches to running processes, all their threads and descendants; they stand still until
+    /// the first poll.
+    ///
+    /// # Errors
+    /// [`CaptureError::Unsupported`] if one of `pids` may not be traced, [`CaptureError::Io`] if
+    /// there is no such process. Nothing stays attached then.
+    pub fn attach(pids: &[Pid]) -> Result<Self, CaptureError> {
+        let pids = pids.to_vec();
+        Self::begin(true, move |tracer, waiter| {
+            let (processes, refused) = tracer.attach(&pids)?;
+            Ok(Begun { waiter, command: None, processes, refused })
+        })
+    }
+
+    fn begin(
+        detachable: bool,
+        setup: impl FnOnce(&mut Tracer, sys::Waiter) -> Result<Begun, CaptureError> + Send + 'static,
+    ) -> Result<Self, CaptureError> {
+        let shared = Arc::new(Shared::new());
+        let (answer, begun) = mpsc::channel();
+        let theirs = Arc::clone(&shared);
+        let body = move || {
+            let mut tracer = Tracer::new(theirs, !detachable);
+            let waiter = sys::become_waiter().map_err(|e| CaptureError::io("handle a signal", e));
+            let begun = waiter.and_then(|waiter| setup(&mut tracer, waiter));
+            let go_on = begun.is_ok();
+            if answer.send(begun).is_err() || !go_on {
+                return;
+            }
+            let error = tracer.run().err();
+            tracer.shared.finish(error);
+        };
+        let thread = std::thread::Builder::new()
+            .name("ptrace".into())
+            .spawn(body)
+            .map_err(|e| CaptureError::io("start a thread", e))?;
+        let begun = begun.recv().unwrap_or_else(|_| {
+            Err(CaptureError::io("trace", std::io::Error::other("the tracing thread ended")))
+        });
+        let Begun { waiter, command, processes, refused } = match begun {
+            Ok(begun) => begun,
+            Err(error) => {
+                let _ = thread.join();
+                return Err(error);
+            }
+        };
+        let thread = Some(thread);
+        Ok(Self { shared, thread, waiter, command, detachable, processes, refused })
+    }
+
+    /// The processes that the capture began with.
+    pub fn processes(&self) -> &[Pid] {
+        &self.processes
+    }
+
+    /// Descendants of the attached processes that may not be traced.
+    pub fn refused(&self) -> &[Pid] {
+        &self.refused
+    }
+
+    /// The launched command's process.
+    pub fn command(&self) -> Option<Pid> {
+        self.command
+    }
+
+    /// The launched command's exit status once it has ended: its code, or 128 and the number of
+    /// the signal that killed it.
+    pub fn exit_status(&self) -> Option<i32> {
+        self.shared.exit_status()
+    }
+
+    /// Waits until the launched command has ended, its events unread ones dropped once
+    /// [`stop`](Backend::stop) was called; `None` if there is no command.
+    pub fn wait_for_exit(&self) -> Option<i32> {
+        self.command.and_then(|_| self.shared.wait_for_exit())
+    }
+
+    /// What this backend cannot see, as phrases that complete "not captured: …".
+    pub fn limitations() -> &'static [&'static str] {
+        LIMITATIONS
+    }
+
+    /// Wakes the tracing thread until `done`.
+    fn kick_until(&self, done: impl Fn() -> bool) {
+        while !done() {
+            sys::kick(self.waiter);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Backend for Ptrace {
+    fn method(&self) -> &'static str {
+        "ptrace"
+    }
+
+    fn poll(&mut self, take: &mut dyn FnMut(RawEvent)) -> Result<bool, CaptureError> {
+        self.shared.advance(Order::Run);
+        let (events, more) = self.shared.take()?;
+        events.into_iter().for_each(take);
+        Ok(more)
+    }
+
+    fn stop(&mut self) {
+        self.shared.advance(Order::Stop);
+        if self.detachable {
+            self.kick_until(|| self.shared.is_idle());
+        }
+    }
+}
+
+impl Drop for Ptrace {
+    fn drop(&mut self) {
+        self.shared.advance(Order::End);
+        let Some(thread) = self.thread.take() else { return };
+        self.kick_until(|| thread.is_finished());
+        let _ = thread.join();
+    }
+}
