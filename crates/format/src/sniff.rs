@@ -1,8 +1,12 @@
 //! Which of fsage's files a file is.
 
+use std::io::Read;
 use std::path::Path;
 
 use crate::error::FormatError;
+use crate::piece::{ENTRY_FORMAT, PARQUET_MAGIC, PieceFile};
+use crate::profile::PROFILE_FORMAT;
+use crate::record::RECORD_FORMAT;
 
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,15 +21,82 @@ pub enum FileKind {
     Record,
 }
 
+const EXPECTED: &str = "a trace, a snapshot, a system profile or a run record of fsage";
+
+/// Bytes from which a file is told.
+const ENOUGH: u64 = 4096;
+
 /// Finds out what a file is by its contents; its name does not matter. An error says what it is
 /// instead.
 pub fn sniff(path: &Path) -> Result<FileKind, FormatError> {
-    let _ = path;
-    todo!()
+    let mut begin = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(ENOUGH).read_to_end(&mut begin))
+        .map_err(|e| FormatError::io("read", path, e))?;
+    if begin.starts_with(PARQUET_MAGIC) {
+        let file = PieceFile::open_any(path, EXPECTED)?;
+        return match file.entry(ENTRY_FORMAT) {
+            Some("trace") => Ok(FileKind::Trace),
+            Some("snapshot") => Ok(FileKind::Snapshot),
+            other => Err(wrong(path, other.map_or_else(
+                || "a Parquet file that fsage did not write".to_owned(),
+                |name| format!("a {name}, which a newer fsage wrote"),
+            ))),
+        };
+    }
+    match json_format(&begin).as_deref() {
+        Some(PROFILE_FORMAT) => Ok(FileKind::Profile),
+        Some(RECORD_FORMAT) => Ok(FileKind::Record),
+        Some(other) => Err(wrong(path, format!("JSON of the format '{other}'"))),
+        None => Err(wrong(path, describe(&begin))),
+    }
+}
+
+fn wrong(path: &Path, found: String) -> FormatError {
+    FormatError::WrongKind { path: path.to_owned(), found, expected: EXPECTED }
+}
+
+/// The text of the first field if the file is JSON and that field is `format`, which fsage's always
+/// is. Only the beginning of the file is at hand, so it is not parsed as a whole.
+fn json_format(begin: &[u8]) -> Option<String> {
+    let rest = begin.trim_ascii_start().strip_prefix(b"{")?.trim_ascii_start();
+    let rest = rest.strip_prefix(b"\"format\"")?.trim_ascii_start();
+    let rest = rest.strip_prefix(b":")?.trim_ascii_start().strip_prefix(b"\"")?;
+    let end = rest.iter().position(|&b| b == b'"')?;
+    Some(String::from_utf8_lossy(rest.get(..end)?).into_owned())
 }
 
 /// What bytes that are none of fsage's look like, for an error.
 pub(crate) fn describe(bytes: &[u8]) -> String {
-    let _ = bytes;
-    todo!()
+    let begin = bytes.get(..bytes.len().min(512)).unwrap_or_default();
+    let magics: [(&[u8], &str); 8] = [
+        (b"\x1f\x8b", "a gzip archive"),
+        (b"\x28\xb5\x2f\xfd", "zstd-compressed data"),
+        (b"\xfd7zXZ", "an xz archive"),
+        (b"PK\x03\x04", "a zip archive"),
+        (b"\x7fELF", "a program (ELF)"),
+        (b"SQLite format 3", "an SQLite database"),
+        (b"PAR1", "a Parquet file that fsage did not write"),
+        (b"{", "JSON of another format"),
+    ];
+    if begin.is_empty() {
+        return "an empty file".to_owned();
+    }
+    if let Some((_, name)) = magics.iter().find(|(magic, _)| begin.starts_with(magic)) {
+        return (*name).to_owned();
+    }
+    let text = match std::str::from_utf8(begin) {
+        Ok(text) => Some(text),
+        // A character that is cut at the end of what was read.
+        Err(e) if e.error_len().is_none() => {
+            std::str::from_utf8(begin.get(..e.valid_up_to()).unwrap_or_default()).ok()
+        }
+        Err(_) => None,
+    };
+    match text {
+        Some(text) if !text.chars().any(|c| c.is_control() && !c.is_ascii_whitespace()) => {
+            "a text file".to_owned()
+        }
+        _ => "binary data of another format".to_owned(),
+    }
 }

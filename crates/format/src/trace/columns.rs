@@ -1,1 +1,191 @@
-//! The one table of a trace's columns.
+//! The one table of a trace's columns: it drives the writer, the reader's expectations, the
+//! documentation and the tests.
+
+use fsage_core::Op;
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    /// Unsigned, 8 or 16 or 32 bits (Parquet INT32).
+    Unsigned(u8),
+    /// Signed, 32 bits (Parquet INT32).
+    Signed32,
+    /// Unsigned, 64 bits (Parquet INT64).
+    Unsigned64,
+    /// Signed, 64 bits (Parquet INT64).
+    Signed64,
+    /// Text (Parquet BYTE_ARRAY, UTF-8); see [`escape`].
+    Text,
+}
+
+/// How a column is coded before compression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coding {
+    /// Distinct values once, then their indices.
+    Dictionary,
+    /// Differences to the value before.
+    Delta,
+    /// As it is.
+    Plain,
+}
+
+/// Reads an integer column's value from an operation.
+pub(crate) type Get = fn(&Op) -> Option<u64>;
+
+/// A column of the trace.
+#[derive(Debug, Clone, Copy)]
+pub struct Column {
+    /// The name.
+    pub name: &'static str,
+    /// What it holds.
+    pub holds: Holds,
+    /// Whether a row may have no value.
+    pub optional: bool,
+    /// How it is coded; chosen by measurement on a PostMark trace.
+    pub coding: Coding,
+    /// The unit of its values, empty for names and numbers without one.
+    pub unit: &'static str,
+    /// What it says, one sentence without its full stop.
+    pub what: &'static str,
+    /// Integer columns: the value of an operation.
+    pub(crate) get: Get,
+}
+
+macro_rules! columns {
+    ($($id:ident $name:literal $holds:expr, $optional:literal, $coding:ident, $unit:literal, $get:expr, $what:literal;)*) => {
+        /// The columns, in the order of the file.
+        pub const COLUMNS: &[Column] = &[$(Column {
+            name: $name,
+            holds: $holds,
+            optional: $optional,
+            coding: Coding::$coding,
+            unit: $unit,
+            what: $what,
+            get: $get,
+        },)*];
+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(usize)]
+        pub(crate) enum Id { $($id,)* }
+    };
+}
+
+const TEXT: Get = |_| None;
+
+columns! {
+    Kind "kind" Holds::Text, false, Dictionary, "", TEXT,
+        "what was done; the names are those of the table of kinds";
+    StartNs "start_ns" Holds::Unsigned64, false, Delta, "ns", |op| Some(op.start_ns),
+        "when it was issued, since the trace began";
+    LatencyNs "latency_ns" Holds::Unsigned64, true, Plain, "ns", |op| op.latency_ns,
+        "how long the kernel worked on it; absent if it was not measured";
+    Pid "pid" Holds::Unsigned(32), false, Dictionary, "", |op| Some(op.pid.0.into()),
+        "the process";
+    Tid "tid" Holds::Unsigned(32), false, Dictionary, "", |op| Some(op.tid.0.into()),
+        "the thread";
+    Result "result" Holds::Signed64, false, Dictionary, "", |op| Some(op.result.raw() as u64),
+        "what it returned: zero or more, or a negative error number";
+    Fd "fd" Holds::Signed32, true, Dictionary, "", |op| op.fd.map(|fd| fd.0 as u32 as u64),
+        "the descriptor it was given; for path operations the directory's, absent for `AT_FDCWD`";
+    Dev "dev" Holds::Unsigned64, true, Dictionary, "", |op| op.file.map(|f| f.dev.0),
+        "the device of the file it acted on, as `st_dev`; absent if the file is unknown";
+    Ino "ino" Holds::Unsigned64, true, Dictionary, "", |op| op.file.map(|f| f.ino),
+        "the inode number of that file";
+    Generation "generation" Holds::Unsigned(32), true, Dictionary, "",
+        |op| op.file.map(|f| f.generation.into()),
+        "the inode's generation, 0 where it is unknown";
+    Path "path" Holds::Text, true, Dictionary, "", TEXT,
+        "the path as given";
+    Path2 "path2" Holds::Text, true, Dictionary, "", TEXT,
+        "the second path as given: the new name of a rename, the target of a symbolic link";
+    Dir "dir" Holds::Text, true, Dictionary, "", TEXT,
+        "the directory against which a relative `path` resolves, absolute";
+    Dir2 "dir2" Holds::Text, true, Dictionary, "", TEXT,
+        "the directory against which a relative `path2` resolves, where it differs";
+    Offset "offset" Holds::Unsigned64, true, Dictionary, "bytes", |op| op.offset,
+        "where in the file; see the table of kinds";
+    Length "length" Holds::Unsigned64, true, Dictionary, "bytes", |op| op.length,
+        "how much; see the table of kinds";
+    Flags "flags" Holds::Unsigned(32), false, Dictionary, "", |op| Some(op.flags.into()),
+        "flags of the call; see the table of kinds";
+    SizeBytes "size_bytes" Holds::Unsigned64, true, Dictionary, "bytes", |op| op.size_bytes,
+        "size of the file when the call began; for `open` and `stat`, when it returned";
+    PagesMissed "pages_missed" Holds::Unsigned(32), true, Dictionary, "pages",
+        |op| op.pages_missed.map(u64::from),
+        "requested pages that were not in the page cache; absent if unknown";
+    PagesAhead "pages_ahead" Holds::Unsigned(32), true, Dictionary, "pages",
+        |op| op.pages_ahead.map(u64::from),
+        "pages read beyond the request; absent if unknown";
+    Record "record" Holds::Unsigned(16), false, Dictionary, "", |op| Some(op.record.0.into()),
+        "how the record came about, a set of bits: 1 path unreadable, 2 path cut, 4 io_uring, \
+         8 offset is the file's position, 16 `O_DIRECT`, 32 `O_APPEND`, 64 not a file, 128 directory";
+}
+
+/// Writes a path as text: bytes that are not UTF-8 become `\xHH`, a backslash becomes `\\`;
+/// everything else stays. [`unescape`] is its inverse.
+pub fn escape(path: &[u8]) -> String {
+    use std::fmt::Write;
+    let mut out = String::with_capacity(path.len());
+    for chunk in path.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if c == '\\' {
+                out.push('\\');
+            }
+            out.push(c);
+        }
+        for byte in chunk.invalid() {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "\\x{byte:02x}");
+        }
+    }
+    out
+}
+
+/// The bytes of a path written by [`escape`]. A backslash that begins no escape stays as it is.
+pub fn unescape(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&first, after)) = rest.split_first() {
+        rest = after;
+        match (first, after) {
+            (b'\\', [b'\\', ..]) => {
+                out.push(b'\\');
+                rest = after.get(1..).unwrap_or_default();
+            }
+            (b'\\', [b'x', high, low, ..]) => match (hex(*high), hex(*low)) {
+                (Some(high), Some(low)) => {
+                    out.push(high << 4 | low);
+                    rest = after.get(3..).unwrap_or_default();
+                }
+                _ => out.push(first),
+            },
+            _ => out.push(first),
+        }
+    }
+    out
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).map(|d| d as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ids_are_the_places_in_the_table() {
+        for (id, name) in [(Id::Kind, "kind"), (Id::Path, "path"), (Id::Record, "record")] {
+            assert_eq!(COLUMNS[id as usize].name, name);
+        }
+    }
+
+    #[test]
+    fn escaping_keeps_every_path() {
+        let all: Vec<u8> = (1..=255).collect();
+        for path in [&b"/a/b"[..], b"\\", b"a\\x41", b"\xff\\\xfe", "/\u{e9}\n".as_bytes(), &all] {
+            assert_eq!(unescape(escape(path).as_bytes()), path);
+        }
+        assert_eq!(escape(b"/a\xffb"), "/a\\xffb");
+    }
+}

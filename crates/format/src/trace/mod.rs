@@ -22,3 +22,10 @@ pub type TraceError = FormatError;
 
 /// The version that is written; every version up to it is read.
 pub const TRACE_VERSION: Version = Version(1);
+
+/// How the file is told from others.
+pub(crate) const FORMAT: crate::piece::Format = crate::piece::Format {
+    name: "trace",
+    expected: "a trace (.fst)",
+    version: TRACE_VERSION,
+};

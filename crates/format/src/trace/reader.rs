@@ -2,52 +2,133 @@
 
 use std::path::Path;
 
-use fsage_core::{Op, OpSource, PathTable, SourceError};
+use fsage_core::{
+    DevId, Fd, FileId, Op, OpFlags, OpKind, OpSource, Outcome, PathId, PathTable, Pid, SourceError,
+    Tid,
+};
+use rustc_hash::FxHashMap;
 
-use super::{AnnotationColumn, Annotations, Loss, TraceEnd, TraceError, TraceMeta};
+use super::columns::{COLUMNS, Holds, Id, unescape};
+use super::writer::ENTRY_META;
+use super::{
+    AnnotationColumn, AnnotationKind, AnnotationValue, Annotations, FORMAT, Loss, TraceEnd,
+    TraceError, TraceMeta,
+};
+use crate::error::FormatError;
+use crate::piece::{Column, ENTRY_END, ENTRY_LOST, Physical, PieceFile};
+
+/// Operations handed out at once: few enough to stay in the processor's cache.
+const BATCH: usize = 4096;
 
 /// Reads a trace, one piece in memory at a time.
 pub struct TraceReader {
+    file: PieceFile,
+    meta: TraceMeta,
+    end: Option<TraceEnd>,
+    loss: Loss,
+    total: u64,
+    /// Leaves of the trace's own columns, then of the added ones.
+    wanted: Vec<usize>,
+    added: Vec<AnnotationColumn>,
+    columns: Vec<Column>,
+    names: Names,
     paths: PathTable,
+    next_piece: usize,
+    rows: usize,
+    row: usize,
 }
+
+/// What the indices of a piece's text columns mean.
+#[derive(Default)]
+struct Names {
+    kinds: Vec<OpKind>,
+    /// For each of path, path2, dir, dir2.
+    paths: [Vec<PathId>; 4],
+    /// Known texts, so that a path that many pieces name is unescaped once.
+    known: FxHashMap<Vec<u8>, PathId>,
+}
+
+const PATH_COLUMNS: [Id; 4] = [Id::Path, Id::Path2, Id::Dir, Id::Dir2];
 
 impl TraceReader {
     /// Opens a trace. A truncated or unfinished one is opened as far as it is whole;
     /// [`TraceReader::loss`] says what is missing.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
-        let _ = path;
-        todo!()
+        let file = PieceFile::open(path, FORMAT)?;
+        let meta: TraceMeta = file.json_entry(ENTRY_META)?;
+        let end: Option<TraceEnd> =
+            if file.finished() { Some(file.json_entry(ENTRY_END)?) } else { None };
+        let so_far = file.entry(ENTRY_LOST).and_then(|text| text.parse().ok()).unwrap_or(0);
+        let loss = Loss {
+            operations_lost: end.as_ref().map_or(so_far, |end| end.operations_lost),
+            unfinished: !file.finished(),
+            bytes_dropped: file.dropped(),
+        };
+        let (wanted, added) = find_columns(&file)?;
+        let total = file.piece_rows().fold(0u64, u64::saturating_add);
+        Ok(Self {
+            columns: wanted.iter().map(|_| Column::default()).collect(),
+            file,
+            meta,
+            end,
+            loss,
+            total,
+            wanted,
+            added,
+            names: Names::default(),
+            paths: PathTable::new(),
+            next_piece: 0,
+            rows: 0,
+            row: 0,
+        })
     }
 
     /// What the trace says about itself.
     pub fn meta(&self) -> &TraceMeta {
-        todo!()
+        &self.meta
     }
 
     /// What was known at its end; `None` if it has no end.
     pub fn end(&self) -> Option<&TraceEnd> {
-        todo!()
+        self.end.as_ref()
     }
 
     /// What is missing.
     pub fn loss(&self) -> &Loss {
-        todo!()
+        &self.loss
     }
 
     /// The number of operations in the file.
     pub fn total_operations(&self) -> u64 {
-        todo!()
+        self.total
     }
 
     /// The columns that an analysis added.
     pub fn annotation_columns(&self) -> &[AnnotationColumn] {
-        todo!()
+        &self.added
     }
 
-    /// Skips the next `count` operations without decoding whole pieces that lie within them.
+    /// Skips the next `count` operations without decoding whole pieces that lie within them. Returns
+    /// how many were skipped; fewer where the trace ends first.
     pub fn skip(&mut self, count: u64) -> Result<u64, TraceError> {
-        let _ = count;
-        todo!()
+        let mut left = count;
+        loop {
+            let step = left.min((self.rows - self.row) as u64);
+            self.row += step as usize;
+            left -= step;
+            if left == 0 {
+                return Ok(count);
+            }
+            let rows = self.file.piece_rows().nth(self.next_piece);
+            match rows {
+                None => return Ok(count - left),
+                Some(rows) if rows <= left => {
+                    self.next_piece += 1;
+                    left -= rows;
+                }
+                Some(_) => self.load()?,
+            }
+        }
     }
 
     /// As [`OpSource::next_batch`], with the added columns: `notes` is replaced by one row for each
@@ -57,8 +138,53 @@ impl TraceReader {
         batch: &mut Vec<Op>,
         notes: &mut Annotations,
     ) -> Result<usize, TraceError> {
-        let _ = (batch, notes);
-        todo!()
+        notes.values.clear();
+        notes.width = self.added.len();
+        let (start, count) = self.next_rows(batch)?;
+        for row in start..start + count {
+            for (column, decoded) in self.added.iter().zip(self.columns.iter().skip(COLUMNS.len())) {
+                notes.values.push(added_value(column.kind, decoded, row));
+            }
+        }
+        Ok(count)
+    }
+
+    /// Appends the next rows of the current or the next piece; returns the first one's place in its
+    /// piece and how many.
+    fn next_rows(&mut self, batch: &mut Vec<Op>) -> Result<(usize, usize), TraceError> {
+        while self.row == self.rows {
+            if self.next_piece >= self.file.piece_rows().len() {
+                return Ok((0, 0));
+            }
+            self.load()?;
+        }
+        let start = self.row;
+        let end = (start + BATCH).min(self.rows);
+        let row = Row { columns: &self.columns, names: &self.names };
+        batch.reserve(end - start);
+        for i in start..end {
+            let op = row.op(i).ok_or_else(|| {
+                let problem = format!("row {i} has a column without its value");
+                self.file.corrupt(self.next_piece.saturating_sub(1), "", problem)
+            })?;
+            batch.push(op);
+        }
+        self.row = end;
+        Ok((start, end - start))
+    }
+
+    /// Decodes the next piece.
+    fn load(&mut self) -> Result<(), TraceError> {
+        let piece = self.next_piece;
+        self.next_piece += 1;
+        (self.rows, self.row) = (0, 0);
+        let rows = self.file.read_piece(piece, &self.wanted, &mut self.columns)?;
+        self.names.load(&self.columns, &mut self.paths).map_err(|(column, problem)| {
+            let name = COLUMNS.get(column).map_or("", |c| c.name);
+            self.file.corrupt(piece, name, problem)
+        })?;
+        self.rows = rows as usize;
+        Ok(())
     }
 }
 
@@ -68,7 +194,148 @@ impl OpSource for TraceReader {
     }
 
     fn next_batch(&mut self, batch: &mut Vec<Op>) -> Result<usize, SourceError> {
-        let _ = batch;
-        todo!()
+        self.next_rows(batch)
+            .map(|(_, count)| count)
+            .map_err(|e| SourceError { message: e.to_string(), source: Some(Box::new(e)) })
     }
+}
+
+impl Names {
+    /// Maps the texts of a new piece. The error names the column.
+    fn load(
+        &mut self,
+        columns: &[Column],
+        paths: &mut PathTable,
+    ) -> Result<(), (usize, String)> {
+        self.kinds.clear();
+        let kind = Id::Kind as usize;
+        for text in columns.get(kind).map(|c| c.texts.as_slice()).unwrap_or_default() {
+            let name = String::from_utf8_lossy(text);
+            let known = OpKind::from_name(&name);
+            self.kinds.push(known.ok_or_else(|| (kind, format!("the unknown kind '{name}'")))?);
+        }
+        for (id, ids) in PATH_COLUMNS.iter().zip(&mut self.paths) {
+            let index = *id as usize;
+            ids.clear();
+            for text in columns.get(index).map(|c| c.texts.as_slice()).unwrap_or_default() {
+                let known = self.known.get(text.as_slice()).copied();
+                let id = match known {
+                    Some(id) => id,
+                    None => {
+                        let full = || (index, "more than 2^32 distinct paths".to_owned());
+                        let id = paths.intern(&unescape(text)).ok_or_else(full)?;
+                        self.known.insert(text.clone(), id);
+                        id
+                    }
+                };
+                ids.push(id);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The columns of a piece, to be put together row by row.
+struct Row<'a> {
+    columns: &'a [Column],
+    names: &'a Names,
+}
+
+impl Row<'_> {
+    #[inline]
+    fn get(&self, id: Id, row: usize) -> Option<u64> {
+        self.columns.get(id as usize)?.get(row)
+    }
+
+    #[inline]
+    fn path(&self, id: Id, which: usize, row: usize) -> Option<PathId> {
+        let index = self.get(id, row)?;
+        self.names.paths.get(which)?.get(index as usize).copied()
+    }
+
+    /// The operation of a row; `None` if a required value is missing.
+    #[inline]
+    fn op(&self, row: usize) -> Option<Op> {
+        let kind = *self.names.kinds.get(self.get(Id::Kind, row)? as usize)?;
+        let file = match self.get(Id::Dev, row) {
+            Some(dev) => Some(FileId {
+                dev: DevId(dev),
+                ino: self.get(Id::Ino, row)?,
+                generation: self.get(Id::Generation, row)? as u32,
+            }),
+            None => None,
+        };
+        Some(Op {
+            kind,
+            record: OpFlags(self.get(Id::Record, row)? as u16),
+            start_ns: self.get(Id::StartNs, row)?,
+            latency_ns: self.get(Id::LatencyNs, row),
+            pid: Pid(self.get(Id::Pid, row)? as u32),
+            tid: Tid(self.get(Id::Tid, row)? as u32),
+            result: Outcome::from_raw(self.get(Id::Result, row)? as i64),
+            fd: self.get(Id::Fd, row).map(|fd| Fd(fd as u32 as i32)),
+            file,
+            path: self.path(Id::Path, 0, row),
+            path2: self.path(Id::Path2, 1, row),
+            dir: self.path(Id::Dir, 2, row),
+            dir2: self.path(Id::Dir2, 3, row),
+            offset: self.get(Id::Offset, row),
+            length: self.get(Id::Length, row),
+            flags: self.get(Id::Flags, row)? as u32,
+            size_bytes: self.get(Id::SizeBytes, row),
+            pages_missed: self.get(Id::PagesMissed, row).map(|v| v as u32),
+            pages_ahead: self.get(Id::PagesAhead, row).map(|v| v as u32),
+        })
+    }
+}
+
+fn added_value(kind: AnnotationKind, column: &Column, row: usize) -> AnnotationValue {
+    let Some(value) = column.get(row) else { return AnnotationValue::Absent };
+    match kind {
+        AnnotationKind::Integer => AnnotationValue::Integer(value),
+        AnnotationKind::Number => AnnotationValue::Number(f64::from_bits(value)),
+        AnnotationKind::Text => column
+            .texts
+            .get(value as usize)
+            .map_or(AnnotationValue::Absent, |t| {
+                AnnotationValue::Text(String::from_utf8_lossy(t).into_owned())
+            }),
+    }
+}
+
+/// The places of the trace's own columns in the file, then of the added ones.
+fn find_columns(file: &PieceFile) -> Result<(Vec<usize>, Vec<AnnotationColumn>), FormatError> {
+    let leaves = file.leaves();
+    let mut wanted = Vec::new();
+    for column in COLUMNS {
+        let expected = match column.holds {
+            Holds::Unsigned(_) | Holds::Signed32 => Physical::Int32,
+            Holds::Unsigned64 | Holds::Signed64 => Physical::Int64,
+            Holds::Text => Physical::Bytes,
+        };
+        let place = leaves.iter().position(|leaf| {
+            leaf.name == column.name
+                && leaf.physical == Some(expected)
+                && leaf.max_rep == 0
+                && leaf.max_def <= 1
+        });
+        wanted.push(place.ok_or_else(|| {
+            let problem = format!("missing or of another type, expected {:?}", column.holds);
+            FormatError::corrupt(file.path(), format!("column {}", column.name), problem)
+        })?);
+    }
+    let mut added = Vec::new();
+    for (index, leaf) in leaves.iter().enumerate() {
+        let kind = match leaf.physical {
+            Some(Physical::Int64) => AnnotationKind::Integer,
+            Some(Physical::Double) => AnnotationKind::Number,
+            Some(Physical::Bytes) => AnnotationKind::Text,
+            _ => continue,
+        };
+        if !wanted.contains(&index) && leaf.max_rep == 0 && leaf.max_def <= 1 {
+            wanted.push(index);
+            added.push(AnnotationColumn { name: leaf.name.clone(), kind });
+        }
+    }
+    Ok((wanted, added))
 }

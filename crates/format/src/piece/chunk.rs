@@ -1,0 +1,352 @@
+//! One column of one row group: its pages, decompressed and decoded.
+
+use super::decode::{Bits, PADDING, delta, hybrid, plain, plain_bytes};
+use super::footer::{Chunk, Leaf, Physical};
+use super::thrift::{Expected, Reader, wire};
+
+/// The most that one page may hold when it is decompressed. What fsage writes has at most one piece
+/// in a page; the longest are dictionaries of paths.
+const MAX_PAGE_BYTES: u64 = 256 << 20;
+
+const CODEC_NONE: i64 = 0;
+const CODEC_ZSTD: i64 = 6;
+
+const PAGE_DATA: i64 = 0;
+const PAGE_DICTIONARY: i64 = 2;
+const PAGE_DATA_V2: i64 = 3;
+
+const PLAIN: i64 = 0;
+const PLAIN_DICTIONARY: i64 = 2;
+const DELTA: i64 = 5;
+const RLE_DICTIONARY: i64 = 8;
+
+/// A decoded column: `values[i]` is the integer, the bits of the number or the index in `texts` of
+/// slot `i`; 0 where nothing is there.
+#[derive(Debug, Default)]
+pub(crate) struct Column {
+    /// One for each slot (row, or element of a list).
+    pub values: Vec<u64>,
+    /// Whether there is a value; empty if all slots have one.
+    pub present: Vec<bool>,
+    /// Repetition levels; empty if the column has no lists.
+    pub repeats: Vec<u32>,
+    /// The distinct byte strings of a text column.
+    pub texts: Vec<Vec<u8>>,
+}
+
+impl Column {
+    /// The value of a slot, `None` if nothing is there.
+    #[inline]
+    pub(crate) fn get(&self, slot: usize) -> Option<u64> {
+        match self.present.get(slot) {
+            Some(false) => None,
+            _ => self.values.get(slot).copied(),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.values.clear();
+        self.present.clear();
+        self.repeats.clear();
+        self.texts.clear();
+    }
+}
+
+/// Decodes columns; holds what can be used again from one to the next.
+pub(crate) struct Decoder {
+    zstd: zstd::bulk::Decompressor<'static>,
+    page: Vec<u8>,
+    dictionary: Vec<u64>,
+    levels: Vec<u32>,
+    indices: Vec<u32>,
+    dense: Vec<u64>,
+}
+
+/// What a page's header says.
+#[derive(Debug, Default)]
+struct Header {
+    page_type: i64,
+    uncompressed: u64,
+    compressed: u64,
+    values: u64,
+    encoding: i64,
+    def_bytes: u64,
+    rep_bytes: u64,
+    raw: bool,
+}
+
+impl Decoder {
+    pub(crate) fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            zstd: zstd::bulk::Decompressor::new()?,
+            page: Vec::new(),
+            dictionary: Vec::new(),
+            levels: Vec::new(),
+            indices: Vec::new(),
+            dense: Vec::new(),
+        })
+    }
+
+    /// Decodes a chunk's `bytes` into `out`, replacing what it held. At most `max_slots` values and
+    /// nulls are accepted.
+    pub(crate) fn decode(
+        &mut self,
+        bytes: &[u8],
+        chunk: &Chunk,
+        leaf: &Leaf,
+        max_slots: u64,
+        out: &mut Column,
+    ) -> Result<(), Expected> {
+        out.clear();
+        self.dictionary.clear();
+        if chunk.values > max_slots {
+            return Err(format!("{} values, expected at most {max_slots}", chunk.values));
+        }
+        let physical = leaf.physical.ok_or("a type of value that fsage writes")?;
+        let mut reader = Reader::new(bytes);
+        while (out.values.len() as u64) < chunk.values {
+            let header = parse_header(&mut reader)?;
+            let body = reader.take(usize::try_from(header.compressed).unwrap_or(usize::MAX))?;
+            self.decompress(&header, chunk.codec, body)?;
+            // Lent out so that the pages can be read while the other buffers are written.
+            let page = std::mem::take(&mut self.page);
+            let left = chunk.values - out.values.len() as u64;
+            let decoded = match header.page_type {
+                PAGE_DICTIONARY => self.read_dictionary(&page, physical, &header, max_slots, out),
+                _ if header.values > left || header.values == 0 => {
+                    Err(format!("a page of {} values, expected 1 to {left}", header.values))
+                }
+                _ => self.read_data(&page, physical, leaf, &header, out),
+            };
+            self.page = page;
+            decoded?;
+        }
+        Ok(())
+    }
+
+    /// Fills `self.page` with the page and its padding.
+    fn decompress(&mut self, header: &Header, codec: i64, body: &[u8]) -> Result<(), Expected> {
+        if header.uncompressed > MAX_PAGE_BYTES {
+            return Err(format!("a page of {} bytes", header.uncompressed));
+        }
+        let whole = header.uncompressed as usize;
+        // The levels of a version 2 page stand before its compressed part.
+        let levels = header.rep_bytes.saturating_add(header.def_bytes);
+        let levels = usize::try_from(levels).ok().filter(|&l| l <= whole && l <= body.len());
+        let levels = levels.ok_or("levels that fit into their page")?;
+        let (raw, packed) = body.split_at(levels);
+        let page = &mut self.page;
+        page.clear();
+        match codec {
+            CODEC_ZSTD if !header.raw => {
+                // No zstd frame grows beyond this; more is a lie that should not cost memory.
+                if (whole as u64) > (packed.len() as u64).saturating_mul(1 << 17) {
+                    return Err(format!("{whole} bytes compressed into {}", packed.len()));
+                }
+                page.resize(whole + PADDING, 0);
+                let target = page.get_mut(levels..whole).unwrap_or_default();
+                // Some writers leave an empty page empty, others compress nothing into a frame.
+                let length = match target {
+                    [] => 0,
+                    _ => self
+                        .zstd
+                        .decompress_to_buffer(packed, target)
+                        .map_err(|e| format!("compressed data that zstd reads ({e})"))?,
+                };
+                if length != whole - levels {
+                    return Err(format!("{length} bytes in a page, expected {}", whole - levels));
+                }
+                page.get_mut(..levels).unwrap_or_default().copy_from_slice(raw);
+            }
+            CODEC_NONE | CODEC_ZSTD if body.len() == whole => {
+                page.extend_from_slice(body);
+                page.resize(whole + PADDING, 0);
+            }
+            CODEC_NONE | CODEC_ZSTD => {
+                return Err(format!("{} bytes in a page, expected {whole}", body.len()));
+            }
+            other => {
+                return Err(format!(
+                    "compression {other} of the Parquet format, expected 0 (none) or 6 (zstd)"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn read_dictionary(
+        &mut self,
+        page: &[u8],
+        physical: Physical,
+        header: &Header,
+        max_slots: u64,
+        out: &mut Column,
+    ) -> Result<(), Expected> {
+        if header.values > max_slots || !self.dictionary.is_empty() || !out.values.is_empty() {
+            return Err("one dictionary, before the values".to_owned());
+        }
+        let count = header.values as usize;
+        let mut bits = Bits::new(page);
+        match size_of(physical) {
+            Some(size) => plain(&mut bits, size, count, &mut self.dictionary),
+            None => {
+                plain_bytes(&mut bits, count, |text| out.texts.push(text.to_vec()))?;
+                self.dictionary.extend(0..header.values);
+                Ok(())
+            }
+        }
+    }
+
+    fn read_data(
+        &mut self,
+        page: &[u8],
+        physical: Physical,
+        leaf: &Leaf,
+        header: &Header,
+        out: &mut Column,
+    ) -> Result<(), Expected> {
+        let slots = header.values as usize;
+        let mut bits = Bits::new(page);
+        let v2 = header.page_type == PAGE_DATA_V2;
+        if leaf.max_rep > 0 {
+            let length = if v2 { header.rep_bytes as usize } else { bits.u32()? as usize };
+            let mut levels = bits.split(length)?;
+            hybrid(&mut levels, bits_for(leaf.max_rep), slots, &mut out.repeats)?;
+        }
+        let mut there = slots;
+        self.levels.clear();
+        if leaf.max_def > 0 {
+            let length = if v2 { header.def_bytes as usize } else { bits.u32()? as usize };
+            let mut levels = bits.split(length)?;
+            hybrid(&mut levels, bits_for(leaf.max_def), slots, &mut self.levels)?;
+            there = self.levels.iter().filter(|&&l| l == leaf.max_def).count();
+        }
+        if there == slots {
+            let before = out.values.len();
+            let Column { values, texts, present, .. } = out;
+            self.read_values(&mut bits, physical, header.encoding, slots, values, texts)?;
+            if !present.is_empty() {
+                present.resize(before + slots, true);
+            }
+            return Ok(());
+        }
+        let mut dense = std::mem::take(&mut self.dense);
+        dense.clear();
+        let read =
+            self.read_values(&mut bits, physical, header.encoding, there, &mut dense, &mut out.texts);
+        // Slots before this page were all there if none of them was said to be missing.
+        out.present.resize(out.values.len(), true);
+        let mut next = dense.iter();
+        for &level in &self.levels {
+            let present = level == leaf.max_def;
+            out.present.push(present);
+            out.values.push(if present { next.next().copied().unwrap_or(0) } else { 0 });
+        }
+        self.dense = dense;
+        read
+    }
+
+    fn read_values(
+        &mut self,
+        bits: &mut Bits<'_>,
+        physical: Physical,
+        encoding: i64,
+        count: usize,
+        out: &mut Vec<u64>,
+        texts: &mut Vec<Vec<u8>>,
+    ) -> Result<(), Expected> {
+        if count == 0 {
+            return Ok(());
+        }
+        match (encoding, size_of(physical)) {
+            (RLE_DICTIONARY | PLAIN_DICTIONARY, _) => {
+                let width = u32::from(*bits.rest().first().ok_or("the width of indices")?);
+                bits.split(1)?;
+                self.indices.clear();
+                hybrid(bits, width, count, &mut self.indices)?;
+                let before = out.len();
+                out.extend(
+                    self.indices.iter().map_while(|&i| self.dictionary.get(i as usize).copied()),
+                );
+                if out.len() - before != count {
+                    let entries = self.dictionary.len();
+                    return Err(format!("indices into a dictionary of {entries} entries"));
+                }
+                Ok(())
+            }
+            (PLAIN, Some(size)) => plain(bits, size, count, out),
+            (PLAIN, None) => plain_bytes(bits, count, |text| {
+                out.push(texts.len() as u64);
+                texts.push(text.to_vec());
+            }),
+            (DELTA, Some(_)) if physical != Physical::Double => {
+                let before = out.len();
+                delta(bits, count, out)?;
+                if physical == Physical::Int32 {
+                    out.iter_mut().skip(before).for_each(|v| *v &= u64::from(u32::MAX));
+                }
+                Ok(())
+            }
+            (other, _) => Err(format!(
+                "encoding {other} of the Parquet format, expected plain, dictionary or delta"
+            )),
+        }
+    }
+}
+
+fn size_of(physical: Physical) -> Option<usize> {
+    match physical {
+        Physical::Int32 => Some(4),
+        Physical::Int64 | Physical::Double => Some(8),
+        Physical::Bytes => None,
+    }
+}
+
+/// Bits that hold a level of at most `max`.
+fn bits_for(max: u32) -> u32 {
+    u32::BITS - max.leading_zeros()
+}
+
+fn parse_header(r: &mut Reader<'_>) -> Result<Header, Expected> {
+    let mut header = Header { page_type: -1, ..Header::default() };
+    r.fields(|r, id, wire_type| {
+        match (id, wire_type) {
+            (1, wire::I32) => header.page_type = r.zigzag()?,
+            (2, wire::I32) => header.uncompressed = size(r)?,
+            (3, wire::I32) => header.compressed = size(r)?,
+            (5, wire::STRUCT) | (7, wire::STRUCT) => r.fields(|r, id, wire_type| {
+                match (id, wire_type) {
+                    (1, wire::I32) => header.values = size(r)?,
+                    (2, wire::I32) => header.encoding = r.zigzag()?,
+                    _ => return Ok(false),
+                }
+                Ok(true)
+            })?,
+            (8, wire::STRUCT) => r.fields(|r, id, wire_type| {
+                match (id, wire_type) {
+                    (1, wire::I32) => header.values = size(r)?,
+                    (4, wire::I32) => header.encoding = r.zigzag()?,
+                    (5, wire::I32) => header.def_bytes = size(r)?,
+                    (6, wire::I32) => header.rep_bytes = size(r)?,
+                    (7, wire::FALSE) => {
+                        header.raw = true;
+                        return Ok(false);
+                    }
+                    _ => return Ok(false),
+                }
+                Ok(true)
+            })?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    match header.page_type {
+        PAGE_DATA | PAGE_DICTIONARY | PAGE_DATA_V2 => Ok(header),
+        other => Err(format!("a page of type {other}, expected data or a dictionary")),
+    }
+}
+
+fn size(r: &mut Reader<'_>) -> Result<u64, Expected> {
+    let value = r.zigzag()?;
+    u64::try_from(value).map_err(|_| format!("{value} where a size is expected"))
+}

@@ -1,0 +1,344 @@
+//! Opens a file of pieces, whole or not, and reads one piece at a time.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::chunk::{Column, Decoder};
+use super::footer::{Footer, Group, Leaf};
+use super::trailer::{Checksum, HEAD_BYTES, Head, TAIL_BYTES, TAIL_MAGIC};
+use super::{ENTRY_FORMAT, ENTRY_VERSION, Format, MAX_GROUP_ROWS, PARQUET_MAGIC};
+use crate::error::{FormatError, Version, check_version};
+
+/// The most bytes that the footer of a finished file may take: about a million row groups.
+const MAX_FILE_FOOTER_BYTES: u64 = 1 << 30;
+
+/// The most bytes that one row group may take in the file.
+const MAX_GROUP_BYTES: u64 = 1 << 30;
+
+/// The most slots of a column with lists.
+const MAX_LIST_SLOTS: u64 = 1 << 24;
+
+/// An open file of pieces.
+pub(crate) struct PieceFile {
+    path: PathBuf,
+    file: File,
+    length: u64,
+    footer: Footer,
+    finished: bool,
+    dropped: u64,
+    decoder: Decoder,
+    bytes: Vec<u8>,
+}
+
+/// Why a footer could not be had.
+enum Missing {
+    /// The file cannot be read.
+    Error(FormatError),
+    /// There is none or it is damaged, and why.
+    Footer(String),
+}
+
+impl PieceFile {
+    /// Opens a file of that format. Where the file has no sound end, what is whole is recovered.
+    pub(crate) fn open(path: &Path, format: Format) -> Result<Self, FormatError> {
+        let opened = Self::open_any(path, format.expected)?;
+        let found = opened.footer.entry(ENTRY_FORMAT);
+        if found != Some(format.name) {
+            let found = found.map_or_else(
+                || "a Parquet file that fsage did not write".to_owned(),
+                |name| format!("a {name} of fsage"),
+            );
+            return Err(FormatError::WrongKind {
+                path: path.to_owned(),
+                found,
+                expected: format.expected,
+            });
+        }
+        let text = opened.footer.entry(ENTRY_VERSION).unwrap_or_default();
+        let version = text.parse().map_err(|_| {
+            FormatError::corrupt(path, ENTRY_VERSION, format!("'{text}', expected a number"))
+        })?;
+        check_version(path, format.name, Version(version), format.version)?;
+        Ok(opened)
+    }
+
+    /// Opens a file of any of fsage's Parquet formats.
+    pub(crate) fn open_any(path: &Path, expected: &'static str) -> Result<Self, FormatError> {
+        let file = File::open(path).map_err(|e| FormatError::io("open", path, e))?;
+        let about = file.metadata().map_err(|e| FormatError::io("read", path, e))?;
+        if !about.is_file() {
+            let found = if about.is_dir() { "a directory" } else { "not a regular file" };
+            let (path, found) = (path.to_owned(), found.to_owned());
+            return Err(FormatError::WrongKind { path, found, expected });
+        }
+        let length = about.len();
+        let decoder = Decoder::new().map_err(|e| FormatError::io("read", path, e))?;
+        let mut this = Self {
+            path: path.to_owned(),
+            file,
+            length,
+            footer: Footer::default(),
+            finished: true,
+            dropped: 0,
+            decoder,
+            bytes: Vec::new(),
+        };
+        let begin = this.read(0, length.min(512))?;
+        if !begin.starts_with(PARQUET_MAGIC) {
+            let (path, found) = (path.to_owned(), crate::sniff::describe(&begin));
+            return Err(FormatError::WrongKind { path, found, expected });
+        }
+        match this.read_footer() {
+            Ok(footer) => this.footer = footer,
+            Err(Missing::Error(e)) => return Err(e),
+            Err(Missing::Footer(why)) => this.recover(&why)?,
+        }
+        this.check_groups()?;
+        Ok(this)
+    }
+
+    fn read(&self, start: u64, length: u64) -> Result<Vec<u8>, FormatError> {
+        let mut bytes = Vec::new();
+        self.read_into(start, length, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Reads bytes that are known to lie within the file.
+    fn read_into(&self, start: u64, length: u64, out: &mut Vec<u8>) -> Result<(), FormatError> {
+        out.resize(length as usize, 0);
+        self.file
+            .read_exact_at(out, start)
+            .map_err(|e| FormatError::io("read", &self.path, e))
+    }
+
+    /// Reads the footer of a finished file.
+    fn read_footer(&self) -> Result<Footer, Missing> {
+        let Some(tail_at) = self.length.checked_sub(8).filter(|&at| at >= 4) else {
+            return Err(Missing::Footer("it ends after its first bytes".to_owned()));
+        };
+        let tail = self.read(tail_at, 8).map_err(Missing::Error)?;
+        let (words, _) = tail.as_chunks::<4>();
+        let &[length, magic] = words else {
+            return Err(Missing::Footer("it has no end".to_owned()));
+        };
+        if &magic != PARQUET_MAGIC {
+            return Err(Missing::Footer("it does not end as a finished file does".to_owned()));
+        }
+        let length = u64::from(u32::from_le_bytes(length));
+        let start = tail_at.checked_sub(length).filter(|&s| s >= 4);
+        let Some(start) = start.filter(|_| length <= MAX_FILE_FOOTER_BYTES) else {
+            return Err(Missing::Footer(format!("its footer claims {length} bytes")));
+        };
+        let bytes = self.read(start, length).map_err(Missing::Error)?;
+        Footer::parse(&bytes)
+            .map_err(|e| Missing::Footer(format!("its footer (byte {start}) is damaged: {e}")))
+    }
+
+    /// Takes what the chain of trailers gives.
+    fn recover(&mut self, why: &str) -> Result<(), FormatError> {
+        self.finished = false;
+        let mut before = self.length;
+        while let Some(end) = self.last_tail(before)? {
+            if let Some(footer) = self.chain(end)? {
+                self.footer = footer;
+                self.dropped = self.length - end;
+                return Ok(());
+            }
+            before = end - 1;
+        }
+        let problem = format!("{why}, and no whole piece was found to recover");
+        Err(FormatError::corrupt(&self.path, format!("byte {}", self.length), problem))
+    }
+
+    /// The end of the last tail that ends at or before byte `before`.
+    fn last_tail(&self, before: u64) -> Result<Option<u64>, FormatError> {
+        const WINDOW: u64 = 1 << 18;
+        let mut end = before;
+        let overlap = TAIL_MAGIC.len() as u64 - 1;
+        while end > overlap {
+            let start = end.saturating_sub(WINDOW);
+            let window = self.read(start, end - start)?;
+            let found = window.windows(TAIL_MAGIC.len()).rposition(|w| w == TAIL_MAGIC);
+            if let Some(at) = found {
+                return Ok(Some(start + at as u64 + TAIL_MAGIC.len() as u64));
+            }
+            if start == 0 {
+                break;
+            }
+            end = start + overlap;
+        }
+        Ok(None)
+    }
+
+    /// The footer of the trailer that ends at `end`, with the head; `None` if it is not whole.
+    fn trailer(&self, end: u64) -> Result<Option<(Head, Footer)>, FormatError> {
+        let Some(tail_at) = end.checked_sub(TAIL_BYTES as u64).filter(|_| end <= self.length) else {
+            return Ok(None);
+        };
+        let Some(footer_bytes) = Head::parse_tail(&self.read(tail_at, TAIL_BYTES as u64)?) else {
+            return Ok(None);
+        };
+        let whole = footer_bytes + HEAD_BYTES as u64;
+        let Some(head_at) = tail_at.checked_sub(whole) else { return Ok(None) };
+        let bytes = self.read(head_at, whole)?;
+        let footer = bytes.get(HEAD_BYTES..).unwrap_or_default();
+        let head = Head::parse(&bytes).filter(|h| {
+            h.footer_bytes == footer_bytes
+                && h.footer_checksum == Checksum::of(footer)
+                && h.piece_start <= head_at
+                && h.previous_end < end
+        });
+        Ok(head.and_then(|head| Some((head, Footer::parse(footer).ok()?))))
+    }
+
+    /// Walks the chain back from the trailer that ends at `end`; `None` if that one is not whole.
+    fn chain(&self, end: u64) -> Result<Option<Footer>, FormatError> {
+        let Some((head, mut footer)) = self.trailer(end)? else { return Ok(None) };
+        let mut groups: Vec<Group> = footer.groups.drain(..).rev().collect();
+        let mut next = head.previous_end;
+        while next > 0 {
+            let Some((head, earlier)) = self.trailer(next)? else {
+                let problem = "a damaged piece before a whole one, expected a whole one";
+                return Err(FormatError::corrupt(&self.path, format!("byte {next}"), problem));
+            };
+            if earlier.leaves != footer.leaves {
+                let problem = "a piece with other columns than the one after it";
+                return Err(FormatError::corrupt(&self.path, format!("byte {next}"), problem));
+            }
+            groups.extend(earlier.groups.into_iter().rev());
+            next = head.previous_end;
+        }
+        groups.reverse();
+        footer.groups = groups;
+        Ok(Some(footer))
+    }
+
+    /// Whether every column lies within the file, in pieces that can be held.
+    fn check_groups(&self) -> Result<(), FormatError> {
+        for (index, group) in self.footer.groups.iter().enumerate() {
+            let problem = if group.rows > MAX_GROUP_ROWS {
+                Some(format!("{} rows, expected at most {MAX_GROUP_ROWS}", group.rows))
+            } else {
+                let (start, end) = span(group);
+                let inside = start >= 4 && start <= end && end <= self.length;
+                (!inside || end - start > MAX_GROUP_BYTES)
+                    .then(|| format!("bytes {start} to {end} of {}", self.length))
+            };
+            if let Some(problem) = problem.filter(|_| !group.chunks.is_empty()) {
+                return Err(self.corrupt(index, "", problem));
+            }
+        }
+        Ok(())
+    }
+
+    /// An error about a piece.
+    pub(crate) fn corrupt(&self, piece: usize, column: &str, problem: String) -> FormatError {
+        let place = match column {
+            "" => format!("piece {piece}"),
+            column => format!("piece {piece}, column {column}"),
+        };
+        FormatError::corrupt(&self.path, place, problem)
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the file has its end.
+    pub(crate) fn finished(&self) -> bool {
+        self.finished
+    }
+
+    /// Bytes after the last whole piece.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// The metadata entry of that name.
+    pub(crate) fn entry(&self, name: &str) -> Option<&str> {
+        self.footer.entry(name)
+    }
+
+    /// A metadata entry that is JSON; its default where it is missing.
+    pub(crate) fn json_entry<T: serde::de::DeserializeOwned + Default>(
+        &self,
+        name: &str,
+    ) -> Result<T, FormatError> {
+        self.entry(name).map_or_else(
+            || Ok(T::default()),
+            |text| {
+                serde_json::from_str(text).map_err(|e| {
+                    FormatError::corrupt(&self.path, format!("metadata {name}"), e.to_string())
+                })
+            },
+        )
+    }
+
+    /// The columns.
+    pub(crate) fn leaves(&self) -> &[Leaf] {
+        &self.footer.leaves
+    }
+
+    /// Rows of each piece.
+    pub(crate) fn piece_rows(&self) -> impl ExactSizeIterator<Item = u64> {
+        self.footer.groups.iter().map(|g| g.rows)
+    }
+
+    /// Decodes the columns of a piece: `out[i]` becomes the column `wanted[i]`.
+    pub(crate) fn read_piece(
+        &mut self,
+        piece: usize,
+        wanted: &[usize],
+        out: &mut [Column],
+    ) -> Result<u64, FormatError> {
+        let Some(group) = self.footer.groups.get(piece).cloned() else { return Ok(0) };
+        let (start, end) = span(&group);
+        let mut bytes = std::mem::take(&mut self.bytes);
+        self.read_into(start, end - start, &mut bytes)?;
+        self.verify(piece, start, end, &bytes)?;
+        for (&index, column) in wanted.iter().zip(out) {
+            let (Some(chunk), Some(leaf)) =
+                (group.chunks.get(index), self.footer.leaves.get(index))
+            else {
+                continue;
+            };
+            let from = (chunk.start - start) as usize;
+            let body = bytes.get(from..from + chunk.length as usize).unwrap_or_default();
+            let max = if leaf.max_rep > 0 { MAX_LIST_SLOTS } else { group.rows };
+            self.decoder
+                .decode(body, chunk, leaf, max, column)
+                .map_err(|e| self.corrupt(piece, &leaf.name, e))?;
+            let slots = column.values.len() as u64;
+            if leaf.max_rep == 0 && slots != group.rows {
+                let problem = format!("{slots} values, expected {}", group.rows);
+                return Err(self.corrupt(piece, &leaf.name, problem));
+            }
+        }
+        self.bytes = bytes;
+        Ok(group.rows)
+    }
+
+    /// Compares the piece with the checksum of the trailer behind it, if there is one.
+    fn verify(&self, piece: usize, start: u64, end: u64, bytes: &[u8]) -> Result<(), FormatError> {
+        if end + HEAD_BYTES as u64 > self.length {
+            return Ok(());
+        }
+        let head = Head::parse(&self.read(end, HEAD_BYTES as u64)?);
+        match head {
+            Some(head) if head.piece_start == start && head.piece_checksum != Checksum::of(bytes) => {
+                let problem = format!("bytes {start} to {end} differ from their checksum");
+                Err(self.corrupt(piece, "", problem))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// First byte of a row group and the byte after its last.
+fn span(group: &Group) -> (u64, u64) {
+    let start = group.chunks.iter().map(|c| c.start).min().unwrap_or(0);
+    let end = group.chunks.iter().map(|c| c.start.saturating_add(c.length)).max().unwrap_or(0);
+    (start, end)
+}
