@@ -1,2 +1,37 @@
-//! The command line.
-fn main() {}
+//! The command line: arguments become a plan, a verb carries it out, results go to stdout and
+//! everything else to stderr.
+//!
+//! * [`args`]: what can be written. [`verbs`]: one module for each verb.
+//! * [`out`]: stdout. [`ui`]: progress and messages on stderr.
+//! * [`exit`]: exit codes and how errors are told.
+
+#![allow(clippy::disallowed_methods, reason = "the command line is where the clock is read")]
+
+mod args;
+mod exit;
+mod out;
+mod ui;
+mod verbs;
+
+use clap::Parser;
+
+use args::Cli;
+use exit::Exit;
+
+fn main() -> std::process::ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // clap prints help and version to stdout, mistakes to stderr.
+            let code = if error.use_stderr() { Exit::Usage } else { Exit::Done };
+            return match error.print() {
+                Ok(()) => code.into(),
+                Err(_) => Exit::Failed.into(),
+            };
+        }
+    };
+    match verbs::run(cli.verb) {
+        Ok(exit) => exit.into(),
+        Err(error) => exit::report(&error).into(),
+    }
+}

@@ -33,16 +33,32 @@ pub struct OpenFlags {
 
 impl OpenFlags {
     /// For reading.
-    pub const READ: OpenFlags = OpenFlags { read: true, ..Self::NONE };
+    pub const READ: OpenFlags = OpenFlags {
+        read: true,
+        ..Self::NONE
+    };
     /// For writing.
-    pub const WRITE: OpenFlags = OpenFlags { write: true, ..Self::NONE };
+    pub const WRITE: OpenFlags = OpenFlags {
+        write: true,
+        ..Self::NONE
+    };
     /// For both.
-    pub const READ_WRITE: OpenFlags = OpenFlags { read: true, write: true, ..Self::NONE };
+    pub const READ_WRITE: OpenFlags = OpenFlags {
+        read: true,
+        write: true,
+        ..Self::NONE
+    };
     /// A new file for both; fails if it is there.
-    pub const CREATE_NEW: OpenFlags =
-        OpenFlags { create: true, exclusive: true, ..Self::READ_WRITE };
+    pub const CREATE_NEW: OpenFlags = OpenFlags {
+        create: true,
+        exclusive: true,
+        ..Self::READ_WRITE
+    };
     /// A directory for listing.
-    pub const DIRECTORY: OpenFlags = OpenFlags { directory: true, ..Self::READ };
+    pub const DIRECTORY: OpenFlags = OpenFlags {
+        directory: true,
+        ..Self::READ
+    };
     const NONE: OpenFlags = OpenFlags {
         read: false,
         write: false,

@@ -6,11 +6,15 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 /// A process (thread group) as the traced kernel numbered it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
+)]
 pub struct Pid(pub u32);
 
 /// A thread as the traced kernel numbered it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
+)]
 pub struct Tid(pub u32);
 
 /// A file descriptor of the process that issued the operation.
@@ -18,7 +22,9 @@ pub struct Tid(pub u32);
 pub struct Fd(pub i32);
 
 /// A device number in the kernel's `new_encode_dev` form, as `stat(2)` reports `st_dev`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
+)]
 pub struct DevId(pub u64);
 
 impl DevId {
@@ -57,7 +63,9 @@ impl fmt::Display for DevId {
 
 /// What identifies a file while a trace lasts: device, inode and, where the file system has one,
 /// generation (0 where it is unknown).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
+)]
 pub struct FileId {
     /// The device that holds the file.
     pub dev: DevId,
@@ -74,7 +82,11 @@ pub struct PathId(NonZeroU32);
 impl PathId {
     /// The id of the table's entry `index` (0 based); `None` past 2^32 - 2 entries.
     pub fn from_index(index: usize) -> Option<Self> {
-        u32::try_from(index).ok()?.checked_add(1).and_then(NonZeroU32::new).map(Self)
+        u32::try_from(index)
+            .ok()?
+            .checked_add(1)
+            .and_then(NonZeroU32::new)
+            .map(Self)
     }
 
     /// The 0-based index in the table.

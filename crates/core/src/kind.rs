@@ -178,7 +178,10 @@ mod tests {
     #[test]
     fn names_and_codes_round_trip() {
         for (index, &kind) in OpKind::ALL.iter().enumerate() {
-            assert_eq!(kind as usize, index, "codes are dense, so that tables can be indexed");
+            assert_eq!(
+                kind as usize, index,
+                "codes are dense, so that tables can be indexed"
+            );
             assert_eq!(OpKind::from_name(kind.name()), Some(kind));
             assert_eq!(OpKind::from_code(kind as u8), Some(kind));
         }

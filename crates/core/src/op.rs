@@ -19,7 +19,11 @@ impl Outcome {
 
     /// From the kernel's convention: -4095 to -1 is an error, everything else a value.
     pub fn from_raw(raw: i64) -> Self {
-        if raw < -4095 { Self(raw.wrapping_abs().max(0)) } else { Self(raw) }
+        if raw < -4095 {
+            Self(raw.wrapping_abs().max(0))
+        } else {
+            Self(raw)
+        }
     }
 
     /// The kernel's convention: negative for an error.
@@ -39,7 +43,11 @@ impl Outcome {
 
     /// The error number, `None` for a success.
     pub fn errno(self) -> Option<Errno> {
-        if self.0 < 0 { i32::try_from(-self.0).ok().map(Errno) } else { None }
+        if self.0 < 0 {
+            i32::try_from(-self.0).ok().map(Errno)
+        } else {
+            None
+        }
     }
 }
 

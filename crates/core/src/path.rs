@@ -40,7 +40,9 @@ impl PathTable {
     /// The bytes of a path; empty for an id of another table.
     pub fn get(&self, id: PathId) -> &[u8] {
         let index = id.index();
-        let Some(&end) = self.ends.get(index) else { return &[] };
+        let Some(&end) = self.ends.get(index) else {
+            return &[];
+        };
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
         &self.bytes[start..end]
     }

@@ -27,14 +27,20 @@ pub struct SinkError {
 impl SourceError {
     /// An error without a cause beneath it.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), source: None }
+        Self {
+            message: message.into(),
+            source: None,
+        }
     }
 }
 
 impl SinkError {
     /// An error without a cause beneath it.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), source: None }
+        Self {
+            message: message.into(),
+            source: None,
+        }
     }
 }
 
@@ -66,7 +72,11 @@ pub struct VecSource {
 impl VecSource {
     /// A source that yields `ops`.
     pub fn new(paths: PathTable, ops: Vec<Op>) -> Self {
-        Self { paths, ops, next: 0 }
+        Self {
+            paths,
+            ops,
+            next: 0,
+        }
     }
 }
 

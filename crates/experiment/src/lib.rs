@@ -1,1 +1,9 @@
-//! stub
+//! Experiments: what is run, how often, in which order, and what is said of it.
+//!
+//! Always true in this crate: runs of different targets are interleaved in an order that a stored
+//! seed gives; what is measured is kept before it is judged; judgements are pure functions of what
+//! was kept.
+//!
+//! * [`validate`]: predictions held against measurement (Smith 2001, 4.5).
+
+pub mod validate;

@@ -1,1 +1,13 @@
-//! stub
+//! What fsage shows of stored results: terminal tables and JSON.
+//!
+//! Always true in this crate: every figure has a unit, every estimate its interval; a report is made
+//! from what was stored (`format`) and from nothing else; nothing is printed here, text is returned.
+//!
+//! * [`units`]: how times, sizes and rates are written. [`table`]: how tables are laid out.
+//! * One module for each kind of result: [`validation`], [`profile`], [`ops`].
+
+pub mod ops;
+pub mod profile;
+pub mod table;
+pub mod units;
+pub mod validation;

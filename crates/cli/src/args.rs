@@ -1,0 +1,431 @@
+//! The command line as it is written; nothing happens while it is parsed.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    failed; stderr says what, where and what was expected
+  2    the command line is wrong
+  3    done, but something is missing (lost events, metrics that could not be measured): stderr says what
+  130  interrupted; what was finished is kept
+`fsage trace -- COMMAND` exits with the command's own status.";
+
+/// How will my workload run on that file system?
+#[derive(Debug, Parser)]
+#[command(
+    name = "fsage",
+    version,
+    about = "How will my workload run on that file system?",
+    long_about = "How will my workload run on that file system?\n\n\
+        Trace a workload once, profile a file system once, and fsage predicts what every operation \
+        would cost there, ranks the candidates, shows where the time goes and what would change if \
+        a part of the system were faster.\n\n\
+        Start with `fsage demo`, which needs nothing but this binary.",
+    after_help = EXIT_CODES,
+    max_term_width = 100
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// The verbs, one module each.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Record every file system operation of a command or of running processes
+    Trace(TraceArgs),
+    /// Make a trace, snapshot or profile from another tool's file
+    Import(ImportArgs),
+    /// Write a trace, snapshot or profile in another tool's format
+    Export(ExportArgs),
+    /// Say what a file of fsage holds
+    Show(ShowArgs),
+    /// Hide the names in a trace or snapshot, keeping its structure
+    Anonymize(AnonymizeArgs),
+    /// Record a directory tree: every file, its attributes and where its data lies
+    Snapshot(SnapshotArgs),
+    /// Measure what a file system's operations cost
+    Profile(ProfileArgs),
+    /// Predict what a traced workload would cost on profiled file systems
+    Predict(PredictArgs),
+    /// Run workloads, predict them, and hold the predictions against the measurement
+    Validate(ValidateArgs),
+    /// All of the main job in one command, on this machine
+    Demo(DemoArgs),
+    /// Write the reference pages and schemas, or check that they are up to date
+    #[command(hide = true)]
+    Reference(ReferenceArgs),
+    /// Run one workload in a directory, in this process
+    #[command(hide = true)]
+    RunChild(RunChildArgs),
+}
+
+/// How a capture is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MethodArg {
+    /// eBPF where it is allowed, ptrace otherwise
+    Auto,
+    /// eBPF: cheap, sees page misses, mapped files and io_uring; needs root
+    Ebpf,
+    /// ptrace with a seccomp filter: needs no privileges, about 10 us per recorded call
+    Ptrace,
+}
+
+/// Arguments of `trace`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fsage trace -o build.fst --under . -- make -j2
+  fsage trace -o mail.fst --pid 812 --for 60s
+  fsage show build.fst")]
+pub struct TraceArgs {
+    /// The trace to write
+    #[arg(short, long, value_name = "FILE", default_value = "trace.fst")]
+    pub output: PathBuf,
+    /// How to capture
+    #[arg(long, value_enum, default_value = "auto")]
+    pub method: MethodArg,
+    /// Record only operations on files below DIR (may be repeated)
+    #[arg(long, value_name = "DIR")]
+    pub under: Vec<PathBuf>,
+    /// Attach to a running process and its descendants (may be repeated)
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    pub pid: Vec<u32>,
+    /// Stop after this long (60s, 5m, 1h); the trace is kept
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
+    pub duration: Option<Duration>,
+    /// Size of the buffer between kernel and fsage, in MiB
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub ring_mib: u32,
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The command to run and trace
+    #[arg(last = true, value_name = "COMMAND", required_unless_present = "pid")]
+    pub command: Vec<std::ffi::OsString>,
+}
+
+/// A format that fsage reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ImportFormat {
+    /// Text of `strace -f -ttt -T`, with or without `-y`
+    Strace,
+    /// HBench-FS: binary trace, text snapshot or text profile, told apart by the output's extension
+    Hbench,
+}
+
+/// A format that fsage writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// HBench-FS: a trace as binary, a snapshot or profile as text
+    Hbench,
+    /// strace's text
+    Strace,
+    /// Comma-separated values with a header line
+    Csv,
+}
+
+/// Arguments of `import`.
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// The file to read
+    pub file: PathBuf,
+    /// What it is
+    #[arg(long, value_enum)]
+    pub from: ImportFormat,
+    /// The file to write: .fst for a trace, .fss for a snapshot, .fsp for a profile
+    #[arg(short, long, value_name = "OUT")]
+    pub output: PathBuf,
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// The trace, snapshot or profile to read
+    pub file: PathBuf,
+    /// What to write
+    #[arg(long, value_enum)]
+    pub to: ExportFormat,
+    /// The file to write
+    #[arg(short, long, value_name = "OUT")]
+    pub output: PathBuf,
+    /// Export a lossy trace all the same
+    #[arg(long)]
+    pub allow_lossy: bool,
+}
+
+/// Arguments of `show`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fsage show build.fst
+  fsage show build.fst --ops 100..120
+  fsage show ext4.fsp --json | jq '.metrics.CR'")]
+pub struct ShowArgs {
+    /// The file: a trace, snapshot, profile, run record or result
+    pub file: PathBuf,
+    /// Print operations one a line: all of them, or FIRST..LAST counted from 0
+    #[arg(long, value_name = "RANGE", num_args = 0..=1, default_missing_value = "..")]
+    pub ops: Option<String>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `anonymize`.
+#[derive(Debug, Args)]
+pub struct AnonymizeArgs {
+    /// The trace or snapshot to read
+    pub file: PathBuf,
+    /// A file with the key, at least 16 bytes; the same key hides the same name in the same way
+    #[arg(long, value_name = "K")]
+    pub key_file: PathBuf,
+    /// Keep the extensions of file names (.c, .log)
+    #[arg(long)]
+    pub keep_extensions: bool,
+    /// The file to write
+    #[arg(short, long, value_name = "OUT")]
+    pub output: PathBuf,
+}
+
+/// Arguments of `snapshot`.
+#[derive(Debug, Args)]
+pub struct SnapshotArgs {
+    /// The directory
+    pub dir: PathBuf,
+    /// The snapshot to write
+    #[arg(short, long, value_name = "OUT")]
+    pub output: PathBuf,
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How a profile makes caches cold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ColdArg {
+    /// The best of the others that is allowed here
+    Auto,
+    /// Unmount and mount again (scratch targets)
+    Remount,
+    /// Sync, freeze, thaw, drop the machine's caches; needs root and disturbs others
+    Drop,
+    /// Drop the data of fsage's own files; names and inodes stay cached
+    Evict,
+}
+
+/// Arguments of `profile`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A target is a directory, or a scratch file system that fsage makes and removes (needs root):
+  scratch:ext4   scratch:xfs,size=4G   scratch:btrfs,on=file:/var/tmp,mount=compress=zstd
+
+Examples:
+  fsage profile /mnt/data -o data.fsp
+  fsage profile scratch:ext4 --quick -o ext4.fsp
+  fsage profile --list")]
+pub struct ProfileArgs {
+    /// The target
+    #[arg(required_unless_present = "list")]
+    pub target: Option<String>,
+    /// The profile to write
+    #[arg(short, long, value_name = "OUT", required_unless_present = "list")]
+    pub output: Option<PathBuf>,
+    /// List every metric and what it measures
+    #[arg(long)]
+    pub list: bool,
+    /// Measure less, in under a minute
+    #[arg(long)]
+    pub quick: bool,
+    /// Measure only these metrics, families or groups (and what they depend on)
+    #[arg(long, value_name = "METRIC,...", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Stop after this long; what was not reached is recorded as such
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub max_time: Option<Duration>,
+    /// How to make caches cold
+    #[arg(long, value_enum, default_value = "auto")]
+    pub cold: ColdArg,
+    /// Where random choices start
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Print the profile as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How the page cache is modelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CacheArg {
+    /// Least recently used, as in the thesis
+    Lru,
+    /// Two lists, as Linux has them: what is touched twice survives a scan
+    Linux,
+}
+
+/// Whether caches hold the snapshot's files when the workload starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StartArg {
+    /// Nothing is cached
+    Cold,
+    /// Everything is cached
+    Warm,
+}
+
+/// Arguments of `predict`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+--what-if changes metrics: a name (a * at its end stands for a whole series), then * / = + or -, then
+a number in the metric's unit. It may be repeated.
+  --what-if 'CR*0.5'       creates in half the time
+  --what-if 'RRD**2'       random reads at twice the rate, all sizes
+  --what-if 'RDC=4000000'  cached reads at 4,000,000 KiB/s
+
+Examples:
+  fsage predict build.fst --on ext4.fsp --on xfs.fsp
+  fsage predict build.fst --on ext4.fsp --snapshot tree.fss --annotate why.fst")]
+pub struct PredictArgs {
+    /// The trace
+    pub trace: PathBuf,
+    /// A profile to predict on (may be repeated)
+    #[arg(long, value_name = "PROFILE", required = true)]
+    pub on: Vec<PathBuf>,
+    /// The tree at the start of the trace
+    #[arg(long, value_name = "S")]
+    pub snapshot: Option<PathBuf>,
+    /// The model of the page cache
+    #[arg(long, value_enum, default_value = "linux")]
+    pub cache: CacheArg,
+    /// The state of the caches at the start
+    #[arg(long, value_enum, default_value = "cold")]
+    pub start: StartArg,
+    /// Change a metric (may be repeated)
+    #[arg(long, value_name = "CHANGE")]
+    pub what_if: Vec<String>,
+    /// Write the trace with request vector, relation and predicted latency beside each operation
+    #[arg(long, value_name = "OUT")]
+    pub annotate: Option<PathBuf>,
+    /// Predict from a lossy trace all the same
+    #[arg(long)]
+    pub allow_lossy: bool,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `validate`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A workload is `postmark:files=5000,transactions=20000,...` or `cmd: COMMAND`, run by sh inside an
+empty directory of each target. `--setup` runs first, unmeasured, in the same directory.
+
+Examples:
+  fsage validate --workload postmark --target scratch:ext4 --target scratch:xfs
+  fsage validate --setup 'cp -r /usr/include tree' --workload 'cmd: grep -r main tree | wc -l' \\
+      --target /mnt/a --target /mnt/b --runs 5 -o results")]
+pub struct ValidateArgs {
+    /// A workload (may be repeated)
+    #[arg(long, value_name = "W", required = true)]
+    pub workload: Vec<String>,
+    /// A target (may be repeated)
+    #[arg(long, value_name = "T", required = true)]
+    pub target: Vec<String>,
+    /// A command that prepares the directory of each run, unmeasured
+    #[arg(long, value_name = "COMMAND")]
+    pub setup: Option<String>,
+    /// Measured runs of each workload on each target
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub runs: u32,
+    /// The target whose trace is predicted from
+    #[arg(long, value_name = "T")]
+    pub trace_on: Option<String>,
+    /// Full profiles instead of quick ones
+    #[arg(long)]
+    pub full_profile: bool,
+    /// Where the random order of runs starts
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Keep traces, snapshots, profiles and results in DIR
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `demo`.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// Keep everything in DIR
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `reference`.
+#[derive(Debug, Args)]
+pub struct ReferenceArgs {
+    /// Where the pages are
+    pub dir: PathBuf,
+    /// Write nothing; fail if a page differs
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// Arguments of `run-child`.
+#[derive(Debug, Args)]
+pub struct RunChildArgs {
+    /// The workload
+    pub workload: String,
+    /// The directory
+    pub dir: PathBuf,
+}
+
+/// `90`, `90s`, `5m`, `1h`, `250ms`: a number of seconds unless a unit follows.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let scale = match unit {
+        "" | "s" => 1.0,
+        "ms" => 1e-3,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("unknown unit `{unit}`; expected ms, s, m or h")),
+    };
+    let value: f64 =
+        number.trim().parse().map_err(|_| format!("`{number}` is not a number of seconds"))?;
+    Duration::try_from_secs_f64(value * scale)
+        .ok()
+        .filter(|d| !d.is_zero())
+        .ok_or_else(|| format!("`{text}` is not a time above zero"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(parse_time("1.5m"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_time("250ms"), Ok(Duration::from_millis(250)));
+        for bad in ["", "0", "-1s", "5 parsecs", "1e400h"] {
+            assert!(parse_time(bad).is_err(), "{bad}");
+        }
+    }
+}

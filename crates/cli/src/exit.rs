@@ -1,0 +1,76 @@
+//! Exit codes and how errors are told.
+
+use std::process::ExitCode;
+
+/// How fsage ends; documented in `fsage --help`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Everything was done.
+    Done,
+    /// It failed.
+    Failed,
+    /// The command line is wrong.
+    Usage,
+    /// Done, but something is missing.
+    Incomplete,
+    /// Interrupted; what was finished is kept.
+    Interrupted,
+    /// The traced command's own status.
+    Status(u8),
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(match exit {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Incomplete => 3,
+            Exit::Interrupted => fsage_host::signals::exit_code()
+                .and_then(|code| u8::try_from(code).ok())
+                .unwrap_or(130),
+            Exit::Status(status) => status,
+        })
+    }
+}
+
+/// An error of the user's making, found after parsing: exit code 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(pub String);
+
+/// Prints an error with its causes and, where there is one, a hint. A closed stdout is no error.
+pub fn report(error: &anyhow::Error) -> Exit {
+    if is_broken_pipe(error) {
+        return Exit::Done;
+    }
+    if let Some(usage) = error.downcast_ref::<UsageError>() {
+        crate::ui::line(&format!("fsage: {usage}"));
+        return Exit::Usage;
+    }
+    let mut parts: Vec<String> = Vec::new();
+    for cause in error.chain() {
+        let text = cause.to_string();
+        // Errors that already show their cause would say it twice.
+        if !parts.last().is_some_and(|last| last.contains(&text)) {
+            parts.push(text);
+        }
+    }
+    crate::ui::line(&format!("fsage: failed to {}", parts.join(": ")));
+    if let Some(hint) = error.chain().find_map(hint) {
+        crate::ui::line(&format!("hint: {hint}"));
+    }
+    Exit::Failed
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<crate::out::OutError>()
+            .is_some_and(|e| e.0.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}
+
+fn hint(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
+    cause.downcast_ref::<fsage_host::HostError>().and_then(fsage_host::HostError::hint)
+}

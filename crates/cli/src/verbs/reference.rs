@@ -1,0 +1,97 @@
+//! `fsage reference`: the pages that are made from the code.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use clap::CommandFactory;
+use fsage_core::metric::{self, Group};
+
+use crate::args::{Cli, ReferenceArgs};
+use crate::exit::Exit;
+use crate::ui;
+
+pub fn run(args: &ReferenceArgs) -> Result<Exit> {
+    let mut stale = Vec::new();
+    for (name, text) in pages()? {
+        let path = args.dir.join(&name);
+        if args.check {
+            let there = std::fs::read_to_string(&path).unwrap_or_default();
+            if there != text {
+                stale.push(path.display().to_string());
+            }
+        } else {
+            write(&path, &text)?;
+        }
+    }
+    if !stale.is_empty() {
+        bail!("check the reference pages: run `fsage reference {}` for {}", args.dir.display(), stale.join(", "));
+    }
+    ui::line(if args.check { "reference pages are up to date" } else { "reference pages written" });
+    Ok(Exit::Done)
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    if let Some(dir) = path.parent() {
+        std::fs::create_dir_all(dir).with_context(|| format!("make directory {}", dir.display()))?;
+    }
+    std::fs::write(path, text).with_context(|| format!("write {}", path.display()))
+}
+
+/// Every page: its path below the directory and its text.
+fn pages() -> Result<Vec<(String, String)>> {
+    let mut pages = vec![
+        ("cli.md".to_string(), command_line()?),
+        ("metrics.md".to_string(), metrics()?),
+        ("formats.md".to_string(), fsage_format::docs::formats_page()),
+    ];
+    for (name, text) in fsage_format::schema::all() {
+        pages.push((format!("schemas/{name}"), text + "\n"));
+    }
+    Ok(pages)
+}
+
+fn command_line() -> Result<String> {
+    let mut text = String::from("# Command line\n\nWhat `--help` says of each verb.\n");
+    let mut root = Cli::command().term_width(100);
+    root.build();
+    write!(text, "\n## fsage\n\n```\n{}```\n", root.render_long_help())?;
+    for verb in root.get_subcommands().filter(|v| !v.is_hide_set() && v.get_name() != "help") {
+        let name = verb.get_name().to_string();
+        let mut verb = verb.clone().bin_name(format!("fsage {name}")).term_width(100);
+        write!(text, "\n## fsage {name}\n\n```\n{}```\n", verb.render_long_help())?;
+    }
+    Ok(text.lines().map(str::trim_end).fold(String::new(), |all, line| all + line + "\n"))
+}
+
+fn metrics() -> Result<String> {
+    let mut text = String::from(
+        "# Metrics\n\nEverything that a system profile may hold. Costs of calls are times inside the \
+         kernel: the empty call is subtracted, and costs of calls that take a path exclude the \
+         resolution of its components. Metrics marked +G are also measured after pauses of 1, 10 and \
+         150 us with polluted caches (`STAT_G10`). `--quick` measures those marked q.\n",
+    );
+    for group in Group::ALL {
+        write!(text, "\n## {}\n\n", group.name())?;
+        text.push_str("| metric | unit | what it measures | how | source | needs |\n");
+        text.push_str("| --- | --- | --- | --- | --- | --- |\n");
+        for row in metric::FAMILIES.iter().filter(|f| f.group == *group) {
+            let points = row.points.map_or(String::new(), |p| {
+                let values: Vec<String> = p.values.iter().map(u32::to_string).collect();
+                format!("<br>at {} {}", values.join(", "), p.unit)
+            });
+            let marks = format!("{}{}", if row.gaps { " +G" } else { "" }, if row.quick { " q" } else { "" });
+            writeln!(
+                text,
+                "| `{}`{marks}{points} | {} | {} | {} | {} | {} |",
+                row.stem,
+                row.unit.name(),
+                row.what,
+                row.how,
+                row.source,
+                row.depends.join(", "),
+            )?;
+        }
+    }
+    Ok(text)
+}

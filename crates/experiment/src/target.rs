@@ -1,0 +1,84 @@
+//! What `TARGET` means on the command line and in plans.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use fsage_host::scratch::{Scratch, ScratchRecord, ScratchSpec};
+use fsage_host::{HostError, HostFs, HostOptions};
+
+/// A place to run, as it is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TargetSpec {
+    /// A directory that exists.
+    Directory(PathBuf),
+    /// A file system that is made for the occasion and removed after it.
+    Scratch(ScratchSpec),
+}
+
+impl TargetSpec {
+    /// Reads a specification: `scratch:KIND,…`, or the path of a directory.
+    pub fn parse(text: &str) -> Result<Self, HostError> {
+        if text.starts_with("scratch:") {
+            text.parse().map(Self::Scratch)
+        } else {
+            Ok(Self::Directory(PathBuf::from(text)))
+        }
+    }
+
+    /// Makes the target ready. Nothing of a directory is changed.
+    pub fn open(&self) -> Result<OpenTarget, HostError> {
+        match self {
+            Self::Directory(dir) => {
+                let dir = dir.canonicalize().map_err(|e| {
+                    HostError::io(format!("open target directory {}", dir.display()), e)
+                })?;
+                Ok(OpenTarget { dir, scratch: None })
+            }
+            Self::Scratch(spec) => {
+                let scratch = Scratch::create(spec)?;
+                Ok(OpenTarget { dir: scratch.dir().to_owned(), scratch: Some(scratch) })
+            }
+        }
+    }
+}
+
+impl fmt::Display for TargetSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(dir) => write!(f, "{}", dir.display()),
+            Self::Scratch(spec) => write!(f, "{spec}"),
+        }
+    }
+}
+
+/// A target that is ready; a scratch file system goes when this is dropped.
+#[derive(Debug)]
+pub struct OpenTarget {
+    dir: PathBuf,
+    scratch: Option<Scratch>,
+}
+
+impl OpenTarget {
+    /// Its root directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// How a scratch file system was made; `None` for a directory.
+    pub fn record(&self) -> Option<&ScratchRecord> {
+        self.scratch.as_ref().map(Scratch::record)
+    }
+
+    /// Its root as a file system.
+    pub fn file_system(&self, options: HostOptions) -> Result<HostFs, HostError> {
+        match &self.scratch {
+            Some(scratch) => scratch.open(options),
+            None => HostFs::open(&self.dir, options),
+        }
+    }
+
+    /// Takes a scratch file system down now and says if that fails.
+    pub fn close(self) -> Result<(), HostError> {
+        self.scratch.map_or(Ok(()), Scratch::close)
+    }
+}

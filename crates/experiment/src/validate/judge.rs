@@ -1,0 +1,188 @@
+//! What is said of predictions once everything is measured. Pure: the tables of Smith 2001, 4.5.4.5
+//! from the pairs alone.
+
+use std::collections::BTreeMap;
+
+use fsage_format::result::validation::{NamedError, Pair, WrongRank};
+use fsage_stats::{correlate, mean_interval, relative_errors, stddev};
+
+/// Difference beyond which a wrong order counts as significant, a fraction of the faster one.
+const SIGNIFICANT_DIFFERENCE: f64 = 0.15;
+
+/// The figures over all pairs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judgement {
+    /// Mean absolute error by target, in the order of first appearance.
+    pub by_target: Vec<NamedError>,
+    /// Mean absolute error by workload, in the order of first appearance.
+    pub by_workload: Vec<NamedError>,
+    /// Mean, median and root mean square of the errors, fractions.
+    pub average_error: f64,
+    /// Median.
+    pub median_error: f64,
+    /// Root mean square.
+    pub rms_error: f64,
+    /// Pearson correlation of measured and predicted.
+    pub correlation: Option<f64>,
+    /// Pairs of targets in the right order.
+    pub ranks_right: u32,
+    /// Pairs of targets compared.
+    pub ranks_total: u32,
+    /// The others.
+    pub ranks_wrong: Vec<WrongRank>,
+}
+
+/// The mean of the measured runs, its 95 % interval and its coefficient of variation.
+pub fn measured(runs_ns: &[u64]) -> (f64, Option<(f64, f64)>, Option<f64>) {
+    let samples: Vec<f64> = runs_ns.iter().map(|&ns| ns as f64).collect();
+    let mean = fsage_stats::mean(&samples);
+    let interval = mean_interval(&samples, 0.95).map(|i| (i.low, i.high));
+    let variation = (samples.len() > 1 && mean > 0.0).then(|| stddev(&samples) / mean);
+    (mean, interval, variation)
+}
+
+/// Judges all pairs. Pairs without a measurement above zero are left out of the errors.
+pub fn judge(pairs: &[Pair]) -> Judgement {
+    let measured: Vec<(f64, f64)> = pairs
+        .iter()
+        .filter(|p| p.measured_ns > 0.0)
+        .map(|p| (p.measured_ns, p.predicted_ns))
+        .collect();
+    let errors = relative_errors(&measured);
+    let (ranks_right, ranks_total, ranks_wrong) = ranks(pairs);
+    Judgement {
+        by_target: averages(pairs, |p| &p.target),
+        by_workload: averages(pairs, |p| &p.workload),
+        average_error: errors.as_ref().map_or(0.0, |e| e.average),
+        median_error: errors.as_ref().map_or(0.0, |e| e.median),
+        rms_error: errors.as_ref().map_or(0.0, |e| e.rms),
+        correlation: correlate::pearson(&measured),
+        ranks_right,
+        ranks_total,
+        ranks_wrong,
+    }
+}
+
+fn averages(pairs: &[Pair], key: impl Fn(&Pair) -> &String) -> Vec<NamedError> {
+    let mut order: Vec<&String> = Vec::new();
+    let mut errors: BTreeMap<&String, Vec<f64>> = BTreeMap::new();
+    for pair in pairs.iter().filter(|p| p.measured_ns > 0.0) {
+        let name = key(pair);
+        if !order.contains(&name) {
+            order.push(name);
+        }
+        errors.entry(name).or_default().push(pair.error.abs());
+    }
+    order
+        .into_iter()
+        .map(|name| NamedError {
+            name: name.clone(),
+            average_error: fsage_stats::mean(&errors[name]),
+        })
+        .collect()
+}
+
+/// Compares every two targets of each workload. Measured ties have no order to get right.
+fn ranks(pairs: &[Pair]) -> (u32, u32, Vec<WrongRank>) {
+    let (mut right, mut total, mut wrong) = (0, 0, Vec::new());
+    for (i, a) in pairs.iter().enumerate() {
+        for b in pairs.iter().skip(i + 1).filter(|b| b.workload == a.workload) {
+            let (faster, slower) =
+                if a.measured_ns <= b.measured_ns { (a, b) } else { (b, a) };
+            if faster.measured_ns <= 0.0 || faster.measured_ns >= slower.measured_ns {
+                continue;
+            }
+            total += 1;
+            if faster.predicted_ns < slower.predicted_ns {
+                right += 1;
+                continue;
+            }
+            let ratio = slower.measured_ns / faster.measured_ns;
+            wrong.push(WrongRank {
+                workload: a.workload.clone(),
+                faster: faster.target.clone(),
+                slower: slower.target.clone(),
+                measured_ratio: ratio,
+                significant: ratio > 1.0 + SIGNIFICANT_DIFFERENCE && apart(faster, slower),
+            });
+        }
+    }
+    (right, total, wrong)
+}
+
+/// Whether the measured intervals do not overlap; without intervals nothing says that they do.
+fn apart(faster: &Pair, slower: &Pair) -> bool {
+    match (faster.measured_interval_ns, slower.measured_interval_ns) {
+        (Some((_, high)), Some((low, _))) => high < low,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(workload: &str, target: &str, measured_ns: f64, predicted_ns: f64) -> Pair {
+        Pair {
+            workload: workload.into(),
+            target: target.into(),
+            measured_ns,
+            measured_runs_ns: vec![],
+            measured_interval_ns: Some((measured_ns * 0.95, measured_ns * 1.05)),
+            measured_variation: None,
+            predicted_ns,
+            predicted_interval_ns: (predicted_ns, predicted_ns),
+            error: (predicted_ns - measured_ns) / measured_ns,
+            measured_elapsed_ns: 0.0,
+            predicted_elapsed_ns: 0.0,
+            predicted_writeback_ns: 0.0,
+            kinds: vec![],
+            warnings: vec![],
+        }
+    }
+
+    /// Table 4.7 of the thesis, in milliseconds.
+    fn table_4_7() -> Vec<Pair> {
+        let rows: [(&str, [(f64, f64); 4]); 8] = [
+            ("Kernel Build", [(51.10, 58.49), (45.14, 51.73), (15.07, 12.21), (12.61, 7.76)]),
+            ("SDET 1", [(19.43, 21.00), (2.60, 2.98), (11.07, 8.76), (1.43, 1.25)]),
+            ("SDET 2", [(45.94, 42.02), (6.20, 8.63), (24.53, 17.50), (2.49, 4.23)]),
+            ("SDET 4", [(109.04, 81.65), (13.27, 16.75), (50.06, 34.02), (4.63, 8.16)]),
+            ("SDET 6", [(180.20, 116.41), (45.79, 27.26), (73.50, 47.41), (8.57, 12.27)]),
+            ("SDET 8", [(250.60, 204.70), (61.44, 81.35), (97.98, 65.92), (11.56, 16.68)]),
+            ("SDET 10", [(311.04, 275.65), (108.12, 124.27), (118.09, 81.33), (13.22, 20.90)]),
+            ("PostMark", [(547.01, 342.86), (449.89, 154.71), (193.27, 124.62), (75.67, 52.63)]),
+        ];
+        let targets = ["Slow FFS", "Slow FFS+SU", "Fast FFS", "Fast FFS+SU"];
+        rows.iter()
+            .flat_map(|(workload, values)| {
+                targets.iter().zip(values).map(|(target, &(m, p))| pair(workload, target, m, p))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_thesis_tables_come_out_of_its_own_pairs() {
+        let judged = judge(&table_4_7());
+        let percent: Vec<String> =
+            judged.by_target.iter().map(|e| format!("{:.1}", e.average_error * 100.0)).collect();
+        // Table 4.8 says 19.8, 31.1, 29.4 and 46.7: from unrounded latencies.
+        assert_eq!(percent, ["19.8", "31.0", "29.4", "46.6"]);
+        let kernel = &judged.by_workload[0];
+        assert_eq!(format!("{:.1}", kernel.average_error * 100.0), "21.6");
+        let correlation = judged.correlation.unwrap();
+        assert!((correlation - 0.966).abs() < 0.005, "Figure 4.20 says 0.966, not {correlation}");
+        assert_eq!(judged.ranks_total, 48);
+        // 95.8 % of 48.
+        assert_eq!(judged.ranks_right, 46, "{:?}", judged.ranks_wrong);
+    }
+
+    #[test]
+    fn a_wrong_order_of_what_overlaps_is_not_significant() {
+        let judged = judge(&[pair("w", "a", 100.0, 2.0), pair("w", "b", 105.0, 1.0)]);
+        assert_eq!((judged.ranks_right, judged.ranks_total), (0, 1));
+        assert!(!judged.ranks_wrong[0].significant);
+        let judged = judge(&[pair("w", "a", 100.0, 2.0), pair("w", "b", 150.0, 1.0)]);
+        assert!(judged.ranks_wrong[0].significant);
+    }
+}

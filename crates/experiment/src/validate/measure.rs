@@ -1,0 +1,102 @@
+//! What a traced run took: an op sink that sums latencies by kind.
+
+use std::collections::BTreeMap;
+
+use fsage_core::{Op, OpKind, OpSink, PathTable, SinkError};
+use fsage_format::result::validation::Distribution;
+use serde::{Deserialize, Serialize};
+
+/// What operations of one kind took.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KindTotal {
+    /// How many.
+    pub count: u64,
+    /// Their latencies, nanoseconds.
+    pub latency_ns: u64,
+    /// How the latencies are distributed.
+    pub distribution: Distribution,
+}
+
+/// What one run took.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measured {
+    /// By name of the kind. Processes' starts and ends are no cost of a file system and left out.
+    pub kinds: BTreeMap<String, KindTotal>,
+}
+
+impl Measured {
+    /// The latencies of all kinds, nanoseconds.
+    pub fn total_ns(&self) -> u64 {
+        self.kinds.values().map(|k| k.latency_ns).sum()
+    }
+
+    /// Operations of all kinds.
+    pub fn operations(&self) -> u64 {
+        self.kinds.values().map(|k| k.count).sum()
+    }
+
+    /// Counts one latency.
+    pub fn add(&mut self, kind: OpKind, latency_ns: u64) {
+        // A lookup by `&str` first: the name is allocated once per kind, not once per operation.
+        let name = kind.name();
+        if !self.kinds.contains_key(name) {
+            self.kinds.insert(name.to_string(), KindTotal::default());
+        }
+        if let Some(total) = self.kinds.get_mut(name) {
+            total.count += 1;
+            total.latency_ns = total.latency_ns.saturating_add(latency_ns);
+            total.distribution.add(latency_ns);
+        }
+    }
+}
+
+/// Whether operations of that kind are a cost of the file system.
+pub fn is_charged(kind: OpKind) -> bool {
+    !matches!(kind, OpKind::Fork | OpKind::Exec | OpKind::Exit)
+}
+
+/// Sums what passes and hands it on, to a trace for one.
+pub struct Meter<'a> {
+    /// The sums so far.
+    pub measured: Measured,
+    next: Option<&'a mut dyn OpSink>,
+}
+
+impl<'a> Meter<'a> {
+    /// A meter before `next`.
+    pub fn new(next: Option<&'a mut dyn OpSink>) -> Self {
+        Self { measured: Measured::default(), next }
+    }
+}
+
+impl OpSink for Meter<'_> {
+    fn push(&mut self, op: &Op, paths: &PathTable) -> Result<(), SinkError> {
+        if let (true, Some(latency_ns)) = (is_charged(op.kind), op.latency_ns) {
+            self.measured.add(op.kind, latency_ns);
+        }
+        match &mut self.next {
+            Some(next) => next.push(op, paths),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsage_core::{Pid, Tid};
+
+    #[test]
+    fn a_meter_sums_what_is_charged() {
+        let mut meter = Meter::new(None);
+        let paths = PathTable::new();
+        for (kind, latency) in [(OpKind::Read, 5), (OpKind::Read, 7), (OpKind::Fork, 100)] {
+            let mut op = Op::new(kind, Pid(1), Tid(1), 0);
+            op.latency_ns = Some(latency);
+            meter.push(&op, &paths).unwrap();
+        }
+        assert_eq!(meter.measured.total_ns(), 12);
+        assert_eq!(meter.measured.operations(), 2);
+        assert_eq!(meter.measured.kinds["read"].count, 2);
+    }
+}

@@ -1,0 +1,3 @@
+//! Predictions held against measurement: `fsage validate`.
+
+pub mod judge;

@@ -1,0 +1,130 @@
+//! Operations, one a line.
+
+use std::fmt::Write as _;
+
+use fsage_core::{Op, OpFlags, PathTable};
+use fsage_format::trace::{AnnotationColumn, AnnotationValue};
+
+use crate::units;
+
+/// One operation as a line, without its line feed: number, start in seconds, process and thread,
+/// the call, its result and latency, pages missed and read ahead, the file.
+pub fn line(index: u64, op: &Op, paths: &PathTable) -> String {
+    let mut out = format!(
+        "{index} {}.{:09} {}/{} {}(",
+        op.start_ns / 1_000_000_000,
+        op.start_ns % 1_000_000_000,
+        op.pid.0,
+        op.tid.0,
+        op.kind.name()
+    );
+    arguments(&mut out, op, paths);
+    out.push_str(") = ");
+    match op.result.errno() {
+        Some(errno) => out.push_str(errno.symbol().unwrap_or("unknown error")),
+        None => push(&mut out, format_args!("{}", op.result.raw())),
+    }
+    match op.latency_ns {
+        Some(ns) => push(&mut out, format_args!(" <{}>", units::duration(ns as f64))),
+        None => out.push_str(" <not measured>"),
+    }
+    if let Some(size) = op.size_bytes {
+        push(&mut out, format_args!(" size={size}"));
+    }
+    if op.pages_missed.is_some_and(|n| n > 0) || op.pages_ahead.is_some_and(|n| n > 0) {
+        let pages = |n: Option<u32>| n.map_or("?".to_string(), |n| n.to_string());
+        push(
+            &mut out,
+            format_args!(" missed={} ahead={}", pages(op.pages_missed), pages(op.pages_ahead)),
+        );
+    }
+    if let Some(file) = op.file {
+        push(&mut out, format_args!(" file={}:{}", file.dev, file.ino));
+    }
+    for (flag, name) in RECORD_FLAGS {
+        if op.record.contains(*flag) {
+            push(&mut out, format_args!(" {name}"));
+        }
+    }
+    out
+}
+
+const RECORD_FLAGS: &[(OpFlags, &str)] = &[
+    (OpFlags::PATH_UNREADABLE, "path-unreadable"),
+    (OpFlags::PATH_TRUNCATED, "path-truncated"),
+    (OpFlags::URING, "io_uring"),
+    (OpFlags::DIRECT, "direct"),
+    (OpFlags::NOT_A_FILE, "not-a-file"),
+];
+
+/// The columns that an analysis added, as ` name=value`.
+pub fn annotations(columns: &[AnnotationColumn], values: &[AnnotationValue]) -> String {
+    let mut out = String::new();
+    for (column, value) in columns.iter().zip(values) {
+        match value {
+            AnnotationValue::Absent => {}
+            AnnotationValue::Integer(n) => push(&mut out, format_args!(" {}={n}", column.name)),
+            AnnotationValue::Number(x) => {
+                push(&mut out, format_args!(" {}={}", column.name, units::significant(*x)));
+            }
+            AnnotationValue::Text(text) => push(&mut out, format_args!(" {}={text}", column.name)),
+        }
+    }
+    out
+}
+
+fn arguments(out: &mut String, op: &Op, paths: &PathTable) {
+    let mut first = true;
+    let mut add = |out: &mut String, text: std::fmt::Arguments<'_>| {
+        if !std::mem::take(&mut first) {
+            out.push_str(", ");
+        }
+        push(out, text);
+    };
+    if let Some(fd) = op.fd {
+        add(out, format_args!("fd {}", fd.0));
+    }
+    if let Some(path) = op.path {
+        add(out, format_args!("\"{}\"", paths.get(path).escape_ascii()));
+    }
+    if let Some(path) = op.path2 {
+        add(out, format_args!("\"{}\"", paths.get(path).escape_ascii()));
+    }
+    if let Some(dir) = op.dir {
+        add(out, format_args!("in \"{}\"", paths.get(dir).escape_ascii()));
+    }
+    if let Some(offset) = op.offset {
+        add(out, format_args!("offset {offset}"));
+    }
+    if let Some(length) = op.length {
+        add(out, format_args!("length {length}"));
+    }
+    if op.flags != 0 {
+        add(out, format_args!("flags {:#x}", op.flags));
+    }
+}
+
+/// Writing to a string cannot fail.
+fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
+    drop(out.write_fmt(text));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsage_core::{Errno, Fd, OpKind, Outcome, Pid, Tid};
+
+    #[test]
+    fn a_line_holds_everything_and_no_line_feed() {
+        let mut paths = PathTable::new();
+        let mut op = Op::new(OpKind::Open, Pid(7), Tid(8), 1_500_000_000);
+        op.path = paths.intern(b"a\n\xff");
+        op.fd = Some(Fd(3));
+        op.result = Outcome::err(Errno::ENOENT);
+        op.latency_ns = Some(1234);
+        assert_eq!(
+            line(2, &op, &paths),
+            "2 1.500000000 7/8 open(fd 3, \"a\\n\\xff\") = ENOENT <1.23 us>"
+        );
+    }
+}

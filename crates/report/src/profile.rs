@@ -1,0 +1,101 @@
+//! A system profile as a table, and the list of what can be measured.
+
+use fsage_core::metric::{self, Group, MetricId};
+use fsage_format::profile::{MetricValue, SystemProfile};
+
+use crate::table::{Align, TextTable};
+use crate::units;
+
+/// Everything that a terminal shows of a profile.
+pub fn text(profile: &SystemProfile, width: u16) -> String {
+    let environment = &profile.environment;
+    let mut out = format!(
+        "{}: {} on {}\n{}, {} CPUs, {}, kernel {}\n{}{} metrics in {}, cold by {}\n\n",
+        profile.name,
+        or_unknown(&environment.file_system),
+        or_unknown(&environment.device),
+        or_unknown(&environment.cpu),
+        environment.cpus,
+        units::bytes(environment.memory_bytes),
+        or_unknown(&environment.kernel),
+        if environment.quick { "quick; " } else { "" },
+        profile.metrics.len(),
+        units::duration(environment.elapsed_ns as f64),
+        environment.cold_method.as_deref().unwrap_or("nothing: not possible here"),
+    );
+    let mut table = TextTable::new(
+        &[
+            ("metric", Align::Left),
+            ("estimate", Align::Right),
+            ("95 % interval", Align::Right),
+            ("runs", Align::Right),
+            ("what", Align::Left),
+        ],
+        width,
+    );
+    for value in &profile.metrics {
+        table.row(row(value));
+    }
+    out.push_str(&table.render());
+    if !profile.absent.is_empty() {
+        out.push_str("\nnot measured:\n");
+        for absent in &profile.absent {
+            out.push_str(&format!("  {}: {}\n", absent.name, absent.reason));
+        }
+    }
+    out
+}
+
+fn or_unknown(text: &str) -> &str {
+    if text.is_empty() { "unknown" } else { text }
+}
+
+fn row(value: &MetricValue) -> [String; 5] {
+    let bound = if value.lower_bound { "at least " } else { "" };
+    let interval = if value.low < value.high {
+        format!("{} – {}", units::metric(value.low, &value.unit), units::metric(value.high, &value.unit))
+    } else {
+        String::new()
+    };
+    [
+        value.name.clone(),
+        format!("{bound}{}", units::metric(value.estimate, &value.unit)),
+        interval,
+        value.runs.to_string(),
+        MetricId::parse(&value.name).map_or(String::new(), |id| id.family().row().what.to_string()),
+    ]
+}
+
+/// Every metric that can be measured, by group.
+pub fn list(width: u16) -> String {
+    let mut out = String::new();
+    for group in Group::ALL {
+        out.push_str(&format!("{}\n", group.name()));
+        let mut table = TextTable::new(
+            &[("metric", Align::Left), ("unit", Align::Left), ("what", Align::Left)],
+            width,
+        );
+        for row in metric::FAMILIES.iter().filter(|f| f.group == *group) {
+            table.row([names(row), row.unit.name().to_string(), row.what.to_string()]);
+        }
+        out.push_str(&table.render());
+        out.push('\n');
+    }
+    out.push_str("Names ending in _G1, _G10 and _G150: the same after a pause of 1, 10 and 150 us.\n");
+    out
+}
+
+/// How a family's metrics are called: `RD1..RD4096`, with ` +G` where there are gaps.
+fn names(row: &metric::Family) -> String {
+    let base = match row.points {
+        None => row.stem.to_string(),
+        Some(points) => match (points.values.first(), points.values.last()) {
+            (Some(first), Some(last)) if first != last => {
+                format!("{0}{first}..{0}{last}", row.stem)
+            }
+            (Some(only), _) => format!("{}{only}", row.stem),
+            _ => row.stem.to_string(),
+        },
+    };
+    if row.gaps { format!("{base} +_G") } else { base }
+}
