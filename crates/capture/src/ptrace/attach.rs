@@ -110,7 +110,7 @@ impl Tracer {
                 Ok(Waited::NoneLeft) | Err(_) => break,
             }
         }
-        self.shared.detached();
+        self.shared.set_detached();
         self.await_command()
     }
 
@@ -144,6 +144,8 @@ impl Tracer {
         let mut deliver = 0;
         match event {
             0 if signal != CALL_STOP => deliver = signal,
+            // Running to its next call, it stops at the end of the one that was interrupted.
+            0 => repair_interrupted_call(tid),
             EVENT_STOP if signal == libc::SIGTRAP => repair_interrupted_call(tid),
             libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
                 if let Ok(child) = sys::event_message(tid) {

@@ -154,8 +154,8 @@ impl Ptrace {
         self.shared.exit_status()
     }
 
-    /// Waits until the launched command has ended, its events unread ones dropped once
-    /// [`stop`](Backend::stop) was called; `None` if there is no command.
+    /// Waits until the launched command has ended; `None` if there is none. Poll to the end or
+    /// [`stop`](Backend::stop) first: a command whose events nobody reads does not go on for ever.
     pub fn wait_for_exit(&self) -> Option<i32> {
         self.command.and_then(|_| self.shared.wait_for_exit())
     }
@@ -189,7 +189,7 @@ impl Backend for Ptrace {
     fn stop(&mut self) {
         self.shared.advance(Order::Stop);
         if self.detachable {
-            self.kick_until(|| self.shared.is_idle());
+            self.kick_until(|| self.shared.is_detached());
         }
     }
 }

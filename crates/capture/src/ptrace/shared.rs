@@ -33,8 +33,10 @@ struct State {
     queue: Vec<RawEvent>,
     /// No event will be queued any more.
     finished: bool,
-    /// The tracing thread watches nothing any more.
-    idle: bool,
+    /// Nothing is traced any more.
+    detached: bool,
+    /// The tracing thread has ended.
+    ended: bool,
     error: Option<CaptureError>,
     exit_status: Option<i32>,
 }
@@ -124,7 +126,8 @@ impl Shared {
     pub fn finish(&self, error: Option<CaptureError>) {
         let mut state = self.lock();
         state.finished = true;
-        state.idle = true;
+        state.detached = true;
+        state.ended = true;
         state.error = error;
         self.changed.notify_all();
     }
@@ -138,22 +141,21 @@ impl Shared {
         self.lock().exit_status
     }
 
-    /// Waits until the command has ended (its status) or nothing is watched any more (`None`).
+    /// Waits until the command has ended (its status) or the tracing thread has (`None`).
     pub fn wait_for_exit(&self) -> Option<i32> {
         let mut state = self.lock();
-        while state.exit_status.is_none() && !state.idle {
+        while state.exit_status.is_none() && !state.ended {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.exit_status
     }
 
-    pub fn is_idle(&self) -> bool {
-        self.lock().idle
+    /// Says that nothing is traced any more, though the thread may wait for the command's end.
+    pub fn set_detached(&self) {
+        self.lock().detached = true;
     }
 
-    /// Says that nothing is traced any more though the thread still waits for the command's end.
-    pub fn detached(&self) {
-        self.lock().idle = true;
-        self.changed.notify_all();
+    pub fn is_detached(&self) -> bool {
+        self.lock().detached
     }
 }
