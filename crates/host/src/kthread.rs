@@ -1,1 +1,176 @@
-//! kthread
+//! The kernel's own threads that work for a file system, and where they run.
+//!
+//! A commit costs twice as much when the journal's thread runs on another CPU than the caller, so
+//! a measurement of fsync records the placement, or sets it.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::HostError;
+use crate::thread::{cpu_set, members};
+
+/// `PF_KTHREAD` of linux/sched.h, in the flags of proc_pid_stat(5).
+const PF_KTHREAD: u64 = 0x0020_0000;
+
+/// CPUs that unbound workqueues (write-back, btrfs and xfs workers) may use.
+const WORKQUEUE_MASK: &str = "/sys/devices/virtual/workqueue/cpumask";
+
+/// What the names of threads that do a file system's work begin with.
+const FILE_SYSTEM_THREADS: [&str; 6] = [
+    "jbd2/",
+    "xfsaild/",
+    "xfs-",
+    "btrfs-",
+    "loop",
+    "ext4lazyinit",
+];
+
+/// A thread of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelThread {
+    /// Its number.
+    pub pid: u32,
+    /// Its name, as `jbd2/loop0-8`.
+    pub name: String,
+    /// The CPU it last ran on.
+    pub last_cpu: usize,
+    /// The CPUs it may run on, ascending.
+    pub allowed_cpus: Vec<usize>,
+}
+
+/// The threads that work for a file system on that device (`loop0`), and those of its type that
+/// name no device (btrfs). Empty where /proc shows none.
+pub fn of_device(device: &str) -> Vec<KernelThread> {
+    let mut threads = file_system_threads();
+    threads.retain(|t| match t.name.split_once('/') {
+        // Names are `jbd2/loop0-8`, `xfsaild/loop0`, cut to 15 bytes.
+        Some((_, rest)) => rest
+            .strip_prefix(device)
+            .is_some_and(|r| r.is_empty() || r.starts_with('-')),
+        None => t.name == device || t.name.starts_with("btrfs-"),
+    });
+    threads
+}
+
+/// All kernel threads that work for file systems.
+pub fn file_system_threads() -> Vec<KernelThread> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(read_thread)
+        .filter(|t| {
+            FILE_SYSTEM_THREADS
+                .iter()
+                .any(|prefix| t.name.starts_with(prefix))
+        })
+        .collect()
+}
+
+fn read_thread(pid: u32) -> Option<KernelThread> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (name, last_cpu) = parse_stat(&text)?;
+    let number = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    let allowed_cpus = sched_getaffinity(Some(number))
+        .map(|set| members(&set))
+        .unwrap_or_default();
+    Some(KernelThread {
+        pid,
+        name,
+        last_cpu,
+        allowed_cpus,
+    })
+}
+
+/// Name and last CPU of a kernel thread; `None` for other processes. proc_pid_stat(5), fields 2, 9
+/// and 39; the name is in parentheses and may hold some.
+fn parse_stat(text: &str) -> Option<(String, usize)> {
+    let (head, rest) = text.rsplit_once(')')?;
+    let (_, name) = head.split_once('(')?;
+    let mut fields = rest.split_ascii_whitespace();
+    let flags: u64 = fields.nth(6)?.parse().ok()?;
+    if flags & PF_KTHREAD == 0 {
+        return None;
+    }
+    Some((name.to_owned(), fields.nth(29)?.parse().ok()?))
+}
+
+/// Restores where a kernel thread may run, on drop.
+#[derive(Debug)]
+pub struct Moved {
+    pid: Pid,
+    before: CpuSet,
+}
+
+/// Lets a kernel thread run only on those CPUs until the guard is dropped. Fails without root, and
+/// for threads that are bound to a CPU.
+pub fn confine(thread: &KernelThread, cpus: &[usize]) -> Result<Moved, HostError> {
+    let failed = |e| HostError::io(format!("move kernel thread {}", thread.name), e);
+    let pid = i32::try_from(thread.pid).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| failed(rustix::io::Errno::SRCH))?;
+    let before = sched_getaffinity(Some(pid)).map_err(failed)?;
+    sched_setaffinity(Some(pid), &cpu_set(cpus)).map_err(failed)?;
+    Ok(Moved { pid, before })
+}
+
+impl Drop for Moved {
+    fn drop(&mut self) {
+        // The thread may have ended with its file system.
+        let _ = sched_setaffinity(Some(self.pid), &self.before);
+    }
+}
+
+/// The CPU mask of unbound workqueues as the kernel writes it (hexadecimal); `None` where it is not
+/// shown.
+pub fn workqueue_mask() -> Option<String> {
+    Some(fs::read_to_string(WORKQUEUE_MASK).ok()?.trim().to_owned())
+}
+
+/// Restores the workqueues' mask on drop, and when fsage is asked to stop.
+#[derive(Debug)]
+pub struct WorkqueueMask {
+    _cleanup: crate::cleanup::Cleanup,
+}
+
+/// Lets unbound workqueues use only those CPUs, for the whole machine, until the guard is dropped.
+/// Fails without root.
+pub fn confine_workqueues(cpus: &[usize]) -> Result<WorkqueueMask, HostError> {
+    let path = Path::new(WORKQUEUE_MASK);
+    let before = fs::read_to_string(path).map_err(|e| HostError::at("read", path, e))?;
+    let mask = cpus
+        .iter()
+        .filter(|&&c| c < 64)
+        .fold(0u64, |mask, &c| mask | 1 << c);
+    let text = if mask >> 32 == 0 {
+        format!("{mask:x}")
+    } else {
+        format!("{:x},{:08x}", mask >> 32, mask & 0xffff_ffff)
+    };
+    fs::write(path, text).map_err(|e| HostError::at("write", path, e))?;
+    let cleanup = crate::cleanup::register(move || {
+        let _ = fs::write(WORKQUEUE_MASK, before);
+    });
+    Ok(WorkqueueMask { _cleanup: cleanup })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_names_with_parentheses() {
+        let mut fields = vec!["0"; 50];
+        fields[6] = "2129984";
+        fields[36] = "3";
+        let text = format!("77 (jbd2/(x) y) S {}", fields[1..].join(" "));
+        assert_eq!(parse_stat(&text), Some(("jbd2/(x) y".to_owned(), 3)));
+        fields[6] = "4194304";
+        let text = format!("77 (bash) S {}", fields[1..].join(" "));
+        assert_eq!(parse_stat(&text), None);
+        assert_eq!(parse_stat("77 (kworker"), None);
+    }
+}

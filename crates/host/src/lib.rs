@@ -17,6 +17,7 @@ pub mod cold;
 pub mod device;
 pub mod error;
 pub mod fs;
+pub mod guard;
 pub mod kthread;
 pub mod machine;
 pub mod mounts;

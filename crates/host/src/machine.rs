@@ -1,1 +1,264 @@
-//! machine
+//! What the machine is, as a measurement records it.
+//!
+//! Everything here is read once and may be absent: a container hides files, a virtual machine has
+//! no governor. What is absent is left out, never guessed.
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fsage_core::FileSystem;
+use fsage_format::profile::Environment;
+
+use crate::device::BlockDevice;
+use crate::{HostFs, ScratchRecord, kthread};
+
+/// The machine and one target on it. `target` is its name as the user gave it; `scratch` how it was
+/// made, if fsage made it. The caller adds how it measured: elapsed time, scheduling, cold method,
+/// seed, and whether the file system was aged.
+pub fn describe(fs: &HostFs, target: &str, scratch: Option<&ScratchRecord>) -> Environment {
+    let mount = fs.mount();
+    let device = fs.device();
+    let space = fs.statfs().unwrap_or_default();
+    let mut extra = machine_extra();
+    if let Some(device) = device {
+        device_extra(device, &mut extra);
+    }
+    if let Some(made) = scratch {
+        extra.insert("mkfs_version".into(), made.mkfs_version.clone());
+        extra.insert("image".into(), made.spec.backing.to_string());
+        extra.insert("loop_direct_io".into(), made.direct_io.to_string());
+    }
+    Environment {
+        fsage: env!("CARGO_PKG_VERSION").to_owned(),
+        host: read("/proc/sys/kernel/hostname").unwrap_or_default(),
+        kernel: kernel(),
+        cpu: cpu_model().unwrap_or_default(),
+        cpus: cpus_online(),
+        memory_bytes: memory_bytes().unwrap_or(0),
+        target: target.to_owned(),
+        file_system: mount.map(|m| m.kind.clone()).unwrap_or_default(),
+        mount_options: mount.map(crate::mounts::Mount::options).unwrap_or_default(),
+        mkfs_options: scratch.map(|s| s.mkfs_options.clone()),
+        device: device_text(fs, scratch),
+        rotational: device
+            .and_then(|d| d.attribute("queue/rotational"))
+            .map(|r| r != "0"),
+        device_bytes: device
+            .and_then(|d| d.attribute("size"))
+            .and_then(|s| s.parse::<u64>().ok())
+            .and_then(|sectors| sectors.checked_mul(512)),
+        total_bytes: space.total_bytes,
+        free_bytes: space.available_bytes,
+        start_unix_ns: unix_time_ns(),
+        privileged: rustix::process::geteuid().is_root(),
+        extra,
+        ..Environment::default()
+    }
+}
+
+/// Wall clock, in nanoseconds since the epoch.
+pub fn unix_time_ns() -> u64 {
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the host is where clocks are read"
+    )]
+    let now = SystemTime::now();
+    now.duration_since(UNIX_EPOCH)
+        .map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// A file of /proc or /sys, without white space around it; `None` if it is not there or empty.
+fn read(path: &str) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn kernel() -> String {
+    let release = read("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let build = read("/proc/sys/kernel/version").unwrap_or_default();
+    format!("{release} {build}").trim().to_owned()
+}
+
+fn cpu_model() -> Option<String> {
+    let text = read("/proc/cpuinfo")?;
+    // x86 says `model name`, others `Processor`, `cpu model` or only a part number.
+    ["model name", "Processor", "cpu model", "CPU part"]
+        .iter()
+        .find_map(|key| field(&text, key))
+}
+
+/// The value of `key : value`, the first of that key.
+fn field(text: &str, key: &str) -> Option<String> {
+    text.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        (name.trim() == key).then(|| value.trim().to_owned())
+    })
+}
+
+fn memory_bytes() -> Option<u64> {
+    let kib = field(&read("/proc/meminfo")?, "MemTotal")?;
+    kib.strip_suffix("kB")?
+        .trim()
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(1024)
+}
+
+/// Processors on line; 0 where the kernel does not say.
+fn cpus_online() -> u32 {
+    read("/sys/devices/system/cpu/online")
+        .and_then(|list| list_length(&list))
+        .unwrap_or(0)
+}
+
+/// The length of a list such as `0-3,8`.
+fn list_length(list: &str) -> Option<u32> {
+    list.split(',').try_fold(0u32, |sum, part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        sum.checked_add(last.checked_sub(first)?.checked_add(1)?)
+    })
+}
+
+/// What influences a measurement beside the named fields.
+fn machine_extra() -> BTreeMap<String, String> {
+    let cpu = "/sys/devices/system/cpu";
+    let files = [
+        ("kernel_command_line", "/proc/cmdline".to_owned()),
+        ("governor", format!("{cpu}/cpu0/cpufreq/scaling_governor")),
+        ("turbo_off", format!("{cpu}/intel_pstate/no_turbo")),
+        ("smt", format!("{cpu}/smt/control")),
+        ("load", "/proc/loadavg".to_owned()),
+        (
+            "clock_source",
+            "/sys/devices/system/clocksource/clocksource0/current_clocksource".into(),
+        ),
+        (
+            "transparent_hugepage",
+            "/sys/kernel/mm/transparent_hugepage/enabled".into(),
+        ),
+        (
+            "dirty_expire_centisecs",
+            "/proc/sys/vm/dirty_expire_centisecs".into(),
+        ),
+        ("dirty_ratio", "/proc/sys/vm/dirty_ratio".into()),
+        (
+            "dirty_background_ratio",
+            "/proc/sys/vm/dirty_background_ratio".into(),
+        ),
+        ("swaps", "/proc/swaps".into()),
+        ("hypervisor", "/sys/hypervisor/type".into()),
+        ("product", "/sys/class/dmi/id/product_name".into()),
+    ];
+    let mut extra: BTreeMap<String, String> = files
+        .into_iter()
+        .filter_map(|(name, path)| Some((name.to_owned(), read(&path)?)))
+        .collect();
+    if let Some(mask) = kthread::workqueue_mask() {
+        extra.insert("workqueue_cpumask".into(), mask);
+    }
+    let mitigations = mitigations();
+    if !mitigations.is_empty() {
+        extra.insert("mitigations".into(), mitigations);
+    }
+    extra
+}
+
+/// What the kernel does about each vulnerability that affects this processor.
+fn mitigations() -> String {
+    let Ok(dir) = std::fs::read_dir("/sys/devices/system/cpu/vulnerabilities") else {
+        return String::new();
+    };
+    let mut all: Vec<String> = dir
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let state = read(entry.path().to_str()?)?;
+            let affected = state != "Not affected";
+            affected.then(|| format!("{}: {state}", entry.file_name().to_string_lossy()))
+        })
+        .collect();
+    all.sort();
+    all.join("; ")
+}
+
+fn device_extra(device: &BlockDevice, extra: &mut BTreeMap<String, String>) {
+    for (name, attribute) in [
+        ("device_scheduler", "queue/scheduler"),
+        ("device_read_ahead_kib", "queue/read_ahead_kb"),
+        ("device_write_cache", "queue/write_cache"),
+        ("device_logical_block_bytes", "queue/logical_block_size"),
+        ("device_physical_block_bytes", "queue/physical_block_size"),
+        ("device_requests", "queue/nr_requests"),
+        ("device_model", "device/model"),
+    ] {
+        if let Some(value) = device.attribute(attribute) {
+            extra.insert(name.to_owned(), value);
+        }
+    }
+    for thread in kthread::of_device(&device.name) {
+        extra.insert(
+            format!("kernel_thread {}", thread.name),
+            format!("CPU {}", thread.last_cpu),
+        );
+    }
+}
+
+/// The device's path, model and what lies beneath a loop device; the mount's source without one.
+fn device_text(fs: &HostFs, scratch: Option<&ScratchRecord>) -> String {
+    let Some(device) = fs.device() else {
+        return fs
+            .mount()
+            .map(|m| m.source.display().to_string())
+            .unwrap_or_default();
+    };
+    let model = device
+        .attribute("device/model")
+        .map(|m| format!(" ({m})"))
+        .unwrap_or_default();
+    let beneath = match (scratch, device.attribute("loop/backing_file")) {
+        (Some(made), _) => {
+            let direct = if made.direct_io {
+                "direct I/O"
+            } else {
+                "buffered"
+            };
+            format!(" (loop on {}, {direct})", made.spec.backing)
+        }
+        (None, Some(file)) => format!(" (loop on {file})"),
+        (None, None) => String::new(),
+    };
+    format!("/dev/{}{model}{beneath}", device.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::HostOptions;
+
+    #[test]
+    fn reads_what_proc_says() {
+        assert_eq!(list_length("0-3,8"), Some(5));
+        assert_eq!(list_length("0"), Some(1));
+        assert_eq!(list_length("3-1"), None);
+        assert_eq!(
+            field("a : 1\nmodel name\t: Some CPU\n", "model name").unwrap(),
+            "Some CPU"
+        );
+    }
+
+    #[test]
+    fn describes_this_machine() {
+        let dir = tempfile::tempdir().unwrap();
+        let fs = HostFs::open(dir.path(), HostOptions::default()).unwrap();
+        let found = describe(&fs, "here", None);
+        assert_eq!(found.target, "here");
+        assert!(found.cpus > 0 && found.memory_bytes > 1 << 20, "{found:?}");
+        assert!(
+            !found.kernel.is_empty() && !found.file_system.is_empty(),
+            "{found:?}"
+        );
+        assert!(found.total_bytes >= found.free_bytes && found.total_bytes > 0);
+        assert!(found.extra.contains_key("load"));
+    }
+}

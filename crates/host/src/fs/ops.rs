@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)]
 
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, RawFd};
 
 use fsage_core::{
@@ -184,9 +183,9 @@ impl FileSystem for HostFs {
     }
 
     fn read_dir(&self, handle: Handle) -> Result<Vec<DirEntry>, Errno> {
-        let mut buffer = [MaybeUninit::uninit(); DIRENT_BUFFER];
+        let mut buffer = Vec::with_capacity(DIRENT_BUFFER);
         let mut entries = Vec::new();
-        let mut dir = RawDir::new(descriptor(handle)?, &mut buffer);
+        let mut dir = RawDir::new(descriptor(handle)?, buffer.spare_capacity_mut());
         while let Some(entry) = dir.next() {
             let entry = entry.map_err(errno)?;
             let name = entry.file_name().to_bytes();

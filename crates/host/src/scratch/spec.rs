@@ -168,7 +168,7 @@ impl fmt::Display for ScratchSpec {
         if self.size_bytes != DEFAULT_SIZE_BYTES {
             let shift = [40, 30, 20, 10]
                 .into_iter()
-                .find(|s| self.size_bytes % (1 << s) == 0);
+                .find(|s| self.size_bytes.is_multiple_of(1 << s));
             match shift {
                 Some(s) => {
                     let suffix = ["K", "M", "G", "T"].get(s / 10 - 1).unwrap_or(&"");
