@@ -1,0 +1,402 @@
+//! One operation of a stream as one call of the target.
+
+use fsage_core::{
+    Access, Clock, Errno, FileSystem, Handle, Op, OpFlags, OpKind, OpenFlags, PathTable, Pid, Seed,
+    SetAttr,
+};
+
+use crate::handles::Handles;
+use crate::payload::{PIECE_BYTES, Payload};
+
+/// What became of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It ran: its value or error, and how long the call took in nanoseconds (0 when not timed).
+    Ran {
+        /// What the target said.
+        result: Result<u64, Errno>,
+        /// Nanoseconds between the clock's readings around the call.
+        latency_ns: u64,
+        /// The second reading, 0 when not timed.
+        end_ns: u64,
+    },
+    /// It has no call: a target knows no such operation, or the descriptor is none of a file.
+    Skipped,
+}
+
+/// The executing side of one stream.
+pub struct Executor<'a> {
+    fs: &'a dyn FileSystem,
+    clock: Option<&'a dyn Clock>,
+    handles: Handles,
+    payload: Payload,
+    buffer: Vec<u8>,
+    names: (Vec<u8>, Vec<u8>),
+}
+
+impl<'a> Executor<'a> {
+    /// An executor on `fs`; without `timed` the clock is never read.
+    pub fn new(fs: &'a dyn FileSystem, seed: Seed, timed: bool) -> Self {
+        Self {
+            fs,
+            clock: timed.then(|| fs.clock()),
+            handles: Handles::default(),
+            payload: Payload::new(seed),
+            buffer: vec![0; PIECE_BYTES],
+            names: (Vec::new(), Vec::new()),
+        }
+    }
+
+    /// Closes what the stream left open.
+    pub fn finish(&mut self) {
+        self.handles.close_all(self.fs);
+    }
+
+    /// Executes one operation.
+    pub fn execute(&mut self, op: &Op, paths: &PathTable) -> Outcome {
+        match op.kind {
+            OpKind::Read | OpKind::CopyIn | OpKind::Sendfile | OpKind::SpliceIn => self.read(op),
+            OpKind::Write | OpKind::CopyOut | OpKind::SpliceOut => self.write(op),
+            OpKind::Open => self.open(op, paths),
+            OpKind::Close => self.close(op),
+            OpKind::Dup | OpKind::Fork | OpKind::Exit => self.process(op),
+            OpKind::Stat
+            | OpKind::Access
+            | OpKind::Unlink
+            | OpKind::Mkdir
+            | OpKind::Rmdir
+            | OpKind::Readlink
+            | OpKind::Truncate
+            | OpKind::Chmod
+            | OpKind::Chown
+            | OpKind::Utimens => self.named(op, paths),
+            OpKind::Rename | OpKind::Link | OpKind::Symlink => self.two_names(op, paths),
+            OpKind::Statfs | OpKind::Fstatfs => self.timed(|fs| fs.statfs().map(|_| 0)),
+            OpKind::Sync | OpKind::Syncfs => self.timed(|fs| fs.sync().map(|()| 0)),
+            _ => match self.handles.get(op.pid, op.fd) {
+                Some(handle) => self.on_handle(op, handle),
+                None => Outcome::Skipped,
+            },
+        }
+    }
+
+    fn timed(&self, call: impl FnOnce(&dyn FileSystem) -> Result<u64, Errno>) -> Outcome {
+        timed(self.fs, self.clock, call)
+    }
+
+    fn open(&mut self, op: &Op, paths: &PathTable) -> Outcome {
+        let Some(path) = op.path else {
+            return Outcome::Skipped;
+        };
+        if op.record.contains(OpFlags::NOT_A_FILE) {
+            return Outcome::Skipped;
+        }
+        let flags = open_flags(op.flags);
+        let name = place(
+            paths.get(path),
+            op.dir.map(|d| paths.get(d)),
+            &mut self.names.0,
+        );
+        let mut opened = None;
+        let outcome = timed(self.fs, self.clock, |fs| {
+            let handle = fs.open(name, flags, 0o644)?;
+            opened = Some(handle);
+            Ok(0)
+        });
+        if let Some(handle) = opened {
+            // The descriptor is the stream's; one that it did not get is closed again.
+            let fd = op
+                .result
+                .value()
+                .and_then(|v| i32::try_from(v).ok())
+                .map(fsage_core::Fd);
+            let stale = match fd {
+                Some(fd) => self.handles.insert(op.pid, fd, handle),
+                None => Some(handle),
+            };
+            self.close_silently(stale);
+        }
+        outcome
+    }
+
+    fn close(&mut self, op: &Op) -> Outcome {
+        let Some(fd) = op.fd else {
+            return Outcome::Skipped;
+        };
+        if self.handles.get(op.pid, op.fd).is_none() {
+            return Outcome::Skipped;
+        }
+        match self.handles.remove(op.pid, fd) {
+            Some(handle) => self.timed(|fs| fs.close(handle).map(|()| 0)),
+            None => Outcome::Skipped,
+        }
+    }
+
+    /// What changes the table of descriptors and costs the target nothing.
+    fn process(&mut self, op: &Op) -> Outcome {
+        let value = op.result.value();
+        match op.kind {
+            OpKind::Dup => {
+                let to = value
+                    .and_then(|v| i32::try_from(v).ok())
+                    .map(fsage_core::Fd);
+                if let (Some(from), Some(to)) = (op.fd, to) {
+                    let stale = self.handles.duplicate(op.pid, from, to);
+                    self.close_silently(stale);
+                }
+            }
+            OpKind::Fork => {
+                if let Some(child) = op.length.and_then(|l| u32::try_from(l).ok()) {
+                    self.handles.fork(op.pid, Pid(child));
+                }
+            }
+            _ if op.length == Some(1) => {
+                for handle in self.handles.exit(op.pid) {
+                    self.close_silently(Some(handle));
+                }
+            }
+            _ => {}
+        }
+        Outcome::Skipped
+    }
+
+    fn close_silently(&self, handle: Option<Handle>) {
+        if let Some(handle) = handle {
+            // The stream did not ask for this close.
+            let _ = self.fs.close(handle);
+        }
+    }
+
+    fn read(&mut self, op: &Op) -> Outcome {
+        let Some(handle) = self.handles.get(op.pid, op.fd) else {
+            return Outcome::Skipped;
+        };
+        let mut left = op.length.unwrap_or(0);
+        let mut at = explicit_offset(op);
+        let buffer = &mut self.buffer;
+        timed(self.fs, self.clock, |fs| {
+            let mut total = 0;
+            loop {
+                let length = (left as usize).min(PIECE_BYTES);
+                let piece = buffer.get_mut(..length).unwrap_or_default();
+                let got = match at {
+                    Some(offset) => fs.pread(handle, piece, offset)?,
+                    None => fs.read(handle, piece)?,
+                } as u64;
+                total += got;
+                left -= got.min(left);
+                at = at.map(|offset| offset.saturating_add(got));
+                if left == 0 || got < length as u64 {
+                    return Ok(total);
+                }
+            }
+        })
+    }
+
+    fn write(&mut self, op: &Op) -> Outcome {
+        let Some(handle) = self.handles.get(op.pid, op.fd) else {
+            return Outcome::Skipped;
+        };
+        let mut left = op.length.unwrap_or(0);
+        let mut at = explicit_offset(op);
+        let payload = &mut self.payload;
+        timed(self.fs, self.clock, |fs| {
+            let mut total = 0;
+            loop {
+                let length = (left as usize).min(PIECE_BYTES);
+                let piece = payload.piece(length);
+                let put = match at {
+                    Some(offset) => fs.pwrite(handle, piece, offset)?,
+                    None => fs.write(handle, piece)?,
+                } as u64;
+                total += put;
+                left -= put.min(left);
+                at = at.map(|offset| offset.saturating_add(put));
+                if left == 0 || put < length as u64 {
+                    return Ok(total);
+                }
+            }
+        })
+    }
+
+    fn on_handle(&mut self, op: &Op, handle: Handle) -> Outcome {
+        let offset = op.offset.unwrap_or(0);
+        let length = op.length.unwrap_or(0);
+        match op.kind {
+            // The target of a seek relative to the end or the position is the one it reached.
+            OpKind::Seek => {
+                let to = op.result.value().unwrap_or(offset);
+                self.timed(|fs| fs.seek(handle, to))
+            }
+            OpKind::Fstat => self.timed(|fs| fs.fstat(handle).map(|_| 0)),
+            OpKind::Ftruncate => self.timed(|fs| fs.ftruncate(handle, length).map(|()| 0)),
+            OpKind::Fallocate if op.flags == 0 => {
+                self.timed(|fs| fs.fallocate(handle, offset, length).map(|()| 0))
+            }
+            // The target lists a directory at once; the calls that followed have nothing to do.
+            OpKind::Readdir if op.result.value() != Some(0) => {
+                self.timed(|fs| fs.read_dir(handle).map(|_| op.result.value().unwrap_or(0)))
+            }
+            OpKind::Fsync => self.timed(|fs| fs.fsync(handle).map(|()| 0)),
+            OpKind::Fdatasync => self.timed(|fs| fs.fdatasync(handle).map(|()| 0)),
+            OpKind::Fault => {
+                let write = op.flags & 1 != 0;
+                self.timed(|fs| {
+                    fs.map_touch(handle, offset, length.max(1), write, &mut |_| {})
+                        .map(|()| op.result.value().unwrap_or(0))
+                })
+            }
+            _ => Outcome::Skipped,
+        }
+    }
+
+    fn named(&mut self, op: &Op, paths: &PathTable) -> Outcome {
+        let Some(path) = op.path else {
+            return Outcome::Skipped;
+        };
+        let name = place(
+            paths.get(path),
+            op.dir.map(|d| paths.get(d)),
+            &mut self.names.0,
+        );
+        let (offset, length) = (op.offset.unwrap_or(0), op.length.unwrap_or(0));
+        timed(self.fs, self.clock, |fs| match op.kind {
+            OpKind::Stat if op.flags & AT_SYMLINK_NOFOLLOW != 0 => fs.lstat(name).map(|_| 0),
+            OpKind::Stat => fs.stat(name).map(|_| 0),
+            OpKind::Access => fs.access(name, access(op.flags)).map(|()| 0),
+            OpKind::Unlink => fs.unlink(name).map(|()| 0),
+            OpKind::Mkdir => fs.mkdir(name, op.flags & 0o7777).map(|()| 0),
+            OpKind::Rmdir => fs.rmdir(name).map(|()| 0),
+            OpKind::Readlink => fs.readlink(name).map(|target| target.len() as u64),
+            OpKind::Truncate => fs.truncate(name, length).map(|()| 0),
+            OpKind::Chmod => fs
+                .set_attr(name, SetAttr::Mode(op.flags & 0o7777))
+                .map(|()| 0),
+            OpKind::Chown => fs
+                .set_attr(name, SetAttr::Owner(offset as u32, length as u32))
+                .map(|()| 0),
+            _ => fs.set_attr(name, SetAttr::Times(0, 0)).map(|()| 0),
+        })
+    }
+
+    fn two_names(&mut self, op: &Op, paths: &PathTable) -> Outcome {
+        let (Some(first), Some(second)) = (op.path, op.path2) else {
+            return Outcome::Skipped;
+        };
+        let dir = op.dir.map(|d| paths.get(d));
+        let dir2 = op.dir2.or(op.dir).map(|d| paths.get(d));
+        let one = place(paths.get(first), dir, &mut self.names.0);
+        if op.kind == OpKind::Symlink {
+            let target = paths.get(second);
+            return timed(self.fs, self.clock, |fs| {
+                fs.symlink(target, one).map(|()| 0)
+            });
+        }
+        let two = place(paths.get(second), dir2, &mut self.names.1);
+        timed(self.fs, self.clock, |fs| match op.kind {
+            OpKind::Rename => fs.rename(one, two).map(|()| 0),
+            _ => fs.link(one, two).map(|()| 0),
+        })
+    }
+}
+
+const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
+
+fn timed(
+    fs: &dyn FileSystem,
+    clock: Option<&dyn Clock>,
+    call: impl FnOnce(&dyn FileSystem) -> Result<u64, Errno>,
+) -> Outcome {
+    let Some(clock) = clock else {
+        return Outcome::Ran {
+            result: call(fs),
+            latency_ns: 0,
+            end_ns: 0,
+        };
+    };
+    let start_ns = clock.now_ns();
+    let result = call(fs);
+    let end_ns = clock.now_ns();
+    Outcome::Ran {
+        result,
+        latency_ns: end_ns.saturating_sub(start_ns),
+        end_ns,
+    }
+}
+
+/// The offset of a transfer that names one; `None` for one at the file's own position.
+fn explicit_offset(op: &Op) -> Option<u64> {
+    if op.record.contains(OpFlags::IMPLICIT_OFFSET) {
+        None
+    } else {
+        op.offset
+    }
+}
+
+/// A path beneath the target's root: absolute ones lose their leading slashes, relative ones go
+/// beneath `dir`.
+fn place<'p>(path: &'p [u8], dir: Option<&[u8]>, out: &'p mut Vec<u8>) -> &'p [u8] {
+    let beneath = |p: &'p [u8]| {
+        let start = p.iter().position(|&b| b != b'/').unwrap_or(p.len());
+        p.get(start..).unwrap_or_default()
+    };
+    let Some(dir) = dir.filter(|_| path.first() != Some(&b'/')) else {
+        return beneath(path);
+    };
+    out.clear();
+    out.extend_from_slice(dir);
+    if !out.is_empty() && !path.is_empty() {
+        out.push(b'/');
+    }
+    out.extend_from_slice(path);
+    beneath(out)
+}
+
+/// The flags of open(2) on Linux's generic table.
+fn open_flags(flags: u32) -> OpenFlags {
+    let set = |bit: u32| flags & bit == bit;
+    OpenFlags {
+        read: matches!(flags & 3, 0 | 2),
+        write: matches!(flags & 3, 1 | 2),
+        append: set(0o2000),
+        create: set(0o100),
+        exclusive: set(0o200),
+        truncate: set(0o1000),
+        directory: set(0o200_000),
+        direct: set(0o40_000),
+        no_follow: set(0o400_000),
+        sync: set(0o10_000),
+    }
+}
+
+fn access(mode: u32) -> Access {
+    match mode {
+        m if m & 2 != 0 => Access::Write,
+        m if m & 4 != 0 => Access::Read,
+        _ => Access::Exists,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_lands_beneath_the_target() {
+        let mut out = Vec::new();
+        assert_eq!(place(b"a/b", None, &mut out), b"a/b");
+        assert_eq!(place(b"//a/b", None, &mut out), b"a/b");
+        assert_eq!(place(b"/a", Some(b"/home"), &mut out), b"a");
+        assert_eq!(place(b"b", Some(b"/home/x"), &mut out), b"home/x/b");
+        assert_eq!(place(b"", Some(b"/"), &mut out), b"");
+        assert_eq!(place(b"b", Some(b""), &mut out), b"b");
+    }
+
+    #[test]
+    fn flags_of_open() {
+        assert_eq!(open_flags(0), OpenFlags::READ);
+        assert_eq!(open_flags(0o302), OpenFlags::CREATE_NEW);
+        assert_eq!(open_flags(0o200_000), OpenFlags::DIRECTORY);
+        assert!(open_flags(0o4_010_000).sync && !open_flags(0o2001).read);
+    }
+}

@@ -1,0 +1,353 @@
+//! The executor on the engine that does nothing and on a real directory.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fsage_core::{
+    Errno, Fd, FileSystem, Op, OpFlags, OpKind, OpSource, Outcome, PathTable, Pid, Seed,
+    SourceError, Tid, VecSource,
+};
+use fsage_exec::{ExecError, NullFs, Options, RunResult, run, run_direct};
+use fsage_host::{Confinement, HostFs, HostOptions};
+use fsage_workload::WorkloadSpec;
+use fsage_workload::postmark::{Config, PostMark};
+
+const SPECS: [&str; 3] = [
+    "postmark:files=80,transactions=300,size=100-9000,subdirs=4",
+    "postmark:files=50,transactions=200,buffering=false,seed=9",
+    "postmark:files=20,transactions=50,size=3000000-3100000,write=3000000,read=2500000",
+];
+
+fn host(dir: &Path) -> HostFs {
+    let options = HostOptions {
+        confinement: Confinement::Trusted,
+        ..HostOptions::default()
+    };
+    HostFs::open(dir, options).unwrap()
+}
+
+fn source(spec: &str) -> Box<dyn OpSource + Send> {
+    spec.parse::<WorkloadSpec>().unwrap().source().unwrap()
+}
+
+fn all_ops(spec: &str) -> (Vec<Op>, PathTable) {
+    let mut source = source(spec);
+    let mut ops = Vec::new();
+    while source.next_batch(&mut ops).unwrap() > 0 {}
+    (ops, source.paths().clone())
+}
+
+/// A stream written by hand.
+#[derive(Default)]
+struct Script {
+    paths: PathTable,
+    ops: Vec<Op>,
+}
+
+impl Script {
+    fn op(&mut self, kind: OpKind) -> &mut Op {
+        self.ops.push(Op::new(kind, Pid(1), Tid(1), 0));
+        self.ops.last_mut().unwrap()
+    }
+
+    fn named(&mut self, kind: OpKind, path: &str) -> &mut Op {
+        let id = self.paths.intern(path.as_bytes());
+        let op = self.op(kind);
+        op.path = id;
+        op
+    }
+
+    fn renamed(&mut self, kind: OpKind, path: &str, path2: &str) -> &mut Op {
+        let id = self.paths.intern(path2.as_bytes());
+        let op = self.named(kind, path);
+        op.path2 = id;
+        op
+    }
+
+    fn open(&mut self, path: &str, flags: u32, fd: i32) -> &mut Op {
+        let op = self.named(OpKind::Open, path);
+        op.flags = flags;
+        op.result = Outcome::ok(fd as u64);
+        op
+    }
+
+    fn on(&mut self, kind: OpKind, fd: i32) -> &mut Op {
+        let op = self.op(kind);
+        op.fd = Some(Fd(fd));
+        op
+    }
+
+    fn transfer(&mut self, kind: OpKind, fd: i32, offset: Option<u64>, length: u64, got: u64) {
+        let op = self.on(kind, fd);
+        op.offset = offset;
+        op.length = Some(length);
+        op.result = Outcome::ok(got);
+        if offset.is_none() {
+            op.record = OpFlags::IMPLICIT_OFFSET;
+        }
+    }
+
+    fn source(&self) -> Box<dyn OpSource + Send> {
+        Box::new(VecSource::new(self.paths.clone(), self.ops.clone()))
+    }
+}
+
+fn counts(result: &RunResult) -> BTreeMap<OpKind, u64> {
+    result
+        .kinds
+        .iter()
+        .map(|(kind, r)| (*kind, r.count))
+        .collect()
+}
+
+fn check_consistent(result: &RunResult) {
+    assert_eq!(
+        result.kinds.values().map(|k| k.count).sum::<u64>(),
+        result.operations
+    );
+    let latency: u64 = result.kinds.values().map(|k| k.latency_total_ns).sum();
+    assert_eq!(latency, result.latency_total_ns);
+    assert_eq!(
+        result.series.iter().map(|p| p.operations).sum::<u64>(),
+        result.operations
+    );
+    assert_eq!(
+        result.series.iter().map(|p| p.latency_ns).sum::<u64>(),
+        latency
+    );
+    for kind in result.kinds.values() {
+        let ladder = [
+            kind.p50_ns,
+            kind.p90_ns,
+            kind.p95_ns,
+            kind.p99_ns,
+            kind.p999_ns,
+        ];
+        assert!(ladder.windows(2).all(|w| w[0] <= w[1]));
+        assert_eq!(
+            kind.distribution.iter().map(|d| d.1).sum::<u64>(),
+            kind.count
+        );
+        assert!(kind.max_ns <= kind.latency_total_ns + kind.latency_total_ns / 500 + 1);
+    }
+}
+
+#[test]
+fn every_operation_is_accounted_for_on_nothing_and_on_a_directory() {
+    for spec in SPECS {
+        let mut expected: BTreeMap<OpKind, u64> = BTreeMap::new();
+        let (ops, _) = all_ops(spec);
+        for op in &ops {
+            *expected.entry(op.kind).or_default() += 1;
+        }
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let real = host(dir.path());
+        for fs in [&NullFs as &dyn FileSystem, &real] {
+            let result = run(fs, vec![source(spec)], &Options::default()).unwrap();
+            check_consistent(&result);
+            assert_eq!(counts(&result), expected, "{spec} on {}", fs.name());
+            assert!(result.skipped.is_empty() && !result.interrupted);
+            let single_thread = result.elapsed_ns >= result.latency_total_ns;
+            assert!(single_thread, "operations of one stream do not overlap");
+        }
+        assert_eq!(
+            fs::read_dir(dir.path()).unwrap().count(),
+            0,
+            "{spec} deletes its files"
+        );
+    }
+}
+
+#[test]
+fn a_real_directory_answers_as_postmark_expects() {
+    for spec in SPECS {
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let result = run(&host(dir.path()), vec![source(spec)], &Options::default()).unwrap();
+        assert_eq!(
+            (result.unexpected, &result.mismatches[..]),
+            (0, &[][..]),
+            "{spec}"
+        );
+        let WorkloadSpec::Generated { values, .. } = spec.parse().unwrap() else {
+            panic!()
+        };
+        let mut generator = PostMark::new(&Config::from_values(&values));
+        let mut ops = Vec::new();
+        while generator.next_batch(&mut ops).unwrap() > 0 {}
+        assert_eq!(result.bytes_read, generator.tally().bytes_read);
+        assert_eq!(result.bytes_written, generator.tally().bytes_written);
+        let direct =
+            run_direct(&host(dir.path()), &mut *source(spec), &Options::default()).unwrap();
+        assert_eq!(
+            (direct.operations, direct.unexpected),
+            (ops.len() as u64, 0)
+        );
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn streams_run_side_by_side() {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut scripts = Vec::new();
+    for i in 0..4 {
+        let mut s = Script::default();
+        for j in 0..50 {
+            // All streams use the same descriptor: tables are their own.
+            s.open(&format!("f{i}-{j}"), 0o102, 3);
+            s.transfer(OpKind::Write, 3, None, 1000, 1000);
+            s.on(OpKind::Close, 3);
+        }
+        scripts.push(s.source());
+    }
+    let result = run(&host(dir.path()), scripts, &Options::default()).unwrap();
+    check_consistent(&result);
+    assert_eq!((result.operations, result.unexpected), (600, 0));
+    assert_eq!(result.bytes_written, 200_000);
+    let contents: Vec<Vec<u8>> = (0..4)
+        .map(|i| fs::read(dir.path().join(format!("f{i}-7"))).unwrap())
+        .collect();
+    assert!(contents.iter().all(|c| c.len() == 1000));
+    assert!(
+        contents.windows(2).all(|w| w[0] != w[1]),
+        "streams write different bytes"
+    );
+}
+
+#[test]
+fn calls_of_every_family_do_what_they_say() {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut s = Script::default();
+    s.named(OpKind::Mkdir, "d").flags = 0o755;
+    s.open("d/a", 0o102, 3);
+    s.transfer(OpKind::Write, 3, Some(5000), 3_000_000, 3_000_000);
+    s.transfer(OpKind::Read, 3, None, 100, 100);
+    s.transfer(OpKind::Read, 3, Some(3_004_900), 4096, 100);
+    s.on(OpKind::Dup, 3).result = Outcome::ok(4);
+    s.on(OpKind::Close, 3);
+    let seek = s.on(OpKind::Seek, 4);
+    (seek.flags, seek.offset, seek.result) = (2, Some(0), Outcome::ok(3_005_000));
+    s.transfer(OpKind::Write, 4, None, 10, 10);
+    s.on(OpKind::Ftruncate, 4).length = Some(3_005_005);
+    let fault = s.on(OpKind::Fault, 4);
+    (fault.offset, fault.length, fault.flags) = (Some(0), Some(4096), 1);
+    for kind in [
+        OpKind::Fstat,
+        OpKind::Fsync,
+        OpKind::Fdatasync,
+        OpKind::Fstatfs,
+        OpKind::Close,
+    ] {
+        s.on(kind, 4);
+    }
+    s.renamed(OpKind::Link, "d/a", "d/b");
+    s.renamed(OpKind::Symlink, "d/s", "b");
+    s.renamed(OpKind::Rename, "d/b", "c");
+    s.named(OpKind::Readlink, "d/s").result = Outcome::ok(1);
+    s.named(OpKind::Stat, "d/s").result = Outcome::err(Errno::ENOENT);
+    s.named(OpKind::Stat, "d/s").flags = 0x100;
+    s.named(OpKind::Access, "c").flags = 4;
+    s.named(OpKind::Truncate, "c").length = Some(77);
+    s.named(OpKind::Chmod, "c").flags = 0o600;
+    s.named(OpKind::Unlink, "d/s");
+    s.named(OpKind::Rmdir, "d").result = Outcome::err(Errno::ENOTEMPTY);
+    s.open("d", 0o200_000, 5);
+    s.on(OpKind::Readdir, 5).result = Outcome::ok(72);
+    s.on(OpKind::Readdir, 5);
+    s.on(OpKind::Lock, 5);
+    let result = run(&host(dir.path()), vec![s.source()], &Options::default()).unwrap();
+    assert_eq!((result.unexpected, &result.mismatches[..]), (0, &[][..]));
+    assert_eq!(fs::read(dir.path().join("c")).unwrap().len(), 77);
+    assert_eq!(result.kinds[&OpKind::Stat].errors[&Errno::ENOENT.0], 1);
+    let skipped = [
+        (OpKind::Close, 1),
+        (OpKind::Dup, 1),
+        (OpKind::Readdir, 1),
+        (OpKind::Lock, 1),
+    ];
+    assert_eq!(result.skipped, skipped.into());
+    assert_eq!(result.operations + 4, s.ops.len() as u64);
+}
+
+#[test]
+fn what_was_not_expected_is_told() {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    fs::write(dir.path().join("short"), b"12345").unwrap();
+    let mut s = Script::default();
+    s.open("missing", 0, 3);
+    s.transfer(OpKind::Read, 3, None, 10, 10);
+    s.open("short", 0, 4);
+    s.transfer(OpKind::Read, 4, None, 10, 10);
+    s.named(OpKind::Unlink, "short").result = Outcome::err(Errno::EPERM);
+    let result = run(&host(dir.path()), vec![s.source()], &Options::default()).unwrap();
+    let told: Vec<_> = result
+        .mismatches
+        .iter()
+        .map(|m| (m.index, m.kind, m.expected, m.actual))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (0, OpKind::Open, 3, -2),
+            (3, OpKind::Read, 10, 5),
+            (4, OpKind::Unlink, -1, 0),
+        ]
+    );
+    assert_eq!(result.mismatches[0].path, "missing");
+    assert_eq!((result.unexpected, result.skipped[&OpKind::Read]), (3, 1));
+}
+
+#[test]
+fn a_stop_ends_the_run_and_keeps_what_there_is() {
+    let stop = AtomicBool::new(true);
+    let options = Options {
+        stop: Some(&stop),
+        ..Options::default()
+    };
+    let result = run(&NullFs, vec![source(SPECS[0])], &options).unwrap();
+    assert!(result.interrupted && result.operations == 0);
+    stop.store(false, Ordering::Relaxed);
+    assert!(
+        !run(&NullFs, vec![source(SPECS[0])], &options)
+            .unwrap()
+            .interrupted
+    );
+}
+
+struct Broken(PathTable, bool);
+
+impl OpSource for Broken {
+    fn paths(&self) -> &PathTable {
+        &self.0
+    }
+    fn next_batch(&mut self, batch: &mut Vec<Op>) -> Result<usize, SourceError> {
+        if std::mem::replace(&mut self.1, true) {
+            return Err(SourceError::new("row 7 of 'x' is torn"));
+        }
+        batch.push(Op::new(OpKind::Sync, Pid(1), Tid(1), 0));
+        Ok(1)
+    }
+}
+
+#[test]
+fn a_broken_stream_is_an_error_that_names_it() {
+    let broken = Box::new(Broken(PathTable::new(), false));
+    let error = run(&NullFs, vec![source(SPECS[0]), broken], &Options::default()).unwrap_err();
+    assert_eq!(error.to_string(), "stream 1 broke off after 1 operations");
+    let ExecError::Source { source, .. } = error;
+    assert_eq!(source.to_string(), "row 7 of 'x' is torn");
+}
+
+#[test]
+fn results_survive_json() {
+    let options = Options {
+        seed: Seed(5),
+        ..Options::default()
+    };
+    let result = run(&NullFs, vec![source(SPECS[0])], &options).unwrap();
+    let text = serde_json::to_string(&result).unwrap();
+    assert_eq!(serde_json::from_str::<RunResult>(&text).unwrap(), result);
+}
