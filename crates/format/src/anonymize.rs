@@ -1,1 +1,316 @@
-//! Traces without their names.
+//! Traces and snapshots without their names.
+//!
+//! Every component of every path becomes a keyed hash of itself: HMAC-SHA-256 (RFC 2104) with the
+//! user's key, of which 80 bits are kept as 16 letters and digits. The same component gives the same
+//! token everywhere, so that all structure stays: slashes, depth, `.`, `..`, which names are equal.
+//! What stays visible besides: sizes, times, process ids, the length of paths in components, and
+//! extensions where they are asked for. Without the key a guessed name cannot be checked.
+
+use std::path::Path;
+
+use fsage_core::{Op, OpKind, OpSink, PathId, PathTable, SinkError};
+use hmac::{Hmac, KeyInit, Mac};
+use rustc_hash::FxHashMap;
+use sha2::Sha256;
+
+use crate::FormatError;
+use crate::snapshot::SnapshotEntry;
+
+/// A shorter key is refused: 128 bits cannot be searched.
+pub const MIN_KEY_BYTES: usize = 16;
+
+/// Longer extensions are names, not types, and are hashed with the rest.
+const MAX_EXTENSION_BYTES: usize = 8;
+
+/// Tokens are forgotten beyond this many, and made again when needed.
+const MAX_TOKENS: usize = 1 << 20;
+
+/// Letters and digits that nobody takes for another (Crockford's base 32).
+const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// Replaces names by tokens.
+#[derive(Debug)]
+pub struct Anonymizer {
+    mac: Hmac<Sha256>,
+    keep_extensions: bool,
+    tokens: FxHashMap<Box<[u8]>, [u8; 16]>,
+    paths: PathTable,
+    /// The new id of each old one, by the old one's index; separately for what is not a path.
+    ids: Vec<Option<PathId>>,
+    attribute_ids: FxHashMap<PathId, PathId>,
+}
+
+impl Anonymizer {
+    /// With a key. `name` is where it came from, for the error that refuses a short one.
+    pub fn new(key: &[u8], keep_extensions: bool, name: &Path) -> Result<Self, FormatError> {
+        let refuse = |problem: String| Err(FormatError::corrupt(name, "the key", problem));
+        if key.is_empty() {
+            return refuse(format!("is empty, expected at least {MIN_KEY_BYTES} bytes"));
+        }
+        if key.len() < MIN_KEY_BYTES {
+            return refuse(format!(
+                "has {} bytes, expected at least {MIN_KEY_BYTES}; `head -c 32 /dev/urandom` makes one",
+                key.len()
+            ));
+        }
+        let Ok(mac) = Hmac::<Sha256>::new_from_slice(key) else {
+            return refuse("cannot be used".to_owned());
+        };
+        Ok(Self {
+            mac,
+            keep_extensions,
+            tokens: FxHashMap::default(),
+            paths: PathTable::new(),
+            ids: Vec::new(),
+            attribute_ids: FxHashMap::default(),
+        })
+    }
+
+    /// With the key that a file holds, every byte of it (a line's end at its end apart).
+    pub fn from_key_file(path: &Path, keep_extensions: bool) -> Result<Self, FormatError> {
+        use std::io::Read;
+        let mut key = Vec::new();
+        let file = std::fs::File::open(path).map_err(|e| FormatError::io("open", path, e))?;
+        // More than any key: what a mistaken path would name.
+        file.take(1 << 20).read_to_end(&mut key).map_err(|e| FormatError::io("read", path, e))?;
+        let key = key.strip_suffix(b"\n").unwrap_or(&key);
+        Self::new(key, keep_extensions, path)
+    }
+
+    /// The paths of the operations that [`Anonymizer::op`] has returned.
+    pub fn paths(&self) -> &PathTable {
+        &self.paths
+    }
+
+    /// The token of one component: 16 characters, which no component of other bytes shares but by
+    /// a collision of 80 bits.
+    pub fn token(&mut self, component: &[u8]) -> [u8; 16] {
+        if let Some(token) = self.tokens.get(component) {
+            return *token;
+        }
+        let digest = self.mac.clone().chain_update(component).finalize().into_bytes();
+        let mut token = [b'0'; 16];
+        // 5 bits a character.
+        let bits = digest.iter().take(10).fold(0u128, |bits, &b| (bits << 8) | u128::from(b));
+        for (index, slot) in token.iter_mut().enumerate() {
+            let digit = (bits >> (5 * index)) & 31;
+            *slot = DIGITS.get(digit as usize).copied().unwrap_or(b'0');
+        }
+        if self.tokens.len() >= MAX_TOKENS {
+            self.tokens.clear();
+        }
+        self.tokens.insert(component.into(), token);
+        token
+    }
+
+    /// A path with its components replaced; slashes, `.` and `..` stay as they are.
+    pub fn path(&mut self, path: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(path.len());
+        for (index, component) in path.split(|&b| b == b'/').enumerate() {
+            if index > 0 {
+                out.push(b'/');
+            }
+            match component {
+                b"" | b"." | b".." => out.extend_from_slice(component),
+                _ => self.component(component, &mut out),
+            }
+        }
+        out
+    }
+
+    fn component(&mut self, component: &[u8], out: &mut Vec<u8>) {
+        let dot = component.iter().rposition(|&b| b == b'.').filter(|&at| at > 0);
+        let extension = dot.map(|at| &component[at + 1..]).filter(|extension| {
+            self.keep_extensions
+                && (1..=MAX_EXTENSION_BYTES).contains(&extension.len())
+                && extension.iter().all(u8::is_ascii_alphanumeric)
+        });
+        // The whole name is hashed: a.c and a.h do not show that they belong together.
+        out.extend_from_slice(&self.token(component));
+        if let Some(extension) = extension {
+            out.push(b'.');
+            out.extend_from_slice(extension);
+        }
+    }
+
+    /// An operation with its paths replaced by ids of [`Anonymizer::paths`]; `paths` is the table of
+    /// the stream it came from, the same for every call.
+    pub fn op(&mut self, op: &Op, paths: &PathTable) -> Op {
+        let attribute = matches!(
+            op.kind,
+            OpKind::Setxattr | OpKind::Getxattr | OpKind::Removexattr | OpKind::Listxattr
+        );
+        let path2 = match op.path2 {
+            Some(id) if attribute => self.attribute(id, paths),
+            other => other.and_then(|id| self.id(id, paths)),
+        };
+        Op {
+            path: op.path.and_then(|id| self.id(id, paths)),
+            path2,
+            dir: op.dir.and_then(|id| self.id(id, paths)),
+            dir2: op.dir2.and_then(|id| self.id(id, paths)),
+            ..*op
+        }
+    }
+
+    fn id(&mut self, id: PathId, paths: &PathTable) -> Option<PathId> {
+        if let Some(Some(new)) = self.ids.get(id.index()) {
+            return Some(*new);
+        }
+        let text = self.path(paths.get(id));
+        let new = self.paths.intern(&text)?;
+        if id.index() >= self.ids.len() && id.index() < paths.len() {
+            self.ids.resize(paths.len(), None);
+        }
+        if let Some(slot) = self.ids.get_mut(id.index()) {
+            *slot = Some(new);
+        }
+        Some(new)
+    }
+
+    /// An attribute's name keeps its namespace (`user.`, `security.`, …), which decides its cost.
+    fn attribute(&mut self, id: PathId, paths: &PathTable) -> Option<PathId> {
+        if let Some(new) = self.attribute_ids.get(&id) {
+            return Some(*new);
+        }
+        let text = self.attribute_name(paths.get(id));
+        let new = self.paths.intern(&text)?;
+        self.attribute_ids.insert(id, new);
+        Some(new)
+    }
+
+    fn attribute_name(&mut self, name: &[u8]) -> Vec<u8> {
+        for space in [&b"user."[..], b"security.", b"system.", b"trusted."] {
+            if let Some(rest) = name.strip_prefix(space) {
+                return [space, &self.token(rest)].concat();
+            }
+        }
+        self.token(name).to_vec()
+    }
+
+    /// An entry of a snapshot with its path and link target replaced.
+    pub fn entry(&mut self, entry: &SnapshotEntry) -> SnapshotEntry {
+        SnapshotEntry {
+            path: self.path(&entry.path),
+            link_target: entry.link_target.as_ref().map(|target| self.path(target)),
+            ..entry.clone()
+        }
+    }
+
+    /// Text of a file's metadata that may name things (a host, a mount point, a command): one token.
+    pub fn word(&mut self, text: &str) -> String {
+        if text.is_empty() {
+            return String::new();
+        }
+        self.token(text.as_bytes()).iter().map(|&b| char::from(b)).collect()
+    }
+
+    /// A command line: each argument becomes a token, so that only their number is told.
+    pub fn command(&mut self, arguments: &[String]) -> Vec<String> {
+        arguments.iter().map(|argument| self.word(argument)).collect()
+    }
+}
+
+/// A sink that hides names on the way to another.
+#[derive(Debug)]
+pub struct AnonymizeSink<S> {
+    anonymizer: Anonymizer,
+    inner: S,
+}
+
+impl<S: OpSink> AnonymizeSink<S> {
+    /// Everything pushed goes through `anonymizer` to `inner`.
+    pub fn new(anonymizer: Anonymizer, inner: S) -> Self {
+        Self { anonymizer, inner }
+    }
+
+    /// Gives back what it was made of.
+    pub fn into_parts(self) -> (Anonymizer, S) {
+        (self.anonymizer, self.inner)
+    }
+}
+
+impl<S: OpSink> OpSink for AnonymizeSink<S> {
+    fn push(&mut self, op: &Op, paths: &PathTable) -> Result<(), SinkError> {
+        let op = self.anonymizer.op(op, paths);
+        self.inner.push(&op, self.anonymizer.paths())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn anonymizer(keep: bool) -> Anonymizer {
+        Anonymizer::new(b"0123456789abcdef", keep, Path::new("key")).unwrap()
+    }
+
+    #[test]
+    fn weak_keys_are_refused() {
+        for (key, said) in [(&b""[..], "is empty"), (b"0123456789abcde", "has 15 bytes")] {
+            let error = Anonymizer::new(key, false, Path::new("k.key")).unwrap_err().to_string();
+            assert!(error.contains("k.key") && error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn tokens_follow_the_key() {
+        let a = anonymizer(false).path(b"/home/x.c");
+        assert_eq!(a, anonymizer(false).path(b"/home/x.c"));
+        let mut other = Anonymizer::new(&[7; 32], false, Path::new("key")).unwrap();
+        assert_ne!(a, other.path(b"/home/x.c"));
+        assert!(anonymizer(true).path(b"x.c").ends_with(b".c"));
+        assert!(!anonymizer(true).path(b".bashrc").ends_with(b"bashrc"));
+        assert_eq!(anonymizer(true).path(b"a.secretsecret").len(), 16);
+    }
+
+    /// HMAC-SHA-256 of RFC 4231's second case is not used (its key is too short); this value comes
+    /// from `printf abc | openssl dgst -sha256 -hmac 0123456789abcdef`.
+    #[test]
+    fn the_hash_is_hmac_sha_256() {
+        let digest = anonymizer(false).mac.chain_update(b"abc").finalize().into_bytes();
+        let hex: String = digest.iter().map(|b| format!("{b:02x}")).collect();
+        assert_eq!(hex, "bcaa92843247bc258080d2824bddeba4afb1bd61b4688ca65f60a214e1d9759e");
+    }
+
+    #[test]
+    fn attribute_names_keep_only_their_namespace() {
+        let mut paths = PathTable::new();
+        let mut op = Op::new(OpKind::Setxattr, fsage_core::Pid(1), fsage_core::Tid(1), 0);
+        op.path = paths.intern(b"f");
+        op.path2 = paths.intern(b"user.secret/x");
+        let mut all = anonymizer(false);
+        let op = all.op(&op, &paths);
+        let name = all.paths().get(op.path2.unwrap()).to_vec();
+        assert!(name.starts_with(b"user.") && name.len() == 21, "{}", name.escape_ascii());
+    }
+
+    proptest! {
+        /// Structure stays, names go.
+        #[test]
+        fn structure_stays_and_no_name_is_left(
+            parts in prop::collection::vec("[A-Z !-.]{0,12}|\\.|\\.\\.", 0..8),
+            absolute: bool,
+        ) {
+            let path = format!("{}{}", if absolute { "/" } else { "" }, parts.join("/"));
+            let hidden = anonymizer(false).path(path.as_bytes());
+            let pieces = |text: &[u8]| -> Vec<Vec<u8>> {
+                text.split(|&b| b == b'/').map(<[u8]>::to_vec).collect()
+            };
+            let (before, after) = (pieces(path.as_bytes()), pieces(&hidden));
+            prop_assert_eq!(before.len(), after.len());
+            for (old, new) in before.iter().zip(&after) {
+                let kept = matches!(&old[..], b"" | b"." | b"..");
+                prop_assert_eq!(kept, old == new);
+                if old.len() > 2 && !kept {
+                    prop_assert!(!hidden.windows(old.len()).any(|window| window == &old[..]));
+                }
+                for (other_old, other_new) in before.iter().zip(&after) {
+                    prop_assert_eq!(old == other_old, new == other_new);
+                }
+            }
+        }
+    }
+}

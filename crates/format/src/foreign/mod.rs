@@ -1,1 +1,26 @@
-//! The formats of other tools.
+//! The formats of other tools, each as a source or a sink of the stream of operations.
+//!
+//! * [`strace`]: text of `strace -f -ttt -T -y`, both ways.
+//! * [`hbench`]: the binary trace, the snapshot and the system profile of HBench-FS (Smith 2001,
+//!   appendix A), both ways.
+//! * [`csv`]: traces as comma-separated values, one way.
+//!
+//! Always true: a reader streams, so that memory grows with distinct names and not with length; its
+//! errors are [`FormatError`]s that name the file, the line or the record and byte, and what was
+//! expected.
+
+pub mod csv;
+pub mod hbench;
+pub mod strace;
+
+use fsage_core::{SinkError, SourceError};
+
+use crate::FormatError;
+
+pub(crate) fn source_error(error: FormatError) -> SourceError {
+    SourceError { message: error.to_string(), source: Some(Box::new(error)) }
+}
+
+pub(crate) fn sink_error(error: FormatError) -> SinkError {
+    SinkError { message: error.to_string(), source: Some(Box::new(error)) }
+}

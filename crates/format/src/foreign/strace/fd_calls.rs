@@ -1,0 +1,484 @@
+//! Calls on descriptors: offsets and sizes are kept up to date as far as the text allows.
+
+use fsage_core::{Fd, Op, OpFlags, OpKind, Outcome};
+
+use super::args::{Arg, FdName};
+use super::calls::{Importer, arg, arg_at, at, flags_of, id_of, mark};
+use super::line::Call;
+use super::state::{CLONE_FILES, CLONE_VM, Description, Mapping};
+use super::table::FdCall;
+
+/// `F_DUPFD`, `F_SETFD`, `F_SETFL`, … are told apart by name.
+const LOCK_COMMANDS: [&[u8]; 6] =
+    [b"F_GETLK", b"F_SETLK", b"F_SETLKW", b"F_OFD_GETLK", b"F_OFD_SETLK", b"F_OFD_SETLKW"];
+const SEEK_END: u32 = 2;
+const KEEP_SIZE: u32 = 1;
+
+impl Importer {
+    /// Brings a descriptor up to date with what `-y` says about it.
+    fn sync_fd(&mut self, tid: u32, fd: i32, told: Option<FdName>) {
+        let known = self.processes.description(tid, fd).cloned();
+        let fresh = match told {
+            None => return,
+            Some(FdName::NotAFile) => {
+                if known.as_ref().is_some_and(|known| known.not_a_file) {
+                    return;
+                }
+                Description { not_a_file: true, ..Description::default() }
+            }
+            Some(FdName::Path { path, deleted }) => {
+                if let Some(known) = &known {
+                    let same = known.file.is_some() && known.file == self.files.find(&path);
+                    if known.path == path || same {
+                        return;
+                    }
+                }
+                let file = if deleted {
+                    self.files.named(&[&path[..], b" (deleted)"].concat())
+                } else {
+                    self.files.named(&path)
+                };
+                Description { file: Some(file), path, ..Description::default() }
+            }
+        };
+        self.processes.install(tid, fd, fresh, false);
+    }
+
+    fn fd_of(&mut self, tid: u32, arg: Arg<'_>) -> Result<i32, &'static str> {
+        let (fd, told) = arg.fd().ok_or("a descriptor")?;
+        let fd = fd.ok_or("a descriptor, not AT_FDCWD")?;
+        self.sync_fd(tid, fd, told);
+        Ok(fd)
+    }
+
+    pub(super) fn file_of_fd(
+        &mut self,
+        tid: u32,
+        arg: Arg<'_>,
+    ) -> Result<Option<u32>, &'static str> {
+        let fd = self.fd_of(tid, arg)?;
+        Ok(self.processes.description(tid, fd).and_then(|d| d.file))
+    }
+
+    /// Fills in what the descriptor says; returns a copy of its description.
+    fn describe(&mut self, op: &mut Op, arg: Arg<'_>) -> Result<Description, &'static str> {
+        let fd = self.fd_of(op.tid.0, arg)?;
+        op.fd = Some(Fd(fd));
+        let description = self.processes.description(op.tid.0, fd).cloned().unwrap_or_default();
+        mark(op, &description);
+        if let Some(file) = description.file {
+            self.fill_file(op, file);
+        }
+        Ok(description)
+    }
+
+    /// An operation that needs nothing but its descriptor.
+    pub(super) fn on_fd(
+        &mut self,
+        mut op: Op,
+        fd: Arg<'_>,
+        ops: &mut Vec<Op>,
+    ) -> Result<(), &'static str> {
+        self.describe(&mut op, fd)?;
+        ops.push(op);
+        Ok(())
+    }
+
+    pub(super) fn fd_call(
+        &mut self,
+        mut op: Op,
+        row: FdCall,
+        call: &Call<'_>,
+        ops: &mut Vec<Op>,
+    ) -> Result<(), &'static str> {
+        op.kind = row.kind;
+        if op.kind == OpKind::Mmap && matches!(arg_at(call, row.fd)?.fd(), Some((Some(..0), _))) {
+            return self.map_anonymous(op, call);
+        }
+        let description = self.describe(&mut op, arg_at(call, row.fd)?)?;
+        op.flags = row.implied | at(call, row.flags).map_or(0, flags_of);
+        let ids = op.kind == OpKind::Fchown;
+        let number = |arg: Arg<'_>| {
+            if ids { id_of(arg) } else { arg.int().map(|value| value as u64) }
+        };
+        op.offset = at(call, row.offset).and_then(number);
+        op.length = at(call, row.length).and_then(|arg| {
+            if row.vector { arg.iov_bytes() } else { number(arg) }
+        });
+        if let Some(text) = at(call, row.path2) {
+            let text = self.text(&mut op, text);
+            op.path2 = text.and_then(|text| self.paths.intern(&text));
+        }
+        self.fd_effects(&mut op, &description, call)?;
+        ops.push(op);
+        Ok(())
+    }
+
+    fn fd_effects(
+        &mut self,
+        op: &mut Op,
+        description: &Description,
+        call: &Call<'_>,
+    ) -> Result<(), &'static str> {
+        let (tid, ok) = (op.tid.0, op.result.is_ok());
+        match op.kind {
+            OpKind::Read | OpKind::Write => self.moved(op, description),
+            OpKind::Seek if ok => self.sought(op, description),
+            OpKind::Mmap => self.mapped(op, description, call)?,
+            OpKind::Close => {
+                if let Some(fd) = op.fd {
+                    self.processes.close(tid, fd.0);
+                }
+            }
+            OpKind::Fchdir if ok => {
+                let path = description.path.clone();
+                self.processes.set_cwd(tid, path);
+            }
+            _ => {}
+        }
+        let Some(file) = description.file else { return Ok(()) };
+        match op.kind {
+            OpKind::Fstat => {
+                self.stat_result(file, call);
+                self.fill_file(op, file);
+            }
+            OpKind::Ftruncate if ok => self.set_size(file, op.length),
+            OpKind::Fallocate if ok && op.flags & KEEP_SIZE == 0 => {
+                let end = op.offset.unwrap_or(0).saturating_add(op.length.unwrap_or(0));
+                self.grow(file, end);
+            }
+            OpKind::Readdir if ok => {
+                if let Some(info) = self.files.info_mut(file) {
+                    info.directory = true;
+                }
+                op.record |= OpFlags::DIRECTORY;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn grow(&mut self, file: u32, end: u64) {
+        if let Some(size) = self.files.info(file).size {
+            self.set_size(file, Some(size.max(end)));
+        }
+    }
+
+    /// A read or write: its offset, the position after it, the size that it shows.
+    fn moved(&mut self, op: &mut Op, description: &Description) {
+        let count = op.result.value().unwrap_or(0);
+        op.length = Some(op.length.unwrap_or(count).max(count));
+        // preadv2 and pwritev2 take -1 for the descriptor's own position.
+        if op.offset == Some(u64::MAX) {
+            op.offset = None;
+        }
+        let implicit = op.offset.is_none();
+        if implicit && !description.not_a_file {
+            op.record |= OpFlags::IMPLICIT_OFFSET;
+            let at_end = op.kind == OpKind::Write && description.append;
+            op.offset = if at_end { op.size_bytes } else { description.offset };
+        }
+        let end = op.offset.map(|offset| offset.saturating_add(count));
+        if implicit && op.result.is_ok()
+            && let Some(fd) = op.fd
+            && let Some(open) = self.processes.description(op.tid.0, fd.0)
+        {
+            open.offset = end;
+        }
+        let (Some(file), Some(end), true) = (description.file, end, op.result.is_ok()) else {
+            return;
+        };
+        if op.kind == OpKind::Write {
+            if count > 0 {
+                self.grow(file, end);
+            }
+        } else if op.size_bytes.is_none() && count > 0 && Some(count) < op.length {
+            // A short read of a file stops at its end.
+            self.set_size(file, Some(end));
+        }
+    }
+
+    fn sought(&mut self, op: &Op, description: &Description) {
+        let to = op.result.value();
+        if let Some(fd) = op.fd
+            && let Some(open) = self.processes.description(op.tid.0, fd.0)
+        {
+            open.offset = to;
+        }
+        if op.flags == SEEK_END
+            && let (Some(file), Some(to), Some(by)) = (description.file, to, op.offset)
+            && !self.files.info(file).directory
+        {
+            self.set_size(file, Some(to.wrapping_sub(by)));
+        }
+    }
+
+    fn mapped(
+        &mut self,
+        op: &mut Op,
+        description: &Description,
+        call: &Call<'_>,
+    ) -> Result<(), &'static str> {
+        op.flags = (arg(call, 2)?.flags() & 0xff) | (arg(call, 3)?.flags() << 8);
+        if let (Some(address), Some(fd)) = (op.result.value(), op.fd) {
+            let mapping = Mapping {
+                length: op.length.unwrap_or(0),
+                file: description.file,
+                offset: op.offset.unwrap_or(0),
+                fd: fd.0,
+            };
+            self.processes.map(op.tid.0, address, mapping);
+        }
+        Ok(())
+    }
+
+    /// An anonymous mapping over a file's takes the place of it.
+    fn map_anonymous(&mut self, op: Op, call: &Call<'_>) -> Result<(), &'static str> {
+        if let (Some(address), Some(length)) = (op.result.value(), arg(call, 1)?.size()) {
+            self.processes.unmap(op.tid.0, address, length);
+        }
+        Ok(())
+    }
+
+    /// One operation for each file mapping in the range.
+    pub(super) fn unmap(
+        &mut self,
+        op: Op,
+        call: &Call<'_>,
+        ops: &mut Vec<Op>,
+    ) -> Result<(), &'static str> {
+        let address = arg(call, 0)?.int().ok_or("an address")? as u64;
+        let length = arg(call, 1)?.size().ok_or("a length")?;
+        let (kind, pieces, flags) = if call.name == "msync" {
+            let pieces = self.processes.mapped(op.tid.0, address, length);
+            (OpKind::Msync, pieces, arg(call, 2)?.flags())
+        } else if op.result.is_ok() {
+            (OpKind::Munmap, self.processes.unmap(op.tid.0, address, length), 0)
+        } else {
+            return Ok(());
+        };
+        for (index, piece) in pieces.into_iter().enumerate() {
+            let mut op = Op { kind, flags, ..op };
+            // The call's time is counted once.
+            op.latency_ns = if index == 0 { op.latency_ns } else { op.latency_ns.map(|_| 0) };
+            op.offset = Some(piece.offset);
+            op.length = Some(piece.length);
+            if let Some(file) = piece.file {
+                self.fill_file(&mut op, file);
+            }
+            ops.push(op);
+        }
+        Ok(())
+    }
+
+    pub(super) fn dup(
+        &mut self,
+        mut op: Op,
+        call: &Call<'_>,
+        ops: &mut Vec<Op>,
+    ) -> Result<(), &'static str> {
+        op.kind = OpKind::Dup;
+        self.describe(&mut op, arg(call, 0)?)?;
+        let on_exec = call.name == "dup3" && arg(call, 2)?.flags() & 0o2_000_000 != 0;
+        self.duplicate(&op, on_exec);
+        ops.push(op);
+        Ok(())
+    }
+
+    fn duplicate(&mut self, op: &Op, close_on_exec: bool) {
+        let new = op.result.value().and_then(|fd| i32::try_from(fd).ok());
+        if let (Some(old), Some(new)) = (op.fd, new) {
+            let tid = op.tid.0;
+            if self.processes.description(tid, old.0).is_none() {
+                self.processes.install(tid, old.0, Description::default(), false);
+            }
+            self.processes.dup(tid, old.0, new, close_on_exec);
+        }
+    }
+
+    pub(super) fn fcntl(
+        &mut self,
+        mut op: Op,
+        call: &Call<'_>,
+        ops: &mut Vec<Op>,
+    ) -> Result<bool, &'static str> {
+        let command = arg(call, 1)?.0;
+        if command.starts_with(b"F_DUPFD") {
+            op.kind = OpKind::Dup;
+            self.describe(&mut op, arg(call, 0)?)?;
+            self.duplicate(&op, command == b"F_DUPFD_CLOEXEC");
+            ops.push(op);
+        } else if LOCK_COMMANDS.contains(&command) {
+            op.kind = OpKind::Lock;
+            op.flags = arg(call, 1)?.flags();
+            self.on_fd(op, arg(call, 0)?, ops)?;
+        } else if command == b"F_SETFD" && op.result.is_ok() {
+            let fd = self.fd_of(op.tid.0, arg(call, 0)?)?;
+            let value = at(call, 2).is_some_and(|arg| arg.0 != b"0");
+            self.processes.set_close_on_exec(op.tid.0, fd, value);
+        } else if command == b"F_SETFL" && op.result.is_ok() {
+            let fd = self.fd_of(op.tid.0, arg(call, 0)?)?;
+            let flags = at(call, 2).map_or(0, Arg::flags);
+            if let Some(open) = self.processes.description(op.tid.0, fd) {
+                open.append = flags & 0o2000 != 0;
+                open.direct = flags & 0o40_000 != 0;
+            }
+        }
+        Ok(true)
+    }
+
+    /// One close for each descriptor that the text has shown to be open.
+    pub(super) fn close_range(
+        &mut self,
+        op: Op,
+        call: &Call<'_>,
+        ops: &mut Vec<Op>,
+    ) -> Result<(), &'static str> {
+        if !op.result.is_ok() {
+            return Ok(());
+        }
+        let first = arg(call, 0)?.int().ok_or("a first descriptor")?;
+        let last = arg(call, 1)?.int().ok_or("a last descriptor")?;
+        let flags = at(call, 2).map_or(0, Arg::flags);
+        if flags & 2 != 0 {
+            self.processes.unshare(op.tid.0, CLONE_FILES);
+        }
+        let fds = self.processes.open_in(op.tid.0, first, last);
+        for (index, fd) in fds.into_iter().enumerate() {
+            if flags & 4 != 0 {
+                self.processes.set_close_on_exec(op.tid.0, fd, true);
+                continue;
+            }
+            let mut op = Op { kind: OpKind::Close, ..op };
+            op.latency_ns = if index == 0 { op.latency_ns } else { op.latency_ns.map(|_| 0) };
+            let number = fd.to_string();
+            self.describe(&mut op, Arg(number.as_bytes()))?;
+            self.processes.close(op.tid.0, fd);
+            ops.push(op);
+        }
+        Ok(())
+    }
+
+    /// `copy_file_range`, `sendfile`, `splice`: a reading and a writing side.
+    pub(super) fn transfer(
+        &mut self,
+        op: Op,
+        call: &Call<'_>,
+        ops: &mut Vec<Op>,
+    ) -> Result<(), &'static str> {
+        // Positions: input, its offset, output, its offset, length.
+        let (at_in, off_in, at_out, off_out, at_len) = match call.name {
+            "copy_file_range" | "splice" => (0, 1, 2, Some(3), 4),
+            _ => (1, 2, 0, None, 3),
+        };
+        let length = arg(call, at_len)?.size();
+        let mut input = Op { length, ..op };
+        let source = self.describe(&mut input, arg(call, at_in)?)?;
+        let mut output = Op { length, ..op };
+        let sink = self.describe(&mut output, arg(call, at_out)?)?;
+        let explicit = |at: Option<usize>| at.and_then(|at| call.args.get(at)).and_then(|a| a.size());
+        let (in_offset, out_offset) = (explicit(Some(off_in)), explicit(off_out));
+        let (reads, writes) = match call.name {
+            "copy_file_range" => (Some(OpKind::CopyIn), Some(OpKind::CopyOut)),
+            "splice" => (
+                source.file.map(|_| OpKind::SpliceIn),
+                sink.file.map(|_| OpKind::SpliceOut),
+            ),
+            _ => (Some(OpKind::Sendfile), None),
+        };
+        if let Some(kind) = reads {
+            input.kind = kind;
+            self.side(&mut input, &source, in_offset);
+            ops.push(input);
+        } else {
+            self.side(&mut input, &source, in_offset);
+        }
+        // The writing side is advanced even where no operation stands for it.
+        output.kind = writes.unwrap_or(OpKind::Write);
+        output.latency_ns = if reads.is_some() { op.latency_ns.map(|_| 0) } else { op.latency_ns };
+        self.side(&mut output, &sink, out_offset);
+        if writes.is_some() {
+            ops.push(output);
+        }
+        Ok(())
+    }
+
+    fn side(&mut self, op: &mut Op, description: &Description, offset: Option<u64>) {
+        let count = op.result.value().unwrap_or(0);
+        let ok = op.result.is_ok();
+        op.offset = offset;
+        if offset.is_none() && !description.not_a_file {
+            op.record |= OpFlags::IMPLICIT_OFFSET;
+            op.offset = description.offset;
+        }
+        let end = op.offset.map(|offset| offset.saturating_add(count));
+        if offset.is_none() && ok
+            && let Some(fd) = op.fd
+            && let Some(open) = self.processes.description(op.tid.0, fd.0)
+        {
+            open.offset = end;
+        }
+        let writes = matches!(op.kind, OpKind::CopyOut | OpKind::SpliceOut | OpKind::Write);
+        if let (true, true, Some(file), Some(end)) = (writes, count > 0, description.file, end) {
+            self.grow(file, end);
+        }
+    }
+
+    pub(super) fn fork(&mut self, mut op: Op, call: &Call<'_>, ops: &mut Vec<Op>) {
+        op.kind = OpKind::Fork;
+        op.flags = clone_flags(call.name, &call.args);
+        if let Some(child) = op.result.value().and_then(|tid| u32::try_from(tid).ok()) {
+            self.processes.fork(op.tid.0, child, op.flags);
+            op.length = Some(u64::from(self.processes.pid(child)));
+        }
+        ops.push(op);
+    }
+
+    /// Descriptors of pipes, sockets and the like.
+    pub(super) fn not_files(&mut self, op: Op, call: &Call<'_>) {
+        if !op.result.is_ok() {
+            return;
+        }
+        let description = Description { not_a_file: true, ..Description::default() };
+        let text = match call.name {
+            "pipe" | "pipe2" => call.args.first(),
+            "socketpair" => call.args.get(3),
+            _ => None,
+        };
+        let pair = text.map(|arg| {
+            let inner = arg.0.strip_prefix(b"[").and_then(|t| t.strip_suffix(b"]"));
+            let inner = inner.unwrap_or_default();
+            let halves = inner.split(|&b| b == b',').map(|part| Arg(part.trim_ascii()).fd());
+            halves.flatten().filter_map(|(fd, _)| fd).collect::<Vec<i32>>()
+        });
+        let single = op.result.value().and_then(|fd| i32::try_from(fd).ok());
+        for fd in pair.unwrap_or_else(|| single.into_iter().collect()) {
+            let on_exec = call.args.iter().any(|arg| {
+                arg.0.windows(7).any(|window| window == b"CLOEXEC")
+            });
+            self.processes.install(op.tid.0, fd, description.clone(), on_exec);
+        }
+    }
+
+    /// A thread's end.
+    pub(super) fn exited(&mut self, tid: u32, start_ns: u64, code: i64) -> Op {
+        let (pid, last) = self.processes.exit(tid);
+        let mut op = Op::new(OpKind::Exit, fsage_core::Pid(pid), fsage_core::Tid(tid), start_ns);
+        op.length = Some(u64::from(last));
+        op.result = Outcome::ok(u64::try_from(code).unwrap_or(0));
+        op
+    }
+}
+
+/// The flags of a fork as its name or arguments give them.
+pub(super) fn clone_flags(name: &str, args: &[Arg<'_>]) -> u32 {
+    const CLONE_VFORK: u32 = 0x4000;
+    match name {
+        "fork" => 0,
+        "vfork" => CLONE_VFORK | CLONE_VM,
+        _ => {
+            // The low byte is the signal sent at the child's end, not a flag.
+            args.iter().find_map(|arg| arg.field("flags")).map_or(0, Arg::flags) & !0xff
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! Text as strace writes it, read as a stream of operations ([`StraceSource`]) and written from one
+//! ([`StraceSink`]).
+//!
+//! Read is what `strace -f -ttt -T -y` and its subsets without `-f`, `-T` or `-y` print; only the
+//! time (`-ttt`) is required. What the text leaves out is reconstructed: descriptors with their
+//! sharing by clone flags, offsets, working directories, sizes, mappings.
+//!
+//! What a text cannot tell:
+//! * Files have no inode in it. Their ids are synthetic: device 0, inode 1 + the order in which
+//!   their paths first appeared; paths are compared by spelling, so that a file reached through a
+//!   symbolic link is another file unless `-y` printed the descriptor's path.
+//! * The start directory without `-y`: relative paths have no `dir` until a `chdir` or `getcwd`
+//!   with an absolute path. Sizes and offsets of files that were open before, until a call tells.
+//! * Without a process column every line belongs to one process, numbered 0 (or as the first column
+//!   that appears later says).
+//! * io_uring and page faults; cache misses.
+//!
+//! One of up to [`TOLERATED_LINES`] lines (and 1 % of all) that strace did not write (a program's
+//! own standard error between them) is skipped and counted; more are an error.
+
+mod args;
+mod calls;
+mod export;
+mod fd_calls;
+mod files;
+mod line;
+mod order;
+mod state;
+mod symbols;
+mod table;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, Read};
+use std::path::{Path, PathBuf};
+
+use fsage_core::{Op, OpSource, PathTable, SourceError};
+use rustc_hash::FxHashMap;
+
+use crate::FormatError;
+use calls::{Importer, Taken};
+use line::{Event, Line, parse_call, parse_line};
+use order::Reorder;
+
+pub use export::{NotCarried, StraceSink};
+pub(crate) use files::join;
+
+/// How many lines that strace did not write are skipped whatever the length of the text; beyond it,
+/// 1 % of the lines read so far are.
+pub const TOLERATED_LINES: u64 = 16;
+
+/// Longer lines are an error; strace's own are shorter than this unless asked for whole buffers.
+const MAX_LINE_BYTES: u64 = 1 << 20;
+
+/// How many different names of calls are counted one by one.
+const MAX_NAMES: usize = 1024;
+
+/// What an import met, beside the operations.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StraceReport {
+    /// Lines read.
+    pub lines: u64,
+    /// Operations yielded.
+    pub operations: u64,
+    /// Calls that are none of those that are captured, by name.
+    pub other_calls: BTreeMap<String, u64>,
+    /// Captured calls that never returned.
+    pub unreturned: u64,
+    /// Lines that strace did not write, or that could not be read.
+    pub skipped_lines: u64,
+    /// The first of them and why, for a message.
+    pub first_skipped: Option<String>,
+    /// The time of the first line, in nanoseconds on the text's own clock (`-ttt`: since the epoch);
+    /// operations start relative to it.
+    pub start_unix_ns: Option<u64>,
+}
+
+/// A call that is in flight.
+#[derive(Debug)]
+struct Pending {
+    start_ns: u64,
+    text: Vec<u8>,
+    /// A fork whose child may already have been seen.
+    fork_flags: Option<u32>,
+    child: Option<u32>,
+}
+
+/// Operations from a strace text.
+#[derive(Debug)]
+pub struct StraceSource<R> {
+    input: R,
+    name: PathBuf,
+    importer: Importer,
+    pending: FxHashMap<u32, Pending>,
+    /// The thread of lines without a number.
+    unnamed: Option<u32>,
+    order: Reorder,
+    report: StraceReport,
+    ended: bool,
+    line: Vec<u8>,
+}
+
+impl<R: BufRead> StraceSource<R> {
+    /// Reads from `input`; errors name `name`.
+    pub fn new(input: R, name: &Path) -> Self {
+        Self {
+            input,
+            name: name.to_owned(),
+            importer: Importer::default(),
+            pending: FxHashMap::default(),
+            unnamed: None,
+            order: Reorder::default(),
+            report: StraceReport::default(),
+            ended: false,
+            line: Vec::new(),
+        }
+    }
+
+    /// What was met so far; whole once the source has ended.
+    pub fn report(&self) -> &StraceReport {
+        &self.report
+    }
+
+    /// Appends the next operations in the order of their start, at least one unless the text ended.
+    pub fn read_ops(&mut self, batch: &mut Vec<Op>) -> Result<usize, FormatError> {
+        let before = batch.len();
+        while batch.len() == before {
+            if self.ended {
+                break;
+            }
+            for _ in 0..1024 {
+                if !self.next_line()? {
+                    self.finish()?;
+                    break;
+                }
+            }
+            let floor = if self.ended { None } else { self.floor() };
+            self.order.take_until(floor, batch);
+        }
+        let count = batch.len() - before;
+        self.report.operations += count as u64;
+        Ok(count)
+    }
+
+    /// Operations may still appear from here on.
+    fn floor(&self) -> Option<u64> {
+        let flying = self.pending.values().map(|pending| pending.start_ns).min();
+        let last = self.order.last_line_ns();
+        Some(flying.map_or(last, |flying| flying.min(last)))
+    }
+
+    fn next_line(&mut self) -> Result<bool, FormatError> {
+        self.line.clear();
+        let mut limited = (&mut self.input).take(MAX_LINE_BYTES);
+        let read = limited
+            .read_until(b'\n', &mut self.line)
+            .map_err(|e| FormatError::io("read", &self.name, e))?;
+        if read == 0 {
+            return Ok(false);
+        }
+        self.report.lines += 1;
+        if self.line.last() == Some(&b'\n') {
+            self.line.pop();
+        } else if read as u64 == MAX_LINE_BYTES {
+            let problem = format!("a line of more than {MAX_LINE_BYTES} bytes, expected strace's");
+            return Err(FormatError::corrupt(&self.name, self.place(), problem));
+        }
+        let line = std::mem::take(&mut self.line);
+        let text = line.strip_suffix(b"\r").unwrap_or(&line);
+        let taken = if text.is_empty() { Ok(()) } else { self.take_line(text) };
+        if let Err(expected) = taken {
+            self.skip(text, expected)?;
+        }
+        self.line = line;
+        Ok(true)
+    }
+
+    fn place(&self) -> String {
+        format!("line {}", self.report.lines)
+    }
+
+    fn skip(&mut self, text: &[u8], expected: &str) -> Result<(), FormatError> {
+        self.report.skipped_lines += 1;
+        let shown = text.get(..60).unwrap_or(text).escape_ascii().to_string();
+        let problem = format!("expected {expected}, found `{shown}`");
+        let allowed = TOLERATED_LINES.max(self.report.lines / 100);
+        if self.report.skipped_lines > allowed {
+            let problem = format!(
+                "{problem}; {} lines are not strace's and {allowed} are tolerated",
+                self.report.skipped_lines
+            );
+            return Err(FormatError::corrupt(&self.name, self.place(), problem));
+        }
+        let place = self.place();
+        self.report.first_skipped.get_or_insert_with(|| format!("{place}: {problem}"));
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), FormatError> {
+        self.ended = true;
+        let calls = self.pending.values().filter(|pending| is_captured(&pending.text)).count();
+        self.report.unreturned += calls as u64;
+        if self.report.skipped_lines > 0 && self.report.start_unix_ns.is_none() {
+            let first = self.report.first_skipped.clone().unwrap_or_default();
+            let (place, problem) = first.split_once(": ").unwrap_or(("line 1", "no strace text"));
+            return Err(FormatError::corrupt(&self.name, place, problem));
+        }
+        Ok(())
+    }
+
+    fn take_line(&mut self, text: &[u8]) -> Result<(), &'static str> {
+        let Line { tid, time_ns, event } = parse_line(text)?;
+        let Some(time_ns) = time_ns else { return Ok(()) };
+        // A line counts as strace's only when its call can be taken apart.
+        let call = match &event {
+            Event::Call(text) => Some(parse_call(text)?),
+            _ => None,
+        };
+        let start = *self.report.start_unix_ns.get_or_insert(time_ns);
+        let time_ns = time_ns.saturating_sub(start);
+        let tid = self.thread(tid);
+        self.order.line(time_ns);
+        match event {
+            Event::Call(_) => call.map_or(Ok(()), |call| self.take_call(tid, time_ns, &call, None)),
+            Event::Unfinished(text) => self.interrupted(tid, time_ns, text),
+            Event::Resumed { name, rest } => self.resumed(tid, name, rest),
+            Event::Exited(code) => {
+                self.ended_thread(tid, time_ns, code);
+                Ok(())
+            }
+            Event::Killed => {
+                self.ended_thread(tid, time_ns, 0);
+                Ok(())
+            }
+            Event::Superseded(by) => {
+                if let Some(pending) = self.pending.remove(&by) {
+                    self.pending.insert(tid, pending);
+                }
+                Ok(())
+            }
+            Event::Other => Ok(()),
+        }
+    }
+
+    /// The thread of a line; the first sight of a child whose fork is still in flight is its birth.
+    fn thread(&mut self, tid: Option<u32>) -> u32 {
+        let Some(tid) = tid else { return self.unnamed.unwrap_or(0) };
+        if self.importer.processes.knows(tid) {
+            return tid;
+        }
+        let fork = self
+            .pending
+            .iter_mut()
+            .filter(|(_, pending)| pending.fork_flags.is_some() && pending.child.is_none())
+            .min_by_key(|(_, pending)| pending.start_ns);
+        if let Some((&parent, pending)) = fork {
+            pending.child = Some(tid);
+            let flags = pending.fork_flags.unwrap_or(0);
+            self.importer.processes.fork(parent, tid, flags);
+        } else if self.unnamed.is_none() && self.importer.processes.knows(0) {
+            self.importer.processes.rename_task(0, tid);
+            self.unnamed = Some(tid);
+        }
+        tid
+    }
+
+    fn interrupted(&mut self, tid: u32, start_ns: u64, text: &[u8]) -> Result<(), &'static str> {
+        let name = name_of(text);
+        let forks = matches!(name, b"fork" | b"vfork" | b"clone" | b"clone2" | b"clone3");
+        let fork_flags = forks.then(|| {
+            let open = name.len() + 1;
+            let whole = [text.get(open..).unwrap_or_default(), b")"].concat();
+            let args = args::split_args(&whole).map(|(args, _)| args).unwrap_or_default();
+            fd_calls::clone_flags(std::str::from_utf8(name).unwrap_or(""), &args)
+        });
+        // The thread now exists, so that a child can copy what it holds.
+        self.importer.processes.pid(tid);
+        let pending = Pending { start_ns, text: text.to_vec(), fork_flags, child: None };
+        match self.pending.insert(tid, pending) {
+            None => Ok(()),
+            Some(_) => Err("the end of the thread's call before another one"),
+        }
+    }
+
+    fn resumed(&mut self, tid: u32, name: &str, rest: &[u8]) -> Result<(), &'static str> {
+        let Some(pending) = self.pending.remove(&tid) else {
+            return Err("the call's beginning, `<unfinished ...>`, before its end");
+        };
+        if name_of(&pending.text) != name.as_bytes() {
+            return Err("the end of the call that the thread had begun");
+        }
+        let whole = [&pending.text[..], rest].concat();
+        let call = parse_call(&whole)?;
+        self.take_call(tid, pending.start_ns, &call, pending.child)
+    }
+
+    fn take_call(
+        &mut self,
+        tid: u32,
+        start_ns: u64,
+        call: &line::Call<'_>,
+        child: Option<u32>,
+    ) -> Result<(), &'static str> {
+        // A fork that failed, or whose child was another: what was assumed is undone.
+        if let Some(child) = child
+            && call.ret != line::Ret::Value(i64::from(child), b"")
+        {
+            self.importer.processes.exit(child);
+        }
+        let mut ops = Vec::new();
+        match self.importer.call(tid, start_ns, call, &mut ops) {
+            Taken::Known => {}
+            Taken::Unknown => self.count_other(call.name),
+            Taken::Unreturned => self.report.unreturned += 1,
+            Taken::Malformed(expected) => return Err(expected),
+        }
+        for op in ops {
+            self.order.push(op);
+        }
+        Ok(())
+    }
+
+    fn ended_thread(&mut self, tid: u32, time_ns: u64, code: i64) {
+        self.pending.remove(&tid);
+        let op = self.importer.exited(tid, time_ns, code);
+        self.order.push(op);
+    }
+
+    fn count_other(&mut self, name: &str) {
+        let counts = &mut self.report.other_calls;
+        if let Some(count) = counts.get_mut(name) {
+            *count += 1;
+        } else {
+            let name = if counts.len() < MAX_NAMES { name } else { "(more)" };
+            *counts.entry(name.to_owned()).or_insert(0) += 1;
+        }
+    }
+}
+
+fn name_of(text: &[u8]) -> &[u8] {
+    text.split(|&b| b == b'(').next().unwrap_or(text)
+}
+
+fn is_captured(text: &[u8]) -> bool {
+    let name = std::str::from_utf8(name_of(text)).unwrap_or("");
+    table::path_call(name).is_some() || table::fd_call(name).is_some()
+}
+
+impl<R: BufRead> OpSource for StraceSource<R> {
+    fn paths(&self) -> &PathTable {
+        &self.importer.paths
+    }
+
+    fn next_batch(&mut self, batch: &mut Vec<Op>) -> Result<usize, SourceError> {
+        self.read_ops(batch).map_err(super::source_error)
+    }
+}
+
+#[cfg(test)]
+mod tests;

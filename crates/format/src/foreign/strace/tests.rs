@@ -1,0 +1,285 @@
+use std::path::Path;
+
+use fsage_core::{Errno, Fd, Op, OpFlags, OpKind, OpSink, OpSource, Pid, Tid};
+use proptest::prelude::*;
+
+use super::*;
+
+fn import(text: &[u8]) -> Result<(Vec<Op>, StraceSource<&[u8]>), FormatError> {
+    let mut source = StraceSource::new(text, Path::new("t.strace"));
+    let mut ops = Vec::new();
+    while source.read_ops(&mut ops)? > 0 {}
+    Ok((ops, source))
+}
+
+fn ops_of(text: &str) -> (Vec<Op>, StraceSource<&[u8]>) {
+    let (ops, source) = import(text.as_bytes()).unwrap();
+    assert_eq!(source.report().skipped_lines, 0, "{:?}", source.report());
+    (ops, source)
+}
+
+fn kinds(ops: &[Op]) -> Vec<&'static str> {
+    ops.iter().map(|op| op.kind.name()).collect()
+}
+
+const COPY: &str = r#"10 5.000000 openat(AT_FDCWD</w>, "a", O_RDONLY) = 3</w/a> <0.000010>
+10 5.000100 fstat(3</w/a>, {st_mode=S_IFREG|0644, st_size=10000, ...}) = 0 <0.000001>
+10 5.000200 openat(AT_FDCWD</w>, "b", O_WRONLY|O_CREAT|O_TRUNC, 0644) = 4</w/b> <0.000020>
+10 5.000300 read(3</w/a>, "\0\1abc"..., 8192) = 8192 <0.000003>
+10 5.000400 write(4</w/b>, "\0\1abc"..., 8192) = 8192 <0.000004>
+10 5.000500 read(3</w/a>, "x"..., 8192) = 1808 <0.000003>
+10 5.000600 write(4</w/b>, "x"..., 1808) = 1808 <0.000004>
+10 5.000700 pread64(3</w/a>, ""..., 512, 4096) = 512 <0.000002>
+10 5.000800 lseek(3</w/a>, -100, SEEK_END) = 9900 <0.000001>
+10 5.000900 read(3</w/a>, "y", 200) = 100 <0.000001>
+10 5.001000 close(3</w/a>) = 0 <0.000001>
+10 5.001100 close(4</w/b>) = 0 <0.000001>
+10 5.001200 unlink("b") = 0 <0.000050>
+10 5.001300 unlink("b") = -1 ENOENT (No such file or directory) <0.000005>
+10 5.001400 +++ exited with 0 +++
+"#;
+
+#[test]
+fn offsets_sizes_and_directories_are_reconstructed() {
+    for text in [COPY.to_owned(), without_paths(COPY)] {
+        let (ops, source) = ops_of(&text);
+        let reads: Vec<_> =
+            ops.iter().filter(|op| op.kind == OpKind::Read).map(|op| op.offset.unwrap()).collect();
+        assert_eq!(reads, vec![0, 8192, 4096, 9900]);
+        let writes: Vec<_> = ops
+            .iter()
+            .filter(|op| op.kind == OpKind::Write)
+            .map(|op| (op.offset.unwrap(), op.size_bytes.unwrap()))
+            .collect();
+        assert_eq!(writes, vec![(0, 0), (8192, 8192)]);
+        let unlink = ops.iter().find(|op| op.kind == OpKind::Unlink).unwrap();
+        assert_eq!(unlink.size_bytes, Some(10_000));
+        assert_eq!(unlink.latency_ns, Some(50_000));
+        assert_eq!(unlink.start_ns, 1_200_000);
+        assert_eq!(ops[13].result.errno(), Some(Errno::ENOENT));
+        assert_eq!((ops[14].kind, ops[14].length), (OpKind::Exit, Some(1)));
+        let dir = unlink.dir.map(|dir| source.paths().get(dir).to_vec());
+        assert_eq!(dir, text.contains("</w>").then(|| b"/w".to_vec()));
+        assert_eq!(source.report().start_unix_ns, Some(5_000_000_000));
+    }
+}
+
+/// The text without what `-y` adds.
+fn without_paths(text: &str) -> String {
+    let mut out = String::new();
+    let mut depth = 0;
+    let chars: Vec<char> = text.chars().collect();
+    for (at, &c) in chars.iter().enumerate() {
+        let path = c == '<' && chars.get(at + 1) == Some(&'/');
+        if path || depth > 0 {
+            depth = if c == '>' { 0 } else { 1 };
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+#[test]
+fn interrupted_calls_come_back_in_the_order_of_their_start() {
+    let text = r#"1 1.000001 read(3<pipe:[5]>,  <unfinished ...>
+2 1.000002 openat(AT_FDCWD</>, "x", O_RDONLY <unfinished ...>
+1 1.000003 <... read resumed>"ab", 2) = 2 <0.000002>
+2 1.000004 <... openat resumed>) = 5</x> <0.000002>
+1 1.000005 close(3<pipe:[5]>) = 0 <0.000001>
+"#;
+    let (ops, _) = ops_of(text);
+    assert_eq!(kinds(&ops), ["read", "open", "close"]);
+    assert!(ops[0].record.contains(OpFlags::NOT_A_FILE) && ops[0].file.is_none());
+    assert_eq!((ops[1].start_ns, ops[1].result.value()), (1000, Some(5)));
+    assert!(ops[1].file.is_some());
+}
+
+#[test]
+fn threads_share_what_clone_says_and_children_may_come_first() {
+    let text = r#"1 1.000001 openat(AT_FDCWD, "/f", O_RDWR) = 3 <0.1>
+1 1.000002 clone3({flags=CLONE_VM|CLONE_FS|CLONE_FILES|CLONE_SIGHAND|CLONE_THREAD, exit_signal=0} <unfinished ...>
+strace: Process 2 attached
+2 1.000003 read(3, "a", 1) = 1 <0.000001>
+1 1.000004 <... clone3 resumed> => {parent_tid=[2]}, 88) = 2 <0.000003>
+1 1.000005 read(3, "b", 1) = 1 <0.000001>
+2 1.000006 close(3) = 0 <0.000001>
+1 1.000007 clone(child_stack=NULL, flags=CLONE_CHILD_CLEARTID|SIGCHLD, child_tidptr=0x1) = 9 <0.1>
+9 1.000008 chdir("/d") = 0 <0.000001>
+1 1.000009 read(3, "c", 1) = -1 EBADF (Bad file descriptor) <0.000001>
+2 1.000010 +++ exited with 0 +++
+9 1.000011 +++ killed by SIGKILL +++
+1 1.000012 +++ exited with 3 +++
+"#;
+    let (ops, _) = ops_of(text);
+    let reads: Vec<_> = ops.iter().filter(|op| op.kind == OpKind::Read).collect();
+    assert_eq!((reads[0].pid, reads[0].tid, reads[0].offset), (Pid(1), Tid(2), Some(0)));
+    assert_eq!((reads[1].offset, reads[1].file), (Some(1), reads[0].file));
+    assert_eq!((reads[2].file, reads[2].result.errno()), (None, Some(Errno::EBADF)));
+    let forks: Vec<_> = ops.iter().filter(|op| op.kind == OpKind::Fork).collect();
+    assert_eq!((forks[0].length, forks[1].length), (Some(1), Some(9)));
+    assert!(forks[0].flags & 0x1_0000 != 0);
+    let exits: Vec<_> =
+        ops.iter().filter(|op| op.kind == OpKind::Exit).map(|op| op.length.unwrap()).collect();
+    assert_eq!(exits, [0, 1, 1]);
+}
+
+#[test]
+fn descriptors_without_a_process_column_and_with_pid_in_brackets() {
+    let text = r#"1.000001 openat(AT_FDCWD, "/f", O_RDONLY) = 3 <0.1>
+1.000002 fork() = 8 <0.1>
+[pid     7] 1.000003 read(3, "b", 1) = 1 <0.000001>
+[pid     8] 1.000004 read(3, "b", 1) = 1 <0.000001>
+[pid     8] 1.000005 +++ exited with 0 +++
+1.000006 close(3) = 0 <0.000001>
+"#;
+    let (ops, _) = ops_of(text);
+    assert_eq!(ops[2].file, ops[0].file);
+    assert_eq!((ops[3].pid, ops[3].offset), (Pid(8), Some(1)));
+    assert_eq!((ops[5].pid, ops[5].fd), (Pid(7), Some(Fd(3))));
+}
+
+#[test]
+fn every_other_captured_call_has_its_kind() {
+    let text = r#"1 1.000000 getcwd("/w", 4096) = 3
+1 1.000001 mkdir("d", 0755) = 0
+1 1.000002 renameat2(AT_FDCWD, "d", AT_FDCWD, "e", RENAME_NOREPLACE) = 0
+1 1.000003 unlinkat(AT_FDCWD, "e", AT_REMOVEDIR) = 0
+1 1.000004 symlink("tt", "l") = 0
+1 1.000005 readlink("l", "tt", 64) = 2
+1 1.000006 link("a", "b") = 0
+1 1.000007 chmod("a", 0600) = 0
+1 1.000008 lchown("a", -1, 7) = 0
+1 1.000009 utimensat(AT_FDCWD, "a", NULL, 0) = 0
+1 1.000010 openat(AT_FDCWD, "a", O_RDWR) = 3
+1 1.000011 utimensat(3, NULL, NULL, 0) = 0
+1 1.000012 setxattr("a", "user.x", "v", 1, 0) = 0
+1 1.000013 flistxattr(3, NULL, 0) = 7
+1 1.000014 statfs(".", {f_type=EXT2_SUPER_MAGIC}) = 0
+1 1.000015 fallocate(3, FALLOC_FL_KEEP_SIZE, 0, 100) = 0
+1 1.000016 sync_file_range(3, 0, 4096, SYNC_FILE_RANGE_WRITE) = 0
+1 1.000017 fdatasync(3) = 0
+1 1.000018 mmap(NULL, 8192, PROT_READ, MAP_SHARED, 3, 0x1000) = 0x7f0000000000
+1 1.000019 msync(0x7f0000001000, 4096, MS_SYNC) = 0
+1 1.000020 munmap(0x7f0000000000, 8192) = 0
+1 1.000021 copy_file_range(3, [0], 3, [50], 40, 0) = 40
+1 1.000022 sendfile(1, 3, [0] => [1], 1) = 1
+1 1.000023 fcntl(3, F_SETLKW, {l_type=F_WRLCK, l_whence=SEEK_SET, l_start=0, l_len=0}) = 0
+1 1.000024 fadvise64(3, 0, 10, POSIX_FADV_DONTNEED) = 0
+1 1.000025 fcntl(3, F_DUPFD_CLOEXEC, 10) = 11
+1 1.000026 newfstatat(3, "", {st_mode=S_IFREG|0644, st_size=90, ...}, AT_EMPTY_PATH) = 0
+1 1.000027 statx(AT_FDCWD, "a", AT_SYMLINK_NOFOLLOW, STATX_ALL, {stx_mask=STATX_ALL, stx_mode=S_IFREG|0644, stx_size=90, ...}) = 0
+1 1.000028 faccessat2(AT_FDCWD, "a", R_OK|X_OK, AT_EACCESS) = 0
+1 1.000029 openat(AT_FDCWD, ".", O_RDONLY|O_DIRECTORY) = 4
+1 1.000030 getdents64(4, 0x55 /* 3 entries */, 32768) = 72
+1 1.000031 fchdir(4) = 0
+1 1.000032 flock(3, LOCK_EX|LOCK_NB) = 0
+1 1.000033 readv(3, [{iov_base="", iov_len=5}, {iov_base="", iov_len=6}], 2) = 0
+1 1.000034 sync() = 0
+1 1.000035 execve("/bin/true", ["true"], 0x1 /* 3 vars */) = 0
+1 1.000036 close_range(3, 4294967295, 0) = 0
+1 1.000037 mknodat(AT_FDCWD, "p", S_IFIFO|0600) = 0
+1 1.000038 brk(NULL) = 0x55
+1 1.000039 read(0, 0x1, 5) = ? ERESTARTSYS (To be restarted)
+1 1.000040 exit_group(0) = ?
+"#;
+    let (ops, source) = ops_of(text);
+    let expected = "mkdir rename rmdir symlink readlink link chmod chown utimens open futimens setxattr \
+        listxattr statfs fallocate sync_file_range fdatasync mmap msync munmap copy_in copy_out \
+        sendfile lock advise dup fstat stat access open readdir fchdir lock read sync exec close \
+        close mknod read";
+    assert_eq!(kinds(&ops).join(" "), expected);
+    let of = |kind| ops.iter().find(|op| op.kind == kind).unwrap();
+    assert_eq!(of(OpKind::Chown).offset, Some(u64::from(u32::MAX)));
+    assert_eq!((of(OpKind::Msync).offset, of(OpKind::Msync).length), (Some(0x2000), Some(4096)));
+    assert_eq!(of(OpKind::Munmap).offset, Some(0x1000));
+    assert_eq!((of(OpKind::CopyOut).offset, of(OpKind::CopyOut).size_bytes), (Some(50), None));
+    assert_eq!((of(OpKind::Stat).size_bytes, of(OpKind::Stat).flags), (Some(90), 0x100));
+    assert_eq!(of(OpKind::Access).flags, 5);
+    assert!(of(OpKind::Readdir).record.contains(OpFlags::DIRECTORY));
+    assert_eq!(of(OpKind::Read).length, Some(11));
+    assert_eq!(of(OpKind::Mmap).flags, 1 | (1 << 8));
+    assert_eq!(ops.last().unwrap().result.errno(), Some(Errno::EINTR));
+    assert_eq!(source.report().other_calls.keys().collect::<Vec<_>>(), ["brk", "exit_group"]);
+}
+
+#[test]
+fn what_strace_did_not_write_is_tolerated_up_to_a_limit() {
+    let noise = "make: warning\n".repeat(TOLERATED_LINES as usize);
+    let text = format!("{noise}{COPY}");
+    let (ops, source) = import(text.as_bytes()).unwrap();
+    assert_eq!((ops.len(), source.report().skipped_lines), (15, TOLERATED_LINES));
+
+    let error = import(format!("{COPY}{noise}one more\n").as_bytes()).unwrap_err().to_string();
+    assert!(error.contains("t.strace: line 32: expected a time"), "{error}");
+    let error = import(b"one line of prose\n").unwrap_err().to_string();
+    assert!(error.starts_with("read t.strace: line 1: expected a time in seconds"), "{error}");
+    assert_eq!(import(b"").unwrap().0.len(), 0);
+    let long = vec![b'x'; MAX_LINE_BYTES as usize + 5];
+    assert!(import(&long).unwrap_err().to_string().contains("line 1: a line of more than"));
+}
+
+/// Operations -> text -> operations.
+pub(super) fn round_trip(ops: &[Op], paths: &PathTable, start: u64) -> (Vec<Op>, PathTable, NotCarried) {
+    let mut text = Vec::new();
+    let mut sink = StraceSink::new(&mut text, Path::new("out"), start);
+    for op in ops {
+        sink.push(op, paths).unwrap();
+    }
+    let left_out = sink.finish().unwrap();
+    let (again, source) = import(&text).unwrap();
+    assert_eq!(source.report().skipped_lines, 0, "{:?}", source.report().first_skipped);
+    assert!(source.report().other_calls.is_empty(), "{:?}", source.report().other_calls);
+    (again, source.paths().clone(), left_out)
+}
+
+/// An operation by content: paths as bytes.
+fn content(op: &Op, paths: &PathTable) -> (Op, [Option<Vec<u8>>; 4]) {
+    let text = |id: Option<fsage_core::PathId>| id.map(|id| paths.get(id).to_vec());
+    let names = [text(op.path), text(op.path2), text(op.dir), text(op.dir2)];
+    (Op { path: None, path2: None, dir: None, dir2: None, ..*op }, names)
+}
+
+#[test]
+fn what_was_imported_survives_export_and_import() {
+    let (ops, source) = ops_of(COPY);
+    let (again, paths, left_out) = round_trip(&ops, source.paths(), 5_000_000_000);
+    assert!(left_out.is_empty(), "{left_out:?}");
+    assert_eq!(ops.len(), again.len());
+    for (a, b) in ops.iter().zip(&again) {
+        assert_eq!(content(a, source.paths()), content(b, &paths));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// Any change to a good text gives operations or an error, never a panic.
+    #[test]
+    fn mutated_text_never_panics(edits in prop::collection::vec((0usize..1700, any::<u8>(), 0u8..3), 1..12)) {
+        let mut text = COPY.as_bytes().to_vec();
+        for (at, byte, action) in edits {
+            let at = at % text.len().max(1);
+            match action {
+                0 => if let Some(slot) = text.get_mut(at) { *slot = byte },
+                1 => text.insert(at, byte),
+                _ => text.truncate(at.max(1)),
+            }
+        }
+        if let Err(error) = import(&text) {
+            prop_assert!(error.to_string().contains("t.strace"));
+        }
+    }
+
+    /// Names of any bytes come back as they were.
+    #[test]
+    fn any_name_survives(name in prop::collection::vec(1u8..=255, 1..40)) {
+        let mut paths = PathTable::new();
+        let mut op = Op::new(OpKind::Mkdir, Pid(4), Tid(4), 0);
+        op.path = paths.intern(&name);
+        op.flags = 0o755;
+        let (again, table, _) = round_trip(&[op], &paths, 9);
+        prop_assert_eq!(table.get(again[0].path.unwrap()), &name[..]);
+        prop_assert_eq!(again[0].flags, 0o755);
+    }
+}
