@@ -8,6 +8,7 @@ use super::chunk::{Column, Decoder};
 use super::footer::{Footer, Group, Leaf};
 use super::trailer::{Checksum, HEAD_BYTES, Head, TAIL_BYTES, TAIL_MAGIC};
 use super::{ENTRY_FORMAT, ENTRY_VERSION, Format, MAX_GROUP_ROWS, PARQUET_MAGIC};
+use super::schema::Holds;
 use crate::error::{FormatError, Version, check_version};
 
 /// The most bytes that the footer of a finished file may take: about a million row groups.
@@ -279,6 +280,25 @@ impl PieceFile {
     /// The columns.
     pub(crate) fn leaves(&self) -> &[Leaf] {
         &self.footer.leaves
+    }
+
+    /// The place of the column of that name; an error if it is missing or holds something else.
+    pub(crate) fn find(
+        &self,
+        name: &str,
+        holds: Holds,
+        max_rep: u32,
+    ) -> Result<usize, FormatError> {
+        let place = self.leaves().iter().position(|leaf| {
+            leaf.name == name
+                && leaf.physical == Some(holds.stored())
+                && leaf.max_rep == max_rep
+                && leaf.max_def <= 1
+        });
+        place.ok_or_else(|| {
+            let problem = format!("missing or of another type, expected {holds:?}");
+            FormatError::corrupt(self.path(), format!("column {name}"), problem)
+        })
     }
 
     /// Rows of each piece.

@@ -14,6 +14,7 @@ mod chunk;
 mod decode;
 mod file;
 mod footer;
+mod schema;
 mod thrift;
 mod trailer;
 mod writer;
@@ -21,6 +22,8 @@ mod writer;
 pub(crate) use chunk::Column;
 pub(crate) use file::PieceFile;
 pub(crate) use footer::Physical;
+pub use schema::Holds;
+pub(crate) use schema::primitive;
 pub(crate) use writer::{Buffer, Data, PieceWriter, schema_error};
 
 /// Metadata entry that names the format: `trace`, `snapshot`.

@@ -1,13 +1,23 @@
-//! `.fss`: the snapshot, one row per file.
+//! `.fss`: the snapshot, one row per name of a tree.
+//!
+//! A [`SnapshotWriter`] takes entries, a [`SnapshotReader`] gives them back in their order; both hold
+//! one piece. The columns stand in [`columns::COLUMNS`].
+
+pub mod columns;
+mod reader;
+mod writer;
+
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::path::Path;
 
-use fsage_core::{DevId, FileType};
+use fsage_core::FileType;
 
-use crate::error::{FormatError, Version};
+pub use reader::SnapshotReader;
+pub use writer::SnapshotWriter;
+
+use crate::error::Version;
 
 /// The version that is written; every version up to it is read.
 pub const SNAPSHOT_VERSION: Version = Version(1);
@@ -107,73 +117,12 @@ pub struct SnapshotEntry {
     pub extents: Vec<Extent>,
 }
 
-/// Writes a snapshot.
-pub struct SnapshotWriter {}
+/// How the file is told from others.
+pub(crate) const FORMAT: crate::piece::Format = crate::piece::Format {
+    name: "snapshot",
+    expected: "a snapshot (.fss)",
+    version: SNAPSHOT_VERSION,
+};
 
-impl SnapshotWriter {
-    /// Creates the file, replacing what is there.
-    pub fn create(path: &Path, meta: SnapshotMeta) -> Result<Self, FormatError> {
-        let _ = (path, meta);
-        todo!()
-    }
-
-    /// Takes one entry.
-    pub fn push(&mut self, entry: &SnapshotEntry) -> Result<(), FormatError> {
-        let _ = entry;
-        todo!()
-    }
-
-    /// Entries taken so far.
-    pub fn entries(&self) -> u64 {
-        todo!()
-    }
-
-    /// Ends the snapshot. Returns the size of the file in bytes.
-    pub fn finish(self, end: SnapshotEnd) -> Result<u64, FormatError> {
-        let _ = end;
-        todo!()
-    }
-}
-
-/// Reads a snapshot, one piece in memory at a time.
-pub struct SnapshotReader {}
-
-impl SnapshotReader {
-    /// Opens a snapshot; a truncated one as far as it is whole.
-    pub fn open(path: &Path) -> Result<Self, FormatError> {
-        let _ = path;
-        todo!()
-    }
-
-    /// What the snapshot says about itself.
-    pub fn meta(&self) -> &SnapshotMeta {
-        todo!()
-    }
-
-    /// The device that it is of.
-    pub fn dev(&self) -> DevId {
-        DevId(self.meta().dev)
-    }
-
-    /// What was known at its end; `None` if it has no end (it was cut, entries are missing).
-    pub fn end(&self) -> Option<&SnapshotEnd> {
-        todo!()
-    }
-
-    /// Bytes after the last whole piece, which could not be read.
-    pub fn bytes_dropped(&self) -> u64 {
-        todo!()
-    }
-
-    /// The number of entries in the file.
-    pub fn total_entries(&self) -> u64 {
-        todo!()
-    }
-
-    /// Appends the next entries to `batch`, at least one unless the snapshot has ended. Returns how
-    /// many.
-    pub fn next_batch(&mut self, batch: &mut Vec<SnapshotEntry>) -> Result<usize, FormatError> {
-        let _ = batch;
-        todo!()
-    }
-}
+/// Metadata entry of [`SnapshotMeta`].
+const ENTRY_META: &str = "fsage.snapshot";

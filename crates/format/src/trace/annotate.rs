@@ -11,6 +11,16 @@ pub enum AnnotationKind {
     Text,
 }
 
+impl AnnotationKind {
+    pub(crate) fn holds(self) -> crate::piece::Holds {
+        match self {
+            Self::Integer => crate::piece::Holds::Unsigned64,
+            Self::Number => crate::piece::Holds::Number,
+            Self::Text => crate::piece::Holds::Text,
+        }
+    }
+}
+
 /// A column that an analysis adds. Its name must not be one of the trace's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnnotationColumn {

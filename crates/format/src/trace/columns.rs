@@ -3,20 +3,7 @@
 
 use fsage_core::Op;
 
-/// What a column holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holds {
-    /// Unsigned, 8 or 16 or 32 bits (Parquet INT32).
-    Unsigned(u8),
-    /// Signed, 32 bits (Parquet INT32).
-    Signed32,
-    /// Unsigned, 64 bits (Parquet INT64).
-    Unsigned64,
-    /// Signed, 64 bits (Parquet INT64).
-    Signed64,
-    /// Text (Parquet BYTE_ARRAY, UTF-8); see [`escape`].
-    Text,
-}
+use crate::piece::Holds;
 
 /// How a column is coded before compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use fsage_core::{
 };
 use rustc_hash::FxHashMap;
 
-use super::columns::{COLUMNS, Holds, Id, unescape};
+use super::columns::{COLUMNS, Id, unescape};
 use super::writer::ENTRY_META;
 use super::{
     AnnotationColumn, AnnotationKind, AnnotationValue, Annotations, FORMAT, Loss, TraceEnd,
@@ -308,21 +308,7 @@ fn find_columns(file: &PieceFile) -> Result<(Vec<usize>, Vec<AnnotationColumn>),
     let leaves = file.leaves();
     let mut wanted = Vec::new();
     for column in COLUMNS {
-        let expected = match column.holds {
-            Holds::Unsigned(_) | Holds::Signed32 => Physical::Int32,
-            Holds::Unsigned64 | Holds::Signed64 => Physical::Int64,
-            Holds::Text => Physical::Bytes,
-        };
-        let place = leaves.iter().position(|leaf| {
-            leaf.name == column.name
-                && leaf.physical == Some(expected)
-                && leaf.max_rep == 0
-                && leaf.max_def <= 1
-        });
-        wanted.push(place.ok_or_else(|| {
-            let problem = format!("missing or of another type, expected {:?}", column.holds);
-            FormatError::corrupt(file.path(), format!("column {}", column.name), problem)
-        })?);
+        wanted.push(file.find(column.name, column.holds, 0)?);
     }
     let mut added = Vec::new();
     for (index, leaf) in leaves.iter().enumerate() {

@@ -3,22 +3,21 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use fsage_core::{Op, OpSink, PathId, PathTable, SinkError};
-use parquet::basic::{
-    Compression, ConvertedType, Encoding, LogicalType, Repetition, Type as PhysicalType, ZstdLevel,
-};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::{ColumnPath, Type};
 use rustc_hash::FxHashMap;
 
-use super::columns::{COLUMNS, Coding, Column, Holds, Id, escape};
-use super::{
-    AnnotationColumn, AnnotationKind, AnnotationValue, FORMAT, TraceEnd, TraceError, TraceMeta,
-};
+use super::columns::{COLUMNS, Coding, Id, escape};
+use super::{AnnotationColumn, AnnotationValue, FORMAT, TraceEnd, TraceError, TraceMeta};
 use crate::error::FormatError;
-use crate::piece::{Buffer, Data, ENTRY_END, ENTRY_LOST, PieceWriter, schema_error};
+use crate::piece::{
+    Buffer, Data, ENTRY_END, ENTRY_LOST, Holds, PieceWriter, primitive, schema_error,
+};
 
 /// Operations in a whole piece: enough to compress well, few enough to hold.
 pub const PIECE_ROWS: usize = 65_536;
@@ -61,15 +60,15 @@ impl TraceWriter {
         let (schema, properties) =
             schema(columns).map_err(|e| schema_error(path, &e))?;
         let entries = [(ENTRY_META, json)];
-        let own = COLUMNS.iter().map(|c| Buffer::for_type(physical(c.holds)));
-        let extra = columns.iter().map(|c| Buffer::for_type(physical_added(c.kind)));
+        let own = COLUMNS.iter().map(|c| Buffer::for_type(c.holds.physical()));
+        let extra = columns.iter().map(|c| Buffer::for_type(c.kind.holds().physical()));
         Ok(Self {
             pieces: PieceWriter::create(path, FORMAT, schema, properties, &entries)?,
             buffers: own.chain(extra).collect(),
             added: columns.to_vec(),
             rows: 0,
             lost: 0,
-            kinds: fsage_core::OpKind::ALL.iter().map(|k| ByteArray::from(k.name())).collect(),
+            kinds: fsage_core::OpKind::ALL.iter().map(|k| ByteArray::from(Bytes::from_static(k.name().as_bytes()))).collect(),
             texts: FxHashMap::default(),
             text_bytes: 0,
         })
@@ -198,40 +197,6 @@ fn check_names(path: &Path, columns: &[AnnotationColumn]) -> Result<(), FormatEr
     Ok(())
 }
 
-pub(super) fn physical(holds: Holds) -> PhysicalType {
-    match holds {
-        Holds::Unsigned(_) | Holds::Signed32 => PhysicalType::INT32,
-        Holds::Unsigned64 | Holds::Signed64 => PhysicalType::INT64,
-        Holds::Text => PhysicalType::BYTE_ARRAY,
-    }
-}
-
-fn physical_added(kind: AnnotationKind) -> PhysicalType {
-    match kind {
-        AnnotationKind::Integer => PhysicalType::INT64,
-        AnnotationKind::Number => PhysicalType::DOUBLE,
-        AnnotationKind::Text => PhysicalType::BYTE_ARRAY,
-    }
-}
-
-fn field(column: &Column) -> Result<Type, ParquetError> {
-    let repetition = if column.optional { Repetition::OPTIONAL } else { Repetition::REQUIRED };
-    let (logical, converted) = match column.holds {
-        Holds::Unsigned(8) => (LogicalType::integer(8, false), ConvertedType::UINT_8),
-        Holds::Unsigned(16) => (LogicalType::integer(16, false), ConvertedType::UINT_16),
-        Holds::Unsigned(_) => (LogicalType::integer(32, false), ConvertedType::UINT_32),
-        Holds::Signed32 => (LogicalType::integer(32, true), ConvertedType::INT_32),
-        Holds::Unsigned64 => (LogicalType::integer(64, false), ConvertedType::UINT_64),
-        Holds::Signed64 => (LogicalType::integer(64, true), ConvertedType::INT_64),
-        Holds::Text => (LogicalType::String, ConvertedType::UTF8),
-    };
-    Type::primitive_type_builder(column.name, physical(column.holds))
-        .with_repetition(repetition)
-        .with_logical_type(Some(logical))
-        .with_converted_type(converted)
-        .build()
-}
-
 fn schema(added: &[AnnotationColumn]) -> Result<(Type, WriterProperties), ParquetError> {
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
@@ -256,22 +221,10 @@ fn schema(added: &[AnnotationColumn]) -> Result<(Type, WriterProperties), Parque
                 .set_column_dictionary_enabled(path.clone(), false)
                 .set_column_encoding(path, Encoding::PLAIN),
         };
-        fields.push(Arc::new(field(column)?));
+        fields.push(Arc::new(primitive(column.name, column.holds, column.optional)?));
     }
     for column in added {
-        let mut builder =
-            Type::primitive_type_builder(&column.name, physical_added(column.kind))
-                .with_repetition(Repetition::OPTIONAL);
-        builder = match column.kind {
-            AnnotationKind::Integer => builder
-                .with_logical_type(Some(LogicalType::integer(64, false)))
-                .with_converted_type(ConvertedType::UINT_64),
-            AnnotationKind::Number => builder,
-            AnnotationKind::Text => builder
-                .with_logical_type(Some(LogicalType::String))
-                .with_converted_type(ConvertedType::UTF8),
-        };
-        fields.push(Arc::new(builder.build()?));
+        fields.push(Arc::new(primitive(&column.name, column.kind.holds(), true)?));
     }
     let root = Type::group_type_builder("operation").with_fields(fields).build()?;
     Ok((root, properties.build()))
