@@ -4,19 +4,29 @@
 //! piece on drop (return, error, panic); the signal thread undoes all of them.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 type Undo = Box<dyn FnOnce() + Send>;
 
 struct Registry {
     next: u64,
     undo: BTreeMap<u64, Undo>,
+    /// Pieces that some thread is undoing now.
+    running: usize,
 }
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     next: 0,
     undo: BTreeMap::new(),
+    running: 0,
 });
+
+/// Told when a piece is undone.
+static UNDONE: Condvar = Condvar::new();
+
+/// How long the end of the process waits for what other threads are undoing.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
@@ -40,22 +50,39 @@ pub fn register(undo: impl FnOnce() + Send + 'static) -> Cleanup {
 
 impl Drop for Cleanup {
     fn drop(&mut self) {
-        // Taken out first: the lock is not held while it runs.
-        let undo = registry().undo.remove(&self.id);
-        if let Some(undo) = undo {
-            undo();
-        }
+        undo(|registry| registry.undo.remove(&self.id));
     }
 }
 
-/// Undoes everything that is registered, the newest first. For the end of the process.
-pub fn run_all() {
-    loop {
-        let Some((_, undo)) = registry().undo.pop_last() else {
-            return;
-        };
-        undo();
+/// Undoes what `take` takes out; whether there was something. The lock is not held meanwhile.
+fn undo(take: impl FnOnce(&mut Registry) -> Option<Undo>) -> bool {
+    let mut taken = registry();
+    let Some(piece) = take(&mut taken) else {
+        return false;
+    };
+    taken.running += 1;
+    drop(taken);
+    let _done = Done;
+    piece();
+    true
+}
+
+/// Counts a piece as undone, even if that panicked.
+struct Done;
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        registry().running -= 1;
+        UNDONE.notify_all();
     }
+}
+
+/// Undoes everything that is registered, the newest first, and waits for what other threads are
+/// undoing. For the end of the process.
+pub fn run_all() {
+    while undo(|registry| registry.undo.pop_last().map(|(_, piece)| piece)) {}
+    // A poisoned lock ends the wait: nobody will tell.
+    drop(UNDONE.wait_timeout_while(registry(), PATIENCE, |registry| registry.running > 0));
 }
 
 #[cfg(test)]

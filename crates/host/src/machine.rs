@@ -56,6 +56,20 @@ pub fn describe(fs: &HostFs, target: &str, scratch: Option<&ScratchRecord>) -> E
     }
 }
 
+/// Which machine it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// Its name; empty where unknown.
+    pub host: String,
+    /// The kernel's release and build; empty where unknown.
+    pub kernel: String,
+}
+
+/// The names of the machine and its kernel.
+pub fn identity() -> Identity {
+    Identity { host: read("/proc/sys/kernel/hostname").unwrap_or_default(), kernel: kernel() }
+}
+
 /// Wall clock, in nanoseconds since the epoch.
 pub fn unix_time_ns() -> u64 {
     #[allow(
