@@ -40,8 +40,9 @@ pub struct SnapshotWriter {
 
 impl SnapshotWriter {
     /// Creates the file, replacing what is there.
-    pub fn create(path: &Path, meta: &SnapshotMeta) -> Result<Self, FormatError> {
-        let json = serde_json::to_string(meta)
+    #[allow(clippy::needless_pass_by_value, reason = "what is given belongs to the file")]
+    pub fn create(path: &Path, meta: SnapshotMeta) -> Result<Self, FormatError> {
+        let json = serde_json::to_string(&meta)
             .map_err(|e| FormatError::unwritable(path, e.to_string()))?;
         let (schema, properties) = schema().map_err(|e| schema_error(path, &e))?;
         let entries = [(ENTRY_META, json)];
@@ -124,9 +125,10 @@ impl SnapshotWriter {
     }
 
     /// Ends the snapshot. Returns the size of the file in bytes.
-    pub fn finish(mut self, end: &SnapshotEnd) -> Result<u64, FormatError> {
+    #[allow(clippy::needless_pass_by_value, reason = "what is given belongs to the file")]
+    pub fn finish(mut self, end: SnapshotEnd) -> Result<u64, FormatError> {
         self.flush_piece()?;
-        let json = serde_json::to_string(end)
+        let json = serde_json::to_string(&end)
             .map_err(|e| FormatError::unwritable(self.pieces.path(), e.to_string()))?;
         self.pieces.finish(&[(ENTRY_END, json)])
     }

@@ -49,6 +49,7 @@ impl TraceWriter {
     }
 
     /// Creates the file with columns beside the operations'.
+    #[allow(clippy::needless_pass_by_value, reason = "what is given belongs to the file")]
     pub fn create_annotated(
         path: &Path,
         meta: TraceMeta,
@@ -165,6 +166,7 @@ impl TraceWriter {
     }
 
     /// Ends the trace. Returns the size of the file in bytes.
+    #[allow(clippy::needless_pass_by_value, reason = "what is given belongs to the file")]
     pub fn finish(mut self, end: TraceEnd) -> Result<u64, TraceError> {
         self.flush_piece()?;
         let json = serde_json::to_string(&end)
