@@ -123,9 +123,6 @@ impl<'a> Executor<'a> {
         let Some(fd) = op.fd else {
             return Outcome::Skipped;
         };
-        if self.handles.get(op.pid, op.fd).is_none() {
-            return Outcome::Skipped;
-        }
         match self.handles.remove(op.pid, fd) {
             Some(handle) => self.timed(|fs| fs.close(handle).map(|()| 0)),
             None => Outcome::Skipped,
@@ -147,7 +144,9 @@ impl<'a> Executor<'a> {
             }
             OpKind::Fork => {
                 if let Some(child) = op.length.and_then(|l| u32::try_from(l).ok()) {
-                    self.handles.fork(op.pid, Pid(child));
+                    for stale in self.handles.fork(op.pid, Pid(child)) {
+                        self.close_silently(Some(stale));
+                    }
                 }
             }
             _ if op.length == Some(1) => {

@@ -8,6 +8,8 @@ use rustc_hash::FxHashMap;
 #[derive(Debug, Default)]
 pub struct Handles {
     open: FxHashMap<(Pid, Fd), Handle>,
+    /// The descriptor opened last: most streams go on with it.
+    last: Option<((Pid, Fd), Handle)>,
     /// Descriptors beyond the first, for the files that have them.
     shared: FxHashMap<Handle, u32>,
 }
@@ -15,7 +17,11 @@ pub struct Handles {
 impl Handles {
     /// The file of a descriptor.
     pub fn get(&self, pid: Pid, fd: Option<Fd>) -> Option<Handle> {
-        self.open.get(&(pid, fd?)).copied()
+        let key = (pid, fd?);
+        match self.last {
+            Some((last, handle)) if last == key => Some(handle),
+            _ => self.open.get(&key).copied(),
+        }
     }
 
     /// Sets a descriptor; returns a file to be closed if that took its last descriptor away.
@@ -46,6 +52,9 @@ impl Handles {
     }
 
     fn release(&mut self, handle: Handle) -> Option<Handle> {
+        if self.shared.is_empty() {
+            return Some(handle);
+        }
         match self.shared.get_mut(&handle) {
             None => Some(handle),
             Some(1) => {
@@ -59,21 +68,26 @@ impl Handles {
         }
     }
 
-    /// Gives a new process its parent's descriptors.
-    pub fn fork(&mut self, parent: Pid, child: Pid) {
+    /// Gives a new process its parent's descriptors; returns the files to be closed that an older
+    /// process of that number had kept.
+    #[must_use]
+    pub fn fork(&mut self, parent: Pid, child: Pid) -> Vec<Handle> {
         if parent == child {
-            return;
+            return Vec::new();
         }
+        let stale = self.exit(child);
         let copies: Vec<(Fd, Handle)> = self
             .open
             .iter()
             .filter(|(k, _)| k.0 == parent)
             .map(|(k, h)| (k.1, *h))
             .collect();
+        self.last = None;
         for (fd, handle) in copies {
             *self.shared.entry(handle).or_default() += 1;
             self.open.insert((child, fd), handle);
         }
+        stale
     }
 
     /// Takes all descriptors of a process away; returns the files to be closed.
@@ -97,6 +111,7 @@ impl Handles {
         handles.sort_unstable();
         handles.dedup();
         self.shared.clear();
+        self.last = None;
         for handle in handles {
             // Nothing was asked of this close, so nothing can be told about its error.
             let _ = fs.close(handle);
@@ -115,7 +130,7 @@ mod tests {
         let mut h = Handles::default();
         assert_eq!(h.insert(P, Fd(3), Handle(7)), None);
         assert_eq!(h.duplicate(P, Fd(3), Fd(4)), None);
-        h.fork(P, Pid(2));
+        assert_eq!(h.fork(P, Pid(2)), []);
         assert_eq!(h.remove(P, Fd(3)), None);
         assert_eq!(h.exit(P), []);
         assert_eq!(h.get(Pid(2), Some(Fd(4))), Some(Handle(7)));
