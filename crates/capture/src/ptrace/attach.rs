@@ -41,7 +41,10 @@ impl Tracer {
         self.interrupt_all();
         self.collect_stops();
         let processes: BTreeSet<Pid> = self.threads.values().map(|thread| thread.pid).collect();
-        Ok((processes.into_iter().collect(), refused.into_iter().collect()))
+        Ok((
+            processes.into_iter().collect(),
+            refused.into_iter().collect(),
+        ))
     }
 
     /// Whether a thread was found that had not been seized.
@@ -127,8 +130,7 @@ impl Tracer {
                 Waited::Status(tid, status) if self.root == Some(Pid(tid.0)) => {
                     self.shared.set_exit_status(exit_status(status));
                 }
-                Waited::Status(..) => {}
-                Waited::Nothing => {}
+                Waited::Status(..) | Waited::Nothing => {}
                 Waited::NoneLeft => break,
             }
         }
@@ -208,7 +210,9 @@ const NOT_RESTARTED: &[libc::c_long] = &[
 
 /// Starts a call again that failed only because the tracer stopped its thread.
 pub(super) fn repair_interrupted_call(tid: Tid) {
-    let Ok(mut registers) = sys::registers(tid) else { return };
+    let Ok(mut registers) = sys::registers(tid) else {
+        return;
+    };
     let number = registers.orig_rax as i64;
     let interrupted = registers.rax as i64 == -i64::from(libc::EINTR);
     if !interrupted || !NOT_RESTARTED.contains(&number) {

@@ -45,6 +45,8 @@ pub(super) struct Call {
     pub stat: StatBuffer,
     /// The result is a new descriptor of a file just opened.
     pub opens: bool,
+    /// Position and flags of the open file matter to it; finding them costs as much as a stop.
+    pub position: bool,
     /// The path is gone at exit, when the program is another one.
     pub path_at_entry: bool,
 }
@@ -60,6 +62,7 @@ impl Call {
             extra: Extra::None,
             stat: StatBuffer::None,
             opens: false,
+            position: false,
             path_at_entry: false,
         }
     }
@@ -106,8 +109,16 @@ impl Call {
         self
     }
 
+    /// A call that moves data or the position of its first descriptor.
+    const fn moves(nr: libc::c_long) -> Self {
+        let mut call = Self::on_fd(nr);
+        call.position = true;
+        call
+    }
+
     const fn opens(mut self) -> Self {
         self.opens = true;
+        self.position = true;
         self
     }
 
@@ -122,24 +133,33 @@ const SYS_FCHMODAT2: libc::c_long = 452;
 /// Every captured call.
 pub(super) static CALLS: &[Call] = &[
     // Data.
-    Call::on_fd(libc::SYS_read),
-    Call::on_fd(libc::SYS_write),
-    Call::on_fd(libc::SYS_pread64),
-    Call::on_fd(libc::SYS_pwrite64),
-    Call::on_fd(libc::SYS_readv).extra(Extra::Iovec),
-    Call::on_fd(libc::SYS_writev).extra(Extra::Iovec),
-    Call::on_fd(libc::SYS_preadv).extra(Extra::Iovec),
-    Call::on_fd(libc::SYS_pwritev).extra(Extra::Iovec),
-    Call::on_fd(libc::SYS_preadv2).extra(Extra::Iovec),
-    Call::on_fd(libc::SYS_pwritev2).extra(Extra::Iovec),
-    Call::on_fd(libc::SYS_sendfile).fd2(1).extra(Extra::Offsets(2, None)),
-    Call::on_fd(libc::SYS_splice).fd2(2).extra(Extra::Offsets(1, Some(3))),
-    Call::on_fd(libc::SYS_copy_file_range).fd2(2).extra(Extra::Offsets(1, Some(3))),
+    Call::moves(libc::SYS_read),
+    Call::moves(libc::SYS_write),
+    Call::moves(libc::SYS_pread64),
+    Call::moves(libc::SYS_pwrite64),
+    Call::moves(libc::SYS_readv).extra(Extra::Iovec),
+    Call::moves(libc::SYS_writev).extra(Extra::Iovec),
+    Call::moves(libc::SYS_preadv).extra(Extra::Iovec),
+    Call::moves(libc::SYS_pwritev).extra(Extra::Iovec),
+    Call::moves(libc::SYS_preadv2).extra(Extra::Iovec),
+    Call::moves(libc::SYS_pwritev2).extra(Extra::Iovec),
+    Call::moves(libc::SYS_sendfile)
+        .fd2(1)
+        .extra(Extra::Offsets(2, None)),
+    Call::moves(libc::SYS_splice)
+        .fd2(2)
+        .extra(Extra::Offsets(1, Some(3))),
+    Call::moves(libc::SYS_copy_file_range)
+        .fd2(2)
+        .extra(Extra::Offsets(1, Some(3))),
     // Descriptors and opens.
     Call::on_path(libc::SYS_open).opens(),
     Call::on_path(libc::SYS_creat).opens(),
     Call::new(libc::SYS_openat).path(1).opens(),
-    Call::new(libc::SYS_openat2).path(1).opens().extra(Extra::OpenHow),
+    Call::new(libc::SYS_openat2)
+        .path(1)
+        .opens()
+        .extra(Extra::OpenHow),
     Call::on_fd(libc::SYS_close),
     Call::new(libc::SYS_close_range),
     Call::on_fd(libc::SYS_dup),
@@ -147,14 +167,14 @@ pub(super) static CALLS: &[Call] = &[
     Call::on_fd(libc::SYS_dup3),
     Call::on_fd(libc::SYS_fcntl).extra(Extra::Flock),
     Call::on_fd(libc::SYS_flock),
-    Call::on_fd(libc::SYS_lseek),
+    Call::moves(libc::SYS_lseek),
     // Open files.
     Call::on_fd(libc::SYS_fstat).stat(StatBuffer::Stat(1)),
     Call::on_fd(libc::SYS_fstatfs),
     Call::on_fd(libc::SYS_ftruncate),
     Call::on_fd(libc::SYS_fallocate),
-    Call::on_fd(libc::SYS_getdents),
-    Call::on_fd(libc::SYS_getdents64),
+    Call::moves(libc::SYS_getdents),
+    Call::moves(libc::SYS_getdents64),
     Call::on_fd(libc::SYS_fsync),
     Call::on_fd(libc::SYS_fdatasync),
     Call::on_fd(libc::SYS_syncfs),
@@ -288,7 +308,10 @@ mod tests {
     fn every_call_is_found_by_its_number() {
         for call in CALLS {
             let args = [0; 6];
-            assert_eq!(find(u64::from(call.nr), &args).map(|found| found.nr), Some(call.nr));
+            assert_eq!(
+                find(u64::from(call.nr), &args).map(|found| found.nr),
+                Some(call.nr)
+            );
         }
         assert!(find(libc::SYS_getpid as u64, &[0; 6]).is_none());
         assert!(find(u64::MAX, &[0; 6]).is_none());
@@ -299,7 +322,13 @@ mod tests {
     fn memory_and_descriptor_queries_are_left_alone() {
         let anonymous = libc::MAP_ANONYMOUS | libc::MAP_PRIVATE;
         assert!(find(libc::SYS_mmap as u64, &[0, 4096, 3, anonymous as u64, 0, 0]).is_none());
-        assert!(find(libc::SYS_mmap as u64, &[0, 4096, 1, libc::MAP_SHARED as u64, 3, 0]).is_some());
+        assert!(
+            find(
+                libc::SYS_mmap as u64,
+                &[0, 4096, 1, libc::MAP_SHARED as u64, 3, 0]
+            )
+            .is_some()
+        );
         let get = [3, libc::F_GETFL as u64, 0, 0, 0, 0];
         assert!(find(libc::SYS_fcntl as u64, &get).is_none());
     }

@@ -29,16 +29,21 @@ fn from_statx(stat: &Statx) -> RawFile {
     }
 }
 
-/// The file of a thread's descriptor now; `None` if there is none or it may not be seen.
+/// The file of a thread's descriptor now; `None` if there is none or it may not be seen. Its
+/// position and flags only `with_position`, and not for pipes, sockets and character devices.
 ///
 /// The device is the one that stat(2) reports, which on btrfs is the subvolume's.
-pub(super) fn of_descriptor(tid: Tid, fd: i32) -> Option<RawFile> {
+pub(super) fn of_descriptor(tid: Tid, fd: i32, with_position: bool) -> Option<RawFile> {
     if fd < 0 {
         return None;
     }
     let mut file = identity(&format!("/proc/{}/fd/{fd}", tid.0))?;
     let kind = FileType::from_raw_mode(file.mode);
-    if matches!(kind, FileType::RegularFile | FileType::Directory | FileType::BlockDevice)
+    if with_position
+        && matches!(
+            kind,
+            FileType::RegularFile | FileType::Directory | FileType::BlockDevice
+        )
         && let Some((position, flags)) = position_and_flags(tid, fd)
     {
         file.position = position;
@@ -65,9 +70,17 @@ fn position_and_flags(tid: Tid, fd: i32) -> Option<(u64, u32)> {
 fn parse_fdinfo(text: &[u8]) -> Option<(u64, u32)> {
     let text = std::str::from_utf8(text).ok()?;
     let mut lines = text.lines();
-    let position = lines.next()?.strip_prefix("pos:")?.trim().parse::<i64>().ok()?;
+    let position = lines
+        .next()?
+        .strip_prefix("pos:")?
+        .trim()
+        .parse::<i64>()
+        .ok()?;
     let flags = u32::from_str_radix(lines.next()?.strip_prefix("flags:")?.trim(), 8).ok()?;
-    Some((u64::try_from(position).unwrap_or(0), flags & !(libc::O_CLOEXEC as u32)))
+    Some((
+        u64::try_from(position).unwrap_or(0),
+        flags & !(libc::O_CLOEXEC as u32),
+    ))
 }
 
 /// The thread group of a thread, its parent process, and whether a signal waits that it would take.
@@ -88,7 +101,8 @@ pub(super) fn status(tid: Tid) -> Option<Status> {
 
 fn parse_status(text: &str) -> Option<Status> {
     let field = |name: &str| {
-        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
+        text.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
     };
     let mask = |name| field(name).and_then(|value| u64::from_str_radix(value, 16).ok());
     let pending = mask("SigPnd")? | mask("ShdPnd")?;
@@ -101,7 +115,9 @@ fn parse_status(text: &str) -> Option<Status> {
 
 /// The threads of a process.
 pub(super) fn threads(pid: u32) -> Vec<Tid> {
-    numbers(&Path::new("/proc").join(pid.to_string()).join("task")).map(Tid).collect()
+    numbers(&Path::new("/proc").join(pid.to_string()).join("task"))
+        .map(Tid)
+        .collect()
 }
 
 /// Every process that can be seen, with its parent.
@@ -130,25 +146,44 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.set_len(12_345).unwrap();
         file.seek(std::io::SeekFrom::Start(678)).unwrap();
-        let seen = of_descriptor(Tid(std::process::id()), file.as_raw_fd()).unwrap();
+        let seen = of_descriptor(Tid(std::process::id()), file.as_raw_fd(), true).unwrap();
         let stat = file.metadata().unwrap();
-        assert_eq!((seen.ino, seen.size_bytes, seen.position), (stat.ino(), 12_345, 678));
+        assert_eq!(
+            (seen.ino, seen.size_bytes, seen.position),
+            (stat.ino(), 12_345, 678)
+        );
         assert_eq!(seen.mode, stat.mode());
         assert_eq!(fsage_core::DevId::from_kernel(seen.dev).0, stat.dev());
-        assert_eq!(seen.open_flags & libc::O_ACCMODE as u32, libc::O_RDWR as u32);
-        assert_eq!(of_descriptor(Tid(std::process::id()), 99_999), None);
+        assert_eq!(
+            seen.open_flags & libc::O_ACCMODE as u32,
+            libc::O_RDWR as u32
+        );
+        assert_eq!(of_descriptor(Tid(std::process::id()), 99_999, true), None);
     }
 
     #[test]
     fn proc_texts_of_any_shape_are_answered() {
-        assert_eq!(parse_fdinfo(b"pos:\t4096\nflags:\t02100001\nmnt_id:\t9\n"), Some((4096, 0o100_001)));
-        for text in [&b""[..], b"pos:", b"pos:\tx\nflags:\t0\n", b"\xff\xfe\n", b"pos:\t1\n"] {
+        assert_eq!(
+            parse_fdinfo(b"pos:\t4096\nflags:\t02100001\nmnt_id:\t9\n"),
+            Some((4096, 0o100_001))
+        );
+        for text in [
+            &b""[..],
+            b"pos:",
+            b"pos:\tx\nflags:\t0\n",
+            b"\xff\xfe\n",
+            b"pos:\t1\n",
+        ] {
             assert_eq!(parse_fdinfo(text), None);
         }
         let text = "Name:\tx\nTgid:\t7\nPPid:\t3\nSigPnd:\t0\nShdPnd:\t2\nSigBlk:\t2\n";
         assert_eq!(
             parse_status(text),
-            Some(Status { process: 7, parent: 3, signal_pending: false })
+            Some(Status {
+                process: 7,
+                parent: 3,
+                signal_pending: false
+            })
         );
         assert_eq!(parse_status("Tgid:\t7\n"), None);
     }

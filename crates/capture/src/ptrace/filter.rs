@@ -21,12 +21,22 @@ const fn argument(position: u32) -> u32 {
 }
 
 const fn statement(code: u16, k: u32) -> libc::sock_filter {
-    libc::sock_filter { code, jt: 0, jf: 0, k }
+    libc::sock_filter {
+        code,
+        jt: 0,
+        jf: 0,
+        k,
+    }
 }
 
 /// "If the test holds answer `yes`, otherwise go on".
 fn unless(program: &mut Vec<libc::sock_filter>, code: u16, k: u32, answer: u32) {
-    program.push(libc::sock_filter { code, jt: 0, jf: 1, k });
+    program.push(libc::sock_filter {
+        code,
+        jt: 0,
+        jf: 1,
+        k,
+    });
     program.push(statement(RETURN, answer));
 }
 
@@ -35,21 +45,39 @@ pub(super) fn program() -> Vec<libc::sock_filter> {
     let (trace, allow) = (libc::SECCOMP_RET_TRACE, libc::SECCOMP_RET_ALLOW);
     let mut program = vec![
         statement(LOAD, ARCH),
-        libc::sock_filter { code: JUMP_EQUAL, jt: 1, jf: 0, k: ARCH_X86_64 },
+        libc::sock_filter {
+            code: JUMP_EQUAL,
+            jt: 1,
+            jf: 0,
+            k: ARCH_X86_64,
+        },
         statement(RETURN, allow),
         statement(LOAD, NUMBER),
     ];
     let by_argument = [libc::SYS_mmap, libc::SYS_fcntl];
-    for call in CALLS.iter().filter(|c| !by_argument.contains(&libc::c_long::from(c.nr))) {
+    for call in CALLS
+        .iter()
+        .filter(|c| !by_argument.contains(&libc::c_long::from(c.nr)))
+    {
         unless(&mut program, JUMP_EQUAL, call.nr, trace);
     }
     // mmap(2): anonymous memory is no file.
-    program.push(libc::sock_filter { code: JUMP_EQUAL, jt: 0, jf: 4, k: libc::SYS_mmap as u32 });
+    program.push(libc::sock_filter {
+        code: JUMP_EQUAL,
+        jt: 0,
+        jf: 4,
+        k: libc::SYS_mmap as u32,
+    });
     program.push(statement(LOAD, argument(3)));
     unless(&mut program, JUMP_SET, libc::MAP_ANONYMOUS as u32, allow);
     program.push(statement(RETURN, trace));
     // fcntl(2): by command.
-    program.push(libc::sock_filter { code: JUMP_EQUAL, jt: 1, jf: 0, k: libc::SYS_fcntl as u32 });
+    program.push(libc::sock_filter {
+        code: JUMP_EQUAL,
+        jt: 1,
+        jf: 0,
+        k: libc::SYS_fcntl as u32,
+    });
     program.push(statement(RETURN, allow));
     program.push(statement(LOAD, argument(1)));
     for &command in FCNTL_COMMANDS {
@@ -93,12 +121,20 @@ mod tests {
         let program = program();
         assert!(program.len() < 4096, "the kernel's BPF_MAXINSNS");
         for nr in 0..600 {
-            let commands = if libc::c_long::from(nr) == libc::SYS_fcntl { 1100 } else { 1 };
+            let commands = if libc::c_long::from(nr) == libc::SYS_fcntl {
+                1100
+            } else {
+                1
+            };
             for second in 0..commands {
                 for flags in [libc::MAP_PRIVATE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS] {
                     let args = [3, second, 0, flags as u64, 3, 0];
                     let traced = run(&program, nr, ARCH_X86_64, &args) == libc::SECCOMP_RET_TRACE;
-                    assert_eq!(traced, find(u64::from(nr), &args).is_some(), "{nr} {args:?}");
+                    assert_eq!(
+                        traced,
+                        find(u64::from(nr), &args).is_some(),
+                        "{nr} {args:?}"
+                    );
                 }
             }
         }

@@ -7,9 +7,11 @@ use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use fsage_core::{Pid, Tid};
 
+use super::shared::{Order, Shared};
 use super::tracer::{EVENT_STOP, OPTIONS, Tracer, stopped};
 use super::{filter, sys};
 use crate::CaptureError;
@@ -30,14 +32,26 @@ pub struct Launch {
 
 /// Everything the child needs, made before the fork: after it, only async-signal-safe calls.
 struct Prepared {
-    program: CString,
-    argv: Vec<*const libc::c_char>,
-    envp: Vec<*const libc::c_char>,
-    cwd: Option<CString>,
+    task: Task,
     filter: Option<Vec<libc::sock_filter>>,
     go: OwnedFd,
     report: OwnedFd,
 }
+
+/// What the child becomes.
+enum Task {
+    Command {
+        program: CString,
+        argv: Vec<*const libc::c_char>,
+        envp: Vec<*const libc::c_char>,
+        cwd: Option<CString>,
+    },
+    /// Makes so many calls that do nothing.
+    Probe(u32),
+}
+
+/// Enough to see the least in a few milliseconds.
+const PROBE_CALLS: u32 = 200;
 
 /// What the child could not do, as it says it on its pipe: the step and the error number.
 const STEP_CWD: i32 = 1;
@@ -49,7 +63,10 @@ impl Tracer {
     pub fn launch(&mut self, launch: &Launch) -> Result<Pid, CaptureError> {
         let command = launch.argv.first().ok_or_else(|| {
             let source = io::Error::new(io::ErrorKind::InvalidInput, "no command was given");
-            CaptureError::Command { command: String::new(), source }
+            CaptureError::Command {
+                command: String::new(),
+                source,
+            }
         })?;
         let failed = |source| CaptureError::Command {
             command: command.to_string_lossy().into_owned(),
@@ -60,11 +77,14 @@ impl Tracer {
         let pipes = || -> io::Result<_> { Ok((pipe()?, pipe()?)) };
         let ((go_read, go), (report_read, report)) =
             pipes().map_err(|e| CaptureError::io("make a pipe", e))?;
-        let child = Prepared {
+        let task = Task::Command {
             program,
-            argv: strings.pointers(&strings.argv),
-            envp: strings.pointers(&strings.envp),
+            argv: pointers(&strings.argv),
+            envp: pointers(&strings.envp),
             cwd: strings.cwd.clone(),
+        };
+        let child = Prepared {
+            task,
             filter: self.filtered.then(filter::program),
             go: go_read,
             report,
@@ -73,10 +93,13 @@ impl Tracer {
         drop(child);
         self.root = Some(pid);
         self.recording = false;
-        if let Err(error) = self.start(pid, go) {
+        if let Err(error) = self.start(pid, &go) {
             sys::kill(pid);
             while !matches!(sys::wait(true), Ok(sys::Waited::NoneLeft) | Err(_)) {}
-            return Err(CaptureError::io(format!("trace {}", command.to_string_lossy()), error));
+            return Err(CaptureError::io(
+                format!("trace {}", command.to_string_lossy()),
+                error,
+            ));
         }
         if self.until_executed(pid)? {
             return Ok(pid);
@@ -84,11 +107,43 @@ impl Tracer {
         Err(failure(report_read, command, launch))
     }
 
+    /// Traces a child that makes calls which do nothing, for the first estimate of the stops' cost.
+    pub fn measure_stop_cost(&self) -> Result<(), CaptureError> {
+        let failed = |error| CaptureError::io("measure the cost of a stop", error);
+        let shared = Arc::new(Shared::new());
+        let mut probe = Tracer::new(Arc::clone(&shared), self.filtered);
+        let (go_read, go) = pipe().map_err(failed)?;
+        // Nobody reads the report: without a filter there are no events, and no estimate.
+        let (_, report) = pipe().map_err(failed)?;
+        let filter = self.filtered.then(filter::program);
+        let child = Prepared {
+            task: Task::Probe(PROBE_CALLS),
+            filter,
+            go: go_read,
+            report,
+        };
+        let pid = fork(&child, go.as_raw_fd()).map_err(failed)?;
+        drop(child);
+        if let Err(error) = probe.start(pid, &go) {
+            sys::kill(pid);
+            while !matches!(sys::wait(true), Ok(sys::Waited::NoneLeft) | Err(_)) {}
+            return Err(failed(error));
+        }
+        shared.advance(Order::Run);
+        probe.run()?;
+        self.shared.stop_cost_ns(shared.stop_cost_ns(u64::MAX));
+        Ok(())
+    }
+
     /// Seizes the child, which waits for a byte on `go`.
-    fn start(&mut self, pid: Pid, go: OwnedFd) -> io::Result<()> {
+    fn start(&mut self, pid: Pid, go: &OwnedFd) -> io::Result<()> {
         let tid = Tid(pid.0);
         // A program under a filter is killed with its tracer: without one its calls give ENOSYS.
-        let life = if self.filtered { libc::PTRACE_O_EXITKILL } else { 0 };
+        let life = if self.filtered {
+            libc::PTRACE_O_EXITKILL
+        } else {
+            0
+        };
         sys::seize(tid, OPTIONS | life)?;
         self.add(tid, pid);
         if !self.filtered {
@@ -102,14 +157,15 @@ impl Tracer {
                 }
             }
         }
-        rustix::io::write(&go, b"x")?;
+        rustix::io::write(go, b"x")?;
         Ok(())
     }
 
     /// Handles the child's stops up to its exec (`true`) or its end.
     fn until_executed(&mut self, pid: Pid) -> Result<bool, CaptureError> {
         loop {
-            let waited = sys::wait(true).map_err(|e| CaptureError::io("wait for the command", e))?;
+            let waited =
+                sys::wait(true).map_err(|e| CaptureError::io("wait for the command", e))?;
             match waited {
                 sys::Waited::Status(tid, status) => {
                     let event = stopped(status).map(|(_, event)| event);
@@ -131,7 +187,9 @@ fn failure(report: OwnedFd, command: &OsStr, launch: &Launch) -> CaptureError {
     let mut said = [0u8; 8];
     let read = std::fs::File::from(report).read_exact(&mut said);
     let number = |half: usize| {
-        let bytes = said.get(half * 4..half * 4 + 4).and_then(|b| b.try_into().ok());
+        let bytes = said
+            .get(half * 4..half * 4 + 4)
+            .and_then(|b| b.try_into().ok());
         bytes.map_or(0, i32::from_ne_bytes)
     };
     let command = command.to_string_lossy().into_owned();
@@ -167,8 +225,14 @@ struct Strings {
 impl Strings {
     fn new(launch: &Launch) -> io::Result<Self> {
         let text = |words: Vec<u8>| CString::new(words).map_err(io::Error::from);
-        let argv = launch.argv.iter().map(|word| text(word.as_bytes().to_vec()));
-        let environment = launch.env.clone().unwrap_or_else(|| std::env::vars_os().collect());
+        let argv = launch
+            .argv
+            .iter()
+            .map(|word| text(word.as_bytes().to_vec()));
+        let environment = launch
+            .env
+            .clone()
+            .unwrap_or_else(|| std::env::vars_os().collect());
         let envp = environment.into_iter().map(|(name, value)| {
             let mut entry = name.into_vec();
             entry.push(b'=');
@@ -184,10 +248,14 @@ impl Strings {
             },
         })
     }
+}
 
-    fn pointers(&self, strings: &[CString]) -> Vec<*const libc::c_char> {
-        strings.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect()
-    }
+fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
+    strings
+        .iter()
+        .map(|s| s.as_ptr())
+        .chain([std::ptr::null()])
+        .collect()
 }
 
 /// Looks a command up in `PATH` as execvp(3) does; what it finds is run from the new directory.
@@ -200,7 +268,10 @@ fn resolve(command: &OsStr, launch: &Launch) -> io::Result<CString> {
         return text(command);
     }
     let path = match &launch.env {
-        Some(env) => env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone()),
+        Some(env) => env
+            .iter()
+            .find(|(name, _)| name == "PATH")
+            .map(|(_, value)| value.clone()),
         None => std::env::var_os("PATH"),
     };
     let path = path.unwrap_or_else(|| "/bin:/usr/bin".into());
@@ -250,7 +321,7 @@ unsafe fn become_command(child: &Prepared, go_write: RawFd) -> ! {
         if read_byte(child.go.as_raw_fd(), &mut byte) != 1 {
             libc::_exit(127);
         }
-        if let Some(cwd) = &child.cwd
+        if let Task::Command { cwd: Some(cwd), .. } = &child.task
             && libc::chdir(cwd.as_ptr()) != 0
         {
             give_up(child, STEP_CWD);
@@ -260,7 +331,22 @@ unsafe fn become_command(child: &Prepared, go_write: RawFd) -> ! {
         {
             give_up(child, STEP_FILTER);
         }
-        libc::execve(child.program.as_ptr(), child.argv.as_ptr(), child.envp.as_ptr());
+        match &child.task {
+            Task::Command {
+                program,
+                argv,
+                envp,
+                ..
+            } => {
+                libc::execve(program.as_ptr(), argv.as_ptr(), envp.as_ptr());
+            }
+            Task::Probe(calls) => {
+                for _ in 0..*calls {
+                    libc::close(-1);
+                }
+                libc::_exit(0);
+            }
+        }
         give_up(child, STEP_EXEC)
     }
 }
@@ -278,8 +364,10 @@ unsafe fn read_byte(fd: RawFd, byte: &mut u8) -> isize {
 
 /// Installs the filter; without CAP_SYS_ADMIN only a program that can gain no privileges may.
 unsafe fn install(filter: &[libc::sock_filter]) -> bool {
-    let program =
-        libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
+    let program = libc::sock_fprog {
+        len: filter.len() as u16,
+        filter: filter.as_ptr().cast_mut(),
+    };
     // SAFETY: the kernel copies the program, which outlives the calls.
     unsafe {
         let set = || {

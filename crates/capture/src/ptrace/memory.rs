@@ -55,11 +55,17 @@ fn bytes<const N: usize>(tid: Tid, address: u64) -> Option<[u8; N]> {
 }
 
 fn word(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
+    bytes
+        .get(at..at + 8)
+        .and_then(|b| b.try_into().ok())
+        .map_or(0, u64::from_le_bytes)
 }
 
 fn half(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
+    bytes
+        .get(at..at + 4)
+        .and_then(|b| b.try_into().ok())
+        .map_or(0, u32::from_le_bytes)
 }
 
 /// The eight bytes at an address.
@@ -79,7 +85,6 @@ pub(super) fn extra(tid: Tid, what: Extra, args: &[u64; 6]) -> [u64; 2] {
         first_word(tid, pointer).unwrap_or(u64::MAX)
     };
     match what {
-        Extra::None => [0; 2],
         Extra::OpenHow => {
             bytes::<16>(tid, third).map_or([0; 2], |how| [word(&how, 0), word(&how, 8)])
         }
@@ -89,7 +94,7 @@ pub(super) fn extra(tid: Tid, what: Extra, args: &[u64; 6]) -> [u64; 2] {
         Extra::Flock if is_lock_command(second) => {
             bytes::<24>(tid, third).map_or([0; 2], |lock| [word(&lock, 8), word(&lock, 16)])
         }
-        Extra::Flock => [0; 2],
+        Extra::None | Extra::Flock => [0; 2],
     }
 }
 
@@ -99,7 +104,9 @@ fn vector_length(tid: Tid, address: u64, count: u64) -> u64 {
     let mut buffer = vec![0u8; count * 16];
     let got = sys::read_memory(tid, address, &mut buffer);
     let entries = buffer.get(..got).unwrap_or_default().chunks_exact(16);
-    entries.map(|entry| word(entry, 8)).fold(0, u64::saturating_add)
+    entries
+        .map(|entry| word(entry, 8))
+        .fold(0, u64::saturating_add)
 }
 
 /// The file that a stat described.
@@ -149,7 +156,10 @@ mod tests {
             assert_eq!(string(me(), text.as_ptr() as u64), expected, "{length}");
         }
         let long = vec![b'x'; 9000];
-        assert_eq!(string(me(), long.as_ptr() as u64), Text::Bytes(vec![b'x'; 4096], true));
+        assert_eq!(
+            string(me(), long.as_ptr() as u64),
+            Text::Bytes(vec![b'x'; 4096], true)
+        );
         assert_eq!(string(me(), 0), Text::Absent);
         assert_eq!(string(me(), 8), Text::Unreadable);
     }

@@ -10,6 +10,9 @@
 //!   is stopped, dropped or killed.
 //! * All tracees stand still from the return of [`Ptrace::launch`] or [`Ptrace::attach`] to the
 //!   first [`poll`](crate::raw::Backend::poll), so that their descriptors can be looked at.
+//! * A call's latency is the time between its two stops less the least that two stops have cost
+//!   so far ([`Ptrace::stop_cost_ns`]; the first estimate comes from a child that does nothing).
+//!   What stops cost beyond the least, microseconds at times, stays in it.
 //! * No event is lost: when the reader is slow, the tracees wait.
 //!
 //! One thread does all the tracing (`tracer`), as the kernel demands; `calls` is the table of what
@@ -79,7 +82,12 @@ impl Ptrace {
         Self::begin(detachable, move |tracer, waiter| {
             let pid = tracer.launch(&launch)?;
             let processes = vec![pid];
-            Ok(Begun { waiter, command: Some(pid), processes, refused: Vec::new() })
+            Ok(Begun {
+                waiter,
+                command: Some(pid),
+                processes,
+                refused: Vec::new(),
+            })
         })
     }
 
@@ -93,7 +101,12 @@ impl Ptrace {
         let pids = pids.to_vec();
         Self::begin(true, move |tracer, waiter| {
             let (processes, refused) = tracer.attach(&pids)?;
-            Ok(Begun { waiter, command: None, processes, refused })
+            Ok(Begun {
+                waiter,
+                command: None,
+                processes,
+                refused,
+            })
         })
     }
 
@@ -106,8 +119,13 @@ impl Ptrace {
         let theirs = Arc::clone(&shared);
         let body = move || {
             let mut tracer = Tracer::new(theirs, !detachable);
-            let waiter = sys::become_waiter().map_err(|e| CaptureError::io("handle a signal", e));
-            let begun = waiter.and_then(|waiter| setup(&mut tracer, waiter));
+            let prepare = || {
+                let waiter =
+                    sys::become_waiter().map_err(|e| CaptureError::io("handle a signal", e))?;
+                tracer.measure_stop_cost()?;
+                setup(&mut tracer, waiter)
+            };
+            let begun = prepare();
             let go_on = begun.is_ok();
             if answer.send(begun).is_err() || !go_on {
                 return;
@@ -120,9 +138,17 @@ impl Ptrace {
             .spawn(body)
             .map_err(|e| CaptureError::io("start a thread", e))?;
         let begun = begun.recv().unwrap_or_else(|_| {
-            Err(CaptureError::io("trace", std::io::Error::other("the tracing thread ended")))
+            Err(CaptureError::io(
+                "trace",
+                std::io::Error::other("the tracing thread ended"),
+            ))
         });
-        let Begun { waiter, command, processes, refused } = match begun {
+        let Begun {
+            waiter,
+            command,
+            processes,
+            refused,
+        } = match begun {
             Ok(begun) => begun,
             Err(error) => {
                 let _ = thread.join();
@@ -130,7 +156,15 @@ impl Ptrace {
             }
         };
         let thread = Some(thread);
-        Ok(Self { shared, thread, waiter, command, detachable, processes, refused })
+        Ok(Self {
+            shared,
+            thread,
+            waiter,
+            command,
+            detachable,
+            processes,
+            refused,
+        })
     }
 
     /// The processes that the capture began with.
@@ -141,6 +175,12 @@ impl Ptrace {
     /// Descendants of the attached processes that may not be traced.
     pub fn refused(&self) -> &[Pid] {
         &self.refused
+    }
+
+    /// The least that the two stops of a call have cost so far, in nanoseconds; it is not in the
+    /// latencies.
+    pub fn stop_cost_ns(&self) -> u64 {
+        self.shared.stop_cost_ns(u64::MAX)
     }
 
     /// The launched command's process.
@@ -197,7 +237,9 @@ impl Backend for Ptrace {
 impl Drop for Ptrace {
     fn drop(&mut self) {
         self.shared.advance(Order::End);
-        let Some(thread) = self.thread.take() else { return };
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
         self.kick_until(|| thread.is_finished());
         let _ = thread.join();
     }

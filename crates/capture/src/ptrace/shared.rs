@@ -1,6 +1,6 @@
 //! What the tracing thread and the reader of its events share.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -43,6 +43,7 @@ struct State {
 
 pub(super) struct Shared {
     order: AtomicU8,
+    stop_cost_ns: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -51,6 +52,7 @@ impl Shared {
     pub fn new() -> Self {
         Self {
             order: AtomicU8::new(Order::Hold as u8),
+            stop_cost_ns: AtomicU64::new(u64::MAX),
             state: Mutex::default(),
             changed: Condvar::new(),
         }
@@ -84,7 +86,10 @@ impl Shared {
     pub fn push(&self, event: RawEvent) {
         let mut state = self.lock();
         while state.queue.len() >= QUEUE_LIMIT && !state.finished {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
         if state.finished {
             return;
@@ -99,7 +104,10 @@ impl Shared {
     pub fn wait_for_reader(&self) {
         let mut state = self.lock();
         while self.order() == Order::Hold {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -132,6 +140,16 @@ impl Shared {
         self.changed.notify_all();
     }
 
+    /// What the two stops of a call cost at least: the shortest time seen between any two, this
+    /// one included. A mean would be wrong by microseconds whenever the load of the machine
+    /// changes; this never takes more from a latency than its stops cost (but the call's own time,
+    /// of the shortest call: about 100 ns).
+    pub fn stop_cost_ns(&self, latency_ns: u64) -> u64 {
+        self.stop_cost_ns
+            .fetch_min(latency_ns, Ordering::Relaxed)
+            .min(latency_ns)
+    }
+
     pub fn set_exit_status(&self, status: i32) {
         self.lock().exit_status = Some(status);
         self.changed.notify_all();
@@ -145,7 +163,10 @@ impl Shared {
     pub fn wait_for_exit(&self) -> Option<i32> {
         let mut state = self.lock();
         while state.exit_status.is_none() && !state.ended {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
         state.exit_status
     }

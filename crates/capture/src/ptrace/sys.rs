@@ -49,7 +49,11 @@ pub(super) enum Resume {
 }
 
 fn check(result: libc::c_long) -> io::Result<libc::c_long> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
 }
 
 fn plain(request: libc::c_uint, tid: Tid, data: u64) -> io::Result<()> {
@@ -107,12 +111,14 @@ pub(super) fn syscall_stop(tid: Tid) -> io::Result<Stop> {
     // SAFETY: `op` says which member of the union the kernel filled; all are integers.
     Ok(unsafe {
         match info.op {
-            libc::PTRACE_SYSCALL_INFO_ENTRY => {
-                Stop::Entry { nr: info.u.entry.nr, args: info.u.entry.args }
-            }
-            libc::PTRACE_SYSCALL_INFO_SECCOMP => {
-                Stop::Entry { nr: info.u.seccomp.nr, args: info.u.seccomp.args }
-            }
+            libc::PTRACE_SYSCALL_INFO_ENTRY => Stop::Entry {
+                nr: info.u.entry.nr,
+                args: info.u.entry.args,
+            },
+            libc::PTRACE_SYSCALL_INFO_SECCOMP => Stop::Entry {
+                nr: info.u.seccomp.nr,
+                args: info.u.seccomp.args,
+            },
             libc::PTRACE_SYSCALL_INFO_EXIT => Stop::Exit(info.u.exit.sval),
             _ => Stop::Other,
         }
@@ -159,11 +165,24 @@ pub(super) fn wait(block: bool) -> io::Result<Waited> {
 
 /// Copies `buffer.len()` bytes or fewer of a tracee's memory; returns how many were there.
 pub(super) fn read_memory(tid: Tid, address: u64, buffer: &mut [u8]) -> usize {
-    let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: buffer.len() };
+    let local = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    let remote = libc::iovec {
+        iov_base: address as *mut libc::c_void,
+        iov_len: buffer.len(),
+    };
     // SAFETY: `local` is the caller's buffer; the remote address is checked by the kernel.
     let got = unsafe {
-        libc::process_vm_readv(tid.0 as libc::pid_t, &raw const local, 1, &raw const remote, 1, 0)
+        libc::process_vm_readv(
+            tid.0 as libc::pid_t,
+            &raw const local,
+            1,
+            &raw const remote,
+            1,
+            0,
+        )
     };
     usize::try_from(got).unwrap_or(0)
 }
@@ -192,7 +211,9 @@ pub(super) fn become_waiter() -> io::Result<Waiter> {
         libc::sigfillset(&raw mut mask);
         libc::sigdelset(&raw mut mask, WAKE);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut());
-        Ok(Waiter { tid: libc::gettid() })
+        Ok(Waiter {
+            tid: libc::gettid(),
+        })
     }
 }
 

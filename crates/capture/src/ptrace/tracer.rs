@@ -80,7 +80,11 @@ impl Tracer {
     }
 
     pub fn add(&mut self, tid: Tid, pid: Pid) {
-        let thread = Thread { pid, pending: None, interrupted: false };
+        let thread = Thread {
+            pid,
+            pending: None,
+            interrupted: false,
+        };
         if self.threads.insert(tid, thread).is_none() {
             *self.live.entry(pid).or_default() += 1;
         }
@@ -152,7 +156,11 @@ impl Tracer {
     /// Goes on to wherever the thread must stop next.
     pub fn resume(&mut self, tid: Tid, signal: i32) {
         let to_call = !self.filtered || self.threads.get(&tid).is_some_and(|t| t.pending.is_some());
-        let how = if to_call { Resume::ToCall } else { Resume::Free };
+        let how = if to_call {
+            Resume::ToCall
+        } else {
+            Resume::Free
+        };
         // ESRCH: killed meanwhile; its end is reported by the next wait.
         let _ = sys::resume(tid, how, signal);
     }
@@ -163,7 +171,11 @@ impl Tracer {
             let _ = sys::resume(tid, Resume::Listen, 0);
             return;
         }
-        if self.threads.get_mut(&tid).is_some_and(|t| std::mem::take(&mut t.interrupted)) {
+        if self
+            .threads
+            .get_mut(&tid)
+            .is_some_and(|t| std::mem::take(&mut t.interrupted))
+        {
             super::attach::repair_interrupted_call(tid);
         }
         self.resume(tid, 0);
@@ -186,12 +198,16 @@ impl Tracer {
     }
 
     fn entered(&mut self, tid: Tid, nr: u64, args: [u64; 6]) {
-        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        let Some(thread) = self.threads.get_mut(&tid) else {
+            return;
+        };
         thread.pending = None;
-        let Some(table) = calls::find(nr, &args) else { return };
+        let Some(table) = calls::find(nr, &args) else {
+            return;
+        };
         let descriptor = |argument: Option<u8>| {
             let value = *args.get(usize::from(argument?))?;
-            files::of_descriptor(tid, value as i32)
+            files::of_descriptor(tid, value as i32, table.position)
         };
         let mut call = Box::new(RawCall {
             nr: table.nr,
@@ -210,19 +226,32 @@ impl Tracer {
         }
         // The last thing before it goes on: what the tracer did is not the call's time.
         call.start_ns = sys::now_ns();
-        thread.pending = Some(Pending { call, table, paused_ns: 0 });
+        thread.pending = Some(Pending {
+            call,
+            table,
+            paused_ns: 0,
+        });
     }
 
     fn returned(&mut self, tid: Tid, result: i64, at_ns: u64) {
-        let Some(Pending { mut call, table, paused_ns }) =
-            self.threads.get_mut(&tid).and_then(|thread| thread.pending.take())
+        let Some(Pending {
+            mut call,
+            table,
+            paused_ns,
+        }) = self
+            .threads
+            .get_mut(&tid)
+            .and_then(|thread| thread.pending.take())
         else {
             return;
         };
         call.result = result;
-        call.latency_ns = at_ns.saturating_sub(call.start_ns).saturating_sub(paused_ns);
+        let latency_ns = at_ns
+            .saturating_sub(call.start_ns)
+            .saturating_sub(paused_ns);
+        call.latency_ns = latency_ns - self.shared.stop_cost_ns(latency_ns);
         if table.opens && result >= 0 {
-            call.file = files::of_descriptor(tid, result as i32);
+            call.file = files::of_descriptor(tid, result as i32, table.position);
         }
         if result == 0
             && let Some(mut file) = memory::stat_result(tid, table.stat, &call.args)
@@ -248,7 +277,9 @@ impl Tracer {
     }
 
     fn made(&mut self, tid: Tid, at_ns: u64) {
-        let child = sys::event_message(tid).ok().and_then(|message| u32::try_from(message).ok());
+        let child = sys::event_message(tid)
+            .ok()
+            .and_then(|message| u32::try_from(message).ok());
         if let (Some(child), Some(pid)) = (child.map(Tid), self.threads.get(&tid).map(|t| t.pid)) {
             let flags = clone_flags(tid);
             self.announce(child, pid, tid, flags, at_ns);
@@ -264,7 +295,14 @@ impl Tracer {
         let child_pid = if is_thread { pid } else { Pid(child.0) };
         self.add(child, child_pid);
         let child_tid = child;
-        self.emit(RawEvent::Fork { at_ns, pid, tid, child_pid, child_tid, clone_flags });
+        self.emit(RawEvent::Fork {
+            at_ns,
+            pid,
+            tid,
+            child_pid,
+            child_tid,
+            clone_flags,
+        });
         if let Some(status) = self.unannounced.remove(&child) {
             self.handle(child, status);
         }
@@ -283,7 +321,8 @@ impl Tracer {
                 self.announce(child, Pid(parent), Tid(parent), 0, at_ns);
             } else {
                 let process = status.process;
-                let flags = libc::CLONE_THREAD | libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_FS;
+                let flags =
+                    libc::CLONE_THREAD | libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_FS;
                 self.announce(child, Pid(process), Tid(process), flags as u64, at_ns);
             }
         }
@@ -292,7 +331,10 @@ impl Tracer {
     fn executed(&mut self, tid: Tid, at_ns: u64) {
         // The caller takes the leader's number, and the leader vanishes without a report.
         let former = sys::event_message(tid).map_or(tid, |message| Tid(message as u32));
-        let pid = self.threads.get(&tid).map_or(Pid(tid.0), |thread| thread.pid);
+        let pid = self
+            .threads
+            .get(&tid)
+            .map_or(Pid(tid.0), |thread| thread.pid);
         if former != tid
             && let Some(caller) = self.threads.remove(&former)
         {
@@ -302,7 +344,12 @@ impl Tracer {
             self.threads.insert(tid, caller);
         }
         self.recording |= self.root == Some(pid);
-        self.emit(RawEvent::Exec { at_ns, pid, tid: former, file: files::of_program(tid) });
+        self.emit(RawEvent::Exec {
+            at_ns,
+            pid,
+            tid: former,
+            file: files::of_program(tid),
+        });
         if let Some(pending) = self.threads.get_mut(&tid).and_then(|t| t.pending.as_mut()) {
             pending.paused_ns += sys::now_ns().saturating_sub(at_ns);
         }
@@ -310,7 +357,9 @@ impl Tracer {
     }
 
     fn ended(&mut self, tid: Tid, status: i32, at_ns: u64) {
-        let Some(thread) = self.threads.remove(&tid) else { return };
+        let Some(thread) = self.threads.remove(&tid) else {
+            return;
+        };
         let pid = thread.pid;
         let live = self.live.get_mut(&pid).map_or(0, |live| {
             *live = live.saturating_sub(1);
@@ -319,7 +368,13 @@ impl Tracer {
         if live == 0 {
             self.live.remove(&pid);
         }
-        self.emit(RawEvent::Exit { at_ns, pid, tid, last: live == 0, code: status });
+        self.emit(RawEvent::Exit {
+            at_ns,
+            pid,
+            tid,
+            last: live == 0,
+            code: status,
+        });
         if self.root == Some(pid) && tid.0 == pid.0 {
             self.shared.set_exit_status(exit_status(status));
         }
@@ -337,7 +392,9 @@ pub(super) fn exit_status(status: i32) -> i32 {
 
 /// The flags of the clone that a thread has just made, without the child's exit signal.
 fn clone_flags(tid: Tid) -> u64 {
-    let Ok(registers) = sys::registers(tid) else { return 0 };
+    let Ok(registers) = sys::registers(tid) else {
+        return 0;
+    };
     match registers.orig_rax as libc::c_long {
         libc::SYS_clone => registers.rdi & 0xffff_ff00,
         libc::SYS_vfork => (libc::CLONE_VFORK | libc::CLONE_VM) as u64,

@@ -236,10 +236,11 @@ static void with_signals(void) {
     /* A read that a signal interrupts. */
     int ends[2];
     must(pipe(ends), __LINE__);
-    struct itimerval soon = {.it_value = {.tv_usec = 20000}};
+    struct itimerval soon = {{0, 20000}, {0, 20000}}, never = {{0, 0}, {0, 0}};
     sigaction(SIGALRM, &action, NULL);
     setitimer(ITIMER_REAL, &soon, NULL);
     if (syscall(SYS_read, ends[0], data, 1L) != -1 || errno != EINTR) exit(89);
+    setitimer(ITIMER_REAL, &never, NULL);
     CALL(SYS_close, ends[0]);
     CALL(SYS_close, ends[1]);
 }
