@@ -67,7 +67,10 @@ pub struct Identity {
 
 /// The names of the machine and its kernel.
 pub fn identity() -> Identity {
-    Identity { host: read("/proc/sys/kernel/hostname").unwrap_or_default(), kernel: kernel() }
+    Identity {
+        host: read("/proc/sys/kernel/hostname").unwrap_or_default(),
+        kernel: kernel(),
+    }
 }
 
 /// Wall clock, in nanoseconds since the epoch.

@@ -1,5 +1,12 @@
 //! Cold states, seen by the counters of the device.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "tests"
+)]
+
 mod common;
 
 use common::{TRUSTED, is_mounted, scratch};

@@ -1,5 +1,12 @@
 //! Hostile names: what a stranger's trace may hold never leads out of the root.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "tests"
+)]
+
 mod common;
 
 use std::fs;

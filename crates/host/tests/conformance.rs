@@ -1,5 +1,12 @@
 //! The conformance body on real file systems of the kernel, in both confinements.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "tests"
+)]
+
 mod common;
 
 use common::{BENEATH, KINDS, TRUSTED, scratch};

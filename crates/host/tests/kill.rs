@@ -3,6 +3,13 @@
 //! Each test starts its own binary again as a child with one thread, which makes scratch file
 //! systems with images in a directory of the test's own, and ends it.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "tests"
+)]
+
 mod common;
 
 use std::io::{BufRead, BufReader};
@@ -29,7 +36,7 @@ fn make(images: &Path) -> Scratch {
     let scratch = Scratch::create(&spec.parse::<ScratchSpec>().unwrap()).unwrap();
     let fs = scratch.open(TRUSTED).unwrap();
     let file = fs.open(b"dirty", OpenFlags::CREATE_NEW, 0o644).unwrap();
-    fs.write(file, &[1; 1 << 16]).unwrap();
+    fs.write(file, &vec![1; 1 << 16]).unwrap();
     scratch
 }
 
@@ -166,12 +173,13 @@ fn sigkill_while_a_command_runs_leaves_nothing_after_it() {
     if let Some(images) = images_of_child() {
         fsage_host::isolate().unwrap();
         let scratch = make(&images);
-        let command = Command::new("sleep")
+        let mut command = Command::new("sleep")
             .arg("1")
             .current_dir(scratch.dir())
             .spawn()
             .unwrap();
         announce(command.id());
+        command.wait().unwrap();
         wait_forever();
     }
     let test = "sigkill_while_a_command_runs_leaves_nothing_after_it";

@@ -1,5 +1,12 @@
 //! Scratch file systems: made as asked, refused clearly, taken down whatever happens.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "tests"
+)]
+
 mod common;
 
 use std::fs;

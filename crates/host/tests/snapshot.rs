@@ -1,5 +1,12 @@
 //! Walking whole trees.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "tests"
+)]
+
 mod common;
 
 use std::collections::BTreeMap;
