@@ -76,7 +76,7 @@ struct StreamEnd {
 
 /// Runs all streams at once, each on a thread of its own, as fast as the target answers. All wait
 /// for the last one before they start. An error of one stream ends only that one; it is returned
-/// when all have ended.
+/// when all have ended. What a stopped or broken stream made on the target stays there.
 pub fn run(
     fs: &dyn FileSystem,
     sources: Vec<Box<dyn OpSource + Send>>,

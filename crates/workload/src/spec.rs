@@ -180,13 +180,7 @@ impl fmt::Display for WorkloadSpec {
                 f.write_str(workload.name)?;
                 for (i, (parameter, value)) in values.iter().enumerate() {
                     let separator = if i == 0 { ':' } else { ',' };
-                    write!(f, "{separator}{}=", parameter.name)?;
-                    match value {
-                        Value::Number(n) => write!(f, "{n}")?,
-                        Value::Range(low, high) => write!(f, "{low}-{high}")?,
-                        Value::Bias(b) => write!(f, "{b}")?,
-                        Value::Switch(on) => write!(f, "{on}")?,
-                    }
+                    write!(f, "{separator}{}={value}", parameter.name)?;
                 }
                 Ok(())
             }

@@ -1,5 +1,7 @@
 //! The one list of workloads.
 
+use std::fmt;
+
 use fsage_core::OpSource;
 
 use crate::postmark;
@@ -33,6 +35,18 @@ pub enum Value {
     Bias(i64),
     /// A switch.
     Switch(bool),
+}
+
+/// As a spec writes it.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Number(n) => write!(f, "{n}"),
+            Value::Range(low, high) => write!(f, "{low}-{high}"),
+            Value::Bias(bias) => write!(f, "{bias}"),
+            Value::Switch(on) => write!(f, "{on}"),
+        }
+    }
 }
 
 /// One parameter of a workload.
