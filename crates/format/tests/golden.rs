@@ -1,0 +1,82 @@
+//! Files of every version that was ever released are read to the same values for good. Those of the
+//! current version are written anew by `FSAGE_WRITE=1`, before its release only.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{assert_same, drain, drain_snapshot, entries, operations, write_snapshot, write_trace};
+use fsage_core::OpSource;
+use fsage_format::profile::{Environment, MetricValue, SystemProfile};
+use fsage_format::record::{RecordWriter, read_records};
+use fsage_format::snapshot::SnapshotReader;
+use fsage_format::trace::TraceReader;
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+fn writing() -> bool {
+    std::env::var_os("FSAGE_WRITE").is_some()
+}
+
+#[test]
+fn trace_version_1() {
+    let file = golden("version-1.fst");
+    let (paths, ops) = operations(60, 41);
+    if writing() {
+        write_trace(&file, &paths, &ops, 25);
+    }
+    let mut reader = TraceReader::open(&file).unwrap();
+    assert_eq!(reader.meta().host, "here");
+    assert_eq!(reader.loss().operations_lost, 9);
+    let found = drain(&mut reader).unwrap();
+    assert_same((&paths, &ops), (reader.paths(), &found));
+}
+
+#[test]
+fn snapshot_version_1() {
+    let file = golden("version-1.fss");
+    let written = entries(40, 41);
+    if writing() {
+        write_snapshot(&file, &written);
+    }
+    let mut reader = SnapshotReader::open(&file).unwrap();
+    assert_eq!(reader.end().unwrap().vanished, 3);
+    assert_eq!(drain_snapshot(&mut reader).unwrap(), written);
+}
+
+#[test]
+fn profile_version_1() {
+    let file = golden("version-1.fsp");
+    let environment = Environment { seed: 7, cpus: 2, ..Environment::default() };
+    let mut profile = SystemProfile::new("golden", environment);
+    profile.metrics.push(MetricValue {
+        name: "STAT".to_owned(),
+        unit: "ns".to_owned(),
+        estimate: 512.25,
+        low: 500.0,
+        high: 520.0,
+        mean: 513.0,
+        median: 512.25,
+        runs: 3,
+        samples: vec![500.0, 512.25, 526.75],
+        ..MetricValue::default()
+    });
+    if writing() {
+        profile.save(&file).unwrap();
+    }
+    assert_eq!(SystemProfile::load(&file).unwrap(), profile);
+}
+
+#[test]
+fn record_version_1() {
+    let file = golden("version-1.jsonl");
+    if writing() {
+        let _ = std::fs::remove_file(&file);
+        let mut writer = RecordWriter::open(&file, "golden").unwrap();
+        (1..=3).for_each(|run: u32| writer.append(&run).unwrap());
+    }
+    let found = read_records::<u32>(&file).unwrap();
+    assert_eq!((found.head.kind.as_str(), found.records), ("golden", vec![1, 2, 3]));
+}
