@@ -65,3 +65,58 @@ unsafe fn freeze_in_child(fd: libc::c_int) -> ! {
         libc::_exit(code & 0xff)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::path::Path;
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{HostError, Scratch};
+
+    const DIR: &str = "FSAGE_TEST_FREEZE";
+    const TEST: &str = "freeze::tests::a_kill_does_not_leave_it_frozen";
+
+    /// Whether the file system can be frozen and thawed again, at the latest after what another
+    /// process began.
+    fn is_thawed(dir: &Path) -> bool {
+        let root = crate::fs::open_root(dir).unwrap();
+        (0..400).any(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            freeze_and_thaw(root.as_fd()).is_ok()
+        })
+    }
+
+    #[test]
+    fn a_kill_does_not_leave_it_frozen() {
+        if let Some(dir) = std::env::var_os(DIR) {
+            let root = crate::fs::open_root(Path::new(&dir)).unwrap();
+            loop {
+                freeze_and_thaw(root.as_fd()).unwrap();
+            }
+        }
+        let scratch = match Scratch::create(&"ext4,size=32M".parse().unwrap()) {
+            Ok(scratch) => scratch,
+            Err(e @ (HostError::NotRoot { .. } | HostError::MissingTool { .. })) => {
+                eprintln!("not run: failed to {e}");
+                return;
+            }
+            Err(e) => panic!("failed to {e}"),
+        };
+        for delay_ms in [5, 21, 34] {
+            let mut child = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", TEST, "--test-threads=1"])
+                .env(DIR, scratch.dir())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap();
+            std::thread::sleep(Duration::from_millis(delay_ms));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert!(is_thawed(scratch.dir()));
+        }
+        scratch.close().unwrap();
+    }
+}

@@ -162,6 +162,36 @@ mod tests {
     use super::*;
 
     #[test]
+    fn finds_and_moves_the_thread_of_a_journal() {
+        let scratch = match crate::Scratch::create(&"ext4,size=32M".parse().unwrap()) {
+            Ok(scratch) => scratch,
+            Err(e @ (HostError::NotRoot { .. } | HostError::MissingTool { .. })) => {
+                eprintln!("not run: failed to {e}");
+                return;
+            }
+            Err(e) => panic!("failed to {e}"),
+        };
+        let device = scratch
+            .record()
+            .device
+            .file_name()
+            .unwrap()
+            .to_string_lossy()
+            .into_owned();
+        let threads = of_device(&device);
+        let [journal] = threads.as_slice() else {
+            panic!("{threads:?}")
+        };
+        assert_eq!(journal.name, format!("jbd2/{device}-8"));
+        let cpu = journal.allowed_cpus[journal.allowed_cpus.len() - 1];
+        let moved = confine(journal, &[cpu]).unwrap();
+        assert_eq!(of_device(&device)[0].allowed_cpus, [cpu]);
+        drop(moved);
+        assert_eq!(of_device(&device)[0].allowed_cpus, journal.allowed_cpus);
+        scratch.close().unwrap();
+    }
+
+    #[test]
     fn reads_names_with_parentheses() {
         let mut fields = vec!["0"; 50];
         fields[6] = "2129984";

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use common::TRUSTED;
 use fsage_core::{FileSystem, OpenFlags};
-use fsage_host::{Scratch, ScratchSpec, signals};
+use fsage_host::{HostFs, Scratch, ScratchSpec, signals};
 use rustix::process::Signal;
 
 /// Tells a child the directory for its images; its presence makes a process a child.
@@ -130,6 +130,8 @@ fn sigkill_leaves_nothing() {
     if let Some(images) = images_of_child() {
         fsage_host::isolate().unwrap();
         let scratch = make(&images);
+        // What the private mounts cover is not taken for a target.
+        assert!(HostFs::open(scratch.dir().parent().unwrap(), TRUSTED).is_err());
         announce(scratch.dir().display());
         wait_forever();
     }

@@ -66,6 +66,12 @@ impl HostFs {
         let dir = dir
             .canonicalize()
             .map_err(|e| HostError::at("open directory", dir, e))?;
+        if crate::namespace::private_base().is_some_and(|base| base == dir) {
+            return Err(HostError::Refused {
+                what: format!("open directory {}", dir.display()),
+                why: "fsage's own mounts lie over it for as long as it runs".into(),
+            });
+        }
         let root = Arc::new(open_root(&dir)?);
         let mount = Mount::of(root.as_fd(), &dir);
         let device = mount.as_ref().and_then(BlockDevice::of_mount);

@@ -1,6 +1,7 @@
 //! What the tests of this crate share.
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
 
 use fsage_host::{Confinement, HostOptions, Scratch, ScratchSpec};
 
