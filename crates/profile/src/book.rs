@@ -1,0 +1,253 @@
+//! Samples as they come in, and what becomes of them in the profile.
+
+use std::collections::HashMap;
+
+use fsage_core::metric::{MetricId, Unit};
+use fsage_format::profile::{MetricValue, Quantile};
+use fsage_stats::describe::{quantile_sorted, sorted as ascending};
+use fsage_stats::{Stopping, mean_interval};
+
+/// Samples kept in the profile, as batch means where there were more calls.
+const KEPT_SAMPLES: usize = 200;
+/// A cached call that took this many times its median was interrupted.
+const INTERRUPTED_TIMES: f64 = 20.0;
+/// Nothing shorter counts as an interruption, in nanoseconds.
+const INTERRUPTED_LEAST_NS: f64 = 20_000.0;
+
+/// When a metric is known well enough: 10 batches, 95 % half-width under 5 % of the estimate.
+pub(crate) const RULE: Stopping = Stopping {
+    min_runs: 10,
+    max_runs: 100_000,
+    half_width_relative: 0.05,
+};
+
+/// What is known of one metric.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Series {
+    /// One value a call (or whatever the procedure calls a sample), in order, in the metric's unit
+    /// or, with `kib`, in nanoseconds.
+    pub values: Vec<f64>,
+    /// Samples thrown away because the thread had been preempted or interrupted.
+    pub preempted: u32,
+    /// What a reader should know.
+    pub note: Option<String>,
+    /// Whether the truth is at least this.
+    pub lower_bound: bool,
+    /// KiB that each sample moved, for rates.
+    pub kib: Option<f64>,
+    /// The estimate, low and high, where they do not come from the mean of the values.
+    pub given: Option<(f64, f64, f64)>,
+    /// Whether a sample far above the median is an interruption and not the call's own cost.
+    pub steady: bool,
+    /// Why sampling ended.
+    pub stop: &'static str,
+}
+
+/// Everything measured so far.
+#[derive(Debug, Default)]
+pub(crate) struct Book {
+    series: HashMap<MetricId, Series>,
+    pending: Vec<(MetricId, f64)>,
+}
+
+impl Book {
+    /// Takes a sample that counts once the batch is committed.
+    pub(crate) fn push(&mut self, id: MetricId, value: f64) {
+        self.pending.push((id, value));
+    }
+
+    /// Keeps the batch's samples.
+    pub(crate) fn commit(&mut self) {
+        for (id, value) in std::mem::take(&mut self.pending) {
+            self.series.entry(id).or_default().values.push(value);
+        }
+    }
+
+    /// Throws the batch's samples away and counts them as preempted.
+    pub(crate) fn reject(&mut self) {
+        for (id, _) in std::mem::take(&mut self.pending) {
+            self.series.entry(id).or_default().preempted += 1;
+        }
+    }
+
+    /// Forgets the batch without counting it.
+    pub(crate) fn forget(&mut self) {
+        self.pending.clear();
+    }
+
+    /// The series of a metric, made if there is none.
+    pub(crate) fn series(&mut self, id: MetricId) -> &mut Series {
+        self.series.entry(id).or_default()
+    }
+
+    /// Number of committed samples.
+    pub(crate) fn count(&self, id: MetricId) -> usize {
+        self.series.get(&id).map_or(0, |s| s.values.len())
+    }
+
+    /// Mean of what was committed, interruptions left out.
+    pub(crate) fn mean(&self, id: MetricId) -> Option<f64> {
+        let series = self.series.get(&id)?;
+        let (values, _) = series.sound();
+        (!values.is_empty()).then(|| fsage_stats::mean(&values))
+    }
+
+    /// Whether a metric is known well enough.
+    pub(crate) fn precise(&self, id: MetricId) -> bool {
+        let Some(series) = self.series.get(&id) else {
+            return false;
+        };
+        if series.given.is_some() {
+            return true;
+        }
+        let (values, _) = series.sound();
+        RULE.check_interval(values.len(), || mean_interval(&batches(&values), 0.95))
+            == Some(fsage_stats::StopReason::Precise)
+    }
+
+    /// The value for the profile, `None` if nothing was measured.
+    pub(crate) fn value(&self, id: MetricId) -> Option<MetricValue> {
+        self.series.get(&id)?.value(id)
+    }
+}
+
+/// Means of at most [`KEPT_SAMPLES`] runs of consecutive samples.
+fn batches(values: &[f64]) -> Vec<f64> {
+    let size = values.len().div_ceil(KEPT_SAMPLES).max(1);
+    values.chunks(size).map(fsage_stats::mean).collect()
+}
+
+impl Series {
+    /// The samples without interruptions, and how many those were.
+    fn sound(&self) -> (Vec<f64>, u32) {
+        if !self.steady {
+            return (self.values.clone(), 0);
+        }
+        let limit = INTERRUPTED_TIMES * fsage_stats::median(&self.values).abs();
+        let limit = limit.max(INTERRUPTED_LEAST_NS);
+        let kept: Vec<f64> = self
+            .values
+            .iter()
+            .copied()
+            .filter(|&v| v <= limit)
+            .collect();
+        let lost = self.values.len() - kept.len();
+        (kept, lost as u32)
+    }
+
+    fn value(&self, id: MetricId) -> Option<MetricValue> {
+        let (values, interrupted) = self.sound();
+        let mut samples = batches(&values);
+        if samples.is_empty() && self.given.is_none() {
+            return None;
+        }
+        let mean = if samples.is_empty() {
+            0.0
+        } else {
+            fsage_stats::mean(&values)
+        };
+        let interval = mean_interval(&samples, 0.95);
+        let (mut low, mut high) = interval.map_or((mean, mean), |i| (i.low, i.high));
+        let mut sorted = ascending(&values);
+        let mut estimate = mean;
+        if let Some(kib) = self.kib {
+            let rate = |ns: f64| kib * 1e9 / ns.max(1.0);
+            (estimate, low, high) = (rate(mean), rate(high), rate(low));
+            samples.iter_mut().for_each(|v| *v = rate(*v));
+            sorted = sorted.into_iter().rev().map(rate).collect();
+        }
+        let mut note = self.note.clone();
+        if let Some((e, l, h)) = self.given {
+            (estimate, low, high) = (e, l, h);
+        } else if id.unit() == Unit::Ns && estimate < 1.0 {
+            estimate = 1.0;
+            note = Some("what was subtracted is as large: under the resolution".to_owned());
+        }
+        let ns_mean = if sorted.is_empty() {
+            estimate
+        } else {
+            fsage_stats::mean(&sorted)
+        };
+        let q = |p| {
+            if sorted.is_empty() {
+                estimate
+            } else {
+                quantile_sorted(&sorted, p)
+            }
+        };
+        Some(MetricValue {
+            name: id.to_string(),
+            unit: id.unit().name().to_owned(),
+            estimate,
+            low: low.min(estimate),
+            high: high.max(estimate),
+            lower_bound: self.lower_bound,
+            mean: ns_mean.max(0.0),
+            median: q(0.5).max(0.0),
+            quantiles: [0.05, 0.25, 0.75, 0.95, 0.99, 1.0]
+                .map(|p| Quantile { p, value: q(p) })
+                .to_vec(),
+            runs: values.len().max(1) as u32,
+            preempted: self.preempted + interrupted,
+            stop: self.stop.to_owned(),
+            samples,
+            note,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(name: &str) -> MetricId {
+        MetricId::parse(name).unwrap()
+    }
+
+    #[test]
+    fn the_estimate_is_the_mean_and_the_median_is_kept() {
+        let mut book = Book::default();
+        for value in [10.0, 10.0, 10.0, 50.0] {
+            book.push(id("CR"), value);
+        }
+        book.commit();
+        let value = book.value(id("CR")).unwrap();
+        assert_eq!((value.estimate, value.median, value.runs), (20.0, 10.0, 4));
+        assert!(value.low < 20.0 && value.high > 20.0);
+    }
+
+    #[test]
+    fn a_rate_comes_from_the_mean_time() {
+        let mut book = Book::default();
+        for ns in [1000.0, 3000.0] {
+            book.push(id("RD4"), ns);
+        }
+        book.commit();
+        book.series(id("RD4")).kib = Some(4.0);
+        let value = book.value(id("RD4")).unwrap();
+        assert_eq!(value.estimate, 4.0 * 1e9 / 2000.0);
+        assert!(value.low <= value.estimate && value.estimate <= value.high);
+    }
+
+    #[test]
+    fn interruptions_of_steady_calls_are_counted_and_rejected_batches_too() {
+        let mut book = Book::default();
+        for value in [300.0; 50].into_iter().chain([4e6]) {
+            book.push(id("STAT"), value);
+        }
+        book.commit();
+        book.push(id("STAT"), 900.0);
+        book.reject();
+        book.series(id("STAT")).steady = true;
+        let value = book.value(id("STAT")).unwrap();
+        assert_eq!(
+            (value.estimate, value.preempted, value.runs),
+            (300.0, 2, 50)
+        );
+    }
+
+    #[test]
+    fn what_was_never_sampled_has_no_value() {
+        assert!(Book::default().value(id("CR")).is_none());
+    }
+}

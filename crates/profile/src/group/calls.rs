@@ -1,0 +1,269 @@
+//! Calls that neither create nor remove names, everything cached.
+
+use fsage_core::{Access, Errno, FileSystem, Handle, OpenFlags, SetAttr};
+
+use crate::error::Res;
+use crate::lab::{Batch, Lab, Probe};
+use crate::population::{DIR_COMPONENTS, FILE_COMPONENTS, Order, Population};
+use crate::registry::Procedure;
+
+pub(crate) const PROCEDURES: &[Procedure] = &[
+    Procedure {
+        name: "calls on cached files",
+        stems: &[
+            "OPEN", "OPENC", "OPEND", "CLOSE", "STAT", "FSTAT", "ACCESS", "SEEK", "STATFS", "REOF",
+        ],
+        share: (30, 30),
+        run: reading,
+    },
+    Procedure {
+        name: "changes of attributes",
+        stems: &["CHMOD", "CHOWN", "UTIMENS"],
+        share: (12, 20),
+        run: changing,
+    },
+    Procedure {
+        name: "cached directories",
+        stems: &["RDIR", "RDIRE"],
+        share: (8, 15),
+        run: directories,
+    },
+];
+
+/// Descriptors that are open at once.
+const OPEN_AT_ONCE: usize = 48;
+const MODE: u32 = 0o644;
+
+/// Calls of a batch, by gap.
+fn count_of(gap: usize) -> usize {
+    if gap == 0 {
+        4 * OPEN_AT_ONCE
+    } else {
+        OPEN_AT_ONCE
+    }
+}
+
+type PathCall = fn(&dyn FileSystem, &[u8]) -> Result<(), Errno>;
+
+fn reading(lab: &mut Lab<'_>) -> Res {
+    let files = lab.scale(1500, 4500);
+    let population = Population::create(lab, files, 45, Order::Scattered)?;
+    lab.settle()?;
+    population.warm_data(lab)?;
+    let stems = [
+        "OPEN", "OPENC", "OPEND", "CLOSE", "STAT", "FSTAT", "ACCESS", "SEEK", "STATFS",
+    ];
+    lab.steady(&stems);
+    lab.steady(&["REOF"]);
+    let calls: [(Probe, PathCall); 2] = [
+        (Probe::of("STAT"), |fs, path| fs.stat(path).map(|_| ())),
+        (Probe::of("ACCESS"), |fs, path| {
+            fs.access(path, Access::Read)
+        }),
+    ];
+    let rounds = (lab.scale(2, 4), lab.scale(6, 30));
+    lab.rounds(&stems, rounds, |lab, _| {
+        for gap in 0..4 {
+            for (probe, call) in calls {
+                path_calls(lab, &population, probe, gap, call)?;
+            }
+            for _ in 0..count_of(gap) / OPEN_AT_ONCE {
+                opened(lab, &population, gap)?;
+            }
+        }
+        Ok(())
+    })?;
+    population.remove(lab)
+}
+
+/// One call on files in random order.
+fn path_calls(
+    lab: &mut Lab<'_>,
+    population: &Population,
+    probe: Probe,
+    gap: usize,
+    call: PathCall,
+) -> Res {
+    let _quiet = lab.sched.quiet();
+    let fs = lab.fs;
+    lab.begin();
+    for _ in 0..count_of(gap) {
+        let index = lab.random.below(population.items.len());
+        let Some(item) = population.items.get(index) else {
+            continue;
+        };
+        lab.call_path(probe, gap, FILE_COMPONENTS, || call(fs, &item.path))?;
+    }
+    lab.end(Batch::Cached).map(|_| ())
+}
+
+/// Opens of some files, what can be asked of an open file, and their closes.
+fn opened(lab: &mut Lab<'_>, population: &Population, gap: usize) -> Res {
+    let _quiet = lab.sched.quiet();
+    let fs = lab.fs;
+    let (open, open_create, open_dir) = (Probe::of("OPEN"), Probe::of("OPENC"), Probe::of("OPEND"));
+    let create = OpenFlags {
+        create: true,
+        ..OpenFlags::READ
+    };
+    let mut handles = Vec::with_capacity(OPEN_AT_ONCE);
+    lab.begin();
+    let mut result = Ok(());
+    for turn in 0..OPEN_AT_ONCE {
+        let index = lab.random.below(population.items.len());
+        let Some(item) = population.items.get(index) else {
+            continue;
+        };
+        let Some(dir) = population.dirs.get(item.dir) else {
+            continue;
+        };
+        let opened = match turn % 4 {
+            0 => lab.call_path(open_create, gap, FILE_COMPONENTS, || {
+                fs.open(&item.path, create, MODE)
+            }),
+            1 => lab.call_path(open_dir, gap, DIR_COMPONENTS, || {
+                fs.open(dir.as_bytes(), OpenFlags::DIRECTORY, 0)
+            }),
+            _ => lab.call_path(open, gap, FILE_COMPONENTS, || {
+                fs.open(&item.path, OpenFlags::READ, 0)
+            }),
+        };
+        match opened {
+            Ok(handle) => handles.push((handle, turn % 4 != 1, u64::from(item.size_kib) << 10)),
+            Err(halt) => {
+                result = Err(halt);
+                break;
+            }
+        }
+    }
+    result = result.and_then(|()| on_handles(lab, &handles, gap));
+    let close = Probe::of("CLOSE");
+    for (handle, _, _) in handles {
+        result = result.and(lab.call(close, gap, || fs.close(handle)));
+    }
+    result?;
+    lab.end(Batch::Cached).map(|_| ())
+}
+
+fn on_handles(lab: &mut Lab<'_>, handles: &[(Handle, bool, u64)], gap: usize) -> Res {
+    let fs = lab.fs;
+    let (fstat, seek, statfs) = (Probe::of("FSTAT"), Probe::of("SEEK"), Probe::of("STATFS"));
+    let at_end = Probe::of("REOF");
+    let mut buffer = vec![0u8; 4096];
+    for &(handle, _, _) in handles {
+        lab.call(fstat, gap, || fs.fstat(handle))?;
+    }
+    for &(handle, is_file, size) in handles.iter().filter(|h| h.1) {
+        debug_assert!(is_file);
+        lab.call(seek, gap, || fs.seek(handle, size))?;
+    }
+    for &(handle, _, size) in handles.iter().filter(|h| h.1) {
+        lab.call(at_end, gap, || fs.pread(handle, &mut buffer, size))?;
+    }
+    for _ in handles.iter().take(12) {
+        lab.call(statfs, gap, || fs.statfs())?;
+    }
+    Ok(())
+}
+
+fn changing(lab: &mut Lab<'_>) -> Res {
+    let files = lab.scale(1000, 4000);
+    let population = Population::create(lab, files, 40, Order::Scattered)?;
+    lab.settle()?;
+    let (chmod, chown, utimens) = (Probe::of("CHMOD"), Probe::of("CHOWN"), Probe::of("UTIMENS"));
+    let me = owner(lab);
+    let rounds = (lab.scale(2, 4), lab.scale(5, 20));
+    lab.rounds(&["CHMOD", "CHOWN", "UTIMENS"], rounds, |lab, round| {
+        let times = SetAttr::Times(1_000_000_000 + round as u64, 1_000_000_000 + round as u64);
+        // Alternating, or there would be nothing to change.
+        let mode = SetAttr::Mode(if round % 2 == 0 { 0o600 } else { 0o644 });
+        for gap in 0..4 {
+            for (probe, attr) in [(chmod, Some(mode)), (chown, me), (utimens, Some(times))] {
+                let Some(attr) = attr else { continue };
+                change(lab, &population, probe, gap, attr)?;
+            }
+        }
+        Ok(())
+    })?;
+    if me.is_none() {
+        lab.absent("CHOWN", "the owner of a file cannot be told here");
+    }
+    population.remove(lab)
+}
+
+fn change(
+    lab: &mut Lab<'_>,
+    population: &Population,
+    probe: Probe,
+    gap: usize,
+    attr: SetAttr,
+) -> Res {
+    let fs = lab.fs;
+    lab.begin();
+    for _ in 0..count_of(gap) {
+        let index = lab.random.below(population.items.len());
+        let Some(item) = population.items.get(index) else {
+            continue;
+        };
+        lab.call_path(probe, gap, FILE_COMPONENTS, || {
+            fs.set_attr(&item.path, attr)
+        })?;
+    }
+    lab.end(Batch::Cached).map(|_| ())
+}
+
+/// The owner that the files have already.
+fn owner(lab: &Lab<'_>) -> Option<SetAttr> {
+    lab.host_dir.as_ref()?;
+    let uid = rustix::process::geteuid().as_raw();
+    let gid = rustix::process::getegid().as_raw();
+    Some(SetAttr::Owner(uid, gid))
+}
+
+/// Sizes of the directories over which the line is fitted.
+const ENTRIES: [usize; 5] = [0, 10, 50, 200, 1000];
+
+/// The first getdents64 of a directory pays for its entries, the one after the last for none.
+fn directories(lab: &mut Lab<'_>) -> Res {
+    let mut dirs = Vec::new();
+    for entries in ENTRIES {
+        for _ in 0..4 {
+            let dir = lab.fresh_dir("r")?;
+            for number in 0..entries {
+                lab.make_file(format!("{dir}/entry-{number:05}").as_bytes(), 0)?;
+            }
+            dirs.push((dir, entries));
+        }
+        lab.check()?;
+    }
+    lab.settle()?;
+    let (fixed, each) = (Probe::of("RDIR"), Probe::of("RDIRE"));
+    let rounds = (lab.scale(10, 20), lab.scale(40, 200));
+    lab.rounds(&["RDIR", "RDIRE"], rounds, |lab, _| {
+        let gap = lab.random.pick(&[0, 0, 1, 2, 3], 0);
+        let _quiet = lab.sched.quiet();
+        let mut points = Vec::new();
+        lab.begin();
+        for index in lab.random.order(dirs.len()) {
+            let Some((dir, entries)) = dirs.get(index) else {
+                continue;
+            };
+            let calls = crate::dirents::list(lab, dir, gap)?;
+            let total: f64 = calls.iter().sum();
+            // Every call beyond the fit's one is an empty or a further one of the same constant.
+            points.push((*entries as f64, (total, calls.len() as f64)));
+        }
+        let Some((constant, slope)) = crate::dirents::fit(&points) else {
+            return Ok(());
+        };
+        lab.add(fixed, gap, constant);
+        if gap == 0 {
+            lab.add(each, 0, slope);
+        }
+        lab.end(Batch::Cached).map(|_| ())
+    })?;
+    for (dir, _) in dirs {
+        crate::population::remove_tree(lab.fs, dir.as_bytes())?;
+    }
+    Ok(())
+}

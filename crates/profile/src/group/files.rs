@@ -1,0 +1,288 @@
+//! The life of thousands of small files: created, written, closed, removed in three states.
+
+use fsage_core::{Handle, OpenFlags};
+
+use crate::error::Res;
+use crate::lab::{Batch, Lab, Probe};
+use crate::population::{FILE_COMPONENTS, Item, Order, Population};
+use crate::registry::Procedure;
+
+pub(crate) const PROCEDURES: &[Procedure] = &[
+    Procedure {
+        name: "new files",
+        stems: &["CR", "WF", "WN", "WE", "WD", "CLOSEW", "RMD"],
+        share: (60, 60),
+        run: new_files,
+    },
+    Procedure {
+        name: "removal of clean files",
+        stems: &["RM", "RMF"],
+        share: (25, 30),
+        run: clean_files,
+    },
+    Procedure {
+        name: "removal of uncached files",
+        stems: &["RMFC"],
+        share: (15, 20),
+        run: uncached_files,
+    },
+];
+
+/// Files that are open at once; half of the usual limit of descriptors is far away.
+const BATCH: usize = 64;
+/// Sizes in KiB that are too large for the population, and how many of each a round makes.
+const LARGE: [(u32, usize, usize); 3] = [(256, 12, 24), (1024, 8, 16), (16384, 2, 4)];
+/// The part of the calls that follows each pause, of eight: back-to-back calls are most.
+const GAP_OF_EIGHT: [usize; 8] = [0, 0, 0, 0, 1, 2, 2, 3];
+
+/// How a file of a size is written: the size of each request in bytes.
+fn requests(size_kib: u32, choice: usize) -> u64 {
+    let choices: &[u64] = match size_kib {
+        0 => &[],
+        1 => &[1024, 1024, 512],
+        4 => &[4096, 4096, 1024, 512],
+        16 => &[16384, 4096, 4096, 1024],
+        64 => &[65536, 16384, 4096],
+        256 => &[256 << 10, 65536],
+        _ => &[1 << 20, 256 << 10],
+    };
+    choices
+        .get(choice % choices.len().max(1))
+        .copied()
+        .unwrap_or(0)
+}
+
+/// What the states of a write are sampled into.
+struct Writes {
+    first: [(u64, Probe); 6],
+    next: [(u64, Probe); 6],
+    again: [(u64, Probe); 6],
+    inside: Probe,
+}
+
+impl Writes {
+    fn new() -> Self {
+        let all = |stem: &str| {
+            [1u32, 4, 16, 64, 256, 1024].map(|kib| (u64::from(kib) << 10, Probe::at(stem, kib)))
+        };
+        let inside = Probe::at("WE", 1);
+        Self {
+            first: all("WF"),
+            next: all("WN"),
+            again: all("WD"),
+            inside,
+        }
+    }
+
+    fn find(list: &[(u64, Probe)], bytes: u64) -> Option<Probe> {
+        list.iter().find(|(b, _)| *b == bytes).map(|(_, p)| *p)
+    }
+
+    /// The state of a write of `bytes` at `at` in a sequence that began at 0.
+    fn state(&self, at: u64, bytes: u64) -> Option<Probe> {
+        if at == 0 {
+            // The first 512 bytes are no point of the series, 1 is of 1 KiB.
+            Self::find(&self.first, bytes)
+        } else if !at.is_multiple_of(4096) {
+            (bytes == 512).then_some(self.inside)
+        } else {
+            Self::find(&self.next, bytes)
+        }
+    }
+}
+
+fn new_files(lab: &mut Lab<'_>) -> Res {
+    let writes = Writes::new();
+    let rounds = (lab.scale(2, 3), lab.scale(4, 12));
+    let stems = ["CR", "WF", "WN", "WE", "WD", "CLOSEW", "RMD"];
+    lab.rounds(&stems, rounds, |lab, _| {
+        lab.settle()?;
+        let files = lab.scale(1500, 4500);
+        let population = Population::plan(lab, files, 45, Order::Scattered)?;
+        write_population(lab, &population, &writes)?;
+        remove_all(lab, &population.items, "RMD")?;
+        population.remove(lab)?;
+        large(lab, |lab, items| {
+            write_items(lab, items, &writes)?;
+            remove_all(lab, items, "RMD")
+        })
+    })
+}
+
+fn write_population(lab: &mut Lab<'_>, population: &Population, writes: &Writes) -> Res {
+    for batch in population.items.chunks(BATCH) {
+        write_items(lab, batch, writes)?;
+    }
+    Ok(())
+}
+
+/// Creates, writes and closes some files, each step for all of them before the next, so that the
+/// pause between two calls of a kind is the chosen one.
+fn write_items(lab: &mut Lab<'_>, items: &[Item], writes: &Writes) -> Res {
+    let fs = lab.fs;
+    let gap = lab.random.pick(&GAP_OF_EIGHT, 0);
+    let (create, close) = (Probe::of("CR"), Probe::of("CLOSEW"));
+    let mut open: Vec<(Handle, u32)> = Vec::with_capacity(items.len());
+    lab.begin();
+    let mut result = Ok(());
+    for item in items {
+        let call = || fs.open(&item.path, OpenFlags::CREATE_NEW, 0o644);
+        match lab.call_path(create, gap, FILE_COMPONENTS, call) {
+            Ok(handle) => open.push((handle, item.size_kib)),
+            Err(halt) => {
+                result = Err(halt);
+                break;
+            }
+        }
+    }
+    for &(handle, size_kib) in &open {
+        result = result.and_then(|()| write_one(lab, handle, size_kib, gap, writes));
+    }
+    for (handle, _) in open {
+        let closed = lab.call(close, gap, || fs.close(handle));
+        result = result.and(closed);
+    }
+    result?;
+    lab.end(Batch::Cached).map(|_| ())
+}
+
+fn write_one(lab: &mut Lab<'_>, handle: Handle, size_kib: u32, gap: usize, writes: &Writes) -> Res {
+    let choice = lab.random.below(12);
+    let request = requests(size_kib, choice);
+    let size = u64::from(size_kib) << 10;
+    if request == 0 {
+        return Ok(());
+    }
+    let fs = lab.fs;
+    let payload = std::mem::take(&mut lab.payload);
+    let mut result = Ok(());
+    for at in (0..size).step_by(request as usize) {
+        let Some(piece) = payload.get(..request as usize) else {
+            break;
+        };
+        result = match writes.state(at, request) {
+            Some(probe) => lab
+                .call(probe, gap, || fs.pwrite(handle, piece, at))
+                .map(|_| ()),
+            None => fs.pwrite(handle, piece, at).map(|_| ()).map_err(Into::into),
+        };
+        if result.is_err() {
+            break;
+        }
+    }
+    // A rewrite by the same open file, of whole requests so that no new page is touched.
+    if let (true, Some(probe)) = (
+        result.is_ok(),
+        Writes::find(&writes.again, request.min(size)),
+    ) && let Some(piece) = payload.get(..request.min(size) as usize)
+    {
+        result = lab
+            .call(probe, gap, || fs.pwrite(handle, piece, 0))
+            .map(|_| ());
+    }
+    lab.payload = payload;
+    result
+}
+
+/// Makes a directory with the few large files, as many as there is room for.
+fn large(lab: &mut Lab<'_>, mut body: impl FnMut(&mut Lab<'_>, &[Item]) -> Res) -> Res {
+    let mut room = lab.room_bytes();
+    let root = lab.fresh_dir("l")?;
+    let mut items = Vec::new();
+    for (size_kib, quick, full) in LARGE {
+        for number in 0..lab.scale(quick, full) {
+            let bytes = u64::from(size_kib) << 10;
+            if room < bytes {
+                break;
+            }
+            room -= bytes;
+            let path = format!("{root}/l{size_kib}-{number}").into_bytes();
+            items.push(Item {
+                path,
+                size_kib,
+                dir: 0,
+            });
+        }
+    }
+    lab.random.shuffle(&mut items);
+    for chunk in items.chunks(4) {
+        body(lab, chunk)?;
+        if lab.over() {
+            break;
+        }
+    }
+    Ok(crate::population::remove_tree(lab.fs, root.as_bytes())?)
+}
+
+/// Unlinks files in random order and samples the cost by size.
+fn remove_all(lab: &mut Lab<'_>, items: &[Item], stem: &str) -> Res {
+    let fs = lab.fs;
+    let empty = Probe::of("RM");
+    let gaps = stem != "RMFC";
+    let probes = [1u32, 4, 16, 64, 256, 1024, 16384].map(|kib| (kib, Probe::at(stem, kib)));
+    let order = lab.random.order(items.len());
+    // A process that has removed a few files more is a process in the middle of removing.
+    for chunk in order.chunks(32) {
+        let gap = if gaps {
+            lab.random.pick(&GAP_OF_EIGHT, 0)
+        } else {
+            0
+        };
+        lab.begin();
+        for &index in chunk {
+            let Some(item) = items.get(index) else {
+                continue;
+            };
+            let probe = match probes.iter().find(|(kib, _)| *kib == item.size_kib) {
+                Some((_, probe)) => *probe,
+                None if stem == "RMF" => empty,
+                None => Probe::of(""),
+            };
+            lab.call_path(probe, gap, FILE_COMPONENTS, || fs.unlink(&item.path))?;
+        }
+        lab.end(Batch::Cached)?;
+    }
+    Ok(())
+}
+
+/// Written back and cached.
+fn clean_files(lab: &mut Lab<'_>) -> Res {
+    let rounds = (lab.scale(1, 2), lab.scale(3, 8));
+    lab.rounds(&["RM", "RMF"], rounds, |lab, _| {
+        let files = lab.scale(1500, 4500);
+        let population = Population::create(lab, files, 45, Order::Scattered)?;
+        lab.settle()?;
+        remove_all(lab, &population.items, "RMF")?;
+        population.remove(lab)?;
+        large(lab, |lab, items| {
+            for item in items {
+                lab.make_file(&item.path, u64::from(item.size_kib) << 10)?;
+            }
+            lab.settle()?;
+            remove_all(lab, items, "RMF")
+        })
+    })
+}
+
+/// Cold, then asked for by name: the inode is in memory, its data and its block maps are not.
+fn uncached_files(lab: &mut Lab<'_>) -> Res {
+    let rounds = (lab.scale(1, 3), lab.scale(2, 6));
+    lab.rounds(&["RMFC"], rounds, |lab, _| {
+        let files = lab.scale(800, 3000);
+        let population = Population::create(lab, files, 45, Order::ByDirectory)?;
+        lab.make_data_cold()?;
+        population.warm_names(lab)?;
+        remove_all(lab, &population.items, "RMFC")?;
+        population.remove(lab)?;
+        large(lab, |lab, items| {
+            for item in items {
+                lab.make_file(&item.path, u64::from(item.size_kib) << 10)?;
+            }
+            lab.make_data_cold()?;
+            for item in items {
+                lab.fs.stat(&item.path)?;
+            }
+            remove_all(lab, items, "RMFC")
+        })
+    })
+}

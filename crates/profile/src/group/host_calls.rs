@@ -1,0 +1,233 @@
+//! Calls that only a directory of this machine has: the trait of targets does without them.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use fsage_core::Errno;
+use rustix::fs::{Advice, FileType, FlockOperation, Mode, OFlags, XattrFlags};
+
+use crate::error::{Halt, Res};
+use crate::lab::{Batch, Lab, Probe};
+use crate::population::{FILE_COMPONENTS, Order, Population};
+use crate::registry::Procedure;
+
+pub(crate) const PROCEDURES: &[Procedure] = &[Procedure {
+    name: "descriptors, locks, extended attributes",
+    stems: &[
+        "DUP",
+        "LOCK",
+        "ADVISE",
+        "GETXATTR",
+        "SETXATTR",
+        "LISTXATTR",
+        "CHDIR",
+        "MKNOD",
+    ],
+    share: (12, 20),
+    run: host_calls,
+}];
+
+const NAME: &str = "user.fsage";
+
+fn host_calls(lab: &mut Lab<'_>) -> Res {
+    let Some(root) = lab.host_dir.clone() else {
+        return Err(Halt::Absent(
+            "the target is no directory of this machine".to_owned(),
+        ));
+    };
+    let files = lab.scale(300, 1000);
+    let population = Population::create(lab, files, 24, Order::Scattered)?;
+    lab.settle()?;
+    let paths: Vec<PathBuf> = population
+        .items
+        .iter()
+        .map(|i| absolute(&root, &i.path))
+        .collect();
+    let dirs: Vec<PathBuf> = population.dirs.iter().map(|d| root.join(d)).collect();
+    lab.steady(&["DUP", "LOCK", "ADVISE", "GETXATTR", "LISTXATTR", "CHDIR"]);
+    // Absolute paths: the components of the root come on top.
+    let above = root.components().count() as u32 - 1;
+    let attributes = supports_attributes(lab, &paths);
+    let rounds = (lab.scale(2, 4), lab.scale(6, 20));
+    let stems = [
+        "DUP",
+        "LOCK",
+        "ADVISE",
+        "GETXATTR",
+        "SETXATTR",
+        "LISTXATTR",
+        "CHDIR",
+        "MKNOD",
+    ];
+    lab.rounds(&stems, rounds, |lab, _| {
+        for gap in 0..4 {
+            on_descriptors(lab, &paths, gap)?;
+            if attributes {
+                on_attributes(lab, &paths, gap, above + FILE_COMPONENTS)?;
+            }
+            on_names(lab, &paths, &dirs, gap, above + FILE_COMPONENTS)?;
+        }
+        Ok(())
+    })?;
+    population.remove(lab)
+}
+
+fn absolute(root: &std::path::Path, path: &[u8]) -> PathBuf {
+    use std::os::unix::ffi::OsStrExt;
+    root.join(std::ffi::OsStr::from_bytes(path))
+}
+
+fn errno<T>(result: rustix::io::Result<T>) -> Result<T, Errno> {
+    result.map_err(|e| Errno(e.raw_os_error()))
+}
+
+fn supports_attributes(lab: &mut Lab<'_>, paths: &[PathBuf]) -> bool {
+    let Some(path) = paths.first() else {
+        return false;
+    };
+    match rustix::fs::setxattr(path, NAME, b"x", XattrFlags::empty()) {
+        Ok(()) => {
+            let _ = rustix::fs::removexattr(path, NAME);
+            true
+        }
+        Err(error) => {
+            let reason = format!("the target refuses extended attributes: {error}");
+            for stem in ["GETXATTR", "SETXATTR", "LISTXATTR"] {
+                lab.absent(stem, &reason);
+            }
+            false
+        }
+    }
+}
+
+fn on_descriptors(lab: &mut Lab<'_>, paths: &[PathBuf], gap: usize) -> Res {
+    let (dup, lock, advise) = (Probe::of("DUP"), Probe::of("LOCK"), Probe::of("ADVISE"));
+    let mut open = Vec::new();
+    for _ in 0..32 {
+        let index = lab.random.below(paths.len());
+        let Some(path) = paths.get(index) else {
+            continue;
+        };
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        open.push(File::from(errno(rustix::fs::open(
+            path,
+            flags,
+            Mode::empty(),
+        ))?));
+    }
+    let _quiet = lab.sched.quiet();
+    lab.begin();
+    for file in &open {
+        drop(lab.call(dup, gap, || errno(rustix::io::dup(file)))?);
+    }
+    for file in &open {
+        lab.call(advise, gap, || {
+            errno(rustix::fs::fadvise(file, 0, None, Advice::Normal))
+        })?;
+    }
+    for file in &open {
+        // Each is half of a lock and its release, which is what most of them are.
+        for operation in [FlockOperation::LockExclusive, FlockOperation::Unlock] {
+            lab.call(lock, gap, || errno(rustix::fs::flock(file, operation)))?;
+        }
+    }
+    lab.end(Batch::Cached).map(|_| ())
+}
+
+fn on_attributes(lab: &mut Lab<'_>, paths: &[PathBuf], gap: usize, components: u32) -> Res {
+    let (get, set, list) = (
+        Probe::of("GETXATTR"),
+        Probe::of("SETXATTR"),
+        Probe::of("LISTXATTR"),
+    );
+    let mut buffer = [0u8; 64];
+    let chosen: Vec<&PathBuf> = (0..32)
+        .filter_map(|_| paths.get(lab.random.below(paths.len())))
+        .collect();
+    {
+        let _quiet = lab.sched.quiet();
+        lab.begin();
+        for path in &chosen {
+            lab.call_path(get, gap, components, || {
+                match rustix::fs::getxattr(*path, NAME, &mut buffer) {
+                    Err(rustix::io::Errno::NODATA) => Ok(0),
+                    other => errno(other),
+                }
+            })?;
+        }
+        for path in &chosen {
+            lab.call_path(list, gap, components, || {
+                errno(rustix::fs::listxattr(*path, &mut buffer))
+            })?;
+        }
+        lab.end(Batch::Cached)?;
+    }
+    lab.begin();
+    for path in &chosen {
+        lab.call_path(set, gap, components, || {
+            errno(rustix::fs::setxattr(
+                *path,
+                NAME,
+                b"sixteen bytes...",
+                XattrFlags::empty(),
+            ))
+        })?;
+    }
+    lab.end(Batch::Cached)?;
+    for path in &chosen {
+        // The same file may have been chosen twice.
+        let _ = rustix::fs::removexattr(*path, NAME);
+    }
+    Ok(())
+}
+
+fn on_names(
+    lab: &mut Lab<'_>,
+    paths: &[PathBuf],
+    dirs: &[PathBuf],
+    gap: usize,
+    components: u32,
+) -> Res {
+    let (chdir, mknod) = (Probe::of("CHDIR"), Probe::of("MKNOD"));
+    let before = std::env::current_dir().map_err(|e| Errno(e.raw_os_error().unwrap_or(2)))?;
+    lab.begin();
+    let mut result = Ok(());
+    for _ in 0..32 {
+        let index = lab.random.below(dirs.len());
+        let Some(dir) = dirs.get(index) else { continue };
+        let call = || errno(rustix::process::chdir(dir));
+        result = result.and(lab.call_path(chdir, gap, components - 1, call));
+    }
+    rustix::process::chdir(&before).map_err(|e| Errno(e.raw_os_error()))?;
+    result?;
+    lab.end(Batch::Cached)?;
+    let mut made = Vec::new();
+    lab.begin();
+    for _ in 0..16 {
+        let index = lab.random.below(paths.len());
+        let Some(path) = paths.get(index) else {
+            continue;
+        };
+        let mut name = path.clone().into_os_string();
+        name.push(format!(".{:08x}", lab.random.next() as u32));
+        let done = lab.call_path(mknod, gap, components, || {
+            errno(rustix::fs::mknodat(
+                rustix::fs::CWD,
+                &name,
+                FileType::Fifo,
+                Mode::RUSR,
+                0,
+            ))
+        });
+        if done.is_err() {
+            lab.absent("MKNOD", "the target refuses fifos");
+            break;
+        }
+        made.push(name);
+    }
+    lab.end(Batch::Cached)?;
+    for name in made {
+        errno(rustix::fs::unlink(name))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! Resolution of one component, everything cached (Smith 2001, 4.4.3.2.1, footnote 3).
+
+use fsage_core::{Access, Errno};
+
+use crate::error::Res;
+use crate::lab::{Batch, Lab, Probe};
+use crate::population::{Order, Population};
+use crate::registry::Procedure;
+
+pub(crate) const PROCEDURES: &[Procedure] = &[Procedure {
+    name: "cached lookups",
+    stems: &["LUS_BC", "LUR_BC", "LUM", "LUMR"],
+    share: (10, 10),
+    run: cached,
+}];
+
+/// Names that a process asks for again and again in one directory.
+const REPEATED: usize = 16;
+
+/// The mean cost of two kinds of access whose difference is one component.
+#[derive(Default, Clone)]
+struct Pair {
+    shallow: Vec<f64>,
+    deep: Vec<f64>,
+}
+
+impl Pair {
+    /// The difference and its 95 % half-width. Interruptions, far above the median, are left out.
+    fn difference(&self) -> Option<(f64, f64)> {
+        let sound = |values: &[f64]| -> Vec<f64> {
+            let limit = 8.0 * fsage_stats::median(values);
+            values.iter().copied().filter(|&v| v < limit).collect()
+        };
+        let shallow = fsage_stats::mean_interval(&sound(&self.shallow), 0.95)?;
+        let deep = fsage_stats::mean_interval(&sound(&self.deep), 0.95)?;
+        let half = (deep.high - deep.estimate).hypot(shallow.high - shallow.estimate);
+        Some((deep.estimate - shallow.estimate, half))
+    }
+}
+
+/// Also sets what is subtracted for each component of a path.
+pub(crate) fn cached(lab: &mut Lab<'_>) -> Res {
+    let files = lab.scale(1500, 4000);
+    let population = Population::create(lab, files, 40, Order::Scattered)?;
+    population.warm_names(lab)?;
+    let _quiet = lab.sched.quiet();
+    let mut same: [Pair; 4] = Default::default();
+    let mut other: [Pair; 4] = Default::default();
+    lab.steady(&["LUM", "LUMR"]);
+    let rounds = (lab.scale(2, 6), lab.scale(3, 12));
+    lab.rounds(&["LUM", "LUMR"], rounds, |lab, _| {
+        for gap in 0..4 {
+            let count = if gap == 0 { 1500 } else { 150 };
+            if let (Some(s), Some(o)) = (same.get_mut(gap), other.get_mut(gap)) {
+                in_one_directory(lab, &population, gap, count, s)?;
+                over_directories(lab, &population, gap, count, o)?;
+            }
+            missing(lab, &population, gap, count / 2, &other)?;
+        }
+        Ok(())
+    })?;
+    for (stem, pairs) in [("LUS_BC", &same), ("LUR_BC", &other)] {
+        let probe = Probe::of(stem);
+        for (gap, pair) in pairs.iter().enumerate() {
+            let (Some(id), Some((estimate, half))) = (probe.id(gap), pair.difference()) else {
+                continue;
+            };
+            let estimate = estimate.max(5.0);
+            let series = lab.book.series(id);
+            series.given = Some((estimate, estimate - half, estimate + half));
+            series.stop = "runs";
+            series.note = Some(format!(
+                "difference of means of {} and {} calls",
+                pair.deep.len(),
+                pair.shallow.len()
+            ));
+            if let (true, Some(lookup)) = (stem == "LUR_BC", lab.lookup_ns.get_mut(gap)) {
+                *lookup = estimate;
+            }
+        }
+    }
+    population.remove(lab)
+}
+
+/// access(d) and access(d/f), the names repeated.
+fn in_one_directory(
+    lab: &mut Lab<'_>,
+    population: &Population,
+    gap: usize,
+    count: usize,
+    pair: &mut Pair,
+) -> Res {
+    let fs = lab.fs;
+    let dir = lab.random.below(population.dirs.len());
+    let Some(dir_path) = population.dirs.get(dir) else {
+        return Ok(());
+    };
+    let names = population.of_dir(dir);
+    for turn in 0..count {
+        let item = names.get(turn % REPEATED.min(names.len().max(1)));
+        let Some(item) = item.and_then(|&i| population.items.get(i)) else {
+            continue;
+        };
+        lab.pause(gap);
+        pair.deep
+            .push(lab.timed(|| fs.access(&item.path, Access::Exists))?.1);
+        lab.pause(gap);
+        pair.shallow.push(
+            lab.timed(|| fs.access(dir_path.as_bytes(), Access::Exists))?
+                .1,
+        );
+    }
+    lab.check()
+}
+
+/// The same over directories and files in random order. Independent choices: after access(d) the
+/// directory would be warm in the CPU's cache for access(d/f).
+fn over_directories(
+    lab: &mut Lab<'_>,
+    population: &Population,
+    gap: usize,
+    count: usize,
+    pair: &mut Pair,
+) -> Res {
+    let fs = lab.fs;
+    for _ in 0..count {
+        let item = lab.random.below(population.items.len());
+        let dir = lab.random.below(population.dirs.len());
+        let (Some(item), Some(dir)) = (population.items.get(item), population.dirs.get(dir)) else {
+            continue;
+        };
+        lab.pause(gap);
+        pair.deep
+            .push(lab.timed(|| fs.access(&item.path, Access::Exists))?.1);
+        lab.pause(gap);
+        pair.shallow
+            .push(lab.timed(|| fs.access(dir.as_bytes(), Access::Exists))?.1);
+    }
+    lab.check()
+}
+
+/// Names never asked for before, and then the same again. What the components before and the call
+/// itself cost is subtracted: access of the directory, without its last component.
+fn missing(
+    lab: &mut Lab<'_>,
+    population: &Population,
+    gap: usize,
+    count: usize,
+    other: &[Pair; 4],
+) -> Res {
+    let fs = lab.fs;
+    let directory = other
+        .get(gap)
+        .map_or(0.0, |p| fsage_stats::median(&p.shallow));
+    let (first, again) = (Probe::of("LUM"), Probe::of("LUMR"));
+    lab.begin();
+    for _ in 0..count {
+        let dir = lab.random.below(population.dirs.len());
+        let Some(dir) = population.dirs.get(dir) else {
+            continue;
+        };
+        let path = format!("{dir}/m{:08x}.h", lab.random.next() as u32).into_bytes();
+        for probe in [first, again] {
+            lab.pause(gap);
+            let (result, ns) = lab.timed(|| Ok(fs.access(&path, Access::Exists)))?;
+            match result {
+                Err(Errno::ENOENT) => lab.add(probe, gap, ns - directory),
+                Err(errno) => return Err(errno.into()),
+                Ok(()) => {}
+            }
+        }
+    }
+    lab.end(Batch::Cached).map(|_| ())
+}

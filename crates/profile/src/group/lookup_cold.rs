@@ -1,0 +1,244 @@
+//! Lookups that reach the device, by their relation to the lookup before, and those whose inode is
+//! cached and whose name is not.
+
+use fsage_core::{Access, Errno, OpenFlags};
+
+use crate::error::{Halt, Res};
+use crate::lab::{Batch, Lab, Probe};
+use crate::population::{Order, Population};
+use crate::registry::Procedure;
+use crate::walk;
+
+pub(crate) const PROCEDURES: &[Procedure] = &[
+    Procedure {
+        name: "cold lookups",
+        stems: &["LUS_NC", "LUN_NC", "LUF_NC", "LUR_NC", "LUM_NC"],
+        share: (40, 50),
+        run: uncached,
+    },
+    Procedure {
+        name: "lookups of cached inodes",
+        stems: &["LUS_AC", "LUR_AC"],
+        share: (15, 20),
+        run: by_another_name,
+    },
+    Procedure {
+        name: "lookups by directory size",
+        stems: &["LUD"],
+        share: (0, 25),
+        run: by_size,
+    },
+];
+
+/// The mean of access of a cached directory: what is not the last component.
+fn shallow(lab: &Lab<'_>, dir: &str) -> Res<f64> {
+    let mut times = Vec::new();
+    for _ in 0..50 {
+        times.push(
+            lab.timed(|| lab.fs.access(dir.as_bytes(), Access::Exists))?
+                .1,
+        );
+    }
+    Ok(fsage_stats::median(&times))
+}
+
+/// Looks the items of an order up; samples are the last components alone.
+fn visit(lab: &mut Lab<'_>, population: &Population, order: &[usize], probe: Probe) -> Res {
+    let fs = lab.fs;
+    let Some(first) = population.dirs.first() else {
+        return Ok(());
+    };
+    fs.access(first.as_bytes(), Access::Exists)?;
+    let rest = shallow(lab, first)?;
+    lab.cold_batch(|lab| {
+        for &index in order {
+            let Some(item) = population.items.get(index) else {
+                continue;
+            };
+            let ((), ns) = lab.timed(|| fs.access(&item.path, Access::Exists))?;
+            lab.add(probe, 0, (ns - rest).max(1.0));
+        }
+        Ok(())
+    })
+}
+
+fn uncached(lab: &mut Lab<'_>) -> Res {
+    let files = lab.scale(1600, 4500);
+    let spread = Population::create(lab, files, 45, Order::ByDirectory)?;
+    let in_one = lab.scale(1000, 3000);
+    let one = Population::create(lab, in_one, 1, Order::ByDirectory)?;
+    let (next, near, far) = (
+        Probe::of("LUN_NC"),
+        Probe::of("LUS_NC"),
+        Probe::of("LUF_NC"),
+    );
+    let stems = ["LUS_NC", "LUN_NC", "LUF_NC", "LUR_NC", "LUM_NC"];
+    lab.rounds(&stems, (lab.scale(2, 4), lab.scale(3, 10)), |lab, _| {
+        lab.make_cold()?;
+        // Every directory is warm before its files are asked for, or the cost would be two.
+        let order: Vec<usize> = (0..spread.items.len()).collect();
+        warm(lab, &spread)?;
+        visit(lab, &spread, &order, next)?;
+        lab.make_cold()?;
+        warm(lab, &spread)?;
+        let order: Vec<usize> = (0..spread.dirs.len())
+            .flat_map(|d| walk::near(&mut lab.random, &spread.of_dir(d)))
+            .collect();
+        visit(lab, &spread, &order, near)?;
+        lab.make_cold()?;
+        warm(lab, &one)?;
+        let order = walk::far(&mut lab.random, one.items.len(), one.items.len() / 10);
+        visit(lab, &one, &order, far)?;
+        lab.make_cold()?;
+        one_of_each(lab, &spread)?;
+        lab.make_cold()?;
+        missing(lab, &spread)
+    })?;
+    one.remove(lab)?;
+    spread.remove(lab)
+}
+
+fn warm(lab: &Lab<'_>, population: &Population) -> Res {
+    for dir in &population.dirs {
+        lab.fs.access(dir.as_bytes(), Access::Exists)?;
+    }
+    Ok(())
+}
+
+/// One file in each directory, the directories in random order: the inode of the directory is warm,
+/// what it holds is not.
+fn one_of_each(lab: &mut Lab<'_>, population: &Population) -> Res {
+    warm(lab, population)?;
+    let mut order = Vec::new();
+    for dir in lab.random.order(population.dirs.len()) {
+        let inside = population.of_dir(dir);
+        order.push(lab.random.pick(&inside, 0));
+    }
+    visit(lab, population, &order, Probe::of("LUR_NC"))
+}
+
+/// One name that is not there in each directory.
+fn missing(lab: &mut Lab<'_>, population: &Population) -> Res {
+    let fs = lab.fs;
+    warm(lab, population)?;
+    let Some(first) = population.dirs.first() else {
+        return Ok(());
+    };
+    let rest = shallow(lab, first)?;
+    let probe = Probe::of("LUM_NC");
+    let order = lab.random.order(population.dirs.len());
+    lab.cold_batch(|lab| {
+        for dir in order {
+            let Some(dir) = population.dirs.get(dir) else {
+                continue;
+            };
+            let path = format!("{dir}/not-there.h").into_bytes();
+            let (result, ns) = lab.timed(|| Ok(fs.access(&path, Access::Exists)))?;
+            if result == Err(Errno::ENOENT) {
+                lab.add(probe, 0, (ns - rest).max(1.0));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Hard links: the inode is warmed through one name and asked for by another.
+fn by_another_name(lab: &mut Lab<'_>) -> Res {
+    let fs = lab.fs;
+    let files = lab.scale(400, 1500);
+    let population = Population::create(lab, files, 40, Order::ByDirectory)?;
+    let links = lab.fresh_dir("k")?;
+    let mut same = Vec::new();
+    let mut other = Vec::new();
+    for (number, item) in population.items.iter().enumerate() {
+        let path = if number % 2 == 0 {
+            format!("{links}/l{number}")
+        } else {
+            let dir = lab.random.below(population.dirs.len());
+            format!(
+                "{}/l{number}",
+                population.dirs.get(dir).map_or("", String::as_str)
+            )
+        };
+        fs.link(&item.path, path.as_bytes())
+            .map_err(|e| Halt::Absent(format!("the target refuses hard links: {e}")))?;
+        if number % 2 == 0 {
+            same.push(path)
+        } else {
+            other.push(path)
+        }
+    }
+    let rounds = (lab.scale(2, 4), lab.scale(3, 10));
+    lab.rounds(&["LUS_AC", "LUR_AC"], rounds, |lab, _| {
+        lab.make_cold()?;
+        population.warm_names(lab)?;
+        fs.access(links.as_bytes(), Access::Exists)?;
+        let rest = shallow(lab, &links)?;
+        lab.random.shuffle(&mut other);
+        for (stem, paths) in [("LUS_AC", &same), ("LUR_AC", &other)] {
+            let probe = Probe::of(stem);
+            lab.begin();
+            for path in paths {
+                let ((), ns) = lab.timed(|| fs.access(path.as_bytes(), Access::Exists))?;
+                lab.add(probe, 0, (ns - rest).max(1.0));
+            }
+            lab.end(Batch::Blocking)?;
+        }
+        Ok(())
+    })?;
+    crate::population::remove_tree(fs, links.as_bytes())?;
+    population.remove(lab)
+}
+
+/// Names whose directory is in the page cache and which are not in the name cache themselves: all is
+/// made cold, then the directory is listed. Names are links to one inode, which is warm.
+fn by_size(lab: &mut Lab<'_>) -> Res {
+    let fs = lab.fs;
+    let room = fs.statfs().map_or(
+        u64::MAX,
+        |s| if s.files == 0 { u64::MAX } else { s.free_files },
+    );
+    for entries in [10u32, 1000, 100_000] {
+        if room / 2 < u64::from(entries) {
+            continue;
+        }
+        let probe = Probe::at("LUD", entries);
+        let dir = lab.fresh_dir("g")?;
+        let shared = format!("{dir}/00000000");
+        lab.make_file(shared.as_bytes(), 0)?;
+        let mut linked = true;
+        for number in 1..entries {
+            let path = format!("{dir}/{number:08}");
+            // Links cost a name and no inode; what the target does not allow is a file.
+            linked = linked
+                && number % 30_000 != 0
+                && fs.link(shared.as_bytes(), path.as_bytes()).is_ok();
+            if !linked {
+                lab.make_file(path.as_bytes(), 0)?;
+            }
+            if number % 1024 == 0 {
+                lab.check()?;
+            }
+        }
+        let most = entries.min(400) as usize;
+        lab.rounds(&["LUD"], (2, 6), |lab, _| {
+            lab.make_cold()?;
+            // A listing reads every block of the directory and makes no names.
+            lab.with_open(dir.as_bytes(), OpenFlags::DIRECTORY, |_, h| {
+                Ok(fs.read_dir(h)?)
+            })?;
+            fs.access(shared.as_bytes(), Access::Exists)?;
+            let rest = shallow(lab, &dir)?;
+            lab.begin();
+            for _ in 0..most {
+                let number = lab.random.below(entries as usize);
+                let path = format!("{dir}/{number:08}").into_bytes();
+                let ((), ns) = lab.timed(|| fs.access(&path, Access::Exists))?;
+                lab.add(probe, 0, (ns - rest).max(1.0));
+            }
+            lab.end(Batch::Blocking).map(|_| ())
+        })?;
+        crate::population::remove_tree(fs, dir.as_bytes())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Mapped files.
+
+use fsage_core::OpenFlags;
+
+use crate::error::Res;
+use crate::lab::{Batch, Lab, Probe};
+use crate::registry::Procedure;
+
+pub(crate) const PROCEDURES: &[Procedure] = &[
+    Procedure {
+        name: "mapped files",
+        stems: &["MMAP", "MUNMAP", "MFR", "MFW"],
+        share: (10, 15),
+        run: mapped,
+    },
+    Procedure {
+        name: "cold faults",
+        stems: &["MFRC"],
+        share: (5, 10),
+        run: cold_faults,
+    },
+];
+
+/// Sizes of mappings in bytes.
+const SIZES: [u64; 3] = [16 << 10, 128 << 10, 1 << 20];
+const PAGE: u64 = 4096;
+/// A touch under this found its page mapped already by the fault before it.
+const FAULT_LEAST_NS: u64 = 100;
+
+fn mapped(lab: &mut Lab<'_>) -> Res {
+    let dir = lab.fresh_dir("m")?;
+    let mut paths = Vec::new();
+    for number in 0..24 {
+        let path = format!("{dir}/f{number}").into_bytes();
+        lab.make_file(&path, 1 << 20)?;
+        paths.push(path);
+    }
+    lab.settle()?;
+    lab.steady(&["MMAP", "MUNMAP", "MFR"]);
+    let stems = ["MMAP", "MUNMAP", "MFR", "MFW"];
+    let rounds = (lab.scale(8, 16), lab.scale(30, 100));
+    lab.rounds(&stems, rounds, |lab, round| {
+        let gap = [0, 0, 1, 2, 3].get(round % 5).copied().unwrap_or(0);
+        lab.settle()?;
+        lab.begin();
+        for path in &paths {
+            let size = lab.random.pick(&SIZES, PAGE);
+            lab.with_open(path, OpenFlags::READ_WRITE, |lab, handle| {
+                one(lab, handle, gap, size, round % 2 == 1)
+            })?;
+        }
+        lab.end(Batch::Cached).map(|_| ())
+    })?;
+    let note = "what a mapping costs beside its faults, halved: the target maps, touches and \
+                unmaps in one call";
+    lab.remark("MMAP", note);
+    lab.remark("MUNMAP", note);
+    Ok(crate::population::remove_tree(lab.fs, dir.as_bytes())?)
+}
+
+fn one(lab: &mut Lab<'_>, handle: fsage_core::Handle, gap: usize, size: u64, write: bool) -> Res {
+    let fs = lab.fs;
+    let (map, unmap) = (Probe::of("MMAP"), Probe::of("MUNMAP"));
+    let fault = Probe::of(if write { "MFW" } else { "MFR" });
+    let (_, clock_ns) = lab.timed(|| Ok(()))?;
+    let (_, fstat_ns) = lab.timed(|| fs.fstat(handle))?;
+    let mut touches = Vec::new();
+    lab.pause(gap);
+    let ((), total) =
+        lab.timed(|| fs.map_touch(handle, 0, size, write, &mut |ns| touches.push(ns)))?;
+    let spent: f64 = touches.iter().map(|&ns| ns as f64 + clock_ns).sum();
+    let base = lab.base_ns.first().copied().unwrap_or_default();
+    for probe in [map, unmap] {
+        lab.add(
+            probe,
+            gap,
+            ((total - spent - fstat_ns) / 2.0 - base / 2.0).max(1.0),
+        );
+    }
+    for ns in touches.into_iter().filter(|&ns| ns >= FAULT_LEAST_NS) {
+        lab.add(fault, 0, (ns as f64 - clock_ns).max(1.0));
+    }
+    Ok(())
+}
+
+/// Random pages of a large file, far enough from each other that none is read around another.
+fn cold_faults(lab: &mut Lab<'_>) -> Res {
+    let bytes = lab.room_bytes().min(lab.scale(32 << 20, 128 << 20) as u64);
+    let path = lab.fresh("f").into_bytes();
+    lab.make_file(&path, bytes)?;
+    let probe = Probe::of("MFRC");
+    let rounds = (lab.scale(2, 3), lab.scale(3, 10));
+    lab.rounds(&["MFRC"], rounds, |lab, _| {
+        lab.make_data_cold()?;
+        let fs = lab.fs;
+        let pieces = (bytes / (256 << 10)) as usize;
+        let order = lab.random.order(pieces);
+        let handle = fs.open(&path, OpenFlags::READ, 0)?;
+        let result = lab.cold_batch(|lab| {
+            for piece in order.into_iter().take(100) {
+                let mut took = 0;
+                fs.map_touch(handle, piece as u64 * (256 << 10), PAGE, false, &mut |ns| {
+                    took = ns
+                })?;
+                lab.add(probe, 0, took as f64);
+            }
+            Ok(())
+        });
+        fs.close(handle)?;
+        result
+    })?;
+    Ok(lab.fs.unlink(&path)?)
+}

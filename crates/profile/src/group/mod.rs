@@ -1,0 +1,18 @@
+//! The procedures, a module for what is measured together.
+
+pub(crate) mod caches;
+pub(crate) mod calls;
+pub(crate) mod cold;
+pub(crate) mod data;
+pub(crate) mod files;
+pub(crate) mod host_calls;
+pub(crate) mod lookup;
+pub(crate) mod lookup_cold;
+pub(crate) mod mmap;
+pub(crate) mod names;
+pub(crate) mod parameters;
+pub(crate) mod scaling;
+pub(crate) mod stream;
+pub(crate) mod sync;
+pub(crate) mod truncate;
+pub(crate) mod writeback;

@@ -1,0 +1,225 @@
+//! Calls that make, move and remove names, and closes that do more than close.
+
+use fsage_core::OpenFlags;
+
+use crate::error::Res;
+use crate::lab::{Batch, Lab, Probe};
+use crate::population::{FILE_COMPONENTS, Item, Order, Population};
+use crate::registry::Procedure;
+
+pub(crate) const PROCEDURES: &[Procedure] = &[
+    Procedure {
+        name: "directories, renames and links",
+        stems: &[
+            "CRF", "MKDIR", "RMDIR", "RENAME", "RENAMER", "LINK", "SYMLINK", "READLINK",
+        ],
+        share: (25, 40),
+        run: names,
+    },
+    Procedure {
+        name: "closes of truncated and removed files",
+        stems: &["CLOSET", "CLOSEU"],
+        share: (10, 20),
+        run: closes,
+    },
+    Procedure {
+        name: "removal of directories that held many",
+        stems: &["RMDIRB"],
+        share: (4, 12),
+        run: emptied,
+    },
+];
+
+const GAPS: [usize; 8] = [0, 0, 0, 0, 1, 2, 2, 3];
+const BATCH: usize = 32;
+
+fn names(lab: &mut Lab<'_>) -> Res {
+    let stems = [
+        "CRF", "MKDIR", "RMDIR", "RENAME", "RENAMER", "LINK", "SYMLINK", "READLINK",
+    ];
+    let rounds = (lab.scale(2, 3), lab.scale(5, 16));
+    lab.rounds(&stems, rounds, |lab, _| {
+        let files = lab.scale(600, 1500);
+        let population = Population::create(lab, files, 24, Order::Scattered)?;
+        lab.settle()?;
+        population.warm_names(lab)?;
+        for chunk in population.items.chunks(BATCH) {
+            let gap = lab.random.pick(&GAPS, 0);
+            directories(lab, chunk, gap)?;
+            links(lab, chunk, gap)?;
+            renames(lab, &population, chunk, gap)?;
+        }
+        population.remove(lab)
+    })
+}
+
+fn with(path: &[u8], suffix: &str) -> Vec<u8> {
+    let mut name = path.to_vec();
+    name.extend_from_slice(suffix.as_bytes());
+    name
+}
+
+/// mkdir in several parents, the first create in each of some of them, rmdir of the others.
+fn directories(lab: &mut Lab<'_>, chunk: &[Item], gap: usize) -> Res {
+    let fs = lab.fs;
+    let (mkdir, rmdir, first) = (Probe::of("MKDIR"), Probe::of("RMDIR"), Probe::of("CRF"));
+    let made: Vec<Vec<u8>> = chunk.iter().map(|i| with(&i.path, ".d")).collect();
+    lab.begin();
+    for dir in &made {
+        lab.call_path(mkdir, gap, FILE_COMPONENTS, || fs.mkdir(dir, 0o755))?;
+    }
+    lab.end(Batch::Cached)?;
+    lab.begin();
+    let mut used = Vec::new();
+    for dir in made.iter().step_by(4) {
+        let file = with(dir, "/f");
+        let handle = lab.call_path(first, 0, FILE_COMPONENTS + 1, || {
+            fs.open(&file, OpenFlags::CREATE_NEW, 0o644)
+        })?;
+        fs.close(handle)?;
+        used.push(file);
+    }
+    lab.end(Batch::Cached)?;
+    lab.begin();
+    for (_, dir) in made.iter().enumerate().filter(|(i, _)| i % 4 != 0) {
+        lab.call_path(rmdir, gap, FILE_COMPONENTS, || fs.rmdir(dir))?;
+    }
+    lab.end(Batch::Cached)?;
+    for (file, dir) in used.iter().zip(made.iter().step_by(4)) {
+        fs.unlink(file)?;
+        fs.rmdir(dir)?;
+    }
+    Ok(())
+}
+
+fn links(lab: &mut Lab<'_>, chunk: &[Item], gap: usize) -> Res {
+    let fs = lab.fs;
+    let (link, symlink, readlink) = (
+        Probe::of("LINK"),
+        Probe::of("SYMLINK"),
+        Probe::of("READLINK"),
+    );
+    let target = b"../a/target/of/twenty";
+    lab.begin();
+    for item in chunk {
+        let new = with(&item.path, ".s");
+        lab.call_path(symlink, gap, FILE_COMPONENTS, || fs.symlink(target, &new))?;
+    }
+    lab.end(Batch::Cached)?;
+    lab.begin();
+    for item in chunk {
+        let new = with(&item.path, ".s");
+        lab.call_path(readlink, gap, FILE_COMPONENTS, || fs.readlink(&new))?;
+    }
+    lab.end(Batch::Cached)?;
+    lab.begin();
+    let mut refused = false;
+    for item in chunk {
+        let new = with(&item.path, ".l");
+        // Two paths, of which the second differs in its last component only.
+        let made = lab.call_path(link, gap, 2 * FILE_COMPONENTS, || fs.link(&item.path, &new));
+        if made.is_err() {
+            refused = true;
+            break;
+        }
+    }
+    lab.end(Batch::Cached)?;
+    if refused {
+        lab.absent("LINK", "the target refuses hard links");
+    }
+    for item in chunk {
+        fs.unlink(&with(&item.path, ".s"))?;
+        if !refused {
+            fs.unlink(&with(&item.path, ".l"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Half of the files to a free name here or in another directory, then the other half over them.
+fn renames(lab: &mut Lab<'_>, population: &Population, chunk: &[Item], gap: usize) -> Res {
+    let fs = lab.fs;
+    let (rename, over) = (Probe::of("RENAME"), Probe::of("RENAMER"));
+    let (moved, kept) = chunk.split_at(chunk.len() / 2);
+    lab.begin();
+    let mut at = Vec::new();
+    for (turn, item) in moved.iter().enumerate() {
+        let mut new = with(&item.path, ".r");
+        if turn % 2 == 1 {
+            let dir = lab.random.below(population.dirs.len());
+            let name = lab.random.next();
+            let dir = population.dirs.get(dir).map_or("", String::as_str);
+            new = format!("{dir}/r{name:016x}").into_bytes();
+        }
+        lab.call_path(rename, gap, 2 * FILE_COMPONENTS, || {
+            fs.rename(&item.path, &new)
+        })?;
+        at.push(new);
+    }
+    lab.end(Batch::Cached)?;
+    lab.begin();
+    for (from, item) in at.iter().zip(kept) {
+        lab.call_path(over, gap, 2 * FILE_COMPONENTS, || {
+            fs.rename(from, &item.path)
+        })?;
+    }
+    lab.end(Batch::Cached).map(|_| ())
+}
+
+fn closes(lab: &mut Lab<'_>) -> Res {
+    let (truncated, unlinked) = (Probe::of("CLOSET"), Probe::of("CLOSEU"));
+    let rounds = (lab.scale(2, 4), lab.scale(5, 16));
+    lab.rounds(&["CLOSET", "CLOSEU"], rounds, |lab, _| {
+        let fs = lab.fs;
+        let files = lab.scale(400, 1200);
+        let population = Population::create(lab, files, 24, Order::Scattered)?;
+        lab.settle()?;
+        let rewrite = OpenFlags {
+            truncate: true,
+            ..OpenFlags::WRITE
+        };
+        let page: Vec<u8> = lab.payload.get(..4096).unwrap_or_default().to_vec();
+        for chunk in population.items.chunks(BATCH) {
+            let gap = lab.random.pick(&GAPS, 0);
+            lab.begin();
+            for item in chunk {
+                let handle = fs.open(&item.path, rewrite, 0)?;
+                let wrote = fs.pwrite(handle, &page, 0);
+                lab.call(truncated, gap, || fs.close(handle))?;
+                wrote?;
+            }
+            lab.end(Batch::Cached)?;
+            lab.begin();
+            for item in chunk {
+                let path = with(&item.path, ".u");
+                let handle = fs.open(&path, OpenFlags::CREATE_NEW, 0o600)?;
+                let wrote = fs.pwrite(handle, &page, 0);
+                let gone = fs.unlink(&path);
+                lab.call(unlinked, gap, || fs.close(handle))?;
+                wrote?;
+                gone?;
+            }
+            lab.end(Batch::Cached)?;
+        }
+        population.remove(lab)
+    })
+}
+
+fn emptied(lab: &mut Lab<'_>) -> Res {
+    let probe = Probe::of("RMDIRB");
+    let (held, rounds) = (1000, (lab.scale(4, 10), lab.scale(10, 30)));
+    lab.rounds(&["RMDIRB"], rounds, |lab, _| {
+        let fs = lab.fs;
+        let dir = lab.fresh_dir("e")?;
+        for number in 0..held {
+            lab.make_file(format!("{dir}/held-{number:05}").as_bytes(), 0)?;
+        }
+        for number in 0..held {
+            fs.unlink(format!("{dir}/held-{number:05}").as_bytes())?;
+        }
+        lab.begin();
+        lab.call_path(probe, 0, 2, || fs.rmdir(dir.as_bytes()))?;
+        // A single call: when it was preempted there is nothing else to keep.
+        lab.end(Batch::Blocking).map(|_| ())
+    })
+}

@@ -1,0 +1,150 @@
+//! Creates, reads and appends by several threads at once.
+
+use std::sync::Barrier;
+
+use fsage_core::{Errno, FileSystem, OpenFlags};
+
+use crate::error::Res;
+use crate::lab::{Lab, Probe};
+use crate::registry::Procedure;
+
+pub(crate) const PROCEDURES: &[Procedure] = &[Procedure {
+    name: "several threads",
+    stems: &[
+        "SC_CR_S", "SC_CR_D", "SC_RD_S", "SC_RD_D", "SC_WR_S", "SC_WR_D",
+    ],
+    share: (0, 40),
+    run: threads,
+}];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Create,
+    Read,
+    Append,
+}
+
+/// Calls of each thread in a run.
+const CALLS: usize = 1500;
+
+fn threads(lab: &mut Lab<'_>) -> Res {
+    let stems = [
+        "SC_CR_S", "SC_CR_D", "SC_RD_S", "SC_RD_D", "SC_WR_S", "SC_WR_D",
+    ];
+    lab.rounds(&stems, (10, 25), |lab, _| {
+        for (kind, name) in [
+            (Kind::Create, "CR"),
+            (Kind::Read, "RD"),
+            (Kind::Append, "WR"),
+        ] {
+            for shared in [true, false] {
+                let stem = format!("SC_{name}_{}", if shared { "S" } else { "D" });
+                for count in [1u32, 2, 4] {
+                    let rate = run(lab, kind, shared, count)?;
+                    lab.begin();
+                    lab.add(Probe::at(&stem, count), 0, rate);
+                    lab.book.commit();
+                }
+            }
+        }
+        lab.check()
+    })
+}
+
+/// Operations per second of all threads together, from the common start to the last one's end.
+fn run(lab: &mut Lab<'_>, kind: Kind, shared: bool, count: u32) -> Res<f64> {
+    let dir = lab.fresh_dir("o")?;
+    let mut places = Vec::new();
+    for thread in 0..count {
+        let own = if shared {
+            dir.clone()
+        } else {
+            format!("{dir}/{thread}")
+        };
+        if !shared {
+            lab.fs.mkdir(own.as_bytes(), 0o755)?;
+        }
+        let file = if shared {
+            format!("{dir}/file")
+        } else {
+            format!("{own}/file")
+        };
+        if kind != Kind::Create && (thread == 0 || !shared) {
+            let bytes = if kind == Kind::Read { 4 << 20 } else { 0 };
+            lab.make_file(file.as_bytes(), bytes)?;
+        }
+        places.push((own, file));
+    }
+    let barrier = Barrier::new(count as usize);
+    let (fs, payload) = (lab.fs, lab.payload.get(..4096).unwrap_or_default());
+    let spans: Vec<Result<(u64, u64), Errno>> = std::thread::scope(|scope| {
+        let running: Vec<_> = places
+            .iter()
+            .enumerate()
+            .map(|(thread, (own, file))| {
+                let barrier = &barrier;
+                scope.spawn(move || work(fs, kind, thread, own, file, payload, barrier))
+            })
+            .collect();
+        running
+            .into_iter()
+            .map(|t| t.join().unwrap_or(Err(Errno::EIO)))
+            .collect()
+    });
+    crate::population::remove_tree(lab.fs, dir.as_bytes())?;
+    let (mut start, mut end) = (u64::MAX, 0);
+    for span in spans {
+        let (s, e) = span?;
+        (start, end) = (start.min(s), end.max(e));
+    }
+    let calls = CALLS as f64 * f64::from(count);
+    Ok(calls * 1e9 / end.saturating_sub(start).max(1) as f64)
+}
+
+fn work(
+    fs: &dyn FileSystem,
+    kind: Kind,
+    thread: usize,
+    own: &str,
+    file: &str,
+    payload: &[u8],
+    barrier: &Barrier,
+) -> Result<(u64, u64), Errno> {
+    let flags = OpenFlags {
+        append: kind == Kind::Append,
+        ..OpenFlags::READ_WRITE
+    };
+    let handle = match kind {
+        Kind::Create => Ok(None),
+        _ => fs.open(file.as_bytes(), flags, 0).map(Some),
+    };
+    let mut buffer = [0u8; 4096];
+    // Whatever happened, the others wait for this one.
+    barrier.wait();
+    let handle = handle?;
+    let start = fs.clock().now_ns();
+    for turn in 0..CALLS {
+        match (kind, handle) {
+            (Kind::Read, Some(h)) => {
+                fs.pread(
+                    h,
+                    &mut buffer,
+                    ((turn * 37 + thread * 11) % 1024) as u64 * 4096,
+                )?;
+            }
+            (Kind::Append, Some(h)) => {
+                fs.write(h, payload)?;
+            }
+            _ => {
+                let path = format!("{own}/t{thread}-{turn}");
+                let made = fs.open(path.as_bytes(), OpenFlags::CREATE_NEW, 0o644)?;
+                fs.close(made)?;
+            }
+        }
+    }
+    let end = fs.clock().now_ns();
+    if let Some(handle) = handle {
+        fs.close(handle)?;
+    }
+    Ok((start, end))
+}

@@ -1,0 +1,199 @@
+//! One large file read from the device: in order, at random, at a distance; and how far the kernel
+//! reads ahead.
+
+use fsage_core::{Handle, OpenFlags};
+
+use crate::error::{Halt, Res};
+use crate::lab::{Lab, Probe};
+use crate::registry::Procedure;
+
+pub(crate) const PROCEDURES: &[Procedure] = &[
+    Procedure {
+        name: "uncached reads of a large file",
+        stems: &["RD", "RRD"],
+        share: (40, 50),
+        run: reads,
+    },
+    Procedure {
+        name: "read-ahead",
+        stems: &["RAW"],
+        share: (5, 5),
+        run: read_ahead,
+    },
+    Procedure {
+        name: "uncached reads by distance",
+        stems: &["RX"],
+        share: (0, 20),
+        run: by_distance,
+    },
+];
+
+const KIB: u64 = 1024;
+const POWERS: std::ops::RangeInclusive<u32> = 0..=12;
+const LARGEST: usize = 4 << 20;
+
+/// A large file, half of the room at most.
+fn large_file(lab: &mut Lab<'_>, wanted: u64) -> Res<(Vec<u8>, u64)> {
+    let bytes = wanted.min(lab.room_bytes() / 2) & !(LARGEST as u64 - 1);
+    if bytes < 2 * LARGEST as u64 {
+        return Err(Halt::Absent(
+            "too little free space for a large file".to_owned(),
+        ));
+    }
+    let path = lab.fresh("x").into_bytes();
+    lab.make_file(&path, bytes)?;
+    lab.settle()?;
+    Ok((path, bytes))
+}
+
+/// Makes the file's data cold; the rest may stay.
+fn evict(lab: &mut Lab<'_>, path: &[u8]) -> Res {
+    let handle = lab.fs.open(path, OpenFlags::READ, 0)?;
+    let result = lab.fs.platform().evict(handle);
+    lab.fs.close(handle)?;
+    result.map_err(|e| Halt::Absent(format!("no cold state can be reached here: {e}")))
+}
+
+fn reads(lab: &mut Lab<'_>) -> Res {
+    // Says once whether there is anything to be cold.
+    lab.make_data_cold()?;
+    let (path, bytes) = {
+        let n = lab.scale(64 << 20, 256 << 20);
+        large_file(lab, n as u64)?
+    };
+    let mut buffer = vec![0u8; LARGEST];
+    for power in POWERS {
+        for stem in ["RD", "RRD"] {
+            if let Some(id) = Probe::at(stem, 1 << power).id(0) {
+                lab.book.series(id).kib = Some(f64::from(1u32 << power));
+            }
+        }
+    }
+    lab.rounds(
+        &["RD", "RRD"],
+        (lab.scale(1, 3), lab.scale(3, 10)),
+        |lab, _| {
+            for power in POWERS {
+                let request = KIB << power;
+                // Small requests need no more than many windows of read-ahead.
+                let span = bytes.min(if power < 6 { 8 << 20 } else { 64 << 20 });
+                let offsets: Vec<u64> = (0..span / request).map(|i| i * request).collect();
+                sweep(
+                    lab,
+                    &path,
+                    &offsets,
+                    Probe::at("RD", 1 << power),
+                    &mut buffer,
+                )?;
+                let places = (bytes / request) as usize;
+                let most = if power < 8 { lab.scale(60, 200) } else { 16 };
+                let order = lab.random.order(places);
+                let offsets: Vec<u64> = order
+                    .into_iter()
+                    .take(most)
+                    .map(|i| i as u64 * request)
+                    .collect();
+                sweep(
+                    lab,
+                    &path,
+                    &offsets,
+                    Probe::at("RRD", 1 << power),
+                    &mut buffer,
+                )?;
+            }
+            Ok(())
+        },
+    )?;
+    Ok(lab.fs.unlink(&path)?)
+}
+
+fn sweep(lab: &mut Lab<'_>, path: &[u8], offsets: &[u64], probe: Probe, buffer: &mut [u8]) -> Res {
+    let Some(request) = probe.id(0).and_then(|id| id.point()) else {
+        return Ok(());
+    };
+    evict(lab, path)?;
+    let fs = lab.fs;
+    let Some(space) = buffer.get_mut(..(request as usize) << 10) else {
+        return Ok(());
+    };
+    lab.cold_batch(|lab| {
+        lab.with_open(path, OpenFlags::READ, |lab, handle| {
+            for &at in offsets {
+                lab.call(probe, 0, || fs.pread(handle, space, at))?;
+            }
+            Ok(())
+        })
+    })
+}
+
+/// What the device has read beyond what a sequential reader has asked for, at the most.
+fn read_ahead(lab: &mut Lab<'_>) -> Res {
+    if lab.sectors_read().is_none() {
+        return Err(Halt::Absent(
+            "there is no device whose counters could tell".to_owned(),
+        ));
+    }
+    lab.make_data_cold()?;
+    let (path, bytes) = large_file(lab, 32 << 20)?;
+    let mut found = Vec::new();
+    for _ in 0..3 {
+        evict(lab, &path)?;
+        let ahead = lab.with_open(&path, OpenFlags::READ, |lab, h| furthest(lab, h, bytes / 2))?;
+        found.push(ahead as f64 / KIB as f64);
+    }
+    let (least, most) = found
+        .iter()
+        .fold((f64::INFINITY, 0.0f64), |(l, m), &v| (l.min(v), m.max(v)));
+    lab.give(Probe::of("RAW"), (most, least, most), "runs");
+    Ok(lab.fs.unlink(&path)?)
+}
+
+fn furthest(lab: &mut Lab<'_>, handle: Handle, span: u64) -> Res<u64> {
+    let mut buffer = vec![0u8; 4096];
+    let start = lab.sectors_read().unwrap_or(0);
+    let mut ahead = 0;
+    for at in (0..span).step_by(4096) {
+        lab.fs.pread(handle, &mut buffer, at)?;
+        let read = lab.sectors_read().unwrap_or(0).saturating_sub(start) * 512;
+        ahead = read.saturating_sub(at + 4096).max(ahead);
+    }
+    lab.check()?;
+    Ok(ahead)
+}
+
+/// Reads of 4 KiB at a fixed distance from each other, forward and backward. Steps of more than a
+/// page are no sequence, for which the kernel would read ahead.
+fn by_distance(lab: &mut Lab<'_>) -> Res {
+    lab.make_data_cold()?;
+    let (path, bytes) = large_file(lab, 512 << 20)?;
+    let fs = lab.fs;
+    let mut buffer = vec![0u8; 4096];
+    lab.rounds(&["RX"], (4, 10), |lab, round| {
+        for kib in [64u32, 1024, 16384, 262_144] {
+            let probe = Probe::at("RX", kib);
+            let step = u64::from(kib) * KIB + 4096;
+            let places = (bytes / step).min(200);
+            if places < 2 {
+                continue;
+            }
+            evict(lab, &path)?;
+            let start = lab.random.below((bytes - places * step + 1) as usize) as u64 & !4095;
+            let mut offsets: Vec<u64> = (0..places).map(|i| start + i * step).collect();
+            if round % 2 == 1 {
+                offsets.reverse();
+            }
+            lab.cold_batch(|lab| {
+                lab.with_open(&path, OpenFlags::READ, |lab, handle| {
+                    // The first has no distance.
+                    for (turn, &at) in offsets.iter().enumerate() {
+                        let probe = if turn == 0 { Probe::of("") } else { probe };
+                        lab.call(probe, 0, || fs.pread(handle, &mut buffer, at))?;
+                    }
+                    Ok(())
+                })
+            })?;
+        }
+        Ok(())
+    })?;
+    Ok(lab.fs.unlink(&path)?)
+}

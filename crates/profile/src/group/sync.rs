@@ -1,0 +1,299 @@
+//! Waiting for stable storage, by what the transaction holds.
+//!
+//! Ordinary scheduling throughout: a commit costs twice as much when the journal's thread is kept
+//! from the CPU of its caller, and a workload does not keep it away.
+
+use fsage_core::{Handle, OpenFlags};
+
+use crate::error::Res;
+use crate::lab::{Batch, Lab, PAYLOAD_BYTES, Probe};
+use crate::registry::Procedure;
+
+pub(crate) const PROCEDURES: &[Procedure] = &[
+    Procedure {
+        name: "fsync, single",
+        stems: &[
+            "FSY", "FDS", "FSYO", "FDSO", "FSYC", "FSYN", "FSYRN", "FSYRM", "FSYD", "FSYDF", "FSYQ",
+        ],
+        share: (40, 50),
+        run: single,
+    },
+    Procedure {
+        name: "fsync in sequences",
+        stems: &["FSYS", "FDSS"],
+        share: (15, 20),
+        run: rows,
+    },
+    Procedure {
+        name: "sync and ranges",
+        stems: &["SYNC", "SFR"],
+        share: (0, 15),
+        run: ranges,
+    },
+];
+
+const SINGLE: [&str; 11] = [
+    "FSY", "FDS", "FSYO", "FDSO", "FSYC", "FSYN", "FSYRN", "FSYRM", "FSYD", "FSYDF", "FSYQ",
+];
+
+fn single(lab: &mut Lab<'_>) -> Res {
+    let dir = lab.fresh_dir("y")?;
+    let rounds = (lab.scale(10, 20), lab.scale(40, 150));
+    let before = placement(lab);
+    lab.rounds(&SINGLE, rounds, |lab, round| {
+        lab.begin();
+        of_one_file(lab, &dir)?;
+        lab.end(Batch::Blocking)?;
+        lab.begin();
+        of_names(lab, &dir)?;
+        lab.end(Batch::Blocking)?;
+        // The large ones say little more with every repetition and take most of the time.
+        if round % 4 == 0 {
+            lab.begin();
+            large(lab, &dir)?;
+            lab.end(Batch::Blocking)?;
+        }
+        Ok(())
+    })?;
+    note_placement(lab, &SINGLE, before);
+    Ok(crate::population::remove_tree(lab.fs, dir.as_bytes())?)
+}
+
+fn fresh(lab: &mut Lab<'_>, dir: &str) -> Vec<u8> {
+    let name = lab.random.next();
+    format!("{dir}/{name:016x}").into_bytes()
+}
+
+fn write(lab: &Lab<'_>, handle: Handle, at: u64, bytes: usize) -> Res {
+    let fs = lab.fs;
+    let piece = lab
+        .payload
+        .get(..bytes.min(PAYLOAD_BYTES))
+        .unwrap_or_default();
+    let mut done = 0;
+    while done < bytes {
+        let part = piece
+            .get(..(bytes - done).min(piece.len()))
+            .unwrap_or_default();
+        done += fs.pwrite(handle, part, at + done as u64)?.max(1);
+    }
+    Ok(())
+}
+
+/// Nothing, an extension and an overwrite of a file that was synced before.
+fn of_one_file(lab: &mut Lab<'_>, dir: &str) -> Res {
+    let fs = lab.fs;
+    let path = fresh(lab, dir);
+    lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+        write(lab, handle, 0, 64 << 10)?;
+        fs.fsync(handle)?;
+        let mut end = 64u64 << 10;
+        for data in [false, true] {
+            let (none, some, over) = if data {
+                (Probe::at("FDS", 0), Probe::at("FDS", 4), Probe::of("FDSO"))
+            } else {
+                (Probe::at("FSY", 0), Probe::at("FSY", 4), Probe::of("FSYO"))
+            };
+            let sync = || {
+                if data {
+                    fs.fdatasync(handle)
+                } else {
+                    fs.fsync(handle)
+                }
+            };
+            write(lab, handle, end, 4096)?;
+            end += 4096;
+            lab.call(some, 0, sync)?;
+            lab.call(none, 0, sync)?;
+            write(lab, handle, 8192, 4096)?;
+            lab.call(over, 0, sync)?;
+        }
+        for gap in 0..4 {
+            lab.call(Probe::of("FSYQ"), gap, || fs.fsync(handle))?;
+        }
+        Ok(())
+    })?;
+    Ok(fs.unlink(&path)?)
+}
+
+/// Creates, renames and unlinks, and fsyncs of the directory.
+fn of_names(lab: &mut Lab<'_>, dir: &str) -> Res {
+    let fs = lab.fs;
+    let mut paths = Vec::new();
+    let empty = fresh(lab, dir);
+    lab.with_open(&empty, OpenFlags::CREATE_NEW, |lab, handle| {
+        lab.call(Probe::of("FSYC"), 0, || fs.fsync(handle))
+    })?;
+    paths.push(empty);
+    for kib in [1u32, 4, 16, 64] {
+        let path = fresh(lab, dir);
+        let probe = Probe::at("FSYN", kib);
+        lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+            write(lab, handle, 0, (kib as usize) << 10)?;
+            lab.call(probe, 0, || fs.fsync(handle))
+        })?;
+        paths.push(path);
+    }
+    let after = with_directory(lab, dir, |lab, directory| {
+        let path = fresh(lab, dir);
+        let handle = fs.open(&path, OpenFlags::CREATE_NEW, 0o644)?;
+        fs.close(handle)?;
+        lab.call(Probe::of("FSYD"), 0, || fs.fsync(directory))?;
+        let next = fresh(lab, dir);
+        lab.with_open(&next, OpenFlags::CREATE_NEW, |lab, handle| {
+            write(lab, handle, 0, 4096)?;
+            fs.fsync(handle)?;
+            lab.call(Probe::of("FSYDF"), 0, || fs.fsync(directory))
+        })?;
+        Ok([path, next])
+    })?;
+    paths.extend(after);
+    if let (Some(first), Some(second)) = (paths.pop(), paths.pop()) {
+        let renamed = fresh(lab, dir);
+        lab.with_open(&first, OpenFlags::READ_WRITE, |lab, handle| {
+            fs.rename(&first, &renamed)?;
+            lab.call(Probe::of("FSYRN"), 0, || fs.fsync(handle))?;
+            fs.unlink(&second)?;
+            lab.call(Probe::of("FSYRM"), 0, || fs.fsync(handle))
+        })?;
+        paths.push(renamed);
+    }
+    for path in paths {
+        fs.unlink(&path)?;
+    }
+    Ok(())
+}
+
+fn with_directory<T>(
+    lab: &mut Lab<'_>,
+    dir: &str,
+    body: impl FnOnce(&mut Lab<'_>, Handle) -> Res<T>,
+) -> Res<T> {
+    lab.with_open(dir.as_bytes(), OpenFlags::DIRECTORY, body)
+}
+
+fn large(lab: &mut Lab<'_>, dir: &str) -> Res {
+    let fs = lab.fs;
+    for kib in [1024u32, 16384] {
+        if lab.room_bytes() < u64::from(kib) << 12 {
+            continue;
+        }
+        for stem in ["FSY", "FDS", "FSYN"] {
+            // 16 MiB are no point of FSYN.
+            if stem == "FSYN" && kib > 1024 {
+                continue;
+            }
+            let path = fresh(lab, dir);
+            let probe = Probe::at(stem, kib);
+            lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+                let mut start = 0;
+                if stem != "FSYN" {
+                    write(lab, handle, 0, 4096)?;
+                    fs.fsync(handle)?;
+                    start = 4096;
+                }
+                write(lab, handle, start, (kib as usize) << 10)?;
+                lab.call(probe, 0, || {
+                    if stem == "FDS" {
+                        fs.fdatasync(handle)
+                    } else {
+                        fs.fsync(handle)
+                    }
+                })
+            })?;
+            fs.unlink(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Calls of a sequence.
+const IN_A_ROW: usize = 30;
+
+fn rows(lab: &mut Lab<'_>) -> Res {
+    let dir = lab.fresh_dir("z")?;
+    let rounds = (lab.scale(4, 8), lab.scale(15, 40));
+    let before = placement(lab);
+    lab.rounds(&["FSYS", "FDSS"], rounds, |lab, _| {
+        let fs = lab.fs;
+        let (files, appends) = (Probe::of("FSYS"), Probe::of("FDSS"));
+        let mut paths = Vec::new();
+        lab.begin();
+        for _ in 0..IN_A_ROW {
+            let path = fresh(lab, &dir);
+            lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+                write(lab, handle, 0, 16 << 10)?;
+                lab.call(files, 0, || fs.fsync(handle))
+            })?;
+            paths.push(path);
+        }
+        lab.end(Batch::Blocking)?;
+        lab.begin();
+        let log = fresh(lab, &dir);
+        lab.with_open(&log, OpenFlags::CREATE_NEW, |lab, handle| {
+            for turn in 0..IN_A_ROW as u64 {
+                write(lab, handle, turn * 4096, 4096)?;
+                lab.call(appends, 0, || fs.fdatasync(handle))?;
+            }
+            Ok(())
+        })?;
+        lab.end(Batch::Blocking)?;
+        paths.push(log);
+        for path in paths {
+            fs.unlink(&path)?;
+        }
+        Ok(())
+    })?;
+    note_placement(lab, &["FSYS", "FDSS"], before);
+    Ok(crate::population::remove_tree(lab.fs, dir.as_bytes())?)
+}
+
+fn ranges(lab: &mut Lab<'_>) -> Res {
+    let dir = lab.fresh_dir("v")?;
+    let (sync, range) = (Probe::of("SYNC"), Probe::of("SFR"));
+    lab.settle()?;
+    lab.rounds(&["SYNC", "SFR"], (10, 40), |lab, _| {
+        let fs = lab.fs;
+        let path = fresh(lab, &dir);
+        lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+            lab.begin();
+            write(lab, handle, 0, PAYLOAD_BYTES)?;
+            lab.call(sync, 0, || fs.sync())?;
+            // Of an overwrite, where no block must be found, the range is what fdatasync writes.
+            write(lab, handle, 0, PAYLOAD_BYTES)?;
+            lab.call(range, 0, || fs.fdatasync(handle))?;
+            lab.end(Batch::Blocking).map(|_| ())
+        })?;
+        Ok(fs.unlink(&path)?)
+    })?;
+    lab.remark(
+        "SFR",
+        "by fdatasync of 1 MiB over allocated blocks: targets have no ranges",
+    );
+    Ok(crate::population::remove_tree(lab.fs, dir.as_bytes())?)
+}
+
+/// The file system's kernel threads and the CPUs that they last ran on.
+fn placement(lab: &Lab<'_>) -> Vec<String> {
+    let Some(device) = &lab.device else {
+        return Vec::new();
+    };
+    fsage_host::kthread::of_device(device)
+        .into_iter()
+        .map(|t| format!("{} on CPU {}", t.name, t.last_cpu))
+        .collect()
+}
+
+fn note_placement(lab: &mut Lab<'_>, stems: &[&str], before: Vec<String>) {
+    if before.is_empty() {
+        return;
+    }
+    let note = format!(
+        "ordinary scheduling; at the start {}, at the end {}",
+        before.join(", "),
+        placement(lab).join(", ")
+    );
+    for stem in stems {
+        lab.remark(stem, &note);
+    }
+}

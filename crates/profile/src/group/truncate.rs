@@ -1,0 +1,117 @@
+//! Truncation by size, cached and cold, and to sizes other than nothing.
+
+use fsage_core::OpenFlags;
+
+use crate::error::Res;
+use crate::lab::{Batch, Lab, Probe};
+use crate::registry::Procedure;
+
+pub(crate) const PROCEDURES: &[Procedure] = &[
+    Procedure {
+        name: "truncation",
+        stems: &["TR", "TRX", "TRP"],
+        share: (20, 40),
+        run: cached,
+    },
+    Procedure {
+        name: "truncation of uncached files",
+        stems: &["TRC"],
+        share: (0, 40),
+        run: cold,
+    },
+];
+
+const POWERS: std::ops::RangeInclusive<u32> = 0..=16;
+const GAPS: [usize; 8] = [0, 0, 0, 0, 1, 2, 2, 3];
+
+/// Files of each size of a round: many small ones, one of the largest.
+fn count(power: u32) -> usize {
+    match power {
+        0..=8 => 6,
+        9..=11 => 3,
+        _ => 1,
+    }
+}
+
+fn make(lab: &mut Lab<'_>, dir: &str) -> Res<Vec<(Vec<u8>, u32)>> {
+    let mut room = lab.room_bytes();
+    let mut files = Vec::new();
+    for power in POWERS {
+        let bytes = 1024u64 << power;
+        for number in 0..count(power) {
+            if room < bytes {
+                break;
+            }
+            room -= bytes;
+            let path = format!("{dir}/t{power}-{number}").into_bytes();
+            lab.make_file(&path, bytes)?;
+            files.push((path, power));
+        }
+        lab.check()?;
+    }
+    lab.random.shuffle(&mut files);
+    Ok(files)
+}
+
+fn cut(lab: &mut Lab<'_>, stem: &str, files: &[(Vec<u8>, u32)], kind: Batch) -> Res {
+    let fs = lab.fs;
+    for chunk in files.chunks(8) {
+        lab.begin();
+        for (path, power) in chunk {
+            let probe = Probe::at(stem, 1 << power);
+            lab.with_open(path, OpenFlags::WRITE, |lab, handle| {
+                lab.call(probe, 0, || fs.ftruncate(handle, 0))
+            })?;
+        }
+        lab.end(kind)?;
+    }
+    Ok(())
+}
+
+fn cached(lab: &mut Lab<'_>) -> Res {
+    let rounds = (lab.scale(2, 4), lab.scale(4, 12));
+    lab.rounds(&["TR", "TRX", "TRP"], rounds, |lab, _| {
+        let dir = lab.fresh_dir("t")?;
+        let files = make(lab, &dir)?;
+        lab.settle()?;
+        cut(lab, "TR", &files, Batch::Cached)?;
+        partly(lab, &dir)?;
+        Ok(crate::population::remove_tree(lab.fs, dir.as_bytes())?)
+    })
+}
+
+/// Small files grown, larger ones halved.
+fn partly(lab: &mut Lab<'_>, dir: &str) -> Res {
+    let fs = lab.fs;
+    for (stem, size, new) in [("TRX", 4u64 << 10, 1u64 << 20), ("TRP", 64 << 10, 32 << 10)] {
+        let probe = Probe::of(stem);
+        let mut paths = Vec::new();
+        for number in 0..64 {
+            let path = format!("{dir}/{stem}{number}").into_bytes();
+            lab.make_file(&path, size)?;
+            paths.push(path);
+        }
+        lab.settle()?;
+        for chunk in paths.chunks(8) {
+            let gap = lab.random.pick(&GAPS, 0);
+            lab.begin();
+            for path in chunk {
+                lab.with_open(path, OpenFlags::WRITE, |lab, handle| {
+                    lab.call(probe, gap, || fs.ftruncate(handle, new))
+                })?;
+            }
+            lab.end(Batch::Cached)?;
+        }
+    }
+    Ok(())
+}
+
+fn cold(lab: &mut Lab<'_>) -> Res {
+    lab.rounds(&["TRC"], (lab.scale(1, 4), lab.scale(2, 12)), |lab, _| {
+        let dir = lab.fresh_dir("t")?;
+        let files = make(lab, &dir)?;
+        lab.make_data_cold()?;
+        cut(lab, "TRC", &files, Batch::Blocking)?;
+        Ok(crate::population::remove_tree(lab.fs, dir.as_bytes())?)
+    })
+}

@@ -1,0 +1,403 @@
+//! Where procedures work: the target, the clock, the samples, the time left.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fsage_core::metric::{FamilyId, MetricId};
+use fsage_core::{Clock, ColdEvidence, ColdLevel, Errno, FileSystem, OpenFlags};
+
+use crate::book::Book;
+use crate::error::{Halt, Res};
+use crate::pause::Polluter;
+use crate::random::Random;
+use crate::sched::Sched;
+
+/// A metric to which samples are added, at every gap; prepared before anything is timed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Probe([Option<MetricId>; 4]);
+
+impl Probe {
+    /// A scalar family.
+    pub(crate) fn of(stem: &str) -> Probe {
+        Self::from(fsage_core::metric::family(stem).map(FamilyId::scalar))
+    }
+
+    /// A point of a series; what the table has no point for is not kept.
+    pub(crate) fn at(stem: &str, point: u32) -> Probe {
+        Self::from(fsage_core::metric::family(stem).and_then(|f| f.at(point)))
+    }
+
+    fn from(id: Option<MetricId>) -> Probe {
+        Probe([0, 1, 2, 3].map(|gap| id.and_then(|i| i.with_gap(gap))))
+    }
+
+    /// The metric at a gap.
+    pub(crate) fn id(self, gap: usize) -> Option<MetricId> {
+        self.0.get(gap).copied().flatten()
+    }
+}
+
+/// How a batch is judged when the thread did not get the CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Batch {
+    /// The calls do not sleep: any wait for the CPU spoils them.
+    Cached,
+    /// The calls sleep for the device: a wait that is a fourth of the batch spoils it.
+    Blocking,
+}
+
+/// The least run delay that spoils a batch of cached calls.
+const DELAY_LEAST_NS: u64 = 20_000;
+/// The largest payload of one call.
+pub(crate) const PAYLOAD_BYTES: usize = 1 << 20;
+
+/// The state of a running suite.
+pub(crate) struct Lab<'a> {
+    pub fs: &'a dyn FileSystem,
+    pub clock: &'a dyn Clock,
+    /// The directory on this machine that is the target's root, for calls that the target's trait
+    /// does not have.
+    pub host_dir: Option<PathBuf>,
+    /// The name of the block device beneath in the kernel, for its kernel threads.
+    pub device: Option<String>,
+    /// The working directory, relative to the target's root.
+    pub work: String,
+    pub book: Book,
+    pub random: Random,
+    pub quick: bool,
+    /// Incompressible bytes.
+    pub payload: Vec<u8>,
+    pub sched: Sched,
+    /// When the present procedure should end.
+    pub deadline_ns: u64,
+    /// How a cold state was last reached.
+    pub cold: Option<ColdEvidence>,
+    /// Metrics that a procedure could not measure, with the reason.
+    pub reasons: Vec<(MetricId, String)>,
+    /// A timed empty call, by gap: the call and the reading of the clock.
+    pub base_ns: [f64; 4],
+    /// Resolution of one cached component, by gap: another directory than the last.
+    pub lookup_ns: [f64; 4],
+    polluter: Polluter,
+    stop: &'a AtomicBool,
+    serial: u64,
+    batch_start: (u64, u64),
+}
+
+impl<'a> Lab<'a> {
+    pub(crate) fn new(
+        fs: &'a dyn FileSystem,
+        (host_dir, device): (Option<PathBuf>, Option<String>),
+        work: String,
+        seed: u64,
+        quick: bool,
+        stop: &'a AtomicBool,
+    ) -> Self {
+        let mut random = Random::new(seed);
+        let payload = random.bytes(PAYLOAD_BYTES);
+        Self {
+            fs,
+            clock: fs.clock(),
+            host_dir,
+            device,
+            work,
+            book: Book::default(),
+            random,
+            quick,
+            payload,
+            sched: Sched::new(),
+            deadline_ns: u64::MAX,
+            cold: None,
+            reasons: Vec::new(),
+            base_ns: [0.0; 4],
+            lookup_ns: [0.0; 4],
+            polluter: Polluter::new(),
+            stop,
+            serial: 0,
+            batch_start: (0, 0),
+        }
+    }
+
+    /// A count, for quick and for full measurements.
+    pub(crate) fn scale(&self, quick: usize, full: usize) -> usize {
+        if self.quick { quick } else { full }
+    }
+
+    /// A name in the working directory that was not used before.
+    pub(crate) fn fresh(&mut self, tag: &str) -> String {
+        self.serial += 1;
+        format!("{}/{tag}{}", self.work, self.serial)
+    }
+
+    /// Makes a directory of that kind of name, untimed.
+    pub(crate) fn fresh_dir(&mut self, tag: &str) -> Res<String> {
+        let path = self.fresh(tag);
+        self.fs.mkdir(path.as_bytes(), 0o755)?;
+        Ok(path)
+    }
+
+    /// Whether the procedure's time is over.
+    pub(crate) fn over(&self) -> bool {
+        self.clock.now_ns() >= self.deadline_ns
+    }
+
+    /// Ends the procedure if the user asked for it.
+    pub(crate) fn check(&self) -> Res {
+        if self.stop.load(Ordering::Relaxed) {
+            Err(Halt::Stopped)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Lets the time of a gap pass.
+    pub(crate) fn pause(&mut self, gap: usize) {
+        self.polluter.pause(gap, self.clock);
+    }
+
+    /// Runs a call and says how long it took, clock and entry included.
+    pub(crate) fn timed<T>(&self, call: impl FnOnce() -> Result<T, Errno>) -> Res<(T, f64)> {
+        let start = self.clock.now_ns();
+        let result = call();
+        let end = self.clock.now_ns();
+        Ok((result?, end.saturating_sub(start) as f64))
+    }
+
+    /// Pauses, runs a call and takes its time in the kernel as a sample of `probe`.
+    pub(crate) fn call<T>(
+        &mut self,
+        probe: Probe,
+        gap: usize,
+        call: impl FnOnce() -> Result<T, Errno>,
+    ) -> Res<T> {
+        self.call_path(probe, gap, 0, call)
+    }
+
+    /// As [`Lab::call`] for a call that resolves `components` of a path on the way.
+    pub(crate) fn call_path<T>(
+        &mut self,
+        probe: Probe,
+        gap: usize,
+        components: u32,
+        call: impl FnOnce() -> Result<T, Errno>,
+    ) -> Res<T> {
+        self.pause(gap);
+        let (result, ns) = self.timed(call)?;
+        let base = self.base_ns.get(gap).copied().unwrap_or_default();
+        let lookup = self.lookup_ns.get(gap).copied().unwrap_or_default();
+        self.add(probe, gap, ns - base - lookup * f64::from(components));
+        Ok(result)
+    }
+
+    /// Takes a sample.
+    pub(crate) fn add(&mut self, probe: Probe, gap: usize, value: f64) {
+        if let Some(id) = probe.id(gap) {
+            self.book.push(id, value);
+        }
+    }
+
+    /// Begins a batch of samples that are judged together.
+    pub(crate) fn begin(&mut self) {
+        self.book.forget();
+        self.batch_start = (self.clock.now_ns(), self.sched.run_delay_ns());
+    }
+
+    /// Ends it: keeps the samples or, if the thread had to wait for the CPU, counts them as
+    /// preempted. Says whether they were kept.
+    pub(crate) fn end(&mut self, kind: Batch) -> Res<bool> {
+        let (start, delay) = self.batch_start;
+        let waited = self.sched.run_delay_ns().saturating_sub(delay);
+        let took = self.clock.now_ns().saturating_sub(start);
+        let spoilt = match kind {
+            Batch::Cached => waited > DELAY_LEAST_NS.max(took / 50),
+            Batch::Blocking => waited > DELAY_LEAST_NS.max(took / 4),
+        };
+        if spoilt {
+            self.book.reject();
+        } else {
+            self.book.commit();
+        }
+        self.check()?;
+        Ok(!spoilt)
+    }
+
+    /// Repeats `round` until every metric of `stems` is precise, the time is over, or `most` rounds
+    /// are done; at least `least` rounds unless the time ran out.
+    pub(crate) fn rounds(
+        &mut self,
+        stems: &[&str],
+        (least, most): (usize, usize),
+        mut round: impl FnMut(&mut Self, usize) -> Res,
+    ) -> Res {
+        let ids: Vec<MetricId> = stems
+            .iter()
+            .filter_map(|s| fsage_core::metric::family(s))
+            .flat_map(FamilyId::metrics)
+            .collect();
+        let mut stop = "runs";
+        for number in 0..most {
+            round(self, number)?;
+            self.check()?;
+            let measured = || ids.iter().filter(|&&id| self.book.count(id) > 0);
+            if number + 1 >= least && measured().all(|&id| self.book.precise(id)) {
+                break;
+            }
+            if self.over() {
+                stop = "time";
+                break;
+            }
+        }
+        for id in ids {
+            if self.book.count(id) > 0 {
+                let precise = self.book.precise(id);
+                self.book.series(id).stop = if precise { "precise" } else { stop };
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks families whose samples far above the median are interruptions, not their own cost.
+    pub(crate) fn steady(&mut self, stems: &[&str]) {
+        for stem in stems {
+            for id in fsage_core::metric::family(stem)
+                .into_iter()
+                .flat_map(FamilyId::metrics)
+            {
+                self.book.series(id).steady = true;
+            }
+        }
+    }
+
+    /// Says what a reader of a family's metrics should know.
+    pub(crate) fn remark(&mut self, stem: &str, note: &str) {
+        for id in fsage_core::metric::family(stem)
+            .into_iter()
+            .flat_map(FamilyId::metrics)
+        {
+            self.book.series(id).note = Some(note.to_owned());
+        }
+    }
+
+    /// Sets a metric that is not the mean of samples.
+    pub(crate) fn give(&mut self, probe: Probe, value: (f64, f64, f64), stop: &'static str) {
+        if let Some(id) = probe.id(0) {
+            let series = self.book.series(id);
+            series.given = Some(value);
+            series.stop = stop;
+        }
+    }
+
+    /// Records why a family cannot be measured.
+    pub(crate) fn absent(&mut self, stem: &str, reason: &str) {
+        for id in fsage_core::metric::family(stem)
+            .into_iter()
+            .flat_map(FamilyId::metrics)
+        {
+            self.reasons.push((id, reason.to_owned()));
+        }
+    }
+
+    /// Makes everything cold: names, inodes and data.
+    pub(crate) fn make_cold(&mut self) -> Res {
+        self.check()?;
+        if self.cold.is_some_and(|c| c.level == ColdLevel::DataOnly) {
+            return Err(Halt::Absent(DATA_ONLY.to_owned()));
+        }
+        match self.fs.platform().make_cold() {
+            Ok(evidence) => {
+                self.cold = Some(evidence);
+                if evidence.level == ColdLevel::DataOnly {
+                    return Err(Halt::Absent(DATA_ONLY.to_owned()));
+                }
+                Ok(())
+            }
+            Err(errno) => Err(Halt::Absent(format!(
+                "no cold state can be reached here: {errno}"
+            ))),
+        }
+    }
+
+    /// Makes data cold; names and inodes too where that is how it is done.
+    pub(crate) fn make_data_cold(&mut self) -> Res {
+        match self.make_cold() {
+            Err(Halt::Absent(_)) if self.cold.is_some() => {
+                self.fs.platform().make_cold()?;
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Sectors that the device has read since boot, where there is one.
+    pub(crate) fn sectors_read(&self) -> Option<u64> {
+        self.fs.platform().device_counters().map(|c| c.sectors_read)
+    }
+
+    /// Runs a batch that is meant to read from the device. Its samples are thrown away if the
+    /// device's counters did not move.
+    pub(crate) fn cold_batch(&mut self, batch: impl FnOnce(&mut Self) -> Res) -> Res {
+        let before = self.sectors_read();
+        self.begin();
+        batch(self)?;
+        if before.is_some() && self.sectors_read() == before {
+            self.book.forget();
+            return self.check();
+        }
+        self.end(Batch::Blocking).map(|_| ())
+    }
+
+    /// Writes everything back, so that what is measured next starts clean.
+    pub(crate) fn settle(&mut self) -> Res {
+        self.check()?;
+        Ok(self.fs.sync()?)
+    }
+
+    /// Space that may be used, in bytes: a fourth of what is free.
+    pub(crate) fn room_bytes(&self) -> u64 {
+        self.fs.statfs().map_or(u64::MAX, |s| s.available_bytes / 4)
+    }
+
+    /// Creates a file of `bytes` incompressible bytes, untimed.
+    pub(crate) fn make_file(&self, path: &[u8], bytes: u64) -> Res {
+        let handle = self.fs.open(path, OpenFlags::CREATE_NEW, 0o644)?;
+        let result = self.fill(handle, 0, bytes);
+        self.fs.close(handle)?;
+        result
+    }
+
+    /// Writes incompressible bytes, untimed, different ones for each megabyte.
+    pub(crate) fn fill(&self, handle: fsage_core::Handle, start: u64, bytes: u64) -> Res {
+        let mut at = 0;
+        while at < bytes {
+            // The same megabyte at a different start does not compress against its neighbours
+            // within a block.
+            let skip = (start + at) as usize / PAYLOAD_BYTES * 512 % (PAYLOAD_BYTES / 2);
+            let most = (PAYLOAD_BYTES - skip).min((bytes - at) as usize);
+            let Some(piece) = self.payload.get(skip..skip + most) else {
+                break;
+            };
+            let wrote = self.fs.pwrite(handle, piece, start + at)?;
+            if wrote == 0 {
+                return Err(Halt::Failed(Errno::ENOSPC));
+            }
+            at += wrote as u64;
+        }
+        Ok(())
+    }
+
+    /// Runs something with an open file and closes it whatever comes.
+    pub(crate) fn with_open<T>(
+        &mut self,
+        path: &[u8],
+        flags: OpenFlags,
+        body: impl FnOnce(&mut Self, fsage_core::Handle) -> Res<T>,
+    ) -> Res<T> {
+        let handle = self.fs.open(path, flags, 0o644)?;
+        let result = body(self, handle);
+        self.fs.close(handle)?;
+        result
+    }
+}
+
+const DATA_ONLY: &str =
+    "only file data can be made cold here (names and inodes need root or a scratch file system)";

@@ -1,0 +1,163 @@
+//! Thousands of files of mixed sizes in many directories: what most procedures work on.
+
+use fsage_core::{Errno, FileSystem, FileType, OpenFlags};
+
+use crate::error::Res;
+use crate::lab::Lab;
+
+/// Sizes of a population's files in KiB; each is as frequent as the others.
+pub(crate) const SIZES_KIB: [u32; 5] = [0, 1, 4, 16, 64];
+const MEAN_BYTES: u64 = 17 << 10;
+
+/// In which order files are created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Any directory next, as a mail or web server does.
+    Scattered,
+    /// Directory after directory, as an unpacked archive.
+    ByDirectory,
+}
+
+/// One file.
+#[derive(Debug, Clone)]
+pub(crate) struct Item {
+    pub path: Vec<u8>,
+    pub size_kib: u32,
+    /// Index of its directory.
+    pub dir: usize,
+}
+
+/// Directories and what is, or will be, in them, in creation order.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Population {
+    pub root: String,
+    pub dirs: Vec<String>,
+    pub items: Vec<Item>,
+}
+
+/// Components of the path of a population's file, and of its directory.
+pub(crate) const FILE_COMPONENTS: u32 = 4;
+pub(crate) const DIR_COMPONENTS: u32 = 3;
+
+impl Population {
+    /// Makes the directories and plans the files; fewer where room is short.
+    pub(crate) fn plan(lab: &mut Lab<'_>, files: usize, dirs: usize, order: Order) -> Res<Self> {
+        let most = (lab.room_bytes() / MEAN_BYTES) as usize;
+        let files = files.min(most).max(1);
+        let root = lab.fresh_dir("p")?;
+        let mut made = Vec::with_capacity(dirs);
+        for number in 0..dirs {
+            let dir = format!("{root}/d{number:02}");
+            lab.fs.mkdir(dir.as_bytes(), 0o755)?;
+            made.push(dir);
+        }
+        let mut places: Vec<usize> = (0..files).map(|i| i * dirs / files).collect();
+        if order == Order::Scattered {
+            lab.random.shuffle(&mut places);
+        }
+        let items = places
+            .into_iter()
+            .enumerate()
+            .map(|(number, dir)| Item {
+                path: format!("{}/f{number:05}", made.get(dir).map_or("", String::as_str))
+                    .into_bytes(),
+                size_kib: lab.random.pick(&SIZES_KIB, 4),
+                dir,
+            })
+            .collect();
+        Ok(Self {
+            root,
+            dirs: made,
+            items,
+        })
+    }
+
+    /// Plans and creates.
+    pub(crate) fn create(lab: &mut Lab<'_>, files: usize, dirs: usize, order: Order) -> Res<Self> {
+        let population = Self::plan(lab, files, dirs, order)?;
+        for (number, item) in population.items.iter().enumerate() {
+            lab.make_file(&item.path, u64::from(item.size_kib) << 10)?;
+            if number % 256 == 0 {
+                lab.check()?;
+            }
+        }
+        Ok(population)
+    }
+
+    /// The indices of the files of one directory, in creation order.
+    pub(crate) fn of_dir(&self, dir: usize) -> Vec<usize> {
+        self.items
+            .iter()
+            .enumerate()
+            .filter(|(_, i)| i.dir == dir)
+            .map(|(n, _)| n)
+            .collect()
+    }
+
+    /// Asks for every file once, so that names and inodes are cached.
+    pub(crate) fn warm_names(&self, lab: &Lab<'_>) -> Res {
+        for item in &self.items {
+            lab.fs.stat(&item.path)?;
+        }
+        Ok(())
+    }
+
+    /// Reads every file once.
+    pub(crate) fn warm_data(&self, lab: &Lab<'_>) -> Res {
+        let mut buffer = vec![0u8; 64 << 10];
+        for item in &self.items {
+            let handle = lab.fs.open(&item.path, OpenFlags::READ, 0)?;
+            let read = lab.fs.pread(handle, &mut buffer, 0);
+            lab.fs.close(handle)?;
+            read?;
+        }
+        Ok(())
+    }
+
+    /// Removes what is left of it.
+    pub(crate) fn remove(&self, lab: &Lab<'_>) -> Res {
+        Ok(remove_tree(lab.fs, self.root.as_bytes())?)
+    }
+}
+
+/// Removes a directory and everything below it; what is gone already is no error.
+pub(crate) fn remove_tree(fs: &dyn FileSystem, path: &[u8]) -> Result<(), Errno> {
+    let handle = match fs.open(
+        path,
+        OpenFlags {
+            no_follow: true,
+            ..OpenFlags::DIRECTORY
+        },
+        0,
+    ) {
+        Ok(handle) => handle,
+        Err(Errno::ENOENT) => return Ok(()),
+        Err(errno) => return Err(errno),
+    };
+    let entries = fs.read_dir(handle);
+    fs.close(handle)?;
+    for entry in entries? {
+        if entry.name == b"." || entry.name == b".." {
+            continue;
+        }
+        let mut child = path.to_vec();
+        child.push(b'/');
+        child.extend_from_slice(&entry.name);
+        let is_dir = match entry.file_type {
+            Some(kind) => kind == FileType::Directory,
+            None => fs.lstat(&child)?.file_type == FileType::Directory,
+        };
+        if is_dir {
+            remove_tree(fs, &child)?;
+        } else {
+            match fs.unlink(&child) {
+                Ok(()) | Err(Errno::ENOENT) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+    match fs.rmdir(path) {
+        Ok(()) | Err(Errno::ENOENT) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}

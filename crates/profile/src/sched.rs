@@ -1,0 +1,55 @@
+//! How the measuring thread is scheduled.
+
+use fsage_host::thread::{Pinned, RealTime, RunDelay};
+
+/// The thread's waiting time, and real-time scheduling where it is allowed.
+pub(crate) struct Sched {
+    run_delay: Option<RunDelay>,
+    /// Whether real-time priority was granted at least once.
+    pub real_time: bool,
+}
+
+/// The lowest real-time priority is above every ordinary thread.
+const PRIORITY: i32 = 1;
+
+/// Pinned and at real-time priority until dropped.
+#[derive(Default)]
+pub(crate) struct Quiet {
+    _real_time: Option<RealTime>,
+    _pinned: Option<Pinned>,
+}
+
+impl Sched {
+    pub(crate) fn new() -> Self {
+        Self {
+            run_delay: RunDelay::open().ok(),
+            real_time: false,
+        }
+    }
+
+    /// Time this thread waited for a CPU while it could have run, in nanoseconds; 0 where the
+    /// kernel does not say.
+    pub(crate) fn run_delay_ns(&self) -> u64 {
+        self.run_delay
+            .as_ref()
+            .and_then(RunDelay::read)
+            .map_or(0, |s| s.delay_ns)
+    }
+
+    /// For calls that neither change anything nor wait: pinned, and at real-time priority where
+    /// that is allowed. Never for calls that leave work to kernel threads, which could not run on
+    /// this CPU meanwhile.
+    pub(crate) fn quiet(&mut self) -> Quiet {
+        let cpus = fsage_host::thread::allowed_cpus();
+        let Some(&cpu) = cpus.last() else {
+            return Quiet::default();
+        };
+        let pinned = fsage_host::thread::pin(cpu).ok();
+        let real_time = fsage_host::thread::real_time(PRIORITY).ok();
+        self.real_time |= real_time.is_some();
+        Quiet {
+            _real_time: real_time,
+            _pinned: pinned,
+        }
+    }
+}
