@@ -19,7 +19,9 @@ use rustix::thread::UnshareFlags;
 use crate::HostError;
 
 /// Directories that are there on every system and usually empty: what is mounted over one of them
-/// hides nothing, and no directory has to be made that a kill would leave behind.
+/// hides nothing, and no directory has to be made that a kill would leave behind. Where none of
+/// them is empty, mount points are made among the temporary files, and a kill leaves an empty
+/// directory.
 const EMPTY_DIRS: [&str; 5] = ["/media", "/mnt", "/srv", "/opt", "/boot"];
 
 /// The directory for mount points in each private namespace, by the namespace's inode.

@@ -105,6 +105,10 @@ impl MountedScratch {
         }
         state.park_roots().map_err(|e| Errno(e.raw_os_error()))?;
         let done = self.cycle(&mut state);
+        if !state.mounted {
+            // The roots stay parked: the bare directory must not be taken for the file system.
+            return done;
+        }
         let reopened = state.reopen_roots();
         done.and(reopened)
     }
