@@ -153,6 +153,8 @@ fn check_files(events: &[RawEvent], cwd: &Path) {
     let other = cwd.join("other").metadata().unwrap();
     let copy = of_file(libc::SYS_copy_file_range);
     assert_eq!(copy.file2.unwrap().ino, other.ino());
+    let send = of_file(libc::SYS_sendfile);
+    assert_eq!(send.file2.unwrap().ino, other.ino());
     let close = of_file(libc::SYS_close);
     assert_eq!(close.result, 0);
     let stat = named(events, libc::SYS_stat)
@@ -351,7 +353,7 @@ fn strace_sees_the_same_calls() {
     }
     std::fs::remove_dir_all(&cwd).unwrap();
     std::fs::create_dir(&cwd).unwrap();
-    assert!(counts.len() >= 94, "{} kinds of call", counts.len());
+    assert!(counts.len() >= 95, "{} kinds of call", counts.len());
     let wanted = counts.keys().copied().collect();
     if let Some(theirs) = counts_by_strace(&program, &cwd, &wanted) {
         assert_eq!(counts, theirs);
@@ -461,6 +463,40 @@ fn a_command_that_cannot_be_run_says_why() {
         Ptrace::launch(Launch::default()),
         Err(CaptureError::Command { .. })
     ));
+}
+
+#[test]
+fn the_environment_is_the_callers_and_more() {
+    let directory = tempfile::tempdir().unwrap();
+    let tool = directory.path().join("fsage-test-tool");
+    // A shell writes it, for the reason given at `an_ordinary_user_may`.
+    let script = r#"printf '#!/bin/sh\ntest "$FSAGE_TEST_ADDED$1" = yesx' > "$0"; chmod +x "$0""#;
+    assert!(
+        Command::new("sh")
+            .arg("-c")
+            .arg(script)
+            .arg(&tool)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let mut path = directory.path().as_os_str().to_owned();
+    path.push(":/usr/bin:/bin");
+    let env = vec![
+        ("PATH".into(), path),
+        ("FSAGE_TEST_ADDED".into(), "yes".into()),
+    ];
+    let launch = Launch {
+        env,
+        ..launch(Path::new("fsage-test-tool"), &["x"], Path::new("/"))
+    };
+    let mut tracer = Ptrace::launch(launch).unwrap();
+    let events = drain(&mut tracer);
+    assert_eq!(tracer.exit_status(), Some(0));
+    assert_eq!(
+        text(named(&events, libc::SYS_execve)[0].path.as_ref()),
+        tool.to_str().unwrap()
+    );
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub(super) enum StatBuffer {
 pub(super) struct Call {
     /// The x86-64 number.
     pub nr: u32,
-    /// The first descriptor.
+    /// The first descriptor; where data moves between two, the one it is read from.
     pub fd: Option<u8>,
     /// The second descriptor.
     pub fd2: Option<u8>,
@@ -75,8 +75,9 @@ impl Call {
         Self::new(nr).path(0)
     }
 
+    /// A name below a directory's descriptor, which the assembler resolves by itself.
     const fn at(nr: libc::c_long) -> Self {
-        Self::new(nr).fd(0).path(1)
+        Self::new(nr).path(1)
     }
 
     const fn fd(mut self, arg: u8) -> Self {
@@ -144,7 +145,8 @@ pub(super) static CALLS: &[Call] = &[
     Call::moves(libc::SYS_preadv2).extra(Extra::Iovec),
     Call::moves(libc::SYS_pwritev2).extra(Extra::Iovec),
     Call::moves(libc::SYS_sendfile)
-        .fd2(1)
+        .fd(1)
+        .fd2(0)
         .extra(Extra::Offsets(2, None)),
     Call::moves(libc::SYS_splice)
         .fd2(2)
@@ -155,7 +157,7 @@ pub(super) static CALLS: &[Call] = &[
     // Descriptors and opens.
     Call::on_path(libc::SYS_open).opens(),
     Call::on_path(libc::SYS_creat).opens(),
-    Call::new(libc::SYS_openat).path(1).opens(),
+    Call::at(libc::SYS_openat).opens(),
     Call::new(libc::SYS_openat2)
         .path(1)
         .opens()
@@ -190,13 +192,16 @@ pub(super) static CALLS: &[Call] = &[
     Call::on_fd(libc::SYS_fremovexattr).path2(1),
     Call::new(libc::SYS_mmap).fd(4),
     Call::new(libc::SYS_munmap),
+    Call::new(libc::SYS_mremap),
     Call::new(libc::SYS_msync),
     Call::new(libc::SYS_sync),
     // Names.
     Call::on_path(libc::SYS_stat).stat(StatBuffer::Stat(1)),
     Call::on_path(libc::SYS_lstat).stat(StatBuffer::Stat(1)),
-    Call::at(libc::SYS_newfstatat).stat(StatBuffer::Stat(2)),
-    Call::at(libc::SYS_statx).stat(StatBuffer::Statx(4)),
+    Call::at(libc::SYS_newfstatat)
+        .fd(0)
+        .stat(StatBuffer::Stat(2)),
+    Call::at(libc::SYS_statx).fd(0).stat(StatBuffer::Statx(4)),
     Call::on_path(libc::SYS_statfs),
     Call::on_path(libc::SYS_access),
     Call::at(libc::SYS_faccessat),
@@ -214,7 +219,7 @@ pub(super) static CALLS: &[Call] = &[
     Call::on_path(libc::SYS_link).path2(1),
     Call::at(libc::SYS_linkat).path2(3),
     Call::new(libc::SYS_symlink).path(1).path2(0),
-    Call::new(libc::SYS_symlinkat).fd(1).path(2).path2(0),
+    Call::new(libc::SYS_symlinkat).path(2).path2(0),
     Call::on_path(libc::SYS_readlink),
     Call::at(libc::SYS_readlinkat),
     Call::on_path(libc::SYS_truncate),
@@ -227,7 +232,7 @@ pub(super) static CALLS: &[Call] = &[
     Call::on_path(libc::SYS_utime),
     Call::on_path(libc::SYS_utimes),
     Call::at(libc::SYS_futimesat),
-    Call::at(libc::SYS_utimensat),
+    Call::at(libc::SYS_utimensat).fd(0),
     Call::on_path(libc::SYS_setxattr).path2(1),
     Call::on_path(libc::SYS_lsetxattr).path2(1),
     Call::on_path(libc::SYS_getxattr).path2(1),
@@ -316,6 +321,50 @@ mod tests {
         assert!(find(libc::SYS_getpid as u64, &[0; 6]).is_none());
         assert!(find(u64::MAX, &[0; 6]).is_none());
         assert!(find(511, &[0; 6]).is_none());
+    }
+
+    /// The field `.name = N` of a row of `bpf/calls.h`.
+    fn field(row: &str, name: &str) -> Option<u8> {
+        let rest = row.split_once(&format!(".{name} = "))?.1;
+        rest.split([',', ')']).next()?.trim().parse().ok()
+    }
+
+    #[test]
+    fn both_backends_record_the_same_calls() {
+        let mut theirs = 0;
+        for row in include_str!("../../bpf/calls.h").lines() {
+            let Some((nr, row)) = row
+                .trim()
+                .strip_prefix('[')
+                .and_then(|r| r.split_once("] = "))
+            else {
+                continue;
+            };
+            let call = CALLS.iter().find(|call| call.nr.to_string() == nr);
+            let call = call.unwrap_or_else(|| panic!("{nr} is recorded by eBPF only"));
+            let fd = if row.starts_with("FD(") {
+                Some(0)
+            } else {
+                None
+            };
+            let path = match row.split_once('(').unwrap().0 {
+                "NAME" => Some(0),
+                "AT" => Some(1),
+                _ => None,
+            };
+            assert_eq!(call.fd, field(row, "fd").or(fd), "{nr}: descriptor");
+            assert_eq!(call.fd2, field(row, "fd2"), "{nr}: second descriptor");
+            assert_eq!(call.path, field(row, "path").or(path), "{nr}: path");
+            assert_eq!(call.path2, field(row, "path2"), "{nr}: second path");
+            assert_eq!(call.opens, field(row, "opens") == Some(1), "{nr}: opens");
+            let stat = match call.stat {
+                StatBuffer::Stat(argument) => Some(argument),
+                _ => None,
+            };
+            assert_eq!(stat, field(row, "stat"), "{nr}: stat buffer");
+            theirs += 1;
+        }
+        assert_eq!(theirs, CALLS.len(), "calls are recorded by ptrace only");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
@@ -23,8 +24,8 @@ pub struct Launch {
     pub argv: Vec<OsString>,
     /// Where it runs; the current directory if `None`.
     pub cwd: Option<PathBuf>,
-    /// Its whole environment; the current one if `None`.
-    pub env: Option<Vec<(OsString, OsString)>>,
+    /// Added to the current environment.
+    pub env: Vec<(OsString, OsString)>,
     /// Stop at every call instead of installing a filter. Slower, but
     /// [`stop`](crate::raw::Backend::stop) then leaves the command running untraced.
     pub detachable: bool,
@@ -229,10 +230,8 @@ impl Strings {
             .argv
             .iter()
             .map(|word| text(word.as_bytes().to_vec()));
-        let environment = launch
-            .env
-            .clone()
-            .unwrap_or_else(|| std::env::vars_os().collect());
+        let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        environment.extend(launch.env.iter().cloned());
         let envp = environment.into_iter().map(|(name, value)| {
             let mut entry = name.into_vec();
             entry.push(b'=');
@@ -267,13 +266,10 @@ fn resolve(command: &OsStr, launch: &Launch) -> io::Result<CString> {
     if command.as_bytes().contains(&b'/') {
         return text(command);
     }
-    let path = match &launch.env {
-        Some(env) => env
-            .iter()
-            .find(|(name, _)| name == "PATH")
-            .map(|(_, value)| value.clone()),
-        None => std::env::var_os("PATH"),
-    };
+    let own = launch.env.iter().rev().find(|(name, _)| name == "PATH");
+    let path = own
+        .map(|(_, value)| value.clone())
+        .or_else(|| std::env::var_os("PATH"));
     let path = path.unwrap_or_else(|| "/bin:/usr/bin".into());
     let start = launch.cwd.clone().unwrap_or_default();
     let mut denied = false;

@@ -98,7 +98,8 @@ static void on_file(int fd) {
     char *map = (char *)CALL(SYS_mmap, NULL, 4096L, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0L);
     map[5] = 1;
     CALL(SYS_msync, map, 4096L, MS_SYNC);
-    CALL(SYS_munmap, map, 4096L);
+    map = (char *)CALL(SYS_mremap, map, 4096L, 8192L, MREMAP_MAYMOVE, NULL);
+    CALL(SYS_munmap, map, 8192L);
 }
 
 static void on_names(int dir) {
