@@ -72,7 +72,9 @@ impl Anonymizer {
         let mut key = Vec::new();
         let file = std::fs::File::open(path).map_err(|e| FormatError::io("open", path, e))?;
         // More than any key: what a mistaken path would name.
-        file.take(1 << 20).read_to_end(&mut key).map_err(|e| FormatError::io("read", path, e))?;
+        file.take(1 << 20)
+            .read_to_end(&mut key)
+            .map_err(|e| FormatError::io("read", path, e))?;
         let key = key.strip_suffix(b"\n").unwrap_or(&key);
         Self::new(key, keep_extensions, path)
     }
@@ -88,10 +90,18 @@ impl Anonymizer {
         if let Some(token) = self.tokens.get(component) {
             return *token;
         }
-        let digest = self.mac.clone().chain_update(component).finalize().into_bytes();
+        let digest = self
+            .mac
+            .clone()
+            .chain_update(component)
+            .finalize()
+            .into_bytes();
         let mut token = [b'0'; 16];
         // 5 bits a character.
-        let bits = digest.iter().take(10).fold(0u128, |bits, &b| (bits << 8) | u128::from(b));
+        let bits = digest
+            .iter()
+            .take(10)
+            .fold(0u128, |bits, &b| (bits << 8) | u128::from(b));
         for (index, slot) in token.iter_mut().enumerate() {
             let digit = (bits >> (5 * index)) & 31;
             *slot = DIGITS.get(digit as usize).copied().unwrap_or(b'0');
@@ -119,7 +129,10 @@ impl Anonymizer {
     }
 
     fn component(&mut self, component: &[u8], out: &mut Vec<u8>) {
-        let dot = component.iter().rposition(|&b| b == b'.').filter(|&at| at > 0);
+        let dot = component
+            .iter()
+            .rposition(|&b| b == b'.')
+            .filter(|&at| at > 0);
         let extension = dot.map(|at| &component[at + 1..]).filter(|extension| {
             self.keep_extensions
                 && (1..=MAX_EXTENSION_BYTES).contains(&extension.len())
@@ -202,12 +215,18 @@ impl Anonymizer {
         if text.is_empty() {
             return String::new();
         }
-        self.token(text.as_bytes()).iter().map(|&b| char::from(b)).collect()
+        self.token(text.as_bytes())
+            .iter()
+            .map(|&b| char::from(b))
+            .collect()
     }
 
     /// A command line: each argument becomes a token, so that only their number is told.
     pub fn command(&mut self, arguments: &[String]) -> Vec<String> {
-        arguments.iter().map(|argument| self.word(argument)).collect()
+        arguments
+            .iter()
+            .map(|argument| self.word(argument))
+            .collect()
     }
 }
 
@@ -250,7 +269,9 @@ mod tests {
     #[test]
     fn weak_keys_are_refused() {
         for (key, said) in [(&b""[..], "is empty"), (b"0123456789abcde", "has 15 bytes")] {
-            let error = Anonymizer::new(key, false, Path::new("k.key")).unwrap_err().to_string();
+            let error = Anonymizer::new(key, false, Path::new("k.key"))
+                .unwrap_err()
+                .to_string();
             assert!(error.contains("k.key") && error.contains(said), "{error}");
         }
     }
@@ -270,9 +291,16 @@ mod tests {
     /// from `printf abc | openssl dgst -sha256 -hmac 0123456789abcdef`.
     #[test]
     fn the_hash_is_hmac_sha_256() {
-        let digest = anonymizer(false).mac.chain_update(b"abc").finalize().into_bytes();
+        let digest = anonymizer(false)
+            .mac
+            .chain_update(b"abc")
+            .finalize()
+            .into_bytes();
         let hex: String = digest.iter().map(|b| format!("{b:02x}")).collect();
-        assert_eq!(hex, "bcaa92843247bc258080d2824bddeba4afb1bd61b4688ca65f60a214e1d9759e");
+        assert_eq!(
+            hex,
+            "bcaa92843247bc258080d2824bddeba4afb1bd61b4688ca65f60a214e1d9759e"
+        );
     }
 
     #[test]
@@ -284,7 +312,11 @@ mod tests {
         let mut all = anonymizer(false);
         let op = all.op(&op, &paths);
         let name = all.paths().get(op.path2.unwrap()).to_vec();
-        assert!(name.starts_with(b"user.") && name.len() == 21, "{}", name.escape_ascii());
+        assert!(
+            name.starts_with(b"user.") && name.len() == 21,
+            "{}",
+            name.escape_ascii()
+        );
     }
 
     proptest! {

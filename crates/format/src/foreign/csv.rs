@@ -15,13 +15,22 @@ use crate::FormatError;
 
 /// The columns: name and meaning.
 pub const COLUMNS: &[(&str, &str)] = &[
-    ("start_ns", "when it was issued, nanoseconds since the trace began"),
-    ("latency_ns", "how long the kernel worked on it, nanoseconds"),
+    (
+        "start_ns",
+        "when it was issued, nanoseconds since the trace began",
+    ),
+    (
+        "latency_ns",
+        "how long the kernel worked on it, nanoseconds",
+    ),
     ("pid", "process"),
     ("tid", "thread"),
     ("kind", "what was done, e.g. open, read, unlink"),
     ("result", "value returned, or the error number negated"),
-    ("fd", "descriptor; for calls on names the directory's, empty for AT_FDCWD"),
+    (
+        "fd",
+        "descriptor; for calls on names the directory's, empty for AT_FDCWD",
+    ),
     ("dev_major", "device of the file"),
     ("dev_minor", "device of the file"),
     ("ino", "inode of the file"),
@@ -54,12 +63,18 @@ impl<W: Write> CsvSink<W> {
         output
             .write_all((names.join(",") + "\r\n").as_bytes())
             .map_err(|e| FormatError::io("write", name, e))?;
-        Ok(Self { output, name: name.to_owned(), line: String::new() })
+        Ok(Self {
+            output,
+            name: name.to_owned(),
+            line: String::new(),
+        })
     }
 
     /// Flushes what was written.
     pub fn finish(mut self) -> Result<(), FormatError> {
-        self.output.flush().map_err(|e| FormatError::io("write", &self.name, e))
+        self.output
+            .flush()
+            .map_err(|e| FormatError::io("write", &self.name, e))
     }
 
     fn row(&mut self, op: &Op, paths: &PathTable) {

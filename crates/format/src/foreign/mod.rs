@@ -18,9 +18,15 @@ use fsage_core::{SinkError, SourceError};
 use crate::FormatError;
 
 pub(crate) fn source_error(error: FormatError) -> SourceError {
-    SourceError { message: error.to_string(), source: Some(Box::new(error)) }
+    SourceError {
+        message: error.to_string(),
+        source: Some(Box::new(error)),
+    }
 }
 
 pub(crate) fn sink_error(error: FormatError) -> SinkError {
-    SinkError { message: error.to_string(), source: Some(Box::new(error)) }
+    SinkError {
+        message: error.to_string(),
+        source: Some(Box::new(error)),
+    }
 }

@@ -3,7 +3,9 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use fsage_core::{DevId, Errno, FileId, Op, OpFlags, OpKind, OpSource, Outcome, PathTable, Pid, SourceError, Tid};
+use fsage_core::{
+    DevId, Errno, FileId, Op, OpFlags, OpKind, OpSource, Outcome, PathTable, Pid, SourceError, Tid,
+};
 
 use super::record::{HbFile, HbRecord, HbUnion, RecordError, flag, op_type as t};
 use crate::FormatError;
@@ -58,7 +60,13 @@ impl<R: Read> HbenchSource<R> {
     /// Reads from `input` (best buffered); errors name `name`.
     pub fn new(input: R, name: &Path) -> Self {
         let report = HbenchReport::default();
-        Self { input, name: name.to_owned(), offset: 0, paths: PathTable::new(), report }
+        Self {
+            input,
+            name: name.to_owned(),
+            offset: 0,
+            paths: PathTable::new(),
+            report,
+        }
     }
 
     /// What was met so far.
@@ -104,7 +112,8 @@ impl<R: Read> HbenchSource<R> {
             if record.op_flags & flag::CHAIN != 0 {
                 chain.length += 1;
                 if chain.length > MAX_CHAIN {
-                    let problem = format!("a chain of more than {MAX_CHAIN} records, expected fewer");
+                    let problem =
+                        format!("a chain of more than {MAX_CHAIN} records, expected fewer");
                     return Err(self.corrupt(start, problem));
                 }
                 chain.add(record);
@@ -132,7 +141,9 @@ impl<R: Read> HbenchSource<R> {
         let named = named || !record.target.dirname.is_empty();
         let kind = kind_of(record, named)?;
         let seconds = u64::try_from(record.time_sec).unwrap_or(0);
-        let time = seconds.saturating_mul(1_000_000_000).saturating_add(record.time_nsec.into());
+        let time = seconds
+            .saturating_mul(1_000_000_000)
+            .saturating_add(record.time_nsec.into());
         let start = *self.report.start_unix_ns.get_or_insert(time);
         let pid = u32::try_from(record.pid).unwrap_or(0);
         let mut op = Op::new(kind, Pid(pid), Tid(pid), time.saturating_sub(start));
@@ -145,7 +156,11 @@ impl<R: Read> HbenchSource<R> {
             op.record |= OpFlags::DIRECTORY;
         }
         if record.target.inum != 0 {
-            op.file = Some(FileId { dev: DevId(0), ino: record.target.inum, generation: 0 });
+            op.file = Some(FileId {
+                dev: DevId(0),
+                ino: record.target.inum,
+                generation: 0,
+            });
         }
         fill(&mut op, record);
         op.size_bytes = op.size_bytes.or(chain.size);
@@ -164,7 +179,11 @@ impl<R: Read> HbenchSource<R> {
         let target = &record.target;
         let whole = |base: &[u8], names: &[Vec<u8>]| {
             let path = names.join(&b'/');
-            if base == b"/" { ([b"/", &path[..]].concat(), Vec::new()) } else { (path, base.to_vec()) }
+            if base == b"/" {
+                ([b"/", &path[..]].concat(), Vec::new())
+            } else {
+                (path, base.to_vec())
+            }
         };
         let (path, dir): (Vec<u8>, Vec<u8>) = match &chain.base {
             Some(base) => whole(base, &chain.names),
@@ -201,11 +220,16 @@ impl Chain {
         }
         match (record.op_type, record.un) {
             (t::LOOKUP, _) => {
-                let HbFile { filename, dirname, .. } = record.target;
+                let HbFile {
+                    filename, dirname, ..
+                } = record.target;
                 if let Some(second) = &mut self.second {
                     second.names.push(filename);
                 } else if record.client == SECOND_PATH {
-                    self.second = Some(Second { base: dirname, names: vec![filename] });
+                    self.second = Some(Second {
+                        base: dirname,
+                        names: vec![filename],
+                    });
                 } else {
                     self.base.get_or_insert(dirname);
                     self.names.push(filename);
@@ -223,7 +247,9 @@ pub(super) const SECOND_PATH: u64 = 2;
 
 /// The error of a failed record: fsage writes it into `op_packsize`, which HBench-FS does not use.
 fn failure(record: &HbRecord, otherwise: Errno) -> Outcome {
-    let errno = i32::try_from(record.packsize).ok().filter(|code| (1..4096).contains(code));
+    let errno = i32::try_from(record.packsize)
+        .ok()
+        .filter(|code| (1..4096).contains(code));
     Outcome::err(errno.map_or(otherwise, Errno))
 }
 
@@ -275,17 +301,29 @@ fn fill(op: &mut Op, record: &HbRecord) {
         _ => {}
     }
     match record.un {
-        HbUnion::Io { filesize, offset, count } => {
+        HbUnion::Io {
+            filesize,
+            offset,
+            count,
+        } => {
             op.size_bytes = u64::try_from(filesize).ok();
             if record.op_type == t::TRUNCATE {
                 op.length = u64::try_from(offset).ok();
             } else {
-                op.offset = u64::try_from(offset).ok().filter(|_| record.op_type != t::READDIR);
+                op.offset = u64::try_from(offset)
+                    .ok()
+                    .filter(|_| record.op_type != t::READDIR);
                 op.length = Some(count.into());
                 op.result = Outcome::ok(count.into());
             }
         }
-        HbUnion::Attr { mode, uid, gid, size, .. } => match op.kind {
+        HbUnion::Attr {
+            mode,
+            uid,
+            gid,
+            size,
+            ..
+        } => match op.kind {
             OpKind::Chmod | OpKind::Fchmod => op.flags = mode,
             OpKind::Chown | OpKind::Fchown => {
                 (op.offset, op.length) = (Some(uid & 0xffff_ffff), Some(gid & 0xffff_ffff));

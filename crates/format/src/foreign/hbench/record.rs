@@ -235,8 +235,11 @@ impl Fields<'_> {
     }
 
     fn file(&self, at: usize) -> (HbFile, u32, u32) {
-        let file =
-            HbFile { inum: self.u64(at), dirinum: self.u64(at + 24), ..HbFile::default() };
+        let file = HbFile {
+            inum: self.u64(at),
+            dirinum: self.u64(at + 24),
+            ..HbFile::default()
+        };
         (file, self.u32(at + 8), self.u32(at + 32))
     }
 }
@@ -251,7 +254,10 @@ impl HbRecord {
             return Ok(None);
         }
         if got < RECORD_BYTES {
-            return Err(bad(got, format!("the file ends, expected a record of {RECORD_BYTES} bytes")));
+            return Err(bad(
+                got,
+                format!("the file ends, expected a record of {RECORD_BYTES} bytes"),
+            ));
         }
         let fields = Fields(&bytes);
         let mut record = Self::fixed(&fields)?;
@@ -275,15 +281,22 @@ impl HbRecord {
     fn fixed(fields: &Fields<'_>) -> Result<Self, RecordError> {
         let op_type = fields.u32(0);
         if op_type > op_type::CHDIR {
-            return Err(bad(0, format!("op_type is {op_type}, expected 0 to 24 (Table A.1)")));
+            return Err(bad(
+                0,
+                format!("op_type is {op_type}, expected 0 to 24 (Table A.1)"),
+            ));
         }
         let time_nsec = fields.u32(16);
         if time_nsec >= 1_000_000_000 {
-            return Err(bad(16, format!("op_time_nsec is {time_nsec}, expected under 10^9")));
+            return Err(bad(
+                16,
+                format!("op_time_nsec is {time_nsec}, expected under 10^9"),
+            ));
         }
         let class = class_of(op_type);
         if class == Class::File && fields.u32(144) != 0 {
-            let problem = "op_linklen is set, expected 0 in a record with a second file (Table A.6)";
+            let problem =
+                "op_linklen is set, expected 0 in a record with a second file (Table A.6)";
             return Err(bad(144, problem.to_owned()));
         }
         let un = match class {
@@ -347,12 +360,23 @@ impl HbRecord {
         put_file(&mut put, TARGET, &self.target);
         match &self.un {
             HbUnion::None => {}
-            HbUnion::Io { filesize, offset, count } => {
+            HbUnion::Io {
+                filesize,
+                offset,
+                count,
+            } => {
                 put(UNION, &filesize.to_le_bytes());
                 put(UNION + 8, &offset.to_le_bytes());
                 put(UNION + 16, &count.to_le_bytes());
             }
-            HbUnion::Attr { mode, uid, gid, size, atime, mtime } => {
+            HbUnion::Attr {
+                mode,
+                uid,
+                gid,
+                size,
+                atime,
+                mtime,
+            } => {
                 put(UNION, &mode.to_le_bytes());
                 put(UNION + 8, &uid.to_le_bytes());
                 put(UNION + 16, &gid.to_le_bytes());
@@ -390,7 +414,10 @@ fn put_file(put: &mut impl FnMut(usize, &[u8]), at: usize, file: &HbFile) {
 }
 
 fn bad(at: usize, problem: String) -> RecordError {
-    RecordError::Bad { at: at as u64, problem }
+    RecordError::Bad {
+        at: at as u64,
+        problem,
+    }
 }
 
 /// A string of a stated length, without a NUL that a C writer may have counted.
@@ -402,13 +429,22 @@ fn take_string(
 ) -> Result<Vec<u8>, RecordError> {
     if len > MAX_STRING_BYTES {
         let problem = format!("{what} has {len} bytes, expected at most {MAX_STRING_BYTES}");
-        return Err(RecordError::Bad { at: *taken, problem });
+        return Err(RecordError::Bad {
+            at: *taken,
+            problem,
+        });
     }
     let mut text = Vec::new();
-    let got = input.take(u64::from(len)).read_to_end(&mut text).map_err(RecordError::Io)?;
+    let got = input
+        .take(u64::from(len))
+        .read_to_end(&mut text)
+        .map_err(RecordError::Io)?;
     if got < len as usize {
         let problem = format!("the file ends, expected {len} bytes of {what}");
-        return Err(RecordError::Bad { at: *taken + got as u64, problem });
+        return Err(RecordError::Bad {
+            at: *taken + got as u64,
+            problem,
+        });
     }
     *taken += u64::from(len);
     if let Some(end) = text.iter().position(|&b| b == 0) {
@@ -460,8 +496,19 @@ mod tests {
             sleep_time_ms: 2.0,
             ..HbRecord::default()
         };
-        let io = HbUnion::Io { filesize: 1 << 40, offset: -1, count: 8192 };
-        let attr = HbUnion::Attr { mode: 0o644, uid: 1, gid: 2, size: 3, atime: -4, mtime: 5 };
+        let io = HbUnion::Io {
+            filesize: 1 << 40,
+            offset: -1,
+            count: 8192,
+        };
+        let attr = HbUnion::Attr {
+            mode: 0o644,
+            uid: 1,
+            gid: 2,
+            size: 3,
+            atime: -4,
+            mtime: 5,
+        };
         for (op_type, un, linkdata) in [
             (op_type::OPEN, HbUnion::None, &b""[..]),
             (op_type::READ, io, b""),
@@ -469,8 +516,12 @@ mod tests {
             (op_type::RENAME, HbUnion::File2(file(3, b"new", b"")), b""),
             (op_type::SYMLINK, HbUnion::None, b"../t"),
         ] {
-            let record =
-                HbRecord { op_type, un, linkdata: linkdata.to_vec(), ..base.clone() };
+            let record = HbRecord {
+                op_type,
+                un,
+                linkdata: linkdata.to_vec(),
+                ..base.clone()
+            };
             let mut bytes = Vec::new();
             record.write(&mut bytes).unwrap();
             let (again, taken) = HbRecord::read(&mut &bytes[..]).unwrap().unwrap();
@@ -484,7 +535,12 @@ mod tests {
     #[test]
     fn lengths_are_not_believed() {
         let mut bytes = Vec::new();
-        HbRecord { op_type: op_type::OPEN, ..HbRecord::default() }.write(&mut bytes).unwrap();
+        HbRecord {
+            op_type: op_type::OPEN,
+            ..HbRecord::default()
+        }
+        .write(&mut bytes)
+        .unwrap();
         bytes[TARGET + 8..TARGET + 12].copy_from_slice(&u32::MAX.to_le_bytes());
         let Err(RecordError::Bad { at, problem }) = HbRecord::read(&mut &bytes[..]) else {
             panic!("a length of 4 GiB was believed");

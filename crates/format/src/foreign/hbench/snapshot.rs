@@ -43,7 +43,8 @@ pub fn read(
         }
         let text = line.strip_suffix(b"\n").unwrap_or(&line);
         let entry = if number == 1 {
-            let (path, entry) = root_line(text).ok_or_else(|| bad("expected `NAME INUM SIZE` of the root directory"))?;
+            let (path, entry) = root_line(text)
+                .ok_or_else(|| bad("expected `NAME INUM SIZE` of the root directory"))?;
             root = path;
             dir = Some(Vec::new());
             Some(entry)
@@ -51,9 +52,15 @@ pub fn read(
             dir = None;
             None
         } else if let Some(dir) = &dir {
-            Some(entry_line(dir, text).ok_or_else(|| bad("expected `INUM TYPE SIZE NAME [LINK]` or `~~`"))?)
+            Some(
+                entry_line(dir, text)
+                    .ok_or_else(|| bad("expected `INUM TYPE SIZE NAME [LINK]` or `~~`"))?,
+            )
         } else {
-            dir = Some(listing(&root, text).ok_or_else(|| bad("expected the path of a directory under the root"))?);
+            dir = Some(
+                listing(&root, text)
+                    .ok_or_else(|| bad("expected the path of a directory under the root"))?,
+            );
             None
         };
         if let Some(entry) = entry {
@@ -62,7 +69,11 @@ pub fn read(
         }
     }
     if number == 0 {
-        return Err(FormatError::corrupt(name, "line 1", "an empty file, expected a root directory"));
+        return Err(FormatError::corrupt(
+            name,
+            "line 1",
+            "an empty file, expected a root directory",
+        ));
     }
     Ok(entries)
 }
@@ -99,8 +110,13 @@ fn root_line(text: &[u8]) -> Option<(Vec<u8>, SnapshotEntry)> {
     let mut fields = text.rsplitn(3, |&b| b == b' ');
     let size = number(fields.next()?)?;
     let ino = number(fields.next()?)?;
-    let name = fields.next().filter(|name| !name.is_empty() && !name.contains(&b' '))?;
-    Some((trim(name).to_vec(), new_entry(Vec::new(), ino, FileType::Directory, size)))
+    let name = fields
+        .next()
+        .filter(|name| !name.is_empty() && !name.contains(&b' '))?;
+    Some((
+        trim(name).to_vec(),
+        new_entry(Vec::new(), ino, FileType::Directory, size),
+    ))
 }
 
 fn trim(path: &[u8]) -> &[u8] {
@@ -114,7 +130,10 @@ fn listing(root: &[u8], text: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn entry_line(dir: &[u8], text: &[u8]) -> Option<SnapshotEntry> {
-    let fields: Vec<&[u8]> = text.split(|&b| b == b' ').filter(|f| !f.is_empty()).collect();
+    let fields: Vec<&[u8]> = text
+        .split(|&b| b == b' ')
+        .filter(|f| !f.is_empty())
+        .collect();
     let (ino, kind, size, name, link) = match fields[..] {
         [ino, kind, size, name] => (ino, kind, size, name, None),
         [ino, b"2", size, name, link] => (ino, &b"2"[..], size, name, Some(link.to_vec())),
@@ -129,9 +148,16 @@ fn entry_line(dir: &[u8], text: &[u8]) -> Option<SnapshotEntry> {
     if name.contains(&b'/') || name == b"." || name == b".." {
         return None;
     }
-    let path = if dir.is_empty() { name.to_vec() } else { [dir, b"/", name].concat() };
+    let path = if dir.is_empty() {
+        name.to_vec()
+    } else {
+        [dir, b"/", name].concat()
+    };
     let entry = new_entry(path, number(ino)?, file_type, number(size)?);
-    Some(SnapshotEntry { link_target: link, ..entry })
+    Some(SnapshotEntry {
+        link_target: link,
+        ..entry
+    })
 }
 
 /// Collects the entries of a tree and writes them as listings, depth first.
@@ -200,14 +226,18 @@ impl SnapshotText {
         all.extend(self.dirs.remove(&b""[..]).unwrap_or_default());
         all.extend_from_slice(b"~~\n");
         let mut put = |bytes: &[u8]| {
-            output.write_all(bytes).map_err(|e| FormatError::io("write", name, e))
+            output
+                .write_all(bytes)
+                .map_err(|e| FormatError::io("write", name, e))
         };
         put(&all)?;
         // A directory sorts before everything that its path is a prefix of.
         for (dir, listing) in self.dirs {
             put(&[b"./", &dir[..], b"/\n", &listing, b"~~\n"].concat())?;
         }
-        output.flush().map_err(|e| FormatError::io("write", name, e))?;
+        output
+            .flush()
+            .map_err(|e| FormatError::io("write", name, e))?;
         Ok(self.left_out)
     }
 }

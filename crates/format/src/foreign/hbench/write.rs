@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use fsage_core::{Errno, FileId, KindClass, Op, OpFlags, OpKind, OpSink, PathId, PathTable, SinkError};
+use fsage_core::{
+    Errno, FileId, KindClass, Op, OpFlags, OpKind, OpSink, PathId, PathTable, SinkError,
+};
 use rustc_hash::FxHashMap;
 
 use super::read::SECOND_PATH;
@@ -54,7 +56,9 @@ impl<W: Write> HbenchSink<W> {
 
     /// Flushes and says how many operations were left out, by kind.
     pub fn finish(mut self) -> Result<BTreeMap<&'static str, u64>, FormatError> {
-        self.output.flush().map_err(|e| FormatError::io("write", &self.name, e))?;
+        self.output
+            .flush()
+            .map_err(|e| FormatError::io("write", &self.name, e))?;
         Ok(self.not_carried)
     }
 
@@ -81,7 +85,10 @@ impl<W: Write> HbenchSink<W> {
                 return self.learn(op, paths);
             }
             if op.kind == OpKind::Symlink {
-                last.linkdata = op.path2.map(|path| paths.get(path).to_vec()).unwrap_or_default();
+                last.linkdata = op
+                    .path2
+                    .map(|path| paths.get(path).to_vec())
+                    .unwrap_or_default();
             }
         } else {
             last.target.inum = ino;
@@ -93,7 +100,10 @@ impl<W: Write> HbenchSink<W> {
     fn head(&self, op: &Op, op_type: u32) -> HbRecord {
         let time = self.start_unix_ns.saturating_add(op.start_ns);
         let directory = op.record.contains(OpFlags::DIRECTORY)
-            || matches!(op.kind, OpKind::Mkdir | OpKind::Rmdir | OpKind::Readdir | OpKind::Chdir);
+            || matches!(
+                op.kind,
+                OpKind::Mkdir | OpKind::Rmdir | OpKind::Readdir | OpKind::Chdir
+            );
         let what = match op.kind {
             OpKind::Symlink | OpKind::Readlink => flag::ISLINK,
             _ if directory => flag::ISDIR,
@@ -121,14 +131,23 @@ impl<W: Write> HbenchSink<W> {
         let path = path.map_or(&b""[..], |path| paths.get(path));
         let base = dir.map_or(&b""[..], |dir| paths.get(dir));
         let absolute = path.starts_with(b"/");
-        let mut at = if absolute { b"/".to_vec() } else { base.to_vec() };
+        let mut at = if absolute {
+            b"/".to_vec()
+        } else {
+            base.to_vec()
+        };
         let mut lookups = Vec::new();
         let mut dirinum = self.inode(&at).max(dir_ino);
         for name in path.split(|&b| b == b'/').filter(|name| !name.is_empty()) {
             let next = join(&at, name);
             let inum = self.inode(&next);
             let dirname = std::mem::replace(&mut at, next);
-            lookups.push(HbFile { inum, filename: name.to_vec(), dirinum, dirname });
+            lookups.push(HbFile {
+                inum,
+                filename: name.to_vec(),
+                dirinum,
+                dirname,
+            });
             dirinum = inum;
         }
         let mut last = lookups.last().cloned().unwrap_or_else(|| HbFile {
@@ -158,7 +177,10 @@ impl<W: Write> HbenchSink<W> {
         let errno = op.result.errno();
         let found = !matches!(errno, Some(Errno::ENOENT | Errno::ENOTDIR));
         let count = lookups.len();
-        let plain = HbRecord { un: HbUnion::None, ..last.clone() };
+        let plain = HbRecord {
+            un: HbUnion::None,
+            ..last.clone()
+        };
         for (index, target) in lookups.into_iter().enumerate() {
             let ends = index + 1 == count || second == Some(index + 1);
             let kind = if ends { last.op_flags } else { flag::ISDIR };
@@ -169,7 +191,11 @@ impl<W: Write> HbenchSink<W> {
                 target,
                 linkdata: Vec::new(),
                 open_flags: 0,
-                client: if second == Some(index) { SECOND_PATH } else { 0 },
+                client: if second == Some(index) {
+                    SECOND_PATH
+                } else {
+                    0
+                },
                 ..plain.clone()
             };
             // Which component was missing is not told: the last one stands for it.
@@ -187,7 +213,11 @@ impl<W: Write> HbenchSink<W> {
                 op_type: t::TRUNCATE,
                 op_flags: last.op_flags | flag::CHAIN,
                 class: class_of(t::TRUNCATE) as u32,
-                un: HbUnion::Io { filesize, offset: 0, count: 0 },
+                un: HbUnion::Io {
+                    filesize,
+                    offset: 0,
+                    count: 0,
+                },
                 open_flags: 0,
                 ..last.clone()
             };
@@ -211,15 +241,24 @@ impl<W: Write> HbenchSink<W> {
     /// The size of the file whose blocks an operation frees; an open reports it as it is afterwards.
     fn size_before(&self, op: &Op) -> i64 {
         let known = op.file.and_then(|file| self.sizes.get(&file)).copied();
-        let size = if op.kind == OpKind::Open { known } else { op.size_bytes.or(known) };
+        let size = if op.kind == OpKind::Open {
+            known
+        } else {
+            op.size_bytes.or(known)
+        };
         size.map_or(0, |size| size as i64)
     }
 
     fn learn(&mut self, op: &Op, paths: &PathTable) -> Result<(), FormatError> {
-        let Some(file) = op.file.filter(|_| op.result.is_ok()) else { return Ok(()) };
+        let Some(file) = op.file.filter(|_| op.result.is_ok()) else {
+            return Ok(());
+        };
         let grown = match op.kind {
             OpKind::Write | OpKind::CopyOut | OpKind::SpliceOut => {
-                let end = op.offset.unwrap_or(0).saturating_add(op.result.value().unwrap_or(0));
+                let end = op
+                    .offset
+                    .unwrap_or(0)
+                    .saturating_add(op.result.value().unwrap_or(0));
                 Some(op.size_bytes.unwrap_or(0).max(end))
             }
             OpKind::Truncate | OpKind::Ftruncate => op.length,
@@ -236,7 +275,9 @@ impl<W: Write> HbenchSink<W> {
             } else {
                 self.inodes.insert(name, file.ino);
             }
-            if op.kind == OpKind::Rename && let Some(path) = op.path2 {
+            if op.kind == OpKind::Rename
+                && let Some(path) = op.path2
+            {
                 let dir = op.dir2.or(op.dir).map_or(&b""[..], |dir| paths.get(dir));
                 self.inodes.insert(join(dir, paths.get(path)), file.ino);
             }
@@ -245,7 +286,9 @@ impl<W: Write> HbenchSink<W> {
     }
 
     fn put(&mut self, record: &HbRecord) -> Result<(), FormatError> {
-        record.write(&mut self.output).map_err(|e| FormatError::io("write", &self.name, e))
+        record
+            .write(&mut self.output)
+            .map_err(|e| FormatError::io("write", &self.name, e))
     }
 }
 
@@ -253,7 +296,11 @@ fn type_of(op: &Op) -> Option<u32> {
     let on_fd = op.path.is_none();
     Some(match op.kind {
         OpKind::Stat | OpKind::Fstat => t::GETATTR,
-        OpKind::Chmod | OpKind::Fchmod | OpKind::Chown | OpKind::Fchown | OpKind::Utimens
+        OpKind::Chmod
+        | OpKind::Fchmod
+        | OpKind::Chown
+        | OpKind::Fchown
+        | OpKind::Utimens
         | OpKind::Futimens => t::SETATTR,
         OpKind::Read | OpKind::CopyIn | OpKind::Sendfile | OpKind::SpliceIn => t::READ,
         OpKind::Write | OpKind::CopyOut | OpKind::SpliceOut => t::WRITE,
@@ -290,17 +337,50 @@ fn union_of(op: &Op) -> HbUnion {
         mtime: -1,
     };
     match (op.kind, keep) {
-        (OpKind::Chmod | OpKind::Fchmod, HbUnion::Attr { uid, gid, size, atime, mtime, .. }) => {
-            HbUnion::Attr { mode: op.flags, uid, gid, size, atime, mtime }
-        }
-        (OpKind::Chown | OpKind::Fchown, HbUnion::Attr { mode, size, atime, mtime, .. }) => {
+        (
+            OpKind::Chmod | OpKind::Fchmod,
+            HbUnion::Attr {
+                uid,
+                gid,
+                size,
+                atime,
+                mtime,
+                ..
+            },
+        ) => HbUnion::Attr {
+            mode: op.flags,
+            uid,
+            gid,
+            size,
+            atime,
+            mtime,
+        },
+        (
+            OpKind::Chown | OpKind::Fchown,
+            HbUnion::Attr {
+                mode,
+                size,
+                atime,
+                mtime,
+                ..
+            },
+        ) => {
             let (uid, gid) = (op.offset.unwrap_or(0), op.length.unwrap_or(0));
-            HbUnion::Attr { mode, uid, gid, size, atime, mtime }
+            HbUnion::Attr {
+                mode,
+                uid,
+                gid,
+                size,
+                atime,
+                mtime,
+            }
         }
         (OpKind::Utimens | OpKind::Futimens, keep) => keep,
-        (OpKind::Truncate | OpKind::Ftruncate, _) => {
-            HbUnion::Io { filesize: signed(op.size_bytes), offset: signed(op.length), count: 0 }
-        }
+        (OpKind::Truncate | OpKind::Ftruncate, _) => HbUnion::Io {
+            filesize: signed(op.size_bytes),
+            offset: signed(op.length),
+            count: 0,
+        },
         (OpKind::Readdir, _) => HbUnion::Io {
             filesize: signed(op.size_bytes),
             offset: 0,

@@ -26,7 +26,11 @@ impl<'a> Arg<'a> {
     pub fn string(self) -> Option<(Vec<u8>, bool)> {
         let body = self.0.strip_prefix(b"\"")?;
         let (bytes, used) = unescape(body, b'"')?;
-        Some((bytes, body.get(used..).is_some_and(|rest| rest.starts_with(b"..."))))
+        Some((
+            bytes,
+            body.get(used..)
+                .is_some_and(|rest| rest.starts_with(b"...")),
+        ))
     }
 
     /// A number: decimal, octal with a leading 0, or hexadecimal.
@@ -47,7 +51,11 @@ impl<'a> Arg<'a> {
 
     /// A descriptor and what is known of it; `AT_FDCWD` is `None` in the first place.
     pub fn fd(self) -> Option<(Option<i32>, Option<FdName>)> {
-        let at = self.0.iter().position(|&b| b == b'<').unwrap_or(self.0.len());
+        let at = self
+            .0
+            .iter()
+            .position(|&b| b == b'<')
+            .unwrap_or(self.0.len());
         let (word, tail) = self.0.split_at(at);
         let fd = if word == b"AT_FDCWD" {
             None
@@ -64,7 +72,9 @@ impl<'a> Arg<'a> {
         let text = self.0.split(|&b| b == b' ').next().unwrap_or(self.0);
         text.split(|&b| b == b'|').fold(0, |sum, word| {
             let value = std::str::from_utf8(word).ok().and_then(symbols::value);
-            sum | value.or_else(|| parse_int(word).map(|v| v as u32)).unwrap_or(0)
+            sum | value
+                .or_else(|| parse_int(word).map(|v| v as u32))
+                .unwrap_or(0)
         })
     }
 
@@ -72,7 +82,12 @@ impl<'a> Arg<'a> {
     pub fn field(self, name: &str) -> Option<Arg<'a>> {
         let name = name.as_bytes();
         let mut from = 0;
-        while let Some(at) = self.0.get(from..)?.windows(name.len()).position(|w| w == name) {
+        while let Some(at) = self
+            .0
+            .get(from..)?
+            .windows(name.len())
+            .position(|w| w == name)
+        {
             let start = from + at;
             let end = start + name.len();
             let before = start.checked_sub(1).and_then(|i| self.0.get(i));
@@ -96,7 +111,10 @@ impl<'a> Arg<'a> {
         let key = b"iov_len=";
         while let Some(at) = rest.windows(key.len()).position(|w| w == key) {
             rest = &rest[at + key.len()..];
-            let end = rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len());
+            let end = rest
+                .iter()
+                .position(|b| !b.is_ascii_digit())
+                .unwrap_or(rest.len());
             let length = parse_decimal(&rest[..end])?;
             sum = Some(sum.unwrap_or(0u64).saturating_add(length));
         }
@@ -124,11 +142,15 @@ pub(super) fn fd_name(tail: &[u8]) -> Option<FdName> {
     // -yy puts the kind of device behind its path.
     let device = name.windows(6).any(|w| w == b"<char " || w == b"<block");
     let (path, _) = unescape(name, 0)?;
-    let special = path.starts_with(b"/dev/") && !path.starts_with(b"/dev/shm/");
-    if device || special || !path.starts_with(b"/") {
+    if device || is_device(&path) || !path.starts_with(b"/") {
         return Some(FdName::NotAFile);
     }
     Some(FdName::Path { path, deleted })
+}
+
+/// Whether a path names a device by where it lies.
+pub(super) fn is_device(path: &[u8]) -> bool {
+    path.starts_with(b"/dev/") && !path.starts_with(b"/dev/shm/")
 }
 
 /// Where the `>` stands that closes an annotation (strace escapes those within a path).
@@ -272,11 +294,17 @@ pub(super) fn parse_decimal(text: &[u8]) -> Option<u64> {
 /// A number as strace prints it. Values above `i64::MAX` keep their bits.
 pub(super) fn parse_int(text: &[u8]) -> Option<i64> {
     if let Some(digits) = text.strip_prefix(b"-") {
-        return i64::try_from(parse_decimal(digits)?).ok().map(|value| -value);
+        return i64::try_from(parse_decimal(digits)?)
+            .ok()
+            .map(|value| -value);
     }
     let radix = |digits: &[u8], radix| {
         let digits = std::str::from_utf8(digits).ok()?;
-        if digits.starts_with('+') { None } else { u64::from_str_radix(digits, radix).ok() }
+        if digits.starts_with('+') {
+            None
+        } else {
+            u64::from_str_radix(digits, radix).ok()
+        }
     };
     if let Some(digits) = text.strip_prefix(b"0x") {
         return radix(digits, 16).map(|value| value as i64);
@@ -299,22 +327,45 @@ mod tests {
         assert_eq!(args[1].string(), Some((b"x, )\"".to_vec(), true)));
         assert_eq!(args[2].field("b").and_then(Arg::int), Some(3));
         assert_eq!(&text[used..], b" = 0");
-        assert_eq!(split_args(b") = 0").map(|(args, used)| (args.len(), used)), Some((0, 1)));
+        assert_eq!(
+            split_args(b") = 0").map(|(args, used)| (args.len(), used)),
+            Some((0, 1))
+        );
         assert!(split_args(b"1, \"abc").is_none());
     }
 
     #[test]
     fn descriptors_carry_their_paths() {
-        let path = |p: &[u8], deleted| Some(FdName::Path { path: p.to_vec(), deleted });
-        assert_eq!(Arg(b"3</a\\74b\\76>").fd(), Some((Some(3), path(b"/a<b>", false))));
+        let path = |p: &[u8], deleted| {
+            Some(FdName::Path {
+                path: p.to_vec(),
+                deleted,
+            })
+        };
+        assert_eq!(
+            Arg(b"3</a\\74b\\76>").fd(),
+            Some((Some(3), path(b"/a<b>", false)))
+        );
         assert_eq!(Arg(b"AT_FDCWD</x>").fd(), Some((None, path(b"/x", false))));
-        for gone in [&b"4</x>(deleted)"[..], b"4</x<deleted>>", b"4</x (deleted)>"] {
+        for gone in [
+            &b"4</x>(deleted)"[..],
+            b"4</x<deleted>>",
+            b"4</x (deleted)>",
+        ] {
             assert_eq!(Arg(gone).fd(), Some((Some(4), path(b"/x", true))));
         }
-        for other in [&b"0</dev/pts/0>"[..], b"0<pipe:[12]>", b"0<socket:[1]>", b"0</x<char 1:3>>",
-            b"5<TCP:[1.2.3.4:5->6.7.8.9:10]>", b"5<anon_inode:[eventpoll]>"]
-        {
-            assert!(matches!(Arg(other).fd(), Some((Some(_), Some(FdName::NotAFile)))));
+        for other in [
+            &b"0</dev/pts/0>"[..],
+            b"0<pipe:[12]>",
+            b"0<socket:[1]>",
+            b"0</x<char 1:3>>",
+            b"5<TCP:[1.2.3.4:5->6.7.8.9:10]>",
+            b"5<anon_inode:[eventpoll]>",
+        ] {
+            assert!(matches!(
+                Arg(other).fd(),
+                Some((Some(_), Some(FdName::NotAFile)))
+            ));
         }
         assert_eq!(Arg(b"-1").fd(), Some((Some(-1), None)));
     }
@@ -326,7 +377,10 @@ mod tests {
         escape(&all, &mut text);
         text.push(b'"');
         assert_eq!(Arg(&text).string(), Some((all, false)));
-        assert_eq!(Arg(b"\"\\x41\\1012\\7\"").string(), Some((b"AA2\x07".to_vec(), false)));
+        assert_eq!(
+            Arg(b"\"\\x41\\1012\\7\"").string(),
+            Some((b"AA2\x07".to_vec(), false))
+        );
     }
 
     #[test]
@@ -338,6 +392,9 @@ mod tests {
         assert_eq!(parse_int(b"08"), None);
         assert_eq!(Arg(b"[4096] => [8192]").int(), Some(4096));
         assert_eq!(Arg(b"O_RDWR|O_CREAT|0x1000").flags(), 2 | 0o100 | 0x1000);
-        assert_eq!(Arg(b"[{iov_base=\"\", iov_len=5}, {iov_base=\"\", iov_len=6}]").iov_bytes(), Some(11));
+        assert_eq!(
+            Arg(b"[{iov_base=\"\", iov_len=5}, {iov_base=\"\", iov_len=6}]").iov_bytes(),
+            Some(11)
+        );
     }
 }

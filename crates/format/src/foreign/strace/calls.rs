@@ -2,7 +2,7 @@
 
 use fsage_core::{Errno, Fd, Op, OpFlags, OpKind, Outcome, PathId, PathTable, Pid, Tid};
 
-use super::args::{Arg, FdName, fd_name};
+use super::args::{Arg, FdName, fd_name, is_device};
 use super::files::{Files, file_id, join};
 use super::line::{Call, Ret};
 use super::state::{Description, Processes};
@@ -41,21 +41,22 @@ pub(super) struct Importer {
 
 impl Importer {
     /// Takes one whole call of a thread.
-    pub fn call(
-        &mut self,
-        tid: u32,
-        start_ns: u64,
-        call: &Call<'_>,
-        ops: &mut Vec<Op>,
-    ) -> Taken {
-        let mut op = Op::new(OpKind::Open, Pid(self.processes.pid(tid)), Tid(tid), start_ns);
+    pub fn call(&mut self, tid: u32, start_ns: u64, call: &Call<'_>, ops: &mut Vec<Op>) -> Taken {
+        let mut op = Op::new(
+            OpKind::Open,
+            Pid(self.processes.pid(tid)),
+            Tid(tid),
+            start_ns,
+        );
         op.latency_ns = call.latency_ns;
         op.result = match outcome(call) {
             Ok(outcome) => outcome,
             Err(taken) => return self.skipped(call, taken),
         };
         let taken = self.dispatch(op, call, ops);
-        taken.map_or_else(Taken::Malformed, |known| if known { Taken::Known } else { Taken::Unknown })
+        taken.map_or_else(Taken::Malformed, |known| {
+            if known { Taken::Known } else { Taken::Unknown }
+        })
     }
 
     fn skipped(&self, call: &Call<'_>, taken: Taken) -> Taken {
@@ -70,7 +71,10 @@ impl Importer {
         ops: &mut Vec<Op>,
     ) -> Result<bool, &'static str> {
         match call.name {
-            "sync" => ops.push(Op { kind: OpKind::Sync, ..op }),
+            "sync" => ops.push(Op {
+                kind: OpKind::Sync,
+                ..op
+            }),
             "dup" | "dup2" | "dup3" => self.dup(op, call, ops)?,
             "fcntl" | "fcntl64" => return self.fcntl(op, call, ops),
             "close_range" => self.close_range(op, call, ops)?,
@@ -92,7 +96,10 @@ impl Importer {
                 }
             }
             "utimensat" | "futimesat" if arg(call, 1)?.is_null() => {
-                let op = Op { kind: OpKind::Futimens, ..op };
+                let op = Op {
+                    kind: OpKind::Futimens,
+                    ..op
+                };
                 self.on_fd(op, arg(call, 0)?, ops)?;
             }
             name if makes_descriptor(name) => self.not_files(op, call),
@@ -131,7 +138,11 @@ impl Importer {
         op.path = path.as_deref().and_then(|path| self.paths.intern(path));
         op.dir = self.relative_to(path.as_deref(), &dir.path);
         if op.kind == OpKind::Unlink {
-            op.kind = if op.flags & 0x200 == 0 { OpKind::Unlink } else { OpKind::Rmdir };
+            op.kind = if op.flags & 0x200 == 0 {
+                OpKind::Unlink
+            } else {
+                OpKind::Rmdir
+            };
             op.flags = 0;
         }
         let dir2 = self.directory(tid, at(call, row.dir2))?;
@@ -207,7 +218,9 @@ impl Importer {
             }
             OpKind::Exec => self.processes.exec(op.tid.0),
             OpKind::Rename if op.flags & 2 != 0 => {
-                other.into_iter().for_each(|to| self.files.exchange(name, to));
+                other
+                    .into_iter()
+                    .for_each(|to| self.files.exchange(name, to));
             }
             OpKind::Rename => other.into_iter().for_each(|to| self.files.rename(name, to)),
             OpKind::Link => other.into_iter().for_each(|to| self.files.link(name, to)),
@@ -217,15 +230,20 @@ impl Importer {
 
     fn opened(&mut self, op: &mut Op, call: &Call<'_>, name: &[u8]) {
         let flags = op.flags;
-        let Some(fd) = op.result.value().and_then(|fd| i32::try_from(fd).ok()) else { return };
+        let Some(fd) = op.result.value().and_then(|fd| i32::try_from(fd).ok()) else {
+            return;
+        };
         let told = match call.ret {
             Ret::Value(_, tail) => fd_name(tail),
             _ => None,
         };
         let (path, not_a_file) = match told {
-            Some(FdName::Path { path, deleted: false }) => (path, false),
+            Some(FdName::Path {
+                path,
+                deleted: false,
+            }) => (path, false),
             Some(FdName::NotAFile) => (name.to_vec(), true),
-            _ => (name.to_vec(), false),
+            _ => (name.to_vec(), is_device(name)),
         };
         // O_EXCL with O_CREAT: the name was not there, so it is another file than before.
         if flags & 0o300 == 0o300 || flags & 0o20_200_000 == 0o20_200_000 {
@@ -247,7 +265,8 @@ impl Importer {
             not_a_file,
         };
         mark(op, &description);
-        self.processes.install(op.tid.0, fd, description, flags & 0o2_000_000 != 0);
+        self.processes
+            .install(op.tid.0, fd, description, flags & 0o2_000_000 != 0);
         if not_a_file {
             op.record |= OpFlags::NOT_A_FILE;
         } else {
@@ -258,7 +277,9 @@ impl Importer {
     /// `st_size` and `st_mode` of a stat that returned.
     pub fn stat_result(&mut self, file: u32, call: &Call<'_>) {
         let field = |name, other| {
-            call.args.iter().find_map(|arg| arg.field(name).or_else(|| arg.field(other)))
+            call.args
+                .iter()
+                .find_map(|arg| arg.field(name).or_else(|| arg.field(other)))
         };
         if !matches!(call.ret, Ret::Value(0, _)) {
             return;
@@ -298,14 +319,21 @@ impl Importer {
     }
 
     fn change_dir(&mut self, tid: u32, path: Vec<u8>) {
-        let path = if path.len() > MAX_DIR_BYTES { Vec::new() } else { path };
+        let path = if path.len() > MAX_DIR_BYTES {
+            Vec::new()
+        } else {
+            path
+        };
         self.processes.set_cwd(tid, path);
     }
 
     /// The directory that a `dirfd` argument (or none) stands for.
     fn directory(&mut self, tid: u32, arg: Option<Arg<'_>>) -> Result<Dir, &'static str> {
         let Some(arg) = arg else {
-            return Ok(Dir { fd: None, path: self.processes.cwd(tid) });
+            return Ok(Dir {
+                fd: None,
+                path: self.processes.cwd(tid),
+            });
         };
         let (fd, told) = arg.fd().ok_or("a directory's descriptor or AT_FDCWD")?;
         let told = match told {
@@ -316,15 +344,25 @@ impl Importer {
             if let Some(path) = told {
                 self.change_dir(tid, path);
             }
-            return Ok(Dir { fd: None, path: self.processes.cwd(tid) });
+            return Ok(Dir {
+                fd: None,
+                path: self.processes.cwd(tid),
+            });
         };
         let known = || self.processes.description(tid, fd).map(|d| d.path.clone());
-        Ok(Dir { fd: Some(fd), path: told.or_else(known).unwrap_or_default() })
+        Ok(Dir {
+            fd: Some(fd),
+            path: told.or_else(known).unwrap_or_default(),
+        })
     }
 
     fn relative_to(&mut self, path: Option<&[u8]>, dir: &[u8]) -> Option<PathId> {
         let relative = path.is_some_and(|path| !path.starts_with(b"/"));
-        if relative && dir.starts_with(b"/") { self.paths.intern(dir) } else { None }
+        if relative && dir.starts_with(b"/") {
+            self.paths.intern(dir)
+        } else {
+            None
+        }
     }
 
     /// A path argument; an address instead of text marks the record.
@@ -397,5 +435,11 @@ pub(super) fn flags_of(arg: Arg<'_>) -> u32 {
 
 /// A size, offset, uid or gid; -1 of a uid is its 32-bit pattern.
 pub(super) fn id_of(arg: Arg<'_>) -> Option<u64> {
-    arg.int().map(|value| if value == -1 { u64::from(u32::MAX) } else { value as u64 })
+    arg.int().map(|value| {
+        if value == -1 {
+            u64::from(u32::MAX)
+        } else {
+            value as u64
+        }
+    })
 }

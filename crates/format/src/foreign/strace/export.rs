@@ -58,7 +58,9 @@ impl<W: Write> StraceSink<W> {
         for op in std::mem::take(&mut self.copies).into_values() {
             self.leave_out(&op);
         }
-        self.output.flush().map_err(|e| FormatError::io("write", &self.name, e))?;
+        self.output
+            .flush()
+            .map_err(|e| FormatError::io("write", &self.name, e))?;
         Ok(self.not_carried)
     }
 
@@ -72,12 +74,17 @@ impl<W: Write> StraceSink<W> {
         }
         self.line.clear();
         let time = self.start_unix_ns.saturating_add(op.start_ns);
-        let head =
-            format!("{:<5} {}.{:09} ", op.tid.0, time / 1_000_000_000, time % 1_000_000_000);
+        let head = format!(
+            "{:<5} {}.{:09} ",
+            op.tid.0,
+            time / 1_000_000_000,
+            time % 1_000_000_000
+        );
         self.line.extend_from_slice(head.as_bytes());
         if op.kind == OpKind::Exit {
             let code = op.result.value().unwrap_or(0);
-            self.line.extend_from_slice(format!("+++ exited with {code} +++").as_bytes());
+            self.line
+                .extend_from_slice(format!("+++ exited with {code} +++").as_bytes());
         } else if self.call(op, paths) {
             self.result(op);
         } else {
@@ -85,7 +92,9 @@ impl<W: Write> StraceSink<W> {
             return Ok(());
         }
         self.line.push(b'\n');
-        self.output.write_all(&self.line).map_err(|e| FormatError::io("write", &self.name, e))
+        self.output
+            .write_all(&self.line)
+            .map_err(|e| FormatError::io("write", &self.name, e))
     }
 
     fn leave_out(&mut self, op: &Op) {
@@ -107,7 +116,9 @@ impl<W: Write> StraceSink<W> {
                 self.names.insert(file, name);
             }
         }
-        if op.kind == OpKind::Rename && let Some(path) = op.path2 {
+        if op.kind == OpKind::Rename
+            && let Some(path) = op.path2
+        {
             let dir = op.dir2.or(op.dir).map_or(&b""[..], |dir| paths.get(dir));
             let name = join(dir, paths.get(path));
             if name.starts_with(b"/") && self.names.contains_key(&file) {
@@ -128,16 +139,27 @@ impl<W: Write> StraceSink<W> {
 
     /// The call up to its `)`. `false` if no call says this.
     fn call(&mut self, op: &Op, paths: &PathTable) -> bool {
-        let args = Args { sink_names: &self.names, op, paths };
+        let args = Args {
+            sink_names: &self.names,
+            op,
+            paths,
+        };
         if op.kind == OpKind::CopyOut {
-            let Some(from) = self.copies.remove(&op.tid.0) else { return false };
+            let Some(from) = self.copies.remove(&op.tid.0) else {
+                return false;
+            };
             self.pair_latency_ns = from.latency_ns;
-            let from = Args { sink_names: &self.names, op: &from, paths };
+            let from = Args {
+                sink_names: &self.names,
+                op: &from,
+                paths,
+            };
             let (source, out_of) = (from.fd(), from.place());
             let (sink, into) = (args.fd(), args.place());
             let length = Args::number(op.length);
             let call = [&source, &out_of, &sink, &into, &length, &b"0"[..]];
-            self.line.extend_from_slice(&joined("copy_file_range", &call));
+            self.line
+                .extend_from_slice(&joined("copy_file_range", &call));
             self.line.push(b')');
             return true;
         }
@@ -158,9 +180,10 @@ impl<W: Write> StraceSink<W> {
     fn address_call(&self, op: &Op) -> Option<Vec<u8>> {
         let offset = op.offset.unwrap_or(0);
         let maps = self.maps.get(&(op.pid.0, op.file))?;
-        let (from, _, address) = maps.iter().rev().find(|(from, length, _)| {
-            *from <= offset && offset < from.saturating_add(*length)
-        })?;
+        let (from, _, address) = maps
+            .iter()
+            .rev()
+            .find(|(from, length, _)| *from <= offset && offset < from.saturating_add(*length))?;
         let address = address.saturating_add(offset - from);
         let length = op.length.unwrap_or(0);
         Some(match op.kind {
@@ -222,13 +245,20 @@ struct Args<'a> {
 
 impl Args<'_> {
     fn fd(&self) -> Vec<u8> {
-        let mut text = self.op.fd.map_or_else(|| "-1".to_owned(), |fd| fd.0.to_string()).into_bytes();
+        let mut text = self
+            .op
+            .fd
+            .map_or_else(|| "-1".to_owned(), |fd| fd.0.to_string())
+            .into_bytes();
         annotate(&mut text, self.op, self.sink_names);
         text
     }
 
     fn dir(&self, dir: Option<PathId>) -> Vec<u8> {
-        let fd = self.op.fd.map_or_else(|| "AT_FDCWD".to_owned(), |fd| fd.0.to_string());
+        let fd = self
+            .op
+            .fd
+            .map_or_else(|| "AT_FDCWD".to_owned(), |fd| fd.0.to_string());
         let mut text = fd.into_bytes();
         if let Some(dir) = dir {
             text.push(b'<');
@@ -252,7 +282,9 @@ impl Args<'_> {
     }
 
     fn string(&self, path: Option<PathId>) -> Vec<u8> {
-        let Some(path) = path else { return b"0x0".to_vec() };
+        let Some(path) = path else {
+            return b"0x0".to_vec();
+        };
         let mut text = b"\"".to_vec();
         escape(self.paths.get(path), &mut text);
         text.push(b'"');
@@ -264,7 +296,11 @@ impl Args<'_> {
             return b"0x0".to_vec();
         };
         let directory = self.op.record.contains(OpFlags::DIRECTORY);
-        let mode = if directory { "S_IFDIR|0755" } else { "S_IFREG|0644" };
+        let mode = if directory {
+            "S_IFDIR|0755"
+        } else {
+            "S_IFREG|0644"
+        };
         format!("{{st_mode={mode}, st_size={size}, ...}}").into_bytes()
     }
 
@@ -323,19 +359,23 @@ impl Args<'_> {
     /// A call without a directory argument: the text has no place for the working directory.
     fn cwd_call(&self, name: &str, rest: &[&[u8]]) -> Option<Vec<u8>> {
         let path = self.string(self.op.path);
-        let args: Vec<&[u8]> = std::iter::once(&path[..]).chain(rest.iter().copied()).collect();
+        let args: Vec<&[u8]> = std::iter::once(&path[..])
+            .chain(rest.iter().copied())
+            .collect();
         Some(joined(name, &args))
     }
 
     fn xattr(&self, prefix: &str, target: &[u8], attribute: &[u8]) -> Option<Vec<u8>> {
         let length = Self::number(self.op.length);
         Some(match self.op.kind {
-            OpKind::Setxattr => {
-                joined(&format!("{prefix}setxattr"), &[target, attribute, b"\"\"", &length, b"0"])
-            }
-            OpKind::Getxattr => {
-                joined(&format!("{prefix}getxattr"), &[target, attribute, b"0x0", &length])
-            }
+            OpKind::Setxattr => joined(
+                &format!("{prefix}setxattr"),
+                &[target, attribute, b"\"\"", &length, b"0"],
+            ),
+            OpKind::Getxattr => joined(
+                &format!("{prefix}getxattr"),
+                &[target, attribute, b"0x0", &length],
+            ),
             OpKind::Removexattr => joined(&format!("{prefix}removexattr"), &[target, attribute]),
             _ => joined(&format!("{prefix}listxattr"), &[target, b"0x0", &length]),
         })
@@ -367,7 +407,9 @@ impl Args<'_> {
             (OpKind::Write, true) => joined("write", &[&fd, b"\"\"...", &length]),
             (OpKind::Write, false) => joined("pwrite64", &[&fd, b"\"\"...", &length, &offset]),
             (OpKind::Sendfile, _) => joined("sendfile", &[other, &fd, &place, &length]),
-            (OpKind::SpliceIn, _) => joined("splice", &[&fd, &place, other, b"NULL", &length, b"0"]),
+            (OpKind::SpliceIn, _) => {
+                joined("splice", &[&fd, &place, other, b"NULL", &length, b"0"])
+            }
             (OpKind::SpliceOut, _) => {
                 joined("splice", &[other, b"NULL", &fd, &place, &length, b"0"])
             }

@@ -9,8 +9,14 @@ use super::state::{CLONE_FILES, CLONE_VM, Description, Mapping};
 use super::table::FdCall;
 
 /// `F_DUPFD`, `F_SETFD`, `F_SETFL`, … are told apart by name.
-const LOCK_COMMANDS: [&[u8]; 6] =
-    [b"F_GETLK", b"F_SETLK", b"F_SETLKW", b"F_OFD_GETLK", b"F_OFD_SETLK", b"F_OFD_SETLKW"];
+const LOCK_COMMANDS: [&[u8]; 6] = [
+    b"F_GETLK",
+    b"F_SETLK",
+    b"F_SETLKW",
+    b"F_OFD_GETLK",
+    b"F_OFD_SETLK",
+    b"F_OFD_SETLKW",
+];
 const SEEK_END: u32 = 2;
 const KEEP_SIZE: u32 = 1;
 
@@ -24,7 +30,10 @@ impl Importer {
                 if known.as_ref().is_some_and(|known| known.not_a_file) {
                     return;
                 }
-                Description { not_a_file: true, ..Description::default() }
+                Description {
+                    not_a_file: true,
+                    ..Description::default()
+                }
             }
             Some(FdName::Path { path, deleted }) => {
                 if let Some(known) = &known {
@@ -38,7 +47,11 @@ impl Importer {
                 } else {
                     self.files.named(&path)
                 };
-                Description { file: Some(file), path, ..Description::default() }
+                Description {
+                    file: Some(file),
+                    path,
+                    ..Description::default()
+                }
             }
         };
         self.processes.install(tid, fd, fresh, false);
@@ -64,7 +77,11 @@ impl Importer {
     fn describe(&mut self, op: &mut Op, arg: Arg<'_>) -> Result<Description, &'static str> {
         let fd = self.fd_of(op.tid.0, arg)?;
         op.fd = Some(Fd(fd));
-        let description = self.processes.description(op.tid.0, fd).cloned().unwrap_or_default();
+        let description = self
+            .processes
+            .description(op.tid.0, fd)
+            .cloned()
+            .unwrap_or_default();
         mark(op, &description);
         if let Some(file) = description.file {
             self.fill_file(op, file);
@@ -99,11 +116,19 @@ impl Importer {
         op.flags = row.implied | at(call, row.flags).map_or(0, flags_of);
         let ids = op.kind == OpKind::Fchown;
         let number = |arg: Arg<'_>| {
-            if ids { id_of(arg) } else { arg.int().map(|value| value as u64) }
+            if ids {
+                id_of(arg)
+            } else {
+                arg.int().map(|value| value as u64)
+            }
         };
         op.offset = at(call, row.offset).and_then(number);
         op.length = at(call, row.length).and_then(|arg| {
-            if row.vector { arg.iov_bytes() } else { number(arg) }
+            if row.vector {
+                arg.iov_bytes()
+            } else {
+                number(arg)
+            }
         });
         if let Some(text) = at(call, row.path2) {
             let text = self.text(&mut op, text);
@@ -136,7 +161,9 @@ impl Importer {
             }
             _ => {}
         }
-        let Some(file) = description.file else { return Ok(()) };
+        let Some(file) = description.file else {
+            return Ok(());
+        };
         match op.kind {
             OpKind::Fstat => {
                 self.stat_result(file, call);
@@ -144,7 +171,10 @@ impl Importer {
             }
             OpKind::Ftruncate if ok => self.set_size(file, op.length),
             OpKind::Fallocate if ok && op.flags & KEEP_SIZE == 0 => {
-                let end = op.offset.unwrap_or(0).saturating_add(op.length.unwrap_or(0));
+                let end = op
+                    .offset
+                    .unwrap_or(0)
+                    .saturating_add(op.length.unwrap_or(0));
                 self.grow(file, end);
             }
             OpKind::Readdir if ok => {
@@ -176,10 +206,15 @@ impl Importer {
         if implicit && !description.not_a_file {
             op.record |= OpFlags::IMPLICIT_OFFSET;
             let at_end = op.kind == OpKind::Write && description.append;
-            op.offset = if at_end { op.size_bytes } else { description.offset };
+            op.offset = if at_end {
+                op.size_bytes
+            } else {
+                description.offset
+            };
         }
         let end = op.offset.map(|offset| offset.saturating_add(count));
-        if implicit && op.result.is_ok()
+        if implicit
+            && op.result.is_ok()
             && let Some(fd) = op.fd
             && let Some(open) = self.processes.description(op.tid.0, fd.0)
         {
@@ -253,14 +288,22 @@ impl Importer {
             let pieces = self.processes.mapped(op.tid.0, address, length);
             (OpKind::Msync, pieces, arg(call, 2)?.flags())
         } else if op.result.is_ok() {
-            (OpKind::Munmap, self.processes.unmap(op.tid.0, address, length), 0)
+            (
+                OpKind::Munmap,
+                self.processes.unmap(op.tid.0, address, length),
+                0,
+            )
         } else {
             return Ok(());
         };
         for (index, piece) in pieces.into_iter().enumerate() {
             let mut op = Op { kind, flags, ..op };
             // The call's time is counted once.
-            op.latency_ns = if index == 0 { op.latency_ns } else { op.latency_ns.map(|_| 0) };
+            op.latency_ns = if index == 0 {
+                op.latency_ns
+            } else {
+                op.latency_ns.map(|_| 0)
+            };
             op.offset = Some(piece.offset);
             op.length = Some(piece.length);
             if let Some(file) = piece.file {
@@ -290,7 +333,8 @@ impl Importer {
         if let (Some(old), Some(new)) = (op.fd, new) {
             let tid = op.tid.0;
             if self.processes.description(tid, old.0).is_none() {
-                self.processes.install(tid, old.0, Description::default(), false);
+                self.processes
+                    .install(tid, old.0, Description::default(), false);
             }
             self.processes.dup(tid, old.0, new, close_on_exec);
         }
@@ -349,8 +393,15 @@ impl Importer {
                 self.processes.set_close_on_exec(op.tid.0, fd, true);
                 continue;
             }
-            let mut op = Op { kind: OpKind::Close, ..op };
-            op.latency_ns = if index == 0 { op.latency_ns } else { op.latency_ns.map(|_| 0) };
+            let mut op = Op {
+                kind: OpKind::Close,
+                ..op
+            };
+            op.latency_ns = if index == 0 {
+                op.latency_ns
+            } else {
+                op.latency_ns.map(|_| 0)
+            };
             let number = fd.to_string();
             self.describe(&mut op, Arg(number.as_bytes()))?;
             self.processes.close(op.tid.0, fd);
@@ -376,7 +427,8 @@ impl Importer {
         let source = self.describe(&mut input, arg(call, at_in)?)?;
         let mut output = Op { length, ..op };
         let sink = self.describe(&mut output, arg(call, at_out)?)?;
-        let explicit = |at: Option<usize>| at.and_then(|at| call.args.get(at)).and_then(|a| a.size());
+        let explicit =
+            |at: Option<usize>| at.and_then(|at| call.args.get(at)).and_then(|a| a.size());
         let (in_offset, out_offset) = (explicit(Some(off_in)), explicit(off_out));
         let (reads, writes) = match call.name {
             "copy_file_range" => (Some(OpKind::CopyIn), Some(OpKind::CopyOut)),
@@ -395,7 +447,11 @@ impl Importer {
         }
         // The writing side is advanced even where no operation stands for it.
         output.kind = writes.unwrap_or(OpKind::Write);
-        output.latency_ns = if reads.is_some() { op.latency_ns.map(|_| 0) } else { op.latency_ns };
+        output.latency_ns = if reads.is_some() {
+            op.latency_ns.map(|_| 0)
+        } else {
+            op.latency_ns
+        };
         self.side(&mut output, &sink, out_offset);
         if writes.is_some() {
             ops.push(output);
@@ -412,7 +468,8 @@ impl Importer {
             op.offset = description.offset;
         }
         let end = op.offset.map(|offset| offset.saturating_add(count));
-        if offset.is_none() && ok
+        if offset.is_none()
+            && ok
             && let Some(fd) = op.fd
             && let Some(open) = self.processes.description(op.tid.0, fd.0)
         {
@@ -439,7 +496,10 @@ impl Importer {
         if !op.result.is_ok() {
             return;
         }
-        let description = Description { not_a_file: true, ..Description::default() };
+        let description = Description {
+            not_a_file: true,
+            ..Description::default()
+        };
         let text = match call.name {
             "pipe" | "pipe2" => call.args.first(),
             "socketpair" => call.args.get(3),
@@ -448,22 +508,34 @@ impl Importer {
         let pair = text.map(|arg| {
             let inner = arg.0.strip_prefix(b"[").and_then(|t| t.strip_suffix(b"]"));
             let inner = inner.unwrap_or_default();
-            let halves = inner.split(|&b| b == b',').map(|part| Arg(part.trim_ascii()).fd());
-            halves.flatten().filter_map(|(fd, _)| fd).collect::<Vec<i32>>()
+            let halves = inner
+                .split(|&b| b == b',')
+                .map(|part| Arg(part.trim_ascii()).fd());
+            halves
+                .flatten()
+                .filter_map(|(fd, _)| fd)
+                .collect::<Vec<i32>>()
         });
         let single = op.result.value().and_then(|fd| i32::try_from(fd).ok());
         for fd in pair.unwrap_or_else(|| single.into_iter().collect()) {
-            let on_exec = call.args.iter().any(|arg| {
-                arg.0.windows(7).any(|window| window == b"CLOEXEC")
-            });
-            self.processes.install(op.tid.0, fd, description.clone(), on_exec);
+            let on_exec = call
+                .args
+                .iter()
+                .any(|arg| arg.0.windows(7).any(|window| window == b"CLOEXEC"));
+            self.processes
+                .install(op.tid.0, fd, description.clone(), on_exec);
         }
     }
 
     /// A thread's end.
     pub(super) fn exited(&mut self, tid: u32, start_ns: u64, code: i64) -> Op {
         let (pid, last) = self.processes.exit(tid);
-        let mut op = Op::new(OpKind::Exit, fsage_core::Pid(pid), fsage_core::Tid(tid), start_ns);
+        let mut op = Op::new(
+            OpKind::Exit,
+            fsage_core::Pid(pid),
+            fsage_core::Tid(tid),
+            start_ns,
+        );
         op.length = Some(u64::from(last));
         op.result = Outcome::ok(u64::try_from(code).unwrap_or(0));
         op
@@ -478,7 +550,10 @@ pub(super) fn clone_flags(name: &str, args: &[Arg<'_>]) -> u32 {
         "vfork" => CLONE_VFORK | CLONE_VM,
         _ => {
             // The low byte is the signal sent at the child's end, not a flag.
-            args.iter().find_map(|arg| arg.field("flags")).map_or(0, Arg::flags) & !0xff
+            args.iter()
+                .find_map(|arg| arg.field("flags"))
+                .map_or(0, Arg::flags)
+                & !0xff
         }
     }
 }

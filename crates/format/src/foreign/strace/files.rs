@@ -72,7 +72,8 @@ impl Files {
             .collect();
         for (path, file) in moved {
             self.names.remove(&path);
-            self.names.insert([to, &path[from.len()..]].concat().into(), file);
+            self.names
+                .insert([to, &path[from.len()..]].concat().into(), file);
         }
     }
 
@@ -85,7 +86,11 @@ impl Files {
 
 /// The identity that operations carry.
 pub(super) fn file_id(file: u32) -> FileId {
-    FileId { dev: DevId(0), ino: u64::from(file) + 1, generation: 0 }
+    FileId {
+        dev: DevId(0),
+        ino: u64::from(file) + 1,
+        generation: 0,
+    }
 }
 
 /// Joins a directory and a path and removes `.`, `..` and doubled slashes by their spelling alone:
@@ -93,7 +98,11 @@ pub(super) fn file_id(file: u32) -> FileId {
 /// directory in which the text starts.
 pub(crate) fn join(dir: &[u8], path: &[u8]) -> Vec<u8> {
     let absolute = path.starts_with(b"/") || dir.starts_with(b"/");
-    let dir = if path.starts_with(b"/") { &b""[..] } else { dir };
+    let dir = if path.starts_with(b"/") {
+        &b""[..]
+    } else {
+        dir
+    };
     let mut parts: Vec<&[u8]> = Vec::new();
     for part in dir.split(|&b| b == b'/').chain(path.split(|&b| b == b'/')) {
         match part {
@@ -107,7 +116,11 @@ pub(crate) fn join(dir: &[u8], path: &[u8]) -> Vec<u8> {
         }
     }
     let body = parts.join(&b'/');
-    if absolute { [b"/", &body[..]].concat() } else { body }
+    if absolute {
+        [b"/", &body[..]].concat()
+    } else {
+        body
+    }
 }
 
 #[cfg(test)]
@@ -132,9 +145,19 @@ mod tests {
     #[test]
     fn renaming_a_directory_takes_its_files_along() {
         let mut files = Files::default();
-        let (dir, file, other) = (files.named(b"/d"), files.named(b"/d/x"), files.named(b"/dx"));
+        let (dir, file, other) = (
+            files.named(b"/d"),
+            files.named(b"/d/x"),
+            files.named(b"/dx"),
+        );
         files.rename(b"/d", b"/e");
-        assert_eq!((files.find(b"/e"), files.find(b"/e/x")), (Some(dir), Some(file)));
-        assert_eq!((files.find(b"/d/x"), files.find(b"/dx")), (None, Some(other)));
+        assert_eq!(
+            (files.find(b"/e"), files.find(b"/e/x")),
+            (Some(dir), Some(file))
+        );
+        assert_eq!(
+            (files.find(b"/d/x"), files.find(b"/dx")),
+            (None, Some(other))
+        );
     }
 }

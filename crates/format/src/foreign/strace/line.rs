@@ -60,13 +60,21 @@ pub(super) enum Ret<'a> {
 /// Recognises a line. The error says what was expected.
 pub(super) fn parse_line(line: &[u8]) -> Result<Line<'_>, &'static str> {
     if line.starts_with(b"strace: ") {
-        return Ok(Line { tid: None, time_ns: None, event: Event::Other });
+        return Ok(Line {
+            tid: None,
+            time_ns: None,
+            event: Event::Other,
+        });
     }
     let (tid, rest) = take_tid(line);
-    let (time_ns, rest) = take_time(rest)
-        .ok_or("a time in seconds with a fraction, as `strace -ttt` writes it")?;
+    let (time_ns, rest) =
+        take_time(rest).ok_or("a time in seconds with a fraction, as `strace -ttt` writes it")?;
     let event = parse_event(rest)?;
-    Ok(Line { tid, time_ns: Some(time_ns), event })
+    Ok(Line {
+        tid,
+        time_ns: Some(time_ns),
+        event,
+    })
 }
 
 fn parse_event(text: &[u8]) -> Result<Event<'_>, &'static str> {
@@ -79,9 +87,15 @@ fn parse_event(text: &[u8]) -> Result<Event<'_>, &'static str> {
     if let Some(rest) = text.strip_prefix(b"<... ") {
         let end = find(rest, b" resumed>").ok_or("`<... NAME resumed>`")?;
         let name = std::str::from_utf8(&rest[..end]).map_err(|_| "a call's name")?;
-        return Ok(Event::Resumed { name, rest: &rest[end + b" resumed>".len()..] });
+        return Ok(Event::Resumed {
+            name,
+            rest: &rest[end + b" resumed>".len()..],
+        });
     }
-    let open = text.iter().position(|&b| b == b'(').ok_or("`NAME(ARGUMENTS) = RESULT`")?;
+    let open = text
+        .iter()
+        .position(|&b| b == b'(')
+        .ok_or("`NAME(ARGUMENTS) = RESULT`")?;
     if !is_name(&text[..open]) {
         return Err("a call's name before `(`");
     }
@@ -96,7 +110,8 @@ fn parse_event(text: &[u8]) -> Result<Event<'_>, &'static str> {
 fn parse_end(rest: &[u8]) -> Event<'_> {
     let text = std::str::from_utf8(rest).unwrap_or("");
     let word = |prefix: &str| {
-        text.strip_prefix(prefix).and_then(|tail| tail.split_whitespace().next())
+        text.strip_prefix(prefix)
+            .and_then(|tail| tail.split_whitespace().next())
     };
     if let Some(code) = word("exited with ").and_then(|w| w.parse().ok()) {
         Event::Exited(code)
@@ -111,16 +126,27 @@ fn parse_end(rest: &[u8]) -> Event<'_> {
 
 /// Takes a whole call apart. The error says what was expected.
 pub(super) fn parse_call(text: &[u8]) -> Result<Call<'_>, &'static str> {
-    let open = text.iter().position(|&b| b == b'(').ok_or("`(` after the call's name")?;
+    let open = text
+        .iter()
+        .position(|&b| b == b'(')
+        .ok_or("`(` after the call's name")?;
     let name = std::str::from_utf8(&text[..open]).map_err(|_| "a call's name")?;
     if !is_name(name.as_bytes()) {
         return Err("a call's name before `(`");
     }
     let (args, used) = split_args(&text[open + 1..]).ok_or("`)` that ends the arguments")?;
     let rest = trim(&text[open + 1 + used..]);
-    let rest = trim(rest.strip_prefix(b"=").ok_or("`= RESULT` after the arguments")?);
+    let rest = trim(
+        rest.strip_prefix(b"=")
+            .ok_or("`= RESULT` after the arguments")?,
+    );
     let (rest, latency_ns) = take_latency(rest);
-    Ok(Call { name, args, ret: parse_ret(rest)?, latency_ns })
+    Ok(Call {
+        name,
+        args,
+        ret: parse_ret(rest)?,
+        latency_ns,
+    })
 }
 
 fn parse_ret(text: &[u8]) -> Result<Ret<'_>, &'static str> {
@@ -131,7 +157,9 @@ fn parse_ret(text: &[u8]) -> Result<Ret<'_>, &'static str> {
     let symbol = |tail: &'_ [u8]| -> Option<usize> {
         let tail = tail.strip_prefix(b" ")?;
         let end = tail.iter().position(|&b| b == b' ').unwrap_or(tail.len());
-        tail.first().is_some_and(u8::is_ascii_uppercase).then_some(end)
+        tail.first()
+            .is_some_and(u8::is_ascii_uppercase)
+            .then_some(end)
     };
     let name = symbol(tail)
         .and_then(|end| tail.get(1..=end))
@@ -160,10 +188,14 @@ fn take_latency(text: &[u8]) -> (&[u8], Option<u64>) {
 
 fn take_tid(line: &[u8]) -> (Option<u32>, &[u8]) {
     let (digits, rest) = if let Some(rest) = line.strip_prefix(b"[pid ") {
-        let Some(end) = rest.iter().position(|&b| b == b']') else { return (None, line) };
+        let Some(end) = rest.iter().position(|&b| b == b']') else {
+            return (None, line);
+        };
         (trim(&rest[..end]), &rest[end + 1..])
     } else {
-        let Some(end) = line.iter().position(|&b| b == b' ') else { return (None, line) };
+        let Some(end) = line.iter().position(|&b| b == b' ') else {
+            return (None, line);
+        };
         (&line[..end], &line[end..])
     };
     // -Y writes the command's name behind the number.
@@ -190,12 +222,16 @@ pub(super) fn parse_seconds(text: &[u8]) -> Option<u64> {
     }
     let scale = 10u64.pow(9 - fraction.len() as u32);
     let fraction = super::args::parse_decimal(fraction)?;
-    seconds.checked_mul(1_000_000_000)?.checked_add(fraction * scale)
+    seconds
+        .checked_mul(1_000_000_000)?
+        .checked_add(fraction * scale)
 }
 
 fn is_name(text: &[u8]) -> bool {
     (1..=64).contains(&text.len())
-        && text.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_' || *b == b'#')
+        && text
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || *b == b'_' || *b == b'#')
 }
 
 fn trim(text: &[u8]) -> &[u8] {
@@ -203,7 +239,8 @@ fn trim(text: &[u8]) -> &[u8] {
 }
 
 fn find(text: &[u8], needle: &[u8]) -> Option<usize> {
-    text.windows(needle.len()).position(|window| window == needle)
+    text.windows(needle.len())
+        .position(|window| window == needle)
 }
 
 #[cfg(test)]
@@ -213,44 +250,84 @@ mod tests {
     #[test]
     fn every_shape_of_line_is_recognised() {
         let time = Some(1_700_000_000_123_456_000);
-        let line = parse_line(b"77    1700000000.123456 read(3</a, b>, \"x)\"..., 4) = 4 <0.000012>");
+        let line =
+            parse_line(b"77    1700000000.123456 read(3</a, b>, \"x)\"..., 4) = 4 <0.000012>");
         let line = line.unwrap();
         assert_eq!((line.tid, line.time_ns), (Some(77), time));
-        let Event::Call(text) = line.event else { panic!("{line:?}") };
+        let Event::Call(text) = line.event else {
+            panic!("{line:?}")
+        };
         let call = parse_call(text).unwrap();
-        assert_eq!((call.name, call.args.len(), call.latency_ns), ("read", 3, Some(12_000)));
+        assert_eq!(
+            (call.name, call.args.len(), call.latency_ns),
+            ("read", 3, Some(12_000))
+        );
         assert_eq!(call.ret, Ret::Value(4, b""));
 
         let cases: [(&[u8], Event); 7] = [
             (b"[pid   9] 1.5 +++ exited with 3 +++", Event::Exited(3)),
             (b"1.5 +++ killed by SIGKILL +++", Event::Killed),
-            (b"9 1.5 +++ superseded by execve in pid 12 +++", Event::Superseded(12)),
+            (
+                b"9 1.5 +++ superseded by execve in pid 12 +++",
+                Event::Superseded(12),
+            ),
             (b"9 1.5 --- SIGCHLD {si_signo=SIGCHLD} ---", Event::Other),
-            (b"9 1.5 read(3,  <unfinished ...>", Event::Unfinished(b"read(3, ")),
-            (b"9 1.5 <... read resumed>\"\", 1) = 0", Event::Resumed {
-                name: "read",
-                rest: b"\"\", 1) = 0",
-            }),
+            (
+                b"9 1.5 read(3,  <unfinished ...>",
+                Event::Unfinished(b"read(3, "),
+            ),
+            (
+                b"9 1.5 <... read resumed>\"\", 1) = 0",
+                Event::Resumed {
+                    name: "read",
+                    rest: b"\"\", 1) = 0",
+                },
+            ),
             (b"strace: Process 10 attached", Event::Other),
         ];
         for (text, event) in cases {
-            assert_eq!(parse_line(text).unwrap().event, event, "{}", text.escape_ascii());
+            assert_eq!(
+                parse_line(text).unwrap().event,
+                event,
+                "{}",
+                text.escape_ascii()
+            );
         }
     }
 
     #[test]
     fn results_are_told_apart() {
         let ret = |text| parse_call(text).unwrap().ret;
-        assert_eq!(ret(b"close(3) = -1 EBADF (Bad file descriptor)"), Ret::Error("EBADF"));
-        assert_eq!(ret(b"read(0, 0x1, 2) = ? ERESTARTSYS (To be)"), Ret::Unknown(Some("ERESTARTSYS")));
+        assert_eq!(
+            ret(b"close(3) = -1 EBADF (Bad file descriptor)"),
+            Ret::Error("EBADF")
+        );
+        assert_eq!(
+            ret(b"read(0, 0x1, 2) = ? ERESTARTSYS (To be)"),
+            Ret::Unknown(Some("ERESTARTSYS"))
+        );
         assert_eq!(ret(b"exit_group(0)   = ?"), Ret::Unknown(None));
-        assert_eq!(ret(b"dup(3) = 4<pipe:[1]> <0.1>"), Ret::Value(4, b"<pipe:[1]>"));
-        assert_eq!(ret(b"mmap(0) = 0x7f0000000000"), Ret::Value(0x7f00_0000_0000, b""));
+        assert_eq!(
+            ret(b"dup(3) = 4<pipe:[1]> <0.1>"),
+            Ret::Value(4, b"<pipe:[1]>")
+        );
+        assert_eq!(
+            ret(b"mmap(0) = 0x7f0000000000"),
+            Ret::Value(0x7f00_0000_0000, b"")
+        );
     }
 
     #[test]
     fn what_is_not_strace_is_refused() {
-        for text in [&b"hello"[..], b"", b"1.5", b"12 hello world", b"1.5 hello", b"1.5 a b(", b"\xff("] {
+        for text in [
+            &b"hello"[..],
+            b"",
+            b"1.5",
+            b"12 hello world",
+            b"1.5 hello",
+            b"1.5 a b(",
+            b"\xff(",
+        ] {
             let whole = parse_line(text).and_then(|line| match line.event {
                 Event::Call(text) => parse_call(text).map(|_| ()),
                 _ => Ok(()),

@@ -166,7 +166,11 @@ impl<R: BufRead> StraceSource<R> {
         }
         let line = std::mem::take(&mut self.line);
         let text = line.strip_suffix(b"\r").unwrap_or(&line);
-        let taken = if text.is_empty() { Ok(()) } else { self.take_line(text) };
+        let taken = if text.is_empty() {
+            Ok(())
+        } else {
+            self.take_line(text)
+        };
         if let Err(expected) = taken {
             self.skip(text, expected)?;
         }
@@ -191,25 +195,39 @@ impl<R: BufRead> StraceSource<R> {
             return Err(FormatError::corrupt(&self.name, self.place(), problem));
         }
         let place = self.place();
-        self.report.first_skipped.get_or_insert_with(|| format!("{place}: {problem}"));
+        self.report
+            .first_skipped
+            .get_or_insert_with(|| format!("{place}: {problem}"));
         Ok(())
     }
 
     fn finish(&mut self) -> Result<(), FormatError> {
         self.ended = true;
-        let calls = self.pending.values().filter(|pending| is_captured(&pending.text)).count();
+        let calls = self
+            .pending
+            .values()
+            .filter(|pending| is_captured(&pending.text))
+            .count();
         self.report.unreturned += calls as u64;
         if self.report.skipped_lines > 0 && self.report.start_unix_ns.is_none() {
             let first = self.report.first_skipped.clone().unwrap_or_default();
-            let (place, problem) = first.split_once(": ").unwrap_or(("line 1", "no strace text"));
+            let (place, problem) = first
+                .split_once(": ")
+                .unwrap_or(("line 1", "no strace text"));
             return Err(FormatError::corrupt(&self.name, place, problem));
         }
         Ok(())
     }
 
     fn take_line(&mut self, text: &[u8]) -> Result<(), &'static str> {
-        let Line { tid, time_ns, event } = parse_line(text)?;
-        let Some(time_ns) = time_ns else { return Ok(()) };
+        let Line {
+            tid,
+            time_ns,
+            event,
+        } = parse_line(text)?;
+        let Some(time_ns) = time_ns else {
+            return Ok(());
+        };
         // A line counts as strace's only when its call can be taken apart.
         let call = match &event {
             Event::Call(text) => Some(parse_call(text)?),
@@ -243,7 +261,9 @@ impl<R: BufRead> StraceSource<R> {
 
     /// The thread of a line; the first sight of a child whose fork is still in flight is its birth.
     fn thread(&mut self, tid: Option<u32>) -> u32 {
-        let Some(tid) = tid else { return self.unnamed.unwrap_or(0) };
+        let Some(tid) = tid else {
+            return self.unnamed.unwrap_or(0);
+        };
         if self.importer.processes.knows(tid) {
             return tid;
         }
@@ -269,12 +289,19 @@ impl<R: BufRead> StraceSource<R> {
         let fork_flags = forks.then(|| {
             let open = name.len() + 1;
             let whole = [text.get(open..).unwrap_or_default(), b")"].concat();
-            let args = args::split_args(&whole).map(|(args, _)| args).unwrap_or_default();
+            let args = args::split_args(&whole)
+                .map(|(args, _)| args)
+                .unwrap_or_default();
             fd_calls::clone_flags(std::str::from_utf8(name).unwrap_or(""), &args)
         });
         // The thread now exists, so that a child can copy what it holds.
         self.importer.processes.pid(tid);
-        let pending = Pending { start_ns, text: text.to_vec(), fork_flags, child: None };
+        let pending = Pending {
+            start_ns,
+            text: text.to_vec(),
+            fork_flags,
+            child: None,
+        };
         match self.pending.insert(tid, pending) {
             None => Ok(()),
             Some(_) => Err("the end of the thread's call before another one"),
@@ -330,7 +357,11 @@ impl<R: BufRead> StraceSource<R> {
         if let Some(count) = counts.get_mut(name) {
             *count += 1;
         } else {
-            let name = if counts.len() < MAX_NAMES { name } else { "(more)" };
+            let name = if counts.len() < MAX_NAMES {
+                name
+            } else {
+                "(more)"
+            };
             *counts.entry(name.to_owned()).or_insert(0) += 1;
         }
     }

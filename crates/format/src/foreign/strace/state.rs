@@ -21,7 +21,10 @@ pub(super) struct Shared<T> {
 
 impl<T> Default for Shared<T> {
     fn default() -> Self {
-        Self { items: Vec::new(), free: Vec::new() }
+        Self {
+            items: Vec::new(),
+            free: Vec::new(),
+        }
     }
 }
 
@@ -181,8 +184,20 @@ impl Processes {
         } else {
             self.copy_maps(from.maps)
         };
-        let pid = if flags & CLONE_THREAD != 0 { from.pid } else { child };
-        self.tasks.insert(child, Task { pid, table, cwd, maps });
+        let pid = if flags & CLONE_THREAD != 0 {
+            from.pid
+        } else {
+            child
+        };
+        self.tasks.insert(
+            child,
+            Task {
+                pid,
+                table,
+                cwd,
+                maps,
+            },
+        );
         *self.threads.entry(pid).or_insert(0) += 1;
     }
 
@@ -242,7 +257,14 @@ impl Processes {
         for description in closed {
             self.descriptions.release(description);
         }
-        self.tasks.insert(tid, Task { table, maps, ..task });
+        self.tasks.insert(
+            tid,
+            Task {
+                table,
+                maps,
+                ..task
+            },
+        );
     }
 
     /// `unshare` of descriptors or directories.
@@ -272,7 +294,9 @@ impl Processes {
     }
 
     fn leave(&mut self, pid: u32) -> bool {
-        let Some(count) = self.threads.get_mut(&pid) else { return true };
+        let Some(count) = self.threads.get_mut(&pid) else {
+            return true;
+        };
         *count -= 1;
         let last = *count == 0;
         if last {
@@ -305,8 +329,16 @@ impl Processes {
             self.descriptions.release(description);
             return;
         }
-        let Some(table) = self.tables.get_mut(task.table) else { return };
-        match table.insert(fd, Slot { description, close_on_exec }) {
+        let Some(table) = self.tables.get_mut(task.table) else {
+            return;
+        };
+        match table.insert(
+            fd,
+            Slot {
+                description,
+                close_on_exec,
+            },
+        ) {
             Some(old) => drop(self.descriptions.release(old.description)),
             None => self.held += 1,
         }
@@ -315,7 +347,11 @@ impl Processes {
     /// `dup`: both descriptors share one description. Whether the old one was known.
     pub fn dup(&mut self, tid: u32, old: i32, new: i32, close_on_exec: bool) -> bool {
         let task = self.task(tid);
-        let Some(slot) = self.tables.get(task.table).and_then(|table| table.get(&old)) else {
+        let Some(slot) = self
+            .tables
+            .get(task.table)
+            .and_then(|table| table.get(&old))
+        else {
             return false;
         };
         let description = slot.description;
@@ -328,7 +364,10 @@ impl Processes {
 
     pub fn close(&mut self, tid: u32, fd: i32) {
         let task = self.task(tid);
-        let slot = self.tables.get_mut(task.table).and_then(|table| table.remove(&fd));
+        let slot = self
+            .tables
+            .get_mut(task.table)
+            .and_then(|table| table.remove(&fd));
         if let Some(slot) = slot {
             self.held -= 1;
             self.descriptions.release(slot.description);
@@ -377,7 +416,9 @@ impl Processes {
     /// Removes a range and returns the pieces of file mappings that it held.
     pub fn unmap(&mut self, tid: u32, address: u64, length: u64) -> Vec<Mapping> {
         let task = self.task(tid);
-        let Some(maps) = self.maps.get_mut(task.maps) else { return Vec::new() };
+        let Some(maps) = self.maps.get_mut(task.maps) else {
+            return Vec::new();
+        };
         let before = maps.len();
         let pieces = overlaps(maps, address, length);
         let end = address.saturating_add(length);
@@ -385,11 +426,24 @@ impl Processes {
             maps.remove(start);
             let whole_end = start.saturating_add(whole.length);
             if *start < address {
-                maps.insert(*start, Mapping { length: address - start, ..*whole });
+                maps.insert(
+                    *start,
+                    Mapping {
+                        length: address - start,
+                        ..*whole
+                    },
+                );
             }
             if whole_end > end {
                 let offset = whole.offset.saturating_add(end - start);
-                maps.insert(end, Mapping { length: whole_end - end, offset, ..*whole });
+                maps.insert(
+                    end,
+                    Mapping {
+                        length: whole_end - end,
+                        offset,
+                        ..*whole
+                    },
+                );
             }
         }
         self.held = (self.held + maps.len()).saturating_sub(before);
@@ -400,7 +454,8 @@ impl Processes {
     pub fn mapped(&mut self, tid: u32, address: u64, length: u64) -> Vec<Mapping> {
         let task = self.task(tid);
         let maps = self.maps.get(task.maps);
-        maps.map(|maps| overlaps(maps, address, length)).unwrap_or_default()
+        maps.map(|maps| overlaps(maps, address, length))
+            .unwrap_or_default()
             .into_iter()
             .map(|(_, _, piece)| piece)
             .collect()
@@ -418,7 +473,15 @@ fn overlaps(maps: &Maps, address: u64, length: u64) -> Vec<(u64, Mapping, Mappin
             let from = start.max(address);
             let to = start.saturating_add(whole.length).min(end);
             let offset = whole.offset.saturating_add(from - start);
-            (start, whole, Mapping { length: to - from, offset, ..whole })
+            (
+                start,
+                whole,
+                Mapping {
+                    length: to - from,
+                    offset,
+                    ..whole
+                },
+            )
         })
         .collect();
     found.reverse();
@@ -430,7 +493,11 @@ mod tests {
     use super::*;
 
     fn described(path: &[u8]) -> Description {
-        Description { path: path.to_vec(), offset: Some(0), ..Description::default() }
+        Description {
+            path: path.to_vec(),
+            offset: Some(0),
+            ..Description::default()
+        }
     }
 
     #[test]
@@ -462,17 +529,40 @@ mod tests {
             all.exit(tid);
         }
         assert_eq!(all.held, 0);
-        assert!(all.descriptions.items.iter().all(Option::is_none), "nothing leaks");
+        assert!(
+            all.descriptions.items.iter().all(Option::is_none),
+            "nothing leaks"
+        );
     }
 
     #[test]
     fn unmapping_splits() {
         let mut all = Processes::default();
-        all.map(1, 0x1000, Mapping { length: 0x3000, file: Some(1), offset: 0, fd: 3 });
+        all.map(
+            1,
+            0x1000,
+            Mapping {
+                length: 0x3000,
+                file: Some(1),
+                offset: 0,
+                fd: 3,
+            },
+        );
         let pieces = all.unmap(1, 0x2000, 0x1000);
-        assert_eq!(pieces, vec![Mapping { length: 0x1000, file: Some(1), offset: 0x1000, fd: 3 }]);
+        assert_eq!(
+            pieces,
+            vec![Mapping {
+                length: 0x1000,
+                file: Some(1),
+                offset: 0x1000,
+                fd: 3
+            }]
+        );
         let left = all.mapped(1, 0, u64::MAX);
-        assert_eq!(left.iter().map(|m| m.offset).collect::<Vec<_>>(), vec![0, 0x2000]);
+        assert_eq!(
+            left.iter().map(|m| m.offset).collect::<Vec<_>>(),
+            vec![0, 0x2000]
+        );
         assert_eq!(all.held, 2);
     }
 }

@@ -195,13 +195,23 @@ pub(super) fn errno(symbol: &str) -> Option<Errno> {
     if symbol.starts_with("ERESTART") {
         return Some(Errno::EINTR);
     }
-    let other = || ERRORS.iter().find(|(name, _)| *name == symbol).map(|(_, code)| Errno(*code));
+    let other = || {
+        ERRORS
+            .iter()
+            .find(|(name, _)| *name == symbol)
+            .map(|(_, code)| Errno(*code))
+    };
     Errno::from_symbol(symbol).or_else(other)
 }
 
 /// An error's symbol; `None` for a number without one.
 pub(super) fn errno_symbol(errno: Errno) -> Option<&'static str> {
-    let other = || ERRORS.iter().find(|(_, code)| *code == errno.0).map(|(name, _)| *name);
+    let other = || {
+        ERRORS
+            .iter()
+            .find(|(_, code)| *code == errno.0)
+            .map(|(name, _)| *name)
+    };
     errno.symbol().or_else(other)
 }
 
@@ -237,7 +247,11 @@ fn joined(mut text: String, mut rest: u32, table: &[(&str, u32)]) -> String {
     if rest != 0 {
         add(&format!("{rest:#x}"));
     }
-    if text.is_empty() { "0".to_owned() } else { text }
+    if text.is_empty() {
+        "0".to_owned()
+    } else {
+        text
+    }
 }
 
 #[cfg(test)]
@@ -246,9 +260,22 @@ mod tests {
 
     #[test]
     fn flags_round_trip_by_name() {
-        for flags in [0, 1, 0o102, 0o2_000_000, 0o4_010_002, 0o20_200_002, 0x8000_0000, 0o3077] {
+        for flags in [
+            0,
+            1,
+            0o102,
+            0o2_000_000,
+            0o4_010_002,
+            0o20_200_002,
+            0x8000_0000,
+            0o3077,
+        ] {
             let text = open_text(flags);
-            assert_eq!(super::super::args::Arg(text.as_bytes()).flags(), flags, "{text}");
+            assert_eq!(
+                super::super::args::Arg(text.as_bytes()).flags(),
+                flags,
+                "{text}"
+            );
         }
         assert_eq!(clone_text(0x3d_0f00 | 17).split('|').count(), 10);
         assert_eq!(clone_text(0), "0");

@@ -98,7 +98,17 @@ pub(super) fn path_call(name: &str) -> Option<PathCall> {
         _ => return None,
     };
     let [dir, path, dir2, path2, flags, offset, length] = at;
-    Some(PathCall { kind, dir, path, dir2, path2, flags, offset, length, implied })
+    Some(PathCall {
+        kind,
+        dir,
+        path,
+        dir2,
+        path2,
+        flags,
+        offset,
+        length,
+        implied,
+    })
 }
 
 /// The row of a call that acts on a descriptor. The columns: descriptor, second path, flags,
@@ -139,7 +149,16 @@ pub(super) fn fd_call(name: &str) -> Option<FdCall> {
     };
     let [fd, path2, flags, offset, length] = at;
     let vector = name.ends_with('v') || name.ends_with("v2");
-    Some(FdCall { kind, fd, path2, flags, offset, length, implied, vector })
+    Some(FdCall {
+        kind,
+        fd,
+        path2,
+        flags,
+        offset,
+        length,
+        implied,
+        vector,
+    })
 }
 
 /// Calls that make descriptors which are not files.

@@ -43,8 +43,11 @@ const COPY: &str = r#"10 5.000000 openat(AT_FDCWD</w>, "a", O_RDONLY) = 3</w/a> 
 fn offsets_sizes_and_directories_are_reconstructed() {
     for text in [COPY.to_owned(), without_paths(COPY)] {
         let (ops, source) = ops_of(&text);
-        let reads: Vec<_> =
-            ops.iter().filter(|op| op.kind == OpKind::Read).map(|op| op.offset.unwrap()).collect();
+        let reads: Vec<_> = ops
+            .iter()
+            .filter(|op| op.kind == OpKind::Read)
+            .map(|op| op.offset.unwrap())
+            .collect();
         assert_eq!(reads, vec![0, 8192, 4096, 9900]);
         let writes: Vec<_> = ops
             .iter()
@@ -113,14 +116,23 @@ strace: Process 2 attached
 "#;
     let (ops, _) = ops_of(text);
     let reads: Vec<_> = ops.iter().filter(|op| op.kind == OpKind::Read).collect();
-    assert_eq!((reads[0].pid, reads[0].tid, reads[0].offset), (Pid(1), Tid(2), Some(0)));
+    assert_eq!(
+        (reads[0].pid, reads[0].tid, reads[0].offset),
+        (Pid(1), Tid(2), Some(0))
+    );
     assert_eq!((reads[1].offset, reads[1].file), (Some(1), reads[0].file));
-    assert_eq!((reads[2].file, reads[2].result.errno()), (None, Some(Errno::EBADF)));
+    assert_eq!(
+        (reads[2].file, reads[2].result.errno()),
+        (None, Some(Errno::EBADF))
+    );
     let forks: Vec<_> = ops.iter().filter(|op| op.kind == OpKind::Fork).collect();
     assert_eq!((forks[0].length, forks[1].length), (Some(1), Some(9)));
     assert!(forks[0].flags & 0x1_0000 != 0);
-    let exits: Vec<_> =
-        ops.iter().filter(|op| op.kind == OpKind::Exit).map(|op| op.length.unwrap()).collect();
+    let exits: Vec<_> = ops
+        .iter()
+        .filter(|op| op.kind == OpKind::Exit)
+        .map(|op| op.length.unwrap())
+        .collect();
     assert_eq!(exits, [0, 1, 1]);
 }
 
@@ -191,16 +203,28 @@ fn every_other_captured_call_has_its_kind() {
     assert_eq!(kinds(&ops).join(" "), expected);
     let of = |kind| ops.iter().find(|op| op.kind == kind).unwrap();
     assert_eq!(of(OpKind::Chown).offset, Some(u64::from(u32::MAX)));
-    assert_eq!((of(OpKind::Msync).offset, of(OpKind::Msync).length), (Some(0x2000), Some(4096)));
+    assert_eq!(
+        (of(OpKind::Msync).offset, of(OpKind::Msync).length),
+        (Some(0x2000), Some(4096))
+    );
     assert_eq!(of(OpKind::Munmap).offset, Some(0x1000));
-    assert_eq!((of(OpKind::CopyOut).offset, of(OpKind::CopyOut).size_bytes), (Some(50), None));
-    assert_eq!((of(OpKind::Stat).size_bytes, of(OpKind::Stat).flags), (Some(90), 0x100));
+    assert_eq!(
+        (of(OpKind::CopyOut).offset, of(OpKind::CopyOut).size_bytes),
+        (Some(50), None)
+    );
+    assert_eq!(
+        (of(OpKind::Stat).size_bytes, of(OpKind::Stat).flags),
+        (Some(90), 0x100)
+    );
     assert_eq!(of(OpKind::Access).flags, 5);
     assert!(of(OpKind::Readdir).record.contains(OpFlags::DIRECTORY));
     assert_eq!(of(OpKind::Read).length, Some(11));
     assert_eq!(of(OpKind::Mmap).flags, 1 | (1 << 8));
     assert_eq!(ops.last().unwrap().result.errno(), Some(Errno::EINTR));
-    assert_eq!(source.report().other_calls.keys().collect::<Vec<_>>(), ["brk", "exit_group"]);
+    assert_eq!(
+        source.report().other_calls.keys().collect::<Vec<_>>(),
+        ["brk", "exit_group"]
+    );
 }
 
 #[test]
@@ -208,19 +232,39 @@ fn what_strace_did_not_write_is_tolerated_up_to_a_limit() {
     let noise = "make: warning\n".repeat(TOLERATED_LINES as usize);
     let text = format!("{noise}{COPY}");
     let (ops, source) = import(text.as_bytes()).unwrap();
-    assert_eq!((ops.len(), source.report().skipped_lines), (15, TOLERATED_LINES));
+    assert_eq!(
+        (ops.len(), source.report().skipped_lines),
+        (15, TOLERATED_LINES)
+    );
 
-    let error = import(format!("{COPY}{noise}one more\n").as_bytes()).unwrap_err().to_string();
-    assert!(error.contains("t.strace: line 32: expected a time"), "{error}");
+    let error = import(format!("{COPY}{noise}one more\n").as_bytes())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("t.strace: line 32: expected a time"),
+        "{error}"
+    );
     let error = import(b"one line of prose\n").unwrap_err().to_string();
-    assert!(error.starts_with("read t.strace: line 1: expected a time in seconds"), "{error}");
+    assert!(
+        error.starts_with("read t.strace: line 1: expected a time in seconds"),
+        "{error}"
+    );
     assert_eq!(import(b"").unwrap().0.len(), 0);
     let long = vec![b'x'; MAX_LINE_BYTES as usize + 5];
-    assert!(import(&long).unwrap_err().to_string().contains("line 1: a line of more than"));
+    assert!(
+        import(&long)
+            .unwrap_err()
+            .to_string()
+            .contains("line 1: a line of more than")
+    );
 }
 
 /// Operations -> text -> operations.
-pub(super) fn round_trip(ops: &[Op], paths: &PathTable, start: u64) -> (Vec<Op>, PathTable, NotCarried) {
+pub(super) fn round_trip(
+    ops: &[Op],
+    paths: &PathTable,
+    start: u64,
+) -> (Vec<Op>, PathTable, NotCarried) {
     let mut text = Vec::new();
     let mut sink = StraceSink::new(&mut text, Path::new("out"), start);
     for op in ops {
@@ -228,8 +272,17 @@ pub(super) fn round_trip(ops: &[Op], paths: &PathTable, start: u64) -> (Vec<Op>,
     }
     let left_out = sink.finish().unwrap();
     let (again, source) = import(&text).unwrap();
-    assert_eq!(source.report().skipped_lines, 0, "{:?}", source.report().first_skipped);
-    assert!(source.report().other_calls.is_empty(), "{:?}", source.report().other_calls);
+    assert_eq!(
+        source.report().skipped_lines,
+        0,
+        "{:?}",
+        source.report().first_skipped
+    );
+    assert!(
+        source.report().other_calls.is_empty(),
+        "{:?}",
+        source.report().other_calls
+    );
     (again, source.paths().clone(), left_out)
 }
 
@@ -237,7 +290,16 @@ pub(super) fn round_trip(ops: &[Op], paths: &PathTable, start: u64) -> (Vec<Op>,
 fn content(op: &Op, paths: &PathTable) -> (Op, [Option<Vec<u8>>; 4]) {
     let text = |id: Option<fsage_core::PathId>| id.map(|id| paths.get(id).to_vec());
     let names = [text(op.path), text(op.path2), text(op.dir), text(op.dir2)];
-    (Op { path: None, path2: None, dir: None, dir2: None, ..*op }, names)
+    (
+        Op {
+            path: None,
+            path2: None,
+            dir: None,
+            dir2: None,
+            ..*op
+        },
+        names,
+    )
 }
 
 #[test]

@@ -1,0 +1,191 @@
+use fsage_core::{
+    DevId, Errno, Fd, FileId, Op, OpFlags, OpKind, OpSink, Outcome, PathTable, Pid, Tid,
+};
+use proptest::prelude::*;
+
+use super::*;
+
+fn op(kind: OpKind, at_us: u64) -> Op {
+    Op {
+        latency_ns: Some(1000),
+        ..Op::new(kind, Pid(1), Tid(1), at_us * 1000)
+    }
+}
+
+fn file(ino: u64) -> Option<FileId> {
+    Some(FileId {
+        dev: DevId(1),
+        ino,
+        generation: 0,
+    })
+}
+
+fn data(kind: OpKind, at_us: u64, offset: u64, length: u64, moved: u64) -> Op {
+    Op {
+        fd: Some(Fd(3)),
+        file: file(7),
+        offset: Some(offset),
+        length: Some(length),
+        result: Outcome::ok(moved),
+        size_bytes: Some(10_000),
+        ..op(kind, at_us)
+    }
+}
+
+#[test]
+fn a_small_stream_to_the_last_number() {
+    let mut paths = PathTable::new();
+    let mut all = Characterizer::new();
+    let mut open = Op {
+        result: Outcome::ok(3),
+        file: file(7),
+        ..op(OpKind::Open, 0)
+    };
+    open.path = paths.intern(b"../x/f");
+    open.dir = paths.intern(b"/a/b");
+    open.size_bytes = Some(10_000);
+    let failed = Op {
+        result: Outcome::err(Errno::ENOENT),
+        ..open
+    };
+    let pipe = Op {
+        record: OpFlags::NOT_A_FILE,
+        ..data(OpKind::Read, 6, 0, 99, 50)
+    };
+    let close = Op {
+        fd: Some(Fd(3)),
+        latency_ns: None,
+        ..op(OpKind::Close, 9)
+    };
+    let reads = [
+        (0, 4096, 4096, 1, 8),
+        (4096, 4096, 4096, 0, 0),
+        (9000, 4096, 1000, 1, 0),
+    ];
+    for sent in [open, failed] {
+        all.push(&sent, &paths).unwrap();
+    }
+    for (at, (offset, length, moved, missed, ahead)) in reads.into_iter().enumerate() {
+        let read = data(OpKind::Read, at as u64 + 1, offset, length, moved);
+        let read = Op {
+            pages_missed: Some(missed),
+            pages_ahead: Some(ahead),
+            ..read
+        };
+        all.push(&read, &paths).unwrap();
+    }
+    for sent in [data(OpKind::Write, 5, 10_000, 500, 500), pipe, close] {
+        all.push(&sent, &paths).unwrap();
+    }
+    let found = all.finish(4);
+    assert_eq!((found.operations, found.lost, found.errors), (8, 4, 1));
+    assert_eq!(
+        (found.bytes_read, found.bytes_written, found.bytes_not_files),
+        (9192, 500, 50)
+    );
+    assert_eq!(
+        (
+            found.reads.sequential,
+            found.reads.random,
+            found.reads.unknown
+        ),
+        (2, 1, 0)
+    );
+    assert_eq!((found.writes.sequential, found.writes.random), (0, 1));
+    assert_eq!(found.read_sizes.len(), 1);
+    assert_eq!(
+        (found.read_sizes[0].low_bytes, found.read_sizes[0].count),
+        (4096, 3)
+    );
+    assert_eq!(found.file_sizes[0].total_bytes, 10_500);
+    let cache = found.page_cache.unwrap();
+    assert_eq!(
+        (cache.pages_requested, cache.pages_missed, cache.pages_ahead),
+        (3, 2, 8)
+    );
+    assert_eq!((found.distinct_files, found.distinct_directories), (1, 1));
+    assert_eq!((found.depth.max, found.depth.mean), (3, Some(3.0)));
+    assert_eq!(
+        (found.open_files_max, found.over_time.open_files_max.len()),
+        (1, 10)
+    );
+    assert_eq!((found.span_ns, found.latency_unknown), (9000, 1));
+    assert_eq!(found.kinds[0].kind, OpKind::Read);
+    assert_eq!(found.kinds[0].latency_max_ns, Some(1000));
+    assert_eq!(found.processes[0].bytes_read, 9192);
+}
+
+#[test]
+fn the_contract_of_the_json_is_kept() {
+    let json = serde_json::to_value(Characterizer::new().finish(0)).unwrap();
+    for field in ["operations", "lost", "bytes_read", "bytes_written"] {
+        assert_eq!(json[field], 0, "{field}");
+    }
+    assert!(json["page_cache"].is_null(), "unknown is not zero");
+}
+
+#[test]
+fn descriptors_follow_fork_exec_and_exit() {
+    let paths = PathTable::new();
+    let mut all = Characterizer::new();
+    let open = |fd, flags| Op {
+        result: Outcome::ok(fd),
+        flags,
+        ..op(OpKind::Open, 0)
+    };
+    let fork = Op {
+        length: Some(2),
+        result: Outcome::ok(2),
+        ..op(OpKind::Fork, 1)
+    };
+    let exec = Op {
+        pid: Pid(2),
+        ..op(OpKind::Exec, 2)
+    };
+    let exit = |pid| Op {
+        pid: Pid(pid),
+        length: Some(1),
+        ..op(OpKind::Exit, 3)
+    };
+    for sent in [
+        open(3, 0),
+        open(4, 0o2_000_000),
+        fork,
+        exec,
+        exit(1),
+        open(5, 0),
+        exit(2),
+    ] {
+        all.take(&sent, &paths);
+    }
+    assert_eq!(all.finish(0).open_files_max, 4);
+}
+
+proptest! {
+    /// Any operations give sums that agree with themselves.
+    #[test]
+    fn sums_agree(ops in prop::collection::vec(
+        (0usize..54, any::<u64>(), any::<i32>(), any::<Option<u64>>(), any::<Option<u64>>(), any::<i16>()),
+        0..200,
+    )) {
+        let paths = PathTable::new();
+        let mut all = Characterizer::new();
+        let count = ops.len() as u64;
+        for (kind, start, fd, offset, length, result) in ops {
+            let mut op = Op::new(OpKind::ALL[kind], Pid(fd as u32 % 5), Tid(1), start);
+            op.fd = Some(Fd(fd));
+            op.offset = offset;
+            op.length = length;
+            op.latency_ns = length;
+            op.pages_missed = Some(3);
+            op.result = Outcome::from_raw(i64::from(result));
+            all.take(&op, &paths);
+        }
+        let found = all.finish(0);
+        prop_assert_eq!(found.operations, count);
+        prop_assert_eq!(found.kinds.iter().map(|kind| kind.count).sum::<u64>(), count);
+        prop_assert_eq!(found.over_time.operations.iter().sum::<u64>(), count);
+        prop_assert_eq!(found.processes.iter().map(|p| p.operations).sum::<u64>(), count);
+        prop_assert!(found.over_time.operations.len() <= 512);
+    }
+}
