@@ -22,13 +22,20 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % limit
     }
 
     /// Skewed as latencies are: mostly near `typical`, sometimes far above.
     fn latency(&mut self, typical: u64) -> u64 {
-        let tail = if self.below(50) == 0 { self.below(20) } else { 0 };
+        let tail = if self.below(50) == 0 {
+            self.below(20)
+        } else {
+            0
+        };
         typical + self.below(typical) * self.below(typical) / typical + tail * typical
     }
 }
@@ -56,7 +63,11 @@ impl PostMark {
     fn op(&self, kind: OpKind, file: Option<(u64, u64)>) -> Op {
         let mut op = Op::new(kind, Pid(4711), Tid(4711), 0);
         op.fd = file.map(|_| Fd(3));
-        let id = |(ino, _)| FileId { dev: DevId::new(7, 1), ino, generation: ino as u32 ^ 0x5bd1 };
+        let id = |(ino, _)| FileId {
+            dev: DevId::new(7, 1),
+            ino,
+            generation: ino as u32 ^ 0x5bd1,
+        };
         op.file = file.map(id);
         op.size_bytes = file.map(|(_, size)| size);
         op
@@ -65,7 +76,10 @@ impl PostMark {
     fn data(&mut self, out: &mut dyn FnMut(&Op, &PathTable), kind: OpKind, ino: u64, size: u64) {
         let mut offset = 0;
         while offset < size {
-            let mut op = self.op(kind, Some((ino, if kind == OpKind::Read { size } else { offset })));
+            let mut op = self.op(
+                kind,
+                Some((ino, if kind == OpKind::Read { size } else { offset })),
+            );
             let moved = (size - offset).min(4096);
             op.offset = Some(offset);
             op.length = Some(if kind == OpKind::Read { 4096 } else { moved });
@@ -77,7 +91,14 @@ impl PostMark {
         }
     }
 
-    fn open(&mut self, out: &mut dyn FnMut(&Op, &PathTable), path: PathId, ino: u64, size: u64, flags: u32) {
+    fn open(
+        &mut self,
+        out: &mut dyn FnMut(&Op, &PathTable),
+        path: PathId,
+        ino: u64,
+        size: u64,
+        flags: u32,
+    ) {
         let dir = self.paths.intern(b"/mnt/scratch");
         let mut op = self.op(OpKind::Open, Some((ino, size)));
         (op.path, op.dir, op.flags, op.fd) = (Some(path), dir, flags, None);
@@ -93,7 +114,9 @@ impl PostMark {
     fn create(&mut self, out: &mut dyn FnMut(&Op, &PathTable)) {
         self.next += 1;
         let name = format!("s{}/{}", self.random.below(50), self.next);
-        let Some(path) = self.paths.intern(name.as_bytes()) else { return };
+        let Some(path) = self.paths.intern(name.as_bytes()) else {
+            return;
+        };
         let (ino, size) = (self.next + 12, 512 + self.random.below(15_873));
         self.open(out, path, ino, 0, 0o102);
         self.data(out, OpKind::Write, ino, size);
@@ -127,12 +150,15 @@ impl PostMark {
 fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
-    line.and_then(|l| l.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
+    line.and_then(|l| l.trim().trim_end_matches(" kB").parse().ok())
+        .unwrap_or(0)
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let wanted: u64 = arguments.next().map_or(Ok(2_000_000), |text| text.parse())?;
+    let wanted: u64 = arguments
+        .next()
+        .map_or(Ok(2_000_000), |text| text.parse())?;
     let given = arguments.next().map(PathBuf::from);
     let path = given.clone().unwrap_or_else(|| {
         std::env::temp_dir().join(format!("fsage-throughput-{}.fst", std::process::id()))
@@ -173,7 +199,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (mut batch, mut read, mut sum) = (Vec::new(), 0u64, 0u64);
     while reader.next_batch(&mut batch)? > 0 {
         read += batch.len() as u64;
-        sum = batch.iter().fold(sum, |s, op| s.wrapping_add(op.start_ns ^ op.length.unwrap_or(0)));
+        sum = batch.iter().fold(sum, |s, op| {
+            s.wrapping_add(op.start_ns ^ op.length.unwrap_or(0))
+        });
         batch.clear();
     }
     let reading = start.elapsed().as_nanos();

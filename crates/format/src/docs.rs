@@ -104,7 +104,11 @@ fn trace(page: &mut String) -> std::fmt::Result {
         "\nAn analysis may add columns of its own, all optional: 64-bit unsigned integers, numbers or \
          text.\n\nThe kinds: {}. What `offset`, `length`, `flags` and the result mean for each stands \
          at `OpKind` in `crates/core`.",
-        OpKind::ALL.iter().map(|k| format!("`{}`", k.name())).collect::<Vec<_>>().join(", ")
+        OpKind::ALL
+            .iter()
+            .map(|k| format!("`{}`", k.name()))
+            .collect::<Vec<_>>()
+            .join(", ")
     )
 }
 
@@ -125,7 +129,10 @@ fn snapshot(page: &mut String) -> std::fmt::Result {
             column.what
         )?;
     }
-    writeln!(page, "| `extents` | list of structures | | where the file's data lies |")?;
+    writeln!(
+        page,
+        "| `extents` | list of structures | | where the file's data lies |"
+    )?;
     for column in EXTENT_COLUMNS {
         writeln!(
             page,

@@ -105,17 +105,28 @@ pub enum FormatError {
 impl FormatError {
     /// An answer of the operating system.
     pub fn io(action: &'static str, path: &Path, source: std::io::Error) -> Self {
-        Self::Io { action, path: path.to_owned(), source }
+        Self::Io {
+            action,
+            path: path.to_owned(),
+            source,
+        }
     }
 
     /// Damage at a place.
     pub fn corrupt(path: &Path, place: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self::Corrupt { path: path.to_owned(), place: place.into(), problem: problem.into() }
+        Self::Corrupt {
+            path: path.to_owned(),
+            place: place.into(),
+            problem: problem.into(),
+        }
     }
 
     /// Data that the format cannot hold.
     pub fn unwritable(path: &Path, problem: impl Into<String>) -> Self {
-        Self::Unwritable { path: path.to_owned(), problem: problem.into() }
+        Self::Unwritable {
+            path: path.to_owned(),
+            problem: problem.into(),
+        }
     }
 }
 
@@ -132,9 +143,12 @@ pub(crate) fn check_version(
             "version",
             format!("0 is no version of the {format} format, expected 1 to {supported}"),
         )),
-        v if v > supported => {
-            Err(FormatError::TooNew { path: path.to_owned(), format, found, supported })
-        }
+        v if v > supported => Err(FormatError::TooNew {
+            path: path.to_owned(),
+            format,
+            found,
+            supported,
+        }),
         _ => Ok(()),
     }
 }

@@ -21,8 +21,8 @@ pub mod profile;
 pub mod record;
 pub mod result;
 pub mod schema;
-mod sniff;
 pub mod snapshot;
+mod sniff;
 pub mod trace;
 
 pub use error::{FormatError, Version};

@@ -166,7 +166,10 @@ impl SystemProfile {
 
     /// Why the metric of that name was not measured, where the profile says so.
     pub fn why_absent(&self, name: &str) -> Option<&str> {
-        self.absent.iter().find(|a| a.name == name).map(|a| a.reason.as_str())
+        self.absent
+            .iter()
+            .find(|a| a.name == name)
+            .map(|a| a.reason.as_str())
     }
 
     /// Reads and checks a profile.
@@ -186,9 +189,14 @@ impl SystemProfile {
     /// Writes the profile, whole or not at all.
     pub fn save(&self, path: &Path) -> Result<(), FormatError> {
         self.check(path).map_err(|e| match e {
-            FormatError::Corrupt { path, place, problem } => {
-                FormatError::Unwritable { path, problem: format!("{place}: {problem}") }
-            }
+            FormatError::Corrupt {
+                path,
+                place,
+                problem,
+            } => FormatError::Unwritable {
+                path,
+                problem: format!("{place}: {problem}"),
+            },
             other => other,
         })?;
         let mut text = serde_json::to_vec_pretty(self)
@@ -208,13 +216,19 @@ impl SystemProfile {
             }
             if !seen.insert(metric.name.as_str()) {
                 let place = format!("metric {}", metric.name);
-                return Err(FormatError::corrupt(path, place, "stands twice, expected once"));
+                return Err(FormatError::corrupt(
+                    path,
+                    place,
+                    "stands twice, expected once",
+                ));
             }
-            metric
-                .problem()
-                .map_or(Ok(()), |p| {
-                    Err(FormatError::corrupt(path, format!("metric {}", metric.name), p))
-                })?;
+            metric.problem().map_or(Ok(()), |p| {
+                Err(FormatError::corrupt(
+                    path,
+                    format!("metric {}", metric.name),
+                    p,
+                ))
+            })?;
         }
         Ok(())
     }
@@ -247,7 +261,10 @@ impl MetricValue {
             }
         }
         if self.low > self.high {
-            return Some(format!("its interval {} to {} is empty", self.low, self.high));
+            return Some(format!(
+                "its interval {} to {} is empty",
+                self.low, self.high
+            ));
         }
         None
     }
@@ -266,22 +283,38 @@ fn check_head(path: &Path, bytes: &[u8]) -> Result<(), FormatError> {
         Err(e) if bytes.trim_ascii_start().starts_with(b"{") => return Err(at_line(path, &e)),
         Err(_) => {
             let found = crate::sniff::describe(bytes);
-            return Err(FormatError::WrongKind { path: path.to_owned(), found, expected });
+            return Err(FormatError::WrongKind {
+                path: path.to_owned(),
+                found,
+                expected,
+            });
         }
     };
     match head.format.as_deref() {
         Some(PROFILE_FORMAT) => {}
         Some(other) => {
             let found = format!("JSON of the format '{other}'");
-            return Err(FormatError::WrongKind { path: path.to_owned(), found, expected });
+            return Err(FormatError::WrongKind {
+                path: path.to_owned(),
+                found,
+                expected,
+            });
         }
         None => {
             let found = "JSON without a field 'format'".to_owned();
-            return Err(FormatError::WrongKind { path: path.to_owned(), found, expected });
+            return Err(FormatError::WrongKind {
+                path: path.to_owned(),
+                found,
+                expected,
+            });
         }
     }
     let Some(version) = head.version else {
-        return Err(FormatError::corrupt(path, "field 'version'", "missing, expected a number"));
+        return Err(FormatError::corrupt(
+            path,
+            "field 'version'",
+            "missing, expected a number",
+        ));
     };
     check_version(path, "system profile", Version(version), PROFILE_VERSION)
 }

@@ -51,12 +51,18 @@ impl RecordWriter {
             .open(path)
             .map_err(|e| FormatError::io("open", path, e))?;
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(|e| FormatError::io("read", path, e))?;
-        let mut writer = Self { file, path: path.to_owned() };
+        file.read_to_end(&mut bytes)
+            .map_err(|e| FormatError::io("read", path, e))?;
+        let mut writer = Self {
+            file,
+            path: path.to_owned(),
+        };
         let whole = bytes.iter().rposition(|&b| b == b'\n').map_or(0, |i| i + 1);
-        if whole == 0 && !bytes.is_empty() && !b"{\"format\":\"fsage run record\"".starts_with(
-            bytes.get(..bytes.len().min(28)).unwrap_or_default(),
-        ) {
+        if whole == 0
+            && !bytes.is_empty()
+            && !b"{\"format\":\"fsage run record\""
+                .starts_with(bytes.get(..bytes.len().min(28)).unwrap_or_default())
+        {
             return Err(wrong_kind(path, &bytes));
         }
         if whole == 0 {
@@ -123,7 +129,11 @@ pub fn parse_records<T: DeserializeOwned>(
     bytes: &[u8],
 ) -> Result<Records<T>, FormatError> {
     let head = parse_head(path, bytes)?;
-    let mut out = Records { head, records: Vec::new(), torn: None };
+    let mut out = Records {
+        head,
+        records: Vec::new(),
+        torn: None,
+    };
     for (index, line) in bytes.split_inclusive(|&b| b == b'\n').enumerate().skip(1) {
         let number = index + 1;
         if line.last() != Some(&b'\n') {
@@ -132,7 +142,11 @@ pub fn parse_records<T: DeserializeOwned>(
             let record = serde_json::from_slice(line).map_err(|e| {
                 let text = e.to_string();
                 let problem = text.split(" at line ").next().unwrap_or(&text).to_owned();
-                FormatError::corrupt(path, format!("line {number}, column {}", e.column()), problem)
+                FormatError::corrupt(
+                    path,
+                    format!("line {number}, column {}", e.column()),
+                    problem,
+                )
             })?;
             out.records.push(record);
         }

@@ -38,10 +38,13 @@ pub fn sniff(path: &Path) -> Result<FileKind, FormatError> {
         return match file.entry(ENTRY_FORMAT) {
             Some("trace") => Ok(FileKind::Trace),
             Some("snapshot") => Ok(FileKind::Snapshot),
-            other => Err(wrong(path, other.map_or_else(
-                || "a Parquet file that fsage did not write".to_owned(),
-                |name| format!("a {name}, which a newer fsage wrote"),
-            ))),
+            other => Err(wrong(
+                path,
+                other.map_or_else(
+                    || "a Parquet file that fsage did not write".to_owned(),
+                    |name| format!("a {name}, which a newer fsage wrote"),
+                ),
+            )),
         };
     }
     match json_format(&begin).as_deref() {
@@ -53,15 +56,25 @@ pub fn sniff(path: &Path) -> Result<FileKind, FormatError> {
 }
 
 fn wrong(path: &Path, found: String) -> FormatError {
-    FormatError::WrongKind { path: path.to_owned(), found, expected: EXPECTED }
+    FormatError::WrongKind {
+        path: path.to_owned(),
+        found,
+        expected: EXPECTED,
+    }
 }
 
 /// The text of the first field if the file is JSON and that field is `format`, which fsage's always
 /// is. Only the beginning of the file is at hand, so it is not parsed as a whole.
 fn json_format(begin: &[u8]) -> Option<String> {
-    let rest = begin.trim_ascii_start().strip_prefix(b"{")?.trim_ascii_start();
+    let rest = begin
+        .trim_ascii_start()
+        .strip_prefix(b"{")?
+        .trim_ascii_start();
     let rest = rest.strip_prefix(b"\"format\"")?.trim_ascii_start();
-    let rest = rest.strip_prefix(b":")?.trim_ascii_start().strip_prefix(b"\"")?;
+    let rest = rest
+        .strip_prefix(b":")?
+        .trim_ascii_start()
+        .strip_prefix(b"\"")?;
     let end = rest.iter().position(|&b| b == b'"')?;
     Some(String::from_utf8_lossy(rest.get(..end)?).into_owned())
 }
@@ -94,7 +107,11 @@ pub(crate) fn describe(bytes: &[u8]) -> String {
         Err(_) => None,
     };
     match text {
-        Some(text) if !text.chars().any(|c| c.is_control() && !c.is_ascii_whitespace()) => {
+        Some(text)
+            if !text
+                .chars()
+                .any(|c| c.is_control() && !c.is_ascii_whitespace()) =>
+        {
             "a text file".to_owned()
         }
         _ => "binary data of another format".to_owned(),

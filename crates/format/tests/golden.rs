@@ -1,11 +1,14 @@
 //! Files of every version that was ever released are read to the same values for good. Those of the
 //! current version are written anew by `FSAGE_WRITE=1`, before its release only.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{assert_same, drain, drain_snapshot, entries, operations, write_snapshot, write_trace};
+use common::{
+    assert_same, drain, drain_snapshot, entries, operations, write_snapshot, write_trace,
+};
 use fsage_core::OpSource;
 use fsage_format::profile::{Environment, MetricValue, SystemProfile};
 use fsage_format::record::{RecordWriter, read_records};
@@ -13,7 +16,9 @@ use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::TraceReader;
 
 fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name)
 }
 
 fn writing() -> bool {
@@ -49,7 +54,11 @@ fn snapshot_version_1() {
 #[test]
 fn profile_version_1() {
     let file = golden("version-1.fsp");
-    let environment = Environment { seed: 7, cpus: 2, ..Environment::default() };
+    let environment = Environment {
+        seed: 7,
+        cpus: 2,
+        ..Environment::default()
+    };
     let mut profile = SystemProfile::new("golden", environment);
     profile.metrics.push(MetricValue {
         name: "STAT".to_owned(),
@@ -78,5 +87,8 @@ fn record_version_1() {
         (1..=3).for_each(|run: u32| writer.append(&run).unwrap());
     }
     let found = read_records::<u32>(&file).unwrap();
-    assert_eq!((found.head.kind.as_str(), found.records), ("golden", vec![1, 2, 3]));
+    assert_eq!(
+        (found.head.kind.as_str(), found.records),
+        ("golden", vec![1, 2, 3])
+    );
 }

@@ -1,4 +1,5 @@
 //! Profiles and run records: what is refused and how it is said.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
 
@@ -17,13 +18,19 @@ fn profile() -> SystemProfile {
         high: 2.6e6,
         mean: 2.51e6,
         median: 2.5e6,
-        quantiles: vec![Quantile { p: 0.5, value: 2.5e6 }],
+        quantiles: vec![Quantile {
+            p: 0.5,
+            value: 2.5e6,
+        }],
         runs: 12,
         stop: "precise".to_owned(),
         samples: vec![2.4e6, 2.6e6],
         ..MetricValue::default()
     });
-    profile.absent.push(Absent { name: "RRD1".to_owned(), reason: "no cold state".to_owned() });
+    profile.absent.push(Absent {
+        name: "RRD1".to_owned(),
+        reason: "no cold state".to_owned(),
+    });
     profile
 }
 
@@ -37,7 +44,11 @@ fn a_profile_survives_saving() {
     assert_eq!(loaded.get("RD64").map(|m| m.runs), Some(12));
     assert_eq!(loaded.why_absent("RRD1"), Some("no cold state"));
     assert_eq!(sniff(&file).unwrap(), FileKind::Profile);
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary file stays");
+    assert_eq!(
+        std::fs::read_dir(dir.path()).unwrap().count(),
+        1,
+        "no temporary file stays"
+    );
 }
 
 #[test]
@@ -46,18 +57,47 @@ fn a_profile_that_cannot_be_vouched_for_is_refused() {
     let text = serde_json::to_string(&profile()).unwrap();
     let says = |changed: &str, expected: &str| {
         assert_ne!(changed, text);
-        let error = SystemProfile::parse(path, changed.as_bytes()).unwrap_err().to_string();
-        assert!(error.contains(expected) && error.contains("p.fsp"), "{error}");
+        let error = SystemProfile::parse(path, changed.as_bytes())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains(expected) && error.contains("p.fsp"),
+            "{error}"
+        );
     };
-    says(&text.replace("2500000.0,\"low\"", "-1.0,\"low\""), "metric RD64: estimate is -1");
+    says(
+        &text.replace("2500000.0,\"low\"", "-1.0,\"low\""),
+        "metric RD64: estimate is -1",
+    );
     says(&text.replace("\"KiB/s\"", "\"\""), "metric RD64: no unit");
-    says(&text.replace("\"unit\":\"KiB/s\",", ""), "missing field `unit`");
-    says(&text.replace("\"estimate\":2500000.0,", ""), "missing field `estimate`");
-    says(&text.replace("\"high\":2600000.0", "\"high\":1e999"), "out of range");
-    says(&text.replace("\"high\":2600000.0", "\"high\":1.0"), "interval");
-    says(&text.replace("\"version\":1", "\"version\":2"), "version 2 of the system profile format");
-    says(&text.replace("\"version\":1", "\"version\":0"), "0 is no version");
-    says(&text.replace("fsage system profile", "other"), "JSON of the format 'other'");
+    says(
+        &text.replace("\"unit\":\"KiB/s\",", ""),
+        "missing field `unit`",
+    );
+    says(
+        &text.replace("\"estimate\":2500000.0,", ""),
+        "missing field `estimate`",
+    );
+    says(
+        &text.replace("\"high\":2600000.0", "\"high\":1e999"),
+        "out of range",
+    );
+    says(
+        &text.replace("\"high\":2600000.0", "\"high\":1.0"),
+        "interval",
+    );
+    says(
+        &text.replace("\"version\":1", "\"version\":2"),
+        "version 2 of the system profile format",
+    );
+    says(
+        &text.replace("\"version\":1", "\"version\":0"),
+        "0 is no version",
+    );
+    says(
+        &text.replace("fsage system profile", "other"),
+        "JSON of the format 'other'",
+    );
     says("{\"a\": 1}", "JSON without a field 'format'");
     says("some text\n", "a text file, expected a system profile");
     says(&text[..text.len() / 2], "EOF");
@@ -69,7 +109,10 @@ fn a_profile_that_cannot_be_vouched_for_is_refused() {
     bad.metrics[0].mean = f64::NAN;
     let dir = tempfile::tempdir().unwrap();
     let error = bad.save(&dir.path().join("p.fsp")).unwrap_err().to_string();
-    assert!(error.contains("write") && error.contains("RD64: mean is NaN"), "{error}");
+    assert!(
+        error.contains("write") && error.contains("RD64: mean is NaN"),
+        "{error}"
+    );
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -100,19 +143,29 @@ fn records_are_appended_and_a_torn_line_is_said() {
     let found = read_records::<Run>(&file).unwrap();
     assert_eq!(found.records, [Run { number: 1 }]);
     assert_eq!(found.torn, Some((3, 9)));
-    RecordWriter::open(&file, "validate").unwrap().append(&Run { number: 3 }).unwrap();
+    RecordWriter::open(&file, "validate")
+        .unwrap()
+        .append(&Run { number: 3 })
+        .unwrap();
     let found = read_records::<Run>(&file).unwrap();
     assert_eq!(found.records, [Run { number: 1 }, Run { number: 3 }]);
 
     let error = RecordWriter::open(&file, "bench").unwrap_err().to_string();
-    assert!(error.contains("records of 'validate', expected 'bench'"), "{error}");
+    assert!(
+        error.contains("records of 'validate', expected 'bench'"),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_file_that_is_no_record_is_never_written_to() {
     let dir = tempfile::tempdir().unwrap();
     let file = records_at(dir.path());
-    for text in ["notes\n", "notes without a line end", "{\"format\":\"fsage system profile\"}\n"] {
+    for text in [
+        "notes\n",
+        "notes without a line end",
+        "{\"format\":\"fsage system profile\"}\n",
+    ] {
         std::fs::write(&file, text).unwrap();
         assert!(RecordWriter::open(&file, "x").is_err(), "{text}");
         assert!(read_records::<Run>(&file).is_err(), "{text}");
@@ -120,11 +173,21 @@ fn a_file_that_is_no_record_is_never_written_to() {
     }
     // A first line that was cut off while it was written.
     std::fs::write(&file, "{\"format\":\"fsage run re").unwrap();
-    RecordWriter::open(&file, "x").unwrap().append(&Run { number: 1 }).unwrap();
+    RecordWriter::open(&file, "x")
+        .unwrap()
+        .append(&Run { number: 1 })
+        .unwrap();
     assert_eq!(read_records::<Run>(&file).unwrap().records.len(), 1);
-    std::fs::write(&file, "{\"format\":\"fsage run record\",\"version\":9,\"kind\":\"x\"}\n").unwrap();
+    std::fs::write(
+        &file,
+        "{\"format\":\"fsage run record\",\"version\":9,\"kind\":\"x\"}\n",
+    )
+    .unwrap();
     let error = read_records::<Run>(&file).unwrap_err().to_string();
-    assert!(error.contains("version 9 of the run record format"), "{error}");
+    assert!(
+        error.contains("version 9 of the run record format"),
+        "{error}"
+    );
     std::fs::write(
         &file,
         "{\"format\":\"fsage run record\",\"version\":1,\"kind\":\"x\"}\n{\"number\":\"a\"}\n",
@@ -141,7 +204,9 @@ fn schemas_are_json_and_name_what_they_require() {
         assert!(value.get("properties").is_some(), "{name}");
     }
     let value: serde_json::Value = serde_json::from_str(&schema::system_profile()).unwrap();
-    let required = value["$defs"]["MetricValue"]["required"].as_array().unwrap();
+    let required = value["$defs"]["MetricValue"]["required"]
+        .as_array()
+        .unwrap();
     for field in ["name", "unit", "estimate", "low", "high"] {
         assert!(required.iter().any(|r| r == field), "{field}");
     }

@@ -1,5 +1,6 @@
 //! Any bytes: a value or an error that names the file; never a panic, never memory beyond the
 //! input's own means. The same bodies run under cargo-fuzz, see `fuzz/`.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
@@ -9,8 +10,8 @@ use common::{Sequence, drain, drain_snapshot, entries, operations, write_snapsho
 use fsage_format::profile::{Environment, MetricValue, SystemProfile};
 use fsage_format::record::parse_records;
 use fsage_format::snapshot::SnapshotReader;
-use fsage_format::trace::TraceReader;
 use fsage_format::sniff;
+use fsage_format::trace::TraceReader;
 
 const CASES: usize = 400;
 
@@ -21,7 +22,11 @@ fn mutate(bytes: &[u8], random: &mut Sequence) -> Vec<u8> {
         // The last bytes of a Parquet file are its most fragile: aim there half of the time.
         let length = out.len();
         let recent = length.saturating_sub(random.below(2000));
-        let at = if random.below(2) == 0 { random.below(length) } else { recent.min(length) };
+        let at = if random.below(2) == 0 {
+            random.below(length)
+        } else {
+            recent.min(length)
+        };
         match random.below(6) {
             0 | 1 => {
                 if let Some(byte) = out.get_mut(at) {
@@ -88,7 +93,10 @@ fn damaged_traces() {
             None => refused += 1,
         }
     });
-    assert!(read > 0 && refused > 0, "{read} read, {refused} refused: damage of both kinds");
+    assert!(
+        read > 0 && refused > 0,
+        "{read} read, {refused} refused: damage of both kinds"
+    );
 }
 
 /// Damage that keeps the checksums away from the decoder's work: only the footer is trusted.
@@ -104,7 +112,10 @@ fn damaged_pages_without_checksums() {
         original[at] = b'X';
     }
     std::fs::write(&file, &original).unwrap();
-    assert_eq!(drain(&mut TraceReader::open(&file).unwrap()).unwrap().len(), 300);
+    assert_eq!(
+        drain(&mut TraceReader::open(&file).unwrap()).unwrap().len(),
+        300
+    );
     let pages = original.len() / 2;
     let mut random = Sequence(13);
     for case in 0..2 * CASES {
@@ -151,7 +162,12 @@ fn damaged_profiles_and_records() {
     let original = serde_json::to_vec(&profile).unwrap();
     each_mutation(&original, 19, |bytes| {
         if let Some(profile) = names_file(SystemProfile::parse(path, bytes), path) {
-            assert!(profile.metrics.iter().all(|m| m.estimate.is_finite() && m.estimate >= 0.0));
+            assert!(
+                profile
+                    .metrics
+                    .iter()
+                    .all(|m| m.estimate.is_finite() && m.estimate >= 0.0)
+            );
         }
     });
     let original = b"{\"format\":\"fsage run record\",\"version\":1,\"kind\":\"x\"}\n[1]\n[2]\n";

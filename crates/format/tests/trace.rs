@@ -1,12 +1,13 @@
 //! The trace: lossless both ways, recovered when it was cut, refused when it is something else.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
 use common::{assert_same, drain, operations, write_trace};
 use fsage_core::{Op, OpKind, OpSink, OpSource, PathTable, Pid, Tid};
 use fsage_format::trace::{
-    AnnotationColumn, AnnotationKind, AnnotationValue, Annotations, PIECE_ROWS, TraceEnd, TraceMeta,
-    TraceReader, TraceWriter,
+    AnnotationColumn, AnnotationKind, AnnotationValue, Annotations, PIECE_ROWS, TraceEnd,
+    TraceMeta, TraceReader, TraceWriter,
 };
 use fsage_format::{FileKind, sniff};
 use proptest::prelude::*;
@@ -34,17 +35,26 @@ fn pieces_end_by_themselves() {
     let file = dir.path().join("t.fst");
     let paths = PathTable::new();
     let count = PIECE_ROWS * 2 + 5;
-    let ops: Vec<Op> =
-        (0..count).map(|i| Op::new(OpKind::Stat, Pid(1), Tid(1), i as u64)).collect();
+    let ops: Vec<Op> = (0..count)
+        .map(|i| Op::new(OpKind::Stat, Pid(1), Tid(1), i as u64))
+        .collect();
     write_trace(&file, &paths, &ops, usize::MAX);
     let mut reader = TraceReader::open(&file).unwrap();
     assert_eq!(drain(&mut reader).unwrap(), ops);
     let mut reader = TraceReader::open(&file).unwrap();
-    for (skip, next) in [(0, 0), (10, 10), (PIECE_ROWS as u64 + 3, PIECE_ROWS as u64 + 13)] {
+    for (skip, next) in [
+        (0, 0),
+        (10, 10),
+        (PIECE_ROWS as u64 + 3, PIECE_ROWS as u64 + 13),
+    ] {
         assert_eq!(reader.skip(skip).unwrap(), skip);
         let mut one = Vec::new();
         reader.next_batch(&mut one).unwrap();
-        assert_eq!(one.first().map(|op| op.start_ns >= next), Some(true), "after {skip}");
+        assert_eq!(
+            one.first().map(|op| op.start_ns >= next),
+            Some(true),
+            "after {skip}"
+        );
     }
     assert!(reader.skip(u64::MAX).unwrap() < count as u64);
 }
@@ -84,11 +94,17 @@ fn a_cut_trace_is_read_up_to_its_last_whole_piece() {
         let found = drain(&mut reader).unwrap();
         assert_eq!(found.len() % 100, 0);
         assert_eq!(found.len() as u64, reader.total_operations());
-        assert_eq!(reader.loss().operations_lost, if found.is_empty() { 0 } else { 7 });
+        assert_eq!(
+            reader.loss().operations_lost,
+            if found.is_empty() { 0 } else { 7 }
+        );
         assert_same((&paths, &ops[..found.len()]), (reader.paths(), &found));
         recovered.insert(found.len());
     }
-    assert_eq!(recovered.into_iter().collect::<Vec<_>>(), [0, 100, 200, 300, 400, 500]);
+    assert_eq!(
+        recovered.into_iter().collect::<Vec<_>>(),
+        [0, 100, 200, 300, 400, 500]
+    );
 }
 
 #[test]
@@ -118,26 +134,37 @@ fn added_columns_stand_beside_their_operations() {
     let file = dir.path().join("t.fst");
     let (paths, ops) = operations(100, 4);
     let columns = [
-        AnnotationColumn { name: "predicted_ns".to_owned(), kind: AnnotationKind::Integer },
-        AnnotationColumn { name: "share".to_owned(), kind: AnnotationKind::Number },
-        AnnotationColumn { name: "vector".to_owned(), kind: AnnotationKind::Text },
+        AnnotationColumn {
+            name: "predicted_ns".to_owned(),
+            kind: AnnotationKind::Integer,
+        },
+        AnnotationColumn {
+            name: "share".to_owned(),
+            kind: AnnotationKind::Number,
+        },
+        AnnotationColumn {
+            name: "vector".to_owned(),
+            kind: AnnotationKind::Text,
+        },
     ];
     let row = |i: usize| {
         let text = AnnotationValue::Text(format!("RDC:{}", i % 3));
         let number = AnnotationValue::Number(i as f64 / 7.0);
         let integer = AnnotationValue::Integer(u64::MAX - i as u64);
-        if i % 5 == 0 { vec![AnnotationValue::Absent; 3] } else { vec![integer, number, text] }
+        if i % 5 == 0 {
+            vec![AnnotationValue::Absent; 3]
+        } else {
+            vec![integer, number, text]
+        }
     };
-    let mut writer =
-        TraceWriter::create_annotated(&file, TraceMeta::default(), &columns).unwrap();
+    let mut writer = TraceWriter::create_annotated(&file, TraceMeta::default(), &columns).unwrap();
     for (i, op) in ops.iter().enumerate() {
         writer.push_annotated(op, &paths, &row(i)).unwrap();
     }
     let wrong = [AnnotationValue::Text("x".to_owned())];
     assert!(writer.push_annotated(&ops[0], &paths, &wrong).is_err());
     drop(writer);
-    let mut writer =
-        TraceWriter::create_annotated(&file, TraceMeta::default(), &columns).unwrap();
+    let mut writer = TraceWriter::create_annotated(&file, TraceMeta::default(), &columns).unwrap();
     for (i, op) in ops.iter().enumerate() {
         writer.push_annotated(op, &paths, &row(i)).unwrap();
     }
@@ -158,9 +185,15 @@ fn names_of_added_columns_are_checked() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("t.fst");
     for name in ["path", "", "a.b", "a b"] {
-        let column = AnnotationColumn { name: name.to_owned(), kind: AnnotationKind::Text };
+        let column = AnnotationColumn {
+            name: name.to_owned(),
+            kind: AnnotationKind::Text,
+        };
         let error = TraceWriter::create_annotated(&file, TraceMeta::default(), &[column]).err();
-        assert!(error.unwrap().to_string().contains("added column"), "{name}");
+        assert!(
+            error.unwrap().to_string().contains("added column"),
+            "{name}"
+        );
     }
 }
 
@@ -182,11 +215,17 @@ fn what_is_no_trace_is_named() {
     says(b"PAR1PAR1PAR1", "no whole piece");
     let error = TraceReader::open(dir.path()).err().unwrap().to_string();
     assert!(error.contains("a directory"), "{error}");
-    let missing = TraceReader::open(&dir.path().join("missing")).err().unwrap().to_string();
+    let missing = TraceReader::open(&dir.path().join("missing"))
+        .err()
+        .unwrap()
+        .to_string();
     assert!(missing.contains("missing"), "{missing}");
     common::write_snapshot(&file, &common::entries(3, 1));
     let error = TraceReader::open(&file).err().unwrap().to_string();
-    assert!(error.contains("a snapshot of fsage, expected a trace"), "{error}");
+    assert!(
+        error.contains("a snapshot of fsage, expected a trace"),
+        "{error}"
+    );
 }
 
 #[test]

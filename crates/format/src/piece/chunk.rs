@@ -1,6 +1,6 @@
 //! One column of one row group: its pages, decompressed and decoded.
 
-use super::decode::{Bits, PADDING, delta, hybrid, plain, plain_bytes};
+use super::decode::{Bits, PADDING, delta, hybrid, levels, plain, plain_bytes};
 use super::footer::{Chunk, Leaf, Physical};
 use super::thrift::{Expected, Reader, wire};
 
@@ -20,18 +20,50 @@ const PLAIN_DICTIONARY: i64 = 2;
 const DELTA: i64 = 5;
 const RLE_DICTIONARY: i64 = 8;
 
+/// Byte strings, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Texts {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Texts {
+    fn push(&mut self, text: &[u8]) {
+        self.bytes.extend_from_slice(text);
+        self.ends.push(self.bytes.len());
+    }
+
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The text of that index.
+    pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
+        let end = *self.ends.get(index)?;
+        let start = index
+            .checked_sub(1)
+            .map_or(Some(0), |i| self.ends.get(i).copied())?;
+        self.bytes.get(start..end)
+    }
+
+    /// Every text in the order of the indices.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.len()).map_while(|index| self.get(index))
+    }
+}
+
 /// A decoded column: `values[i]` is the integer, the bits of the number or the index in `texts` of
-/// slot `i`; 0 where nothing is there.
+/// slot `i`; without meaning where nothing is there.
 #[derive(Debug, Default)]
 pub(crate) struct Column {
     /// One for each slot (row, or element of a list).
     pub values: Vec<u64>,
     /// Whether there is a value; empty if all slots have one.
     pub present: Vec<bool>,
-    /// Repetition levels; empty if the column has no lists.
-    pub repeats: Vec<u32>,
+    /// Whether a slot continues the list of the one before; empty if the column has no lists.
+    pub repeats: Vec<bool>,
     /// The distinct byte strings of a text column.
-    pub texts: Vec<Vec<u8>>,
+    pub texts: Texts,
 }
 
 impl Column {
@@ -48,7 +80,8 @@ impl Column {
         self.values.clear();
         self.present.clear();
         self.repeats.clear();
-        self.texts.clear();
+        self.texts.bytes.clear();
+        self.texts.ends.clear();
     }
 }
 
@@ -57,7 +90,7 @@ pub(crate) struct Decoder {
     zstd: zstd::bulk::Decompressor<'static>,
     page: Vec<u8>,
     dictionary: Vec<u64>,
-    levels: Vec<u32>,
+    present: Vec<bool>,
     indices: Vec<u32>,
     dense: Vec<u64>,
 }
@@ -81,7 +114,7 @@ impl Decoder {
             zstd: zstd::bulk::Decompressor::new()?,
             page: Vec::new(),
             dictionary: Vec::new(),
-            levels: Vec::new(),
+            present: Vec::new(),
             indices: Vec::new(),
             dense: Vec::new(),
         })
@@ -100,9 +133,15 @@ impl Decoder {
         out.clear();
         self.dictionary.clear();
         if chunk.values > max_slots {
-            return Err(format!("{} values, expected at most {max_slots}", chunk.values));
+            return Err(format!(
+                "{} values, expected at most {max_slots}",
+                chunk.values
+            ));
         }
         let physical = leaf.physical.ok_or("a type of value that fsage writes")?;
+        if leaf.max_def > 1 || leaf.max_rep > 1 {
+            return Err("a column of at most one level of lists or absent values".to_owned());
+        }
         let mut reader = Reader::new(bytes);
         while (out.values.len() as u64) < chunk.values {
             let header = parse_header(&mut reader)?;
@@ -113,9 +152,10 @@ impl Decoder {
             let left = chunk.values - out.values.len() as u64;
             let decoded = match header.page_type {
                 PAGE_DICTIONARY => self.read_dictionary(&page, physical, &header, max_slots, out),
-                _ if header.values > left || header.values == 0 => {
-                    Err(format!("a page of {} values, expected 1 to {left}", header.values))
-                }
+                _ if header.values > left || header.values == 0 => Err(format!(
+                    "a page of {} values, expected 1 to {left}",
+                    header.values
+                )),
                 _ => self.read_data(&page, physical, leaf, &header, out),
             };
             self.page = page;
@@ -132,7 +172,9 @@ impl Decoder {
         let whole = header.uncompressed as usize;
         // The levels of a version 2 page stand before its compressed part.
         let levels = header.rep_bytes.saturating_add(header.def_bytes);
-        let levels = usize::try_from(levels).ok().filter(|&l| l <= whole && l <= body.len());
+        let levels = usize::try_from(levels)
+            .ok()
+            .filter(|&l| l <= whole && l <= body.len());
         let levels = levels.ok_or("levels that fit into their page")?;
         let (raw, packed) = body.split_at(levels);
         let page = &mut self.page;
@@ -154,9 +196,14 @@ impl Decoder {
                         .map_err(|e| format!("compressed data that zstd reads ({e})"))?,
                 };
                 if length != whole - levels {
-                    return Err(format!("{length} bytes in a page, expected {}", whole - levels));
+                    return Err(format!(
+                        "{length} bytes in a page, expected {}",
+                        whole - levels
+                    ));
                 }
-                page.get_mut(..levels).unwrap_or_default().copy_from_slice(raw);
+                page.get_mut(..levels)
+                    .unwrap_or_default()
+                    .copy_from_slice(raw);
             }
             CODEC_NONE | CODEC_ZSTD if body.len() == whole => {
                 page.extend_from_slice(body);
@@ -187,14 +234,12 @@ impl Decoder {
         }
         let count = header.values as usize;
         let mut bits = Bits::new(page);
-        match size_of(physical) {
-            Some(size) => plain(&mut bits, size, count, &mut self.dictionary),
-            None => {
-                plain_bytes(&mut bits, count, |text| out.texts.push(text.to_vec()))?;
-                self.dictionary.extend(0..header.values);
-                Ok(())
-            }
+        if let Some(size) = size_of(physical) {
+            return plain(&mut bits, size, count, &mut self.dictionary);
         }
+        plain_bytes(&mut bits, count, |text| out.texts.push(text))?;
+        self.dictionary.extend(0..header.values);
+        Ok(())
     }
 
     fn read_data(
@@ -209,41 +254,49 @@ impl Decoder {
         let mut bits = Bits::new(page);
         let v2 = header.page_type == PAGE_DATA_V2;
         if leaf.max_rep > 0 {
-            let length = if v2 { header.rep_bytes as usize } else { bits.u32()? as usize };
-            let mut levels = bits.split(length)?;
-            hybrid(&mut levels, bits_for(leaf.max_rep), slots, &mut out.repeats)?;
+            let length = if v2 {
+                header.rep_bytes as usize
+            } else {
+                bits.u32()? as usize
+            };
+            levels(&mut bits.split(length)?, slots, &mut out.repeats)?;
         }
         let mut there = slots;
-        self.levels.clear();
+        let mut present = std::mem::take(&mut self.present);
+        present.clear();
         if leaf.max_def > 0 {
-            let length = if v2 { header.def_bytes as usize } else { bits.u32()? as usize };
-            let mut levels = bits.split(length)?;
-            hybrid(&mut levels, bits_for(leaf.max_def), slots, &mut self.levels)?;
-            there = self.levels.iter().filter(|&&l| l == leaf.max_def).count();
+            let length = if v2 {
+                header.def_bytes as usize
+            } else {
+                bits.u32()? as usize
+            };
+            there = levels(&mut bits.split(length)?, slots, &mut present)?;
         }
+        let before = out.values.len();
+        let Column { values, texts, .. } = out;
         if there == slots {
-            let before = out.values.len();
-            let Column { values, texts, present, .. } = out;
             self.read_values(&mut bits, physical, header.encoding, slots, values, texts)?;
-            if !present.is_empty() {
-                present.resize(before + slots, true);
+            if !out.present.is_empty() {
+                out.present.resize(before + slots, true);
             }
-            return Ok(());
+        } else {
+            let mut dense = std::mem::take(&mut self.dense);
+            dense.clear();
+            let encoding = header.encoding;
+            self.read_values(&mut bits, physical, encoding, there, &mut dense, texts)?;
+            // Slots before this page were all there if none of them was said to be missing.
+            out.present.resize(before, true);
+            out.present.extend_from_slice(&present);
+            let mut next = 0;
+            values.extend(present.iter().map(|&there| {
+                let value = dense.get(next).copied().unwrap_or(0);
+                next += usize::from(there);
+                value
+            }));
+            self.dense = dense;
         }
-        let mut dense = std::mem::take(&mut self.dense);
-        dense.clear();
-        let read =
-            self.read_values(&mut bits, physical, header.encoding, there, &mut dense, &mut out.texts);
-        // Slots before this page were all there if none of them was said to be missing.
-        out.present.resize(out.values.len(), true);
-        let mut next = dense.iter();
-        for &level in &self.levels {
-            let present = level == leaf.max_def;
-            out.present.push(present);
-            out.values.push(if present { next.next().copied().unwrap_or(0) } else { 0 });
-        }
-        self.dense = dense;
-        read
+        self.present = present;
+        Ok(())
     }
 
     fn read_values(
@@ -253,7 +306,7 @@ impl Decoder {
         encoding: i64,
         count: usize,
         out: &mut Vec<u64>,
-        texts: &mut Vec<Vec<u8>>,
+        texts: &mut Texts,
     ) -> Result<(), Expected> {
         if count == 0 {
             return Ok(());
@@ -264,26 +317,30 @@ impl Decoder {
                 bits.split(1)?;
                 self.indices.clear();
                 hybrid(bits, width, count, &mut self.indices)?;
-                let before = out.len();
-                out.extend(
-                    self.indices.iter().map_while(|&i| self.dictionary.get(i as usize).copied()),
-                );
-                if out.len() - before != count {
-                    let entries = self.dictionary.len();
-                    return Err(format!("indices into a dictionary of {entries} entries"));
+                let entries = self.dictionary.len();
+                let largest = self.indices.iter().copied().max().unwrap_or(0);
+                if largest as usize >= entries {
+                    return Err(format!(
+                        "index {largest} in a dictionary of {entries} entries"
+                    ));
                 }
+                let dictionary = self.dictionary.as_slice();
+                let value = |&i: &u32| dictionary.get(i as usize).copied().unwrap_or(0);
+                out.extend(self.indices.iter().map(value));
                 Ok(())
             }
             (PLAIN, Some(size)) => plain(bits, size, count, out),
             (PLAIN, None) => plain_bytes(bits, count, |text| {
                 out.push(texts.len() as u64);
-                texts.push(text.to_vec());
+                texts.push(text);
             }),
             (DELTA, Some(_)) if physical != Physical::Double => {
                 let before = out.len();
                 delta(bits, count, out)?;
                 if physical == Physical::Int32 {
-                    out.iter_mut().skip(before).for_each(|v| *v &= u64::from(u32::MAX));
+                    out.iter_mut()
+                        .skip(before)
+                        .for_each(|v| *v &= u64::from(u32::MAX));
                 }
                 Ok(())
             }
@@ -302,19 +359,17 @@ fn size_of(physical: Physical) -> Option<usize> {
     }
 }
 
-/// Bits that hold a level of at most `max`.
-fn bits_for(max: u32) -> u32 {
-    u32::BITS - max.leading_zeros()
-}
-
 fn parse_header(r: &mut Reader<'_>) -> Result<Header, Expected> {
-    let mut header = Header { page_type: -1, ..Header::default() };
+    let mut header = Header {
+        page_type: -1,
+        ..Header::default()
+    };
     r.fields(|r, id, wire_type| {
         match (id, wire_type) {
             (1, wire::I32) => header.page_type = r.zigzag()?,
             (2, wire::I32) => header.uncompressed = size(r)?,
             (3, wire::I32) => header.compressed = size(r)?,
-            (5, wire::STRUCT) | (7, wire::STRUCT) => r.fields(|r, id, wire_type| {
+            (5 | 7, wire::STRUCT) => r.fields(|r, id, wire_type| {
                 match (id, wire_type) {
                     (1, wire::I32) => header.values = size(r)?,
                     (2, wire::I32) => header.encoding = r.zigzag()?,
@@ -342,7 +397,9 @@ fn parse_header(r: &mut Reader<'_>) -> Result<Header, Expected> {
     })?;
     match header.page_type {
         PAGE_DATA | PAGE_DICTIONARY | PAGE_DATA_V2 => Ok(header),
-        other => Err(format!("a page of type {other}, expected data or a dictionary")),
+        other => Err(format!(
+            "a page of type {other}, expected data or a dictionary"
+        )),
     }
 }
 

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::chunk::{Column, Decoder};
 use super::footer::{Footer, Group, Leaf};
+use super::schema::Holds;
 use super::trailer::{Checksum, HEAD_BYTES, Head, TAIL_BYTES, TAIL_MAGIC};
 use super::{ENTRY_FORMAT, ENTRY_VERSION, Format, MAX_GROUP_ROWS, PARQUET_MAGIC};
-use super::schema::Holds;
 use crate::error::{FormatError, Version, check_version};
 
 /// The most bytes that the footer of a finished file may take: about a million row groups.
@@ -67,11 +67,21 @@ impl PieceFile {
     /// Opens a file of any of fsage's Parquet formats.
     pub(crate) fn open_any(path: &Path, expected: &'static str) -> Result<Self, FormatError> {
         let file = File::open(path).map_err(|e| FormatError::io("open", path, e))?;
-        let about = file.metadata().map_err(|e| FormatError::io("read", path, e))?;
+        let about = file
+            .metadata()
+            .map_err(|e| FormatError::io("read", path, e))?;
         if !about.is_file() {
-            let found = if about.is_dir() { "a directory" } else { "not a regular file" };
+            let found = if about.is_dir() {
+                "a directory"
+            } else {
+                "not a regular file"
+            };
             let (path, found) = (path.to_owned(), found.to_owned());
-            return Err(FormatError::WrongKind { path, found, expected });
+            return Err(FormatError::WrongKind {
+                path,
+                found,
+                expected,
+            });
         }
         let length = about.len();
         let decoder = Decoder::new().map_err(|e| FormatError::io("read", path, e))?;
@@ -88,7 +98,11 @@ impl PieceFile {
         let begin = this.read(0, length.min(512))?;
         if !begin.starts_with(PARQUET_MAGIC) {
             let (path, found) = (path.to_owned(), crate::sniff::describe(&begin));
-            return Err(FormatError::WrongKind { path, found, expected });
+            return Err(FormatError::WrongKind {
+                path,
+                found,
+                expected,
+            });
         }
         match this.read_footer() {
             Ok(footer) => this.footer = footer,
@@ -124,7 +138,9 @@ impl PieceFile {
             return Err(Missing::Footer("it has no end".to_owned()));
         };
         if &magic != PARQUET_MAGIC {
-            return Err(Missing::Footer("it does not end as a finished file does".to_owned()));
+            return Err(Missing::Footer(
+                "it does not end as a finished file does".to_owned(),
+            ));
         }
         let length = u64::from(u32::from_le_bytes(length));
         let start = tail_at.checked_sub(length).filter(|&s| s >= 4);
@@ -149,7 +165,11 @@ impl PieceFile {
             before = end - 1;
         }
         let problem = format!("{why}, and no whole piece was found to recover");
-        Err(FormatError::corrupt(&self.path, format!("byte {}", self.length), problem))
+        Err(FormatError::corrupt(
+            &self.path,
+            format!("byte {}", self.length),
+            problem,
+        ))
     }
 
     /// The end of the last tail that ends at or before byte `before`.
@@ -160,7 +180,9 @@ impl PieceFile {
         while end > overlap {
             let start = end.saturating_sub(WINDOW);
             let window = self.read(start, end - start)?;
-            let found = window.windows(TAIL_MAGIC.len()).rposition(|w| w == TAIL_MAGIC);
+            let found = window
+                .windows(TAIL_MAGIC.len())
+                .rposition(|w| w == TAIL_MAGIC);
             if let Some(at) = found {
                 return Ok(Some(start + at as u64 + TAIL_MAGIC.len() as u64));
             }
@@ -174,14 +196,19 @@ impl PieceFile {
 
     /// The footer of the trailer that ends at `end`, with the head; `None` if it is not whole.
     fn trailer(&self, end: u64) -> Result<Option<(Head, Footer)>, FormatError> {
-        let Some(tail_at) = end.checked_sub(TAIL_BYTES as u64).filter(|_| end <= self.length) else {
+        let Some(tail_at) = end
+            .checked_sub(TAIL_BYTES as u64)
+            .filter(|_| end <= self.length)
+        else {
             return Ok(None);
         };
         let Some(footer_bytes) = Head::parse_tail(&self.read(tail_at, TAIL_BYTES as u64)?) else {
             return Ok(None);
         };
         let whole = footer_bytes + HEAD_BYTES as u64;
-        let Some(head_at) = tail_at.checked_sub(whole) else { return Ok(None) };
+        let Some(head_at) = tail_at.checked_sub(whole) else {
+            return Ok(None);
+        };
         let bytes = self.read(head_at, whole)?;
         let footer = bytes.get(HEAD_BYTES..).unwrap_or_default();
         let head = Head::parse(&bytes).filter(|h| {
@@ -195,17 +222,27 @@ impl PieceFile {
 
     /// Walks the chain back from the trailer that ends at `end`; `None` if that one is not whole.
     fn chain(&self, end: u64) -> Result<Option<Footer>, FormatError> {
-        let Some((head, mut footer)) = self.trailer(end)? else { return Ok(None) };
+        let Some((head, mut footer)) = self.trailer(end)? else {
+            return Ok(None);
+        };
         let mut groups: Vec<Group> = footer.groups.drain(..).rev().collect();
         let mut next = head.previous_end;
         while next > 0 {
             let Some((head, earlier)) = self.trailer(next)? else {
                 let problem = "a damaged piece before a whole one, expected a whole one";
-                return Err(FormatError::corrupt(&self.path, format!("byte {next}"), problem));
+                return Err(FormatError::corrupt(
+                    &self.path,
+                    format!("byte {next}"),
+                    problem,
+                ));
             };
             if earlier.leaves != footer.leaves {
                 let problem = "a piece with other columns than the one after it";
-                return Err(FormatError::corrupt(&self.path, format!("byte {next}"), problem));
+                return Err(FormatError::corrupt(
+                    &self.path,
+                    format!("byte {next}"),
+                    problem,
+                ));
             }
             groups.extend(earlier.groups.into_iter().rev());
             next = head.previous_end;
@@ -219,7 +256,10 @@ impl PieceFile {
     fn check_groups(&self) -> Result<(), FormatError> {
         for (index, group) in self.footer.groups.iter().enumerate() {
             let problem = if group.rows > MAX_GROUP_ROWS {
-                Some(format!("{} rows, expected at most {MAX_GROUP_ROWS}", group.rows))
+                Some(format!(
+                    "{} rows, expected at most {MAX_GROUP_ROWS}",
+                    group.rows
+                ))
             } else {
                 let (start, end) = span(group);
                 let inside = start >= 4 && start <= end && end <= self.length;
@@ -313,7 +353,9 @@ impl PieceFile {
         wanted: &[usize],
         out: &mut [Column],
     ) -> Result<u64, FormatError> {
-        let Some(group) = self.footer.groups.get(piece).cloned() else { return Ok(0) };
+        let Some(group) = self.footer.groups.get(piece).cloned() else {
+            return Ok(0);
+        };
         let (start, end) = span(&group);
         let mut bytes = std::mem::take(&mut self.bytes);
         self.read_into(start, end - start, &mut bytes)?;
@@ -325,8 +367,14 @@ impl PieceFile {
                 continue;
             };
             let from = (chunk.start - start) as usize;
-            let body = bytes.get(from..from + chunk.length as usize).unwrap_or_default();
-            let max = if leaf.max_rep > 0 { MAX_LIST_SLOTS } else { group.rows };
+            let body = bytes
+                .get(from..from + chunk.length as usize)
+                .unwrap_or_default();
+            let max = if leaf.max_rep > 0 {
+                MAX_LIST_SLOTS
+            } else {
+                group.rows
+            };
             self.decoder
                 .decode(body, chunk, leaf, max, column)
                 .map_err(|e| self.corrupt(piece, &leaf.name, e))?;
@@ -347,7 +395,9 @@ impl PieceFile {
         }
         let head = Head::parse(&self.read(end, HEAD_BYTES as u64)?);
         match head {
-            Some(head) if head.piece_start == start && head.piece_checksum != Checksum::of(bytes) => {
+            Some(head)
+                if head.piece_start == start && head.piece_checksum != Checksum::of(bytes) =>
+            {
                 let problem = format!("bytes {start} to {end} differ from their checksum");
                 Err(self.corrupt(piece, "", problem))
             }
@@ -359,6 +409,11 @@ impl PieceFile {
 /// First byte of a row group and the byte after its last.
 fn span(group: &Group) -> (u64, u64) {
     let start = group.chunks.iter().map(|c| c.start).min().unwrap_or(0);
-    let end = group.chunks.iter().map(|c| c.start.saturating_add(c.length)).max().unwrap_or(0);
+    let end = group
+        .chunks
+        .iter()
+        .map(|c| c.start.saturating_add(c.length))
+        .max()
+        .unwrap_or(0);
     (start, end)
 }

@@ -72,7 +72,10 @@ pub(crate) struct Footer {
 impl Footer {
     /// The metadata entry of that name.
     pub(crate) fn entry(&self, name: &str) -> Option<&str> {
-        self.entries.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+        self.entries
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
     }
 
     /// Reads a footer without its length and magic.
@@ -127,7 +130,7 @@ impl Element {
             match (id, wire_type) {
                 (1, wire::I32) => element.physical = Some(r.zigzag()?),
                 (3, wire::I32) => element.repetition = r.zigzag()?,
-                (4, wire::BINARY) => element.name = r.text()?.to_owned(),
+                (4, wire::BINARY) => r.text()?.clone_into(&mut element.name),
                 (5, wire::I32) => element.children = u64::try_from(r.zigzag()?).unwrap_or(0),
                 _ => return Ok(false),
             }
@@ -150,8 +153,12 @@ fn leaves(elements: &[Element]) -> Result<Vec<Leaf>, Expected> {
     }
     let mut rest = elements.iter();
     let root = rest.next().ok_or("a schema")?;
-    let mut stack =
-        vec![Parent { prefix: String::new(), left: root.children, max_def: 0, max_rep: 0 }];
+    let mut stack = vec![Parent {
+        prefix: String::new(),
+        left: root.children,
+        max_def: 0,
+        max_rep: 0,
+    }];
     let mut leaves = Vec::new();
     while let Some(parent) = stack.last_mut() {
         if parent.left == 0 {
@@ -159,17 +166,29 @@ fn leaves(elements: &[Element]) -> Result<Vec<Leaf>, Expected> {
             continue;
         }
         parent.left -= 1;
-        let element = rest.next().ok_or("a schema with all the columns that it announces")?;
+        let element = rest
+            .next()
+            .ok_or("a schema with all the columns that it announces")?;
         let name = format!("{}{}", parent.prefix, element.name);
         let max_def = parent.max_def + u32::from(element.repetition != REQUIRED);
         let max_rep = parent.max_rep + u32::from(element.repetition == REPEATED);
         if let Some(code) = element.physical {
-            leaves.push(Leaf { name, physical: Physical::from_code(code), max_def, max_rep });
+            leaves.push(Leaf {
+                name,
+                physical: Physical::from_code(code),
+                max_def,
+                max_rep,
+            });
         } else if stack.len() > 8 {
             return Err("a schema of at most 8 levels".to_owned());
         } else {
             let prefix = format!("{name}.");
-            stack.push(Parent { prefix, left: element.children, max_def, max_rep });
+            stack.push(Parent {
+                prefix,
+                left: element.children,
+                max_def,
+                max_rep,
+            });
         }
     }
     Ok(leaves)
@@ -214,7 +233,9 @@ fn parse_chunk(r: &mut Reader<'_>) -> Result<Chunk, Expected> {
     })?;
     let data_page = data_page.ok_or("a column with its place in the file")?;
     // Some writers give a dictionary offset of 0 where there is none.
-    chunk.start = dictionary_page.filter(|&d| d > 0 && d < data_page).unwrap_or(data_page);
+    chunk.start = dictionary_page
+        .filter(|&d| d > 0 && d < data_page)
+        .unwrap_or(data_page);
     Ok(chunk)
 }
 

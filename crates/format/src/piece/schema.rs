@@ -59,12 +59,25 @@ impl Holds {
 
 /// A column with one value per row.
 pub(crate) fn primitive(name: &str, holds: Holds, optional: bool) -> Result<Type, ParquetError> {
-    let repetition = if optional { Repetition::OPTIONAL } else { Repetition::REQUIRED };
+    let repetition = if optional {
+        Repetition::OPTIONAL
+    } else {
+        Repetition::REQUIRED
+    };
     let (logical, converted) = match holds {
-        Holds::Unsigned(16) => (Some(LogicalType::integer(16, false)), ConvertedType::UINT_16),
-        Holds::Unsigned(_) => (Some(LogicalType::integer(32, false)), ConvertedType::UINT_32),
+        Holds::Unsigned(16) => (
+            Some(LogicalType::integer(16, false)),
+            ConvertedType::UINT_16,
+        ),
+        Holds::Unsigned(_) => (
+            Some(LogicalType::integer(32, false)),
+            ConvertedType::UINT_32,
+        ),
         Holds::Signed32 => (Some(LogicalType::integer(32, true)), ConvertedType::INT_32),
-        Holds::Unsigned64 => (Some(LogicalType::integer(64, false)), ConvertedType::UINT_64),
+        Holds::Unsigned64 => (
+            Some(LogicalType::integer(64, false)),
+            ConvertedType::UINT_64,
+        ),
         Holds::Signed64 => (Some(LogicalType::integer(64, true)), ConvertedType::INT_64),
         Holds::Number => (None, ConvertedType::NONE),
         Holds::Text => (Some(LogicalType::String), ConvertedType::UTF8),

@@ -51,7 +51,10 @@ impl<'a> Reader<'a> {
     /// The next `count` bytes.
     pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], Expected> {
         let (taken, rest) = self.rest.split_at_checked(count).ok_or_else(|| {
-            format!("a length of {count} bytes where {} are left", self.rest.len())
+            format!(
+                "a length of {count} bytes where {} are left",
+                self.rest.len()
+            )
         })?;
         self.rest = rest;
         Ok(taken)
@@ -111,7 +114,10 @@ impl<'a> Reader<'a> {
             count => u64::from(count),
         };
         if count > self.rest.len() as u64 {
-            return Err(format!("a list of {count} where {} bytes are left", self.rest.len()));
+            return Err(format!(
+                "a list of {count} where {} bytes are left",
+                self.rest.len()
+            ));
         }
         Ok((count as usize, head & 0x0f))
     }
@@ -145,7 +151,9 @@ impl<'a> Reader<'a> {
 
     fn skip(&mut self, wire_type: u8, depth: u32) -> Result<(), Expected> {
         if depth > MAX_DEPTH {
-            return Err(format!("more than {MAX_DEPTH} structures within each other"));
+            return Err(format!(
+                "more than {MAX_DEPTH} structures within each other"
+            ));
         }
         match wire_type {
             wire::TRUE | wire::FALSE => Ok(()),
@@ -177,7 +185,10 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         if count > self.rest.len() as u64 {
-            return Err(format!("a map of {count} where {} bytes are left", self.rest.len()));
+            return Err(format!(
+                "a map of {count} where {} bytes are left",
+                self.rest.len()
+            ));
         }
         let types = self.byte()?;
         (0..count).try_for_each(|_| {
@@ -215,8 +226,20 @@ mod tests {
     #[test]
     fn lengths_beyond_the_input_are_refused() {
         // A byte string of 2^40 bytes, a list of 2^40 elements, structs within structs without end.
-        assert!(Reader::new(&[0x80, 0x80, 0x80, 0x80, 0x80, 0x20]).binary().is_err());
-        assert!(Reader::new(&[0xf5, 0x80, 0x80, 0x80, 0x80, 0x80, 0x20]).list_head().is_err());
-        assert!(Reader::new(&[0x1c; 1 << 16]).fields(|_, _, _| Ok(false)).is_err());
+        assert!(
+            Reader::new(&[0x80, 0x80, 0x80, 0x80, 0x80, 0x20])
+                .binary()
+                .is_err()
+        );
+        assert!(
+            Reader::new(&[0xf5, 0x80, 0x80, 0x80, 0x80, 0x80, 0x20])
+                .list_head()
+                .is_err()
+        );
+        assert!(
+            Reader::new(&vec![0x1c; 1 << 16])
+                .fields(|_, _, _| Ok(false))
+                .is_err()
+        );
     }
 }

@@ -28,7 +28,11 @@ pub(crate) struct Checksum {
 
 impl Checksum {
     pub(crate) fn new() -> Self {
-        Self { state: 0xcbf2_9ce4_8422_2325, tail: [0; 8], held: 0 }
+        Self {
+            state: 0xcbf2_9ce4_8422_2325,
+            tail: [0; 8],
+            held: 0,
+        }
     }
 
     fn word(&mut self, word: [u8; 8]) {
@@ -39,7 +43,9 @@ impl Checksum {
     /// Adds bytes; how they are split over calls does not matter.
     pub(crate) fn add(&mut self, mut bytes: &[u8]) {
         while self.held > 0 {
-            let Some((&first, rest)) = bytes.split_first() else { return };
+            let Some((&first, rest)) = bytes.split_first() else {
+                return;
+            };
             if let Some(slot) = self.tail.get_mut(self.held) {
                 *slot = first;
             }
@@ -51,8 +57,13 @@ impl Checksum {
             }
         }
         let (words, rest) = bytes.as_chunks::<8>();
-        words.iter().for_each(|w| self.word(*w));
-        self.tail.iter_mut().zip(rest).for_each(|(slot, byte)| *slot = *byte);
+        for word in words {
+            self.word(*word);
+        }
+        self.tail
+            .iter_mut()
+            .zip(rest)
+            .for_each(|(slot, byte)| *slot = *byte);
         self.held = rest.len();
     }
 
@@ -109,7 +120,9 @@ impl Head {
     /// Reads a head; `None` if these bytes are none or are damaged.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let (words, _) = bytes.get(..HEAD_BYTES)?.as_chunks::<8>();
-        let &[magic, length, start, sum, previous, rows, footer, own] = words else { return None };
+        let &[magic, length, start, sum, previous, rows, footer, own] = words else {
+            return None;
+        };
         let covered = bytes.get(..HEAD_BYTES - 8)?;
         let head = Self {
             footer_bytes: u64::from_le_bytes(length),

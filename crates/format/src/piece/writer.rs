@@ -56,7 +56,11 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     pub(crate) fn new(data: Data) -> Self {
-        Self { data, defs: Vec::new(), reps: Vec::new() }
+        Self {
+            data,
+            defs: Vec::new(),
+            reps: Vec::new(),
+        }
     }
 
     /// Adds the integer of an optional column's row.
@@ -91,10 +95,18 @@ impl Buffer {
         let defs = (!self.defs.is_empty()).then_some(self.defs.as_slice());
         let reps = (!self.reps.is_empty()).then_some(self.reps.as_slice());
         match &self.data {
-            Data::Ints(values) => column.typed::<Int32Type>().write_batch(values, defs, reps)?,
-            Data::Longs(values) => column.typed::<Int64Type>().write_batch(values, defs, reps)?,
-            Data::Doubles(values) => column.typed::<DoubleType>().write_batch(values, defs, reps)?,
-            Data::Texts(values) => column.typed::<ByteArrayType>().write_batch(values, defs, reps)?,
+            Data::Ints(values) => column
+                .typed::<Int32Type>()
+                .write_batch(values, defs, reps)?,
+            Data::Longs(values) => column
+                .typed::<Int64Type>()
+                .write_batch(values, defs, reps)?,
+            Data::Doubles(values) => column
+                .typed::<DoubleType>()
+                .write_batch(values, defs, reps)?,
+            Data::Texts(values) => column
+                .typed::<ByteArrayType>()
+                .write_batch(values, defs, reps)?,
         };
         Ok(())
     }
@@ -131,18 +143,31 @@ impl PieceWriter {
         entries: &[(&str, String)],
     ) -> Result<Self, FormatError> {
         let file = File::create(path).map_err(|e| FormatError::io("create", path, e))?;
-        let inner = Summed { file, sum: Checksum::new() };
+        let inner = Summed {
+            file,
+            sum: Checksum::new(),
+        };
         let mut all = vec![
             KeyValue::new(ENTRY_FORMAT.to_owned(), format.name.to_owned()),
             KeyValue::new(ENTRY_VERSION.to_owned(), format.version.to_string()),
         ];
-        all.extend(entries.iter().map(|(k, v)| KeyValue::new((*k).to_owned(), v.clone())));
+        all.extend(
+            entries
+                .iter()
+                .map(|(k, v)| KeyValue::new((*k).to_owned(), v.clone())),
+        );
         let tree = Arc::new(schema);
         let schema = Arc::new(SchemaDescriptor::new(Arc::clone(&tree)));
         let file = SerializedFileWriter::new(inner, tree, Arc::new(properties))
             .map_err(|e| parquet_error(path, e))?;
-        let mut writer =
-            Self { file, schema, path: path.to_owned(), entries: all, previous_end: 0, rows: 0 };
+        let mut writer = Self {
+            file,
+            schema,
+            path: path.to_owned(),
+            entries: all,
+            previous_end: 0,
+            rows: 0,
+        };
         writer.write_trailer(&[])?;
         Ok(writer)
     }
@@ -166,12 +191,17 @@ impl PieceWriter {
         progress: &[(&str, String)],
     ) -> Result<(), FormatError> {
         let path = &self.path;
-        let mut group = self.file.next_row_group().map_err(|e| parquet_error(path, e))?;
+        let mut group = self
+            .file
+            .next_row_group()
+            .map_err(|e| parquet_error(path, e))?;
         for buffer in buffers.iter() {
             let column = group.next_column().map_err(|e| parquet_error(path, e))?;
             let mut column = column
                 .ok_or_else(|| FormatError::unwritable(path, "more columns than the schema has"))?;
-            buffer.write(&mut column).map_err(|e| parquet_error(path, e))?;
+            buffer
+                .write(&mut column)
+                .map_err(|e| parquet_error(path, e))?;
             column.close().map_err(|e| parquet_error(path, e))?;
         }
         group.close().map_err(|e| parquet_error(path, e))?;
@@ -182,12 +212,21 @@ impl PieceWriter {
 
     fn write_trailer(&mut self, progress: &[(&str, String)]) -> Result<(), FormatError> {
         let path = &self.path;
-        self.file.flush().map_err(|e| FormatError::io("write", path, e))?;
+        self.file
+            .flush()
+            .map_err(|e| FormatError::io("write", path, e))?;
         let groups = self.file.flushed_row_groups();
         let last = groups.last().map(|g| vec![g.clone()]).unwrap_or_default();
         let mut entries = self.entries.clone();
-        entries.extend(progress.iter().map(|(k, v)| KeyValue::new((*k).to_owned(), v.clone())));
-        let rows = last.iter().map(parquet::file::metadata::RowGroupMetaData::num_rows).sum();
+        entries.extend(
+            progress
+                .iter()
+                .map(|(k, v)| KeyValue::new((*k).to_owned(), v.clone())),
+        );
+        let rows = last
+            .iter()
+            .map(parquet::file::metadata::RowGroupMetaData::num_rows)
+            .sum();
         let about = FileMetaData::new(1, rows, None, Some(entries), Arc::clone(&self.schema), None);
         let metadata = ParquetMetaData::new(about, last);
         let mut footer = Vec::new();
@@ -217,11 +256,15 @@ impl PieceWriter {
     /// file's size in bytes.
     pub(crate) fn finish(mut self, entries: &[(&str, String)]) -> Result<u64, FormatError> {
         let all = self.entries.iter().cloned();
-        let end = entries.iter().map(|(k, v)| KeyValue::new((*k).to_owned(), v.clone()));
+        let end = entries
+            .iter()
+            .map(|(k, v)| KeyValue::new((*k).to_owned(), v.clone()));
         for entry in all.chain(end) {
             self.file.append_key_value_metadata(entry);
         }
-        self.file.finish().map_err(|e| parquet_error(&self.path, e))?;
+        self.file
+            .finish()
+            .map_err(|e| parquet_error(&self.path, e))?;
         Ok(self.file.bytes_written() as u64)
     }
 }

@@ -135,7 +135,12 @@ pub(crate) fn type_name(file_type: FileType) -> &'static str {
 
 /// The type stored under that name.
 pub(crate) fn type_of(name: &[u8]) -> Option<FileType> {
-    [FileType::Regular, FileType::Directory, FileType::Symlink, FileType::Other]
-        .into_iter()
-        .find(|t| type_name(*t).as_bytes() == name)
+    [
+        FileType::Regular,
+        FileType::Directory,
+        FileType::Symlink,
+        FileType::Other,
+    ]
+    .into_iter()
+    .find(|t| type_name(*t).as_bytes() == name)
 }

@@ -33,7 +33,11 @@ impl SnapshotReader {
     pub fn open(path: &Path) -> Result<Self, FormatError> {
         let file = PieceFile::open(path, FORMAT)?;
         let meta = file.json_entry(ENTRY_META)?;
-        let end = if file.finished() { Some(file.json_entry(ENTRY_END)?) } else { None };
+        let end = if file.finished() {
+            Some(file.json_entry(ENTRY_END)?)
+        } else {
+            None
+        };
         let mut wanted = Vec::new();
         for column in COLUMNS {
             wanted.push(file.find(column.name, column.holds, 0)?);
@@ -91,13 +95,16 @@ impl SnapshotReader {
             }
             self.next_piece += 1;
             (self.rows, self.row, self.slot) = (0, 0, 0);
-            self.rows = self.file.read_piece(piece, &self.wanted, &mut self.columns)? as usize;
+            self.rows =
+                self.file
+                    .read_piece(piece, &self.wanted, &mut self.columns)? as usize;
         }
         let count = (self.rows - self.row).min(BATCH);
         for _ in 0..count {
             let entry = self.entry().ok_or_else(|| {
                 let problem = format!("row {} has a column without its value", self.row);
-                self.file.corrupt(self.next_piece.saturating_sub(1), "", problem)
+                self.file
+                    .corrupt(self.next_piece.saturating_sub(1), "", problem)
             })?;
             batch.push(entry);
             self.row += 1;
@@ -111,7 +118,7 @@ impl SnapshotReader {
 
     fn text(&self, id: Id) -> Option<&[u8]> {
         let index = self.get(id)?;
-        self.columns.get(id as usize)?.texts.get(index as usize).map(Vec::as_slice)
+        self.columns.get(id as usize)?.texts.get(index as usize)
     }
 
     /// The current row; `None` if a required value is missing.
@@ -146,7 +153,7 @@ impl SnapshotReader {
         let mut extents = Vec::new();
         let mut slot = self.slot;
         while slot < logical.repeats.len() {
-            if slot > self.slot && logical.repeats.get(slot) == Some(&0) {
+            if slot > self.slot && logical.repeats.get(slot) == Some(&false) {
                 break;
             }
             if let Some(logical_bytes) = logical.get(slot) {

@@ -40,7 +40,10 @@ pub struct SnapshotWriter {
 
 impl SnapshotWriter {
     /// Creates the file, replacing what is there.
-    #[allow(clippy::needless_pass_by_value, reason = "what is given belongs to the file")]
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "what is given belongs to the file"
+    )]
     pub fn create(path: &Path, meta: SnapshotMeta) -> Result<Self, FormatError> {
         let json = serde_json::to_string(&meta)
             .map_err(|e| FormatError::unwritable(path, e.to_string()))?;
@@ -50,7 +53,10 @@ impl SnapshotWriter {
         let parts = EXTENT_COLUMNS.iter().map(|c| c.holds);
         Ok(Self {
             pieces: PieceWriter::create(path, FORMAT, schema, properties, &entries)?,
-            buffers: own.chain(parts).map(|h| Buffer::for_type(h.physical())).collect(),
+            buffers: own
+                .chain(parts)
+                .map(|h| Buffer::for_type(h.physical()))
+                .collect(),
             rows: 0,
             extents: 0,
             text_bytes: 0,
@@ -101,7 +107,9 @@ impl SnapshotWriter {
     }
 
     fn push_text(&mut self, id: Id, text: Option<String>) {
-        let Some(buffer) = self.buffers.get_mut(id as usize) else { return };
+        let Some(buffer) = self.buffers.get_mut(id as usize) else {
+            return;
+        };
         if COLUMNS.get(id as usize).is_some_and(|c| c.optional) {
             buffer.defs.push(i16::from(text.is_some()));
         }
@@ -113,7 +121,8 @@ impl SnapshotWriter {
 
     fn flush_piece(&mut self) -> Result<(), FormatError> {
         if self.rows > 0 {
-            self.pieces.write_piece(self.rows as u64, &mut self.buffers, &[])?;
+            self.pieces
+                .write_piece(self.rows as u64, &mut self.buffers, &[])?;
             (self.rows, self.extents, self.text_bytes) = (0, 0, 0);
         }
         Ok(())
@@ -125,7 +134,10 @@ impl SnapshotWriter {
     }
 
     /// Ends the snapshot. Returns the size of the file in bytes.
-    #[allow(clippy::needless_pass_by_value, reason = "what is given belongs to the file")]
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "what is given belongs to the file"
+    )]
     pub fn finish(mut self, end: SnapshotEnd) -> Result<u64, FormatError> {
         self.flush_piece()?;
         let json = serde_json::to_string(&end)
@@ -154,12 +166,18 @@ fn schema() -> Result<(Type, WriterProperties), ParquetError> {
                 .set_column_dictionary_enabled(path.clone(), false)
                 .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
         }
-        fields.push(Arc::new(primitive(column.name, column.holds, column.optional)?));
+        fields.push(Arc::new(primitive(
+            column.name,
+            column.holds,
+            column.optional,
+        )?));
     }
     let mut parts = Vec::new();
     for column in EXTENT_COLUMNS {
         parts.push(Arc::new(primitive(column.name, column.holds, false)?));
-        let leaf = ["extents", "list", "element", column.name].map(str::to_owned).to_vec();
+        let leaf = ["extents", "list", "element", column.name]
+            .map(str::to_owned)
+            .to_vec();
         if primitive(column.name, column.holds, false)?.get_physical_type() == PhysicalType::INT64 {
             properties = properties
                 .set_column_dictionary_enabled(ColumnPath::new(leaf.clone()), false)
@@ -167,7 +185,9 @@ fn schema() -> Result<(Type, WriterProperties), ParquetError> {
         }
     }
     fields.push(Arc::new(list("extents", parts)?));
-    let root = Type::group_type_builder("file").with_fields(fields).build()?;
+    let root = Type::group_type_builder("file")
+        .with_fields(fields)
+        .build()?;
     Ok((root, properties.build()))
 }
 

@@ -55,6 +55,8 @@ impl Annotations {
     /// The values beside operation `row` of the batch; empty past its end.
     pub fn row(&self, row: usize) -> &[AnnotationValue] {
         let start = row.saturating_mul(self.width);
-        self.values.get(start..start.saturating_add(self.width)).unwrap_or(&[])
+        self.values
+            .get(start..start.saturating_add(self.width))
+            .unwrap_or(&[])
     }
 }

@@ -162,7 +162,11 @@ mod tests {
 
     #[test]
     fn the_ids_are_the_places_in_the_table() {
-        for (id, name) in [(Id::Kind, "kind"), (Id::Path, "path"), (Id::Record, "record")] {
+        for (id, name) in [
+            (Id::Kind, "kind"),
+            (Id::Path, "path"),
+            (Id::Record, "record"),
+        ] {
             assert_eq!(COLUMNS[id as usize].name, name);
         }
     }
@@ -170,7 +174,14 @@ mod tests {
     #[test]
     fn escaping_keeps_every_path() {
         let all: Vec<u8> = (1..=255).collect();
-        for path in [&b"/a/b"[..], b"\\", b"a\\x41", b"\xff\\\xfe", "/\u{e9}\n".as_bytes(), &all] {
+        for path in [
+            &b"/a/b"[..],
+            b"\\",
+            b"a\\x41",
+            b"\xff\\\xfe",
+            "/\u{e9}\n".as_bytes(),
+            &all,
+        ] {
             assert_eq!(unescape(escape(path).as_bytes()), path);
         }
         assert_eq!(escape(b"/a\xffb"), "/a\\xffb");

@@ -6,7 +6,6 @@ use fsage_core::{
     DevId, Fd, FileId, Op, OpFlags, OpKind, OpSource, Outcome, PathId, PathTable, Pid, SourceError,
     Tid,
 };
-use rustc_hash::FxHashMap;
 
 use super::columns::{COLUMNS, Id, unescape};
 use super::writer::ENTRY_META;
@@ -44,8 +43,6 @@ struct Names {
     kinds: Vec<OpKind>,
     /// For each of path, path2, dir, dir2.
     paths: [Vec<PathId>; 4],
-    /// Known texts, so that a path that many pieces name is unescaped once.
-    known: FxHashMap<Vec<u8>, PathId>,
 }
 
 const PATH_COLUMNS: [Id; 4] = [Id::Path, Id::Path2, Id::Dir, Id::Dir2];
@@ -56,9 +53,15 @@ impl TraceReader {
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let file = PieceFile::open(path, FORMAT)?;
         let meta: TraceMeta = file.json_entry(ENTRY_META)?;
-        let end: Option<TraceEnd> =
-            if file.finished() { Some(file.json_entry(ENTRY_END)?) } else { None };
-        let so_far = file.entry(ENTRY_LOST).and_then(|text| text.parse().ok()).unwrap_or(0);
+        let end: Option<TraceEnd> = if file.finished() {
+            Some(file.json_entry(ENTRY_END)?)
+        } else {
+            None
+        };
+        let so_far = file
+            .entry(ENTRY_LOST)
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0);
         let loss = Loss {
             operations_lost: end.as_ref().map_or(so_far, |end| end.operations_lost),
             unfinished: !file.finished(),
@@ -142,7 +145,11 @@ impl TraceReader {
         notes.width = self.added.len();
         let (start, count) = self.next_rows(batch)?;
         for row in start..start + count {
-            for (column, decoded) in self.added.iter().zip(self.columns.iter().skip(COLUMNS.len())) {
+            for (column, decoded) in self
+                .added
+                .iter()
+                .zip(self.columns.iter().skip(COLUMNS.len()))
+            {
                 notes.values.push(added_value(column.kind, decoded, row));
             }
         }
@@ -160,12 +167,13 @@ impl TraceReader {
         }
         let start = self.row;
         let end = (start + BATCH).min(self.rows);
-        let row = Row { columns: &self.columns, names: &self.names };
+        let rows = Rows::new(&self.columns, &self.names, start);
         batch.reserve(end - start);
-        for i in start..end {
-            let op = row.op(i).ok_or_else(|| {
-                let problem = format!("row {i} has a column without its value");
-                self.file.corrupt(self.next_piece.saturating_sub(1), "", problem)
+        for row in 0..end - start {
+            let op = rows.op(row).ok_or_else(|| {
+                let problem = format!("row {} has a column without its value", start + row);
+                self.file
+                    .corrupt(self.next_piece.saturating_sub(1), "", problem)
             })?;
             batch.push(op);
         }
@@ -178,11 +186,15 @@ impl TraceReader {
         let piece = self.next_piece;
         self.next_piece += 1;
         (self.rows, self.row) = (0, 0);
-        let rows = self.file.read_piece(piece, &self.wanted, &mut self.columns)?;
-        self.names.load(&self.columns, &mut self.paths).map_err(|(column, problem)| {
-            let name = COLUMNS.get(column).map_or("", |c| c.name);
-            self.file.corrupt(piece, name, problem)
-        })?;
+        let rows = self
+            .file
+            .read_piece(piece, &self.wanted, &mut self.columns)?;
+        self.names
+            .load(&self.columns, &mut self.paths)
+            .map_err(|(column, problem)| {
+                let name = COLUMNS.get(column).map_or("", |c| c.name);
+                self.file.corrupt(piece, name, problem)
+            })?;
         self.rows = rows as usize;
         Ok(())
     }
@@ -196,55 +208,71 @@ impl OpSource for TraceReader {
     fn next_batch(&mut self, batch: &mut Vec<Op>) -> Result<usize, SourceError> {
         self.next_rows(batch)
             .map(|(_, count)| count)
-            .map_err(|e| SourceError { message: e.to_string(), source: Some(Box::new(e)) })
+            .map_err(|e| SourceError {
+                message: e.to_string(),
+                source: Some(Box::new(e)),
+            })
     }
 }
 
 impl Names {
     /// Maps the texts of a new piece. The error names the column.
-    fn load(
-        &mut self,
-        columns: &[Column],
-        paths: &mut PathTable,
-    ) -> Result<(), (usize, String)> {
+    fn load(&mut self, columns: &[Column], paths: &mut PathTable) -> Result<(), (usize, String)> {
         self.kinds.clear();
         let kind = Id::Kind as usize;
-        for text in columns.get(kind).map(|c| c.texts.as_slice()).unwrap_or_default() {
+        for text in columns.get(kind).into_iter().flat_map(|c| c.texts.iter()) {
             let name = String::from_utf8_lossy(text);
             let known = OpKind::from_name(&name);
-            self.kinds.push(known.ok_or_else(|| (kind, format!("the unknown kind '{name}'")))?);
+            self.kinds
+                .push(known.ok_or_else(|| (kind, format!("the unknown kind '{name}'")))?);
         }
         for (id, ids) in PATH_COLUMNS.iter().zip(&mut self.paths) {
             let index = *id as usize;
             ids.clear();
-            for text in columns.get(index).map(|c| c.texts.as_slice()).unwrap_or_default() {
-                let known = self.known.get(text.as_slice()).copied();
-                let id = match known {
-                    Some(id) => id,
-                    None => {
-                        let full = || (index, "more than 2^32 distinct paths".to_owned());
-                        let id = paths.intern(&unescape(text)).ok_or_else(full)?;
-                        self.known.insert(text.clone(), id);
-                        id
-                    }
+            for text in columns.get(index).into_iter().flat_map(|c| c.texts.iter()) {
+                let id = if text.contains(&b'\\') {
+                    paths.intern(&unescape(text))
+                } else {
+                    paths.intern(text)
                 };
-                ids.push(id);
+                let full = || (index, "more than 2^32 distinct paths".to_owned());
+                ids.push(id.ok_or_else(full)?);
             }
         }
         Ok(())
     }
 }
 
-/// The columns of a piece, to be put together row by row.
-struct Row<'a> {
-    columns: &'a [Column],
+/// A column's values from the first row of a batch on.
+#[derive(Clone, Copy, Default)]
+struct Field<'a> {
+    values: &'a [u64],
+    present: &'a [bool],
+}
+
+/// The columns of a batch, to be put together row by row.
+struct Rows<'a> {
+    fields: [Field<'a>; COLUMNS.len()],
     names: &'a Names,
 }
 
-impl Row<'_> {
+impl<'a> Rows<'a> {
+    fn new(columns: &'a [Column], names: &'a Names, start: usize) -> Self {
+        let mut fields = [Field::default(); COLUMNS.len()];
+        for (field, column) in fields.iter_mut().zip(columns) {
+            field.values = column.values.get(start..).unwrap_or_default();
+            field.present = column.present.get(start..).unwrap_or_default();
+        }
+        Self { fields, names }
+    }
+
     #[inline]
     fn get(&self, id: Id, row: usize) -> Option<u64> {
-        self.columns.get(id as usize)?.get(row)
+        let field = &self.fields[id as usize];
+        match field.present.get(row) {
+            Some(false) => None,
+            _ => field.values.get(row).copied(),
+        }
     }
 
     #[inline]
@@ -290,7 +318,9 @@ impl Row<'_> {
 }
 
 fn added_value(kind: AnnotationKind, column: &Column, row: usize) -> AnnotationValue {
-    let Some(value) = column.get(row) else { return AnnotationValue::Absent };
+    let Some(value) = column.get(row) else {
+        return AnnotationValue::Absent;
+    };
     match kind {
         AnnotationKind::Integer => AnnotationValue::Integer(value),
         AnnotationKind::Number => AnnotationValue::Number(f64::from_bits(value)),
@@ -320,7 +350,10 @@ fn find_columns(file: &PieceFile) -> Result<(Vec<usize>, Vec<AnnotationColumn>),
         };
         if !wanted.contains(&index) && leaf.max_rep == 0 && leaf.max_def <= 1 {
             wanted.push(index);
-            added.push(AnnotationColumn { name: leaf.name.clone(), kind });
+            added.push(AnnotationColumn {
+                name: leaf.name.clone(),
+                kind,
+            });
         }
     }
     Ok((wanted, added))

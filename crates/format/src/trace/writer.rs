@@ -49,7 +49,10 @@ impl TraceWriter {
     }
 
     /// Creates the file with columns beside the operations'.
-    #[allow(clippy::needless_pass_by_value, reason = "what is given belongs to the file")]
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "what is given belongs to the file"
+    )]
     pub fn create_annotated(
         path: &Path,
         meta: TraceMeta,
@@ -58,18 +61,22 @@ impl TraceWriter {
         check_names(path, columns)?;
         let json = serde_json::to_string(&meta)
             .map_err(|e| FormatError::unwritable(path, e.to_string()))?;
-        let (schema, properties) =
-            schema(columns).map_err(|e| schema_error(path, &e))?;
+        let (schema, properties) = schema(columns).map_err(|e| schema_error(path, &e))?;
         let entries = [(ENTRY_META, json)];
         let own = COLUMNS.iter().map(|c| Buffer::for_type(c.holds.physical()));
-        let extra = columns.iter().map(|c| Buffer::for_type(c.kind.holds().physical()));
+        let extra = columns
+            .iter()
+            .map(|c| Buffer::for_type(c.kind.holds().physical()));
         Ok(Self {
             pieces: PieceWriter::create(path, FORMAT, schema, properties, &entries)?,
             buffers: own.chain(extra).collect(),
             added: columns.to_vec(),
             rows: 0,
             lost: 0,
-            kinds: fsage_core::OpKind::ALL.iter().map(|k| ByteArray::from(Bytes::from_static(k.name().as_bytes()))).collect(),
+            kinds: fsage_core::OpKind::ALL
+                .iter()
+                .map(|k| ByteArray::from(Bytes::from_static(k.name().as_bytes())))
+                .collect(),
             texts: FxHashMap::default(),
             text_bytes: 0,
         })
@@ -94,9 +101,16 @@ impl TraceWriter {
                 buffer.push(value.unwrap_or(0));
             }
         }
-        if let (Some(Buffer { data: Data::Texts(kinds), .. }), Some(name)) =
-            (self.buffers.get_mut(Id::Kind as usize), self.kinds.get(op.kind as usize))
-        {
+        if let (
+            Some(Buffer {
+                data: Data::Texts(kinds),
+                ..
+            }),
+            Some(name),
+        ) = (
+            self.buffers.get_mut(Id::Kind as usize),
+            self.kinds.get(op.kind as usize),
+        ) {
             kinds.push(name.clone());
         }
         for (id, path) in [
@@ -105,7 +119,9 @@ impl TraceWriter {
             (Id::Dir, op.dir),
             (Id::Dir2, op.dir2),
         ] {
-            let Some(buffer) = self.buffers.get_mut(id as usize) else { continue };
+            let Some(buffer) = self.buffers.get_mut(id as usize) else {
+                continue;
+            };
             buffer.defs.push(i16::from(path.is_some()));
             if let (Some(path), Data::Texts(texts)) = (path, &mut buffer.data) {
                 let text = self.texts.entry(path).or_insert_with(|| {
@@ -126,14 +142,17 @@ impl TraceWriter {
         let buffers = self.buffers.iter_mut().skip(COLUMNS.len());
         for ((index, column), buffer) in self.added.iter().enumerate().zip(buffers) {
             let value = values.get(index).unwrap_or(&AnnotationValue::Absent);
-            buffer.defs.push(i16::from(*value != AnnotationValue::Absent));
+            buffer
+                .defs
+                .push(i16::from(*value != AnnotationValue::Absent));
             match (value, &mut buffer.data) {
                 (AnnotationValue::Absent, _) => {}
                 (AnnotationValue::Integer(v), Data::Longs(to)) => to.push(*v as i64),
                 (AnnotationValue::Number(v), Data::Doubles(to)) => to.push(*v),
                 (AnnotationValue::Text(v), Data::Texts(to)) => to.push(ByteArray::from(v.as_str())),
                 _ => {
-                    let problem = format!("{value:?} in column {} of {:?}", column.name, column.kind);
+                    let problem =
+                        format!("{value:?} in column {} of {:?}", column.name, column.kind);
                     return Err(FormatError::unwritable(self.pieces.path(), problem));
                 }
             }
@@ -158,7 +177,8 @@ impl TraceWriter {
             return Ok(());
         }
         let progress = [(ENTRY_LOST, self.lost.to_string())];
-        self.pieces.write_piece(self.rows as u64, &mut self.buffers, &progress)?;
+        self.pieces
+            .write_piece(self.rows as u64, &mut self.buffers, &progress)?;
         self.rows = 0;
         self.texts.clear();
         self.text_bytes = 0;
@@ -166,7 +186,10 @@ impl TraceWriter {
     }
 
     /// Ends the trace. Returns the size of the file in bytes.
-    #[allow(clippy::needless_pass_by_value, reason = "what is given belongs to the file")]
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "what is given belongs to the file"
+    )]
     pub fn finish(mut self, end: TraceEnd) -> Result<u64, TraceError> {
         self.flush_piece()?;
         let json = serde_json::to_string(&end)
@@ -177,8 +200,10 @@ impl TraceWriter {
 
 impl OpSink for TraceWriter {
     fn push(&mut self, op: &Op, paths: &PathTable) -> Result<(), SinkError> {
-        self.push_annotated(op, paths, &[])
-            .map_err(|e| SinkError { message: e.to_string(), source: Some(Box::new(e)) })
+        self.push_annotated(op, paths, &[]).map_err(|e| SinkError {
+            message: e.to_string(),
+            source: Some(Box::new(e)),
+        })
     }
 }
 
@@ -186,7 +211,10 @@ fn check_names(path: &Path, columns: &[AnnotationColumn]) -> Result<(), FormatEr
     for (index, column) in columns.iter().enumerate() {
         let own = COLUMNS.iter().any(|c| c.name == column.name);
         let twice = columns.iter().take(index).any(|c| c.name == column.name);
-        let plain = column.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        let plain = column
+            .name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '_');
         if own || twice || !plain || column.name.is_empty() {
             let problem = format!(
                 "added column '{}', expected a name of letters, digits and _ that no other column \
@@ -223,12 +251,22 @@ fn schema(added: &[AnnotationColumn]) -> Result<(Type, WriterProperties), Parque
                 .set_column_dictionary_enabled(path.clone(), false)
                 .set_column_encoding(path, Encoding::PLAIN),
         };
-        fields.push(Arc::new(primitive(column.name, column.holds, column.optional)?));
+        fields.push(Arc::new(primitive(
+            column.name,
+            column.holds,
+            column.optional,
+        )?));
     }
     for column in added {
-        fields.push(Arc::new(primitive(&column.name, column.kind.holds(), true)?));
+        fields.push(Arc::new(primitive(
+            &column.name,
+            column.kind.holds(),
+            true,
+        )?));
     }
-    let root = Type::group_type_builder("operation").with_fields(fields).build()?;
+    let root = Type::group_type_builder("operation")
+        .with_fields(fields)
+        .build()?;
     Ok((root, properties.build()))
 }
 

@@ -1,5 +1,9 @@
 //! What the tests of this crate share.
-#![allow(dead_code, reason = "each test binary uses a part")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "shared by tests, each of which uses a part"
+)]
 
 use std::path::Path;
 
@@ -17,7 +21,10 @@ pub struct Sequence(pub u64);
 
 impl Sequence {
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         let x = self.0 ^ (self.0 >> 29);
         x.wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ (x >> 32)
     }
@@ -31,11 +38,20 @@ impl Sequence {
 pub fn operations(count: usize, seed: u64) -> (PathTable, Vec<Op>) {
     let mut random = Sequence(seed);
     let mut paths = PathTable::new();
-    let names: Vec<PathId> = [&b"/a"[..], b"", b"caf\xc3\xa9", b"bad\xff\xfe", b"back\\x41", b"new\nline"]
-        .iter()
-        .map(|n| paths.intern(n).unwrap())
+    let names: Vec<PathId> = [
+        &b"/a"[..],
+        b"",
+        b"caf\xc3\xa9",
+        b"bad\xff\xfe",
+        b"back\\x41",
+        b"new\nline",
+    ]
+    .iter()
+    .map(|n| paths.intern(n).unwrap())
+    .collect();
+    let ops = (0..count)
+        .map(|i| operation(&mut random, i, &names))
         .collect();
-    let ops = (0..count).map(|i| operation(&mut random, i, &names)).collect();
     (paths, ops)
 }
 
@@ -50,14 +66,22 @@ fn operation(random: &mut Sequence, index: usize, names: &[PathId]) -> Op {
     let maybe = |random: &mut Sequence| (random.below(3) > 0).then(|| extreme(random));
     let mut op = Op::new(OpKind::Read, Pid(0), Tid(0), 0);
     op.kind = OpKind::ALL[random.below(OpKind::ALL.len())];
-    op.start_ns = if random.below(1000) == 0 { random.next() } else { index as u64 * 1000 };
+    op.start_ns = if random.below(1000) == 0 {
+        random.next()
+    } else {
+        index as u64 * 1000
+    };
     op.record = OpFlags(random.next() as u16);
     op.latency_ns = maybe(random);
     op.pid = Pid(random.next() as u32);
     op.tid = Tid(random.below(3) as u32);
     op.result = Outcome::from_raw(random.next() as i64 >> random.below(64));
     op.fd = maybe(random).map(|v| Fd(v as i32));
-    op.file = maybe(random).map(|v| FileId { dev: DevId(v), ino: !v, generation: v as u32 });
+    op.file = maybe(random).map(|v| FileId {
+        dev: DevId(v),
+        ino: !v,
+        generation: v as u32,
+    });
     let name = |random: &mut Sequence| names.get(random.below(names.len() + 2)).copied();
     op.path = name(random);
     op.path2 = name(random);
@@ -74,7 +98,10 @@ fn operation(random: &mut Sequence, index: usize, names: &[PathId]) -> Op {
 
 /// Writes a whole trace with a piece after every `per_piece` operations.
 pub fn write_trace(path: &Path, paths: &PathTable, ops: &[Op], per_piece: usize) {
-    let meta = TraceMeta { host: "here".to_owned(), ..TraceMeta::default() };
+    let meta = TraceMeta {
+        host: "here".to_owned(),
+        ..TraceMeta::default()
+    };
     let mut writer = TraceWriter::create(path, meta).unwrap();
     for (i, op) in ops.iter().enumerate() {
         writer.push(op, paths).unwrap();
@@ -83,7 +110,10 @@ pub fn write_trace(path: &Path, paths: &PathTable, ops: &[Op], per_piece: usize)
             writer.flush_piece().unwrap();
         }
     }
-    let end = TraceEnd { operations_lost: 9, ..TraceEnd::default() };
+    let end = TraceEnd {
+        operations_lost: 9,
+        ..TraceEnd::default()
+    };
     let size = writer.finish(end).unwrap();
     assert_eq!(size, std::fs::metadata(path).unwrap().len());
 }
@@ -104,7 +134,10 @@ pub fn drain(reader: &mut TraceReader) -> Result<Vec<Op>, String> {
 pub fn named(op: &Op, paths: &PathTable) -> (Op, [Option<Vec<u8>>; 4]) {
     let mut plain = *op;
     (plain.path, plain.path2, plain.dir, plain.dir2) = (None, None, None, None);
-    (plain, [op.path, op.path2, op.dir, op.dir2].map(|p| p.map(|p| paths.get(p).to_vec())))
+    (
+        plain,
+        [op.path, op.path2, op.dir, op.dir2].map(|p| p.map(|p| paths.get(p).to_vec())),
+    )
 }
 
 /// Asserts that two streams are the same, paths by their bytes.
@@ -120,11 +153,19 @@ pub fn entries(count: usize, seed: u64) -> Vec<SnapshotEntry> {
     let mut random = Sequence(seed);
     (0..count)
         .map(|i| SnapshotEntry {
-            path: if i == 0 { Vec::new() } else { format!("d{}/f\u{e9}{i}", i % 7).into_bytes() },
+            path: if i == 0 {
+                Vec::new()
+            } else {
+                format!("d{}/f\u{e9}{i}", i % 7).into_bytes()
+            },
             ino: random.next() >> random.below(64),
             generation: random.next() as u32,
-            file_type: [FileType::Regular, FileType::Directory, FileType::Symlink, FileType::Other]
-                [random.below(4)],
+            file_type: [
+                FileType::Regular,
+                FileType::Directory,
+                FileType::Symlink,
+                FileType::Other,
+            ][random.below(4)],
             size_bytes: random.next() >> random.below(64),
             allocated_bytes: random.next() >> 30,
             links: random.below(4) as u32,
@@ -150,10 +191,19 @@ pub fn entries(count: usize, seed: u64) -> Vec<SnapshotEntry> {
 
 /// Writes a whole snapshot.
 pub fn write_snapshot(path: &Path, entries: &[SnapshotEntry]) {
-    let meta = SnapshotMeta { root: "/mnt".to_owned(), dev: 1793, ..SnapshotMeta::default() };
+    let meta = SnapshotMeta {
+        root: "/mnt".to_owned(),
+        dev: 1793,
+        ..SnapshotMeta::default()
+    };
     let mut writer = SnapshotWriter::create(path, meta).unwrap();
     entries.iter().for_each(|e| writer.push(e).unwrap());
-    writer.finish(SnapshotEnd { vanished: 3, ..SnapshotEnd::default() }).unwrap();
+    writer
+        .finish(SnapshotEnd {
+            vanished: 3,
+            ..SnapshotEnd::default()
+        })
+        .unwrap();
 }
 
 /// Everything that an open snapshot yields.
