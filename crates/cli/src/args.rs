@@ -350,6 +350,9 @@ pub struct ValidateArgs {
     /// Full profiles instead of quick ones
     #[arg(long)]
     pub full_profile: bool,
+    /// Profiles of each target, each on a file system of its own where the target is scratch
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub profiles: u32,
     /// Where the random order of runs starts
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

@@ -9,6 +9,7 @@
 
 mod args;
 mod exit;
+mod files;
 mod out;
 mod ui;
 mod verbs;

@@ -5,5 +5,10 @@
 //! was kept.
 //!
 //! * [`validate`]: predictions held against measurement (Smith 2001, 4.5).
+//! * [`target`]: what `TARGET` means. [`tracing`], [`tree`]: captures and trees that end up in files.
 
+pub mod profiling;
+pub mod target;
+pub mod tracing;
+pub mod tree;
 pub mod validate;

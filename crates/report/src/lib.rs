@@ -6,8 +6,10 @@
 //! * [`units`]: how times, sizes and rates are written. [`table`]: how tables are laid out.
 //! * One module for each kind of result: [`validation`], [`profile`], [`ops`].
 
+pub mod characterization;
 pub mod ops;
 pub mod profile;
+pub mod snapshot;
 pub mod table;
 pub mod units;
 pub mod validation;

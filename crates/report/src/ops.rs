@@ -1,9 +1,11 @@
 //! Operations, one a line.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use fsage_core::{Op, OpFlags, PathTable};
 use fsage_format::trace::{AnnotationColumn, AnnotationValue};
+use serde::Serialize;
 
 use crate::units;
 
@@ -107,6 +109,100 @@ fn arguments(out: &mut String, op: &Op, paths: &PathTable) {
 /// Writing to a string cannot fail.
 fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
     drop(out.write_fmt(text));
+}
+
+/// One operation as a JSON object.
+#[derive(Debug, Serialize)]
+pub struct OpRow {
+    /// Its number, from 0.
+    pub index: u64,
+    /// Kind.
+    pub kind: &'static str,
+    /// Start, nanoseconds since the trace began.
+    pub start_ns: u64,
+    /// Latency, nanoseconds.
+    pub latency_ns: Option<u64>,
+    /// Process.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Result: a value, or minus the error number.
+    pub result: i64,
+    /// Descriptor.
+    pub fd: Option<i32>,
+    /// Path as given; bytes that are not UTF-8 are escaped as `\\xNN`.
+    pub path: Option<String>,
+    /// Second path.
+    pub path2: Option<String>,
+    /// Directory against which `path` resolves.
+    pub dir: Option<String>,
+    /// Offset, bytes.
+    pub offset: Option<u64>,
+    /// Length, bytes.
+    pub length: Option<u64>,
+    /// Flags.
+    pub flags: u32,
+    /// Size of the file, bytes.
+    pub size_bytes: Option<u64>,
+    /// Pages missed.
+    pub pages_missed: Option<u32>,
+    /// Pages read ahead.
+    pub pages_ahead: Option<u32>,
+    /// Device of the file, `major:minor`.
+    pub device: Option<String>,
+    /// Inode of the file.
+    pub inode: Option<u64>,
+    /// What an analysis added, by column.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, serde_json::Value>,
+}
+
+impl OpRow {
+    /// The row of one operation.
+    pub fn new(
+        index: u64,
+        op: &Op,
+        paths: &PathTable,
+        columns: &[AnnotationColumn],
+        values: &[AnnotationValue],
+    ) -> Self {
+        let text = |id: fsage_core::PathId| paths.get(id).escape_ascii().to_string();
+        let annotations = columns
+            .iter()
+            .zip(values)
+            .filter_map(|(column, value)| {
+                let value = match value {
+                    AnnotationValue::Absent => return None,
+                    AnnotationValue::Integer(n) => serde_json::Value::from(*n),
+                    AnnotationValue::Number(x) => serde_json::Value::from(*x),
+                    AnnotationValue::Text(text) => serde_json::Value::from(text.as_str()),
+                };
+                Some((column.name.clone(), value))
+            })
+            .collect();
+        Self {
+            index,
+            kind: op.kind.name(),
+            start_ns: op.start_ns,
+            latency_ns: op.latency_ns,
+            pid: op.pid.0,
+            tid: op.tid.0,
+            result: op.result.raw(),
+            fd: op.fd.map(|fd| fd.0),
+            path: op.path.map(text),
+            path2: op.path2.map(text),
+            dir: op.dir.map(text),
+            offset: op.offset,
+            length: op.length,
+            flags: op.flags,
+            size_bytes: op.size_bytes,
+            pages_missed: op.pages_missed,
+            pages_ahead: op.pages_ahead,
+            device: op.file.map(|f| f.dev.to_string()),
+            inode: op.file.map(|f| f.ino),
+            annotations,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,79 @@
+//! `fsage snapshot`.
+
+use std::sync::atomic::Ordering;
+
+use anyhow::Result;
+use fsage_experiment::tree::write_snapshot;
+use fsage_host::signals;
+use fsage_report::units;
+use serde::Serialize;
+
+use crate::args::SnapshotArgs;
+use crate::exit::Exit;
+use crate::{out, ui};
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Summary {
+    entries: u64,
+    files: u64,
+    directories: u64,
+    symlinks: u64,
+    further_links: u64,
+    extents: u64,
+    has_extents: bool,
+    vanished: u64,
+    unreadable: u64,
+    other_mounts: u64,
+    elapsed_ns: u64,
+}
+
+pub fn run(args: &SnapshotArgs) -> Result<Exit> {
+    let stop = signals::install()?;
+    let summary = write_snapshot(&args.dir, &args.output, &stop)?;
+    for (path, errno) in &summary.errors {
+        ui::line(&format!("not read: {}: {errno}", path.display()));
+    }
+    ui::line(&format!(
+        "{}: {} files, {} directories, {} symbolic links, {} further links, {} in {}",
+        args.output.display(),
+        units::count(summary.files),
+        units::count(summary.directories),
+        units::count(summary.symlinks),
+        units::count(summary.further_links),
+        if summary.has_extents {
+            format!("{} extents", units::count(summary.extents))
+        } else {
+            "no extents: this file system does not tell them".to_string()
+        },
+        units::duration(summary.elapsed_ns as f64),
+    ));
+    if summary.vanished + summary.unreadable + summary.other_mounts > 0 {
+        ui::line(&format!(
+            "{} vanished meanwhile, {} could not be read, {} other mounts left out",
+            summary.vanished, summary.unreadable, summary.other_mounts
+        ));
+    }
+    if args.json {
+        out::json(&Summary {
+            entries: summary.entries,
+            files: summary.files,
+            directories: summary.directories,
+            symlinks: summary.symlinks,
+            further_links: summary.further_links,
+            extents: summary.extents,
+            has_extents: summary.has_extents,
+            vanished: summary.vanished,
+            unreadable: summary.unreadable,
+            other_mounts: summary.other_mounts,
+            elapsed_ns: summary.elapsed_ns,
+        })?;
+    }
+    Ok(if stop.load(Ordering::Relaxed) {
+        Exit::Interrupted
+    } else if summary.unreadable > 0 {
+        Exit::Incomplete
+    } else {
+        Exit::Done
+    })
+}

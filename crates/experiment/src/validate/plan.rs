@@ -28,6 +28,8 @@ pub struct ValidatePlan {
     pub quick: bool,
     /// Profiles of each target, each on a file system of its own where the target is scratch.
     pub profiles: u32,
+    /// The longest that one profile should take, nanoseconds; `None` for the suite's own.
+    pub profile_time_ns: Option<u64>,
     /// Where the order of runs starts.
     pub seed: u64,
     /// Where everything is kept.
@@ -108,6 +110,7 @@ mod tests {
             trace_on: 0,
             quick: true,
             profiles: 1,
+            profile_time_ns: None,
             seed: 7,
             dir: PathBuf::new(),
             child: vec![],

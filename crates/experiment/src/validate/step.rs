@@ -7,9 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use fsage_capture::{CaptureRequest, What};
 use fsage_core::{ColdEvidence, FileSystem};
-use fsage_format::snapshot::{SnapshotMeta, SnapshotWriter};
 use fsage_host::guard::GuardedDir;
-use fsage_host::{ColdPolicy, Confinement, HostOptions, snapshot};
+use fsage_host::{ColdPolicy, Confinement, HostOptions};
 use fsage_workload::WorkloadSpec;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +16,7 @@ use super::ValidateError;
 use super::measure::Measured;
 use super::plan::ValidatePlan;
 use crate::tracing::trace_to;
+use crate::tree::write_snapshot;
 
 /// A measured run as it is kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -71,7 +71,7 @@ pub fn measure(
     let options = HostOptions { confinement: Confinement::Trusted, cold: ColdPolicy::Auto };
     let cold = open.file_system(options)?.platform().make_cold().ok();
     if let Some(kept) = kept {
-        write_snapshot(dir.path(), &kept.snapshot)?;
+        write_snapshot(dir.path(), &kept.snapshot, stop)?;
         // Walking the tree has warmed its names again.
         open.file_system(options)?.platform().make_cold().ok();
     }
@@ -144,22 +144,4 @@ fn shell(text: &str, dir: &Path) -> Result<(), ValidateError> {
     let said = String::from_utf8_lossy(&output.stderr);
     let last = said.lines().last().unwrap_or_default();
     Err(failed(format!("{} {last}", output.status)))
-}
-
-fn write_snapshot(dir: &Path, path: &Path) -> Result<(), ValidateError> {
-    let meta = SnapshotMeta { root: dir.to_string_lossy().into_owned(), ..SnapshotMeta::default() };
-    let mut writer = SnapshotWriter::create(path, meta)?;
-    let mut failed = None;
-    let end = snapshot::walk(dir, &mut |entry| {
-        if failed.is_none() {
-            failed = writer.push(&entry).err();
-        }
-    })?;
-    match failed {
-        Some(error) => Err(error.into()),
-        None => {
-            writer.finish(end)?;
-            Ok(())
-        }
-    }
 }

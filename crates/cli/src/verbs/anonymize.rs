@@ -1,0 +1,84 @@
+//! `fsage anonymize`.
+
+use anyhow::{Result, bail};
+use fsage_core::OpSource;
+use fsage_format::FileKind;
+use fsage_format::anonymize::Anonymizer;
+use fsage_format::snapshot::{SnapshotMeta, SnapshotReader, SnapshotWriter};
+use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
+use fsage_report::units;
+
+use crate::args::AnonymizeArgs;
+use crate::exit::{Exit, UsageError};
+use crate::files::open_trace;
+use crate::ui;
+
+pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
+    let kind = fsage_format::sniff(&args.file)?;
+    let key = Anonymizer::from_key_file(&args.key_file, args.keep_extensions)?;
+    let count = match kind {
+        FileKind::Trace => trace(args, key)?,
+        FileKind::Snapshot => snapshot(args, key)?,
+        FileKind::Profile | FileKind::Record => bail!(UsageError(format!(
+            "{} is neither a trace nor a snapshot: it holds no names of files",
+            args.file.display()
+        ))),
+    };
+    ui::line(&format!("{}: {} rows without their names", args.output.display(), units::count(count)));
+    Ok(Exit::Done)
+}
+
+fn trace(args: &AnonymizeArgs, mut key: Anonymizer) -> Result<u64> {
+    let mut reader = open_trace(&args.file)?;
+    let meta = reader.meta();
+    let hidden = TraceMeta {
+        host: key.word(&meta.host),
+        command: key.command(&meta.command),
+        directory: hidden_path(&mut key, &meta.directory),
+        under: meta.under.iter().map(|dir| hidden_path(&mut key, dir)).collect(),
+        // A path of the machine on which it was taken.
+        snapshot: None,
+        extra: Default::default(),
+        ..meta.clone()
+    };
+    // What an unfinished trace lost must not look whole afterwards.
+    let lost = reader.loss().operations_lost.max(u64::from(reader.loss().unfinished));
+    let end = TraceEnd { operations_lost: lost, ..reader.end().cloned().unwrap_or_default() };
+    let mut writer = TraceWriter::create(&args.output, hidden)?;
+    let mut batch = Vec::new();
+    while reader.next_batch(&mut batch)? > 0 {
+        for op in batch.drain(..) {
+            let op = key.op(&op, reader.paths());
+            writer.push_annotated(&op, key.paths(), &[])?;
+        }
+    }
+    let count = writer.operations();
+    writer.finish(end)?;
+    Ok(count)
+}
+
+fn snapshot(args: &AnonymizeArgs, mut key: Anonymizer) -> Result<u64> {
+    let mut reader = SnapshotReader::open(&args.file)?;
+    let meta = reader.meta();
+    let hidden = SnapshotMeta {
+        host: key.word(&meta.host),
+        root: hidden_path(&mut key, &meta.root),
+        extra: Default::default(),
+        ..meta.clone()
+    };
+    let end = reader.end().cloned().unwrap_or_default();
+    let mut writer = SnapshotWriter::create(&args.output, hidden)?;
+    let mut batch = Vec::new();
+    while reader.next_batch(&mut batch)? > 0 {
+        for entry in batch.drain(..) {
+            writer.push(&key.entry(&entry))?;
+        }
+    }
+    let count = writer.entries();
+    writer.finish(end)?;
+    Ok(count)
+}
+
+fn hidden_path(key: &mut Anonymizer, path: &str) -> String {
+    String::from_utf8_lossy(&key.path(path.as_bytes())).into_owned()
+}

@@ -1,0 +1,177 @@
+//! `fsage demo`: the main job in one command.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use fsage_experiment::target::TargetSpec;
+use fsage_experiment::validate::plan::ValidatePlan;
+use fsage_format::result::validation::Validation;
+use fsage_host::scratch::Scratch;
+use fsage_host::signals;
+use fsage_report::validation;
+
+use super::validate::{carry_out_with_progress, child, show};
+use crate::args::DemoArgs;
+use crate::exit::Exit;
+use crate::{out, ui};
+
+/// One profile should not take longer: the whole demo is to end in three minutes.
+const PROFILE_NS: u64 = 30_000_000_000;
+/// What the second target is, the first that can be made here.
+const SECOND: [&str; 3] = ["xfs", "btrfs", "ext2"];
+/// Trees of real sources that machines tend to have; the first with enough files is taken.
+const TREES: [&str; 5] =
+    ["/usr/src", "/usr/include", "/usr/share/doc", "/usr/lib/python3", "/etc"];
+const FILES_LEAST: usize = 200;
+const FILES_MOST: usize = 1500;
+const BYTES_MOST: u64 = 24 << 20;
+
+pub fn run(args: &DemoArgs) -> Result<Exit> {
+    let root = rustix::process::geteuid().is_root();
+    if root {
+        fsage_host::isolate()?;
+    }
+    let stop = signals::install()?;
+    let kept = tempfile::Builder::new()
+        .prefix("fsage-demo-")
+        .tempdir()
+        .context("make a temporary directory")?;
+    let dir = args.output.clone().unwrap_or_else(|| kept.path().join("results"));
+    let targets = if root { scratch_targets() } else { user_targets() }?;
+    let list = real_files()?;
+    let list_file = kept.path().join("files");
+    std::fs::write(&list_file, list.join("\n") + "\n").context("write the list of files")?;
+    let plan = ValidatePlan {
+        workloads: vec![
+            tree_workload(&list_file).parse().context("read the demo's workload")?,
+            "postmark:files=1000,transactions=4000,size=512-16384,subdirs=20"
+                .parse()
+                .context("read the demo's workload")?,
+        ],
+        targets,
+        setup: None,
+        runs: 2,
+        trace_on: 0,
+        quick: true,
+        profiles: 1,
+        profile_time_ns: Some(PROFILE_NS),
+        seed: 1,
+        dir,
+        child: child()?,
+    };
+    explain(&plan, list.len());
+    let result = carry_out_with_progress(&plan, &stop)?;
+    show(&result, args.json)?;
+    if !args.json {
+        out::text(&details(&result))?;
+        out::text(&next(&plan, args.output.as_deref()))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// ext4 and one more that can be made here, made for the occasion.
+fn scratch_targets() -> Result<Vec<TargetSpec>> {
+    let first = TargetSpec::parse("scratch:ext4,size=1G")?;
+    let mut why = Vec::new();
+    for kind in SECOND {
+        let second = TargetSpec::parse(&format!("scratch:{kind},size=1G"))?;
+        let TargetSpec::Scratch(spec) = &second else { continue };
+        match Scratch::create(spec).and_then(Scratch::close) {
+            Ok(()) => return Ok(vec![first, second]),
+            Err(error) => why.push(format!("{kind}: {error}")),
+        }
+    }
+    bail!("make a second file system beside ext4: {}", why.join("; "))
+}
+
+/// The file system of the current directory, and one in memory.
+fn user_targets() -> Result<Vec<TargetSpec>> {
+    let here = std::env::current_dir().context("find the current directory")?;
+    let memory = PathBuf::from("/dev/shm");
+    if here.starts_with(&memory) || !memory.is_dir() {
+        bail!("find two file systems: expected the current directory on another one than /dev/shm");
+    }
+    Ok(vec![TargetSpec::Directory(here), TargetSpec::Directory(memory)])
+}
+
+/// Real files to copy: up to 1500 of one tree, 24 MiB at most, without links.
+fn real_files() -> Result<Vec<String>> {
+    for tree in TREES {
+        let mut files = Vec::new();
+        let mut bytes = 0;
+        collect(Path::new(tree), &mut files, &mut bytes);
+        if files.len() >= FILES_LEAST {
+            return Ok(files);
+        }
+    }
+    bail!("find a tree of {FILES_LEAST} files in {}", TREES.join(", "))
+}
+
+fn collect(dir: &Path, files: &mut Vec<String>, bytes: &mut u64) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    let mut entries: Vec<_> = entries.flatten().collect();
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        if files.len() >= FILES_MOST || *bytes >= BYTES_MOST {
+            return;
+        }
+        let path = entry.path();
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_dir() {
+            collect(&path, files, bytes);
+        } else if let (true, Some(text), Ok(meta)) =
+            (kind.is_file(), path.to_str(), entry.metadata())
+            && meta.len() < BYTES_MOST / 8
+            && !text.contains('\n')
+            && std::fs::File::open(&path).is_ok()
+        {
+            *bytes += meta.len();
+            files.push(text.to_string());
+        }
+    }
+}
+
+/// Copy a tree, search it, archive it, list it, delete it: what people do to trees.
+fn tree_workload(list: &Path) -> String {
+    format!(
+        "cmd: mkdir tree && tar cf - -T '{}' 2>/dev/null | tar xf - -C tree && \
+         grep -r -l include tree | wc -l >/dev/null && tar cf tree.tar tree && \
+         ls -lR tree >/dev/null && rm -r tree tree.tar",
+        list.display()
+    )
+}
+
+fn explain(plan: &ValidatePlan, files: usize) {
+    ui::line("fsage predicts how a workload runs on a file system where it never ran.");
+    ui::line(&format!(
+        "Here: two workloads ({files} real files copied, searched, archived and deleted; PostMark)"
+    ));
+    ui::line("are traced once, on the first of these targets, and predicted on both:");
+    for target in &plan.targets {
+        ui::line(&format!("  {target}"));
+    }
+    ui::line("Then the predictions are held against measured runs. This takes two to three minutes.");
+}
+
+/// Where the time goes, for the first workload on each target.
+fn details(result: &Validation) -> String {
+    let mut text = String::new();
+    let Some(first) = result.pairs.first() else { return text };
+    for pair in result.pairs.iter().filter(|p| p.workload == first.workload) {
+        text.push_str(&format!("\nWhere the time goes: the first workload on {}\n\n", pair.target));
+        text.push_str(&validation::kinds(pair, out::width()));
+    }
+    text
+}
+
+fn next(plan: &ValidatePlan, kept: Option<&Path>) -> String {
+    let target = plan.targets.first().map(ToString::to_string).unwrap_or_default();
+    let mut text = String::from("\nTo go on with a workload of your own:\n");
+    text.push_str("  fsage trace -o mine.fst --under . -- make\n");
+    text.push_str(&format!("  fsage profile {target} --quick -o there.fsp\n"));
+    text.push_str("  fsage predict mine.fst --on there.fsp\n");
+    if let Some(dir) = kept {
+        text.push_str(&format!("\nEverything of this run is kept in {}.\n", dir.display()));
+    }
+    text
+}

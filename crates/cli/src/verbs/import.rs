@@ -1,0 +1,167 @@
+//! `fsage import`.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use fsage_core::{OpSink, OpSource};
+use fsage_format::foreign::hbench::{self, HbenchSource};
+use fsage_format::foreign::strace::StraceSource;
+use fsage_format::snapshot::{SnapshotEnd, SnapshotMeta, SnapshotWriter};
+use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
+use fsage_report::units;
+use serde::Serialize;
+
+use crate::args::{ImportArgs, ImportFormat};
+use crate::exit::{Exit, UsageError};
+use crate::files::copy;
+use crate::{out, ui};
+
+/// What `--json` prints.
+#[derive(Debug, Default, Serialize)]
+struct Summary {
+    operations: u64,
+    entries: u64,
+    metrics: u64,
+    /// What the file holds and fsage does not take, by name.
+    left_out: std::collections::BTreeMap<String, u64>,
+}
+
+pub fn run(args: &ImportArgs) -> Result<Exit> {
+    let summary = match (args.from, extension(&args.output)) {
+        (ImportFormat::Strace, "fst") => strace(args)?,
+        (ImportFormat::Hbench, "fst") => hbench_trace(args)?,
+        (ImportFormat::Hbench, "fss") => hbench_snapshot(args)?,
+        (ImportFormat::Hbench, "fsp") => hbench_profile(args)?,
+        (ImportFormat::Strace, _) => {
+            bail!(UsageError(format!("an import from strace is a trace: expected --output NAME.fst, not {}", args.output.display())))
+        }
+        (ImportFormat::Hbench, _) => bail!(UsageError(format!(
+            "expected --output NAME.fst (trace), NAME.fss (snapshot) or NAME.fsp (profile), not {}",
+            args.output.display()
+        ))),
+    };
+    let left_out: u64 = summary.left_out.values().sum();
+    ui::line(&format!(
+        "{}: {} operations, {} entries, {} metrics; {} left out",
+        args.output.display(),
+        units::count(summary.operations),
+        units::count(summary.entries),
+        units::count(summary.metrics),
+        units::count(left_out)
+    ));
+    for (what, count) in &summary.left_out {
+        ui::line(&format!("  left out: {what}: {}", units::count(*count)));
+    }
+    if args.json {
+        out::json(&summary)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn extension(path: &Path) -> &str {
+    path.extension().and_then(|e| e.to_str()).unwrap_or_default()
+}
+
+fn open(path: &Path) -> Result<BufReader<File>> {
+    let file = File::open(path).with_context(|| format!("open {}", path.display()))?;
+    Ok(BufReader::with_capacity(1 << 20, file))
+}
+
+fn meta(args: &ImportArgs, method: &str) -> TraceMeta {
+    TraceMeta {
+        fsage: env!("CARGO_PKG_VERSION").into(),
+        method: method.into(),
+        clock: "of the imported file".into(),
+        extra: [("imported_from".to_string(), args.file.display().to_string())].into(),
+        ..TraceMeta::default()
+    }
+}
+
+/// Pulls everything from `source` into a trace; the start of the clock is known only after that.
+fn take(
+    args: &ImportArgs,
+    method: &str,
+    source: &mut dyn OpSource,
+) -> Result<(TraceWriter, u64)> {
+    let mut writer = TraceWriter::create(&args.output, meta(args, method))?;
+    let mut last_ns = 0;
+    let mut sink = EndOf { inner: &mut writer, last_ns: &mut last_ns };
+    copy(source, &mut sink)?;
+    Ok((writer, last_ns))
+}
+
+/// Remembers when the last operation ended.
+struct EndOf<'a> {
+    inner: &'a mut TraceWriter,
+    last_ns: &'a mut u64,
+}
+
+impl OpSink for EndOf<'_> {
+    fn push(
+        &mut self,
+        op: &fsage_core::Op,
+        paths: &fsage_core::PathTable,
+    ) -> Result<(), fsage_core::SinkError> {
+        *self.last_ns = op.end_ns().max(*self.last_ns);
+        self.inner.push(op, paths)
+    }
+}
+
+fn strace(args: &ImportArgs) -> Result<Summary> {
+    let mut source = StraceSource::new(open(&args.file)?, &args.file);
+    let (writer, elapsed_ns) = take(args, "import strace", &mut source)?;
+    writer.finish(TraceEnd { elapsed_ns, ..TraceEnd::default() })?;
+    let report = source.report();
+    let mut left_out = report.other_calls.clone();
+    for (what, count) in [
+        ("calls that never returned", report.unreturned),
+        ("lines that are not strace's", report.skipped_lines),
+    ] {
+        if count > 0 {
+            left_out.insert(what.into(), count);
+        }
+    }
+    if let Some(first) = &report.first_skipped {
+        ui::line(&format!("first line skipped: {first}"));
+    }
+    Ok(Summary { operations: report.operations, left_out, ..Summary::default() })
+}
+
+fn hbench_trace(args: &ImportArgs) -> Result<Summary> {
+    let mut source = HbenchSource::new(open(&args.file)?, &args.file);
+    let (writer, elapsed_ns) = take(args, "import hbench", &mut source)?;
+    writer.finish(TraceEnd { elapsed_ns, ..TraceEnd::default() })?;
+    let report = source.report();
+    let left_out = if report.skipped > 0 {
+        [("records without meaning".to_string(), report.skipped)].into()
+    } else {
+        Default::default()
+    };
+    Ok(Summary { operations: report.operations, left_out, ..Summary::default() })
+}
+
+fn hbench_snapshot(args: &ImportArgs) -> Result<Summary> {
+    let meta = SnapshotMeta {
+        fsage: env!("CARGO_PKG_VERSION").into(),
+        extra: [("imported_from".to_string(), args.file.display().to_string())].into(),
+        ..SnapshotMeta::default()
+    };
+    let mut writer = SnapshotWriter::create(&args.output, meta)?;
+    hbench::snapshot::read(open(&args.file)?, &args.file, |entry| writer.push(&entry))?;
+    let entries = writer.entries();
+    writer.finish(SnapshotEnd::default())?;
+    Ok(Summary { entries, ..Summary::default() })
+}
+
+fn hbench_profile(args: &ImportArgs) -> Result<Summary> {
+    let mut text = String::new();
+    open(&args.file)?
+        .read_to_string(&mut text)
+        .with_context(|| format!("read {} as text", args.file.display()))?;
+    let title = args.file.file_stem().map_or("imported".into(), |s| s.to_string_lossy());
+    let profile = hbench::profile::parse(&text, &args.file, &title)?;
+    profile.save(&args.output)?;
+    Ok(Summary { metrics: profile.metrics.len() as u64, ..Summary::default() })
+}

@@ -1,0 +1,160 @@
+//! `fsage show`.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use fsage_core::{OpSink, OpSource};
+use fsage_format::FileKind;
+use fsage_format::profile::SystemProfile;
+use fsage_format::record::read_records;
+use fsage_format::snapshot::SnapshotReader;
+use fsage_format::trace::{Annotations, TraceReader};
+use fsage_report::{characterization, ops, profile, snapshot};
+use fsage_workload::characterize::Characterizer;
+use serde::Serialize;
+
+use crate::args::ShowArgs;
+use crate::exit::{Exit, UsageError};
+use crate::files::open_trace;
+use crate::out;
+
+pub fn run(args: &ShowArgs) -> Result<Exit> {
+    let kind = fsage_format::sniff(&args.file)?;
+    if args.ops.is_some() && kind != FileKind::Trace {
+        bail!(UsageError(format!("--ops is for traces, and {} is none", args.file.display())));
+    }
+    match kind {
+        FileKind::Trace => match &args.ops {
+            Some(range) => operations(args, range),
+            None => trace(args),
+        },
+        FileKind::Snapshot => tree(args),
+        FileKind::Profile => {
+            let loaded = SystemProfile::load(&args.file)?;
+            if args.json {
+                out::json(&loaded)?;
+            } else {
+                out::text(&profile::text(&loaded, out::width()))?;
+            }
+            Ok(Exit::Done)
+        }
+        FileKind::Record => record(&args.file),
+    }
+}
+
+fn trace(args: &ShowArgs) -> Result<Exit> {
+    let mut reader = open_trace(&args.file)?;
+    let mut sink = Characterizer::new();
+    crate::files::copy(&mut reader, &mut sink)?;
+    let found = sink.finish(reader.loss().operations_lost);
+    let shown = characterization::ShownTrace {
+        meta: reader.meta().clone(),
+        end: reader.end().cloned(),
+        loss: reader.loss().clone(),
+        found,
+    };
+    if args.json {
+        out::json(&shown)?;
+    } else {
+        out::text(&characterization::text(&shown, out::width()))?;
+    }
+    Ok(if reader.loss().is_none() { Exit::Done } else { Exit::Incomplete })
+}
+
+/// Prints the operations of `FIRST..LAST` (either may be missing), streaming.
+fn operations(args: &ShowArgs, range: &str) -> Result<Exit> {
+    let (first, last) = parse_range(range)?;
+    let mut reader = open_trace(&args.file)?;
+    let mut index = reader.skip(first)?;
+    let mut batch = Vec::new();
+    let mut notes = Annotations::default();
+    let mut text = String::new();
+    while index < last {
+        batch.clear();
+        if reader.next_annotated(&mut batch, &mut notes)? == 0 {
+            break;
+        }
+        text.clear();
+        for (row, op) in batch.iter().enumerate() {
+            if index >= last {
+                break;
+            }
+            text.push_str(&line(args.json, index, op, &reader, notes.row(row))?);
+            text.push('\n');
+            index += 1;
+        }
+        out::text(&text)?;
+    }
+    Ok(if reader.loss().is_none() { Exit::Done } else { Exit::Incomplete })
+}
+
+fn line(
+    json: bool,
+    index: u64,
+    op: &fsage_core::Op,
+    reader: &TraceReader,
+    values: &[fsage_format::trace::AnnotationValue],
+) -> Result<String> {
+    let columns = reader.annotation_columns();
+    if json {
+        return Ok(serde_json::to_string(&ops::OpRow::new(index, op, reader.paths(), columns, values))?);
+    }
+    Ok(ops::line(index, op, reader.paths()) + &ops::annotations(columns, values))
+}
+
+fn parse_range(text: &str) -> Result<(u64, u64)> {
+    let bad = || UsageError(format!("`{text}` is no range of operations; expected FIRST..LAST"));
+    let number = |part: &str, missing: u64| {
+        if part.is_empty() { Ok(missing) } else { part.parse().map_err(|_| bad()) }
+    };
+    match text.split_once("..") {
+        Some((first, last)) => Ok((number(first, 0)?, number(last, u64::MAX)?)),
+        None => {
+            let only: u64 = text.parse().map_err(|_| bad())?;
+            Ok((only, only.saturating_add(1)))
+        }
+    }
+}
+
+fn tree(args: &ShowArgs) -> Result<Exit> {
+    let mut reader = SnapshotReader::open(&args.file)?;
+    let mut summary = snapshot::Tree::new(reader.meta().clone());
+    let mut batch = Vec::new();
+    while reader.next_batch(&mut batch)? > 0 {
+        for entry in batch.drain(..) {
+            summary.add(&entry);
+        }
+    }
+    let shown = summary.finish(reader.end().cloned(), reader.bytes_dropped());
+    if args.json {
+        out::json(&shown)?;
+    } else {
+        out::text(&snapshot::text(&shown, out::width()))?;
+    }
+    Ok(if reader.end().is_some() { Exit::Done } else { Exit::Incomplete })
+}
+
+/// A run record's lines, as one JSON array.
+fn record(path: &Path) -> Result<Exit> {
+    #[derive(Serialize)]
+    struct Shown {
+        head: fsage_format::record::RecordHead,
+        records: Vec<serde_json::Value>,
+    }
+    let read = read_records::<serde_json::Value>(path)?;
+    out::json(&Shown { head: read.head, records: read.records })?;
+    Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_range;
+
+    #[test]
+    fn ranges_may_be_open() {
+        assert_eq!(parse_range("..").unwrap(), (0, u64::MAX));
+        assert_eq!(parse_range("5..9").unwrap(), (5, 9));
+        assert_eq!(parse_range("7").unwrap(), (7, 8));
+        assert!(parse_range("a..b").is_err());
+    }
+}

@@ -1,0 +1,51 @@
+//! A target that ends up as a system profile.
+
+use std::sync::atomic::AtomicBool;
+
+use fsage_format::profile::SystemProfile;
+use fsage_host::guard::GuardedDir;
+use fsage_host::{ColdPolicy, Confinement, HostError, HostFs, HostOptions, machine};
+use fsage_profile::{ProfileError, ProfileRequest, Progress};
+
+use crate::target::OpenTarget;
+
+/// Why a target could not be profiled.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfilingError {
+    /// The target cannot be used.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The measurement failed.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+}
+
+/// Profiles an open target that is called `name`. In a directory of the user's everything happens in
+/// a directory of its own, which goes even if this process is killed.
+pub fn profile_target(
+    target: &OpenTarget,
+    name: &str,
+    cold: ColdPolicy,
+    request: &ProfileRequest,
+    progress: &mut dyn FnMut(Progress<'_>),
+    stop: &AtomicBool,
+) -> Result<SystemProfile, ProfilingError> {
+    let options = HostOptions { confinement: Confinement::Trusted, cold };
+    let guarded = match target.record() {
+        Some(_) => None,
+        None => Some(GuardedDir::create(target.dir(), ".fsage-profile-")?),
+    };
+    let fs = match &guarded {
+        Some(dir) => HostFs::open(dir.path(), options)?,
+        None => target.file_system(options)?,
+    };
+    let environment = machine::describe(&fs, name, target.record());
+    let request = ProfileRequest {
+        host_dir: Some(fs.dir().to_owned()),
+        device: fs.device().map(|device| device.name.clone()),
+        ..request.clone()
+    };
+    let mut profile = fsage_profile::run(&request, &fs, environment, progress, stop)?;
+    profile.name = name.to_string();
+    Ok(profile)
+}

@@ -1,0 +1,66 @@
+//! A directory tree that ends up in a snapshot file.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fsage_core::FileSystem;
+use fsage_format::FormatError;
+use fsage_format::snapshot::{SnapshotMeta, SnapshotWriter};
+use fsage_host::snapshot::{SnapshotSummary, walk};
+use fsage_host::{HostError, HostFs, HostOptions, machine};
+
+/// Why a snapshot could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum TreeError {
+    /// The tree could not be read.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The file could not be written.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+}
+
+/// Writes the tree below `dir` to `path`. Ends early, with what it has, once `stop` is set.
+pub fn write_snapshot(
+    dir: &Path,
+    path: &Path,
+    stop: &AtomicBool,
+) -> Result<SnapshotSummary, TreeError> {
+    let mut writer = SnapshotWriter::create(path, meta(dir)?)?;
+    let mut failed = None;
+    let mut summary = walk(dir, &mut |entry| {
+        failed = writer.push(&entry).err();
+        if failed.is_some() || stop.load(Ordering::Relaxed) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    })?;
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    writer.finish(summary.end())?;
+    summary.stopped |= stop.load(Ordering::Relaxed);
+    Ok(summary)
+}
+
+fn meta(dir: &Path) -> Result<SnapshotMeta, HostError> {
+    let fs = HostFs::open(dir, HostOptions::default())?;
+    let machine = machine::describe(&fs, &dir.to_string_lossy(), None);
+    let space = fs.statfs().unwrap_or_default();
+    Ok(SnapshotMeta {
+        fsage: machine.fsage,
+        host: machine.host,
+        kernel: machine.kernel,
+        root: fs.dir().to_string_lossy().into_owned(),
+        dev: fs.stat(b"").map(|attr| attr.id.dev.0).unwrap_or_default(),
+        file_system: machine.file_system,
+        mount_options: machine.mount_options,
+        block_bytes: space.block_bytes.into(),
+        total_bytes: space.total_bytes,
+        free_bytes: space.available_bytes,
+        taken_unix_ns: machine::unix_time_ns(),
+        ..SnapshotMeta::default()
+    })
+}

@@ -1,0 +1,106 @@
+//! Several profiles of one target as one.
+//!
+//! Cached calls differ more between instances of the same file system than within one, so a target
+//! may be profiled more than once, each time on a file system of its own.
+
+use std::collections::BTreeMap;
+
+use fsage_format::profile::{Absent, MetricValue, SystemProfile};
+
+/// One profile of several of the same target: estimates are means over the instances, intervals
+/// cover all of theirs, samples stand one after the other. `None` for no profiles.
+pub fn merge(profiles: Vec<SystemProfile>) -> Option<SystemProfile> {
+    let count = profiles.len();
+    let mut profiles = profiles.into_iter();
+    let mut merged = profiles.next()?;
+    if count == 1 {
+        return Some(merged);
+    }
+    let mut values: BTreeMap<String, Vec<MetricValue>> = BTreeMap::new();
+    let mut order: Vec<String> = Vec::new();
+    let mut absent: BTreeMap<String, Absent> = BTreeMap::new();
+    let first_metrics = std::mem::take(&mut merged.metrics);
+    let first_absent = std::mem::take(&mut merged.absent);
+    let rest = profiles.map(|p| (p.metrics, p.absent));
+    for (metrics, missing) in std::iter::once((first_metrics, first_absent)).chain(rest) {
+        for value in metrics {
+            if !values.contains_key(&value.name) {
+                order.push(value.name.clone());
+            }
+            values.entry(value.name.clone()).or_default().push(value);
+        }
+        for entry in missing {
+            absent.insert(entry.name.clone(), entry);
+        }
+    }
+    merged.metrics =
+        order.iter().filter_map(|name| values.remove(name)).filter_map(one).collect();
+    let measured = |name: &String| merged.metrics.iter().any(|m| &m.name == name);
+    merged.absent = absent.into_values().filter(|a| !measured(&a.name)).collect();
+    merged.environment.extra.insert("instances".into(), count.to_string());
+    Some(merged)
+}
+
+fn one(values: Vec<MetricValue>) -> Option<MetricValue> {
+    let mean = |f: fn(&MetricValue) -> f64| {
+        fsage_stats::mean(&values.iter().map(f).collect::<Vec<_>>())
+    };
+    let estimate = mean(|v| v.estimate);
+    let low = values.iter().map(|v| v.low).fold(f64::INFINITY, f64::min);
+    let high = values.iter().map(|v| v.high).fold(f64::NEG_INFINITY, f64::max);
+    let (mean, median) = (mean(|v| v.mean), mean(|v| v.median));
+    let runs = values.iter().map(|v| v.runs).sum();
+    let preempted = values.iter().map(|v| v.preempted).sum();
+    let lower_bound = values.iter().any(|v| v.lower_bound);
+    let samples: Vec<f64> = values.iter().flat_map(|v| v.samples.iter().copied()).collect();
+    let first = values.into_iter().next()?;
+    Some(MetricValue {
+        estimate,
+        low,
+        high,
+        mean,
+        median,
+        runs,
+        preempted,
+        lower_bound,
+        samples,
+        quantiles: Vec::new(),
+        ..first
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsage_format::profile::Environment;
+
+    fn profile(estimate: f64) -> SystemProfile {
+        let mut profile = SystemProfile::new("x", Environment::default());
+        profile.metrics.push(MetricValue {
+            name: "STAT".into(),
+            unit: "ns".into(),
+            estimate,
+            low: estimate - 1.0,
+            high: estimate + 1.0,
+            mean: estimate,
+            median: estimate,
+            runs: 10,
+            samples: vec![estimate],
+            ..MetricValue::default()
+        });
+        profile
+    }
+
+    #[test]
+    fn estimates_are_means_and_intervals_cover_all() {
+        let mut second = profile(20.0);
+        second.absent.push(Absent { name: "STAT".into(), reason: "x".into() });
+        second.absent.push(Absent { name: "BC".into(), reason: "y".into() });
+        let merged = merge(vec![profile(10.0), second]).unwrap();
+        let stat = merged.get("STAT").unwrap();
+        assert_eq!((stat.estimate, stat.low, stat.high, stat.runs), (15.0, 9.0, 21.0, 20));
+        assert_eq!(stat.samples, [10.0, 20.0]);
+        assert_eq!(merged.absent.len(), 1, "what one instance measured is not absent");
+        assert!(merge(vec![]).is_none());
+    }
+}
