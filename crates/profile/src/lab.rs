@@ -37,6 +37,44 @@ impl Probe {
     }
 }
 
+/// The cached components that a call resolves on its way, as predictions charge them: those of a
+/// directory other than the last call's are its last component and the name in it, the ones above
+/// are the same as before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Components {
+    /// Components looked up before: `LUS_BC`.
+    pub same: u32,
+    /// Components of another directory than the last: `LUR_BC`.
+    pub other: u32,
+}
+
+impl Components {
+    /// A path of so many components in another directory than the last call's.
+    pub(crate) const fn elsewhere(count: u32) -> Components {
+        let other = if count < 2 { count } else { 2 };
+        Components {
+            same: count - other,
+            other,
+        }
+    }
+
+    /// And a second path, in the directory of the first.
+    pub(crate) const fn and_beside(self, count: u32) -> Components {
+        Components {
+            same: self.same + count,
+            other: self.other,
+        }
+    }
+
+    /// And components above that never change.
+    pub(crate) const fn below(self, count: u32) -> Components {
+        Components {
+            same: self.same + count,
+            other: self.other,
+        }
+    }
+}
+
 /// How a batch is judged when the thread did not get the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Batch {
@@ -76,8 +114,8 @@ pub(crate) struct Lab<'a> {
     pub reasons: Vec<(MetricId, String)>,
     /// A timed empty call, by gap: the call and the reading of the clock.
     pub base_ns: [f64; 4],
-    /// Resolution of one cached component, by gap: another directory than the last.
-    pub lookup_ns: [f64; 4],
+    /// Resolution of one cached component, by gap: the same directory as the last, another.
+    pub lookup_ns: [(f64, f64); 4],
     polluter: Polluter,
     stop: &'a AtomicBool,
     serial: u64,
@@ -110,7 +148,7 @@ impl<'a> Lab<'a> {
             cold: None,
             reasons: Vec::new(),
             base_ns: [0.0; 4],
-            lookup_ns: [0.0; 4],
+            lookup_ns: [(0.0, 0.0); 4],
             polluter: Polluter::new(),
             stop,
             serial: 0,
@@ -170,22 +208,23 @@ impl<'a> Lab<'a> {
         gap: usize,
         call: impl FnOnce() -> Result<T, Errno>,
     ) -> Res<T> {
-        self.call_path(probe, gap, 0, call)
+        self.call_path(probe, gap, Components::default(), call)
     }
 
-    /// As [`Lab::call`] for a call that resolves `components` of a path on the way.
+    /// As [`Lab::call`] for a call that resolves components of a path on the way.
     pub(crate) fn call_path<T>(
         &mut self,
         probe: Probe,
         gap: usize,
-        components: u32,
+        components: Components,
         call: impl FnOnce() -> Result<T, Errno>,
     ) -> Res<T> {
         self.pause(gap);
         let (result, ns) = self.timed(call)?;
         let base = self.base_ns.get(gap).copied().unwrap_or_default();
-        let lookup = self.lookup_ns.get(gap).copied().unwrap_or_default();
-        self.add(probe, gap, ns - base - lookup * f64::from(components));
+        let (same, other) = self.lookup_ns.get(gap).copied().unwrap_or_default();
+        let lookups = same * f64::from(components.same) + other * f64::from(components.other);
+        self.add(probe, gap, ns - base - lookups);
         Ok(result)
     }
 

@@ -3,7 +3,7 @@
 use fsage_core::{Errno, FileSystem, FileType, OpenFlags};
 
 use crate::error::Res;
-use crate::lab::Lab;
+use crate::lab::{Components, Lab};
 
 /// Sizes of a population's files in KiB; each is as frequent as the others.
 pub(crate) const SIZES_KIB: [u32; 5] = [0, 1, 4, 16, 64];
@@ -36,8 +36,8 @@ pub(crate) struct Population {
 }
 
 /// Components of the path of a population's file, and of its directory.
-pub(crate) const FILE_COMPONENTS: u32 = 4;
-pub(crate) const DIR_COMPONENTS: u32 = 3;
+pub(crate) const FILE_COMPONENTS: Components = Components::elsewhere(4);
+pub(crate) const DIR_COMPONENTS: Components = Components::elsewhere(3);
 
 impl Population {
     /// Makes the directories and plans the files; fewer where room is short.

@@ -7,7 +7,7 @@ use fsage_core::Errno;
 use rustix::fs::{Advice, FileType, FlockOperation, Mode, OFlags, XattrFlags};
 
 use crate::error::{Halt, Res};
-use crate::lab::{Batch, Lab, Probe};
+use crate::lab::{Batch, Components, Lab, Probe};
 use crate::population::{FILE_COMPONENTS, Order, Population};
 use crate::registry::Procedure;
 
@@ -63,9 +63,9 @@ fn host_calls(lab: &mut Lab<'_>) -> Res {
         for gap in 0..4 {
             on_descriptors(lab, &paths, gap)?;
             if attributes {
-                on_attributes(lab, &paths, gap, above + FILE_COMPONENTS)?;
+                on_attributes(lab, &paths, gap, FILE_COMPONENTS.below(above))?;
             }
-            on_names(lab, &paths, &dirs, gap, above + FILE_COMPONENTS)?;
+            on_names(lab, &paths, &dirs, gap, FILE_COMPONENTS.below(above))?;
         }
         Ok(())
     })?;
@@ -134,7 +134,7 @@ fn on_descriptors(lab: &mut Lab<'_>, paths: &[PathBuf], gap: usize) -> Res {
     lab.end(Batch::Cached).map(|_| ())
 }
 
-fn on_attributes(lab: &mut Lab<'_>, paths: &[PathBuf], gap: usize, components: u32) -> Res {
+fn on_attributes(lab: &mut Lab<'_>, paths: &[PathBuf], gap: usize, components: Components) -> Res {
     let (get, set, list) = (
         Probe::of("GETXATTR"),
         Probe::of("SETXATTR"),
@@ -186,7 +186,7 @@ fn on_names(
     paths: &[PathBuf],
     dirs: &[PathBuf],
     gap: usize,
-    components: u32,
+    components: Components,
 ) -> Res {
     let (chdir, mknod) = (Probe::of("CHDIR"), Probe::of("MKNOD"));
     let before = std::env::current_dir().map_err(|e| Errno(e.raw_os_error().unwrap_or(2)))?;
@@ -196,7 +196,15 @@ fn on_names(
         let index = lab.random.below(dirs.len());
         let Some(dir) = dirs.get(index) else { continue };
         let call = || errno(rustix::process::chdir(dir));
-        result = result.and(lab.call_path(chdir, gap, components - 1, call));
+        result = result.and(lab.call_path(
+            chdir,
+            gap,
+            Components {
+                same: components.same - 1,
+                ..components
+            },
+            call,
+        ));
     }
     rustix::process::chdir(&before).map_err(|e| Errno(e.raw_os_error()))?;
     result?;

@@ -59,13 +59,13 @@ pub(crate) fn cached(lab: &mut Lab<'_>) -> Res {
         }
         Ok(())
     })?;
-    for (stem, pairs) in [("LUS_BC", &same), ("LUR_BC", &other)] {
+    for (stem, pairs, components) in [("LUS_BC", &same, 1.0), ("LUR_BC", &other, 2.0)] {
         let probe = Probe::of(stem);
         for (gap, pair) in pairs.iter().enumerate() {
             let (Some(id), Some((estimate, half))) = (probe.id(gap), pair.difference()) else {
                 continue;
             };
-            let estimate = estimate.max(5.0);
+            let (estimate, half) = ((estimate / components).max(5.0), half / components);
             let series = lab.book.series(id);
             series.given = Some((estimate, estimate - half, estimate + half));
             series.stop = "runs";
@@ -74,8 +74,12 @@ pub(crate) fn cached(lab: &mut Lab<'_>) -> Res {
                 pair.deep.len(),
                 pair.shallow.len()
             ));
-            if let (true, Some(lookup)) = (stem == "LUR_BC", lab.lookup_ns.get_mut(gap)) {
-                *lookup = estimate;
+            if let Some(lookup) = lab.lookup_ns.get_mut(gap) {
+                *(if stem == "LUS_BC" {
+                    &mut lookup.0
+                } else {
+                    &mut lookup.1
+                }) = estimate;
             }
         }
     }
@@ -113,8 +117,8 @@ fn in_one_directory(
     lab.check()
 }
 
-/// The same over directories and files in random order. Independent choices: after access(d) the
-/// directory would be warm in the CPU's cache for access(d/f).
+/// access(p) and access(p/d/f) over directories and files in random order: what two components cost
+/// of which neither was in the last call's path. Predictions charge both for another directory.
 fn over_directories(
     lab: &mut Lab<'_>,
     population: &Population,
@@ -125,22 +129,23 @@ fn over_directories(
     let fs = lab.fs;
     for _ in 0..count {
         let item = lab.random.below(population.items.len());
-        let dir = lab.random.below(population.dirs.len());
-        let (Some(item), Some(dir)) = (population.items.get(item), population.dirs.get(dir)) else {
+        let Some(item) = population.items.get(item) else {
             continue;
         };
         lab.pause(gap);
         pair.deep
             .push(lab.timed(|| fs.access(&item.path, Access::Exists))?.1);
         lab.pause(gap);
-        pair.shallow
-            .push(lab.timed(|| fs.access(dir.as_bytes(), Access::Exists))?.1);
+        pair.shallow.push(
+            lab.timed(|| fs.access(population.root.as_bytes(), Access::Exists))?
+                .1,
+        );
     }
     lab.check()
 }
 
 /// Names never asked for before, and then the same again. What the components before and the call
-/// itself cost is subtracted: access of the directory, without its last component.
+/// itself cost is subtracted: access of a directory.
 fn missing(
     lab: &mut Lab<'_>,
     population: &Population,
@@ -149,9 +154,13 @@ fn missing(
     other: &[Pair; 4],
 ) -> Res {
     let fs = lab.fs;
-    let directory = other
+    let root = other
         .get(gap)
         .map_or(0.0, |p| fsage_stats::median(&p.shallow));
+    let one = other
+        .get(gap)
+        .and_then(Pair::difference)
+        .map_or(0.0, |(two, _)| two / 2.0);
     let (first, again) = (Probe::of("LUM"), Probe::of("LUMR"));
     lab.begin();
     for _ in 0..count {
@@ -160,7 +169,8 @@ fn missing(
             continue;
         };
         let path = format!("{dir}/m{:08x}.h", lab.random.next() as u32).into_bytes();
-        for probe in [first, again] {
+        // The second time the directory was in the last call's path.
+        for (probe, directory) in [(first, root + one), (again, root)] {
             lab.pause(gap);
             let (result, ns) = lab.timed(|| Ok(fs.access(&path, Access::Exists)))?;
             match result {

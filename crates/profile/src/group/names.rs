@@ -3,7 +3,7 @@
 use fsage_core::OpenFlags;
 
 use crate::error::Res;
-use crate::lab::{Batch, Lab, Probe};
+use crate::lab::{Batch, Components, Lab, Probe};
 use crate::population::{FILE_COMPONENTS, Item, Order, Population};
 use crate::registry::Procedure;
 
@@ -32,6 +32,9 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
 
 const GAPS: [usize; 8] = [0, 0, 0, 0, 1, 2, 2, 3];
 const BATCH: usize = 32;
+/// Two paths in one directory, and in two.
+const TWO_PATHS: Components = FILE_COMPONENTS.and_beside(4);
+const APART: Components = Components { same: 4, other: 4 };
 
 fn names(lab: &mut Lab<'_>) -> Res {
     let stems = [
@@ -73,7 +76,7 @@ fn directories(lab: &mut Lab<'_>, chunk: &[Item], gap: usize) -> Res {
     let mut used = Vec::new();
     for dir in made.iter().step_by(4) {
         let file = with(dir, "/f");
-        let handle = lab.call_path(first, 0, FILE_COMPONENTS + 1, || {
+        let handle = lab.call_path(first, 0, FILE_COMPONENTS.below(1), || {
             fs.open(&file, OpenFlags::CREATE_NEW, 0o644)
         })?;
         fs.close(handle)?;
@@ -117,7 +120,7 @@ fn links(lab: &mut Lab<'_>, chunk: &[Item], gap: usize) -> Res {
     for item in chunk {
         let new = with(&item.path, ".l");
         // Two paths, of which the second differs in its last component only.
-        let made = lab.call_path(link, gap, 2 * FILE_COMPONENTS, || fs.link(&item.path, &new));
+        let made = lab.call_path(link, gap, TWO_PATHS, || fs.link(&item.path, &new));
         if made.is_err() {
             refused = true;
             break;
@@ -151,17 +154,14 @@ fn renames(lab: &mut Lab<'_>, population: &Population, chunk: &[Item], gap: usiz
             let dir = population.dirs.get(dir).map_or("", String::as_str);
             new = format!("{dir}/r{name:016x}").into_bytes();
         }
-        lab.call_path(rename, gap, 2 * FILE_COMPONENTS, || {
-            fs.rename(&item.path, &new)
-        })?;
+        let paths = if turn % 2 == 1 { APART } else { TWO_PATHS };
+        lab.call_path(rename, gap, paths, || fs.rename(&item.path, &new))?;
         at.push(new);
     }
     lab.end(Batch::Cached)?;
     lab.begin();
     for (from, item) in at.iter().zip(kept) {
-        lab.call_path(over, gap, 2 * FILE_COMPONENTS, || {
-            fs.rename(from, &item.path)
-        })?;
+        lab.call_path(over, gap, APART, || fs.rename(from, &item.path))?;
     }
     lab.end(Batch::Cached).map(|_| ())
 }
@@ -218,7 +218,9 @@ fn emptied(lab: &mut Lab<'_>) -> Res {
             fs.unlink(format!("{dir}/held-{number:05}").as_bytes())?;
         }
         lab.begin();
-        lab.call_path(probe, 0, 2, || fs.rmdir(dir.as_bytes()))?;
+        lab.call_path(probe, 0, Components::elsewhere(2), || {
+            fs.rmdir(dir.as_bytes())
+        })?;
         // A single call: when it was preempted there is nothing else to keep.
         lab.end(Batch::Blocking).map(|_| ())
     })
