@@ -8,14 +8,19 @@
 //!
 //! Where to look next:
 //! * [`capture`] in [`session`] is the way in;
-//! * [`raw`] is what a backend yields: `ebpf` (needs privileges) and [`ptrace`] (needs none);
-//! * `assemble` turns raw events into [`fsage_core::Op`]s: descriptors, directories, mappings,
+//! * [`raw`] is what a backend yields: [`ebpf`] (needs privileges) and [`ptrace`] (needs none);
+//! * [`assemble`] turns raw events into [`fsage_core::Op`]s: descriptors, directories, mappings,
 //!   identities, offsets and their order.
 
+pub mod assemble;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub mod ebpf;
 pub mod error;
 pub mod ptrace;
 pub mod raw;
 pub mod session;
+mod spawn;
+mod start;
 
 pub use error::CaptureError;
 pub use session::{CaptureRequest, CaptureStart, CaptureSummary, Method, What, capture};

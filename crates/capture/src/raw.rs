@@ -128,7 +128,7 @@ pub enum RawEvent {
         /// Pages read beyond the one that faulted.
         pages_ahead: u32,
     },
-    /// An io_uring request was completed (reads, writes, opens, fsyncs; others are ignored).
+    /// An io_uring request was completed (reads, writes, opens, closes, fsyncs; others are ignored).
     Uring {
         /// Submission, ns of `CLOCK_MONOTONIC`.
         start_ns: u64,
@@ -144,9 +144,10 @@ pub enum RawEvent {
         result: i32,
         /// The file.
         file: Option<RawFile>,
-        /// Offset in bytes.
+        /// Offset in bytes, all ones for the file's position; the directory's descriptor of an
+        /// open, the descriptor of a close.
         offset: u64,
-        /// Length in bytes.
+        /// Length in bytes (`READV`, `WRITEV`: number of buffers; an open: its mode).
         length: u64,
         /// Flags of the request (open flags, `IORING_FSYNC_DATASYNC`).
         flags: u32,
@@ -158,6 +159,21 @@ pub enum RawEvent {
         /// How many.
         count: u64,
     },
+}
+
+/// Opcodes of io_uring(7) that are captured.
+#[allow(missing_docs, reason = "the names are the kernel's")]
+pub mod uring {
+    pub const READV: u8 = 1;
+    pub const WRITEV: u8 = 2;
+    pub const FSYNC: u8 = 3;
+    pub const READ_FIXED: u8 = 4;
+    pub const WRITE_FIXED: u8 = 5;
+    pub const OPENAT: u8 = 18;
+    pub const CLOSE: u8 = 19;
+    pub const READ: u8 = 22;
+    pub const WRITE: u8 = 23;
+    pub const OPENAT2: u8 = 28;
 }
 
 /// A running capture: yields raw events until what it watches has ended or it is told to stop.

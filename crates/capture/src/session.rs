@@ -2,12 +2,15 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fsage_core::{OpSink, Pid};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::CaptureError;
+use crate::assemble::Assembler;
+use crate::start::{self, Started};
 
 /// How to watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -106,9 +109,9 @@ pub struct CaptureSummary {
 
 /// Runs a capture and hands every operation to `sink`, in the order of their start.
 ///
-/// It ends when the command (or the last process attached to) and all it started have ended, when
-/// the limit is reached, or when `stop` becomes true; what was seen until then is kept, and what
-/// still runs is left unharmed. `on_start` is called once, before the first operation.
+/// It ends when the command (or the last of the processes attached to) has ended, when the limit is
+/// reached, or when `stop` becomes true; what was seen until then is kept, and what still runs is
+/// left unharmed. `on_start` is called once, before the first operation.
 ///
 /// Errors: the method is not possible here, the command cannot be run, or the sink failed.
 pub fn capture(
@@ -117,9 +120,56 @@ pub fn capture(
     sink: &mut dyn OpSink,
     on_start: &mut dyn FnMut(&CaptureStart),
 ) -> Result<CaptureSummary, CaptureError> {
-    let _ = (request, stop, sink, on_start);
-    Err(CaptureError::Unsupported {
-        what: "capture: not wired yet".into(),
-        hint: String::new(),
+    let Started {
+        mut running,
+        reason,
+        processes,
+        pid,
+    } = start::start(request)?;
+    let (base_ns, start_unix_ns) = now();
+    let mut assembler = Assembler::new(base_ns, &request.under)?;
+    for process in processes {
+        assembler.adopt(process);
+    }
+    let method = running.method();
+    on_start(&CaptureStart {
+        method,
+        method_reason: reason.clone(),
+        start_unix_ns,
+        pid,
+    });
+    running.go()?;
+    let limit_ns = request
+        .limit
+        .map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
+    let mut stopped = false;
+    while running.poll(&mut assembler)? {
+        assembler.flush(sink, false)?;
+        let over = limit_ns.is_some_and(|limit| now().0.saturating_sub(base_ns) >= limit);
+        if !stopped && (over || stop.load(Ordering::Relaxed)) {
+            running.stop();
+            stopped = true;
+        }
+    }
+    assembler.flush(sink, true)?;
+    Ok(CaptureSummary {
+        method,
+        method_reason: reason,
+        operations: assembler.operations(),
+        lost: assembler.lost(),
+        late: assembler.late(),
+        exit_status: running.exit_status(),
+        start_unix_ns,
+        elapsed_ns: assembler.end_ns(),
+        pages_known: running.pages_known(),
     })
+}
+
+/// `CLOCK_MONOTONIC`, and the wall clock's time since the epoch, in ns.
+fn now() -> (u64, u64) {
+    let ns = |clock| {
+        let time = clock_gettime(clock);
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    };
+    (ns(ClockId::Monotonic), ns(ClockId::Realtime))
 }

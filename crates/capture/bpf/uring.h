@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: (Apache-2.0 OR GPL-2.0) */
+/* Requests of io_uring, which no system call tells of. */
+#ifndef FSAGE_URING_H
+#define FSAGE_URING_H
+
+enum {
+	OP_READV = 1, OP_WRITEV = 2, OP_FSYNC = 3, OP_READ_FIXED = 4, OP_WRITE_FIXED = 5,
+	OP_OPENAT = 18, OP_CLOSE = 19, OP_READ = 22, OP_WRITE = 23, OP_OPENAT2 = 28,
+};
+
+#define REQ_F_FIXED_FILE 1
+
+static __always_inline bool reads_or_writes(__u8 op)
+{
+	return op == OP_READV || op == OP_WRITEV || op == OP_READ_FIXED || op == OP_WRITE_FIXED ||
+	       op == OP_READ || op == OP_WRITE;
+}
+
+SEC("tp_btf/io_uring_submit_req")
+int BPF_PROG(fsage_uring_submit, struct io_kiocb *req)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct state *s = watched(task);
+	if (!s)
+		return 0;
+	__u8 op = req->opcode;
+	struct request r = {};
+	struct wire *w = &r.wire;
+	head(w, s, KIND_URING);
+	w->flags = NO_FILE;
+	w->args[0] = op;
+	if (reads_or_writes(op)) {
+		struct io_rw *rw = (void *)req;
+		w->args[1] = BPF_CORE_READ(rw, kiocb.ki_pos);
+		w->args[2] = BPF_CORE_READ(rw, len);
+	} else if (op == OP_FSYNC) {
+		struct io_sync *sync = (void *)req;
+		w->args[1] = BPF_CORE_READ(sync, off);
+		w->args[2] = BPF_CORE_READ(sync, len);
+		w->args[3] = BPF_CORE_READ(sync, flags);
+	} else if (op == OP_OPENAT || op == OP_OPENAT2) {
+		struct io_open *open = (void *)req;
+		w->args[1] = (__s64)BPF_CORE_READ(open, dfd);
+		w->args[2] = BPF_CORE_READ(open, how.mode);
+		w->args[3] = BPF_CORE_READ(open, how.flags);
+		r.filename = (__u64)BPF_CORE_READ(open, filename, name);
+	} else if (op == OP_CLOSE) {
+		struct io_close *close = (void *)req;
+		w->args[1] = (__s64)BPF_CORE_READ(close, fd);
+		read_descriptor(task, w->args[1], w, &w->file);
+	} else {
+		return 0;
+	}
+	if (reads_or_writes(op) || op == OP_FSYNC) {
+		w->args[4] = ~0ULL;
+		if (!(BPF_CORE_READ(req, flags) & REQ_F_FIXED_FILE)) {
+			w->args[4] = (__s64)BPF_CORE_READ(req, cqe.fd);
+			read_descriptor(task, w->args[4], w, &w->file);
+		}
+	}
+	__u64 key = (__u64)req;
+	w->start = bpf_ktime_get_ns();
+	if (bpf_map_update_elem(&fsage_requests, &key, &r, BPF_ANY))
+		count(1);
+	/* The name is gone once the file is open, and known to the kernel already. */
+	if (r.filename) {
+		__u32 room = ROOM_URING;
+		struct wire_paths *out = bpf_map_lookup_elem(&fsage_rooms, &room);
+		if (!out)
+			return 0;
+		long length = bpf_probe_read_kernel_str(out->bytes, PATH_MAX, (void *)r.filename);
+		if (length < 0)
+			length = 0;
+		/* A first half, known by its key; the second follows at completion. */
+		w->extra[0] = key;
+		w->extra[1] = 1;
+		w->flags |= PATHS;
+		send_paths(out, w, length & (2 * PATH_MAX - 1), 0);
+	}
+	return 0;
+}
+
+static __always_inline int complete(__u64 key, __s32 result)
+{
+	struct request *r = bpf_map_lookup_elem(&fsage_requests, &key);
+	if (!r)
+		return 0;
+	struct wire *w = &r->wire;
+	set_latency(w, bpf_ktime_get_ns() - w->start);
+	w->result = result;
+	__u8 op = w->args[0];
+	if (op == OP_OPENAT || op == OP_OPENAT2) {
+		if (result >= 0)
+			read_descriptor(bpf_get_current_task_btf(), result, w, &w->file);
+		w->extra[0] = key;
+		w->extra[1] = 0;
+	} else if ((w->flags & NO_FILE) && op != OP_CLOSE) {
+		struct io_kiocb *req = (void *)key;
+		__u64 file = (__u64)BPF_CORE_READ(req, file);
+		if (file && read_file(file, &w->file))
+			w->flags &= ~NO_FILE;
+	}
+	w->flags |= WIDE;
+	send(w, WIRE_END);
+	bpf_map_delete_elem(&fsage_requests, &key);
+	return 0;
+}
+
+SEC("tp_btf/io_uring_complete")
+int BPF_PROG(fsage_uring_complete, struct io_ring_ctx *ring, void *req, struct io_uring_cqe *cqe)
+{
+	return complete((__u64)req, BPF_CORE_READ(cqe, res));
+}
+
+/* Before Linux 6.10 the trace point was given user data and result instead of the entry. */
+SEC("tp_btf/io_uring_complete")
+int BPF_PROG(fsage_uring_complete_old, struct io_ring_ctx *ring, void *req, __u64 user_data,
+	     int result)
+{
+	return complete((__u64)req, result);
+}
+
+#endif

@@ -1,0 +1,188 @@
+//! Calls that move data, and mappings.
+
+use fsage_core::{Op, OpFlags, OpKind, Outcome};
+
+use super::Assembler;
+use crate::raw::{RawCall, RawFile};
+
+const PAGE: u64 = 4096;
+
+/// Where a data call acts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// At the file's position.
+    Position,
+    /// At argument 3; all ones (preadv2) means the position.
+    Argument,
+}
+
+impl Assembler {
+    /// Whether the call was one of these.
+    pub(super) fn data(&mut self, nr: libc::c_long, call: &RawCall) -> bool {
+        use OpKind::{Read, Write};
+        let length = call.args[2];
+        let vector = call.extra[0];
+        match nr {
+            libc::SYS_read => self.transfer(Read, call, At::Position, length),
+            libc::SYS_write => self.transfer(Write, call, At::Position, length),
+            libc::SYS_pread64 => self.transfer(Read, call, At::Argument, length),
+            libc::SYS_pwrite64 => self.transfer(Write, call, At::Argument, length),
+            libc::SYS_readv => self.transfer(Read, call, At::Position, vector),
+            libc::SYS_writev => self.transfer(Write, call, At::Position, vector),
+            libc::SYS_preadv | libc::SYS_preadv2 => {
+                self.transfer(Read, call, At::Argument, vector);
+            }
+            libc::SYS_pwritev | libc::SYS_pwritev2 => {
+                self.transfer(Write, call, At::Argument, vector);
+            }
+            libc::SYS_copy_file_range => self.copy(call),
+            libc::SYS_sendfile => {
+                let op = self.begin_fd(OpKind::Sendfile, call, call.args[1], call.file.as_ref());
+                let op = placed(op, call.file.as_ref(), call.extra[0], call.args[3]);
+                self.emit(op);
+            }
+            libc::SYS_splice => self.splice(call),
+            libc::SYS_mmap => self.mmap(call),
+            libc::SYS_munmap => self.munmap(call),
+            libc::SYS_mremap => self.mremap(call),
+            libc::SYS_msync => self.msync(call),
+            _ => return false,
+        }
+        true
+    }
+
+    fn transfer(&mut self, kind: OpKind, call: &RawCall, at: At, length: u64) {
+        let mut op = self.begin_fd(kind, call, call.args[0], call.file.as_ref());
+        op.length = Some(length);
+        let explicit = at == At::Argument && call.args[3] != u64::MAX;
+        if kind == OpKind::Write && op.record.contains(OpFlags::APPEND) {
+            op.offset = op.size_bytes;
+            op.record |= OpFlags::IMPLICIT_OFFSET;
+        } else if explicit {
+            op.offset = Some(call.args[3]);
+        } else {
+            op.offset = call.file.map(|file| file.position);
+            op.record |= OpFlags::IMPLICIT_OFFSET;
+        }
+        self.emit(op);
+    }
+
+    fn copy(&mut self, call: &RawCall) {
+        let op = self.begin_fd(OpKind::CopyIn, call, call.args[0], call.file.as_ref());
+        let from = placed(op, call.file.as_ref(), call.extra[0], call.args[4]);
+        let mut op = self.begin_fd(OpKind::CopyOut, call, call.args[2], call.file2.as_ref());
+        op.latency_ns = Some(0);
+        (op.pages_missed, op.pages_ahead) = (call.pages_missed.map(|_| 0), None);
+        let to = placed(op, call.file2.as_ref(), call.extra[1], call.args[4]);
+        self.emit(from);
+        self.emit(to);
+    }
+
+    fn splice(&mut self, call: &RawCall) {
+        let sides = [
+            (OpKind::SpliceIn, call.args[0], call.file, call.extra[0]),
+            (OpKind::SpliceOut, call.args[2], call.file2, call.extra[1]),
+        ];
+        for (kind, fd, file, offset) in sides {
+            if file.is_some_and(|file| file.mode & libc::S_IFMT == libc::S_IFREG) {
+                let op = self.begin_fd(kind, call, fd, file.as_ref());
+                self.emit(placed(op, file.as_ref(), offset, call.args[4]));
+            }
+        }
+    }
+
+    fn mmap(&mut self, call: &RawCall) {
+        let [_, length, protection, flags, fd, offset] = call.args;
+        if flags & libc::MAP_ANONYMOUS as u64 != 0 {
+            return;
+        }
+        let mut op = self.begin_fd(OpKind::Mmap, call, fd, call.file.as_ref());
+        op.offset = Some(offset);
+        op.length = Some(length);
+        op.flags = (protection as u32 & 0xff) | ((flags as u32) << 8);
+        if let (Some(file), Some(address)) = (op.file, op.result.value()) {
+            self.process(call.pid).map(address, length, offset, file);
+        }
+        self.emit(op);
+    }
+
+    fn munmap(&mut self, call: &RawCall) {
+        let [address, length, ..] = call.args;
+        if call.result == 0
+            && let Some((region, offset, length)) = self.process(call.pid).unmap(address, length)
+        {
+            let op = self.begin(OpKind::Munmap, call);
+            self.mapped(op, region.file, offset, length);
+        }
+    }
+
+    /// Only moves what is known; growing or shrinking a mapping is no operation of its own.
+    fn mremap(&mut self, call: &RawCall) {
+        let [old, old_length, new_length, ..] = call.args;
+        if let Ok(new) = u64::try_from(call.result)
+            && let Some((region, offset, _)) = self.process(call.pid).unmap(old, old_length)
+        {
+            self.process(call.pid)
+                .map(new, new_length, offset, region.file);
+        }
+    }
+
+    fn msync(&mut self, call: &RawCall) {
+        let [address, length, flags, ..] = call.args;
+        if let Some((region, offset, length)) = self.process(call.pid).region(address, length) {
+            let mut op = self.begin(OpKind::Msync, call);
+            op.flags = flags as u32;
+            self.mapped(op, region.file, offset, length);
+        }
+    }
+
+    /// An operation on a mapped range of a file.
+    fn mapped(&mut self, mut op: Op, file: fsage_core::FileId, offset: u64, length: u64) {
+        let key = (file.dev.0, file.ino);
+        let generation = self
+            .generations
+            .get(&key)
+            .copied()
+            .unwrap_or(file.generation);
+        op.file = Some(fsage_core::FileId { generation, ..file });
+        op.offset = Some(offset);
+        op.length = Some(length);
+        self.wanted |= self.filter.takes_device(file.dev) || self.wants_file(file);
+        self.emit(op);
+    }
+
+    pub(super) fn fault(
+        &mut self,
+        mut op: Op,
+        file: &RawFile,
+        page: u64,
+        write: bool,
+        missed: u32,
+        ahead: u32,
+    ) {
+        self.wanted = self.filter.takes_all();
+        self.set_file(&mut op, file);
+        if let Some(id) = op.file {
+            self.wanted |= self.wants_file(id);
+        }
+        op.offset = Some(page.saturating_mul(PAGE));
+        op.length = Some(PAGE);
+        op.flags = u32::from(write);
+        op.pages_missed = Some(missed);
+        op.pages_ahead = Some(ahead);
+        op.result = Outcome::ok(0);
+        self.emit(op);
+    }
+}
+
+/// With offset and length; an offset of all ones means the file's position.
+fn placed(mut op: Op, file: Option<&RawFile>, offset: u64, length: u64) -> Op {
+    op.length = Some(length);
+    if offset == u64::MAX {
+        op.offset = file.map(|file| file.position);
+        op.record |= OpFlags::IMPLICIT_OFFSET;
+    } else {
+        op.offset = Some(offset);
+    }
+    op
+}

@@ -1,0 +1,192 @@
+//! Events that are no system calls: processes, page faults, io_uring.
+
+use fsage_core::{Fd, Op, OpFlags, OpKind, Outcome, Pid, Tid};
+
+use super::Assembler;
+use crate::raw::{RawEvent, RawFile, uring};
+
+const FSYNC_DATASYNC: u32 = 1;
+
+/// The parts of [`RawEvent::Uring`].
+struct Request {
+    opcode: u8,
+    offset: u64,
+    length: u64,
+    flags: u32,
+    file: Option<RawFile>,
+    path: Option<Vec<u8>>,
+}
+
+impl Assembler {
+    pub(super) fn event(&mut self, event: RawEvent) {
+        match event {
+            RawEvent::Fork {
+                at_ns,
+                pid,
+                tid,
+                child_pid,
+                child_tid,
+                clone_flags,
+            } => {
+                let mut op = self.instant(OpKind::Fork, at_ns, pid, tid);
+                op.result = Outcome::ok(child_tid.0.into());
+                op.flags = clone_flags as u32;
+                op.length = Some(child_pid.0.into());
+                if child_pid != pid {
+                    let child = self.process(pid).child(clone_flags);
+                    self.processes.insert(child_pid, child);
+                }
+                self.emit(op);
+            }
+            RawEvent::Exec { pid, file, .. } => {
+                self.process(pid).exec();
+                if let Some(file) = file {
+                    let id = self.identify(&file);
+                    self.programs.insert(pid, id);
+                }
+            }
+            RawEvent::Exit {
+                at_ns,
+                pid,
+                tid,
+                last,
+                code,
+            } => {
+                let mut op = self.instant(OpKind::Exit, at_ns, pid, tid);
+                op.length = Some(last.into());
+                op.result = Outcome::ok(exit_status(code) as u64);
+                if last {
+                    self.processes.remove(&pid);
+                }
+                self.emit(op);
+            }
+            RawEvent::Fault {
+                at_ns,
+                latency_ns,
+                pid,
+                tid,
+                file,
+                page,
+                write,
+                pages_missed,
+                pages_ahead,
+            } => {
+                let mut op = self.instant(OpKind::Fault, at_ns, pid, tid);
+                op.latency_ns = latency_ns;
+                self.fault(op, &file, page, write, pages_missed, pages_ahead);
+            }
+            RawEvent::Uring {
+                start_ns,
+                latency_ns,
+                pid,
+                tid,
+                opcode,
+                result,
+                file,
+                offset,
+                length,
+                flags,
+                path,
+            } => {
+                let mut op = self.instant(OpKind::Read, start_ns, pid, tid);
+                op.record = OpFlags::URING;
+                op.latency_ns = Some(latency_ns);
+                op.result = Outcome::from_raw(result.into());
+                let request = Request {
+                    opcode,
+                    offset,
+                    length,
+                    flags,
+                    file,
+                    path,
+                };
+                self.request(op, &request);
+            }
+            RawEvent::Call(_) | RawEvent::Lost { .. } => {}
+        }
+    }
+
+    /// What has a time but no call; always wanted, unless it says otherwise later.
+    fn instant(&mut self, kind: OpKind, at_ns: u64, pid: Pid, tid: Tid) -> Op {
+        self.wanted = true;
+        Op::new(kind, pid, tid, self.since_start(at_ns))
+    }
+
+    fn request(&mut self, mut op: Op, request: &Request) {
+        self.wanted = self.filter.takes_all();
+        op.kind = match request.opcode {
+            uring::READ | uring::READV | uring::READ_FIXED => OpKind::Read,
+            uring::WRITE | uring::WRITEV | uring::WRITE_FIXED => OpKind::Write,
+            uring::FSYNC if request.flags & FSYNC_DATASYNC != 0 => OpKind::Fdatasync,
+            uring::FSYNC => OpKind::Fsync,
+            uring::OPENAT | uring::OPENAT2 => OpKind::Open,
+            uring::CLOSE => OpKind::Close,
+            _ => return,
+        };
+        match op.kind {
+            OpKind::Open => return self.open_request(op, request),
+            OpKind::Close => {
+                let fd = request.offset as i32;
+                self.set_descriptor(&mut op, fd, request.file.as_ref());
+                self.process(op.pid).descriptors.borrow_mut().remove(&fd);
+                return self.emit(op);
+            }
+            _ => {}
+        }
+        if let Some(file) = &request.file {
+            self.set_file(&mut op, file);
+        }
+        if let Some(id) = op.file {
+            self.wanted |= self.wants_file(id);
+        }
+        if matches!(op.kind, OpKind::Read | OpKind::Write) {
+            self.place_request(&mut op, request);
+        }
+        self.emit(op);
+    }
+
+    fn place_request(&mut self, op: &mut Op, request: &Request) {
+        let vector = matches!(request.opcode, uring::READV | uring::WRITEV);
+        // Of a vector only the number of buffers is known, so what was moved stands for it.
+        op.length = if vector {
+            op.result.value()
+        } else {
+            Some(request.length)
+        };
+        if request.offset == u64::MAX {
+            op.offset = request.file.map(|file| file.position);
+            op.record |= OpFlags::IMPLICIT_OFFSET;
+        } else {
+            op.offset = Some(request.offset);
+        }
+    }
+
+    fn open_request(&mut self, mut op: Op, request: &Request) {
+        op.flags = request.flags;
+        let dir = request.offset as i32;
+        let mut absolute = None;
+        if let Some(path) = &request.path {
+            op.path = self.paths.intern(path);
+            let resolved = self.resolve(op.pid, Some(dir), path);
+            op.dir = resolved.directory.and_then(|dir| self.paths.intern(&dir));
+            absolute = resolved.absolute;
+        }
+        op.fd = (dir != libc::AT_FDCWD).then_some(Fd(dir));
+        if op.result.is_ok() {
+            if let Some(file) = &request.file {
+                self.set_file(&mut op, file);
+            }
+            self.opened(op.pid, &op, absolute.as_deref());
+        }
+        self.emit(op);
+    }
+}
+
+/// From a wait status: the code, or 128 and the number of the signal.
+pub(crate) fn exit_status(status: i32) -> i32 {
+    if status & 0x7f == 0 {
+        (status >> 8) & 0xff
+    } else {
+        128 + (status & 0x7f)
+    }
+}

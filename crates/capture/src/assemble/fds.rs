@@ -1,0 +1,176 @@
+//! Calls on descriptors that move no data.
+
+use fsage_core::{OpKind, Outcome};
+
+use super::Assembler;
+use super::process::Open;
+use crate::raw::RawCall;
+
+const CLOSE_RANGE_UNSHARE: u64 = 2;
+const CLOSE_RANGE_CLOEXEC: u64 = 4;
+
+impl Assembler {
+    /// Whether the call was one of these.
+    pub(super) fn descriptor(&mut self, nr: libc::c_long, call: &RawCall) -> bool {
+        match nr {
+            libc::SYS_close => self.close(call),
+            libc::SYS_close_range => self.close_range(call),
+            libc::SYS_dup => self.dup(call, false),
+            libc::SYS_dup2 => self.dup(call, false),
+            libc::SYS_dup3 => self.dup(call, call.args[2] & libc::O_CLOEXEC as u64 != 0),
+            libc::SYS_fcntl => self.fcntl(call),
+            libc::SYS_fchdir => self.fchdir(call),
+            libc::SYS_sync => {
+                let op = self.begin(OpKind::Sync, call);
+                self.wanted = true;
+                self.emit(op);
+            }
+            _ => return self.plain(nr, call),
+        }
+        true
+    }
+
+    /// The calls that leave no trace in the tables.
+    fn plain(&mut self, nr: libc::c_long, call: &RawCall) -> bool {
+        let [fd, one, two, three, ..] = call.args;
+        let (kind, offset, length, flags) = match nr {
+            libc::SYS_lseek => (OpKind::Seek, Some(one), None, two),
+            libc::SYS_fstat => (OpKind::Fstat, None, None, 0),
+            libc::SYS_fstatfs => (OpKind::Fstatfs, None, None, 0),
+            libc::SYS_ftruncate => (OpKind::Ftruncate, None, Some(one), 0),
+            libc::SYS_fallocate => (OpKind::Fallocate, Some(two), Some(three), one),
+            libc::SYS_getdents | libc::SYS_getdents64 => (OpKind::Readdir, None, Some(two), 0),
+            libc::SYS_fsync => (OpKind::Fsync, None, None, 0),
+            libc::SYS_fdatasync => (OpKind::Fdatasync, None, None, 0),
+            libc::SYS_syncfs => (OpKind::Syncfs, None, None, 0),
+            libc::SYS_sync_file_range => (OpKind::SyncFileRange, Some(one), Some(two), three),
+            libc::SYS_fchmod => (OpKind::Fchmod, None, None, one),
+            libc::SYS_fchown => (OpKind::Fchown, Some(one), Some(two), 0),
+            libc::SYS_flock => (OpKind::Lock, None, None, one),
+            libc::SYS_fadvise64 => (OpKind::Advise, Some(one), Some(two), three),
+            libc::SYS_readahead => (
+                OpKind::Advise,
+                Some(one),
+                Some(two),
+                libc::POSIX_FADV_WILLNEED as u64,
+            ),
+            libc::SYS_fsetxattr => (OpKind::Setxattr, None, Some(three), call.args[4]),
+            libc::SYS_fgetxattr => (OpKind::Getxattr, None, Some(three), 0),
+            libc::SYS_flistxattr => (OpKind::Listxattr, None, Some(two), 0),
+            libc::SYS_fremovexattr => (OpKind::Removexattr, None, None, 0),
+            _ => return false,
+        };
+        let mut op = self.begin_fd(kind, call, fd, call.file.as_ref());
+        (op.offset, op.length, op.flags) = (offset, length, flags as u32);
+        if let Some(name) = &call.path2 {
+            op.path2 = self.paths.intern(name);
+        }
+        self.emit(op);
+        true
+    }
+
+    fn close(&mut self, call: &RawCall) {
+        let op = self.begin_fd(OpKind::Close, call, call.args[0], call.file.as_ref());
+        let fd = call.args[0] as i32;
+        // Gone even where close reports an error (close(2), "Dealing with error returns").
+        self.process(call.pid).descriptors.borrow_mut().remove(&fd);
+        if call.file.is_some() || call.result < 0 {
+            self.emit(op);
+        }
+    }
+
+    fn close_range(&mut self, call: &RawCall) {
+        let [first, last, flags, ..] = call.args;
+        if call.result != 0 {
+            return;
+        }
+        let process = self.process(call.pid);
+        if flags & CLOSE_RANGE_UNSHARE != 0 {
+            let own = process.descriptors.borrow().clone();
+            process.descriptors = std::rc::Rc::new(std::cell::RefCell::new(own));
+        }
+        let mut hit: Vec<i32> = process.descriptors.borrow().keys().copied().collect();
+        hit.retain(|&fd| (first..=last).contains(&(fd as u64)));
+        hit.sort_unstable();
+        if flags & CLOSE_RANGE_CLOEXEC != 0 {
+            for fd in hit {
+                if let Some(open) = process.descriptors.borrow_mut().get_mut(&fd) {
+                    open.cloexec = true;
+                }
+            }
+            return;
+        }
+        let mut latency_ns = Some(call.latency_ns);
+        for fd in hit {
+            self.wanted = self.filter.takes_all();
+            let mut op = self.begin_fd(OpKind::Close, call, fd as u64, None);
+            let open = self.process(call.pid).descriptors.borrow_mut().remove(&fd);
+            op.file = open.and_then(|open| open.file);
+            // One call closed them all; its time is told once.
+            op.latency_ns = Some(latency_ns.take().unwrap_or(0));
+            if op.file.is_some() {
+                self.emit(op);
+            }
+        }
+    }
+
+    fn dup(&mut self, call: &RawCall, cloexec: bool) {
+        let mut op = self.begin_fd(OpKind::Dup, call, call.args[0], call.file.as_ref());
+        op.result = Outcome::from_raw(call.result);
+        if let (Some(new), Some(old)) = (op.result.value(), op.fd)
+            && new != old.0 as u64
+        {
+            let file = op.file;
+            let process = self.process(call.pid);
+            let mut table = process.descriptors.borrow_mut();
+            let known = table.get(&old.0).cloned();
+            let open = known.unwrap_or(Open {
+                path: None,
+                file,
+                cloexec,
+                inherited: false,
+            });
+            table.insert(new as i32, Open { cloexec, ..open });
+        }
+        self.emit(op);
+    }
+
+    fn fcntl(&mut self, call: &RawCall) {
+        let [fd, command, argument, ..] = call.args;
+        match command as i32 {
+            libc::F_DUPFD => self.dup(call, false),
+            libc::F_DUPFD_CLOEXEC => self.dup(call, true),
+            libc::F_SETFD if call.result >= 0 => {
+                let process = self.process(call.pid);
+                if let Some(open) = process.descriptors.borrow_mut().get_mut(&(fd as i32)) {
+                    open.cloexec = argument & libc::FD_CLOEXEC as u64 != 0;
+                }
+            }
+            libc::F_GETLK
+            | libc::F_SETLK
+            | libc::F_SETLKW
+            | libc::F_OFD_GETLK
+            | libc::F_OFD_SETLK
+            | libc::F_OFD_SETLKW => {
+                let mut op = self.begin_fd(OpKind::Lock, call, fd, call.file.as_ref());
+                op.offset = Some(call.extra[0]);
+                op.length = Some(call.extra[1]);
+                op.flags = command as u32;
+                self.emit(op);
+            }
+            _ => {}
+        }
+    }
+
+    fn fchdir(&mut self, call: &RawCall) {
+        let mut op = self.begin_fd(OpKind::Fchdir, call, call.args[0], call.file.as_ref());
+        let process = self.process(call.pid);
+        let path = process.open(call.args[0] as i32).and_then(|open| open.path);
+        if call.result == 0 {
+            process.directory.borrow_mut().clone_from(&path);
+        }
+        // A later relative path starts here, so the operation tells where that is.
+        op.path = path.and_then(|path| self.paths.intern(&path));
+        self.emit(op);
+    }
+}

@@ -1,0 +1,261 @@
+//! From what a backend saw to operations.
+//!
+//! The assembler follows what each process has open, where it is and what it has mapped; fills in
+//! what an event does not tell by itself (the directory that a relative path starts from, the file
+//! behind a name, offsets); splits and merges events into operations as
+//! [`OpKind`](fsage_core::OpKind) defines them; drops what lies outside of the directories asked
+//! for and what is no file (pipes, sockets, devices); and hands the rest on in the order of start.
+
+mod data;
+mod devices;
+mod events;
+mod fds;
+mod filter;
+mod names;
+mod order;
+mod paths;
+mod process;
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use fsage_core::{Fd, FileId, Op, OpFlags, OpKind, OpSink, Outcome, PathTable, Pid};
+use rustc_hash::FxHashMap;
+
+pub(crate) use events::exit_status;
+
+use crate::CaptureError;
+use crate::raw::{RawCall, RawEvent, RawFile};
+use filter::Filter;
+use process::Process;
+
+/// Generations remembered; stat(2) does not tell them.
+const GENERATIONS_LIMIT: usize = 1 << 20;
+
+/// Turns events into operations.
+pub struct Assembler {
+    paths: PathTable,
+    processes: FxHashMap<Pid, Process>,
+    names: names::Names,
+    devices: devices::Devices,
+    generations: FxHashMap<(u64, u64), u32>,
+    /// The program that a process has begun to run, until its execve returns.
+    programs: FxHashMap<Pid, FileId>,
+    filter: Filter,
+    order: order::Order,
+    /// `CLOCK_MONOTONIC` at which operations' time is 0.
+    base_ns: u64,
+    /// Whether the operation at hand touches anything that is wanted.
+    wanted: bool,
+    operations: u64,
+    lost: u64,
+    end_ns: u64,
+}
+
+impl Assembler {
+    /// An assembler whose operations' time is 0 at `base_ns` of `CLOCK_MONOTONIC`; it passes what
+    /// touches a file below one of `under`, everything if there is none.
+    ///
+    /// Errors: one of the directories is not there.
+    pub fn new(base_ns: u64, under: &[PathBuf]) -> Result<Self, CaptureError> {
+        Ok(Self {
+            paths: PathTable::new(),
+            processes: FxHashMap::default(),
+            names: names::Names::default(),
+            devices: devices::Devices::default(),
+            generations: FxHashMap::default(),
+            programs: FxHashMap::default(),
+            filter: Filter::new(under)?,
+            order: order::Order::default(),
+            base_ns,
+            wanted: true,
+            operations: 0,
+            lost: 0,
+            end_ns: 0,
+        })
+    }
+
+    /// Looks at a process that runs already: what it has open and mapped, and where it is.
+    pub fn adopt(&mut self, pid: Pid) {
+        self.processes.insert(pid, Process::from_proc(pid));
+    }
+
+    /// Takes an event.
+    pub fn take(&mut self, event: RawEvent) {
+        match event {
+            RawEvent::Call(call) => self.call(&call),
+            RawEvent::Lost { count } => self.lost += count,
+            event => self.event(event),
+        }
+    }
+
+    /// Hands on the operations whose turn it is; all of them, if this is the end.
+    pub fn flush(&mut self, sink: &mut dyn OpSink, end: bool) -> Result<(), CaptureError> {
+        while let Some(op) = self.order.pop(end) {
+            sink.push(&op, &self.paths)?;
+            self.operations += 1;
+        }
+        Ok(())
+    }
+
+    /// Operations handed on.
+    pub fn operations(&self) -> u64 {
+        self.operations
+    }
+
+    /// Events lost before they came here.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Operations handed on after one that started later.
+    pub fn late(&self) -> u64 {
+        self.order.late
+    }
+
+    /// The latest end of an operation, in ns since the capture's start.
+    pub fn end_ns(&self) -> u64 {
+        self.end_ns
+    }
+
+    fn process(&mut self, pid: Pid) -> &mut Process {
+        self.processes
+            .entry(pid)
+            .or_insert_with(|| Process::from_proc(pid))
+    }
+
+    fn since_start(&self, ns: u64) -> u64 {
+        ns.saturating_sub(self.base_ns)
+    }
+
+    fn call(&mut self, call: &RawCall) {
+        self.wanted = self.filter.takes_all();
+        let nr = libc::c_long::from(call.nr);
+        let _ = self.data(nr, call) || self.descriptor(nr, call) || self.path_call(nr, call);
+    }
+
+    /// An operation with what every call tells.
+    fn begin(&self, kind: OpKind, call: &RawCall) -> Op {
+        let mut op = Op::new(kind, call.pid, call.tid, self.since_start(call.start_ns));
+        op.latency_ns = Some(call.latency_ns);
+        op.result = Outcome::from_raw(call.result);
+        op.pages_missed = call.pages_missed;
+        op.pages_ahead = call.pages_ahead;
+        if call.path_truncated {
+            op.record |= OpFlags::PATH_TRUNCATED;
+        }
+        op
+    }
+
+    /// An operation on the descriptor `fd`, whose file is `file`.
+    fn begin_fd(&mut self, kind: OpKind, call: &RawCall, fd: u64, file: Option<&RawFile>) -> Op {
+        let mut op = self.begin(kind, call);
+        self.set_descriptor(&mut op, fd as i32, file);
+        op
+    }
+
+    fn set_descriptor(&mut self, op: &mut Op, fd: i32, file: Option<&RawFile>) {
+        op.fd = Some(Fd(fd));
+        if let Some(file) = file {
+            self.set_file(op, file);
+        }
+        let open = self.process(op.pid).open(fd);
+        let same = |open: &process::Open| match (open.file, op.file) {
+            (Some(then), Some(now)) => (then.dev, then.ino) == (now.dev, now.ino),
+            _ => true,
+        };
+        let Some(open) = open.filter(same) else {
+            return;
+        };
+        if let Some(path) = open.path {
+            self.wanted |= self.filter.takes_path(&path);
+            if open.inherited {
+                op.path = self.paths.intern(&path);
+            }
+        }
+    }
+
+    /// Identity, size and flags of the file behind an operation.
+    fn set_file(&mut self, op: &mut Op, file: &RawFile) {
+        let kind = file.mode & libc::S_IFMT;
+        if kind == libc::S_IFDIR {
+            op.record |= OpFlags::DIRECTORY;
+        } else if !matches!(kind, libc::S_IFREG | libc::S_IFLNK) && file.mode != 0 {
+            op.record |= OpFlags::NOT_A_FILE;
+            return;
+        }
+        let flags = file.open_flags as i32;
+        if flags & libc::O_DIRECT != 0 {
+            op.record |= OpFlags::DIRECT;
+        }
+        if flags & libc::O_APPEND != 0 {
+            op.record |= OpFlags::APPEND;
+        }
+        op.file = Some(self.identify(file));
+        op.size_bytes = Some(file.size_bytes);
+    }
+
+    fn identify(&mut self, file: &RawFile) -> FileId {
+        let dev = self.devices.shown(file.dev);
+        self.wanted |= self.filter.takes_device(dev);
+        let key = (dev.0, file.ino);
+        let mut generation = file.generation;
+        if generation == 0 {
+            generation = self.generations.get(&key).copied().unwrap_or(0);
+        } else if self.generations.get(&key) != Some(&generation) {
+            if self.generations.len() >= GENERATIONS_LIMIT {
+                self.generations.clear();
+            }
+            self.generations.insert(key, generation);
+        }
+        FileId {
+            dev,
+            ino: file.ino,
+            generation,
+        }
+    }
+
+    /// Puts an operation into order, unless nobody wants it.
+    fn emit(&mut self, op: Op) {
+        self.end_ns = self.end_ns.max(op.end_ns());
+        let is_file = !op.record.contains(OpFlags::NOT_A_FILE) || op.kind == OpKind::Open;
+        if self.wanted && is_file {
+            self.order.push(op);
+        }
+    }
+
+    /// The absolute path of what `path` names, relative to the directory `dir` or, without one, to
+    /// the process's; with the directory. `None` where that is unknown.
+    fn resolve(&mut self, pid: Pid, dir_fd: Option<i32>, path: &[u8]) -> Resolved {
+        let process = self.process(pid);
+        let directory = match dir_fd {
+            _ if path.first() == Some(&b'/') => None,
+            Some(fd) if fd != libc::AT_FDCWD => process.open(fd).and_then(|open| open.path),
+            _ => process.directory.borrow().clone(),
+        };
+        if directory.is_none() && path.first() != Some(&b'/') {
+            return Resolved {
+                directory: None,
+                absolute: None,
+            };
+        }
+        let mut absolute = Vec::new();
+        names::absolute(
+            directory.as_deref().unwrap_or_default(),
+            path,
+            &mut absolute,
+        );
+        self.wanted |= self.filter.takes_path(&absolute);
+        Resolved {
+            directory,
+            absolute: Some(absolute),
+        }
+    }
+}
+
+/// What a path means to the process that gave it.
+struct Resolved {
+    /// The directory it starts from, unless it is absolute.
+    directory: Option<Rc<[u8]>>,
+    absolute: Option<Vec<u8>>,
+}

@@ -1,0 +1,196 @@
+//! Names: making paths absolute, and which file was last seen under which name.
+
+use fsage_core::FileId;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Names remembered; past that all are forgotten, so that memory stays bounded (about 100 MB).
+const NAMES_LIMIT: usize = 400_000;
+
+/// Joins `path` to the absolute directory `dir` and resolves `.` and `..` by the text alone, as a
+/// shell does (symbolic links are not looked at).
+pub(super) fn absolute(dir: &[u8], path: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    if path.first() != Some(&b'/') {
+        out.extend_from_slice(dir);
+    }
+    if out.last() == Some(&b'/') {
+        out.pop();
+    }
+    for part in path.split(|&byte| byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." => {
+                let parent = out.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+                out.truncate(parent);
+            }
+            name => {
+                out.push(b'/');
+                out.extend_from_slice(name);
+            }
+        }
+    }
+    if out.is_empty() {
+        out.push(b'/');
+    }
+}
+
+/// Whether `path` is `dir` or lies below it; both absolute.
+pub(super) fn is_under(path: &[u8], dir: &[u8]) -> bool {
+    let dir = dir.strip_suffix(b"/").unwrap_or(dir);
+    path.strip_prefix(dir)
+        .is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'/'))
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    id: FileId,
+    is_dir: bool,
+}
+
+/// Which file was last seen under a name, for the calls of which the kernel tells no file.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    files: FxHashMap<Box<[u8]>, Known>,
+    /// Directories that were made under these names, not seen since.
+    made: FxHashSet<Box<[u8]>>,
+    /// Names that are symbolic links themselves, and the link's own identity.
+    links: FxHashMap<Box<[u8]>, Option<FileId>>,
+}
+
+impl Names {
+    /// The file that opening `path` reaches.
+    pub(super) fn find(&self, path: &[u8]) -> Option<FileId> {
+        self.files.get(path).map(|known| known.id)
+    }
+
+    /// What `path` itself names: a symbolic link is not followed.
+    pub(super) fn find_entry(&self, path: &[u8]) -> Option<FileId> {
+        self.links
+            .get(path)
+            .copied()
+            .unwrap_or_else(|| self.find(path))
+    }
+
+    /// Whether `path` is known to name a symbolic link.
+    pub(super) fn is_link(&self, path: &[u8]) -> bool {
+        self.links.contains_key(path)
+    }
+
+    pub(super) fn set(&mut self, path: &[u8], id: FileId, is_dir: bool) {
+        let new = Known { id, is_dir };
+        if let Some(known) = self.files.get_mut(path) {
+            *known = new;
+            return;
+        }
+        if self.files.len() >= NAMES_LIMIT {
+            self.files.clear();
+        }
+        self.files.insert(path.into(), new);
+    }
+
+    pub(super) fn made_directory(&mut self, path: &[u8]) {
+        if self.made.len() >= NAMES_LIMIT {
+            self.made.clear();
+        }
+        self.made.insert(path.into());
+    }
+
+    /// Whether a file is known under a name that `accepts` takes. Looks at all names: for the
+    /// rare calls that tell a file and no name.
+    pub(super) fn has_file_where(&self, file: FileId, accepts: impl Fn(&[u8]) -> bool) -> bool {
+        let same = |known: &Known| (known.id.dev, known.id.ino) == (file.dev, file.ino);
+        self.files
+            .iter()
+            .any(|(path, known)| same(known) && accepts(path))
+    }
+
+    pub(super) fn set_link(&mut self, path: &[u8], id: Option<FileId>) {
+        if self.links.len() >= NAMES_LIMIT {
+            self.links.clear();
+        }
+        self.links.insert(path.into(), id);
+    }
+
+    pub(super) fn remove(&mut self, path: &[u8]) {
+        self.files.remove(path);
+        self.links.remove(path);
+        self.made.remove(path);
+    }
+
+    /// `from` is called `to` now, and if it is known to be a directory, so is everything below.
+    pub(super) fn rename(&mut self, from: &[u8], to: &[u8]) {
+        let file = self.files.remove(from);
+        let link = self.links.remove(from);
+        let made = self.made.remove(from);
+        self.remove(to);
+        if let Some(known) = file {
+            self.set(to, known.id, known.is_dir);
+        }
+        if let Some(id) = link {
+            self.set_link(to, id);
+        }
+        if made {
+            self.made_directory(to);
+        }
+        if made || file.is_some_and(|known| known.is_dir) {
+            let inside: Vec<_> = self
+                .files
+                .keys()
+                .filter(|name| is_under(name, from))
+                .cloned()
+                .collect();
+            for name in inside {
+                if let Some(known) = self.files.remove(&name) {
+                    let rest = name.get(from.len()..).unwrap_or_default();
+                    self.set(&[to, rest].concat(), known.id, known.is_dir);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_become_absolute_by_their_text() {
+        for (dir, path, expected) in [
+            ("/a", "b", "/a/b"),
+            ("/a/", "./b//c/", "/a/b/c"),
+            ("/a/b", "../c", "/a/c"),
+            ("/a", "../../..", "/"),
+            ("/a", "/x/./y", "/x/y"),
+            ("/", "", "/"),
+            ("/a", "", "/a"),
+        ] {
+            let mut out = Vec::new();
+            absolute(dir.as_bytes(), path.as_bytes(), &mut out);
+            assert_eq!(String::from_utf8_lossy(&out), expected, "{dir} {path}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_ends_at_a_component() {
+        assert!(is_under(b"/a/b", b"/a"));
+        assert!(is_under(b"/a", b"/a/"));
+        assert!(is_under(b"/a", b"/"));
+        assert!(!is_under(b"/ab", b"/a"));
+    }
+
+    #[test]
+    fn a_renamed_tree_takes_its_names_along() {
+        let id = |ino| FileId {
+            ino,
+            ..FileId::default()
+        };
+        let mut names = Names::default();
+        names.set(b"/d", id(1), true);
+        names.set(b"/d/f", id(2), false);
+        names.set(b"/dd/f", id(3), false);
+        names.rename(b"/d", b"/e");
+        assert_eq!(names.find(b"/e/f"), Some(id(2)));
+        assert_eq!(names.find(b"/d/f"), None);
+        assert_eq!(names.find(b"/dd/f"), Some(id(3)));
+    }
+}

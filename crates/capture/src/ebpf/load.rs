@@ -1,0 +1,171 @@
+//! Loading the programs into the kernel and attaching them.
+#![allow(unsafe_code)]
+
+use aya::maps::{Map, MapData, PerCpuArray, RingBuf};
+use aya::programs::{BtfTracePoint, ProgramError};
+use aya::{Btf, Ebpf, EbpfLoader};
+
+use crate::CaptureError;
+
+/// Compiled from `bpf/`; `bpf/check.sh` tells whether it still is what the sources say.
+static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/fsage.bpf.o");
+
+/// A program, its trace point, and whether a capture can do without it.
+struct Hook {
+    program: &'static str,
+    trace_point: &'static str,
+    optional: bool,
+}
+
+const fn needed(program: &'static str, trace_point: &'static str) -> Hook {
+    Hook {
+        program,
+        trace_point,
+        optional: false,
+    }
+}
+
+const fn optional(program: &'static str, trace_point: &'static str) -> Hook {
+    Hook {
+        program,
+        trace_point,
+        optional: true,
+    }
+}
+
+/// Attached in this order before anything is watched: children are followed from the first seed on.
+const HOOKS: &[Hook] = &[
+    needed("fsage_newtask", "task_newtask"),
+    needed("fsage_exec", "sched_process_exec"),
+    needed("fsage_task_exit", "sched_process_exit"),
+    optional("fsage_add_page", "mm_filemap_add_to_page_cache"),
+    optional("fsage_page_fault", "page_fault_user"),
+    optional("fsage_fault", "mm_filemap_fault"),
+    optional("fsage_map_pages", "mm_filemap_map_pages"),
+    optional("fsage_dirty", "writeback_dirty_folio"),
+    optional("fsage_uring_submit", "io_uring_submit_req"),
+    needed("fsage_enter", "sys_enter"),
+    needed("fsage_exit", "sys_exit"),
+];
+
+const PAGES: &str = "fsage_add_page";
+
+/// What lives in the kernel for as long as this does.
+pub(super) struct Loaded {
+    /// Holds programs and their attachments.
+    programs: Option<Ebpf>,
+    pub ring: RingBuf<MapData>,
+    pub counts: PerCpuArray<MapData, Counters>,
+    pub tasks: MapData,
+    pub pages_known: bool,
+}
+
+/// `struct counters` of the programs, one for each CPU.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub(super) struct Counters {
+    pub events: u64,
+    pub lost: u64,
+    pub compat: u64,
+}
+
+// SAFETY: three integers without padding; every bit pattern is a value.
+unsafe impl aya::Pod for Counters {}
+
+impl Loaded {
+    /// Takes the programs out of the kernel; what they left in the ring stays readable.
+    pub(super) fn detach(&mut self) {
+        self.programs = None;
+    }
+}
+
+fn no(what: &str, error: &dyn std::error::Error) -> CaptureError {
+    let mut text = format!("{what}: {error}");
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    // The verifier's log follows on further lines; it is of no use to a user.
+    let text = text.lines().next().unwrap_or_default().to_owned();
+    CaptureError::Unsupported {
+        what: text,
+        hint: "run as root (or with CAP_BPF and CAP_PERFMON) on Linux 5.17 or newer with BTF, or \
+               use --method ptrace"
+            .to_owned(),
+    }
+}
+
+/// Loads and attaches everything; nothing is watched yet.
+pub(super) fn load(ring_bytes: u32, adopt_threads: bool) -> Result<Loaded, CaptureError> {
+    let btf = Btf::from_sys_fs().map_err(|e| no("read the kernel's types (BTF)", &e))?;
+    let wake_bytes = ring_bytes / 8;
+    let pid_level = super::seed::pid_level();
+    let adopt = u32::from(adopt_threads);
+    let mut programs = EbpfLoader::new()
+        .btf(Some(&btf))
+        .override_global("wake_bytes", &wake_bytes, true)
+        .override_global("pid_level", &pid_level, true)
+        .override_global("adopt_threads", &adopt, true)
+        .map_max_entries("fsage_ring", ring_bytes)
+        .allow_unsupported_maps()
+        .load(OBJECT)
+        .map_err(|e| no("load the eBPF programs", &e))?;
+    let mut pages_known = false;
+    for hook in HOOKS {
+        match attach(&mut programs, hook.program, hook.trace_point, &btf) {
+            Ok(()) => pages_known |= hook.program == PAGES,
+            Err(_) if hook.optional => {}
+            Err(e) => return Err(no(&format!("attach to {}", hook.trace_point), &e)),
+        }
+    }
+    // The trace point's arguments changed; only one of the two passes the verifier's look at them.
+    if attach(
+        &mut programs,
+        "fsage_uring_complete_old",
+        "io_uring_complete",
+        &btf,
+    )
+    .is_err()
+    {
+        let _ = attach(
+            &mut programs,
+            "fsage_uring_complete",
+            "io_uring_complete",
+            &btf,
+        );
+    }
+    Ok(Loaded {
+        ring: RingBuf::try_from(take(&mut programs, "fsage_ring")?)
+            .map_err(|e| no("open the ring", &e))?,
+        counts: PerCpuArray::try_from(take(&mut programs, "fsage_counts")?)
+            .map_err(|e| no("open the counters", &e))?,
+        tasks: match take(&mut programs, "fsage_tasks")? {
+            Map::Unsupported(data) => data,
+            _ => return Err(missing("fsage_tasks")),
+        },
+        pages_known,
+        programs: Some(programs),
+    })
+}
+
+fn take(programs: &mut Ebpf, name: &str) -> Result<Map, CaptureError> {
+    programs.take_map(name).ok_or_else(|| missing(name))
+}
+
+fn missing(name: &str) -> CaptureError {
+    CaptureError::Unsupported {
+        what: format!("find the map {name} in the eBPF programs"),
+        hint: "this fsage was built from a damaged object; build it again".to_owned(),
+    }
+}
+
+fn attach(programs: &mut Ebpf, name: &str, point: &str, btf: &Btf) -> Result<(), ProgramError> {
+    let Some(program) = programs.program_mut(name) else {
+        return Err(ProgramError::UnexpectedProgramType);
+    };
+    let program: &mut BtfTracePoint = program.try_into()?;
+    program.load(point, btf)?;
+    program.attach()?;
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! Choosing a method and starting it.
+
+use fsage_core::Pid;
+
+use crate::CaptureError;
+use crate::assemble::Assembler;
+use crate::ebpf::EbpfBackend;
+use crate::ptrace::{Launch, Ptrace};
+use crate::raw::{Backend, RawEvent};
+use crate::session::{CaptureRequest, Method, What};
+use crate::spawn::Waiting;
+
+/// A capture that runs.
+pub(crate) enum Running {
+    Ebpf(Box<EbpfBackend>, Option<Waiting>),
+    Ptrace(Box<Ptrace>),
+}
+
+/// A capture that is ready; what it watches stands still or is watched already.
+pub(crate) struct Started {
+    pub running: Running,
+    pub reason: String,
+    /// The processes that were there from the start.
+    pub processes: Vec<Pid>,
+    pub pid: Pid,
+}
+
+/// Starts by the method asked for.
+pub(crate) fn start(request: &CaptureRequest) -> Result<Started, CaptureError> {
+    match request.method {
+        Method::Ebpf => ebpf(request, "as asked for".to_owned()),
+        Method::Ptrace => ptrace(request, "as asked for".to_owned()),
+        Method::Auto => match EbpfBackend::new(request.ring_mib) {
+            Ok(backend) => watch(
+                request,
+                backend,
+                "this kernel and user may use it".to_owned(),
+            ),
+            Err(why) => {
+                let reason = format!("eBPF is not possible here: failed to {why}");
+                ptrace(request, reason)
+            }
+        },
+    }
+}
+
+fn ebpf(request: &CaptureRequest, reason: String) -> Result<Started, CaptureError> {
+    watch(request, EbpfBackend::new(request.ring_mib)?, reason)
+}
+
+fn watch(
+    request: &CaptureRequest,
+    mut backend: EbpfBackend,
+    reason: String,
+) -> Result<Started, CaptureError> {
+    let (waiting, roots) = match &request.what {
+        What::Command { argv, cwd, env } => {
+            let waiting = Waiting::start(argv, cwd.as_deref(), env)?;
+            let pid = waiting.pid();
+            (Some(waiting), vec![pid])
+        }
+        What::Pids(pids) => (None, pids.clone()),
+    };
+    let processes = backend.watch(&roots)?;
+    let pid = roots.first().copied().unwrap_or_default();
+    Ok(Started {
+        running: Running::Ebpf(Box::new(backend), waiting),
+        reason,
+        processes,
+        pid,
+    })
+}
+
+fn ptrace(request: &CaptureRequest, reason: String) -> Result<Started, CaptureError> {
+    let backend = match &request.what {
+        What::Command { argv, cwd, env } => {
+            let (argv, cwd, env) = (argv.clone(), cwd.clone(), env.clone());
+            Ptrace::launch(Launch {
+                argv,
+                cwd,
+                env,
+                detachable: false,
+            })?
+        }
+        What::Pids(pids) => Ptrace::attach(pids)?,
+    };
+    let processes = backend.processes().to_vec();
+    let pid = backend
+        .command()
+        .or(processes.first().copied())
+        .unwrap_or_default();
+    Ok(Started {
+        running: Running::Ptrace(Box::new(backend)),
+        reason,
+        processes,
+        pid,
+    })
+}
+
+impl Running {
+    /// Lets the command run.
+    pub(crate) fn go(&mut self) -> Result<(), CaptureError> {
+        match self {
+            Self::Ebpf(_, Some(waiting)) => waiting.go(),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn method(&self) -> &'static str {
+        match self {
+            Self::Ebpf(backend, _) => backend.method(),
+            Self::Ptrace(backend) => backend.method(),
+        }
+    }
+
+    pub(crate) fn pages_known(&self) -> bool {
+        match self {
+            Self::Ebpf(backend, _) => backend.pages_known(),
+            Self::Ptrace(_) => false,
+        }
+    }
+
+    pub(crate) fn poll(&mut self, assembler: &mut Assembler) -> Result<bool, CaptureError> {
+        let mut take = |event: RawEvent| assembler.take(event);
+        match self {
+            Self::Ebpf(backend, _) => backend.poll(&mut take),
+            Self::Ptrace(backend) => backend.poll(&mut take),
+        }
+    }
+
+    pub(crate) fn stop(&mut self) {
+        match self {
+            Self::Ebpf(backend, _) => backend.stop(),
+            Self::Ptrace(backend) => backend.stop(),
+        }
+    }
+
+    /// The command's exit status, if it has ended.
+    pub(crate) fn exit_status(&mut self) -> Option<i32> {
+        match self {
+            Self::Ebpf(_, waiting) => waiting.as_mut().and_then(Waiting::exit_status),
+            Self::Ptrace(backend) => backend.exit_status(),
+        }
+    }
+}
