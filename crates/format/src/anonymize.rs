@@ -6,6 +6,7 @@
 //! What stays visible besides: sizes, times, process ids, the length of paths in components, and
 //! extensions where they are asked for. Without the key a guessed name cannot be checked.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use fsage_core::{Op, OpKind, OpSink, PathId, PathTable, SinkError};
@@ -14,7 +15,8 @@ use rustc_hash::FxHashMap;
 use sha2::Sha256;
 
 use crate::FormatError;
-use crate::snapshot::SnapshotEntry;
+use crate::snapshot::{SnapshotEntry, SnapshotMeta};
+use crate::trace::TraceMeta;
 
 /// A shorter key is refused: 128 bits cannot be searched.
 pub const MIN_KEY_BYTES: usize = 16;
@@ -210,8 +212,41 @@ impl Anonymizer {
         }
     }
 
-    /// Text of a file's metadata that may name things (a host, a mount point, a command): one token.
-    pub fn word(&mut self, text: &str) -> String {
+    /// A trace's metadata without names: command, host, directories and whatever else was noted
+    /// become tokens.
+    pub fn trace_meta(&mut self, meta: &TraceMeta) -> TraceMeta {
+        TraceMeta {
+            host: self.word(&meta.host),
+            command: meta.command.iter().map(|word| self.word(word)).collect(),
+            directory: self.path_text(&meta.directory),
+            under: meta.under.iter().map(|dir| self.path_text(dir)).collect(),
+            snapshot: meta.snapshot.as_deref().map(|path| self.path_text(path)),
+            extra: self.extra(&meta.extra),
+            ..meta.clone()
+        }
+    }
+
+    /// A snapshot's metadata without names. Mount options stay but for those that hold a path.
+    pub fn snapshot_meta(&mut self, meta: &SnapshotMeta) -> SnapshotMeta {
+        let options = meta.mount_options.split(',').map(|option| {
+            if option.contains('/') {
+                self.word(option)
+            } else {
+                option.to_owned()
+            }
+        });
+        let mount_options = options.collect::<Vec<String>>().join(",");
+        SnapshotMeta {
+            host: self.word(&meta.host),
+            root: self.path_text(&meta.root),
+            mount_options,
+            extra: self.extra(&meta.extra),
+            ..meta.clone()
+        }
+    }
+
+    /// One token for a text that may name something.
+    fn word(&mut self, text: &str) -> String {
         if text.is_empty() {
             return String::new();
         }
@@ -221,11 +256,14 @@ impl Anonymizer {
             .collect()
     }
 
-    /// A command line: each argument becomes a token, so that only their number is told.
-    pub fn command(&mut self, arguments: &[String]) -> Vec<String> {
-        arguments
+    fn path_text(&mut self, path: &str) -> String {
+        String::from_utf8_lossy(&self.path(path.as_bytes())).into_owned()
+    }
+
+    fn extra(&mut self, extra: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        extra
             .iter()
-            .map(|argument| self.word(argument))
+            .map(|(name, value)| (name.clone(), self.word(value)))
             .collect()
     }
 }
@@ -296,7 +334,9 @@ mod tests {
             .chain_update(b"abc")
             .finalize()
             .into_bytes();
-        let hex: String = digest.iter().map(|b| format!("{b:02x}")).collect();
+        let hex = digest
+            .iter()
+            .fold(String::new(), |hex, b| hex + &format!("{b:02x}"));
         assert_eq!(
             hex,
             "bcaa92843247bc258080d2824bddeba4afb1bd61b4688ca65f60a214e1d9759e"
@@ -316,6 +356,32 @@ mod tests {
             name.starts_with(b"user.") && name.len() == 21,
             "{}",
             name.escape_ascii()
+        );
+    }
+
+    #[test]
+    fn metadata_names_nothing() {
+        let trace = TraceMeta {
+            host: "buildhost".to_owned(),
+            kernel: "6.18".to_owned(),
+            command: vec!["make".to_owned(), "secret".to_owned()],
+            directory: "/home/secret".to_owned(),
+            ..TraceMeta::default()
+        };
+        let hidden = anonymizer(false).trace_meta(&trace);
+        let text = format!("{hidden:?}");
+        for name in ["buildhost", "make", "secret", "home"] {
+            assert!(!text.contains(name), "{text}");
+        }
+        assert_eq!((hidden.command.len(), &hidden.kernel[..]), (2, "6.18"));
+        let snapshot = SnapshotMeta {
+            mount_options: "rw,lowerdir=/secret/x".to_owned(),
+            ..SnapshotMeta::default()
+        };
+        let hidden = anonymizer(false).snapshot_meta(&snapshot).mount_options;
+        assert!(
+            hidden.starts_with("rw,") && !hidden.contains("secret"),
+            "{hidden}"
         );
     }
 

@@ -1,4 +1,9 @@
 //! The formats of HBench-FS: layout as a C compiler makes it, round trips, damage.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test that fails says so"
+)]
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,9 +15,10 @@ use fsage_core::{
 };
 use fsage_format::foreign::hbench::{HbenchSink, HbenchSource, record, snapshot};
 use proptest::prelude::*;
+use record::{flag, op_type as t};
 
 /// Figure A.1 in C, with the structure's own names.
-const HEADER: &str = r#"
+const HEADER: &str = r"
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/types.h>
@@ -28,7 +34,7 @@ typedef struct {
     u_int op_linklen; char *op_linkdata; u_int subop[NSUBOP]; int relation; double op_latency;
     double op_latency_real; double op_dsched; double op_sleep_time;
 } fsop_t;
-"#;
+";
 
 #[test]
 fn the_layout_is_the_c_compilers() {
@@ -71,6 +77,7 @@ fn the_layout_is_the_c_compilers() {
     assert_eq!(String::from_utf8(printed).unwrap(), expected);
 }
 
+#[allow(clippy::too_many_lines, reason = "one operation of each shape")]
 fn stream() -> (Vec<Op>, PathTable) {
     let mut paths = PathTable::new();
     let mut ops = Vec::new();
@@ -261,7 +268,6 @@ fn paths_become_chains_as_the_thesis_says() {
     while let Ok(Some((record, _))) = record::HbRecord::read(&mut input) {
         records.push(record);
     }
-    use record::{flag, op_type as t};
     let types: Vec<u32> = records.iter().map(|r| r.op_type).collect();
     assert_eq!(types, [t::LOOKUP, t::LOOKUP, t::TRUNCATE, t::CREATE]);
     for (index, record) in records.iter().enumerate() {

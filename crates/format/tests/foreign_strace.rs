@@ -1,4 +1,9 @@
 //! The installed strace on real programs, imported, exported and imported again.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test that fails says so"
+)]
 
 use std::fs;
 use std::path::Path;

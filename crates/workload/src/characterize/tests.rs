@@ -12,18 +12,18 @@ fn op(kind: OpKind, at_us: u64) -> Op {
     }
 }
 
-fn file(ino: u64) -> Option<FileId> {
-    Some(FileId {
+fn file(ino: u64) -> FileId {
+    FileId {
         dev: DevId(1),
         ino,
         generation: 0,
-    })
+    }
 }
 
 fn data(kind: OpKind, at_us: u64, offset: u64, length: u64, moved: u64) -> Op {
     Op {
         fd: Some(Fd(3)),
-        file: file(7),
+        file: Some(file(7)),
         offset: Some(offset),
         length: Some(length),
         result: Outcome::ok(moved),
@@ -32,13 +32,13 @@ fn data(kind: OpKind, at_us: u64, offset: u64, length: u64, moved: u64) -> Op {
     }
 }
 
-#[test]
-fn a_small_stream_to_the_last_number() {
+/// An open, a failed one, three reads, a write, a read of a pipe and a close.
+fn small_stream() -> Characterizer {
     let mut paths = PathTable::new();
     let mut all = Characterizer::new();
     let mut open = Op {
         result: Outcome::ok(3),
-        file: file(7),
+        file: Some(file(7)),
         ..op(OpKind::Open, 0)
     };
     open.path = paths.intern(b"../x/f");
@@ -77,7 +77,12 @@ fn a_small_stream_to_the_last_number() {
     for sent in [data(OpKind::Write, 5, 10_000, 500, 500), pipe, close] {
         all.push(&sent, &paths).unwrap();
     }
-    let found = all.finish(4);
+    all
+}
+
+#[test]
+fn a_small_stream_to_the_last_number() {
+    let found = small_stream().finish(4);
     assert_eq!((found.operations, found.lost, found.errors), (8, 4, 1));
     assert_eq!(
         (found.bytes_read, found.bytes_written, found.bytes_not_files),

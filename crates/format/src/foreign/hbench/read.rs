@@ -123,7 +123,7 @@ impl<R: Read> HbenchSource<R> {
                 let problem = "a record outside of the chain before it, expected FLAG_CHAIN_END";
                 return Err(self.corrupt(start, problem));
             }
-            if let Some(op) = self.collapse(&record, chain) {
+            if let Some(op) = self.collapse(&record, &chain) {
                 self.report.operations += 1;
                 return Ok(Some(op));
             }
@@ -132,7 +132,7 @@ impl<R: Read> HbenchSource<R> {
         }
     }
 
-    fn collapse(&mut self, record: &HbRecord, chain: Chain) -> Option<Op> {
+    fn collapse(&mut self, record: &HbRecord, chain: &Chain) -> Option<Op> {
         let ignored = record.op_flags & flag::IGNORE != 0;
         if ignored && chain.failed.is_none() {
             return None;
@@ -175,7 +175,7 @@ impl<R: Read> HbenchSource<R> {
     }
 
     /// The paths as given: what was looked up, and where that began.
-    fn names(&mut self, op: &mut Op, record: &HbRecord, chain: Chain) {
+    fn names(&mut self, op: &mut Op, record: &HbRecord, chain: &Chain) {
         let target = &record.target;
         let whole = |base: &[u8], names: &[Vec<u8>]| {
             let path = names.join(&b'/');

@@ -82,7 +82,8 @@ impl<W: Write> HbenchSink<W> {
                 chain.extend(second.lookups);
                 last.un = HbUnion::File2(second.last);
                 self.write_chain(op, chain, Some(at), last)?;
-                return self.learn(op, paths);
+                self.learn(op, paths);
+                return Ok(());
             }
             if op.kind == OpKind::Symlink {
                 last.linkdata = op
@@ -94,7 +95,8 @@ impl<W: Write> HbenchSink<W> {
             last.target.inum = ino;
         }
         self.write_chain(op, chain, None, last)?;
-        self.learn(op, paths)
+        self.learn(op, paths);
+        Ok(())
     }
 
     fn head(&self, op: &Op, op_type: u32) -> HbRecord {
@@ -249,9 +251,9 @@ impl<W: Write> HbenchSink<W> {
         size.map_or(0, |size| size as i64)
     }
 
-    fn learn(&mut self, op: &Op, paths: &PathTable) -> Result<(), FormatError> {
+    fn learn(&mut self, op: &Op, paths: &PathTable) {
         let Some(file) = op.file.filter(|_| op.result.is_ok()) else {
-            return Ok(());
+            return;
         };
         let grown = match op.kind {
             OpKind::Write | OpKind::CopyOut | OpKind::SpliceOut => {
@@ -282,7 +284,6 @@ impl<W: Write> HbenchSink<W> {
                 self.inodes.insert(join(dir, paths.get(path)), file.ino);
             }
         }
-        Ok(())
     }
 
     fn put(&mut self, record: &HbRecord) -> Result<(), FormatError> {

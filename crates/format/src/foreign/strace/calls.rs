@@ -51,17 +51,12 @@ impl Importer {
         op.latency_ns = call.latency_ns;
         op.result = match outcome(call) {
             Ok(outcome) => outcome,
-            Err(taken) => return self.skipped(call, taken),
+            Err(taken) => return skipped(call, taken),
         };
         let taken = self.dispatch(op, call, ops);
         taken.map_or_else(Taken::Malformed, |known| {
             if known { Taken::Known } else { Taken::Unknown }
         })
-    }
-
-    fn skipped(&self, call: &Call<'_>, taken: Taken) -> Taken {
-        let captured = path_call(call.name).is_some() || fd_call(call.name).is_some();
-        if captured { taken } else { Taken::Unknown }
     }
 
     fn dispatch(
@@ -130,9 +125,9 @@ impl Importer {
         let tid = op.tid.0;
         let dir = self.directory(tid, at(call, row.dir))?;
         let text = arg_at(call, row.path)?;
-        let path = self.text(&mut op, text);
+        let path = text_of(&mut op, text);
         if op.kind == OpKind::Stat && path.as_deref() == Some(b"") && at(call, row.dir).is_some() {
-            return self.stat_of_fd(op, call, dir, ops);
+            return self.stat_of_fd(op, call, &dir, ops);
         }
         op.fd = dir.fd.map(Fd);
         op.path = path.as_deref().and_then(|path| self.paths.intern(path));
@@ -147,7 +142,7 @@ impl Importer {
         }
         let dir2 = self.directory(tid, at(call, row.dir2))?;
         let path2 = match at(call, row.path2) {
-            Some(text) => self.text(&mut op, text),
+            Some(text) => text_of(&mut op, text),
             None => None,
         };
         op.path2 = path2.as_deref().and_then(|path| self.paths.intern(path));
@@ -169,7 +164,7 @@ impl Importer {
         &mut self,
         mut op: Op,
         call: &Call<'_>,
-        dir: Dir,
+        dir: &Dir,
         ops: &mut Vec<Op>,
     ) -> Result<(), &'static str> {
         op.kind = OpKind::Fstat;
@@ -218,12 +213,20 @@ impl Importer {
             }
             OpKind::Exec => self.processes.exec(op.tid.0),
             OpKind::Rename if op.flags & 2 != 0 => {
-                other
-                    .into_iter()
-                    .for_each(|to| self.files.exchange(name, to));
+                if let Some(to) = other {
+                    self.files.exchange(name, to);
+                }
             }
-            OpKind::Rename => other.into_iter().for_each(|to| self.files.rename(name, to)),
-            OpKind::Link => other.into_iter().for_each(|to| self.files.link(name, to)),
+            OpKind::Rename => {
+                if let Some(to) = other {
+                    self.files.rename(name, to);
+                }
+            }
+            OpKind::Link => {
+                if let Some(to) = other {
+                    self.files.link(name, to);
+                }
+            }
             _ => {}
         }
     }
@@ -364,23 +367,24 @@ impl Importer {
             None
         }
     }
+}
 
-    /// A path argument; an address instead of text marks the record.
-    pub fn text(&mut self, op: &mut Op, arg: Arg<'_>) -> Option<Vec<u8>> {
-        match arg.string() {
-            Some((text, cut)) => {
-                if cut {
-                    op.record |= OpFlags::PATH_TRUNCATED;
-                }
-                // A NUL cannot be part of a path.
-                Some(text.split(|&b| b == 0).next().unwrap_or_default().to_vec())
-            }
-            None => {
-                op.record |= OpFlags::PATH_UNREADABLE;
-                None
-            }
-        }
+fn skipped(call: &Call<'_>, taken: Taken) -> Taken {
+    let captured = path_call(call.name).is_some() || fd_call(call.name).is_some();
+    if captured { taken } else { Taken::Unknown }
+}
+
+/// A path argument; an address instead of text marks the record.
+pub(super) fn text_of(op: &mut Op, arg: Arg<'_>) -> Option<Vec<u8>> {
+    let Some((text, cut)) = arg.string() else {
+        op.record |= OpFlags::PATH_UNREADABLE;
+        return None;
+    };
+    if cut {
+        op.record |= OpFlags::PATH_TRUNCATED;
     }
+    // A NUL cannot be part of a path.
+    Some(text.split(|&b| b == 0).next().unwrap_or_default().to_vec())
 }
 
 /// What the descriptor says about every operation on it.

@@ -20,6 +20,9 @@ use crate::FormatError;
 /// How many operations were left out, by kind.
 pub type NotCarried = BTreeMap<&'static str, u64>;
 
+/// A mapping's offset in the file, its length and its address.
+type Mapped = (u64, u64, u64);
+
 /// Writes operations as strace text.
 #[derive(Debug)]
 pub struct StraceSink<W> {
@@ -27,7 +30,8 @@ pub struct StraceSink<W> {
     name: PathBuf,
     start_unix_ns: u64,
     names: FxHashMap<FileId, Vec<u8>>,
-    maps: FxHashMap<(u32, Option<FileId>), Vec<(u64, u64, u64)>>,
+    /// By process and file.
+    maps: FxHashMap<(u32, Option<FileId>), Vec<Mapped>>,
     /// The reading side of a copy whose writing side comes next, by thread.
     copies: FxHashMap<u32, Op>,
     /// The time of a pair of sides, which stands on the reading one.
@@ -333,7 +337,7 @@ impl Args<'_> {
             K::Mkdir => call("mkdirat", &[&dir, &path, &octal()]),
             K::Mknod => call("mknodat", &[&dir, &path, &octal()]),
             K::Readlink => call("readlinkat", &[&dir, &path, b"0x0", &length]),
-            K::Truncate => self.cwd_call("truncate", &[&length]),
+            K::Truncate => Some(self.cwd_call("truncate", &[&length])),
             K::Chmod => call("fchmodat", &[&dir, &path, &octal()]),
             K::Chown => {
                 let (uid, gid) = (Self::number(op.offset), Self::number(op.length));
@@ -341,15 +345,15 @@ impl Args<'_> {
             }
             K::Utimens => call("utimensat", &[&dir, &path, b"NULL", &hex()]),
             K::Setxattr | K::Getxattr | K::Removexattr | K::Listxattr if own_fd => {
-                self.xattr("f", &self.fd(), &second)
+                Some(self.xattr("f", &self.fd(), &second))
             }
             K::Setxattr | K::Getxattr | K::Removexattr | K::Listxattr => {
-                self.xattr(if op.flags & 0x100 != 0 { "l" } else { "" }, &path, &second)
+                Some(self.xattr(if op.flags & 0x100 != 0 { "l" } else { "" }, &path, &second))
             }
-            K::Statfs => self.cwd_call("statfs", &[b"0x0"]),
-            K::Chdir => self.cwd_call("chdir", &[]),
+            K::Statfs => Some(self.cwd_call("statfs", &[b"0x0"])),
+            K::Chdir => Some(self.cwd_call("chdir", &[])),
             K::Exec if op.fd.is_none() && op.flags == 0 => {
-                self.cwd_call("execve", &[b"[]", b"0x0 /* 0 vars */"])
+                Some(self.cwd_call("execve", &[b"[]", b"0x0 /* 0 vars */"]))
             }
             K::Exec => call("execveat", &[&dir, &path, b"[]", b"0x0", &hex()]),
             _ => None,
@@ -357,17 +361,17 @@ impl Args<'_> {
     }
 
     /// A call without a directory argument: the text has no place for the working directory.
-    fn cwd_call(&self, name: &str, rest: &[&[u8]]) -> Option<Vec<u8>> {
+    fn cwd_call(&self, name: &str, rest: &[&[u8]]) -> Vec<u8> {
         let path = self.string(self.op.path);
         let args: Vec<&[u8]> = std::iter::once(&path[..])
             .chain(rest.iter().copied())
             .collect();
-        Some(joined(name, &args))
+        joined(name, &args)
     }
 
-    fn xattr(&self, prefix: &str, target: &[u8], attribute: &[u8]) -> Option<Vec<u8>> {
+    fn xattr(&self, prefix: &str, target: &[u8], attribute: &[u8]) -> Vec<u8> {
         let length = Self::number(self.op.length);
-        Some(match self.op.kind {
+        match self.op.kind {
             OpKind::Setxattr => joined(
                 &format!("{prefix}setxattr"),
                 &[target, attribute, b"\"\"", &length, b"0"],
@@ -378,7 +382,7 @@ impl Args<'_> {
             ),
             OpKind::Removexattr => joined(&format!("{prefix}removexattr"), &[target, attribute]),
             _ => joined(&format!("{prefix}listxattr"), &[target, b"0x0", &length]),
-        })
+        }
     }
 
     fn implicit(&self) -> bool {

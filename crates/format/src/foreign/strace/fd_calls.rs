@@ -3,7 +3,7 @@
 use fsage_core::{Fd, Op, OpFlags, OpKind, Outcome};
 
 use super::args::{Arg, FdName};
-use super::calls::{Importer, arg, arg_at, at, flags_of, id_of, mark};
+use super::calls::{Importer, arg, arg_at, at, flags_of, id_of, mark, text_of};
 use super::line::Call;
 use super::state::{CLONE_FILES, CLONE_VM, Description, Mapping};
 use super::table::FdCall;
@@ -131,7 +131,7 @@ impl Importer {
             }
         });
         if let Some(text) = at(call, row.path2) {
-            let text = self.text(&mut op, text);
+            let text = text_of(&mut op, text);
             op.path2 = text.and_then(|text| self.paths.intern(&text));
         }
         self.fd_effects(&mut op, &description, call)?;

@@ -133,7 +133,7 @@ impl<R: BufRead> StraceSource<R> {
                     break;
                 }
             }
-            let floor = if self.ended { None } else { self.floor() };
+            let floor = if self.ended { None } else { Some(self.floor()) };
             self.order.take_until(floor, batch);
         }
         let count = batch.len() - before;
@@ -142,10 +142,10 @@ impl<R: BufRead> StraceSource<R> {
     }
 
     /// Operations may still appear from here on.
-    fn floor(&self) -> Option<u64> {
+    fn floor(&self) -> u64 {
         let flying = self.pending.values().map(|pending| pending.start_ns).min();
         let last = self.order.last_line_ns();
-        Some(flying.map_or(last, |flying| flying.min(last)))
+        flying.map_or(last, |flying| flying.min(last))
     }
 
     fn next_line(&mut self) -> Result<bool, FormatError> {

@@ -277,7 +277,7 @@ mod tests {
                 "{text}"
             );
         }
-        assert_eq!(clone_text(0x3d_0f00 | 17).split('|').count(), 10);
+        assert_eq!(clone_text(0x3d_0f11).split('|').count(), 10);
         assert_eq!(clone_text(0), "0");
     }
 
