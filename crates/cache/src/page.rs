@@ -55,6 +55,8 @@ pub struct CacheCounts {
     pub cancelled: u64,
     /// Pages written back.
     pub written: u64,
+    /// Times that a clean file became dirty.
+    pub bursts: u64,
 }
 
 /// When dirty pages are written back without being asked for.
@@ -194,6 +196,7 @@ impl PageCache {
                 known.dirty += 1;
                 self.counts.dirtied += 1;
                 if known.dirty == 1 {
+                    self.counts.bursts += 1;
                     self.due.push_back((now_ns, file, known.epoch));
                 }
             }

@@ -1,0 +1,402 @@
+//! Reads and writes, page by page (Smith 2001, 4.4.3.2.2, 6.1.3.1, 6.1.3.2, 6.1.3.5).
+
+use fsage_cache::{PAGE_BYTES, PageState};
+use fsage_core::{OpFlags, OpKind};
+
+use super::{Step, View};
+use crate::cost::{Need, Stem};
+use crate::namespace::tree::Ino;
+use crate::pattern::Relation;
+
+/// The most bytes that one call of Linux moves (`MAX_RW_COUNT`); what a trace says beyond is not
+/// followed page by page.
+const MOST_BYTES: u64 = 1 << 31;
+const O_DSYNC: u32 = 0o10_000;
+/// Largest request for which the distance of a random read is looked at; beyond, transfer dominates.
+const SMALL_KIB: f64 = 16.0;
+/// The farthest distance of the series RX.
+const FAR_KIB: u64 = 262_144;
+
+#[derive(Default)]
+struct ReadPages {
+    hits: u64,
+    ahead: u64,
+    missed: u64,
+    holes: u64,
+}
+
+impl View {
+    pub(super) fn read(
+        &mut self,
+        step: &Step<'_>,
+        offset: u64,
+        length: u64,
+        eof: bool,
+        needs: &mut Vec<Need>,
+    ) {
+        let Some(ino) = step.resolved.node else {
+            return;
+        };
+        if eof {
+            needs.push(Need::once(Stem::REof, step.gap));
+            return;
+        }
+        let kib = length as f64 / 1024.0;
+        if step.op.record.contains(OpFlags::DIRECT) {
+            self.disk_read(step, ino, offset, length, kib, false, needs);
+            return;
+        }
+        let length = length.min(MOST_BYTES);
+        let first = offset / PAGE_BYTES;
+        let last = offset.saturating_add(length - 1) / PAGE_BYTES;
+        let open = step
+            .resolved
+            .open
+            .and_then(|id| Some((id, step.ns.processes.open(id)?.serial)));
+        let (next_page, fresh) = match open.and_then(|(id, serial)| self.stream(id, serial)) {
+            Some(stream) => (stream.next_page, stream.is_fresh()),
+            None => (u64::MAX, true),
+        };
+        let mut pages = ReadPages::default();
+        for page in first..=last {
+            let again = page + 1 == next_page && page == first;
+            match self.pages.read(ino.0, page, again) {
+                PageState::Clean | PageState::Dirty(_) => pages.hits += 1,
+                PageState::Ahead => pages.ahead += 1,
+                PageState::Absent => {
+                    let at = page.saturating_mul(PAGE_BYTES);
+                    if step
+                        .ns
+                        .tree
+                        .allocated(ino, at, at.saturating_add(PAGE_BYTES))
+                    {
+                        pages.missed += 1;
+                    } else {
+                        pages.holes += 1;
+                    }
+                }
+            }
+        }
+        if let Some((id, serial)) = open {
+            self.read_ahead(step, ino, (id, serial), first, last, pages.missed > 0);
+        }
+        self.charge_read(step, ino, offset, length, fresh, &pages, needs);
+    }
+
+    /// Charges what a read found: all of it cached, in part a hole, in part on the device.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one call site; the arguments are the read"
+    )]
+    fn charge_read(
+        &mut self,
+        step: &Step<'_>,
+        ino: Ino,
+        offset: u64,
+        length: u64,
+        fresh: bool,
+        pages: &ReadPages,
+        needs: &mut Vec<Need>,
+    ) {
+        let kib = length as f64 / 1024.0;
+        let disk = pages.missed + pages.ahead;
+        if disk == 0 {
+            let stem = if pages.holes > pages.hits {
+                Stem::RHo
+            } else {
+                Stem::Rc
+            };
+            needs.push(Need::sized(stem, step.gap, kib));
+            return;
+        }
+        let all = disk + pages.hits + pages.holes;
+        let share = disk as f64 / all as f64;
+        // The device moves whole pages.
+        let disk_kib = (kib * share)
+            .max((disk * PAGE_BYTES / 1024) as f64)
+            .min(kib.max(4.0 * disk as f64));
+        if disk < all {
+            needs.push(Need::sized(Stem::Rc, step.gap, kib * (1.0 - share)));
+        }
+        if pages.missed == 0 {
+            self.relation = Relation::Sequential;
+            needs.push(Need::sized(Stem::Rd, step.gap, disk_kib));
+            self.note_data(step, ino, offset.saturating_add(length));
+        } else {
+            self.disk_read(step, ino, offset, length, disk_kib, fresh, needs);
+        }
+    }
+
+    /// A read that reaches the device, by its relation to the last one that did.
+    #[allow(clippy::too_many_arguments, reason = "the arguments are the read")]
+    fn disk_read(
+        &mut self,
+        step: &Step<'_>,
+        ino: Ino,
+        offset: u64,
+        length: u64,
+        kib: f64,
+        fresh: bool,
+        needs: &mut Vec<Need>,
+    ) {
+        let Some(inode) = step.ns.tree.inode(ino) else {
+            return;
+        };
+        let relation = self.last_data.relation(ino, inode, offset);
+        let distance = self
+            .last_data
+            .distance(ino, offset)
+            .map(|bytes| bytes / 1024);
+        self.relation = relation;
+        let stem = match relation {
+            Relation::Sequential => Stem::Rd,
+            Relation::Same => Stem::RRd,
+            Relation::Next if fresh => Stem::RfN,
+            Relation::Near if fresh => Stem::RfS,
+            Relation::Far if fresh => Stem::RfF,
+            _ if fresh => Stem::RfO,
+            _ => Stem::RRd,
+        };
+        match distance {
+            Some(distance) if stem == Stem::RRd && kib <= SMALL_KIB && distance <= FAR_KIB => {
+                needs.push(Need::sized(Stem::Rx, step.gap, distance as f64));
+                if kib > 4.0 {
+                    let rest = (kib - 4.0) / kib;
+                    needs.push(Need {
+                        times: rest,
+                        ..Need::sized(Stem::Rd, step.gap, kib)
+                    });
+                }
+            }
+            _ => needs.push(Need::sized(stem, step.gap, kib)),
+        }
+        self.note_data(step, ino, offset.saturating_add(length));
+    }
+
+    fn note_data(&mut self, step: &Step<'_>, ino: Ino, end: u64) {
+        if let Some(inode) = step.ns.tree.inode(ino) {
+            self.last_data.note(ino, inode, end);
+        }
+    }
+
+    #[inline]
+    fn read_ahead(
+        &mut self,
+        step: &Step<'_>,
+        ino: Ino,
+        (open, serial): (crate::namespace::process::OpenId, u32),
+        first: u64,
+        last: u64,
+        missed: bool,
+    ) {
+        let most = self.sizes.read_ahead;
+        let Some(stream) = self.stream(open, serial) else {
+            return;
+        };
+        let ahead = stream.read(first, last, missed, most);
+        if ahead.is_empty() {
+            return;
+        }
+        let size = step.ns.tree.inode(ino).map_or(0, |n| n.size);
+        let end = ahead.end.min(size.div_ceil(PAGE_BYTES));
+        for page in ahead.start..end {
+            let at = page.saturating_mul(PAGE_BYTES);
+            if step
+                .ns
+                .tree
+                .allocated(ino, at, at.saturating_add(PAGE_BYTES))
+            {
+                self.pages.prefetch(ino.0, page);
+            }
+        }
+    }
+
+    pub(super) fn write(
+        &mut self,
+        step: &Step<'_>,
+        offset: u64,
+        length: u64,
+        old_size: u64,
+        first: bool,
+        needs: &mut Vec<Need>,
+    ) {
+        let Some(ino) = step.resolved.node else {
+            return;
+        };
+        let open = step
+            .resolved
+            .open
+            .and_then(|id| step.ns.processes.open(id))
+            .copied();
+        let state = self.state(ino);
+        state.extended |= offset.saturating_add(length) > old_size;
+        state.overwritten |= offset < old_size;
+        let kib = length as f64 / 1024.0;
+        if length == 0 {
+            needs.push(Need::sized(Stem::Wd, step.gap, 0.0));
+            return;
+        }
+        if step.op.record.contains(OpFlags::DIRECT) {
+            self.direct_writes += 1;
+            let stem = if offset < old_size {
+                Stem::FdsO
+            } else {
+                Stem::Fds
+            };
+            needs.push(Need::sized(stem, step.gap, kib));
+            return;
+        }
+        let serial = open.map_or(0, |o| o.serial);
+        let new_file = open.is_some_and(|o| o.created || o.truncated) && first && old_size == 0;
+        self.write_pages(
+            step,
+            ino,
+            (offset, length.min(MOST_BYTES)),
+            old_size,
+            serial,
+            new_file,
+            needs,
+        );
+        if open.is_some_and(|o| o.flags & O_DSYNC != 0) {
+            let extends = offset.saturating_add(length) > old_size;
+            needs.push(if extends {
+                Need::sized(Stem::Fds, step.gap, kib)
+            } else {
+                Need::once(Stem::FdsO, step.gap)
+            });
+            self.pages.clean(ino.0);
+        }
+    }
+
+    /// Finds the state of each page that a write touches; the write is charged as what most of its
+    /// pages are, and each part of a block that must be read first in addition.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one call site; the arguments are the write"
+    )]
+    fn write_pages(
+        &mut self,
+        step: &Step<'_>,
+        ino: Ino,
+        (offset, length): (u64, u64),
+        old_size: u64,
+        serial: u32,
+        new_file: bool,
+        needs: &mut Vec<Need>,
+    ) {
+        let end = offset.saturating_add(length);
+        let (first, last) = (offset / PAGE_BYTES, (end - 1) / PAGE_BYTES);
+        let mut counts: [(Stem, u64); 8] = [
+            (Stem::Wn, 0),
+            (Stem::Wh, 0),
+            (Stem::Wu, 0),
+            (Stem::Wa, 0),
+            (Stem::Wo, 0),
+            (Stem::Wk, 0),
+            (Stem::We, 0),
+            (Stem::Wd, 0),
+        ];
+        let mut partial = 0u64;
+        for page in first..=last {
+            let begin = page.saturating_mul(PAGE_BYTES);
+            let limit = begin.saturating_add(PAGE_BYTES);
+            let inside = begin < old_size;
+            let grows = inside && end > old_size && old_size < limit;
+            let stem = match self.pages.write(ino.0, page, serial, step.op.start_ns) {
+                PageState::Absent if !inside => Stem::Wn,
+                PageState::Absent if !step.ns.tree.allocated(ino, begin, limit) => Stem::Wh,
+                // Data of the block that the write does not replace must be read (6.1.3.1).
+                PageState::Absent if offset > begin || end < old_size.min(limit) => {
+                    partial += 1;
+                    continue;
+                }
+                PageState::Absent => Stem::Wu,
+                PageState::Clean | PageState::Ahead if grows => Stem::Wa,
+                PageState::Clean | PageState::Ahead if !inside => Stem::Wn,
+                PageState::Clean | PageState::Ahead => Stem::Wk,
+                PageState::Dirty(by) if by == serial && grows => Stem::We,
+                PageState::Dirty(by) if by == serial => Stem::Wd,
+                PageState::Dirty(_) if grows => Stem::Wa,
+                PageState::Dirty(_) => Stem::Wo,
+            };
+            if let Some(count) = counts.iter_mut().find(|c| c.0 == stem) {
+                count.1 += 1;
+            }
+        }
+        let kib = length as f64 / 1024.0;
+        let rest: u64 = counts.iter().map(|c| c.1).sum();
+        if partial > 0 {
+            needs.push(Need::many(Stem::Wp, step.gap, partial as f64));
+            self.relation = Relation::Same;
+        }
+        if rest > 0 {
+            let most = counts
+                .iter()
+                .rev()
+                .max_by_key(|c| c.1)
+                .map_or(Stem::Wn, |c| c.0);
+            let stem = if new_file && most == Stem::Wn {
+                Stem::Wf
+            } else {
+                most
+            };
+            let size = kib * rest as f64 / (rest + partial) as f64;
+            needs.push(Need::sized(stem, step.gap, size));
+        }
+    }
+
+    /// A fault on a mapped page.
+    pub(super) fn fault(
+        &mut self,
+        step: &Step<'_>,
+        offset: u64,
+        length: u64,
+        write: bool,
+        needs: &mut Vec<Need>,
+    ) {
+        let Some(ino) = step.resolved.node else {
+            return;
+        };
+        debug_assert!(step.op.kind == OpKind::Fault);
+        let first = offset / PAGE_BYTES;
+        let last = offset.saturating_add(length.clamp(1, 1 << 21) - 1) / PAGE_BYTES;
+        let mut missed = 0u64;
+        for page in first..=last {
+            let before = if write {
+                self.state(ino).overwritten = true;
+                self.pages.write(ino.0, page, 0, step.op.start_ns)
+            } else {
+                self.pages.read(ino.0, page, false)
+            };
+            let at = page.saturating_mul(PAGE_BYTES);
+            let there = step
+                .ns
+                .tree
+                .allocated(ino, at, at.saturating_add(PAGE_BYTES));
+            missed += u64::from(before == PageState::Absent && there);
+        }
+        if missed > 0 {
+            if let Some(inode) = step.ns.tree.inode(ino) {
+                self.relation = self.last_data.relation(ino, inode, offset);
+            }
+            needs.push(Need::once(Stem::MfRC, step.gap));
+            self.note_data(step, ino, offset.saturating_add(length));
+            // Faults read around the page: half the window before it, half behind.
+            let half = self.sizes.read_ahead / 2;
+            let size = step
+                .ns
+                .tree
+                .inode(ino)
+                .map_or(0, |n| n.size)
+                .div_ceil(PAGE_BYTES);
+            for page in first.saturating_sub(half)..first.saturating_add(half).min(size) {
+                self.pages.prefetch(ino.0, page);
+            }
+        }
+        match (write, missed) {
+            (true, _) => needs.push(Need::once(Stem::MfW, step.gap)),
+            (false, 0) => needs.push(Need::once(Stem::MfR, step.gap)),
+            (false, _) => {}
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Lookups: name cache, attribute cache, directory blocks (Smith 2001, 4.4.5.2 and 6.1.3.4).
+
+use fsage_cache::{PageState, Touch};
+
+use super::{Step, View};
+use crate::cost::{Need, Stem};
+use crate::namespace::Action;
+use crate::namespace::resolve::Walk;
+use crate::namespace::tree::{DentryId, Ino};
+use crate::pattern::Relation;
+
+impl View {
+    /// Charges every lookup of a walk.
+    #[inline]
+    pub(super) fn look_up(&mut self, step: &Step<'_>, walk: &Walk, needs: &mut Vec<Need>) {
+        let ns = step.ns;
+        if self.prefix_epoch != ns.epoch() {
+            self.prefix_epoch = ns.epoch();
+            self.hot.clear();
+        }
+        let same = self.last_dir == walk.dir;
+        self.last_dir = walk.dir;
+        let steps = ns.steps(walk);
+        let hot = walk
+            .prefix
+            .is_some_and(|p| self.hot.get(p as usize) == Some(&self.epoch));
+        if hot {
+            self.hits(step, steps.len() as u64, same, needs);
+        } else {
+            let before = (self.name_hits, self.attribute_hits, self.epoch);
+            for (index, &dentry) in steps.iter().enumerate() {
+                let nearest = index + 1 == steps.len();
+                self.component(step, dentry, same || !nearest, needs);
+            }
+            let all_hit = self.name_hits.accesses - before.0.accesses
+                == self.name_hits.hits - before.0.hits
+                && self.attribute_hits.accesses - before.1.accesses
+                    == self.attribute_hits.hits - before.1.hits;
+            if let (Some(p), true) = (walk.prefix, all_hit && before.2 == self.epoch) {
+                let index = p as usize;
+                if index >= self.hot.len() {
+                    self.hot.resize((index + 1).next_power_of_two(), 0);
+                }
+                if let Some(epoch) = self.hot.get_mut(index) {
+                    *epoch = self.epoch;
+                }
+            }
+        }
+        if let (Some(last), true) = (walk.last, walk.prefix.is_some()) {
+            self.last_component(step, walk, last, same, needs);
+        }
+    }
+
+    /// Directories all of which are cached. Those above the last two components are the same for
+    /// neighbouring directories and warm in the processor's caches.
+    #[inline]
+    fn hits(&mut self, step: &Step<'_>, count: u64, same: bool, needs: &mut Vec<Need>) {
+        if count == 0 {
+            return;
+        }
+        self.name_hits.accesses += count;
+        self.name_hits.hits += count;
+        self.attribute_hits.accesses += count;
+        self.attribute_hits.hits += count;
+        if same {
+            needs.push(Need::many(Stem::LusBc, step.lookup_gap, count as f64));
+            return;
+        }
+        if count > 1 {
+            needs.push(Need::many(Stem::LusBc, step.lookup_gap, (count - 1) as f64));
+        }
+        needs.push(Need::once(Stem::LurBc, step.lookup_gap));
+    }
+
+    /// The last component; its file may have been made, removed or found missing by this operation.
+    #[inline]
+    fn last_component(
+        &mut self,
+        step: &Step<'_>,
+        walk: &Walk,
+        last: DentryId,
+        same: bool,
+        needs: &mut Vec<Need>,
+    ) {
+        let gone = matches!(
+            step.resolved.action,
+            Action::Unlink { .. } | Action::Rmdir { .. }
+        );
+        let created = matches!(step.resolved.action, Action::Open { created: true, .. });
+        let makes = created || self.makes(step, walk);
+        match step.ns.tree.child(last) {
+            _ if makes => self.new_name(step, walk, last, same, needs),
+            Some(_) => self.component(step, last, same, needs),
+            None if gone || walk.node.is_some() => {
+                self.found(step, last, walk.node, walk.dir, same, needs);
+                self.names.remove(last.0);
+            }
+            None => self.missing(step, last, walk.dir, needs),
+        }
+    }
+
+    /// Whether the operation gives this name to a file.
+    fn makes(&self, step: &Step<'_>, walk: &Walk) -> bool {
+        use fsage_core::OpKind::{Link, Mkdir, Mknod, Rename, Symlink};
+        let second = step.resolved.walks[1].is_some_and(|w| w.last == walk.last);
+        step.op.result.is_ok()
+            && match step.op.kind {
+                Mkdir | Mknod | Symlink => true,
+                Link | Rename => second && !walk.node.is_some(),
+                _ => false,
+            }
+    }
+
+    /// A name that the operation makes: its directory is searched for it first. The cost of the call
+    /// was measured with the lookup of a cached name taken off, so one is charged.
+    fn new_name(
+        &mut self,
+        step: &Step<'_>,
+        walk: &Walk,
+        last: DentryId,
+        same: bool,
+        needs: &mut Vec<Need>,
+    ) {
+        let child = step.ns.tree.child(last);
+        if self.directory_block(step, walk.dir) {
+            self.name_hits.add(true);
+            self.attribute_hits.add(true);
+            let stem = if same { Stem::LusBc } else { Stem::LurBc };
+            needs.push(Need::once(stem, step.lookup_gap));
+        } else {
+            self.name_hits.add(false);
+            self.attribute_hits.add(false);
+            needs.push(Need::once(Stem::LumNc, step.lookup_gap));
+            self.went_to_device(step, walk.dir, Relation::Other);
+        }
+        self.remember(last, child);
+        if let Some(child) = child {
+            self.state(child).seen = true;
+        }
+    }
+
+    /// One component that a file has.
+    #[inline]
+    fn component(&mut self, step: &Step<'_>, id: DentryId, same: bool, needs: &mut Vec<Need>) {
+        let Some(dentry) = step.ns.tree.dentry(id) else {
+            return;
+        };
+        if dentry.positive {
+            self.found(step, id, dentry.ino, dentry.dir, same, needs);
+        } else {
+            self.missing(step, id, dentry.dir, needs);
+        }
+    }
+
+    #[inline]
+    fn found(
+        &mut self,
+        step: &Step<'_>,
+        id: DentryId,
+        ino: Ino,
+        dir: Ino,
+        same: bool,
+        needs: &mut Vec<Need>,
+    ) {
+        // A directory above the traced file system is another one's and always cached here.
+        let inside = step.ns.tree.inode(dir).is_some_and(|d| d.in_scope);
+        let (name, attribute) = if inside {
+            self.remember(id, Some(ino))
+        } else {
+            (true, true)
+        };
+        self.name_hits.add(name);
+        self.attribute_hits.add(attribute);
+        let gap = step.lookup_gap;
+        if name && attribute {
+            needs.push(Need::once(
+                if same { Stem::LusBc } else { Stem::LurBc },
+                gap,
+            ));
+            return;
+        }
+        let locality = self.sizes.locality;
+        let seen = std::mem::replace(&mut self.state(ino).seen, true);
+        let block = self.directory_block(step, dir);
+        if block && (seen || !locality) {
+            // 6.1.3.4: the directory's block is in the page cache, so this is memory speed. The size
+            // of the directory matters only where that was measured.
+            let entries = step.ns.tree.inode(dir).map_or(0, |d| d.entries);
+            needs.push(Need::sized(Stem::Lud, gap, f64::from(entries)));
+            return;
+        }
+        let relation = match step.ns.tree.inode(ino) {
+            Some(inode) => self.last_meta.relation(ino, inode, 0),
+            None => Relation::Other,
+        };
+        let in_dir = same
+            || !matches!(
+                relation,
+                Relation::Other | Relation::Parent | Relation::Child
+            );
+        let stem = match (attribute, relation) {
+            (true, _) if in_dir => Stem::LusAc,
+            (true, _) => Stem::LurAc,
+            (false, Relation::Next) if locality => Stem::LunNc,
+            (false, Relation::Far) if locality => Stem::LufNc,
+            (false, Relation::Other) if locality => Stem::LurNc,
+            (false, _) if in_dir => Stem::LusNc,
+            (false, _) => Stem::LurNc,
+        };
+        needs.push(Need::once(stem, gap));
+        self.went_to_device(step, ino, relation);
+    }
+
+    /// A component that nothing has (6.1.3.7): the first time, again, or with a cold directory.
+    fn missing(&mut self, step: &Step<'_>, id: DentryId, dir: Ino, needs: &mut Vec<Need>) {
+        let inside = step.ns.tree.inode(dir).is_some_and(|d| d.in_scope);
+        let again = self.names.touch(id.0) == Touch::Hit;
+        let gap = step.lookup_gap;
+        self.name_hits.add(again);
+        let stem = if again {
+            Stem::Lumr
+        } else if !inside || self.directory_block(step, dir) {
+            Stem::Lum
+        } else {
+            self.went_to_device(step, dir, Relation::Other);
+            Stem::LumNc
+        };
+        needs.push(Need::once(stem, gap));
+    }
+
+    fn went_to_device(&mut self, step: &Step<'_>, ino: Ino, relation: Relation) {
+        self.relation = relation;
+        if let Some(inode) = step.ns.tree.inode(ino) {
+            self.last_meta.note(ino, inode, 0);
+        }
+    }
+
+    /// Uses name and attributes; whether each was cached.
+    #[inline]
+    pub(super) fn remember(&mut self, id: DentryId, ino: Option<Ino>) -> (bool, bool) {
+        let name = self.names.touch(id.0);
+        let attribute = ino.map_or(Touch::Hit, |i| self.attributes.touch(i.0));
+        if matches!(name, Touch::Miss(Some(_))) || matches!(attribute, Touch::Miss(Some(_))) {
+            self.epoch += 1;
+        }
+        (name == Touch::Hit, attribute == Touch::Hit)
+    }
+
+    /// Whether the first block of a directory is in the page cache; it is after this. A directory
+    /// made in the trace never was on disk alone.
+    fn directory_block(&mut self, step: &Step<'_>, dir: Ino) -> bool {
+        let born = step.ns.tree.inode(dir).is_some_and(|d| d.born);
+        let state = self.pages.peek(dir.0, 0);
+        let _ = self.pages.read(dir.0, 0, false);
+        born || state != PageState::Absent
+    }
+}

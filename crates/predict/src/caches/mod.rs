@@ -1,0 +1,225 @@
+//! Stage 2: what the caches hold, and so what an operation needs of the system.
+//!
+//! A [`View`] is one system's caches under one policy and start; targets whose caches are equally
+//! large share it. For each resolved operation it updates names, attributes, pages and pending
+//! metadata, asks stage 3 about disk-bound requests, and emits [`Need`]s. The rules of lookups,
+//! data, removal and synchronisation have a module each; [`rules`] is the table of kinds.
+
+mod data;
+mod lookup;
+mod removal;
+pub mod rules;
+mod sync;
+
+use fsage_cache::{LruSet, PageCache, Policy, Start, WriteBack};
+use fsage_core::{Op, Tid};
+use rustc_hash::FxHashMap;
+
+use crate::cost::{Gap, Need};
+use crate::namespace::process::OpenId;
+use crate::namespace::tree::Ino;
+use crate::namespace::{Namespace, Resolved};
+use crate::pattern::{Relation, Stream, Tracker};
+use crate::threads::Pauses;
+
+/// Sizes of caches; `None`: without a bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Sizes {
+    /// Pages of the page cache (BC).
+    pub pages: Option<u64>,
+    /// Entries of the name cache (DNLC).
+    pub names: Option<u64>,
+    /// Entries of the attribute cache (MDC).
+    pub attributes: Option<u64>,
+    /// Largest read-ahead in pages (RAW).
+    pub read_ahead: u64,
+    /// Whether a file's first lookup is charged by its place on disk even if its directory's block is
+    /// cached. The thesis's rule (6.1.3.4) holds such a lookup to be cached; systems for which the
+    /// lookups by creation order were measured are charged by those.
+    pub locality: bool,
+}
+
+/// What a file's next fsync will find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct FileState {
+    /// Its inode was read since the start.
+    seen: bool,
+    /// Created, extended, overwritten, renamed, changed otherwise since it was last made stable.
+    created: bool,
+    extended: bool,
+    overwritten: bool,
+    renamed: bool,
+    changed: bool,
+    /// A directory in which a name was removed, made.
+    removed_in: bool,
+    made_in: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct LastSync {
+    ino: Ino,
+    dir: u32,
+    end_ns: u64,
+    created: bool,
+    appended: bool,
+}
+
+/// Accesses and hits of a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HitCount {
+    /// Accesses.
+    pub accesses: u64,
+    /// Those that hit.
+    pub hits: u64,
+}
+
+impl HitCount {
+    fn add(&mut self, hit: bool) {
+        self.accesses += 1;
+        self.hits += u64::from(hit);
+    }
+}
+
+/// The caches of one system.
+#[derive(Debug, Clone)]
+pub struct View {
+    sizes: Sizes,
+    /// Pages.
+    pub pages: PageCache,
+    names: LruSet,
+    attributes: LruSet,
+    /// Hits of the name cache.
+    pub name_hits: HitCount,
+    /// Hits of the attribute cache.
+    pub attribute_hits: HitCount,
+    /// By prefix: the epoch in which all of its lookups hit.
+    hot: Vec<u64>,
+    epoch: u64,
+    prefix_epoch: u32,
+    last_dir: Ino,
+    files: Vec<FileState>,
+    streams: Vec<Stream>,
+    last_data: Tracker,
+    last_meta: Tracker,
+    last_sync: FxHashMap<Tid, LastSync>,
+    relation: Relation,
+    /// Writes that bypassed the page cache.
+    pub direct_writes: u64,
+}
+
+/// One operation on its way through a view.
+pub(crate) struct Step<'a> {
+    pub op: &'a Op,
+    pub resolved: &'a Resolved,
+    pub ns: &'a Namespace,
+    pub gap: Gap,
+    pub lookup_gap: Gap,
+}
+
+impl View {
+    /// Empty (or, under a warm start, full) caches.
+    pub fn new(sizes: Sizes, policy: Policy, start: Start, write_back: WriteBack) -> Self {
+        Self {
+            sizes,
+            pages: PageCache::new(policy, sizes.pages, start, write_back),
+            names: LruSet::new(sizes.names, start),
+            attributes: LruSet::new(sizes.attributes, start),
+            name_hits: HitCount::default(),
+            attribute_hits: HitCount::default(),
+            hot: Vec::new(),
+            epoch: 1,
+            prefix_epoch: 0,
+            last_dir: Ino::NONE,
+            files: Vec::new(),
+            streams: Vec::new(),
+            last_data: Tracker::default(),
+            last_meta: Tracker::default(),
+            last_sync: FxHashMap::default(),
+            relation: Relation::Cached,
+            direct_writes: 0,
+        }
+    }
+
+    /// The sizes it was made with.
+    pub fn sizes(&self) -> Sizes {
+        self.sizes
+    }
+
+    /// The relation of the last operation's disk-bound part.
+    pub fn relation(&self) -> Relation {
+        self.relation
+    }
+
+    /// Takes one operation; what it needs is appended to `needs`. Effects of operations outside of
+    /// the traced file system are not followed.
+    #[inline]
+    pub fn apply(
+        &mut self,
+        op: &Op,
+        resolved: &Resolved,
+        ns: &Namespace,
+        pauses: Pauses,
+        needs: &mut Vec<Need>,
+    ) {
+        self.relation = Relation::Cached;
+        if resolved.charged {
+            let states = &mut self.files;
+            self.pages.expire(op.start_ns, |file| {
+                if let Some(state) = states.get_mut(file as usize) {
+                    *state = FileState {
+                        seen: state.seen,
+                        ..FileState::default()
+                    };
+                }
+            });
+            let step = Step {
+                op,
+                resolved,
+                ns,
+                gap: pauses.call,
+                lookup_gap: pauses.lookup,
+            };
+            for walk in resolved.walks.iter().flatten() {
+                self.look_up(&step, walk, needs);
+            }
+            self.call(&step, needs);
+        }
+        for &ino in &resolved.freed {
+            self.forget(ino);
+        }
+    }
+
+    fn forget(&mut self, ino: Ino) {
+        self.pages.forget(ino.0);
+        self.attributes.remove(ino.0);
+        if let Some(state) = self.files.get_mut(ino.0 as usize) {
+            *state = FileState::default();
+        }
+    }
+
+    #[inline]
+    fn state(&mut self, ino: Ino) -> &mut FileState {
+        let index = ino.0 as usize;
+        if index >= self.files.len() {
+            self.files
+                .resize((index + 1).next_power_of_two(), FileState::default());
+        }
+        // The vector was made long enough; an index out of it would be a file that is none.
+        let last = self.files.len() - 1;
+        &mut self.files[index.min(last)]
+    }
+
+    #[inline]
+    fn stream(&mut self, open: OpenId, serial: u32) -> Option<&mut Stream> {
+        let index = open.0 as usize;
+        if index >= self.streams.len() {
+            self.streams
+                .resize((index + 1).next_power_of_two(), Stream::default());
+        }
+        let stream = self.streams.get_mut(index)?;
+        if stream.serial != serial {
+            *stream = Stream::new(serial);
+        }
+        Some(stream)
+    }
+}

@@ -1,0 +1,281 @@
+//! The table of kinds: what each kind of operation needs beside its lookups.
+
+use fsage_core::OpKind;
+
+use super::{Step, View};
+use crate::cost::{Need, Stem};
+use crate::namespace::Action;
+
+/// The rule of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// One family, whatever the state.
+    Call(Stem),
+    /// Depends on what the operation did ([`Action`]) and on the caches.
+    State,
+    /// A process's own doing: its lookups, if any, are all that the file system sees.
+    Process,
+}
+
+/// The rule of `kind`; every kind has one.
+pub fn rule(kind: OpKind) -> Rule {
+    use OpKind as K;
+    match kind {
+        K::Open | K::Close | K::Read | K::Write | K::Unlink | K::Rename | K::Rmdir => Rule::State,
+        K::Truncate | K::Ftruncate | K::Fallocate | K::Readdir | K::Fault | K::CopyIn => {
+            Rule::State
+        }
+        K::CopyOut | K::Sendfile | K::SpliceIn | K::SpliceOut | K::Advise => Rule::State,
+        K::Fsync | K::Fdatasync | K::Sync | K::Syncfs | K::SyncFileRange | K::Msync => Rule::State,
+        K::Dup => Rule::Call(Stem::Dup),
+        K::Seek => Rule::Call(Stem::Seek),
+        K::Stat => Rule::Call(Stem::Stat),
+        K::Fstat => Rule::Call(Stem::Fstat),
+        K::Access => Rule::Call(Stem::Access),
+        K::Mkdir => Rule::Call(Stem::Mkdir),
+        K::Link => Rule::Call(Stem::Link),
+        K::Symlink => Rule::Call(Stem::Symlink),
+        K::Readlink => Rule::Call(Stem::Readlink),
+        K::Mmap => Rule::Call(Stem::Mmap),
+        K::Munmap => Rule::Call(Stem::Munmap),
+        K::Chmod | K::Fchmod => Rule::Call(Stem::Chmod),
+        K::Chown | K::Fchown => Rule::Call(Stem::Chown),
+        K::Utimens | K::Futimens => Rule::Call(Stem::Utimens),
+        K::Setxattr | K::Removexattr => Rule::Call(Stem::Setxattr),
+        K::Getxattr => Rule::Call(Stem::Getxattr),
+        K::Listxattr => Rule::Call(Stem::Listxattr),
+        K::Statfs | K::Fstatfs => Rule::Call(Stem::Statfs),
+        K::Chdir | K::Fchdir => Rule::Call(Stem::Chdir),
+        K::Lock => Rule::Call(Stem::Lock),
+        // The program's file is opened; its pages come by faults.
+        K::Exec => Rule::Call(Stem::Open),
+        K::Mknod => Rule::Call(Stem::Mknod),
+        K::Fork | K::Exit => Rule::Process,
+    }
+}
+
+const POSIX_FADV_WILLNEED: u32 = 3;
+const POSIX_FADV_DONTNEED: u32 = 4;
+/// Names that a directory must have held for its removal to be RMDIRB's.
+const MANY: u32 = 256;
+
+impl View {
+    /// What the call itself needs.
+    #[inline]
+    pub(super) fn call(&mut self, step: &Step<'_>, needs: &mut Vec<Need>) {
+        let kind = step.op.kind;
+        match step.resolved.action {
+            Action::None => {}
+            Action::Failed => {
+                // A call on a name ends with its lookups; one on a descriptor costs its entry.
+                if step.resolved.walks[0].is_none() && rule(kind) != Rule::Process {
+                    needs.push(Need::once(Stem::Seek, step.gap));
+                }
+            }
+            Action::Plain => self.plain(step, needs),
+            Action::Open { .. } | Action::Close { .. } => self.open_close(step, needs),
+            Action::Read {
+                offset,
+                length,
+                eof,
+            } if kind == OpKind::Fault => {
+                let _ = eof;
+                self.fault(step, offset, length, false, needs);
+            }
+            Action::Write { offset, length, .. } if kind == OpKind::Fault => {
+                self.fault(step, offset, length, true, needs);
+            }
+            Action::Read {
+                offset,
+                length,
+                eof,
+            } => self.read(step, offset, length, eof, needs),
+            Action::Write {
+                offset,
+                length,
+                old_size,
+                first,
+            } => {
+                self.write(step, offset, length, old_size, first, needs);
+            }
+            Action::Truncate { old, new } => self.truncate(step, old, new, needs),
+            Action::Allocate { length } => {
+                needs.push(Need::sized(Stem::Falloc, step.gap, length as f64 / 1024.0));
+                if let Some(ino) = step.resolved.node {
+                    self.state(ino).extended = true;
+                }
+            }
+            Action::Unlink { freed, size } => self.unlink(step, freed, size, needs),
+            Action::Rmdir { held } => {
+                let stem = if held >= MANY {
+                    Stem::RmdirB
+                } else {
+                    Stem::Rmdir
+                };
+                needs.push(Need::once(stem, step.gap));
+                self.changed_dir(step, true);
+            }
+            Action::Rename { replaced } => self.rename(step, replaced, needs),
+            Action::Readdir { entries } => self.readdir(step, entries, needs),
+        }
+    }
+
+    fn plain(&mut self, step: &Step<'_>, needs: &mut Vec<Need>) {
+        let kind = step.op.kind;
+        match kind {
+            OpKind::Fsync | OpKind::Fdatasync | OpKind::Msync => {
+                return self.synchronise(step, needs);
+            }
+            OpKind::Sync | OpKind::Syncfs => return self.synchronise_all(step, needs),
+            OpKind::SyncFileRange => return self.synchronise_range(step, needs),
+            OpKind::Advise => return self.advise(step, needs),
+            _ => {}
+        }
+        let stem = match rule(kind) {
+            Rule::Call(stem) => stem,
+            Rule::Process => return,
+            // A state that the trace does not tell (no path, no file): the call at its simplest.
+            Rule::State => match kind {
+                OpKind::Open => Stem::Open,
+                OpKind::Close => Stem::Close,
+                OpKind::Unlink => Stem::Rm,
+                OpKind::Rename => Stem::Rename,
+                OpKind::Rmdir => Stem::Rmdir,
+                OpKind::Truncate | OpKind::Ftruncate => Stem::TrX,
+                _ => Stem::Seek,
+            },
+        };
+        needs.push(Need::once(stem, step.gap));
+        match kind {
+            OpKind::Mkdir | OpKind::Mknod | OpKind::Symlink | OpKind::Link => {
+                self.changed_dir(step, false);
+                if let (Some(ino), false) = (step.resolved.node, kind == OpKind::Link) {
+                    let state = self.state(ino);
+                    (state.created, state.seen) = (true, true);
+                }
+            }
+            OpKind::Chmod
+            | OpKind::Fchmod
+            | OpKind::Chown
+            | OpKind::Fchown
+            | OpKind::Utimens
+            | OpKind::Futimens
+            | OpKind::Setxattr
+            | OpKind::Removexattr => {
+                if let Some(ino) = step.resolved.node {
+                    self.state(ino).changed = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn open_close(&mut self, step: &Step<'_>, needs: &mut Vec<Need>) {
+        let gap = step.gap;
+        match step.resolved.action {
+            Action::Open {
+                created,
+                first_in_dir,
+                truncated,
+                asked_create,
+                directory,
+            } => {
+                let stem = match (created, first_in_dir, directory, asked_create) {
+                    (true, true, _, _) => Stem::CrF,
+                    (true, false, _, _) => Stem::Cr,
+                    (_, _, true, _) => Stem::OpenD,
+                    (_, _, _, true) => Stem::OpenC,
+                    _ => Stem::Open,
+                };
+                needs.push(Need::once(stem, gap));
+                if created {
+                    self.changed_dir(step, false);
+                    if let Some(ino) = step.resolved.node {
+                        self.state(ino).created = true;
+                    }
+                }
+                if let Some(size) = truncated {
+                    self.truncate(step, size, 0, needs);
+                }
+            }
+            Action::Close {
+                last,
+                unlinked,
+                created,
+                truncated,
+                written,
+            } => {
+                let stem = match (last, unlinked) {
+                    (true, Some(size)) => {
+                        needs.push(Need::sized(Stem::CloseU, gap, size as f64 / 1024.0));
+                        return;
+                    }
+                    (true, None) if written && truncated => Stem::CloseT,
+                    (true, None) if written && created => Stem::CloseW,
+                    _ => Stem::Close,
+                };
+                needs.push(Need::once(stem, gap));
+            }
+            _ => {}
+        }
+    }
+
+    fn readdir(&mut self, step: &Step<'_>, entries: u32, needs: &mut Vec<Need>) {
+        let Some(ino) = step.resolved.node else {
+            return;
+        };
+        let born = step.ns.tree.inode(ino).is_some_and(|d| d.born);
+        let before = self.pages.read(ino.0, 0, false);
+        let cold = before == fsage_cache::PageState::Absent && !born;
+        let (call, each) = if cold {
+            (Stem::RDirC, Stem::RDirCE)
+        } else {
+            (Stem::RDir, Stem::RDirE)
+        };
+        needs.push(Need::sized(call, step.gap, 4.0));
+        if entries > 0 {
+            needs.push(Need::many(each, step.gap, f64::from(entries)));
+        }
+        if cold && let Some(inode) = step.ns.tree.inode(ino) {
+            self.relation = self.last_meta.relation(ino, inode, 0);
+            self.last_meta.note(ino, inode, 0);
+        }
+    }
+
+    fn advise(&mut self, step: &Step<'_>, needs: &mut Vec<Need>) {
+        needs.push(Need::once(Stem::Advise, step.gap));
+        let Some(ino) = step.resolved.node else {
+            return;
+        };
+        match step.op.flags {
+            POSIX_FADV_DONTNEED => self.pages.drop_clean(ino.0),
+            POSIX_FADV_WILLNEED => {
+                let page = fsage_cache::PAGE_BYTES;
+                let size = step.ns.tree.inode(ino).map_or(0, |n| n.size);
+                let from = step.op.offset.unwrap_or(0);
+                let length = step.op.length.filter(|&l| l > 0).unwrap_or(u64::MAX);
+                let to = from
+                    .saturating_add(length)
+                    .min(size)
+                    .min(from.saturating_add(1 << 31));
+                for p in from / page..to.div_ceil(page) {
+                    self.pages.prefetch(ino.0, p);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_rule_and_only_processes_are_free() {
+        for &kind in OpKind::ALL {
+            let free = matches!(kind, OpKind::Fork | OpKind::Exit);
+            assert_eq!(rule(kind) == Rule::Process, free, "{}", kind.name());
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What stands in for a family that a profile lacks: one table, nearest substitute first.
+//!
+//! The last resorts lead to metrics of Table 4.4 of the thesis, so that a profile that holds only
+//! those predicts as the thesis did: an unlink is RM and TR of the file's size (4.4.3.2.3), a read
+//! that misses is RRD (4.4.5.3), a cached transfer is eq. 3.
+
+use super::stem::Stem::{self, *};
+
+/// One term of a substitute.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Term {
+    /// The other family, of the same size.
+    Same(Stem),
+    /// The other family, of this many KiB.
+    Sized(Stem, f64),
+    /// A rate, for this many KiB each time.
+    Each(Stem, f64),
+    /// The other family this many times.
+    Times(Stem, f64),
+}
+
+impl Term {
+    /// The family of the term.
+    pub fn stem(self) -> Stem {
+        match self {
+            Term::Same(s) | Term::Sized(s, _) | Term::Each(s, _) | Term::Times(s, _) => s,
+        }
+    }
+}
+
+use Term::{Each, Same, Sized, Times};
+
+/// The substitutes of a family, nearest first; each is a sum.
+pub fn substitutes(stem: Stem) -> &'static [&'static [Term]] {
+    lookups(stem)
+        .or_else(|| calls(stem))
+        .or_else(|| data(stem))
+        .or_else(|| sync(stem))
+        .unwrap_or(&[])
+}
+
+type Chain = Option<&'static [&'static [Term]]>;
+
+fn lookups(stem: Stem) -> Chain {
+    Some(match stem {
+        LusBc => &[&[Same(LurBc)]],
+        LurBc | Lud => &[&[Same(LusBc)], &[Same(LurBc)]],
+        LusNc => &[&[Same(LufNc)], &[Same(LurNc)], &[Same(LusBc)]],
+        LunNc | LufNc => &[&[Same(LusNc)], &[Same(LurNc)], &[Same(LusBc)]],
+        LurNc => &[&[Same(LufNc)], &[Same(LusNc)], &[Same(LurBc)]],
+        LusAc => &[&[Same(LurAc)], &[Same(LusBc)]],
+        LurAc => &[&[Same(LusAc)], &[Same(LurBc)]],
+        Lum => &[&[Same(Lumr)], &[Same(LusBc)], &[Same(LurBc)]],
+        Lumr => &[&[Same(Lum)], &[Same(LusBc)], &[Same(LurBc)]],
+        LumNc => &[&[Same(LurNc)], &[Same(LusNc)], &[Same(Lum)]],
+        _ => return None,
+    })
+}
+
+fn calls(stem: Stem) -> Chain {
+    Some(match stem {
+        Open => &[&[Same(OpenC)], &[Same(Stat)]],
+        OpenC | OpenD => &[&[Same(Open)]],
+        Cr => &[&[Same(Mknod)], &[Same(Mkdir)]],
+        CrF | Link | Symlink | Mknod | Mkdir => &[&[Same(Cr)]],
+        Close => &[&[Same(Fstat)], &[Same(Seek)], &[Same(RdO)]],
+        CloseW => &[&[Same(Close)]],
+        CloseT => &[&[Same(CloseW)], &[Same(Close)]],
+        CloseU => &[&[Same(Close), Same(Tr)], &[Same(Close)]],
+        Stat => &[&[Same(Access)], &[Same(Fstat)]],
+        Fstat | Access | Readlink | Statfs => &[&[Same(Stat)]],
+        Seek => &[&[Same(Dup)], &[Same(Fstat)], &[Same(RdO)]],
+        Dup | Lock | Advise => &[&[Same(Seek)], &[Same(Fstat)], &[Same(RdO)]],
+        Rmdir => &[&[Same(RmdirB)], &[Same(Rm)]],
+        RmdirB => &[&[Same(Rmdir)], &[Same(Rm)]],
+        Rename => &[&[Same(RenameR)], &[Same(Link)], &[Same(Cr)]],
+        RenameR => &[&[Same(Rename)]],
+        Chmod => &[&[Same(Utimens)], &[Same(Chown)], &[Same(Stat)]],
+        Chown | Utimens | Setxattr => &[&[Same(Chmod)]],
+        Getxattr => &[&[Same(Stat)]],
+        Listxattr => &[&[Same(Getxattr)], &[Same(Stat)]],
+        Chdir => &[&[Same(Access)], &[Same(Stat)]],
+        RDir => &[&[Same(RdO)]],
+        // An entry of a name of about ten bytes takes 32 bytes of the buffer.
+        RDirE => &[&[Each(Rdc, 1.0 / 32.0)]],
+        RDirC => &[&[Sized(RRd, 4.0)], &[Same(LurNc)], &[Same(RDir)]],
+        RDirCE => &[&[Same(RDirE)]],
+        _ => return None,
+    })
+}
+
+fn data(stem: Stem) -> Chain {
+    Some(match stem {
+        Rc => &[&[Times(RdO, 1.0), Same(Rdc)]],
+        RdO => &[&[Sized(Rc, 1.0)]],
+        REof => &[&[Same(RdO)], &[Sized(Rc, 1.0)]],
+        RHo => &[&[Same(Rc)]],
+        Wf | Wh => &[&[Same(Wn)], &[Same(Wk)], &[Same(WrO), Same(Wrc)]],
+        Wn => &[&[Same(Wf)], &[Same(Wk)], &[Same(WrO), Same(Wrc)]],
+        Wd => &[&[Same(Wo)], &[Same(Wk)], &[Same(WrO), Same(Wrc)]],
+        We => &[&[Same(Wd)], &[Same(Wk)], &[Same(WrO), Same(Wrc)]],
+        Wa => &[
+            &[Same(Wo)],
+            &[Same(Wk)],
+            &[Same(Wn)],
+            &[Same(WrO), Same(Wrc)],
+        ],
+        Wo => &[&[Same(Wk)], &[Same(Wd)], &[Same(WrO), Same(Wrc)]],
+        Wk => &[&[Same(Wo)], &[Same(WrO), Same(Wrc)]],
+        Wu => &[&[Same(Wk)], &[Same(Wn)], &[Same(WrO), Same(Wrc)]],
+        // The block is read, then written as any other (6.1.3.1).
+        Wp => &[&[Sized(RRd, 4.0), Same(Wk)]],
+        WrO => &[&[Sized(Wk, 1.0)], &[Same(RdO)]],
+        Falloc => &[&[Same(Wh)], &[Sized(Wn, 4.0)], &[Same(Cr)]],
+        Rd => &[&[Same(RRd)], &[Same(Rf)]],
+        RRd => &[&[Same(RfO)], &[Same(Rf)], &[Same(Rd)]],
+        RfN => &[&[Same(RfS)], &[Same(RfF)], &[Same(RfO)], &[Same(RRd)]],
+        RfS => &[&[Same(RfF)], &[Same(RfO)], &[Same(RRd)]],
+        RfF => &[&[Same(RfO)], &[Same(RfS)], &[Same(RRd)]],
+        RfO => &[&[Same(Rf)], &[Same(RfF)], &[Same(RRd)]],
+        Rf => &[&[Same(RRd)]],
+        Rx => &[&[Sized(RRd, 4.0)]],
+        Mmap => &[&[Same(Fstat)], &[Same(RdO)]],
+        Munmap => &[&[Same(Mmap)]],
+        MfR => &[&[Same(RdO)]],
+        MfW => &[&[Same(MfR)], &[Same(WrO)]],
+        MfRC => &[&[Sized(RRd, 4.0)]],
+        Tr => &[&[Same(RmF)], &[Same(TrP)]],
+        TrC => &[&[Same(Tr)]],
+        TrX => &[&[Sized(Tr, 1.0)], &[Same(Chmod)]],
+        TrP => &[&[Same(Tr)]],
+        Rm => &[&[Sized(RmF, 1.0)]],
+        RmF => &[&[Same(Rm), Same(Tr)]],
+        RmD => &[&[Same(RmF)], &[Same(Rm), Same(Tr)]],
+        RmFC => &[&[Same(Rm), Same(TrC)], &[Same(RmF)]],
+        _ => return None,
+    })
+}
+
+fn sync(stem: Stem) -> Chain {
+    Some(match stem {
+        // Where nothing of the kind was measured: one random access of the device.
+        Fsy => &[&[Same(Fds)], &[Same(FsyN)], &[Sized(RRd, 4.0), Same(WrO)]],
+        Fds => &[&[Same(Fsy)]],
+        FsyO => &[&[Same(FdsO)], &[Sized(Fsy, 4.0)]],
+        FdsO => &[&[Same(FsyO)], &[Sized(Fds, 4.0)]],
+        FsyC => &[&[Sized(FsyN, 1.0)], &[Sized(Fsy, 0.0)]],
+        FsyN => &[&[Same(Fsy)]],
+        FsyRn | FsyRm | FsyD => &[&[Same(FsyC)], &[Sized(Fsy, 0.0)]],
+        FsyDF => &[&[Same(FsyQ)], &[Same(FsyD)]],
+        FsyS => &[&[Sized(FsyN, 16.0)], &[Sized(Fsy, 4.0)]],
+        FdsS => &[&[Sized(Fds, 4.0)], &[Sized(Fsy, 4.0)]],
+        FsyQ => &[&[Same(Seek)], &[Same(RdO)]],
+        Sync => &[&[Sized(Fsy, 1024.0)]],
+        Sfr => &[&[Sized(Fds, 1024.0)], &[Sized(Fsy, 1024.0)]],
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_family_but_the_rates_of_eq_3_has_a_substitute() {
+        for &stem in Stem::ALL {
+            let bare = matches!(stem, Rdc | Wrc);
+            assert_eq!(substitutes(stem).is_empty(), bare, "{}", stem.name());
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Totals of request vectors, and the dot products that can be asked of them.
+
+use fsage_core::OpKind;
+
+use super::plan::{Need, Plan};
+use super::stem::Stem;
+use super::vector::{Slot, SystemVector};
+
+/// The predicted latency of one operation.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Latency {
+    /// All of it, in nanoseconds.
+    pub total_ns: f64,
+    /// The part spent waiting for the device.
+    pub device_ns: f64,
+}
+
+/// Weights by kind of operation and metric; counts by kind; uses by family.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    slots: usize,
+    weights: Vec<f64>,
+    counts: Vec<u64>,
+    uses: Vec<u64>,
+    unit_ns: Vec<f64>,
+    at_device: Vec<bool>,
+    request: Vec<(Slot, f64)>,
+    total: Latency,
+}
+
+impl Ledger {
+    /// Empty totals for one system.
+    pub fn new(vector: &SystemVector) -> Self {
+        let slots = vector.slots().len();
+        let unit_ns = vector
+            .slots()
+            .iter()
+            .map(|(slot, _)| vector.unit_cost_ns(slot))
+            .collect();
+        let device: Vec<_> = Stem::ALL
+            .iter()
+            .filter(|s| s.at_device())
+            .filter_map(|s| s.family())
+            .collect();
+        Self {
+            slots,
+            weights: vec![0.0; slots * OpKind::ALL.len()],
+            counts: vec![0; OpKind::ALL.len()],
+            uses: vec![0; Stem::ALL.len()],
+            unit_ns,
+            at_device: vector
+                .slots()
+                .iter()
+                .map(|(_, id)| device.contains(&id.family()))
+                .collect(),
+            request: Vec::new(),
+            total: Latency::default(),
+        }
+    }
+
+    /// Charges one operation; its request vector stays in [`Self::request`] until the next.
+    #[inline]
+    pub fn charge(&mut self, kind: OpKind, needs: &[Need], plan: &Plan) -> Latency {
+        self.request.clear();
+        for need in needs {
+            if let Some(uses) = self.uses.get_mut(need.stem as usize) {
+                *uses += 1;
+            }
+            plan.charge(need, &mut self.request);
+        }
+        let base = kind as usize * self.slots;
+        let mut latency = Latency::default();
+        if let Some(row) = self.weights.get_mut(base..base + self.slots) {
+            for &(slot, weight) in &self.request {
+                let index = slot.0 as usize;
+                let (Some(sum), Some(&unit)) = (row.get_mut(index), self.unit_ns.get(index)) else {
+                    continue;
+                };
+                *sum += weight;
+                latency.total_ns += weight * unit;
+                if self.at_device.get(index) == Some(&true) {
+                    latency.device_ns += weight * unit;
+                }
+            }
+        }
+        if let Some(count) = self.counts.get_mut(kind as usize) {
+            *count += 1;
+        }
+        self.total.total_ns += latency.total_ns;
+        self.total.device_ns += latency.device_ns;
+        latency
+    }
+
+    /// The request vector of the operation charged last.
+    pub fn request(&self) -> &[(Slot, f64)] {
+        &self.request
+    }
+
+    /// Sum of the latencies of all operations.
+    pub fn total(&self) -> Latency {
+        self.total
+    }
+
+    /// Operations of a kind.
+    pub fn count(&self, kind: OpKind) -> u64 {
+        self.counts.get(kind as usize).copied().unwrap_or(0)
+    }
+
+    /// How often a family was needed.
+    pub fn uses(&self, stem: Stem) -> u64 {
+        self.uses.get(stem as usize).copied().unwrap_or(0)
+    }
+
+    /// The summed request vector of a kind, by slot.
+    pub fn weights(&self, kind: OpKind) -> &[f64] {
+        let base = kind as usize * self.slots;
+        self.weights.get(base..base + self.slots).unwrap_or(&[])
+    }
+
+    /// The summed request vector of everything, by slot.
+    pub fn all_weights(&self) -> Vec<f64> {
+        let mut sums = vec![0.0; self.slots];
+        for row in self.weights.chunks_exact(self.slots.max(1)) {
+            for (sum, weight) in sums.iter_mut().zip(row) {
+                *sum += weight;
+            }
+        }
+        sums
+    }
+}
+
+/// Dot product of summed weights and a system vector, with its standard error: errors of different
+/// metrics are independent, those of one metric add with all of its weight.
+pub fn dot(weights: &[f64], vector: &SystemVector) -> (f64, f64) {
+    let (mut sum, mut variance) = (0.0, 0.0);
+    for (index, &weight) in weights.iter().enumerate().filter(|&(_, &w)| w != 0.0) {
+        let slot = Slot(index as u16);
+        sum += weight * vector.unit_cost_ns(slot);
+        variance += (weight * vector.unit_error_ns(slot)).powi(2);
+    }
+    (sum, variance.sqrt())
+}

@@ -1,0 +1,331 @@
+//! From what an operation needs to weights of measured metrics.
+
+use fsage_core::metric::{GAPS_US, MetricId, Unit};
+
+use super::fallback::{Term, substitutes};
+use super::gap::Gap;
+use super::stem::Stem;
+use super::vector::{Slot, SystemVector};
+
+/// One thing that an operation asks of the system: so many times this family, of that size.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Need {
+    /// The family.
+    pub stem: Stem,
+    /// Pause since the thread's last call of the kind.
+    pub gap: Gap,
+    /// The size, in the unit of the family's series (KiB, or entries of a directory).
+    pub size: f64,
+    /// How often.
+    pub times: f64,
+}
+
+impl Need {
+    /// Once, without a size.
+    pub fn once(stem: Stem, gap: Gap) -> Self {
+        Self {
+            stem,
+            gap,
+            size: 0.0,
+            times: 1.0,
+        }
+    }
+
+    /// Once, of `size`.
+    pub fn sized(stem: Stem, gap: Gap, size: f64) -> Self {
+        Self {
+            stem,
+            gap,
+            size,
+            times: 1.0,
+        }
+    }
+
+    /// `times` times.
+    pub fn many(stem: Stem, gap: Gap, times: f64) -> Self {
+        Self {
+            stem,
+            gap,
+            size: 0.0,
+            times,
+        }
+    }
+}
+
+type Gaps = [Slot; GAPS_US.len()];
+
+/// A measured size of a series: its cost is `weight` times the metric's unit cost.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    size: f64,
+    weight: f64,
+    gaps: Gaps,
+}
+
+#[derive(Debug, Clone)]
+enum Rule {
+    /// Measured; points ascend in size, one point for a scalar. `rate`: a scalar rate, whose weight
+    /// is the size. `proportional`: beyond the last point in proportion, because the last segment
+    /// falls.
+    Measured {
+        points: Vec<Point>,
+        rate: bool,
+        proportional: bool,
+    },
+    /// Not measured: this sum stands in.
+    Substitute(&'static [Term]),
+    /// Not measured, and nothing stands in.
+    Missing,
+}
+
+/// For one system: how each family is charged.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    rules: Vec<Rule>,
+}
+
+impl Plan {
+    /// The rules that the metrics of `vector` allow.
+    pub fn new(vector: &SystemVector) -> Self {
+        let mut rules: Vec<Rule> = Stem::ALL
+            .iter()
+            .map(|&s| measured(vector, s).unwrap_or(Rule::Missing))
+            .collect();
+        // In rounds, so that a substitute stands on measured families in the end and never on itself.
+        loop {
+            let known: Vec<bool> = rules.iter().map(|r| !matches!(r, Rule::Missing)).collect();
+            let holds = |s: Stem| known.get(s as usize) == Some(&true);
+            let mut found = false;
+            for (&stem, rule) in Stem::ALL.iter().zip(&mut rules) {
+                if matches!(rule, Rule::Missing)
+                    && let Some(terms) = stand_in(stem, &holds)
+                {
+                    *rule = Rule::Substitute(terms);
+                    found = true;
+                }
+            }
+            if !found {
+                break;
+            }
+        }
+        Self { rules }
+    }
+
+    /// Adds the request vector of `need` to `out`: (metric, weight), the weight in KiB for rates.
+    #[inline]
+    pub fn charge(&self, need: &Need, out: &mut Vec<(Slot, f64)>) {
+        self.charge_deep(need, out, 0);
+    }
+
+    fn charge_deep(&self, need: &Need, out: &mut Vec<(Slot, f64)>, depth: u8) {
+        match self.rules.get(need.stem as usize) {
+            Some(Rule::Measured {
+                points,
+                rate,
+                proportional,
+            }) => {
+                self.charge_measured(need, points, *rate, *proportional, out, depth);
+            }
+            Some(Rule::Substitute(terms)) if depth < 8 => {
+                for term in *terms {
+                    let part = match *term {
+                        Term::Same(stem) => Need { stem, ..*need },
+                        Term::Sized(stem, size) => Need {
+                            stem,
+                            size,
+                            ..*need
+                        },
+                        Term::Each(stem, size) => Need {
+                            stem,
+                            size: size * need.times,
+                            times: 1.0,
+                            ..*need
+                        },
+                        Term::Times(stem, times) => Need {
+                            stem,
+                            times: times * need.times,
+                            ..*need
+                        },
+                    };
+                    self.charge_deep(&part, out, depth + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn charge_measured(
+        &self,
+        need: &Need,
+        points: &[Point],
+        rate: bool,
+        proportional: bool,
+        out: &mut Vec<(Slot, f64)>,
+        depth: u8,
+    ) {
+        let Some(first) = points.first() else { return };
+        if rate {
+            push(out, first, need.gap, need.times * need.size);
+            return;
+        }
+        // Families measured with 4 KiB: what follows in the same request arrives in sequence.
+        if depth < 8
+            && need.size > 4.0
+            && matches!(need.stem, Stem::RfN | Stem::RfS | Stem::RfF | Stem::RfO)
+        {
+            let times = need.times * (need.size - 4.0) / need.size;
+            self.charge_deep(
+                &Need {
+                    stem: Stem::Rd,
+                    times,
+                    ..*need
+                },
+                out,
+                depth + 1,
+            );
+        }
+        let after = points.partition_point(|p| p.size < need.size);
+        let (left, right) = match (after, points.get(after)) {
+            (_, Some(p)) if after == 0 || p.size == need.size => {
+                return push(out, p, need.gap, need.times * p.weight);
+            }
+            (i, Some(right)) => (points.get(i - 1), Some(right)),
+            (i, None) => match i.checked_sub(2).and_then(|l| points.get(l)) {
+                Some(left) if !proportional => (Some(left), points.get(i - 1)),
+                _ => (None, points.get(i - 1)),
+            },
+        };
+        match (left, right) {
+            (Some(left), Some(right)) => {
+                let share = (need.size - left.size) / (right.size - left.size);
+                push(
+                    out,
+                    left,
+                    need.gap,
+                    need.times * left.weight * (1.0 - share),
+                );
+                push(out, right, need.gap, need.times * right.weight * share);
+            }
+            (None, Some(last)) => {
+                let scale = if last.size > 0.0 && points.len() > 1 {
+                    need.size / last.size
+                } else {
+                    1.0
+                };
+                push(out, last, need.gap, need.times * last.weight * scale);
+            }
+            _ => {}
+        }
+    }
+
+    /// What stands in for a family: `None` if it was measured; an empty text if nothing does.
+    pub fn substitute(&self, stem: Stem) -> Option<String> {
+        match self.rules.get(stem as usize) {
+            Some(Rule::Measured { .. }) | None => None,
+            Some(Rule::Missing) => Some(String::new()),
+            Some(Rule::Substitute(terms)) => {
+                let names: Vec<&str> = terms.iter().map(|t| t.stem().name()).collect();
+                Some(names.join(" + "))
+            }
+        }
+    }
+}
+
+#[inline]
+fn push(out: &mut Vec<(Slot, f64)>, point: &Point, gap: Gap, weight: f64) {
+    let low = gap.low as usize;
+    let (Some(&a), b) = (point.gaps.get(low), point.gaps.get(low + 1)) else {
+        return;
+    };
+    match b {
+        Some(&b) if gap.share > 0.0 && a != b => {
+            out.push((a, weight * f64::from(1.0 - gap.share)));
+            out.push((b, weight * f64::from(gap.share)));
+        }
+        _ => out.push((a, weight)),
+    }
+}
+
+/// The first substitute all of whose terms can be charged.
+fn stand_in(stem: Stem, holds: &dyn Fn(Stem) -> bool) -> Option<&'static [Term]> {
+    substitutes(stem)
+        .iter()
+        .copied()
+        .find(|terms| terms.iter().all(|t| holds(t.stem())))
+}
+
+fn measured(vector: &SystemVector, stem: Stem) -> Option<Rule> {
+    let family = stem.family()?;
+    let row = family.row();
+    let rate = row.unit == Unit::KibPerS;
+    let mut points: Vec<Point> = Vec::new();
+    for base in family.metrics().filter(|id| id.gap() == 0) {
+        let Some(gaps) = gaps_of(vector, base) else {
+            continue;
+        };
+        let size = base.point().map_or(0.0, f64::from);
+        let weight = if rate && base.point().is_some() {
+            size
+        } else {
+            1.0
+        };
+        // A rate of zero would be an infinite latency.
+        if rate && vector.at(gaps[0]).is_none_or(|e| e.value <= 0.0) {
+            continue;
+        }
+        points.push(Point { size, weight, gaps });
+    }
+    if points.is_empty() {
+        return None;
+    }
+    if stem == Stem::Rc
+        && points.first().is_some_and(|p| p.size > 0.0)
+        && let Some(gaps) = Stem::RdO.family().and_then(|f| gaps_of(vector, f.scalar()))
+    {
+        points.insert(
+            0,
+            Point {
+                size: 0.0,
+                weight: 1.0,
+                gaps,
+            },
+        );
+    }
+    let cost = |p: &Point| vector.unit_cost_ns(p.gaps[0]) * p.weight;
+    let proportional = match points.as_slice() {
+        [.., a, b] => cost(b) <= cost(a),
+        _ => false,
+    };
+    Some(Rule::Measured {
+        points,
+        rate: rate && row.points.is_none(),
+        proportional,
+    })
+}
+
+/// The metric at each gap; where one was not measured, the nearest that was.
+fn gaps_of(vector: &SystemVector, base: MetricId) -> Option<Gaps> {
+    let at = |gap: usize| {
+        let id = base.with_gap(gap as u8)?;
+        vector.get(id)?;
+        vector.slots().slot(id)
+    };
+    let measured: Vec<Option<Slot>> = (0..GAPS_US.len()).map(at).collect();
+    let nearest = |gap: usize| {
+        (0..GAPS_US.len())
+            .filter_map(|i| {
+                measured
+                    .get(i)
+                    .copied()
+                    .flatten()
+                    .map(|s| (i.abs_diff(gap), s))
+            })
+            .min()
+            .map(|(_, slot)| slot)
+    };
+    let mut gaps = [Slot(0); GAPS_US.len()];
+    for (gap, place) in gaps.iter_mut().enumerate() {
+        *place = nearest(gap)?;
+    }
+    Some(gaps)
+}

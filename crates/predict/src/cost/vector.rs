@@ -1,0 +1,193 @@
+//! The system vector: what a profiled system needs for each unit of each metric.
+
+use std::collections::HashMap;
+
+use fsage_core::metric::{MetricId, Unit};
+
+/// The place of a metric in dense tables: its rank among [`MetricId::all`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Slot(pub u16);
+
+/// Every metric by its slot, and back.
+#[derive(Debug, Clone)]
+pub struct Slots {
+    ids: Vec<MetricId>,
+    slots: HashMap<MetricId, Slot>,
+}
+
+impl Default for Slots {
+    fn default() -> Self {
+        let ids: Vec<MetricId> = MetricId::all().collect();
+        let slots = ids
+            .iter()
+            .enumerate()
+            .map(|(i, &id)| (id, Slot(i as u16)))
+            .collect();
+        Self { ids, slots }
+    }
+}
+
+impl Slots {
+    /// The metric at a slot.
+    pub fn id(&self, slot: Slot) -> Option<MetricId> {
+        self.ids.get(slot.0 as usize).copied()
+    }
+
+    /// The slot of a metric.
+    pub fn slot(&self, id: MetricId) -> Option<Slot> {
+        self.slots.get(&id).copied()
+    }
+
+    /// The number of slots.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// Every slot with its metric.
+    pub fn iter(&self) -> impl Iterator<Item = (Slot, MetricId)> + '_ {
+        self.ids
+            .iter()
+            .enumerate()
+            .map(|(i, &id)| (Slot(i as u16), id))
+    }
+}
+
+/// An estimate with its 95 % interval, in the unit of its metric.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// The estimate.
+    pub value: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Whether the true value is at least the estimate (a cache that was not filled).
+    pub lower_bound: bool,
+}
+
+/// What one system costs. A metric that was not measured is absent, never zero.
+#[derive(Debug, Clone)]
+pub struct SystemVector {
+    /// What the system is called.
+    pub name: String,
+    slots: Slots,
+    values: Vec<Option<Estimate>>,
+}
+
+impl SystemVector {
+    /// A vector from measured metrics: (metric, estimate, lower end, upper end), each in the
+    /// metric's unit. Values that are negative or not finite are left out.
+    pub fn new(
+        name: impl Into<String>,
+        metrics: impl IntoIterator<Item = (MetricId, f64, f64, f64)>,
+    ) -> Self {
+        let slots = Slots::default();
+        let values = vec![None; slots.len()];
+        let mut vector = Self {
+            name: name.into(),
+            slots,
+            values,
+        };
+        for (id, value, low, high) in metrics {
+            vector.set(
+                id,
+                Estimate {
+                    value,
+                    low,
+                    high,
+                    lower_bound: false,
+                },
+            );
+        }
+        vector
+    }
+
+    /// Sets a metric; one that is negative or not finite is left out.
+    pub fn set(&mut self, id: MetricId, estimate: Estimate) {
+        let Estimate {
+            value, low, high, ..
+        } = estimate;
+        let sound = value.is_finite() && value >= 0.0 && low.is_finite() && high.is_finite();
+        if let Some(Slot(index)) = self.slots.slot(id)
+            && let Some(place) = self.values.get_mut(index as usize)
+            && sound
+        {
+            *place = Some(estimate);
+        }
+    }
+
+    /// Changes the estimate of a metric that is there, its interval in proportion.
+    pub fn change(&mut self, slot: Slot, to: f64) {
+        if let Some(Some(e)) = self.values.get_mut(slot.0 as usize) {
+            let factor = if e.value > 0.0 { to / e.value } else { 1.0 };
+            e.low *= factor;
+            e.high *= factor;
+            e.value = to;
+        }
+    }
+
+    /// The estimate of a metric.
+    pub fn get(&self, id: MetricId) -> Option<Estimate> {
+        self.at(self.slots.slot(id)?)
+    }
+
+    /// The estimate of the scalar of that name.
+    pub fn named(&self, name: &str) -> Option<Estimate> {
+        self.get(MetricId::parse(name)?)
+    }
+
+    /// The estimate at a slot.
+    pub fn at(&self, slot: Slot) -> Option<Estimate> {
+        self.values.get(slot.0 as usize).copied().flatten()
+    }
+
+    /// The metrics by slot.
+    pub fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    /// Nanoseconds for each unit of weight: a time costs itself each time, a rate the time of one
+    /// KiB (4.4.3.2.2: throughputs become latencies). 0 for what is absent.
+    pub fn unit_cost_ns(&self, slot: Slot) -> f64 {
+        let Some(e) = self.at(slot) else { return 0.0 };
+        self.cost_of(slot, e.value)
+    }
+
+    /// Standard error of [`Self::unit_cost_ns`]: the wider side of the 95 % interval over 1.96. A
+    /// rate's error is carried over to its inverse in the first order.
+    pub fn unit_error_ns(&self, slot: Slot) -> f64 {
+        let Some(e) = self.at(slot) else { return 0.0 };
+        let half = (e.high - e.value).abs().max((e.value - e.low).abs());
+        let cost = self.cost_of(slot, e.value);
+        if self.is_rate(slot) {
+            if e.value > 0.0 {
+                cost * (half / e.value) / 1.96
+            } else {
+                0.0
+            }
+        } else {
+            half / 1.96
+        }
+    }
+
+    fn is_rate(&self, slot: Slot) -> bool {
+        self.slots
+            .id(slot)
+            .is_some_and(|id| id.unit() == Unit::KibPerS)
+    }
+
+    fn cost_of(&self, slot: Slot, value: f64) -> f64 {
+        if !self.is_rate(slot) {
+            value
+        } else if value > 0.0 {
+            1e9 / value
+        } else {
+            0.0
+        }
+    }
+}

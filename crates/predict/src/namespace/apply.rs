@@ -1,0 +1,750 @@
+//! What each kind of operation does to the tree.
+
+use fsage_core::{Errno, KindClass, Op, OpFlags, OpKind, PathTable};
+
+use super::process::OpenId;
+use super::resolve::{Walk, can_be_there};
+use super::tree::{Ino, Kind};
+use super::{Action, Namespace, Resolved};
+
+const O_CREAT: u32 = 0o100;
+const O_EXCL: u32 = 0o200;
+const O_TRUNC: u32 = 0o1000;
+const O_APPEND: u32 = 0o2000;
+const O_DIRECTORY: u32 = 0o200_000;
+const O_NOFOLLOW: u32 = 0o400_000;
+const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
+const CLONE_THREAD: u32 = 0x10000;
+const FALLOC_KEEP_SIZE: u32 = 1;
+const FALLOC_PUNCH_HOLE: u32 = 2;
+const RENAME_EXCHANGE: u32 = 2;
+
+/// Bytes that a name takes in the buffer of `getdents64`, on average (a header of 19 bytes, a name,
+/// rounded to 8).
+const DIRENT_BYTES: u64 = 32;
+
+impl Namespace {
+    pub(super) fn apply_kind(&mut self, op: &Op, paths: &PathTable, out: &mut Resolved) {
+        match op.kind {
+            OpKind::Fork => self.fork(op),
+            OpKind::Exit => self.exit(op, out),
+            kind if kind.class() == KindClass::Name => {
+                // getxattr and statfs have forms on descriptors, which come without a path.
+                if op.path.is_none() && op.fd.is_some() {
+                    self.on_descriptor(op, out);
+                } else {
+                    self.on_name(op, paths, out);
+                }
+            }
+            OpKind::Sync => {
+                out.charged = true;
+                out.action = Action::Plain;
+            }
+            _ => self.on_descriptor(op, out),
+        }
+    }
+
+    fn fork(&mut self, op: &Op) {
+        let child = op
+            .length
+            .and_then(|pid| u32::try_from(pid).ok())
+            .map(fsage_core::Pid);
+        if let Some(child) = child.filter(|_| op.result.is_ok() && op.flags & CLONE_THREAD == 0) {
+            self.processes.fork(op.pid, child);
+        }
+    }
+
+    fn exit(&mut self, op: &Op, out: &mut Resolved) {
+        if op.length != Some(1) {
+            return;
+        }
+        self.processes.close_all(op.pid, false, &mut self.closing);
+        self.close_pending(out);
+    }
+
+    fn close_pending(&mut self, out: &mut Resolved) {
+        for open in std::mem::take(&mut self.closing) {
+            self.close(open, out);
+        }
+    }
+
+    /// Closes one descriptor of an open file.
+    fn close(&mut self, id: OpenId, out: &mut Resolved) -> Action {
+        let Some(&open) = self.processes.open(id) else {
+            return Action::Plain;
+        };
+        let last = self.processes.release(id);
+        let mut unlinked = None;
+        if last && let Some(node) = self.tree.inode_mut(open.ino) {
+            node.opens = node.opens.saturating_sub(1);
+            if node.opens == 0 && node.links == 0 {
+                unlinked = Some(node.size);
+                out.freed.push(open.ino);
+            }
+        }
+        let (created, truncated, written) = (open.created, open.truncated, open.written);
+        Action::Close {
+            last,
+            unlinked,
+            created,
+            truncated,
+            written,
+        }
+    }
+
+    fn walk(&mut self, op: &Op, paths: &PathTable, second: bool, follow: bool) -> Option<Walk> {
+        let (path, dir) = if second {
+            (op.path2, op.dir2.or(op.dir))
+        } else {
+            (op.path, op.dir)
+        };
+        let path = path?;
+        let text = paths.get(path);
+        let base = if text.first() == Some(&b'/') {
+            Ino::ROOT
+        } else {
+            self.base(op, paths, dir)
+        };
+        let exists = !matches!(
+            op.result.errno(),
+            Some(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP)
+        );
+        Some(
+            self.resolver
+                .resolve(&mut self.tree, paths, path, base, follow, exists),
+        )
+    }
+
+    /// The file at the end of a walk that the trace shows to exist; learned if it is new.
+    fn learn(&mut self, op: &Op, walk: &Walk, kind: Kind) -> Ino {
+        let mut node = walk.node;
+        if !node.is_some() {
+            let Some(last) = walk.last else {
+                return Ino::NONE;
+            };
+            node = match op.file.and_then(|id| self.tree.identified(id)) {
+                // Another name of a file that is known.
+                Some(other) if kind != Kind::Directory => {
+                    self.tree.attach(last, other);
+                    other
+                }
+                _ => self.tree.create(last, kind, false),
+            };
+        }
+        self.observe(op, node, kind);
+        node
+    }
+
+    /// Takes over what the trace says of a file: identity, size, scope.
+    fn observe(&mut self, op: &Op, ino: Ino, kind: Kind) {
+        if let Some(id) = op.file {
+            if self.tree.inode(ino).is_some_and(|n| n.id != Some(id)) {
+                self.tree.identify(ino, id);
+            }
+            if !self.scope.devices.is_empty() {
+                let inside = self.scope.devices.contains(&id.dev);
+                if let Some(node) = self.tree.inode_mut(ino) {
+                    node.in_scope = inside;
+                }
+            }
+        }
+        let Some(node) = self.tree.inode_mut(ino) else {
+            return;
+        };
+        if node.kind == Kind::Unknown {
+            node.kind = kind;
+        }
+        let size = op
+            .size_bytes
+            .filter(|&s| s != node.size && node.kind == Kind::Regular);
+        if let Some(size) = size {
+            self.tree.set_dense(ino, size);
+        }
+    }
+
+    fn on_name(&mut self, op: &Op, paths: &PathTable, out: &mut Resolved) {
+        if op.record.contains(OpFlags::PATH_UNREADABLE) {
+            self.puzzles.unreadable_paths += 1;
+        }
+        let follow = match op.kind {
+            OpKind::Open => {
+                op.flags & O_NOFOLLOW == 0 && op.flags & (O_CREAT | O_EXCL) != O_CREAT | O_EXCL
+            }
+            OpKind::Stat => op.flags & AT_SYMLINK_NOFOLLOW == 0,
+            OpKind::Access
+            | OpKind::Truncate
+            | OpKind::Chmod
+            | OpKind::Chown
+            | OpKind::Utimens
+            | OpKind::Setxattr
+            | OpKind::Getxattr
+            | OpKind::Listxattr
+            | OpKind::Removexattr
+            | OpKind::Statfs
+            | OpKind::Chdir
+            | OpKind::Exec => true,
+            _ => false,
+        };
+        let first = if op.kind == OpKind::Symlink || op.path.is_some() {
+            self.walk(op, paths, false, follow)
+        } else {
+            None
+        };
+        let Some(walk) = first else {
+            self.without_path(op, out);
+            return;
+        };
+        out.walks[0] = Some(walk);
+        let in_dir = self.tree.inode(walk.dir).is_some_and(|d| d.in_scope);
+        if walk.prefix.is_none() {
+            out.charged = in_dir || self.failing_in_scope(&walk);
+            out.action = Action::Failed;
+        } else {
+            if matches!(op.kind, OpKind::Rename | OpKind::Link) {
+                out.walks[1] = self.walk(op, paths, true, false);
+            }
+            self.act(op, paths, &walk, out);
+            out.charged = out
+                .node
+                .and_then(|n| self.tree.inode(n))
+                .map_or(in_dir, |n| n.in_scope);
+        }
+        self.puzzles.out_of_scope += u64::from(!out.charged);
+    }
+
+    fn failing_in_scope(&self, walk: &Walk) -> bool {
+        let failing = self
+            .resolver
+            .steps(walk)
+            .last()
+            .and_then(|&d| self.tree.dentry(d));
+        failing
+            .and_then(|d| self.tree.inode(d.dir))
+            .is_some_and(|d| d.in_scope)
+    }
+
+    /// An operation on a name that the trace does not hold.
+    fn without_path(&mut self, op: &Op, out: &mut Resolved) {
+        let node = op.file.and_then(|id| self.tree.identified(id));
+        out.node = node;
+        out.action = Action::Plain;
+        let known = node.and_then(|n| self.tree.inode(n)).map(|n| n.in_scope);
+        out.charged = known.unwrap_or(self.scope.roots.is_empty() && self.scope.devices.is_empty());
+        if op.kind == OpKind::Open && op.result.is_ok() {
+            let node = node.unwrap_or_else(|| self.from_descriptor(op));
+            self.observe(op, node, Kind::Regular);
+            self.opened(op, node, false, None, out);
+            out.node = Some(node);
+        }
+    }
+
+    /// The rule of each kind that acts on a name whose directories resolve.
+    fn act(&mut self, op: &Op, paths: &PathTable, walk: &Walk, out: &mut Resolved) {
+        let ok = op.result.is_ok();
+        match op.kind {
+            OpKind::Open => return self.open(op, walk, out),
+            OpKind::Mkdir | OpKind::Mknod | OpKind::Symlink if ok => {
+                return self.make(op, paths, walk, out);
+            }
+            OpKind::Unlink if ok => return self.unlink(op, walk, out),
+            OpKind::Rmdir if ok => {
+                let node = self.learn(op, walk, Kind::Directory);
+                out.node = Some(node);
+                let held = self.tree.inode(node).map_or(0, |n| n.most_entries);
+                if let Some(last) = walk.last {
+                    self.tree.detach(last);
+                }
+                out.action = Action::Rmdir { held };
+                return;
+            }
+            OpKind::Rename if ok => return self.rename(op, walk, out),
+            OpKind::Link if ok => {
+                let node = self.learn(op, walk, Kind::Regular);
+                out.node = Some(node);
+                if let Some(last) = out.walks[1].and_then(|w| w.last)
+                    && self.tree.child(last).is_none()
+                {
+                    self.tree.attach(last, node);
+                }
+                out.action = Action::Plain;
+                return;
+            }
+            _ => {}
+        }
+        if !ok && self.missing(op, walk) {
+            out.action = Action::Failed;
+            return;
+        }
+        let directory = matches!(op.kind, OpKind::Chdir) || op.record.contains(OpFlags::DIRECTORY);
+        let kind = if directory {
+            Kind::Directory
+        } else {
+            Kind::Unknown
+        };
+        let node = if ok {
+            self.learn(op, walk, kind)
+        } else {
+            walk.node
+        };
+        out.node = node.is_some().then_some(node);
+        out.action = if ok { Action::Plain } else { Action::Failed };
+        match op.kind {
+            OpKind::Truncate if ok => self.truncate(op, node, out),
+            OpKind::Chdir if ok => self.processes.set_cwd(op.pid, node),
+            OpKind::Exec if ok => {
+                self.processes.close_all(op.pid, true, &mut self.closing);
+                self.close_pending(out);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the last component of a failed operation is missing; notes it.
+    fn missing(&mut self, op: &Op, walk: &Walk) -> bool {
+        let Some(last) = walk.last else { return false };
+        match op.result.errno() {
+            Some(Errno::ENOENT) => {
+                if self.tree.child(last).is_some()
+                    && let Some(gone) = self.tree.detach(last)
+                {
+                    // The trace knows better: somebody outside of it removed the file.
+                    let _ = gone;
+                }
+                true
+            }
+            _ => walk.node == Ino::NONE && !can_be_there(&self.tree, walk.dir, last),
+        }
+    }
+
+    fn open(&mut self, op: &Op, walk: &Walk, out: &mut Resolved) {
+        let asked_create = op.flags & O_CREAT != 0;
+        if !op.result.is_ok() {
+            let missing = self.missing(op, walk);
+            out.node = (walk.node.is_some() && !missing).then_some(walk.node);
+            out.action = Action::Failed;
+            return;
+        }
+        let directory = op.flags & O_DIRECTORY != 0 || op.record.contains(OpFlags::DIRECTORY);
+        let exclusive = op.flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL;
+        let absent = walk.last.is_some_and(|l| {
+            self.tree.child(l).is_none() && (exclusive || !self.may_exist(op, walk))
+        });
+        let created = asked_create && (absent || exclusive);
+        let mut first_in_dir = false;
+        let node = if let (true, Some(last)) = (created, walk.last) {
+            first_in_dir = self
+                .tree
+                .inode(walk.dir)
+                .is_some_and(|d| d.born && d.most_entries == 0);
+            if let Some(old) = self.tree.detach(last) {
+                self.drop_if_gone(old, out);
+            }
+            let node = self.tree.create(last, Kind::Regular, true);
+            self.observe(op, node, Kind::Regular);
+            node
+        } else {
+            let kind = if directory {
+                Kind::Directory
+            } else {
+                Kind::Regular
+            };
+            let before = walk
+                .node
+                .is_some()
+                .then(|| self.tree.inode(walk.node))
+                .flatten();
+            let size = before.map(|n| n.size);
+            let node = self.learn(op, walk, kind);
+            if let (Some(size), true) = (size, op.flags & O_TRUNC != 0) {
+                self.tree.set_dense(node, size);
+            }
+            node
+        };
+        let truncated = (op.flags & O_TRUNC != 0 && !created)
+            .then(|| self.tree.inode(node).map_or(0, |n| n.size))
+            .filter(|&s| s > 0);
+        if truncated.is_some() {
+            self.cut(node, 0);
+        }
+        let directory = directory
+            || self
+                .tree
+                .inode(node)
+                .is_some_and(|n| n.kind == Kind::Directory);
+        self.opened(op, node, created, truncated, out);
+        out.node = Some(node);
+        out.action = Action::Open {
+            created,
+            first_in_dir,
+            truncated,
+            asked_create,
+            directory,
+        };
+    }
+
+    /// Whether an open with `O_CREAT` of a name that is not known may have found a file: the
+    /// directory was not seen whole and the file has data without `O_TRUNC`.
+    fn may_exist(&self, op: &Op, walk: &Walk) -> bool {
+        let Some(last) = walk.last else { return true };
+        can_be_there(&self.tree, walk.dir, last) && op.size_bytes.is_some_and(|s| s > 0)
+    }
+
+    fn opened(
+        &mut self,
+        op: &Op,
+        node: Ino,
+        created: bool,
+        truncated: Option<u64>,
+        out: &mut Resolved,
+    ) {
+        let open = self.processes.make(node, op.flags);
+        if let Some(o) = self.processes.open_mut(open) {
+            o.created = created;
+            o.truncated = truncated.is_some();
+        }
+        if let Some(n) = self.tree.inode_mut(node) {
+            n.opens += 1;
+        }
+        out.open = Some(open);
+        let number = op
+            .result
+            .value()
+            .and_then(|v| i32::try_from(v).ok())
+            .unwrap_or(i32::MAX);
+        if let Some(before) = self.processes.bind(op.pid, fsage_core::Fd(number), open) {
+            self.close(before, out);
+        }
+    }
+
+    fn make(&mut self, op: &Op, paths: &PathTable, walk: &Walk, out: &mut Resolved) {
+        let kind = match op.kind {
+            OpKind::Mkdir => Kind::Directory,
+            OpKind::Symlink => Kind::Symlink,
+            _ => Kind::Other,
+        };
+        if let Some(last) = walk.last {
+            if let Some(old) = self.tree.detach(last) {
+                self.drop_if_gone(old, out);
+            }
+            let node = self.tree.create(last, kind, true);
+            self.observe(op, node, kind);
+            if let (Kind::Symlink, Some(text)) = (kind, op.path2) {
+                self.tree.set_target(node, paths.get(text));
+            }
+            out.node = Some(node);
+        }
+        out.action = Action::Plain;
+    }
+
+    /// Frees a file that has no name any more, unless it is open.
+    fn drop_if_gone(&mut self, ino: Ino, out: &mut Resolved) -> bool {
+        let gone = self
+            .tree
+            .inode(ino)
+            .is_some_and(|n| n.links == 0 && n.opens == 0);
+        if gone && ino != Ino::ROOT && !out.freed.contains(&ino) {
+            out.freed.push(ino);
+        }
+        gone
+    }
+
+    fn unlink(&mut self, op: &Op, walk: &Walk, out: &mut Resolved) {
+        let node = self.learn(op, walk, Kind::Regular);
+        out.node = Some(node);
+        let size = self.tree.inode(node).map_or(0, |n| n.size);
+        if let Some(last) = walk.last {
+            self.tree.detach(last);
+        }
+        let freed = self.drop_if_gone(node, out);
+        out.action = Action::Unlink { freed, size };
+    }
+
+    fn rename(&mut self, op: &Op, walk: &Walk, out: &mut Resolved) {
+        let node = self.learn(op, walk, Kind::Unknown);
+        out.node = Some(node);
+        out.action = Action::Rename { replaced: None };
+        let to = out.walks[1].and_then(|w| w.last);
+        let (Some(from), Some(to)) = (walk.last, to) else {
+            return;
+        };
+        let other = self.tree.child(to);
+        if from == to || other == Some(node) {
+            return;
+        }
+        self.tree.detach(from);
+        if let Some(other) = other {
+            self.tree.detach(to);
+            if op.flags & RENAME_EXCHANGE != 0 {
+                self.tree.attach(from, other);
+            } else {
+                let size = self.tree.inode(other).map_or(0, |n| n.size);
+                let freed = self.drop_if_gone(other, out);
+                out.action = Action::Rename {
+                    replaced: Some((other, freed, size)),
+                };
+            }
+        }
+        self.tree.attach(to, node);
+        let moved_dir = self
+            .tree
+            .inode(node)
+            .is_some_and(|n| matches!(n.kind, Kind::Directory | Kind::Symlink | Kind::Unknown));
+        if moved_dir {
+            self.tree.generation = self.tree.generation.wrapping_add(1);
+        }
+    }
+
+    fn cut(&mut self, node: Ino, size: u64) {
+        let from = size
+            .checked_next_multiple_of(self.block)
+            .unwrap_or(u64::MAX);
+        self.tree.deallocate(node, from, u64::MAX);
+        if let Some(n) = self.tree.inode_mut(node) {
+            n.size = size;
+            if size == 0 {
+                n.sparse = false;
+            }
+        }
+    }
+
+    fn truncate(&mut self, op: &Op, node: Ino, out: &mut Resolved) {
+        let old = self.tree.inode(node).map_or(0, |n| n.size);
+        let new = op.length.unwrap_or(0);
+        if new < old {
+            self.cut(node, new);
+        } else if let Some(n) = self.tree.inode_mut(node) {
+            n.size = new;
+        }
+        out.action = Action::Truncate { old, new };
+    }
+
+    /// A file that is known by a descriptor alone.
+    fn from_descriptor(&mut self, op: &Op) -> Ino {
+        if let Some(node) = op.file.and_then(|id| self.tree.identified(id)) {
+            return node;
+        }
+        let everything = self.scope.roots.is_empty() && self.scope.devices.is_empty();
+        let inside = everything
+            || op
+                .file
+                .is_some_and(|id| self.scope.devices.contains(&id.dev));
+        let directory = op.record.contains(OpFlags::DIRECTORY) || op.kind == OpKind::Readdir;
+        let kind = if directory {
+            Kind::Directory
+        } else {
+            Kind::Regular
+        };
+        self.tree.nameless(kind, inside)
+    }
+
+    fn on_descriptor(&mut self, op: &Op, out: &mut Resolved) {
+        if op.record.contains(OpFlags::NOT_A_FILE) {
+            if let (OpKind::Close, Some(fd)) = (op.kind, op.fd) {
+                self.processes.unbind(op.pid, fd);
+            }
+            self.puzzles.not_files += 1;
+            return;
+        }
+        let mut open = op.fd.and_then(|fd| self.processes.open_of(op.pid, fd));
+        let by_file = op.file.and_then(|id| self.tree.identified(id));
+        let mut node = open
+            .and_then(|o| self.processes.open(o))
+            .map(|o| o.ino)
+            .or(by_file);
+        if node.is_none() && op.file.is_some() {
+            node = Some(self.from_descriptor(op));
+        }
+        let Some(node) = node else {
+            self.puzzles.unknown_descriptors += 1;
+            return;
+        };
+        if open.is_none()
+            && let Some(fd) = op.fd.filter(|_| op.kind != OpKind::Close)
+        {
+            // Opened before the trace began.
+            let id = self.processes.make(node, 0);
+            self.processes.bind(op.pid, fd, id);
+            if let Some(n) = self.tree.inode_mut(node) {
+                n.opens += 1;
+            }
+            open = Some(id);
+        }
+        if matches!(op.kind, OpKind::Read | OpKind::Write | OpKind::Fstat)
+            || op.size_bytes.is_some()
+        {
+            self.observe(op, node, Kind::Regular);
+        }
+        out.node = Some(node);
+        out.open = open;
+        out.charged = self.tree.inode(node).is_some_and(|n| n.in_scope);
+        self.puzzles.out_of_scope += u64::from(!out.charged);
+        self.act_on_open(op, node, open, out);
+    }
+
+    /// The rule of each kind that acts on an open file.
+    fn act_on_open(&mut self, op: &Op, node: Ino, open: Option<OpenId>, out: &mut Resolved) {
+        if op.kind == OpKind::Close {
+            out.action = Action::Plain;
+            if let Some(id) = op.fd.and_then(|fd| self.processes.unbind(op.pid, fd)) {
+                out.action = self.close(id, out);
+            }
+            return;
+        }
+        if !op.result.is_ok() {
+            out.action = Action::Failed;
+            return;
+        }
+        out.action = Action::Plain;
+        match op.kind {
+            OpKind::Dup => {
+                let number = op.result.value().and_then(|v| i32::try_from(v).ok());
+                if let (Some(open), Some(number)) = (open, number) {
+                    let before = self.processes.bind(op.pid, fsage_core::Fd(number), open);
+                    if let Some(before) = before {
+                        self.close(before, out);
+                    }
+                }
+            }
+            OpKind::Seek => {
+                if let (Some(o), Some(to)) = (
+                    open.and_then(|o| self.processes.open_mut(o)),
+                    op.result.value(),
+                ) {
+                    o.position = to;
+                }
+            }
+            OpKind::Fchdir => self.processes.set_cwd(op.pid, node),
+            OpKind::Ftruncate => self.truncate(op, node, out),
+            OpKind::Fallocate => self.fallocate(op, node, out),
+            OpKind::Readdir => {
+                let bytes = op.result.value().unwrap_or(0);
+                let entries = u32::try_from(bytes.div_ceil(DIRENT_BYTES)).unwrap_or(u32::MAX);
+                out.action = Action::Readdir { entries };
+            }
+            OpKind::Read | OpKind::Sendfile | OpKind::SpliceIn | OpKind::CopyIn => {
+                self.read(op, node, open, out);
+            }
+            OpKind::Write | OpKind::SpliceOut | OpKind::CopyOut => self.write(op, node, open, out),
+            OpKind::Fault => self.fault(op, node, out),
+            _ => {}
+        }
+    }
+
+    fn fallocate(&mut self, op: &Op, node: Ino, out: &mut Resolved) {
+        let from = op.offset.unwrap_or(0);
+        let length = op.length.unwrap_or(0);
+        let to = from.saturating_add(length);
+        if op.flags & FALLOC_PUNCH_HOLE != 0 {
+            let from = from
+                .checked_next_multiple_of(self.block)
+                .unwrap_or(u64::MAX);
+            self.tree
+                .deallocate(node, from, (to - to % self.block).max(from));
+        } else {
+            self.tree.allocate(node, from, to);
+            if op.flags & FALLOC_KEEP_SIZE == 0
+                && let Some(n) = self.tree.inode_mut(node)
+            {
+                n.size = n.size.max(to);
+            }
+        }
+        out.action = Action::Allocate { length };
+    }
+
+    fn place(&self, op: &Op, open: Option<OpenId>, size: u64) -> u64 {
+        let open = open.and_then(|o| self.processes.open(o));
+        let append =
+            op.record.contains(OpFlags::APPEND) || open.is_some_and(|o| o.flags & O_APPEND != 0);
+        match op.offset {
+            Some(offset) => offset,
+            None if append && op.kind == OpKind::Write => size,
+            None => open.map_or(0, |o| o.position),
+        }
+    }
+
+    fn moved(&mut self, open: Option<OpenId>, to: u64, written: bool) -> bool {
+        let Some(o) = open.and_then(|o| self.processes.open_mut(o)) else {
+            return false;
+        };
+        let first = written && !o.written;
+        o.position = to;
+        o.written |= written;
+        first
+    }
+
+    fn read(&mut self, op: &Op, node: Ino, open: Option<OpenId>, out: &mut Resolved) {
+        let size = self.tree.inode(node).map_or(0, |n| n.size);
+        let offset = self.place(op, open, size);
+        // What is transferred is what there is, not what was asked for (6.1.3.5).
+        let asked = op
+            .result
+            .value()
+            .unwrap_or(0)
+            .min(op.length.unwrap_or(u64::MAX));
+        let end = offset.saturating_add(asked);
+        if end > size {
+            self.tree.set_dense(node, end);
+        }
+        out.action = Action::Read {
+            offset,
+            length: asked,
+            eof: asked == 0,
+        };
+        self.moved(open, end, false);
+    }
+
+    fn write(&mut self, op: &Op, node: Ino, open: Option<OpenId>, out: &mut Resolved) {
+        let old_size = self.tree.inode(node).map_or(0, |n| n.size);
+        let offset = self.place(op, open, old_size);
+        let length = op
+            .result
+            .value()
+            .unwrap_or(0)
+            .min(op.length.unwrap_or(u64::MAX));
+        let end = offset.saturating_add(length);
+        let first = self.moved(open, end, true);
+        out.action = Action::Write {
+            offset,
+            length,
+            old_size,
+            first,
+        };
+        // Space is given after stage 2 has looked at what was there: see `settle`.
+        if let Some(n) = self.tree.inode_mut(node) {
+            n.size = n.size.max(end);
+        }
+    }
+
+    fn fault(&mut self, op: &Op, node: Ino, out: &mut Resolved) {
+        let offset = op.offset.unwrap_or(0);
+        let length = op.length.unwrap_or(4096).clamp(1, 1 << 21);
+        let old_size = self.tree.inode(node).map_or(0, |n| n.size);
+        out.action = if op.flags & 1 != 0 {
+            Action::Write {
+                offset,
+                length,
+                old_size,
+                first: false,
+            }
+        } else {
+            Action::Read {
+                offset,
+                length,
+                eof: false,
+            }
+        };
+    }
+
+    /// Gives the space of a write, once the stages after have seen what was there before.
+    #[inline]
+    pub fn settle(&mut self, out: &Resolved) {
+        if let (Action::Write { offset, length, .. }, Some(node)) = (out.action, out.node)
+            && length > 0
+        {
+            let from = offset - offset % self.block;
+            let end = offset.saturating_add(length);
+            let to = end.checked_next_multiple_of(self.block).unwrap_or(u64::MAX);
+            self.tree.allocate(node, from, to);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Stage 1: which files, names and ranges an operation is about (Smith 2001, 4.4.5.1).
+//!
+//! An in-memory tree, from a snapshot where there is one, is kept up to date by the trace. What the
+//! trace shows to exist without the snapshot having it is learned; where the two disagree the trace
+//! is right. Each operation comes out [`Resolved`]: the lookups of its paths, what it did to the tree,
+//! offsets and sizes.
+//!
+//! [`tree`] holds files and names, [`resolve`] takes paths apart, [`process`] knows descriptors,
+//! `apply` has one rule for each kind of operation.
+
+mod apply;
+pub mod process;
+pub mod resolve;
+pub mod tree;
+
+use fsage_core::{DevId, FileId, Op, PathId, PathTable};
+
+use process::{OpenId, Processes};
+use resolve::{Resolver, Walk};
+use tree::{DentryId, Ino, Kind, Tree};
+
+/// Which files belong to the traced file system; operations on others are not charged.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// Absolute paths; what lies beneath them belongs. With `devices` empty too: everything does.
+    pub roots: Vec<Vec<u8>>,
+    /// Devices; a file whose device is known belongs if it is one of them.
+    pub devices: Vec<DevId>,
+}
+
+/// One name of a snapshot.
+#[derive(Debug, Clone, Copy)]
+pub struct FileRecord<'a> {
+    /// Path relative to the snapshot's root, without a leading slash; empty for the root.
+    pub path: &'a [u8],
+    /// Identity.
+    pub id: FileId,
+    /// Type.
+    pub kind: Kind,
+    /// Size in bytes.
+    pub size: u64,
+    /// Allocated space in bytes.
+    pub allocated: u64,
+    /// The target of a symbolic link.
+    pub target: Option<&'a [u8]>,
+    /// Where its data lies: (offset in the file, offset on the device, length) in bytes, in the
+    /// order of the file; empty where unknown.
+    pub extents: &'a [(u64, u64, u64)],
+}
+
+/// What an operation did, beside its lookups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Action {
+    /// Nothing with a cost, or nothing that is understood.
+    #[default]
+    None,
+    /// The name was looked up and the rest did not happen.
+    Failed,
+    /// The call's own cost and no effect on the tree.
+    Plain,
+    /// A file was opened. `truncated`: the size that `O_TRUNC` cut off.
+    Open {
+        created: bool,
+        first_in_dir: bool,
+        truncated: Option<u64>,
+        asked_create: bool,
+        directory: bool,
+    },
+    /// A descriptor was closed. `last`: of its open file; `unlinked`: the file is gone with it, of
+    /// this size.
+    Close {
+        last: bool,
+        unlinked: Option<u64>,
+        created: bool,
+        truncated: bool,
+        written: bool,
+    },
+    /// Bytes were read.
+    Read { offset: u64, length: u64, eof: bool },
+    /// Bytes were written to a file of this size before.
+    Write {
+        offset: u64,
+        length: u64,
+        old_size: u64,
+        first: bool,
+    },
+    /// The size was changed.
+    Truncate { old: u64, new: u64 },
+    /// Space was allocated; `extends` by so many bytes beyond what was allocated.
+    Allocate { length: u64 },
+    /// A name was removed; `freed`: it was the file's last one and nobody has it open.
+    Unlink { freed: bool, size: u64 },
+    /// A directory was removed that held at most this many names once.
+    Rmdir { held: u32 },
+    /// A name was changed; `replaced` a file of this size, freed or not.
+    Rename { replaced: Option<(Ino, bool, u64)> },
+    /// A directory was read: this many entries came.
+    Readdir { entries: u32 },
+}
+
+/// One operation after stage 1.
+#[derive(Debug, Clone, Default)]
+pub struct Resolved {
+    /// Whether it belongs to the traced file system.
+    pub charged: bool,
+    /// The lookups of its first and second path.
+    pub walks: [Option<Walk>; 2],
+    /// What it did.
+    pub action: Action,
+    /// The file; [`Ino::NONE`] if there is none.
+    pub node: Option<Ino>,
+    /// The open file of its descriptor.
+    pub open: Option<OpenId>,
+    /// Files that are gone after it: their numbers will name others.
+    pub freed: Vec<Ino>,
+}
+
+/// What the stage could not make sense of; told to the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Puzzles {
+    /// Operations on descriptors whose file the trace does not tell.
+    pub unknown_descriptors: u64,
+    /// Operations outside of the traced file system.
+    pub out_of_scope: u64,
+    /// Operations on pipes, sockets and devices.
+    pub not_files: u64,
+    /// Operations whose path could not be read.
+    pub unreadable_paths: u64,
+}
+
+/// The stage.
+#[derive(Debug, Clone, Default)]
+pub struct Namespace {
+    /// Files and names.
+    pub tree: Tree,
+    /// Processes and open files.
+    pub processes: Processes,
+    resolver: Resolver,
+    scope: Scope,
+    block: u64,
+    puzzles: Puzzles,
+    closing: Vec<OpenId>,
+}
+
+impl Namespace {
+    /// An empty tree. `block_bytes`: unit of allocation.
+    pub fn new(scope: Scope, block_bytes: u64) -> Self {
+        let everything = scope.roots.is_empty() && scope.devices.is_empty();
+        let mut namespace = Self {
+            tree: Tree::new(everything),
+            block: if block_bytes.is_power_of_two() {
+                block_bytes.max(512)
+            } else {
+                4096
+            },
+            ..Self::default()
+        };
+        for root in &scope.roots {
+            let node = namespace.directory(root);
+            if let Some(node) = namespace.tree.inode_mut(node) {
+                node.in_scope = true;
+            }
+        }
+        namespace.scope = scope;
+        namespace
+    }
+
+    /// The directory of that absolute path, learned if it is new.
+    pub fn directory(&mut self, path: &[u8]) -> Ino {
+        let walk = self
+            .resolver
+            .resolve_text(&mut self.tree, path, Ino::ROOT, true, true, None);
+        match (walk.node, walk.last) {
+            (Ino::NONE, Some(last)) => self.tree.create(last, Kind::Directory, false),
+            (node, _) => node,
+        }
+    }
+
+    /// Adds one name of a snapshot whose root is the directory `root`. Call in the order of the
+    /// snapshot, before the first operation.
+    pub fn add(&mut self, root: Ino, record: &FileRecord<'_>) {
+        let walk = self
+            .resolver
+            .resolve_text(&mut self.tree, record.path, root, false, true, None);
+        let known = self
+            .tree
+            .identified(record.id)
+            .filter(|_| record.kind != Kind::Directory);
+        let node = match (walk.node, walk.last, known) {
+            (Ino::NONE, Some(last), Some(node)) => {
+                self.tree.attach(last, node);
+                return;
+            }
+            (Ino::NONE, Some(last), None) => self.tree.create(last, record.kind, false),
+            (node, _, _) => node,
+        };
+        self.tree.identify(node, record.id);
+        let holes = record.kind == Kind::Regular
+            && record.allocated.saturating_add(self.block) < record.size;
+        if let Some(inode) = self.tree.inode_mut(node) {
+            inode.kind = record.kind;
+            inode.size = record.size;
+            inode.complete = record.kind == Kind::Directory;
+            inode.physical = record.extents.first().map(|e| e.1);
+            inode.dense_to = if holes { 0 } else { record.size };
+        }
+        if holes {
+            for &(from, _, length) in record.extents {
+                self.tree.allocate(node, from, from.saturating_add(length));
+            }
+            if record.extents.is_empty() {
+                // No map of the file: its space is taken to lie at its start.
+                self.tree.allocate(node, 0, record.allocated);
+            }
+        }
+        if let Some(target) = record.target {
+            self.tree.set_target(node, target);
+        }
+    }
+
+    /// The lookups of a walk's leading directories.
+    pub fn steps(&self, walk: &Walk) -> &[DentryId] {
+        self.resolver.steps(walk)
+    }
+
+    /// Grows when prefixes are numbered anew.
+    pub fn epoch(&self) -> u32 {
+        self.resolver.epoch
+    }
+
+    /// What could not be made sense of so far.
+    pub fn puzzles(&self) -> Puzzles {
+        self.puzzles
+    }
+
+    /// Unit of allocation in bytes.
+    pub fn block_bytes(&self) -> u64 {
+        self.block
+    }
+
+    /// Applies one operation.
+    #[inline]
+    pub fn apply(&mut self, op: &Op, paths: &PathTable, out: &mut Resolved) {
+        for ino in out.freed.drain(..) {
+            self.tree.forget(ino);
+        }
+        out.charged = false;
+        out.walks = [None, None];
+        out.action = Action::None;
+        out.node = None;
+        out.open = None;
+        self.apply_kind(op, paths, out);
+    }
+
+    /// The directory from which a path of the operation is resolved.
+    #[inline]
+    fn base(&mut self, op: &Op, paths: &PathTable, dir: Option<PathId>) -> Ino {
+        let cwd = self.processes.cwd(op.pid);
+        if let Some(dir) = dir {
+            let text_known = paths.get(dir).first() == Some(&b'/');
+            if text_known {
+                let walk = self
+                    .resolver
+                    .resolve(&mut self.tree, paths, dir, Ino::ROOT, true, true);
+                return match (walk.node, walk.last) {
+                    (Ino::NONE, Some(last)) => self.tree.create(last, Kind::Directory, false),
+                    (node, _) => node,
+                };
+            }
+        }
+        if let Some(fd) = op.fd
+            && let Some(open) = self.processes.open_of(op.pid, fd)
+            && let Some(open) = self.processes.open(open)
+        {
+            return open.ino;
+        }
+        if cwd.is_some() { cwd } else { Ino::ROOT }
+    }
+}

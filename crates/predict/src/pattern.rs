@@ -1,0 +1,303 @@
+//! Stage 3: how a disk-bound request lies to the one before it (Smith 2001, 4.4.5.3 and A.5).
+//!
+//! Requests that the caches satisfy are ignored: a relation is always to the last request that went
+//! to the device. Data and metadata are followed apart, because on disk a file's data does not lie
+//! beside its inode: "the next file's data" follows the last file's data.
+
+use serde::{Deserialize, Serialize};
+
+use crate::namespace::tree::{Ino, Inode};
+
+/// The relation of a request to the last one that went to the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Relation {
+    /// Satisfied by the caches (the thesis's `REL_CACHED`).
+    #[default]
+    Cached,
+    /// Goes on where the last one ended (`REL_SAME`, and sequential).
+    Sequential,
+    /// The same file, elsewhere (`REL_SAME`).
+    Same,
+    /// The next file in creation order.
+    Next,
+    /// The same directory (`REL_SAMEDIR`), at most 16 files away in creation order.
+    Near,
+    /// The same directory, farther away.
+    Far,
+    /// The last target is the directory of this one (`REL_PARENT`).
+    Parent,
+    /// This target is the directory of the last one (`REL_CHILD`).
+    Child,
+    /// Nothing of the above (`REL_UNKNOWN`).
+    Other,
+}
+
+impl Relation {
+    /// The name in annotated traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Relation::Cached => "cached",
+            Relation::Sequential => "sequential",
+            Relation::Same => "same",
+            Relation::Next => "next",
+            Relation::Near => "near",
+            Relation::Far => "far",
+            Relation::Parent => "parent",
+            Relation::Child => "child",
+            Relation::Other => "other",
+        }
+    }
+}
+
+/// Files that lie at most so far apart in creation order are near.
+const NEAR_FILES: u64 = 16;
+/// Bytes between two files on the device up to which one is the next, near, or far.
+const NEXT_BYTES: u64 = 64 << 10;
+const NEAR_BYTES: u64 = 1 << 20;
+const FAR_BYTES: u64 = 128 << 20;
+
+/// The last request that went to the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tracker {
+    ino: Ino,
+    dir: u32,
+    order: u64,
+    /// Where it ended in the file, in bytes.
+    end: u64,
+    /// Where it ended on the device, in bytes.
+    physical_end: Option<u64>,
+}
+
+impl Default for Tracker {
+    fn default() -> Self {
+        Self {
+            ino: Ino::NONE,
+            dir: Ino::NONE.0,
+            order: 0,
+            end: 0,
+            physical_end: None,
+        }
+    }
+}
+
+impl Tracker {
+    /// The relation of a request for `offset` of a file.
+    pub fn relation(&self, ino: Ino, inode: &Inode, offset: u64) -> Relation {
+        if !self.ino.is_some() {
+            return Relation::Other;
+        }
+        if self.ino == ino {
+            let page = fsage_cache::PAGE_BYTES;
+            let goes_on = offset / page == self.end / page || offset == self.end;
+            return if goes_on {
+                Relation::Sequential
+            } else {
+                Relation::Same
+            };
+        }
+        if let (Some(here), Some(there)) = (physical(inode, offset), self.physical_end) {
+            return match here.abs_diff(there) {
+                0..=NEXT_BYTES => Relation::Next,
+                0..=NEAR_BYTES => Relation::Near,
+                0..=FAR_BYTES => Relation::Far,
+                _ => Relation::Other,
+            };
+        }
+        if inode.parent == self.ino.0 {
+            return Relation::Parent;
+        }
+        if self.dir == ino.0 {
+            return Relation::Child;
+        }
+        if inode.parent != self.dir {
+            return Relation::Other;
+        }
+        match (
+            inode.order.checked_sub(self.order),
+            inode.order.abs_diff(self.order),
+        ) {
+            (Some(1 | 2), _) => Relation::Next,
+            (_, 0..=NEAR_FILES) => Relation::Near,
+            _ => Relation::Far,
+        }
+    }
+
+    /// Bytes from the end of the last request to `offset` of the same file.
+    pub fn distance(&self, ino: Ino, offset: u64) -> Option<u64> {
+        (self.ino == ino).then(|| offset.abs_diff(self.end))
+    }
+
+    /// Notes a request that went to the device and ended at `end` of the file.
+    pub fn note(&mut self, ino: Ino, inode: &Inode, end: u64) {
+        *self = Self {
+            ino,
+            dir: inode.parent,
+            order: inode.order,
+            end,
+            physical_end: physical(inode, end),
+        };
+    }
+}
+
+fn physical(inode: &Inode, offset: u64) -> Option<u64> {
+    inode.physical.and_then(|p| p.checked_add(offset))
+}
+
+/// Read-ahead of one open file, as the kernel's on-demand read-ahead does it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stream {
+    /// Which open it is of; another open's is stale.
+    pub serial: u32,
+    /// Page after the last one read.
+    pub next_page: u64,
+    /// First page not brought in ahead.
+    ahead_end: u64,
+    /// Pages of the window.
+    window: u64,
+    started: bool,
+}
+
+impl Stream {
+    /// A stream of an open file that has not been read.
+    pub fn new(serial: u32) -> Self {
+        Self {
+            serial,
+            ..Self::default()
+        }
+    }
+
+    /// Whether nothing was read yet.
+    pub fn is_fresh(&self) -> bool {
+        !self.started
+    }
+
+    /// Notes that pages `first` to `last` were read, `missed` saying that one was not there. Returns
+    /// the pages to bring in ahead: `get_init_ra_size` on a miss that begins or continues a
+    /// sequence, doubled (`get_next_ra_size`) when the reader comes to the last window, nothing for a
+    /// random miss.
+    pub fn read(&mut self, first: u64, last: u64, missed: bool, most: u64) -> std::ops::Range<u64> {
+        let sequential = if self.started {
+            first == self.next_page || first + 1 == self.next_page
+        } else {
+            first == 0
+        };
+        self.started = true;
+        self.next_page = last.saturating_add(1);
+        let request = last - first + 1;
+        if most == 0 || !sequential {
+            if missed {
+                (self.window, self.ahead_end) = (0, 0);
+            }
+            return 0..0;
+        }
+        if missed {
+            self.window = initial_window(request, most);
+        } else if self.window > 0
+            && self.next_page.saturating_add(self.window / 2) >= self.ahead_end
+        {
+            self.window = next_window(self.window, most);
+        } else {
+            return 0..0;
+        }
+        let from = if missed {
+            self.next_page
+        } else {
+            self.ahead_end.max(self.next_page)
+        };
+        let to = if missed {
+            first.saturating_add(self.window.max(request))
+        } else {
+            from.saturating_add(self.window)
+        };
+        self.ahead_end = to.max(from);
+        from..self.ahead_end
+    }
+}
+
+fn initial_window(request: u64, most: u64) -> u64 {
+    let size = request.min(most).next_power_of_two();
+    if size <= most / 32 {
+        size * 4
+    } else if size <= most / 4 {
+        size * 2
+    } else {
+        most
+    }
+}
+
+fn next_window(window: u64, most: u64) -> u64 {
+    if window < most / 16 {
+        4 * window
+    } else {
+        (2 * window).min(most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sequential_reader_doubles_its_window() {
+        let mut stream = Stream::new(1);
+        assert_eq!(stream.read(0, 0, true, 32), 1..4);
+        assert_eq!(stream.read(1, 1, false, 32), 4..12);
+        let mut page = 2;
+        let mut end = 12;
+        while page < 200 {
+            let ahead = stream.read(page, page, false, 32);
+            if !ahead.is_empty() {
+                assert_eq!(ahead.start, end);
+                end = ahead.end;
+                assert!(ahead.end - ahead.start <= 32);
+            }
+            page += 1;
+            assert!(end > page, "page {page} would not be there");
+        }
+    }
+
+    #[test]
+    fn random_reads_bring_nothing_ahead() {
+        let mut stream = Stream::new(1);
+        for page in [50, 7, 90, 3] {
+            assert!(stream.read(page, page, true, 32).is_empty());
+        }
+    }
+
+    #[test]
+    fn relations_by_creation_order_and_by_bytes() {
+        let file = |parent, order, physical| Inode {
+            parent,
+            order,
+            physical,
+            ..Inode::default()
+        };
+        let mut t = Tracker::default();
+        assert_eq!(t.relation(Ino(5), &file(1, 10, None), 0), Relation::Other);
+        t.note(Ino(5), &file(1, 10, None), 8192);
+        assert_eq!(
+            t.relation(Ino(5), &file(1, 10, None), 8192),
+            Relation::Sequential
+        );
+        assert_eq!(
+            t.relation(Ino(5), &file(1, 10, None), 99_999),
+            Relation::Same
+        );
+        assert_eq!(t.relation(Ino(6), &file(1, 11, None), 0), Relation::Next);
+        assert_eq!(t.relation(Ino(6), &file(1, 2, None), 0), Relation::Near);
+        assert_eq!(t.relation(Ino(6), &file(1, 200, None), 0), Relation::Far);
+        assert_eq!(t.relation(Ino(6), &file(2, 11, None), 0), Relation::Other);
+        assert_eq!(t.relation(Ino(6), &file(5, 11, None), 0), Relation::Parent);
+        assert_eq!(t.relation(Ino(1), &file(0, 1, None), 0), Relation::Child);
+        t.note(Ino(5), &file(1, 10, Some(1 << 30)), 4096);
+        assert_eq!(
+            t.relation(Ino(6), &file(2, 99, Some((1 << 30) + 8192)), 0),
+            Relation::Next
+        );
+        assert_eq!(
+            t.relation(Ino(6), &file(1, 11, Some(1 << 40)), 0),
+            Relation::Other
+        );
+    }
+}

@@ -1,0 +1,316 @@
+//! One pass over a trace for several systems.
+
+use fsage_cache::{Policy, Start, WriteBack};
+use fsage_core::metric::MetricId;
+use fsage_core::{KindClass, Op, OpKind, OpSource, PathTable, SinkError, SourceError};
+
+use crate::caches::{Sizes, View};
+use crate::cost::ledger::Latency;
+use crate::cost::{Ledger, Need, Plan, SystemVector};
+use crate::elapsed::Replay;
+use crate::namespace::{Namespace, Resolved, Scope};
+use crate::pattern::Relation;
+use crate::threads::Threads;
+use crate::writeback::Load;
+
+/// How to predict.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Replacement policy of the page cache.
+    pub policy: Policy,
+    /// State of the caches at the start.
+    pub start: Start,
+    /// Which files belong to the traced file system.
+    pub scope: Scope,
+    /// When dirty pages are written back.
+    pub write_back: WriteBack,
+}
+
+/// The largest read-ahead of Linux where a profile does not tell: 128 KiB.
+const READ_AHEAD_PAGES: u64 = 32;
+
+/// What one operation was predicted to be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Annotation<'a> {
+    /// Whether it belongs to the traced file system.
+    pub charged: bool,
+    /// Weights of metrics.
+    pub request_vector: &'a [(MetricId, f64)],
+    /// How its disk-bound part lies to the one before.
+    pub relation: Relation,
+    /// Dot product of request vector and system vector, nanoseconds.
+    pub predicted_latency_ns: f64,
+}
+
+/// Takes what was found of each operation, for each system in turn.
+pub trait AnnotationSink {
+    /// Takes one annotation; `target` counts from 0 in the order of the vectors.
+    fn annotate(
+        &mut self,
+        target: usize,
+        op: &Op,
+        paths: &PathTable,
+        annotation: &Annotation<'_>,
+    ) -> Result<(), SinkError>;
+}
+
+/// One system of a prediction.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    pub vector: SystemVector,
+    pub plan: Plan,
+    pub ledger: Ledger,
+    pub replay: Replay,
+    pub view: usize,
+    /// Pages of a page cache that was not measured to its end.
+    pub at_least_pages: Option<u64>,
+}
+
+/// Totals of the trace itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Traced {
+    pub operations: u64,
+    pub charged: u64,
+    pub first_ns: Option<u64>,
+    pub end_ns: u64,
+    pub latency_ns: u64,
+    pub without_latency: u64,
+    pub bytes_written: u64,
+    pub metadata_ops: u64,
+}
+
+/// A prediction in the making: push the operations of a trace, then finish.
+#[derive(Debug, Clone)]
+pub struct Predictor {
+    pub(crate) options: Options,
+    pub(crate) namespace: Namespace,
+    pub(crate) views: Vec<View>,
+    pub(crate) targets: Vec<Target>,
+    pub(crate) traced: Traced,
+    threads: Threads,
+    needs: Vec<Vec<Need>>,
+    resolved: Resolved,
+    request: Vec<(MetricId, f64)>,
+}
+
+impl Predictor {
+    /// A prediction for the systems of `vectors`. Systems whose caches are equally large share the
+    /// stages before the costs.
+    pub fn new(options: Options, vectors: Vec<SystemVector>) -> Self {
+        let block = vectors
+            .first()
+            .and_then(|v| v.named("BS"))
+            .map_or(4096, |e| e.value as u64);
+        let mut views: Vec<View> = Vec::new();
+        let mut targets = Vec::new();
+        for vector in vectors {
+            let (sizes, at_least_pages) = sizes(&vector);
+            let view = views
+                .iter()
+                .position(|v| v.sizes() == sizes)
+                .unwrap_or_else(|| {
+                    views.push(View::new(
+                        sizes,
+                        options.policy,
+                        options.start,
+                        options.write_back,
+                    ));
+                    views.len() - 1
+                });
+            let (plan, ledger) = (Plan::new(&vector), Ledger::new(&vector));
+            let replay = Replay::default();
+            targets.push(Target {
+                vector,
+                plan,
+                ledger,
+                replay,
+                view,
+                at_least_pages,
+            });
+        }
+        Self {
+            namespace: Namespace::new(options.scope.clone(), block),
+            needs: vec![Vec::new(); views.len()],
+            views,
+            targets,
+            traced: Traced::default(),
+            threads: Threads::default(),
+            resolved: Resolved::default(),
+            request: Vec::new(),
+            options,
+        }
+    }
+
+    /// The tree, to fill it from a snapshot before the first operation.
+    pub fn namespace_mut(&mut self) -> &mut Namespace {
+        &mut self.namespace
+    }
+
+    /// Predicts a whole source.
+    pub fn run(&mut self, source: &mut dyn OpSource) -> Result<(), SourceError> {
+        let mut batch = Vec::new();
+        while source.next_batch(&mut batch)? > 0 {
+            for op in &batch {
+                self.push(op, source.paths());
+            }
+            batch.clear();
+        }
+        Ok(())
+    }
+
+    /// Predicts one operation.
+    #[inline]
+    pub fn push(&mut self, op: &Op, paths: &PathTable) {
+        self.resolve(op, paths);
+        for target in &mut self.targets {
+            let needs = self.needs.get(target.view).map_or(&[][..], Vec::as_slice);
+            charge(target, op, self.resolved.charged, needs);
+        }
+    }
+
+    /// Predicts one operation and says how.
+    pub fn push_annotated(
+        &mut self,
+        op: &Op,
+        paths: &PathTable,
+        sink: &mut dyn AnnotationSink,
+    ) -> Result<(), SinkError> {
+        self.resolve(op, paths);
+        for (index, target) in self.targets.iter_mut().enumerate() {
+            let needs = self.needs.get(target.view).map_or(&[][..], Vec::as_slice);
+            let latency = charge(target, op, self.resolved.charged, needs);
+            self.request.clear();
+            if self.resolved.charged {
+                let slots = target.vector.slots();
+                for &(slot, weight) in target.ledger.request() {
+                    let Some(id) = slots.id(slot) else { continue };
+                    match self.request.iter_mut().find(|r| r.0 == id) {
+                        Some(entry) => entry.1 += weight,
+                        None => self.request.push((id, weight)),
+                    }
+                }
+            }
+            let annotation = Annotation {
+                charged: self.resolved.charged,
+                request_vector: &self.request,
+                relation: self
+                    .views
+                    .get(target.view)
+                    .map_or(Relation::Cached, View::relation),
+                predicted_latency_ns: latency,
+            };
+            sink.annotate(index, op, paths, &annotation)?;
+        }
+        Ok(())
+    }
+
+    /// Stages 1 to 3.
+    #[inline]
+    fn resolve(&mut self, op: &Op, paths: &PathTable) {
+        let pauses = self.threads.pauses(op);
+        self.namespace.apply(op, paths, &mut self.resolved);
+        self.count(op);
+        for (view, needs) in self.views.iter_mut().zip(&mut self.needs) {
+            needs.clear();
+            view.apply(op, &self.resolved, &self.namespace, pauses, needs);
+        }
+        self.namespace.settle(&self.resolved);
+    }
+
+    #[inline]
+    fn count(&mut self, op: &Op) {
+        let traced = &mut self.traced;
+        traced.operations += 1;
+        traced.first_ns = Some(traced.first_ns.map_or(op.start_ns, |f| f.min(op.start_ns)));
+        traced.end_ns = traced.end_ns.max(op.end_ns());
+        if !self.resolved.charged {
+            return;
+        }
+        traced.charged += 1;
+        match op.latency_ns {
+            Some(ns) => traced.latency_ns = traced.latency_ns.saturating_add(ns),
+            None => traced.without_latency += 1,
+        }
+        match op.kind {
+            OpKind::Write | OpKind::CopyOut | OpKind::SpliceOut => {
+                traced.bytes_written = traced.bytes_written.saturating_add(op.bytes_moved());
+            }
+            OpKind::Unlink
+            | OpKind::Rename
+            | OpKind::Mkdir
+            | OpKind::Rmdir
+            | OpKind::Link
+            | OpKind::Symlink
+            | OpKind::Mknod => traced.metadata_ops += 1,
+            OpKind::Open => {
+                let created = matches!(
+                    self.resolved.action,
+                    crate::namespace::Action::Open { created: true, .. }
+                );
+                traced.metadata_ops += u64::from(created);
+            }
+            _ => debug_assert!(op.kind.class() as u8 <= KindClass::Process as u8),
+        }
+    }
+
+    /// What the trace leaves to be written behind on a target.
+    pub(crate) fn load(&self, target: &Target) -> Load {
+        let pages = self
+            .views
+            .get(target.view)
+            .map(|v| v.pages.counts())
+            .unwrap_or_default();
+        Load {
+            bytes: self.traced.bytes_written,
+            blocks: pages.dirtied.saturating_sub(pages.cancelled),
+            bursts: pages.bursts,
+            metadata_ops: self.traced.metadata_ops,
+            run_ns: self
+                .traced
+                .end_ns
+                .saturating_sub(self.traced.first_ns.unwrap_or(0)),
+            latency_ns: target.ledger.total().total_ns,
+        }
+    }
+}
+
+/// Stage 4 of one operation for one system; returns its latency in nanoseconds. An operation on
+/// another file system takes as long as it did.
+#[inline]
+fn charge(target: &mut Target, op: &Op, charged: bool, needs: &[Need]) -> f64 {
+    let latency = if charged {
+        target.ledger.charge(op.kind, needs, &target.plan)
+    } else {
+        Latency {
+            total_ns: op.latency_ns.unwrap_or(0) as f64,
+            device_ns: 0.0,
+        }
+    };
+    target.replay.push(op, latency);
+    if charged { latency.total_ns } else { 0.0 }
+}
+
+/// Cache sizes of a system; a size that is only a lower bound is no bound, and comes back apart.
+fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
+    let size = |name: &str| {
+        vector
+            .named(name)
+            .filter(|e| !e.lower_bound)
+            .map(|e| e.value as u64)
+    };
+    let has = |name: &str| vector.named(name).is_some();
+    let at_least = vector
+        .named("BC")
+        .filter(|e| e.lower_bound)
+        .map(|e| e.value as u64 / 4);
+    let sizes = Sizes {
+        pages: size("BC").map(|kib| kib / 4),
+        names: size("DNLC"),
+        attributes: size("MDC"),
+        read_ahead: vector
+            .named("RAW")
+            .map_or(READ_AHEAD_PAGES, |e| e.value as u64 / 4),
+        locality: has("LUN_NC") || has("LUF_NC"),
+    };
+    (sizes, at_least)
+}
