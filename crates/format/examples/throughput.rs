@@ -9,7 +9,7 @@
     reason = "a benchmark measures time and prints it"
 )]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use fsage_core::{
@@ -60,7 +60,7 @@ impl PostMark {
         out(&op, &self.paths);
     }
 
-    fn op(&self, kind: OpKind, file: Option<(u64, u64)>) -> Op {
+    fn op(kind: OpKind, file: Option<(u64, u64)>) -> Op {
         let mut op = Op::new(kind, Pid(4711), Tid(4711), 0);
         op.fd = file.map(|_| Fd(3));
         let id = |(ino, _)| FileId {
@@ -76,7 +76,7 @@ impl PostMark {
     fn data(&mut self, out: &mut dyn FnMut(&Op, &PathTable), kind: OpKind, ino: u64, size: u64) {
         let mut offset = 0;
         while offset < size {
-            let mut op = self.op(
+            let mut op = Self::op(
                 kind,
                 Some((ino, if kind == OpKind::Read { size } else { offset })),
             );
@@ -100,14 +100,14 @@ impl PostMark {
         flags: u32,
     ) {
         let dir = self.paths.intern(b"/mnt/scratch");
-        let mut op = self.op(OpKind::Open, Some((ino, size)));
+        let mut op = Self::op(OpKind::Open, Some((ino, size)));
         (op.path, op.dir, op.flags, op.fd) = (Some(path), dir, flags, None);
         op.result = Outcome::ok(3);
         self.push(out, op, if flags == 0 { 1500 } else { 9000 });
     }
 
     fn close(&mut self, out: &mut dyn FnMut(&Op, &PathTable), ino: u64, size: u64) {
-        let op = self.op(OpKind::Close, Some((ino, size)));
+        let op = Self::op(OpKind::Close, Some((ino, size)));
         self.push(out, op, 400);
     }
 
@@ -135,7 +135,7 @@ impl PostMark {
             return;
         }
         let (path, _, _) = self.files.swap_remove(at);
-        let mut op = self.op(OpKind::Unlink, None);
+        let mut op = Self::op(OpKind::Unlink, None);
         op.path = Some(path);
         op.dir = self.paths.intern(b"/mnt/scratch");
         op.result = if self.random.below(1000) == 0 {
@@ -147,6 +147,16 @@ impl PostMark {
     }
 }
 
+/// Time that this thread has spent on a processor, which other load does not change as it does the
+/// wall clock's.
+fn cpu_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ')
+        .next()
+        .and_then(|t| t.parse().ok())
+        .unwrap_or(0)
+}
+
 fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
@@ -154,15 +164,34 @@ fn resident_kib() -> u64 {
         .unwrap_or(0)
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let wanted: u64 = arguments
-        .next()
-        .map_or(Ok(2_000_000), |text| text.parse())?;
-    let given = arguments.next().map(PathBuf::from);
-    let path = given.clone().unwrap_or_else(|| {
-        std::env::temp_dir().join(format!("fsage-throughput-{}.fst", std::process::id()))
-    });
+/// Wall-clock and processor time that were spent on something.
+#[derive(Default, Clone, Copy)]
+struct Spent {
+    wall_ns: u64,
+    cpu_ns: u64,
+}
+
+impl Spent {
+    fn on<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let (wall, cpu) = (Instant::now(), cpu_ns());
+        let done = work();
+        self.wall_ns += wall.elapsed().as_nanos() as u64;
+        self.cpu_ns += cpu_ns() - cpu;
+        done
+    }
+
+    /// Operations a second of wall-clock and of processor time, as JSON fields.
+    fn rates(self, what: &str, operations: u64) -> String {
+        let rate = |ns: u64| operations as f64 * 1e9 / ns.max(1) as f64;
+        let (wall, cpu) = (rate(self.wall_ns), rate(self.cpu_ns));
+        format!("\"{what}_ops_per_s\":{wall:.0},\"{what}_ops_per_cpu_s\":{cpu:.0}")
+    }
+}
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Writes the trace; returns its operations and bytes.
+fn write(path: &Path, wanted: u64, spent: &mut Spent) -> Result<(u64, u64), Failure> {
     let mut postmark = PostMark {
         random: Random(1),
         paths: PathTable::new(),
@@ -170,8 +199,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         now_ns: 0,
         next: 0,
     };
-    let mut writer = TraceWriter::create(&path, TraceMeta::default())?;
-    let (mut writing, mut held, mut written) = (0u128, Vec::with_capacity(65_536), 0u64);
+    let mut writer = TraceWriter::create(path, TraceMeta::default())?;
+    let (mut held, mut written) = (Vec::with_capacity(65_536), 0);
     while written < wanted {
         held.clear();
         while held.len() < 65_000 {
@@ -182,21 +211,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 postmark.transaction(&mut take);
             }
         }
-        let start = Instant::now();
-        for op in &held {
-            writer.push(op, &postmark.paths)?;
-        }
-        writing += start.elapsed().as_nanos();
+        spent.on(|| {
+            held.iter()
+                .try_for_each(|op| writer.push(op, &postmark.paths))
+        })?;
         written += held.len() as u64;
     }
-    let start = Instant::now();
-    let bytes = writer.finish(TraceEnd::default())?;
-    writing += start.elapsed().as_nanos();
-    let written_kib = resident_kib();
+    Ok((written, spent.on(|| writer.finish(TraceEnd::default()))?))
+}
 
-    let start = Instant::now();
-    let mut reader = TraceReader::open(&path)?;
-    let (mut batch, mut read, mut sum) = (Vec::new(), 0u64, 0u64);
+/// Reads the trace; returns its operations and a number that depends on all of them.
+fn read(path: &Path) -> Result<(u64, u64), Failure> {
+    let mut reader = TraceReader::open(path)?;
+    let (mut batch, mut read, mut sum) = (Vec::new(), 0, 0u64);
     while reader.next_batch(&mut batch)? > 0 {
         read += batch.len() as u64;
         sum = batch.iter().fold(sum, |s, op| {
@@ -204,17 +231,31 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         });
         batch.clear();
     }
-    let reading = start.elapsed().as_nanos();
+    Ok((read, sum))
+}
+
+fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1);
+    let wanted = arguments
+        .next()
+        .map_or(Ok(2_000_000), |text| text.parse())?;
+    let given = arguments.next().map(PathBuf::from);
+    let path = given.clone().unwrap_or_else(|| {
+        std::env::temp_dir().join(format!("fsage-throughput-{}.fst", std::process::id()))
+    });
+    let (mut writing, mut reading) = (Spent::default(), Spent::default());
+    let (written, bytes) = write(&path, wanted, &mut writing)?;
+    let resident_write = resident_kib();
+    let (operations, sum) = reading.on(|| read(&path))?;
     if given.is_none() {
         std::fs::remove_file(&path)?;
     }
     println!(
-        "{{\"operations\":{read},\"written\":{written},\"bytes\":{bytes},\"bytes_per_op\":{:.2},\
-         \"write_ops_per_s\":{:.0},\"read_ops_per_s\":{:.0},\"resident_kib_after_write\":{written_kib},\
-         \"resident_kib\":{},\"sum\":{sum}}}",
+        "{{\"operations\":{operations},\"bytes\":{bytes},\"bytes_per_op\":{:.2},{},{},\
+         \"resident_kib_after_write\":{resident_write},\"resident_kib\":{},\"sum\":{sum}}}",
         bytes as f64 / written as f64,
-        written as f64 * 1e9 / writing as f64,
-        read as f64 * 1e9 / reading as f64,
+        writing.rates("write", written),
+        reading.rates("read", operations),
         resident_kib(),
     );
     Ok(())

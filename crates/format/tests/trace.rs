@@ -151,7 +151,7 @@ fn added_columns_stand_beside_their_operations() {
         let text = AnnotationValue::Text(format!("RDC:{}", i % 3));
         let number = AnnotationValue::Number(i as f64 / 7.0);
         let integer = AnnotationValue::Integer(u64::MAX - i as u64);
-        if i % 5 == 0 {
+        if i.is_multiple_of(5) {
             vec![AnnotationValue::Absent; 3]
         } else {
             vec![integer, number, text]

@@ -197,7 +197,9 @@ pub fn write_snapshot(path: &Path, entries: &[SnapshotEntry]) {
         ..SnapshotMeta::default()
     };
     let mut writer = SnapshotWriter::create(path, meta).unwrap();
-    entries.iter().for_each(|e| writer.push(e).unwrap());
+    for entry in entries {
+        writer.push(entry).unwrap();
+    }
     writer
         .finish(SnapshotEnd {
             vanished: 3,
