@@ -10,6 +10,7 @@
 //!   stand in one table each, which also makes the documentation ([`docs`]).
 //! * [`profile`]: `.fsp`, a system profile in JSON; [`record`]: run records, JSON lines.
 //! * [`schema`]: the published JSON schemas. [`sniff`]: which of them a file is.
+//! * [`result`]: what `predict`, `validate` and `show` found, stored and shown.
 //! * [`foreign`]: the formats of other tools. [`mod@anonymize`]: traces without their names.
 
 pub mod anonymize;
