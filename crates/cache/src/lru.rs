@@ -12,7 +12,7 @@ pub enum Touch {
     Miss(Option<u32>),
 }
 
-/// The name cache and the attribute cache: LRU over dense ids, O(1).
+/// The name cache and the attribute cache: LRU over dense ids (`u32::MAX` is none), O(1).
 ///
 /// Until it is full it only stamps the time of each touch; the order is made once, when the first
 /// eviction needs it, so a cache far larger than what is touched costs one store for each touch.
@@ -68,6 +68,9 @@ impl LruSet {
     #[inline]
     pub fn touch(&mut self, id: u32) -> Touch {
         let index = id as usize;
+        if id == u32::MAX {
+            return Touch::Miss(None);
+        }
         if index >= self.stamps.len() {
             self.stamps.resize((index + 1).next_power_of_two(), 0);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::list::{Links, List};
+use crate::list::{Links, List, NONE};
 use crate::policy::{Policy, Start};
 use crate::table::{Entry, PageTable};
 
@@ -77,7 +77,8 @@ impl Default for WriteBack {
     }
 }
 
-/// Pages of files, which are dense numbers, under one policy. A touch is O(1).
+/// Pages of files, which are dense numbers (`u32::MAX` is no file), under one policy. A touch is
+/// O(1).
 #[derive(Debug, Clone)]
 pub struct PageCache {
     policy: Policy,
@@ -331,6 +332,9 @@ impl PageCache {
 
     #[inline]
     fn touch(&mut self, file: u32, page: u64, again: bool) -> PageState {
+        if file == NONE {
+            return self.untouched();
+        }
         let index = file as usize;
         if index >= self.files.len() {
             let fresh = File {
@@ -387,6 +391,9 @@ impl PageCache {
     }
 
     fn insert(&mut self, file: u32, page: u64, flags: u8) {
+        if file == NONE {
+            return;
+        }
         let index = file as usize;
         if index >= self.files.len() {
             let fresh = File {

@@ -23,7 +23,7 @@ mod finish;
 pub mod namespace;
 pub mod pattern;
 pub mod rank;
-pub mod result;
+pub use fsage_format::result::prediction as result;
 mod run;
 pub mod threads;
 pub mod whatif;

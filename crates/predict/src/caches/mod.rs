@@ -165,7 +165,7 @@ impl View {
         if resolved.charged {
             let states = &mut self.files;
             self.pages.expire(op.start_ns, |file| {
-                if let Some(state) = states.get_mut(file as usize) {
+                if let Some(state) = states.get_mut(file as usize + 1) {
                     *state = FileState {
                         seen: state.seen,
                         ..FileState::default()
@@ -192,21 +192,20 @@ impl View {
     fn forget(&mut self, ino: Ino) {
         self.pages.forget(ino.0);
         self.attributes.remove(ino.0);
-        if let Some(state) = self.files.get_mut(ino.0 as usize) {
+        if let Some(state) = self.files.get_mut((ino.0 as usize).wrapping_add(1)) {
             *state = FileState::default();
         }
     }
 
     #[inline]
     fn state(&mut self, ino: Ino) -> &mut FileState {
-        let index = ino.0 as usize;
+        // What no file is shares one place, which nobody reads.
+        let index = if ino.is_some() { ino.0 as usize + 1 } else { 0 };
         if index >= self.files.len() {
             self.files
                 .resize((index + 1).next_power_of_two(), FileState::default());
         }
-        // The vector was made long enough; an index out of it would be a file that is none.
-        let last = self.files.len() - 1;
-        &mut self.files[index.min(last)]
+        &mut self.files[index]
     }
 
     #[inline]

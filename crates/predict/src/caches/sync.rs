@@ -107,7 +107,7 @@ impl View {
     pub(super) fn synchronise_all(&mut self, step: &Step<'_>, needs: &mut Vec<Need>) {
         let states = &mut self.files;
         let pages = self.pages.clean_all(|file| {
-            if let Some(state) = states.get_mut(file as usize) {
+            if let Some(state) = states.get_mut(file as usize + 1) {
                 *state = FileState {
                     seen: state.seen,
                     ..FileState::default()

@@ -50,6 +50,10 @@ pub struct FileRecord<'a> {
 
 /// What an operation did, beside its lookups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(
+    missing_docs,
+    reason = "each variant's comment tells of its fields; sizes, offsets, lengths in bytes"
+)]
 pub enum Action {
     /// Nothing with a cost, or nothing that is understood.
     #[default]
@@ -250,6 +254,7 @@ impl Namespace {
         out.node = None;
         out.open = None;
         self.apply_kind(op, paths, out);
+        out.node = out.node.filter(|n| n.is_some());
     }
 
     /// The directory from which a path of the operation is resolved.

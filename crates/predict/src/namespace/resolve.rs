@@ -137,7 +137,7 @@ impl Resolver {
             base
         };
         let (mut base, mut head, mut tail) = split(path, base);
-        let mut followed = Vec::new();
+        let mut followed: Vec<u8>;
         let mut plain = true;
         loop {
             let known = self.by_text.get(&(base.0, Box::from(head))).copied();
@@ -248,7 +248,9 @@ impl Resolver {
         let mut rest: Vec<Vec<u8>> = components(path).rev().map(<[u8]>::to_vec).collect();
         while let Some(name) = rest.pop() {
             if name == b".." {
-                at = tree.inode(at).map_or(Ino::ROOT, |d| Ino(d.parent));
+                // A directory known by a descriptor alone has no parent that is known.
+                let parent = tree.inode(at).map_or(Ino::NONE, |d| Ino(d.parent));
+                at = if parent.is_some() { parent } else { Ino::ROOT };
                 continue;
             }
             if tree.inode(at).is_some_and(|d| d.kind == Kind::Regular) {

@@ -1,0 +1,12 @@
+#!/bin/sh
+# Operations per second of `predict` on one core, and its memory for a million files.
+# Usage: benchmarks/predict-throughput.sh [OPERATIONS] [FILES]
+# Kept results: benchmarks/runs/. Expected: at least 3 million operations per second, under 1 GiB.
+set -eu
+cd "$(dirname "$0")/.."
+cargo build --release --quiet -p fsage-predict --example throughput
+bin="${CARGO_TARGET_DIR:-target}/release/examples/throughput"
+if command -v taskset >/dev/null; then
+    exec taskset -c 0 "$bin" "$@"
+fi
+exec "$bin" "$@"

@@ -1,0 +1,224 @@
+//! How fast a trace is predicted, and in how much memory: `throughput [OPERATIONS] [FILES]`.
+//!
+//! The trace is PostMark's: each transaction opens a file, reads or appends to it and closes it, or
+//! creates or deletes one, everything cached. It is made in the stream, in batches whose making is
+//! timed apart. Then a tree of so many files is held in memory.
+
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+#![allow(clippy::print_stdout, reason = "its result goes to stdout")]
+
+use std::time::{Duration, Instant};
+
+use fsage_core::metric::MetricId;
+use fsage_core::{Fd, FileId, Op, OpKind, Outcome, PathId, PathTable, Pid, Tid};
+use fsage_predict::namespace::tree::Kind;
+use fsage_predict::{FileRecord, Options, Predictor, SystemVector};
+
+struct PostMark {
+    paths: PathTable,
+    files: Vec<(PathId, u64, bool)>,
+    now: u64,
+    random: u64,
+}
+
+impl PostMark {
+    fn new(files: usize) -> Self {
+        let mut paths = PathTable::new();
+        let files = (0..files)
+            .filter_map(|i| {
+                let name = format!("/mnt/target/postmark/s{}/{i}", i % 50);
+                Some((
+                    paths.intern(name.as_bytes())?,
+                    512 + (i as u64 * 7919) % 15872,
+                    false,
+                ))
+            })
+            .collect();
+        Self {
+            paths,
+            files,
+            now: 0,
+            random: 1,
+        }
+    }
+
+    fn next(&mut self, below: u64) -> u64 {
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.random >> 33) % below.max(1)
+    }
+
+    fn op(&mut self, kind: OpKind, batch: &mut Vec<Op>) {
+        self.now += 1500;
+        let mut op = Op::new(kind, Pid(7), Tid(7), self.now);
+        op.latency_ns = Some(600);
+        batch.push(op);
+    }
+
+    fn data(&mut self, kind: OpKind, offset: u64, length: u64, batch: &mut Vec<Op>) {
+        self.op(kind, batch);
+        if let Some(op) = batch.last_mut() {
+            (op.fd, op.offset, op.length) = (Some(Fd(3)), Some(offset), Some(length));
+            op.result = Outcome::ok(length);
+        }
+    }
+
+    fn name(&mut self, kind: OpKind, path: PathId, flags: u32, batch: &mut Vec<Op>) {
+        self.op(kind, batch);
+        if let Some(op) = batch.last_mut() {
+            (op.path, op.flags) = (Some(path), flags);
+            op.result = Outcome::ok(if kind == OpKind::Open { 3 } else { 0 });
+        }
+    }
+
+    /// Appends one transaction.
+    fn transaction(&mut self, batch: &mut Vec<Op>) {
+        let index = self.next(self.files.len() as u64) as usize;
+        let Some(&(path, size, exists)) = self.files.get(index) else {
+            return;
+        };
+        let mut state = (path, size, exists);
+        if exists && self.next(4) == 0 {
+            self.name(OpKind::Unlink, path, 0, batch);
+            state.2 = false;
+        } else if exists {
+            let append = self.next(2) == 0 && size < 1 << 20;
+            self.name(OpKind::Open, path, if append { 0o2001 } else { 0 }, batch);
+            if append {
+                let length = 1 + self.next(4096);
+                self.data(OpKind::Write, size, length, batch);
+                state.1 += length;
+            } else {
+                for offset in (0..size).step_by(4096) {
+                    self.data(OpKind::Read, offset, (size - offset).min(4096), batch);
+                }
+            }
+            self.op(OpKind::Close, batch);
+        } else {
+            state.1 = 512 + self.next(15_872);
+            self.name(OpKind::Open, path, 0o102, batch);
+            for offset in (0..state.1).step_by(4096) {
+                self.data(OpKind::Write, offset, (state.1 - offset).min(4096), batch);
+            }
+            self.op(OpKind::Close, batch);
+            state.2 = true;
+        }
+        if let Some(op) = batch.last_mut().filter(|op| op.kind == OpKind::Close) {
+            op.fd = Some(Fd(3));
+        }
+        if let Some(place) = self.files.get_mut(index) {
+            *place = state;
+        }
+    }
+}
+
+/// A system with every metric, all of them cheap.
+fn system() -> SystemVector {
+    let limits = ["BC", "DNLC", "MDC"];
+    let metrics = MetricId::all()
+        .filter(|id| !limits.contains(&id.to_string().as_str()))
+        .map(|id| (id, 1000.0, 900.0, 1100.0));
+    SystemVector::new("benchmark", metrics)
+}
+
+fn resident_mib() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+    line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<u64>().ok())
+        .unwrap_or(0)
+        / 1024
+}
+
+fn main() {
+    let number = |n: usize, default| {
+        std::env::args()
+            .nth(n)
+            .and_then(|a| a.parse().ok())
+            .unwrap_or(default)
+    };
+    let (operations, files): (u64, u64) = (number(1, 10_000_000), number(2, 1_000_000));
+
+    let mut trace = PostMark::new(20_000);
+    let mut predictor = Predictor::new(Options::default(), vec![system()]);
+    let (mut batch, mut done, mut spent) = (Vec::with_capacity(70_000), 0u64, Duration::ZERO);
+    while done < operations {
+        batch.clear();
+        while batch.len() < 65_536 {
+            trace.transaction(&mut batch);
+        }
+        let start = Instant::now();
+        for op in &batch {
+            predictor.push(op, &trace.paths);
+        }
+        spent += start.elapsed();
+        done += batch.len() as u64;
+    }
+    let start = Instant::now();
+    let prediction = predictor.finish(&[]);
+    let finish = start.elapsed();
+    let rate = done as f64 / spent.as_secs_f64();
+    println!("operations            {done}");
+    println!("operations per second {rate:.0}");
+    println!(
+        "ns per operation      {:.1}",
+        spent.as_nanos() as f64 / done as f64
+    );
+    println!("finish                {:.2} ms", finish.as_secs_f64() * 1e3);
+    println!("resident              {} MiB", resident_mib());
+    for target in &prediction.targets {
+        println!("page cache hits       {:?}", target.caches.page.hit_rate);
+    }
+    drop(predictor);
+    drop(trace);
+    hold(files);
+}
+
+/// A snapshot of so many files, each of which is then opened, read and closed.
+fn hold(files: u64) {
+    let before = resident_mib();
+    let mut predictor = Predictor::new(Options::default(), vec![system()]);
+    let root = predictor.namespace_mut().directory(b"/mnt/target");
+    for i in 0..files {
+        let path = format!("d{}/s{}/file-{i}.dat", i % 1000, i % 7);
+        let record = FileRecord {
+            path: path.as_bytes(),
+            id: FileId {
+                ino: i + 12,
+                ..FileId::default()
+            },
+            kind: Kind::Regular,
+            size: 9000,
+            allocated: 12288,
+            target: None,
+            extents: &[(0, 4096 * i, 12288)],
+        };
+        predictor.namespace_mut().add(root, &record);
+    }
+    let snapshot = resident_mib();
+    let mut paths = PathTable::new();
+    for i in 0..files {
+        let mut op = Op::new(OpKind::Open, Pid(1), Tid(1), i * 1000);
+        op.path =
+            paths.intern(format!("/mnt/target/d{}/s{}/file-{i}.dat", i % 1000, i % 7).as_bytes());
+        op.result = Outcome::ok(3);
+        predictor.push(&op, &paths);
+        let mut op = Op::new(OpKind::Read, Pid(1), Tid(1), i * 1000 + 300);
+        (op.fd, op.offset, op.length, op.result) =
+            (Some(Fd(3)), Some(0), Some(9000), Outcome::ok(9000));
+        predictor.push(&op, &paths);
+        let mut op = Op::new(OpKind::Close, Pid(1), Tid(1), i * 1000 + 600);
+        op.fd = Some(Fd(3));
+        predictor.push(&op, &paths);
+    }
+    println!("files                 {files}");
+    println!(
+        "resident, snapshot    {} MiB",
+        snapshot.saturating_sub(before)
+    );
+    println!(
+        "resident, all opened  {} MiB",
+        resident_mib().saturating_sub(before)
+    );
+}
