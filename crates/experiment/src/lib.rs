@@ -5,8 +5,10 @@
 //! was kept.
 //!
 //! * [`validate`]: predictions held against measurement (Smith 2001, 4.5).
-//! * [`target`]: what `TARGET` means. [`tracing`], [`tree`]: captures and trees that end up in files.
+//! * [`target`]: what `TARGET` means. [`tracing`], [`tree`], [`profiling`], [`predicting`]: captures,
+//!   trees, measurements and predictions between files.
 
+pub mod predicting;
 pub mod profiling;
 pub mod target;
 pub mod tracing;

@@ -20,6 +20,7 @@ pub mod caches;
 pub mod cost;
 pub mod elapsed;
 mod finish;
+mod intake;
 pub mod namespace;
 pub mod pattern;
 pub mod rank;

@@ -8,6 +8,7 @@
 
 pub mod characterization;
 pub mod ops;
+pub mod prediction;
 pub mod profile;
 pub mod snapshot;
 pub mod table;

@@ -4,8 +4,8 @@ use anyhow::{Result, bail};
 use fsage_core::OpSource;
 use fsage_format::FileKind;
 use fsage_format::anonymize::Anonymizer;
-use fsage_format::snapshot::{SnapshotMeta, SnapshotReader, SnapshotWriter};
-use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
+use fsage_format::snapshot::{SnapshotReader, SnapshotWriter};
+use fsage_format::trace::{TraceEnd, TraceWriter};
 use fsage_report::units;
 
 use crate::args::AnonymizeArgs;
@@ -30,17 +30,7 @@ pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
 
 fn trace(args: &AnonymizeArgs, mut key: Anonymizer) -> Result<u64> {
     let mut reader = open_trace(&args.file)?;
-    let meta = reader.meta();
-    let hidden = TraceMeta {
-        host: key.word(&meta.host),
-        command: key.command(&meta.command),
-        directory: hidden_path(&mut key, &meta.directory),
-        under: meta.under.iter().map(|dir| hidden_path(&mut key, dir)).collect(),
-        // A path of the machine on which it was taken.
-        snapshot: None,
-        extra: Default::default(),
-        ..meta.clone()
-    };
+    let hidden = key.trace_meta(reader.meta());
     // What an unfinished trace lost must not look whole afterwards.
     let lost = reader.loss().operations_lost.max(u64::from(reader.loss().unfinished));
     let end = TraceEnd { operations_lost: lost, ..reader.end().cloned().unwrap_or_default() };
@@ -59,13 +49,7 @@ fn trace(args: &AnonymizeArgs, mut key: Anonymizer) -> Result<u64> {
 
 fn snapshot(args: &AnonymizeArgs, mut key: Anonymizer) -> Result<u64> {
     let mut reader = SnapshotReader::open(&args.file)?;
-    let meta = reader.meta();
-    let hidden = SnapshotMeta {
-        host: key.word(&meta.host),
-        root: hidden_path(&mut key, &meta.root),
-        extra: Default::default(),
-        ..meta.clone()
-    };
+    let hidden = key.snapshot_meta(reader.meta());
     let end = reader.end().cloned().unwrap_or_default();
     let mut writer = SnapshotWriter::create(&args.output, hidden)?;
     let mut batch = Vec::new();
@@ -77,8 +61,4 @@ fn snapshot(args: &AnonymizeArgs, mut key: Anonymizer) -> Result<u64> {
     let count = writer.entries();
     writer.finish(end)?;
     Ok(count)
-}
-
-fn hidden_path(key: &mut Anonymizer, path: &str) -> String {
-    String::from_utf8_lossy(&key.path(path.as_bytes())).into_owned()
 }

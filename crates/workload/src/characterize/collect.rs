@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use rustc_hash::FxHashMap;
 
 use super::footprint::Footprint;
-use super::locality::Locality;
+use super::locality::{Locality, with_share};
 use super::series::Series;
 use super::sizes::SizeHistogram;
 use super::{Characterization, KindStats, PageCache, ProcessStats};
@@ -198,8 +198,8 @@ impl Characterizer {
             read_sizes: self.read_sizes.buckets(),
             write_sizes: self.write_sizes.buckets(),
             file_sizes: self.footprint.file_sizes().buckets(),
-            reads: self.locality.reads.with_share(),
-            writes: self.locality.writes.with_share(),
+            reads: with_share(self.locality.reads),
+            writes: with_share(self.locality.writes),
             open_files_max: self.series.most(),
             over_time: self.series.finish(),
             processes,

@@ -198,12 +198,10 @@ impl Locality {
     }
 }
 
-impl AccessPattern {
-    /// Fills in the share.
-    pub(super) fn with_share(mut self) -> Self {
-        let known = self.sequential + self.random;
-        self.sequential_percent =
-            (known > 0).then(|| 100.0 * self.sequential as f64 / known as f64);
-        self
-    }
+/// Fills in the share.
+pub(super) fn with_share(pattern: AccessPattern) -> AccessPattern {
+    let known = pattern.sequential + pattern.random;
+    let sequential_percent =
+        (known > 0).then(|| 100.0 * pattern.sequential as f64 / known as f64);
+    AccessPattern { sequential_percent, ..pattern }
 }

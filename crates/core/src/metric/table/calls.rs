@@ -1,6 +1,6 @@
 //! Calls on names and attributes, everything cached.
 
-use super::*;
+use super::{Family, Group, Unit};
 
 pub(super) const ROWS: &[Family] = &[
     Family {

@@ -1,6 +1,6 @@
 //! Reads that reach the device.
 
-use super::*;
+use super::{Family, Group, POW12, Points, Unit};
 
 pub(super) const ROWS: &[Family] = &[
     Family {
@@ -110,7 +110,7 @@ pub(super) const ROWS: &[Family] = &[
         unit: Unit::Ns,
         points: Some(Points {
             unit: "KiB",
-            values: &[64, 1024, 16384, 262144],
+            values: &[64, 1024, 16384, 262_144],
         }),
         gaps: false,
         group: Group::Cold,

@@ -1,6 +1,6 @@
 //! Cached reads and every kind of write.
 
-use super::*;
+use super::{Family, Group, Points, Unit};
 
 pub(super) const ROWS: &[Family] = &[
     Family {

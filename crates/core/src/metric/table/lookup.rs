@@ -1,6 +1,6 @@
 //! Resolution of one path component.
 
-use super::*;
+use super::{Family, Group, Points, Unit};
 
 pub(super) const ROWS: &[Family] = &[
     Family {
@@ -104,7 +104,7 @@ pub(super) const ROWS: &[Family] = &[
         unit: Unit::Ns,
         points: Some(Points {
             unit: "entries",
-            values: &[10, 1000, 100000],
+            values: &[10, 1000, 100_000],
         }),
         gaps: false,
         group: Group::Lookup,

@@ -1,6 +1,6 @@
 //! Mapped files.
 
-use super::*;
+use super::{Family, Group, Unit};
 
 pub(super) const ROWS: &[Family] = &[
     Family {

@@ -1,6 +1,6 @@
 //! Sizes and thresholds.
 
-use super::*;
+use super::{Family, Group, Unit};
 
 pub(super) const ROWS: &[Family] = &[
     Family {

@@ -1,6 +1,6 @@
 //! Several threads at once.
 
-use super::*;
+use super::{Family, Group, Points, Unit};
 
 pub(super) const ROWS: &[Family] = &[
     Family {

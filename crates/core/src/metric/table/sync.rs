@@ -1,6 +1,6 @@
 //! Waiting for stable storage.
 
-use super::*;
+use super::{Family, Group, Points, Unit};
 
 pub(super) const ROWS: &[Family] = &[
     Family {

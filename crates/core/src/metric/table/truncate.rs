@@ -1,6 +1,6 @@
 //! Truncation and removal by size.
 
-use super::*;
+use super::{Family, Group, POW16, Points, Unit};
 
 pub(super) const ROWS: &[Family] = &[
     Family {

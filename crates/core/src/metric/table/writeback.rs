@@ -1,6 +1,6 @@
 //! Slowdown by what is written behind.
 
-use super::*;
+use super::{Family, Group, Points, Unit};
 
 pub(super) const ROWS: &[Family] = &[
     Family {
@@ -8,7 +8,7 @@ pub(super) const ROWS: &[Family] = &[
         unit: Unit::Seconds,
         points: Some(Points {
             unit: "KiB/s",
-            values: &[0, 1024, 4096, 16384, 65536, 262144],
+            values: &[0, 1024, 4096, 16384, 65536, 262_144],
         }),
         gaps: false,
         group: Group::WriteBack,

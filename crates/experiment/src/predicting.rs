@@ -1,0 +1,233 @@
+//! A trace file and profiles that end up as a prediction.
+
+use std::path::Path;
+
+use fsage_core::metric::MetricId;
+use fsage_core::{DevId, FileId, FileType, Op, OpSource, PathTable, SinkError, SourceError};
+use fsage_format::FormatError;
+use fsage_format::profile::SystemProfile;
+use fsage_format::result::prediction::Prediction;
+use fsage_format::snapshot::SnapshotReader;
+use fsage_format::trace::{
+    AnnotationColumn, AnnotationKind, AnnotationValue, TraceEnd, TraceReader, TraceWriter,
+};
+use fsage_predict::cost::vector::Estimate;
+use fsage_predict::namespace::tree::Kind;
+use fsage_predict::{
+    Annotation, AnnotationSink, Change, FileRecord, Options, Predictor, SystemVector,
+};
+
+/// Why a prediction could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum PredictingError {
+    /// A file could not be read or written.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// The trace could not be read on.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// What takes the annotations failed.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+    /// The snapshot is of another tree.
+    #[error("use snapshot {snapshot}: it is of {root}, and nothing in the trace lies there")]
+    OtherTree {
+        /// The snapshot.
+        snapshot: String,
+        /// The directory whose tree it is.
+        root: String,
+    },
+}
+
+/// The system vector of a profile. Metrics that this release does not know are left out.
+pub fn system_vector(profile: &SystemProfile) -> SystemVector {
+    let mut vector = SystemVector::new(profile.name.clone(), []);
+    for value in &profile.metrics {
+        if let Some(id) = MetricId::parse(&value.name) {
+            let estimate = Estimate {
+                value: value.estimate,
+                low: value.low,
+                high: value.high,
+                lower_bound: value.lower_bound,
+            };
+            vector.set(id, estimate);
+        }
+    }
+    vector
+}
+
+/// What is to be predicted.
+pub struct Request<'a> {
+    /// How. The scope is filled in from the trace's own.
+    pub options: Options,
+    /// On which systems.
+    pub profiles: &'a [SystemProfile],
+    /// The tree before the trace.
+    pub snapshot: Option<&'a Path>,
+    /// Changes for the second column.
+    pub changes: &'a [Change],
+}
+
+/// Predicts a whole trace. `sink` is told of every operation on every system if there is one.
+pub fn predict(
+    reader: &mut TraceReader,
+    request: &Request<'_>,
+    mut sink: Option<&mut dyn AnnotationSink>,
+) -> Result<Prediction, PredictingError> {
+    let vectors = request.profiles.iter().map(system_vector).collect();
+    let mut options = request.options.clone();
+    options.scope.roots.extend(reader.meta().under.iter().map(|d| d.clone().into_bytes()));
+    let mut predictor = Predictor::new(options, vectors);
+    if let Some(path) = request.snapshot {
+        load_snapshot(path, reader, &mut predictor)?;
+    }
+    let mut batch: Vec<Op> = Vec::new();
+    while reader.next_batch(&mut batch)? > 0 {
+        for op in &batch {
+            match &mut sink {
+                Some(sink) => predictor.push_annotated(op, reader.paths(), *sink)?,
+                None => predictor.push(op, reader.paths()),
+            }
+        }
+        batch.clear();
+    }
+    Ok(predictor.finish(request.changes))
+}
+
+fn load_snapshot(
+    path: &Path,
+    reader: &TraceReader,
+    predictor: &mut Predictor,
+) -> Result<(), PredictingError> {
+    let mut snapshot = SnapshotReader::open(path)?;
+    let meta = snapshot.meta().clone();
+    check_root(path, &meta.root, reader)?;
+    let dev = DevId(meta.dev);
+    let namespace = predictor.namespace_mut();
+    let root = namespace.directory(meta.root.as_bytes());
+    let mut batch = Vec::new();
+    let mut extents: Vec<(u64, u64, u64)> = Vec::new();
+    while snapshot.next_batch(&mut batch)? > 0 {
+        for entry in batch.drain(..) {
+            extents.clear();
+            extents.extend(
+                entry.extents.iter().map(|e| (e.logical_bytes, e.physical_bytes, e.length_bytes)),
+            );
+            let id = FileId { dev, ino: entry.ino, generation: entry.generation };
+            namespace.add(
+                root,
+                &FileRecord {
+                    path: &entry.path,
+                    id,
+                    kind: kind(entry.file_type),
+                    size: entry.size_bytes,
+                    allocated: entry.allocated_bytes,
+                    target: entry.link_target.as_deref(),
+                    extents: &extents,
+                },
+            );
+        }
+    }
+    Ok(())
+}
+
+/// A trace that was kept to some directories cannot be about a tree that lies outside of all of them
+/// and holds none of them.
+fn check_root(path: &Path, root: &str, reader: &TraceReader) -> Result<(), PredictingError> {
+    let root_path = Path::new(root);
+    let related = |dir: &String| {
+        let dir = Path::new(dir);
+        dir.starts_with(root_path) || root_path.starts_with(dir)
+    };
+    let under = &reader.meta().under;
+    if root.is_empty() || under.is_empty() || under.iter().any(related) {
+        return Ok(());
+    }
+    Err(PredictingError::OtherTree {
+        snapshot: path.display().to_string(),
+        root: root.to_string(),
+    })
+}
+
+fn kind(file_type: FileType) -> Kind {
+    match file_type {
+        FileType::Regular => Kind::Regular,
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Symlink,
+        FileType::Other => Kind::Other,
+    }
+}
+
+/// Writes a trace with what was found of each operation beside it: for each system its request
+/// vector, relation and predicted latency.
+pub struct AnnotatedTrace {
+    writer: TraceWriter,
+    targets: usize,
+    row: Vec<AnnotationValue>,
+}
+
+impl AnnotatedTrace {
+    /// Creates the file. Columns end with the number of the system where there are several.
+    pub fn create(
+        path: &Path,
+        reader: &TraceReader,
+        profiles: &[SystemProfile],
+    ) -> Result<Self, PredictingError> {
+        let mut columns = Vec::new();
+        for index in 0..profiles.len() {
+            let suffix = if profiles.len() == 1 { String::new() } else { format!("_{index}") };
+            let column = |name: &str, kind| AnnotationColumn { name: format!("{name}{suffix}"), kind };
+            columns.push(column("predicted_latency_ns", AnnotationKind::Number));
+            columns.push(column("relation", AnnotationKind::Text));
+            columns.push(column("request_vector", AnnotationKind::Text));
+        }
+        let mut meta = reader.meta().clone();
+        for (index, profile) in profiles.iter().enumerate() {
+            meta.extra.insert(format!("predicted_on_{index}"), profile.name.clone());
+        }
+        let writer = TraceWriter::create_annotated(path, meta, &columns)?;
+        Ok(Self { writer, targets: profiles.len(), row: Vec::new() })
+    }
+
+    /// Ends the file as the trace it was made from ended.
+    pub fn finish(self, end: Option<TraceEnd>) -> Result<u64, PredictingError> {
+        Ok(self.writer.finish(end.unwrap_or_default())?)
+    }
+}
+
+impl AnnotationSink for AnnotatedTrace {
+    fn annotate(
+        &mut self,
+        target: usize,
+        op: &Op,
+        paths: &PathTable,
+        annotation: &Annotation<'_>,
+    ) -> Result<(), SinkError> {
+        if annotation.charged {
+            self.row.push(AnnotationValue::Number(annotation.predicted_latency_ns));
+            self.row.push(AnnotationValue::Text(annotation.relation.name().to_string()));
+            self.row.push(AnnotationValue::Text(vector_text(annotation.request_vector)));
+        } else {
+            self.row.extend(std::iter::repeat_n(AnnotationValue::Absent, 3));
+        }
+        if target + 1 < self.targets {
+            return Ok(());
+        }
+        let written = self.writer.push_annotated(op, paths, &self.row);
+        self.row.clear();
+        written.map_err(|e| SinkError { message: e.to_string(), source: Some(Box::new(e)) })
+    }
+}
+
+/// `2 LUR_BC + 1 OPEN_G10`.
+fn vector_text(vector: &[(MetricId, f64)]) -> String {
+    let mut text = String::new();
+    for (id, weight) in vector.iter().filter(|(_, weight)| *weight != 0.0) {
+        if !text.is_empty() {
+            text.push_str(" + ");
+        }
+        let rounded = (weight * 1000.0).round() / 1000.0;
+        text.push_str(&format!("{rounded} {id}"));
+    }
+    text
+}

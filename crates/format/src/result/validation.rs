@@ -1,0 +1,175 @@
+//! Predictions held against measurement (Smith 2001, 4.5): its Tables 4.7 to 4.9 and Figure 4.8,
+//! with what they leave out, the variation of the measurement itself.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The version of [`Validation`] that this release writes.
+pub const VALIDATION_VERSION: u32 = 1;
+
+/// The outcome of one `fsage validate`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Validation {
+    /// Version of this structure.
+    pub validation_version: u32,
+    /// The release that wrote it.
+    pub fsage_version: String,
+    /// Start, nanoseconds since 1970.
+    pub started_unix_ns: u64,
+    /// How long all of it took, nanoseconds.
+    pub elapsed_ns: u64,
+    /// Where the random order of runs started.
+    pub seed: u64,
+    /// Measured runs of each workload on each target.
+    pub runs: u32,
+    /// The target whose trace every prediction uses.
+    pub trace_on: String,
+    /// Whether it was stopped before all runs were made.
+    pub interrupted: bool,
+    /// One for each workload and target (Table 4.7).
+    pub pairs: Vec<Pair>,
+    /// Mean absolute error by target (Table 4.8).
+    pub by_target: Vec<NamedError>,
+    /// Mean absolute error by workload (Table 4.9).
+    pub by_workload: Vec<NamedError>,
+    /// Mean of the absolute errors, a fraction of the measured latency.
+    pub average_error: f64,
+    /// Median of the absolute errors, a fraction.
+    pub median_error: f64,
+    /// Root of the mean squared error, a fraction.
+    pub rms_error: f64,
+    /// Pearson correlation of predicted and measured latency; `None` below three pairs or without
+    /// spread.
+    pub correlation: Option<f64>,
+    /// Pairs of targets put in the right order, over all workloads.
+    pub ranks_right: u32,
+    /// Pairs of targets compared.
+    pub ranks_total: u32,
+    /// The pairs of targets put in the wrong order.
+    pub ranks_wrong: Vec<WrongRank>,
+    /// What went wrong or must be known: failed runs, lossy traces, substitutes.
+    pub notes: Vec<String>,
+}
+
+/// One workload on one target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Pair {
+    /// The workload as it was asked for.
+    pub workload: String,
+    /// The target as it was asked for.
+    pub target: String,
+    /// Measured total latency of all operations on the target, mean of the runs, nanoseconds.
+    pub measured_ns: f64,
+    /// Each run's total.
+    pub measured_runs_ns: Vec<u64>,
+    /// The 95 % interval of the mean (Student's t); `None` for a single run.
+    pub measured_interval_ns: Option<(f64, f64)>,
+    /// Standard deviation of the runs over their mean; `None` for a single run. No prediction can be
+    /// expected to come closer.
+    pub measured_variation: Option<f64>,
+    /// Predicted total latency, nanoseconds.
+    pub predicted_ns: f64,
+    /// Its interval from the intervals of the profile.
+    pub predicted_interval_ns: (f64, f64),
+    /// (predicted - measured) / measured.
+    pub error: f64,
+    /// Measured elapsed time of the workload, mean of the runs, nanoseconds.
+    pub measured_elapsed_ns: f64,
+    /// Predicted elapsed time, nanoseconds.
+    pub predicted_elapsed_ns: f64,
+    /// Predicted overhead of writing behind (eq. 4), nanoseconds; not part of `predicted_ns`.
+    pub predicted_writeback_ns: f64,
+    /// By kind of operation (Figure 4.8).
+    pub kinds: Vec<PairKind>,
+    /// Substitutes and other warnings of the prediction.
+    pub warnings: Vec<String>,
+}
+
+/// One kind of operation of one pair.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PairKind {
+    /// Name of the kind.
+    pub kind: String,
+    /// Operations in the trace that was predicted from.
+    pub count: u64,
+    /// Mean operations of the measured runs.
+    pub measured_count: f64,
+    /// Measured latency, mean of the runs, nanoseconds.
+    pub measured_ns: f64,
+    /// Predicted latency, nanoseconds.
+    pub predicted_ns: f64,
+    /// Distribution of the measured latencies of all runs (Figures 4.9 to 4.19).
+    pub measured_distribution: Distribution,
+    /// Distribution of the predicted latencies.
+    pub predicted_distribution: Distribution,
+}
+
+/// A distribution of latencies over powers of two.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Distribution {
+    /// `counts[i]` operations took at least 2^(i-1) and less than 2^i nanoseconds (`counts[0]`: 0).
+    pub counts: Vec<u64>,
+}
+
+impl Distribution {
+    /// Counts one latency.
+    pub fn add(&mut self, latency_ns: u64) {
+        let bucket = (u64::BITS - latency_ns.leading_zeros()) as usize;
+        if self.counts.len() <= bucket {
+            self.counts.resize(bucket + 1, 0);
+        }
+        self.counts[bucket] += 1;
+    }
+
+    /// Adds all that `other` counted.
+    pub fn merge(&mut self, other: &Distribution) {
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += theirs;
+        }
+    }
+}
+
+/// An error under a name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NamedError {
+    /// The target or the workload.
+    pub name: String,
+    /// Mean absolute error, a fraction.
+    pub average_error: f64,
+}
+
+/// A pair of targets that the prediction puts in the wrong order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WrongRank {
+    /// The workload.
+    pub workload: String,
+    /// The target that was measured as the faster one.
+    pub faster: String,
+    /// The target that was measured as the slower one.
+    pub slower: String,
+    /// Measured slower over measured faster, at least 1.
+    pub measured_ratio: f64,
+    /// Whether the measured intervals of the two do not overlap and they differ by more than 15 %.
+    pub significant: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Distribution;
+
+    #[test]
+    fn latencies_fall_into_powers_of_two() {
+        let mut a = Distribution::default();
+        for ns in [0, 1, 2, 3, 4, 1023, 1024] {
+            a.add(ns);
+        }
+        assert_eq!(a.counts, [1, 1, 2, 1, 0, 0, 0, 0, 0, 0, 1, 1]);
+        let mut b = Distribution::default();
+        b.merge(&a);
+        b.merge(&a);
+        assert_eq!(b.counts[2], 4);
+    }
+}

@@ -1,0 +1,70 @@
+//! From the files of `fsage-format` to what the stages take.
+
+use fsage_core::metric::MetricId;
+use fsage_core::{DevId, FileId, FileType};
+use fsage_format::profile::SystemProfile;
+use fsage_format::snapshot::SnapshotEntry;
+
+use crate::cost::{Estimate, SystemVector};
+use crate::namespace::tree::{Ino, Kind};
+use crate::namespace::{FileRecord, Namespace};
+
+impl SystemVector {
+    /// The vector of a profile. The names of metrics that this release does not know, or that carry
+    /// another unit than the table's, come back: they are left out.
+    pub fn from_profile(profile: &SystemProfile) -> (Self, Vec<String>) {
+        let mut vector = Self::new(profile.name.clone(), []);
+        let mut ignored = Vec::new();
+        for metric in &profile.metrics {
+            match MetricId::parse(&metric.name) {
+                Some(id) if id.unit().name() == metric.unit => {
+                    let (low, high) = (metric.low, metric.high);
+                    let lower_bound = metric.lower_bound;
+                    vector.set(
+                        id,
+                        Estimate {
+                            value: metric.estimate,
+                            low,
+                            high,
+                            lower_bound,
+                        },
+                    );
+                }
+                _ => ignored.push(metric.name.clone()),
+            }
+        }
+        (vector, ignored)
+    }
+}
+
+impl Namespace {
+    /// Adds an entry of a snapshot of the device `dev`, whose root is the directory `root`
+    /// ([`Namespace::directory`] of the snapshot's own root path).
+    pub fn add_entry(&mut self, root: Ino, dev: DevId, entry: &SnapshotEntry) {
+        let extents: Vec<(u64, u64, u64)> = entry
+            .extents
+            .iter()
+            .map(|e| (e.logical_bytes, e.physical_bytes, e.length_bytes))
+            .collect();
+        let kind = match entry.file_type {
+            FileType::Regular => Kind::Regular,
+            FileType::Directory => Kind::Directory,
+            FileType::Symlink => Kind::Symlink,
+            FileType::Other => Kind::Other,
+        };
+        let record = FileRecord {
+            path: &entry.path,
+            id: FileId {
+                dev,
+                ino: entry.ino,
+                generation: entry.generation,
+            },
+            kind,
+            size: entry.size_bytes,
+            allocated: entry.allocated_bytes,
+            target: entry.link_target.as_deref(),
+            extents: &extents,
+        };
+        self.add(root, &record);
+    }
+}
