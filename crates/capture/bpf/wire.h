@@ -64,7 +64,7 @@ struct wire {
  * with the NUL, then the bytes. */
 #define PATH_MAX 4096
 struct wire_paths {
-	__u8 wire[WIRE_EXTRA_END];
+	__u64 wire[WIRE_EXTRA_END / 8]; /* whole words: what is copied may be an address */
 	__u16 length;
 	__u16 length2;
 	char bytes[4 * PATH_MAX];

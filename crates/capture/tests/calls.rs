@@ -1,0 +1,265 @@
+//! Every captured call, made once by a real program, against what must be recorded of it.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
+
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fsage_capture::{CaptureRequest, CaptureSummary, Method, What, capture};
+use fsage_core::{Op, OpFlags, OpKind, OpSink, PathTable, Pid, SinkError};
+
+/// Operations with their paths as text.
+#[derive(Default)]
+struct Kept(Vec<Row>);
+
+struct Row {
+    op: Op,
+    path: String,
+    path2: String,
+    dir: String,
+}
+
+impl OpSink for Kept {
+    fn push(&mut self, op: &Op, paths: &PathTable) -> Result<(), SinkError> {
+        let text = |id| paths.display(id).into_owned();
+        self.0.push(Row {
+            op: *op,
+            path: op.path.map(text).unwrap_or_default(),
+            path2: op.path2.map(text).unwrap_or_default(),
+            dir: op.dir.map(text).unwrap_or_default(),
+        });
+        Ok(())
+    }
+}
+
+/// Whether eBPF works here; says so where it does not.
+fn can_trace() -> bool {
+    match fsage_capture::ebpf::EbpfBackend::new(1) {
+        Ok(_) => true,
+        Err(error) => {
+            eprintln!("not run: needs eBPF: failed to {error}");
+            false
+        }
+    }
+}
+
+fn run(request: &CaptureRequest) -> (Vec<Row>, CaptureSummary) {
+    let mut kept = Kept::default();
+    let summary = capture(request, &AtomicBool::new(false), &mut kept, &mut |_| {}).unwrap();
+    (kept.0, summary)
+}
+
+fn command(argv: &[&str], cwd: &Path) -> CaptureRequest {
+    let argv = argv.iter().map(OsString::from).collect();
+    let what = What::Command { argv, cwd: Some(cwd.to_owned()), env: Vec::new() };
+    CaptureRequest { method: Method::Ebpf, ..CaptureRequest::new(what) }
+}
+
+fn compile(dir: &Path) -> String {
+    let program = dir.join("program");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/calls/calls.c");
+    let built = Command::new("cc").arg("-pthread").arg("-o").arg(&program).arg(source).status();
+    assert!(built.unwrap().success());
+    program.into_os_string().into_string().unwrap()
+}
+
+/// The rows of one kind, on files below `dir` or by names that are not absolute.
+fn of(rows: &[Row], kind: OpKind) -> Vec<&Row> {
+    rows.iter().filter(|row| row.op.kind == kind).collect()
+}
+
+/// (offset, length, result) of a kind's operations on one file.
+fn ranges(rows: &[Row], kind: OpKind, ino: u64) -> Vec<(u64, u64, i64)> {
+    of(rows, kind)
+        .into_iter()
+        .filter(|row| row.op.file.is_some_and(|file| file.ino == ino))
+        .map(|row| {
+            let op = &row.op;
+            (op.offset.unwrap_or(0), op.length.unwrap_or(0), op.result.raw())
+        })
+        .collect()
+}
+
+#[test]
+fn every_call_is_recorded_with_its_arguments() {
+    if !can_trace() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let program = compile(&root);
+    let work = root.join("work");
+    std::fs::create_dir(&work).unwrap();
+    let mut request = command(&[&program], &work);
+    request.under = vec![root.clone()];
+    let (rows, summary) = run(&request);
+    assert_eq!((summary.exit_status, summary.lost), (Some(7), 0));
+    assert!(rows.windows(2).all(|pair| pair[0].op.start_ns <= pair[1].op.start_ns));
+    let meta = std::fs::metadata(work.join("file")).unwrap();
+    let ino = meta.ino();
+    let read_ranges = ranges(&rows, OpKind::Read, ino);
+    let expected = [(10, 50), (70, 60), (60, 300), (400, 300), (500, 300), (0, 3)];
+    assert_eq!(read_ranges, expected.map(|(offset, length)| (offset, length, length as i64)));
+    let expected = [(0, 4096), (5000, 1000), (4096, 300), (8000, 300)];
+    assert_eq!(
+        ranges(&rows, OpKind::Write, ino),
+        expected.map(|(offset, length)| (offset, length, length as i64))
+    );
+    assert_eq!(ranges(&rows, OpKind::CopyIn, ino), [(16, 64, 64)]);
+    assert_eq!(ranges(&rows, OpKind::Sendfile, ino), [(128, 256, 256)]);
+    assert_eq!(ranges(&rows, OpKind::SpliceIn, ino), [(512, 33, 33)]);
+    assert_eq!(ranges(&rows, OpKind::Msync, ino), [(4096, 8192, 0)]);
+    assert_eq!(ranges(&rows, OpKind::Munmap, ino), [(4096, 8192, 0)]);
+    assert_eq!(ranges(&rows, OpKind::Ftruncate, ino), [(0, 20000, 0)]);
+    assert_eq!(ranges(&rows, OpKind::Fallocate, ino), [(20000, 5000, 0)]);
+    assert!(ranges(&rows, OpKind::Fault, ino).contains(&(4096, 4096, 0)));
+    let copy = std::fs::metadata(work.join("copy")).unwrap().ino();
+    assert_eq!(ranges(&rows, OpKind::CopyOut, copy), [(32, 64, 64)]);
+    assert_eq!(ranges(&rows, OpKind::SpliceOut, copy), [(2048, 33, 33)]);
+    let append = std::fs::metadata(work.join("append")).unwrap().ino();
+    assert_eq!(ranges(&rows, OpKind::Write, append), [(0, 7, 7), (7, 7, 7)]);
+    let dev = meta.dev();
+    assert!(rows.iter().all(|row| row.op.file.is_none_or(|file| file.dev.0 == dev)));
+    kinds_are_there(&rows);
+    names_are_resolved(&rows, &work);
+    uring_is_seen(&rows, &work);
+}
+
+fn kinds_are_there(rows: &[Row]) {
+    let mut missing = OpKind::ALL.to_vec();
+    missing.retain(|&kind| !matches!(kind, OpKind::Mknod) && of(rows, kind).is_empty());
+    assert_eq!(missing, []);
+}
+
+fn names_are_resolved(rows: &[Row], work: &Path) {
+    let inner = of(rows, OpKind::Open).into_iter().find(|row| row.path == "inner").unwrap();
+    assert_eq!(Path::new(&inner.dir), work.join("dir"));
+    let id = inner.op.file;
+    assert!(id.is_some());
+    let seen: Vec<_> = [OpKind::Stat, OpKind::Access, OpKind::Link, OpKind::Rename, OpKind::Unlink]
+        .iter()
+        .flat_map(|&kind| of(rows, kind))
+        .filter(|row| row.path.ends_with("inner") || row.path == "again" || row.path == "moved")
+        .map(|row| row.op.file)
+        .collect();
+    assert_eq!(seen, vec![id; 9], "stat 3, access 2, link 1, rename 2, unlink 1");
+    let rename = of(rows, OpKind::Rename);
+    assert_eq!((rename[0].path2.as_str(), rename[1].path2.as_str()), ("dir/moved", "again"));
+    let up = of(rows, OpKind::Access).into_iter().find(|row| row.path == "../hard").unwrap();
+    assert_eq!(Path::new(&up.dir), work.join("dir"), "after fchdir");
+    assert_eq!(up.op.file, id);
+    let absent = of(rows, OpKind::Stat).into_iter().find(|row| row.path == "absent").unwrap();
+    assert_eq!(absent.op.result.errno(), Some(fsage_core::Errno::ENOENT));
+    let symlink = of(rows, OpKind::Symlink)[0];
+    assert_eq!((symlink.path.as_str(), symlink.path2.as_str()), ("soft", "dir/inner"));
+    let forks = of(rows, OpKind::Fork);
+    assert!(forks.len() >= 3, "a thread, a fork, a vfork: {}", forks.len());
+    let exits: Vec<_> = of(rows, OpKind::Exit).iter().map(|row| row.op.result.raw()).collect();
+    assert!([4, 5, 7].iter().all(|code| exits.contains(code)), "{exits:?}");
+}
+
+fn uring_is_seen(rows: &[Row], work: &Path) {
+    let ino = std::fs::metadata(work.join("uring")).unwrap().ino();
+    let seen: Vec<_> = rows
+        .iter()
+        .filter(|row| row.op.record.contains(OpFlags::URING))
+        .map(|row| (row.op.kind, row.op.offset.unwrap_or(0), row.op.file.map(|file| file.ino)))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (OpKind::Write, 4096, Some(ino)),
+            (OpKind::Read, 4100, Some(ino)),
+            (OpKind::Fdatasync, 0, Some(ino)),
+            (OpKind::Open, 0, Some(ino)),
+        ]
+    );
+}
+
+#[test]
+fn attaching_sees_what_was_open_before_and_leaves_the_process_running() {
+    if !can_trace() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let script = "exec 9>held; while :; do echo line >&9; echo x > relative; sleep 0.02; done";
+    let mut child = Command::new("sh")
+        .args(["-c", script])
+        .current_dir(&root)
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !root.join("relative").exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut request = CaptureRequest::new(What::Pids(vec![Pid(child.id())]));
+    request.method = Method::Ebpf;
+    request.limit = Some(Duration::from_millis(300));
+    let (rows, summary) = run(&request);
+    let alive = child.try_wait().unwrap().is_none();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(alive, "the capture ended, the process did not");
+    assert_eq!(summary.exit_status, None);
+    let held = root.join("held");
+    let dup = of(&rows, OpKind::Dup).into_iter().find(|row| Path::new(&row.path) == held);
+    assert!(dup.is_some(), "the descriptor open before is known by its path");
+    let open = of(&rows, OpKind::Open).into_iter().find(|row| row.path == "relative").unwrap();
+    assert_eq!(Path::new(&open.dir), root);
+}
+
+#[test]
+fn what_a_full_ring_loses_is_counted() {
+    use fsage_capture::raw::{Backend as _, RawEvent};
+    if !can_trace() {
+        return;
+    }
+    let mut backend = fsage_capture::ebpf::EbpfBackend::with_ring_bytes(4096).unwrap();
+    let mut child = Command::new("sh")
+        .args(["-c", "read x; dd if=/dev/zero of=/dev/null bs=1 count=50000 2>/dev/null"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    backend.watch(&[Pid(child.id())]).unwrap();
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    let (mut lost, mut calls) = (0, 0);
+    while backend
+        .poll(&mut |event| match event {
+            RawEvent::Lost { count } => lost += count,
+            _ => calls += 1,
+        })
+        .unwrap()
+    {}
+    assert!(calls > 0 && lost > 90_000, "{calls} came, {lost} were lost");
+}
+
+#[test]
+fn a_stop_flag_ends_a_capture_and_a_missing_command_is_an_error() {
+    if !can_trace() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let stop = AtomicBool::new(false);
+    let mut pid = Pid(0);
+    let mut kept = Kept::default();
+    let request = command(&["sleep", "1000"], dir.path());
+    let summary = capture(&request, &stop, &mut kept, &mut |start| {
+        pid = start.pid;
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(summary.unwrap().exit_status, None);
+    let killed = Command::new("kill").arg(pid.0.to_string()).status().unwrap();
+    assert!(killed.success(), "it still ran");
+    let request = command(&["/no/such/command"], dir.path());
+    let error = capture(&request, &stop, &mut kept, &mut |_| {}).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "run /no/such/command: No such file or directory (os error 2)"
+    );
+}
