@@ -28,7 +28,7 @@ struct Thread {
 pub struct Threads {
     table: GapTable,
     index: FxHashMap<Tid, usize>,
-    threads: Vec<Thread>,
+    all: Vec<Thread>,
     last: Option<(Tid, usize)>,
 }
 
@@ -40,10 +40,10 @@ impl Threads {
         let slot = match self.last {
             Some((tid, slot)) if tid == op.tid => slot,
             _ => {
-                let fresh = self.threads.len();
+                let fresh = self.all.len();
                 let slot = *self.index.entry(op.tid).or_insert(fresh);
                 if slot == fresh {
-                    self.threads.push(Thread {
+                    self.all.push(Thread {
                         ends: [NEVER; LOOKUP + 1],
                     });
                 }
@@ -51,7 +51,7 @@ impl Threads {
                 slot
             }
         };
-        let Some(thread) = self.threads.get_mut(slot) else {
+        let Some(thread) = self.all.get_mut(slot) else {
             return Pauses {
                 call: Gap::LONGEST,
                 lookup: Gap::LONGEST,

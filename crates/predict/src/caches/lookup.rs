@@ -87,7 +87,7 @@ impl View {
             Action::Unlink { .. } | Action::Rmdir { .. }
         );
         let created = matches!(step.resolved.action, Action::Open { created: true, .. });
-        let makes = created || self.makes(step, walk);
+        let makes = created || Self::makes(step, walk);
         match step.ns.tree.child(last) {
             _ if makes => self.new_name(step, walk, last, same, needs),
             Some(_) => self.component(step, last, same, needs),
@@ -100,7 +100,7 @@ impl View {
     }
 
     /// Whether the operation gives this name to a file.
-    fn makes(&self, step: &Step<'_>, walk: &Walk) -> bool {
+    fn makes(step: &Step<'_>, walk: &Walk) -> bool {
         use fsage_core::OpKind::{Link, Mkdir, Mknod, Rename, Symlink};
         let second = step.resolved.walks[1].is_some_and(|w| w.last == walk.last);
         step.op.result.is_ok()

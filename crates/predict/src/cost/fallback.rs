@@ -4,6 +4,9 @@
 //! those predicts as the thesis did: an unlink is RM and TR of the file's size (4.4.3.2.3), a read
 //! that misses is RRD (4.4.5.3), a cached transfer is eq. 3.
 
+#![allow(clippy::enum_glob_use, reason = "the table names nearly all")]
+#![allow(clippy::match_same_arms, reason = "a row for each group of families")]
+
 use super::stem::Stem::{self, *};
 
 /// One term of a substitute.

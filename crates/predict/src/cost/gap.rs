@@ -71,7 +71,7 @@ impl GapTable {
     #[inline]
     pub fn at(&self, gap_ns: u64) -> Gap {
         let ns = gap_ns.max(1);
-        let octave = 63 - ns.leading_zeros();
+        let octave = ns.ilog2();
         let eighth = if octave >= 3 {
             (ns >> (octave - 3)) & 7
         } else {

@@ -186,7 +186,7 @@ impl Plan {
         }
         let after = points.partition_point(|p| p.size < need.size);
         let (left, right) = match (after, points.get(after)) {
-            (_, Some(p)) if after == 0 || p.size == need.size => {
+            (_, Some(p)) if after == 0 || p.size <= need.size => {
                 return push(out, p, need.gap, need.times * p.weight);
             }
             (i, Some(right)) => (points.get(i - 1), Some(right)),

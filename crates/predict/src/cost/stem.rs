@@ -51,6 +51,7 @@ impl Stem {
     }
 
     /// Whether its time is spent waiting for the device, so that processes queue for it.
+    #[allow(clippy::enum_glob_use, reason = "half of the list")]
     pub fn at_device(self) -> bool {
         use Stem::*;
         matches!(

@@ -231,7 +231,7 @@ impl Namespace {
         let known = node.and_then(|n| self.tree.inode(n)).map(|n| n.in_scope);
         out.charged = known.unwrap_or(self.scope.roots.is_empty() && self.scope.devices.is_empty());
         if op.kind == OpKind::Open && op.result.is_ok() {
-            let node = node.unwrap_or_else(|| self.from_descriptor(op));
+            let node = node.unwrap_or_else(|| self.nameless_of(op));
             self.observe(op, node, Kind::Regular);
             self.opened(op, node, false, None, out);
             out.node = Some(node);
@@ -519,7 +519,7 @@ impl Namespace {
     }
 
     /// A file that is known by a descriptor alone.
-    fn from_descriptor(&mut self, op: &Op) -> Ino {
+    fn nameless_of(&mut self, op: &Op) -> Ino {
         if let Some(node) = op.file.and_then(|id| self.tree.identified(id)) {
             return node;
         }
@@ -552,7 +552,7 @@ impl Namespace {
             .map(|o| o.ino)
             .or(by_file);
         if node.is_none() && op.file.is_some() {
-            node = Some(self.from_descriptor(op));
+            node = Some(self.nameless_of(op));
         }
         let Some(node) = node else {
             self.puzzles.unknown_descriptors += 1;

@@ -150,14 +150,7 @@ impl Resolver {
             };
             let Found::Dir(dir) = dir else {
                 let end = self.steps.len() as u32;
-                return Walk {
-                    prefix: None,
-                    dir: Ino::NONE,
-                    last: None,
-                    node: Ino::NONE,
-                    start,
-                    end,
-                };
+                return failed(start, end);
             };
             let last = (!tail.is_empty()).then(|| tree.name(dir, tail));
             let node = last
@@ -185,27 +178,20 @@ impl Resolver {
                 None => self.keep(start, dir, plain.then_some((base, head))),
             };
             if plain && let Some(id) = remember {
+                let (generation, base) = (self.generation, remembered_base);
                 self.remember(
                     id,
                     Cached {
-                        generation: self.generation,
-                        base: remembered_base,
+                        generation,
+                        base,
                         prefix,
                         last,
                     },
                 );
             }
-            let prefix_now = self.prefixes.get(prefix as usize).copied();
-            return match prefix_now {
-                Some(p) => walk(prefix, p, last, node),
-                None => Walk {
-                    prefix: None,
-                    dir,
-                    last,
-                    node,
-                    start,
-                    end: start,
-                },
+            return match self.prefixes.get(prefix as usize) {
+                Some(&p) => walk(prefix, p, last, node),
+                None => failed(start, start),
             };
         }
     }
@@ -306,6 +292,17 @@ fn walk(number: u32, prefix: Prefix, last: Option<DentryId>, node: Ino) -> Walk 
         node,
         start: prefix.start,
         end: prefix.end,
+    }
+}
+
+fn failed(start: u32, end: u32) -> Walk {
+    Walk {
+        prefix: None,
+        dir: Ino::NONE,
+        last: None,
+        node: Ino::NONE,
+        start,
+        end,
     }
 }
 

@@ -1,0 +1,215 @@
+//! Each state of a write, a removal and an fsync is told apart, and so are hits and misses.
+
+mod common;
+
+use common::{Notes, Script};
+use fsage_core::metric::MetricId;
+use fsage_core::{Errno, OpKind, Outcome, Pid, Tid};
+use fsage_predict::{Options, Predictor, SystemVector};
+
+/// A system on which everything was measured; every value is 1.
+fn everything() -> SystemVector {
+    let limits = ["BC", "DNLC", "MDC"];
+    let all = MetricId::all().filter(|id| !limits.contains(&id.to_string().as_str()));
+    SystemVector::new("all", all.map(|id| (id, 1.0, 1.0, 1.0)))
+}
+
+/// The families that an operation was charged, without lookups, points and pauses.
+fn families(script: &Script) -> Vec<String> {
+    let mut predictor = Predictor::new(Options::default(), vec![everything()]);
+    let mut notes = Notes::default();
+    for op in &script.ops {
+        predictor
+            .push_annotated(op, &script.paths, &mut notes)
+            .unwrap();
+    }
+    let stem = |name: &str| {
+        MetricId::parse(name)
+            .unwrap()
+            .family()
+            .row()
+            .stem
+            .to_owned()
+    };
+    notes
+        .0
+        .iter()
+        .map(|(vector, _, _)| {
+            let mut stems: Vec<String> = vector
+                .iter()
+                .map(|(n, _)| stem(n))
+                .filter(|s| !s.starts_with("LU"))
+                .collect();
+            stems.sort();
+            stems.dedup();
+            stems.join("+")
+        })
+        .collect()
+}
+
+const CREATE: u32 = 0o102;
+
+#[test]
+fn states_of_a_write() {
+    let mut s = Script::default();
+    s.open("/f", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 4096);
+    s.data(OpKind::Write, 3, 4096, 8192);
+    s.data(OpKind::Write, 3, 12288, 512);
+    s.data(OpKind::Write, 3, 12800, 512);
+    s.data(OpKind::Write, 3, 0, 4096);
+    s.fd(OpKind::Close, 3);
+    s.open("/f", 1, 3);
+    s.data(OpKind::Write, 3, 0, 4096);
+    s.data(OpKind::Write, 3, 13312, 100);
+    s.fd(OpKind::Fsync, 3);
+    s.data(OpKind::Write, 3, 0, 4096);
+    s.data(OpKind::Write, 3, 1 << 30, 4096);
+    s.data(OpKind::Write, 3, 1 << 20, 4096);
+    assert_eq!(
+        families(&s),
+        [
+            "CR", "WF", "WN", "WN", "WE", "WD", "CLOSEW", "OPEN", "WO", "WA", "FSYN", "WK", "WN",
+            "WH"
+        ]
+    );
+    let mut s = Script::default();
+    s.open("/old", 2, 3).size_bytes = Some(65536);
+    s.data(OpKind::Write, 3, 4096, 4096);
+    s.data(OpKind::Write, 3, 20_000, 100);
+    assert_eq!(families(&s), ["OPEN", "WU", "WP"]);
+}
+
+#[test]
+fn states_of_a_removal() {
+    let mut s = Script::default();
+    s.open("/new", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 8192);
+    s.fd(OpKind::Close, 3);
+    s.name(OpKind::Unlink, "/new");
+    s.open("/empty", CREATE, 3);
+    s.fd(OpKind::Close, 3);
+    s.name(OpKind::Unlink, "/empty");
+    s.open("/open", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 8192);
+    s.name(OpKind::Unlink, "/open");
+    s.fd(OpKind::Close, 3);
+    s.open("/synced", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 8192);
+    s.fd(OpKind::Fsync, 3);
+    s.fd(OpKind::Close, 3);
+    s.name(OpKind::Unlink, "/synced");
+    s.open("/cold", 0, 3).size_bytes = Some(8192);
+    s.fd(OpKind::Close, 3);
+    s.name(OpKind::Unlink, "/cold");
+    assert_eq!(
+        families(&s),
+        [
+            "CR", "WF", "CLOSEW", "RMD", "CR", "CLOSE", "RM", "CR", "WF", "RM", "CLOSEU", "CR",
+            "WF", "FSYN", "CLOSEW", "RMF", "OPEN", "CLOSE", "RMFC"
+        ]
+    );
+}
+
+#[test]
+fn states_of_an_fsync() {
+    let mut s = Script::default();
+    s.open("/f", CREATE, 3);
+    s.fd(OpKind::Fsync, 3);
+    s.fd(OpKind::Fsync, 3);
+    s.pause(1_000_000_000);
+    s.data(OpKind::Write, 3, 0, 4096);
+    s.fd(OpKind::Fsync, 3);
+    s.data(OpKind::Write, 3, 0, 4096);
+    s.fd(OpKind::Fsync, 3);
+    s.data(OpKind::Write, 3, 4096, 4096);
+    s.fd(OpKind::Fdatasync, 3);
+    s.data(OpKind::Write, 3, 8192, 4096);
+    s.fd(OpKind::Fdatasync, 3);
+    let got = families(&s);
+    let syncs: Vec<&str> = s
+        .ops
+        .iter()
+        .zip(&got)
+        .filter(|(op, _)| matches!(op.kind, OpKind::Fsync | OpKind::Fdatasync))
+        .map(|(_, f)| f.as_str())
+        .collect();
+    assert_eq!(syncs, ["FSYC", "FSYQ", "FSY", "FSYO", "FDS", "FDSS"]);
+}
+
+#[test]
+fn reads_hit_go_on_and_end() {
+    let mut s = Script::default();
+    s.open("/big", 0, 3).size_bytes = Some(1 << 20);
+    s.data(OpKind::Read, 3, 0, 4096);
+    s.data(OpKind::Read, 3, 4096, 4096);
+    s.data(OpKind::Read, 3, 0, 4096);
+    s.data(OpKind::Read, 3, 900_000, 4096);
+    s.data(OpKind::Read, 3, 1 << 20, 4096).result = Outcome::ok(0);
+    let got = families(&s);
+    assert_eq!(got[1..4], ["RFO", "RD", "RC"]);
+    assert!(got[4].contains("RX"), "{got:?}");
+    assert_eq!(got[5], "REOF");
+}
+
+#[test]
+fn dirty_data_expires_and_links_keep_files() {
+    let mut s = Script::default();
+    s.open("/f", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 4096);
+    s.fd(OpKind::Close, 3);
+    s.paths.intern(b"/g");
+    s.name(OpKind::Link, "/f").path2 = None;
+    let second = s.paths.find(b"/g");
+    s.ops.last_mut().unwrap().path2 = second;
+    s.name(OpKind::Unlink, "/f");
+    s.pause(60_000_000_000);
+    s.name(OpKind::Unlink, "/g");
+    assert_eq!(families(&s), ["CR", "WF", "CLOSEW", "LINK", "RM", "RMF"]);
+}
+
+#[test]
+fn missing_names_are_asked_for_first_and_again_and_links_are_followed() {
+    let mut s = Script::default();
+    s.name(OpKind::Mkdir, "/d");
+    s.paths.intern(b"d");
+    let text = s.paths.find(b"d");
+    s.name(OpKind::Symlink, "/l").path2 = text;
+    for _ in 0..2 {
+        s.name(OpKind::Stat, "/l/x");
+        s.error(Errno::ENOENT);
+    }
+    s.open("/l/x", CREATE, 3);
+    s.name(OpKind::Stat, "/d/x");
+    let mut predictor = Predictor::new(Options::default(), vec![everything()]);
+    let mut notes = Notes::default();
+    for op in &s.ops {
+        predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+    }
+    let has = |i: usize, stem: &str| {
+        notes.0[i]
+            .0
+            .iter()
+            .any(|(n, _)| n.split("_G").next() == Some(stem))
+    };
+    assert!(has(2, "LUM") && !has(2, "LUMR"), "{:?}", notes.0[2]);
+    assert!(has(3, "LUMR"), "{:?}", notes.0[3]);
+    assert!(
+        has(5, "STAT") && !has(5, "LUMR") && !has(5, "LUM"),
+        "{:?}",
+        notes.0[5]
+    );
+}
+
+#[test]
+fn descriptors_pass_to_children_and_positions_are_kept() {
+    let mut s = Script::default();
+    s.open("/f", 0, 3).size_bytes = Some(16384);
+    let fork = s.op(OpKind::Fork);
+    (fork.result, fork.length) = (Outcome::ok(2), Some(2));
+    let read = s.data(OpKind::Read, 3, 0, 4096);
+    (read.pid, read.tid, read.offset) = (Pid(2), Tid(2), None);
+    s.data(OpKind::Read, 3, 0, 4096).offset = None;
+    // The second read goes on where the child's ended.
+    assert_eq!(families(&s)[2..], ["RFO", "RD"]);
+}
