@@ -38,6 +38,9 @@ pub enum CaptureError {
 impl CaptureError {
     /// An [`CaptureError::Io`] from what was attempted and why it failed.
     pub fn io(what: impl Into<String>, source: io::Error) -> Self {
-        Self::Io { what: what.into(), source }
+        Self::Io {
+            what: what.into(),
+            source,
+        }
     }
 }

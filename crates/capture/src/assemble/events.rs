@@ -60,6 +60,12 @@ impl Assembler {
                 }
                 self.emit(op);
             }
+            event => self.request_or_fault(event),
+        }
+    }
+
+    fn request_or_fault(&mut self, event: RawEvent) {
+        match event {
             RawEvent::Fault {
                 at_ns,
                 latency_ns,
@@ -102,7 +108,7 @@ impl Assembler {
                 };
                 self.request(op, &request);
             }
-            RawEvent::Call(_) | RawEvent::Lost { .. } => {}
+            _ => {}
         }
     }
 
@@ -140,25 +146,9 @@ impl Assembler {
             self.wanted |= self.wants_file(id);
         }
         if matches!(op.kind, OpKind::Read | OpKind::Write) {
-            self.place_request(&mut op, request);
+            place_request(&mut op, request);
         }
         self.emit(op);
-    }
-
-    fn place_request(&mut self, op: &mut Op, request: &Request) {
-        let vector = matches!(request.opcode, uring::READV | uring::WRITEV);
-        // Of a vector only the number of buffers is known, so what was moved stands for it.
-        op.length = if vector {
-            op.result.value()
-        } else {
-            Some(request.length)
-        };
-        if request.offset == u64::MAX {
-            op.offset = request.file.map(|file| file.position);
-            op.record |= OpFlags::IMPLICIT_OFFSET;
-        } else {
-            op.offset = Some(request.offset);
-        }
     }
 
     fn open_request(&mut self, mut op: Op, request: &Request) {
@@ -182,11 +172,27 @@ impl Assembler {
     }
 }
 
+fn place_request(op: &mut Op, request: &Request) {
+    let vector = matches!(request.opcode, uring::READV | uring::WRITEV);
+    // Of a vector only the number of buffers is known, so what was moved stands for it.
+    op.length = if vector {
+        op.result.value()
+    } else {
+        Some(request.length)
+    };
+    if request.offset == u64::MAX {
+        op.offset = request.file.map(|file| file.position);
+        op.record |= OpFlags::IMPLICIT_OFFSET;
+    } else {
+        op.offset = Some(request.offset);
+    }
+}
+
 /// From a wait status: the code, or 128 and the number of the signal.
 pub(crate) fn exit_status(status: i32) -> i32 {
-    if status & 0x7f == 0 {
-        (status >> 8) & 0xff
+    if libc::WIFEXITED(status) {
+        libc::WEXITSTATUS(status)
     } else {
-        128 + (status & 0x7f)
+        128 + libc::WTERMSIG(status)
     }
 }

@@ -15,8 +15,7 @@ impl Assembler {
         match nr {
             libc::SYS_close => self.close(call),
             libc::SYS_close_range => self.close_range(call),
-            libc::SYS_dup => self.dup(call, false),
-            libc::SYS_dup2 => self.dup(call, false),
+            libc::SYS_dup | libc::SYS_dup2 => self.dup(call, false),
             libc::SYS_dup3 => self.dup(call, call.args[2] & libc::O_CLOEXEC as u64 != 0),
             libc::SYS_fcntl => self.fcntl(call),
             libc::SYS_fchdir => self.fchdir(call),

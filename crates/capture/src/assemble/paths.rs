@@ -8,6 +8,7 @@ use crate::raw::RawCall;
 
 const AT_EMPTY_PATH: u64 = 0x1000;
 const AT_SYMLINK_NOFOLLOW: u32 = libc::AT_SYMLINK_NOFOLLOW as u32;
+const SYS_FCHMODAT2: libc::c_long = 452;
 /// `__O_TMPFILE`: the path names the directory, the file has no name.
 const O_TMPFILE_BIT: u32 = 0o20_000_000;
 
@@ -29,7 +30,9 @@ impl Assembler {
         if self.is_nameless(nr, call) {
             return true;
         }
-        let found = changing(nr, call).or_else(|| asking(nr, call));
+        let found = changing(nr, call)
+            .or_else(|| setting(nr, call))
+            .or_else(|| asking(nr, call));
         let Some((kind, shape)) = found else {
             return false;
         };
@@ -204,223 +207,131 @@ fn creates(kind: OpKind) -> bool {
     )
 }
 
-/// Calls that change a name or what is behind it, and opens.
+impl Shape {
+    /// Names relative to the directory of a descriptor.
+    fn at(fd: u64) -> Self {
+        Self::default().dir(fd)
+    }
+
+    /// Names that are not followed.
+    fn entry() -> Self {
+        Self::default().unfollowed()
+    }
+
+    fn dir(mut self, fd: u64) -> Self {
+        self.dir = Some(fd as i32);
+        self
+    }
+
+    fn dir2(mut self, fd: u64) -> Self {
+        self.dir2 = Some(fd as i32);
+        self
+    }
+
+    fn unfollowed(mut self) -> Self {
+        self.entry = true;
+        self
+    }
+
+    fn flags(mut self, flags: u64) -> Self {
+        self.flags = flags;
+        self
+    }
+
+    fn length(mut self, length: u64) -> Self {
+        self.length = Some(length);
+        self
+    }
+
+    /// -1 leaves the owner as it is; the arguments are 32 bits wide.
+    fn owner(mut self, uid: u64, gid: u64) -> Self {
+        self.offset = Some(uid & 0xffff_ffff);
+        self.length(gid & 0xffff_ffff)
+    }
+
+    /// `AT_SYMLINK_NOFOLLOW` or nothing.
+    fn following(self, flags: u64) -> Self {
+        let flags = flags & u64::from(AT_SYMLINK_NOFOLLOW);
+        let shape = self.flags(flags);
+        if flags == 0 {
+            shape
+        } else {
+            shape.unfollowed()
+        }
+    }
+}
+
+/// Opens, and calls that make, move or remove a name.
 fn changing(nr: libc::c_long, call: &RawCall) -> Option<(OpKind, Shape)> {
     let a = call.args;
-    let at = Shape {
-        dir: Some(a[0] as i32),
-        ..Shape::default()
-    };
-    let plain = Shape::default();
-    let entry = Shape {
-        entry: true,
-        ..plain
-    };
-    let entry_at = Shape { entry: true, ..at };
+    let (plain, entry, at) = (Shape::default(), Shape::entry(), Shape::at(a[0]));
+    let entry_at = at.unfollowed();
+    let pair = entry_at.dir2(a[2]);
     let creat = (libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC) as u64;
-    let pair = Shape {
-        dir2: Some(a[2] as i32),
-        ..entry_at
-    };
     Some(match nr {
-        libc::SYS_open => (
-            OpKind::Open,
-            Shape {
-                flags: a[1],
-                ..plain
-            },
-        ),
-        libc::SYS_creat => (
-            OpKind::Open,
-            Shape {
-                flags: creat,
-                ..plain
-            },
-        ),
-        libc::SYS_openat => (OpKind::Open, Shape { flags: a[2], ..at }),
-        libc::SYS_openat2 => (
-            OpKind::Open,
-            Shape {
-                flags: call.extra[0],
-                ..at
-            },
-        ),
+        libc::SYS_open => (OpKind::Open, plain.flags(a[1])),
+        libc::SYS_creat => (OpKind::Open, plain.flags(creat)),
+        libc::SYS_openat => (OpKind::Open, at.flags(a[2])),
+        libc::SYS_openat2 => (OpKind::Open, at.flags(call.extra[0])),
         libc::SYS_unlink => (OpKind::Unlink, entry),
         libc::SYS_unlinkat if a[2] & libc::AT_REMOVEDIR as u64 != 0 => (OpKind::Rmdir, entry_at),
         libc::SYS_unlinkat => (OpKind::Unlink, entry_at),
         libc::SYS_rmdir => (OpKind::Rmdir, entry),
         libc::SYS_rename => (OpKind::Rename, entry),
         libc::SYS_renameat => (OpKind::Rename, pair),
-        libc::SYS_renameat2 => (
-            OpKind::Rename,
-            Shape {
-                flags: a[4],
-                ..pair
-            },
-        ),
-        libc::SYS_mkdir => (
-            OpKind::Mkdir,
-            Shape {
-                flags: a[1],
-                ..plain
-            },
-        ),
-        libc::SYS_mkdirat => (OpKind::Mkdir, Shape { flags: a[2], ..at }),
-        libc::SYS_mknod => (
-            OpKind::Mknod,
-            Shape {
-                flags: a[1],
-                ..plain
-            },
-        ),
-        libc::SYS_mknodat => (OpKind::Mknod, Shape { flags: a[2], ..at }),
+        libc::SYS_renameat2 => (OpKind::Rename, pair.flags(a[4])),
+        libc::SYS_mkdir => (OpKind::Mkdir, plain.flags(a[1])),
+        libc::SYS_mkdirat => (OpKind::Mkdir, at.flags(a[2])),
+        libc::SYS_mknod => (OpKind::Mknod, plain.flags(a[1])),
+        libc::SYS_mknodat => (OpKind::Mknod, at.flags(a[2])),
         libc::SYS_link => (OpKind::Link, entry),
-        libc::SYS_linkat => (
-            OpKind::Link,
-            Shape {
-                flags: a[4],
-                ..pair
-            },
-        ),
+        libc::SYS_linkat => (OpKind::Link, pair.flags(a[4])),
         libc::SYS_symlink => (OpKind::Symlink, plain),
-        libc::SYS_symlinkat => (
-            OpKind::Symlink,
-            Shape {
-                dir: Some(a[1] as i32),
-                ..plain
-            },
-        ),
-        libc::SYS_truncate => (
-            OpKind::Truncate,
-            Shape {
-                length: Some(a[1]),
-                ..plain
-            },
-        ),
-        libc::SYS_chmod => (
-            OpKind::Chmod,
-            Shape {
-                flags: a[1],
-                ..plain
-            },
-        ),
-        // 452: fchmodat2
-        libc::SYS_fchmodat | 452 => (OpKind::Chmod, Shape { flags: a[2], ..at }),
-        libc::SYS_chown => (OpKind::Chown, owner(a[1], a[2], plain)),
-        libc::SYS_lchown => (OpKind::Chown, owner(a[1], a[2], entry)),
-        libc::SYS_fchownat => (OpKind::Chown, owner(a[2], a[3], at)),
+        libc::SYS_symlinkat => (OpKind::Symlink, plain.dir(a[1])),
+        _ => return None,
+    })
+}
+
+/// Calls that change what is behind a name.
+fn setting(nr: libc::c_long, call: &RawCall) -> Option<(OpKind, Shape)> {
+    let a = call.args;
+    let (plain, entry, at) = (Shape::default(), Shape::entry(), Shape::at(a[0]));
+    Some(match nr {
+        libc::SYS_truncate => (OpKind::Truncate, plain.length(a[1])),
+        libc::SYS_chmod => (OpKind::Chmod, plain.flags(a[1])),
+        libc::SYS_fchmodat | SYS_FCHMODAT2 => (OpKind::Chmod, at.flags(a[2])),
+        libc::SYS_chown => (OpKind::Chown, plain.owner(a[1], a[2])),
+        libc::SYS_lchown => (OpKind::Chown, entry.owner(a[1], a[2])),
+        libc::SYS_fchownat => (OpKind::Chown, at.following(a[4]).owner(a[2], a[3])),
         libc::SYS_utime | libc::SYS_utimes => (OpKind::Utimens, plain),
-        libc::SYS_futimesat | libc::SYS_utimensat => (OpKind::Utimens, at),
-        libc::SYS_setxattr => (
-            OpKind::Setxattr,
-            Shape {
-                length: Some(a[3]),
-                ..plain
-            },
-        ),
-        libc::SYS_lsetxattr => (
-            OpKind::Setxattr,
-            Shape {
-                length: Some(a[3]),
-                ..entry
-            },
-        ),
+        libc::SYS_futimesat => (OpKind::Utimens, at),
+        libc::SYS_utimensat => (OpKind::Utimens, at.following(a[3])),
+        libc::SYS_setxattr => (OpKind::Setxattr, plain.length(a[3])),
+        libc::SYS_lsetxattr => (OpKind::Setxattr, entry.length(a[3])),
         libc::SYS_removexattr => (OpKind::Removexattr, plain),
         libc::SYS_lremovexattr => (OpKind::Removexattr, entry),
         _ => return None,
     })
 }
 
-fn owner(uid: u64, gid: u64, shape: Shape) -> Shape {
-    // -1 leaves the owner as it is; the arguments are 32 bits wide.
-    Shape {
-        offset: Some(uid & 0xffff_ffff),
-        length: Some(gid & 0xffff_ffff),
-        ..shape
-    }
-}
-
 /// Calls that only ask.
 fn asking(nr: libc::c_long, call: &RawCall) -> Option<(OpKind, Shape)> {
     let a = call.args;
-    let at = Shape {
-        dir: Some(a[0] as i32),
-        ..Shape::default()
-    };
-    let plain = Shape::default();
-    let entry = Shape {
-        entry: true,
-        ..plain
-    };
-    let follow = |flags: u64| {
-        let flags = flags as u32 & AT_SYMLINK_NOFOLLOW;
-        Shape {
-            flags: flags.into(),
-            entry: flags != 0,
-            ..at
-        }
-    };
-    let lstat = Shape {
-        flags: AT_SYMLINK_NOFOLLOW.into(),
-        ..entry
-    };
+    let (plain, entry, at) = (Shape::default(), Shape::entry(), Shape::at(a[0]));
     Some(match nr {
         libc::SYS_stat => (OpKind::Stat, plain),
-        libc::SYS_lstat => (OpKind::Stat, lstat),
-        libc::SYS_newfstatat => (OpKind::Stat, follow(a[3])),
-        libc::SYS_statx => (OpKind::Stat, follow(a[2])),
-        libc::SYS_access => (
-            OpKind::Access,
-            Shape {
-                flags: a[1],
-                ..plain
-            },
-        ),
-        libc::SYS_faccessat | libc::SYS_faccessat2 => (OpKind::Access, Shape { flags: a[2], ..at }),
-        libc::SYS_readlink => (
-            OpKind::Readlink,
-            Shape {
-                length: Some(a[2]),
-                ..entry
-            },
-        ),
-        libc::SYS_readlinkat => (
-            OpKind::Readlink,
-            Shape {
-                length: Some(a[3]),
-                entry: true,
-                ..at
-            },
-        ),
+        libc::SYS_lstat => (OpKind::Stat, plain.following(AT_SYMLINK_NOFOLLOW.into())),
+        libc::SYS_newfstatat => (OpKind::Stat, at.following(a[3])),
+        libc::SYS_statx => (OpKind::Stat, at.following(a[2])),
+        libc::SYS_access => (OpKind::Access, plain.flags(a[1])),
+        libc::SYS_faccessat | libc::SYS_faccessat2 => (OpKind::Access, at.flags(a[2])),
+        libc::SYS_readlink => (OpKind::Readlink, entry.length(a[2])),
+        libc::SYS_readlinkat => (OpKind::Readlink, at.unfollowed().length(a[3])),
         libc::SYS_statfs => (OpKind::Statfs, plain),
-        libc::SYS_getxattr => (
-            OpKind::Getxattr,
-            Shape {
-                length: Some(a[3]),
-                ..plain
-            },
-        ),
-        libc::SYS_lgetxattr => (
-            OpKind::Getxattr,
-            Shape {
-                length: Some(a[3]),
-                ..entry
-            },
-        ),
-        libc::SYS_listxattr => (
-            OpKind::Listxattr,
-            Shape {
-                length: Some(a[2]),
-                ..plain
-            },
-        ),
-        libc::SYS_llistxattr => (
-            OpKind::Listxattr,
-            Shape {
-                length: Some(a[2]),
-                ..entry
-            },
-        ),
+        libc::SYS_getxattr => (OpKind::Getxattr, plain.length(a[3])),
+        libc::SYS_lgetxattr => (OpKind::Getxattr, entry.length(a[3])),
+        libc::SYS_listxattr => (OpKind::Listxattr, plain.length(a[2])),
+        libc::SYS_llistxattr => (OpKind::Listxattr, entry.length(a[2])),
         libc::SYS_chdir => (OpKind::Chdir, plain),
         libc::SYS_execve => (OpKind::Exec, plain),
         libc::SYS_execveat => (OpKind::Exec, at),
