@@ -205,6 +205,7 @@ impl Replay {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "exact by construction")]
 mod tests {
     use super::*;
     use fsage_core::Outcome;

@@ -97,11 +97,15 @@ impl Tracker {
             };
         }
         if let (Some(here), Some(there)) = (physical(inode, offset), self.physical_end) {
-            return match here.abs_diff(there) {
-                0..=NEXT_BYTES => Relation::Next,
-                0..=NEAR_BYTES => Relation::Near,
-                0..=FAR_BYTES => Relation::Far,
-                _ => Relation::Other,
+            let bytes = here.abs_diff(there);
+            return if bytes <= NEXT_BYTES {
+                Relation::Next
+            } else if bytes <= NEAR_BYTES {
+                Relation::Near
+            } else if bytes <= FAR_BYTES {
+                Relation::Far
+            } else {
+                Relation::Other
             };
         }
         if inode.parent == self.ino.0 {

@@ -126,6 +126,7 @@ fn curve(mut points: Vec<(f64, f64)>, at: f64) -> Option<f64> {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "exact by construction")]
 mod tests {
     use super::*;
 

@@ -179,7 +179,7 @@ proptest! {
     fn what_if_is_linear(ops in prop::collection::vec(any_op(), 0..60), factor in 0.1f64..10.0) {
         let paths = table();
         let mut predictor = Predictor::new(Options::default(), vectors());
-        ops.iter().for_each(|op| predictor.push(op, &paths));
+        for op in &ops { predictor.push(op, &paths); }
         let changes: Vec<Change> = [format!("LU**{factor}"), "RD*/2".to_owned(), "OPEN+7".to_owned()]
             .iter()
             .map(|c| c.parse().unwrap())
@@ -189,9 +189,9 @@ proptest! {
             let changed = target.what_if.as_ref().unwrap();
             // The same from a vector that is changed by hand, in a pass of its own.
             let mut vector = vector;
-            changes.iter().for_each(|c| { c.apply(&mut vector); });
+            for c in &changes { c.apply(&mut vector); }
             let mut again = Predictor::new(Options::default(), vec![vector]);
-            ops.iter().for_each(|op| again.push(op, &paths));
+            for op in &ops { again.push(op, &paths); }
             let expected = again.finish(&[]).targets[0].latency_total_ns;
             prop_assert!((changed.latency_total_ns - expected).abs() <= 1e-9 * expected + 1e-6,
                 "{} {}", changed.latency_total_ns, expected);

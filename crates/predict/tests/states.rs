@@ -1,5 +1,8 @@
 //! Each state of a write, a removal and an fsync is told apart, and so are hits and misses.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::float_cmp, reason = "exact by construction")]
+
 mod common;
 
 use common::{Notes, Script};

@@ -1,5 +1,7 @@
 //! The worked examples of Smith 2001, to the last digit.
 
+#![allow(clippy::float_cmp, reason = "exact by construction")]
+
 mod common;
 
 use common::{Notes, Script, system};
@@ -214,7 +216,7 @@ fn a_failing_component_ends_the_operation() {
     let root = predictor.namespace_mut().directory(b"/");
     let mut record = FileRecord {
         path: b"",
-        id: Default::default(),
+        id: fsage_core::FileId::default(),
         kind: Kind::Directory,
         size: 4096,
         allocated: 4096,

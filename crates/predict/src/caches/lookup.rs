@@ -25,6 +25,12 @@ impl View {
             .prefix
             .is_some_and(|p| self.hot.get(p as usize) == Some(&self.epoch));
         if hot {
+            // Where names can be evicted, this use keeps the directories of the path.
+            if self.sizes.names.is_some() || self.sizes.attributes.is_some() {
+                for &dentry in steps {
+                    self.remember(dentry, ns.tree.child(dentry));
+                }
+            }
             self.hits(step, steps.len() as u64, same, needs);
         } else {
             let before = (self.name_hits, self.attribute_hits, self.epoch);

@@ -10,18 +10,11 @@ use super::{Action, Namespace, Resolved};
 const O_CREAT: u32 = 0o100;
 const O_EXCL: u32 = 0o200;
 const O_TRUNC: u32 = 0o1000;
-const O_APPEND: u32 = 0o2000;
 const O_DIRECTORY: u32 = 0o200_000;
 const O_NOFOLLOW: u32 = 0o400_000;
 const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
 const CLONE_THREAD: u32 = 0x10000;
-const FALLOC_KEEP_SIZE: u32 = 1;
-const FALLOC_PUNCH_HOLE: u32 = 2;
 const RENAME_EXCHANGE: u32 = 2;
-
-/// Bytes that a name takes in the buffer of `getdents64`, on average (a header of 19 bytes, a name,
-/// rounded to 8).
-const DIRENT_BYTES: u64 = 32;
 
 impl Namespace {
     pub(super) fn apply_kind(&mut self, op: &Op, paths: &PathTable, out: &mut Resolved) {
@@ -69,7 +62,7 @@ impl Namespace {
     }
 
     /// Closes one descriptor of an open file.
-    fn close(&mut self, id: OpenId, out: &mut Resolved) -> Action {
+    pub(super) fn close(&mut self, id: OpenId, out: &mut Resolved) -> Action {
         let Some(&open) = self.processes.open(id) else {
             return Action::Plain;
         };
@@ -136,7 +129,7 @@ impl Namespace {
     }
 
     /// Takes over what the trace says of a file: identity, size, scope.
-    fn observe(&mut self, op: &Op, ino: Ino, kind: Kind) {
+    pub(super) fn observe(&mut self, op: &Op, ino: Ino, kind: Kind) {
         if let Some(id) = op.file {
             if self.tree.inode(ino).is_some_and(|n| n.id != Some(id)) {
                 self.tree.identify(ino, id);
@@ -494,7 +487,7 @@ impl Namespace {
         }
     }
 
-    fn cut(&mut self, node: Ino, size: u64) {
+    pub(super) fn cut(&mut self, node: Ino, size: u64) {
         let from = size
             .checked_next_multiple_of(self.block)
             .unwrap_or(u64::MAX);
@@ -507,7 +500,7 @@ impl Namespace {
         }
     }
 
-    fn truncate(&mut self, op: &Op, node: Ino, out: &mut Resolved) {
+    pub(super) fn truncate(&mut self, op: &Op, node: Ino, out: &mut Resolved) {
         let old = self.tree.inode(node).map_or(0, |n| n.size);
         let new = op.length.unwrap_or(0);
         if new < old {
@@ -516,235 +509,5 @@ impl Namespace {
             n.size = new;
         }
         out.action = Action::Truncate { old, new };
-    }
-
-    /// A file that is known by a descriptor alone.
-    fn nameless_of(&mut self, op: &Op) -> Ino {
-        if let Some(node) = op.file.and_then(|id| self.tree.identified(id)) {
-            return node;
-        }
-        let everything = self.scope.roots.is_empty() && self.scope.devices.is_empty();
-        let inside = everything
-            || op
-                .file
-                .is_some_and(|id| self.scope.devices.contains(&id.dev));
-        let directory = op.record.contains(OpFlags::DIRECTORY) || op.kind == OpKind::Readdir;
-        let kind = if directory {
-            Kind::Directory
-        } else {
-            Kind::Regular
-        };
-        self.tree.nameless(kind, inside)
-    }
-
-    fn on_descriptor(&mut self, op: &Op, out: &mut Resolved) {
-        if op.record.contains(OpFlags::NOT_A_FILE) {
-            if let (OpKind::Close, Some(fd)) = (op.kind, op.fd) {
-                self.processes.unbind(op.pid, fd);
-            }
-            self.puzzles.not_files += 1;
-            return;
-        }
-        let mut open = op.fd.and_then(|fd| self.processes.open_of(op.pid, fd));
-        let by_file = op.file.and_then(|id| self.tree.identified(id));
-        let mut node = open
-            .and_then(|o| self.processes.open(o))
-            .map(|o| o.ino)
-            .or(by_file);
-        if node.is_none() && op.file.is_some() {
-            node = Some(self.nameless_of(op));
-        }
-        let Some(node) = node else {
-            self.puzzles.unknown_descriptors += 1;
-            return;
-        };
-        if open.is_none()
-            && let Some(fd) = op.fd.filter(|_| op.kind != OpKind::Close)
-        {
-            // Opened before the trace began.
-            let id = self.processes.make(node, 0);
-            self.processes.bind(op.pid, fd, id);
-            if let Some(n) = self.tree.inode_mut(node) {
-                n.opens += 1;
-            }
-            open = Some(id);
-        }
-        if matches!(op.kind, OpKind::Read | OpKind::Write | OpKind::Fstat)
-            || op.size_bytes.is_some()
-        {
-            self.observe(op, node, Kind::Regular);
-        }
-        out.node = Some(node);
-        out.open = open;
-        out.charged = self.tree.inode(node).is_some_and(|n| n.in_scope);
-        self.puzzles.out_of_scope += u64::from(!out.charged);
-        self.act_on_open(op, node, open, out);
-    }
-
-    /// The rule of each kind that acts on an open file.
-    fn act_on_open(&mut self, op: &Op, node: Ino, open: Option<OpenId>, out: &mut Resolved) {
-        if op.kind == OpKind::Close {
-            out.action = Action::Plain;
-            if let Some(id) = op.fd.and_then(|fd| self.processes.unbind(op.pid, fd)) {
-                out.action = self.close(id, out);
-            }
-            return;
-        }
-        if !op.result.is_ok() {
-            out.action = Action::Failed;
-            return;
-        }
-        out.action = Action::Plain;
-        match op.kind {
-            OpKind::Dup => {
-                let number = op.result.value().and_then(|v| i32::try_from(v).ok());
-                if let (Some(open), Some(number)) = (open, number) {
-                    let before = self.processes.bind(op.pid, fsage_core::Fd(number), open);
-                    if let Some(before) = before {
-                        self.close(before, out);
-                    }
-                }
-            }
-            OpKind::Seek => {
-                if let (Some(o), Some(to)) = (
-                    open.and_then(|o| self.processes.open_mut(o)),
-                    op.result.value(),
-                ) {
-                    o.position = to;
-                }
-            }
-            OpKind::Fchdir => self.processes.set_cwd(op.pid, node),
-            OpKind::Ftruncate => self.truncate(op, node, out),
-            OpKind::Fallocate => self.fallocate(op, node, out),
-            OpKind::Readdir => {
-                let bytes = op.result.value().unwrap_or(0);
-                let entries = u32::try_from(bytes.div_ceil(DIRENT_BYTES)).unwrap_or(u32::MAX);
-                out.action = Action::Readdir { entries };
-            }
-            OpKind::Read | OpKind::Sendfile | OpKind::SpliceIn | OpKind::CopyIn => {
-                self.read(op, node, open, out);
-            }
-            OpKind::Write | OpKind::SpliceOut | OpKind::CopyOut => self.write(op, node, open, out),
-            OpKind::Fault => self.fault(op, node, out),
-            _ => {}
-        }
-    }
-
-    fn fallocate(&mut self, op: &Op, node: Ino, out: &mut Resolved) {
-        let from = op.offset.unwrap_or(0);
-        let length = op.length.unwrap_or(0);
-        let to = from.saturating_add(length);
-        if op.flags & FALLOC_PUNCH_HOLE != 0 {
-            let from = from
-                .checked_next_multiple_of(self.block)
-                .unwrap_or(u64::MAX);
-            self.tree
-                .deallocate(node, from, (to - to % self.block).max(from));
-        } else {
-            self.tree.allocate(node, from, to);
-            if op.flags & FALLOC_KEEP_SIZE == 0
-                && let Some(n) = self.tree.inode_mut(node)
-            {
-                n.size = n.size.max(to);
-            }
-        }
-        out.action = Action::Allocate { length };
-    }
-
-    fn place(&self, op: &Op, open: Option<OpenId>, size: u64) -> u64 {
-        let open = open.and_then(|o| self.processes.open(o));
-        let append =
-            op.record.contains(OpFlags::APPEND) || open.is_some_and(|o| o.flags & O_APPEND != 0);
-        match op.offset {
-            Some(offset) => offset,
-            None if append && op.kind == OpKind::Write => size,
-            None => open.map_or(0, |o| o.position),
-        }
-    }
-
-    fn moved(&mut self, open: Option<OpenId>, to: u64, written: bool) -> bool {
-        let Some(o) = open.and_then(|o| self.processes.open_mut(o)) else {
-            return false;
-        };
-        let first = written && !o.written;
-        o.position = to;
-        o.written |= written;
-        first
-    }
-
-    fn read(&mut self, op: &Op, node: Ino, open: Option<OpenId>, out: &mut Resolved) {
-        let size = self.tree.inode(node).map_or(0, |n| n.size);
-        let offset = self.place(op, open, size);
-        // What is transferred is what there is, not what was asked for (6.1.3.5).
-        let asked = op
-            .result
-            .value()
-            .unwrap_or(0)
-            .min(op.length.unwrap_or(u64::MAX));
-        let end = offset.saturating_add(asked);
-        if end > size {
-            self.tree.set_dense(node, end);
-        }
-        out.action = Action::Read {
-            offset,
-            length: asked,
-            eof: asked == 0,
-        };
-        self.moved(open, end, false);
-    }
-
-    fn write(&mut self, op: &Op, node: Ino, open: Option<OpenId>, out: &mut Resolved) {
-        let old_size = self.tree.inode(node).map_or(0, |n| n.size);
-        let offset = self.place(op, open, old_size);
-        let length = op
-            .result
-            .value()
-            .unwrap_or(0)
-            .min(op.length.unwrap_or(u64::MAX));
-        let end = offset.saturating_add(length);
-        let first = self.moved(open, end, true);
-        out.action = Action::Write {
-            offset,
-            length,
-            old_size,
-            first,
-        };
-        // Space is given after stage 2 has looked at what was there: see `settle`.
-        if let Some(n) = self.tree.inode_mut(node) {
-            n.size = n.size.max(end);
-        }
-    }
-
-    fn fault(&mut self, op: &Op, node: Ino, out: &mut Resolved) {
-        let offset = op.offset.unwrap_or(0);
-        let length = op.length.unwrap_or(4096).clamp(1, 1 << 21);
-        let old_size = self.tree.inode(node).map_or(0, |n| n.size);
-        out.action = if op.flags & 1 != 0 {
-            Action::Write {
-                offset,
-                length,
-                old_size,
-                first: false,
-            }
-        } else {
-            Action::Read {
-                offset,
-                length,
-                eof: false,
-            }
-        };
-    }
-
-    /// Gives the space of a write, once the stages after have seen what was there before.
-    #[inline]
-    pub fn settle(&mut self, out: &Resolved) {
-        if let (Action::Write { offset, length, .. }, Some(node)) = (out.action, out.node)
-            && length > 0
-        {
-            let from = offset - offset % self.block;
-            let end = offset.saturating_add(length);
-            let to = end.checked_next_multiple_of(self.block).unwrap_or(u64::MAX);
-            self.tree.allocate(node, from, to);
-        }
     }
 }

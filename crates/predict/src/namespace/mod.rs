@@ -6,9 +6,10 @@
 //! offsets and sizes.
 //!
 //! [`tree`] holds files and names, [`resolve`] takes paths apart, [`process`] knows descriptors,
-//! `apply` has one rule for each kind of operation.
+//! `apply` and `apply_open` have one rule for each kind of operation.
 
 mod apply;
+mod apply_open;
 pub mod process;
 pub mod resolve;
 pub mod tree;

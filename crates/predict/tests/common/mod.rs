@@ -1,5 +1,8 @@
 //! What the tests build their traces and systems with.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "tests")]
+#![allow(dead_code, reason = "each test file uses its part")]
+
 use fsage_core::metric::MetricId;
 use fsage_core::{Fd, Op, OpKind, Outcome, PathTable, Pid, Tid};
 use fsage_predict::{Annotation, AnnotationSink, SystemVector};
@@ -21,12 +24,11 @@ pub struct Script {
     now: u64,
 }
 
-#[allow(dead_code, reason = "each test file uses its part")]
 impl Script {
     pub fn op(&mut self, kind: OpKind) -> &mut Op {
         self.now += 1000;
         self.ops.push(Op::new(kind, Pid(1), Tid(1), self.now));
-        self.ops.last_mut().unwrap()
+        self.ops.last_mut().expect("just pushed")
     }
 
     pub fn pause(&mut self, ns: u64) {
@@ -60,13 +62,18 @@ impl Script {
     }
 
     pub fn error(&mut self, errno: fsage_core::Errno) {
-        self.ops.last_mut().unwrap().result = Outcome::err(errno);
+        if let Some(op) = self.ops.last_mut() {
+            op.result = Outcome::err(errno);
+        }
     }
 }
 
 /// Keeps what was said of each operation: request vector as text, latency.
 #[derive(Default)]
-pub struct Notes(pub Vec<(Vec<(String, f64)>, f64, fsage_predict::Relation)>);
+pub struct Notes(pub Vec<Note>);
+
+/// Request vector, latency in nanoseconds, relation.
+pub type Note = (Vec<(String, f64)>, f64, fsage_predict::Relation);
 
 impl AnnotationSink for Notes {
     fn annotate(
