@@ -55,14 +55,26 @@ fn run(request: &CaptureRequest) -> (Vec<Row>, CaptureSummary) {
 
 fn command(argv: &[&str], cwd: &Path) -> CaptureRequest {
     let argv = argv.iter().map(OsString::from).collect();
-    let what = What::Command { argv, cwd: Some(cwd.to_owned()), env: Vec::new() };
-    CaptureRequest { method: Method::Ebpf, ..CaptureRequest::new(what) }
+    let what = What::Command {
+        argv,
+        cwd: Some(cwd.to_owned()),
+        env: Vec::new(),
+    };
+    CaptureRequest {
+        method: Method::Ebpf,
+        ..CaptureRequest::new(what)
+    }
 }
 
 fn compile(dir: &Path) -> String {
     let program = dir.join("program");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/calls/calls.c");
-    let built = Command::new("cc").arg("-pthread").arg("-o").arg(&program).arg(source).status();
+    let built = Command::new("cc")
+        .arg("-pthread")
+        .arg("-o")
+        .arg(&program)
+        .arg(source)
+        .status();
     assert!(built.unwrap().success());
     program.into_os_string().into_string().unwrap()
 }
@@ -79,7 +91,11 @@ fn ranges(rows: &[Row], kind: OpKind, ino: u64) -> Vec<(u64, u64, i64)> {
         .filter(|row| row.op.file.is_some_and(|file| file.ino == ino))
         .map(|row| {
             let op = &row.op;
-            (op.offset.unwrap_or(0), op.length.unwrap_or(0), op.result.raw())
+            (
+                op.offset.unwrap_or(0),
+                op.length.unwrap_or(0),
+                op.result.raw(),
+            )
         })
         .collect()
 }
@@ -98,12 +114,25 @@ fn every_call_is_recorded_with_its_arguments() {
     request.under = vec![root.clone()];
     let (rows, summary) = run(&request);
     assert_eq!((summary.exit_status, summary.lost), (Some(7), 0));
-    assert!(rows.windows(2).all(|pair| pair[0].op.start_ns <= pair[1].op.start_ns));
+    assert!(
+        rows.windows(2)
+            .all(|pair| pair[0].op.start_ns <= pair[1].op.start_ns)
+    );
     let meta = std::fs::metadata(work.join("file")).unwrap();
     let ino = meta.ino();
     let read_ranges = ranges(&rows, OpKind::Read, ino);
-    let expected = [(10, 50), (70, 60), (60, 300), (400, 300), (500, 300), (0, 3)];
-    assert_eq!(read_ranges, expected.map(|(offset, length)| (offset, length, length as i64)));
+    let expected = [
+        (10, 50),
+        (70, 60),
+        (60, 300),
+        (400, 300),
+        (500, 300),
+        (0, 3),
+    ];
+    assert_eq!(
+        read_ranges,
+        expected.map(|(offset, length)| (offset, length, length as i64))
+    );
     let expected = [(0, 4096), (5000, 1000), (4096, 300), (8000, 300)];
     assert_eq!(
         ranges(&rows, OpKind::Write, ino),
@@ -123,7 +152,10 @@ fn every_call_is_recorded_with_its_arguments() {
     let append = std::fs::metadata(work.join("append")).unwrap().ino();
     assert_eq!(ranges(&rows, OpKind::Write, append), [(0, 7, 7), (7, 7, 7)]);
     let dev = meta.dev();
-    assert!(rows.iter().all(|row| row.op.file.is_none_or(|file| file.dev.0 == dev)));
+    assert!(
+        rows.iter()
+            .all(|row| row.op.file.is_none_or(|file| file.dev.0 == dev))
+    );
     kinds_are_there(&rows);
     names_are_resolved(&rows, &work);
     uring_is_seen(&rows, &work);
@@ -136,30 +168,65 @@ fn kinds_are_there(rows: &[Row]) {
 }
 
 fn names_are_resolved(rows: &[Row], work: &Path) {
-    let inner = of(rows, OpKind::Open).into_iter().find(|row| row.path == "inner").unwrap();
+    let inner = of(rows, OpKind::Open)
+        .into_iter()
+        .find(|row| row.path == "inner")
+        .unwrap();
     assert_eq!(Path::new(&inner.dir), work.join("dir"));
     let id = inner.op.file;
     assert!(id.is_some());
-    let seen: Vec<_> = [OpKind::Stat, OpKind::Access, OpKind::Link, OpKind::Rename, OpKind::Unlink]
-        .iter()
-        .flat_map(|&kind| of(rows, kind))
-        .filter(|row| row.path.ends_with("inner") || row.path == "again" || row.path == "moved")
-        .map(|row| row.op.file)
-        .collect();
-    assert_eq!(seen, vec![id; 9], "stat 3, access 2, link 1, rename 2, unlink 1");
+    let seen: Vec<_> = [
+        OpKind::Stat,
+        OpKind::Access,
+        OpKind::Link,
+        OpKind::Rename,
+        OpKind::Unlink,
+    ]
+    .iter()
+    .flat_map(|&kind| of(rows, kind))
+    .filter(|row| row.path.ends_with("inner") || row.path == "again" || row.path == "moved")
+    .map(|row| row.op.file)
+    .collect();
+    assert_eq!(
+        seen,
+        vec![id; 9],
+        "stat 3, access 2, link 1, rename 2, unlink 1"
+    );
     let rename = of(rows, OpKind::Rename);
-    assert_eq!((rename[0].path2.as_str(), rename[1].path2.as_str()), ("dir/moved", "again"));
-    let up = of(rows, OpKind::Access).into_iter().find(|row| row.path == "../hard").unwrap();
+    assert_eq!(
+        (rename[0].path2.as_str(), rename[1].path2.as_str()),
+        ("dir/moved", "again")
+    );
+    let up = of(rows, OpKind::Access)
+        .into_iter()
+        .find(|row| row.path == "../hard")
+        .unwrap();
     assert_eq!(Path::new(&up.dir), work.join("dir"), "after fchdir");
     assert_eq!(up.op.file, id);
-    let absent = of(rows, OpKind::Stat).into_iter().find(|row| row.path == "absent").unwrap();
+    let absent = of(rows, OpKind::Stat)
+        .into_iter()
+        .find(|row| row.path == "absent")
+        .unwrap();
     assert_eq!(absent.op.result.errno(), Some(fsage_core::Errno::ENOENT));
     let symlink = of(rows, OpKind::Symlink)[0];
-    assert_eq!((symlink.path.as_str(), symlink.path2.as_str()), ("soft", "dir/inner"));
+    assert_eq!(
+        (symlink.path.as_str(), symlink.path2.as_str()),
+        ("soft", "dir/inner")
+    );
     let forks = of(rows, OpKind::Fork);
-    assert!(forks.len() >= 3, "a thread, a fork, a vfork: {}", forks.len());
-    let exits: Vec<_> = of(rows, OpKind::Exit).iter().map(|row| row.op.result.raw()).collect();
-    assert!([4, 5, 7].iter().all(|code| exits.contains(code)), "{exits:?}");
+    assert!(
+        forks.len() >= 3,
+        "a thread, a fork, a vfork: {}",
+        forks.len()
+    );
+    let exits: Vec<_> = of(rows, OpKind::Exit)
+        .iter()
+        .map(|row| row.op.result.raw())
+        .collect();
+    assert!(
+        [4, 5, 7].iter().all(|code| exits.contains(code)),
+        "{exits:?}"
+    );
 }
 
 fn uring_is_seen(rows: &[Row], work: &Path) {
@@ -167,7 +234,13 @@ fn uring_is_seen(rows: &[Row], work: &Path) {
     let seen: Vec<_> = rows
         .iter()
         .filter(|row| row.op.record.contains(OpFlags::URING))
-        .map(|row| (row.op.kind, row.op.offset.unwrap_or(0), row.op.file.map(|file| file.ino)))
+        .map(|row| {
+            (
+                row.op.kind,
+                row.op.offset.unwrap_or(0),
+                row.op.file.map(|file| file.ino),
+            )
+        })
         .collect();
     assert_eq!(
         seen,
@@ -207,9 +280,17 @@ fn attaching_sees_what_was_open_before_and_leaves_the_process_running() {
     assert!(alive, "the capture ended, the process did not");
     assert_eq!(summary.exit_status, None);
     let held = root.join("held");
-    let dup = of(&rows, OpKind::Dup).into_iter().find(|row| Path::new(&row.path) == held);
-    assert!(dup.is_some(), "the descriptor open before is known by its path");
-    let open = of(&rows, OpKind::Open).into_iter().find(|row| row.path == "relative").unwrap();
+    let dup = of(&rows, OpKind::Dup)
+        .into_iter()
+        .find(|row| Path::new(&row.path) == held);
+    assert!(
+        dup.is_some(),
+        "the descriptor open before is known by its path"
+    );
+    let open = of(&rows, OpKind::Open)
+        .into_iter()
+        .find(|row| row.path == "relative")
+        .unwrap();
     assert_eq!(Path::new(&open.dir), root);
 }
 
@@ -221,7 +302,10 @@ fn what_a_full_ring_loses_is_counted() {
     }
     let mut backend = fsage_capture::ebpf::EbpfBackend::with_ring_bytes(4096).unwrap();
     let mut child = Command::new("sh")
-        .args(["-c", "read x; dd if=/dev/zero of=/dev/null bs=1 count=50000 2>/dev/null"])
+        .args([
+            "-c",
+            "read x; dd if=/dev/zero of=/dev/null bs=1 count=50000 2>/dev/null",
+        ])
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
@@ -254,7 +338,10 @@ fn a_stop_flag_ends_a_capture_and_a_missing_command_is_an_error() {
         stop.store(true, Ordering::Relaxed);
     });
     assert_eq!(summary.unwrap().exit_status, None);
-    let killed = Command::new("kill").arg(pid.0.to_string()).status().unwrap();
+    let killed = Command::new("kill")
+        .arg(pid.0.to_string())
+        .status()
+        .unwrap();
     assert!(killed.success(), "it still ran");
     let request = command(&["/no/such/command"], dir.path());
     let error = capture(&request, &stop, &mut kept, &mut |_| {}).unwrap_err();
