@@ -11,6 +11,11 @@ use fsage_stats::{Stopping, mean_interval};
 const KEPT_SAMPLES: usize = 200;
 /// A cached call that took this many times its median was interrupted.
 const INTERRUPTED_TIMES: f64 = 20.0;
+/// The same for samples of a batch in which one call was preempted.
+const SPOILT_TIMES: f64 = 5.0;
+/// Runs of samples of which the median is taken, and the fewest samples of one.
+const MOST_RUNS: usize = 15;
+const LEAST_OF_RUN: usize = 8;
 /// Nothing shorter counts as an interruption, in nanoseconds.
 const INTERRUPTED_LEAST_NS: f64 = 20_000.0;
 
@@ -39,6 +44,11 @@ pub(crate) struct Series {
     pub given: Option<(f64, f64, f64)>,
     /// Whether a sample far above the median is an interruption and not the call's own cost.
     pub steady: bool,
+    /// Whether the calls wait for a device or another thread: what else runs on the machine then
+    /// makes single samples arbitrarily large.
+    pub waits: bool,
+    /// Samples of batches that were preempted, for when there are no others.
+    spoilt: Vec<f64>,
     /// Why sampling ended.
     pub stop: &'static str,
 }
@@ -57,16 +67,42 @@ impl Book {
     }
 
     /// Keeps the batch's samples.
-    pub(crate) fn commit(&mut self) {
+    pub(crate) fn commit(&mut self, waits: bool) {
         for (id, value) in std::mem::take(&mut self.pending) {
-            self.series.entry(id).or_default().values.push(value);
+            let series = self.series.entry(id).or_default();
+            series.values.push(value);
+            series.waits |= waits;
         }
+    }
+
+    /// Samples of the batch so far.
+    pub(crate) fn pending(&self) -> usize {
+        self.pending.len()
     }
 
     /// Throws the batch's samples away and counts them as preempted.
     pub(crate) fn reject(&mut self) {
-        for (id, _) in std::mem::take(&mut self.pending) {
-            self.series.entry(id).or_default().preempted += 1;
+        for (id, value) in std::mem::take(&mut self.pending) {
+            let series = self.series.entry(id).or_default();
+            series.preempted += 1;
+            series.spoilt.push(value);
+        }
+    }
+
+    /// How much of every series there is now.
+    pub(crate) fn mark(&self) -> HashMap<MetricId, (usize, usize)> {
+        self.series
+            .iter()
+            .map(|(&id, s)| (id, (s.values.len(), s.spoilt.len())))
+            .collect()
+    }
+
+    /// Forgets what came after a mark.
+    pub(crate) fn rollback(&mut self, mark: &HashMap<MetricId, (usize, usize)>) {
+        for (id, series) in &mut self.series {
+            let (values, spoilt) = mark.get(id).copied().unwrap_or_default();
+            series.values.truncate(values);
+            series.spoilt.truncate(spoilt);
         }
     }
 
@@ -120,8 +156,20 @@ fn batches(values: &[f64]) -> Vec<f64> {
 impl Series {
     /// The samples without interruptions, and how many those were.
     fn sound(&self) -> (Vec<f64>, u32) {
-        if !self.steady {
+        if !self.steady && !self.needs_spoilt() {
             return (self.values.clone(), 0);
+        }
+        if self.needs_spoilt() {
+            // Most calls of a preempted batch were not the one that waited.
+            let mut all = self.values.clone();
+            all.extend(&self.spoilt);
+            let limit = SPOILT_TIMES * fsage_stats::median(&all).abs();
+            return (
+                all.into_iter()
+                    .filter(|&v| v <= limit.max(1000.0))
+                    .collect(),
+                0,
+            );
         }
         let limit = INTERRUPTED_TIMES * fsage_stats::median(&self.values).abs();
         let limit = limit.max(INTERRUPTED_LEAST_NS);
@@ -133,6 +181,25 @@ impl Series {
             .collect();
         let lost = self.values.len() - kept.len();
         (kept, lost as u32)
+    }
+
+    /// Whether too little is left without the batches that were preempted.
+    fn needs_spoilt(&self) -> bool {
+        self.values.len() < RULE.min_runs && !self.spoilt.is_empty()
+    }
+
+    /// The mean or, of calls that wait, the median of the means of runs of samples: the calls' own
+    /// skewness is in every run, a burst of other load in few.
+    fn centre(&self, values: &[f64]) -> f64 {
+        let runs = (values.len() / LEAST_OF_RUN).min(MOST_RUNS);
+        if !self.waits || runs < 3 {
+            return fsage_stats::mean(values);
+        }
+        let means: Vec<f64> = values
+            .chunks(values.len().div_ceil(runs))
+            .map(fsage_stats::mean)
+            .collect();
+        fsage_stats::median(&means)
     }
 
     fn value(&self, id: MetricId) -> Option<MetricValue> {
@@ -149,14 +216,24 @@ impl Series {
         let interval = mean_interval(&samples, 0.95);
         let (mut low, mut high) = interval.map_or((mean, mean), |i| (i.low, i.high));
         let mut sorted = ascending(&values);
-        let mut estimate = mean;
+        let mut estimate = if samples.is_empty() {
+            0.0
+        } else {
+            self.centre(&values)
+        };
         if let Some(kib) = self.kib {
             let rate = |ns: f64| kib * 1e9 / ns.max(1.0);
-            (estimate, low, high) = (rate(mean), rate(high), rate(low));
-            samples.iter_mut().for_each(|v| *v = rate(*v));
+            (estimate, low, high) = (rate(estimate), rate(high), rate(low));
+            for value in &mut samples {
+                *value = rate(*value);
+            }
             sorted = sorted.into_iter().rev().map(rate).collect();
         }
         let mut note = self.note.clone();
+        if self.needs_spoilt() {
+            note =
+                Some("the machine was busy: samples of preempted batches are among these".into());
+        }
         if let Some((e, l, h)) = self.given {
             (estimate, low, high) = (e, l, h);
         } else if id.unit() == Unit::Ns && estimate < 1.0 {
@@ -197,6 +274,7 @@ impl Series {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "the numbers are exact in binary")]
 mod tests {
     use super::*;
 
@@ -210,7 +288,7 @@ mod tests {
         for value in [10.0, 10.0, 10.0, 50.0] {
             book.push(id("CR"), value);
         }
-        book.commit();
+        book.commit(false);
         let value = book.value(id("CR")).unwrap();
         assert_eq!((value.estimate, value.median, value.runs), (20.0, 10.0, 4));
         assert!(value.low < 20.0 && value.high > 20.0);
@@ -222,10 +300,10 @@ mod tests {
         for ns in [1000.0, 3000.0] {
             book.push(id("RD4"), ns);
         }
-        book.commit();
+        book.commit(false);
         book.series(id("RD4")).kib = Some(4.0);
         let value = book.value(id("RD4")).unwrap();
-        assert_eq!(value.estimate, 4.0 * 1e9 / 2000.0);
+        assert!((value.estimate - 4.0 * 1e9 / 2000.0).abs() < 1e-6);
         assert!(value.low <= value.estimate && value.estimate <= value.high);
     }
 
@@ -235,7 +313,7 @@ mod tests {
         for value in [300.0; 50].into_iter().chain([4e6]) {
             book.push(id("STAT"), value);
         }
-        book.commit();
+        book.commit(false);
         book.push(id("STAT"), 900.0);
         book.reject();
         book.series(id("STAT")).steady = true;

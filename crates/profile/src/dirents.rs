@@ -25,8 +25,8 @@ pub(crate) fn list(lab: &mut Lab<'_>, dir: &str, gap: usize) -> Res<Vec<f64>> {
     };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let fd = rustix::fs::open(root.join(dir), flags, Mode::empty()).map_err(errno)?;
-    let mut buffer = [MaybeUninit::uninit(); BUFFER_BYTES];
-    let mut entries = RawDir::new(&fd, &mut buffer);
+    let mut buffer = vec![MaybeUninit::uninit(); BUFFER_BYTES];
+    let mut entries = RawDir::new(&fd, buffer.as_mut_slice());
     let mut calls = Vec::new();
     loop {
         if entries.is_buffer_empty() {
@@ -37,7 +37,9 @@ pub(crate) fn list(lab: &mut Lab<'_>, dir: &str, gap: usize) -> Res<Vec<f64>> {
             calls.push(end.saturating_sub(start) as f64 - base);
             match entry {
                 None => return Ok(calls),
-                Some(entry) => drop(entry.map_err(errno)?),
+                Some(entry) => {
+                    entry.map_err(errno)?;
+                }
             }
         } else if let Some(entry) = entries.next() {
             entry.map_err(errno)?;

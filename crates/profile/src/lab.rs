@@ -86,6 +86,8 @@ pub(crate) enum Batch {
 
 /// The least run delay that spoils a batch of cached calls.
 const DELAY_LEAST_NS: u64 = 20_000;
+/// How many more rounds a short measurement may use where its time allows.
+const QUICK_ROUNDS: usize = 3;
 /// The largest payload of one call.
 pub(crate) const PAYLOAD_BYTES: usize = 1 << 20;
 
@@ -120,6 +122,8 @@ pub(crate) struct Lab<'a> {
     stop: &'a AtomicBool,
     serial: u64,
     batch_start: (u64, u64),
+    /// The batch in progress.
+    batch: Option<Batch>,
 }
 
 impl<'a> Lab<'a> {
@@ -153,6 +157,7 @@ impl<'a> Lab<'a> {
             stop,
             serial: 0,
             batch_start: (0, 0),
+            batch: None,
         }
     }
 
@@ -232,18 +237,28 @@ impl<'a> Lab<'a> {
     pub(crate) fn add(&mut self, probe: Probe, gap: usize, value: f64) {
         if let Some(id) = probe.id(gap) {
             self.book.push(id, value);
+            self.divide(gap);
         }
     }
 
-    /// Begins a batch of samples that are judged together.
-    pub(crate) fn begin(&mut self) {
+    /// Begins a batch of samples that are judged together. It is divided as it grows, so that a
+    /// preemption costs few samples.
+    pub(crate) fn begin(&mut self, kind: Batch) {
         self.book.forget();
+        self.batch = Some(kind);
         self.batch_start = (self.clock.now_ns(), self.sched.run_delay_ns());
     }
 
     /// Ends it: keeps the samples or, if the thread had to wait for the CPU, counts them as
     /// preempted. Says whether they were kept.
-    pub(crate) fn end(&mut self, kind: Batch) -> Res<bool> {
+    pub(crate) fn end(&mut self) -> Res<bool> {
+        let kind = self.batch.take().unwrap_or(Batch::Cached);
+        let kept = self.judge(kind);
+        self.check()?;
+        Ok(kept)
+    }
+
+    fn judge(&mut self, kind: Batch) -> bool {
         let (start, delay) = self.batch_start;
         let waited = self.sched.run_delay_ns().saturating_sub(delay);
         let took = self.clock.now_ns().saturating_sub(start);
@@ -254,10 +269,23 @@ impl<'a> Lab<'a> {
         if spoilt {
             self.book.reject();
         } else {
-            self.book.commit();
+            self.book.commit(kind == Batch::Blocking);
         }
-        self.check()?;
-        Ok(!spoilt)
+        !spoilt
+    }
+
+    /// Judges what a batch has so far once that is enough.
+    fn divide(&mut self, gap: usize) {
+        let Some(kind) = self.batch else { return };
+        let most = match (kind, gap) {
+            (Batch::Blocking, _) => 64,
+            (Batch::Cached, 0 | 1) => 16,
+            (Batch::Cached, _) => 4,
+        };
+        if self.book.pending() >= most {
+            self.judge(kind);
+            self.batch_start = (self.clock.now_ns(), self.sched.run_delay_ns());
+        }
     }
 
     /// Repeats `round` until every metric of `stems` is precise, the time is over, or `most` rounds
@@ -273,6 +301,12 @@ impl<'a> Lab<'a> {
             .filter_map(|s| fsage_core::metric::family(s))
             .flat_map(FamilyId::metrics)
             .collect();
+        // A short measurement has few samples in each round.
+        let most = if self.quick && most > 1 {
+            most * QUICK_ROUNDS
+        } else {
+            most
+        };
         let mut stop = "runs";
         for number in 0..most {
             round(self, number)?;
@@ -373,16 +407,18 @@ impl<'a> Lab<'a> {
     }
 
     /// Runs a batch that is meant to read from the device. Its samples are thrown away if the
-    /// device's counters did not move.
+    /// device's counters did not move from its beginning to its end: parts of it may well find
+    /// everything read ahead.
     pub(crate) fn cold_batch(&mut self, batch: impl FnOnce(&mut Self) -> Res) -> Res {
         let before = self.sectors_read();
-        self.begin();
+        let mark = self.book.mark();
+        self.begin(Batch::Blocking);
         batch(self)?;
+        self.end()?;
         if before.is_some() && self.sectors_read() == before {
-            self.book.forget();
-            return self.check();
+            self.book.rollback(&mark);
         }
-        self.end(Batch::Blocking).map(|_| ())
+        Ok(())
     }
 
     /// Writes everything back, so that what is measured next starts clean.

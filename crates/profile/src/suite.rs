@@ -179,12 +179,12 @@ fn collect(
         }
         .to_owned()
     });
-    environment.scheduling = if lab.sched.real_time {
+    let scheduling = if lab.sched.real_time {
         "pinned and SCHED_FIFO for cached calls that change nothing, SCHED_OTHER otherwise"
     } else {
         "SCHED_OTHER; pinned for cached calls that change nothing"
-    }
-    .to_owned();
+    };
+    scheduling.clone_into(&mut environment.scheduling);
     let name = if environment.target.is_empty() {
         lab.fs.name()
     } else {

@@ -1,5 +1,7 @@
 //! The suite on real file systems: tmpfs, and scratch ext2 on a loop device where that is possible.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -166,6 +168,7 @@ fn a_full_disk_is_left_as_it_was_found() {
     scratch.close().unwrap();
 }
 
+const NOBODY: u32 = 65534;
 const CHILD: &str = "FSAGE_PROFILE_ORDINARY_USER";
 
 /// Runs in the process that the next test starts without privileges.
@@ -189,7 +192,6 @@ fn an_ordinary_user_can_profile_a_directory() {
     if !rustix::process::geteuid().is_root() {
         return as_ordinary_user(dir.path());
     }
-    const NOBODY: u32 = 65534;
     std::os::unix::fs::chown(dir.path(), Some(NOBODY), Some(NOBODY)).unwrap();
     // The test's own program may lie where nobody else may look.
     let program = dir

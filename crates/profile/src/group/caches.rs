@@ -4,7 +4,7 @@
 use fsage_core::{Access, OpenFlags};
 
 use crate::error::Res;
-use crate::lab::{Lab, PAYLOAD_BYTES, Probe};
+use crate::lab::{Batch, Lab, PAYLOAD_BYTES, Probe};
 use crate::registry::Procedure;
 
 pub(crate) const PROCEDURES: &[Procedure] = &[
@@ -211,30 +211,21 @@ fn throttle(lab: &mut Lab<'_>) -> Res {
     fs.unlink(&path)?;
     let found = found?;
     let kib = |spans: usize| spans as f64 * SPAN_BYTES as f64 / 1024.0;
-    match found {
-        Some(before) => {
-            record(
-                lab,
-                "DTH",
-                kib(before),
-                Some(kib(before + 1)),
-                "rate fell under half for good",
-            );
-            let slow: Vec<f64> = rates.iter().skip(before).copied().collect();
-            lab.begin();
-            for rate in slow {
-                lab.add(Probe::of("DTR"), 0, rate);
-            }
-            lab.book.commit();
+    if let Some(before) = found {
+        let note = "rate fell under half for good";
+        record(lab, "DTH", kib(before), Some(kib(before + 1)), note);
+        lab.begin(Batch::Blocking);
+        for rate in rates.into_iter().skip(before) {
+            lab.add(Probe::of("DTR"), 0, rate);
         }
-        None => {
-            let note = "the rate never fell for good; time or free space ended the search";
-            record(lab, "DTH", kib(rates.len()), None, note);
-            lab.absent(
-                "DTR",
-                "writers were not throttled by as much as was written (DTH)",
-            );
-        }
+        lab.book.commit(false);
+    } else {
+        let note = "the rate never fell for good; time or free space ended the search";
+        record(lab, "DTH", kib(rates.len()), None, note);
+        lab.absent(
+            "DTR",
+            "writers were not throttled by as much as was written (DTH)",
+        );
     }
     lab.rounds(&["DTR"], (1, 1), |_, _| Ok(()))
 }

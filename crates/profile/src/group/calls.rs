@@ -86,7 +86,7 @@ fn path_calls(
 ) -> Res {
     let _quiet = lab.sched.quiet();
     let fs = lab.fs;
-    lab.begin();
+    lab.begin(Batch::Cached);
     for _ in 0..count_of(gap) {
         let index = lab.random.below(population.items.len());
         let Some(item) = population.items.get(index) else {
@@ -94,7 +94,7 @@ fn path_calls(
         };
         lab.call_path(probe, gap, FILE_COMPONENTS, || call(fs, &item.path))?;
     }
-    lab.end(Batch::Cached).map(|_| ())
+    lab.end().map(|_| ())
 }
 
 /// Opens of some files, what can be asked of an open file, and their closes.
@@ -107,7 +107,7 @@ fn opened(lab: &mut Lab<'_>, population: &Population, gap: usize) -> Res {
         ..OpenFlags::READ
     };
     let mut handles = Vec::with_capacity(OPEN_AT_ONCE);
-    lab.begin();
+    lab.begin(Batch::Cached);
     let mut result = Ok(());
     for turn in 0..OPEN_AT_ONCE {
         let index = lab.random.below(population.items.len());
@@ -142,7 +142,7 @@ fn opened(lab: &mut Lab<'_>, population: &Population, gap: usize) -> Res {
         result = result.and(lab.call(close, gap, || fs.close(handle)));
     }
     result?;
-    lab.end(Batch::Cached).map(|_| ())
+    lab.end().map(|_| ())
 }
 
 fn on_handles(lab: &mut Lab<'_>, handles: &[(Handle, bool, u64)], gap: usize) -> Res {
@@ -199,7 +199,7 @@ fn change(
     attr: SetAttr,
 ) -> Res {
     let fs = lab.fs;
-    lab.begin();
+    lab.begin(Batch::Cached);
     for _ in 0..count_of(gap) {
         let index = lab.random.below(population.items.len());
         let Some(item) = population.items.get(index) else {
@@ -209,7 +209,7 @@ fn change(
             fs.set_attr(&item.path, attr)
         })?;
     }
-    lab.end(Batch::Cached).map(|_| ())
+    lab.end().map(|_| ())
 }
 
 /// The owner that the files have already.
@@ -243,7 +243,7 @@ fn directories(lab: &mut Lab<'_>) -> Res {
         let gap = lab.random.pick(&[0, 0, 1, 2, 3], 0);
         let _quiet = lab.sched.quiet();
         let mut points = Vec::new();
-        lab.begin();
+        lab.begin(Batch::Cached);
         for index in lab.random.order(dirs.len()) {
             let Some((dir, entries)) = dirs.get(index) else {
                 continue;
@@ -260,7 +260,7 @@ fn directories(lab: &mut Lab<'_>) -> Res {
         if gap == 0 {
             lab.add(each, 0, slope);
         }
-        lab.end(Batch::Cached).map(|_| ())
+        lab.end().map(|_| ())
     })?;
     for (dir, _) in dirs {
         crate::population::remove_tree(lab.fs, dir.as_bytes())?;

@@ -87,22 +87,18 @@ fn visit(lab: &mut Lab<'_>, population: &Population, order: &[usize], stem: &str
     let fs = lab.fs;
     let probe = Probe::of(stem);
     let mut buffer = vec![0u8; 4096];
-    // As many files as a batch: an order is one movement over the disk, whatever preempts it.
-    for chunk in order.chunks(400) {
-        lab.cold_batch(|lab| {
-            for &index in chunk {
-                let Some(item) = population.items.get(index) else {
-                    continue;
-                };
-                lab.with_open(&item.path, OpenFlags::READ, |lab, handle| {
-                    lab.call(probe, 0, || fs.pread(handle, &mut buffer, 0))
-                        .map(|_| ())
-                })?;
-            }
-            Ok(())
-        })?;
-    }
-    Ok(())
+    lab.cold_batch(|lab| {
+        for &index in order {
+            let Some(item) = population.items.get(index) else {
+                continue;
+            };
+            lab.with_open(&item.path, OpenFlags::READ, |lab, handle| {
+                lab.call(probe, 0, || fs.pread(handle, &mut buffer, 0))
+                    .map(|_| ())
+            })?;
+        }
+        Ok(())
+    })
 }
 
 /// Whole files by one call, in random order over the directories.
@@ -159,7 +155,7 @@ fn directories(lab: &mut Lab<'_>) -> Res {
             let mut points = Vec::new();
             let order = lab.random.order(dirs.len());
             let before = lab.sectors_read();
-            lab.begin();
+            lab.begin(Batch::Blocking);
             for index in order {
                 let Some((dir, entries)) = dirs.get(index) else {
                     continue;
@@ -177,7 +173,7 @@ fn directories(lab: &mut Lab<'_>) -> Res {
             };
             lab.add(fixed, 0, constant);
             lab.add(each, 0, slope);
-            lab.end(Batch::Blocking).map(|_| ())
+            lab.end().map(|_| ())
         },
     )?;
     for (dir, _) in dirs {

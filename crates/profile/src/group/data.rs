@@ -69,7 +69,7 @@ fn reads(lab: &mut Lab<'_>) -> Res {
         let gap = GAPS.get(round % GAPS.len()).copied().unwrap_or(0);
         for (kib, probe) in sizes {
             let bytes = u64::from(kib) << 10;
-            lab.begin();
+            lab.begin(Batch::Cached);
             for _ in 0..if kib >= 256 { 4 } else { 32 } {
                 let index = lab.random.below(paths.len());
                 let Some(path) = paths.get(index) else {
@@ -82,7 +82,7 @@ fn reads(lab: &mut Lab<'_>) -> Res {
                 lab.fs.close(handle)?;
                 result?;
             }
-            lab.end(Batch::Cached)?;
+            lab.end()?;
         }
         Ok(())
     })?;
@@ -114,49 +114,52 @@ fn read_twice(
     Ok(())
 }
 
-/// Equation 3 of Smith 2001: the overhead of a call and the rate of the copy, by least squares over
-/// the series at its back-to-back gap.
+/// Equation 3 of Smith 2001: the overhead of a call, after each pause, and the rate of the copy, by
+/// least squares over the series.
 fn line(lab: &mut Lab<'_>, series: &str, overhead: &str, rate: &str) {
-    let points: Vec<(f64, f64)> = probes(series)
-        .iter()
-        .filter_map(|(kib, probe)| {
-            let mean = probe.id(0).and_then(|id: MetricId| lab.book.mean(id))?;
-            Some((f64::from(*kib), mean))
-        })
-        .collect();
-    let Some(fit) = fsage_stats::line::fit(&points) else {
-        return;
-    };
-    let Some(slope) = (fit.slope > 0.0).then_some(fit.slope) else {
-        return;
-    };
-    let half = if fit.slope_half_width.is_finite() {
-        fit.slope_half_width
-    } else {
-        0.0
-    };
-    // A line over five orders of magnitude may cross zero above it; no call costs less than
-    // the smallest of the series says.
-    let smallest = points.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
-    let constant = if fit.intercept > 0.0 {
-        fit.intercept.min(smallest)
-    } else {
-        smallest
-    };
-    lab.give(
-        Probe::of(overhead),
-        (constant, constant, constant),
-        "precise",
-    );
-    let kib_per_s = |ns_per_kib: f64| 1e9 / ns_per_kib.max(0.1);
-    let (low, high) = (
-        kib_per_s(slope + half),
-        kib_per_s((slope - half).max(slope / 10.0)),
-    );
-    lab.give(Probe::of(rate), (kib_per_s(slope), low, high), "precise");
-    let note = format!("least squares over {} points of {series}", points.len());
-    lab.remark(overhead, &note);
-    lab.remark(rate, &note);
+    for gap in 0..4 {
+        let points: Vec<(f64, f64)> = probes(series)
+            .iter()
+            .filter_map(|(kib, probe)| {
+                let mean = probe.id(gap).and_then(|id: MetricId| lab.book.mean(id))?;
+                Some((f64::from(*kib), mean))
+            })
+            .collect();
+        let Some(fit) = fsage_stats::line::fit(&points).filter(|f| f.slope > 0.0) else {
+            continue;
+        };
+        // A line over three orders of magnitude may cross zero above it; no call costs less than
+        // the smallest of the series says.
+        let smallest = points.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
+        let constant = if fit.intercept > 0.0 {
+            fit.intercept.min(smallest)
+        } else {
+            smallest
+        };
+        let note = format!("least squares over {} points of {series}", points.len());
+        if let Some(id) = Probe::of(overhead).id(gap) {
+            let series = lab.book.series(id);
+            series.given = Some((constant, constant, constant));
+            series.stop = "precise";
+            series.note = Some(note.clone());
+        }
+        if gap == 0 {
+            let half = if fit.slope_half_width.is_finite() {
+                fit.slope_half_width
+            } else {
+                0.0
+            };
+            let kib_per_s = |ns_per_kib: f64| 1e9 / ns_per_kib.max(0.1);
+            let slowest = kib_per_s(fit.slope + half);
+            let fastest = kib_per_s((fit.slope - half).max(fit.slope / 10.0));
+            lab.give(
+                Probe::of(rate),
+                (kib_per_s(fit.slope), slowest, fastest),
+                "precise",
+            );
+            lab.remark(rate, &note);
+        }
+    }
 }
 
 /// Per round and file: clean data over (WK), then the file closed and opened, its dirty pages over
@@ -173,7 +176,7 @@ fn rewrites(lab: &mut Lab<'_>) -> Res {
         let gap = GAPS.get(round % GAPS.len()).copied().unwrap_or(0);
         lab.settle()?;
         for states in [&clean, &dirty] {
-            lab.begin();
+            lab.begin(Batch::Cached);
             for (number, path) in paths.iter().enumerate() {
                 let Some(&(kib, probe)) = states.get(number % states.len()) else {
                     continue;
@@ -182,7 +185,7 @@ fn rewrites(lab: &mut Lab<'_>) -> Res {
                     write_over(lab, handle, kib, probe, gap)
                 })?;
             }
-            lab.end(Batch::Cached)?;
+            lab.end()?;
         }
         appends(lab, &dir, &append, gap)
     })?;
@@ -219,7 +222,7 @@ fn appends(lab: &mut Lab<'_>, dir: &str, states: &[(u32, Probe); 6], gap: usize)
     }
     lab.settle()?;
     let fs = lab.fs;
-    lab.begin();
+    lab.begin(Batch::Cached);
     for (turn, (path, size)) in grown.iter().enumerate() {
         let Some(&(kib, probe)) = states.get(turn % states.len()) else {
             continue;
@@ -234,7 +237,7 @@ fn appends(lab: &mut Lab<'_>, dir: &str, states: &[(u32, Probe); 6], gap: usize)
                 .map(|_| ())
         })?;
     }
-    lab.end(Batch::Cached)?;
+    lab.end()?;
     for (path, _) in grown {
         fs.unlink(&path)?;
     }
@@ -247,17 +250,17 @@ fn uncached(lab: &mut Lab<'_>) -> Res {
     lab.rounds(&["WU", "WP"], rounds, |lab, _| {
         let dir = lab.fresh_dir("u")?;
         let paths = {
-            let n = lab.scale(36, 72);
+            let n = lab.scale(56, 84);
             files(lab, n, &dir)?
         };
         lab.make_data_cold()?;
         for path in &paths {
             lab.fs.stat(path)?;
         }
-        lab.begin();
+        lab.begin(Batch::Blocking);
         for (number, path) in paths.iter().enumerate() {
             let state = whole.get(number % whole.len());
-            let Some(&(kib, probe)) = state.filter(|_| number % 3 != 2) else {
+            let Some(&(kib, probe)) = state.filter(|_| number % 7 != 6) else {
                 continue;
             };
             lab.with_open(path, OpenFlags::WRITE, |lab, handle| {
@@ -271,9 +274,9 @@ fn uncached(lab: &mut Lab<'_>) -> Res {
                 )
             })?;
         }
-        lab.end(Batch::Blocking)?;
+        lab.end()?;
         lab.cold_batch(|lab| {
-            for path in paths.iter().skip(2).step_by(3) {
+            for path in paths.iter().skip(6).step_by(7) {
                 lab.with_open(path, OpenFlags::WRITE, |lab, handle| {
                     partial(lab, handle, part, whole.first().map_or(part, |p| p.1))
                 })?;
@@ -318,12 +321,12 @@ fn sparse(lab: &mut Lab<'_>) -> Res {
             let path = format!("{dir}/f{kib}").into_bytes();
             let fs = lab.fs;
             lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
-                lab.begin();
+                lab.begin(Batch::Cached);
                 let done = lab.call(probe, 0, || fs.fallocate(handle, 0, u64::from(kib) << 10));
                 if let Err(halt) = done {
                     no_reserve = Some(halt.reason());
                 }
-                lab.end(Batch::Cached).map(|_| ())
+                lab.end().map(|_| ())
             })?;
         }
         Ok(crate::population::remove_tree(lab.fs, dir.as_bytes())?)
@@ -344,7 +347,7 @@ fn holes(
     let fs = lab.fs;
     let mut buffer = vec![0u8; 64 << 10];
     fs.ftruncate(handle, 16 << 20)?;
-    lab.begin();
+    lab.begin(Batch::Cached);
     for (&(kib, read), &(_, write)) in reads.iter().zip(writes) {
         let bytes = (kib as usize) << 10;
         let step = bytes.max(4096) * 2;
@@ -365,5 +368,5 @@ fn holes(
             }
         }
     }
-    lab.end(Batch::Cached).map(|_| ())
+    lab.end().map(|_| ())
 }

@@ -116,7 +116,7 @@ fn on_descriptors(lab: &mut Lab<'_>, paths: &[PathBuf], gap: usize) -> Res {
         ))?));
     }
     let _quiet = lab.sched.quiet();
-    lab.begin();
+    lab.begin(Batch::Cached);
     for file in &open {
         drop(lab.call(dup, gap, || errno(rustix::io::dup(file)))?);
     }
@@ -131,7 +131,7 @@ fn on_descriptors(lab: &mut Lab<'_>, paths: &[PathBuf], gap: usize) -> Res {
             lab.call(lock, gap, || errno(rustix::fs::flock(file, operation)))?;
         }
     }
-    lab.end(Batch::Cached).map(|_| ())
+    lab.end().map(|_| ())
 }
 
 fn on_attributes(lab: &mut Lab<'_>, paths: &[PathBuf], gap: usize, components: Components) -> Res {
@@ -146,7 +146,7 @@ fn on_attributes(lab: &mut Lab<'_>, paths: &[PathBuf], gap: usize, components: C
         .collect();
     {
         let _quiet = lab.sched.quiet();
-        lab.begin();
+        lab.begin(Batch::Cached);
         for path in &chosen {
             lab.call_path(get, gap, components, || {
                 match rustix::fs::getxattr(*path, NAME, &mut buffer) {
@@ -160,9 +160,9 @@ fn on_attributes(lab: &mut Lab<'_>, paths: &[PathBuf], gap: usize, components: C
                 errno(rustix::fs::listxattr(*path, &mut buffer))
             })?;
         }
-        lab.end(Batch::Cached)?;
+        lab.end()?;
     }
-    lab.begin();
+    lab.begin(Batch::Cached);
     for path in &chosen {
         lab.call_path(set, gap, components, || {
             errno(rustix::fs::setxattr(
@@ -173,7 +173,7 @@ fn on_attributes(lab: &mut Lab<'_>, paths: &[PathBuf], gap: usize, components: C
             ))
         })?;
     }
-    lab.end(Batch::Cached)?;
+    lab.end()?;
     for path in &chosen {
         // The same file may have been chosen twice.
         let _ = rustix::fs::removexattr(*path, NAME);
@@ -190,7 +190,7 @@ fn on_names(
 ) -> Res {
     let (chdir, mknod) = (Probe::of("CHDIR"), Probe::of("MKNOD"));
     let before = std::env::current_dir().map_err(|e| Errno(e.raw_os_error().unwrap_or(2)))?;
-    lab.begin();
+    lab.begin(Batch::Cached);
     let mut result = Ok(());
     for _ in 0..32 {
         let index = lab.random.below(dirs.len());
@@ -208,9 +208,9 @@ fn on_names(
     }
     rustix::process::chdir(&before).map_err(|e| Errno(e.raw_os_error()))?;
     result?;
-    lab.end(Batch::Cached)?;
+    lab.end()?;
     let mut made = Vec::new();
-    lab.begin();
+    lab.begin(Batch::Cached);
     for _ in 0..16 {
         let index = lab.random.below(paths.len());
         let Some(path) = paths.get(index) else {
@@ -233,7 +233,7 @@ fn on_names(
         }
         made.push(name);
     }
-    lab.end(Batch::Cached)?;
+    lab.end()?;
     for name in made {
         errno(rustix::fs::unlink(name))?;
     }

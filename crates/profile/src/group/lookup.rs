@@ -14,9 +14,6 @@ pub(crate) const PROCEDURES: &[Procedure] = &[Procedure {
     run: cached,
 }];
 
-/// Names that a process asks for again and again in one directory.
-const REPEATED: usize = 16;
-
 /// The mean cost of two kinds of access whose difference is one component.
 #[derive(Default, Clone)]
 struct Pair {
@@ -59,7 +56,7 @@ pub(crate) fn cached(lab: &mut Lab<'_>) -> Res {
         }
         Ok(())
     })?;
-    for (stem, pairs, components) in [("LUS_BC", &same, 1.0), ("LUR_BC", &other, 2.0)] {
+    for (stem, pairs, components) in [("LUS_BC", &same, 2.0), ("LUR_BC", &other, 1.0)] {
         let probe = Probe::of(stem);
         for (gap, pair) in pairs.iter().enumerate() {
             let (Some(id), Some((estimate, half))) = (probe.id(gap), pair.difference()) else {
@@ -86,7 +83,8 @@ pub(crate) fn cached(lab: &mut Lab<'_>) -> Res {
     population.remove(lab)
 }
 
-/// access(d) and access(d/f), the names repeated.
+/// access(w) and access(w/p/d), the same again and again: what two components cost that were in
+/// the last call's path.
 fn in_one_directory(
     lab: &mut Lab<'_>,
     population: &Population,
@@ -96,29 +94,23 @@ fn in_one_directory(
 ) -> Res {
     let fs = lab.fs;
     let dir = lab.random.below(population.dirs.len());
-    let Some(dir_path) = population.dirs.get(dir) else {
+    let Some(dir) = population.dirs.get(dir) else {
         return Ok(());
     };
-    let names = population.of_dir(dir);
-    for turn in 0..count {
-        let item = names.get(turn % REPEATED.min(names.len().max(1)));
-        let Some(item) = item.and_then(|&i| population.items.get(i)) else {
-            continue;
-        };
+    let top = lab.work.clone();
+    for _ in 0..count {
         lab.pause(gap);
         pair.deep
-            .push(lab.timed(|| fs.access(&item.path, Access::Exists))?.1);
+            .push(lab.timed(|| fs.access(dir.as_bytes(), Access::Exists))?.1);
         lab.pause(gap);
-        pair.shallow.push(
-            lab.timed(|| fs.access(dir_path.as_bytes(), Access::Exists))?
-                .1,
-        );
+        pair.shallow
+            .push(lab.timed(|| fs.access(top.as_bytes(), Access::Exists))?.1);
     }
     lab.check()
 }
 
-/// access(p) and access(p/d/f) over directories and files in random order: what two components cost
-/// of which neither was in the last call's path. Predictions charge both for another directory.
+/// access(p) and access(p/d) over directories in random order: what one component costs that was
+/// not in the last call's path. How cold a file itself is counts for the call that uses it.
 fn over_directories(
     lab: &mut Lab<'_>,
     population: &Population,
@@ -128,13 +120,13 @@ fn over_directories(
 ) -> Res {
     let fs = lab.fs;
     for _ in 0..count {
-        let item = lab.random.below(population.items.len());
-        let Some(item) = population.items.get(item) else {
+        let dir = lab.random.below(population.dirs.len());
+        let Some(dir) = population.dirs.get(dir) else {
             continue;
         };
         lab.pause(gap);
         pair.deep
-            .push(lab.timed(|| fs.access(&item.path, Access::Exists))?.1);
+            .push(lab.timed(|| fs.access(dir.as_bytes(), Access::Exists))?.1);
         lab.pause(gap);
         pair.shallow.push(
             lab.timed(|| fs.access(population.root.as_bytes(), Access::Exists))?
@@ -160,9 +152,9 @@ fn missing(
     let one = other
         .get(gap)
         .and_then(Pair::difference)
-        .map_or(0.0, |(two, _)| two / 2.0);
+        .map_or(0.0, |(one, _)| one);
     let (first, again) = (Probe::of("LUM"), Probe::of("LUMR"));
-    lab.begin();
+    lab.begin(Batch::Cached);
     for _ in 0..count {
         let dir = lab.random.below(population.dirs.len());
         let Some(dir) = population.dirs.get(dir) else {
@@ -180,5 +172,5 @@ fn missing(
             }
         }
     }
-    lab.end(Batch::Cached).map(|_| ())
+    lab.end().map(|_| ())
 }

@@ -163,9 +163,9 @@ fn by_another_name(lab: &mut Lab<'_>) -> Res {
         fs.link(&item.path, path.as_bytes())
             .map_err(|e| Halt::Absent(format!("the target refuses hard links: {e}")))?;
         if number % 2 == 0 {
-            same.push(path)
+            same.push(path);
         } else {
-            other.push(path)
+            other.push(path);
         }
     }
     let rounds = (lab.scale(2, 4), lab.scale(3, 10));
@@ -177,12 +177,12 @@ fn by_another_name(lab: &mut Lab<'_>) -> Res {
         lab.random.shuffle(&mut other);
         for (stem, paths) in [("LUS_AC", &same), ("LUR_AC", &other)] {
             let probe = Probe::of(stem);
-            lab.begin();
+            lab.begin(Batch::Blocking);
             for path in paths {
                 let ((), ns) = lab.timed(|| fs.access(path.as_bytes(), Access::Exists))?;
                 lab.add(probe, 0, (ns - rest).max(1.0));
             }
-            lab.end(Batch::Blocking)?;
+            lab.end()?;
         }
         Ok(())
     })?;
@@ -229,14 +229,14 @@ fn by_size(lab: &mut Lab<'_>) -> Res {
             })?;
             fs.access(shared.as_bytes(), Access::Exists)?;
             let rest = shallow(lab, &dir)?;
-            lab.begin();
+            lab.begin(Batch::Blocking);
             for _ in 0..most {
                 let number = lab.random.below(entries as usize);
                 let path = format!("{dir}/{number:08}").into_bytes();
                 let ((), ns) = lab.timed(|| fs.access(&path, Access::Exists))?;
                 lab.add(probe, 0, (ns - rest).max(1.0));
             }
-            lab.end(Batch::Blocking).map(|_| ())
+            lab.end().map(|_| ())
         })?;
         crate::population::remove_tree(fs, dir.as_bytes())?;
     }

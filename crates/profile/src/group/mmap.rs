@@ -44,14 +44,14 @@ fn mapped(lab: &mut Lab<'_>) -> Res {
     lab.rounds(&stems, rounds, |lab, round| {
         let gap = [0, 0, 1, 2, 3].get(round % 5).copied().unwrap_or(0);
         lab.settle()?;
-        lab.begin();
+        lab.begin(Batch::Cached);
         for path in &paths {
             let size = lab.random.pick(&SIZES, PAGE);
             lab.with_open(path, OpenFlags::READ_WRITE, |lab, handle| {
                 one(lab, handle, gap, size, round % 2 == 1)
             })?;
         }
-        lab.end(Batch::Cached).map(|_| ())
+        lab.end().map(|_| ())
     })?;
     let note = "the target maps, touches and unmaps in one call: MMAP is half of what 16 KiB cost \
                 beside the faults, MUNMAP what is left of all sizes";
@@ -64,7 +64,7 @@ fn one(lab: &mut Lab<'_>, handle: fsage_core::Handle, gap: usize, size: u64, wri
     let fs = lab.fs;
     let (map, unmap) = (Probe::of("MMAP"), Probe::of("MUNMAP"));
     let fault = Probe::of(if write { "MFW" } else { "MFR" });
-    let (_, clock_ns) = lab.timed(|| Ok(()))?;
+    let ((), clock_ns) = lab.timed(|| Ok(()))?;
     let (_, fstat_ns) = lab.timed(|| fs.fstat(handle))?;
     let mut touches = Vec::new();
     lab.pause(gap);
@@ -72,12 +72,14 @@ fn one(lab: &mut Lab<'_>, handle: fsage_core::Handle, gap: usize, size: u64, wri
         lab.timed(|| fs.map_touch(handle, 0, size, write, &mut |ns| touches.push(ns)))?;
     let spent: f64 = touches.iter().map(|&ns| ns as f64 + clock_ns).sum();
     let base = lab.base_ns.first().copied().unwrap_or_default();
-    for probe in [map, unmap] {
-        lab.add(
-            probe,
-            gap,
-            ((total - spent - fstat_ns) / 2.0 - base / 2.0).max(1.0),
-        );
+    let both = (total - spent - fstat_ns - base).max(2.0);
+    // Unmapping takes longer with every page, mapping does not.
+    if size == SMALL {
+        lab.add(map, gap, both / 2.0);
+    }
+    if let (false, Some(id)) = (write, map.id(gap)) {
+        let one = lab.book.mean(id).unwrap_or(both / 2.0).min(both - 1.0);
+        lab.add(unmap, gap, both - one);
     }
     for ns in touches.into_iter().filter(|&ns| ns >= FAULT_LEAST_NS) {
         lab.add(fault, 0, (ns as f64 - clock_ns).max(1.0));
@@ -102,7 +104,7 @@ fn cold_faults(lab: &mut Lab<'_>) -> Res {
             for piece in order.into_iter().take(100) {
                 let mut took = 0;
                 fs.map_touch(handle, piece as u64 * (256 << 10), PAGE, false, &mut |ns| {
-                    took = ns
+                    took = ns;
                 })?;
                 lab.add(probe, 0, took as f64);
             }

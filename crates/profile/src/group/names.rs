@@ -67,12 +67,12 @@ fn directories(lab: &mut Lab<'_>, chunk: &[Item], gap: usize) -> Res {
     let fs = lab.fs;
     let (mkdir, rmdir, first) = (Probe::of("MKDIR"), Probe::of("RMDIR"), Probe::of("CRF"));
     let made: Vec<Vec<u8>> = chunk.iter().map(|i| with(&i.path, ".d")).collect();
-    lab.begin();
+    lab.begin(Batch::Cached);
     for dir in &made {
         lab.call_path(mkdir, gap, FILE_COMPONENTS, || fs.mkdir(dir, 0o755))?;
     }
-    lab.end(Batch::Cached)?;
-    lab.begin();
+    lab.end()?;
+    lab.begin(Batch::Cached);
     let mut used = Vec::new();
     for dir in made.iter().step_by(4) {
         let file = with(dir, "/f");
@@ -82,12 +82,12 @@ fn directories(lab: &mut Lab<'_>, chunk: &[Item], gap: usize) -> Res {
         fs.close(handle)?;
         used.push(file);
     }
-    lab.end(Batch::Cached)?;
-    lab.begin();
+    lab.end()?;
+    lab.begin(Batch::Cached);
     for (_, dir) in made.iter().enumerate().filter(|(i, _)| i % 4 != 0) {
         lab.call_path(rmdir, gap, FILE_COMPONENTS, || fs.rmdir(dir))?;
     }
-    lab.end(Batch::Cached)?;
+    lab.end()?;
     for (file, dir) in used.iter().zip(made.iter().step_by(4)) {
         fs.unlink(file)?;
         fs.rmdir(dir)?;
@@ -103,19 +103,19 @@ fn links(lab: &mut Lab<'_>, chunk: &[Item], gap: usize) -> Res {
         Probe::of("READLINK"),
     );
     let target = b"../a/target/of/twenty";
-    lab.begin();
+    lab.begin(Batch::Cached);
     for item in chunk {
         let new = with(&item.path, ".s");
         lab.call_path(symlink, gap, FILE_COMPONENTS, || fs.symlink(target, &new))?;
     }
-    lab.end(Batch::Cached)?;
-    lab.begin();
+    lab.end()?;
+    lab.begin(Batch::Cached);
     for item in chunk {
         let new = with(&item.path, ".s");
         lab.call_path(readlink, gap, FILE_COMPONENTS, || fs.readlink(&new))?;
     }
-    lab.end(Batch::Cached)?;
-    lab.begin();
+    lab.end()?;
+    lab.begin(Batch::Cached);
     let mut refused = false;
     for item in chunk {
         let new = with(&item.path, ".l");
@@ -126,7 +126,7 @@ fn links(lab: &mut Lab<'_>, chunk: &[Item], gap: usize) -> Res {
             break;
         }
     }
-    lab.end(Batch::Cached)?;
+    lab.end()?;
     if refused {
         lab.absent("LINK", "the target refuses hard links");
     }
@@ -144,7 +144,7 @@ fn renames(lab: &mut Lab<'_>, population: &Population, chunk: &[Item], gap: usiz
     let fs = lab.fs;
     let (rename, over) = (Probe::of("RENAME"), Probe::of("RENAMER"));
     let (moved, kept) = chunk.split_at(chunk.len() / 2);
-    lab.begin();
+    lab.begin(Batch::Cached);
     let mut at = Vec::new();
     for (turn, item) in moved.iter().enumerate() {
         let mut new = with(&item.path, ".r");
@@ -158,12 +158,12 @@ fn renames(lab: &mut Lab<'_>, population: &Population, chunk: &[Item], gap: usiz
         lab.call_path(rename, gap, paths, || fs.rename(&item.path, &new))?;
         at.push(new);
     }
-    lab.end(Batch::Cached)?;
-    lab.begin();
+    lab.end()?;
+    lab.begin(Batch::Cached);
     for (from, item) in at.iter().zip(kept) {
         lab.call_path(over, gap, APART, || fs.rename(from, &item.path))?;
     }
-    lab.end(Batch::Cached).map(|_| ())
+    lab.end().map(|_| ())
 }
 
 fn closes(lab: &mut Lab<'_>) -> Res {
@@ -181,15 +181,15 @@ fn closes(lab: &mut Lab<'_>) -> Res {
         let page: Vec<u8> = lab.payload.get(..4096).unwrap_or_default().to_vec();
         for chunk in population.items.chunks(BATCH) {
             let gap = lab.random.pick(&GAPS, 0);
-            lab.begin();
+            lab.begin(Batch::Cached);
             for item in chunk {
                 let handle = fs.open(&item.path, rewrite, 0)?;
                 let wrote = fs.pwrite(handle, &page, 0);
                 lab.call(truncated, gap, || fs.close(handle))?;
                 wrote?;
             }
-            lab.end(Batch::Cached)?;
-            lab.begin();
+            lab.end()?;
+            lab.begin(Batch::Cached);
             for item in chunk {
                 let path = with(&item.path, ".u");
                 let handle = fs.open(&path, OpenFlags::CREATE_NEW, 0o600)?;
@@ -199,7 +199,7 @@ fn closes(lab: &mut Lab<'_>) -> Res {
                 wrote?;
                 gone?;
             }
-            lab.end(Batch::Cached)?;
+            lab.end()?;
         }
         population.remove(lab)
     })
@@ -217,11 +217,11 @@ fn emptied(lab: &mut Lab<'_>) -> Res {
         for number in 0..held {
             fs.unlink(format!("{dir}/held-{number:05}").as_bytes())?;
         }
-        lab.begin();
+        lab.begin(Batch::Blocking);
         lab.call_path(probe, 0, Components::elsewhere(2), || {
             fs.rmdir(dir.as_bytes())
         })?;
         // A single call: when it was preempted there is nothing else to keep.
-        lab.end(Batch::Blocking).map(|_| ())
+        lab.end().map(|_| ())
     })
 }

@@ -49,11 +49,11 @@ pub(crate) fn empty(lab: &mut Lab<'_>) -> Res {
     for (base, samples) in lab.base_ns.iter_mut().zip(&timed) {
         *base = fsage_stats::median(samples);
     }
-    lab.begin();
+    lab.begin(Batch::Blocking);
     for ns in timed.into_iter().next().unwrap_or_default() {
         lab.add(probe, 0, ns - clock);
     }
-    lab.end(Batch::Blocking)?;
+    lab.end()?;
     lab.rounds(&["EMPTY"], (1, 1), |_, _| Ok(()))
 }
 

@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use fsage_core::{Errno, FileSystem, OpenFlags};
 
 use crate::error::Res;
-use crate::lab::{Lab, Probe};
+use crate::lab::{Batch, Lab, Probe};
 use crate::registry::Procedure;
 
 pub(crate) const PROCEDURES: &[Procedure] = &[Procedure {
@@ -41,9 +41,9 @@ fn threads(lab: &mut Lab<'_>) -> Res {
                 let stem = format!("SC_{name}_{}", if shared { "S" } else { "D" });
                 for count in [1u32, 2, 4] {
                     let rate = run(lab, kind, shared, count)?;
-                    lab.begin();
+                    lab.begin(Batch::Blocking);
                     lab.add(Probe::at(&stem, count), 0, rate);
-                    lab.book.commit();
+                    lab.book.commit(false);
                 }
             }
         }

@@ -108,7 +108,7 @@ fn reads(lab: &mut Lab<'_>) -> Res {
 }
 
 fn sweep(lab: &mut Lab<'_>, path: &[u8], offsets: &[u64], probe: Probe, buffer: &mut [u8]) -> Res {
-    let Some(request) = probe.id(0).and_then(|id| id.point()) else {
+    let Some(request) = probe.id(0).and_then(fsage_core::metric::MetricId::point) else {
         return Ok(());
     };
     evict(lab, path)?;

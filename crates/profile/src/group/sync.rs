@@ -41,21 +41,21 @@ fn single(lab: &mut Lab<'_>) -> Res {
     let rounds = (lab.scale(10, 20), lab.scale(40, 150));
     let before = placement(lab);
     lab.rounds(&SINGLE, rounds, |lab, round| {
-        lab.begin();
+        lab.begin(Batch::Blocking);
         of_one_file(lab, &dir)?;
-        lab.end(Batch::Blocking)?;
-        lab.begin();
+        lab.end()?;
+        lab.begin(Batch::Blocking);
         of_names(lab, &dir)?;
-        lab.end(Batch::Blocking)?;
+        lab.end()?;
         // The large ones say little more with every repetition and take most of the time.
         if round % 4 == 0 {
-            lab.begin();
+            lab.begin(Batch::Blocking);
             large(lab, &dir)?;
-            lab.end(Batch::Blocking)?;
+            lab.end()?;
         }
         Ok(())
     })?;
-    note_placement(lab, &SINGLE, before);
+    note_placement(lab, &SINGLE, &before);
     Ok(crate::population::remove_tree(lab.fs, dir.as_bytes())?)
 }
 
@@ -218,7 +218,7 @@ fn rows(lab: &mut Lab<'_>) -> Res {
         let fs = lab.fs;
         let (files, appends) = (Probe::of("FSYS"), Probe::of("FDSS"));
         let mut paths = Vec::new();
-        lab.begin();
+        lab.begin(Batch::Blocking);
         for _ in 0..IN_A_ROW {
             let path = fresh(lab, &dir);
             lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
@@ -227,8 +227,8 @@ fn rows(lab: &mut Lab<'_>) -> Res {
             })?;
             paths.push(path);
         }
-        lab.end(Batch::Blocking)?;
-        lab.begin();
+        lab.end()?;
+        lab.begin(Batch::Blocking);
         let log = fresh(lab, &dir);
         lab.with_open(&log, OpenFlags::CREATE_NEW, |lab, handle| {
             for turn in 0..IN_A_ROW as u64 {
@@ -237,14 +237,14 @@ fn rows(lab: &mut Lab<'_>) -> Res {
             }
             Ok(())
         })?;
-        lab.end(Batch::Blocking)?;
+        lab.end()?;
         paths.push(log);
         for path in paths {
             fs.unlink(&path)?;
         }
         Ok(())
     })?;
-    note_placement(lab, &["FSYS", "FDSS"], before);
+    note_placement(lab, &["FSYS", "FDSS"], &before);
     Ok(crate::population::remove_tree(lab.fs, dir.as_bytes())?)
 }
 
@@ -256,13 +256,13 @@ fn ranges(lab: &mut Lab<'_>) -> Res {
         let fs = lab.fs;
         let path = fresh(lab, &dir);
         lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
-            lab.begin();
+            lab.begin(Batch::Blocking);
             write(lab, handle, 0, PAYLOAD_BYTES)?;
             lab.call(sync, 0, || fs.sync())?;
             // Of an overwrite, where no block must be found, the range is what fdatasync writes.
             write(lab, handle, 0, PAYLOAD_BYTES)?;
             lab.call(range, 0, || fs.fdatasync(handle))?;
-            lab.end(Batch::Blocking).map(|_| ())
+            lab.end().map(|_| ())
         })?;
         Ok(fs.unlink(&path)?)
     })?;
@@ -284,7 +284,7 @@ fn placement(lab: &Lab<'_>) -> Vec<String> {
         .collect()
 }
 
-fn note_placement(lab: &mut Lab<'_>, stems: &[&str], before: Vec<String>) {
+fn note_placement(lab: &mut Lab<'_>, stems: &[&str], before: &[String]) {
     if before.is_empty() {
         return;
     }

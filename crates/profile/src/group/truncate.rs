@@ -56,14 +56,14 @@ fn make(lab: &mut Lab<'_>, dir: &str) -> Res<Vec<(Vec<u8>, u32)>> {
 fn cut(lab: &mut Lab<'_>, stem: &str, files: &[(Vec<u8>, u32)], kind: Batch) -> Res {
     let fs = lab.fs;
     for chunk in files.chunks(8) {
-        lab.begin();
+        lab.begin(kind);
         for (path, power) in chunk {
             let probe = Probe::at(stem, 1 << power);
             lab.with_open(path, OpenFlags::WRITE, |lab, handle| {
                 lab.call(probe, 0, || fs.ftruncate(handle, 0))
             })?;
         }
-        lab.end(kind)?;
+        lab.end()?;
     }
     Ok(())
 }
@@ -94,13 +94,13 @@ fn partly(lab: &mut Lab<'_>, dir: &str) -> Res {
         lab.settle()?;
         for chunk in paths.chunks(8) {
             let gap = lab.random.pick(&GAPS, 0);
-            lab.begin();
+            lab.begin(Batch::Cached);
             for path in chunk {
                 lab.with_open(path, OpenFlags::WRITE, |lab, handle| {
                     lab.call(probe, gap, || fs.ftruncate(handle, new))
                 })?;
             }
-            lab.end(Batch::Cached)?;
+            lab.end()?;
         }
     }
     Ok(())

@@ -194,7 +194,7 @@ fn by_bytes(lab: &mut Lab<'_>) -> Res {
             for sample in under(lab, load, runs)? {
                 lab.add(Probe::at("WR", kib_per_s), 0, sample);
             }
-            lab.book.commit();
+            lab.book.commit(true);
         }
         Ok(())
     })
@@ -208,7 +208,7 @@ fn ratios(lab: &mut Lab<'_>, stem: &str, load: fn(u32) -> Load) -> Res {
             for sample in under(lab, load(rate), 15)? {
                 lab.add(Probe::at(stem, rate), 0, sample / alone);
             }
-            lab.book.commit();
+            lab.book.commit(true);
         }
         Ok(())
     })

@@ -188,7 +188,7 @@ pub(super) const ROWS: &[Family] = &[
         group: Group::Sync,
         quick: false,
         what: "sync_file_range that starts and awaits the write of 1 MiB",
-        how: "dirty file",
+        how: "by fdatasync of 1 MiB over allocated blocks: targets have no ranges",
         source: "extended",
         depends: &[],
     },
