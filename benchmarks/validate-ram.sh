@@ -45,8 +45,8 @@ SQL
 
 "$fsage" validate \
     --target scratch:ext4 --target scratch:xfs --target scratch:btrfs --target scratch:ext2 \
-    --workload postmark:files=5000,transactions=20000,size=512-16384,subdirs=50 \
-    --workload "cmd: cp -r '$tree' tree && grep -r -c main tree | wc -l >/dev/null && tar cf tree.tar tree && ls -lR tree >/dev/null && rm -r tree tree.tar" \
-    --workload "cmd: cp -r '$sources' lib && cd lib && for f in *.c; do cc -O1 -I. -c \$f || exit 1; done && ar rc lib.a *.o && rm -f *.o" \
-    --workload "cmd: sh '$work/commits.sh'" \
+    --workload PostMark=postmark:files=5000,transactions=20000,size=512-16384,subdirs=50 \
+    --workload "source tree=cmd: cp -r '$tree' tree && grep -r -c main tree | wc -l >/dev/null && tar cf tree.tar tree && ls -lR tree >/dev/null && rm -r tree tree.tar" \
+    --workload "compile=cmd: cp -r '$sources' lib && cd lib && for f in *.c; do cc -O1 -I. -c \$f || exit 1; done && ar rc lib.a *.o && rm -f *.o" \
+    --workload "commits=cmd: sh '$work/commits.sh'" \
     --runs "$runs" --output "$out" "${@:4}" | tee "$out/tables.txt"

@@ -325,7 +325,8 @@ pub struct PredictArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A workload is `postmark:files=5000,transactions=20000,...` or `cmd: COMMAND`, run by sh inside an
-empty directory of each target. `--setup` runs first, unmeasured, in the same directory.
+empty directory of each target; NAME= before it says what it is called in tables. `--setup` runs
+first, unmeasured, in the same directory.
 
 Examples:
   fsage validate --workload postmark --target scratch:ext4 --target scratch:xfs

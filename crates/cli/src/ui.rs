@@ -37,11 +37,6 @@ impl Progress {
             remaining_s.map_or(String::new(), |s| format!("about {s:.0} s left")),
         );
     }
-
-    /// Writes a line above the bar.
-    pub fn say(&self, text: &str) {
-        self.0.suspend(|| line(text));
-    }
 }
 
 impl Drop for Progress {

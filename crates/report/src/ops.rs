@@ -108,7 +108,7 @@ fn arguments(out: &mut String, op: &Op, paths: &PathTable) {
 
 /// Writing to a string cannot fail.
 fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
-    drop(out.write_fmt(text));
+    let _ = out.write_fmt(text);
 }
 
 /// One operation as a JSON object.

@@ -14,6 +14,10 @@ pub fn text(result: &Validation, width: u16) -> String {
     out.push_str(&errors(result, width));
     out.push('\n');
     out.push_str(&summary(result));
+    out.push_str("\nworkloads\n");
+    for workload in &result.workloads {
+        out.push_str(&format!("  {}: {}\n", workload.name, workload.spec));
+    }
     for note in &result.notes {
         out.push_str(&format!("note: {note}\n"));
     }

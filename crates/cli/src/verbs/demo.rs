@@ -43,8 +43,8 @@ pub fn run(args: &DemoArgs) -> Result<Exit> {
     std::fs::write(&list_file, list.join("\n") + "\n").context("write the list of files")?;
     let plan = ValidatePlan {
         workloads: vec![
-            tree_workload(&list_file).parse().context("read the demo's workload")?,
-            "postmark:files=1000,transactions=4000,size=512-16384,subdirs=20"
+            format!("source tree={}", tree_workload(&list_file)).parse().context("read the demo's workload")?,
+            "PostMark=postmark:files=1000,transactions=4000,size=512-16384,subdirs=20"
                 .parse()
                 .context("read the demo's workload")?,
         ],
@@ -158,7 +158,7 @@ fn details(result: &Validation) -> String {
     let mut text = String::new();
     let Some(first) = result.pairs.first() else { return text };
     for pair in result.pairs.iter().filter(|p| p.workload == first.workload) {
-        text.push_str(&format!("\nWhere the time goes: the first workload on {}\n\n", pair.target));
+        text.push_str(&format!("\nWhere the time of `{}` goes on {}\n\n", pair.workload, pair.target));
         text.push_str(&validation::kinds(pair, out::width()));
     }
     text

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use fsage_core::{OpSink, OpSource};
 use fsage_format::FileKind;
 use fsage_format::profile::SystemProfile;
 use fsage_format::record::read_records;

@@ -11,6 +11,7 @@ mod outcome;
 pub mod plan;
 pub mod run;
 pub mod step;
+pub mod workload;
 
 use std::path::Path;
 

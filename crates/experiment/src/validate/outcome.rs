@@ -6,7 +6,7 @@ use fsage_core::{Op, OpKind, PathTable, SinkError};
 use fsage_format::profile::SystemProfile;
 use fsage_format::result::prediction::TargetPrediction;
 use fsage_format::result::validation::{
-    Distribution, Pair, PairKind, VALIDATION_VERSION, Validation,
+    Distribution, NamedSpec, Pair, PairKind, VALIDATION_VERSION, Validation,
 };
 use fsage_format::trace::TraceReader;
 use fsage_predict::{Annotation, AnnotationSink, Options};
@@ -68,6 +68,11 @@ pub(super) fn outcome(
         ranks_right: judged.ranks_right,
         ranks_total: judged.ranks_total,
         ranks_wrong: judged.ranks_wrong,
+        workloads: plan
+            .workloads
+            .iter()
+            .map(|w| NamedSpec { name: w.name.clone(), spec: w.spec.to_string() })
+            .collect(),
         notes: measurements.notes,
     })
 }

@@ -3,19 +3,19 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use fsage_workload::WorkloadSpec;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
 
 use super::ValidateError;
+use super::workload::NamedWorkload;
 use crate::target::TargetSpec;
 
 /// What one validation does.
 #[derive(Debug, Clone)]
 pub struct ValidatePlan {
     /// What is run.
-    pub workloads: Vec<WorkloadSpec>,
+    pub workloads: Vec<NamedWorkload>,
     /// Where.
     pub targets: Vec<TargetSpec>,
     /// A shell command that prepares the directory of each run, unmeasured.
@@ -72,6 +72,13 @@ impl ValidatePlan {
         }
         if self.trace_on >= self.targets.len() {
             return refuse("the target to trace on is none of the targets".into());
+        }
+        for (i, workload) in self.workloads.iter().enumerate() {
+            if self.workloads.iter().skip(i + 1).any(|other| other.name == workload.name) {
+                return refuse(format!(
+                    "two workloads are called `{workload}`; name them apart with NAME=WORKLOAD"
+                ));
+            }
         }
         for (i, target) in self.targets.iter().enumerate() {
             if self.targets.iter().skip(i + 1).any(|other| other == target) {

@@ -78,7 +78,7 @@ pub fn measure(
     let request = CaptureRequest {
         under: vec![dir.path().to_owned()],
         ..CaptureRequest::new(What::Command {
-            argv: command(plan, workload, dir.path()),
+            argv: command(plan, &workload.spec, dir.path()),
             cwd: Some(dir.path().to_owned()),
             env: Vec::new(),
         })

@@ -26,6 +26,8 @@ pub struct Validation {
     pub trace_on: String,
     /// Whether it was stopped before all runs were made.
     pub interrupted: bool,
+    /// What the names of workloads stand for.
+    pub workloads: Vec<NamedSpec>,
     /// One for each workload and target (Table 4.7).
     pub pairs: Vec<Pair>,
     /// Mean absolute error by target (Table 4.8).
@@ -130,6 +132,15 @@ impl Distribution {
             *mine += theirs;
         }
     }
+}
+
+/// A workload's name and its whole specification.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NamedSpec {
+    /// The name in every table.
+    pub name: String,
+    /// The specification, with every parameter and seed.
+    pub spec: String,
 }
 
 /// An error under a name.
