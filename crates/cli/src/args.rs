@@ -397,7 +397,9 @@ pub struct RunChildArgs {
 
 /// `90`, `90s`, `5m`, `1h`, `250ms`: a number of seconds unless a unit follows.
 fn parse_time(text: &str) -> Result<Duration, String> {
-    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let split = text
+        .find(|c: char| c.is_ascii_alphabetic())
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let scale = match unit {
         "" | "s" => 1.0,
@@ -406,8 +408,10 @@ fn parse_time(text: &str) -> Result<Duration, String> {
         "h" => 3600.0,
         _ => return Err(format!("unknown unit `{unit}`; expected ms, s, m or h")),
     };
-    let value: f64 =
-        number.trim().parse().map_err(|_| format!("`{number}` is not a number of seconds"))?;
+    let value: f64 = number
+        .trim()
+        .parse()
+        .map_err(|_| format!("`{number}` is not a number of seconds"))?;
     Duration::try_from_secs_f64(value * scale)
         .ok()
         .filter(|d| !d.is_zero())

@@ -72,5 +72,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 fn hint(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
-    cause.downcast_ref::<fsage_host::HostError>().and_then(fsage_host::HostError::hint)
+    cause
+        .downcast_ref::<fsage_host::HostError>()
+        .and_then(fsage_host::HostError::hint)
 }

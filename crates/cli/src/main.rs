@@ -5,7 +5,10 @@
 //! * [`out`]: stdout. [`ui`]: progress and messages on stderr.
 //! * [`exit`]: exit codes and how errors are told.
 
-#![allow(clippy::disallowed_methods, reason = "the command line is where the clock is read")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the command line is where the clock is read"
+)]
 
 mod args;
 mod exit;
@@ -24,7 +27,11 @@ fn main() -> std::process::ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // clap prints help and version to stdout, mistakes to stderr.
-            let code = if error.use_stderr() { Exit::Usage } else { Exit::Done };
+            let code = if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Done
+            };
             return match error.print() {
                 Ok(()) => code.into(),
                 Err(_) => Exit::Failed.into(),

@@ -12,7 +12,10 @@ pub struct OutError(pub std::io::Error);
 /// Writes text.
 pub fn text(text: &str) -> Result<(), OutError> {
     let mut stdout = std::io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(OutError)
+    stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+        .map_err(OutError)
 }
 
 /// Writes a value as indented JSON.

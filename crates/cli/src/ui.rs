@@ -19,9 +19,9 @@ impl Progress {
     pub fn new(total: u64) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(8));
         // A template that does not parse would leave the default bar, which is no worse.
-        if let Ok(style) = ProgressStyle::with_template(
-            "{elapsed:>5} {bar:24} {pos}/{len} {wide_msg} {prefix}",
-        ) {
+        if let Ok(style) =
+            ProgressStyle::with_template("{elapsed:>5} {bar:24} {pos}/{len} {wide_msg} {prefix}")
+        {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(250));
@@ -33,9 +33,8 @@ impl Progress {
         self.0.set_length(total);
         self.0.set_position(done);
         self.0.set_message(message.to_string());
-        self.0.set_prefix(
-            remaining_s.map_or(String::new(), |s| format!("about {s:.0} s left")),
-        );
+        self.0
+            .set_prefix(remaining_s.map_or(String::new(), |s| format!("about {s:.0} s left")));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fsage_core::metric::MetricId;
-use fsage_core::{DevId, FileId, FileType, Op, OpSource, PathTable, SinkError, SourceError};
+use fsage_core::{DevId, Op, OpSource, PathTable, SinkError, SourceError};
 use fsage_format::FormatError;
 use fsage_format::profile::SystemProfile;
 use fsage_format::result::prediction::Prediction;
@@ -11,11 +11,7 @@ use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::{
     AnnotationColumn, AnnotationKind, AnnotationValue, TraceEnd, TraceReader, TraceWriter,
 };
-use fsage_predict::cost::vector::Estimate;
-use fsage_predict::namespace::tree::Kind;
-use fsage_predict::{
-    Annotation, AnnotationSink, Change, FileRecord, Options, Predictor, SystemVector,
-};
+use fsage_predict::{Annotation, AnnotationSink, Change, Options, Predictor, SystemVector};
 
 /// Why a prediction could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -39,23 +35,6 @@ pub enum PredictingError {
     },
 }
 
-/// The system vector of a profile. Metrics that this release does not know are left out.
-pub fn system_vector(profile: &SystemProfile) -> SystemVector {
-    let mut vector = SystemVector::new(profile.name.clone(), []);
-    for value in &profile.metrics {
-        if let Some(id) = MetricId::parse(&value.name) {
-            let estimate = Estimate {
-                value: value.estimate,
-                low: value.low,
-                high: value.high,
-                lower_bound: value.lower_bound,
-            };
-            vector.set(id, estimate);
-        }
-    }
-    vector
-}
-
 /// What is to be predicted.
 pub struct Request<'a> {
     /// How. The scope is filled in from the trace's own.
@@ -74,9 +53,16 @@ pub fn predict(
     request: &Request<'_>,
     mut sink: Option<&mut dyn AnnotationSink>,
 ) -> Result<Prediction, PredictingError> {
-    let vectors = request.profiles.iter().map(system_vector).collect();
+    let vectors = request
+        .profiles
+        .iter()
+        .map(|profile| SystemVector::from_profile(profile).0)
+        .collect();
     let mut options = request.options.clone();
-    options.scope.roots.extend(reader.meta().under.iter().map(|d| d.clone().into_bytes()));
+    options
+        .scope
+        .roots
+        .extend(reader.meta().under.iter().map(|d| d.clone().into_bytes()));
     let mut predictor = Predictor::new(options, vectors);
     if let Some(path) = request.snapshot {
         load_snapshot(path, reader, &mut predictor)?;
@@ -106,26 +92,9 @@ fn load_snapshot(
     let namespace = predictor.namespace_mut();
     let root = namespace.directory(meta.root.as_bytes());
     let mut batch = Vec::new();
-    let mut extents: Vec<(u64, u64, u64)> = Vec::new();
     while snapshot.next_batch(&mut batch)? > 0 {
         for entry in batch.drain(..) {
-            extents.clear();
-            extents.extend(
-                entry.extents.iter().map(|e| (e.logical_bytes, e.physical_bytes, e.length_bytes)),
-            );
-            let id = FileId { dev, ino: entry.ino, generation: entry.generation };
-            namespace.add(
-                root,
-                &FileRecord {
-                    path: &entry.path,
-                    id,
-                    kind: kind(entry.file_type),
-                    size: entry.size_bytes,
-                    allocated: entry.allocated_bytes,
-                    target: entry.link_target.as_deref(),
-                    extents: &extents,
-                },
-            );
+            namespace.add_entry(root, dev, &entry);
         }
     }
     Ok(())
@@ -149,15 +118,6 @@ fn check_root(path: &Path, root: &str, reader: &TraceReader) -> Result<(), Predi
     })
 }
 
-fn kind(file_type: FileType) -> Kind {
-    match file_type {
-        FileType::Regular => Kind::Regular,
-        FileType::Directory => Kind::Directory,
-        FileType::Symlink => Kind::Symlink,
-        FileType::Other => Kind::Other,
-    }
-}
-
 /// Writes a trace with what was found of each operation beside it: for each system its request
 /// vector, relation and predicted latency.
 pub struct AnnotatedTrace {
@@ -175,18 +135,30 @@ impl AnnotatedTrace {
     ) -> Result<Self, PredictingError> {
         let mut columns = Vec::new();
         for index in 0..profiles.len() {
-            let suffix = if profiles.len() == 1 { String::new() } else { format!("_{index}") };
-            let column = |name: &str, kind| AnnotationColumn { name: format!("{name}{suffix}"), kind };
+            let suffix = if profiles.len() == 1 {
+                String::new()
+            } else {
+                format!("_{index}")
+            };
+            let column = |name: &str, kind| AnnotationColumn {
+                name: format!("{name}{suffix}"),
+                kind,
+            };
             columns.push(column("predicted_latency_ns", AnnotationKind::Number));
             columns.push(column("relation", AnnotationKind::Text));
             columns.push(column("request_vector", AnnotationKind::Text));
         }
         let mut meta = reader.meta().clone();
         for (index, profile) in profiles.iter().enumerate() {
-            meta.extra.insert(format!("predicted_on_{index}"), profile.name.clone());
+            meta.extra
+                .insert(format!("predicted_on_{index}"), profile.name.clone());
         }
         let writer = TraceWriter::create_annotated(path, meta, &columns)?;
-        Ok(Self { writer, targets: profiles.len(), row: Vec::new() })
+        Ok(Self {
+            writer,
+            targets: profiles.len(),
+            row: Vec::new(),
+        })
     }
 
     /// Ends the file as the trace it was made from ended.
@@ -204,18 +176,27 @@ impl AnnotationSink for AnnotatedTrace {
         annotation: &Annotation<'_>,
     ) -> Result<(), SinkError> {
         if annotation.charged {
-            self.row.push(AnnotationValue::Number(annotation.predicted_latency_ns));
-            self.row.push(AnnotationValue::Text(annotation.relation.name().to_string()));
-            self.row.push(AnnotationValue::Text(vector_text(annotation.request_vector)));
+            self.row
+                .push(AnnotationValue::Number(annotation.predicted_latency_ns));
+            self.row.push(AnnotationValue::Text(
+                annotation.relation.name().to_string(),
+            ));
+            self.row.push(AnnotationValue::Text(vector_text(
+                annotation.request_vector,
+            )));
         } else {
-            self.row.extend(std::iter::repeat_n(AnnotationValue::Absent, 3));
+            self.row
+                .extend(std::iter::repeat_n(AnnotationValue::Absent, 3));
         }
         if target + 1 < self.targets {
             return Ok(());
         }
         let written = self.writer.push_annotated(op, paths, &self.row);
         self.row.clear();
-        written.map_err(|e| SinkError { message: e.to_string(), source: Some(Box::new(e)) })
+        written.map_err(|e| SinkError {
+            message: e.to_string(),
+            source: Some(Box::new(e)),
+        })
     }
 }
 

@@ -30,7 +30,10 @@ pub fn profile_target(
     progress: &mut dyn FnMut(Progress<'_>),
     stop: &AtomicBool,
 ) -> Result<SystemProfile, ProfilingError> {
-    let options = HostOptions { confinement: Confinement::Trusted, cold };
+    let options = HostOptions {
+        confinement: Confinement::Trusted,
+        cold,
+    };
     let guarded = match target.record() {
         Some(_) => None,
         None => Some(GuardedDir::create(target.dir(), ".fsage-profile-")?),

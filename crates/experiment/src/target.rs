@@ -36,7 +36,10 @@ impl TargetSpec {
             }
             Self::Scratch(spec) => {
                 let scratch = Scratch::create(spec)?;
-                Ok(OpenTarget { dir: scratch.dir().to_owned(), scratch: Some(scratch) })
+                Ok(OpenTarget {
+                    dir: scratch.dir().to_owned(),
+                    scratch: Some(scratch),
+                })
             }
         }
     }

@@ -5,9 +5,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use fsage_capture::{
-    CaptureError, CaptureRequest, CaptureStart, CaptureSummary, What, capture,
-};
+use fsage_capture::{CaptureError, CaptureRequest, CaptureStart, CaptureSummary, What, capture};
 use fsage_core::{Op, OpSink, PathTable, SinkError};
 use fsage_format::trace::{TraceEnd, TraceError, TraceMeta, TraceWriter};
 use fsage_host::machine;
@@ -47,15 +45,19 @@ pub struct Traced {
 pub fn trace_to(
     path: Option<&Path>,
     request: &CaptureRequest,
-    snapshot: Option<String>,
+    snapshot: Option<&str>,
     stop: &AtomicBool,
     on_start: &mut dyn FnMut(&CaptureStart),
 ) -> Result<Traced, TracingError> {
     // The file begins when the capture has: only then is it known how it is made.
     let file: RefCell<Option<Result<TraceWriter, TraceError>>> = RefCell::new(None);
-    let mut sink = FileSink { file: &file, pushed: 0, piece_began: Instant::now() };
+    let mut sink = FileSink {
+        file: &file,
+        pushed: 0,
+        piece_began: Instant::now(),
+    };
     let mut meter = Meter::new(Some(&mut sink));
-    let meta = |start: &CaptureStart| trace_meta(request, start, snapshot.clone());
+    let meta = |start: &CaptureStart| trace_meta(request, start, snapshot.map(ToString::to_string));
     let summary = capture(request, stop, &mut meter, &mut |start| {
         if let Some(path) = path {
             *file.borrow_mut() = Some(TraceWriter::create(path, meta(start)));
@@ -70,7 +72,11 @@ pub fn trace_to(
         Some(writer) => writer.finish(trace_end(&summary, stop))?,
         None => 0,
     };
-    Ok(Traced { summary, measured, file_bytes })
+    Ok(Traced {
+        summary,
+        measured,
+        file_bytes,
+    })
 }
 
 fn trace_meta(
@@ -81,13 +87,19 @@ fn trace_meta(
     let machine = machine::identity();
     let (command, directory, attached) = match &request.what {
         What::Command { argv, cwd, .. } => (
-            argv.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
-            cwd.clone().or_else(|| std::env::current_dir().ok()).unwrap_or_default(),
+            argv.iter()
+                .map(|a| a.to_string_lossy().into_owned())
+                .collect(),
+            cwd.clone()
+                .or_else(|| std::env::current_dir().ok())
+                .unwrap_or_default(),
             Vec::new(),
         ),
-        What::Pids(pids) => {
-            (Vec::new(), std::path::PathBuf::new(), pids.iter().map(|p| p.0).collect())
-        }
+        What::Pids(pids) => (
+            Vec::new(),
+            std::path::PathBuf::new(),
+            pids.iter().map(|p| p.0).collect(),
+        ),
     };
     TraceMeta {
         fsage: env!("CARGO_PKG_VERSION").into(),
@@ -98,7 +110,11 @@ fn trace_meta(
         start_unix_ns: start.start_unix_ns,
         clock: "CLOCK_MONOTONIC".into(),
         method: start.method.into(),
-        under: request.under.iter().map(|d| d.to_string_lossy().into_owned()).collect(),
+        under: request
+            .under
+            .iter()
+            .map(|d| d.to_string_lossy().into_owned())
+            .collect(),
         attached,
         snapshot,
         ..TraceMeta::default()

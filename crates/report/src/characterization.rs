@@ -42,10 +42,17 @@ pub fn text(shown: &ShownTrace, width: u16) -> String {
 
 fn head(shown: &ShownTrace) -> String {
     let (meta, found) = (&shown.meta, &shown.found);
-    let what = if meta.command.is_empty() { "running processes".into() } else { meta.command.join(" ") };
+    let what = if meta.command.is_empty() {
+        "running processes".into()
+    } else {
+        meta.command.join(" ")
+    };
     let mut out = format!("{what}\n");
     if !meta.host.is_empty() {
-        out.push_str(&format!("on {}, kernel {}, captured by {}\n", meta.host, meta.kernel, meta.method));
+        out.push_str(&format!(
+            "on {}, kernel {}, captured by {}\n",
+            meta.host, meta.kernel, meta.method
+        ));
     }
     out.push_str(&format!(
         "{} operations in {}, {} of it in the file system; {} failed, {}\n",
@@ -53,13 +60,21 @@ fn head(shown: &ShownTrace) -> String {
         duration(found.span_ns as f64),
         duration(found.latency_total_ns as f64),
         count(found.errors),
-        if shown.loss.is_none() { "none lost".into() } else { shown.loss.to_string() },
+        if shown.loss.is_none() {
+            "none lost".into()
+        } else {
+            shown.loss.to_string()
+        },
     ));
     out.push_str(&format!(
         "{} read, {} written; {}{} files and {} directories touched\n",
         bytes(found.bytes_read),
         bytes(found.bytes_written),
-        if found.distinct_capped { "at least " } else { "" },
+        if found.distinct_capped {
+            "at least "
+        } else {
+            ""
+        },
         count(found.distinct_files),
         count(found.distinct_directories),
     ));
@@ -100,8 +115,10 @@ fn mix(found: &Characterization, width: u16) -> String {
 
 fn sizes(found: &Characterization, width: u16) -> String {
     let columns = [&found.read_sizes, &found.write_sizes, &found.file_sizes];
-    let mut lows: Vec<(u64, u64)> =
-        columns.iter().flat_map(|c| c.iter().map(|b| (b.low_bytes, b.high_bytes))).collect();
+    let mut lows: Vec<(u64, u64)> = columns
+        .iter()
+        .flat_map(|c| c.iter().map(|b| (b.low_bytes, b.high_bytes)))
+        .collect();
     lows.sort_unstable();
     lows.dedup();
     let mut table = TextTable::new(
@@ -126,7 +143,11 @@ fn sizes(found: &Characterization, width: u16) -> String {
         let counts = columns.map(|c| in_bucket(c, low));
         let all: u64 = counts.iter().sum();
         table.row([
-            if low == high { bytes(low) } else { format!("{} and more", bytes(low)) },
+            if low == high {
+                bytes(low)
+            } else {
+                format!("{} and more", bytes(low))
+            },
             count(counts[0]),
             count(counts[1]),
             count(counts[2]),
@@ -200,7 +221,10 @@ fn processes(found: &Characterization, width: u16) -> String {
     }
     let mut out = table.render();
     if found.processes.len() > 20 {
-        out.push_str(&format!("and {} more processes\n", found.processes.len() - 20));
+        out.push_str(&format!(
+            "and {} more processes\n",
+            found.processes.len() - 20
+        ));
     }
     out
 }

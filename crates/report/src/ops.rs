@@ -37,7 +37,11 @@ pub fn line(index: u64, op: &Op, paths: &PathTable) -> String {
         let pages = |n: Option<u32>| n.map_or("?".to_string(), |n| n.to_string());
         push(
             &mut out,
-            format_args!(" missed={} ahead={}", pages(op.pages_missed), pages(op.pages_ahead)),
+            format_args!(
+                " missed={} ahead={}",
+                pages(op.pages_missed),
+                pages(op.pages_ahead)
+            ),
         );
     }
     if let Some(file) = op.file {
@@ -67,7 +71,10 @@ pub fn annotations(columns: &[AnnotationColumn], values: &[AnnotationValue]) -> 
             AnnotationValue::Absent => {}
             AnnotationValue::Integer(n) => push(&mut out, format_args!(" {}={n}", column.name)),
             AnnotationValue::Number(x) => {
-                push(&mut out, format_args!(" {}={}", column.name, units::significant(*x)));
+                push(
+                    &mut out,
+                    format_args!(" {}={}", column.name, units::significant(*x)),
+                );
             }
             AnnotationValue::Text(text) => push(&mut out, format_args!(" {}={text}", column.name)),
         }
@@ -93,7 +100,10 @@ fn arguments(out: &mut String, op: &Op, paths: &PathTable) {
         add(out, format_args!("\"{}\"", paths.get(path).escape_ascii()));
     }
     if let Some(dir) = op.dir {
-        add(out, format_args!("in \"{}\"", paths.get(dir).escape_ascii()));
+        add(
+            out,
+            format_args!("in \"{}\"", paths.get(dir).escape_ascii()),
+        );
     }
     if let Some(offset) = op.offset {
         add(out, format_args!("offset {offset}"));

@@ -75,7 +75,11 @@ fn kinds(target: &TargetPrediction, width: u16) -> String {
     }
     let mut table = TextTable::new(&columns, width);
     let mut order: Vec<usize> = (0..target.kinds.len()).collect();
-    order.sort_by(|&a, &b| target.kinds[b].latency_ns.total_cmp(&target.kinds[a].latency_ns));
+    order.sort_by(|&a, &b| {
+        target.kinds[b]
+            .latency_ns
+            .total_cmp(&target.kinds[a].latency_ns)
+    });
     for index in order {
         let kind = &target.kinds[index];
         let mut row = vec![
@@ -86,7 +90,10 @@ fn kinds(target: &TargetPrediction, width: u16) -> String {
             duration(kind.latency_ns / kind.count.max(1) as f64),
         ];
         if let Some(changed) = target.what_if.as_ref().and_then(|w| w.kinds.get(index)) {
-            row.extend([duration(changed.latency_ns), duration(changed.difference_ns)]);
+            row.extend([
+                duration(changed.latency_ns),
+                duration(changed.difference_ns),
+            ]);
         }
         table.row(row);
     }
@@ -98,14 +105,22 @@ fn kinds(target: &TargetPrediction, width: u16) -> String {
         String::new(),
     ];
     if let Some(changed) = &target.what_if {
-        total.extend([duration(changed.latency_total_ns), duration(changed.difference_ns)]);
+        total.extend([
+            duration(changed.latency_total_ns),
+            duration(changed.difference_ns),
+        ]);
     }
     table.row(total);
     table.render()
 }
 
 fn with_interval(value: f64, (low, high): (f64, f64)) -> String {
-    format!("{} ({} to {})", duration(value), duration(low), duration(high))
+    format!(
+        "{} ({} to {})",
+        duration(value),
+        duration(low),
+        duration(high)
+    )
 }
 
 fn rate(cache: &CacheUse) -> String {
@@ -149,8 +164,10 @@ fn ranking(result: &Prediction, width: u16) -> String {
     for (index, place) in result.ranking.iter().enumerate() {
         let next = result.ranking.get(index + 1);
         let sure = next.and_then(|next| {
-            let pair =
-                result.pairs.iter().find(|p| p.faster == place.name && p.slower == next.name)?;
+            let pair = result
+                .pairs
+                .iter()
+                .find(|p| p.faster == place.name && p.slower == next.name)?;
             Some(match pair.confidence {
                 Confidence::Sure => "surely before the next",
                 Confidence::Likely => "likely before the next",

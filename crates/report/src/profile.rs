@@ -21,7 +21,10 @@ pub fn text(profile: &SystemProfile, width: u16) -> String {
         if environment.quick { "quick; " } else { "" },
         profile.metrics.len(),
         units::duration(environment.elapsed_ns as f64),
-        environment.cold_method.as_deref().unwrap_or("nothing: not possible here"),
+        environment
+            .cold_method
+            .as_deref()
+            .unwrap_or("nothing: not possible here"),
     );
     let mut table = TextTable::new(
         &[
@@ -53,7 +56,11 @@ fn or_unknown(text: &str) -> &str {
 fn row(value: &MetricValue) -> [String; 5] {
     let bound = if value.lower_bound { "at least " } else { "" };
     let interval = if value.low < value.high {
-        format!("{} – {}", units::metric(value.low, &value.unit), units::metric(value.high, &value.unit))
+        format!(
+            "{} – {}",
+            units::metric(value.low, &value.unit),
+            units::metric(value.high, &value.unit)
+        )
     } else {
         String::new()
     };
@@ -72,16 +79,26 @@ pub fn list(width: u16) -> String {
     for group in Group::ALL {
         out.push_str(&format!("{}\n", group.name()));
         let mut table = TextTable::new(
-            &[("metric", Align::Left), ("unit", Align::Left), ("what", Align::Left)],
+            &[
+                ("metric", Align::Left),
+                ("unit", Align::Left),
+                ("what", Align::Left),
+            ],
             width,
         );
         for row in metric::FAMILIES.iter().filter(|f| f.group == *group) {
-            table.row([names(row), row.unit.name().to_string(), row.what.to_string()]);
+            table.row([
+                names(row),
+                row.unit.name().to_string(),
+                row.what.to_string(),
+            ]);
         }
         out.push_str(&table.render());
         out.push('\n');
     }
-    out.push_str("Names ending in _G1, _G10 and _G150: the same after a pause of 1, 10 and 150 us.\n");
+    out.push_str(
+        "Names ending in _G1, _G10 and _G150: the same after a pause of 1, 10 and 150 us.\n",
+    );
     out
 }
 
@@ -97,5 +114,9 @@ fn names(row: &metric::Family) -> String {
             _ => row.stem.to_string(),
         },
     };
-    if row.gaps { format!("{base} +_G") } else { base }
+    if row.gaps {
+        format!("{base} +_G")
+    } else {
+        base
+    }
 }

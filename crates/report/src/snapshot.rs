@@ -85,7 +85,11 @@ impl Tree {
 
     /// Everything that was added.
     pub fn finish(self, end: Option<SnapshotEnd>, bytes_dropped: u64) -> ShownTree {
-        ShownTree { end, bytes_dropped, ..self.0 }
+        ShownTree {
+            end,
+            bytes_dropped,
+            ..self.0
+        }
     }
 }
 
@@ -107,21 +111,31 @@ pub fn text(shown: &ShownTree, width: u16) -> String {
     );
     match &shown.end {
         None => out.push_str("the snapshot has no end: what follows is what is whole of it\n"),
-        Some(end) if end.vanished + end.unreadable + end.other_mounts > 0 => out.push_str(&format!(
-            "{} vanished meanwhile, {} could not be read, {} other mounts left out\n",
-            end.vanished, end.unreadable, end.other_mounts
-        )),
+        Some(end) if end.vanished + end.unreadable + end.other_mounts > 0 => {
+            out.push_str(&format!(
+                "{} vanished meanwhile, {} could not be read, {} other mounts left out\n",
+                end.vanished, end.unreadable, end.other_mounts
+            ));
+        }
         Some(_) => {}
     }
     let most = shown.sizes.iter().copied().max().unwrap_or(1).max(1);
     let mut table = TextTable::new(
-        &[("file size", Align::Right), ("files", Align::Right), ("", Align::Left)],
+        &[
+            ("file size", Align::Right),
+            ("files", Align::Right),
+            ("", Align::Left),
+        ],
         width,
     );
     for (bucket, &files) in shown.sizes.iter().enumerate() {
         let low = if bucket == 0 { 0 } else { 1u64 << (bucket - 1) };
         table.row([
-            if bucket == 0 { "empty".into() } else { format!("{} and more", bytes(low)) },
+            if bucket == 0 {
+                "empty".into()
+            } else {
+                format!("{} and more", bytes(low))
+            },
             count(files),
             bar(files as f64 / most as f64, 30),
         ]);

@@ -26,19 +26,22 @@ impl TextTable {
         let mut table = Table::new();
         table
             .load_style(
-                TableStyle::new()
-                    .header_separator(LineStyle::none().fill('─').junction('─')),
+                TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')),
             )
             .set_content_arrangement(ContentArrangement::Dynamic)
             .set_width(width.max(40));
         let align: Vec<Align> = columns.iter().map(|c| c.1).collect();
         table.set_header(
-            columns.iter().map(|(title, align)| Cell::new(title).set_alignment(to_cell(*align))),
+            columns
+                .iter()
+                .map(|(title, align)| Cell::new(title).set_alignment(to_cell(*align))),
         );
         for (index, (title, align)) in columns.iter().enumerate() {
             if let (Align::Right, Some(column)) = (align, table.column_mut(index)) {
                 let title = title.chars().count() as u16;
-                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(title.max(6) + 2)));
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(
+                    title.max(6) + 2,
+                )));
             }
         }
         Self { table, align }
@@ -51,9 +54,11 @@ impl TextTable {
         S: Into<String>,
     {
         let align = &self.align;
-        self.table.add_row(cells.into_iter().enumerate().map(|(i, text)| {
-            Cell::new(text.into()).set_alignment(to_cell(align.get(i).copied().unwrap_or(Align::Left)))
-        }));
+        self.table
+            .add_row(cells.into_iter().enumerate().map(|(i, text)| {
+                Cell::new(text.into())
+                    .set_alignment(to_cell(align.get(i).copied().unwrap_or(Align::Left)))
+            }));
     }
 
     /// The text, without trailing blanks, ending with a line feed.

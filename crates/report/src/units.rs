@@ -9,7 +9,11 @@ pub fn duration(ns: f64) -> String {
     if magnitude >= 120e9 {
         let seconds = (magnitude / 1e9).round();
         let sign = if ns < 0.0 { "-" } else { "" };
-        return format!("{sign}{} min {} s", (seconds / 60.0).floor(), seconds % 60.0);
+        return format!(
+            "{sign}{} min {} s",
+            (seconds / 60.0).floor(),
+            seconds % 60.0
+        );
     }
     let (value, unit) = match magnitude {
         m if m < 1e3 => (ns, "ns"),
@@ -29,7 +33,11 @@ pub fn bytes(count: u64) -> String {
         value /= 1024.0;
         unit += 1;
     }
-    if unit == 0 { format!("{count} B") } else { format!("{} {}", significant(value), UNITS[unit]) }
+    if unit == 0 {
+        format!("{count} B")
+    } else {
+        format!("{} {}", significant(value), UNITS[unit])
+    }
 }
 
 /// A count with thousands set apart: `1,234,567`.

@@ -1,6 +1,6 @@
 //! Tables 4.7 to 4.9 of Smith 2001 and what stands beside them.
 
-use fsage_format::result::validation::{Pair, Validation};
+use fsage_format::result::validation::{Pair, PairKind, Validation};
 
 use crate::table::{Align, TextTable};
 use crate::units::{count, duration, percent, signed_percent};
@@ -38,7 +38,11 @@ fn pairs(result: &Validation, width: u16) -> String {
     );
     let mut last = "";
     for pair in &result.pairs {
-        let workload = if pair.workload == last { "" } else { &pair.workload };
+        let workload = if pair.workload == last {
+            ""
+        } else {
+            &pair.workload
+        };
         last = &pair.workload;
         table.row([
             workload.to_string(),
@@ -56,14 +60,21 @@ fn with_interval(pair: &Pair) -> String {
     let (low, high) = pair.predicted_interval_ns;
     let half = (high - low) / 2.0;
     if pair.predicted_ns > 0.0 && half > 0.0 {
-        format!("{} ±{:.0} %", duration(pair.predicted_ns), half / pair.predicted_ns * 100.0)
+        format!(
+            "{} ±{:.0} %",
+            duration(pair.predicted_ns),
+            half / pair.predicted_ns * 100.0
+        )
     } else {
         duration(pair.predicted_ns)
     }
 }
 
 fn errors(result: &Validation, width: u16) -> String {
-    let mut table = TextTable::new(&[("of", Align::Left), ("average error", Align::Right)], width);
+    let mut table = TextTable::new(
+        &[("of", Align::Left), ("average error", Align::Right)],
+        width,
+    );
     for entry in result.by_target.iter().chain(&result.by_workload) {
         table.row([entry.name.clone(), percent(entry.average_error)]);
     }
@@ -93,7 +104,11 @@ fn summary(result: &Validation) -> String {
             wrong.faster,
             wrong.slower,
             percent(wrong.measured_ratio - 1.0),
-            if wrong.significant { "" } else { ", within their variation or 15 %" }
+            if wrong.significant {
+                ""
+            } else {
+                ", within their variation or 15 %"
+            }
         ));
     }
     out.push_str(&format!(
@@ -119,7 +134,7 @@ pub fn kinds(pair: &Pair, width: u16) -> String {
     let total = (pair.predicted_ns - pair.measured_ns).abs().max(1.0);
     let mut kinds: Vec<_> = pair.kinds.iter().collect();
     kinds.sort_by(|a, b| {
-        let size = |k: &&_| difference(k).abs();
+        let size = |k: &&PairKind| difference(k).abs();
         size(b).total_cmp(&size(a))
     });
     for kind in kinds {
@@ -128,13 +143,13 @@ pub fn kinds(pair: &Pair, width: u16) -> String {
             count(kind.count),
             duration(kind.measured_ns),
             duration(kind.predicted_ns),
-            duration(difference(&kind)),
-            signed_percent(difference(&kind) / total),
+            duration(difference(kind)),
+            signed_percent(difference(kind) / total),
         ]);
     }
     table.render()
 }
 
-fn difference(kind: &&fsage_format::result::validation::PairKind) -> f64 {
+fn difference(kind: &PairKind) -> f64 {
     kind.predicted_ns - kind.measured_ns
 }

@@ -24,7 +24,11 @@ pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
             args.file.display()
         ))),
     };
-    ui::line(&format!("{}: {} rows without their names", args.output.display(), units::count(count)));
+    ui::line(&format!(
+        "{}: {} rows without their names",
+        args.output.display(),
+        units::count(count)
+    ));
     Ok(Exit::Done)
 }
 
@@ -32,8 +36,14 @@ fn trace(args: &AnonymizeArgs, mut key: Anonymizer) -> Result<u64> {
     let mut reader = open_trace(&args.file)?;
     let hidden = key.trace_meta(reader.meta());
     // What an unfinished trace lost must not look whole afterwards.
-    let lost = reader.loss().operations_lost.max(u64::from(reader.loss().unfinished));
-    let end = TraceEnd { operations_lost: lost, ..reader.end().cloned().unwrap_or_default() };
+    let lost = reader
+        .loss()
+        .operations_lost
+        .max(u64::from(reader.loss().unfinished));
+    let end = TraceEnd {
+        operations_lost: lost,
+        ..reader.end().cloned().unwrap_or_default()
+    };
     let mut writer = TraceWriter::create(&args.output, hidden)?;
     let mut batch = Vec::new();
     while reader.next_batch(&mut batch)? > 0 {

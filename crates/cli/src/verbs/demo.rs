@@ -20,8 +20,13 @@ const PROFILE_NS: u64 = 30_000_000_000;
 /// What the second target is, the first that can be made here.
 const SECOND: [&str; 3] = ["xfs", "btrfs", "ext2"];
 /// Trees of real sources that machines tend to have; the first with enough files is taken.
-const TREES: [&str; 5] =
-    ["/usr/src", "/usr/include", "/usr/share/doc", "/usr/lib/python3", "/etc"];
+const TREES: [&str; 5] = [
+    "/usr/src",
+    "/usr/include",
+    "/usr/share/doc",
+    "/usr/lib/python3",
+    "/etc",
+];
 const FILES_LEAST: usize = 200;
 const FILES_MOST: usize = 1500;
 const BYTES_MOST: u64 = 24 << 20;
@@ -36,14 +41,23 @@ pub fn run(args: &DemoArgs) -> Result<Exit> {
         .prefix("fsage-demo-")
         .tempdir()
         .context("make a temporary directory")?;
-    let dir = args.output.clone().unwrap_or_else(|| kept.path().join("results"));
-    let targets = if root { scratch_targets() } else { user_targets() }?;
+    let dir = args
+        .output
+        .clone()
+        .unwrap_or_else(|| kept.path().join("results"));
+    let targets = if root {
+        scratch_targets()
+    } else {
+        user_targets()
+    }?;
     let list = real_files()?;
     let list_file = kept.path().join("files");
     std::fs::write(&list_file, list.join("\n") + "\n").context("write the list of files")?;
     let plan = ValidatePlan {
         workloads: vec![
-            format!("source tree={}", tree_workload(&list_file)).parse().context("read the demo's workload")?,
+            format!("source tree={}", tree_workload(&list_file))
+                .parse()
+                .context("read the demo's workload")?,
             "PostMark=postmark:files=1000,transactions=4000,size=512-16384,subdirs=20"
                 .parse()
                 .context("read the demo's workload")?,
@@ -75,7 +89,9 @@ fn scratch_targets() -> Result<Vec<TargetSpec>> {
     let mut why = Vec::new();
     for kind in SECOND {
         let second = TargetSpec::parse(&format!("scratch:{kind},size=1G"))?;
-        let TargetSpec::Scratch(spec) = &second else { continue };
+        let TargetSpec::Scratch(spec) = &second else {
+            continue;
+        };
         match Scratch::create(spec).and_then(Scratch::close) {
             Ok(()) => return Ok(vec![first, second]),
             Err(error) => why.push(format!("{kind}: {error}")),
@@ -91,7 +107,10 @@ fn user_targets() -> Result<Vec<TargetSpec>> {
     if here.starts_with(&memory) || !memory.is_dir() {
         bail!("find two file systems: expected the current directory on another one than /dev/shm");
     }
-    Ok(vec![TargetSpec::Directory(here), TargetSpec::Directory(memory)])
+    Ok(vec![
+        TargetSpec::Directory(here),
+        TargetSpec::Directory(memory),
+    ])
 }
 
 /// Real files to copy: up to 1500 of one tree, 24 MiB at most, without links.
@@ -108,7 +127,9 @@ fn real_files() -> Result<Vec<String>> {
 }
 
 fn collect(dir: &Path, files: &mut Vec<String>, bytes: &mut u64) {
-    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return;
+    };
     let mut entries: Vec<_> = entries.flatten().collect();
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
@@ -116,7 +137,9 @@ fn collect(dir: &Path, files: &mut Vec<String>, bytes: &mut u64) {
             return;
         }
         let path = entry.path();
-        let Ok(kind) = entry.file_type() else { continue };
+        let Ok(kind) = entry.file_type() else {
+            continue;
+        };
         if kind.is_dir() {
             collect(&path, files, bytes);
         } else if let (true, Some(text), Ok(meta)) =
@@ -150,28 +173,42 @@ fn explain(plan: &ValidatePlan, files: usize) {
     for target in &plan.targets {
         ui::line(&format!("  {target}"));
     }
-    ui::line("Then the predictions are held against measured runs. This takes two to three minutes.");
+    ui::line(
+        "Then the predictions are held against measured runs. This takes two to three minutes.",
+    );
 }
 
 /// Where the time goes, for the first workload on each target.
 fn details(result: &Validation) -> String {
     let mut text = String::new();
-    let Some(first) = result.pairs.first() else { return text };
+    let Some(first) = result.pairs.first() else {
+        return text;
+    };
     for pair in result.pairs.iter().filter(|p| p.workload == first.workload) {
-        text.push_str(&format!("\nWhere the time of `{}` goes on {}\n\n", pair.workload, pair.target));
+        text.push_str(&format!(
+            "\nWhere the time of `{}` goes on {}\n\n",
+            pair.workload, pair.target
+        ));
         text.push_str(&validation::kinds(pair, out::width()));
     }
     text
 }
 
 fn next(plan: &ValidatePlan, kept: Option<&Path>) -> String {
-    let target = plan.targets.first().map(ToString::to_string).unwrap_or_default();
+    let target = plan
+        .targets
+        .first()
+        .map(ToString::to_string)
+        .unwrap_or_default();
     let mut text = String::from("\nTo go on with a workload of your own:\n");
     text.push_str("  fsage trace -o mine.fst --under . -- make\n");
     text.push_str(&format!("  fsage profile {target} --quick -o there.fsp\n"));
     text.push_str("  fsage predict mine.fst --on there.fsp\n");
     if let Some(dir) = kept {
-        text.push_str(&format!("\nEverything of this run is kept in {}.\n", dir.display()));
+        text.push_str(&format!(
+            "\nEverything of this run is kept in {}.\n",
+            dir.display()
+        ));
     }
     text
 }

@@ -34,8 +34,8 @@ pub fn run(args: &ExportArgs) -> Result<Exit> {
 }
 
 fn create(args: &ExportArgs) -> Result<BufWriter<File>> {
-    let file = File::create(&args.output)
-        .with_context(|| format!("create {}", args.output.display()))?;
+    let file =
+        File::create(&args.output).with_context(|| format!("create {}", args.output.display()))?;
     Ok(BufWriter::with_capacity(1 << 20, file))
 }
 
@@ -72,7 +72,10 @@ fn trace(args: &ExportArgs) -> Result<Exit> {
         units::count(left_out)
     ));
     for (kind, count) in not_carried {
-        ui::line(&format!("  left out, the format has none: {kind}: {}", units::count(count)));
+        ui::line(&format!(
+            "  left out, the format has none: {kind}: {}",
+            units::count(count)
+        ));
     }
     Ok(Exit::Done)
 }
@@ -80,7 +83,10 @@ fn trace(args: &ExportArgs) -> Result<Exit> {
 fn snapshot(args: &ExportArgs) -> Result<Exit> {
     let mut reader = SnapshotReader::open(&args.file)?;
     if reader.end().is_none() && !args.allow_lossy {
-        bail!("use {}: it has no end; with --allow-lossy it is used all the same", args.file.display());
+        bail!(
+            "use {}: it has no end; with --allow-lossy it is used all the same",
+            args.file.display()
+        );
     }
     let mut text = SnapshotText::new();
     let mut batch = Vec::new();

@@ -1,5 +1,6 @@
 //! `fsage import`.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
@@ -25,7 +26,7 @@ struct Summary {
     entries: u64,
     metrics: u64,
     /// What the file holds and fsage does not take, by name.
-    left_out: std::collections::BTreeMap<String, u64>,
+    left_out: BTreeMap<String, u64>,
 }
 
 pub fn run(args: &ImportArgs) -> Result<Exit> {
@@ -35,7 +36,10 @@ pub fn run(args: &ImportArgs) -> Result<Exit> {
         (ImportFormat::Hbench, "fss") => hbench_snapshot(args)?,
         (ImportFormat::Hbench, "fsp") => hbench_profile(args)?,
         (ImportFormat::Strace, _) => {
-            bail!(UsageError(format!("an import from strace is a trace: expected --output NAME.fst, not {}", args.output.display())))
+            bail!(UsageError(format!(
+                "an import from strace is a trace: expected --output NAME.fst, not {}",
+                args.output.display()
+            )))
         }
         (ImportFormat::Hbench, _) => bail!(UsageError(format!(
             "expected --output NAME.fst (trace), NAME.fss (snapshot) or NAME.fsp (profile), not {}",
@@ -61,7 +65,9 @@ pub fn run(args: &ImportArgs) -> Result<Exit> {
 }
 
 fn extension(path: &Path) -> &str {
-    path.extension().and_then(|e| e.to_str()).unwrap_or_default()
+    path.extension()
+        .and_then(|e| e.to_str())
+        .unwrap_or_default()
 }
 
 fn open(path: &Path) -> Result<BufReader<File>> {
@@ -80,14 +86,13 @@ fn meta(args: &ImportArgs, method: &str) -> TraceMeta {
 }
 
 /// Pulls everything from `source` into a trace; the start of the clock is known only after that.
-fn take(
-    args: &ImportArgs,
-    method: &str,
-    source: &mut dyn OpSource,
-) -> Result<(TraceWriter, u64)> {
+fn take(args: &ImportArgs, method: &str, source: &mut dyn OpSource) -> Result<(TraceWriter, u64)> {
     let mut writer = TraceWriter::create(&args.output, meta(args, method))?;
     let mut last_ns = 0;
-    let mut sink = EndOf { inner: &mut writer, last_ns: &mut last_ns };
+    let mut sink = EndOf {
+        inner: &mut writer,
+        last_ns: &mut last_ns,
+    };
     copy(source, &mut sink)?;
     Ok((writer, last_ns))
 }
@@ -112,7 +117,10 @@ impl OpSink for EndOf<'_> {
 fn strace(args: &ImportArgs) -> Result<Summary> {
     let mut source = StraceSource::new(open(&args.file)?, &args.file);
     let (writer, elapsed_ns) = take(args, "import strace", &mut source)?;
-    writer.finish(TraceEnd { elapsed_ns, ..TraceEnd::default() })?;
+    writer.finish(TraceEnd {
+        elapsed_ns,
+        ..TraceEnd::default()
+    })?;
     let report = source.report();
     let mut left_out = report.other_calls.clone();
     for (what, count) in [
@@ -126,20 +134,31 @@ fn strace(args: &ImportArgs) -> Result<Summary> {
     if let Some(first) = &report.first_skipped {
         ui::line(&format!("first line skipped: {first}"));
     }
-    Ok(Summary { operations: report.operations, left_out, ..Summary::default() })
+    Ok(Summary {
+        operations: report.operations,
+        left_out,
+        ..Summary::default()
+    })
 }
 
 fn hbench_trace(args: &ImportArgs) -> Result<Summary> {
     let mut source = HbenchSource::new(open(&args.file)?, &args.file);
     let (writer, elapsed_ns) = take(args, "import hbench", &mut source)?;
-    writer.finish(TraceEnd { elapsed_ns, ..TraceEnd::default() })?;
+    writer.finish(TraceEnd {
+        elapsed_ns,
+        ..TraceEnd::default()
+    })?;
     let report = source.report();
     let left_out = if report.skipped > 0 {
         [("records without meaning".to_string(), report.skipped)].into()
     } else {
-        Default::default()
+        BTreeMap::default()
     };
-    Ok(Summary { operations: report.operations, left_out, ..Summary::default() })
+    Ok(Summary {
+        operations: report.operations,
+        left_out,
+        ..Summary::default()
+    })
 }
 
 fn hbench_snapshot(args: &ImportArgs) -> Result<Summary> {
@@ -152,7 +171,10 @@ fn hbench_snapshot(args: &ImportArgs) -> Result<Summary> {
     hbench::snapshot::read(open(&args.file)?, &args.file, |entry| writer.push(&entry))?;
     let entries = writer.entries();
     writer.finish(SnapshotEnd::default())?;
-    Ok(Summary { entries, ..Summary::default() })
+    Ok(Summary {
+        entries,
+        ..Summary::default()
+    })
 }
 
 fn hbench_profile(args: &ImportArgs) -> Result<Summary> {
@@ -160,8 +182,14 @@ fn hbench_profile(args: &ImportArgs) -> Result<Summary> {
     open(&args.file)?
         .read_to_string(&mut text)
         .with_context(|| format!("read {} as text", args.file.display()))?;
-    let title = args.file.file_stem().map_or("imported".into(), |s| s.to_string_lossy());
+    let title = args
+        .file
+        .file_stem()
+        .map_or("imported".into(), |s| s.to_string_lossy());
     let profile = hbench::profile::parse(&text, &args.file, &title)?;
     profile.save(&args.output)?;
-    Ok(Summary { metrics: profile.metrics.len() as u64, ..Summary::default() })
+    Ok(Summary {
+        metrics: profile.metrics.len() as u64,
+        ..Summary::default()
+    })
 }

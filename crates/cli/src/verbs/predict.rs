@@ -16,7 +16,10 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
     let changes = args
         .what_if
         .iter()
-        .map(|text| text.parse::<Change>().map_err(|e| UsageError(format!("failed to {e}")).into()))
+        .map(|text| {
+            text.parse::<Change>()
+                .map_err(|e| UsageError(format!("failed to {e}")).into())
+        })
         .collect::<Result<Vec<Change>>>()?;
     let mut profiles = args
         .on
@@ -49,7 +52,9 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
     let result = predict(
         &mut reader,
         &request,
-        annotated.as_mut().map(|sink| sink as &mut dyn AnnotationSink),
+        annotated
+            .as_mut()
+            .map(|sink| sink as &mut dyn AnnotationSink),
     )
     .with_context(|| format!("predict {}", args.trace.display()))?;
     if let (Some(sink), Some(path)) = (annotated, &args.annotate) {

@@ -28,7 +28,9 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     let request = ProfileRequest {
         quick: args.quick,
         only: args.only.clone(),
-        max_time_ns: args.max_time.map(|t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX)),
+        max_time_ns: args
+            .max_time
+            .map(|t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX)),
         seed: args.seed,
         ..ProfileRequest::default()
     };
@@ -48,7 +50,12 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         &request,
         &mut |step| {
             let message = format!("{} {}", step.group, step.metric);
-            progress.set(step.done as u64, step.total as u64, &message, Some(step.eta_s));
+            progress.set(
+                step.done as u64,
+                step.total as u64,
+                &message,
+                Some(step.eta_s),
+            );
         },
         &stop,
     )?;
@@ -66,11 +73,13 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     if args.json {
         out::json(&measured)?;
     }
-    Ok(match (stop.load(Ordering::Relaxed), measured.absent.is_empty()) {
-        (true, _) => Exit::Interrupted,
-        (false, true) => Exit::Done,
-        (false, false) => Exit::Incomplete,
-    })
+    Ok(
+        match (stop.load(Ordering::Relaxed), measured.absent.is_empty()) {
+            (true, _) => Exit::Interrupted,
+            (false, true) => Exit::Done,
+            (false, false) => Exit::Incomplete,
+        },
+    )
 }
 
 fn cold(arg: ColdArg) -> ColdPolicy {
@@ -84,7 +93,10 @@ fn cold(arg: ColdArg) -> ColdPolicy {
 
 /// A result that cannot be kept should be known before minutes of measuring.
 fn writable(output: &Path) -> Result<()> {
-    let dir = output.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = output
+        .parent()
+        .filter(|d| !d.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     tempfile::tempfile_in(dir)
         .map(drop)
         .with_context(|| format!("write {}", output.display()))

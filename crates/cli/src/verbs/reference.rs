@@ -25,15 +25,24 @@ pub fn run(args: &ReferenceArgs) -> Result<Exit> {
         }
     }
     if !stale.is_empty() {
-        bail!("check the reference pages: run `fsage reference {}` for {}", args.dir.display(), stale.join(", "));
+        bail!(
+            "check the reference pages: run `fsage reference {}` for {}",
+            args.dir.display(),
+            stale.join(", ")
+        );
     }
-    ui::line(if args.check { "reference pages are up to date" } else { "reference pages written" });
+    ui::line(if args.check {
+        "reference pages are up to date"
+    } else {
+        "reference pages written"
+    });
     Ok(Exit::Done)
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
     if let Some(dir) = path.parent() {
-        std::fs::create_dir_all(dir).with_context(|| format!("make directory {}", dir.display()))?;
+        std::fs::create_dir_all(dir)
+            .with_context(|| format!("make directory {}", dir.display()))?;
     }
     std::fs::write(path, text).with_context(|| format!("write {}", path.display()))
 }
@@ -56,12 +65,25 @@ fn command_line() -> Result<String> {
     let mut root = Cli::command().term_width(100);
     root.build();
     write!(text, "\n## fsage\n\n```\n{}```\n", root.render_long_help())?;
-    for verb in root.get_subcommands().filter(|v| !v.is_hide_set() && v.get_name() != "help") {
+    for verb in root
+        .get_subcommands()
+        .filter(|v| !v.is_hide_set() && v.get_name() != "help")
+    {
         let name = verb.get_name().to_string();
-        let mut verb = verb.clone().bin_name(format!("fsage {name}")).term_width(100);
-        write!(text, "\n## fsage {name}\n\n```\n{}```\n", verb.render_long_help())?;
+        let mut verb = verb
+            .clone()
+            .bin_name(format!("fsage {name}"))
+            .term_width(100);
+        write!(
+            text,
+            "\n## fsage {name}\n\n```\n{}```\n",
+            verb.render_long_help()
+        )?;
     }
-    Ok(text.lines().map(str::trim_end).fold(String::new(), |all, line| all + line + "\n"))
+    Ok(text
+        .lines()
+        .map(str::trim_end)
+        .fold(String::new(), |all, line| all + line + "\n"))
 }
 
 fn metrics() -> Result<String> {
@@ -80,7 +102,11 @@ fn metrics() -> Result<String> {
                 let values: Vec<String> = p.values.iter().map(u32::to_string).collect();
                 format!("<br>at {} {}", values.join(", "), p.unit)
             });
-            let marks = format!("{}{}", if row.gaps { " +G" } else { "" }, if row.quick { " q" } else { "" });
+            let marks = format!(
+                "{}{}",
+                if row.gaps { " +G" } else { "" },
+                if row.quick { " q" } else { "" }
+            );
             writeln!(
                 text,
                 "| `{}`{marks}{points} | {} | {} | {} | {} | {} |",

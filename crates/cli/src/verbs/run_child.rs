@@ -13,11 +13,17 @@ pub fn run(args: &RunChildArgs) -> Result<Exit> {
     let Some(mut source) = spec.source() else {
         return Err(UsageError(format!("{spec} is a command; run it as one")).into());
     };
-    let options = HostOptions { confinement: Confinement::Trusted, cold: ColdPolicy::Auto };
+    let options = HostOptions {
+        confinement: Confinement::Trusted,
+        cold: ColdPolicy::Auto,
+    };
     let fs = HostFs::open(&args.dir, options)?;
     let result = run_direct(&fs, source.as_mut(), &Options::default())?;
     if let Some(errno) = result.first_error {
-        bail!("run {spec}: {} operations did not end as expected, the first with: {errno}", result.unexpected);
+        bail!(
+            "run {spec}: {} operations did not end as expected, the first with: {errno}",
+            result.unexpected
+        );
     }
     Ok(Exit::Done)
 }

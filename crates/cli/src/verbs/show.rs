@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use fsage_core::OpSource;
 use fsage_format::FileKind;
 use fsage_format::profile::SystemProfile;
 use fsage_format::record::read_records;
@@ -20,7 +21,10 @@ use crate::out;
 pub fn run(args: &ShowArgs) -> Result<Exit> {
     let kind = fsage_format::sniff(&args.file)?;
     if args.ops.is_some() && kind != FileKind::Trace {
-        bail!(UsageError(format!("--ops is for traces, and {} is none", args.file.display())));
+        bail!(UsageError(format!(
+            "--ops is for traces, and {} is none",
+            args.file.display()
+        )));
     }
     match kind {
         FileKind::Trace => match &args.ops {
@@ -57,7 +61,11 @@ fn trace(args: &ShowArgs) -> Result<Exit> {
     } else {
         out::text(&characterization::text(&shown, out::width()))?;
     }
-    Ok(if reader.loss().is_none() { Exit::Done } else { Exit::Incomplete })
+    Ok(if reader.loss().is_none() {
+        Exit::Done
+    } else {
+        Exit::Incomplete
+    })
 }
 
 /// Prints the operations of `FIRST..LAST` (either may be missing), streaming.
@@ -84,7 +92,11 @@ fn operations(args: &ShowArgs, range: &str) -> Result<Exit> {
         }
         out::text(&text)?;
     }
-    Ok(if reader.loss().is_none() { Exit::Done } else { Exit::Incomplete })
+    Ok(if reader.loss().is_none() {
+        Exit::Done
+    } else {
+        Exit::Incomplete
+    })
 }
 
 fn line(
@@ -96,23 +108,35 @@ fn line(
 ) -> Result<String> {
     let columns = reader.annotation_columns();
     if json {
-        return Ok(serde_json::to_string(&ops::OpRow::new(index, op, reader.paths(), columns, values))?);
+        return Ok(serde_json::to_string(&ops::OpRow::new(
+            index,
+            op,
+            reader.paths(),
+            columns,
+            values,
+        ))?);
     }
     Ok(ops::line(index, op, reader.paths()) + &ops::annotations(columns, values))
 }
 
 fn parse_range(text: &str) -> Result<(u64, u64)> {
-    let bad = || UsageError(format!("`{text}` is no range of operations; expected FIRST..LAST"));
-    let number = |part: &str, missing: u64| {
-        if part.is_empty() { Ok(missing) } else { part.parse().map_err(|_| bad()) }
+    let bad = || {
+        UsageError(format!(
+            "`{text}` is no range of operations; expected FIRST..LAST"
+        ))
     };
-    match text.split_once("..") {
-        Some((first, last)) => Ok((number(first, 0)?, number(last, u64::MAX)?)),
-        None => {
-            let only: u64 = text.parse().map_err(|_| bad())?;
-            Ok((only, only.saturating_add(1)))
+    let number = |part: &str, missing: u64| {
+        if part.is_empty() {
+            Ok(missing)
+        } else {
+            part.parse().map_err(|_| bad())
         }
+    };
+    if let Some((first, last)) = text.split_once("..") {
+        return Ok((number(first, 0)?, number(last, u64::MAX)?));
     }
+    let only: u64 = text.parse().map_err(|_| bad())?;
+    Ok((only, only.saturating_add(1)))
 }
 
 fn tree(args: &ShowArgs) -> Result<Exit> {
@@ -130,7 +154,11 @@ fn tree(args: &ShowArgs) -> Result<Exit> {
     } else {
         out::text(&snapshot::text(&shown, out::width()))?;
     }
-    Ok(if reader.end().is_some() { Exit::Done } else { Exit::Incomplete })
+    Ok(if reader.end().is_some() {
+        Exit::Done
+    } else {
+        Exit::Incomplete
+    })
 }
 
 /// A run record's lines, as one JSON array.
@@ -141,7 +169,10 @@ fn record(path: &Path) -> Result<Exit> {
         records: Vec<serde_json::Value>,
     }
     let read = read_records::<serde_json::Value>(path)?;
-    out::json(&Shown { head: read.head, records: read.records })?;
+    out::json(&Shown {
+        head: read.head,
+        records: read.records,
+    })?;
     Ok(Exit::Done)
 }
 

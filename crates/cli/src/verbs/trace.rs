@@ -40,7 +40,11 @@ pub fn run(args: TraceArgs) -> Result<Exit> {
         },
         under: absolute(&args.under)?,
         what: if args.pid.is_empty() {
-            What::Command { argv: args.command, cwd: None, env: Vec::new() }
+            What::Command {
+                argv: args.command,
+                cwd: None,
+                env: Vec::new(),
+            }
         } else {
             What::Pids(args.pid.iter().map(|&pid| Pid(pid)).collect())
         },
@@ -48,7 +52,10 @@ pub fn run(args: TraceArgs) -> Result<Exit> {
         ring_mib: args.ring_mib,
     };
     let traced = trace_to(Some(&args.output), &request, None, &stop, &mut |start| {
-        ui::line(&format!("tracing with {}: {}", start.method, start.method_reason));
+        ui::line(&format!(
+            "tracing with {}: {}",
+            start.method, start.method_reason
+        ));
     })?;
     let summary = &traced.summary;
     if args.json {
@@ -89,7 +96,8 @@ pub fn run(args: TraceArgs) -> Result<Exit> {
 fn absolute(dirs: &[PathBuf]) -> Result<Vec<PathBuf>> {
     dirs.iter()
         .map(|dir| {
-            dir.canonicalize().with_context(|| format!("find --under directory {}", dir.display()))
+            dir.canonicalize()
+                .with_context(|| format!("find --under directory {}", dir.display()))
         })
         .collect()
 }

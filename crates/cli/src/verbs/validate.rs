@@ -24,28 +24,31 @@ pub fn run(args: ValidateArgs) -> Result<Exit> {
     let workloads = args
         .workload
         .iter()
-        .map(|text| text.parse().with_context(|| format!("read workload `{text}`")))
+        .map(|text| {
+            text.parse()
+                .with_context(|| format!("read workload `{text}`"))
+        })
         .collect::<Result<Vec<_>>>()?;
     let trace_on = match &args.trace_on {
         None => 0,
         Some(text) => {
             let wanted = TargetSpec::parse(text)?;
-            targets.iter().position(|t| *t == wanted).ok_or_else(|| {
-                UsageError(format!("--trace-on {text} is none of the targets"))
-            })?
+            targets
+                .iter()
+                .position(|t| *t == wanted)
+                .ok_or_else(|| UsageError(format!("--trace-on {text} is none of the targets")))?
         }
     };
     isolate_for(&targets)?;
     let stop = signals::install()?;
-    let (dir, temporary) = match args.output {
-        Some(dir) => (dir, None),
-        None => {
-            let dir = tempfile::Builder::new()
-                .prefix("fsage-validate-")
-                .tempdir()
-                .context("make a temporary directory")?;
-            (dir.path().to_owned(), Some(dir))
-        }
+    let (dir, temporary) = if let Some(dir) = args.output {
+        (dir, None)
+    } else {
+        let dir = tempfile::Builder::new()
+            .prefix("fsage-validate-")
+            .tempdir()
+            .context("make a temporary directory")?;
+        (dir.path().to_owned(), Some(dir))
     };
     let plan = ValidatePlan {
         workloads,
@@ -96,5 +99,9 @@ pub fn carry_out_with_progress(plan: &ValidatePlan, stop: &AtomicBool) -> Result
 
 /// Prints a validation.
 pub fn show(result: &Validation, json: bool) -> Result<()> {
-    if json { out::json(result) } else { Ok(out::text(&validation::text(result, out::width()))?) }
+    if json {
+        out::json(result)
+    } else {
+        Ok(out::text(&validation::text(result, out::width()))?)
+    }
 }

@@ -65,7 +65,10 @@ pub struct Meter<'a> {
 impl<'a> Meter<'a> {
     /// A meter before `next`.
     pub fn new(next: Option<&'a mut dyn OpSink>) -> Self {
-        Self { measured: Measured::default(), next }
+        Self {
+            measured: Measured::default(),
+            next,
+        }
     }
 }
 

@@ -33,26 +33,40 @@ pub fn merge(profiles: Vec<SystemProfile>) -> Option<SystemProfile> {
             absent.insert(entry.name.clone(), entry);
         }
     }
-    merged.metrics =
-        order.iter().filter_map(|name| values.remove(name)).filter_map(one).collect();
+    merged.metrics = order
+        .iter()
+        .filter_map(|name| values.remove(name))
+        .filter_map(one)
+        .collect();
     let measured = |name: &String| merged.metrics.iter().any(|m| &m.name == name);
-    merged.absent = absent.into_values().filter(|a| !measured(&a.name)).collect();
-    merged.environment.extra.insert("instances".into(), count.to_string());
+    merged.absent = absent
+        .into_values()
+        .filter(|a| !measured(&a.name))
+        .collect();
+    merged
+        .environment
+        .extra
+        .insert("instances".into(), count.to_string());
     Some(merged)
 }
 
 fn one(values: Vec<MetricValue>) -> Option<MetricValue> {
-    let mean = |f: fn(&MetricValue) -> f64| {
-        fsage_stats::mean(&values.iter().map(f).collect::<Vec<_>>())
-    };
+    let mean =
+        |f: fn(&MetricValue) -> f64| fsage_stats::mean(&values.iter().map(f).collect::<Vec<_>>());
     let estimate = mean(|v| v.estimate);
     let low = values.iter().map(|v| v.low).fold(f64::INFINITY, f64::min);
-    let high = values.iter().map(|v| v.high).fold(f64::NEG_INFINITY, f64::max);
+    let high = values
+        .iter()
+        .map(|v| v.high)
+        .fold(f64::NEG_INFINITY, f64::max);
     let (mean, median) = (mean(|v| v.mean), mean(|v| v.median));
     let runs = values.iter().map(|v| v.runs).sum();
     let preempted = values.iter().map(|v| v.preempted).sum();
     let lower_bound = values.iter().any(|v| v.lower_bound);
-    let samples: Vec<f64> = values.iter().flat_map(|v| v.samples.iter().copied()).collect();
+    let samples: Vec<f64> = values
+        .iter()
+        .flat_map(|v| v.samples.iter().copied())
+        .collect();
     let first = values.into_iter().next()?;
     Some(MetricValue {
         estimate,
@@ -94,13 +108,26 @@ mod tests {
     #[test]
     fn estimates_are_means_and_intervals_cover_all() {
         let mut second = profile(20.0);
-        second.absent.push(Absent { name: "STAT".into(), reason: "x".into() });
-        second.absent.push(Absent { name: "BC".into(), reason: "y".into() });
+        second.absent.push(Absent {
+            name: "STAT".into(),
+            reason: "x".into(),
+        });
+        second.absent.push(Absent {
+            name: "BC".into(),
+            reason: "y".into(),
+        });
         let merged = merge(vec![profile(10.0), second]).unwrap();
         let stat = merged.get("STAT").unwrap();
-        assert_eq!((stat.estimate, stat.low, stat.high, stat.runs), (15.0, 9.0, 21.0, 20));
+        assert_eq!(
+            (stat.estimate, stat.low, stat.high, stat.runs),
+            (15.0, 9.0, 21.0, 20)
+        );
         assert_eq!(stat.samples, [10.0, 20.0]);
-        assert_eq!(merged.absent.len(), 1, "what one instance measured is not absent");
+        assert_eq!(
+            merged.absent.len(),
+            1,
+            "what one instance measured is not absent"
+        );
         assert!(merge(vec![]).is_none());
     }
 }

@@ -38,11 +38,19 @@ pub(super) fn outcome(
         };
         let prediction = predict(&mut reader, &request, Some(&mut distributions))?;
         for warning in &prediction.warnings {
-            measurements.notes.push(format!("{}: {warning}", plan.workloads[workload]));
+            measurements
+                .notes
+                .push(format!("{}: {warning}", plan.workloads[workload]));
         }
         for (target, predicted) in prediction.targets.iter().enumerate() {
-            let runs = measurements.runs.remove(&(workload, target)).unwrap_or_default();
-            let names = (plan.workloads[workload].to_string(), plan.targets[target].to_string());
+            let runs = measurements
+                .runs
+                .remove(&(workload, target))
+                .unwrap_or_default();
+            let names = (
+                plan.workloads[workload].to_string(),
+                plan.targets[target].to_string(),
+            );
             pairs.push(pair(names, &runs, predicted, distributions.of(target)));
         }
     }
@@ -71,7 +79,10 @@ pub(super) fn outcome(
         workloads: plan
             .workloads
             .iter()
-            .map(|w| NamedSpec { name: w.name.clone(), spec: w.spec.to_string() })
+            .map(|w| NamedSpec {
+                name: w.name.clone(),
+                spec: w.spec.to_string(),
+            })
             .collect(),
         notes: measurements.notes,
     })
@@ -120,8 +131,10 @@ fn kinds(
         .filter_map(|kind| {
             let name = kind.name();
             let there = predicted.kinds.iter().find(|k| k.kind == name);
-            let of_runs: Vec<_> =
-                runs.iter().filter_map(|r| r.measured.kinds.get(name)).collect();
+            let of_runs: Vec<_> = runs
+                .iter()
+                .filter_map(|r| r.measured.kinds.get(name))
+                .collect();
             if there.is_none() && of_runs.is_empty() {
                 return None;
             }

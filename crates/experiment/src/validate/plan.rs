@@ -74,7 +74,12 @@ impl ValidatePlan {
             return refuse("the target to trace on is none of the targets".into());
         }
         for (i, workload) in self.workloads.iter().enumerate() {
-            if self.workloads.iter().skip(i + 1).any(|other| other.name == workload.name) {
+            if self
+                .workloads
+                .iter()
+                .skip(i + 1)
+                .any(|other| other.name == workload.name)
+            {
                 return refuse(format!(
                     "two workloads are called `{workload}`; name them apart with NAME=WORKLOAD"
                 ));
@@ -95,7 +100,11 @@ impl ValidatePlan {
         for target in 0..self.targets.len() {
             steps.extend((0..self.profiles).map(|instance| Step::Profile { target, instance }));
             for workload in 0..self.workloads.len() {
-                steps.extend((0..self.runs).map(|run| Step::Measure { target, workload, run }));
+                steps.extend((0..self.runs).map(|run| Step::Measure {
+                    target,
+                    workload,
+                    run,
+                }));
             }
         }
         steps.shuffle(&mut Pcg64::seed_from_u64(self.seed));
@@ -111,7 +120,10 @@ mod tests {
     fn plan() -> ValidatePlan {
         ValidatePlan {
             workloads: vec!["cmd: true".parse().unwrap(), "postmark".parse().unwrap()],
-            targets: vec![TargetSpec::Directory("/a".into()), TargetSpec::Directory("/b".into())],
+            targets: vec![
+                TargetSpec::Directory("/a".into()),
+                TargetSpec::Directory("/b".into()),
+            ],
             setup: None,
             runs: 3,
             trace_on: 0,
@@ -141,8 +153,21 @@ mod tests {
             targets: vec![TargetSpec::Directory("/a".into()); 2],
             ..plan()
         };
-        assert!(twice.check().unwrap_err().to_string().contains("/a stands twice"));
-        assert!(ValidatePlan { trace_on: 2, ..plan() }.check().is_err());
+        assert!(
+            twice
+                .check()
+                .unwrap_err()
+                .to_string()
+                .contains("/a stands twice")
+        );
+        assert!(
+            ValidatePlan {
+                trace_on: 2,
+                ..plan()
+            }
+            .check()
+            .is_err()
+        );
         assert!(ValidatePlan { runs: 0, ..plan() }.check().is_err());
         plan().check().unwrap();
     }

@@ -47,21 +47,28 @@ pub fn run(
     stop: &AtomicBool,
 ) -> Result<Validation, ValidateError> {
     plan.check()?;
-    std::fs::create_dir_all(&plan.dir).map_err(|e| {
-        fsage_format::FormatError::io("make directory", &plan.dir, e)
-    })?;
+    std::fs::create_dir_all(&plan.dir)
+        .map_err(|e| fsage_format::FormatError::io("make directory", &plan.dir, e))?;
     let (started_unix_ns, start_ns) = (machine::unix_time_ns(), MonotonicClock.now_ns());
     let mut record = RecordWriter::open(&plan.dir.join("runs.jsonl"), "validate")?;
     let steps = plan.steps();
     let mut measured = Measurements::default();
     for (done, &step) in steps.iter().enumerate() {
-        progress(&Progress { done, total: steps.len(), what: describe(plan, step) });
+        progress(&Progress {
+            done,
+            total: steps.len(),
+            what: describe(plan, step),
+        });
         match step {
             Step::Profile { target, instance } => {
                 let profile = profile(plan, target, instance, stop)?;
                 measured.profiles.entry(target).or_default().push(profile);
             }
-            Step::Measure { target, workload, run } => {
+            Step::Measure {
+                target,
+                workload,
+                run,
+            } => {
                 let kept = (run == 0).then(|| kept(plan, target, workload));
                 let result = measure(plan, target, workload, run, kept.as_ref(), stop)?;
                 if result.lost > 0 {
@@ -71,7 +78,11 @@ pub fn run(
                     ));
                 }
                 record.append(&result)?;
-                measured.runs.entry((workload, target)).or_default().push(result);
+                measured
+                    .runs
+                    .entry((workload, target))
+                    .or_default()
+                    .push(result);
             }
         }
         if stop.load(Ordering::Relaxed) {
@@ -95,9 +106,13 @@ pub fn run(
 /// Where the first run of a workload on a target keeps its trace and snapshot.
 pub(super) fn kept(plan: &ValidatePlan, target: usize, workload: usize) -> Kept {
     let file = |extension: &str| -> PathBuf {
-        plan.dir.join(format!("workload{workload}-target{target}.{extension}"))
+        plan.dir
+            .join(format!("workload{workload}-target{target}.{extension}"))
     };
-    Kept { trace: file("fst"), snapshot: file("fss") }
+    Kept {
+        trace: file("fst"),
+        snapshot: file("fss"),
+    }
 }
 
 fn profile(
@@ -115,11 +130,14 @@ fn profile(
         ..ProfileRequest::default()
     };
     let name = spec.to_string();
-    let profile =
-        profile_target(&open, &name, ColdPolicy::Auto, &request, &mut |_| {}, stop)?;
+    let profile = profile_target(&open, &name, ColdPolicy::Auto, &request, &mut |_| {}, stop)?;
     open.close()?;
     if plan.profiles > 1 {
-        profile.save(&plan.dir.join(format!("target{target}-instance{instance}.fsp")))?;
+        profile.save(
+            &plan
+                .dir
+                .join(format!("target{target}-instance{instance}.fsp")),
+        )?;
     }
     Ok(profile)
 }
@@ -127,8 +145,17 @@ fn profile(
 fn describe(plan: &ValidatePlan, step: Step) -> String {
     match step {
         Step::Profile { target, .. } => format!("profile {}", plan.targets[target]),
-        Step::Measure { target, workload, run } => {
-            format!("run {} of {} on {}", run + 1, plan.workloads[workload], plan.targets[target])
+        Step::Measure {
+            target,
+            workload,
+            run,
+        } => {
+            format!(
+                "run {} of {} on {}",
+                run + 1,
+                plan.workloads[workload],
+                plan.targets[target]
+            )
         }
     }
 }

@@ -68,7 +68,10 @@ pub fn measure(
         shell(setup, dir.path())?;
     }
     // The file system is asked for its root only now: a remount needs it to be unused.
-    let options = HostOptions { confinement: Confinement::Trusted, cold: ColdPolicy::Auto };
+    let options = HostOptions {
+        confinement: Confinement::Trusted,
+        cold: ColdPolicy::Auto,
+    };
     let cold = open.file_system(options)?.platform().make_cold().ok();
     if let Some(kept) = kept {
         write_snapshot(dir.path(), &kept.snapshot, stop)?;
@@ -84,8 +87,13 @@ pub fn measure(
         })
     };
     let snapshot = kept.map(|k| k.snapshot.to_string_lossy().into_owned());
-    let traced =
-        trace_to(kept.map(|k| k.trace.as_path()), &request, snapshot, stop, &mut |_| {})?;
+    let traced = trace_to(
+        kept.map(|k| k.trace.as_path()),
+        &request,
+        snapshot.as_deref(),
+        stop,
+        &mut |_| {},
+    )?;
     let result = MeasuredRun {
         workload: workload.to_string(),
         target: target.to_string(),
@@ -118,7 +126,7 @@ fn describe_cold(evidence: ColdEvidence) -> String {
 fn command(plan: &ValidatePlan, workload: &WorkloadSpec, dir: &Path) -> Vec<OsString> {
     match workload {
         WorkloadSpec::Command(text) => vec!["/bin/sh".into(), "-c".into(), text.into()],
-        generated => {
+        generated @ WorkloadSpec::Generated { .. } => {
             let mut argv = plan.child.clone();
             argv.push(generated.to_string().into());
             argv.push(dir.into());
@@ -129,7 +137,10 @@ fn command(plan: &ValidatePlan, workload: &WorkloadSpec, dir: &Path) -> Vec<OsSt
 
 /// Runs a command of the user's; its stdout is not data of ours and goes nowhere.
 fn shell(text: &str, dir: &Path) -> Result<(), ValidateError> {
-    let failed = |why: String| ValidateError::Setup { command: text.to_string(), why };
+    let failed = |why: String| ValidateError::Setup {
+        command: text.to_string(),
+        why,
+    };
     let output = Command::new("/bin/sh")
         .args(["-c", text])
         .current_dir(dir)

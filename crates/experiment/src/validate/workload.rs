@@ -23,15 +23,23 @@ impl FromStr for NamedWorkload {
     fn from_str(text: &str) -> Result<Self, SpecError> {
         if let Some((name, rest)) = text.split_once('=')
             && !name.is_empty()
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_. ".contains(c))
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_. ".contains(c))
         {
-            return Ok(Self { name: name.trim().to_string(), spec: rest.parse()? });
+            return Ok(Self {
+                name: name.trim().to_string(),
+                spec: rest.parse()?,
+            });
         }
         let mut name: String = text.trim().chars().take(NAME_CHARS).collect();
         if name.len() < text.trim().len() {
             name.push('…');
         }
-        Ok(Self { name, spec: text.parse()? })
+        Ok(Self {
+            name,
+            spec: text.parse()?,
+        })
     }
 }
 
