@@ -207,12 +207,12 @@ impl Predictor {
     /// Stages 1 to 3.
     #[inline]
     fn resolve(&mut self, op: &Op, paths: &PathTable) {
-        let pauses = self.threads.pauses(op);
+        let gap = self.threads.gap(op);
         self.namespace.apply(op, paths, &mut self.resolved);
         self.count(op);
         for (view, needs) in self.views.iter_mut().zip(&mut self.needs) {
             needs.clear();
-            view.apply(op, &self.resolved, &self.namespace, pauses, needs);
+            view.apply(op, &self.resolved, &self.namespace, gap, needs);
         }
         self.namespace.settle(&self.resolved);
     }

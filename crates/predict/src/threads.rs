@@ -5,22 +5,15 @@ use rustc_hash::FxHashMap;
 
 use crate::cost::{Gap, GapTable};
 
-/// How long a thread has not made a call of this kind, and not resolved a path.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Pauses {
-    /// Since its last call of the kind.
-    pub call: Gap,
-    /// Since its last call with a path.
-    pub lookup: Gap,
-}
-
-/// Place of "any call with a path" after the kinds.
-const LOOKUP: usize = OpKind::ALL.len();
+const KINDS: usize = OpKind::ALL.len();
 const NEVER: u64 = u64::MAX;
 
 #[derive(Debug, Clone)]
 struct Thread {
-    ends: [u64; LOOKUP + 1],
+    /// By kind: when its last call ended, on the thread's own clock.
+    ends: [u64; KINDS],
+    /// Time in which the thread slept in a call: it wears no cache out.
+    asleep_ns: u64,
 }
 
 /// Every thread of the trace.
@@ -33,45 +26,63 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// The pauses before `op`: from the end of the same thread's last call of the kind to the start
-    /// of this one. A thread's first call is as cold as can be.
+    /// The pause before `op`: from the end of the same thread's last call of the kind to the start of
+    /// this one, without the time that the thread slept in other calls. A thread's first call of a
+    /// kind is as cold as can be.
     #[inline]
-    pub fn pauses(&mut self, op: &Op) -> Pauses {
+    pub fn gap(&mut self, op: &Op) -> Gap {
         let slot = match self.last {
             Some((tid, slot)) if tid == op.tid => slot,
             _ => {
                 let fresh = self.all.len();
                 let slot = *self.index.entry(op.tid).or_insert(fresh);
                 if slot == fresh {
-                    self.all.push(Thread {
-                        ends: [NEVER; LOOKUP + 1],
-                    });
+                    self.all.push(Thread { ends: [NEVER; KINDS], asleep_ns: 0 });
                 }
                 self.last = Some((op.tid, slot));
                 slot
             }
         };
-        let Some(thread) = self.all.get_mut(slot) else {
-            return Pauses {
-                call: Gap::LONGEST,
-                lookup: Gap::LONGEST,
-            };
-        };
-        let table = &self.table;
-        let gap = |end: u64| match end {
-            NEVER => Gap::LONGEST,
-            end => table.at(op.start_ns.saturating_sub(end)),
-        };
-        let end = op.end_ns().min(NEVER - 1);
-        let call = thread
-            .ends
-            .get_mut(op.kind as usize)
-            .map_or(Gap::LONGEST, |last| gap(std::mem::replace(last, end)));
-        let named = op.kind.class() == KindClass::Name;
-        let lookup = match thread.ends.get_mut(LOOKUP) {
-            Some(last) if named => gap(std::mem::replace(last, end)),
-            _ => Gap::NONE,
-        };
-        Pauses { call, lookup }
+        let Some(thread) = self.all.get_mut(slot) else { return Gap::LONGEST };
+        let start = op.start_ns.saturating_sub(thread.asleep_ns);
+        if sleeps(op) {
+            thread.asleep_ns = thread.asleep_ns.saturating_add(op.latency_ns.unwrap_or(0));
+        }
+        let end = op.end_ns().saturating_sub(thread.asleep_ns).min(NEVER - 1);
+        match thread.ends.get_mut(op.kind as usize) {
+            Some(last) => match std::mem::replace(last, end) {
+                NEVER => Gap::LONGEST,
+                before => self.table.at(start.saturating_sub(before)),
+            },
+            None => Gap::LONGEST,
+        }
+    }
+}
+
+/// Whether the thread waited for the device.
+#[inline]
+fn sleeps(op: &Op) -> bool {
+    op.kind.class() == KindClass::Sync || op.pages_missed.is_some_and(|pages| pages > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsage_core::Pid;
+
+    fn op(kind: OpKind, start_ns: u64, latency_ns: u64) -> Op {
+        let mut op = Op::new(kind, Pid(1), Tid(1), start_ns);
+        op.latency_ns = Some(latency_ns);
+        op
+    }
+
+    #[test]
+    fn sleep_is_no_pause() {
+        let mut threads = Threads::default();
+        assert_eq!(threads.gap(&op(OpKind::Fstat, 0, 100)), Gap::LONGEST);
+        assert_eq!(threads.gap(&op(OpKind::Fstat, 100, 100)), Gap::NONE);
+        threads.gap(&op(OpKind::Fsync, 200, 1_000_000));
+        assert_eq!(threads.gap(&op(OpKind::Fstat, 1_000_200, 100)), Gap::NONE);
+        assert_eq!(threads.gap(&op(OpKind::Fstat, 9_000_000, 100)), Gap::LONGEST);
     }
 }

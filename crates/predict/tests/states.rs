@@ -80,7 +80,7 @@ fn states_of_a_write() {
     s.open("/old", 2, 3).size_bytes = Some(65536);
     s.data(OpKind::Write, 3, 4096, 4096);
     s.data(OpKind::Write, 3, 20_000, 100);
-    assert_eq!(families(&s), ["OPEN", "WU", "WP"]);
+    assert_eq!(families(&s), ["OBJ+OPEN", "WU", "WP"]);
 }
 
 #[test]

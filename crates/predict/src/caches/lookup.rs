@@ -3,11 +3,15 @@
 use fsage_cache::{PageState, Touch};
 
 use super::{Step, View};
-use crate::cost::{Need, Stem};
+use crate::cost::{Gap, Need, Stem};
 use crate::namespace::Action;
 use crate::namespace::resolve::Walk;
 use crate::namespace::tree::{DentryId, Ino};
 use crate::pattern::Relation;
+
+/// Lookups are charged as in a loop: what a pause adds to the resolution of a path is in the costs of
+/// calls after that pause, from which the suite subtracts lookups as in a loop.
+const BACK_TO_BACK: Gap = Gap::NONE;
 
 impl View {
     /// Charges every lookup of a walk.
@@ -31,7 +35,7 @@ impl View {
                     self.remember(dentry, ns.tree.child(dentry));
                 }
             }
-            self.hits(step, steps.len() as u64, same, needs);
+            self.hits(steps.len() as u64, same, needs);
         } else {
             let before = (self.name_hits, self.attribute_hits, self.epoch);
             for (index, &dentry) in steps.iter().enumerate() {
@@ -60,7 +64,7 @@ impl View {
     /// Directories all of which are cached. Those above the last two components are the same for
     /// neighbouring directories and warm in the processor's caches.
     #[inline]
-    fn hits(&mut self, step: &Step<'_>, count: u64, same: bool, needs: &mut Vec<Need>) {
+    fn hits(&mut self, count: u64, same: bool, needs: &mut Vec<Need>) {
         if count == 0 {
             return;
         }
@@ -69,13 +73,13 @@ impl View {
         self.attribute_hits.accesses += count;
         self.attribute_hits.hits += count;
         if same {
-            needs.push(Need::many(Stem::LusBc, step.lookup_gap, count as f64));
+            needs.push(Need::many(Stem::LusBc, BACK_TO_BACK, count as f64));
             return;
         }
         if count > 1 {
-            needs.push(Need::many(Stem::LusBc, step.lookup_gap, (count - 1) as f64));
+            needs.push(Need::many(Stem::LusBc, BACK_TO_BACK, (count - 1) as f64));
         }
-        needs.push(Need::once(Stem::LurBc, step.lookup_gap));
+        needs.push(Need::once(Stem::LurBc, BACK_TO_BACK));
     }
 
     /// The last component; its file may have been made, removed or found missing by this operation.
@@ -132,11 +136,11 @@ impl View {
             self.name_hits.add(true);
             self.attribute_hits.add(true);
             let stem = if same { Stem::LusBc } else { Stem::LurBc };
-            needs.push(Need::once(stem, step.lookup_gap));
+            needs.push(Need::once(stem, BACK_TO_BACK));
         } else {
             self.name_hits.add(false);
             self.attribute_hits.add(false);
-            needs.push(Need::once(Stem::LumNc, step.lookup_gap));
+            needs.push(Need::once(Stem::LumNc, BACK_TO_BACK));
             self.went_to_device(step, walk.dir, Relation::Other);
         }
         self.remember(last, child);
@@ -177,7 +181,7 @@ impl View {
         };
         self.name_hits.add(name);
         self.attribute_hits.add(attribute);
-        let gap = step.lookup_gap;
+        let gap = BACK_TO_BACK;
         if name && attribute {
             needs.push(Need::once(
                 if same { Stem::LusBc } else { Stem::LurBc },
@@ -221,7 +225,7 @@ impl View {
     fn missing(&mut self, step: &Step<'_>, id: DentryId, dir: Ino, needs: &mut Vec<Need>) {
         let inside = step.ns.tree.inode(dir).is_some_and(|d| d.in_scope);
         let again = self.names.touch(id.0) == Touch::Hit;
-        let gap = step.lookup_gap;
+        let gap = BACK_TO_BACK;
         self.name_hits.add(again);
         let stem = if again {
             Stem::Lumr

@@ -7,20 +7,22 @@
 
 mod data;
 mod lookup;
+mod recent;
 mod removal;
 pub mod rules;
 mod sync;
+
+use recent::Recent;
 
 use fsage_cache::{LruSet, PageCache, Policy, Start, WriteBack};
 use fsage_core::{Op, Tid};
 use rustc_hash::FxHashMap;
 
-use crate::cost::{Gap, Need};
+use crate::cost::{Gap, Need, Stem};
 use crate::namespace::process::OpenId;
 use crate::namespace::tree::Ino;
 use crate::namespace::{Namespace, Resolved};
 use crate::pattern::{Relation, Stream, Tracker};
-use crate::threads::Pauses;
 
 /// Sizes of caches; `None`: without a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -102,6 +104,7 @@ pub struct View {
     last_data: Tracker,
     last_meta: Tracker,
     last_sync: FxHashMap<Tid, LastSync>,
+    recent: Recent,
     relation: Relation,
     /// Writes that bypassed the page cache.
     pub direct_writes: u64,
@@ -113,7 +116,6 @@ pub(crate) struct Step<'a> {
     pub resolved: &'a Resolved,
     pub ns: &'a Namespace,
     pub gap: Gap,
-    pub lookup_gap: Gap,
 }
 
 impl View {
@@ -135,6 +137,7 @@ impl View {
             last_data: Tracker::default(),
             last_meta: Tracker::default(),
             last_sync: FxHashMap::default(),
+            recent: Recent::default(),
             relation: Relation::Cached,
             direct_writes: 0,
         }
@@ -158,7 +161,7 @@ impl View {
         op: &Op,
         resolved: &Resolved,
         ns: &Namespace,
-        pauses: Pauses,
+        gap: Gap,
         needs: &mut Vec<Need>,
     ) {
         self.relation = Relation::Cached;
@@ -176,16 +179,28 @@ impl View {
                 op,
                 resolved,
                 ns,
-                gap: pauses.call,
-                lookup_gap: pauses.lookup,
+                gap,
             };
             for walk in resolved.walks.iter().flatten() {
                 self.look_up(&step, walk, needs);
             }
+            self.object(&step, needs);
             self.call(&step, needs);
         }
         for &ino in &resolved.freed {
             self.forget(ino);
+        }
+    }
+
+    /// A file that the processor's caches do not hold costs more, once, whatever the call. Calls that
+    /// were measured over thousands of files have it in their costs.
+    #[inline]
+    fn object(&mut self, step: &Step<'_>, needs: &mut Vec<Need>) {
+        let Some(ino) = step.resolved.node else { return };
+        let index = if ino.is_some() { ino.0 as usize + 1 } else { 0 };
+        let fresh = !self.recent.touch(index);
+        if fresh && rules::excludes_object(step.op.kind, step.resolved.action) {
+            needs.push(Need::once(Stem::Obj, Gap::NONE));
         }
     }
 

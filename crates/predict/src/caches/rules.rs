@@ -3,7 +3,7 @@
 use fsage_core::OpKind;
 
 use super::{Step, View};
-use crate::cost::{Need, Stem};
+use crate::cost::{Gap, Need, Stem};
 use crate::namespace::Action;
 
 /// The rule of a kind.
@@ -57,8 +57,31 @@ pub fn rule(kind: OpKind) -> Rule {
 
 const POSIX_FADV_WILLNEED: u32 = 3;
 const POSIX_FADV_DONTNEED: u32 = 4;
-/// Names that a directory must have held for its removal to be RMDIRB's.
-const MANY: u32 = 256;
+/// Names that the directories of RMDIRB had held.
+const RMDIRB_HELD: f64 = 1000.0;
+/// What is remembered of names is reclaimed in time; nobody has measured more.
+const HELD_AT_MOST: u32 = 4000;
+
+/// Whether the cost of the call was measured on a few files, and so without [`Stem::Obj`].
+#[inline]
+pub(super) fn excludes_object(kind: OpKind, action: Action) -> bool {
+    match action {
+        Action::Open { created, .. } => !created,
+        Action::Plain => matches!(
+            kind,
+            OpKind::Stat
+                | OpKind::Access
+                | OpKind::Readlink
+                | OpKind::Getxattr
+                | OpKind::Listxattr
+                | OpKind::Setxattr
+                | OpKind::Chmod
+                | OpKind::Chown
+                | OpKind::Utimens
+        ),
+        _ => false,
+    }
+}
 
 impl View {
     /// What the call itself needs.
@@ -68,10 +91,15 @@ impl View {
         match step.resolved.action {
             Action::None => {}
             Action::Failed => {
-                // A call on a name ends with its lookups; one on a descriptor costs its entry.
-                if step.resolved.walks[0].is_none() && rule(kind) != Rule::Process {
-                    needs.push(Need::once(Stem::Seek, step.gap));
-                }
+                // Beside its lookups a call on a name pays for being a call (6.1.3.7 charges lookups
+                // alone); one on a descriptor costs its entry.
+                let stem = match (step.resolved.walks[0], kind) {
+                    _ if rule(kind) == Rule::Process => return,
+                    (None, _) => Stem::Seek,
+                    (Some(_), OpKind::Open | OpKind::Exec) => Stem::OpenM,
+                    (Some(_), _) => Stem::StatM,
+                };
+                needs.push(Need::once(stem, step.gap));
             }
             Action::Plain => self.plain(step, needs),
             Action::Open { .. } | Action::Close { .. } => self.open_close(step, needs),
@@ -108,12 +136,14 @@ impl View {
             }
             Action::Unlink { freed, size } => self.unlink(step, freed, size, needs),
             Action::Rmdir { held } => {
-                let stem = if held >= MANY {
-                    Stem::RmdirB
-                } else {
-                    Stem::Rmdir
-                };
-                needs.push(Need::once(stem, step.gap));
+                // The kernel frees what it remembers of each name the directory ever held.
+                let share = f64::from(held.min(HELD_AT_MOST)) / RMDIRB_HELD;
+                if share < 1.0 {
+                    needs.push(Need::many(Stem::Rmdir, step.gap, 1.0 - share));
+                }
+                if share > 0.0 {
+                    needs.push(Need::many(Stem::RmdirB, Gap::NONE, share));
+                }
                 self.changed_dir(step, true);
             }
             Action::Rename { replaced } => self.rename(step, replaced, needs),

@@ -25,9 +25,9 @@ macro_rules! stems {
 stems! {
     LusBc "LUS_BC", LurBc "LUR_BC", LusNc "LUS_NC", LunNc "LUN_NC", LufNc "LUF_NC", LurNc "LUR_NC",
     LusAc "LUS_AC", LurAc "LUR_AC", Lud "LUD", Lum "LUM", Lumr "LUMR", LumNc "LUM_NC",
-    Open "OPEN", OpenC "OPENC", OpenD "OPEND", Cr "CR", CrF "CRF",
+    Open "OPEN", OpenM "OPENM", OpenC "OPENC", OpenD "OPEND", Cr "CR", CrF "CRF",
     Close "CLOSE", CloseW "CLOSEW", CloseT "CLOSET", CloseU "CLOSEU",
-    Stat "STAT", Fstat "FSTAT", Access "ACCESS", Seek "SEEK", Dup "DUP", Lock "LOCK",
+    Stat "STAT", StatM "STATM", Obj "OBJ", Fstat "FSTAT", Access "ACCESS", Seek "SEEK", Dup "DUP", Lock "LOCK",
     Advise "ADVISE", Mkdir "MKDIR", Rmdir "RMDIR", RmdirB "RMDIRB", Rename "RENAME",
     RenameR "RENAMER", Chmod "CHMOD", Chown "CHOWN", Utimens "UTIMENS", Link "LINK",
     Symlink "SYMLINK", Readlink "READLINK", Statfs "STATFS", Getxattr "GETXATTR",
