@@ -37,13 +37,18 @@ impl Threads {
                 let fresh = self.all.len();
                 let slot = *self.index.entry(op.tid).or_insert(fresh);
                 if slot == fresh {
-                    self.all.push(Thread { ends: [NEVER; KINDS], asleep_ns: 0 });
+                    self.all.push(Thread {
+                        ends: [NEVER; KINDS],
+                        asleep_ns: 0,
+                    });
                 }
                 self.last = Some((op.tid, slot));
                 slot
             }
         };
-        let Some(thread) = self.all.get_mut(slot) else { return Gap::LONGEST };
+        let Some(thread) = self.all.get_mut(slot) else {
+            return Gap::LONGEST;
+        };
         let start = op.start_ns.saturating_sub(thread.asleep_ns);
         if sleeps(op) {
             thread.asleep_ns = thread.asleep_ns.saturating_add(op.latency_ns.unwrap_or(0));
@@ -83,6 +88,9 @@ mod tests {
         assert_eq!(threads.gap(&op(OpKind::Fstat, 100, 100)), Gap::NONE);
         threads.gap(&op(OpKind::Fsync, 200, 1_000_000));
         assert_eq!(threads.gap(&op(OpKind::Fstat, 1_000_200, 100)), Gap::NONE);
-        assert_eq!(threads.gap(&op(OpKind::Fstat, 9_000_000, 100)), Gap::LONGEST);
+        assert_eq!(
+            threads.gap(&op(OpKind::Fstat, 9_000_000, 100)),
+            Gap::LONGEST
+        );
     }
 }

@@ -196,7 +196,9 @@ impl View {
     /// were measured over thousands of files have it in their costs.
     #[inline]
     fn object(&mut self, step: &Step<'_>, needs: &mut Vec<Need>) {
-        let Some(ino) = step.resolved.node else { return };
+        let Some(ino) = step.resolved.node else {
+            return;
+        };
         let index = if ino.is_some() { ino.0 as usize + 1 } else { 0 };
         let fresh = !self.recent.touch(index);
         if fresh && rules::excludes_object(step.op.kind, step.resolved.action) {

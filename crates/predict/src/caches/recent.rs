@@ -24,7 +24,9 @@ impl Recent {
             self.count += 1;
             self.now = file;
         }
-        let Some(last) = self.last.get_mut(file) else { return false };
+        let Some(last) = self.last.get_mut(file) else {
+            return false;
+        };
         let before = std::mem::replace(last, self.count);
         before > 0 && self.count - before <= HELD + 1
     }

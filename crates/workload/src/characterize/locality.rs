@@ -201,7 +201,9 @@ impl Locality {
 /// Fills in the share.
 pub(super) fn with_share(pattern: AccessPattern) -> AccessPattern {
     let known = pattern.sequential + pattern.random;
-    let sequential_percent =
-        (known > 0).then(|| 100.0 * pattern.sequential as f64 / known as f64);
-    AccessPattern { sequential_percent, ..pattern }
+    let sequential_percent = (known > 0).then(|| 100.0 * pattern.sequential as f64 / known as f64);
+    AccessPattern {
+        sequential_percent,
+        ..pattern
+    }
 }
