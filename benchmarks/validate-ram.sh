@@ -49,4 +49,4 @@ SQL
     --workload "source tree=cmd: cp -r '$tree' tree && grep -r -c main tree | wc -l >/dev/null && tar cf tree.tar tree && ls -lR tree >/dev/null && rm -r tree tree.tar" \
     --workload "compile=cmd: cp -r '$sources' lib && cd lib && for f in *.c; do cc -O1 -I. -c \$f || exit 1; done && ar rc lib.a *.o && rm -f *.o" \
     --workload "commits=cmd: sh '$work/commits.sh'" \
-    --runs "$runs" --output "$out" "${@:4}" | tee "$out/tables.txt"
+    --one-cpu --runs "$runs" --output "$out" "${@:4}" | tee "$out/tables.txt"

@@ -348,6 +348,10 @@ pub struct ValidateArgs {
     /// The target whose trace is predicted from
     #[arg(long, value_name = "T")]
     pub trace_on: Option<String>,
+    /// Keep profiles and workloads on one CPU alike: fsync costs a few times more when kernel threads
+    /// run on another, which is chance otherwise
+    #[arg(long)]
+    pub one_cpu: bool,
     /// Full profiles instead of quick ones
     #[arg(long)]
     pub full_profile: bool,
@@ -389,6 +393,9 @@ pub struct ReferenceArgs {
 /// Arguments of `run-child`.
 #[derive(Debug, Args)]
 pub struct RunChildArgs {
+    /// Stay on this CPU
+    #[arg(long)]
+    pub cpu: Option<usize>,
     /// The workload
     pub workload: String,
     /// The directory

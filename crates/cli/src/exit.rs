@@ -72,6 +72,9 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 fn hint(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
+    if let Some(fsage_capture::CaptureError::Unsupported { hint, .. }) = cause.downcast_ref() {
+        return Some(hint.clone());
+    }
     cause
         .downcast_ref::<fsage_host::HostError>()
         .and_then(fsage_host::HostError::hint)

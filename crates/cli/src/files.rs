@@ -1,8 +1,9 @@
 //! Traces and snapshots as the verbs use them.
 
+use std::fs::OpenOptions;
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use fsage_core::{OpSink, OpSource};
 use fsage_format::trace::TraceReader;
 
@@ -49,4 +50,21 @@ pub fn open_trace(path: &Path) -> Result<TraceReader> {
         ui::line(&format!("{}: {}", path.display(), reader.loss()));
     }
     Ok(reader)
+}
+
+/// A result that cannot be kept should be known before anything runs. Changes nothing.
+pub fn writable(output: &Path) -> Result<()> {
+    let failed = || format!("write {}", output.display());
+    if output.exists() {
+        return OpenOptions::new()
+            .write(true)
+            .open(output)
+            .map(drop)
+            .with_context(failed);
+    }
+    let dir = output
+        .parent()
+        .filter(|d| !d.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    tempfile::tempfile_in(dir).map(drop).with_context(failed)
 }

@@ -69,6 +69,7 @@ pub fn run(args: &DemoArgs) -> Result<Exit> {
         quick: true,
         profiles: 1,
         profile_time_ns: Some(PROFILE_NS),
+        cpu: None,
         seed: 1,
         dir,
         child: child()?,

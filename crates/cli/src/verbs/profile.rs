@@ -1,9 +1,8 @@
 //! `fsage profile`.
 
-use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use fsage_core::ColdMethod;
 use fsage_experiment::profiling::profile_target;
 use fsage_experiment::target::TargetSpec;
@@ -13,6 +12,7 @@ use fsage_report::{profile, units};
 
 use crate::args::{ColdArg, ProfileArgs};
 use crate::exit::{Exit, UsageError};
+use crate::files::writable;
 use crate::{out, ui};
 
 pub fn run(args: &ProfileArgs) -> Result<Exit> {
@@ -89,15 +89,4 @@ fn cold(arg: ColdArg) -> ColdPolicy {
         ColdArg::Drop => ColdPolicy::Only(ColdMethod::Drop),
         ColdArg::Evict => ColdPolicy::Only(ColdMethod::Evict),
     }
-}
-
-/// A result that cannot be kept should be known before minutes of measuring.
-fn writable(output: &Path) -> Result<()> {
-    let dir = output
-        .parent()
-        .filter(|d| !d.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    tempfile::tempfile_in(dir)
-        .map(drop)
-        .with_context(|| format!("write {}", output.display()))
 }

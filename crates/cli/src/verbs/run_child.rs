@@ -1,17 +1,30 @@
-//! `fsage run-child`: a generated workload in this process, so that it can be traced from outside.
+//! `fsage run-child`: a workload in this process, so that it can be traced from outside and kept on a
+//! CPU.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use fsage_exec::{Options, run_direct};
-use fsage_host::{ColdPolicy, Confinement, HostFs, HostOptions};
+use fsage_host::{ColdPolicy, Confinement, HostFs, HostOptions, thread};
 use fsage_workload::WorkloadSpec;
 
 use crate::args::RunChildArgs;
-use crate::exit::{Exit, UsageError};
+use crate::exit::Exit;
 
 pub fn run(args: &RunChildArgs) -> Result<Exit> {
     let spec: WorkloadSpec = args.workload.parse().context("read the workload")?;
+    // Kept by a command that replaces this process, and by what that starts.
+    let _pinned = args.cpu.map(thread::pin).transpose()?;
     let Some(mut source) = spec.source() else {
-        return Err(UsageError(format!("{spec} is a command; run it as one")).into());
+        let WorkloadSpec::Command(text) = &spec else {
+            return Ok(Exit::Done);
+        };
+        let error = Command::new("/bin/sh")
+            .args(["-c", text])
+            .current_dir(&args.dir)
+            .exec();
+        return Err(error).context("run /bin/sh");
     };
     let options = HostOptions {
         confinement: Confinement::Trusted,

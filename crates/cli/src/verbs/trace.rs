@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::args::{MethodArg, TraceArgs};
 use crate::exit::Exit;
+use crate::files::writable;
 use crate::{out, ui};
 
 /// What `--json` prints.
@@ -31,6 +32,7 @@ struct TraceSummary<'a> {
 }
 
 pub fn run(args: TraceArgs) -> Result<Exit> {
+    writable(&args.output)?;
     let stop = signals::install()?;
     let request = CaptureRequest {
         method: match args.method {

@@ -59,6 +59,7 @@ pub fn run(args: ValidateArgs) -> Result<Exit> {
         quick: !args.full_profile,
         profiles: args.profiles,
         profile_time_ns: None,
+        cpu: one_cpu(args.one_cpu),
         seed: args.seed,
         dir,
         child: child()?,
@@ -77,6 +78,13 @@ pub fn isolate_for(targets: &[TargetSpec]) -> Result<()> {
         fsage_host::isolate()?;
     }
     Ok(())
+}
+
+/// The last CPU that this process may use, if one is asked for.
+fn one_cpu(asked: bool) -> Option<usize> {
+    asked
+        .then(fsage_host::thread::allowed_cpus)
+        .and_then(|cpus| cpus.last().copied())
 }
 
 /// How this program is started to run a generated workload.

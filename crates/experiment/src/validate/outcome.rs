@@ -65,6 +65,7 @@ pub(super) fn outcome(
         seed: plan.seed,
         runs: plan.runs,
         trace_on: plan.targets[plan.trace_on].to_string(),
+        cpu: plan.cpu,
         interrupted: false,
         pairs,
         by_target: judged.by_target,

@@ -30,6 +30,10 @@ pub struct ValidatePlan {
     pub profiles: u32,
     /// The longest that one profile should take, nanoseconds; `None` for the suite's own.
     pub profile_time_ns: Option<u64>,
+    /// The CPU on which profiles and workloads run alike; `None` for any. An fsync costs a few times
+    /// more when the thread that waits and those of the kernel that work for it run on different
+    /// CPUs, and which of it happens is chance.
+    pub cpu: Option<usize>,
     /// Where the order of runs starts.
     pub seed: u64,
     /// Where everything is kept.
@@ -130,6 +134,7 @@ mod tests {
             quick: true,
             profiles: 1,
             profile_time_ns: None,
+            cpu: None,
             seed: 7,
             dir: PathBuf::new(),
             child: vec![],

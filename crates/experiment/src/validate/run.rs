@@ -130,6 +130,7 @@ fn profile(
         ..ProfileRequest::default()
     };
     let name = spec.to_string();
+    let _pinned = plan.cpu.map(fsage_host::thread::pin).transpose()?;
     let profile = profile_target(&open, &name, ColdPolicy::Auto, &request, &mut |_| {}, stop)?;
     open.close()?;
     if plan.profiles > 1 {

@@ -123,12 +123,15 @@ fn describe_cold(evidence: ColdEvidence) -> String {
     format!("{:?}, {:?}", evidence.method, evidence.level).to_lowercase()
 }
 
+/// How the workload is started: through a child of this program where it is generated here or must
+/// be kept on a CPU.
 fn command(plan: &ValidatePlan, workload: &WorkloadSpec, dir: &Path) -> Vec<OsString> {
-    match workload {
-        WorkloadSpec::Command(text) => vec!["/bin/sh".into(), "-c".into(), text.into()],
-        generated @ WorkloadSpec::Generated { .. } => {
+    match (workload, plan.cpu) {
+        (WorkloadSpec::Command(text), None) => vec!["/bin/sh".into(), "-c".into(), text.into()],
+        (spec, cpu) => {
             let mut argv = plan.child.clone();
-            argv.push(generated.to_string().into());
+            argv.extend(cpu.map(|cpu| format!("--cpu={cpu}").into()));
+            argv.push(spec.to_string().into());
             argv.push(dir.into());
             argv
         }

@@ -24,6 +24,8 @@ pub struct Validation {
     pub runs: u32,
     /// The target whose trace every prediction uses.
     pub trace_on: String,
+    /// The CPU on which profiles and workloads were kept; `None` for any.
+    pub cpu: Option<usize>,
     /// Whether it was stopped before all runs were made.
     pub interrupted: bool,
     /// What the names of workloads stand for.
