@@ -98,7 +98,9 @@ fn summary(result: &Validation) -> String {
         count(result.ranks_total.into())
     ));
     if let Some(cpu) = result.cpu {
-        out.push_str(&format!("profiles and workloads were kept on CPU {cpu} alike\n"));
+        out.push_str(&format!(
+            "profiles and workloads were kept on CPU {cpu} alike\n"
+        ));
     }
     for wrong in &result.ranks_wrong {
         out.push_str(&format!(
