@@ -2,6 +2,12 @@
 
 use std::process::ExitCode;
 
+use fsage_capture::CaptureError;
+use fsage_experiment::profiling::ProfilingError;
+use fsage_experiment::tracing::TracingError;
+use fsage_experiment::validate::ValidateError;
+use fsage_host::HostError;
+
 /// How fsage ends; documented in `fsage --help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -71,11 +77,24 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     })
 }
 
+/// What the user can do about it. Errors that are told as their cause hide it from the chain.
 fn hint(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
-    if let Some(fsage_capture::CaptureError::Unsupported { hint, .. }) = cause.downcast_ref() {
+    if let Some(error) = cause.downcast_ref::<ValidateError>() {
+        return match error {
+            ValidateError::Host(host) | ValidateError::Profiling(ProfilingError::Host(host)) => {
+                host.hint()
+            }
+            ValidateError::Tracing(tracing) => hint(tracing),
+            _ => None,
+        };
+    }
+    if let Some(TracingError::Capture(CaptureError::Unsupported { hint, .. })) =
+        cause.downcast_ref()
+    {
         return Some(hint.clone());
     }
-    cause
-        .downcast_ref::<fsage_host::HostError>()
-        .and_then(fsage_host::HostError::hint)
+    if let Some(ProfilingError::Host(host)) = cause.downcast_ref() {
+        return host.hint();
+    }
+    cause.downcast_ref::<HostError>().and_then(HostError::hint)
 }

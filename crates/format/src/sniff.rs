@@ -7,6 +7,8 @@ use crate::error::FormatError;
 use crate::piece::{ENTRY_FORMAT, PARQUET_MAGIC, PieceFile};
 use crate::profile::PROFILE_FORMAT;
 use crate::record::RECORD_FORMAT;
+use crate::result::prediction::PREDICTION_FORMAT;
+use crate::result::validation::VALIDATION_FORMAT;
 
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,9 +21,13 @@ pub enum FileKind {
     Profile,
     /// A run record.
     Record,
+    /// The result of `fsage predict`.
+    Prediction,
+    /// The result of `fsage validate`.
+    Validation,
 }
 
-const EXPECTED: &str = "a trace, a snapshot, a system profile or a run record of fsage";
+const EXPECTED: &str = "a trace, a snapshot, a system profile, a result or a run record of fsage";
 
 /// Bytes from which a file is told.
 const ENOUGH: u64 = 4096;
@@ -50,6 +56,8 @@ pub fn sniff(path: &Path) -> Result<FileKind, FormatError> {
     match json_format(&begin).as_deref() {
         Some(PROFILE_FORMAT) => Ok(FileKind::Profile),
         Some(RECORD_FORMAT) => Ok(FileKind::Record),
+        Some(PREDICTION_FORMAT) => Ok(FileKind::Prediction),
+        Some(VALIDATION_FORMAT) => Ok(FileKind::Validation),
         Some(other) => Err(wrong(path, format!("JSON of the format '{other}'"))),
         None => Err(wrong(path, describe(&begin))),
     }

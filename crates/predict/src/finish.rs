@@ -6,8 +6,8 @@ use crate::cost::ledger::dot;
 use crate::cost::{Stem, SystemVector};
 use crate::rank::{Total, rank};
 use crate::result::{
-    CacheUse, Caches, Changed, ChangedKind, KindPrediction, MetricShare, PREDICTION_VERSION,
-    Prediction, TargetPrediction,
+    CacheUse, Caches, Changed, ChangedKind, KindPrediction, MetricShare, PREDICTION_FORMAT,
+    PREDICTION_VERSION, Prediction, TargetPrediction,
 };
 use crate::run::{Predictor, Target};
 use crate::whatif::Change;
@@ -40,6 +40,7 @@ impl Predictor {
         let (ranking, pairs) = rank(&totals);
         let traced = &self.traced;
         Prediction {
+            format: PREDICTION_FORMAT.to_owned(),
             prediction_version: PREDICTION_VERSION,
             operations: traced.operations,
             operations_charged: traced.charged,

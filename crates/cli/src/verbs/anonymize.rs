@@ -19,7 +19,7 @@ pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
     let count = match kind {
         FileKind::Trace => trace(args, key)?,
         FileKind::Snapshot => snapshot(args, key)?,
-        FileKind::Profile | FileKind::Record => bail!(UsageError(format!(
+        _ => bail!(UsageError(format!(
             "{} is neither a trace nor a snapshot: it holds no names of files",
             args.file.display()
         ))),

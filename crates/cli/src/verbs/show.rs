@@ -7,9 +7,12 @@ use fsage_core::OpSource;
 use fsage_format::FileKind;
 use fsage_format::profile::SystemProfile;
 use fsage_format::record::read_records;
+use fsage_format::result::load;
+use fsage_format::result::prediction::{PREDICTION_VERSION, Prediction};
+use fsage_format::result::validation::{VALIDATION_VERSION, Validation};
 use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::{Annotations, TraceReader};
-use fsage_report::{characterization, ops, profile, snapshot};
+use fsage_report::{characterization, ops, prediction, profile, snapshot, validation};
 use fsage_workload::characterize::Characterizer;
 use serde::Serialize;
 
@@ -33,16 +36,30 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
         },
         FileKind::Snapshot => tree(args),
         FileKind::Profile => {
-            let loaded = SystemProfile::load(&args.file)?;
-            if args.json {
-                out::json(&loaded)?;
-            } else {
-                out::text(&profile::text(&loaded, out::width()))?;
-            }
-            Ok(Exit::Done)
+            show(args, &SystemProfile::load(&args.file)?, profile::text)
         }
         FileKind::Record => record(&args.file),
+        FileKind::Prediction => {
+            let loaded: Prediction =
+                load(&args.file, "prediction_version", PREDICTION_VERSION)?;
+            show(args, &loaded, prediction::text)
+        }
+        FileKind::Validation => {
+            let loaded: Validation =
+                load(&args.file, "validation_version", VALIDATION_VERSION)?;
+            show(args, &loaded, validation::text)
+        }
     }
+}
+
+/// A result as JSON or as text.
+fn show<T: Serialize>(args: &ShowArgs, loaded: &T, text: fn(&T, u16) -> String) -> Result<Exit> {
+    if args.json {
+        out::json(loaded)?;
+    } else {
+        out::text(&text(loaded, out::width()))?;
+    }
+    Ok(Exit::Done)
 }
 
 fn trace(args: &ShowArgs) -> Result<Exit> {

@@ -6,7 +6,7 @@ use fsage_core::{Op, OpKind, PathTable, SinkError};
 use fsage_format::profile::SystemProfile;
 use fsage_format::result::prediction::TargetPrediction;
 use fsage_format::result::validation::{
-    Distribution, NamedSpec, Pair, PairKind, VALIDATION_VERSION, Validation,
+    Distribution, NamedSpec, Pair, PairKind, VALIDATION_FORMAT, VALIDATION_VERSION, Validation,
 };
 use fsage_format::trace::TraceReader;
 use fsage_predict::{Annotation, AnnotationSink, Options};
@@ -58,6 +58,7 @@ pub(super) fn outcome(
     measurements.notes.sort();
     measurements.notes.dedup();
     Ok(Validation {
+        format: VALIDATION_FORMAT.into(),
         validation_version: VALIDATION_VERSION,
         fsage_version: env!("CARGO_PKG_VERSION").into(),
         started_unix_ns: 0,

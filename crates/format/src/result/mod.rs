@@ -6,3 +6,37 @@
 pub mod characterization;
 pub mod prediction;
 pub mod validation;
+
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::error::{FormatError, Version};
+
+/// Reads a stored result. `version_field` names the field with its version, of which `newest` is the
+/// last that is understood.
+pub fn load<T: DeserializeOwned>(
+    path: &Path,
+    version_field: &str,
+    newest: u32,
+) -> Result<T, FormatError> {
+    let bytes = std::fs::read(path).map_err(|e| FormatError::io("read", path, e))?;
+    let bad = |e: &serde_json::Error| {
+        FormatError::corrupt(path, format!("line {}", e.line()), e.to_string())
+    };
+    let value: Value = serde_json::from_slice(&bytes).map_err(|e| bad(&e))?;
+    let version = value
+        .get(version_field)
+        .and_then(Value::as_u64)
+        .unwrap_or(0);
+    if version > u64::from(newest) {
+        return Err(FormatError::TooNew {
+            path: path.to_owned(),
+            found: Version(u32::try_from(version).unwrap_or(u32::MAX)),
+            supported: Version(newest),
+            format: "result",
+        });
+    }
+    serde_json::from_value(value).map_err(|e| FormatError::corrupt(path, "result", e.to_string()))
+}

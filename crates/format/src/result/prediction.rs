@@ -3,12 +3,17 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// What the field `format` says.
+pub const PREDICTION_FORMAT: &str = "fsage prediction";
+
 /// The version of [`Prediction`] that this release writes.
 pub const PREDICTION_VERSION: u32 = 1;
 
 /// The outcome of `fsage predict`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prediction {
+    /// Always `fsage prediction`.
+    pub format: String,
     /// Version of this structure.
     pub prediction_version: u32,
     /// Operations in the trace.

@@ -4,12 +4,17 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// What the field `format` says.
+pub const VALIDATION_FORMAT: &str = "fsage validation";
+
 /// The version of [`Validation`] that this release writes.
 pub const VALIDATION_VERSION: u32 = 1;
 
 /// The outcome of one `fsage validate`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Validation {
+    /// Always `fsage validation`.
+    pub format: String,
     /// Version of this structure.
     pub validation_version: u32,
     /// The release that wrote it.
