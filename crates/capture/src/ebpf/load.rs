@@ -83,7 +83,11 @@ fn no(what: &str, error: &dyn std::error::Error) -> CaptureError {
     let mut text = format!("{what}: {error}");
     let mut cause = error.source();
     while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
+        // Some errors show their cause themselves.
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text = format!("{text}: {inner_text}");
+        }
         cause = inner.source();
     }
     // The verifier's log follows on further lines; it is of no use to a user.
