@@ -17,6 +17,11 @@ use super::plan::{Step, ValidatePlan};
 use super::step::{Kept, MeasuredRun, measure};
 use crate::profiling::profile_target;
 
+/// What a reader of figures must know that were measured without privileges.
+const PTRACE_NOTE: &str = "measured under ptrace, whose stops put some microseconds, and under load \
+    tens of them, on every call: the errors say as much of the tracer as of the prediction; as root \
+    eBPF measures instead";
+
 /// How far a validation is.
 #[derive(Debug, Clone)]
 pub struct Progress {
@@ -76,6 +81,9 @@ pub fn run(
                         "{} on {}: {} operations lost by the capture",
                         result.workload, result.target, result.lost
                     ));
+                }
+                if result.method == "ptrace" {
+                    measured.notes.push(PTRACE_NOTE.into());
                 }
                 record.append(&result)?;
                 measured
