@@ -1,59 +1,76 @@
 //! The pause between two calls of a kind, in which a real process does something else.
 //!
-//! Data: memory is walked, the more the longer the pause. Instructions, branch and address
-//! translation: unrelated system calls on unrelated objects and varied code of its own, so that the
-//! kernel's text is displaced as by a real process.
+//! Back to back but for a cheap call or two; ten microseconds of ordinary work on other files; or a
+//! good tenth of a millisecond of the process's own code and data. No more than that: a pause that
+//! empties the caches makes calls twice as slow as traced programs see them.
 
+use std::fs::File;
 use std::hint::black_box;
 use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 
 use fsage_core::Clock;
 use fsage_core::metric::GAPS_US;
 
-/// Bytes of memory that are walked in each pause of [`GAPS_US`].
-const WALK_BYTES: [usize; 4] = [0, 16 << 10, 96 << 10, 1280 << 10];
+/// Bytes of its own that a process walks in the longest pause: a fraction of a level 2 cache.
+const WALK_BYTES: usize = 384 << 10;
+/// The pieces in which it does so, with code between them.
+const WALK_PIECE_BYTES: usize = 32 << 10;
 const MEMORY_BYTES: usize = 4 << 20;
 const LINE_BYTES: usize = 64;
+const BLOCK_BYTES: usize = 4096;
 /// Bound on the rounds of a pause, for clocks that do not advance by themselves.
-const MOST_ROUNDS: u32 = 10_000;
+const MOST_ROUNDS: usize = 10_000;
 
 /// Makes pauses.
 pub(crate) struct Polluter {
     memory: Vec<u8>,
     at: usize,
     pipe: Option<(PipeReader, PipeWriter)>,
+    /// The program itself: a file that is cached and belongs to nobody's measurement.
+    program: Option<PathBuf>,
+    opened: Option<File>,
+    written: Option<File>,
+    block: Vec<u8>,
     turn: u64,
 }
 
 impl Polluter {
     pub(crate) fn new() -> Self {
+        let program = std::env::current_exe().ok();
+        let memory_file = rustix::fs::memfd_create("pause", rustix::fs::MemfdFlags::CLOEXEC);
         Self {
             memory: vec![1; MEMORY_BYTES],
             at: 0,
             pipe: std::io::pipe().ok(),
+            opened: program.as_ref().and_then(|p| File::open(p).ok()),
+            program,
+            written: memory_file.ok().map(File::from),
+            block: vec![3; BLOCK_BYTES],
             turn: 0,
         }
     }
 
     /// Passes the time of `GAPS_US[gap]`; nothing for 0.
     pub(crate) fn pause(&mut self, gap: usize, clock: &dyn Clock) {
-        let (Some(&us), Some(&walk)) = (GAPS_US.get(gap), WALK_BYTES.get(gap)) else {
-            return;
-        };
+        let us = GAPS_US.get(gap).copied().unwrap_or(0);
         if us == 0 {
             return;
         }
         let end = clock.now_ns() + u64::from(us) * 1000;
-        self.walk(walk);
         for round in 0..MOST_ROUNDS {
             if clock.now_ns() >= end {
                 break;
             }
             self.turn = self.turn.wrapping_add(1);
             match us {
-                1 => self.compute(8),
-                10 => self.brief(round),
-                _ => self.unrelated(),
+                1 => {
+                    black_box(rustix::process::getppid());
+                    self.compute(20);
+                }
+                10 => self.on_other_files(),
+                _ => self.own_work(round),
             }
         }
     }
@@ -71,39 +88,49 @@ impl Polluter {
         black_box(sum);
     }
 
-    /// One short system call a pause, then code of its own.
-    fn brief(&mut self, round: u32) {
-        if round == 0 {
-            match self.turn % 3 {
-                0 => self.through_the_pipe(),
-                1 => drop(black_box(std::fs::read_link("/proc/self"))),
-                _ => {
-                    black_box(std::process::id());
-                    black_box(std::env::current_dir().is_ok());
+    /// One call on a file that has nothing to do with the measurement.
+    fn on_other_files(&mut self) {
+        let place = self.turn % 16 * BLOCK_BYTES as u64;
+        match self.turn % 5 {
+            0 => {
+                if let Some(program) = &self.program {
+                    drop(black_box(File::open(program)));
+                }
+            }
+            1 => {
+                if let Some(program) = &self.program {
+                    drop(black_box(std::fs::metadata(program)));
+                }
+            }
+            2 => {
+                if let Some(file) = &self.written {
+                    let _ = black_box(file.write_at(&self.block, place));
+                }
+            }
+            _ => {
+                if let Some(file) = &self.opened {
+                    let _ = black_box(file.read_at(&mut self.block, place));
                 }
             }
         }
-        self.compute(40);
+        self.compute(20);
     }
 
-    /// What a process does between its file system calls, a different thing each time.
-    fn unrelated(&mut self) {
-        match self.turn % 6 {
-            0 => self.through_the_pipe(),
-            1 => drop(black_box(std::fs::metadata("/proc/self/status"))),
-            2 => {
-                // Large enough for an mmap and munmap of its own.
-                let block = black_box(vec![1u8; 160 << 10]);
-                drop(block);
-            }
-            3 => drop(black_box(std::fs::read_link("/proc/self/exe"))),
-            4 => self.walk(64 << 10),
-            _ => {
-                black_box(std::process::id());
-                self.compute(400);
-            }
+    /// What a process does between its file system calls: its own code on its own data, and an
+    /// unrelated call now and then.
+    fn own_work(&mut self, round: usize) {
+        if round * WALK_PIECE_BYTES < WALK_BYTES {
+            self.walk(WALK_PIECE_BYTES);
         }
-        self.compute(100);
+        match round {
+            2 => self.through_the_pipe(),
+            5 => {
+                black_box(rustix::process::getppid());
+            }
+            8 => drop(black_box(std::fs::read_link("/proc/self"))),
+            _ => {}
+        }
+        self.compute(400);
     }
 
     fn through_the_pipe(&mut self) {
@@ -132,7 +159,7 @@ impl Polluter {
                 odd = odd.rotate_left(3);
             }
         }
-        if self.turn.is_multiple_of(16) {
+        if steps > 100 && self.turn.is_multiple_of(4) {
             let mut words: Vec<u32> = (0..24).map(|i| (x >> i) as u32 & 0xff).collect();
             words.sort_unstable();
             black_box(format!("{odd:x}{words:?}"));

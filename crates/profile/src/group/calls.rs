@@ -3,15 +3,18 @@
 use fsage_core::{Access, Errno, FileSystem, Handle, OpenFlags, SetAttr};
 
 use crate::error::Res;
-use crate::lab::{Batch, Lab, Probe};
-use crate::population::{DIR_COMPONENTS, FILE_COMPONENTS, Order, Population};
+use crate::lab::{Batch, Components, Lab, Probe};
+use crate::population::{
+    DIR_COMPONENTS, FILE_COMPONENTS, Item, LIVE_DIRS, LIVE_FILES, Order, Population,
+};
 use crate::registry::Procedure;
 
 pub(crate) const PROCEDURES: &[Procedure] = &[
     Procedure {
         name: "calls on cached files",
         stems: &[
-            "OPEN", "OPENC", "OPEND", "CLOSE", "STAT", "FSTAT", "ACCESS", "SEEK", "STATFS", "REOF",
+            "OPEN", "OPENC", "OPEND", "OPENM", "CLOSE", "STAT", "STATM", "FSTAT", "ACCESS", "SEEK",
+            "STATFS", "OBJ",
         ],
         share: (30, 30),
         run: reading,
@@ -30,6 +33,11 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
 ];
 
+/// Files on which calls are made again and again, so that how cold a file is does not count for
+/// the call but for `OBJ`.
+pub(crate) const FEW: usize = 4;
+/// Calls of one sample of `OBJ`.
+const OBJECTS: usize = 128;
 /// Descriptors that are open at once.
 const OPEN_AT_ONCE: usize = 48;
 const MODE: u32 = 0o644;
@@ -46,15 +54,14 @@ fn count_of(gap: usize) -> usize {
 type PathCall = fn(&dyn FileSystem, &[u8]) -> Result<(), Errno>;
 
 fn reading(lab: &mut Lab<'_>) -> Res {
-    let files = lab.scale(1500, 4500);
-    let population = Population::create(lab, files, 45, Order::Scattered)?;
+    let population = Population::create(lab, LIVE_FILES, LIVE_DIRS, Order::Scattered)?;
     lab.settle()?;
     population.warm_data(lab)?;
     let stems = [
-        "OPEN", "OPENC", "OPEND", "CLOSE", "STAT", "FSTAT", "ACCESS", "SEEK", "STATFS",
+        "OPEN", "OPENC", "OPEND", "OPENM", "CLOSE", "STAT", "STATM", "FSTAT", "ACCESS", "SEEK",
+        "STATFS", "OBJ",
     ];
     lab.steady(&stems);
-    lab.steady(&["REOF"]);
     let calls: [(Probe, PathCall); 2] = [
         (Probe::of("STAT"), |fs, path| fs.stat(path).map(|_| ())),
         (Probe::of("ACCESS"), |fs, path| {
@@ -67,16 +74,20 @@ fn reading(lab: &mut Lab<'_>) -> Res {
             for (probe, call) in calls {
                 path_calls(lab, &population, probe, gap, call)?;
             }
+            missing_names(lab, &population, gap)?;
             for _ in 0..count_of(gap) / OPEN_AT_ONCE {
                 opened(lab, &population, gap)?;
             }
         }
+        for _ in 0..4 {
+            untouched(lab, &population)?;
+        }
         Ok(())
     })?;
-    population.remove(lab)
+    population.discard(lab)
 }
 
-/// One call on files in random order.
+/// One call on the same few files in turn.
 fn path_calls(
     lab: &mut Lab<'_>,
     population: &Population,
@@ -84,17 +95,92 @@ fn path_calls(
     gap: usize,
     call: PathCall,
 ) -> Res {
+    let few = population.few(lab, FEW)?;
     let _quiet = lab.sched.quiet();
     let fs = lab.fs;
     lab.begin(Batch::Cached);
-    for _ in 0..count_of(gap) {
-        let index = lab.random.below(population.items.len());
-        let Some(item) = population.items.get(index) else {
-            continue;
-        };
+    for item in few.iter().cycle().take(count_of(gap)) {
         lab.call_path(probe, gap, FILE_COMPONENTS, || call(fs, &item.path))?;
     }
     lab.end().map(|_| ())
+}
+
+/// Opens and stats of names that are known to be missing, freed from the lookup that says so.
+fn missing_names(lab: &mut Lab<'_>, population: &Population, gap: usize) -> Res {
+    /// The directory's last component; the missing name is `LUMR`.
+    const ABOVE: Components = Components { same: 2, other: 1 };
+    let (open, stat) = (Probe::of("OPENM"), Probe::of("STATM"));
+    let failing = Probe::of("LUMR").id(0).and_then(|id| lab.book.mean(id));
+    let Some(failing) = failing else {
+        return Ok(());
+    };
+    let names: Vec<Vec<u8>> = population
+        .few(lab, FEW)?
+        .iter()
+        .map(|item| [item.path.as_slice(), b".missing"].concat())
+        .collect();
+    let _quiet = lab.sched.quiet();
+    let fs = lab.fs;
+    let refused = |result: Result<(), Errno>| match result {
+        Err(Errno::ENOENT) => Ok(()),
+        Err(errno) => Err(errno),
+        Ok(()) => Err(Errno::EEXIST),
+    };
+    let calls: [(Probe, PathCall); 2] = [
+        (open, |fs, path| {
+            fs.open(path, OpenFlags::READ, 0).map(|_| ())
+        }),
+        (stat, |fs, path| fs.stat(path).map(|_| ())),
+    ];
+    let base = lab.base_ns.get(gap).copied().unwrap_or_default();
+    for (probe, call) in calls {
+        lab.begin(Batch::Cached);
+        // Once untimed, so that each is known to be missing.
+        for name in &names {
+            refused(call(fs, name))?;
+        }
+        for name in names.iter().cycle().take(count_of(gap)) {
+            lab.pause(gap);
+            let ((), ns) = lab.timed(|| refused(call(fs, name)))?;
+            lab.add(probe, gap, ns - base - lab.resolution_ns(ABOVE) - failing);
+        }
+        lab.end()?;
+    }
+    Ok(())
+}
+
+/// stat of any file of the population less stat of the same few: what a file costs that is not in
+/// the CPU's caches.
+fn untouched(lab: &mut Lab<'_>, population: &Population) -> Res {
+    let few = population.few(lab, FEW)?;
+    let _quiet = lab.sched.quiet();
+    let fs = lab.fs;
+    let any: Vec<&Item> = (0..OBJECTS)
+        .filter_map(|_| {
+            let index = lab.random.below(population.items.len());
+            population.items.get(index)
+        })
+        .collect();
+    let again = few.iter().copied().cycle().take(any.len());
+    let mut medians = [0.0; 2];
+    lab.begin(Batch::Cached);
+    for (median, items) in medians.iter_mut().zip([any.clone(), again.collect()]) {
+        let mut taken = Vec::with_capacity(items.len());
+        for item in items {
+            taken.push(lab.timed(|| fs.stat(&item.path))?.1);
+        }
+        *median = trimmed(&taken);
+    }
+    let [cold, hot] = medians;
+    lab.add(Probe::of("OBJ"), 0, cold - hot);
+    lab.end().map(|_| ())
+}
+
+/// The mean without interruptions, which are far above the median.
+fn trimmed(values: &[f64]) -> f64 {
+    let limit = 8.0 * fsage_stats::median(values);
+    let sound: Vec<f64> = values.iter().copied().filter(|&v| v < limit).collect();
+    fsage_stats::mean(&sound)
 }
 
 /// Opens of some files, what can be asked of an open file, and their closes.
@@ -107,13 +193,12 @@ fn opened(lab: &mut Lab<'_>, population: &Population, gap: usize) -> Res {
         ..OpenFlags::READ
     };
     let mut handles = Vec::with_capacity(OPEN_AT_ONCE);
+    let few = population.few(lab, FEW)?;
     lab.begin(Batch::Cached);
     let mut result = Ok(());
-    for turn in 0..OPEN_AT_ONCE {
-        let index = lab.random.below(population.items.len());
-        let Some(item) = population.items.get(index) else {
-            continue;
-        };
+    for (turn, item) in few.iter().cycle().take(OPEN_AT_ONCE).enumerate() {
+        // Every fourth turn is another kind of call: all kinds meet all files.
+        let turn = turn + turn / few.len();
         let Some(dir) = population.dirs.get(item.dir) else {
             continue;
         };
@@ -148,17 +233,12 @@ fn opened(lab: &mut Lab<'_>, population: &Population, gap: usize) -> Res {
 fn on_handles(lab: &mut Lab<'_>, handles: &[(Handle, bool, u64)], gap: usize) -> Res {
     let fs = lab.fs;
     let (fstat, seek, statfs) = (Probe::of("FSTAT"), Probe::of("SEEK"), Probe::of("STATFS"));
-    let at_end = Probe::of("REOF");
-    let mut buffer = vec![0u8; 4096];
     for &(handle, _, _) in handles {
         lab.call(fstat, gap, || fs.fstat(handle))?;
     }
     for &(handle, is_file, size) in handles.iter().filter(|h| h.1) {
         debug_assert!(is_file);
         lab.call(seek, gap, || fs.seek(handle, size))?;
-    }
-    for &(handle, _, size) in handles.iter().filter(|h| h.1) {
-        lab.call(at_end, gap, || fs.pread(handle, &mut buffer, size))?;
     }
     for _ in handles.iter().take(12) {
         lab.call(statfs, gap, || fs.statfs())?;
@@ -167,7 +247,7 @@ fn on_handles(lab: &mut Lab<'_>, handles: &[(Handle, bool, u64)], gap: usize) ->
 }
 
 fn changing(lab: &mut Lab<'_>) -> Res {
-    let files = lab.scale(1000, 4000);
+    let files = lab.scale(200, 1000);
     let population = Population::create(lab, files, 40, Order::Scattered)?;
     lab.settle()?;
     let (chmod, chown, utimens) = (Probe::of("CHMOD"), Probe::of("CHOWN"), Probe::of("UTIMENS"));
@@ -175,8 +255,7 @@ fn changing(lab: &mut Lab<'_>) -> Res {
     let rounds = (lab.scale(2, 4), lab.scale(5, 20));
     lab.rounds(&["CHMOD", "CHOWN", "UTIMENS"], rounds, |lab, round| {
         let times = SetAttr::Times(1_000_000_000 + round as u64, 1_000_000_000 + round as u64);
-        // Alternating, or there would be nothing to change.
-        let mode = SetAttr::Mode(if round % 2 == 0 { 0o600 } else { 0o644 });
+        let mode = SetAttr::Mode(0o600 | (round as u32 % 8));
         for gap in 0..4 {
             for (probe, attr) in [(chmod, Some(mode)), (chown, me), (utimens, Some(times))] {
                 let Some(attr) = attr else { continue };
@@ -188,7 +267,7 @@ fn changing(lab: &mut Lab<'_>) -> Res {
     if me.is_none() {
         lab.absent("CHOWN", "the owner of a file cannot be told here");
     }
-    population.remove(lab)
+    population.discard(lab)
 }
 
 fn change(
@@ -198,13 +277,10 @@ fn change(
     gap: usize,
     attr: SetAttr,
 ) -> Res {
+    let few = population.few(lab, FEW)?;
     let fs = lab.fs;
-    lab.begin(Batch::Cached);
-    for _ in 0..count_of(gap) {
-        let index = lab.random.below(population.items.len());
-        let Some(item) = population.items.get(index) else {
-            continue;
-        };
+    lab.begin(Batch::Changing);
+    for item in few.iter().cycle().take(count_of(gap)) {
         lab.call_path(probe, gap, FILE_COMPONENTS, || {
             fs.set_attr(&item.path, attr)
         })?;

@@ -4,7 +4,7 @@ use fsage_core::{Handle, OpenFlags};
 
 use crate::error::Res;
 use crate::lab::{Batch, Lab, Probe};
-use crate::population::{FILE_COMPONENTS, Item, Order, Population};
+use crate::population::{FILE_COMPONENTS, Item, LIVE_DIRS, LIVE_FILES, Order, Population};
 use crate::registry::Procedure;
 
 pub(crate) const PROCEDURES: &[Procedure] = &[
@@ -93,27 +93,44 @@ impl Writes {
 
 fn new_files(lab: &mut Lab<'_>) -> Res {
     let writes = Writes::new();
-    // Not many: after tens of thousands of creates and removals ext2 and others create more
-    // slowly, which few workloads come to.
-    let rounds = (lab.scale(2, 3), lab.scale(3, 4));
+    let rounds = (lab.scale(1, 3), lab.scale(2, 8));
     let stems = ["CR", "WF", "WN", "WE", "WD", "CLOSEW", "RMD"];
     lab.rounds(&stems, rounds, |lab, _| {
-        lab.settle()?;
-        let files = lab.scale(1500, 4500);
-        let population = Population::plan(lab, files, 45, Order::Scattered)?;
-        write_population(lab, &population, &writes)?;
-        remove_all(lab, &population.items, "RMD")?;
-        population.remove(lab)?;
+        lab.start_afresh()?;
+        let churn = lab.scale(3000, 5000);
+        let population = Population::plan(lab, LIVE_FILES + churn, LIVE_DIRS, Order::Scattered)?;
+        churned(lab, &population.items, churn, &writes)?;
+        population.discard(lab)?;
         large(lab, |lab, items| {
             write_items(lab, items, &writes)?;
-            remove_all(lab, items, "RMD")
+            remove_all(lab, items, "RMD", items.len())
         })
     })
 }
 
-fn write_population(lab: &mut Lab<'_>, population: &Population, writes: &Writes) -> Res {
-    for batch in population.items.chunks(BATCH) {
+/// Fills the directories, and then goes on as a server does: for every few files that come, as many
+/// go, any of those that are there, most of them never written back.
+fn churned(lab: &mut Lab<'_>, items: &[Item], churn: usize, writes: &Writes) -> Res {
+    let fill = items.len() * LIVE_FILES / (LIVE_FILES + churn);
+    let (first, later) = items.split_at(fill);
+    for batch in first.chunks(BATCH) {
         write_items(lab, batch, writes)?;
+    }
+    let mut live: Vec<Item> = first.to_vec();
+    for batch in later.chunks(BATCH / 4) {
+        write_items(lab, batch, writes)?;
+        live.extend_from_slice(batch);
+        let mut leaving = Vec::with_capacity(batch.len());
+        for _ in batch {
+            let index = lab.random.below(live.len());
+            if index < live.len() {
+                leaving.push(live.swap_remove(index));
+            }
+        }
+        remove_all(lab, &leaving, "RMD", leaving.len())?;
+        if lab.over() {
+            break;
+        }
     }
     Ok(())
 }
@@ -125,7 +142,7 @@ fn write_items(lab: &mut Lab<'_>, items: &[Item], writes: &Writes) -> Res {
     let gap = lab.random.pick(&GAP_OF_EIGHT, 0);
     let (create, close) = (Probe::of("CR"), Probe::of("CLOSEW"));
     let mut open: Vec<(Handle, u32)> = Vec::with_capacity(items.len());
-    lab.begin(Batch::Cached);
+    lab.begin(Batch::Changing);
     let mut result = Ok(());
     for item in items {
         let call = || fs.open(&item.path, OpenFlags::CREATE_NEW, 0o644);
@@ -216,13 +233,14 @@ fn large(lab: &mut Lab<'_>, mut body: impl FnMut(&mut Lab<'_>, &[Item]) -> Res) 
     Ok(crate::population::remove_tree(lab.fs, root.as_bytes())?)
 }
 
-/// Unlinks files in random order and samples the cost by size.
-fn remove_all(lab: &mut Lab<'_>, items: &[Item], stem: &str) -> Res {
+/// Unlinks at most so many files in random order and samples the cost by size.
+fn remove_all(lab: &mut Lab<'_>, items: &[Item], stem: &str, most: usize) -> Res {
     let fs = lab.fs;
     let empty = Probe::of("RM");
     let gaps = stem != "RMFC";
     let probes = [1u32, 4, 16, 64, 256, 1024, 16384].map(|kib| (kib, Probe::at(stem, kib)));
-    let order = lab.random.order(items.len());
+    let mut order = lab.random.order(items.len());
+    order.truncate(most);
     // A process that has removed a few files more is a process in the middle of removing.
     for chunk in order.chunks(32) {
         let gap = if gaps {
@@ -230,7 +248,7 @@ fn remove_all(lab: &mut Lab<'_>, items: &[Item], stem: &str) -> Res {
         } else {
             0
         };
-        lab.begin(Batch::Cached);
+        lab.begin(Batch::Changing);
         for &index in chunk {
             let Some(item) = items.get(index) else {
                 continue;
@@ -251,17 +269,18 @@ fn remove_all(lab: &mut Lab<'_>, items: &[Item], stem: &str) -> Res {
 fn clean_files(lab: &mut Lab<'_>) -> Res {
     let rounds = (lab.scale(1, 2), lab.scale(3, 8));
     lab.rounds(&["RM", "RMF"], rounds, |lab, _| {
-        let files = lab.scale(1500, 4500);
-        let population = Population::create(lab, files, 45, Order::Scattered)?;
+        lab.start_afresh()?;
+        let population = Population::create(lab, LIVE_FILES, LIVE_DIRS, Order::Scattered)?;
         lab.settle()?;
-        remove_all(lab, &population.items, "RMF")?;
-        population.remove(lab)?;
+        let removed = lab.scale(2000, LIVE_FILES);
+        remove_all(lab, &population.items, "RMF", removed)?;
+        population.discard(lab)?;
         large(lab, |lab, items| {
             for item in items {
                 lab.make_file(&item.path, u64::from(item.size_kib) << 10)?;
             }
             lab.settle()?;
-            remove_all(lab, items, "RMF")
+            remove_all(lab, items, "RMF", items.len())
         })
     })
 }
@@ -270,12 +289,12 @@ fn clean_files(lab: &mut Lab<'_>) -> Res {
 fn uncached_files(lab: &mut Lab<'_>) -> Res {
     let rounds = (lab.scale(1, 3), lab.scale(2, 6));
     lab.rounds(&["RMFC"], rounds, |lab, _| {
-        let files = lab.scale(800, 3000);
-        let population = Population::create(lab, files, 45, Order::ByDirectory)?;
+        let population = Population::create(lab, LIVE_FILES, LIVE_DIRS, Order::ByDirectory)?;
         lab.make_data_cold()?;
         population.warm_names(lab)?;
-        remove_all(lab, &population.items, "RMFC")?;
-        population.remove(lab)?;
+        let removed = lab.scale(1200, LIVE_FILES);
+        remove_all(lab, &population.items, "RMFC", removed)?;
+        population.discard(lab)?;
         large(lab, |lab, items| {
             for item in items {
                 lab.make_file(&item.path, u64::from(item.size_kib) << 10)?;
@@ -284,7 +303,7 @@ fn uncached_files(lab: &mut Lab<'_>) -> Res {
             for item in items {
                 lab.fs.stat(&item.path)?;
             }
-            remove_all(lab, items, "RMFC")
+            remove_all(lab, items, "RMFC", items.len())
         })
     })
 }

@@ -71,16 +71,16 @@ pub(crate) fn cached(lab: &mut Lab<'_>) -> Res {
                 pair.deep.len(),
                 pair.shallow.len()
             ));
-            if let Some(lookup) = lab.lookup_ns.get_mut(gap) {
+            if gap == 0 {
                 *(if stem == "LUS_BC" {
-                    &mut lookup.0
+                    &mut lab.lookup_ns.0
                 } else {
-                    &mut lookup.1
+                    &mut lab.lookup_ns.1
                 }) = estimate;
             }
         }
     }
-    population.remove(lab)
+    population.discard(lab)
 }
 
 /// access(w) and access(w/p/d), the same again and again: what two components cost that were in

@@ -4,7 +4,7 @@ use fsage_core::OpenFlags;
 
 use crate::error::Res;
 use crate::lab::{Batch, Components, Lab, Probe};
-use crate::population::{FILE_COMPONENTS, Item, Order, Population};
+use crate::population::{FILE_COMPONENTS, Item, LIVE_DIRS, LIVE_FILES, Order, Population};
 use crate::registry::Procedure;
 
 pub(crate) const PROCEDURES: &[Procedure] = &[
@@ -32,6 +32,9 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
 
 const GAPS: [usize; 8] = [0, 0, 0, 0, 1, 2, 2, 3];
 const BATCH: usize = 32;
+/// Files of a round, and of those whose links are read again and again.
+const PART: usize = 480;
+const FEW: usize = 4;
 /// Two paths in one directory, and in two.
 const TWO_PATHS: Components = FILE_COMPONENTS.and_beside(4);
 const APART: Components = Components { same: 4, other: 4 };
@@ -40,20 +43,37 @@ fn names(lab: &mut Lab<'_>) -> Res {
     let stems = [
         "CRF", "MKDIR", "RMDIR", "RENAME", "RENAMER", "LINK", "SYMLINK", "READLINK",
     ];
-    let rounds = (lab.scale(2, 3), lab.scale(5, 16));
-    lab.rounds(&stems, rounds, |lab, _| {
-        let files = lab.scale(600, 1500);
-        let population = Population::create(lab, files, 24, Order::Scattered)?;
-        lab.settle()?;
-        population.warm_names(lab)?;
-        for chunk in population.items.chunks(BATCH) {
+    let mut population = Population::create(lab, LIVE_FILES, LIVE_DIRS, Order::Scattered)?;
+    let parts = LIVE_FILES.div_ceil(PART);
+    let few = lab.random.order(population.items.len());
+    let few: Vec<Item> = few
+        .into_iter()
+        .take(FEW)
+        .filter_map(|i| population.items.get(i).cloned())
+        .collect();
+    population
+        .items
+        .retain(|i| few.iter().all(|f| f.path != i.path));
+    let rounds = (lab.scale(2, 3), lab.scale(3, parts - 1));
+    lab.rounds(&stems, rounds, |lab, round| {
+        // Every file is renamed once.
+        let Some(part) = population.items.chunks(PART).nth(round) else {
+            return Ok(());
+        };
+        lab.start_afresh()?;
+        for item in population.items.chunks(PART).skip(round).flatten() {
+            lab.fs.stat(&item.path)?;
+        }
+        for chunk in part.chunks(BATCH) {
             let gap = lab.random.pick(&GAPS, 0);
             directories(lab, chunk, gap)?;
             links(lab, chunk, gap)?;
+            read_links(lab, &few, gap)?;
             renames(lab, &population, chunk, gap)?;
         }
-        population.remove(lab)
-    })
+        Ok(())
+    })?;
+    population.discard(lab)
 }
 
 fn with(path: &[u8], suffix: &str) -> Vec<u8> {
@@ -67,12 +87,12 @@ fn directories(lab: &mut Lab<'_>, chunk: &[Item], gap: usize) -> Res {
     let fs = lab.fs;
     let (mkdir, rmdir, first) = (Probe::of("MKDIR"), Probe::of("RMDIR"), Probe::of("CRF"));
     let made: Vec<Vec<u8>> = chunk.iter().map(|i| with(&i.path, ".d")).collect();
-    lab.begin(Batch::Cached);
+    lab.begin(Batch::Changing);
     for dir in &made {
         lab.call_path(mkdir, gap, FILE_COMPONENTS, || fs.mkdir(dir, 0o755))?;
     }
     lab.end()?;
-    lab.begin(Batch::Cached);
+    lab.begin(Batch::Changing);
     let mut used = Vec::new();
     for dir in made.iter().step_by(4) {
         let file = with(dir, "/f");
@@ -83,7 +103,7 @@ fn directories(lab: &mut Lab<'_>, chunk: &[Item], gap: usize) -> Res {
         used.push(file);
     }
     lab.end()?;
-    lab.begin(Batch::Cached);
+    lab.begin(Batch::Changing);
     for (_, dir) in made.iter().enumerate().filter(|(i, _)| i % 4 != 0) {
         lab.call_path(rmdir, gap, FILE_COMPONENTS, || fs.rmdir(dir))?;
     }
@@ -95,27 +115,40 @@ fn directories(lab: &mut Lab<'_>, chunk: &[Item], gap: usize) -> Res {
     Ok(())
 }
 
+const LINK_TARGET: &[u8] = b"../a/target/of/twenty";
+
+/// readlink of few links, everything in the CPU's caches.
+fn read_links(lab: &mut Lab<'_>, few: &[Item], gap: usize) -> Res {
+    let fs = lab.fs;
+    let readlink = Probe::of("READLINK");
+    let links: Vec<Vec<u8>> = few.iter().map(|i| with(&i.path, ".s")).collect();
+    for link in &links {
+        fs.symlink(LINK_TARGET, link)?;
+        fs.readlink(link)?;
+    }
+    lab.begin(Batch::Cached);
+    for link in links.iter().cycle().take(BATCH) {
+        lab.call_path(readlink, gap, FILE_COMPONENTS, || fs.readlink(link))?;
+    }
+    lab.end()?;
+    for link in links {
+        fs.unlink(&link)?;
+    }
+    Ok(())
+}
+
 fn links(lab: &mut Lab<'_>, chunk: &[Item], gap: usize) -> Res {
     let fs = lab.fs;
-    let (link, symlink, readlink) = (
-        Probe::of("LINK"),
-        Probe::of("SYMLINK"),
-        Probe::of("READLINK"),
-    );
-    let target = b"../a/target/of/twenty";
-    lab.begin(Batch::Cached);
+    let (link, symlink) = (Probe::of("LINK"), Probe::of("SYMLINK"));
+    lab.begin(Batch::Changing);
     for item in chunk {
         let new = with(&item.path, ".s");
-        lab.call_path(symlink, gap, FILE_COMPONENTS, || fs.symlink(target, &new))?;
+        lab.call_path(symlink, gap, FILE_COMPONENTS, || {
+            fs.symlink(LINK_TARGET, &new)
+        })?;
     }
     lab.end()?;
-    lab.begin(Batch::Cached);
-    for item in chunk {
-        let new = with(&item.path, ".s");
-        lab.call_path(readlink, gap, FILE_COMPONENTS, || fs.readlink(&new))?;
-    }
-    lab.end()?;
-    lab.begin(Batch::Cached);
+    lab.begin(Batch::Changing);
     let mut refused = false;
     for item in chunk {
         let new = with(&item.path, ".l");
@@ -144,7 +177,7 @@ fn renames(lab: &mut Lab<'_>, population: &Population, chunk: &[Item], gap: usiz
     let fs = lab.fs;
     let (rename, over) = (Probe::of("RENAME"), Probe::of("RENAMER"));
     let (moved, kept) = chunk.split_at(chunk.len() / 2);
-    lab.begin(Batch::Cached);
+    lab.begin(Batch::Changing);
     let mut at = Vec::new();
     for (turn, item) in moved.iter().enumerate() {
         let mut new = with(&item.path, ".r");
@@ -159,7 +192,7 @@ fn renames(lab: &mut Lab<'_>, population: &Population, chunk: &[Item], gap: usiz
         at.push(new);
     }
     lab.end()?;
-    lab.begin(Batch::Cached);
+    lab.begin(Batch::Changing);
     for (from, item) in at.iter().zip(kept) {
         lab.call_path(over, gap, APART, || fs.rename(from, &item.path))?;
     }
@@ -181,7 +214,7 @@ fn closes(lab: &mut Lab<'_>) -> Res {
         let page: Vec<u8> = lab.payload.get(..4096).unwrap_or_default().to_vec();
         for chunk in population.items.chunks(BATCH) {
             let gap = lab.random.pick(&GAPS, 0);
-            lab.begin(Batch::Cached);
+            lab.begin(Batch::Changing);
             for item in chunk {
                 let handle = fs.open(&item.path, rewrite, 0)?;
                 let wrote = fs.pwrite(handle, &page, 0);
@@ -189,7 +222,7 @@ fn closes(lab: &mut Lab<'_>) -> Res {
                 wrote?;
             }
             lab.end()?;
-            lab.begin(Batch::Cached);
+            lab.begin(Batch::Changing);
             for item in chunk {
                 let path = with(&item.path, ".u");
                 let handle = fs.open(&path, OpenFlags::CREATE_NEW, 0o600)?;
@@ -201,7 +234,7 @@ fn closes(lab: &mut Lab<'_>) -> Res {
             }
             lab.end()?;
         }
-        population.remove(lab)
+        population.discard(lab)
     })
 }
 
