@@ -168,7 +168,7 @@ pub struct ExportArgs {
 Examples:
   fsage show build.fst
   fsage show build.fst --ops 100..120
-  fsage show ext4.fsp --json | jq '.metrics.CR'")]
+  fsage show ext4.fsp --json | jq '.metrics[] | select(.name=="CR")'")]
 pub struct ShowArgs {
     /// The file: a trace, snapshot, profile, run record or result
     pub file: PathBuf,
@@ -358,6 +358,9 @@ pub struct ValidateArgs {
     /// Profiles of each target, each on a file system of its own where the target is scratch
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub profiles: u32,
+    /// Stop each profile after this long; what was not reached has substitutes, named as warnings
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub profile_time: Option<Duration>,
     /// Where the random order of runs starts
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

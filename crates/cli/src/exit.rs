@@ -50,6 +50,10 @@ pub fn report(error: &anyhow::Error) -> Exit {
     if is_broken_pipe(error) {
         return Exit::Done;
     }
+    if let Some(ValidateError::Interrupted) = error.downcast_ref() {
+        crate::ui::line("fsage: interrupted");
+        return Exit::Interrupted;
+    }
     if let Some(usage) = error.downcast_ref::<UsageError>() {
         crate::ui::line(&format!("fsage: {usage}"));
         return Exit::Usage;

@@ -6,6 +6,11 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use clap::CommandFactory;
 use fsage_core::metric::{self, Group};
+use fsage_format::result::prediction::Prediction;
+use fsage_format::result::validation::Validation;
+use fsage_format::schema::text_of;
+use fsage_report::characterization::ShownTrace;
+use fsage_report::snapshot::ShownTree;
 
 use crate::args::{Cli, ReferenceArgs};
 use crate::exit::Exit;
@@ -54,10 +59,20 @@ fn pages() -> Result<Vec<(String, String)>> {
         ("metrics.md".to_string(), metrics()?),
         ("formats.md".to_string(), fsage_format::docs::formats_page()),
     ];
-    for (name, text) in fsage_format::schema::all() {
+    for (name, text) in fsage_format::schema::all().into_iter().chain(printed()) {
         pages.push((format!("schemas/{name}"), text + "\n"));
     }
     Ok(pages)
+}
+
+/// Schemas of what verbs print with `--json`: the file's name and its text.
+fn printed() -> Vec<(&'static str, String)> {
+    vec![
+        ("show-trace.schema.json", text_of::<ShownTrace>()),
+        ("show-snapshot.schema.json", text_of::<ShownTree>()),
+        ("predict.schema.json", text_of::<Prediction>()),
+        ("validate.schema.json", text_of::<Validation>()),
+    ]
 }
 
 fn command_line() -> Result<String> {

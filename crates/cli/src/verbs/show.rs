@@ -35,18 +35,14 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
             None => trace(args),
         },
         FileKind::Snapshot => tree(args),
-        FileKind::Profile => {
-            show(args, &SystemProfile::load(&args.file)?, profile::text)
-        }
+        FileKind::Profile => show(args, &SystemProfile::load(&args.file)?, profile::text),
         FileKind::Record => record(&args.file),
         FileKind::Prediction => {
-            let loaded: Prediction =
-                load(&args.file, "prediction_version", PREDICTION_VERSION)?;
+            let loaded: Prediction = load(&args.file, "prediction_version", PREDICTION_VERSION)?;
             show(args, &loaded, prediction::text)
         }
         FileKind::Validation => {
-            let loaded: Validation =
-                load(&args.file, "validation_version", VALIDATION_VERSION)?;
+            let loaded: Validation = load(&args.file, "validation_version", VALIDATION_VERSION)?;
             show(args, &loaded, validation::text)
         }
     }

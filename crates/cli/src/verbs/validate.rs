@@ -58,7 +58,9 @@ pub fn run(args: ValidateArgs) -> Result<Exit> {
         trace_on,
         quick: !args.full_profile,
         profiles: args.profiles,
-        profile_time_ns: None,
+        profile_time_ns: args
+            .profile_time
+            .map(|t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX)),
         cpu: one_cpu(args.one_cpu),
         seed: args.seed,
         dir,

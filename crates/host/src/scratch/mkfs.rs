@@ -24,10 +24,7 @@ pub(super) struct Made {
 /// Runs `mkfs.KIND` on a device that fsage attached.
 pub(super) fn mkfs(spec: &ScratchSpec, device: &Path) -> Result<Made, HostError> {
     let name = format!("mkfs.{}", spec.kind);
-    let tool = find(&name).ok_or_else(|| HostError::MissingTool {
-        tool: name.clone(),
-        package: package(&spec.kind).to_owned(),
-    })?;
+    let tool = find(&name).ok_or_else(|| missing(spec, &name))?;
     let options = options(spec);
     let mut command = Command::new(&tool);
     command
@@ -86,9 +83,24 @@ fn find(name: &str) -> Option<PathBuf> {
         .find(|file| rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok())
 }
 
-/// The Debian package that has `mkfs.KIND`.
-fn package(kind: &str) -> &'static str {
-    match kind {
+fn missing(spec: &ScratchSpec, tool: &str) -> HostError {
+    match package(&spec.kind) {
+        Some(package) => HostError::MissingTool {
+            tool: tool.to_owned(),
+            package: package.to_owned(),
+        },
+        None => HostError::Spec {
+            spec: spec.to_string(),
+            problem: format!(
+                "there is no {tool} here, expected a kind such as ext2, ext4, xfs or btrfs"
+            ),
+        },
+    }
+}
+
+/// The Debian package that has `mkfs.KIND`; `None` for kinds that fsage does not know.
+fn package(kind: &str) -> Option<&'static str> {
+    Some(match kind {
         "ext2" | "ext3" | "ext4" => "e2fsprogs",
         "xfs" => "xfsprogs",
         "btrfs" => "btrfs-progs",
@@ -100,8 +112,8 @@ fn package(kind: &str) -> &'static str {
         "nilfs2" => "nilfs-tools",
         "bcachefs" => "bcachefs-tools",
         "udf" => "udftools",
-        _ => "of that file system",
-    }
+        _ => return None,
+    })
 }
 
 fn version(tool: &Path, kind: &str) -> String {

@@ -1,0 +1,276 @@
+//! Running fsage as a user does, and looking at what it leaves.
+
+#![allow(dead_code, reason = "no test file uses all of it")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed"
+)]
+#![allow(clippy::print_stderr, reason = "what is not run is said")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "waiting for processes"
+)]
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Longer than anything that is waited for takes, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What one command said and how it ended.
+#[derive(Debug)]
+pub struct Ran {
+    pub status: ExitStatus,
+    pub stdout: Vec<u8>,
+    pub stderr: String,
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!stderr.contains("panicked"), "{stderr}");
+        Self {
+            status: output.status,
+            stdout: output.stdout,
+            stderr,
+        }
+    }
+}
+
+impl Ran {
+    /// Its exit code; a signal has none.
+    pub fn code(&self) -> i32 {
+        self.status
+            .code()
+            .unwrap_or_else(|| panic!("ended by {}: {}", self.status, self.stderr))
+    }
+
+    /// Requires an exit code.
+    pub fn exits(self, code: i32) -> Self {
+        assert_eq!(
+            self.code(),
+            code,
+            "stderr: {}\nstdout: {}",
+            self.stderr,
+            self.text()
+        );
+        self
+    }
+
+    /// Requires one error line, with all of `words`, an exit code, and nothing on stdout.
+    pub fn fails(self, code: i32, words: &[&str]) -> Self {
+        let said = self.exits(code);
+        assert!(said.stdout.is_empty(), "data of a failure: {}", said.text());
+        let errors: Vec<&str> = said
+            .stderr
+            .lines()
+            .filter(|line| line.starts_with("fsage: "))
+            .collect();
+        assert_eq!(errors.len(), 1, "expected one error line: {}", said.stderr);
+        for word in words {
+            assert!(
+                said.stderr.contains(word),
+                "`{word}` is missing: {}",
+                said.stderr
+            );
+        }
+        said
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// All of stdout as one JSON value.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.stdout)
+            .unwrap_or_else(|e| panic!("stdout is not JSON: {e}\n{}\n{}", self.text(), self.stderr))
+    }
+}
+
+/// fsage, with the arguments to come.
+pub fn fsage() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fsage"));
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Runs fsage in `dir`.
+pub fn run<S: AsRef<OsStr>>(dir: &Path, args: impl IntoIterator<Item = S>) -> Ran {
+    run_command(fsage().current_dir(dir).args(args))
+}
+
+pub fn run_command(command: &mut Command) -> Ran {
+    command.output().expect("run fsage").into()
+}
+
+pub fn temp() -> TempDir {
+    tempfile::Builder::new()
+        .prefix("fsage-test-")
+        .tempdir()
+        .expect("a temporary directory")
+}
+
+/// A profile of a real file system, without its raw samples: `ext4` or `xfs`.
+pub fn profile(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/{name}.fsp"))
+}
+
+/// Whether this is root; if not, says that the test is not run.
+pub fn root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("not run: needs root");
+    }
+    root
+}
+
+/// Whether a program is there; if not, says that the test is not run.
+pub fn tool(name: &str) -> bool {
+    let there = Command::new("sh")
+        .args(["-c", &format!("command -v {name}")])
+        .stdout(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if !there {
+        eprintln!("not run: needs {name}");
+    }
+    there
+}
+
+/// Whether scratch file systems can be made here.
+pub fn scratch() -> bool {
+    root() && tool("mkfs.ext4")
+}
+
+/// Starts fsage with its outputs kept for later; [`Running`] ends it if a test fails.
+pub fn start(command: &mut Command) -> Running {
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("start fsage");
+    Running(Some(child))
+}
+
+/// A process that does not outlive its test.
+#[derive(Debug)]
+pub struct Running(Option<Child>);
+
+impl Running {
+    pub fn id(&self) -> u32 {
+        self.0.as_ref().expect("it runs").id()
+    }
+
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(self.id() as i32).expect("a process");
+        rustix::process::kill_process(pid, signal).expect("signal fsage");
+    }
+
+    /// Waits for its end.
+    pub fn wait(mut self) -> Ran {
+        self.0
+            .take()
+            .expect("it runs")
+            .wait_with_output()
+            .expect("wait for fsage")
+            .into()
+    }
+
+    /// Its exit code once it has ended, whoever still holds its pipes.
+    pub fn code(&mut self) -> Option<i32> {
+        let child = self.0.as_mut().expect("it runs");
+        until("fsage to end", || {
+            child.try_wait().expect("ask for its end").is_some()
+        });
+        child.wait().expect("wait for fsage").code()
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.0
+            .as_mut()
+            .expect("it runs")
+            .try_wait()
+            .expect("ask for its end")
+            .is_some()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+/// Waits until `ready`; a test that waits in vain fails.
+pub fn until(what: &str, mut ready: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !ready() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Names in a directory, sorted.
+pub fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(dir)
+        .expect("list a directory")
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+/// A small trace of a shell that makes, reads, renames and removes files below `dir`.
+pub fn small_trace(dir: &Path) -> PathBuf {
+    let trace = dir.join("small.fst");
+    let tree = dir.join("tree");
+    std::fs::create_dir(&tree).expect("a directory");
+    let script = "mkdir sub; echo hello > sub/first.txt; cat sub/first.txt > sub/second.txt; \
+                  mv sub/second.txt third.txt; ln -s third.txt alias; cat alias >/dev/null; \
+                  rm sub/first.txt; rmdir sub";
+    run_command(
+        fsage()
+            .current_dir(&tree)
+            .args(["trace", "--under", ".", "-o"])
+            .arg(&trace)
+            .args(["--", "sh", "-c", script]),
+    )
+    .exits(0);
+    trace
+}
+
+/// How many operations of each kind `show --json` tells.
+pub fn mix(trace: &Path) -> Vec<(String, u64)> {
+    let shown = run(
+        Path::new("/"),
+        ["show".as_ref(), trace.as_os_str(), "--json".as_ref()],
+    );
+    let mut mix: Vec<(String, u64)> = shown.json()["kinds"]
+        .as_array()
+        .expect("kinds")
+        .iter()
+        .map(|kind| {
+            let name = kind["kind"].as_str().expect("a kind").to_string();
+            (name, kind["count"].as_u64().expect("a count"))
+        })
+        .collect();
+    mix.sort();
+    mix
+}

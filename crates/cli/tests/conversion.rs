@@ -1,0 +1,374 @@
+//! Round trips through other tools' formats, and hiding names.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on has failed"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "processes are waited for"
+)]
+
+mod common;
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::process::Command;
+
+use common::{fsage, mix, profile, run, run_command, small_trace, temp, tool};
+
+#[test]
+fn strace_text_of_a_trace_has_the_same_operations() {
+    let dir = temp();
+    let trace = small_trace(dir.path());
+    let exported = run(
+        dir.path(),
+        ["export", "small.fst", "--to", "strace", "-o", "t.strace"],
+    )
+    .exits(0);
+    run(
+        dir.path(),
+        ["import", "t.strace", "--from", "strace", "-o", "back.fst"],
+    )
+    .exits(0);
+    // What strace does not show of a mapped file is named as left out; all else is there again.
+    let kept: Vec<(String, u64)> = mix(&trace)
+        .into_iter()
+        .filter(|(kind, _)| !exported.stderr.contains(&format!("has none: {kind}:")))
+        .collect();
+    assert_eq!(
+        mix(&dir.path().join("back.fst")),
+        kept,
+        "{}",
+        exported.stderr
+    );
+    for kind in [
+        "mkdir", "rename", "symlink", "unlink", "rmdir", "open", "read", "write",
+    ] {
+        assert!(
+            kept.iter().any(|(k, _)| k == kind),
+            "{kind} is missing: {kept:?}"
+        );
+    }
+}
+
+#[test]
+fn names_of_any_bytes_survive() {
+    let dir = temp();
+    let name = OsStr::from_bytes(b"new\nline sp ace \xff\xfe\"quote\\");
+    let output = dir.path().join("odd.fst");
+    run_command(
+        fsage()
+            .current_dir(dir.path())
+            .args(["trace", "--under", ".", "-o"])
+            .arg(&output)
+            .args(["--", "sh", "-c", ": > \"$1\"; cat \"$1\"; rm \"$1\"", "sh"])
+            .arg(name),
+    )
+    .exits(0);
+    let ops = run(dir.path(), ["show", "odd.fst", "--ops"])
+        .exits(0)
+        .text();
+    assert!(
+        ops.lines()
+            .all(|line| line.starts_with(|c: char| c.is_ascii_digit())),
+        "{ops}"
+    );
+    let json = run(dir.path(), ["show", "odd.fst", "--ops", "--json"])
+        .exits(0)
+        .text();
+    for line in json.lines() {
+        serde_json::from_str::<serde_json::Value>(line).unwrap();
+    }
+    run(
+        dir.path(),
+        ["export", "odd.fst", "--to", "strace", "-o", "odd.strace"],
+    )
+    .exits(0);
+    run(
+        dir.path(),
+        ["import", "odd.strace", "--from", "strace", "-o", "back.fst"],
+    )
+    .exits(0);
+    let paths = |file: &str| {
+        let text = run(dir.path(), ["show", file, "--ops", "--json"])
+            .exits(0)
+            .text();
+        let mut paths: Vec<String> = text
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+            .filter(|op| op["kind"] == "unlink")
+            .map(|op| op["path"].to_string())
+            .collect();
+        paths.sort();
+        paths
+    };
+    assert_eq!(paths("odd.fst"), paths("back.fst"));
+    assert_eq!(paths("odd.fst").len(), 1);
+    run(
+        dir.path(),
+        ["export", "odd.fst", "--to", "csv", "-o", "odd.csv"],
+    )
+    .exits(0);
+}
+
+#[test]
+fn the_text_of_the_real_strace_is_read() {
+    if !tool("strace") {
+        return;
+    }
+    let dir = temp();
+    for decode in [&["-y"][..], &[]] {
+        let status = Command::new("strace")
+            .args(["-f", "-ttt", "-T", "-o", "real.strace"])
+            .args(decode)
+            .args([
+                "sh",
+                "-c",
+                "mkdir d; echo hello > d/f; cat d/f | cat; mv d/f d/g; rm -r d",
+            ])
+            .current_dir(dir.path())
+            .stdout(std::process::Stdio::null())
+            .status()
+            .unwrap();
+        assert!(status.success());
+        let ran = run(
+            dir.path(),
+            [
+                "import",
+                "real.strace",
+                "--from",
+                "strace",
+                "-o",
+                "t.fst",
+                "--json",
+            ],
+        );
+        let summary = ran.exits(0).json();
+        assert!(summary["operations"].as_u64().unwrap() > 20, "{summary}");
+        let mix = mix(&dir.path().join("t.fst"));
+        for (kind, least) in [
+            ("mkdir", 1),
+            ("rename", 1),
+            ("unlink", 1),
+            ("rmdir", 1),
+            ("write", 1),
+        ] {
+            let count = mix.iter().find(|(k, _)| k == kind).map_or(0, |(_, n)| *n);
+            assert!(count >= least, "{kind} {count}: {mix:?}");
+        }
+        let ext4 = profile("ext4");
+        let line = [
+            "predict".as_ref(),
+            "t.fst".as_ref(),
+            "--json".as_ref(),
+            "--on".as_ref(),
+            ext4.as_os_str(),
+        ];
+        run(dir.path(), line).exits(0).json();
+    }
+    std::fs::write(dir.path().join("noise"), "this is no strace\n".repeat(50)).unwrap();
+    let ran = run(
+        dir.path(),
+        ["import", "noise", "--from", "strace", "-o", "n.fst"],
+    );
+    assert!(
+        ran.stderr.contains("noise") && !ran.stderr.contains("panicked"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn hbench_goes_both_ways() {
+    let dir = temp();
+    small_trace(dir.path());
+    run(
+        dir.path(),
+        ["export", "small.fst", "--to", "hbench", "-o", "t.hb"],
+    )
+    .exits(0);
+    run(
+        dir.path(),
+        ["import", "t.hb", "--from", "hbench", "-o", "back.fst"],
+    )
+    .exits(0);
+    let back = mix(&dir.path().join("back.fst"));
+    // Copies within the kernel are a read and a write there.
+    for kind in [
+        "mkdir", "rename", "unlink", "rmdir", "open", "close", "symlink",
+    ] {
+        let count =
+            |all: &[(String, u64)]| all.iter().find(|(k, _)| k == kind).map_or(0, |(_, n)| *n);
+        assert_eq!(
+            count(&back),
+            count(&mix(&dir.path().join("small.fst"))),
+            "{kind}: {back:?}"
+        );
+    }
+    run(dir.path(), ["snapshot", "tree", "-o", "t.fss"]).exits(0);
+    run(
+        dir.path(),
+        ["export", "t.fss", "--to", "hbench", "-o", "snap.hb"],
+    )
+    .exits(0);
+    run(
+        dir.path(),
+        ["import", "snap.hb", "--from", "hbench", "-o", "back.fss"],
+    )
+    .exits(0);
+    run(dir.path(), ["show", "back.fss", "--json"])
+        .exits(0)
+        .json();
+    let ext4 = profile("ext4");
+    let line = [
+        "export".as_ref(),
+        ext4.as_os_str(),
+        "--to".as_ref(),
+        "hbench".as_ref(),
+        "-o".as_ref(),
+        "p.hb".as_ref(),
+    ];
+    run(dir.path(), line).exits(0);
+    run(
+        dir.path(),
+        ["import", "p.hb", "--from", "hbench", "-o", "back.fsp"],
+    )
+    .exits(0);
+    let back = run(dir.path(), ["show", "back.fsp", "--json"])
+        .exits(0)
+        .json();
+    let whole = run(
+        dir.path(),
+        ["show".as_ref(), ext4.as_os_str(), "--json".as_ref()],
+    )
+    .json();
+    let estimate = |profile: &serde_json::Value, name: &str| {
+        let metrics = profile["metrics"].as_array().unwrap();
+        metrics
+            .iter()
+            .find(|m| m["name"] == name)
+            .and_then(|m| m["estimate"].as_f64())
+    };
+    for name in ["CR", "STAT", "MKDIR"] {
+        let (a, b) = (
+            estimate(&whole, name).unwrap(),
+            estimate(&back, name).unwrap(),
+        );
+        assert!((a - b).abs() / a < 0.01, "{name}: {a} and {b}");
+    }
+    // The wrong thing for a format is the user's mistake, by name.
+    run(dir.path(), ["export", "t.fss", "--to", "strace", "-o", "x"])
+        .fails(2, &["t.fss", "snapshot"]);
+    run(
+        dir.path(),
+        ["import", "t.hb", "--from", "hbench", "-o", "x.txt"],
+    )
+    .fails(2, &["x.txt"]);
+    run(
+        dir.path(),
+        ["import", "t.hb", "--from", "strace", "-o", "x.fss"],
+    )
+    .fails(2, &["x.fss"]);
+    run(
+        dir.path(),
+        ["import", "missing", "--from", "strace", "-o", "x.fst"],
+    )
+    .fails(1, &["missing"]);
+    run(
+        dir.path(),
+        ["import", "snap.hb", "--from", "hbench", "-o", "x.fsp"],
+    )
+    .fails(1, &["snap.hb"]);
+}
+
+#[test]
+fn csv_has_a_line_for_each_operation() {
+    let dir = temp();
+    let trace = small_trace(dir.path());
+    run(
+        dir.path(),
+        ["export", "small.fst", "--to", "csv", "-o", "t.csv"],
+    )
+    .exits(0);
+    let csv = std::fs::read_to_string(dir.path().join("t.csv")).unwrap();
+    let mut lines = csv.lines();
+    let columns = lines.next().unwrap().split(',').count();
+    assert!(columns > 5, "{csv}");
+    let all: u64 = mix(&trace).iter().map(|(_, n)| n).sum();
+    assert_eq!(lines.count() as u64, all);
+}
+
+#[test]
+fn hidden_names_keep_their_structure() {
+    let dir = temp();
+    let trace = small_trace(dir.path());
+    std::fs::write(dir.path().join("key"), "a key of sixteen bytes or more").unwrap();
+    std::fs::write(dir.path().join("short"), "short").unwrap();
+    let hide = |key: &str, out: &str| {
+        run(
+            dir.path(),
+            ["anonymize", "small.fst", "--key-file", key, "-o", out],
+        )
+    };
+    hide("short", "no.fst").fails(1, &["short"]);
+    hide("missing", "no.fst").fails(1, &["missing"]);
+    assert!(!dir.path().join("no.fst").exists());
+    hide("key", "hidden.fst").exits(0);
+    assert_eq!(mix(&trace), mix(&dir.path().join("hidden.fst")));
+    run(
+        dir.path(),
+        ["export", "hidden.fst", "--to", "csv", "-o", "hidden.csv"],
+    )
+    .exits(0);
+    run(dir.path(), ["snapshot", "tree", "-o", "t.fss"]).exits(0);
+    run(
+        dir.path(),
+        [
+            "anonymize",
+            "t.fss",
+            "--key-file",
+            "key",
+            "-o",
+            "hidden.fss",
+        ],
+    )
+    .exits(0);
+    run(dir.path(), ["show", "hidden.fss", "--json"])
+        .exits(0)
+        .json();
+    // Data pages are compressed, so the text is looked at as well as the file.
+    let shown = run(dir.path(), ["show", "hidden.fst", "--json"])
+        .exits(0)
+        .stdout;
+    for file in ["hidden.fst", "hidden.csv", "hidden.fss"] {
+        no_names(file, &std::fs::read(dir.path().join(file)).unwrap());
+    }
+    no_names("show", &shown);
+    run(
+        dir.path(),
+        ["anonymize", "key", "--key-file", "key", "-o", "x"],
+    )
+    .fails(1, &["key"]);
+    let ext4 = profile("ext4");
+    let line = [
+        "anonymize".as_ref(),
+        ext4.as_os_str(),
+        "--key-file".as_ref(),
+        "key".as_ref(),
+        "-o".as_ref(),
+        "x".as_ref(),
+    ];
+    run(dir.path(), line).fails(2, &["ext4.fsp"]);
+}
+
+fn no_names(file: &str, bytes: &[u8]) {
+    for name in ["first", "second", "third", "alias", "fsage-test-", "hello"] {
+        let found = bytes
+            .windows(name.len())
+            .any(|window| window == name.as_bytes());
+        assert!(!found, "`{name}` is still in {file}");
+    }
+}

@@ -1,0 +1,266 @@
+//! `fsage profile`: what it refuses, and that it leaves nothing behind whatever ends it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on has failed"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "processes are waited for"
+)]
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use common::{Ran, fsage, names, root, run, run_command, scratch, start, temp, tool, until};
+use rustix::process::Signal;
+use serde_json::Value;
+
+fn metric_names(profile: &Value) -> Vec<String> {
+    let metrics = profile["metrics"].as_array().unwrap();
+    metrics
+        .iter()
+        .map(|m| m["name"].as_str().unwrap().to_string())
+        .collect()
+}
+
+#[test]
+fn the_list_names_every_metric_of_the_thesis() {
+    let dir = temp();
+    let list = run(dir.path(), ["profile", "--list"]).exits(0).text();
+    for name in [
+        "BC", "DNLC", "LUS_BC", "RDC", "RRD", "WRC", "OPEN", "CR", "RM", "STAT", "RENAME", "TRC",
+    ] {
+        assert!(list.contains(name), "{name} is missing");
+    }
+}
+
+#[test]
+fn what_cannot_be_profiled_is_refused_before_anything_happens() {
+    let dir = temp();
+    std::fs::create_dir(dir.path().join("t")).unwrap();
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    let quick = |target: &str, only: &str, output: &str| {
+        run(
+            dir.path(),
+            ["profile", target, "--quick", "--only", only, "-o", output],
+        )
+    };
+    quick("t", "STATT", "o.fsp").fails(1, &["STATT", "STAT"]);
+    quick("nowhere", "STAT", "o.fsp").fails(1, &["nowhere", "No such file"]);
+    quick("file", "STAT", "o.fsp").fails(1, &["file", "ot a directory"]);
+    quick("t", "STAT", "nowhere/o.fsp").fails(1, &["nowhere/o.fsp"]);
+    quick("t", "STAT", "t").fails(1, &["t", "directory"]);
+    for spec in [
+        "scratch:",
+        "scratch:ext4,size=soon",
+        "scratch:ext4,colour=red",
+    ] {
+        quick(spec, "STAT", "o.fsp").fails(1, &[spec, "hint: "]);
+    }
+    assert_eq!(names(dir.path()), ["file", "t"]);
+    assert!(names(&dir.path().join("t")).is_empty());
+    run(dir.path(), ["profile", "-o", "o.fsp"]).exits(2);
+    run(dir.path(), ["profile", "t"]).exits(2);
+}
+
+#[test]
+fn a_directory_is_left_as_it_was_found() {
+    let dir = temp();
+    let target = dir.path().join("t");
+    std::fs::create_dir(&target).unwrap();
+    std::fs::write(target.join("mine"), "stays").unwrap();
+    let line = [
+        "profile", "t", "--quick", "--only", "STAT", "-o", "o.fsp", "--json",
+    ];
+    let ran = run(dir.path(), line);
+    assert!(matches!(ran.code(), 0 | 3), "{}", ran.stderr);
+    let profile = ran.json();
+    assert!(metric_names(&profile).contains(&"STAT".to_string()));
+    assert_eq!(names(&target), ["mine"]);
+    let shown = run(dir.path(), ["show", "o.fsp", "--json"]).exits(0).json();
+    assert_eq!(shown, profile);
+    run(dir.path(), ["show", "o.fsp"]).exits(0);
+}
+
+#[test]
+fn an_ordinary_user_profiles_a_directory() {
+    if !root() || !tool("setpriv") {
+        return;
+    }
+    let dir = temp();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    std::fs::copy(env!("CARGO_BIN_EXE_fsage"), dir.path().join("fsage")).unwrap();
+    let nobody = |target: &str| {
+        let mut command = Command::new("setpriv");
+        command
+            .args([
+                "--reuid",
+                "65534",
+                "--regid",
+                "65534",
+                "--clear-groups",
+                "--",
+                "./fsage",
+            ])
+            .args([
+                "profile", target, "--quick", "--only", "STAT,RDC", "-o", "o.fsp",
+            ])
+            .current_dir(dir.path());
+        run_command(&mut command)
+    };
+    std::fs::create_dir(dir.path().join("closed")).unwrap();
+    nobody("closed").fails(1, &["closed", "ermission denied"]);
+    nobody("scratch:ext4").fails(1, &["root", "hint: "]);
+    std::fs::create_dir(dir.path().join("open")).unwrap();
+    std::fs::set_permissions(
+        dir.path().join("open"),
+        std::fs::Permissions::from_mode(0o777),
+    )
+    .unwrap();
+    let ran = nobody("open");
+    assert!(matches!(ran.code(), 0 | 3), "{}", ran.stderr);
+    let profile = run(dir.path(), ["show", "o.fsp", "--json"]).exits(0).json();
+    assert!(metric_names(&profile).contains(&"STAT".to_string()));
+    assert_eq!(profile["environment"]["privileged"], false);
+    assert!(names(&dir.path().join("open")).is_empty());
+}
+
+/// Starts a profile of `t` in `dir` that takes long enough to be stopped, and waits until it has
+/// begun to measure there.
+fn long_profile(dir: &Path) -> common::Running {
+    let target = dir.join("t");
+    std::fs::create_dir(&target).unwrap();
+    let running = start(
+        fsage()
+            .current_dir(dir)
+            .args(["profile", "t", "-o", "o.fsp"]),
+    );
+    until("the profile to begin", || {
+        names(&target)
+            .first()
+            .is_some_and(|name| !names(&target.join(name)).is_empty())
+    });
+    running
+}
+
+#[test]
+fn an_interrupted_profile_keeps_what_it_has() {
+    let dir = temp();
+    let running = long_profile(dir.path());
+    running.signal(Signal::INT);
+    let ran = running.wait().exits(130);
+    assert!(names(&dir.path().join("t")).is_empty(), "{}", ran.stderr);
+    let profile = run(dir.path(), ["show", "o.fsp", "--json"]).exits(0).json();
+    let absent = profile["absent"].as_array().unwrap();
+    assert!(!absent.is_empty());
+    assert!(
+        absent
+            .iter()
+            .all(|a| !a["reason"].as_str().unwrap().is_empty())
+    );
+}
+
+#[test]
+fn a_killed_profile_leaves_the_directory_empty() {
+    let dir = temp();
+    let running = long_profile(dir.path());
+    running.signal(Signal::KILL);
+    drop(running);
+    until("the working directory to go", || {
+        names(&dir.path().join("t")).is_empty()
+    });
+    assert!(!dir.path().join("o.fsp").exists());
+}
+
+/// How many loop devices are attached to images of fsage by process `pid`, and its mounts: none may
+/// outlive it. Mounts are private to the process, so the machine's own table never has them.
+fn machine_is_clean() -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    !mounts.lines().any(|line| line.contains("fsage"))
+}
+
+#[test]
+fn a_full_disk_ends_in_a_profile_or_one_error() {
+    if !scratch() {
+        return;
+    }
+    let dir = temp();
+    let line = [
+        "profile",
+        "scratch:ext4,size=8M",
+        "--quick",
+        "--only",
+        "CR,TR1024,WRO",
+        "-o",
+        "o.fsp",
+        "--max-time",
+        "15s",
+    ];
+    let ran = run(dir.path(), line);
+    assert!(machine_is_clean());
+    match ran.code() {
+        0 | 3 => {
+            let profile = run(dir.path(), ["show", "o.fsp", "--json"]).exits(0).json();
+            for absent in profile["absent"].as_array().unwrap() {
+                assert!(!absent["reason"].as_str().unwrap().is_empty(), "{absent}");
+            }
+        }
+        _ => drop(ran.fails(1, &[])),
+    }
+}
+
+fn without_tools(dir: &Path, target: &str) -> Ran {
+    run_command(fsage().current_dir(dir).env("PATH", dir).args([
+        "profile", target, "--quick", "--only", "STAT", "-o", "o.fsp",
+    ]))
+}
+
+#[test]
+fn a_missing_mkfs_names_its_package() {
+    if !root() {
+        return;
+    }
+    let dir = temp();
+    for (kind, package) in [
+        ("ext4", "e2fsprogs"),
+        ("xfs", "xfsprogs"),
+        ("btrfs", "btrfs-progs"),
+    ] {
+        let known = std::fs::read_to_string("/proc/filesystems").unwrap();
+        if known.lines().any(|line| line.trim() == kind) {
+            without_tools(dir.path(), &format!("scratch:{kind}"))
+                .fails(1, &[&format!("mkfs.{kind}"), package]);
+        }
+    }
+    assert!(names(dir.path()).is_empty());
+    assert!(machine_is_clean());
+}
+
+#[test]
+fn a_kind_that_the_kernel_does_not_know_is_one_error() {
+    if !root() {
+        return;
+    }
+    let dir = temp();
+    for kind in ["nosuchfs", "minix"] {
+        let known = std::fs::read_to_string("/proc/filesystems").unwrap();
+        if !known.lines().any(|line| line.trim() == kind) {
+            let target = format!("scratch:{kind}");
+            let ran = run(
+                dir.path(),
+                [
+                    "profile", &target, "--quick", "--only", "STAT", "-o", "o.fsp",
+                ],
+            );
+            let ran = ran.fails(1, &[kind, "hint: "]);
+            assert!(!ran.stderr.contains("install of"), "{}", ran.stderr);
+        }
+    }
+    assert!(names(dir.path()).is_empty());
+}

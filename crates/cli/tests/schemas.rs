@@ -1,0 +1,97 @@
+//! What is printed as JSON is what the published schemas say.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on has failed"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "processes are waited for"
+)]
+
+mod common;
+
+use std::path::Path;
+
+use common::{profile, run, small_trace, temp};
+use serde_json::Value;
+
+/// Requires that `value` is what the schema `name` below `dir` says.
+fn conforms(dir: &Path, name: &str, value: &Value) {
+    let text = std::fs::read_to_string(dir.join("docs/schemas").join(name)).unwrap();
+    let schema: Value = serde_json::from_str(&text).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<String> = validator
+        .iter_errors(value)
+        .map(|e| format!("{}: {e}", e.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{name}: {errors:?}");
+    // A schema that takes anything would say nothing.
+    assert!(
+        !validator.is_valid(&Value::Array(Vec::new())),
+        "{name} takes anything"
+    );
+}
+
+#[test]
+fn printed_json_conforms_to_its_schema() {
+    let dir = temp();
+    let dir = dir.path();
+    run(dir, ["reference", "docs"]).exits(0);
+    small_trace(dir);
+    run(dir, ["snapshot", "tree", "-o", "tree.fss"]).exits(0);
+    let (ext4, xfs) = (
+        profile("ext4").display().to_string(),
+        profile("xfs").display().to_string(),
+    );
+    let json = |line: &[&str]| run(dir, line).exits(0).json();
+    conforms(
+        dir,
+        "show-trace.schema.json",
+        &json(&["show", "small.fst", "--json"]),
+    );
+    conforms(
+        dir,
+        "show-snapshot.schema.json",
+        &json(&["show", "tree.fss", "--json"]),
+    );
+    conforms(
+        dir,
+        "system-profile.schema.json",
+        &json(&["show", &ext4, "--json"]),
+    );
+    let plain = json(&["predict", "small.fst", "--on", &ext4, "--json"]);
+    conforms(dir, "predict.schema.json", &plain);
+    let more = [
+        "predict",
+        "small.fst",
+        "--on",
+        &ext4,
+        "--on",
+        &xfs,
+        "--what-if",
+        "CR*2",
+        "--json",
+    ];
+    conforms(dir, "predict.schema.json", &json(&more));
+    let shown = json(&["show", "small.fst", "--json"]);
+    conforms(dir, "trace-meta.schema.json", &shown["meta"]);
+    conforms(dir, "trace-end.schema.json", &shown["end"]);
+}
+
+#[test]
+fn every_schema_is_one() {
+    let dir = temp();
+    run(dir.path(), ["reference", "docs"]).exits(0);
+    let mut count = 0;
+    for entry in std::fs::read_dir(dir.path().join("docs/schemas")).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        let schema: Value = serde_json::from_str(&text).unwrap();
+        assert!(jsonschema::meta::is_valid(&schema));
+        assert!(schema["title"].is_string());
+        count += 1;
+    }
+    assert!(count >= 9, "{count} schemas");
+}

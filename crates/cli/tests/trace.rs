@@ -1,0 +1,389 @@
+//! `fsage trace`: the command's own status, attaching, interruption, and what is left behind.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on has failed"
+)]
+#![allow(clippy::print_stderr, reason = "what is not run is said")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "processes are waited for"
+)]
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{fsage, mix, root, run, run_command, start, temp, tool, until};
+use rustix::process::Signal;
+
+const METHODS: [&str; 2] = ["auto", "ptrace"];
+
+#[test]
+fn the_commands_status_is_passed_on() {
+    let dir = temp();
+    for method in METHODS {
+        for (script, code) in [
+            ("exit 0", 0),
+            ("exit 3", 3),
+            ("kill -TERM $$", 143),
+            ("kill -KILL $$", 137),
+        ] {
+            let args = [
+                "trace", "--method", method, "-o", "t.fst", "--", "sh", "-c", script,
+            ];
+            run(dir.path(), args).exits(code);
+            let shown = run(dir.path(), ["show", "t.fst", "--json"]).exits(0).json();
+            let end = &shown["end"];
+            if code < 128 {
+                assert_eq!(end["exit_status"], code, "{end}");
+            } else {
+                assert_eq!(end["exit_signal"], code - 128, "{end}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_commands_output_is_its_own() {
+    let dir = temp();
+    let ran = run(
+        dir.path(),
+        ["trace", "-o", "t.fst", "--", "echo", "only this"],
+    )
+    .exits(0);
+    assert_eq!(ran.text(), "only this\n");
+}
+
+#[test]
+fn a_command_that_is_not_there_is_one_error() {
+    let dir = temp();
+    for method in METHODS {
+        for command in ["/nonexistent/command", "no-such-command-anywhere"] {
+            let ran = run(
+                dir.path(),
+                ["trace", "--method", method, "-o", "t.fst", "--", command],
+            );
+            ran.fails(1, &["failed to run", command, "No such file"]);
+            if dir.path().join("t.fst").exists() {
+                run(dir.path(), ["show", "t.fst", "--json"]).json();
+            }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_written_is_told_before_the_command_runs() {
+    let dir = temp();
+    std::fs::create_dir(dir.path().join("directory.fst")).unwrap();
+    for (output, method) in [
+        ("missing/t.fst", "auto"),
+        ("missing/t.fst", "ptrace"),
+        ("directory.fst", "auto"),
+    ] {
+        run(
+            dir.path(),
+            [
+                "trace", "--method", method, "-o", output, "--", "touch", "ran",
+            ],
+        )
+        .fails(1, &[output]);
+        assert!(
+            !dir.path().join("ran").exists(),
+            "the command ran all the same"
+        );
+    }
+}
+
+#[test]
+fn under_keeps_to_a_directory() {
+    let dir = temp();
+    for name in ["in", "out"] {
+        std::fs::create_dir(dir.path().join(name)).unwrap();
+    }
+    let script = "echo 1 > in/kept; echo 2 > out/left";
+    for method in METHODS {
+        let args = [
+            "trace", "--method", method, "--under", "in", "-o", "t.fst", "--", "sh", "-c", script,
+        ];
+        run(dir.path(), args).exits(0);
+        let ops = run(dir.path(), ["show", "t.fst", "--ops"]).exits(0).text();
+        assert!(ops.contains("kept"), "{ops}");
+        assert!(!ops.contains("left"), "{ops}");
+    }
+    run(
+        dir.path(),
+        ["trace", "--under", "nowhere", "-o", "t.fst", "--", "true"],
+    )
+    .fails(1, &["nowhere"]);
+}
+
+/// A shell that writes a line every few milliseconds until a file called `stop` appears.
+const BUSY: &str = "while [ ! -e stop ]; do echo line >> log; sleep 0.01; done; exit 7";
+
+#[test]
+fn attaching_leaves_the_process_unharmed() {
+    for method in METHODS {
+        let dir = temp();
+        let mut busy = Command::new("sh")
+            .args(["-c", BUSY])
+            .current_dir(dir.path())
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let pid = busy.id().to_string();
+        let args = [
+            "trace", "--method", method, "-o", "t.fst", "--for", "300ms", "--pid", &pid,
+        ];
+        let ran = run(dir.path(), args);
+        let alive = busy.try_wait().unwrap().is_none();
+        std::fs::write(dir.path().join("stop"), "").unwrap();
+        let status = busy.wait().unwrap();
+        ran.exits(0);
+        assert!(alive, "the process ended with the capture");
+        assert_eq!(status.code(), Some(7));
+        let ops = run(dir.path(), ["show", "t.fst", "--ops"]).exits(0).text();
+        assert!(ops.contains("\"log\""), "{ops}");
+    }
+}
+
+#[test]
+fn a_process_that_is_not_there_is_one_error() {
+    let dir = temp();
+    let mut gone = Command::new("true").spawn().unwrap();
+    gone.wait().unwrap();
+    let pid = gone.id().to_string();
+    for method in METHODS {
+        run(
+            dir.path(),
+            ["trace", "--method", method, "-o", "t.fst", "--pid", &pid],
+        )
+        .fails(1, &[&pid]);
+    }
+}
+
+#[test]
+fn an_interrupt_keeps_the_trace() {
+    for method in METHODS {
+        let dir = temp();
+        let mut running = start(fsage().current_dir(dir.path()).args([
+            "trace", "--method", method, "-o", "t.fst", "--", "sh", "-c", BUSY,
+        ]));
+        until("the command to write", || dir.path().join("log").exists());
+        running.signal(Signal::INT);
+        // The command lives on, with the pipes that it shares with fsage.
+        let code = running.code();
+        std::fs::write(dir.path().join("stop"), "").unwrap();
+        let ran = running.wait();
+        assert_eq!(code, Some(130), "{}", ran.stderr);
+        let shown = run(dir.path(), ["show", "t.fst", "--json"]).exits(0).json();
+        assert_eq!(shown["end"]["stopped"], "interrupted", "{}", shown["end"]);
+        assert!(
+            mix(&dir.path().join("t.fst"))
+                .iter()
+                .any(|(kind, _)| kind == "write")
+        );
+    }
+}
+
+#[test]
+fn a_killed_capture_can_be_read_as_far_as_it_came() {
+    let dir = temp();
+    // Enough operations that pieces are written before the kill, however short the wait.
+    let script = "i=0; while [ ! -e stop ]; do : > f; i=$((i+1)); done";
+    let running = start(fsage().current_dir(dir.path()).args([
+        "trace", "--under", ".", "-o", "t.fst", "--", "sh", "-c", script,
+    ]));
+    let trace = dir.path().join("t.fst");
+    // A trace can be looked at while it is written.
+    until("a piece", || {
+        trace.exists() && run(dir.path(), ["show", "t.fst", "--json"]).json()["operations"] != 0
+    });
+    running.signal(Signal::KILL);
+    drop(running);
+    std::fs::write(dir.path().join("stop"), "").unwrap();
+    let ran = run(dir.path(), ["show", "t.fst", "--json"]).exits(3);
+    assert!(
+        ran.stderr.contains("t.fst"),
+        "the loss is not said: {}",
+        ran.stderr
+    );
+    assert!(ran.json()["operations"].as_u64().unwrap() > 0);
+    let profile = common::profile("ext4");
+    let predict = |more: &[&str]| {
+        let mut command = fsage();
+        command
+            .current_dir(dir.path())
+            .args(["predict", "t.fst", "--json", "--on"]);
+        run_command(command.arg(&profile).args(more))
+    };
+    predict(&[]).fails(1, &["t.fst", "--allow-lossy"]);
+    predict(&["--allow-lossy"]).exits(0).json();
+}
+
+/// Ids of the BPF programs that process `pid` holds, or of all that are called after fsage.
+fn programs_of(pid: u32) -> usize {
+    let shown = Command::new("bpftool")
+        .args(["prog", "show", "--json"])
+        .output()
+        .unwrap();
+    let programs: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap_or_default();
+    programs.as_array().map_or(0, |all| {
+        all.iter()
+            .filter(|program| {
+                program["pids"]
+                    .as_array()
+                    .is_some_and(|pids| pids.iter().any(|p| p["pid"] == pid))
+            })
+            .count()
+    })
+}
+
+#[test]
+fn no_programs_stay_in_the_kernel() {
+    if !root() || !tool("bpftool") {
+        return;
+    }
+    let dir = temp();
+    let running = start(fsage().current_dir(dir.path()).args([
+        "trace", "--method", "ebpf", "-o", "t.fst", "--", "sh", "-c", BUSY,
+    ]));
+    until("the command to write", || dir.path().join("log").exists());
+    let pid = running.id();
+    let during = programs_of(pid);
+    running.signal(Signal::KILL);
+    drop(running);
+    std::fs::write(dir.path().join("stop"), "").unwrap();
+    if during == 0 {
+        eprintln!("not run: this bpftool does not tell whose a program is");
+        return;
+    }
+    until("the programs to go", || programs_of(pid) == 0);
+}
+
+/// fsage as an ordinary user, in a directory of that user's. The binary is copied there: where it
+/// was built, others may not be allowed to look.
+fn as_nobody(dir: &Path) -> Command {
+    let exe = dir.join("fsage");
+    if !exe.exists() {
+        std::fs::copy(env!("CARGO_BIN_EXE_fsage"), &exe).unwrap();
+        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let mut command = Command::new("setpriv");
+    command
+        .args([
+            "--reuid",
+            "65534",
+            "--regid",
+            "65534",
+            "--clear-groups",
+            "--",
+        ])
+        .arg(exe)
+        .current_dir(dir)
+        .stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn an_ordinary_user_traces_with_ptrace_and_is_told_why() {
+    if !root() || !tool("setpriv") {
+        return;
+    }
+    let dir = temp();
+    for method in METHODS {
+        let output = format!("{method}.fst");
+        let ran = run_command(as_nobody(dir.path()).args([
+            "trace",
+            "--method",
+            method,
+            "-o",
+            &output,
+            "--",
+            "sh",
+            "-c",
+            "echo x > made; exit 5",
+        ]))
+        .exits(5);
+        assert!(ran.stderr.contains("tracing with ptrace"), "{}", ran.stderr);
+        assert_eq!(
+            method == "auto",
+            ran.stderr.contains("eBPF is not possible here"),
+            "{}",
+            ran.stderr
+        );
+        let ops = run(dir.path(), ["show", &output, "--ops"]).exits(0).text();
+        assert!(ops.contains("\"made\""), "{ops}");
+    }
+    let ran = run_command(as_nobody(dir.path()).args([
+        "trace", "--method", "ebpf", "-o", "no.fst", "--", "touch", "ran",
+    ]));
+    let ran = ran.fails(1, &["eBPF", "hint: ", "--method ptrace"]);
+    let first = ran
+        .stderr
+        .lines()
+        .find(|line| line.starts_with("fsage: "))
+        .unwrap();
+    assert_eq!(
+        first.matches("failed to").count(),
+        2,
+        "says it more than once: {first}"
+    );
+    assert!(!dir.path().join("ran").exists());
+    assert!(
+        !dir.path().join("no.fst").exists(),
+        "a file of a capture that never began"
+    );
+}
+
+#[test]
+fn root_without_capabilities_falls_back_too() {
+    if !root() || !tool("setpriv") {
+        return;
+    }
+    let dir = temp();
+    let bare = |method: &str| {
+        let mut command = Command::new("setpriv");
+        command
+            .args([
+                "--bounding-set",
+                "-sys_admin,-bpf,-perfmon",
+                "--inh-caps",
+                "-sys_admin,-bpf,-perfmon",
+                "--",
+            ])
+            .arg(env!("CARGO_BIN_EXE_fsage"))
+            .args(["trace", "--method", method, "-o", "t.fst", "--", "true"])
+            .current_dir(dir.path());
+        run_command(&mut command)
+    };
+    let ran = bare("auto").exits(0);
+    assert!(
+        ran.stderr
+            .contains("tracing with ptrace: eBPF is not possible here"),
+        "{}",
+        ran.stderr
+    );
+    bare("ebpf").fails(1, &["eBPF"]);
+}
+
+#[test]
+fn the_summary_is_json() {
+    let dir = temp();
+    let ran = run(dir.path(), ["trace", "--json", "-o", "t.fst", "--", "true"]).exits(0);
+    let summary = ran.json();
+    for field in [
+        "operations",
+        "lost",
+        "elapsed_ns",
+        "latency_total_ns",
+        "file_bytes",
+    ] {
+        assert!(summary[field].is_u64(), "{field}: {summary}");
+    }
+    assert_eq!(summary["exit_status"], 0);
+}

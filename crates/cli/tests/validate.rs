@@ -1,0 +1,323 @@
+//! `fsage validate`: its result, and that nothing is left behind whatever ends it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on has failed"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "processes are waited for"
+)]
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{fsage, names, run, run_command, scratch, start, temp, until};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// The profile is cut short: these tests are not about its quality.
+const SHORT: [&str; 2] = ["--profile-time", "1s"];
+
+fn validate(dir: &Path, line: &[&str]) -> Command {
+    let mut command = fsage();
+    command
+        .current_dir(dir)
+        .arg("validate")
+        .args(SHORT)
+        .args(line);
+    command
+}
+
+/// Two empty directories to validate on.
+fn two_targets(dir: &Path) {
+    for name in ["a", "b"] {
+        std::fs::create_dir(dir.join(name)).unwrap();
+    }
+}
+
+fn nothing_left(dir: &Path) -> bool {
+    ["a", "b"]
+        .iter()
+        .all(|name| names(&dir.join(name)).is_empty())
+}
+
+#[test]
+fn the_result_says_what_was_agreed_and_is_kept() {
+    let dir = temp();
+    two_targets(dir.path());
+    let line = [
+        "--workload",
+        "cmd: mkdir d; for i in 1 2 3 4 5 6 7 8; do echo text > d/$i; done; cat d/* >/dev/null; rm -r d",
+        "--workload",
+        "small=postmark:files=50,transactions=100,size=512-4096,subdirs=5",
+        "--target",
+        "a",
+        "--target",
+        "b",
+        "--runs",
+        "1",
+        "--json",
+        "-o",
+        "kept",
+    ];
+    let result = run_command(&mut validate(dir.path(), &line))
+        .exits(0)
+        .json();
+    assert!(nothing_left(dir.path()));
+    let pairs = result["pairs"].as_array().unwrap();
+    assert_eq!(pairs.len(), 4);
+    for pair in pairs {
+        assert!(
+            pair["workload"].is_string() && pair["target"].is_string(),
+            "{pair}"
+        );
+        let (measured, predicted) = (
+            pair["measured_ns"].as_f64().unwrap(),
+            pair["predicted_ns"].as_f64().unwrap(),
+        );
+        assert!(measured > 0.0 && predicted > 0.0, "{pair}");
+        let error = pair["error"].as_f64().unwrap();
+        assert!(
+            (error - (predicted - measured) / measured).abs() < 1e-9,
+            "{pair}"
+        );
+        assert_eq!(pair["measured_runs_ns"].as_array().unwrap().len(), 1);
+    }
+    for field in ["average_error", "median_error", "rms_error"] {
+        assert!(result[field].as_f64().unwrap() >= 0.0, "{field}");
+    }
+    assert!(
+        result["correlation"].is_null() || result["correlation"].as_f64().unwrap().abs() <= 1.0
+    );
+    let (right, total) = (&result["ranks_right"], &result["ranks_total"]);
+    assert!(right.as_u64().unwrap() <= total.as_u64().unwrap());
+    assert_eq!(total, 2);
+    kept(dir.path(), &result);
+    conforms(dir.path(), &result);
+}
+
+/// Everything that a later analysis needs is there.
+fn kept(dir: &Path, result: &Value) {
+    let kept = names(&dir.join("kept"));
+    for name in [
+        "runs.jsonl",
+        "validation.json",
+        "target0.fsp",
+        "target1.fsp",
+    ] {
+        assert!(
+            kept.contains(&name.to_string()),
+            "{name} is missing: {kept:?}"
+        );
+    }
+    let stored = std::fs::read(dir.join("kept/validation.json")).unwrap();
+    assert_eq!(&serde_json::from_slice::<Value>(&stored).unwrap(), result);
+    for name in kept {
+        run(
+            dir,
+            ["show".to_string(), format!("kept/{name}"), "--json".into()],
+        )
+        .exits(0)
+        .json();
+    }
+    let runs = run(dir, ["show", "kept/runs.jsonl", "--json"])
+        .exits(0)
+        .json();
+    assert_eq!(runs["records"].as_array().unwrap().len(), 4);
+    // A prediction from what was kept alone.
+    let line = [
+        "predict",
+        "kept/workload1-target0.fst",
+        "--on",
+        "kept/target1.fsp",
+        "--snapshot",
+        "kept/workload1-target0.fss",
+        "--json",
+    ];
+    run(dir, line).exits(0).json();
+}
+
+fn conforms(dir: &Path, result: &Value) {
+    run(dir, ["reference", "docs"]).exits(0);
+    let text = std::fs::read(dir.join("docs/schemas/validate.schema.json")).unwrap();
+    let schema: Value = serde_json::from_slice(&text).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<String> = validator
+        .iter_errors(result)
+        .map(|e| e.to_string())
+        .collect();
+    assert!(errors.is_empty(), "{errors:?}");
+}
+
+#[test]
+fn scratch_targets_are_made_and_removed() {
+    if !scratch() {
+        return;
+    }
+    let dir = temp();
+    let line = [
+        "--workload",
+        "cmd: echo text > file; cat file > copy; sync; rm file copy",
+        "--target",
+        "scratch:ext4,size=64M",
+        "--target",
+        "scratch:ext2,size=64M",
+        "--runs",
+        "1",
+        "--json",
+    ];
+    let before = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    let result = run_command(&mut validate(dir.path(), &line))
+        .exits(0)
+        .json();
+    assert_eq!(result["pairs"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        std::fs::read_to_string("/proc/self/mounts").unwrap(),
+        before
+    );
+    assert!(names(dir.path()).is_empty());
+}
+
+#[test]
+fn a_workload_that_fails_is_one_error() {
+    let dir = temp();
+    two_targets(dir.path());
+    let line = [
+        "--workload",
+        "cmd: exit 9",
+        "--target",
+        "a",
+        "--json",
+        "--runs",
+        "1",
+    ];
+    run_command(&mut validate(dir.path(), &line)).fails(1, &["exit 9", "exit status 9"]);
+    let line = [
+        "--workload",
+        "cmd: true",
+        "--setup",
+        "echo why >&2; exit 4",
+        "--target",
+        "a",
+        "--runs",
+        "1",
+    ];
+    run_command(&mut validate(dir.path(), &line)).fails(1, &["setup", "why", "4"]);
+    assert!(nothing_left(dir.path()));
+}
+
+#[test]
+fn a_plan_that_makes_no_sense_is_refused_at_once() {
+    let dir = temp();
+    two_targets(dir.path());
+    let cases: [(&[&str], &str); 6] = [
+        (&["--workload", "nonsense:x=1", "--target", "a"], "nonsense"),
+        (
+            &["--workload", "postmark:files=many", "--target", "a"],
+            "many",
+        ),
+        (
+            &["--workload", "cmd: true", "--target", "a", "--target", "a"],
+            "twice",
+        ),
+        (
+            &[
+                "--workload",
+                "cmd: true",
+                "--workload",
+                "cmd: true",
+                "--target",
+                "a",
+            ],
+            "cmd: true",
+        ),
+        (
+            &[
+                "--workload",
+                "cmd: true",
+                "--target",
+                "a",
+                "--trace-on",
+                "b",
+            ],
+            "b",
+        ),
+        (
+            &["--workload", "cmd: true", "--target", "nowhere"],
+            "nowhere",
+        ),
+    ];
+    for (line, word) in cases {
+        let ran = run_command(&mut validate(dir.path(), line));
+        let code = ran.code();
+        assert!(code == 1 || code == 2, "{line:?}: {code}");
+        ran.fails(code, &[word]);
+    }
+    assert!(nothing_left(dir.path()));
+}
+
+/// Starts a validation whose workload says that it runs, and runs until it is told to stop.
+fn long_validation(dir: &Path) -> common::Running {
+    two_targets(dir);
+    let marker = dir.join("runs");
+    let workload = format!("cmd: touch '{}'; sleep 600", marker.display());
+    let line = [
+        "--workload",
+        &workload,
+        "--target",
+        "a",
+        "--runs",
+        "1",
+        "-o",
+        "kept",
+    ];
+    let running = start(&mut validate(dir, &line));
+    until("the workload to run", || marker.exists());
+    running
+}
+
+/// Ends the workloads that outlive fsage: they run in what was the directory of the run.
+fn end_workloads(dir: &Path) {
+    for process in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(pid) = process.file_name().to_string_lossy().parse::<i32>() else {
+            continue;
+        };
+        let inside =
+            std::fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(dir));
+        if let (true, Some(pid)) = (inside, rustix::process::Pid::from_raw(pid)) {
+            // It may have ended by itself.
+            rustix::process::kill_process(pid, Signal::KILL).ok();
+        }
+    }
+}
+
+#[test]
+fn an_interrupt_cleans_up() {
+    let dir = temp();
+    let mut running = long_validation(dir.path());
+    running.signal(Signal::INT);
+    let code = running.code();
+    end_workloads(dir.path());
+    let ran = running.wait();
+    assert_eq!(code, Some(130), "{}", ran.stderr);
+    until("the directory of the run to go", || {
+        nothing_left(dir.path())
+    });
+}
+
+#[test]
+fn a_kill_leaves_no_directory() {
+    let dir = temp();
+    let running = long_validation(dir.path());
+    running.signal(Signal::KILL);
+    drop(running);
+    end_workloads(dir.path());
+    until("the directory of the run to go", || {
+        nothing_left(dir.path())
+    });
+}
