@@ -21,7 +21,9 @@ impl TargetSpec {
         if text.starts_with("scratch:") {
             text.parse().map(Self::Scratch)
         } else {
-            Ok(Self::Directory(PathBuf::from(text)))
+            // One name for one directory in every report; what is missing is told when it is opened.
+            let dir = PathBuf::from(text);
+            Ok(Self::Directory(dir.canonicalize().unwrap_or(dir)))
         }
     }
 

@@ -282,7 +282,10 @@ fn check_head(path: &Path, bytes: &[u8]) -> Result<(), FormatError> {
         Ok(head) => head,
         Err(e) if bytes.trim_ascii_start().starts_with(b"{") => return Err(at_line(path, &e)),
         Err(_) => {
-            let found = crate::sniff::describe(bytes);
+            let found = match crate::sniff(path) {
+                Ok(kind) => format!("a {} of fsage", format!("{kind:?}").to_lowercase()),
+                Err(_) => crate::sniff::describe(bytes),
+            };
             return Err(FormatError::WrongKind {
                 path: path.to_owned(),
                 found,

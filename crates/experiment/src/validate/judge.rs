@@ -238,11 +238,8 @@ mod tests {
         assert_eq!(percent, ["19.8", "31.0", "29.4", "46.6"]);
         let kernel = &judged.by_workload[0];
         assert_eq!(format!("{:.1}", kernel.average_error * 100.0), "21.6");
-        let correlation = judged.correlation.unwrap();
-        assert!(
-            (correlation - 0.966).abs() < 0.005,
-            "Figure 4.20 says 0.966, not {correlation}"
-        );
+        // Figure 4.20 says 0.966; the pairs of Table 4.7 give 0.928, and their logarithms 0.976.
+        assert_eq!(format!("{:.3}", judged.correlation.unwrap()), "0.928");
         assert_eq!(judged.ranks_total, 48);
         // 95.8 % of 48.
         assert_eq!(judged.ranks_right, 46, "{:?}", judged.ranks_wrong);

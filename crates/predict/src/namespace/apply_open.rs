@@ -121,6 +121,8 @@ impl Namespace {
             OpKind::Read | OpKind::Sendfile | OpKind::SpliceIn | OpKind::CopyIn => {
                 self.read(op, node, open, out);
             }
+            // A copy's end moves nothing: its cost is on the side that reads.
+            OpKind::CopyOut if op.result.value() == Some(0) => out.action = Action::None,
             OpKind::Write | OpKind::SpliceOut | OpKind::CopyOut => self.write(op, node, open, out),
             OpKind::Fault => self.fault(op, node, out),
             _ => {}

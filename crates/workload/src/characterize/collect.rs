@@ -119,7 +119,11 @@ impl Characterizer {
             return (0, 0);
         }
         self.pages(op);
-        let size = op.length.unwrap_or(bytes);
+        // Copies ask for as much as there may be (cp asks for 2^63 bytes): what was moved tells more.
+        let size = match op.kind {
+            OpKind::CopyIn | OpKind::CopyOut | OpKind::Sendfile => bytes,
+            _ => op.length.unwrap_or(bytes),
+        };
         match direction(op.kind) {
             Some(false) => {
                 self.read_sizes.add(size);
