@@ -168,7 +168,7 @@ pub struct ExportArgs {
 Examples:
   fsage show build.fst
   fsage show build.fst --ops 100..120
-  fsage show ext4.fsp --json | jq '.metrics[] | select(.name=="CR")'")]
+  fsage show ext4.fsp --json | jq '.metrics[] | select(.name==\"CR\")'")]
 pub struct ShowArgs {
     /// The file: a trace, snapshot, profile, run record or result
     pub file: PathBuf,

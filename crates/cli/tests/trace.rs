@@ -14,6 +14,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -125,6 +126,11 @@ fn under_keeps_to_a_directory() {
 /// A shell that writes a line every few milliseconds until a file called `stop` appears.
 const BUSY: &str = "while [ ! -e stop ]; do echo line >> log; sleep 0.01; done; exit 7";
 
+/// Whether [`BUSY`] has ended its first write.
+fn wrote_lines(dir: &Path) -> bool {
+    std::fs::metadata(dir.join("log")).is_ok_and(|log| log.len() > "line\n".len() as u64)
+}
+
 #[test]
 fn attaching_leaves_the_process_unharmed() {
     for method in METHODS {
@@ -173,7 +179,7 @@ fn an_interrupt_keeps_the_trace() {
         let mut running = start(fsage().current_dir(dir.path()).args([
             "trace", "--method", method, "-o", "t.fst", "--", "sh", "-c", BUSY,
         ]));
-        until("the command to write", || dir.path().join("log").exists());
+        until("the command to write", || wrote_lines(dir.path()));
         running.signal(Signal::INT);
         // The command lives on, with the pipes that it shares with fsage.
         let code = running.code();
@@ -225,21 +231,22 @@ fn a_killed_capture_can_be_read_as_far_as_it_came() {
     predict(&["--allow-lossy"]).exits(0).json();
 }
 
-/// Ids of the BPF programs that process `pid` holds, or of all that are called after fsage.
-fn programs_of(pid: u32) -> usize {
+/// Ids of the BPF programs that are called after fsage; ids are not used twice.
+fn programs() -> BTreeSet<u64> {
     let shown = Command::new("bpftool")
         .args(["prog", "show", "--json"])
         .output()
         .unwrap();
     let programs: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap_or_default();
-    programs.as_array().map_or(0, |all| {
+    programs.as_array().map_or_else(BTreeSet::new, |all| {
         all.iter()
             .filter(|program| {
-                program["pids"]
-                    .as_array()
-                    .is_some_and(|pids| pids.iter().any(|p| p["pid"] == pid))
+                program["name"]
+                    .as_str()
+                    .is_some_and(|n| n.starts_with("fsage"))
             })
-            .count()
+            .filter_map(|program| program["id"].as_u64())
+            .collect()
     })
 }
 
@@ -252,17 +259,17 @@ fn no_programs_stay_in_the_kernel() {
     let running = start(fsage().current_dir(dir.path()).args([
         "trace", "--method", "ebpf", "-o", "t.fst", "--", "sh", "-c", BUSY,
     ]));
-    until("the command to write", || dir.path().join("log").exists());
-    let pid = running.id();
-    let during = programs_of(pid);
+    until("the command to write", || wrote_lines(dir.path()));
+    // Those of other captures are among them; they end as well.
+    let during = programs();
     running.signal(Signal::KILL);
     drop(running);
     std::fs::write(dir.path().join("stop"), "").unwrap();
-    if during == 0 {
-        eprintln!("not run: this bpftool does not tell whose a program is");
+    if during.is_empty() {
+        eprintln!("not run: this bpftool shows no programs");
         return;
     }
-    until("the programs to go", || programs_of(pid) == 0);
+    until("the programs to go", || programs().is_disjoint(&during));
 }
 
 /// fsage as an ordinary user, in a directory of that user's. The binary is copied there: where it

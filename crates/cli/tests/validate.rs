@@ -16,7 +16,10 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
-use common::{fsage, names, run, run_command, scratch, start, temp, until};
+use common::{
+    fsage, loop_devices, names, run, run_command, scratch, start, temp_in_memory, until,
+    until_detached,
+};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -48,7 +51,7 @@ fn nothing_left(dir: &Path) -> bool {
 
 #[test]
 fn the_result_says_what_was_agreed_and_is_kept() {
-    let dir = temp();
+    let dir = temp_in_memory();
     two_targets(dir.path());
     let line = [
         "--workload",
@@ -159,7 +162,7 @@ fn scratch_targets_are_made_and_removed() {
     if !scratch() {
         return;
     }
-    let dir = temp();
+    let dir = temp_in_memory();
     let line = [
         "--workload",
         "cmd: echo text > file; cat file > copy; sync; rm file copy",
@@ -185,7 +188,7 @@ fn scratch_targets_are_made_and_removed() {
 
 #[test]
 fn a_workload_that_fails_is_one_error() {
-    let dir = temp();
+    let dir = temp_in_memory();
     two_targets(dir.path());
     let line = [
         "--workload",
@@ -213,7 +216,7 @@ fn a_workload_that_fails_is_one_error() {
 
 #[test]
 fn a_plan_that_makes_no_sense_is_refused_at_once() {
-    let dir = temp();
+    let dir = temp_in_memory();
     two_targets(dir.path());
     let cases: [(&[&str], &str); 6] = [
         (&["--workload", "nonsense:x=1", "--target", "a"], "nonsense"),
@@ -298,7 +301,7 @@ fn end_workloads(dir: &Path) {
 
 #[test]
 fn an_interrupt_cleans_up() {
-    let dir = temp();
+    let dir = temp_in_memory();
     let mut running = long_validation(dir.path());
     running.signal(Signal::INT);
     let code = running.code();
@@ -312,7 +315,7 @@ fn an_interrupt_cleans_up() {
 
 #[test]
 fn a_kill_leaves_no_directory() {
-    let dir = temp();
+    let dir = temp_in_memory();
     let running = long_validation(dir.path());
     running.signal(Signal::KILL);
     drop(running);
@@ -320,4 +323,51 @@ fn a_kill_leaves_no_directory() {
     until("the directory of the run to go", || {
         nothing_left(dir.path())
     });
+}
+
+#[test]
+fn a_kill_leaves_no_loop_device() {
+    if !scratch() {
+        return;
+    }
+    let dir = temp_in_memory();
+    let marker = dir.path().join("runs");
+    let workload = format!("cmd: touch '{}'; sleep 600", marker.display());
+    let line = [
+        "--workload",
+        &workload,
+        "--target",
+        "scratch:ext4,size=64M",
+        "--runs",
+        "1",
+    ];
+    let running = start(&mut validate(dir.path(), &line));
+    until("the workload to run", || marker.exists());
+    let devices = loop_devices(running.id());
+    assert!(!devices.is_empty());
+    let group = processes_of(running.id());
+    running.signal(Signal::KILL);
+    drop(running);
+    // The workload holds the file system until it ends.
+    for process in group {
+        rustix::process::kill_process(process, Signal::KILL).ok();
+    }
+    until_detached(&devices);
+}
+
+/// The children of a process and theirs.
+fn processes_of(pid: u32) -> Vec<rustix::process::Pid> {
+    let path = format!("/proc/{pid}/task");
+    let mut found = Vec::new();
+    for task in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        for child in children
+            .split_whitespace()
+            .filter_map(|child| child.parse::<u32>().ok())
+        {
+            found.extend(processes_of(child));
+            found.extend(rustix::process::Pid::from_raw(child as i32));
+        }
+    }
+    found
 }

@@ -22,7 +22,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Longer than anything that is waited for takes, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What one command said and how it ended.
 #[derive(Debug)]
@@ -115,6 +115,17 @@ pub fn temp() -> TempDir {
     tempfile::Builder::new()
         .prefix("fsage-test-")
         .tempdir()
+        .expect("a temporary directory")
+}
+
+/// A directory in memory where there is one: its file system is quickly made cold, however busy the
+/// machine's disk is.
+pub fn temp_in_memory() -> TempDir {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("fsage-test-");
+    builder
+        .tempdir_in("/dev/shm")
+        .or_else(|_| builder.tempdir())
         .expect("a temporary directory")
 }
 
@@ -219,6 +230,32 @@ pub fn until(what: &str, mut ready: impl FnMut() -> bool) {
         assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// The loop devices that process `pid` has mounted and this process does not see, each with the file
+/// of sysfs that names its image, and the image.
+pub fn loop_devices(pid: u32) -> Vec<(PathBuf, String)> {
+    let mounts = |path: String| std::fs::read_to_string(path).unwrap_or_default();
+    let ours = mounts("/proc/self/mounts".into());
+    mounts(format!("/proc/{pid}/mounts"))
+        .lines()
+        .filter(|line| !ours.lines().any(|our| our == *line))
+        .filter_map(|line| line.split(' ').next()?.strip_prefix("/dev/loop"))
+        .filter_map(|number| {
+            let file = PathBuf::from(format!("/sys/block/loop{number}/loop/backing_file"));
+            let image = std::fs::read_to_string(&file).ok()?;
+            Some((file, image))
+        })
+        .collect()
+}
+
+/// Waits until loop devices are free, or another's.
+pub fn until_detached(devices: &[(PathBuf, String)]) {
+    until("the loop devices to go", || {
+        devices
+            .iter()
+            .all(|(file, image)| std::fs::read_to_string(file).ok().as_ref() != Some(image))
+    });
 }
 
 /// Names in a directory, sorted.
