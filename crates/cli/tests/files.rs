@@ -119,11 +119,12 @@ fn changed(dir: &Path, name: &str, change: impl FnOnce(&mut Value)) -> PathBuf {
     path
 }
 
+type Change = fn(&mut Value);
+
 #[test]
 fn a_bad_profile_is_refused_by_name() {
     let dir = temp();
     small_trace(dir.path());
-    type Change = fn(&mut Value);
     let cases: [(&str, Change, &[&str]); 4] = [
         (
             "unit.fsp",

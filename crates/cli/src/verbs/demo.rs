@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use fsage_experiment::target::TargetSpec;
 use fsage_experiment::validate::plan::ValidatePlan;
 use fsage_format::result::validation::Validation;
+use fsage_host::guard::GuardedDir;
 use fsage_host::scratch::Scratch;
 use fsage_host::signals;
 use fsage_report::validation;
@@ -37,10 +38,7 @@ pub fn run(args: &DemoArgs) -> Result<Exit> {
         fsage_host::isolate()?;
     }
     let stop = signals::install()?;
-    let kept = tempfile::Builder::new()
-        .prefix("fsage-demo-")
-        .tempdir()
-        .context("make a temporary directory")?;
+    let kept = GuardedDir::create(&std::env::temp_dir(), "fsage-demo-")?;
     let dir = args
         .output
         .clone()

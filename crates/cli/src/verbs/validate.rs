@@ -8,6 +8,7 @@ use fsage_experiment::target::TargetSpec;
 use fsage_experiment::validate::plan::ValidatePlan;
 use fsage_experiment::validate::run::run as carry_out;
 use fsage_format::result::validation::Validation;
+use fsage_host::guard::GuardedDir;
 use fsage_host::signals;
 use fsage_report::validation;
 
@@ -44,10 +45,7 @@ pub fn run(args: ValidateArgs) -> Result<Exit> {
     let (dir, temporary) = if let Some(dir) = args.output {
         (dir, None)
     } else {
-        let dir = tempfile::Builder::new()
-            .prefix("fsage-validate-")
-            .tempdir()
-            .context("make a temporary directory")?;
+        let dir = GuardedDir::create(&std::env::temp_dir(), "fsage-validate-")?;
         (dir.path().to_owned(), Some(dir))
     };
     let plan = ValidatePlan {
