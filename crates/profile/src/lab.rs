@@ -91,6 +91,8 @@ pub(crate) enum Batch {
 const DELAY_LEAST_NS: u64 = 20_000;
 /// The same for calls that change something: a time slice of another process.
 const CHANGING_LEAST_NS: u64 = 3_000_000;
+/// For how long the cost of an empty call is taken to be the same.
+const BASE_AGE_NS: u64 = 200_000_000;
 /// How many more rounds a short measurement may use where its time allows.
 const QUICK_ROUNDS: usize = 3;
 /// The largest payload of one call.
@@ -125,6 +127,8 @@ pub(crate) struct Lab<'a> {
     /// It is what predictions charge for a component after any gap, so that what a pause makes
     /// slower counts for the call.
     pub lookup_ns: (f64, f64),
+    /// When that was last measured.
+    base_at_ns: u64,
     polluter: Polluter,
     stop: &'a AtomicBool,
     serial: u64,
@@ -159,6 +163,7 @@ impl<'a> Lab<'a> {
             cold: None,
             reasons: Vec::new(),
             base_ns: [0.0; 4],
+            base_at_ns: 0,
             lookup_ns: (0.0, 0.0),
             polluter: Polluter::new(),
             stop,
@@ -244,6 +249,30 @@ impl<'a> Lab<'a> {
         same * f64::from(components.same) + other * f64::from(components.other)
     }
 
+    /// Measures again what is subtracted from every timed call: the CPU is not equally fast all the
+    /// time, and a cheap call costs less than such a difference.
+    pub(crate) fn weigh_empty_call(&mut self) -> Res {
+        if self.clock.now_ns() < self.base_at_ns.saturating_add(BASE_AGE_NS) {
+            return Ok(());
+        }
+        for (gap, calls) in [64, 32, 24, 8].into_iter().enumerate() {
+            let mut samples = Vec::with_capacity(calls);
+            for _ in 0..calls {
+                self.pause(gap);
+                let ((), ns) = self.timed(|| {
+                    self.fs.empty_call();
+                    Ok(())
+                })?;
+                samples.push(ns);
+            }
+            if let Some(base) = self.base_ns.get_mut(gap) {
+                *base = fsage_stats::median(&samples);
+            }
+        }
+        self.base_at_ns = self.clock.now_ns();
+        Ok(())
+    }
+
     /// Takes a sample.
     pub(crate) fn add(&mut self, probe: Probe, gap: usize, value: f64) {
         if let Some(id) = probe.id(gap) {
@@ -321,6 +350,7 @@ impl<'a> Lab<'a> {
         };
         let mut stop = "runs";
         for number in 0..most {
+            self.weigh_empty_call()?;
             round(self, number)?;
             self.check()?;
             let measured = || ids.iter().filter(|&&id| self.book.count(id) > 0);

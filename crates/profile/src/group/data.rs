@@ -10,7 +10,7 @@ use crate::registry::Procedure;
 pub(crate) const PROCEDURES: &[Procedure] = &[
     Procedure {
         name: "cached reads",
-        stems: &["RC", "RDO", "RDC"],
+        stems: &["RC", "RDO", "RDC", "REOF"],
         share: (25, 30),
         run: reads,
     },
@@ -41,76 +41,142 @@ fn probes(stem: &str) -> [(u32, Probe); 6] {
     SIZES_KIB.map(|kib| (kib, Probe::at(stem, kib)))
 }
 
-/// Files of 1 MiB, of which each call takes a part: as many as there is room for.
-fn files(lab: &mut Lab<'_>, wanted: usize, dir: &str) -> Res<Vec<Vec<u8>>> {
-    let most = (lab.room_bytes() / PAYLOAD_BYTES as u64) as usize;
-    let mut made = Vec::new();
-    for number in 0..wanted.min(most).max(1) {
-        let path = format!("{dir}/m{number:03}").into_bytes();
-        lab.make_file(&path, PAYLOAD_BYTES as u64)?;
-        made.push(path);
+/// One file and its size.
+struct Stored {
+    path: Vec<u8>,
+    bytes: u64,
+}
+
+/// Cached files several times as large together as the CPU's caches, so that the page, the inode and
+/// the data of any of them come from memory, as in a process that reads many files.
+struct Pool {
+    root: String,
+    small: Vec<Stored>,
+    medium: Vec<Stored>,
+    large: Vec<Stored>,
+}
+
+/// Files of 0.5 to 16 KiB, and the directories of all.
+const SMALL: usize = 5000;
+const POOL_DIRS: usize = 50;
+/// Files of 64 KiB and of 1 MiB.
+const MEDIUM: usize = 320;
+const MEDIUM_BYTES: u64 = 64 << 10;
+const LARGE: usize = 48;
+
+impl Pool {
+    fn create(lab: &mut Lab<'_>) -> Res<Self> {
+        let root = lab.fresh_dir("c")?;
+        for dir in 0..POOL_DIRS {
+            lab.fs.mkdir(format!("{root}/d{dir}").as_bytes(), 0o755)?;
+        }
+        let room = lab.room_bytes();
+        let fitting = |wanted: usize, bytes: u64| wanted.min((room / 3 / bytes) as usize).max(1);
+        let small = store(lab, &root, "s", fitting(SMALL, 8 << 10), None)?;
+        let medium_count = fitting(MEDIUM, MEDIUM_BYTES);
+        let medium = store(lab, &root, "m", medium_count, Some(MEDIUM_BYTES))?;
+        let large_count = fitting(LARGE, PAYLOAD_BYTES as u64);
+        let large = store(lab, &root, "l", large_count, Some(PAYLOAD_BYTES as u64))?;
+        lab.settle()?;
+        Ok(Self {
+            root,
+            small,
+            medium,
+            large,
+        })
+    }
+
+    /// The files in which requests of a size are made.
+    fn of(&self, kib: u32) -> &[Stored] {
+        match kib {
+            0..=4 => &self.small,
+            5..=16 => &self.medium,
+            _ => &self.large,
+        }
+    }
+
+    /// How many of them for one batch.
+    fn files_of(kib: u32) -> usize {
+        match kib {
+            0..=4 => 24,
+            5..=16 => 12,
+            _ => 4,
+        }
+    }
+}
+
+/// Files of a size, or of 0.5 to 16 KiB, over the directories.
+fn store(
+    lab: &mut Lab<'_>,
+    root: &str,
+    tag: &str,
+    count: usize,
+    bytes: Option<u64>,
+) -> Res<Vec<Stored>> {
+    let mut made = Vec::with_capacity(count);
+    for number in 0..count {
+        let dir = lab.random.below(POOL_DIRS);
+        let path = format!("{root}/d{dir}/{tag}{number:04}").into_bytes();
+        let bytes = bytes.unwrap_or_else(|| 512 * (1 + lab.random.below(32) as u64));
+        lab.make_file(&path, bytes)?;
+        made.push(Stored { path, bytes });
+        if number % 256 == 0 {
+            lab.check()?;
+        }
     }
     Ok(made)
 }
 
+/// Any of the files is opened and read to its end, with the read that says so.
 fn reads(lab: &mut Lab<'_>) -> Res {
-    let dir = lab.fresh_dir("c")?;
-    let paths = {
-        let n = lab.scale(48, 96);
-        files(lab, n, &dir)?
-    };
-    lab.settle()?;
-    lab.steady(&["RC"]);
+    let pool = Pool::create(lab)?;
+    lab.steady(&["RC", "REOF"]);
     let sizes = probes("RC");
     let mut buffer = vec![0u8; PAYLOAD_BYTES];
-    let rounds = (lab.scale(12, 24), lab.scale(40, 200));
-    lab.rounds(&["RC"], rounds, |lab, round| {
+    let rounds = (lab.scale(16, 24), lab.scale(40, 200));
+    lab.rounds(&["RC", "REOF"], rounds, |lab, round| {
         let _quiet = lab.sched.quiet();
         let gap = GAPS.get(round % GAPS.len()).copied().unwrap_or(0);
         for (kib, probe) in sizes {
-            let bytes = u64::from(kib) << 10;
+            let files = pool.of(kib);
             lab.begin(Batch::Cached);
-            for _ in 0..if kib >= 256 { 4 } else { 32 } {
-                let index = lab.random.below(paths.len());
-                let Some(path) = paths.get(index) else {
+            for _ in 0..Pool::files_of(kib) {
+                let index = lab.random.below(files.len());
+                let Some(file) = files.get(index) else {
                     continue;
                 };
-                let handle = lab.fs.open(path, OpenFlags::READ, 0)?;
-                // The first read of an open file differs from the ones after it.
-                let at = lab.random.below((PAYLOAD_BYTES as u64 / bytes) as usize) as u64 * bytes;
-                let result = read_twice(lab, handle, probe, gap, at, bytes, &mut buffer);
-                lab.fs.close(handle)?;
-                result?;
+                lab.with_open(&file.path, OpenFlags::READ, |lab, handle| {
+                    read_all(lab, handle, (kib, probe), gap, file.bytes, &mut buffer)
+                })?;
             }
             lab.end()?;
         }
         Ok(())
     })?;
     line(lab, "RC", "RDO", "RDC");
-    Ok(crate::population::remove_tree(lab.fs, dir.as_bytes())?)
+    lab.discard(&pool.root)
 }
 
-fn read_twice(
+fn read_all(
     lab: &mut Lab<'_>,
     handle: Handle,
-    probe: Probe,
+    (kib, probe): (u32, Probe),
     gap: usize,
-    at: u64,
-    bytes: u64,
+    size: u64,
     buffer: &mut [u8],
 ) -> Res {
     let fs = lab.fs;
-    let next = if at + 2 * bytes <= PAYLOAD_BYTES as u64 {
-        at + bytes
-    } else {
-        0
+    let Some(piece) = buffer.get_mut(..(kib as usize) << 10) else {
+        return Ok(());
     };
-    for offset in [at, next] {
-        let Some(piece) = buffer.get_mut(..bytes as usize) else {
-            break;
-        };
-        lab.call(probe, gap, || fs.pread(handle, piece, offset))?;
+    let bytes = piece.len() as u64;
+    for at in (0..size).step_by(piece.len()) {
+        // The last may be shorter and is no read of this size.
+        let whole = size - at >= bytes;
+        let probe = if whole { probe } else { Probe::of("") };
+        lab.call(probe, gap, || fs.pread(handle, piece, at))?;
     }
+    lab.call(Probe::of("REOF"), gap, || fs.pread(handle, piece, size))?;
     Ok(())
 }
 
@@ -162,44 +228,71 @@ fn line(lab: &mut Lab<'_>, series: &str, overhead: &str, rate: &str) {
     }
 }
 
-/// Per round and file: clean data over (WK), then the file closed and opened, its dirty pages over
-/// (WO); then, clean again and cut to end inside a page, appended to (WA).
+/// Per round: clean data of any files over (WK), then the same files opened again in another order,
+/// their dirty pages over (WO); then, clean again and cut to end inside a page, appended to (WA).
 fn rewrites(lab: &mut Lab<'_>) -> Res {
-    let dir = lab.fresh_dir("w")?;
-    let paths = {
-        let n = lab.scale(48, 96);
-        files(lab, n, &dir)?
-    };
+    let pool = Pool::create(lab)?;
     let (clean, dirty, append) = (probes("WK"), probes("WO"), probes("WA"));
     let rounds = (lab.scale(8, 16), lab.scale(24, 100));
     lab.rounds(&["WO", "WK", "WA"], rounds, |lab, round| {
         let gap = GAPS.get(round % GAPS.len()).copied().unwrap_or(0);
         lab.settle()?;
+        let mut chosen = choose(lab, &pool);
         for states in [&clean, &dirty] {
-            lab.begin(Batch::Cached);
-            for (number, path) in paths.iter().enumerate() {
-                let Some(&(kib, probe)) = states.get(number % states.len()) else {
+            lab.begin(Batch::Changing);
+            for &(place, file) in &chosen {
+                let Some(&(kib, probe)) = states.get(place) else {
                     continue;
                 };
-                lab.with_open(path, OpenFlags::WRITE, |lab, handle| {
-                    write_over(lab, handle, kib, probe, gap)
+                lab.with_open(&file.path, OpenFlags::WRITE, |lab, handle| {
+                    write_over(lab, handle, (kib, probe), gap, file.bytes)
                 })?;
             }
             lab.end()?;
+            lab.random.shuffle(&mut chosen);
         }
-        appends(lab, &dir, &append, gap)
+        appends(lab, &pool.root, &append, gap)
     })?;
     line(lab, "WK", "WRO", "WRC");
-    Ok(crate::population::remove_tree(lab.fs, dir.as_bytes())?)
+    lab.discard(&pool.root)
 }
 
-/// Whole blocks at a place of the file; the same for every state of it.
-fn write_over(lab: &mut Lab<'_>, handle: Handle, kib: u32, probe: Probe, gap: usize) -> Res {
+/// Files for each size of request, in random order, no file twice: only once is it clean.
+fn choose<'p>(lab: &mut Lab<'_>, pool: &'p Pool) -> Vec<(usize, &'p Stored)> {
+    let mut chosen = Vec::new();
+    let mut orders = [4u32, 16, 64].map(|kib| lab.random.order(pool.of(kib).len()));
+    for (place, kib) in SIZES_KIB.into_iter().enumerate() {
+        let class = match kib {
+            0..=4 => 0,
+            5..=16 => 1,
+            _ => 2,
+        };
+        let Some(order) = orders.get_mut(class) else {
+            continue;
+        };
+        let fits = |file: &&Stored| file.bytes >= u64::from(kib) << 10;
+        for _ in 0..Pool::files_of(kib) {
+            let file = order.pop().and_then(|index| pool.of(kib).get(index));
+            chosen.extend(file.filter(fits).map(|file| (place, file)));
+        }
+    }
+    lab.random.shuffle(&mut chosen);
+    chosen
+}
+
+/// Whole blocks of a file from its beginning; the same for every state of it.
+fn write_over(
+    lab: &mut Lab<'_>,
+    handle: Handle,
+    (kib, probe): (u32, Probe),
+    gap: usize,
+    size: u64,
+) -> Res {
     let fs = lab.fs;
     let bytes = (kib as usize) << 10;
     // Less than a page counts as a page of its own.
     let step = bytes.max(4096);
-    let calls = (PAYLOAD_BYTES / step).min(8);
+    let calls = (size as usize / step).clamp(1, 8);
     for turn in 0..calls {
         let Some(piece) = lab.payload.get(..bytes).map(<[u8]>::to_vec) else {
             break;
@@ -249,10 +342,13 @@ fn uncached(lab: &mut Lab<'_>) -> Res {
     let rounds = (lab.scale(2, 4), lab.scale(4, 10));
     lab.rounds(&["WU", "WP"], rounds, |lab, _| {
         let dir = lab.fresh_dir("u")?;
-        let paths = {
-            let n = lab.scale(56, 84);
-            files(lab, n, &dir)?
-        };
+        let most = (lab.room_bytes() / PAYLOAD_BYTES as u64) as usize;
+        let mut paths = Vec::new();
+        for number in 0..lab.scale(56, 84).min(most).max(1) {
+            let path = format!("{dir}/u{number:03}").into_bytes();
+            lab.make_file(&path, PAYLOAD_BYTES as u64)?;
+            paths.push(path);
+        }
         lab.make_data_cold()?;
         for path in &paths {
             lab.fs.stat(path)?;
@@ -265,13 +361,8 @@ fn uncached(lab: &mut Lab<'_>) -> Res {
             };
             lab.with_open(path, OpenFlags::WRITE, |lab, handle| {
                 // Pages are written whole: 1 KiB would have to read the rest of its page.
-                write_over(
-                    lab,
-                    handle,
-                    kib.max(4),
-                    if kib < 4 { Probe::of("") } else { probe },
-                    0,
-                )
+                let probe = if kib < 4 { Probe::of("") } else { probe };
+                write_over(lab, handle, (kib.max(4), probe), 0, PAYLOAD_BYTES as u64)
             })?;
         }
         lab.end()?;

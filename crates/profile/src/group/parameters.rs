@@ -21,24 +21,21 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
 ];
 
-/// Also sets what is subtracted from every timed call: a timed empty call after each pause.
+/// A timed empty call less the reading of the clock.
 pub(crate) fn empty(lab: &mut Lab<'_>) -> Res {
     let _quiet = lab.sched.quiet();
     let probe = Probe::of("EMPTY");
     lab.steady(&["EMPTY"]);
     let fs = lab.fs;
     let mut clock_ns = Vec::new();
-    let mut timed: [Vec<f64>; 4] = Default::default();
+    let mut timed = Vec::new();
     for _ in 0..lab.scale(10, 40) {
-        for (gap, samples) in timed.iter_mut().enumerate() {
-            for _ in 0..if gap == 0 { 100 } else { 15 } {
-                lab.pause(gap);
-                let ((), ns) = lab.timed(|| {
-                    fs.empty_call();
-                    Ok(())
-                })?;
-                samples.push(ns);
-            }
+        for _ in 0..100 {
+            let ((), ns) = lab.timed(|| {
+                fs.empty_call();
+                Ok(())
+            })?;
+            timed.push(ns);
         }
         for _ in 0..100 {
             clock_ns.push(lab.timed(|| Ok(()))?.1);
@@ -46,11 +43,8 @@ pub(crate) fn empty(lab: &mut Lab<'_>) -> Res {
         lab.check()?;
     }
     let clock = fsage_stats::median(&clock_ns);
-    for (base, samples) in lab.base_ns.iter_mut().zip(&timed) {
-        *base = fsage_stats::median(samples);
-    }
     lab.begin(Batch::Blocking);
-    for ns in timed.into_iter().next().unwrap_or_default() {
+    for ns in timed {
         lab.add(probe, 0, ns - clock);
     }
     lab.end()?;

@@ -1,6 +1,7 @@
 //! Waiting for stable storage, by what the transaction holds.
 //!
-//! Ordinary scheduling throughout: a commit costs twice as much when the journal's thread is kept
+//! Each procedure begins with nothing dirty and nothing left to the kernel's threads, so that a commit
+//! holds what the call's own file put into it. Ordinary scheduling throughout: a commit costs twice as much when the journal's thread is kept
 //! from the CPU of its caller, and a workload does not keep it away.
 
 use fsage_core::{Handle, OpenFlags};
@@ -36,7 +37,19 @@ const SINGLE: [&str; 11] = [
     "FSY", "FDS", "FSYO", "FDSO", "FSYC", "FSYN", "FSYRN", "FSYRM", "FSYD", "FSYDF", "FSYQ",
 ];
 
+/// How long the kernel's threads are given to finish what earlier procedures left to them.
+const REST: std::time::Duration = std::time::Duration::from_millis(60);
+
+/// Nothing is dirty, the journal is empty, and all is quiet.
+fn rest(lab: &mut Lab<'_>) -> Res {
+    lab.start_afresh()?;
+    lab.settle()?;
+    std::thread::sleep(REST);
+    lab.settle()
+}
+
 fn single(lab: &mut Lab<'_>) -> Res {
+    rest(lab)?;
     let dir = lab.fresh_dir("y")?;
     let rounds = (lab.scale(10, 20), lab.scale(40, 150));
     let before = placement(lab);
@@ -211,6 +224,7 @@ fn large(lab: &mut Lab<'_>, dir: &str) -> Res {
 const IN_A_ROW: usize = 30;
 
 fn rows(lab: &mut Lab<'_>) -> Res {
+    rest(lab)?;
     let dir = lab.fresh_dir("z")?;
     let rounds = (lab.scale(4, 8), lab.scale(15, 40));
     let before = placement(lab);
