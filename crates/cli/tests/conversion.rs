@@ -182,7 +182,7 @@ fn the_text_of_the_real_strace_is_read() {
 }
 
 #[test]
-fn hbench_goes_both_ways() {
+fn an_hbench_trace_goes_both_ways() {
     let dir = temp();
     small_trace(dir.path());
     run(
@@ -208,6 +208,12 @@ fn hbench_goes_both_ways() {
             "{kind}: {back:?}"
         );
     }
+}
+
+#[test]
+fn an_hbench_snapshot_and_profile_go_both_ways() {
+    let dir = temp();
+    small_trace(dir.path());
     run(dir.path(), ["snapshot", "tree", "-o", "t.fss"]).exits(0);
     run(
         dir.path(),
@@ -259,7 +265,23 @@ fn hbench_goes_both_ways() {
         );
         assert!((a - b).abs() / a < 0.01, "{name}: {a} and {b}");
     }
-    // The wrong thing for a format is the user's mistake, by name.
+}
+
+#[test]
+fn the_wrong_thing_for_a_format_is_refused() {
+    let dir = temp();
+    small_trace(dir.path());
+    run(dir.path(), ["snapshot", "tree", "-o", "t.fss"]).exits(0);
+    run(
+        dir.path(),
+        ["export", "t.fss", "--to", "hbench", "-o", "snap.hb"],
+    )
+    .exits(0);
+    run(
+        dir.path(),
+        ["export", "small.fst", "--to", "hbench", "-o", "t.hb"],
+    )
+    .exits(0);
     run(dir.path(), ["export", "t.fss", "--to", "strace", "-o", "x"])
         .fails(2, &["t.fss", "snapshot"]);
     run(
