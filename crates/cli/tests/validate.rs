@@ -266,7 +266,7 @@ fn a_plan_that_makes_no_sense_is_refused_at_once() {
 fn long_validation(dir: &Path) -> common::Running {
     two_targets(dir);
     let marker = dir.join("runs");
-    let workload = format!("cmd: touch '{}'; sleep 600", marker.display());
+    let workload = format!("cmd: touch '{}'; exec sleep 600", marker.display());
     let line = [
         "--workload",
         &workload,
@@ -330,7 +330,7 @@ fn a_kill_leaves_no_loop_device() {
     }
     let dir = temp_in_memory();
     let marker = dir.path().join("runs");
-    let workload = format!("cmd: touch '{}'; sleep 600", marker.display());
+    let workload = format!("cmd: touch '{}'; exec sleep 600", marker.display());
     let line = [
         "--workload",
         &workload,
