@@ -20,7 +20,7 @@ use common::{
     fsage, loop_devices, names, run, run_command, scratch, start, temp_in_memory, until,
     until_detached,
 };
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 /// The profile is cut short: these tests are not about its quality.
@@ -266,7 +266,7 @@ fn a_plan_that_makes_no_sense_is_refused_at_once() {
 fn long_validation(dir: &Path) -> common::Running {
     two_targets(dir);
     let marker = dir.join("runs");
-    let workload = format!("cmd: touch '{}'; exec sleep 600", marker.display());
+    let workload = format!("cmd: echo $$ > '{}'; exec sleep 600", marker.display());
     let line = [
         "--workload",
         &workload,
@@ -278,23 +278,19 @@ fn long_validation(dir: &Path) -> common::Running {
         "kept",
     ];
     let running = start(&mut validate(dir, &line));
-    until("the workload to run", || marker.exists());
+    until("the workload to run", || workload_in(&marker).is_some());
     running
 }
 
-/// Ends the workloads that outlive fsage: they run in what was the directory of the run.
-fn end_workloads(dir: &Path) {
-    for process in std::fs::read_dir("/proc").unwrap().flatten() {
-        let Ok(pid) = process.file_name().to_string_lossy().parse::<i32>() else {
-            continue;
-        };
-        let inside =
-            std::fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(dir));
-        if let (true, Some(pid)) = (inside, rustix::process::Pid::from_raw(pid)) {
-            // It may have ended by itself.
-            rustix::process::kill_process(pid, Signal::KILL).ok();
-        }
-    }
+/// The process that wrote its number to `marker`, once all of it is there.
+fn workload_in(marker: &Path) -> Option<Pid> {
+    let text = std::fs::read_to_string(marker).ok()?;
+    Pid::from_raw(text.strip_suffix('\n')?.parse().ok()?)
+}
+
+/// Ends the workload, which outlives fsage, if it still runs.
+fn end_workload(marker: &Path) {
+    rustix::process::kill_process(workload_in(marker).unwrap(), Signal::KILL).ok();
 }
 
 #[test]
@@ -303,7 +299,7 @@ fn an_interrupt_cleans_up() {
     let mut running = long_validation(dir.path());
     running.signal(Signal::INT);
     let code = running.code();
-    end_workloads(dir.path());
+    end_workload(&dir.path().join("runs"));
     let ran = running.wait();
     assert_eq!(code, Some(130), "{}", ran.stderr);
     until("the directory of the run to go", || {
@@ -317,7 +313,7 @@ fn a_kill_leaves_no_directory() {
     let running = long_validation(dir.path());
     running.signal(Signal::KILL);
     drop(running);
-    end_workloads(dir.path());
+    end_workload(&dir.path().join("runs"));
     until("the directory of the run to go", || {
         nothing_left(dir.path())
     });
@@ -330,7 +326,7 @@ fn a_kill_leaves_no_loop_device() {
     }
     let dir = temp_in_memory();
     let marker = dir.path().join("runs");
-    let workload = format!("cmd: touch '{}'; exec sleep 600", marker.display());
+    let workload = format!("cmd: echo $$ > '{}'; exec sleep 600", marker.display());
     let line = [
         "--workload",
         &workload,
@@ -342,33 +338,13 @@ fn a_kill_leaves_no_loop_device() {
     let tmp = dir.path().join("tmp");
     std::fs::create_dir(&tmp).unwrap();
     let running = start(validate(dir.path(), &line).env("TMPDIR", &tmp));
-    until("the workload to run", || marker.exists());
+    until("the workload to run", || workload_in(&marker).is_some());
     let devices = loop_devices(running.id());
     assert!(!devices.is_empty());
-    let group = processes_of(running.id());
     running.signal(Signal::KILL);
     drop(running);
     // The workload holds the file system until it ends.
-    for process in group {
-        rustix::process::kill_process(process, Signal::KILL).ok();
-    }
+    end_workload(&marker);
     until_detached(&devices);
     until("temporary directories to go", || names(&tmp).is_empty());
-}
-
-/// The children of a process and theirs.
-fn processes_of(pid: u32) -> Vec<rustix::process::Pid> {
-    let path = format!("/proc/{pid}/task");
-    let mut found = Vec::new();
-    for task in std::fs::read_dir(path).into_iter().flatten().flatten() {
-        let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
-        for child in children
-            .split_whitespace()
-            .filter_map(|child| child.parse::<u32>().ok())
-        {
-            found.extend(processes_of(child));
-            found.extend(rustix::process::Pid::from_raw(child as i32));
-        }
-    }
-    found
 }
