@@ -40,9 +40,8 @@ impl Sched {
     /// that is allowed. Never for calls that leave work to kernel threads, which could not run on
     /// this CPU meanwhile.
     pub(crate) fn quiet(&mut self) -> Quiet {
-        // Where the thread is already: moved to another CPU, it would stay there apart from the
-        // kernel's workers that serve it, and every later fsync would wake an idle CPU (on a loop
-        // device 100 us instead of 12).
+        // Where the thread is already: which CPU it shares with the kernel's workers stays the
+        // scheduler's choice.
         let pinned = fsage_host::thread::pin(fsage_host::thread::current_cpu()).ok();
         let real_time = fsage_host::thread::real_time(PRIORITY).ok();
         self.real_time |= real_time.is_some();
