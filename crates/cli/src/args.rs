@@ -348,8 +348,9 @@ pub struct ValidateArgs {
     /// The target whose trace is predicted from
     #[arg(long, value_name = "T")]
     pub trace_on: Option<String>,
-    /// Keep profiles and workloads on one CPU alike: fsync costs a few times more when kernel threads
-    /// run on another, which is chance otherwise
+    /// Keep profiles, workloads and, as root, the kernel's work for them (workqueues of the whole
+    /// machine, until the end) on one CPU alike: fsync costs a few times more when kernel threads run
+    /// on another, which is chance otherwise
     #[arg(long)]
     pub one_cpu: bool,
     /// Full profiles instead of quick ones

@@ -10,9 +10,40 @@ use std::process::{Child, Command, Stdio};
 
 use crate::HostError;
 
-/// Waits for the end of its input, then removes the directory that is its argument. Signals of the
-/// terminal do not reach it: it has a process group of its own.
-const WAIT_AND_REMOVE: &str = "trap '' HUP INT TERM; read -r never; rm -rf -- \"$1\"";
+/// Removes the directory that is the script's argument.
+const REMOVE: &str = "rm -rf -- \"$1\"";
+
+/// A shell beside this process that does one thing once this is dropped, or this process killed.
+#[derive(Debug)]
+pub(crate) struct Afterwards(Child);
+
+impl Afterwards {
+    /// Runs `script` afterwards with one argument, `$1`. Signals of the terminal do not reach it: it
+    /// has a process group of its own. `None` where no shell can be started.
+    pub(crate) fn run(script: &str, argument: OsString) -> Option<Self> {
+        let script = format!("trap '' HUP INT TERM; read -r never; {script}");
+        let mut argv: Vec<OsString> = ["-c", &script, "sh"].map(OsString::from).to_vec();
+        argv.push(argument);
+        // The working directory must not keep a file system busy.
+        Command::new("/bin/sh")
+            .args(argv)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .ok()
+            .map(Self)
+    }
+}
+
+impl Drop for Afterwards {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        drop(self.0.wait());
+    }
+}
 
 /// A directory of fsage's own inside a directory of the user's. It is removed on drop, and when the
 /// process is killed.
@@ -20,7 +51,7 @@ const WAIT_AND_REMOVE: &str = "trap '' HUP INT TERM; read -r never; rm -rf -- \"
 pub struct GuardedDir {
     path: PathBuf,
     /// `None` where no shell could be started: then only drop removes the directory.
-    guard: Option<Child>,
+    _guard: Option<Afterwards>,
 }
 
 impl GuardedDir {
@@ -32,19 +63,11 @@ impl GuardedDir {
             .tempdir_in(parent)
             .map_err(|e| HostError::at("make a directory in", parent, e))?;
         let path = dir.keep();
-        let mut argv: Vec<OsString> = ["-c", WAIT_AND_REMOVE, "sh"].map(OsString::from).to_vec();
-        argv.push(path.clone().into());
-        // The working directory must not keep a file system busy.
-        let guard = Command::new("/bin/sh")
-            .args(argv)
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .ok();
-        Ok(Self { path, guard })
+        let guard = Afterwards::run(REMOVE, path.clone().into());
+        Ok(Self {
+            path,
+            _guard: guard,
+        })
     }
 
     /// The directory.
@@ -57,10 +80,6 @@ impl Drop for GuardedDir {
     fn drop(&mut self) {
         // What a workload made undeletable is left for the user to see.
         drop(std::fs::remove_dir_all(&self.path));
-        if let Some(mut guard) = self.guard.take() {
-            drop(guard.stdin.take());
-            drop(guard.wait());
-        }
     }
 }
 
@@ -81,12 +100,13 @@ mod tests {
     #[test]
     fn the_guard_removes_it_when_the_pipe_closes() {
         let parent = tempfile::tempdir().unwrap();
-        let mut dir = GuardedDir::create(parent.path(), ".fsage-test-").unwrap();
-        std::fs::write(dir.path().join("file"), b"x").unwrap();
+        let dir = parent.path().join("dir");
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::write(dir.join("file"), b"x").unwrap();
+        let guard = Afterwards::run(REMOVE, dir.clone().into()).unwrap();
+        assert!(dir.exists());
         // What a kill of this process does: the write end of the pipe goes.
-        let mut guard = dir.guard.take().unwrap();
-        drop(guard.stdin.take());
-        assert!(guard.wait().unwrap().success());
-        assert!(!dir.path().exists());
+        drop(guard);
+        assert!(!dir.exists());
     }
 }

@@ -10,6 +10,7 @@ use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::HostError;
+use crate::guard::Afterwards;
 use crate::thread::{cpu_set, members};
 
 /// `PF_KTHREAD` of linux/sched.h, in the flags of proc_pid_stat(5).
@@ -130,11 +131,15 @@ pub fn workqueue_mask() -> Option<String> {
     Some(fs::read_to_string(WORKQUEUE_MASK).ok()?.trim().to_owned())
 }
 
-/// Restores the workqueues' mask on drop, and when fsage is asked to stop.
+/// Restores the workqueues' mask on drop, when fsage is asked to stop, and when it is killed.
 #[derive(Debug)]
 pub struct WorkqueueMask {
     _cleanup: crate::cleanup::Cleanup,
+    _afterwards: Option<Afterwards>,
 }
+
+/// Gives the workqueues back what is the script's argument.
+const RESTORE_MASK: &str = "printf '%s' \"$1\" >/sys/devices/virtual/workqueue/cpumask";
 
 /// Lets unbound workqueues use only those CPUs, for the whole machine, until the guard is dropped.
 /// Fails without root.
@@ -151,10 +156,14 @@ pub fn confine_workqueues(cpus: &[usize]) -> Result<WorkqueueMask, HostError> {
         format!("{:x},{:08x}", mask >> 32, mask & 0xffff_ffff)
     };
     fs::write(path, text).map_err(|e| HostError::at("write", path, e))?;
+    let afterwards = Afterwards::run(RESTORE_MASK, before.trim().into());
     let cleanup = crate::cleanup::register(move || {
         let _ = fs::write(WORKQUEUE_MASK, before);
     });
-    Ok(WorkqueueMask { _cleanup: cleanup })
+    Ok(WorkqueueMask {
+        _cleanup: cleanup,
+        _afterwards: afterwards,
+    })
 }
 
 #[cfg(test)]

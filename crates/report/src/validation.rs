@@ -99,7 +99,7 @@ fn summary(result: &Validation) -> String {
     ));
     if let Some(cpu) = result.cpu {
         out.push_str(&format!(
-            "profiles and workloads were kept on CPU {cpu} alike\n"
+            "profiles, workloads and the kernel's work for them were kept on CPU {cpu} alike\n"
         ));
     }
     for wrong in &result.ranks_wrong {

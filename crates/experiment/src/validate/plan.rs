@@ -30,9 +30,9 @@ pub struct ValidatePlan {
     pub profiles: u32,
     /// The longest that one profile should take, nanoseconds; `None` for the suite's own.
     pub profile_time_ns: Option<u64>,
-    /// The CPU on which profiles and workloads run alike; `None` for any. An fsync costs a few times
-    /// more when the thread that waits and those of the kernel that work for it run on different
-    /// CPUs, and which of it happens is chance.
+    /// The CPU on which profiles, workloads and (as root) the kernel's work for them run alike; `None`
+    /// for any. An fsync costs a few times more when the thread that waits and those of the kernel
+    /// that work for it run on different CPUs, and which of it happens is chance.
     pub cpu: Option<usize>,
     /// Where the order of runs starts.
     pub seed: u64,

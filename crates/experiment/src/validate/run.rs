@@ -8,6 +8,7 @@ use fsage_core::Clock;
 use fsage_format::profile::SystemProfile;
 use fsage_format::record::RecordWriter;
 use fsage_format::result::validation::Validation;
+use fsage_host::kthread::{self, Moved, WorkqueueMask};
 use fsage_host::{ColdPolicy, MonotonicClock, machine};
 use fsage_profile::ProfileRequest;
 
@@ -16,6 +17,7 @@ use super::merge::merge;
 use super::plan::{Step, ValidatePlan};
 use super::step::{Kept, MeasuredRun, measure};
 use crate::profiling::profile_target;
+use crate::target::OpenTarget;
 
 /// What a reader of figures must know that were measured without privileges.
 const PTRACE_NOTE: &str = "measured under ptrace, whose stops put some microseconds, and under load \
@@ -57,6 +59,7 @@ pub fn run(
     let (started_unix_ns, start_ns) = (machine::unix_time_ns(), MonotonicClock.now_ns());
     let mut record = RecordWriter::open(&plan.dir.join("runs.jsonl"), "validate")?;
     let steps = plan.steps();
+    let _placed = plan.cpu.and_then(place_workqueues);
     let mut measured = Measurements::default();
     for (done, &step) in steps.iter().enumerate() {
         progress(&Progress {
@@ -139,6 +142,7 @@ fn profile(
     };
     let name = spec.to_string();
     let _pinned = plan.cpu.map(fsage_host::thread::pin).transpose()?;
+    let _placed = place_threads(plan, &open);
     let profile = profile_target(&open, &name, ColdPolicy::Auto, &request, &mut |_| {}, stop)?;
     open.close()?;
     if plan.profiles > 1 {
@@ -149,6 +153,26 @@ fn profile(
         )?;
     }
     Ok(profile)
+}
+
+/// Work that the kernel does for others (loop devices, write-back) on the plan's CPU. Without root it
+/// stays where it is.
+fn place_workqueues(cpu: usize) -> Option<WorkqueueMask> {
+    kthread::confine_workqueues(&[cpu]).ok()
+}
+
+/// The journal's threads of a scratch file system on the plan's CPU.
+pub(super) fn place_threads(plan: &ValidatePlan, target: &OpenTarget) -> Vec<Moved> {
+    let (Some(cpu), Some(record)) = (plan.cpu, target.record()) else {
+        return Vec::new();
+    };
+    let Some(name) = record.device.file_name().and_then(|n| n.to_str()) else {
+        return Vec::new();
+    };
+    kthread::of_device(name)
+        .iter()
+        .filter_map(|t| kthread::confine(t, &[cpu]).ok())
+        .collect()
 }
 
 fn describe(plan: &ValidatePlan, step: Step) -> String {

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::ValidateError;
 use super::measure::Measured;
 use super::plan::ValidatePlan;
+use super::run::place_threads;
 use crate::tracing::trace_to;
 use crate::tree::write_snapshot;
 
@@ -78,6 +79,8 @@ pub fn measure(
         // Walking the tree has warmed its names again.
         open.file_system(options)?.platform().make_cold().ok();
     }
+    // A remount has made new threads.
+    let _placed = place_threads(plan, &open);
     let request = CaptureRequest {
         under: vec![dir.path().to_owned()],
         ..CaptureRequest::new(What::Command {
