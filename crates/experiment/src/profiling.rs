@@ -46,6 +46,7 @@ pub fn profile_target(
     let request = ProfileRequest {
         host_dir: Some(fs.dir().to_owned()),
         device: fs.device().map(|device| device.name.clone()),
+        own_device: target.record().is_some(),
         ..request.clone()
     };
     let mut profile = fsage_profile::run(&request, &fs, environment, progress, stop)?;

@@ -118,6 +118,21 @@ pub fn confine(thread: &KernelThread, cpus: &[usize]) -> Result<Moved, HostError
     Ok(Moved { pid, before })
 }
 
+/// Keeps the threads of the file system on `device`, which must be the caller's own, to the CPUs that
+/// the calling thread is kept to, if those are fewer than all. Threads that name no device (btrfs) also
+/// work for others and are left alone. A remount makes new threads.
+pub fn join_caller(device: &str) -> Vec<Moved> {
+    let cpus = crate::thread::allowed_cpus();
+    if cpus.len() >= crate::machine::cpus_online() as usize {
+        return Vec::new();
+    }
+    of_device(device)
+        .iter()
+        .filter(|thread| thread.name.contains('/'))
+        .filter_map(|thread| confine(thread, &cpus).ok())
+        .collect()
+}
+
 impl Drop for Moved {
     fn drop(&mut self) {
         // The thread may have ended with its file system.

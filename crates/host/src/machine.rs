@@ -123,7 +123,7 @@ fn memory_bytes() -> Option<u64> {
 }
 
 /// Processors on line; 0 where the kernel does not say.
-fn cpus_online() -> u32 {
+pub(crate) fn cpus_online() -> u32 {
     read("/sys/devices/system/cpu/online")
         .and_then(|list| list_length(&list))
         .unwrap_or(0)

@@ -107,6 +107,10 @@ pub(crate) struct Lab<'a> {
     pub host_dir: Option<PathBuf>,
     /// The name of the block device beneath in the kernel, for its kernel threads.
     pub device: Option<String>,
+    /// Whether the kernel threads of that device may be moved.
+    pub own_device: bool,
+    /// Those that were, until the next remount.
+    pub moved: Vec<fsage_host::kthread::Moved>,
     /// The working directory, relative to the target's root.
     pub work: String,
     pub book: Book,
@@ -153,6 +157,8 @@ impl<'a> Lab<'a> {
             clock: fs.clock(),
             host_dir,
             device,
+            own_device: false,
+            moved: Vec::new(),
             work,
             book: Book::default(),
             random,

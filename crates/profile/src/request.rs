@@ -26,6 +26,9 @@ pub struct ProfileRequest {
     /// The name of the block device beneath in the kernel (`loop0`), to note where its kernel
     /// threads run.
     pub device: Option<String>,
+    /// Whether that device is fsage's own, so that its kernel threads may be kept to the CPUs that the
+    /// caller is kept to.
+    pub own_device: bool,
 }
 
 /// Default length of the short suite.

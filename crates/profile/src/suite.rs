@@ -53,6 +53,7 @@ pub fn run(
         })?;
     let place = (request.host_dir.clone(), request.device.clone());
     let mut lab = Lab::new(fs, place, work, request.seed, request.quick, stop);
+    lab.own_device = request.own_device;
     let chosen = choose(&wanted);
     measure(&mut lab, &chosen, request, progress);
     let mut removed = remove_tree(fs, lab.work.as_bytes());

@@ -169,8 +169,10 @@ pub(super) fn place_threads(plan: &ValidatePlan, target: &OpenTarget) -> Vec<Mov
     let Some(name) = record.device.file_name().and_then(|n| n.to_str()) else {
         return Vec::new();
     };
+    // Threads that name no device (btrfs) also work for others.
     kthread::of_device(name)
         .iter()
+        .filter(|t| t.name.contains('/'))
         .filter_map(|t| kthread::confine(t, &[cpu]).ok())
         .collect()
 }

@@ -43,6 +43,9 @@ const REST: std::time::Duration = std::time::Duration::from_millis(60);
 /// Nothing is dirty, the journal is empty, and all is quiet.
 fn rest(lab: &mut Lab<'_>) -> Res {
     lab.start_afresh()?;
+    if let (Some(device), true) = (&lab.device, lab.own_device) {
+        lab.moved = fsage_host::kthread::join_caller(device);
+    }
     lab.settle()?;
     std::thread::sleep(REST);
     lab.settle()
