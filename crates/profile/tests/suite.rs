@@ -27,6 +27,7 @@ fn request(fs: &HostFs, only: &[&str], seconds: u64) -> ProfileRequest {
         seed: 42,
         host_dir: Some(fs.dir().to_owned()),
         device: fs.device().map(|d| d.name.clone()),
+        own_device: false,
     }
 }
 
