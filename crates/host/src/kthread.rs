@@ -118,18 +118,18 @@ pub fn confine(thread: &KernelThread, cpus: &[usize]) -> Result<Moved, HostError
     Ok(Moved { pid, before })
 }
 
-/// Keeps the threads of the file system on `device`, which must be the caller's own, to the CPUs that
-/// the calling thread is kept to, if those are fewer than all. Threads that name no device (btrfs) also
-/// work for others and are left alone. A remount makes new threads.
-pub fn join_caller(device: &str) -> Vec<Moved> {
-    let cpus = crate::thread::allowed_cpus();
+/// Keeps the threads of the file system on `device`, which must be the caller's own, to `cpus`, if
+/// those are fewer than all: to those that the calling thread may use, mostly, so that commits cost
+/// the same each time. Threads that name no device (btrfs) also work for others and are left alone.
+/// A remount makes new threads. Without root nothing is moved.
+pub fn confine_of_device(device: &str, cpus: &[usize]) -> Vec<Moved> {
     if cpus.len() >= crate::machine::cpus_online() as usize {
         return Vec::new();
     }
     of_device(device)
         .iter()
         .filter(|thread| thread.name.contains('/'))
-        .filter_map(|thread| confine(thread, &cpus).ok())
+        .filter_map(|thread| confine(thread, cpus).ok())
         .collect()
 }
 
@@ -212,6 +212,14 @@ mod tests {
         assert_eq!(of_device(&device)[0].allowed_cpus, [cpu]);
         drop(moved);
         assert_eq!(of_device(&device)[0].allowed_cpus, journal.allowed_cpus);
+        let all: Vec<usize> = (0..crate::machine::cpus_online() as usize).collect();
+        assert!(confine_of_device(&device, &all).is_empty());
+        if all.len() > 1 {
+            let moved = confine_of_device(&device, &[cpu]);
+            assert_eq!(moved.len(), 1);
+            assert_eq!(of_device(&device)[0].allowed_cpus, [cpu]);
+            drop(moved);
+        }
         scratch.close().unwrap();
     }
 

@@ -142,7 +142,6 @@ fn profile(
     };
     let name = spec.to_string();
     let _pinned = plan.cpu.map(fsage_host::thread::pin).transpose()?;
-    let _placed = place_threads(plan, &open);
     let profile = profile_target(&open, &name, ColdPolicy::Auto, &request, &mut |_| {}, stop)?;
     open.close()?;
     if plan.profiles > 1 {
@@ -161,20 +160,14 @@ fn place_workqueues(cpu: usize) -> Option<WorkqueueMask> {
     kthread::confine_workqueues(&[cpu]).ok()
 }
 
-/// The journal's threads of a scratch file system on the plan's CPU.
+/// The journal's threads of a scratch file system on the plan's CPU. A remount makes new ones; a
+/// profile places its own after each.
 pub(super) fn place_threads(plan: &ValidatePlan, target: &OpenTarget) -> Vec<Moved> {
-    let (Some(cpu), Some(record)) = (plan.cpu, target.record()) else {
-        return Vec::new();
-    };
-    let Some(name) = record.device.file_name().and_then(|n| n.to_str()) else {
-        return Vec::new();
-    };
-    // Threads that name no device (btrfs) also work for others.
-    kthread::of_device(name)
-        .iter()
-        .filter(|t| t.name.contains('/'))
-        .filter_map(|t| kthread::confine(t, &[cpu]).ok())
-        .collect()
+    let device = target.record().and_then(|r| r.device.file_name()?.to_str());
+    match (plan.cpu, device) {
+        (Some(cpu), Some(device)) => kthread::confine_of_device(device, &[cpu]),
+        _ => Vec::new(),
+    }
 }
 
 fn describe(plan: &ValidatePlan, step: Step) -> String {

@@ -44,7 +44,8 @@ const REST: std::time::Duration = std::time::Duration::from_millis(60);
 fn rest(lab: &mut Lab<'_>) -> Res {
     lab.start_afresh()?;
     if let (Some(device), true) = (&lab.device, lab.own_device) {
-        lab.moved = fsage_host::kthread::join_caller(device);
+        let cpus = fsage_host::thread::allowed_cpus();
+        lab.moved = fsage_host::kthread::confine_of_device(device, &cpus);
     }
     lab.settle()?;
     std::thread::sleep(REST);
