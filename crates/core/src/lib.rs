@@ -31,4 +31,4 @@ pub use kind::{KindClass, OpKind};
 pub use op::{Op, OpFlags, Outcome};
 pub use path::PathTable;
 pub use platform::{ColdEvidence, ColdLevel, ColdMethod, DeviceCounters, Platform};
-pub use stream::{OpSink, OpSource, SinkError, SourceError, VecSource};
+pub use stream::{OpSink, OpSource, SinkError, SourceError, VecSource, Wait};

@@ -53,6 +53,28 @@ pub trait OpSource {
     /// Appends the next operations to `batch`, at least one unless the stream has ended. Returns
     /// how many.
     fn next_batch(&mut self, batch: &mut Vec<Op>) -> Result<usize, SourceError>;
+
+    /// Tells the time since the run began, before each [`OpSource::wait`]: a stream that holds a rate
+    /// or a deadline goes by it. Not told where no time passes.
+    fn time(&mut self, _now_ns: u64) {}
+
+    /// What the stream does before its next batch; asked before each [`OpSource::next_batch`] until
+    /// the answer is [`Wait::Ready`], after each pause again.
+    fn wait(&mut self) -> Wait {
+        Wait::Ready
+    }
+}
+
+/// Whether a stream goes on at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Wait {
+    /// It goes on.
+    #[default]
+    Ready,
+    /// It rests that many nanoseconds (think time, a delay) and is then asked again.
+    Pause(u64),
+    /// It waits for another stream (a semaphore, an event) and is to be asked again.
+    Blocked,
 }
 
 /// Takes operations.

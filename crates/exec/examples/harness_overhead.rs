@@ -12,14 +12,18 @@ use std::time::Instant;
 use fsage_core::{Op, OpSource, VecSource};
 use fsage_exec::{NullFs, Options, run, run_direct};
 use fsage_workload::WorkloadSpec;
+use fsage_workload::postmark::{Config, PostMark};
 
 const SPEC: &str = "postmark:files=20000,transactions=60000,size=512-16384,subdirs=50";
 const REPETITIONS: usize = 15;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let spec: WorkloadSpec = SPEC.parse()?;
-    let generator = || spec.source().ok_or("the workload is a command");
-    let mut source = generator()?;
+    let WorkloadSpec::Generated { values, .. } = &spec else {
+        return Err("the workload is a command".into());
+    };
+    let generator = || PostMark::new(&Config::from_values(values));
+    let mut source = generator();
     let mut ops: Vec<Op> = Vec::new();
     while source.next_batch(&mut ops)? > 0 {}
     let count = ops.len();
@@ -30,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             for _ in 0..REPETITIONS {
                 let source: Box<dyn OpSource + Send> = match from {
                     "prepared" => Box::new(VecSource::new(source.paths().clone(), ops.clone())),
-                    _ => generator()?,
+                    _ => Box::new(generator()),
                 };
                 samples.push(mode.run(source)? / count as f64);
             }

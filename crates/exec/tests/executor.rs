@@ -29,8 +29,16 @@ fn host(dir: &Path) -> HostFs {
     HostFs::open(dir, options).unwrap()
 }
 
+fn config(spec: &str) -> Config {
+    match spec.parse().unwrap() {
+        WorkloadSpec::Generated { values, .. } => Config::from_values(&values),
+        WorkloadSpec::Command(_) => panic!("{spec} is a command"),
+    }
+}
+
+/// PostMark's whole history as one stream.
 fn source(spec: &str) -> Box<dyn OpSource + Send> {
-    spec.parse::<WorkloadSpec>().unwrap().source().unwrap()
+    Box::new(PostMark::new(&config(spec)))
 }
 
 fn all_ops(spec: &str) -> (Vec<Op>, PathTable) {
@@ -171,10 +179,7 @@ fn a_real_directory_answers_as_postmark_expects() {
             (0, &[][..]),
             "{spec}"
         );
-        let WorkloadSpec::Generated { values, .. } = spec.parse().unwrap() else {
-            panic!()
-        };
-        let mut generator = PostMark::new(&Config::from_values(&values));
+        let mut generator = PostMark::new(&config(spec));
         let mut ops = Vec::new();
         while generator.next_batch(&mut ops).unwrap() > 0 {}
         assert_eq!(result.bytes_read, generator.tally().bytes_read);

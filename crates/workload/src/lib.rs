@@ -6,15 +6,20 @@
 //! * [`table`] is the one list of workloads and their parameters: it drives the parser, the help
 //!   and the tests. A new workload is a row there and a module beside [`postmark`].
 //! * [`WorkloadSpec`] is what a user writes, `postmark:files=5000,size=512-16384` or
-//!   `cmd:make -j2`; [`WorkloadSpec::source`] makes the stream.
+//!   `cmd:make -j2`; [`WorkloadSpec::program`] makes the [`Program`]: phases of streams.
 //! * [`characterize`] tells what a stream is like.
 
 pub mod characterize;
 pub mod postmark;
+pub mod program;
 pub mod random;
 pub mod spec;
 pub mod table;
 
 pub use postmark::PostMark;
+pub use program::{
+    BuildError, EntryKind, Inputs, Length, Need, Phase, Program, Role, SourceTree, Stream, Text,
+    TreeEntry,
+};
 pub use spec::{SpecError, Values, WorkloadSpec};
 pub use table::{Parameter, Unit, Value, WORKLOADS, Workload};

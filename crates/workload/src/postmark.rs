@@ -5,33 +5,82 @@
 //! counts agree within what that explains) and with files chosen in constant time, where the
 //! original searches its table (Traeger 2007, 7.1 names it as a fault).
 
+mod calls;
+mod generate;
 mod pool;
 
-use fsage_core::{
-    Fd, Op, OpFlags, OpKind, OpSource, Outcome, PathId, PathTable, Pid, Seed, SourceError, Tid,
-};
+use fsage_core::Seed;
 
-use crate::random::Random;
+pub use generate::{PostMark, Tally};
+
+use crate::program::{BuildError, Inputs, Length, Phase, Program, Role, Stream, stages};
+use crate::random::stream_seed;
 use crate::spec::Values;
-use crate::table::{Parameter, Unit, Value};
-use pool::{File, Pool};
-
-const O_RDONLY: u32 = 0;
-const O_WRONLY: u32 = 1;
-const O_RDWR: u32 = 2;
-const O_CREAT: u32 = 0o100;
-const O_TRUNC: u32 = 0o1000;
-const O_APPEND: u32 = 0o2000;
-const SEEK_END: u32 = 2;
-
-/// One file is open at a time, on the lowest free descriptor.
-const FD: Fd = Fd(3);
-
-/// The generator works this many operations ahead of the target at the least.
-const AHEAD: usize = 128;
+use crate::table::{self, Parameter, Unit, Value, Workload, needs_nothing};
 
 /// Sizes above this would make a single file fill any target.
 const LARGEST_FILE: i64 = 1 << 40;
+
+/// A file is generated at once.
+const MOST_REQUESTS: u64 = 1 << 20;
+
+/// PostMark's row in the list of workloads.
+pub const WORKLOAD: Workload = Workload {
+    name: "postmark",
+    what: "a pool of small files that are created, read, appended to and deleted at random, as a \
+           mail or news server does",
+    good_for: "metadata and small files in a cache that holds them; with its defaults it is over \
+               before anything reaches a disk, so give it more files and transactions, and report \
+               all of its parameters (Traeger 2007, 7.1)",
+    source: "Katcher 1997 (PostMark 1.5); Smith 2001, 4.5.3.3; Traeger 2007, Table IV",
+    parameters: PARAMETERS,
+    configs: CONFIGS,
+    needs: needs_nothing,
+    build: |values, inputs| program(&Config::from_values(values), inputs),
+};
+
+/// The configurations of Traeger 2007, Table IV.
+const CONFIGS: &[table::Config] = &[
+    table::Config {
+        name: "fsl",
+        what: "of the File systems and Storage Lab, Stony Brook",
+        values: &[
+            ("files", Value::Number(20_000)),
+            ("subdirs", Value::Number(200)),
+            ("size", Value::Range(512, 10 << 10)),
+            ("transactions", Value::Number(200_000)),
+            ("read", Value::Number(4096)),
+            ("write", Value::Number(4096)),
+            ("buffering", Value::Switch(false)),
+        ],
+    },
+    table::Config {
+        name: "cvfs",
+        what: "of the CVFS paper (Soules 2003)",
+        values: &[
+            ("files", Value::Number(5000)),
+            ("subdirs", Value::Number(50)),
+            ("size", Value::Range(512, 10 << 10)),
+            ("transactions", Value::Number(20_000)),
+            ("read", Value::Number(4096)),
+            ("write", Value::Number(4096)),
+            ("buffering", Value::Switch(false)),
+        ],
+    },
+    table::Config {
+        name: "cvfs-large",
+        what: "the same with files up to the median size of a mailbox",
+        values: &[
+            ("files", Value::Number(5000)),
+            ("subdirs", Value::Number(50)),
+            ("size", Value::Range(512, 328_072)),
+            ("transactions", Value::Number(20_000)),
+            ("read", Value::Number(4096)),
+            ("write", Value::Number(4096)),
+            ("buffering", Value::Switch(false)),
+        ],
+    },
+];
 
 /// PostMark's parameters and its documented defaults; `buffer` is the C library's.
 pub const PARAMETERS: &[Parameter] = &[
@@ -106,6 +155,14 @@ pub const PARAMETERS: &[Parameter] = &[
         what: "size of that buffer; the C library takes st_blksize, 4096 on most file systems",
     },
     Parameter {
+        name: "threads",
+        unit: Unit::Count,
+        default: Value::Number(1),
+        range: (1, 1024),
+        what: "processes at once, each with an equal share of files and transactions in a directory \
+               p0, p1, … of its own; one uses the top directory, as the original does",
+    },
+    Parameter {
         name: "seed",
         unit: Unit::Seed,
         default: Value::Number(42),
@@ -137,6 +194,8 @@ pub struct Config {
     pub bias_create: i64,
     /// Size of the C library's buffer in bytes, `None` without one.
     pub buffer_bytes: Option<u64>,
+    /// Processes at once.
+    pub threads: u64,
     /// Where the random sequence starts.
     pub seed: Seed,
 }
@@ -158,406 +217,77 @@ impl Config {
             buffer_bytes: values
                 .switch("buffering")
                 .then(|| values.number("buffer").max(1)),
+            threads: values.number("threads").max(1),
             seed: Seed(values.number("seed")),
         }
     }
-}
 
-/// What PostMark's own report counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally {
-    /// Files created, the initial pool included.
-    pub created: u64,
-    /// Files read.
-    pub read: u64,
-    /// Files appended to.
-    pub appended: u64,
-    /// Files deleted.
-    pub deleted: u64,
-    /// Files deleted after the transactions.
-    pub deleted_alone: u64,
-    /// Bytes read.
-    pub bytes_read: u64,
-    /// Bytes written.
-    pub bytes_written: u64,
-    /// Transactions done; fewer than configured where all files were deleted before.
-    pub transactions: u64,
-}
+    /// Requests that a file of the largest size takes at the most.
+    fn requests_of_largest(&self) -> u64 {
+        let direct = self.read_bytes.min(self.write_bytes);
+        self.size_high_bytes / self.buffer_bytes.unwrap_or(direct).max(1)
+    }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    MakeDirectories(u64),
-    CreatePool(u64),
-    Transactions(u64),
-    DeletePool(u64),
-    RemoveDirectories(u64),
-    Done,
-}
-
-/// The generator: an [`OpSource`] of one process that does one thing at a time. Memory grows with
-/// the number of files ever created (their names).
-#[derive(Debug)]
-pub struct PostMark {
-    config: Config,
-    random: Random,
-    pool: Pool,
-    paths: PathTable,
-    phase: Phase,
-    tally: Tally,
-}
-
-impl PostMark {
-    /// The stream of that configuration.
-    pub fn new(config: &Config) -> Self {
+    /// The share of process `i` of [`Config::threads`].
+    fn share(&self, i: u64) -> Self {
+        let part = |n: u64| n / self.threads + u64::from(i < n % self.threads);
         Self {
-            config: *config,
-            random: Random::new(config.seed),
-            pool: Pool::new(config.files.saturating_mul(2)),
-            paths: PathTable::new(),
-            phase: Phase::MakeDirectories(0),
-            tally: Tally::default(),
+            files: part(self.files),
+            transactions: part(self.transactions),
+            seed: stream_seed(self.seed, i),
+            ..*self
         }
-    }
-
-    /// What was counted up to now.
-    pub fn tally(&self) -> Tally {
-        self.tally
-    }
-
-    /// How many directories there are; PostMark takes one for none.
-    fn directories(&self) -> u64 {
-        if self.config.subdirs > 1 {
-            self.config.subdirs
-        } else {
-            0
-        }
-    }
-
-    fn step(&mut self, out: &mut Vec<Op>) -> Result<(), SourceError> {
-        self.phase = match self.phase {
-            Phase::MakeDirectories(i) if i < self.directories() => {
-                self.directory(OpKind::Mkdir, i, out)?;
-                Phase::MakeDirectories(i + 1)
-            }
-            Phase::MakeDirectories(_) => Phase::CreatePool(0),
-            Phase::CreatePool(i) if i < self.config.files => {
-                self.create(out)?;
-                Phase::CreatePool(i + 1)
-            }
-            Phase::CreatePool(_) => Phase::Transactions(0),
-            Phase::Transactions(i) if i < self.config.transactions && !self.pool.is_empty() => {
-                self.transaction(out)?;
-                Phase::Transactions(i + 1)
-            }
-            Phase::Transactions(_) => Phase::DeletePool(0),
-            Phase::DeletePool(slot) if slot < self.pool.slots() => {
-                if let Some(file) = self.pool.remove(slot) {
-                    self.delete(file, out);
-                    self.tally.deleted_alone += 1;
-                }
-                Phase::DeletePool(slot + 1)
-            }
-            Phase::DeletePool(_) => Phase::RemoveDirectories(0),
-            Phase::RemoveDirectories(i) if i < self.directories() => {
-                self.directory(OpKind::Rmdir, i, out)?;
-                Phase::RemoveDirectories(i + 1)
-            }
-            Phase::RemoveDirectories(_) | Phase::Done => Phase::Done,
-        };
-        Ok(())
-    }
-
-    fn transaction(&mut self, out: &mut Vec<Op>) -> Result<(), SourceError> {
-        let Config {
-            bias_read,
-            bias_create,
-            ..
-        } = self.config;
-        if bias_read != -1 {
-            let read = (self.random.below(10) as i64) < bias_read;
-            if let Some(slot) = self.pool.choose(&mut self.random) {
-                if read {
-                    self.read(slot, out);
-                } else {
-                    self.append(slot, out);
-                }
-            }
-        }
-        if bias_create != -1 {
-            if (self.random.below(10) as i64) < bias_create {
-                self.create(out)?;
-            } else if let Some(file) = self
-                .pool
-                .choose(&mut self.random)
-                .and_then(|slot| self.pool.remove(slot))
-            {
-                self.delete(file, out);
-            }
-        }
-        self.tally.transactions += 1;
-        Ok(())
-    }
-
-    /// Creates a file and fills it; does nothing where twice the initial pool exists already.
-    fn create(&mut self, out: &mut Vec<Op>) -> Result<(), SourceError> {
-        let Some(slot) = self.pool.free_slot() else {
-            return Ok(());
-        };
-        let directories = self.directories();
-        self.tally.created += 1;
-        let number = self.tally.created;
-        let name = match directories {
-            0 => number.to_string(),
-            n => format!("s{}/{number}", self.random.below(n)),
-        };
-        let path = self.intern(&name)?;
-        let Config {
-            size_low_bytes: low,
-            size_high_bytes: high,
-            ..
-        } = self.config;
-        let size_bytes = low + self.random.below(high - low);
-        self.pool.insert(slot, File { path, size_bytes });
-        match self.config.buffer_bytes {
-            Some(_) => open(path, O_WRONLY | O_CREAT | O_TRUNC, 0, out),
-            None => open(path, O_RDWR | O_CREAT, 0, out),
-        }
-        self.stat_buffered(0, out);
-        self.write(0, size_bytes, OpFlags::default(), out);
-        out.push(close());
-        Ok(())
-    }
-
-    fn delete(&mut self, file: File, out: &mut Vec<Op>) {
-        let mut unlink = op(OpKind::Unlink);
-        unlink.path = Some(file.path);
-        out.push(unlink);
-        self.tally.deleted += 1;
-    }
-
-    fn read(&mut self, slot: u64, out: &mut Vec<Op>) {
-        let Some(File { path, size_bytes }) = self.pool.get(slot) else {
-            return;
-        };
-        open(path, O_RDONLY, size_bytes, out);
-        self.stat_buffered(size_bytes, out);
-        let block = self.config.read_bytes;
-        match self.config.buffer_bytes {
-            Some(buffer) => buffered_read(size_bytes, block, buffer, |offset, request, got| {
-                out.push(data(
-                    OpKind::Read,
-                    offset,
-                    request,
-                    got,
-                    size_bytes,
-                    OpFlags::default(),
-                ));
-            }),
-            None => straight(size_bytes, block, |offset, length| {
-                out.push(data(
-                    OpKind::Read,
-                    offset,
-                    length,
-                    length,
-                    size_bytes,
-                    OpFlags::default(),
-                ));
-            }),
-        }
-        out.push(close());
-        self.tally.read += 1;
-        self.tally.bytes_read += size_bytes;
-    }
-
-    /// Appends up to the largest size; a file that has it already is left alone and not counted.
-    fn append(&mut self, slot: u64, out: &mut Vec<Op>) {
-        let Some(File { path, size_bytes }) = self.pool.get(slot) else {
-            return;
-        };
-        let high = self.config.size_high_bytes;
-        if size_bytes >= high {
-            return;
-        }
-        let length = self.random.below(high - size_bytes) + 1;
-        if self.config.buffer_bytes.is_some() {
-            open(path, O_WRONLY | O_CREAT | O_APPEND, size_bytes, out);
-            // fopen(…, "a") goes to the end at once.
-            let mut seek = on_fd(OpKind::Seek);
-            seek.offset = Some(0);
-            seek.flags = SEEK_END;
-            seek.result = Outcome::ok(size_bytes);
-            seek.size_bytes = Some(size_bytes);
-            out.push(seek);
-        } else {
-            open(path, O_RDWR | O_APPEND, size_bytes, out);
-        }
-        self.stat_buffered(size_bytes, out);
-        self.write(size_bytes, length, OpFlags::APPEND, out);
-        out.push(close());
-        self.pool.insert(
-            slot,
-            File {
-                path,
-                size_bytes: size_bytes + length,
-            },
-        );
-        self.tally.appended += 1;
-    }
-
-    /// Writes `length` bytes from `start` on, the file's end.
-    fn write(&mut self, start: u64, length: u64, record: OpFlags, out: &mut Vec<Op>) {
-        let mut push = |offset: u64, length: u64| {
-            let at = start + offset;
-            out.push(data(OpKind::Write, at, length, length, at, record));
-        };
-        match self.config.buffer_bytes {
-            Some(buffer) => buffered_write(length, self.config.write_bytes, buffer, push),
-            None => straight(length, self.config.write_bytes, &mut push),
-        }
-        self.tally.bytes_written += length;
-    }
-
-    /// The C library asks for the block size before it makes its buffer.
-    fn stat_buffered(&self, size_bytes: u64, out: &mut Vec<Op>) {
-        if self.config.buffer_bytes.is_some() {
-            let mut stat = on_fd(OpKind::Fstat);
-            stat.size_bytes = Some(size_bytes);
-            out.push(stat);
-        }
-    }
-
-    fn directory(
-        &mut self,
-        kind: OpKind,
-        index: u64,
-        out: &mut Vec<Op>,
-    ) -> Result<(), SourceError> {
-        let mut made = op(kind);
-        made.path = Some(self.intern(&format!("s{index}"))?);
-        if kind == OpKind::Mkdir {
-            made.flags = 0o700;
-        }
-        out.push(made);
-        Ok(())
-    }
-
-    fn intern(&mut self, name: &str) -> Result<PathId, SourceError> {
-        self.paths
-            .intern(name.as_bytes())
-            .ok_or_else(|| SourceError::new("workload 'postmark' needs more than 2^32 names"))
     }
 }
 
-impl OpSource for PostMark {
-    fn paths(&self) -> &PathTable {
-        &self.paths
+/// The pool is created, transacted on and deleted; the run alone is what PostMark's rate of
+/// transactions is about.
+fn program(config: &Config, inputs: &Inputs) -> Result<Program, BuildError> {
+    if config.files < config.threads {
+        return Err(BuildError::new(
+            WORKLOAD.name,
+            format!(
+                "{} files are fewer than {} threads; each needs one at the least",
+                config.files, config.threads
+            ),
+        ));
     }
-
-    fn next_batch(&mut self, batch: &mut Vec<Op>) -> Result<usize, SourceError> {
-        let before = batch.len();
-        while batch.len() - before < AHEAD && self.phase != Phase::Done {
-            self.step(batch)?;
+    let requests = config.requests_of_largest();
+    if requests > MOST_REQUESTS {
+        return Err(BuildError::new(
+            WORKLOAD.name,
+            format!(
+                "a file of {} bytes takes {requests} requests; expected at most {MOST_REQUESTS}",
+                config.size_high_bytes
+            ),
+        ));
+    }
+    let endless = inputs.length == Length::Endless;
+    let phases = [
+        (Role::Setup, "create the pool"),
+        (Role::Run, "transactions"),
+        (Role::Teardown, "delete the pool"),
+    ];
+    let mut streams: Vec<Vec<Stream>> = phases.iter().map(|_| Vec::new()).collect();
+    for i in 0..config.threads {
+        let mut process = PostMark::new(&config.share(i));
+        if config.threads > 1 {
+            process = process.as_process(i as u32);
         }
-        Ok(batch.len() - before)
-    }
-}
-
-fn op(kind: OpKind) -> Op {
-    Op::new(kind, Pid(1), Tid(1), 0)
-}
-
-fn on_fd(kind: OpKind) -> Op {
-    let mut op = op(kind);
-    op.fd = Some(FD);
-    op
-}
-
-fn open(path: PathId, flags: u32, size_bytes: u64, out: &mut Vec<Op>) {
-    let mut open = op(OpKind::Open);
-    open.path = Some(path);
-    open.flags = flags;
-    open.size_bytes = Some(size_bytes);
-    open.result = Outcome::ok(FD.0 as u64);
-    out.push(open);
-}
-
-fn close() -> Op {
-    on_fd(OpKind::Close)
-}
-
-/// A transfer at the file's position.
-fn data(kind: OpKind, offset: u64, length: u64, got: u64, size: u64, record: OpFlags) -> Op {
-    let mut op = on_fd(kind);
-    op.offset = Some(offset);
-    op.length = Some(length);
-    op.result = Outcome::ok(got);
-    op.size_bytes = Some(size);
-    op.record = record | OpFlags::IMPLICIT_OFFSET;
-    op
-}
-
-/// Requests of whole blocks and then one of what remains, which may be nothing: PostMark issues it
-/// all the same.
-fn straight(length: u64, block: u64, mut request: impl FnMut(u64, u64)) {
-    for i in 0..length / block {
-        request(i * block, block);
-    }
-    request(length / block * block, length % block);
-}
-
-/// What the C library makes of `fwrite` calls of `block` bytes: the buffer is filled and written
-/// when more comes; what is at least a buffer long goes straight through in whole buffers.
-fn buffered_write(length: u64, block: u64, buffer: u64, mut request: impl FnMut(u64, u64)) {
-    let (mut written, mut held, mut left) = (0, 0, length);
-    let mut issue = |written: &mut u64, bytes: u64| {
-        request(*written, bytes);
-        *written += bytes;
-    };
-    while left > 0 {
-        let mut put = block.min(left);
-        left -= put;
-        if held + put > buffer || (held == 0 && put >= buffer) {
-            if held > 0 {
-                put -= buffer - held;
-                issue(&mut written, buffer);
-                held = 0;
-            }
-            let through = put - put % buffer;
-            if through > 0 {
-                issue(&mut written, through);
-            }
-            put -= through;
+        if endless {
+            process = process.endless();
         }
-        held += put;
-    }
-    if held > 0 {
-        issue(&mut written, held);
-    }
-}
-
-/// What it makes of `fread` calls: `request(offset, asked, got)` for each read. A call that wants at
-/// least a buffer reads whole buffers straight through.
-fn buffered_read(length: u64, block: u64, buffer: u64, mut request: impl FnMut(u64, u64, u64)) {
-    let (mut position, mut held, mut left) = (0, 0, length);
-    while left > 0 {
-        let mut want = block.min(left);
-        left -= want;
-        let taken = want.min(held);
-        want -= taken;
-        held -= taken;
-        if want >= buffer {
-            let through = want - want % buffer;
-            request(position, through, through);
-            position += through;
-            want -= through;
-        }
-        if want > 0 {
-            let got = buffer.min(length - position);
-            request(position, buffer, got);
-            position += got;
-            held = got - want;
+        for (phase, stage) in streams.iter_mut().zip(stages(process, phases.len())) {
+            phase.push(Box::new(stage));
         }
     }
+    Ok(Program::new(
+        phases
+            .into_iter()
+            .zip(streams)
+            .map(|((role, name), streams)| Phase::parallel(role, name, streams))
+            .collect(),
+    ))
 }
 
 #[cfg(test)]

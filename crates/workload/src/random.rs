@@ -22,6 +22,20 @@ impl Random {
     }
 }
 
+/// The seed of one of several streams that run at once: unrelated sequences, the first one's from the
+/// seed itself (the mixing is SplitMix64's, Steele 2014).
+pub fn stream_seed(seed: Seed, stream: u64) -> Seed {
+    if stream == 0 {
+        return seed;
+    }
+    let mut z = seed
+        .0
+        .wrapping_add(stream.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    Seed(z ^ (z >> 31))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

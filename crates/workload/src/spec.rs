@@ -1,11 +1,13 @@
 //! What a user writes to name a workload.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use fsage_core::{OpSource, Seed};
+use fsage_core::Seed;
 
-use crate::table::{Parameter, Unit, Value, WORKLOADS, Workload};
+use crate::program::{BuildError, Inputs, Need, Program};
+use crate::table::{Config, Parameter, Unit, Value, WORKLOADS, Workload};
 
 /// Why a spec was not understood; completes "failed to read the workload: …".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +37,16 @@ pub enum SpecError {
     /// The workload has no such parameter.
     #[error("workload '{workload}' has no parameter '{name}'; expected one of {known}")]
     UnknownParameter {
+        /// The workload's name.
+        workload: &'static str,
+        /// As written.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// The workload has no such configuration.
+    #[error("workload '{workload}' has no configuration '{name}'; expected {known}")]
+    UnknownConfig {
         /// The workload's name.
         workload: &'static str,
         /// As written.
@@ -76,24 +88,25 @@ impl Values {
     pub fn defaults(parameters: &'static [Parameter]) -> Self {
         Self {
             parameters,
-            values: parameters.iter().map(|p| p.default).collect(),
+            values: parameters.iter().map(|p| p.default.clone()).collect(),
         }
     }
 
     /// Each parameter with its value.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static Parameter, Value)> + '_ {
-        self.parameters.iter().zip(self.values.iter().copied())
+    pub fn iter(&self) -> impl Iterator<Item = (&'static Parameter, &Value)> + '_ {
+        self.parameters.iter().zip(&self.values)
     }
 
     /// The value of a parameter.
-    pub fn get(&self, name: &str) -> Option<Value> {
+    pub fn get(&self, name: &str) -> Option<&Value> {
         self.iter().find(|(p, _)| p.name == name).map(|(_, v)| v)
     }
 
-    /// A count, a number of bytes or a seed; 0 for a name that is none.
+    /// A count, a number of bytes, a seed, a share in hundredths or a time in nanoseconds; 0 for a
+    /// name that is none.
     pub fn number(&self, name: &str) -> u64 {
         match self.get(name) {
-            Some(Value::Number(n)) => n,
+            Some(&Value::Number(n)) => n,
             _ => 0,
         }
     }
@@ -101,7 +114,7 @@ impl Values {
     /// The ends of a range; zeros for a name that is none.
     pub fn range(&self, name: &str) -> (u64, u64) {
         match self.get(name) {
-            Some(Value::Range(low, high)) => (low, high),
+            Some(&Value::Range(low, high)) => (low, high),
             _ => (0, 0),
         }
     }
@@ -109,7 +122,7 @@ impl Values {
     /// A bias; -1 for a name that is none.
     pub fn bias(&self, name: &str) -> i64 {
         match self.get(name) {
-            Some(Value::Bias(b)) => b,
+            Some(&Value::Bias(b)) => b,
             _ => -1,
         }
     }
@@ -117,6 +130,22 @@ impl Values {
     /// A switch; off for a name that is none.
     pub fn switch(&self, name: &str) -> bool {
         matches!(self.get(name), Some(Value::Switch(true)))
+    }
+
+    /// A choice, a text or a path; empty for a name that is none.
+    pub fn text(&self, name: &str) -> &str {
+        match self.get(name) {
+            Some(Value::Text(text)) => text,
+            _ => "",
+        }
+    }
+
+    /// Sets a parameter to a value of its unit that is in range; a name that is none is left alone.
+    fn set(&mut self, name: &str, value: Value) {
+        let slots = self.values.iter_mut().zip(self.parameters);
+        if let Some((slot, _)) = slots.into_iter().find(|(_, p)| p.name == name) {
+            *slot = value;
+        }
     }
 }
 
@@ -141,12 +170,45 @@ impl PartialEq for WorkloadSpec {
 }
 
 impl WorkloadSpec {
-    /// The stream of a generated workload; `None` for a command.
-    pub fn source(&self) -> Option<Box<dyn OpSource + Send>> {
+    /// The phases of a generated workload with what [`WorkloadSpec::needs`] named read into
+    /// `inputs`; a command has none, which is an error.
+    pub fn program(&self, inputs: &Inputs) -> Result<Program, BuildError> {
         match self {
-            WorkloadSpec::Generated { workload, values } => Some((workload.build)(values)),
-            WorkloadSpec::Command(_) => None,
+            WorkloadSpec::Generated { workload, values } => (workload.build)(values, inputs),
+            WorkloadSpec::Command(command) => Err(BuildError::new(
+                format!("cmd:{command}"),
+                "a command is run by the shell and has no operations of its own",
+            )),
         }
+    }
+
+    /// What has to be read before the program can be built.
+    pub fn needs(&self) -> Vec<Need> {
+        match self {
+            WorkloadSpec::Generated { workload, values } => (workload.needs)(values),
+            WorkloadSpec::Command(_) => Vec::new(),
+        }
+    }
+
+    /// The shell command, `None` for a generated workload.
+    pub fn command(&self) -> Option<&str> {
+        match self {
+            WorkloadSpec::Generated { .. } => None,
+            WorkloadSpec::Command(command) => Some(command),
+        }
+    }
+
+    /// The same with another seed; a workload without one stays as it is.
+    #[must_use]
+    pub fn with_seed(mut self, seed: Seed) -> Self {
+        if let WorkloadSpec::Generated { workload, values } = &mut self {
+            for parameter in workload.parameters {
+                if parameter.unit == Unit::Seed {
+                    values.set(parameter.name, Value::Number(seed.0));
+                }
+            }
+        }
+        self
     }
 
     /// A short name for tables: the workload's, or the command's.
@@ -162,7 +224,7 @@ impl WorkloadSpec {
         match self {
             WorkloadSpec::Generated { values, .. } => {
                 values.iter().find_map(|(p, v)| match (p.unit, v) {
-                    (Unit::Seed, Value::Number(n)) => Some(Seed(n)),
+                    (Unit::Seed, &Value::Number(n)) => Some(Seed(n)),
                     _ => None,
                 })
             }
@@ -180,7 +242,12 @@ impl fmt::Display for WorkloadSpec {
                 f.write_str(workload.name)?;
                 for (i, (parameter, value)) in values.iter().enumerate() {
                     let separator = if i == 0 { ':' } else { ',' };
-                    write!(f, "{separator}{}={value}", parameter.name)?;
+                    let unit = if parameter.unit == Unit::Time {
+                        "ns"
+                    } else {
+                        ""
+                    };
+                    write!(f, "{separator}{}={value}{unit}", parameter.name)?;
                 }
                 Ok(())
             }
@@ -220,48 +287,100 @@ impl FromStr for WorkloadSpec {
     }
 }
 
+/// The parts of a spec behind the workload's name, in pairs of name and text.
+fn assignments<'t>(
+    workload: &'static Workload,
+    text: &'t str,
+) -> Result<Vec<(&'t str, &'t str)>, SpecError> {
+    let mut pairs: Vec<(&str, &str)> = Vec::new();
+    for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+        let pair = match (part.split_once('='), workload.parameters.first()) {
+            (Some((name, value)), _) => (name.trim(), value.trim()),
+            (None, Some(first)) if first.unit == Unit::Path && pairs.is_empty() => {
+                (first.name, part)
+            }
+            _ => {
+                return Err(SpecError::NotAnAssignment {
+                    workload: workload.name,
+                    part: part.to_owned(),
+                });
+            }
+        };
+        pairs.push(pair);
+    }
+    Ok(pairs)
+}
+
 fn parse_values(workload: &'static Workload, text: &str) -> Result<Values, SpecError> {
     let mut values = Values::defaults(workload.parameters);
-    let mut given = vec![false; workload.parameters.len()];
-    for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
-        let Some((name, value)) = part.split_once('=') else {
-            return Err(SpecError::NotAnAssignment {
-                workload: workload.name,
-                part: part.to_owned(),
-            });
-        };
-        let slots = values
-            .values
-            .iter_mut()
-            .zip(&mut given)
-            .zip(workload.parameters);
-        let Some(((slot, given), parameter)) = slots.into_iter().find(|s| s.1.name == name.trim())
-        else {
-            return Err(SpecError::UnknownParameter {
-                workload: workload.name,
-                name: name.trim().to_owned(),
-                known: workload
-                    .parameters
-                    .iter()
-                    .map(|p| p.name)
-                    .collect::<Vec<_>>()
-                    .join(", "),
-            });
-        };
-        if std::mem::replace(given, true) {
+    let pairs = assignments(workload, text)?;
+    for (i, (name, text)) in pairs.iter().enumerate() {
+        if *name == CONFIG && !workload.configs.is_empty() {
+            if pairs.iter().take(i).any(|(n, _)| n == name) {
+                return Err(SpecError::Twice {
+                    workload: workload.name,
+                    name: CONFIG,
+                });
+            }
+            for (name, value) in config(workload, text)?.values {
+                values.set(name, value.clone());
+            }
+        }
+    }
+    let mut given: Vec<&str> = Vec::new();
+    for (name, text) in pairs {
+        if name == CONFIG && !workload.configs.is_empty() {
+            continue;
+        }
+        let parameter = parameter(workload, name)?;
+        if given.contains(&name) {
             return Err(SpecError::Twice {
                 workload: workload.name,
                 name: parameter.name,
             });
         }
-        *slot = parse_value(parameter, value.trim()).ok_or_else(|| SpecError::BadValue {
+        given.push(name);
+        let value = parse_value(parameter, text).ok_or_else(|| SpecError::BadValue {
             workload: workload.name,
             name: parameter.name,
-            text: value.trim().to_owned(),
+            text: text.to_owned(),
             expected: expected(parameter),
         })?;
+        values.set(name, value);
     }
     Ok(values)
+}
+
+/// What chooses a configuration among a workload's parameters.
+const CONFIG: &str = "config";
+
+fn config(workload: &'static Workload, name: &str) -> Result<&'static Config, SpecError> {
+    let found = workload.configs.iter().find(|c| c.name == name);
+    found.ok_or_else(|| SpecError::UnknownConfig {
+        workload: workload.name,
+        name: name.to_owned(),
+        known: workload
+            .configs
+            .iter()
+            .map(|c| c.name)
+            .collect::<Vec<_>>()
+            .join(", "),
+    })
+}
+
+fn parameter(workload: &'static Workload, name: &str) -> Result<&'static Parameter, SpecError> {
+    let found = workload.parameters.iter().find(|p| p.name == name);
+    found.ok_or_else(|| {
+        let mut known: Vec<&str> = workload.parameters.iter().map(|p| p.name).collect();
+        if !workload.configs.is_empty() {
+            known.push(CONFIG);
+        }
+        SpecError::UnknownParameter {
+            workload: workload.name,
+            name: name.to_owned(),
+            known: known.join(", "),
+        }
+    })
 }
 
 fn parse_value(parameter: &Parameter, text: &str) -> Option<Value> {
@@ -287,7 +406,35 @@ fn parse_value(parameter: &Parameter, text: &str) -> Option<Value> {
             "false" | "no" | "off" | "0" => Some(Value::Switch(false)),
             _ => None,
         },
+        Unit::Percent => {
+            let digits = text.strip_suffix('%').unwrap_or(text);
+            Some(Value::Number(within(digits.trim().parse().ok()?)?))
+        }
+        Unit::Time => Some(Value::Number(within(parse_time_ns(text)?)?)),
+        Unit::Choice(words) => words
+            .iter()
+            .find(|&&word| word == text)
+            .map(|&word| Value::text(word)),
+        Unit::Text | Unit::Path => Some(Value::Text(Cow::Owned(text.to_owned()))),
     }
+}
+
+/// A time in whole nanoseconds: a number of seconds, or with ns, us, ms or s behind it.
+fn parse_time_ns(text: &str) -> Option<u64> {
+    let split = text
+        .find(|c: char| c.is_ascii_alphabetic())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let scale = match unit {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "" | "s" => 1e9,
+        _ => return None,
+    };
+    let ns = number.trim().parse::<f64>().ok()? * scale;
+    // Above 2^53 a float no longer holds every whole number: 104 days.
+    (0.0..9e15).contains(&ns).then(|| ns.round() as u64)
 }
 
 /// A number of bytes, with k, M or G behind it for powers of 1024.
@@ -313,6 +460,14 @@ fn expected(parameter: &Parameter) -> String {
         }
         Unit::Bias => format!("a chance in tenths from {low} to {high} (-1 for never asked)"),
         Unit::Switch => "true or false".to_owned(),
+        Unit::Percent => format!("a share in hundredths from {low} to {high}"),
+        Unit::Time => format!(
+            "a time from {low} ns to {} s (ns, us, ms, s allowed; seconds without)",
+            high as f64 / 1e9
+        ),
+        Unit::Choice(words) => format!("one of {}", words.join(", ")),
+        Unit::Text => "a text".to_owned(),
+        Unit::Path => "a path".to_owned(),
     }
 }
 
@@ -338,15 +493,66 @@ mod tests {
         assert_eq!(
             spec.unwrap().to_string(),
             "postmark:files=5000,transactions=20000,size=512-16384,subdirs=50,read=512,write=512,\
-             bias-read=5,bias-create=5,buffering=true,buffer=4096,seed=42"
+             bias-read=5,bias-create=5,buffering=true,buffer=4096,threads=1,seed=42"
         );
+    }
+
+    #[test]
+    fn a_configuration_gives_way_to_what_is_given() {
+        let spec = parse("postmark:files=7,config=cvfs-large,seed=3").unwrap();
+        assert_eq!(
+            spec.to_string(),
+            "postmark:files=7,transactions=20000,size=512-328072,subdirs=50,read=4096,write=4096,\
+             bias-read=5,bias-create=5,buffering=false,buffer=4096,threads=1,seed=3"
+        );
+        let error = |text: &str| parse(text).unwrap_err().to_string();
+        assert_eq!(
+            error("postmark:config=CVFS"),
+            "workload 'postmark' has no configuration 'CVFS'; expected fsl, cvfs, cvfs-large"
+        );
+        assert!(error("postmark:config=fsl,config=cvfs").contains("'config'"));
+        assert!(error("postmark:confg=fsl").ends_with(", config"));
+        assert_eq!(spec.clone().with_seed(Seed(9)).seed(), Some(Seed(9)));
+    }
+
+    #[test]
+    fn every_unit_is_read_and_refused() {
+        let p = |unit, range| Parameter {
+            name: "x",
+            unit,
+            default: Value::Number(0),
+            range,
+            what: "",
+        };
+        let read = |unit, range, text| parse_value(&p(unit, range), text);
+        assert_eq!(
+            read(Unit::Percent, (0, 100), "35%"),
+            Some(Value::Number(35))
+        );
+        assert_eq!(read(Unit::Percent, (0, 100), "101"), None);
+        let day = (0, 86_400_000_000_000);
+        for (text, ns) in [
+            ("1.5", 1_500_000_000),
+            ("20ms", 20_000_000),
+            ("3us", 3000),
+            ("0", 0),
+        ] {
+            assert_eq!(read(Unit::Time, day, text), Some(Value::Number(ns)));
+        }
+        for bad in ["-1", "nan", "inf", "1h", "1e30", "100000"] {
+            assert_eq!(read(Unit::Time, day, bad), None, "{bad}");
+        }
+        let words = Unit::Choice(&["a", "b"]);
+        assert_eq!(read(words, (0, 0), "b"), Some(Value::text("b")));
+        assert_eq!(read(words, (0, 0), "c"), None);
+        assert_eq!(expected(&p(words, (0, 0))), "one of a, b");
     }
 
     #[test]
     fn commands_keep_their_text() {
         let spec = parse("cmd: grep -r 'a:b,c=d' .").unwrap();
         assert_eq!(spec.short_name(), "grep -r 'a:b,c=d' .");
-        assert!(spec.source().is_none() && spec.seed().is_none());
+        assert!(spec.program(&Inputs::default()).is_err() && spec.seed().is_none());
         assert_eq!(parse("cmd:  "), Err(SpecError::NoCommand));
     }
 

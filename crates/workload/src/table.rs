@@ -1,10 +1,10 @@
 //! The one list of workloads.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use fsage_core::OpSource;
-
 use crate::postmark;
+use crate::program::{BuildError, Inputs, Need, Program};
 use crate::spec::Values;
 
 /// What a parameter is counted in; decides how its text is read.
@@ -22,12 +22,23 @@ pub enum Unit {
     Switch,
     /// Where the random sequence starts.
     Seed,
+    /// A share in hundredths.
+    Percent,
+    /// A time in nanoseconds; the text is a number of seconds unless ns, us, ms or s follows.
+    Time,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// Text without a comma.
+    Text,
+    /// The path of a file or directory of the user's, without a comma; empty for none. As the first
+    /// parameter of a workload it may be written without its name: `wml:FILE,…`.
+    Path,
 }
 
 /// A parameter's value; which variant follows from its [`Unit`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// A count, a number of bytes, or a seed.
+    /// A count, a number of bytes, a seed, a share in hundredths or a time in nanoseconds.
     Number(u64),
     /// Both ends of a range of bytes.
     Range(u64, u64),
@@ -35,6 +46,15 @@ pub enum Value {
     Bias(i64),
     /// A switch.
     Switch(bool),
+    /// A choice, a text or a path.
+    Text(Cow<'static, str>),
+}
+
+impl Value {
+    /// A choice, text or path that the table says.
+    pub const fn text(text: &'static str) -> Self {
+        Value::Text(Cow::Borrowed(text))
+    }
 }
 
 /// As a spec writes it.
@@ -45,12 +65,13 @@ impl fmt::Display for Value {
             Value::Range(low, high) => write!(f, "{low}-{high}"),
             Value::Bias(bias) => write!(f, "{bias}"),
             Value::Switch(on) => write!(f, "{on}"),
+            Value::Text(text) => f.write_str(text),
         }
     }
 }
 
 /// One parameter of a workload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameter {
     /// Its name in a spec.
     pub name: &'static str,
@@ -58,7 +79,7 @@ pub struct Parameter {
     pub unit: Unit,
     /// Its value where the spec does not say.
     pub default: Value,
-    /// The smallest and largest number allowed.
+    /// The smallest and largest number allowed; without meaning for words.
     pub range: (i64, i64),
     /// What it means, a phrase.
     pub what: &'static str,
@@ -77,8 +98,28 @@ pub struct Workload {
     pub source: &'static str,
     /// Its parameters in the order in which they are printed.
     pub parameters: &'static [Parameter],
-    /// Makes the stream; the values are those of `parameters`, in range.
-    pub build: fn(&Values) -> Box<dyn OpSource + Send>,
+    /// Configurations by name, chosen with `config=NAME`; empty for none.
+    pub configs: &'static [Config],
+    /// What has to be read before it can be built.
+    pub needs: fn(&Values) -> Vec<Need>,
+    /// Makes the program; the values are those of `parameters`, in range.
+    pub build: fn(&Values, &Inputs) -> Result<Program, BuildError>,
+}
+
+/// Values of parameters that belong together; what is given beside the name takes precedence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Its name.
+    pub name: &'static str,
+    /// Whose it is.
+    pub what: &'static str,
+    /// The values in which it differs from the defaults.
+    pub values: &'static [(&'static str, Value)],
+}
+
+/// The needs of a workload that reads nothing.
+pub fn needs_nothing(_: &Values) -> Vec<Need> {
+    Vec::new()
 }
 
 impl Workload {
@@ -88,44 +129,52 @@ impl Workload {
     }
 }
 
-/// Every workload that fsage generates.
-pub const WORKLOADS: &[Workload] = &[Workload {
-    name: "postmark",
-    what: "a pool of small files that are created, read, appended to and deleted at random, as a \
-           mail or news server does",
-    good_for: "metadata and small files in a cache that holds them; with its defaults it is over \
-               before anything reaches a disk, so give it more files and transactions, and report \
-               all of its parameters (Traeger 2007, 7.1)",
-    source: "Katcher 1997 (PostMark 1.5); Smith 2001, 4.5.3.3",
-    parameters: postmark::PARAMETERS,
-    build: |values| {
-        Box::new(postmark::PostMark::new(&postmark::Config::from_values(
-            values,
-        )))
-    },
-}];
+/// Every workload that fsage generates: one row for each, in the module that generates it.
+pub const WORKLOADS: &[Workload] = &[postmark::WORKLOAD];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn check(p: &Parameter, value: &Value) {
+        let within = |n: u64| p.range.0 <= n as i64 && n as i64 <= p.range.1;
+        match (p.unit, value) {
+            (
+                Unit::Count | Unit::Bytes | Unit::Seed | Unit::Percent | Unit::Time,
+                Value::Number(n),
+            ) => {
+                assert!(within(*n), "{}", p.name);
+                assert!(p.unit != Unit::Percent || p.range.0 >= 0 && p.range.1 <= 100);
+            }
+            (Unit::ByteRange, Value::Range(a, b)) => {
+                assert!(a <= b && within(*a) && within(*b), "{}", p.name);
+            }
+            (Unit::Bias, Value::Bias(b)) => {
+                assert!(p.range.0 <= *b && *b <= p.range.1, "{}", p.name);
+            }
+            (Unit::Choice(words), Value::Text(word)) => {
+                assert!(words.contains(&&**word), "{}", p.name);
+            }
+            (Unit::Text | Unit::Path, Value::Text(text)) => assert!(!text.contains(',')),
+            (Unit::Switch, Value::Switch(_)) => {}
+            other => panic!("{}: {other:?}", p.name),
+        }
+    }
+
     #[test]
-    fn names_are_distinct_and_defaults_in_range() {
+    fn names_are_distinct_and_values_in_range() {
         for (i, workload) in WORKLOADS.iter().enumerate() {
             assert!(WORKLOADS[..i].iter().all(|w| w.name != workload.name));
             for (j, p) in workload.parameters.iter().enumerate() {
                 assert!(workload.parameters[..j].iter().all(|q| q.name != p.name));
-                let within = |n: i64| p.range.0 <= n && n <= p.range.1;
-                match (p.unit, p.default) {
-                    (Unit::Count | Unit::Bytes | Unit::Seed, Value::Number(n)) => {
-                        assert!(within(n as i64), "{}", p.name);
-                    }
-                    (Unit::ByteRange, Value::Range(a, b)) => {
-                        assert!(a <= b && within(a as i64) && within(b as i64), "{}", p.name);
-                    }
-                    (Unit::Bias, Value::Bias(b)) => assert!(within(b), "{}", p.name),
-                    (Unit::Switch, Value::Switch(_)) => {}
-                    other => panic!("{}: {other:?}", p.name),
+                assert!(p.name != "config", "`config` chooses a configuration");
+                check(p, &p.default);
+            }
+            for (j, config) in workload.configs.iter().enumerate() {
+                assert!(workload.configs[..j].iter().all(|c| c.name != config.name));
+                for (name, value) in config.values {
+                    let p = workload.parameters.iter().find(|p| p.name == *name);
+                    check(p.unwrap(), value);
                 }
             }
         }

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use fsage_exec::{Options, run_direct};
 use fsage_host::{ColdPolicy, Confinement, HostFs, HostOptions, thread};
-use fsage_workload::WorkloadSpec;
+use fsage_workload::{Inputs, WorkloadSpec};
 
 use crate::args::RunChildArgs;
 use crate::exit::Exit;
@@ -16,27 +16,27 @@ pub fn run(args: &RunChildArgs) -> Result<Exit> {
     let spec: WorkloadSpec = args.workload.parse().context("read the workload")?;
     // Kept by a command that replaces this process, and by what that starts.
     let _pinned = args.cpu.map(thread::pin).transpose()?;
-    let Some(mut source) = spec.source() else {
-        let WorkloadSpec::Command(text) = &spec else {
-            return Ok(Exit::Done);
-        };
+    if let Some(text) = spec.command() {
         let error = Command::new("/bin/sh")
             .args(["-c", text])
             .current_dir(&args.dir)
             .exec();
         return Err(error).context("run /bin/sh");
-    };
+    }
+    let program = spec.program(&Inputs::default())?;
     let options = HostOptions {
         confinement: Confinement::Trusted,
         cold: ColdPolicy::Auto,
     };
     let fs = HostFs::open(&args.dir, options)?;
-    let result = run_direct(&fs, source.as_mut(), &Options::default())?;
-    if let Some(errno) = result.first_error {
-        bail!(
-            "run {spec}: {} operations did not end as expected, the first with: {errno}",
-            result.unexpected
-        );
+    for mut source in program.phases.into_iter().flat_map(|p| p.streams) {
+        let result = run_direct(&fs, source.as_mut(), &Options::default())?;
+        if let Some(errno) = result.first_error {
+            bail!(
+                "run {spec}: {} operations did not end as expected, the first with: {errno}",
+                result.unexpected
+            );
+        }
     }
     Ok(Exit::Done)
 }

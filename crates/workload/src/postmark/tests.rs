@@ -2,6 +2,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
+use fsage_core::{Op, OpKind, OpSource, PathTable};
+
+use super::calls::{O_APPEND, O_CREAT, O_RDONLY, buffered_read, buffered_write, straight};
+use super::pool::{File, Pool};
 use super::*;
 use crate::WorkloadSpec;
 
@@ -123,7 +127,7 @@ proptest! {
         let config = Config {
             files, transactions, size_low_bytes: low, size_high_bytes: low + spread, subdirs,
             read_bytes: read, write_bytes: write, bias_read, bias_create,
-            buffer_bytes: buffering.then_some(4096), seed: Seed(seed),
+            buffer_bytes: buffering.then_some(4096), threads: 1, seed: Seed(seed),
         };
         let mut source = PostMark::new(&config);
         let ops = drain(&mut source);

@@ -1,0 +1,355 @@
+//! One operation as one call of the target, its names and its open file found already.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fsage_core::{Clock, Errno, FileSystem, Handle, Op, OpKind, OpenFlags, SetAttr};
+
+use crate::dispatch::{access, explicit_offset, open_flags};
+use crate::payload::{PIECE_BYTES, Payload};
+
+/// As Linux: one call moves at most this much, whatever it asks for.
+const CALL_BYTES: u64 = 0x7fff_f000;
+
+const NONE: u64 = u64::MAX;
+const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
+const RENAME_EXCHANGE: u32 = 2;
+
+/// An open file of the trace and what stands for it on the target, once it is open there.
+#[derive(Debug)]
+pub struct Slot(AtomicU64);
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self(AtomicU64::new(NONE))
+    }
+}
+
+impl Slot {
+    fn set(&self, handle: Handle) {
+        self.0.store(handle.0, Ordering::Release);
+    }
+
+    fn get(&self) -> Result<Handle, Errno> {
+        match self.0.load(Ordering::Acquire) {
+            NONE => Err(Errno::EBADF),
+            handle => Ok(Handle(handle)),
+        }
+    }
+
+    /// Takes the open file out, to be closed.
+    pub fn take(&self) -> Option<Handle> {
+        match self.0.swap(NONE, Ordering::AcqRel) {
+            NONE => None,
+            handle => Some(Handle(handle)),
+        }
+    }
+}
+
+/// How an operation is carried out.
+#[derive(Debug, Clone, Default)]
+pub enum Call {
+    /// It has no call; only what it lets go is closed.
+    #[default]
+    None,
+    /// The call of its kind on a name.
+    Name(Box<[u8]>),
+    /// The call of its kind on two names; for a symbolic link the name and the text.
+    Names(Box<[u8]>, Box<[u8]>),
+    /// The call of its kind on an open file.
+    File(Arc<Slot>),
+    /// An open; without a slot the open file is not kept.
+    Open(Box<[u8]>, Option<Arc<Slot>>),
+    /// An open file without a name, made in a directory.
+    Unnamed(Box<[u8]>, Arc<Slot>),
+    /// The close of a slot.
+    Close(Arc<Slot>),
+    /// Attributes of an open file, by its name.
+    Attribute(Box<[u8]>),
+    /// A touch of a mapped page.
+    Touch {
+        /// The open file that was mapped.
+        slot: Arc<Slot>,
+        /// Whether the page is written.
+        write: bool,
+    },
+}
+
+/// Carries out calls for one thread.
+pub struct Performer<'a> {
+    fs: &'a dyn FileSystem,
+    payload: Payload,
+    buffer: Vec<u8>,
+    /// For names that only this thread uses.
+    number: u64,
+    made: u64,
+}
+
+/// What a call gave and when: the value or error, start and end on the target's clock.
+#[derive(Debug, Clone, Copy)]
+pub struct Done {
+    /// What the target said.
+    pub result: Result<u64, Errno>,
+    /// Reading of the clock before.
+    pub start_ns: u64,
+    /// Reading of the clock after.
+    pub end_ns: u64,
+}
+
+impl<'a> Performer<'a> {
+    /// For one thread, the `number`th.
+    pub fn new(fs: &'a dyn FileSystem, payload: Payload, number: u64) -> Self {
+        Self {
+            fs,
+            payload,
+            buffer: Vec::new(),
+            number,
+            made: 0,
+        }
+    }
+
+    /// The target's clock.
+    pub fn clock(&self) -> &'a dyn Clock {
+        self.fs.clock()
+    }
+
+    /// Carries out a call; `None` for one that has nothing to do.
+    pub fn perform(&mut self, op: &Op, call: &Call) -> Option<Done> {
+        let fs = self.fs;
+        let result = match call {
+            Call::None => return None,
+            Call::Open(name, slot) => return Some(self.open(op, name, slot.as_deref())),
+            Call::Unnamed(dir, slot) => return Some(self.unnamed(dir, slot)),
+            Call::Close(slot) => {
+                let Some(handle) = slot.take() else {
+                    return Some(self.timed(|_| Err(Errno::EBADF)));
+                };
+                return Some(self.timed(|fs| fs.close(handle).map(|()| 0)));
+            }
+            Call::File(slot) => slot.get(),
+            Call::Touch { slot, write } => {
+                let (write, offset) = (*write, op.offset.unwrap_or(0));
+                let length = op.length.unwrap_or(0).clamp(1, CALL_BYTES);
+                let handle = slot.get();
+                return Some(self.timed(|fs| {
+                    fs.map_touch(handle?, offset, length, write, &mut |_| {}).map(|()| 0)
+                }));
+            }
+            Call::Name(name) => return Some(timed(fs, |fs| on_name(fs, op, name))),
+            Call::Attribute(name) => return Some(timed(fs, |fs| attribute(fs, op, name))),
+            Call::Names(one, two) => return Some(self.names(op, one, two)),
+        };
+        Some(self.on_file(op, result))
+    }
+
+    /// Closes what nobody asked to close.
+    pub fn close_silently(&self, slot: &Slot) {
+        if let Some(handle) = slot.take() {
+            let _ = self.fs.close(handle);
+        }
+    }
+
+    /// Opens an existing file that the trace found open, for both if that is allowed.
+    pub fn open_inherited(&self, name: &[u8], slot: &Slot) {
+        let opened = [OpenFlags::READ_WRITE, OpenFlags::READ]
+            .into_iter()
+            .find_map(|flags| self.fs.open(name, flags, 0).ok());
+        if let Some(handle) = opened {
+            slot.set(handle);
+        }
+    }
+
+    fn timed(&self, call: impl FnOnce(&dyn FileSystem) -> Result<u64, Errno>) -> Done {
+        timed(self.fs, call)
+    }
+
+    fn open(&mut self, op: &Op, name: &[u8], slot: Option<&Slot>) -> Done {
+        let flags = open_flags(op.flags);
+        let mut opened = None;
+        let done = self.timed(|fs| {
+            opened = Some(fs.open(name, flags, 0o644)?);
+            Ok(0)
+        });
+        match (opened, slot) {
+            (Some(handle), Some(slot)) => slot.set(handle),
+            // The trace did not get it.
+            (Some(handle), None) => drop(self.fs.close(handle)),
+            (None, _) => {}
+        }
+        done
+    }
+
+    /// `O_TMPFILE` by its equivalent: a new file whose name goes at once.
+    fn unnamed(&mut self, dir: &[u8], slot: &Slot) -> Done {
+        let name = self.fresh_name(dir);
+        let mut opened = None;
+        let done = self.timed(|fs| {
+            opened = Some(fs.open(&name, OpenFlags::CREATE_NEW, 0o600)?);
+            fs.unlink(&name)?;
+            Ok(0)
+        });
+        if let Some(handle) = opened {
+            slot.set(handle);
+        }
+        done
+    }
+
+    fn fresh_name(&mut self, dir: &[u8]) -> Vec<u8> {
+        self.made += 1;
+        let mut name = dir.to_vec();
+        if !name.is_empty() {
+            name.push(b'/');
+        }
+        name.extend_from_slice(format!(".fsage-{}-{}", self.number, self.made).as_bytes());
+        name
+    }
+
+    fn names(&mut self, op: &Op, one: &[u8], two: &[u8]) -> Done {
+        match op.kind {
+            OpKind::Rename if op.flags & RENAME_EXCHANGE != 0 => {
+                let dir = one.iter().rposition(|&b| b == b'/').unwrap_or(0);
+                let between = self.fresh_name(one.get(..dir).unwrap_or_default());
+                self.timed(|fs| {
+                    fs.rename(one, &between)?;
+                    fs.rename(two, one)?;
+                    fs.rename(&between, two).map(|()| 0)
+                })
+            }
+            OpKind::Rename => self.timed(|fs| fs.rename(one, two).map(|()| 0)),
+            OpKind::Link => self.timed(|fs| fs.link(one, two).map(|()| 0)),
+            _ => self.timed(|fs| fs.symlink(two, one).map(|()| 0)),
+        }
+    }
+
+    fn on_file(&mut self, op: &Op, handle: Result<Handle, Errno>) -> Done {
+        let handle = match handle {
+            Ok(handle) => handle,
+            Err(errno) => return self.timed(|_| Err(errno)),
+        };
+        let (offset, length) = (op.offset.unwrap_or(0), op.length.unwrap_or(0));
+        match op.kind {
+            OpKind::Read | OpKind::CopyIn | OpKind::Sendfile | OpKind::SpliceIn => {
+                self.read(op, handle)
+            }
+            OpKind::Write | OpKind::CopyOut | OpKind::SpliceOut => self.write(op, handle),
+            OpKind::Seek => {
+                let to = op.result.value().unwrap_or(offset);
+                self.timed(|fs| fs.seek(handle, to))
+            }
+            OpKind::Fstat => self.timed(|fs| fs.fstat(handle).map(|_| 0)),
+            OpKind::Ftruncate => self.timed(|fs| fs.ftruncate(handle, length).map(|()| 0)),
+            OpKind::Fallocate => self.timed(|fs| fs.fallocate(handle, offset, length).map(|()| 0)),
+            OpKind::Readdir => self.timed(|fs| fs.read_dir(handle).map(|_| 0)),
+            OpKind::Fsync => self.timed(|fs| fs.fsync(handle).map(|()| 0)),
+            OpKind::Fdatasync | OpKind::Msync | OpKind::SyncFileRange => {
+                self.timed(|fs| fs.fdatasync(handle).map(|()| 0))
+            }
+            _ => self.timed(|fs| fs.fstat(handle).map(|_| 0)),
+        }
+    }
+
+    fn read(&mut self, op: &Op, handle: Handle) -> Done {
+        let mut left = op.length.unwrap_or(0).min(CALL_BYTES);
+        let mut at = explicit_offset(op);
+        let piece_bytes = (left as usize).min(PIECE_BYTES);
+        if self.buffer.len() < piece_bytes {
+            self.buffer.resize(piece_bytes, 0);
+        }
+        let buffer = &mut self.buffer;
+        timed(self.fs, |fs| {
+            let mut total = 0;
+            loop {
+                let length = (left as usize).min(PIECE_BYTES);
+                let piece = buffer.get_mut(..length).unwrap_or_default();
+                let got = match at {
+                    Some(offset) => fs.pread(handle, piece, offset),
+                    None => fs.read(handle, piece),
+                };
+                let got = match got {
+                    Ok(got) => got as u64,
+                    Err(_) if total > 0 => return Ok(total),
+                    Err(errno) => return Err(errno),
+                };
+                total += got;
+                left -= got.min(left);
+                at = at.map(|offset| offset.saturating_add(got));
+                if left == 0 || got < length as u64 {
+                    return Ok(total);
+                }
+            }
+        })
+    }
+
+    fn write(&mut self, op: &Op, handle: Handle) -> Done {
+        let mut left = op.length.unwrap_or(0).min(CALL_BYTES);
+        let mut at = explicit_offset(op);
+        let payload = &mut self.payload;
+        timed(self.fs, |fs| {
+            let mut total = 0;
+            loop {
+                let length = (left as usize).min(PIECE_BYTES);
+                let piece = payload.piece(length);
+                let put = match at {
+                    Some(offset) => fs.pwrite(handle, piece, offset),
+                    None => fs.write(handle, piece),
+                };
+                let put = match put {
+                    Ok(put) => put as u64,
+                    // As the kernel: what was moved before the error is the result.
+                    Err(_) if total > 0 => return Ok(total),
+                    Err(errno) => return Err(errno),
+                };
+                total += put;
+                left -= put.min(left);
+                at = at.map(|offset| offset.saturating_add(put));
+                if left == 0 || put < length as u64 {
+                    return Ok(total);
+                }
+            }
+        })
+    }
+}
+
+fn timed(fs: &dyn FileSystem, call: impl FnOnce(&dyn FileSystem) -> Result<u64, Errno>) -> Done {
+    let clock = fs.clock();
+    let start_ns = clock.now_ns();
+    let result = call(fs);
+    let end_ns = clock.now_ns();
+    Done {
+        result,
+        start_ns,
+        end_ns,
+    }
+}
+
+fn attribute(fs: &dyn FileSystem, op: &Op, name: &[u8]) -> Result<u64, Errno> {
+    let attr = match op.kind {
+        OpKind::Chmod | OpKind::Fchmod => SetAttr::Mode(op.flags & 0o7777),
+        OpKind::Chown | OpKind::Fchown => {
+            SetAttr::Owner(op.offset.unwrap_or(0) as u32, op.length.unwrap_or(0) as u32)
+        }
+        _ => SetAttr::Times(0, 0),
+    };
+    fs.set_attr(name, attr).map(|()| 0)
+}
+
+fn on_name(fs: &dyn FileSystem, op: &Op, name: &[u8]) -> Result<u64, Errno> {
+    match op.kind {
+        OpKind::Stat if op.flags & AT_SYMLINK_NOFOLLOW != 0 => fs.lstat(name).map(|_| 0),
+        OpKind::Access => fs.access(name, access(op.flags)).map(|()| 0),
+        OpKind::Unlink => fs.unlink(name).map(|()| 0),
+        OpKind::Mkdir => fs.mkdir(name, op.flags & 0o7777).map(|()| 0),
+        OpKind::Rmdir => fs.rmdir(name).map(|()| 0),
+        OpKind::Readlink => fs.readlink(name).map(|target| target.len() as u64),
+        OpKind::Truncate => fs.truncate(name, op.length.unwrap_or(0)).map(|()| 0),
+        OpKind::Chmod | OpKind::Chown | OpKind::Utimens => attribute(fs, op, name),
+        OpKind::Statfs => fs.statfs().map(|_| 0),
+        OpKind::Sync | OpKind::Syncfs => fs.sync().map(|()| 0),
+        OpKind::Mknod => {
+            let handle = fs.open(name, OpenFlags::CREATE_NEW, op.flags & 0o777)?;
+            fs.close(handle).map(|()| 0)
+        }
+        // `stat`, and what begins as one: `chdir`, `getxattr` and `listxattr` look the name up.
+        _ => fs.stat(name).map(|_| 0),
+    }
+}

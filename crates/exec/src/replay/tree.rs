@@ -1,0 +1,626 @@
+//! Files and names as the trace changes them, and what of them was there before it.
+//!
+//! Paths are the traced machine's, absolute. What the trace shows to exist without the tree having it
+//! is learned: it was there at the start, under the name that its directory had then.
+
+use fsage_core::FileId;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// A file, by number; numbers of files that are gone are given again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Node(u32);
+
+impl Node {
+    /// The directory `/`.
+    pub const ROOT: Node = Node(0);
+}
+
+/// What a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Kind {
+    /// It exists; nothing else is known.
+    #[default]
+    Unknown,
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// Something else.
+    Other,
+}
+
+/// A range of a file that has blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// Where it begins, bytes.
+    pub offset: u64,
+    /// How long it is, bytes.
+    pub length: u64,
+    /// Whether it is allocated and not written.
+    pub unwritten: bool,
+}
+
+/// What the file was at the start.
+#[derive(Debug, Clone, Default)]
+struct Start {
+    /// Its names then: directory and name.
+    names: Vec<(Node, Box<[u8]>)>,
+    size: u64,
+    /// The size is known, not only a bound from below.
+    exact: bool,
+    /// The trace has changed the size since.
+    changed: bool,
+}
+
+/// One file.
+#[derive(Debug, Clone, Default)]
+pub struct Inode {
+    /// What it is.
+    pub kind: Kind,
+    /// Size in bytes.
+    pub size: u64,
+    /// Open files of it.
+    pub opens: u32,
+    /// The target of a symbolic link, where it is known.
+    pub target: Option<Box<[u8]>>,
+    /// Ranges with blocks, where the snapshot has a file with holes; `None` for one without.
+    pub ranges: Option<Vec<Range>>,
+    links: u32,
+    children: FxHashMap<Box<[u8]>, Node>,
+    parent: Option<Node>,
+    name: Box<[u8]>,
+    id: Option<FileId>,
+    start: Start,
+}
+
+/// Where a path leads.
+#[derive(Debug, Clone, Default)]
+pub struct Walk {
+    /// The directory of the last component and its name; `None` for `/`, `.` and `..` at the end and
+    /// where a directory on the way is missing.
+    pub last: Option<(Node, Box<[u8]>)>,
+    /// The file.
+    pub node: Option<Node>,
+    /// Directories that were passed.
+    pub dirs: Vec<Node>,
+    /// Names that were looked up on the way: of symbolic links, and the first one that is missing.
+    pub names: Vec<(Node, Box<[u8]>)>,
+}
+
+/// The tree.
+#[derive(Debug, Clone)]
+pub struct Tree {
+    nodes: Vec<Inode>,
+    free: Vec<Node>,
+    by_id: FxHashMap<FileId, Node>,
+    /// Names of the start that the trace used up or showed to be absent.
+    spent: FxHashSet<(Node, Box<[u8]>)>,
+    /// Whether what was at the start is remembered.
+    learning: bool,
+    /// Names that exist though neither the start nor the trace made them.
+    pub unexplained: u64,
+}
+
+/// As the kernel: more symbolic links than this are a loop.
+const LINKS_FOLLOWED: u32 = 40;
+
+impl Tree {
+    /// An empty tree; with `learning`, what was there at the start is remembered.
+    pub fn new(learning: bool) -> Self {
+        let root = Inode {
+            kind: Kind::Directory,
+            links: 1,
+            ..Inode::default()
+        };
+        Self {
+            nodes: vec![root],
+            free: Vec::new(),
+            by_id: FxHashMap::default(),
+            spent: FxHashSet::default(),
+            learning,
+            unexplained: 0,
+        }
+    }
+
+    /// A file.
+    pub fn get(&self, node: Node) -> Option<&Inode> {
+        self.nodes.get(node.0 as usize)
+    }
+
+    /// The same to change it.
+    pub fn get_mut(&mut self, node: Node) -> Option<&mut Inode> {
+        self.nodes.get_mut(node.0 as usize)
+    }
+
+    /// What it is.
+    pub fn kind(&self, node: Node) -> Kind {
+        self.get(node).map_or(Kind::Unknown, |inode| inode.kind)
+    }
+
+    /// The entries of a directory, sorted by name.
+    pub fn entries(&self, node: Node) -> Vec<(&[u8], Node)> {
+        let mut entries: Vec<(&[u8], Node)> = self
+            .get(node)
+            .into_iter()
+            .flat_map(|inode| inode.children.iter().map(|(name, &child)| (&**name, child)))
+            .collect();
+        entries.sort_unstable();
+        entries
+    }
+
+    /// Its absolute path by the name that it got last; `None` once it has none.
+    pub fn path(&self, node: Node) -> Option<Vec<u8>> {
+        let mut names: Vec<&[u8]> = Vec::new();
+        let mut at = node;
+        while at != Node::ROOT {
+            let inode = self.get(at)?;
+            names.push(&inode.name);
+            at = inode.parent?;
+        }
+        let mut path = Vec::new();
+        for name in names.iter().rev() {
+            path.push(b'/');
+            path.extend_from_slice(name);
+        }
+        Some(path)
+    }
+
+    /// Follows `path` from `base`. With `learn`, directories on the way that are missing are learned.
+    pub fn walk(&mut self, base: Node, path: &[u8], follow: bool, learn: bool) -> Walk {
+        let mut walk = Walk::default();
+        let mut links = 0;
+        self.step(base, path, follow, learn, &mut links, &mut walk);
+        walk
+    }
+
+    fn step(
+        &mut self,
+        base: Node,
+        path: &[u8],
+        follow: bool,
+        learn: bool,
+        links: &mut u32,
+        walk: &mut Walk,
+    ) {
+        // What is still to be walked, the next component last.
+        let mut rest: Vec<Box<[u8]>> = Vec::new();
+        let push = |rest: &mut Vec<Box<[u8]>>, path: &[u8]| {
+            let parts = path.split(|&b| b == b'/');
+            rest.extend(parts.rev().filter(|p| !p.is_empty() && *p != b".").map(Into::into));
+        };
+        push(&mut rest, path);
+        let mut at = if path.first() == Some(&b'/') { Node::ROOT } else { base };
+        walk.node = Some(at);
+        while let Some(name) = rest.pop() {
+            self.expect(at, Kind::Directory);
+            walk.dirs.push(at);
+            walk.last = None;
+            if &*name == b".." {
+                at = self.get(at).and_then(|inode| inode.parent).unwrap_or(Node::ROOT);
+                walk.node = Some(at);
+                continue;
+            }
+            let is_last = rest.is_empty();
+            let mut child = self.child(at, &name);
+            if child.is_none() && !is_last {
+                walk.names.push((at, name.clone()));
+                child = learn.then(|| self.learn(at, &name, Kind::Directory, None));
+            }
+            let target = child
+                .filter(|_| follow || !is_last)
+                .and_then(|c| self.get(c))
+                .filter(|inode| inode.kind == Kind::Symlink)
+                .map(|inode| inode.target.clone());
+            if let Some(target) = target {
+                walk.names.push((at, name.clone()));
+                *links += 1;
+                match target {
+                    Some(target) if *links <= LINKS_FOLLOWED => {
+                        if target.first() == Some(&b'/') {
+                            at = Node::ROOT;
+                        }
+                        push(&mut rest, &target);
+                        walk.node = Some(at);
+                        continue;
+                    }
+                    // The trace does not tell where it leads: what was found there stands here.
+                    None if learn => self.unlink_kind(child),
+                    _ => {
+                        walk.node = None;
+                        return;
+                    }
+                }
+            }
+            if is_last {
+                walk.last = Some((at, name));
+                walk.node = child;
+                return;
+            }
+            match child {
+                Some(child) => at = child,
+                None => {
+                    walk.node = None;
+                    return;
+                }
+            }
+            walk.node = Some(at);
+        }
+    }
+
+    fn unlink_kind(&mut self, node: Option<Node>) {
+        if let Some(inode) = node.and_then(|n| self.get_mut(n)) {
+            inode.kind = Kind::Unknown;
+        }
+    }
+
+    /// The file of a name.
+    pub fn child(&self, dir: Node, name: &[u8]) -> Option<Node> {
+        self.get(dir)?.children.get(name).copied()
+    }
+
+    /// Whether a directory holds nothing that is known.
+    pub fn is_empty(&self, dir: Node) -> bool {
+        self.get(dir).is_none_or(|inode| inode.children.is_empty())
+    }
+
+    /// A file of which something is known now.
+    pub fn expect(&mut self, node: Node, kind: Kind) {
+        if let Some(inode) = self.get_mut(node) {
+            let replaces = inode.kind == Kind::Unknown
+                // What has names in it is a directory, whatever it looked like.
+                || kind == Kind::Directory && inode.kind == Kind::File && inode.start.exact;
+            if replaces && kind != Kind::Unknown {
+                inode.kind = kind;
+                if kind == Kind::Directory {
+                    inode.size = 0;
+                }
+            }
+        }
+    }
+
+    /// A name that was there at the start, as the trace shows.
+    pub fn learn(&mut self, dir: Node, name: &[u8], kind: Kind, id: Option<FileId>) -> Node {
+        let key = (dir, Box::from(name));
+        let from_start = dir == Node::ROOT
+            || self.get(dir).is_some_and(|inode| !inode.start.names.is_empty());
+        let explained = from_start && !self.spent.contains(&key);
+        if !explained {
+            self.unexplained += 1;
+        }
+        // Another name of a file that is known by its number.
+        if let Some(known) = id.and_then(|id| self.by_id.get(&id).copied())
+            && kind != Kind::Directory
+            && self.get(known).is_some_and(|inode| {
+                inode.links > 0
+                    && matches!(inode.kind, Kind::File | Kind::Unknown)
+                    && inode.children.is_empty()
+                    && (!inode.start.names.is_empty() || !explained)
+            })
+        {
+            self.attach(dir, name, known);
+            if explained && self.learning {
+                self.remember_name(known, key);
+            }
+            return known;
+        }
+        let node = self.make(kind);
+        self.put(dir, name, node);
+        if explained && self.learning {
+            self.remember_name(node, key);
+        }
+        if let Some(id) = id {
+            self.identify(node, id);
+        }
+        node
+    }
+
+    fn remember_name(&mut self, node: Node, name: (Node, Box<[u8]>)) {
+        if let Some(inode) = self.get_mut(node) {
+            inode.start.names.push(name);
+        }
+    }
+
+    /// A name that the trace showed to be absent.
+    pub fn absent(&mut self, dir: Node, name: &[u8]) {
+        self.spend(dir, name);
+    }
+
+    fn spend(&mut self, dir: Node, name: &[u8]) {
+        let from_start =
+            dir == Node::ROOT || self.get(dir).is_some_and(|i| !i.start.names.is_empty());
+        if self.learning && from_start {
+            self.spent.insert((dir, name.into()));
+        }
+    }
+
+    fn make(&mut self, kind: Kind) -> Node {
+        let inode = Inode {
+            kind,
+            ..Inode::default()
+        };
+        if let Some(node) = self.free.pop() {
+            if let Some(slot) = self.get_mut(node) {
+                *slot = inode;
+            }
+            return node;
+        }
+        let node = Node(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
+        self.nodes.push(inode);
+        node
+    }
+
+    /// A file that the trace makes.
+    pub fn create(&mut self, dir: Node, name: &[u8], kind: Kind) -> Node {
+        let node = self.make(kind);
+        self.attach(dir, name, node);
+        node
+    }
+
+    /// A file without a name.
+    pub fn create_unnamed(&mut self) -> Node {
+        self.make(Kind::File)
+    }
+
+    /// Gives a file a name that the trace made; a file that had it loses it.
+    pub fn attach(&mut self, dir: Node, name: &[u8], node: Node) {
+        self.detach(dir, name);
+        self.spend(dir, name);
+        self.put(dir, name, node);
+    }
+
+    fn put(&mut self, dir: Node, name: &[u8], node: Node) {
+        if let Some(inode) = self.get_mut(dir) {
+            inode.children.insert(name.into(), node);
+        }
+        if let Some(inode) = self.get_mut(node) {
+            inode.links += 1;
+            inode.parent = Some(dir);
+            inode.name = name.into();
+        }
+    }
+
+    /// Takes a name away; the file goes with its last name unless it is open.
+    pub fn detach(&mut self, dir: Node, name: &[u8]) -> Option<Node> {
+        self.spend(dir, name);
+        let node = self.get_mut(dir)?.children.remove(name)?;
+        if let Some(inode) = self.get_mut(node) {
+            inode.links = inode.links.saturating_sub(1);
+            if inode.links == 0 {
+                inode.parent = None;
+            }
+        }
+        self.release(node);
+        Some(node)
+    }
+
+    /// Moves a name; what had the new one loses it.
+    pub fn rename(&mut self, from: (Node, &[u8]), to: (Node, &[u8])) {
+        let Some(node) = self.child(from.0, from.1) else {
+            return;
+        };
+        if self.child(to.0, to.1) == Some(node) {
+            return;
+        }
+        // Held, so that it does not go between its two names.
+        self.hold(node, true);
+        self.detach(from.0, from.1);
+        self.attach(to.0, to.1, node);
+        self.hold(node, false);
+    }
+
+    /// Counts an open file of it, or one less.
+    pub fn hold(&mut self, node: Node, more: bool) {
+        if let Some(inode) = self.get_mut(node) {
+            inode.opens = if more {
+                inode.opens + 1
+            } else {
+                inode.opens.saturating_sub(1)
+            };
+        }
+        if !more {
+            self.release(node);
+        }
+    }
+
+    /// Frees a file without names that nobody has open. One of the start is kept for its names.
+    fn release(&mut self, node: Node) {
+        let Some(inode) = self.get_mut(node) else {
+            return;
+        };
+        if inode.links > 0 || inode.opens > 0 || node == Node::ROOT {
+            return;
+        }
+        let id = inode.id.take();
+        let of_start = !inode.start.names.is_empty();
+        inode.children = FxHashMap::default();
+        if let Some(id) = id.filter(|id| self.by_id.get(id) == Some(&node)) {
+            self.by_id.remove(&id);
+        }
+        if !of_start {
+            self.free.push(node);
+        }
+    }
+
+    /// The file's number on the traced system.
+    pub fn identify(&mut self, node: Node, id: FileId) {
+        if let Some(inode) = self.get_mut(node)
+            && inode.id != Some(id)
+        {
+            let old = inode.id.replace(id);
+            if let Some(old) = old.filter(|old| self.by_id.get(old) == Some(&node)) {
+                self.by_id.remove(&old);
+            }
+            self.by_id.insert(id, node);
+        }
+    }
+
+    /// The file of that number.
+    pub fn identified(&self, id: FileId) -> Option<Node> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// The size was seen.
+    pub fn saw_size(&mut self, node: Node, size: u64) {
+        if let Some(inode) = self.get_mut(node)
+            && matches!(inode.kind, Kind::File | Kind::Unknown)
+        {
+            inode.size = size;
+            if !inode.start.changed && !inode.start.exact {
+                inode.start.size = size;
+                inode.start.exact = true;
+            }
+        }
+    }
+
+    /// Bytes up to `end` were read; with `whole`, there were no more.
+    pub fn saw_bytes(&mut self, node: Node, end: u64, whole: bool) {
+        self.expect(node, Kind::File);
+        if let Some(inode) = self.get_mut(node) {
+            inode.size = inode.size.max(end);
+            if !inode.start.changed && !inode.start.exact {
+                inode.start.size = inode.start.size.max(end);
+                inode.start.exact = whole;
+            }
+        }
+    }
+
+    /// The trace set the size.
+    pub fn set_size(&mut self, node: Node, size: u64) {
+        self.expect(node, Kind::File);
+        if let Some(inode) = self.get_mut(node) {
+            inode.size = size;
+            inode.start.changed = true;
+        }
+    }
+
+    /// The trace wrote up to `end`.
+    pub fn extend(&mut self, node: Node, end: u64) {
+        let size = self.get(node).map_or(0, |inode| inode.size);
+        if end > size {
+            self.set_size(node, end);
+        } else {
+            self.expect(node, Kind::File);
+        }
+    }
+
+    /// The tree of the start.
+    pub fn start(&self) -> Tree {
+        let mut made: FxHashMap<Node, Node> = FxHashMap::default();
+        let mut tree = Tree::new(false);
+        made.insert(Node::ROOT, Node::ROOT);
+        for index in 0..self.nodes.len() {
+            self.start_of(Node(index as u32), &mut tree, &mut made);
+        }
+        tree
+    }
+
+    /// Puts a file of the start into `tree`, its directories before it.
+    fn start_of(&self, node: Node, tree: &mut Tree, made: &mut FxHashMap<Node, Node>) {
+        let mut chain = vec![node];
+        while let Some(&next) = chain.last() {
+            let Some(inode) = self.get(next).filter(|i| !i.start.names.is_empty()) else {
+                chain.pop();
+                continue;
+            };
+            let missing = inode.start.names.iter().find(|(dir, _)| !made.contains_key(dir));
+            if let Some((dir, _)) = missing.filter(|_| chain.len() <= self.nodes.len()) {
+                chain.push(*dir);
+                continue;
+            }
+            chain.pop();
+            if made.contains_key(&next) {
+                continue;
+            }
+            let copy = tree.make(inode.kind);
+            for (dir, name) in &inode.start.names {
+                if let Some(&dir) = made.get(dir) {
+                    tree.attach(dir, name, copy);
+                }
+            }
+            if let Some(slot) = tree.get_mut(copy) {
+                slot.size = if inode.kind == Kind::Directory { 0 } else { inode.start.size };
+                slot.target.clone_from(&inode.target);
+                slot.ranges.clone_from(&inode.ranges);
+            }
+            made.insert(next, copy);
+        }
+    }
+
+    /// The tree at the start of a second pass: this one, with its files of the start.
+    pub fn restart(&self) -> Tree {
+        let mut tree = self.clone();
+        tree.learning = false;
+        for inode in &mut tree.nodes {
+            inode.start.exact = true;
+            inode.start.size = inode.size;
+        }
+        tree
+    }
+}
+
+/// One name of a snapshot.
+#[derive(Debug, Clone)]
+pub struct Entry<'a> {
+    /// Path relative to the snapshot's root, empty for the root.
+    pub path: &'a [u8],
+    /// Identity.
+    pub id: FileId,
+    /// What it is.
+    pub kind: Kind,
+    /// Size in bytes.
+    pub size: u64,
+    /// The target of a symbolic link.
+    pub target: Option<&'a [u8]>,
+    /// Ranges with blocks of a file with holes; `None` where the file has none.
+    pub ranges: Option<Vec<Range>>,
+}
+
+impl Tree {
+    /// The directory of that absolute path, of the start.
+    pub fn directory(&mut self, path: &[u8]) -> Node {
+        let walk = self.walk(Node::ROOT, path, false, true);
+        match (walk.node, walk.last) {
+            (None, Some((dir, name))) => self.learn(dir, &name, Kind::Directory, None),
+            (node, _) => node.unwrap_or(Node::ROOT),
+        }
+    }
+
+    /// Adds a name of a snapshot; parents come before what they hold. Whether it could be: its path
+    /// must lie beneath the root, in directories that the snapshot has.
+    pub fn add(&mut self, root: Node, entry: Entry<'_>) -> bool {
+        let mut at = root;
+        let mut parts = entry.path.split(|&b| b == b'/').peekable();
+        if entry.path.is_empty() {
+            return true;
+        }
+        while let Some(part) = parts.next() {
+            if matches!(part, b"" | b"." | b"..") || self.kind(at) != Kind::Directory {
+                return false;
+            }
+            if parts.peek().is_some() {
+                let Some(child) = self.child(at, part) else {
+                    return false;
+                };
+                at = child;
+                continue;
+            }
+            if self.child(at, part).is_some() {
+                return false;
+            }
+            let id = (entry.kind == Kind::File).then_some(entry.id);
+            let known = id.and_then(|id| self.identified(id)).is_some();
+            let node = self.learn(at, part, entry.kind, id);
+            self.identify(node, entry.id);
+            if !known && let Some(inode) = self.get_mut(node) {
+                inode.size = if entry.kind == Kind::Directory { 0 } else { entry.size };
+                inode.start.size = inode.size;
+                inode.start.exact = true;
+                inode.target = entry.target.map(Into::into);
+                inode.ranges.clone_from(&entry.ranges);
+            }
+        }
+        true
+    }
+}
