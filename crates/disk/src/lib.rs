@@ -1,0 +1,1 @@
+//! Emulated disks in real time.
