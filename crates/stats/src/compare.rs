@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::describe::{mean, variance};
+use crate::interval::Interval;
 use crate::student;
 
 /// The outcome of Welch's test.
@@ -46,5 +47,78 @@ pub fn welch(a: &[f64], b: &[f64]) -> Option<Welch> {
         t,
         df,
         p,
+    })
+}
+
+/// The ratio of the first mean to the second with its 95 % interval: Fieller's theorem (1954) with the
+/// variances and degrees of freedom of Welch's test, the latter at the estimated ratio. `None` for fewer
+/// than two samples in a set, or where the second mean is not told from 0, so that the ratio has no
+/// bounds.
+pub fn ratio(a: &[f64], b: &[f64]) -> Option<Interval> {
+    if a.len() < 2 || b.len() < 2 {
+        return None;
+    }
+    let (na, nb) = (a.len() as f64, b.len() as f64);
+    let (ma, mb) = (mean(a), mean(b));
+    let (va, vb) = (variance(a) / na, variance(b) / nb);
+    let estimate = ma / mb;
+    let scaled = estimate * estimate * vb;
+    let (low, high) = if va + scaled > 0.0 {
+        let df = (va + scaled).powi(2) / (va * va / (na - 1.0) + scaled * scaled / (nb - 1.0));
+        let t = student::quantile(0.975, df);
+        // The ratios r with (ma - r mb)^2 <= t^2 (va + r^2 vb).
+        let spread = mb * mb - t * t * vb;
+        if spread <= 0.0 {
+            return None;
+        }
+        let root = ((ma * mb).powi(2) - spread * (ma * ma - t * t * va))
+            .max(0.0)
+            .sqrt();
+        ((ma * mb - root) / spread, (ma * mb + root) / spread)
+    } else {
+        (estimate, estimate)
+    };
+    (estimate.is_finite() && low.is_finite() && high.is_finite()).then_some(Interval {
+        estimate,
+        low,
+        high,
+        confidence: 0.95,
+    })
+}
+
+/// How large a difference is beside the variation of the samples.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// The difference of the means in pooled standard deviations, corrected for small samples (Hedges
+    /// 1981, with the usual approximation of his factor).
+    pub hedges_g: f64,
+    /// The probability that a sample of the first set exceeds one of the second, ties counted half
+    /// (Vargha and Delaney 2000); 0.5 for no effect.
+    pub a12: f64,
+}
+
+/// The effect size of two sets. `None` for fewer than two samples in a set, or where neither varies.
+pub fn effect(a: &[f64], b: &[f64]) -> Option<Effect> {
+    if a.len() < 2 || b.len() < 2 {
+        return None;
+    }
+    let (na, nb) = (a.len() as f64, b.len() as f64);
+    let df = na + nb - 2.0;
+    let pooled = (((na - 1.0) * variance(a) + (nb - 1.0) * variance(b)) / df).sqrt();
+    let hedges_g = (mean(a) - mean(b)) / pooled * (1.0 - 3.0 / (4.0 * df - 1.0));
+    let wins: f64 = a
+        .iter()
+        .flat_map(|x| b.iter().map(move |y| (x, y)))
+        .map(|(x, y)| {
+            if x > y {
+                1.0
+            } else {
+                0.5 * f64::from(u8::from(x == y))
+            }
+        })
+        .sum();
+    hedges_g.is_finite().then_some(Effect {
+        hedges_g,
+        a12: wins / (na * nb),
     })
 }

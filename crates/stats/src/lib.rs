@@ -6,7 +6,8 @@
 //!
 //! * One set of samples: [`summary`], [`mean_interval`], [`median_interval`], [`bootstrap`],
 //!   [`histogram`], [`series`] (samples that depend on each other).
-//! * Two sets: [`welch`]. Pairs: [`correlate`], [`relative_errors`].
+//! * What samples hide: [`normality`], [`drift`](mod@drift), [`outlier`], [`change`].
+//! * Two sets: [`welch`], [`ratio`], [`effect`]. Pairs: [`correlate`], [`relative_errors`].
 //! * Curves: [`interpolate::Curve`], [`line::fit`], [`knee`].
 //! * When to stop measuring: [`Stopping`].
 
@@ -16,22 +17,31 @@
 )]
 
 pub mod bootstrap;
+pub mod change;
 pub mod compare;
 pub mod correlate;
 pub mod describe;
+pub mod drift;
 pub mod error;
 pub mod histogram;
 pub mod interpolate;
 pub mod interval;
 pub mod knee;
 pub mod line;
+pub mod normal;
+pub mod normality;
+pub mod outlier;
 pub mod series;
 pub mod special;
 pub mod stop;
 pub mod student;
 
-pub use compare::{Welch, welch};
+pub use change::{Steady, changes, steady};
+pub use compare::{Effect, Welch, effect, ratio, welch};
 pub use describe::{Summary, mean, median, quantile, stddev, summary};
+pub use drift::{Drift, drift};
 pub use error::{RelativeErrors, relative_errors};
 pub use interval::{Interval, mean_interval, median_interval};
+pub use normality::{Normality, shapiro_wilk};
+pub use outlier::outliers;
 pub use stop::{StopReason, Stopping};

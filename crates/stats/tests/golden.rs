@@ -7,7 +7,8 @@
 )]
 
 use fsage_stats::{
-    correlate, line, mean_interval, median_interval, quantile, student, summary, welch,
+    correlate, drift, effect, line, mean_interval, median_interval, normal, quantile, ratio,
+    shapiro_wilk, student, summary, welch,
 };
 use serde_json::Value;
 
@@ -126,4 +127,62 @@ fn correlation_and_lines() {
             None => assert!(line.slope_half_width.is_nan()),
         }
     }
+}
+
+#[test]
+fn the_normal_distribution() {
+    for row in rows(include_str!("golden/normal.json")) {
+        let (z, golden) = (row["z"].as_f64().unwrap(), row["tail"].as_f64().unwrap());
+        let mine = normal::upper_tail(z);
+        assert!((mine - golden).abs() <= 1e-11 * golden, "{z}: {mine}");
+        if z.abs() < 5.0 {
+            assert!((normal::quantile(1.0 - golden) - z).abs() < 1e-9, "{z}");
+        }
+    }
+}
+
+#[test]
+fn shapiro_and_wilks_test() {
+    for row in rows(include_str!("golden/normality.json")) {
+        let x = numbers(&row["x"]);
+        let test = shapiro_wilk(&x).unwrap();
+        // SciPy's normal scores have seven digits.
+        let near = |mine: f64, golden: f64| (mine - golden).abs() <= 1e-5 * golden.abs().max(1e-3);
+        let (w, p) = (row["w"].as_f64().unwrap(), row["p"].as_f64().unwrap());
+        assert!(near(test.w, w), "n = {}: W {} is not {w}", x.len(), test.w);
+        assert!(near(test.p, p), "n = {}: p {} is not {p}", x.len(), test.p);
+    }
+    assert_eq!(shapiro_wilk(&[1.0, 2.0]), None);
+    assert_eq!(shapiro_wilk(&[5.0; 10]), None);
+}
+
+#[test]
+fn drift_by_order() {
+    for row in rows(include_str!("golden/drift.json")) {
+        let found = drift(&numbers(&row["x"])).unwrap();
+        close(found.tau, &row["tau"], "tau");
+        close(found.p, &row["p"], "p");
+        close(found.slope, &row["slope"], "slope");
+    }
+    assert_eq!(drift(&[1.0, 1.0, 1.0]), None);
+}
+
+#[test]
+fn ratios_and_effects() {
+    for row in rows(include_str!("golden/effect.json")) {
+        let (a, b) = (numbers(&row["a"]), numbers(&row["b"]));
+        let found = effect(&a, &b).unwrap();
+        close(found.hedges_g, &row["hedges_g"], "g");
+        close(found.a12, &row["a12"], "A12");
+        match ratio(&a, &b) {
+            Some(interval) => {
+                close(interval.estimate, &row["ratio"], "ratio");
+                close(interval.low, &row["low"], "low");
+                close(interval.high, &row["high"], "high");
+            }
+            None => assert!(row["low"].is_null()),
+        }
+    }
+    assert_eq!(ratio(&[1.0, 2.0], &[-5.0, 5.1]), None);
+    assert_eq!(ratio(&[2.0, 2.0], &[4.0, 4.0]).unwrap().high, 0.5);
 }

@@ -42,3 +42,36 @@ for n in (2, 3, 7, 30):
           "slope": l.slope, "intercept": l.intercept, "r_squared": l.rvalue**2,
           "slope_half_width": None if n == 2 else l.stderr * stats.t.ppf(.975, n - 2)})
 dump("pairs", rows)
+rows = []
+for n in (3, 4, 5, 6, 7, 11, 12, 20, 30, 200, 1000):
+    for k in range(5):
+        x = [rng.normal(100, 5, n), rng.lognormal(3, 1, n), rng.uniform(0, 1, n), rng.standard_t(2, n), rng.poisson(4, n) * 1.0][k]
+        x = np.round(x, 6)
+        if len(set(x)) < 2: continue
+        r = stats.shapiro(x)
+        rows.append({"x": x.tolist(), "w": r.statistic, "p": r.pvalue})
+dump("normality", rows)
+rows = []
+for n in (3, 4, 8, 15, 30, 80):
+    for k in range(3):
+        x = np.round(rng.normal(100, 5, n) + k * rng.normal(0, 1) * np.arange(n), 6 if k else -1)
+        if len(set(x)) < 2: continue
+        r = stats.kendalltau(np.arange(n), x, method="asymptotic")
+        rows.append({"x": x.tolist(), "tau": r.statistic, "p": r.pvalue, "slope": stats.theilslopes(x).slope})
+dump("drift", rows)
+rows = []
+for na, nb in ((2, 2), (3, 5), (10, 10), (12, 30), (30, 7)):
+    for d in (0, 3, 40):
+        a = np.round(rng.normal(100, 5, na), 3); b = np.round(rng.normal(100 + d, 9, nb), 3)
+        va, vb, r = a.var(ddof=1) / na, b.var(ddof=1) / nb, a.mean() / b.mean()
+        # Fieller's interval as the roots of a quadratic, by NumPy; Hedges' g from the pooled deviation.
+        df = (va + r**2 * vb)**2 / (va**2 / (na - 1) + r**4 * vb**2 / (nb - 1))
+        t = stats.t.ppf(.975, df)
+        q = np.sort(np.roots([b.mean()**2 - t*t*vb, -2 * a.mean() * b.mean(), a.mean()**2 - t*t*va]))
+        ok = b.mean()**2 > t*t*vb
+        pooled = np.sqrt(((na - 1) * a.var(ddof=1) + (nb - 1) * b.var(ddof=1)) / (na + nb - 2))
+        rows.append({"a": a.tolist(), "b": b.tolist(), "ratio": r, "low": float(q[0]) if ok else None, "high": float(q[1]) if ok else None,
+          "hedges_g": (a.mean() - b.mean()) / pooled * (1 - 3 / (4 * (na + nb - 2) - 1)),
+          "a12": stats.mannwhitneyu(a, b).statistic / (na * nb)})
+dump("effect", rows)
+dump("normal", [{"z": z, "tail": stats.norm.sf(z)} for z in (-9, -3.3, -1, -.01, 0, .3, 1, 1.96, 2.49, 2.5, 4, 8, 30)])
