@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use fsage_experiment::plan::parse_time;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -160,6 +161,9 @@ pub struct ExportArgs {
     /// Export a lossy trace all the same
     #[arg(long)]
     pub allow_lossy: bool,
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `show`.
@@ -175,7 +179,7 @@ pub struct ShowArgs {
     /// Print operations one a line: all of them, or FIRST..LAST counted from 0
     #[arg(long, value_name = "RANGE", num_args = 0..=1, default_missing_value = "..")]
     pub ops: Option<String>,
-    /// Print as JSON
+    /// Print as JSON; with --ops one object a line
     #[arg(long)]
     pub json: bool,
 }
@@ -194,6 +198,9 @@ pub struct AnonymizeArgs {
     /// The file to write
     #[arg(short, long, value_name = "OUT")]
     pub output: PathBuf,
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `snapshot`.
@@ -254,6 +261,10 @@ pub struct ProfileArgs {
     /// How to make caches cold
     #[arg(long, value_enum, default_value = "auto")]
     pub cold: ColdArg,
+    /// Keep everything on one CPU, with the kernel's work for it as root (workqueues of the whole
+    /// machine, until the end); the profile says so
+    #[arg(long)]
+    pub one_cpu: bool,
     /// Where random choices start
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -330,22 +341,27 @@ first, unmeasured, in the same directory.
 
 Examples:
   fsage validate --workload postmark --target scratch:ext4 --target scratch:xfs
+  fsage validate examples/validate-small.toml -o results
+  fsage validate examples/validate-small.toml -o results --resume
   fsage validate --setup 'cp -r /usr/include tree' --workload 'cmd: grep -r main tree | wc -l' \\
       --target /mnt/a --target /mnt/b --runs 5 -o results")]
 pub struct ValidateArgs {
-    /// A workload (may be repeated)
-    #[arg(long, value_name = "W", required = true)]
+    /// A plan: targets, workloads and what else the options below say, which override it
+    #[arg(value_name = "PLAN.toml", required_unless_present_all = ["workload", "target"])]
+    pub plan: Option<PathBuf>,
+    /// A workload (may be repeated); beside a plan, the name of one of its workloads
+    #[arg(long, value_name = "W")]
     pub workload: Vec<String>,
-    /// A target (may be repeated)
-    #[arg(long, value_name = "T", required = true)]
+    /// A target (may be repeated); beside a plan, the name of one of its targets
+    #[arg(long, value_name = "T")]
     pub target: Vec<String>,
-    /// A command that prepares the directory of each run, unmeasured
+    /// A command that prepares the directory of each run, unmeasured; of workloads without their own
     #[arg(long, value_name = "COMMAND")]
     pub setup: Option<String>,
-    /// Measured runs of each workload on each target
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub runs: u32,
-    /// The target whose trace is predicted from
+    /// Measured runs of each workload on each target [default: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub runs: Option<u32>,
+    /// The target whose trace is predicted from, for all [default: the first]
     #[arg(long, value_name = "T")]
     pub trace_on: Option<String>,
     /// Keep profiles, workloads and, as root, the kernel's work for them (workqueues of the whole
@@ -357,14 +373,21 @@ pub struct ValidateArgs {
     #[arg(long)]
     pub full_profile: bool,
     /// Profiles of each target, each on a file system of its own where the target is scratch
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub profiles: u32,
+    /// [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub profiles: Option<u32>,
     /// Stop each profile after this long; what was not reached has substitutes, named as warnings
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub profile_time: Option<Duration>,
-    /// Where the random order of runs starts
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
+    /// Where the random order of runs starts [default: 1]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Record a profile or run that fails and go on with the others
+    #[arg(long)]
+    pub keep_going: bool,
+    /// Go on with what DIR holds of the same plan: what it holds is not measured again
+    #[arg(long, requires = "output")]
+    pub resume: bool,
     /// Keep traces, snapshots, profiles and results in DIR
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
@@ -394,39 +417,40 @@ pub struct ReferenceArgs {
     pub check: bool,
 }
 
+/// What a phase of a workload is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RoleArg {
+    /// Make what the run needs
+    Setup,
+    /// What is measured
+    Run,
+    /// Remove what the others made
+    Teardown,
+}
+
+impl From<RoleArg> for fsage_workload::Role {
+    fn from(role: RoleArg) -> Self {
+        match role {
+            RoleArg::Setup => Self::Setup,
+            RoleArg::Run => Self::Run,
+            RoleArg::Teardown => Self::Teardown,
+        }
+    }
+}
+
 /// Arguments of `run-child`.
 #[derive(Debug, Args)]
 pub struct RunChildArgs {
     /// Stay on this CPU
     #[arg(long)]
     pub cpu: Option<usize>,
+    /// Only the phases of this role
+    #[arg(long, value_enum)]
+    pub role: Option<RoleArg>,
     /// The workload
     pub workload: String,
     /// The directory
     pub dir: PathBuf,
-}
-
-/// `90`, `90s`, `5m`, `1h`, `250ms`: a number of seconds unless a unit follows.
-fn parse_time(text: &str) -> Result<Duration, String> {
-    let split = text
-        .find(|c: char| c.is_ascii_alphabetic())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let scale = match unit {
-        "" | "s" => 1.0,
-        "ms" => 1e-3,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(format!("unknown unit `{unit}`; expected ms, s, m or h")),
-    };
-    let value: f64 = number
-        .trim()
-        .parse()
-        .map_err(|_| format!("`{number}` is not a number of seconds"))?;
-    Duration::try_from_secs_f64(value * scale)
-        .ok()
-        .filter(|d| !d.is_zero())
-        .ok_or_else(|| format!("`{text}` is not a time above zero"))
 }
 
 #[cfg(test)]
@@ -437,14 +461,5 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn times_have_units() {
-        assert_eq!(parse_time("1.5m"), Ok(Duration::from_secs(90)));
-        assert_eq!(parse_time("250ms"), Ok(Duration::from_millis(250)));
-        for bad in ["", "0", "-1s", "5 parsecs", "1e400h"] {
-            assert!(parse_time(bad).is_err(), "{bad}");
-        }
     }
 }

@@ -5,9 +5,12 @@
 //! was kept.
 //!
 //! * [`validate`]: predictions held against measurement (Smith 2001, 4.5).
+//! * [`plan`]: what an experiment does, as a file says it.
 //! * [`target`]: what `TARGET` means. [`tracing`], [`tree`], [`profiling`], [`predicting`]: captures,
 //!   trees, measurements and predictions between files.
 
+pub mod one_cpu;
+pub mod plan;
 pub mod predicting;
 pub mod profiling;
 pub mod target;

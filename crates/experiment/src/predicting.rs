@@ -13,6 +13,8 @@ use fsage_format::trace::{
 };
 use fsage_predict::{Annotation, AnnotationSink, Change, Options, Predictor, SystemVector};
 
+use crate::one_cpu;
+
 /// Why a prediction could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum PredictingError {
@@ -77,7 +79,12 @@ pub fn predict(
         }
         batch.clear();
     }
-    Ok(predictor.finish(request.changes))
+    let mut prediction = predictor.finish(request.changes);
+    let placed = reader.meta().extra.get(one_cpu::ENTRY);
+    prediction
+        .warnings
+        .extend(one_cpu::mixed(placed, request.profiles));
+    Ok(prediction)
 }
 
 fn load_snapshot(

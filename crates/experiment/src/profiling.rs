@@ -4,9 +4,10 @@ use std::sync::atomic::AtomicBool;
 
 use fsage_format::profile::SystemProfile;
 use fsage_host::guard::GuardedDir;
-use fsage_host::{ColdPolicy, Confinement, HostError, HostFs, HostOptions, machine};
+use fsage_host::{ColdPolicy, Confinement, HostError, HostFs, HostOptions, machine, thread};
 use fsage_profile::{ProfileError, ProfileRequest, Progress};
 
+use crate::one_cpu::{self, OneCpu};
 use crate::target::OpenTarget;
 
 /// Why a target could not be profiled.
@@ -21,12 +22,14 @@ pub enum ProfilingError {
 }
 
 /// Profiles an open target that is called `name`. In a directory of the user's everything happens in
-/// a directory of its own, which goes even if this process is killed.
+/// a directory of its own, which goes even if this process is killed. With `one_cpu` the measuring
+/// thread stays there, and those of the file system's journal; the profile's environment says so.
 pub fn profile_target(
     target: &OpenTarget,
     name: &str,
     cold: ColdPolicy,
     request: &ProfileRequest,
+    one_cpu: Option<&OneCpu>,
     progress: &mut dyn FnMut(Progress<'_>),
     stop: &AtomicBool,
 ) -> Result<SystemProfile, ProfilingError> {
@@ -42,7 +45,13 @@ pub fn profile_target(
         Some(dir) => HostFs::open(dir.path(), options)?,
         None => target.file_system(options)?,
     };
-    let environment = machine::describe(&fs, name, target.record());
+    let mut environment = machine::describe(&fs, name, target.record());
+    if let Some(one) = one_cpu {
+        environment
+            .extra
+            .insert(one_cpu::ENTRY.into(), one.describe());
+    }
+    let _pinned = one_cpu.map(|one| thread::pin(one.cpu())).transpose()?;
     let request = ProfileRequest {
         host_dir: Some(fs.dir().to_owned()),
         device: fs.device().map(|device| device.name.clone()),

@@ -1,11 +1,14 @@
 //! A capture that ends up in a trace file.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use fsage_capture::{CaptureError, CaptureRequest, CaptureStart, CaptureSummary, What, capture};
+use fsage_capture::{
+    CaptureError, CaptureRequest, CaptureStart, CaptureSummary, Notice, What, capture,
+};
 use fsage_core::{Op, OpSink, PathTable, SinkError};
 use fsage_format::trace::{TraceEnd, TraceError, TraceMeta, TraceWriter};
 use fsage_host::machine;
@@ -28,6 +31,15 @@ pub enum TracingError {
     Trace(#[from] TraceError),
 }
 
+/// What a trace says beside what was captured.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// The snapshot of the tree before it.
+    pub snapshot: Option<String>,
+    /// Anything else, by name.
+    pub extra: BTreeMap<String, String>,
+}
+
 /// A capture and the file it became.
 #[derive(Debug, Clone)]
 pub struct Traced {
@@ -39,15 +51,15 @@ pub struct Traced {
     pub file_bytes: u64,
 }
 
-/// Captures, sums, and writes to `path` if there is one. `on_start` is told how the capture is made
-/// once it runs. The file is readable whatever happens to this process.
+/// Captures, sums, and writes to `path` if there is one. `notice` is told how the capture is made
+/// once it runs, and what a user should know of it later. The file is readable whatever happens to this process.
 #[allow(clippy::disallowed_methods, reason = "pieces are written by time")]
 pub fn trace_to(
     path: Option<&Path>,
     request: &CaptureRequest,
-    snapshot: Option<&str>,
+    beside: &Beside,
     stop: &AtomicBool,
-    on_start: &mut dyn FnMut(&CaptureStart),
+    notice: &mut dyn FnMut(&Notice<'_>),
 ) -> Result<Traced, TracingError> {
     // The file begins when the capture has: only then is it known how it is made.
     let file: RefCell<Option<Result<TraceWriter, TraceError>>> = RefCell::new(None);
@@ -57,12 +69,12 @@ pub fn trace_to(
         piece_began: Instant::now(),
     };
     let mut meter = Meter::new(Some(&mut sink));
-    let meta = |start: &CaptureStart| trace_meta(request, start, snapshot.map(ToString::to_string));
-    let summary = capture(request, stop, &mut meter, &mut |start| {
-        if let Some(path) = path {
+    let meta = |start: &CaptureStart| trace_meta(request, start, beside);
+    let summary = capture(request, stop, &mut meter, &mut |told| {
+        if let (Some(path), Notice::Started(start)) = (path, told) {
             *file.borrow_mut() = Some(TraceWriter::create(path, meta(start)));
         }
-        on_start(start);
+        notice(told);
     });
     let measured = std::mem::take(&mut meter.measured);
     let writer = file.into_inner().transpose();
@@ -79,11 +91,7 @@ pub fn trace_to(
     })
 }
 
-fn trace_meta(
-    request: &CaptureRequest,
-    start: &CaptureStart,
-    snapshot: Option<String>,
-) -> TraceMeta {
+fn trace_meta(request: &CaptureRequest, start: &CaptureStart, beside: &Beside) -> TraceMeta {
     let machine = machine::identity();
     let (command, directory, attached) = match &request.what {
         What::Command { argv, cwd, .. } => (
@@ -116,7 +124,8 @@ fn trace_meta(
             .map(|d| d.to_string_lossy().into_owned())
             .collect(),
         attached,
-        snapshot,
+        snapshot: beside.snapshot.clone(),
+        extra: beside.extra.clone(),
         ..TraceMeta::default()
     }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use fsage_experiment::plan::NamedTarget;
 use fsage_experiment::target::TargetSpec;
 use fsage_experiment::validate::plan::ValidatePlan;
 use fsage_format::result::validation::Validation;
@@ -51,26 +52,19 @@ pub fn run(args: &DemoArgs) -> Result<Exit> {
     let list = real_files()?;
     let list_file = kept.path().join("files");
     std::fs::write(&list_file, list.join("\n") + "\n").context("write the list of files")?;
+    let workloads = vec![
+        format!("source tree={}", tree_workload(&list_file))
+            .parse()
+            .context("read the demo's workload")?,
+        "PostMark=postmark:files=1000,transactions=4000,size=512-16384,subdirs=20"
+            .parse()
+            .context("read the demo's workload")?,
+    ];
+    let targets = targets.into_iter().map(NamedTarget::from).collect();
     let plan = ValidatePlan {
-        workloads: vec![
-            format!("source tree={}", tree_workload(&list_file))
-                .parse()
-                .context("read the demo's workload")?,
-            "PostMark=postmark:files=1000,transactions=4000,size=512-16384,subdirs=20"
-                .parse()
-                .context("read the demo's workload")?,
-        ],
-        targets,
-        setup: None,
         runs: 2,
-        trace_on: 0,
-        quick: true,
-        profiles: 1,
         profile_time_ns: Some(PROFILE_NS),
-        cpu: None,
-        seed: 1,
-        dir,
-        child: child()?,
+        ..ValidatePlan::new(workloads, targets, dir, child()?)
     };
     explain(&plan, list.len());
     let result = carry_out_with_progress(&plan, &stop)?;

@@ -27,7 +27,7 @@ pub fn run(verb: Verb) -> anyhow::Result<Exit> {
         Verb::Snapshot(args) => snapshot::run(&args),
         Verb::Profile(args) => profile::run(&args),
         Verb::Predict(args) => predict::run(&args),
-        Verb::Validate(args) => validate::run(args),
+        Verb::Validate(args) => validate::run(&args),
         Verb::Demo(args) => demo::run(&args),
         Verb::Reference(args) => reference::run(&args),
         Verb::RunChild(args) => run_child::run(&args),

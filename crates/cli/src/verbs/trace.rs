@@ -1,39 +1,29 @@
 //! `fsage trace`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use fsage_capture::{CaptureRequest, Method, What};
+use fsage_capture::{CaptureRequest, CaptureStart, Method, Notice, What};
 use fsage_core::Pid;
-use fsage_experiment::tracing::trace_to;
+use fsage_experiment::tracing::{Beside, Traced, trace_to};
+use fsage_format::result::summary::TraceSummary;
 use fsage_host::signals;
 use fsage_report::units;
-use serde::Serialize;
 
 use crate::args::{MethodArg, TraceArgs};
 use crate::exit::Exit;
 use crate::files::writable;
 use crate::{out, ui};
 
-/// What `--json` prints.
-#[derive(Debug, Serialize)]
-struct TraceSummary<'a> {
-    file: &'a std::path::Path,
-    file_bytes: u64,
-    method: &'static str,
-    method_reason: &'a str,
-    operations: u64,
-    lost: u64,
-    late: u64,
-    elapsed_ns: u64,
-    latency_total_ns: u64,
-    exit_status: Option<i32>,
-}
+/// How long a command that was asked to stop gets to end by itself.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 pub fn run(args: TraceArgs) -> Result<Exit> {
     writable(&args.output)?;
     let stop = signals::install()?;
+    let is_command = args.pid.is_empty();
     let request = CaptureRequest {
         method: match args.method {
             MethodArg::Auto => Method::Auto,
@@ -41,7 +31,7 @@ pub fn run(args: TraceArgs) -> Result<Exit> {
             MethodArg::Ptrace => Method::Ptrace,
         },
         under: absolute(&args.under)?,
-        what: if args.pid.is_empty() {
+        what: if is_command {
             What::Command {
                 argv: args.command,
                 cwd: None,
@@ -52,46 +42,144 @@ pub fn run(args: TraceArgs) -> Result<Exit> {
         },
         limit: args.duration,
         ring_mib: args.ring_mib,
+        patience: PATIENCE,
     };
-    let traced = trace_to(Some(&args.output), &request, None, &stop, &mut |start| {
-        ui::line(&format!(
-            "tracing with {}: {}",
-            start.method, start.method_reason
-        ));
-    })?;
+    let mut begun = Begun::default();
+    let traced = trace_to(
+        Some(&args.output),
+        &request,
+        &Beside::default(),
+        &stop,
+        &mut |told| match told {
+            Notice::Started(start) => {
+                begun = begin(start, is_command);
+            }
+            Notice::CommandEnded { running_on } => ui::line(&format!(
+                "the command has ended; {} that it started run on ({}) and are traced to their end: \
+                 under ptrace they cannot live without their tracer (Ctrl-C ends them)",
+                processes(running_on.len()),
+                numbers(running_on),
+            )),
+        },
+    );
+    signals::forward_to(None);
+    let traced = traced?;
     let summary = &traced.summary;
     if args.json {
         out::json(&TraceSummary {
-            file: &args.output,
+            file: args.output.clone(),
             file_bytes: traced.file_bytes,
-            method: summary.method,
-            method_reason: &summary.method_reason,
+            method: summary.method.into(),
+            method_reason: summary.method_reason.clone(),
+            not_seen: begun.unseen.iter().map(ToString::to_string).collect(),
+            refused_pids: begun.refused.iter().map(|pid| pid.0).collect(),
             operations: summary.operations,
             lost: summary.lost,
+            lost_32_bit: summary.lost_32_bit,
             late: summary.late,
             elapsed_ns: summary.elapsed_ns,
             latency_total_ns: traced.measured.total_ns(),
             exit_status: summary.exit_status,
+            running_on_pids: summary.running_on.iter().map(|pid| pid.0).collect(),
         })?;
     }
+    tell(&args.output, &traced, is_command);
+    Ok(match summary.exit_status {
+        Some(status) => Exit::Status(u8::try_from(status).unwrap_or(1)),
+        None if stop.load(Ordering::Relaxed) && is_command => Exit::Interrupted,
+        None if summary.lost > 0 => Exit::Incomplete,
+        None => Exit::Done,
+    })
+}
+
+/// What was known at the start.
+#[derive(Debug, Default)]
+struct Begun {
+    unseen: Vec<&'static str>,
+    refused: Vec<Pid>,
+}
+
+/// Says how the capture is made and what it cannot see.
+fn begin(start: &CaptureStart, is_command: bool) -> Begun {
+    if is_command {
+        signals::forward_to(Some(start.pid.0));
+    }
+    ui::line(&format!(
+        "tracing with {}: {}",
+        start.method, start.method_reason
+    ));
+    // What hardly any capture meets is told when it is met.
+    let worth: Vec<&str> = start
+        .unseen
+        .iter()
+        .copied()
+        .filter(|what| !what.ends_with("(counted)"))
+        .collect();
+    if !worth.is_empty() {
+        ui::line(&format!("not seen by it: {}", worth.join(", ")));
+    }
+    if !start.refused.is_empty() {
+        ui::line(&format!(
+            "{} may not be traced and are left out: {}",
+            processes(start.refused.len()),
+            numbers(&start.refused)
+        ));
+    }
+    Begun {
+        unseen: start.unseen.clone(),
+        refused: start.refused.clone(),
+    }
+}
+
+/// The result on stderr, and what a user should know of it.
+fn tell(output: &Path, traced: &Traced, is_command: bool) {
+    let summary = &traced.summary;
     ui::line(&format!(
         "{}: {} operations in {}, {} in the file system, {} lost, {}",
-        args.output.display(),
+        output.display(),
         units::count(summary.operations),
         units::duration(summary.elapsed_ns as f64),
         units::duration(traced.measured.total_ns() as f64),
         units::count(summary.lost),
         units::bytes(traced.file_bytes),
     ));
-    if summary.lost > 0 {
-        ui::line("the trace is not whole; a larger --ring-mib loses less");
+    let no_room = summary.lost - summary.lost_32_bit;
+    if no_room > 0 {
+        ui::line(&format!(
+            "the trace is not whole: for {} events there was no room; a larger --ring-mib loses less",
+            units::count(no_room)
+        ));
     }
-    Ok(match summary.exit_status {
-        Some(status) => Exit::Status(u8::try_from(status).unwrap_or(1)),
-        None if stop.load(Ordering::Relaxed) && args.pid.is_empty() => Exit::Interrupted,
-        None if summary.lost > 0 => Exit::Incomplete,
-        None => Exit::Done,
-    })
+    if summary.lost_32_bit > 0 {
+        ui::line(&format!(
+            "the trace is not whole: {} calls of 32-bit programs were seen and not recorded",
+            units::count(summary.lost_32_bit)
+        ));
+    }
+    if is_command && !summary.running_on.is_empty() {
+        ui::line(&format!(
+            "{} of the command run on, untraced: {}",
+            processes(summary.running_on.len()),
+            numbers(&summary.running_on)
+        ));
+    }
+}
+
+fn processes(count: usize) -> String {
+    match count {
+        1 => "1 process".into(),
+        more => format!("{more} processes"),
+    }
+}
+
+/// The first few numbers.
+fn numbers(pids: &[Pid]) -> String {
+    const SHOWN: usize = 8;
+    let mut text: Vec<String> = pids.iter().take(SHOWN).map(|p| p.0.to_string()).collect();
+    if pids.len() > SHOWN {
+        text.push("…".into());
+    }
+    text.join(", ")
 }
 
 /// Directories must be there, and are compared without symbolic links.

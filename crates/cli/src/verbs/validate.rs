@@ -1,10 +1,14 @@
 //! `fsage validate`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use fsage_experiment::one_cpu;
+use fsage_experiment::plan::{NamedTarget, NamedWorkload, PlanFile};
 use fsage_experiment::target::TargetSpec;
+use fsage_experiment::validate::kept::record_path;
 use fsage_experiment::validate::plan::ValidatePlan;
 use fsage_experiment::validate::run::run as carry_out;
 use fsage_format::result::validation::Validation;
@@ -16,75 +20,178 @@ use crate::args::ValidateArgs;
 use crate::exit::{Exit, UsageError};
 use crate::{out, ui};
 
-pub fn run(args: ValidateArgs) -> Result<Exit> {
-    let targets = args
-        .target
-        .iter()
-        .map(|text| Ok(TargetSpec::parse(text)?))
-        .collect::<Result<Vec<TargetSpec>>>()?;
-    let workloads = args
-        .workload
-        .iter()
-        .map(|text| {
-            text.parse()
-                .with_context(|| format!("read workload `{text}`"))
-        })
-        .collect::<Result<Vec<_>>>()?;
-    let trace_on = match &args.trace_on {
-        None => 0,
-        Some(text) => {
-            let wanted = TargetSpec::parse(text)?;
-            targets
-                .iter()
-                .position(|t| *t == wanted)
-                .ok_or_else(|| UsageError(format!("--trace-on {text} is none of the targets")))?
-        }
-    };
-    isolate_for(&targets)?;
+pub fn run(args: &ValidateArgs) -> Result<Exit> {
+    let file = args.plan.as_deref().map(PlanFile::read).transpose()?;
+    let plan = planned(args, file)?;
+    let specs: Vec<&TargetSpec> = plan.targets.iter().map(|t| &t.spec).collect();
+    isolate_for(&specs)?;
     let stop = signals::install()?;
-    let (dir, temporary) = if let Some(dir) = args.output {
-        (dir, None)
-    } else {
-        let dir = GuardedDir::create(&std::env::temp_dir(), "fsage-validate-")?;
-        (dir.path().to_owned(), Some(dir))
+    let mut temporary = None;
+    let dir = match &args.output {
+        Some(dir) => {
+            refuse_unless_resumed(dir, args.resume)?;
+            dir.clone()
+        }
+        None => temporary
+            .insert(GuardedDir::create(
+                &std::env::temp_dir(),
+                "fsage-validate-",
+            )?)
+            .path()
+            .to_owned(),
     };
-    let plan = ValidatePlan {
-        workloads,
-        targets,
-        setup: args.setup,
-        runs: args.runs,
-        trace_on,
-        quick: !args.full_profile,
-        profiles: args.profiles,
-        profile_time_ns: args
-            .profile_time
-            .map(|t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX)),
-        cpu: one_cpu(args.one_cpu),
-        seed: args.seed,
-        dir,
-        child: child()?,
-    };
+    let plan = ValidatePlan { dir, ..plan };
     let result = carry_out_with_progress(&plan, &stop)?;
     show(&result, args.json)?;
     if temporary.is_none() {
         ui::line(&format!("kept in {}", plan.dir.display()));
     }
-    Ok(Exit::Done)
+    for failed in &result.failed {
+        ui::line(&format!("not done: {}", validation::failure(failed)));
+    }
+    Ok(if result.failed.is_empty() {
+        Exit::Done
+    } else {
+        Exit::Incomplete
+    })
 }
 
-/// Scratch targets are mounted where nobody else sees them; must come before any thread.
-pub fn isolate_for(targets: &[TargetSpec]) -> Result<()> {
-    if targets.iter().any(|t| matches!(t, TargetSpec::Scratch(_))) {
-        fsage_host::isolate()?;
+/// What was kept there would be mixed with what is measured now.
+fn refuse_unless_resumed(dir: &Path, resume: bool) -> Result<()> {
+    if !resume && record_path(dir).exists() {
+        return Err(UsageError(format!(
+            "{} holds the runs of an earlier validation; --resume goes on with it, or name another \
+             directory",
+            dir.display()
+        ))
+        .into());
     }
     Ok(())
 }
 
-/// The last CPU that this process may use, if one is asked for.
-fn one_cpu(asked: bool) -> Option<usize> {
-    asked
-        .then(fsage_host::thread::allowed_cpus)
-        .and_then(|cpus| cpus.last().copied())
+/// The plan of the file, if there is one, and of the options, which override it.
+fn planned(args: &ValidateArgs, file: Option<PlanFile>) -> Result<ValidatePlan> {
+    let (targets, workloads) = match &file {
+        Some(file) => (file.targets.as_slice(), file.workloads.as_slice()),
+        None => (&[][..], &[][..]),
+    };
+    let chosen = targets_of(args, targets)?;
+    let mut plan = ValidatePlan::new(
+        workloads_of(args, workloads)?,
+        chosen,
+        PathBuf::new(),
+        child()?,
+    );
+    if let Some(file) = &file {
+        from_file(&mut plan, file)?;
+    }
+    if let Some(text) = &args.trace_on {
+        plan.trace_on = place_of(text, &plan.targets)?;
+        plan.group_trace_on.clear();
+    }
+    plan.runs = args.runs.unwrap_or(plan.runs);
+    plan.profiles = args.profiles.unwrap_or(plan.profiles);
+    plan.seed = args.seed.unwrap_or(plan.seed);
+    plan.quick &= !args.full_profile;
+    plan.profile_time_ns = args.profile_time.map(nanoseconds).or(plan.profile_time_ns);
+    if args.one_cpu {
+        plan.cpu = one_cpu::last_allowed();
+    }
+    plan.keep_going |= args.keep_going;
+    plan.resume = args.resume;
+    plan.check()?;
+    Ok(plan)
+}
+
+fn from_file(plan: &mut ValidatePlan, file: &PlanFile) -> Result<()> {
+    // The options may have left some targets out.
+    let place = |index: usize| {
+        let name = &file.targets[index].name;
+        plan.targets
+            .iter()
+            .position(|t| t.name == *name)
+            .ok_or_else(|| {
+                UsageError(format!(
+                    "the plan predicts from a trace on `{name}`, which is not among the targets \
+                     chosen; add --target '{name}' or --trace-on"
+                ))
+            })
+    };
+    if let Some(index) = file.trace_on {
+        plan.trace_on = place(index)?;
+    }
+    for (group, &index) in &file.group_trace_on {
+        if plan.targets.iter().any(|t| t.group.as_ref() == Some(group)) {
+            let index = place(index)?;
+            plan.group_trace_on.insert(group.clone(), index);
+        }
+    }
+    plan.runs = file.runs.unwrap_or(plan.runs);
+    plan.profiles = file.profiles.unwrap_or(plan.profiles);
+    plan.seed = file.seed.unwrap_or(plan.seed);
+    plan.cache = file.cache;
+    plan.quick = file.quick.unwrap_or(plan.quick);
+    plan.profile_time_ns = file.profile_time.map(nanoseconds);
+    plan.cpu = file.one_cpu.then(one_cpu::last_allowed).flatten();
+    plan.keep_going = file.keep_going;
+    Ok(())
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The targets of the plan, or those of them and others that options name.
+fn targets_of(args: &ValidateArgs, planned: &[NamedTarget]) -> Result<Vec<NamedTarget>> {
+    if args.target.is_empty() {
+        return Ok(planned.to_vec());
+    }
+    let chosen = |text: &String| match planned.iter().find(|t| t.name == *text) {
+        Some(target) => Ok(target.clone()),
+        None => Ok(TargetSpec::parse(text)?.into()),
+    };
+    args.target.iter().map(chosen).collect()
+}
+
+fn workloads_of(args: &ValidateArgs, planned: &[NamedWorkload]) -> Result<Vec<NamedWorkload>> {
+    let chosen = |text: &String| match planned.iter().find(|w| w.name == *text) {
+        Some(workload) => Ok(workload.clone()),
+        None => text
+            .parse()
+            .with_context(|| format!("read workload `{text}`")),
+    };
+    let mut workloads = if args.workload.is_empty() {
+        planned.to_vec()
+    } else {
+        args.workload
+            .iter()
+            .map(chosen)
+            .collect::<Result<Vec<NamedWorkload>>>()?
+    };
+    for workload in &mut workloads {
+        if workload.setup.is_none() {
+            workload.setup.clone_from(&args.setup);
+        }
+    }
+    Ok(workloads)
+}
+
+/// A target by its name or its specification.
+fn place_of(text: &str, targets: &[NamedTarget]) -> Result<usize> {
+    if let Some(index) = targets.iter().position(|t| t.name == text) {
+        return Ok(index);
+    }
+    let wanted = TargetSpec::parse(text)?;
+    let place = targets.iter().position(|t| t.spec == wanted);
+    Ok(place.ok_or_else(|| UsageError(format!("--trace-on {text} is none of the targets")))?)
+}
+
+/// Scratch targets are mounted where nobody else sees them; must come before any thread.
+fn isolate_for(targets: &[&TargetSpec]) -> Result<()> {
+    if targets.iter().any(|t| matches!(t, TargetSpec::Scratch(_))) {
+        fsage_host::isolate()?;
+    }
+    Ok(())
 }
 
 /// How this program is started to run a generated workload.
@@ -98,7 +205,7 @@ pub fn carry_out_with_progress(plan: &ValidatePlan, stop: &AtomicBool) -> Result
     let bar = ui::Progress::new(1);
     let result = carry_out(
         plan,
-        &mut |step| bar.set(step.done as u64, step.total as u64, &step.what, None),
+        &mut |step| bar.set(step.done as u64, step.total as u64, &step.what, step.eta_s),
         stop,
     );
     drop(bar);

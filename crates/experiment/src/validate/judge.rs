@@ -3,34 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use fsage_format::result::validation::{NamedError, Pair, WrongRank};
+use fsage_format::result::validation::{
+    Figures, GroupFigures, Judgement, NamedError, Pair, WrongRank,
+};
 use fsage_stats::{correlate, mean_interval, relative_errors, stddev};
+
+use super::causes::{by_kind, causes};
 
 /// Difference beyond which a wrong order counts as significant, a fraction of the faster one.
 const SIGNIFICANT_DIFFERENCE: f64 = 0.15;
-
-/// The figures over all pairs.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Judgement {
-    /// Mean absolute error by target, in the order of first appearance.
-    pub by_target: Vec<NamedError>,
-    /// Mean absolute error by workload, in the order of first appearance.
-    pub by_workload: Vec<NamedError>,
-    /// Mean, median and root mean square of the errors, fractions.
-    pub average_error: f64,
-    /// Median.
-    pub median_error: f64,
-    /// Root mean square.
-    pub rms_error: f64,
-    /// Pearson correlation of measured and predicted.
-    pub correlation: Option<f64>,
-    /// Pairs of targets in the right order.
-    pub ranks_right: u32,
-    /// Pairs of targets compared.
-    pub ranks_total: u32,
-    /// The others.
-    pub ranks_wrong: Vec<WrongRank>,
-}
 
 /// The mean of the measured runs, its 95 % interval and its coefficient of variation.
 pub fn measured(runs_ns: &[u64]) -> (f64, Option<(f64, f64)>, Option<f64>) {
@@ -43,27 +24,68 @@ pub fn measured(runs_ns: &[u64]) -> (f64, Option<(f64, f64)>, Option<f64>) {
 
 /// Judges all pairs. Pairs without a measurement above zero are left out of the errors.
 pub fn judge(pairs: &[Pair]) -> Judgement {
+    let all: Vec<&Pair> = pairs.iter().collect();
+    let (figures, ranks_wrong) = figures(&all);
+    let causes = causes(pairs);
+    Judgement {
+        by_target: averages(&all, |p| &p.target),
+        by_workload: averages(&all, |p| &p.workload),
+        figures,
+        ranks_wrong,
+        groups: groups(pairs),
+        causes_by_kind: by_kind(&causes),
+        causes,
+    }
+}
+
+fn groups(pairs: &[Pair]) -> Vec<GroupFigures> {
+    let mut names: Vec<&String> = Vec::new();
+    for name in pairs.iter().filter_map(|p| p.group.as_ref()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let of = |name: &String| -> GroupFigures {
+        let its: Vec<&Pair> = pairs
+            .iter()
+            .filter(|p| p.group.as_ref() == Some(name))
+            .collect();
+        GroupFigures {
+            name: name.clone(),
+            figures: figures(&its).0,
+            by_workload: averages(&its, |p| &p.workload),
+        }
+    };
+    names.into_iter().map(of).collect()
+}
+
+fn figures(pairs: &[&Pair]) -> (Figures, Vec<WrongRank>) {
     let measured: Vec<(f64, f64)> = pairs
         .iter()
         .filter(|p| p.measured_ns > 0.0)
         .map(|p| (p.measured_ns, p.predicted_ns))
         .collect();
     let errors = relative_errors(&measured);
-    let (ranks_right, ranks_total, ranks_wrong) = ranks(pairs);
-    Judgement {
-        by_target: averages(pairs, |p| &p.target),
-        by_workload: averages(pairs, |p| &p.workload),
+    let mean_of = |values: Vec<f64>| (!values.is_empty()).then(|| fsage_stats::mean(&values));
+    let elapsed = pairs.iter().filter_map(|p| p.elapsed_error);
+    let variation = pairs.iter().filter_map(|p| p.measured_variation);
+    let ranks = Ranks::of(pairs);
+    let figures = Figures {
         average_error: errors.as_ref().map_or(0.0, |e| e.average),
         median_error: errors.as_ref().map_or(0.0, |e| e.median),
         rms_error: errors.as_ref().map_or(0.0, |e| e.rms),
         correlation: correlate::pearson(&measured),
-        ranks_right,
-        ranks_total,
-        ranks_wrong,
-    }
+        average_elapsed_error: mean_of(elapsed.map(f64::abs).collect()),
+        average_variation: mean_of(variation.collect()),
+        ranks_right: ranks.right,
+        ranks_total: ranks.total,
+        ranks_apart_right: ranks.apart_right,
+        ranks_apart_total: ranks.apart_total,
+    };
+    (figures, ranks.wrong)
 }
 
-fn averages(pairs: &[Pair], key: impl Fn(&Pair) -> &String) -> Vec<NamedError> {
+fn averages(pairs: &[&Pair], key: impl Fn(&Pair) -> &String) -> Vec<NamedError> {
     let mut order: Vec<&String> = Vec::new();
     let mut errors: BTreeMap<&String, Vec<f64>> = BTreeMap::new();
     for pair in pairs.iter().filter(|p| p.measured_ns > 0.0) {
@@ -82,39 +104,58 @@ fn averages(pairs: &[Pair], key: impl Fn(&Pair) -> &String) -> Vec<NamedError> {
         .collect()
 }
 
-/// Compares every two targets of each workload. Measured ties have no order to get right.
-fn ranks(pairs: &[Pair]) -> (u32, u32, Vec<WrongRank>) {
-    let (mut right, mut total, mut wrong) = (0, 0, Vec::new());
-    for (i, a) in pairs.iter().enumerate() {
-        for b in pairs
-            .iter()
-            .skip(i + 1)
-            .filter(|b| b.workload == a.workload)
-        {
-            let (faster, slower) = if a.measured_ns <= b.measured_ns {
-                (a, b)
-            } else {
-                (b, a)
-            };
-            if faster.measured_ns <= 0.0 || faster.measured_ns >= slower.measured_ns {
-                continue;
+/// Every two targets of each workload, compared. Measured ties have no order to get right.
+#[derive(Debug, Default)]
+struct Ranks {
+    right: u32,
+    total: u32,
+    apart_right: u32,
+    apart_total: u32,
+    wrong: Vec<WrongRank>,
+}
+
+impl Ranks {
+    fn of(pairs: &[&Pair]) -> Self {
+        let mut ranks = Self::default();
+        for (i, a) in pairs.iter().enumerate() {
+            for b in pairs
+                .iter()
+                .skip(i + 1)
+                .filter(|b| b.workload == a.workload)
+            {
+                if a.measured_ns <= b.measured_ns {
+                    ranks.compare(a, b);
+                } else {
+                    ranks.compare(b, a);
+                }
             }
-            total += 1;
-            if faster.predicted_ns < slower.predicted_ns {
-                right += 1;
-                continue;
-            }
-            let ratio = slower.measured_ns / faster.measured_ns;
-            wrong.push(WrongRank {
-                workload: a.workload.clone(),
-                faster: faster.target.clone(),
-                slower: slower.target.clone(),
-                measured_ratio: ratio,
-                significant: ratio > 1.0 + SIGNIFICANT_DIFFERENCE && apart(faster, slower),
-            });
         }
+        ranks
     }
-    (right, total, wrong)
+
+    fn compare(&mut self, faster: &Pair, slower: &Pair) {
+        if faster.measured_ns <= 0.0 || faster.measured_ns >= slower.measured_ns {
+            return;
+        }
+        let apart = apart(faster, slower);
+        let right = faster.predicted_ns < slower.predicted_ns;
+        self.total += 1;
+        self.right += u32::from(right);
+        self.apart_total += u32::from(apart);
+        self.apart_right += u32::from(apart && right);
+        if right {
+            return;
+        }
+        let ratio = slower.measured_ns / faster.measured_ns;
+        self.wrong.push(WrongRank {
+            workload: faster.workload.clone(),
+            faster: faster.target.clone(),
+            slower: slower.target.clone(),
+            measured_ratio: ratio,
+            apart,
+            significant: ratio > 1.0 + SIGNIFICANT_DIFFERENCE && apart,
+        });
+    }
 }
 
 /// Whether the measured intervals do not overlap; without intervals nothing says that they do.
@@ -126,13 +167,20 @@ fn apart(faster: &Pair, slower: &Pair) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn pair(workload: &str, target: &str, measured_ns: f64, predicted_ns: f64) -> Pair {
+    pub(in crate::validate) fn pair(
+        workload: &str,
+        target: &str,
+        measured_ns: f64,
+        predicted_ns: f64,
+    ) -> Pair {
         Pair {
             workload: workload.into(),
             target: target.into(),
+            group: None,
+            trace_on: "a".into(),
             measured_ns,
             measured_runs_ns: vec![],
             measured_interval_ns: Some((measured_ns * 0.95, measured_ns * 1.05)),
@@ -142,6 +190,7 @@ mod tests {
             error: (predicted_ns - measured_ns) / measured_ns,
             measured_elapsed_ns: 0.0,
             predicted_elapsed_ns: 0.0,
+            elapsed_error: None,
             predicted_writeback_ns: 0.0,
             kinds: vec![],
             warnings: vec![],
@@ -239,18 +288,60 @@ mod tests {
         let kernel = &judged.by_workload[0];
         assert_eq!(format!("{:.1}", kernel.average_error * 100.0), "21.6");
         // Figure 4.20 says 0.966; the pairs of Table 4.7 give 0.928, and their logarithms 0.976.
-        assert_eq!(format!("{:.3}", judged.correlation.unwrap()), "0.928");
-        assert_eq!(judged.ranks_total, 48);
+        assert_eq!(
+            format!("{:.3}", judged.figures.correlation.unwrap()),
+            "0.928"
+        );
+        assert_eq!(judged.figures.ranks_total, 48);
         // 95.8 % of 48.
-        assert_eq!(judged.ranks_right, 46, "{:?}", judged.ranks_wrong);
+        assert_eq!(judged.figures.ranks_right, 46, "{:?}", judged.ranks_wrong);
     }
 
     #[test]
     fn a_wrong_order_of_what_overlaps_is_not_significant() {
         let judged = judge(&[pair("w", "a", 100.0, 2.0), pair("w", "b", 105.0, 1.0)]);
-        assert_eq!((judged.ranks_right, judged.ranks_total), (0, 1));
+        let figures = &judged.figures;
+        assert_eq!((figures.ranks_right, figures.ranks_total), (0, 1));
+        assert_eq!(figures.ranks_apart_total, 0, "the intervals overlap");
         assert!(!judged.ranks_wrong[0].significant);
         let judged = judge(&[pair("w", "a", 100.0, 2.0), pair("w", "b", 150.0, 1.0)]);
         assert!(judged.ranks_wrong[0].significant);
+    }
+
+    #[test]
+    fn groups_are_judged_alone() {
+        let mut pairs = vec![
+            pair("w", "a", 100.0, 110.0),
+            pair("w", "b", 200.0, 100.0),
+            pair("w", "c", 9000.0, 9000.0),
+            pair("v", "c", 1000.0, 500.0),
+        ];
+        for pair in &mut pairs {
+            let group = if pair.target == "c" { "disk" } else { "ram" };
+            pair.group = Some(group.into());
+            pair.elapsed_error = (pair.target == "c").then_some(-0.25);
+            pair.measured_variation = Some(0.02);
+        }
+        let judged = judge(&pairs);
+        assert_eq!(
+            (judged.figures.ranks_right, judged.figures.ranks_total),
+            (2, 3)
+        );
+        assert_eq!(judged.figures.average_variation, Some(0.02));
+        let [ram, disk] = judged.groups.as_slice() else {
+            panic!("{:?}", judged.groups)
+        };
+        assert_eq!((ram.name.as_str(), disk.name.as_str()), ("ram", "disk"));
+        assert!((ram.figures.average_error - 0.3).abs() < 1e-12);
+        assert_eq!((ram.figures.ranks_right, ram.figures.ranks_total), (0, 1));
+        assert_eq!(
+            (ram.figures.ranks_apart_right, ram.figures.ranks_apart_total),
+            (0, 1)
+        );
+        assert_eq!(ram.figures.average_elapsed_error, None);
+        assert_eq!(disk.figures.average_elapsed_error, Some(0.25));
+        assert_eq!(disk.by_workload.len(), 2);
+        assert_eq!(disk.by_workload[1].average_error, 0.5);
+        assert_eq!(disk.figures.ranks_total, 0, "one target has no rank");
     }
 }

@@ -1,22 +1,26 @@
 //! Predictions held against measurement: `fsage validate`.
 //!
-//! * [`plan`]: what is done, in which order. [`run`]: all of it. [`step`]: one measured run;
-//!   [`measure`]: what it took. [`merge`]: several profiles of a target as one.
-//! * [`judge`]: what is said of it, a pure function of what was kept.
+//! * [`plan`]: what is done, in which order. [`run`]: all of it. [`step`]: one measured run,
+//!   after `prepare`;
+//!   [`measure`]: what it took. [`merge`]: several profiles of a target as one. [`kept`]: what is on
+//!   disk when a step has ended, and what a continued validation finds there. `eta`: how long the rest
+//!   takes.
+//! * [`judge`]: what is said of it, a pure function of what was kept. `causes`: what the error
+//!   consists of.
 
+mod causes;
+mod eta;
 pub mod judge;
+pub mod kept;
 pub mod measure;
 pub mod merge;
 mod outcome;
 pub mod plan;
+mod prepare;
 pub mod run;
 pub mod step;
-pub mod workload;
-
-use std::path::Path;
 
 use fsage_format::FormatError;
-use fsage_format::result::validation::Validation;
 use fsage_host::HostError;
 
 use crate::predicting::PredictingError;
@@ -48,10 +52,10 @@ pub enum ValidateError {
     /// A snapshot failed.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// The setup command failed.
-    #[error("run the setup command `{command}`: {why}")]
+    /// The setup failed.
+    #[error("run the setup of `{command}`: {why}")]
     Setup {
-        /// The command.
+        /// The command, or the workload.
         command: String,
         /// How it ended and what it said last.
         why: String,
@@ -69,12 +73,4 @@ pub enum ValidateError {
     /// It was stopped.
     #[error("finish: interrupted")]
     Interrupted,
-}
-
-/// Writes a result, whole or not at all.
-fn save(validation: &Validation, path: &Path) -> Result<(), FormatError> {
-    let mut text = serde_json::to_vec_pretty(validation)
-        .map_err(|e| FormatError::unwritable(path, e.to_string()))?;
-    text.push(b'\n');
-    fsage_format::record::write_whole(path, &text)
 }

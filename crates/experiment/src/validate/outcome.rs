@@ -1,62 +1,50 @@
 //! From what was measured to what is said: predictions of every workload, pairs, judgement.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::{Op, OpKind, PathTable, SinkError};
 use fsage_format::profile::SystemProfile;
 use fsage_format::result::prediction::TargetPrediction;
 use fsage_format::result::validation::{
-    Distribution, NamedSpec, Pair, PairKind, VALIDATION_FORMAT, VALIDATION_VERSION, Validation,
+    Distribution, NamedSpec, NamedTarget, Pair, PairKind, VALIDATION_FORMAT, VALIDATION_VERSION,
+    Validation,
 };
 use fsage_format::trace::TraceReader;
-use fsage_predict::{Annotation, AnnotationSink, Options};
+use fsage_predict::{Annotation, AnnotationSink, Options, Start};
 
 use super::ValidateError;
 use super::judge::{judge, measured};
+use super::kept::{Measurements, trace_files};
 use super::measure::is_charged;
 use super::plan::ValidatePlan;
-use super::run::{Measurements, kept};
+use super::run::notes;
 use super::step::MeasuredRun;
+use crate::plan::CacheState;
 use crate::predicting::{Request, predict};
 
 /// Judges everything that was measured. `profiles` are in the order of the plan's targets.
 pub(super) fn outcome(
     plan: &ValidatePlan,
-    profiles: &[SystemProfile],
-    mut measurements: Measurements,
+    profiles: &[Option<SystemProfile>],
+    mut found: Measurements,
+    stop: &AtomicBool,
 ) -> Result<Validation, ValidateError> {
     let mut pairs = Vec::new();
     for workload in 0..plan.workloads.len() {
-        let kept = kept(plan, plan.trace_on, workload);
-        let mut reader = TraceReader::open(&kept.trace)?;
-        let mut distributions = Distributions::new(profiles.len());
-        let request = Request {
-            options: Options::default(),
-            profiles,
-            snapshot: Some(&kept.snapshot),
-            changes: &[],
-        };
-        let prediction = predict(&mut reader, &request, Some(&mut distributions))?;
-        for warning in &prediction.warnings {
-            measurements
-                .notes
-                .push(format!("{}: {warning}", plan.workloads[workload]));
+        let mut of_workload = BTreeMap::new();
+        let sources: BTreeSet<usize> = (0..plan.targets.len()).map(|t| plan.traced_on(t)).collect();
+        for source in sources {
+            if stop.load(Ordering::Relaxed) {
+                return Err(ValidateError::Interrupted);
+            }
+            of_workload.extend(from_one_trace(
+                plan, profiles, &mut found, workload, source,
+            )?);
         }
-        for (target, predicted) in prediction.targets.iter().enumerate() {
-            let runs = measurements
-                .runs
-                .remove(&(workload, target))
-                .unwrap_or_default();
-            let names = (
-                plan.workloads[workload].to_string(),
-                plan.targets[target].to_string(),
-            );
-            pairs.push(pair(names, &runs, predicted, distributions.of(target)));
-        }
+        pairs.extend(of_workload.into_values());
     }
-    let judged = judge(&pairs);
-    measurements.notes.sort();
-    measurements.notes.dedup();
+    let target = |index: usize| plan.targets[index].to_string();
     Ok(Validation {
         format: VALIDATION_FORMAT.into(),
         validation_version: VALIDATION_VERSION,
@@ -65,43 +53,113 @@ pub(super) fn outcome(
         elapsed_ns: 0,
         seed: plan.seed,
         runs: plan.runs,
-        trace_on: plan.targets[plan.trace_on].to_string(),
+        trace_on: target(plan.trace_on),
         cpu: plan.cpu,
+        cache: plan.cache.name().into(),
+        plan: plan.digest(),
         interrupted: false,
-        pairs,
-        by_target: judged.by_target,
-        by_workload: judged.by_workload,
-        average_error: judged.average_error,
-        median_error: judged.median_error,
-        rms_error: judged.rms_error,
-        correlation: judged.correlation,
-        ranks_right: judged.ranks_right,
-        ranks_total: judged.ranks_total,
-        ranks_wrong: judged.ranks_wrong,
-        workloads: plan
-            .workloads
-            .iter()
-            .map(|w| NamedSpec {
-                name: w.name.clone(),
-                spec: w.spec.to_string(),
+        workloads: plan.workloads.iter().map(|w| named(w)).collect(),
+        targets: (0..plan.targets.len())
+            .map(|index| NamedTarget {
+                name: target(index),
+                spec: plan.targets[index].spec.to_string(),
+                group: plan.targets[index].group.clone(),
+                trace_on: target(plan.traced_on(index)),
             })
             .collect(),
-        notes: measurements.notes,
+        judgement: judge(&pairs),
+        pairs,
+        notes: notes(&found),
+        failed: found.failed,
     })
 }
 
+fn named(workload: &crate::plan::NamedWorkload) -> NamedSpec {
+    NamedSpec {
+        name: workload.name.clone(),
+        spec: workload.spec.to_string(),
+        setup: workload.setup.clone(),
+    }
+}
+
+/// The pairs, by target, of all targets that are predicted from the trace on `source`.
+fn from_one_trace(
+    plan: &ValidatePlan,
+    profiles: &[Option<SystemProfile>],
+    found: &mut Measurements,
+    workload: usize,
+    source: usize,
+) -> Result<BTreeMap<usize, Pair>, ValidateError> {
+    let mut pairs = BTreeMap::new();
+    let name = &plan.workloads[workload];
+    let (targets, profiles): (Vec<usize>, Vec<SystemProfile>) = profiles
+        .iter()
+        .enumerate()
+        .filter(|(target, _)| plan.traced_on(*target) == source)
+        .filter(|(target, _)| !found.of(workload, *target).is_empty())
+        .filter_map(|(target, profile)| Some((target, profile.clone()?)))
+        .unzip();
+    if targets.is_empty() {
+        return Ok(pairs);
+    }
+    if found.of(workload, source).is_empty() {
+        found.notes.push(format!(
+            "{name}: nothing is predicted where the trace on {} is needed: no run of it there ended \
+             well",
+            plan.targets[source]
+        ));
+        return Ok(pairs);
+    }
+    let kept = trace_files(plan, source, workload);
+    let mut reader = TraceReader::open(&kept.trace)?;
+    let mut distributions = Distributions::new(profiles.len());
+    let request = Request {
+        options: Options {
+            start: match plan.cache {
+                CacheState::Cold => Start::Cold,
+                CacheState::Warm => Start::Warm,
+            },
+            ..Options::default()
+        },
+        profiles: &profiles,
+        snapshot: Some(&kept.snapshot),
+        changes: &[],
+    };
+    let prediction = predict(&mut reader, &request, Some(&mut distributions))?;
+    for warning in &prediction.warnings {
+        found.notes.push(format!("{name}: {warning}"));
+    }
+    for (index, (&target, predicted)) in targets.iter().zip(&prediction.targets).enumerate() {
+        let runs = found.of(workload, target);
+        let made = pair(
+            plan,
+            (workload, target),
+            &runs,
+            predicted,
+            distributions.of(index),
+        );
+        pairs.insert(target, made);
+    }
+    Ok(pairs)
+}
+
 fn pair(
-    (workload, target): (String, String),
-    runs: &[MeasuredRun],
+    plan: &ValidatePlan,
+    (workload, target): (usize, usize),
+    runs: &[&MeasuredRun],
     predicted: &TargetPrediction,
     distributions: Option<&BTreeMap<&'static str, Distribution>>,
 ) -> Pair {
     let totals: Vec<u64> = runs.iter().map(|r| r.measured.total_ns()).collect();
     let (measured_ns, measured_interval_ns, measured_variation) = measured(&totals);
     let count = runs.len().max(1) as f64;
+    let elapsed_ns = runs.iter().map(|r| r.elapsed_ns as f64).sum::<f64>() / count;
+    let error = |predicted: f64, measured: f64| (predicted - measured) / measured;
     Pair {
-        workload,
-        target,
+        workload: plan.workloads[workload].to_string(),
+        target: plan.targets[target].to_string(),
+        group: plan.targets[target].group.clone(),
+        trace_on: plan.targets[plan.traced_on(target)].to_string(),
         measured_ns,
         measured_runs_ns: totals,
         measured_interval_ns,
@@ -109,12 +167,14 @@ fn pair(
         predicted_ns: predicted.latency_total_ns,
         predicted_interval_ns: predicted.latency_interval_ns,
         error: if measured_ns > 0.0 {
-            (predicted.latency_total_ns - measured_ns) / measured_ns
+            error(predicted.latency_total_ns, measured_ns)
         } else {
             0.0
         },
-        measured_elapsed_ns: runs.iter().map(|r| r.elapsed_ns as f64).sum::<f64>() / count,
+        measured_elapsed_ns: elapsed_ns,
         predicted_elapsed_ns: predicted.elapsed_ns,
+        elapsed_error: (elapsed_ns > 0.0 && predicted.elapsed_ns > 0.0)
+            .then(|| error(predicted.elapsed_ns, elapsed_ns)),
         predicted_writeback_ns: predicted.writeback_ns,
         kinds: kinds(runs, predicted, distributions),
         warnings: predicted.warnings.clone(),
@@ -122,7 +182,7 @@ fn pair(
 }
 
 fn kinds(
-    runs: &[MeasuredRun],
+    runs: &[&MeasuredRun],
     predicted: &TargetPrediction,
     distributions: Option<&BTreeMap<&'static str, Distribution>>,
 ) -> Vec<PairKind> {

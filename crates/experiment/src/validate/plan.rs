@@ -1,15 +1,19 @@
 //! What is to be validated, checked before anything happens.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
+use sha2::{Digest, Sha256};
 
 use super::ValidateError;
-use super::workload::NamedWorkload;
-use crate::target::TargetSpec;
+use crate::plan::{CacheState, NamedTarget, NamedWorkload};
+
+/// Half of a digest tells plans apart.
+const DIGEST_BYTES: usize = 16;
 
 /// What one validation does.
 #[derive(Debug, Clone)]
@@ -17,13 +21,15 @@ pub struct ValidatePlan {
     /// What is run.
     pub workloads: Vec<NamedWorkload>,
     /// Where.
-    pub targets: Vec<TargetSpec>,
-    /// A shell command that prepares the directory of each run, unmeasured.
-    pub setup: Option<String>,
+    pub targets: Vec<NamedTarget>,
     /// Measured runs of each workload on each target.
     pub runs: u32,
+    /// What the caches hold when a workload begins.
+    pub cache: CacheState,
     /// The target, by its place, whose trace is predicted from.
     pub trace_on: usize,
+    /// The same for the targets of some groups.
+    pub group_trace_on: BTreeMap<String, usize>,
     /// Whether profiles are quick ones.
     pub quick: bool,
     /// Profiles of each target, each on a file system of its own where the target is scratch.
@@ -34,17 +40,21 @@ pub struct ValidatePlan {
     /// for any. An fsync costs a few times more when the thread that waits and those of the kernel
     /// that work for it run on different CPUs, and which of it happens is chance.
     pub cpu: Option<usize>,
+    /// Whether a step that fails is recorded and passed over.
+    pub keep_going: bool,
+    /// Whether steps that the directory holds already are not repeated.
+    pub resume: bool,
     /// Where the order of runs starts.
     pub seed: u64,
     /// Where everything is kept.
     pub dir: PathBuf,
-    /// The program and its first arguments that run a generated workload: the workload's
+    /// The program and its first arguments that run a workload in a child: options, the workload's
     /// specification and a directory are appended.
     pub child: Vec<OsString>,
 }
 
 /// One step of a validation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Step {
     /// Profile a target, for the n-th time.
     Profile {
@@ -65,6 +75,76 @@ pub enum Step {
 }
 
 impl ValidatePlan {
+    /// Three cold runs of each, one quick profile, predicted from the first target's trace.
+    pub fn new(
+        workloads: Vec<NamedWorkload>,
+        targets: Vec<NamedTarget>,
+        dir: PathBuf,
+        child: Vec<OsString>,
+    ) -> Self {
+        Self {
+            workloads,
+            targets,
+            runs: 3,
+            cache: CacheState::Cold,
+            trace_on: 0,
+            group_trace_on: BTreeMap::new(),
+            quick: true,
+            profiles: 1,
+            profile_time_ns: None,
+            cpu: None,
+            keep_going: false,
+            resume: false,
+            seed: 1,
+            dir,
+            child,
+        }
+    }
+
+    /// The target, by its place, whose trace that target's prediction uses.
+    pub fn traced_on(&self, target: usize) -> usize {
+        self.targets
+            .get(target)
+            .and_then(|t| self.group_trace_on.get(t.group.as_ref()?))
+            .copied()
+            .unwrap_or(self.trace_on)
+    }
+
+    /// Tells plans apart by everything that decides what a step measures. How many runs are made, and
+    /// which trace predictions use, may change between one validation and its continuation.
+    pub fn digest(&self) -> String {
+        let mut text = format!(
+            "validate {:?} {} {} {:?} {} {}\n",
+            self.cache,
+            self.quick,
+            self.profiles,
+            self.profile_time_ns,
+            self.cpu.is_some(),
+            self.seed
+        );
+        for workload in &self.workloads {
+            let (spec, setup) = (&workload.spec, &workload.setup);
+            text.push_str(&format!(
+                "{:?} {:?} {setup:?}\n",
+                workload.name,
+                spec.to_string()
+            ));
+        }
+        for target in &self.targets {
+            text.push_str(&format!(
+                "{:?} {:?}\n",
+                target.name,
+                target.spec.to_string()
+            ));
+        }
+        let digest = Sha256::digest(text.as_bytes());
+        digest
+            .iter()
+            .take(DIGEST_BYTES)
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
+
     /// Refuses what cannot be carried out, by name.
     pub fn check(&self) -> Result<(), ValidateError> {
         let refuse = |what: String| Err(ValidateError::Plan(what));
@@ -74,7 +154,8 @@ impl ValidatePlan {
         if self.runs == 0 || self.profiles == 0 {
             return refuse("expected at least one run and one profile".into());
         }
-        if self.trace_on >= self.targets.len() {
+        let traced = self.group_trace_on.values().chain([&self.trace_on]);
+        if traced.max() >= Some(&self.targets.len()) {
             return refuse("the target to trace on is none of the targets".into());
         }
         for (i, workload) in self.workloads.iter().enumerate() {
@@ -90,7 +171,8 @@ impl ValidatePlan {
             }
         }
         for (i, target) in self.targets.iter().enumerate() {
-            if self.targets.iter().skip(i + 1).any(|other| other == target) {
+            let mut later = self.targets.iter().skip(i + 1);
+            if later.any(|other| other.name == target.name || other.spec == target.spec) {
                 return refuse(format!("target {target} stands twice"));
             }
         }
@@ -119,25 +201,19 @@ impl ValidatePlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::target::TargetSpec;
     use std::collections::HashSet;
 
+    fn directory(path: &str) -> NamedTarget {
+        TargetSpec::Directory(path.into()).into()
+    }
+
     fn plan() -> ValidatePlan {
+        let workloads = vec!["cmd: true".parse().unwrap(), "postmark".parse().unwrap()];
+        let targets = vec![directory("/a"), directory("/b")];
         ValidatePlan {
-            workloads: vec!["cmd: true".parse().unwrap(), "postmark".parse().unwrap()],
-            targets: vec![
-                TargetSpec::Directory("/a".into()),
-                TargetSpec::Directory("/b".into()),
-            ],
-            setup: None,
-            runs: 3,
-            trace_on: 0,
-            quick: true,
-            profiles: 1,
-            profile_time_ns: None,
-            cpu: None,
             seed: 7,
-            dir: PathBuf::new(),
-            child: vec![],
+            ..ValidatePlan::new(workloads, targets, PathBuf::new(), vec![])
         }
     }
 
@@ -155,7 +231,7 @@ mod tests {
     #[test]
     fn impossible_plans_are_refused_by_name() {
         let twice = ValidatePlan {
-            targets: vec![TargetSpec::Directory("/a".into()); 2],
+            targets: vec![directory("/a"); 2],
             ..plan()
         };
         assert!(
@@ -175,5 +251,57 @@ mod tests {
         );
         assert!(ValidatePlan { runs: 0, ..plan() }.check().is_err());
         plan().check().unwrap();
+    }
+
+    #[test]
+    fn a_group_may_have_a_trace_of_its_own() {
+        let mut plan = plan();
+        plan.targets[1].group = Some("disk".into());
+        assert_eq!((plan.traced_on(0), plan.traced_on(1)), (0, 0));
+        plan.group_trace_on.insert("disk".into(), 1);
+        assert_eq!((plan.traced_on(0), plan.traced_on(1)), (0, 1));
+        plan.group_trace_on.insert("disk".into(), 2);
+        assert!(plan.check().is_err());
+    }
+
+    #[test]
+    fn the_digest_tells_what_is_measured_apart() {
+        let digest = plan().digest();
+        assert_eq!(digest.len(), 2 * DIGEST_BYTES);
+        let same = ValidatePlan {
+            runs: 9,
+            trace_on: 1,
+            keep_going: true,
+            dir: "/elsewhere".into(),
+            ..plan()
+        };
+        assert_eq!(same.digest(), digest);
+        let mut others = vec![
+            ValidatePlan { seed: 8, ..plan() },
+            ValidatePlan {
+                quick: false,
+                ..plan()
+            },
+            ValidatePlan {
+                cpu: Some(0),
+                ..plan()
+            },
+            ValidatePlan {
+                cache: CacheState::Warm,
+                ..plan()
+            },
+        ];
+        others.extend((0..3).map(|which| {
+            let mut plan = plan();
+            match which {
+                0 => plan.targets[0] = directory("/c"),
+                1 => plan.workloads[0].setup = Some("true".into()),
+                _ => plan.workloads[1].spec = "postmark:seed=1".parse().unwrap(),
+            }
+            plan
+        }));
+        for other in others {
+            assert_ne!(other.digest(), digest, "{other:?}");
+        }
     }
 }

@@ -1,23 +1,23 @@
 //! A whole validation: every step, then the predictions, then the judgement.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::Clock;
 use fsage_format::profile::SystemProfile;
-use fsage_format::record::RecordWriter;
-use fsage_format::result::validation::Validation;
-use fsage_host::kthread::{self, Moved, WorkqueueMask};
+use fsage_format::result::validation::{FailedStep, Validation};
 use fsage_host::{ColdPolicy, MonotonicClock, machine};
 use fsage_profile::ProfileRequest;
 
 use super::ValidateError;
+use super::kept::{
+    Measurements, Outcome, ProfileRun, StepRecord, open_record, profile_file, resumed, save,
+    trace_files,
+};
 use super::merge::merge;
 use super::plan::{Step, ValidatePlan};
-use super::step::{Kept, MeasuredRun, measure};
+use super::step::measure;
+use crate::one_cpu::OneCpu;
 use crate::profiling::profile_target;
-use crate::target::OpenTarget;
 
 /// What a reader of figures must know that were measured without privileges.
 const PTRACE_NOTE: &str = "measured under ptrace, whose stops put some microseconds, and under load \
@@ -33,17 +33,8 @@ pub struct Progress {
     pub total: usize,
     /// What is done now.
     pub what: String,
-}
-
-/// Everything that was measured.
-#[derive(Debug, Default)]
-pub(super) struct Measurements {
-    /// By target, in its instances.
-    pub profiles: BTreeMap<usize, Vec<SystemProfile>>,
-    /// By workload and target.
-    pub runs: BTreeMap<(usize, usize), Vec<MeasuredRun>>,
-    /// What a reader must know.
-    pub notes: Vec<String>,
+    /// How long the rest takes, seconds; `None` before the first step has ended.
+    pub eta_s: Option<f64>,
 }
 
 /// Carries out a plan. What is measured is kept in its directory as it comes, so that an error or an
@@ -57,117 +48,197 @@ pub fn run(
     std::fs::create_dir_all(&plan.dir)
         .map_err(|e| fsage_format::FormatError::io("make directory", &plan.dir, e))?;
     let (started_unix_ns, start_ns) = (machine::unix_time_ns(), MonotonicClock.now_ns());
-    let mut record = RecordWriter::open(&plan.dir.join("runs.jsonl"), "validate")?;
-    let steps = plan.steps();
-    let _placed = plan.cpu.and_then(place_workqueues);
-    let mut measured = Measurements::default();
-    for (done, &step) in steps.iter().enumerate() {
-        progress(&Progress {
-            done,
-            total: steps.len(),
+    let mut found = if plan.resume {
+        resumed(plan)?
+    } else {
+        Measurements::default()
+    };
+    let mut record = open_record(plan)?;
+    let digest = plan.digest();
+    let one_cpu = plan.cpu.map(OneCpu::keep);
+    let all = plan.steps();
+    let steps: Vec<Step> = all.iter().copied().filter(|s| !found.has(*s)).collect();
+    for (index, &step) in steps.iter().enumerate() {
+        let mut now = Progress {
+            done: all.len() - steps.len() + index,
+            total: all.len(),
             what: describe(plan, step),
-        });
-        match step {
-            Step::Profile { target, instance } => {
-                let profile = profile(plan, target, instance, stop)?;
-                measured.profiles.entry(target).or_default().push(profile);
+            eta_s: found.pace.remaining_s(&steps[index..]),
+        };
+        progress(&now);
+        let began_ns = MonotonicClock.now_ns();
+        let what = now.what.clone();
+        let mut detail = |text: &str| {
+            now.what = format!("{what}: {text}");
+            progress(&now);
+        };
+        let outcome = one_step(plan, step, &mut found, one_cpu.as_ref(), &mut detail, stop);
+        // What fails while fsage stops, fails because of it.
+        if stop.load(Ordering::Relaxed) {
+            return Err(ValidateError::Interrupted);
+        }
+        let outcome = match outcome {
+            Err(error) if plan.keep_going => passed_over(plan, step, &error),
+            other => other?,
+        };
+        let step_ns = MonotonicClock.now_ns().saturating_sub(began_ns);
+        let entry = StepRecord {
+            plan: digest.clone(),
+            step_ns,
+            outcome,
+        };
+        record.append(&entry)?;
+        found.pace.add(step, step_ns);
+        settle(&mut found, step, entry.outcome);
+    }
+    let profiles = profiles(plan, &mut found)?;
+    let mut validation = super::outcome::outcome(plan, &profiles, found, stop)?;
+    validation.started_unix_ns = started_unix_ns;
+    validation.elapsed_ns = MonotonicClock.now_ns().saturating_sub(start_ns);
+    save(&validation, &plan.dir.join("validation.json"))?;
+    Ok(validation)
+}
+
+/// Makes one step. A profile is put where it belongs at once, everything else by [`settle`].
+fn one_step(
+    plan: &ValidatePlan,
+    step: Step,
+    found: &mut Measurements,
+    one_cpu: Option<&OneCpu>,
+    detail: &mut dyn FnMut(&str),
+    stop: &AtomicBool,
+) -> Result<Outcome, ValidateError> {
+    match step {
+        Step::Profile { target, instance } => {
+            let profile = profile(plan, (target, instance), one_cpu, detail, stop)?;
+            let file = profile_file(plan, target, instance);
+            if !stop.load(Ordering::Relaxed) {
+                profile.save(&plan.dir.join(&file))?;
             }
+            found.profiles.insert((target, instance), profile);
+            Ok(Outcome::Profile(ProfileRun {
+                target: plan.targets[target].to_string(),
+                instance,
+                file,
+            }))
+        }
+        Step::Measure {
+            target,
+            workload,
+            run,
+        } => {
+            // The first that ends well keeps its trace.
+            let first = found.of(workload, target).is_empty();
+            let kept = first.then(|| trace_files(plan, target, workload));
+            let place = (target, workload, run);
+            measure(plan, place, kept.as_ref(), one_cpu, stop).map(Outcome::Run)
+        }
+    }
+}
+
+fn passed_over(plan: &ValidatePlan, step: Step, error: &ValidateError) -> Outcome {
+    let (target, workload, run) = match step {
+        Step::Profile { target, instance } => (target, None, instance),
+        Step::Measure {
+            target,
+            workload,
+            run,
+        } => (target, Some(plan.workloads[workload].to_string()), run),
+    };
+    Outcome::Failed(FailedStep {
+        target: plan.targets[target].to_string(),
+        workload,
+        run,
+        error: format!("failed to {error}"),
+    })
+}
+
+fn settle(found: &mut Measurements, step: Step, outcome: Outcome) {
+    match (step, outcome) {
+        (
             Step::Measure {
                 target,
                 workload,
                 run,
-            } => {
-                let kept = (run == 0).then(|| kept(plan, target, workload));
-                let result = measure(plan, target, workload, run, kept.as_ref(), stop)?;
-                if result.lost > 0 {
-                    measured.notes.push(format!(
-                        "{} on {}: {} operations lost by the capture",
-                        result.workload, result.target, result.lost
-                    ));
-                }
-                if result.method == "ptrace" {
-                    measured.notes.push(PTRACE_NOTE.into());
-                }
-                record.append(&result)?;
-                measured
-                    .runs
-                    .entry((workload, target))
-                    .or_default()
-                    .push(result);
-            }
+            },
+            Outcome::Run(result),
+        ) => {
+            found.runs.insert((workload, target, run), result);
         }
-        if stop.load(Ordering::Relaxed) {
-            return Err(ValidateError::Interrupted);
-        }
+        (_, Outcome::Failed(failed)) => found.failed.push(failed),
+        _ => {}
     }
-    let mut profiles = Vec::new();
-    for (target, instances) in std::mem::take(&mut measured.profiles) {
-        if let Some(profile) = merge(instances) {
-            profile.save(&plan.dir.join(format!("target{target}.fsp")))?;
-            profiles.push(profile);
-        }
-    }
-    let mut validation = super::outcome::outcome(plan, &profiles, measured)?;
-    validation.started_unix_ns = started_unix_ns;
-    validation.elapsed_ns = MonotonicClock.now_ns().saturating_sub(start_ns);
-    super::save(&validation, &plan.dir.join("validation.json"))?;
-    Ok(validation)
 }
 
-/// Where the first run of a workload on a target keeps its trace and snapshot.
-pub(super) fn kept(plan: &ValidatePlan, target: usize, workload: usize) -> Kept {
-    let file = |extension: &str| -> PathBuf {
-        plan.dir
-            .join(format!("workload{workload}-target{target}.{extension}"))
-    };
-    Kept {
-        trace: file("fst"),
-        snapshot: file("fss"),
+/// One profile of each target, from its instances, kept; `None` for a target without any.
+fn profiles(
+    plan: &ValidatePlan,
+    found: &mut Measurements,
+) -> Result<Vec<Option<SystemProfile>>, ValidateError> {
+    let mut instances = std::mem::take(&mut found.profiles);
+    let mut profiles = Vec::new();
+    for target in 0..plan.targets.len() {
+        let of_target = (0..plan.profiles)
+            .filter_map(|instance| instances.remove(&(target, instance)))
+            .collect();
+        let merged = merge(of_target);
+        if let Some(profile) = &merged {
+            profile.save(&plan.dir.join(format!("target{target}.fsp")))?;
+        }
+        profiles.push(merged);
     }
+    Ok(profiles)
 }
 
 fn profile(
     plan: &ValidatePlan,
-    target: usize,
-    instance: u32,
+    (target, instance): (usize, u32),
+    one_cpu: Option<&OneCpu>,
+    detail: &mut dyn FnMut(&str),
     stop: &AtomicBool,
 ) -> Result<SystemProfile, ValidateError> {
-    let spec = &plan.targets[target];
-    let open = spec.open()?;
+    let target = &plan.targets[target];
+    let open = target.spec.open()?;
     let request = ProfileRequest {
         quick: plan.quick,
         seed: plan.seed.wrapping_add(u64::from(instance)),
         max_time_ns: plan.profile_time_ns,
         ..ProfileRequest::default()
     };
-    let name = spec.to_string();
-    let _pinned = plan.cpu.map(fsage_host::thread::pin).transpose()?;
-    let profile = profile_target(&open, &name, ColdPolicy::Auto, &request, &mut |_| {}, stop)?;
+    let spec = target.spec.to_string();
+    let mut progress =
+        |step: fsage_profile::Progress<'_>| detail(&format!("{} {}", step.group, step.metric));
+    let mut profile = profile_target(
+        &open,
+        &spec,
+        ColdPolicy::Auto,
+        &request,
+        one_cpu,
+        &mut progress,
+        stop,
+    )?;
     open.close()?;
-    if plan.profiles > 1 {
-        profile.save(
-            &plan
-                .dir
-                .join(format!("target{target}-instance{instance}.fsp")),
-        )?;
-    }
+    profile.name.clone_from(&target.name);
     Ok(profile)
 }
 
-/// Work that the kernel does for others (loop devices, write-back) on the plan's CPU. Without root it
-/// stays where it is.
-fn place_workqueues(cpu: usize) -> Option<WorkqueueMask> {
-    kthread::confine_workqueues(&[cpu]).ok()
-}
-
-/// The journal's threads of a scratch file system on the plan's CPU. A remount makes new ones; a
-/// profile places its own after each.
-pub(super) fn place_threads(plan: &ValidatePlan, target: &OpenTarget) -> Vec<Moved> {
-    let device = target.record().and_then(|r| r.device.file_name()?.to_str());
-    match (plan.cpu, device) {
-        (Some(cpu), Some(device)) => kthread::confine_of_device(device, &[cpu]),
-        _ => Vec::new(),
+/// What a reader must know of the runs.
+pub(super) fn notes(found: &Measurements) -> Vec<String> {
+    let mut notes = found.notes.clone();
+    for run in found.runs.values() {
+        if run.lost > 0 {
+            notes.push(format!(
+                "{} on {}: {} operations lost by the capture",
+                run.workload, run.target, run.lost
+            ));
+        }
+        if run.method == "ptrace" {
+            notes.push(PTRACE_NOTE.into());
+        }
     }
+    notes.sort();
+    notes.dedup();
+    notes
 }
 
 fn describe(plan: &ValidatePlan, step: Step) -> String {

@@ -1,22 +1,25 @@
 //! One measured run: a fresh directory, prepared, made cold, and the workload under the tracer.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_capture::{CaptureRequest, What};
 use fsage_core::{ColdEvidence, FileSystem};
 use fsage_host::guard::GuardedDir;
-use fsage_host::{ColdPolicy, Confinement, HostOptions};
+use fsage_host::{ColdPolicy, Confinement, HostOptions, kthread};
 use fsage_workload::WorkloadSpec;
 use serde::{Deserialize, Serialize};
 
 use super::ValidateError;
 use super::measure::Measured;
 use super::plan::ValidatePlan;
-use super::run::place_threads;
-use crate::tracing::trace_to;
+use super::prepare::{run_setup, shell};
+use crate::one_cpu::{self, OneCpu};
+use crate::plan::CacheState;
+use crate::target::OpenTarget;
+use crate::tracing::{Beside, trace_to};
 use crate::tree::write_snapshot;
 
 /// A measured run as it is kept.
@@ -56,47 +59,51 @@ pub struct Kept {
 /// Makes one run. With `kept`, the trace and a snapshot of the directory before the run are written.
 pub fn measure(
     plan: &ValidatePlan,
-    target: usize,
-    workload: usize,
-    run: u32,
+    (target, workload, run): (usize, usize, u32),
     kept: Option<&Kept>,
+    one_cpu: Option<&OneCpu>,
     stop: &AtomicBool,
 ) -> Result<MeasuredRun, ValidateError> {
     let (target, workload) = (&plan.targets[target], &plan.workloads[workload]);
-    let open = target.open()?;
+    let open = target.spec.open()?;
     let dir = GuardedDir::create(open.dir(), ".fsage-run-")?;
-    if let Some(setup) = &plan.setup {
-        shell(setup, dir.path())?;
+    if let Some(command) = &workload.setup {
+        run_setup(command, shell(command), dir.path(), stop)?;
     }
-    // The file system is asked for its root only now: a remount needs it to be unused.
-    let options = HostOptions {
-        confinement: Confinement::Trusted,
-        cold: ColdPolicy::Auto,
-    };
-    let cold = open.file_system(options)?.platform().make_cold().ok();
+    if workload.spec.command().is_none() {
+        let argv = child(plan, &workload.spec, "setup", dir.path());
+        run_setup(&workload.spec.to_string(), argv, dir.path(), stop)?;
+    }
+    let mut cold = settle(plan, &open);
     if let Some(kept) = kept {
         write_snapshot(dir.path(), &kept.snapshot, stop)?;
         // Walking the tree has warmed its names again.
-        open.file_system(options)?.platform().make_cold().ok();
+        cold = settle(plan, &open);
     }
     // A remount has made new threads.
-    let _placed = place_threads(plan, &open);
+    let device = open.record().and_then(|r| r.device.file_name()?.to_str());
+    let _placed = one_cpu
+        .zip(device)
+        .map(|(one, device)| kthread::confine_of_device(device, &[one.cpu()]));
+    let argv = match (workload.spec.command(), plan.cpu) {
+        (Some(text), None) => shell(text),
+        _ => child(plan, &workload.spec, "run", dir.path()),
+    };
     let request = CaptureRequest {
         under: vec![dir.path().to_owned()],
         ..CaptureRequest::new(What::Command {
-            argv: command(plan, &workload.spec, dir.path()),
+            argv,
             cwd: Some(dir.path().to_owned()),
             env: Vec::new(),
         })
     };
-    let snapshot = kept.map(|k| k.snapshot.to_string_lossy().into_owned());
-    let traced = trace_to(
-        kept.map(|k| k.trace.as_path()),
-        &request,
-        snapshot.as_deref(),
-        stop,
-        &mut |_| {},
-    )?;
+    let placed = one_cpu.map(|one| (one_cpu::ENTRY.to_string(), one.describe()));
+    let beside = Beside {
+        snapshot: kept.map(|k| k.snapshot.to_string_lossy().into_owned()),
+        extra: placed.into_iter().collect::<BTreeMap<_, _>>(),
+    };
+    let trace = kept.map(|k| k.trace.as_path());
+    let traced = trace_to(trace, &request, &beside, stop, &mut |_| {})?;
     let result = MeasuredRun {
         workload: workload.to_string(),
         target: target.to_string(),
@@ -109,7 +116,7 @@ pub fn measure(
         measured: traced.measured,
         mkfs_options: open.record().map(|r| r.mkfs_options.clone()),
     };
-    if stop.load(std::sync::atomic::Ordering::Relaxed) {
+    if stop.load(Ordering::Relaxed) {
         return Err(ValidateError::Interrupted);
     }
     match traced.summary.exit_status {
@@ -122,43 +129,35 @@ pub fn measure(
     }
 }
 
-fn describe_cold(evidence: ColdEvidence) -> String {
-    format!("{:?}, {:?}", evidence.method, evidence.level).to_lowercase()
-}
-
-/// How the workload is started: through a child of this program where it is generated here or must
-/// be kept on a CPU.
-fn command(plan: &ValidatePlan, workload: &WorkloadSpec, dir: &Path) -> Vec<OsString> {
-    match (workload, plan.cpu) {
-        (WorkloadSpec::Command(text), None) => vec!["/bin/sh".into(), "-c".into(), text.into()],
-        (spec, cpu) => {
-            let mut argv = plan.child.clone();
-            argv.extend(cpu.map(|cpu| format!("--cpu={cpu}").into()));
-            argv.push(spec.to_string().into());
-            argv.push(dir.into());
-            argv
+/// Brings the caches into the state that the plan asks for; returns how they were made cold.
+fn settle(plan: &ValidatePlan, open: &OpenTarget) -> Option<ColdEvidence> {
+    let options = HostOptions {
+        confinement: Confinement::Trusted,
+        cold: ColdPolicy::Auto,
+    };
+    // The file system is opened only now: a remount needs it to be unused.
+    let fs = open.file_system(options).ok()?;
+    match plan.cache {
+        CacheState::Cold => fs.platform().make_cold().ok(),
+        CacheState::Warm => {
+            // What cannot be written back now is written during the run, which is what is measured.
+            let _ = fs.sync();
+            None
         }
     }
 }
 
-/// Runs a command of the user's; its stdout is not data of ours and goes nowhere.
-fn shell(text: &str, dir: &Path) -> Result<(), ValidateError> {
-    let failed = |why: String| ValidateError::Setup {
-        command: text.to_string(),
-        why,
-    };
-    let output = Command::new("/bin/sh")
-        .args(["-c", text])
-        .current_dir(dir)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .output()
-        .map_err(|e| failed(e.to_string()))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let last = said.lines().last().unwrap_or_default();
-    Err(failed(format!("{} {last}", output.status)))
+fn describe_cold(evidence: ColdEvidence) -> String {
+    format!("{:?}, {:?}", evidence.method, evidence.level).to_lowercase()
+}
+
+/// A workload, or a part of it, in a child of this program: what is generated here, and what must be
+/// kept on a CPU.
+fn child(plan: &ValidatePlan, workload: &WorkloadSpec, role: &str, dir: &Path) -> Vec<OsString> {
+    let mut argv = plan.child.clone();
+    argv.extend(plan.cpu.map(|cpu| format!("--cpu={cpu}").into()));
+    argv.push(format!("--role={role}").into());
+    argv.push(workload.to_string().into());
+    argv.push(dir.into());
+    argv
 }

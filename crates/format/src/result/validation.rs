@@ -1,6 +1,10 @@
 //! Predictions held against measurement (Smith 2001, 4.5): its Tables 4.7 to 4.9 and Figure 4.8,
 //! with what they leave out, the variation of the measurement itself.
 
+mod judgement;
+
+pub use judgement::{Cause, Figures, GroupFigures, Judgement, KindCause, NamedError, WrongRank};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -27,36 +31,32 @@ pub struct Validation {
     pub seed: u64,
     /// Measured runs of each workload on each target.
     pub runs: u32,
-    /// The target whose trace every prediction uses.
+    /// The target whose trace the predictions use; of the first target, where groups have others.
     pub trace_on: String,
     /// The CPU on which profiles and workloads were kept; `None` for any.
     pub cpu: Option<usize>,
+    /// What the caches held when a workload began: `cold` or `warm`.
+    #[serde(default)]
+    pub cache: String,
+    /// Tells one plan from another: a digest of everything that decides what a step measures.
+    #[serde(default)]
+    pub plan: String,
     /// Whether it was stopped before all runs were made.
     pub interrupted: bool,
     /// What the names of workloads stand for.
     pub workloads: Vec<NamedSpec>,
-    /// One for each workload and target (Table 4.7).
+    /// What the names of targets stand for.
+    #[serde(default)]
+    pub targets: Vec<NamedTarget>,
+    /// One for each workload and target (Table 4.7) that was measured and predicted.
     pub pairs: Vec<Pair>,
-    /// Mean absolute error by target (Table 4.8).
-    pub by_target: Vec<NamedError>,
-    /// Mean absolute error by workload (Table 4.9).
-    pub by_workload: Vec<NamedError>,
-    /// Mean of the absolute errors, a fraction of the measured latency.
-    pub average_error: f64,
-    /// Median of the absolute errors, a fraction.
-    pub median_error: f64,
-    /// Root of the mean squared error, a fraction.
-    pub rms_error: f64,
-    /// Pearson correlation of predicted and measured latency; `None` below three pairs or without
-    /// spread.
-    pub correlation: Option<f64>,
-    /// Pairs of targets put in the right order, over all workloads.
-    pub ranks_right: u32,
-    /// Pairs of targets compared.
-    pub ranks_total: u32,
-    /// The pairs of targets put in the wrong order.
-    pub ranks_wrong: Vec<WrongRank>,
-    /// What went wrong or must be known: failed runs, lossy traces, substitutes.
+    /// What is said of the pairs.
+    #[serde(flatten)]
+    pub judgement: Judgement,
+    /// Steps that failed and were passed over.
+    #[serde(default)]
+    pub failed: Vec<FailedStep>,
+    /// What went wrong or must be known: lossy traces, substitutes.
     pub notes: Vec<String>,
 }
 
@@ -67,6 +67,12 @@ pub struct Pair {
     pub workload: String,
     /// The target as it was asked for.
     pub target: String,
+    /// The target's group; `None` for none.
+    #[serde(default)]
+    pub group: Option<String>,
+    /// The target whose trace was predicted from.
+    #[serde(default)]
+    pub trace_on: String,
     /// Measured total latency of all operations on the target, mean of the runs, nanoseconds.
     pub measured_ns: f64,
     /// Each run's total.
@@ -86,6 +92,9 @@ pub struct Pair {
     pub measured_elapsed_ns: f64,
     /// Predicted elapsed time, nanoseconds.
     pub predicted_elapsed_ns: f64,
+    /// (predicted - measured) / measured elapsed time; `None` where either is missing.
+    #[serde(default)]
+    pub elapsed_error: Option<f64>,
     /// Predicted overhead of writing behind (eq. 4), nanoseconds; not part of `predicted_ns`.
     pub predicted_writeback_ns: f64,
     /// By kind of operation (Figure 4.8).
@@ -148,30 +157,35 @@ pub struct NamedSpec {
     pub name: String,
     /// The specification, with every parameter and seed.
     pub spec: String,
+    /// The shell command that prepared the directory of each run; `None` for none.
+    #[serde(default)]
+    pub setup: Option<String>,
 }
 
-/// An error under a name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct NamedError {
-    /// The target or the workload.
+/// A target's name, its whole specification, and what it belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NamedTarget {
+    /// The name in every table.
     pub name: String,
-    /// Mean absolute error, a fraction.
-    pub average_error: f64,
+    /// The specification.
+    pub spec: String,
+    /// The group that it is averaged with; `None` for none.
+    pub group: Option<String>,
+    /// The target whose trace is predicted from.
+    pub trace_on: String,
 }
 
-/// A pair of targets that the prediction puts in the wrong order.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct WrongRank {
-    /// The workload.
-    pub workload: String,
-    /// The target that was measured as the faster one.
-    pub faster: String,
-    /// The target that was measured as the slower one.
-    pub slower: String,
-    /// Measured slower over measured faster, at least 1.
-    pub measured_ratio: f64,
-    /// Whether the measured intervals of the two do not overlap and they differ by more than 15 %.
-    pub significant: bool,
+/// A step that failed where the plan goes on after failures.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailedStep {
+    /// The target.
+    pub target: String,
+    /// The workload; `None` for a profile.
+    pub workload: Option<String>,
+    /// Which run or profile, from 0.
+    pub run: u32,
+    /// Why.
+    pub error: String,
 }
 
 #[cfg(test)]

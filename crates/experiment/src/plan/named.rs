@@ -1,9 +1,11 @@
-//! A workload and what it is called in tables.
+//! Workloads and targets, and what they are called in tables.
 
 use std::fmt;
 use std::str::FromStr;
 
 use fsage_workload::{SpecError, WorkloadSpec};
+
+use crate::target::TargetSpec;
 
 /// Longer names are cut in tables; the whole specification is kept beside them.
 const NAME_CHARS: usize = 36;
@@ -15,6 +17,19 @@ pub struct NamedWorkload {
     pub name: String,
     /// What it does.
     pub spec: WorkloadSpec,
+    /// A shell command that prepares the directory of each run, unmeasured.
+    pub setup: Option<String>,
+}
+
+impl NamedWorkload {
+    /// What a workload without a name is called.
+    pub fn name_of(spec: &str) -> String {
+        let mut name: String = spec.trim().chars().take(NAME_CHARS).collect();
+        if name.len() < spec.trim().len() {
+            name.push('…');
+        }
+        name
+    }
 }
 
 impl FromStr for NamedWorkload {
@@ -30,20 +45,46 @@ impl FromStr for NamedWorkload {
             return Ok(Self {
                 name: name.trim().to_string(),
                 spec: rest.parse()?,
+                setup: None,
             });
         }
-        let mut name: String = text.trim().chars().take(NAME_CHARS).collect();
-        if name.len() < text.trim().len() {
-            name.push('…');
-        }
         Ok(Self {
-            name,
+            name: Self::name_of(text),
             spec: text.parse()?,
+            setup: None,
         })
     }
 }
 
 impl fmt::Display for NamedWorkload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// A target as it was asked for, with a name and a group where a plan gives them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedTarget {
+    /// What it is called.
+    pub name: String,
+    /// Where it is.
+    pub spec: TargetSpec,
+    /// The targets that it is averaged with; `None` for none.
+    pub group: Option<String>,
+}
+
+impl From<TargetSpec> for NamedTarget {
+    /// A target under its own specification.
+    fn from(spec: TargetSpec) -> Self {
+        Self {
+            name: spec.to_string(),
+            spec,
+            group: None,
+        }
+    }
+}
+
+impl fmt::Display for NamedTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
     }

@@ -1,0 +1,100 @@
+//! Measurements kept on one CPU, with the kernel's work for them: where that work runs is chance
+//! otherwise, and decides what an fsync costs (docs/decisions/0011).
+
+use fsage_format::profile::SystemProfile;
+use fsage_host::kthread::{self, WorkqueueMask};
+use fsage_host::thread;
+
+/// The entry of a profile's environment, and of a trace's extra metadata, that says so.
+pub const ENTRY: &str = "one_cpu";
+
+/// The kernel's unbound workqueues (loop devices, write-back) of the whole machine on one CPU, until
+/// this is dropped. The thread that measures pins itself.
+#[derive(Debug)]
+pub struct OneCpu {
+    cpu: usize,
+    workqueues: Option<WorkqueueMask>,
+}
+
+impl OneCpu {
+    /// Keeps what can be kept: without root the workqueues stay where they are.
+    pub fn keep(cpu: usize) -> Self {
+        Self {
+            cpu,
+            workqueues: kthread::confine_workqueues(&[cpu]).ok(),
+        }
+    }
+
+    /// The CPU.
+    pub fn cpu(&self) -> usize {
+        self.cpu
+    }
+
+    /// What a reader of the figures must know.
+    pub fn describe(&self) -> String {
+        match self.workqueues {
+            Some(_) => format!("CPU {}, with the kernel's workqueues", self.cpu),
+            None => format!(
+                "CPU {}, without the kernel's workqueues (that needs root)",
+                self.cpu
+            ),
+        }
+    }
+}
+
+/// The last CPU that this process may use: the first ones serve interrupts.
+pub fn last_allowed() -> Option<usize> {
+    thread::allowed_cpus().last().copied()
+}
+
+/// What must be said when a trace and profiles were not measured on CPUs alike: one line for what is
+/// known to differ, nothing otherwise. A trace that does not say where it ran is taken as it is.
+pub fn mixed(trace: Option<&String>, profiles: &[SystemProfile]) -> Option<String> {
+    let kept = |p: &&SystemProfile| p.environment.extra.contains_key(ENTRY);
+    let (one, free): (Vec<&SystemProfile>, Vec<&SystemProfile>) = profiles.iter().partition(kept);
+    let names = |them: &[&SystemProfile]| {
+        let names: Vec<&str> = them.iter().map(|p| p.name.as_str()).collect();
+        names.join(", ")
+    };
+    if !one.is_empty() && !free.is_empty() {
+        return Some(format!(
+            "profiles of {} were kept on one CPU and those of {} were not: what waits for threads of \
+             the kernel (fsync) does not compare",
+            names(&one),
+            names(&free)
+        ));
+    }
+    (trace.is_some() && !free.is_empty()).then(|| {
+        format!(
+            "the trace was taken on one CPU, the profiles of {} were not: calls that wait for \
+             threads of the kernel (fsync) may differ",
+            names(&free)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsage_format::profile::Environment;
+
+    #[test]
+    fn what_differs_is_said() {
+        let profile = |name: &str, one: bool| {
+            let mut environment = Environment::default();
+            if one {
+                environment.extra.insert(ENTRY.into(), "CPU 1".into());
+            }
+            SystemProfile::new(name, environment)
+        };
+        let (a, b) = (profile("a", true), profile("b", false));
+        let on = "CPU 1".to_string();
+        assert_eq!(mixed(Some(&on), std::slice::from_ref(&a)), None);
+        assert_eq!(mixed(None, std::slice::from_ref(&a)), None, "not known");
+        assert_eq!(mixed(None, std::slice::from_ref(&b)), None);
+        let said = mixed(Some(&on), std::slice::from_ref(&b)).unwrap();
+        assert!(said.contains("the profiles of b were not"), "{said}");
+        let said = mixed(None, &[a, b]).unwrap();
+        assert!(said.contains("profiles of a were kept") && said.contains("those of b"));
+    }
+}

@@ -1,0 +1,452 @@
+//! A plan as a TOML file. Strict: what is not understood is an error with file and line.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fsage_format::FormatError;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::CacheState;
+use super::named::{NamedTarget, NamedWorkload};
+use super::time::parse_time;
+use crate::target::TargetSpec;
+
+/// More of anything is a slip.
+const MOST_RUNS: i64 = 1000;
+
+/// Why a plan cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The file could not be read.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// Something in it is wrong.
+    #[error("read plan {}:{line}: {problem}", path.display())]
+    At {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong and what was expected.
+        problem: String,
+    },
+}
+
+/// A plan as it was written; what it does not say is `None`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanFile {
+    /// Where.
+    pub targets: Vec<NamedTarget>,
+    /// What.
+    pub workloads: Vec<NamedWorkload>,
+    /// Runs of each workload on each target.
+    pub runs: Option<u32>,
+    /// Where random choices start.
+    pub seed: Option<u64>,
+    /// What the caches hold when a workload begins.
+    pub cache: CacheState,
+    /// Whether everything is kept on one CPU.
+    pub one_cpu: bool,
+    /// Whether a step that fails is passed over.
+    pub keep_going: bool,
+    /// Whether profiles are quick ones.
+    pub quick: Option<bool>,
+    /// Profiles of each target.
+    pub profiles: Option<u32>,
+    /// The longest that one profile takes.
+    pub profile_time: Option<Duration>,
+    /// The place of the target whose trace is predicted from.
+    pub trace_on: Option<usize>,
+    /// The same for the targets of a group.
+    pub group_trace_on: BTreeMap<String, usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    runs: Option<Spanned<i64>>,
+    seed: Option<u64>,
+    #[serde(default)]
+    cache: CacheState,
+    #[serde(default)]
+    one_cpu: bool,
+    #[serde(default)]
+    keep_going: bool,
+    quick: Option<bool>,
+    profiles: Option<Spanned<i64>>,
+    profile_time: Option<Spanned<String>>,
+    trace_on: Option<Spanned<String>>,
+    setup: Option<String>,
+    #[serde(default)]
+    target: Vec<Spanned<RawTarget>>,
+    #[serde(default)]
+    workload: Vec<Spanned<RawWorkload>>,
+    #[serde(default)]
+    group: BTreeMap<Spanned<String>, RawGroup>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTarget {
+    name: Option<Spanned<String>>,
+    spec: Spanned<String>,
+    group: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawWorkload {
+    name: Option<Spanned<String>>,
+    spec: Spanned<String>,
+    setup: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawGroup {
+    trace_on: Option<Spanned<String>>,
+}
+
+impl PlanFile {
+    /// Reads a plan. Nothing is opened or run.
+    pub fn read(path: &Path) -> Result<Self, PlanError> {
+        let text = std::fs::read(path).map_err(|e| FormatError::io("read plan", path, e))?;
+        match String::from_utf8(text) {
+            Ok(text) => Self::parse(path, &text),
+            Err(error) => {
+                let valid = error.utf8_error().valid_up_to();
+                let before = error.as_bytes().get(..valid).unwrap_or_default();
+                Err(PlanError::At {
+                    path: path.to_owned(),
+                    line: 1 + before.iter().filter(|&&b| b == b'\n').count(),
+                    problem: "it is no text (UTF-8), expected a plan in TOML".into(),
+                })
+            }
+        }
+    }
+
+    /// Reads a plan from its text; errors name `path`.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, PlanError> {
+        let place = Place { path, text };
+        let raw: Raw = toml::from_str(text).map_err(|e| {
+            let problem = e.message().trim().replace('\n', ", ");
+            place.error(e.span().unwrap_or(0..0), problem)
+        })?;
+        let targets = place.targets(&raw.target)?;
+        let workloads = place.workloads(&raw.workload, raw.setup.as_ref())?;
+        let end = text.len()..text.len();
+        if targets.is_empty() {
+            return Err(place.error(end, "no target, expected at least one [[target]]".into()));
+        }
+        if workloads.is_empty() {
+            return Err(place.error(
+                end,
+                "no workload, expected at least one [[workload]]".into(),
+            ));
+        }
+        let trace_on = raw.trace_on.as_ref();
+        Ok(Self {
+            runs: place.count("runs", raw.runs.as_ref())?,
+            seed: raw.seed,
+            cache: raw.cache,
+            one_cpu: raw.one_cpu,
+            keep_going: raw.keep_going,
+            quick: raw.quick,
+            profiles: place.count("profiles", raw.profiles.as_ref())?,
+            profile_time: place.time(raw.profile_time.as_ref())?,
+            trace_on: trace_on
+                .map(|name| place.find(&targets, name))
+                .transpose()?,
+            group_trace_on: place.groups(&targets, &raw.group)?,
+            targets,
+            workloads,
+        })
+    }
+}
+
+/// A plan's text, to say where something stands.
+struct Place<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl Place<'_> {
+    fn error(&self, span: Range<usize>, problem: String) -> PlanError {
+        let before = self.text.get(..span.start).unwrap_or(self.text);
+        PlanError::At {
+            path: self.path.to_owned(),
+            line: 1 + before.matches('\n').count(),
+            problem,
+        }
+    }
+
+    fn count(&self, key: &str, value: Option<&Spanned<i64>>) -> Result<Option<u32>, PlanError> {
+        let Some(value) = value else { return Ok(None) };
+        match u32::try_from(*value.get_ref()) {
+            Ok(n) if n > 0 && i64::from(n) <= MOST_RUNS => Ok(Some(n)),
+            _ => Err(self.error(
+                value.span(),
+                format!("{key} = {}, expected 1 to {MOST_RUNS}", value.get_ref()),
+            )),
+        }
+    }
+
+    fn time(&self, value: Option<&Spanned<String>>) -> Result<Option<Duration>, PlanError> {
+        let parse = |text: &Spanned<String>| {
+            parse_time(text.get_ref())
+                .map_err(|e| self.error(text.span(), format!("profile_time: {e}")))
+        };
+        value.map(parse).transpose()
+    }
+
+    fn name(&self, name: &Spanned<String>) -> Result<String, PlanError> {
+        let text = name.get_ref().trim();
+        if text.is_empty() || text.chars().any(char::is_control) {
+            let problem = format!("name {:?}, expected one line of text", name.get_ref());
+            return Err(self.error(name.span(), problem));
+        }
+        Ok(text.to_owned())
+    }
+
+    fn targets(&self, raw: &[Spanned<RawTarget>]) -> Result<Vec<NamedTarget>, PlanError> {
+        let mut targets: Vec<NamedTarget> = Vec::new();
+        for entry in raw {
+            let its = entry.get_ref();
+            let spec = TargetSpec::parse(its.spec.get_ref())
+                .map_err(|e| self.error(its.spec.span(), e.to_string()))?;
+            let mut target = NamedTarget::from(spec);
+            if let Some(name) = &its.name {
+                target.name = self.name(name)?;
+            }
+            target.group = its.group.as_ref().map(|g| self.name(g)).transpose()?;
+            if let Some(other) = targets
+                .iter()
+                .find(|t| t.name == target.name || t.spec == target.spec)
+            {
+                let problem = format!("target `{}` stands twice, first as `{other}`", target.name);
+                return Err(self.error(entry.span(), problem));
+            }
+            targets.push(target);
+        }
+        Ok(targets)
+    }
+
+    fn workloads(
+        &self,
+        raw: &[Spanned<RawWorkload>],
+        setup: Option<&String>,
+    ) -> Result<Vec<NamedWorkload>, PlanError> {
+        let mut workloads: Vec<NamedWorkload> = Vec::new();
+        for entry in raw {
+            let its = entry.get_ref();
+            let spec = its
+                .spec
+                .get_ref()
+                .parse()
+                .map_err(|e: fsage_workload::SpecError| {
+                    self.error(its.spec.span(), e.to_string())
+                })?;
+            let workload = NamedWorkload {
+                name: match &its.name {
+                    Some(name) => self.name(name)?,
+                    None => NamedWorkload::name_of(its.spec.get_ref()),
+                },
+                spec,
+                setup: its.setup.as_ref().or(setup).cloned(),
+            };
+            if workloads.iter().any(|w| w.name == workload.name) {
+                let problem = format!("two workloads are called `{workload}`");
+                return Err(self.error(entry.span(), problem));
+            }
+            workloads.push(workload);
+        }
+        Ok(workloads)
+    }
+
+    fn find(&self, targets: &[NamedTarget], name: &Spanned<String>) -> Result<usize, PlanError> {
+        let wanted = name.get_ref();
+        targets
+            .iter()
+            .position(|t| t.name == *wanted)
+            .ok_or_else(|| {
+                let known: Vec<&str> = targets.iter().map(|t| t.name.as_str()).collect();
+                let problem = format!(
+                    "trace_on = `{wanted}` is no target, expected one of {}",
+                    known.join(", ")
+                );
+                self.error(name.span(), problem)
+            })
+    }
+
+    fn groups(
+        &self,
+        targets: &[NamedTarget],
+        raw: &BTreeMap<Spanned<String>, RawGroup>,
+    ) -> Result<BTreeMap<String, usize>, PlanError> {
+        let mut groups = BTreeMap::new();
+        for (name, group) in raw {
+            if !targets
+                .iter()
+                .any(|t| t.group.as_ref() == Some(name.get_ref()))
+            {
+                let problem = format!("no target is of group `{}`", name.get_ref());
+                return Err(self.error(name.span(), problem));
+            }
+            if let Some(on) = &group.trace_on {
+                groups.insert(name.get_ref().clone(), self.find(targets, on)?);
+            }
+        }
+        Ok(groups)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = r#"
+runs = 5
+seed = 7
+one_cpu = true
+keep_going = true
+cache = "cold"
+quick = false
+profiles = 2
+profile_time = "90s"
+trace_on = "ext4 ram"
+setup = "true"
+
+[group.disk]
+trace_on = "ext4 disk"
+
+[[target]]
+name = "ext4 ram"
+spec = "scratch:ext4"
+group = "ram"
+
+[[target]]
+name = "ext4 disk"
+spec = "scratch:ext4,size=1G"
+group = "disk"
+
+[[workload]]
+name = "PostMark"
+spec = "postmark:files=50"
+
+[[workload]]
+spec = "cmd: cat *"
+setup = "echo x > y"
+"#;
+
+    fn parse(text: &str) -> Result<PlanFile, PlanError> {
+        PlanFile::parse(Path::new("p.toml"), text)
+    }
+
+    #[test]
+    fn a_whole_plan_reads() {
+        let plan = parse(WHOLE).unwrap();
+        assert_eq!(
+            (plan.runs, plan.seed, plan.profiles),
+            (Some(5), Some(7), Some(2))
+        );
+        assert_eq!(
+            (plan.one_cpu, plan.keep_going, plan.quick),
+            (true, true, Some(false))
+        );
+        assert_eq!(plan.profile_time, Some(Duration::from_secs(90)));
+        assert_eq!(plan.trace_on, Some(0));
+        assert_eq!(plan.group_trace_on["disk"], 1);
+        assert_eq!(plan.targets[1].name, "ext4 disk");
+        assert_eq!(plan.targets[1].group.as_deref(), Some("disk"));
+        let [postmark, command] = plan.workloads.as_slice() else {
+            panic!("{:?}", plan.workloads)
+        };
+        assert_eq!(postmark.setup.as_deref(), Some("true"), "the plan's");
+        assert_eq!(command.setup.as_deref(), Some("echo x > y"), "its own");
+        assert_eq!(command.name, "cmd: cat *");
+        let small = parse("target=[{spec='/'}]\nworkload=[{spec='postmark'}]").unwrap();
+        assert_eq!(
+            (small.runs, small.trace_on, small.quick),
+            (None, None, None)
+        );
+        assert_eq!(small.targets[0].name, "/");
+    }
+
+    /// What replaces a part of the whole plan, the line of the error, and what it says.
+    const BAD: [(&str, &str, usize, &str); 17] = [
+        ("runs = 5", "runs = 0", 2, "expected 1 to 1000"),
+        ("runs = 5", "runs = 'many'", 2, "expected"),
+        ("runs = 5", "runs = ", 2, ""),
+        ("seed = 7", "seed = -7", 3, "-7"),
+        ("seed = 7", "sead = 7", 3, "sead"),
+        ("\"cold\"", "\"tepid\"", 6, "tepid"),
+        ("\"90s\"", "\"90 moons\"", 9, "moons"),
+        (
+            "trace_on = \"ext4 ram\"",
+            "trace_on = \"xfs\"",
+            10,
+            "ext4 ram, ext4 disk",
+        ),
+        ("[group.disk]", "[group.tape]", 13, "tape"),
+        (
+            "trace_on = \"ext4 disk\"",
+            "trace_on = \"ext4\"",
+            14,
+            "`ext4` is no target",
+        ),
+        (
+            "trace_on = \"ext4 disk\"",
+            "trace_of = \"x\"",
+            14,
+            "trace_of",
+        ),
+        ("\"scratch:ext4\"", "\"scratch:ext4,on=tape\"", 18, "tape"),
+        (
+            "name = \"ext4 ram\"",
+            "name = \" \"",
+            17,
+            "one line of text",
+        ),
+        ("scratch:ext4,size=1G", "scratch:ext4", 21, "stands twice"),
+        ("postmark:files=50", "postmark:files=no", 28, "'no'"),
+        ("setup = \"echo x > y\"", "stup = \"x\"", 32, "stup"),
+        ("spec = \"cmd: cat *\"", "name = \"nothing\"", 30, "spec"),
+    ];
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        for (from, to, line, said) in BAD {
+            assert!(WHOLE.contains(from), "{from}");
+            let text = WHOLE.replacen(from, to, 1);
+            let error = parse(&text).unwrap_err();
+            let PlanError::At { line: found, .. } = &error else {
+                panic!("{error}")
+            };
+            assert_eq!(*found, line, "{to}: {error}");
+            let message = error.to_string();
+            assert!(message.starts_with("read plan p.toml:"), "{message}");
+            assert!(message.contains(said), "{to}: {message}");
+            assert!(!message.contains('\n'), "{message}");
+        }
+        assert!(parse("").unwrap_err().to_string().contains("[[target]]"));
+        let none = parse("[[target]]\nspec='/'\n").unwrap_err().to_string();
+        assert!(
+            none.starts_with("read plan p.toml:3: no workload"),
+            "{none}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_text_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.toml");
+        std::fs::write(&path, b"runs = 1\n\xff").unwrap();
+        let error = PlanFile::read(&path).unwrap_err().to_string();
+        assert!(error.contains("x.toml:2: it is no text"), "{error}");
+        let error = PlanFile::read(&dir.path().join("none")).unwrap_err();
+        assert!(error.to_string().contains("none"), "{error}");
+    }
+}

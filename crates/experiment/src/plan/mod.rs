@@ -1,0 +1,35 @@
+//! Plans of experiments: what is run, where, how often, in which state of the caches.
+//!
+//! * [`file`]: a plan as a TOML file. [`named`]: targets and workloads with their names. [`time`]:
+//!   times as people write them.
+
+pub mod file;
+pub mod named;
+pub mod time;
+
+pub use file::{PlanError, PlanFile};
+pub use named::{NamedTarget, NamedWorkload};
+pub use time::parse_time;
+
+use serde::Deserialize;
+
+/// What the caches hold when a workload begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheState {
+    /// Nothing, as far as the target can be made cold.
+    #[default]
+    Cold,
+    /// What the setup left there, written back.
+    Warm,
+}
+
+impl CacheState {
+    /// As a plan writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cold => "cold",
+            Self::Warm => "warm",
+        }
+    }
+}

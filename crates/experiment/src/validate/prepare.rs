@@ -1,0 +1,114 @@
+//! What happens in the directory of a run before it is measured.
+
+use std::ffi::OsString;
+use std::io::{Read, Seek};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fsage_host::HostError;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::ValidateError;
+
+/// How often a command is asked whether it has ended.
+const EVERY: Duration = Duration::from_millis(5);
+
+/// A command of the user's, for `sh`.
+pub(super) fn shell(text: &str) -> Vec<OsString> {
+    ["/bin/sh", "-c", text].map(OsString::from).to_vec()
+}
+
+/// Runs what prepares a directory, untraced. Its stdout is no data of ours and goes nowhere; what it
+/// said last is part of the error. When fsage is asked to stop, it ends with all that it started.
+pub(super) fn run_setup(
+    name: &str,
+    argv: Vec<OsString>,
+    dir: &Path,
+    stop: &AtomicBool,
+) -> Result<(), ValidateError> {
+    let failed = |why: String| ValidateError::Setup {
+        command: name.to_string(),
+        why,
+    };
+    let mut argv = argv.into_iter();
+    let program = argv.next().unwrap_or_default();
+    // A pipe could fill up while nobody reads it.
+    let mut said = tempfile::tempfile().map_err(|e| HostError::io("make a temporary file", e))?;
+    let stderr = said
+        .try_clone()
+        .map_err(|e| HostError::io("use a temporary file", e))?;
+    let mut child = Command::new(program)
+        .args(argv)
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(stderr)
+        .process_group(0)
+        .spawn()
+        .map_err(|e| failed(e.to_string()))?;
+    let status = wait(&mut child, stop).map_err(|e| failed(e.to_string()))?;
+    let Some(status) = status else {
+        return Err(ValidateError::Interrupted);
+    };
+    if status.success() {
+        return Ok(());
+    }
+    let mut bytes = Vec::new();
+    // Without its words the error still says how it ended.
+    drop(said.rewind().and_then(|()| said.read_to_end(&mut bytes)));
+    let text = String::from_utf8_lossy(&bytes);
+    let last = text.lines().last().unwrap_or_default();
+    let last = last.strip_prefix("fsage: failed to ").unwrap_or(last);
+    Err(failed(format!("{status} {last}")))
+}
+
+/// The end of a process, or `None` if it was ended because of `stop`.
+fn wait(child: &mut Child, stop: &AtomicBool) -> std::io::Result<Option<ExitStatus>> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok((!stop.load(Ordering::Relaxed)).then_some(status));
+        }
+        if stop.load(Ordering::Relaxed) {
+            if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+                // It may have ended just now.
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(EVERY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setup(text: &str, stop: bool) -> Result<(), ValidateError> {
+        let dir = tempfile::tempdir().unwrap();
+        run_setup(text, shell(text), dir.path(), &AtomicBool::new(stop))
+    }
+
+    #[test]
+    fn a_setup_runs_and_its_last_words_are_kept() {
+        setup("echo x > file && test -s file", false).unwrap();
+        let error = setup("echo first >&2; echo last words >&2; exit 4", false).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.contains("4") && error.contains("last words"),
+            "{error}"
+        );
+        assert!(!error.contains("\nfirst"), "{error}");
+        // More than a pipe holds.
+        setup("head -c 1000000 /dev/zero >&2", false).unwrap();
+    }
+
+    #[test]
+    fn a_setup_ends_when_asked_to() {
+        let error = setup("sleep 600 & sleep 600", true).unwrap_err();
+        assert!(matches!(error, ValidateError::Interrupted), "{error}");
+    }
+}
