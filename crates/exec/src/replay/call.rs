@@ -75,6 +75,20 @@ pub enum Call {
     },
 }
 
+impl Call {
+    /// Its name on the target, empty where it has none.
+    pub fn name(&self) -> &[u8] {
+        match self {
+            Self::Name(name)
+            | Self::Names(name, _)
+            | Self::Open(name, _)
+            | Self::Unnamed(name, _)
+            | Self::Attribute(name) => name,
+            Self::None | Self::File(_) | Self::Close(_) | Self::Touch { .. } => b"",
+        }
+    }
+}
+
 /// Carries out calls for one thread.
 pub struct Performer<'a> {
     fs: &'a dyn FileSystem,

@@ -1,0 +1,256 @@
+//! Making the tree of the start on the target.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fsage_core::{Errno, FileSystem, Handle, OpenFlags, Seed};
+use rustc_hash::FxHashMap;
+
+use super::model::link_text;
+use super::place::Placement;
+use super::tree::{Inode, Kind, Node, Range, Tree};
+use crate::payload::{PIECE_BYTES, Payload};
+
+/// Why the tree could not be made; completes "failed to …".
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// It does not fit.
+    #[error("make the initial tree: its files hold {needed_bytes} bytes, the target has {available_bytes} available")]
+    Space {
+        /// Bytes of its files.
+        needed_bytes: u64,
+        /// Bytes that the target has.
+        available_bytes: u64,
+    },
+    /// The target refused something.
+    #[error("make `{name}` of the initial tree: {errno}")]
+    Refused {
+        /// The name, what is not UTF-8 replaced.
+        name: String,
+        /// What the target said.
+        errno: Errno,
+    },
+    /// It was stopped.
+    #[error("make the initial tree: interrupted")]
+    Interrupted,
+}
+
+/// What was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Built {
+    /// Regular files.
+    pub files: u64,
+    /// Further names of files.
+    pub links: u64,
+    /// Directories.
+    pub directories: u64,
+    /// Symbolic links.
+    pub symlinks: u64,
+    /// Bytes written.
+    pub bytes: u64,
+}
+
+/// A name of a tree on the target.
+pub(super) struct Placed {
+    /// Relative to the target's root.
+    pub(super) name: Vec<u8>,
+    /// The file; `None` for a directory that only leads to where a rule points.
+    pub(super) node: Option<Node>,
+}
+
+/// Every name of `tree` that lies on the target, directories before what they hold. The target's root
+/// itself is left out.
+pub(super) fn placed(
+    tree: &Tree,
+    placement: &Placement,
+    each: &mut dyn FnMut(Placed) -> Result<(), BuildError>,
+) -> Result<(), BuildError> {
+    for (_, to) in placement.rules() {
+        let ends = to.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(i, _)| i);
+        for end in ends.chain([to.len()]).filter(|&end| end > 0) {
+            let name = to.get(..end).unwrap_or_default().to_vec();
+            each(Placed { name, node: None })?;
+        }
+    }
+    let mut pending: Vec<(Vec<u8>, Node)> = vec![(Vec::new(), Node::ROOT)];
+    while let Some((path, node)) = pending.pop() {
+        for (name, child) in tree.entries(node) {
+            let mut path = path.clone();
+            path.push(b'/');
+            path.extend_from_slice(name);
+            if let Some(name) = placement.map(&path).filter(|name| !name.is_empty()) {
+                let node = Some(child);
+                each(Placed { name, node })?;
+            }
+            if tree.kind(child) == Kind::Directory {
+                pending.push((path, child));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes `tree` on `fs`, below the empty root of the target. Files hold bytes from `seed`.
+pub fn build(
+    fs: &dyn FileSystem,
+    tree: &Tree,
+    placement: &Placement,
+    seed: Seed,
+    stop: &AtomicBool,
+) -> Result<Built, BuildError> {
+    let mut needed_bytes = 0u64;
+    let mut counted: FxHashMap<Node, ()> = FxHashMap::default();
+    placed(tree, placement, &mut |placed| {
+        let inode = placed.node.filter(|n| counted.insert(*n, ()).is_none());
+        if let Some(inode) = inode.and_then(|n| tree.get(n)) {
+            needed_bytes = needed_bytes.saturating_add(data_bytes(inode));
+        }
+        Ok(())
+    })?;
+    if let Ok(space) = fs.statfs()
+        && space.total_bytes > 0
+        && needed_bytes > space.available_bytes
+    {
+        return Err(BuildError::Space {
+            needed_bytes,
+            available_bytes: space.available_bytes,
+        });
+    }
+    let mut builder = Builder {
+        fs,
+        tree,
+        placement,
+        stop,
+        payload: Payload::new(seed, 0),
+        made: FxHashMap::default(),
+        built: Built::default(),
+    };
+    placed(tree, placement, &mut |placed| builder.make(&placed))?;
+    Ok(builder.built)
+}
+
+fn data_bytes(inode: &Inode) -> u64 {
+    match (inode.kind, &inode.ranges) {
+        (Kind::Directory | Kind::Symlink | Kind::Other, _) => 0,
+        (_, None) => inode.size,
+        (_, Some(ranges)) => ranges.iter().map(|r| r.length).fold(0, u64::saturating_add),
+    }
+}
+
+struct Builder<'a> {
+    fs: &'a dyn FileSystem,
+    tree: &'a Tree,
+    placement: &'a Placement,
+    stop: &'a AtomicBool,
+    payload: Payload,
+    made: FxHashMap<Node, Vec<u8>>,
+    built: Built,
+}
+
+impl Builder<'_> {
+    fn make(&mut self, placed: &Placed) -> Result<(), BuildError> {
+        self.go_on()?;
+        let result = self.make_one(placed);
+        result.map_err(|errno| match errno {
+            Errno::EINTR if self.stop.load(Ordering::Relaxed) => BuildError::Interrupted,
+            errno => BuildError::Refused {
+                name: String::from_utf8_lossy(&placed.name).into_owned(),
+                errno,
+            },
+        })
+    }
+
+    fn go_on(&self) -> Result<(), BuildError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(BuildError::Interrupted);
+        }
+        Ok(())
+    }
+
+    fn make_one(&mut self, placed: &Placed) -> Result<(), Errno> {
+        let name = &placed.name;
+        let Some((node, inode)) = placed.node.and_then(|n| Some((n, self.tree.get(n)?))) else {
+            return match self.fs.mkdir(name, 0o755) {
+                Err(errno) if errno != Errno::EEXIST => Err(errno),
+                _ => Ok(()),
+            };
+        };
+        if let Some(first) = self.made.get(&node) {
+            self.built.links += 1;
+            return self.fs.link(first, name);
+        }
+        match inode.kind {
+            Kind::Directory => {
+                self.built.directories += 1;
+                return match self.fs.mkdir(name, 0o755) {
+                    // A rule has led here before.
+                    Err(errno) if errno != Errno::EEXIST => Err(errno),
+                    _ => Ok(()),
+                };
+            }
+            Kind::Symlink => {
+                self.built.symlinks += 1;
+                let text = match &inode.target {
+                    Some(text) => link_text(Some(self.placement), name, text),
+                    // Of an unknown target its length is all that can be kept.
+                    None => vec![b'x'; inode.size.clamp(1, 4095) as usize].into(),
+                };
+                self.fs.symlink(&text, name)?;
+            }
+            Kind::File | Kind::Unknown | Kind::Other => {
+                self.built.files += 1;
+                self.make_file(name, inode)?;
+            }
+        }
+        self.made.insert(node, name.clone());
+        Ok(())
+    }
+
+    fn make_file(&mut self, name: &[u8], inode: &Inode) -> Result<(), Errno> {
+        let handle = self.fs.open(name, OpenFlags::CREATE_NEW, 0o644)?;
+        let filled = self.fill(handle, inode);
+        let closed = self.fs.close(handle);
+        filled.and(closed)
+    }
+
+    fn fill(&mut self, handle: Handle, inode: &Inode) -> Result<(), Errno> {
+        let whole = [Range {
+            offset: 0,
+            length: inode.size,
+            unwritten: false,
+        }];
+        let ranges = inode.ranges.as_deref().unwrap_or(&whole);
+        for range in ranges.iter().filter(|r| r.offset < inode.size) {
+            let length = range.length.min(inode.size - range.offset);
+            if range.unwritten {
+                // Where nothing can be allocated ahead, a hole reads the same.
+                match self.fs.fallocate(handle, range.offset, length) {
+                    Err(Errno::EOPNOTSUPP) | Ok(()) => {}
+                    Err(errno) => return Err(errno),
+                }
+            } else {
+                self.write(handle, range.offset, length)?;
+            }
+        }
+        if inode.ranges.is_some() {
+            self.fs.ftruncate(handle, inode.size)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, handle: Handle, offset: u64, length: u64) -> Result<(), Errno> {
+        let (mut at, end) = (offset, offset.saturating_add(length));
+        while at < end {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Errno::EINTR);
+            }
+            let piece = self.payload.piece((end - at).min(PIECE_BYTES as u64) as usize);
+            let put = self.fs.pwrite(handle, piece, at)? as u64;
+            if put == 0 {
+                return Err(Errno::ENOSPC);
+            }
+            self.built.bytes += put;
+            at += put;
+        }
+        Ok(())
+    }
+}

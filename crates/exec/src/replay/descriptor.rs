@@ -1,0 +1,211 @@
+//! Operations on open files.
+
+use std::sync::Arc;
+
+use fsage_core::{Op, OpFlags, OpKind, PathTable};
+
+use super::call::Call;
+use super::model::{Model, Skip, Step, msync_waits};
+use super::order::{Key, Mode, Use};
+use super::tree::{Kind, Node};
+
+const MAP_SHARED: u32 = 1;
+const MAP_SHARED_VALIDATE: u32 = 3;
+const PROT_WRITE: u32 = 2;
+const SYNC_FILE_RANGE_WAIT_AFTER: u32 = 4;
+const PAGE: u64 = 4096;
+
+impl Model {
+    /// One operation on a descriptor.
+    pub(super) fn on_descriptor(
+        &mut self,
+        step: &mut Step,
+        paths: &PathTable,
+    ) -> Result<Call, Skip> {
+        let op = step.op;
+        let open = match op.kind {
+            OpKind::Msync | OpKind::Munmap if op.fd.is_none() => {
+                self.mapped_open(op.file).ok_or(Skip::UnknownDescriptor)?
+            }
+            _ => self.open_of(step, paths)?,
+        };
+        let file = self.opens.get(&open).ok_or(Skip::UnknownDescriptor)?;
+        let (slot, node) = (Arc::clone(&file.slot), file.node);
+        let (inherited, name) = (file.inherited, file.name.clone());
+        if inherited {
+            // Its position on the target is another: the trace's own is told.
+            step.op.record.0 &= !OpFlags::IMPLICIT_OFFSET.0;
+        }
+        let directory = node.is_some_and(|n| self.tree.kind(n) == Kind::Directory);
+        let call = match op.kind {
+            OpKind::Read | OpKind::CopyIn | OpKind::Sendfile | OpKind::SpliceIn => {
+                self.moved(&op, open, node, false);
+                Ok(Call::File(slot))
+            }
+            OpKind::Write | OpKind::CopyOut | OpKind::SpliceOut => {
+                self.moved(&op, open, node, true);
+                Ok(Call::File(slot))
+            }
+            OpKind::Seek => self.sought(&op, open, directory, slot),
+            OpKind::Fstat | OpKind::Fsync | OpKind::Fdatasync => {
+                self.note(&op, node);
+                Ok(Call::File(slot))
+            }
+            OpKind::Ftruncate => {
+                self.note(&op, node);
+                if let (true, Some(node)) = (op.result.is_ok(), node) {
+                    self.tree.set_size(node, op.length.unwrap_or(0));
+                }
+                Ok(Call::File(slot))
+            }
+            OpKind::Fallocate if op.flags == 0 => {
+                self.note(&op, node);
+                if let (true, Some(node)) = (op.result.is_ok(), node) {
+                    let end = op.offset.unwrap_or(0).saturating_add(op.length.unwrap_or(0));
+                    self.tree.extend(node, end);
+                }
+                Ok(Call::File(slot))
+            }
+            OpKind::Readdir if op.result.value() == Some(0) => Err(Skip::Free),
+            OpKind::Readdir => Ok(Call::File(slot)),
+            OpKind::Fchmod | OpKind::Fchown | OpKind::Futimens if !name.is_empty() => {
+                let linked = node.is_none_or(|n| self.tree.path(n).is_some());
+                linked.then_some(Call::Attribute(name)).ok_or(Skip::NoCall)
+            }
+            OpKind::Fstatfs | OpKind::Syncfs => Ok(Call::Name(Box::default())),
+            OpKind::Fchdir => {
+                self.set_directory(op.pid, node.filter(|_| op.result.is_ok()));
+                Err(Skip::Free)
+            }
+            OpKind::Mmap => self.mmap(step, open, node),
+            OpKind::Munmap => Err(Skip::Free),
+            OpKind::Msync if msync_waits(op.flags) => Ok(Call::File(slot)),
+            OpKind::SyncFileRange if op.flags & SYNC_FILE_RANGE_WAIT_AFTER != 0 => {
+                Ok(Call::File(slot))
+            }
+            _ => Err(Skip::NoCall),
+        }?;
+        self.descriptor_uses(step, open, node, directory);
+        Ok(call)
+    }
+
+    fn descriptor_uses(&self, step: &mut Step, open: u64, node: Option<Node>, directory: bool) {
+        let op = &step.op;
+        let at_position = op.record.contains(OpFlags::IMPLICIT_OFFSET)
+            || op.offset.is_none()
+            || matches!(op.kind, OpKind::Seek | OpKind::Readdir);
+        let moves = matches!(
+            op.kind,
+            OpKind::Read
+                | OpKind::Write
+                | OpKind::Seek
+                | OpKind::Readdir
+                | OpKind::CopyIn
+                | OpKind::CopyOut
+                | OpKind::Sendfile
+                | OpKind::SpliceIn
+                | OpKind::SpliceOut
+        );
+        let own = if moves && at_position || step.inherited.is_some() {
+            Mode::Exclusive
+        } else {
+            Mode::Shared
+        };
+        step.uses.push(Use(Key::Open(open), own));
+        let Some(node) = node else { return };
+        let changes = matches!(
+            op.kind,
+            OpKind::Write
+                | OpKind::CopyOut
+                | OpKind::SpliceOut
+                | OpKind::Ftruncate
+                | OpKind::Fallocate
+        );
+        let mode = if changes { Mode::Exclusive } else { Mode::Shared };
+        step.uses.push(Use(Key::File(node), mode));
+        if directory && op.kind == OpKind::Readdir {
+            step.uses.push(Use(Key::Entries(node), Mode::Exclusive));
+        }
+    }
+
+    /// Bytes went from or to a file.
+    fn moved(&mut self, op: &Op, open: u64, node: Option<Node>, write: bool) {
+        let Some(file) = self.opens.get_mut(&open) else {
+            return;
+        };
+        let implicit = op.record.contains(OpFlags::IMPLICIT_OFFSET) || op.offset.is_none();
+        let offset = op.offset.unwrap_or(file.position);
+        let value = op.result.value().unwrap_or(0);
+        let end = offset.saturating_add(value);
+        if implicit && op.result.is_ok() {
+            file.position = end;
+        }
+        self.note(op, node);
+        let Some(node) = node.filter(|_| op.result.is_ok()) else {
+            return;
+        };
+        if write {
+            let appends = op.record.contains(OpFlags::APPEND) && op.offset.is_none();
+            let start = if appends {
+                self.tree.get(node).map_or(0, |inode| inode.size)
+            } else {
+                offset
+            };
+            if value > 0 {
+                self.tree.extend(node, start.saturating_add(value));
+            }
+        } else {
+            let whole = value > 0 && value < op.length.unwrap_or(0);
+            let end = if value == 0 { 0 } else { end };
+            self.tree.saw_bytes(node, end, whole);
+        }
+    }
+
+    fn sought(
+        &mut self,
+        op: &Op,
+        open: u64,
+        directory: bool,
+        slot: Arc<super::call::Slot>,
+    ) -> Result<Call, Skip> {
+        let Some(to) = op.result.value() else {
+            return Err(Skip::ProgramError);
+        };
+        if let Some(file) = self.opens.get_mut(&open) {
+            file.position = to;
+        }
+        if directory && to != 0 {
+            // A place in a directory is the file system's own.
+            return Err(Skip::Free);
+        }
+        Ok(Call::File(slot))
+    }
+
+    fn mmap(&mut self, step: &mut Step, open: u64, node: Option<Node>) -> Result<Call, Skip> {
+        let op = step.op;
+        let (Some(node), true) = (node, op.result.errno().is_none()) else {
+            return Err(Skip::NoCall);
+        };
+        self.note(&op, Some(node));
+        self.tree.expect(node, Kind::File);
+        let shared = matches!((op.flags >> 8) & 3, MAP_SHARED | MAP_SHARED_VALIDATE);
+        let writable = self.opens.get(&open).is_some_and(|f| f.writable);
+        let write = shared && writable && op.flags & PROT_WRITE != 0;
+        self.map(node, open, write, &mut step.closes);
+        if self.faults {
+            return Err(Skip::Free);
+        }
+        // Which pages were touched is not known: all that the file has there.
+        let size = self.tree.get(node).map_or(0, |inode| inode.size);
+        let offset = op.offset.unwrap_or(0) / PAGE * PAGE;
+        let left = size.div_ceil(PAGE).saturating_mul(PAGE).saturating_sub(offset);
+        let length = op.length.unwrap_or(0).min(left);
+        if length == 0 {
+            return Err(Skip::Free);
+        }
+        (step.op.offset, step.op.length) = (Some(offset), Some(length));
+        let slot = self.opens.get(&open).map(|f| Arc::clone(&f.slot));
+        let slot = slot.ok_or(Skip::UnknownDescriptor)?;
+        Ok(Call::Touch { slot, write: false })
+    }
+}

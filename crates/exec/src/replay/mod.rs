@@ -1,0 +1,95 @@
+//! Replays a trace on a target.
+//!
+//! Always true here:
+//! * names reach the target only through [`place`]: relative, without `..`; the target confines them
+//!   once more;
+//! * the trace is read twice: [`scan`] finds what was there at the start and what the trace leads to,
+//!   [`replay`] carries it out. Memory grows with the files, processes and open files of the trace and
+//!   with a window of operations, not with its length;
+//! * an operation's descriptor is resolved in the order of the trace, so that its call goes to the
+//!   same open file whatever the threads' timing;
+//! * waits go backwards in the trace only: no two operations wait for each other.
+//!
+//! [`tree`] holds files and names, [`model`] and `descriptor` have one rule for each kind of operation,
+//! [`order`] says what waits for what, [`call`] makes the calls, [`run`] has the threads, [`tally`]
+//! counts; [`build`] makes the tree of the start, [`verify`] looks at the one of the end.
+
+pub mod build;
+pub mod call;
+mod descriptor;
+pub mod model;
+pub mod order;
+pub mod place;
+pub mod progress;
+pub mod run;
+pub mod tally;
+pub mod tree;
+pub mod verify;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fsage_core::{OpKind, OpSource, SourceError};
+
+pub use build::{BuildError, Built, build};
+pub use model::{Model, Skip};
+pub use order::Order;
+pub use place::Placement;
+pub use run::{Pace, ReplayOptions, ReplayRun, replay};
+pub use tally::{Difference, KindReplay, Times};
+pub use tree::{Entry, Kind, Node, Range, Tree};
+pub use verify::{Fault, Verified, Wrong, verify};
+
+/// What the first reading of a trace found.
+#[derive(Debug)]
+pub struct Scan {
+    /// What was there at the start.
+    pub start: Tree,
+    /// The directory that holds every name that was found.
+    pub common: Option<Vec<u8>>,
+    /// Whether page faults of mapped files are in the trace.
+    pub faults: bool,
+    /// Names that exist though neither the start nor the trace made them: what made them is not in
+    /// the trace.
+    pub unexplained: u64,
+    /// Operations.
+    pub operations: u64,
+    /// Whether it was stopped.
+    pub interrupted: bool,
+}
+
+/// Reads a trace through. `tree` holds what a snapshot says, or nothing; `directory` is where the
+/// trace began.
+pub fn scan(
+    source: &mut dyn OpSource,
+    tree: Tree,
+    directory: &[u8],
+    stop: &AtomicBool,
+) -> Result<Scan, SourceError> {
+    let mut model = Model::new(tree, directory, None);
+    let mut batch = Vec::new();
+    let (mut operations, mut faults) = (0, false);
+    let mut interrupted = false;
+    loop {
+        batch.clear();
+        if source.next_batch(&mut batch)? == 0 {
+            break;
+        }
+        if stop.load(Ordering::Relaxed) {
+            interrupted = true;
+            break;
+        }
+        for op in &batch {
+            faults |= op.kind == OpKind::Fault;
+            model.apply(op, source.paths());
+        }
+        operations += batch.len() as u64;
+    }
+    Ok(Scan {
+        start: model.tree.start(),
+        common: model.common,
+        faults,
+        unexplained: model.tree.unexplained,
+        operations,
+        interrupted,
+    })
+}

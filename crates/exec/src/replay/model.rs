@@ -1,0 +1,867 @@
+//! What each operation means: the file behind its names and descriptors, and the call that stands
+//! for it on the target. Operations come in the order of the trace.
+
+use std::sync::Arc;
+
+use fsage_core::{Errno, Fd, FileId, Op, OpFlags, OpKind, PathId, PathTable, Pid, Tid};
+use rustc_hash::FxHashMap;
+
+use super::call::{Call, Slot};
+use super::order::{Key, Mode, Use};
+use super::place::{Placement, common, normal};
+use super::tree::{Kind, Node, Tree, Walk};
+
+/// Why an operation has no call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Skip {
+    /// It costs a file system nothing: a duplicate, a fork, a close of a descriptor that has others,
+    /// a mapping whose page faults are in the trace.
+    Free,
+    /// Its name lies outside of what is replayed.
+    Outside,
+    /// A pipe, socket or device.
+    NotAFile,
+    /// Its path could not be read.
+    UnreadablePath,
+    /// The trace does not tell what its descriptor stands for.
+    UnknownDescriptor,
+    /// It failed for a reason that lies in the program (a bad address, an interruption).
+    ProgramError,
+    /// No call of a target stands for its kind.
+    NoCall,
+}
+
+impl Skip {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Outside => "outside",
+            Self::NotAFile => "not_a_file",
+            Self::UnreadablePath => "unreadable_path",
+            Self::UnknownDescriptor => "unknown_descriptor",
+            Self::ProgramError => "program_error",
+            Self::NoCall => "no_call",
+        }
+    }
+}
+
+/// What is to be done for one operation.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// The operation; its offset and length may have been made explicit.
+    pub op: Op,
+    /// Its call.
+    pub call: Call,
+    /// Why it has none.
+    pub skip: Option<Skip>,
+    /// What it uses.
+    pub uses: Vec<Use>,
+    /// Open files that it lets go without having asked for it.
+    pub closes: Vec<Arc<Slot>>,
+    /// An open file that the trace found open, to be opened before it.
+    pub inherited: Option<(Box<[u8]>, Arc<Slot>)>,
+    /// The thread that it starts.
+    pub starts: Option<Tid>,
+    /// Whether its thread ends with it.
+    pub ends: bool,
+}
+
+#[derive(Debug, Default)]
+struct Process {
+    fds: FxHashMap<Fd, (u64, bool)>,
+    directory: Option<Vec<u8>>,
+}
+
+#[derive(Debug)]
+pub(super) struct OpenFile {
+    pub(super) slot: Arc<Slot>,
+    pub(super) node: Option<Node>,
+    pub(super) position: u64,
+    references: u32,
+    pub(super) writable: bool,
+    /// Its position on the target is not the trace's.
+    pub(super) inherited: bool,
+    /// Its name on the target.
+    pub(super) name: Box<[u8]>,
+}
+
+/// A mapped file's open file.
+#[derive(Debug, Clone, Copy)]
+struct Mapped {
+    open: u64,
+    write: bool,
+}
+
+/// Mapped files that are kept open.
+const MAPPED: usize = 512;
+
+/// The traced machine's files, processes and open files.
+#[derive(Debug)]
+pub struct Model {
+    /// The files.
+    pub tree: Tree,
+    pub(super) opens: FxHashMap<u64, OpenFile>,
+    processes: FxHashMap<Pid, Process>,
+    next_open: u64,
+    mapped: FxHashMap<Node, Mapped>,
+    /// `None` while it is not known yet.
+    placement: Option<Placement>,
+    directory: Vec<u8>,
+    /// Whether page faults of mapped files are in the trace.
+    pub faults: bool,
+    /// The directory that holds every name that was found; `None` before the first.
+    pub common: Option<Vec<u8>>,
+    common_node: Option<Node>,
+}
+
+pub(super) const O_CREAT: u32 = 0o100;
+pub(super) const O_EXCL: u32 = 0o200;
+pub(super) const O_TRUNC: u32 = 0o1000;
+const O_DIRECTORY: u32 = 0o200_000;
+const O_NOFOLLOW: u32 = 0o400_000;
+const O_CLOEXEC: u32 = 0o2_000_000;
+const O_TMPFILE: u32 = 0o20_000_000;
+const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
+const RENAME_NOREPLACE: u32 = 1;
+const RENAME_EXCHANGE: u32 = 2;
+const MS_SYNC: u32 = 4;
+const ENODATA: i32 = 61;
+
+/// A name of an operation, found.
+pub(super) struct Found {
+    pub(super) walk: Walk,
+    /// On the target.
+    pub(super) name: Box<[u8]>,
+}
+
+impl Found {
+    /// Adds what the name uses; the last component in `mode`.
+    fn uses(&self, mode: Mode, uses: &mut Vec<Use>) {
+        uses.extend(self.walk.dirs.iter().map(|&d| Use(Key::Directory(d), Mode::Shared)));
+        let names = self.walk.names.iter();
+        uses.extend(names.map(|(d, n)| Use(Key::name(*d, n), Mode::Shared)));
+        if let Some((dir, name)) = &self.walk.last {
+            uses.push(Use(Key::name(*dir, name), mode));
+            if mode == Mode::Exclusive {
+                uses.push(Use(Key::Entries(*dir), Mode::Shared));
+            }
+        }
+    }
+}
+
+type Verdict = Result<Call, Skip>;
+
+impl Model {
+    /// Of files `tree`, with processes that begin in `directory`. Without a placement names of the
+    /// target stay empty.
+    pub fn new(tree: Tree, directory: &[u8], placement: Option<Placement>) -> Self {
+        Self {
+            tree,
+            opens: FxHashMap::default(),
+            processes: FxHashMap::default(),
+            next_open: 0,
+            mapped: FxHashMap::default(),
+            placement,
+            directory: directory.to_vec(),
+            faults: false,
+            common: None,
+            common_node: None,
+        }
+    }
+
+    /// Applies one operation.
+    pub fn apply(&mut self, op: &Op, paths: &PathTable) -> Step {
+        let mut step = Step {
+            op: *op,
+            call: Call::None,
+            skip: None,
+            uses: Vec::new(),
+            closes: Vec::new(),
+            inherited: None,
+            starts: None,
+            ends: false,
+        };
+        match self.verdict(&mut step, paths) {
+            Ok(call) => step.call = call,
+            Err(skip) => step.skip = Some(skip),
+        }
+        step
+    }
+
+    fn verdict(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
+        let op = step.op;
+        let failed_in_program = op
+            .result
+            .errno()
+            .is_some_and(|e| matches!(e.0, 4 | 14 | 38 | 125 | 512..));
+        match op.kind {
+            OpKind::Fork | OpKind::Exit | OpKind::Dup | OpKind::Close | OpKind::Exec => {
+                self.process(step, paths)
+            }
+            _ if failed_in_program => Err(Skip::ProgramError),
+            OpKind::Open => self.open(step, paths),
+            OpKind::Rename | OpKind::Link | OpKind::Symlink => self.two_names(step, paths),
+            OpKind::Sync => Ok(Call::Name(Box::default())),
+            OpKind::Fault => self.fault(step),
+            OpKind::Stat
+            | OpKind::Access
+            | OpKind::Unlink
+            | OpKind::Mkdir
+            | OpKind::Rmdir
+            | OpKind::Readlink
+            | OpKind::Truncate
+            | OpKind::Chmod
+            | OpKind::Chown
+            | OpKind::Utimens
+            | OpKind::Statfs
+            | OpKind::Chdir
+            | OpKind::Mknod => self.named(step, paths),
+            OpKind::Setxattr | OpKind::Getxattr | OpKind::Listxattr | OpKind::Removexattr => {
+                if op.path.is_some() && op.fd.is_none() {
+                    self.named(step, paths)?;
+                }
+                Err(Skip::NoCall)
+            }
+            _ => self.on_descriptor(step, paths),
+        }
+    }
+
+    /// The file of a path of an operation. With `found`, it is known to exist and is learned as that
+    /// kind where the tree does not have it.
+    fn find(
+        &mut self,
+        op: &Op,
+        paths: &PathTable,
+        path: Option<PathId>,
+        dir: Option<PathId>,
+        follow: bool,
+        found: Option<Kind>,
+    ) -> Result<Found, Skip> {
+        let bad = OpFlags::PATH_UNREADABLE;
+        let cut = OpFlags::PATH_TRUNCATED;
+        let path = path.ok_or(Skip::UnreadablePath)?;
+        if op.record.contains(bad) || op.record.contains(cut) {
+            return Err(Skip::UnreadablePath);
+        }
+        let text = self.absolute(op.pid, paths.get(path), dir.map(|d| paths.get(d)))?;
+        self.find_text(&text, follow, found, op)
+    }
+
+    fn absolute(&self, pid: Pid, path: &[u8], dir: Option<&[u8]>) -> Result<Vec<u8>, Skip> {
+        if path.first() == Some(&b'/') {
+            return Ok(path.to_vec());
+        }
+        let own = self.processes.get(&pid).and_then(|p| p.directory.as_deref());
+        let dir = dir.or(own).unwrap_or(&self.directory);
+        if dir.first() != Some(&b'/') {
+            return Err(Skip::UnreadablePath);
+        }
+        let mut text = dir.to_vec();
+        text.push(b'/');
+        text.extend_from_slice(path);
+        Ok(text)
+    }
+
+    fn find_text(
+        &mut self,
+        text: &[u8],
+        follow: bool,
+        found: Option<Kind>,
+        op: &Op,
+    ) -> Result<Found, Skip> {
+        let (ok, errno) = (op.result.is_ok(), op.result.errno());
+        let learn = ok || found.is_some();
+        let mut walk = self.tree.walk(Node::ROOT, text, follow, learn);
+        if let (Some((dir, name)), None) = (&walk.last, walk.node) {
+            if let Some(kind) = found {
+                let id = op.file.filter(|_| ok && op.kind != OpKind::Rename);
+                walk.node = Some(self.tree.learn(*dir, name, kind, id));
+            } else if errno == Some(Errno::ENOENT) {
+                self.tree.absent(*dir, name);
+            }
+        } else if let (Some(node), Some(kind)) = (walk.node, found) {
+            self.tree.expect(node, kind);
+        }
+        if ok {
+            self.widen(&walk);
+        }
+        let name = self.target_name(text, &walk).ok_or(Skip::Outside)?;
+        Ok(Found {
+            walk,
+            name: name.into(),
+        })
+    }
+
+    /// Keeps the directory that holds every name that was found.
+    fn widen(&mut self, walk: &Walk) {
+        if self.placement.is_some() {
+            return;
+        }
+        let own = walk.node.filter(|&n| self.tree.kind(n) == Kind::Directory);
+        let Some(dir) = own.or(walk.last.as_ref().map(|l| l.0)) else {
+            return;
+        };
+        if self.common_node == Some(dir) {
+            return;
+        }
+        self.common_node = Some(dir);
+        let mut everything = Placement::default();
+        everything.add(b"/", b"");
+        let Some(path) = self.tree.path(dir).filter(|p| everything.map(&normal(p)).is_some()) else {
+            return;
+        };
+        let path = normal(&path);
+        self.common = Some(match self.common.take() {
+            Some(before) => common(&before, &path),
+            None => path,
+        });
+    }
+
+    /// The name on the target; `None` outside.
+    fn target_name(&self, text: &[u8], walk: &Walk) -> Option<Vec<u8>> {
+        let Some(placement) = &self.placement else {
+            return Some(Vec::new());
+        };
+        let true_path = match (&walk.last, walk.node) {
+            (Some((dir, name)), _) => {
+                let mut path = self.tree.path(*dir)?;
+                path.push(b'/');
+                path.extend_from_slice(name);
+                path
+            }
+            (None, Some(node)) => normal(&self.tree.path(node)?),
+            (None, None) => normal(text),
+        };
+        let mapped = placement.map(&true_path)?;
+        // The name as it was given looks up what the program looked up, unless `..` is in it, which
+        // might lead out of the target.
+        let plain = !text.split(|&b| b == b'/').any(|part| part == b"..");
+        let given = plain.then(|| placement.map(&normal(text))).flatten();
+        let mut name = given.unwrap_or(mapped);
+        if text.last() == Some(&b'/') && !name.is_empty() {
+            name.push(b'/');
+        }
+        Some(name)
+    }
+
+    fn note_file(&mut self, op: &Op, node: Option<Node>) {
+        let Some(node) = node else { return };
+        let directory = op.record.contains(OpFlags::DIRECTORY);
+        if directory {
+            self.tree.expect(node, Kind::Directory);
+        }
+        if let Some(id) = op.file.filter(|_| op.result.is_ok()) {
+            self.tree.identify(node, id);
+        }
+        if let Some(size) = op.size_bytes.filter(|_| !directory && op.result.is_ok()) {
+            self.tree.saw_size(node, size);
+        }
+    }
+
+    fn open(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
+        let op = step.op;
+        let fd = op.result.value().and_then(|v| i32::try_from(v).ok()).map(Fd);
+        if let Some(fd) = fd {
+            // The number was free, whether its close was seen or not.
+            self.drop_descriptor(op.pid, fd, &mut step.closes);
+        }
+        if op.record.contains(OpFlags::NOT_A_FILE) {
+            return Err(Skip::NotAFile);
+        }
+        let asked = |bits: u32| op.flags & bits == bits;
+        if asked(O_TMPFILE | O_DIRECTORY) {
+            return self.open_unnamed(step, paths, fd);
+        }
+        let follow = !asked(O_NOFOLLOW) && !asked(O_CREAT | O_EXCL);
+        let errno = op.result.errno();
+        let kind = match errno {
+            None if asked(O_CREAT | O_EXCL) => None,
+            None if asked(O_CREAT) && (asked(O_TRUNC) || op.size_bytes.is_none_or(|s| s == 0)) => {
+                None
+            }
+            None if asked(O_DIRECTORY) || op.record.contains(OpFlags::DIRECTORY) => {
+                Some(Kind::Directory)
+            }
+            None => Some(Kind::File),
+            Some(Errno::EEXIST) => Some(Kind::Unknown),
+            Some(Errno::EISDIR) => Some(Kind::Directory),
+            Some(_) => None,
+        };
+        let mut found = self.find(&op, paths, op.path, op.dir, follow, kind)?;
+        let mut mode = Mode::Shared;
+        let mut file_mode = Mode::Shared;
+        if op.result.is_ok() {
+            if found.walk.node.is_none()
+                && let Some((dir, name)) = found.walk.last.clone()
+            {
+                found.walk.node = Some(self.tree.create(dir, &name, Kind::File));
+                (mode, file_mode) = (Mode::Exclusive, Mode::Exclusive);
+            }
+            if let Some(node) = found.walk.node.filter(|_| asked(O_TRUNC)) {
+                self.tree.set_size(node, 0);
+                file_mode = Mode::Exclusive;
+            }
+            self.note_file(&op, found.walk.node);
+        }
+        found.uses(mode, &mut step.uses);
+        if let Some(node) = found.walk.node {
+            step.uses.push(Use(Key::File(node), file_mode));
+        }
+        let slot = fd.map(|fd| self.opened(step, fd, found.walk.node, &found.name));
+        Ok(Call::Open(found.name, slot))
+    }
+
+    fn opened(&mut self, step: &mut Step, fd: Fd, node: Option<Node>, name: &[u8]) -> Arc<Slot> {
+        let op = &step.op;
+        let slot = Arc::new(Slot::default());
+        let open = self.next_open;
+        self.next_open += 1;
+        if let Some(node) = node {
+            self.tree.hold(node, true);
+        }
+        self.opens.insert(
+            open,
+            OpenFile {
+                slot: Arc::clone(&slot),
+                node,
+                position: 0,
+                references: 1,
+                writable: op.flags & 3 != 0 || op.kind != OpKind::Open,
+                inherited: op.kind != OpKind::Open,
+                name: name.into(),
+            },
+        );
+        let cloexec = op.kind == OpKind::Open && op.flags & O_CLOEXEC != 0;
+        let process = self.processes.entry(op.pid).or_default();
+        process.fds.insert(fd, (open, cloexec));
+        step.uses.push(Use(Key::Open(open), Mode::Exclusive));
+        slot
+    }
+
+    fn open_unnamed(&mut self, step: &mut Step, paths: &PathTable, fd: Option<Fd>) -> Verdict {
+        let op = step.op;
+        let kind = op.result.is_ok().then_some(Kind::Directory);
+        let walked = Op { file: None, ..op };
+        let found = self.find(&walked, paths, op.path, op.dir, true, kind)?;
+        let Some(fd) = fd else {
+            return Err(Skip::NoCall);
+        };
+        found.uses(Mode::Shared, &mut step.uses);
+        let node = self.tree.create_unnamed();
+        Ok(Call::Unnamed(
+            found.name,
+            self.opened(step, fd, Some(node), b""),
+        ))
+    }
+
+    fn named(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
+        let op = step.op;
+        let errno = op.result.errno();
+        let directory = op.record.contains(OpFlags::DIRECTORY);
+        let kind = match (op.kind, errno) {
+            (OpKind::Mkdir | OpKind::Mknod, None) => None,
+            (OpKind::Mkdir, Some(Errno::EEXIST)) => Some(Kind::Directory),
+            (_, Some(Errno::EEXIST)) => Some(Kind::Unknown),
+            (_, Some(Errno::ENOTEMPTY)) => Some(Kind::Directory),
+            (_, Some(Errno(ENODATA))) => Some(Kind::Unknown),
+            (_, Some(_)) => None,
+            (OpKind::Readlink, None) => Some(Kind::Symlink),
+            (OpKind::Rmdir | OpKind::Chdir, None) => Some(Kind::Directory),
+            (OpKind::Truncate, None) => Some(Kind::File),
+            (_, None) if directory => Some(Kind::Directory),
+            (_, None) => Some(Kind::Unknown),
+        };
+        let follow = match op.kind {
+            OpKind::Stat => op.flags & AT_SYMLINK_NOFOLLOW == 0,
+            OpKind::Readlink | OpKind::Unlink | OpKind::Rmdir | OpKind::Mkdir | OpKind::Mknod => {
+                false
+            }
+            _ => true,
+        };
+        let found = self.find(&op, paths, op.path, op.dir, follow, kind)?;
+        let (mut mode, node) = (Mode::Shared, found.walk.node);
+        if op.result.is_ok() {
+            mode = self.named_effect(step, &found, paths);
+        } else if let (Some(Errno::ENOTEMPTY), Some(dir)) = (errno, node)
+            && self.tree.is_empty(dir)
+        {
+            // Something is in it, whatever its name.
+            self.tree.learn(dir, b".fsage-kept", Kind::File, None);
+        }
+        found.uses(mode, &mut step.uses);
+        if let Some(node) = node {
+            let own = match op.kind {
+                OpKind::Mkdir | OpKind::Rmdir => Key::Entries(node),
+                _ => Key::File(node),
+            };
+            let changes = mode == Mode::Exclusive || op.kind == OpKind::Truncate;
+            step.uses
+                .push(Use(own, if changes { Mode::Exclusive } else { Mode::Shared }));
+        }
+        if op.kind == OpKind::Mknod && op.flags & 0o170_000 != 0o100_000 && op.flags >> 12 != 0 {
+            return Err(Skip::NoCall);
+        }
+        Ok(Call::Name(found.name))
+    }
+
+    /// What a call on a name did; how it uses the name.
+    fn named_effect(&mut self, step: &mut Step, found: &Found, paths: &PathTable) -> Mode {
+        let op = step.op;
+        let last = found.walk.last.clone();
+        match (op.kind, last) {
+            (OpKind::Mkdir, Some((dir, name))) => {
+                let node = self.tree.create(dir, &name, Kind::Directory);
+                step.uses.push(Use(Key::Directory(node), Mode::Exclusive));
+                Mode::Exclusive
+            }
+            (OpKind::Mknod, Some((dir, name))) => {
+                if matches!(op.flags & 0o170_000, 0 | 0o100_000) {
+                    self.tree.create(dir, &name, Kind::File);
+                }
+                Mode::Exclusive
+            }
+            (OpKind::Unlink | OpKind::Rmdir, Some((dir, name))) => {
+                let kind = if op.kind == OpKind::Rmdir {
+                    Kind::Directory
+                } else {
+                    Kind::File
+                };
+                if let Some(node) = found.walk.node {
+                    self.tree.expect(node, kind);
+                    if op.kind == OpKind::Rmdir {
+                        step.uses.push(Use(Key::Directory(node), Mode::Exclusive));
+                    }
+                }
+                self.tree.detach(dir, &name);
+                Mode::Exclusive
+            }
+            (OpKind::Chdir, _) => {
+                let dir = op.dir.map(|d| paths.get(d));
+                let path = op.path.map_or(&b""[..], |p| paths.get(p));
+                if let Ok(text) = self.absolute(op.pid, path, dir) {
+                    self.processes.entry(op.pid).or_default().directory = Some(text);
+                }
+                Mode::Shared
+            }
+            _ => {
+                if let (OpKind::Truncate, Some(node)) = (op.kind, found.walk.node) {
+                    self.tree.set_size(node, op.length.unwrap_or(0));
+                } else if op.kind != OpKind::Readlink {
+                    self.note_file(&op, found.walk.node);
+                }
+                Mode::Shared
+            }
+        }
+    }
+
+    fn two_names(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
+        let op = step.op;
+        let ok = op.result.is_ok();
+        if op.kind == OpKind::Symlink {
+            return self.symlink(step, paths);
+        }
+        let kind = ok.then_some(Kind::Unknown);
+        let one = self.find(&op, paths, op.path, op.dir, false, kind);
+        let exchange = op.kind == OpKind::Rename && op.flags & RENAME_EXCHANGE != 0;
+        let no_replace = op.kind == OpKind::Rename && op.flags & RENAME_NOREPLACE != 0;
+        let exists = op.result.errno() == Some(Errno::EEXIST) || exchange && ok;
+        let unnumbered = Op { file: None, ..op };
+        let kind = exists.then_some(Kind::Unknown);
+        let dir2 = op.dir2.or(op.dir);
+        let two = self.find(&unnumbered, paths, op.path2, dir2, false, kind);
+        let (one, two) = match (one, two) {
+            (Ok(one), Ok(two)) => (one, two),
+            // A name that comes from outside or goes there cannot be followed.
+            (Err(skip), _) | (_, Err(skip)) => return Err(skip),
+        };
+        if ok {
+            self.two_names_effect(step, &one, &two, exchange);
+        }
+        let renames = op.kind == OpKind::Rename && ok;
+        let changes = |ok: bool| if ok { Mode::Exclusive } else { Mode::Shared };
+        one.uses(changes(renames), &mut step.uses);
+        two.uses(changes(ok), &mut step.uses);
+        if no_replace && exists {
+            return Err(Skip::NoCall);
+        }
+        Ok(Call::Names(one.name, two.name))
+    }
+
+    fn two_names_effect(&mut self, step: &mut Step, one: &Found, two: &Found, exchange: bool) {
+        let (Some(from), Some(to)) = (&one.walk.last, &two.walk.last) else {
+            return;
+        };
+        let node = one.walk.node;
+        for node in [node, two.walk.node].into_iter().flatten() {
+            step.uses.push(Use(Key::File(node), Mode::Shared));
+            if step.op.kind == OpKind::Rename {
+                step.uses.push(Use(Key::Directory(node), Mode::Exclusive));
+                step.uses.push(Use(Key::Entries(node), Mode::Exclusive));
+            }
+        }
+        match (step.op.kind, node, two.walk.node) {
+            (OpKind::Rename, Some(a), Some(b)) if exchange => {
+                self.tree.hold(a, true);
+                self.tree.hold(b, true);
+                self.tree.attach(from.0, &from.1, b);
+                self.tree.attach(to.0, &to.1, a);
+                self.tree.hold(a, false);
+                self.tree.hold(b, false);
+            }
+            (OpKind::Rename, ..) => self.tree.rename((from.0, &from.1), (to.0, &to.1)),
+            (_, Some(node), _) => {
+                self.tree.expect(node, Kind::File);
+                self.tree.attach(to.0, &to.1, node);
+            }
+            _ => {}
+        }
+    }
+
+    fn symlink(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
+        let op = step.op;
+        let text = op.path2.map(|t| paths.get(t)).ok_or(Skip::UnreadablePath)?;
+        let exists = op.result.errno() == Some(Errno::EEXIST);
+        let kind = exists.then_some(Kind::Unknown);
+        let found = self.find(&op, paths, op.path, op.dir, false, kind)?;
+        let mut mode = Mode::Shared;
+        if let (true, Some((dir, name))) = (op.result.is_ok(), &found.walk.last) {
+            let node = self.tree.create(*dir, name, Kind::Symlink);
+            if let Some(inode) = self.tree.get_mut(node) {
+                inode.target = Some(text.into());
+            }
+            mode = Mode::Exclusive;
+        }
+        found.uses(mode, &mut step.uses);
+        let text = self.link_text(&found.name, text);
+        Ok(Call::Names(found.name, text))
+    }
+
+    /// The text of a symbolic link on the target: an absolute one that leads to what is replayed is
+    /// made relative, every other one stays as it is and leads nowhere.
+    fn link_text(&self, name: &[u8], text: &[u8]) -> Box<[u8]> {
+        link_text(self.placement.as_ref(), name, text)
+    }
+
+    fn fault(&mut self, step: &mut Step) -> Verdict {
+        self.faults = true;
+        let op = step.op;
+        let node = op.file.and_then(|id| self.tree.identified(id));
+        let node = node.ok_or(Skip::UnknownDescriptor)?;
+        self.note_file(&op, Some(node));
+        let mapped = self.mapped.get(&node).ok_or(Skip::UnknownDescriptor)?;
+        let open = self.opens.get(&mapped.open).ok_or(Skip::UnknownDescriptor)?;
+        let write = mapped.write && op.flags & 1 != 0;
+        step.uses.push(Use(Key::Open(mapped.open), Mode::Shared));
+        step.uses.push(Use(Key::File(node), Mode::Shared));
+        Ok(Call::Touch {
+            slot: Arc::clone(&open.slot),
+            write,
+        })
+    }
+
+    /// What changes descriptors and processes.
+    fn process(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
+        let op = step.op;
+        let value = op.result.value();
+        let fd = value.and_then(|v| i32::try_from(v).ok()).map(Fd);
+        match op.kind {
+            OpKind::Close => return self.close(step),
+            OpKind::Dup => {
+                let (Some(from), Some(to)) = (op.fd, fd) else {
+                    return Err(Skip::Free);
+                };
+                let open = self.descriptor(op.pid, from);
+                if from != to {
+                    self.drop_descriptor(op.pid, to, &mut step.closes);
+                    if let Some(open) = open {
+                        self.refer(op.pid, to, open, false);
+                    }
+                }
+            }
+            OpKind::Fork => {
+                step.starts = value.and_then(|v| u32::try_from(v).ok()).map(Tid);
+                let child = op.length.and_then(|l| u32::try_from(l).ok()).map(Pid);
+                if let Some(child) = child.filter(|&c| c != op.pid) {
+                    self.fork(op.pid, child, &mut step.closes);
+                }
+            }
+            OpKind::Exec => {
+                if op.result.is_ok() {
+                    self.close_on_exec(op.pid, &mut step.closes);
+                    self.find(&op, paths, op.path, op.dir, true, Some(Kind::File))?;
+                }
+                return Err(Skip::NoCall);
+            }
+            _ => {
+                step.ends = true;
+                if op.length == Some(1) {
+                    let process = self.processes.remove(&op.pid).unwrap_or_default();
+                    for (open, _) in process.fds.into_values() {
+                        self.release(open, &mut step.closes);
+                    }
+                }
+            }
+        }
+        Err(Skip::Free)
+    }
+
+    fn close_on_exec(&mut self, pid: Pid, closes: &mut Vec<Arc<Slot>>) {
+        let Some(process) = self.processes.get_mut(&pid) else {
+            return;
+        };
+        let mut gone = Vec::new();
+        process.fds.retain(|_, (open, cloexec)| {
+            if *cloexec {
+                gone.push(*open);
+            }
+            !*cloexec
+        });
+        for open in gone {
+            self.release(open, closes);
+        }
+    }
+
+    fn close(&mut self, step: &mut Step) -> Verdict {
+        let op = step.op;
+        let fd = op.fd.ok_or(Skip::UnknownDescriptor)?;
+        let open = self.descriptor(op.pid, fd).ok_or(if op.record.contains(OpFlags::NOT_A_FILE) {
+            Skip::NotAFile
+        } else {
+            Skip::UnknownDescriptor
+        })?;
+        if let Some(process) = self.processes.get_mut(&op.pid) {
+            process.fds.remove(&fd);
+        }
+        let mut closes = Vec::new();
+        self.release(open, &mut closes);
+        let slot = closes.pop().ok_or(Skip::Free)?;
+        step.uses.push(Use(Key::Open(open), Mode::Exclusive));
+        Ok(Call::Close(slot))
+    }
+
+    pub(super) fn descriptor(&self, pid: Pid, fd: Fd) -> Option<u64> {
+        self.processes.get(&pid)?.fds.get(&fd).map(|(open, _)| *open)
+    }
+
+    fn refer(&mut self, pid: Pid, fd: Fd, open: u64, cloexec: bool) {
+        if let Some(file) = self.opens.get_mut(&open) {
+            file.references += 1;
+            let process = self.processes.entry(pid).or_default();
+            process.fds.insert(fd, (open, cloexec));
+        }
+    }
+
+    fn drop_descriptor(&mut self, pid: Pid, fd: Fd, closes: &mut Vec<Arc<Slot>>) {
+        let process = self.processes.get_mut(&pid);
+        if let Some((open, _)) = process.and_then(|p| p.fds.remove(&fd)) {
+            self.release(open, closes);
+        }
+    }
+
+    /// One reference less; the last one lets the open file go.
+    fn release(&mut self, open: u64, closes: &mut Vec<Arc<Slot>>) {
+        let Some(file) = self.opens.get_mut(&open) else {
+            return;
+        };
+        file.references = file.references.saturating_sub(1);
+        if file.references == 0
+            && let Some(file) = self.opens.remove(&open)
+        {
+            if let Some(node) = file.node {
+                self.tree.hold(node, false);
+            }
+            closes.push(file.slot);
+        }
+    }
+
+    fn fork(&mut self, parent: Pid, child: Pid, closes: &mut Vec<Arc<Slot>>) {
+        let stale = self.processes.remove(&child).unwrap_or_default();
+        for (open, _) in stale.fds.into_values() {
+            self.release(open, closes);
+        }
+        let Some(process) = self.processes.get(&parent) else {
+            return;
+        };
+        let directory = process.directory.clone();
+        let fds: Vec<(Fd, (u64, bool))> = process.fds.iter().map(|(&fd, &o)| (fd, o)).collect();
+        for (fd, (open, cloexec)) in fds {
+            self.refer(child, fd, open, cloexec);
+        }
+        self.processes.entry(child).or_default().directory = directory;
+    }
+
+    /// The open file of a descriptor; one that the trace found open is told by its path.
+    pub(super) fn open_of(&mut self, step: &mut Step, paths: &PathTable) -> Result<u64, Skip> {
+        let op = step.op;
+        if op.record.contains(OpFlags::NOT_A_FILE) {
+            return Err(Skip::NotAFile);
+        }
+        let fd = op.fd.ok_or(Skip::UnknownDescriptor)?;
+        if let Some(open) = self.descriptor(op.pid, fd) {
+            return Ok(open);
+        }
+        let path = op.path.filter(|&p| paths.get(p).first() == Some(&b'/'));
+        if path.is_none() {
+            return Err(Skip::UnknownDescriptor);
+        }
+        let directory = op.record.contains(OpFlags::DIRECTORY);
+        let kind = if directory { Kind::Directory } else { Kind::File };
+        let found = self.find(&op, paths, path, None, true, Some(kind))?;
+        found.uses(Mode::Shared, &mut step.uses);
+        let slot = self.opened(step, fd, found.walk.node, &found.name);
+        step.inherited = Some((found.name, slot));
+        self.descriptor(op.pid, fd).ok_or(Skip::UnknownDescriptor)
+    }
+
+    pub(super) fn note(&mut self, op: &Op, node: Option<Node>) {
+        self.note_file(op, node);
+    }
+
+    /// Keeps a mapped file open for its page faults.
+    pub(super) fn map(&mut self, node: Node, open: u64, write: bool, closes: &mut Vec<Arc<Slot>>) {
+        let old = self.mapped.get(&node).copied();
+        if old.is_some_and(|old| old.open == open || old.write && !write) {
+            return;
+        }
+        if self.mapped.len() >= MAPPED && old.is_none() {
+            // Files are seldom mapped again after so many others.
+            let some = self.mapped.keys().next().copied();
+            if let Some(gone) = some.and_then(|some| self.mapped.remove(&some)) {
+                self.release(gone.open, closes);
+            }
+        }
+        if let Some(file) = self.opens.get_mut(&open) {
+            file.references += 1;
+            self.mapped.insert(node, Mapped { open, write });
+            if let Some(old) = old {
+                self.release(old.open, closes);
+            }
+        }
+    }
+
+    pub(super) fn mapped_open(&self, id: Option<FileId>) -> Option<u64> {
+        let node = self.tree.identified(id?)?;
+        self.mapped.get(&node).map(|mapped| mapped.open)
+    }
+
+    pub(super) fn set_directory(&mut self, pid: Pid, node: Option<Node>) {
+        if let Some(path) = node.and_then(|n| self.tree.path(n)) {
+            self.processes.entry(pid).or_default().directory = Some(normal(&path));
+        }
+    }
+}
+
+/// As [`Model::symlink`] writes a link's text.
+pub(super) fn link_text(placement: Option<&Placement>, name: &[u8], text: &[u8]) -> Box<[u8]> {
+    if text.first() == Some(&b'/')
+        && let Some(to) = placement.and_then(|p| p.map(&normal(text)))
+    {
+        return super::place::relative(name, &to).into();
+    }
+    text.into()
+}
+
+pub(super) const fn msync_waits(flags: u32) -> bool {
+    flags & MS_SYNC != 0
+}

@@ -1,0 +1,186 @@
+//! Whether the target's tree is the one that the trace leads to.
+
+use std::collections::BTreeMap;
+
+use fsage_core::{Errno, FileSystem, FileType, OpenFlags};
+
+use super::build::placed;
+use super::model::link_text;
+use super::place::Placement;
+use super::tree::{Kind, Tree};
+
+/// Wrong names that are kept with their particulars; all are counted.
+pub const WRONG_KEPT: usize = 20;
+
+/// What is wrong with a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// The trace leads to it and it is not there.
+    Missing,
+    /// It is there and the trace does not lead to it.
+    Unexpected,
+    /// It is of another type: what was expected, what is there.
+    Type(&'static str, &'static str),
+    /// It is of another size: what was expected, what is there, bytes.
+    Size(u64, u64),
+    /// It is a symbolic link with another text.
+    Target,
+    /// It could not be looked at.
+    Unreadable(Errno),
+}
+
+/// A name whose file is not the expected one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrong {
+    /// Its name on the target.
+    pub name: Vec<u8>,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+/// What a comparison of trees gave.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Names that were expected.
+    pub names: u64,
+    /// Names that are wrong.
+    pub wrong: u64,
+    /// The first of them in the order of their names.
+    pub first: Vec<Wrong>,
+}
+
+struct Expected {
+    kind: Kind,
+    size: u64,
+    target: Option<Box<[u8]>>,
+}
+
+/// Compares names, types, sizes and texts of links below the root of `fs` with `tree`.
+pub fn verify(fs: &dyn FileSystem, tree: &Tree, placement: &Placement) -> Verified {
+    let mut expected: BTreeMap<Vec<u8>, Expected> = BTreeMap::new();
+    // Nothing here fails: the closure never does.
+    let _ = placed(tree, placement, &mut |placed| {
+        let inode = placed.node.and_then(|n| tree.get(n));
+        let entry = match inode {
+            None => Expected {
+                kind: Kind::Directory,
+                size: 0,
+                target: None,
+            },
+            Some(inode) => Expected {
+                kind: inode.kind,
+                size: inode.size,
+                target: inode
+                    .target
+                    .as_deref()
+                    .map(|text| link_text(Some(placement), &placed.name, text)),
+            },
+        };
+        expected.insert(placed.name, entry);
+        Ok(())
+    });
+    let mut found = Verified {
+        names: expected.len() as u64,
+        ..Verified::default()
+    };
+    let mut wrong: Vec<Wrong> = Vec::new();
+    let mut note = |name: Vec<u8>, fault| {
+        found.wrong += 1;
+        if wrong.len() < WRONG_KEPT * 64 {
+            wrong.push(Wrong { name, fault });
+        }
+    };
+    let mut pending: Vec<Vec<u8>> = vec![Vec::new()];
+    while let Some(dir) = pending.pop() {
+        let names = match list(fs, &dir) {
+            Ok(names) => names,
+            Err(errno) => {
+                note(dir, Fault::Unreadable(errno));
+                continue;
+            }
+        };
+        for name in names {
+            let mut path = dir.clone();
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(&name);
+            let (file_type, fault) = look(fs, &path, expected.remove(&path));
+            if let Some(fault) = fault {
+                note(path.clone(), fault);
+            }
+            if file_type == Some(FileType::Directory) {
+                pending.push(path);
+            }
+        }
+    }
+    for name in expected.into_keys() {
+        note(name, Fault::Missing);
+    }
+    wrong.sort_by(|a, b| a.name.cmp(&b.name));
+    wrong.truncate(WRONG_KEPT);
+    found.first = wrong;
+    found
+}
+
+fn list(fs: &dyn FileSystem, dir: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {
+    let handle = fs.open(dir, OpenFlags::DIRECTORY, 0)?;
+    let entries = fs.read_dir(handle);
+    fs.close(handle)?;
+    Ok(entries?.into_iter().map(|entry| entry.name).collect())
+}
+
+fn look(
+    fs: &dyn FileSystem,
+    path: &[u8],
+    expected: Option<Expected>,
+) -> (Option<FileType>, Option<Fault>) {
+    let attr = match fs.lstat(path) {
+        Ok(attr) => attr,
+        Err(errno) => return (None, Some(Fault::Unreadable(errno))),
+    };
+    let found = Some(attr.file_type);
+    let Some(expected) = expected else {
+        return (found, Some(Fault::Unexpected));
+    };
+    let same = match expected.kind {
+        Kind::Unknown | Kind::Other => true,
+        Kind::File => attr.file_type == FileType::Regular,
+        Kind::Directory => attr.file_type == FileType::Directory,
+        Kind::Symlink => attr.file_type == FileType::Symlink,
+    };
+    let fault = if !same {
+        Some(Fault::Type(kind_name(expected.kind), type_name(attr.file_type)))
+    } else if expected.kind == Kind::File && attr.size_bytes != expected.size {
+        Some(Fault::Size(expected.size, attr.size_bytes))
+    } else if let Some(text) = expected.target
+        && expected.kind == Kind::Symlink
+    {
+        match fs.readlink(path) {
+            Ok(found) if found == *text => None,
+            Ok(_) => Some(Fault::Target),
+            Err(errno) => Some(Fault::Unreadable(errno)),
+        }
+    } else {
+        None
+    };
+    (found, fault)
+}
+
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::File => "file",
+        Kind::Directory => "directory",
+        Kind::Symlink => "symlink",
+        Kind::Unknown | Kind::Other => "other",
+    }
+}
+
+fn type_name(file_type: FileType) -> &'static str {
+    match file_type {
+        FileType::Regular => "file",
+        FileType::Directory => "directory",
+        FileType::Symlink => "symlink",
+        FileType::Other => "other",
+    }
+}
