@@ -4,6 +4,7 @@
 //! * [`hbench`]: the binary trace, the snapshot and the system profile of HBench-FS (Smith 2001,
 //!   appendix A), both ways.
 //! * [`csv`]: traces as comma-separated values, one way.
+//! * [`wml`]: filebench's Workload Model Language, read.
 //!
 //! Always true: a reader streams, so that memory grows with distinct names and not with length; its
 //! errors are [`FormatError`]s that name the file, the line or the record and byte, and what was
@@ -12,6 +13,7 @@
 pub mod csv;
 pub mod hbench;
 pub mod strace;
+pub mod wml;
 
 use fsage_core::{SinkError, SourceError};
 
