@@ -15,6 +15,7 @@
 #include <bpf/bpf_core_read.h>
 #include "wire.h"
 #include "calls.h"
+#include "calls32.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -139,13 +140,14 @@ int BPF_PROG(fsage_enter, struct pt_regs *regs, long id)
 	s->active = 0;
 	if ((__u64)id >= CALLS)
 		return 0;
+	if (task->thread_info.status & TS_COMPAT) {
+		if (calls32[id & (CALLS - 1)])
+			count_compat();
+		return 0;
+	}
 	const volatile struct call *call = &calls[id & (CALLS - 1)];
 	if (!call->on || (call->filtered && !of_interest(id, regs)))
 		return 0;
-	if (task->thread_info.status & TS_COMPAT) {
-		count_compat();
-		return 0;
-	}
 	struct wire *w = &s->wire;
 	w->nr = id;
 	w->kind = KIND_CALL;

@@ -57,7 +57,7 @@ int BPF_PROG(fsage_newtask, struct task_struct *child, __u64 clone_flags)
 	if (c)
 		name(&c->wire, child);
 	else
-		count(1);
+		count(counters(), 1);
 	struct wire w;
 	head(&w, s, KIND_FORK);
 	w.args[0] = number_of(child->group_leader);

@@ -61,7 +61,7 @@ int BPF_PROG(fsage_uring_submit, struct io_kiocb *req)
 	__u64 key = (__u64)req;
 	w->start = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&fsage_requests, &key, &r, BPF_ANY))
-		count(1);
+		count(counters(), 1);
 	/* The name is gone once the file is open, and known to the kernel already. */
 	if (r.filename) {
 		__u32 room = ROOM_URING;

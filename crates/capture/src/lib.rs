@@ -23,4 +23,4 @@ mod spawn;
 mod start;
 
 pub use error::CaptureError;
-pub use session::{CaptureRequest, CaptureStart, CaptureSummary, Method, What, capture};
+pub use session::{CaptureRequest, CaptureStart, CaptureSummary, Method, Notice, What, capture};

@@ -154,10 +154,12 @@ pub enum RawEvent {
         /// The path of an open.
         path: Option<Vec<u8>>,
     },
-    /// Events were lost here (the ring was full).
+    /// Events were lost here.
     Lost {
-        /// How many.
+        /// How many there was no room for.
         count: u64,
+        /// How many calls of 32-bit programs were seen; their arguments are not understood.
+        of_32_bit: u64,
     },
 }
 
@@ -188,4 +190,12 @@ pub trait Backend {
     /// Ends the capture: detaches from whatever still runs, unharmed. Events that are already
     /// there are still yielded by [`Backend::poll`].
     fn stop(&mut self);
+
+    /// What this way of watching cannot see here, as phrases that complete "not seen: …".
+    fn unseen(&self) -> Vec<&'static str>;
+
+    /// Processes that were asked for by descent and may not be watched.
+    fn refused(&self) -> &[Pid] {
+        &[]
+    }
 }

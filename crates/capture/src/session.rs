@@ -53,6 +53,9 @@ pub struct CaptureRequest {
     pub limit: Option<Duration>,
     /// Size of the ring between kernel and tracer in MiB, rounded up to a power of two (eBPF).
     pub ring_mib: u32,
+    /// How long a command that was asked to stop gets to do so; its last operations and its status
+    /// are recorded then. The caller passes the signal on.
+    pub patience: Duration,
 }
 
 impl CaptureRequest {
@@ -67,6 +70,7 @@ impl CaptureRequest {
             what,
             limit: None,
             ring_mib: Self::DEFAULT_RING_MIB,
+            patience: Duration::ZERO,
         }
     }
 }
@@ -82,6 +86,22 @@ pub struct CaptureStart {
     pub start_unix_ns: u64,
     /// The command's process, or the first of the processes attached to.
     pub pid: Pid,
+    /// What this method cannot see here, as phrases that complete "not seen: …".
+    pub unseen: Vec<&'static str>,
+    /// Descendants of the processes attached to that may not be watched.
+    pub refused: Vec<Pid>,
+}
+
+/// What a capture tells while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notice<'a> {
+    /// It begins; the first of all.
+    Started(&'a CaptureStart),
+    /// The command has ended, and the capture goes on with these, which it started.
+    CommandEnded {
+        /// Processes that run on.
+        running_on: &'a [Pid],
+    },
 }
 
 /// What came of a capture.
@@ -93,8 +113,10 @@ pub struct CaptureSummary {
     pub method_reason: String,
     /// Operations handed to the sink.
     pub operations: u64,
-    /// Events that the kernel could not hand over because the ring was full.
+    /// Events that are missing: there was no room in the ring, or a 32-bit program made them.
     pub lost: u64,
+    /// Of these, calls of 32-bit programs.
+    pub lost_32_bit: u64,
     /// Operations handed on out of the order of their start.
     pub late: u64,
     /// The command's exit status (128 + signal); `None` for an attach, or if it still runs.
@@ -105,20 +127,24 @@ pub struct CaptureSummary {
     pub elapsed_ns: u64,
     /// Whether pages missed and read ahead were seen (not under ptrace).
     pub pages_known: bool,
+    /// Processes that were watched and run on.
+    pub running_on: Vec<Pid>,
 }
 
 /// Runs a capture and hands every operation to `sink`, in the order of their start.
 ///
 /// It ends when the command (or the last of the processes attached to) has ended, when the limit is
-/// reached, or when `stop` becomes true; what was seen until then is kept, and what still runs is
-/// left unharmed. `on_start` is called once, before the first operation.
+/// reached, or when `stop` becomes true and the request's patience is over; what was seen until then
+/// is kept, and what still runs is left unharmed. A command that ptrace filters cannot be left: that
+/// capture goes on until its last descendant has ended, and one that is stopped ends them.
+/// `notice` is called before the first operation, and when something happens that a user should know.
 ///
 /// Errors: the method is not possible here, the command cannot be run, or the sink failed.
 pub fn capture(
     request: &CaptureRequest,
     stop: &AtomicBool,
     sink: &mut dyn OpSink,
-    on_start: &mut dyn FnMut(&CaptureStart),
+    notice: &mut dyn FnMut(&Notice<'_>),
 ) -> Result<CaptureSummary, CaptureError> {
     let Started {
         mut running,
@@ -132,36 +158,58 @@ pub fn capture(
         assembler.adopt(process);
     }
     let method = running.method();
-    on_start(&CaptureStart {
+    notice(&Notice::Started(&CaptureStart {
         method,
         method_reason: reason.clone(),
         start_unix_ns,
         pid,
-    });
+        unseen: running.backend().unseen(),
+        refused: running.backend().refused().to_vec(),
+    }));
     running.go()?;
     let limit_ns = request
         .limit
         .map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
-    let mut stopped = false;
+    let patience_ns = match request.what {
+        What::Command { .. } => request.patience.as_nanos(),
+        What::Pids(_) => 0,
+    };
+    let mut asked_ns = None;
+    let (mut stopped, mut told) = (false, false);
     while running.poll(&mut assembler)? {
         assembler.flush(sink, false)?;
-        let over = limit_ns.is_some_and(|limit| now().0.saturating_sub(base_ns) >= limit);
-        if !stopped && (over || stop.load(Ordering::Relaxed)) {
+        if !told && running.outlives_command() {
+            told = true;
+            let running_on = &assembler.running_on();
+            notice(&Notice::CommandEnded { running_on });
+        }
+        let now_ns = now().0;
+        let over = limit_ns.is_some_and(|limit| now_ns.saturating_sub(base_ns) >= limit);
+        let asked = stop.load(Ordering::Relaxed) && {
+            let since = *asked_ns.get_or_insert(now_ns);
+            u128::from(now_ns.saturating_sub(since)) >= patience_ns
+        };
+        if !stopped && (over || asked) {
             running.stop();
             stopped = true;
         }
     }
     assembler.flush(sink, true)?;
+    let (exit_status, pages_known) = (running.exit_status(), running.pages_known());
+    // What cannot run on without its tracer ends here.
+    drop(running);
     Ok(CaptureSummary {
         method,
         method_reason: reason,
         operations: assembler.operations(),
         lost: assembler.lost(),
+        lost_32_bit: assembler.lost_32_bit(),
         late: assembler.late(),
-        exit_status: running.exit_status(),
+        exit_status,
         start_unix_ns,
         elapsed_ns: assembler.end_ns(),
-        pages_known: running.pages_known(),
+        pages_known,
+        running_on: assembler.running_on(),
     })
 }
 

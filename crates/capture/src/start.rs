@@ -79,7 +79,8 @@ fn ptrace(request: &CaptureRequest, reason: String) -> Result<Started, CaptureEr
                 argv,
                 cwd,
                 env,
-                detachable: false,
+                // A filter cannot be taken back, and this command is to outlive its capture.
+                detachable: request.limit.is_some(),
             })?
         }
         What::Pids(pids) => Ptrace::attach(pids)?,
@@ -113,6 +114,13 @@ impl Running {
         }
     }
 
+    pub(crate) fn backend(&self) -> &dyn Backend {
+        match self {
+            Self::Ebpf(backend, _) => &**backend,
+            Self::Ptrace(backend) => &**backend,
+        }
+    }
+
     pub(crate) fn pages_known(&self) -> bool {
         match self {
             Self::Ebpf(backend, _) => backend.pages_known(),
@@ -125,6 +133,14 @@ impl Running {
         match self {
             Self::Ebpf(backend, _) => backend.poll(&mut take),
             Self::Ptrace(backend) => backend.poll(&mut take),
+        }
+    }
+
+    /// Whether the command has ended while others that it started are watched on.
+    pub(crate) fn outlives_command(&self) -> bool {
+        match self {
+            Self::Ebpf(..) => false,
+            Self::Ptrace(backend) => backend.exit_status().is_some(),
         }
     }
 

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fsage_capture::{CaptureRequest, CaptureSummary, Method, What, capture};
+use fsage_capture::{CaptureRequest, CaptureSummary, Method, Notice, What, capture};
 use fsage_core::{Op, OpFlags, OpKind, OpSink, PathTable, Pid, SinkError};
 
 /// Operations with their paths as text.
@@ -315,7 +315,7 @@ fn what_a_full_ring_loses_is_counted() {
     let (mut lost, mut calls) = (0, 0);
     while backend
         .poll(&mut |event| match event {
-            RawEvent::Lost { count } => lost += count,
+            RawEvent::Lost { count, .. } => lost += count,
             _ => calls += 1,
         })
         .unwrap()
@@ -333,8 +333,10 @@ fn a_stop_flag_ends_a_capture_and_a_missing_command_is_an_error() {
     let mut pid = Pid(0);
     let mut kept = Kept::default();
     let request = command(&["sleep", "1000"], dir.path());
-    let summary = capture(&request, &stop, &mut kept, &mut |start| {
-        pid = start.pid;
+    let summary = capture(&request, &stop, &mut kept, &mut |told| {
+        if let Notice::Started(start) = told {
+            pid = start.pid;
+        }
         stop.store(true, Ordering::Relaxed);
     });
     assert_eq!(summary.unwrap().exit_status, None);

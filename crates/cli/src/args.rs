@@ -1,9 +1,14 @@
 //! The command line as it is written; nothing happens while it is parsed.
 
+mod disk;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use disk::{DiskArgs, DiskServeArgs, DiskVerb};
 use fsage_experiment::plan::parse_time;
 
 const EXIT_CODES: &str = "\
@@ -56,6 +61,10 @@ pub enum Verb {
     Predict(PredictArgs),
     /// Run workloads, predict them, and hold the predictions against the measurement
     Validate(ValidateArgs),
+    /// Emulated disks: their models, and one served in real time
+    Disk(DiskArgs),
+    /// Carry out a trace's operations on a target, and hold results and times against the trace's
+    Replay(ReplayArgs),
     /// All of the main job in one command, on this machine
     Demo(DemoArgs),
     /// Write the reference pages and schemas, or check that they are up to date
@@ -390,6 +399,68 @@ pub struct ValidateArgs {
     pub resume: bool,
     /// Keep traces, snapshots, profiles and results in DIR
     #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What waits for what in a replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OrderArg {
+    /// Each thread's own order, and that of each open file
+    Process,
+    /// That, and the order on every name, file and directory
+    File,
+    /// That, and all operations start in the order of the trace
+    Strict,
+}
+
+/// Arguments of `replay`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A target is a directory, in which a new one is made and removed again, or a scratch file system
+(scratch:xfs). Of the traced machine's files those lie on it that are below: the directories of --map,
+else the root of the snapshot, else the --under of the trace, else the directory that holds everything
+that the trace found. Nothing outside of the target is touched, whatever the trace names.
+
+Exit code 3: results differ from the trace's. Exit code 1 with --verify: the tree does.
+
+Examples:
+  fsage replay build.fst scratch:xfs --verify
+  fsage replay mail.fst /mnt/new --snapshot mail.fss --speed original --json")]
+pub struct ReplayArgs {
+    /// The trace
+    pub trace: PathBuf,
+    /// The target
+    pub target: String,
+    /// The tree at the start of the trace; without it, what the trace implies
+    #[arg(long, value_name = "S")]
+    pub snapshot: Option<PathBuf>,
+    /// When operations start: as fast as possible (afap), at their original times (original), or at N
+    /// times that speed (xN)
+    #[arg(long, value_name = "SPEED", default_value = "afap", value_parser = crate::verbs::replay::parse_speed)]
+    pub speed: fsage_exec::replay::Pace,
+    /// What waits for what
+    #[arg(long, value_enum, default_value = "file")]
+    pub order: OrderArg,
+    /// Compare the tree at the end with what the trace leads to: names, types, sizes
+    #[arg(long)]
+    pub verify: bool,
+    /// Put what lies below FROM on the traced machine in TO below the target (may be repeated)
+    #[arg(long, value_name = "FROM=TO", value_parser = clap::builder::OsStringValueParser::new().try_map(|text| crate::verbs::replay::parse_map(&text)))]
+    pub map: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Leave what was made in the target directory
+    #[arg(long)]
+    pub keep: bool,
+    /// Where the bytes that are written come from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Replay a lossy trace all the same
+    #[arg(long)]
+    pub allow_lossy: bool,
+    /// Write the result as JSON
+    #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]

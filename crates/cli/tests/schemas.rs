@@ -82,6 +82,57 @@ fn printed_json_conforms_to_its_schema() {
 }
 
 #[test]
+fn summaries_conform_to_their_schemas() {
+    let dir = temp();
+    let dir = dir.path();
+    run(dir, ["reference", "docs"]).exits(0);
+    small_trace(dir);
+    std::fs::write(dir.join("key"), "0123456789abcdef").unwrap();
+    let ext4 = profile("ext4").display().to_string();
+    for (schema, line) in [
+        ("trace", "trace --json -o t.fst -- true"),
+        ("snapshot", "snapshot tree --json -o tree.fss"),
+        ("export", "export small.fst --to strace --json -o s.txt"),
+        ("export", "export tree.fss --to hbench --json -o tree.txt"),
+        ("export", "export EXT4 --to hbench --json -o p.txt"),
+        ("import", "import s.txt --from strace --json -o again.fst"),
+        (
+            "import",
+            "import tree.txt --from hbench --json -o again.fss",
+        ),
+        ("import", "import p.txt --from hbench --json -o again.fsp"),
+        (
+            "anonymize",
+            "anonymize small.fst --key-file key --json -o a.fst",
+        ),
+        (
+            "anonymize",
+            "anonymize tree.fss --key-file key --json -o a.fss",
+        ),
+    ] {
+        let line = line.replace("EXT4", &ext4);
+        let printed = run(dir, line.split(' ')).exits(0).json();
+        conforms(dir, &format!("{schema}.schema.json"), &printed);
+        let counted = match schema {
+            "import" | "export" => "written",
+            "anonymize" => "rows",
+            "snapshot" => "entries",
+            _ => "operations",
+        };
+        assert_ne!(printed[counted], 0, "{line}: {printed}");
+    }
+    let rows = run(dir, ["show", "small.fst", "--ops", "--json"]).exits(0);
+    for row in rows.text().lines() {
+        let row = serde_json::from_str(row).unwrap();
+        conforms(dir, "show-operation.schema.json", &row);
+    }
+    let record = "{\"format\":\"fsage run record\",\"version\":1,\"kind\":\"x\"}\n{\"a\":1}\n";
+    std::fs::write(dir.join("runs.jsonl"), record).unwrap();
+    let shown = run(dir, ["show", "runs.jsonl", "--json"]).exits(0).json();
+    conforms(dir, "show-record.schema.json", &shown);
+}
+
+#[test]
 fn every_schema_is_one() {
     let dir = temp();
     run(dir.path(), ["reference", "docs"]).exits(0);

@@ -25,6 +25,7 @@ pub mod schema;
 pub mod snapshot;
 mod sniff;
 pub mod trace;
+pub mod whole;
 
 pub use error::{FormatError, Version};
 pub use sniff::{FileKind, sniff};

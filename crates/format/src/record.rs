@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{FormatError, Version, check_version};
+use crate::whole::Whole;
 
 /// What the field `format` of the first line says.
 pub const RECORD_FORMAT: &str = "fsage run record";
@@ -29,6 +30,15 @@ pub struct RecordHead {
     pub version: Version,
     /// What the records are of, e.g. `validate`.
     pub kind: String,
+}
+
+/// What `fsage show RECORD --json` prints.
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct ShownRecord {
+    /// The first line.
+    pub head: RecordHead,
+    /// Every further line; its fields depend on `head.kind`.
+    pub records: Vec<serde_json::Value>,
 }
 
 /// Appends records to a file.
@@ -172,21 +182,12 @@ fn wrong_kind(path: &Path, bytes: &[u8]) -> FormatError {
     }
 }
 
-/// Writes a file whole or not at all: a temporary file beside it, synchronised, then renamed over
-/// it.
+/// Writes a file whole or not at all, to stable storage.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), FormatError> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = path.with_file_name(name);
     let write = || {
-        let mut file = File::create(&temporary)?;
+        let mut file = Whole::create(path)?;
         file.write_all(bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&temporary, path)
+        file.commit()
     };
-    write().map_err(|e| {
-        // What was begun is of no use to anyone; that it cannot be removed adds nothing to `e`.
-        let _ = std::fs::remove_file(&temporary);
-        FormatError::io("write", path, e)
-    })
+    write().map_err(|e| FormatError::io("write", path, e))
 }

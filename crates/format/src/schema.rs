@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 
 use crate::profile::SystemProfile;
-use crate::record::RecordHead;
+use crate::record::{RecordHead, ShownRecord};
+use crate::result::summary::{AnonymizeSummary, ConversionSummary, SnapshotSummary, TraceSummary};
 use crate::snapshot::SnapshotMeta;
 use crate::trace::{TraceEnd, TraceMeta};
 
@@ -46,5 +47,11 @@ pub fn all() -> Vec<(&'static str, String)> {
         ("trace-end.schema.json", trace_end()),
         ("snapshot-meta.schema.json", snapshot_meta()),
         ("record-head.schema.json", record_head()),
+        ("trace.schema.json", text_of::<TraceSummary>()),
+        ("import.schema.json", text_of::<ConversionSummary>()),
+        ("export.schema.json", text_of::<ConversionSummary>()),
+        ("snapshot.schema.json", text_of::<SnapshotSummary>()),
+        ("anonymize.schema.json", text_of::<AnonymizeSummary>()),
+        ("show-record.schema.json", text_of::<ShownRecord>()),
     ]
 }

@@ -1,7 +1,9 @@
 //! Which of fsage's files a file is.
 
-use std::io::Read;
+use std::io::{BufReader, Read};
 use std::path::Path;
+
+use serde::Deserialize;
 
 use crate::error::FormatError;
 use crate::piece::{ENTRY_FORMAT, PARQUET_MAGIC, PieceFile};
@@ -53,7 +55,7 @@ pub fn sniff(path: &Path) -> Result<FileKind, FormatError> {
             )),
         };
     }
-    match json_format(&begin).as_deref() {
+    match json_format(path, &begin)?.as_deref() {
         Some(PROFILE_FORMAT) => Ok(FileKind::Profile),
         Some(RECORD_FORMAT) => Ok(FileKind::Record),
         Some(PREDICTION_FORMAT) => Ok(FileKind::Prediction),
@@ -71,9 +73,32 @@ fn wrong(path: &Path, found: String) -> FormatError {
     }
 }
 
-/// The text of the first field if the file is JSON and that field is `format`, which fsage's always
-/// is. Only the beginning of the file is at hand, so it is not parsed as a whole.
-fn json_format(begin: &[u8]) -> Option<String> {
+/// The text of the field `format`, if the file is a JSON object that has one. fsage writes it first;
+/// other tools may have sorted the fields since, so the first value is read to its end if need be.
+fn json_format(path: &Path, begin: &[u8]) -> Result<Option<String>, FormatError> {
+    if let Some(first) = first_field(begin) {
+        return Ok(Some(first));
+    }
+    if !begin.trim_ascii_start().starts_with(b"{") {
+        return Ok(None);
+    }
+    let file = std::fs::File::open(path).map_err(|e| FormatError::io("read", path, e))?;
+    let mut json = serde_json::Deserializer::from_reader(BufReader::new(file));
+    match Head::deserialize(&mut json) {
+        Ok(head) => Ok(head.format),
+        Err(e) if e.is_io() => Err(FormatError::io("read", path, e.into())),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Everything else of the object is passed over, and not kept.
+#[derive(Deserialize)]
+struct Head {
+    format: Option<String>,
+}
+
+/// The text of the first field if that is `format`.
+fn first_field(begin: &[u8]) -> Option<String> {
     let rest = begin
         .trim_ascii_start()
         .strip_prefix(b"{")?

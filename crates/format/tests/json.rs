@@ -52,6 +52,28 @@ fn a_profile_survives_saving() {
 }
 
 #[test]
+fn a_file_is_told_whatever_the_order_of_its_fields() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("p.fsp");
+    let mut profile = profile();
+    profile.absent = (0..1000)
+        .map(|i| Absent {
+            name: format!("M{i}"),
+            reason: "no cold state".to_owned(),
+        })
+        .collect();
+    // A value's fields are sorted, as `jq -S` sorts them.
+    let sorted = serde_json::to_value(&profile).unwrap().to_string();
+    assert!(sorted.find("\"format\"").unwrap() > 5000);
+    std::fs::write(&file, &sorted).unwrap();
+    assert_eq!(sniff(&file).unwrap(), FileKind::Profile);
+    assert_eq!(SystemProfile::load(&file).unwrap(), profile);
+    std::fs::write(&file, &sorted[..sorted.len() / 2]).unwrap();
+    let error = sniff(&file).unwrap_err().to_string();
+    assert!(error.contains("JSON"), "{error}");
+}
+
+#[test]
 fn a_profile_that_cannot_be_vouched_for_is_refused() {
     let path = Path::new("p.fsp");
     let text = serde_json::to_string(&profile()).unwrap();

@@ -1,8 +1,9 @@
 //! Being asked to stop.
+#![allow(unsafe_code)]
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -11,6 +12,12 @@ use crate::{HostError, cleanup};
 
 /// The signal that asked last; 0 if none did.
 static LAST: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
+
+/// Whether a process sent the last signal, and not the terminal.
+static SENT: AtomicBool = AtomicBool::new(false);
+
+/// The child that the first signal is passed on to; 0 for none.
+static CHILD: AtomicI32 = AtomicI32::new(0);
 
 fn last() -> &'static Arc<AtomicUsize> {
     LAST.get_or_init(Arc::default)
@@ -26,6 +33,9 @@ pub fn install() -> Result<Arc<AtomicBool>, HostError> {
     let (mut wake, waker) = UnixStream::pair().map_err(failed)?;
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         let waker = waker.try_clone().map_err(failed)?;
+        let note = |about: &libc::siginfo_t| SENT.store(about.si_code <= 0, Ordering::Relaxed);
+        // SAFETY: the action stores to an atomic, which is safe in a signal handler.
+        unsafe { signal_hook_registry::register_sigaction(signal, note) }.map_err(failed)?;
         // Actions run in this order: the number and the flag are set before the thread wakes.
         signal_hook::flag::register_usize(signal, Arc::clone(last()), signal as usize)
             .map_err(failed)?;
@@ -39,6 +49,9 @@ pub fn install() -> Result<Arc<AtomicBool>, HostError> {
             let mut seen = 0;
             while wake.read_exact(&mut byte).is_ok() {
                 seen += 1;
+                if seen == 1 {
+                    pass_on();
+                }
                 if seen > 1 {
                     cleanup::run_all();
                     std::process::exit(exit_code().unwrap_or(1));
@@ -47,6 +60,26 @@ pub fn install() -> Result<Arc<AtomicBool>, HostError> {
         })
         .map_err(failed)?;
     Ok(stop)
+}
+
+/// From now on the first signal that another process sends to this one alone goes to this child too;
+/// `None` ends that. A terminal sends its signals to both, so those are not passed on.
+pub fn forward_to(child: Option<u32>) {
+    let child = child.and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0);
+    CHILD.store(child, Ordering::Relaxed);
+}
+
+fn pass_on() {
+    let (child, signal) = (
+        CHILD.load(Ordering::Relaxed),
+        last().load(Ordering::Relaxed),
+    );
+    if child > 0 && SENT.load(Ordering::Relaxed) {
+        // SAFETY: kill only takes numbers; a child that is gone gives ESRCH.
+        unsafe {
+            libc::kill(child, signal as libc::c_int);
+        }
+    }
 }
 
 /// The exit code that says by which signal fsage was asked to stop; `None` if it was not.

@@ -1,16 +1,21 @@
 //! How fast a trace is predicted, and in how much memory: `throughput [OPERATIONS] [FILES]`.
 //!
-//! The trace is PostMark's: each transaction opens a file, reads or appends to it and closes it, or
-//! creates or deletes one, everything cached. It is made in the stream, in batches whose making is
-//! timed apart. Then a tree of so many files is held in memory.
+//! The trace is PostMark's, as a capture records it: each transaction opens a file, reads or appends to
+//! it and closes it, or creates or deletes one, everything cached. It is predicted twice: from memory,
+//! made in batches whose making is not counted, and from a trace file, with its decoding. Then a tree
+//! of so many files is held in memory.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![allow(clippy::print_stdout, reason = "its result goes to stdout")]
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fsage_core::metric::MetricId;
-use fsage_core::{Fd, FileId, Op, OpKind, Outcome, PathId, PathTable, Pid, Tid};
+use fsage_core::{
+    DevId, Fd, FileId, Op, OpKind, OpSink, OpSource, Outcome, PathId, PathTable, Pid, Tid,
+};
+use fsage_format::trace::{TraceEnd, TraceMeta, TraceReader, TraceWriter};
 use fsage_predict::namespace::tree::Kind;
 use fsage_predict::{FileRecord, Options, Predictor, SystemVector};
 
@@ -51,10 +56,30 @@ impl PostMark {
     }
 
     fn op(&mut self, kind: OpKind, batch: &mut Vec<Op>) {
-        self.now += 1500;
+        self.now += 1000 + self.next(1000);
         let mut op = Op::new(kind, Pid(7), Tid(7), self.now);
-        op.latency_ns = Some(600);
+        op.latency_ns = Some(400 + self.next(400));
+        (op.pages_missed, op.pages_ahead) = (Some(0), Some(0));
         batch.push(op);
+    }
+
+    /// What the kernel tells of the file behind the last operations, from `from` on.
+    fn identify(batch: &mut [Op], from: usize, ino: u64, mut size: u64) {
+        let id = FileId {
+            dev: DevId::new(7, 1),
+            ino,
+            generation: ino as u32 ^ 0x5bd1,
+        };
+        for op in batch
+            .iter_mut()
+            .skip(from)
+            .filter(|op| op.kind != OpKind::Unlink)
+        {
+            (op.file, op.size_bytes) = (Some(id), Some(size));
+            if op.kind == OpKind::Write {
+                size = op.offset.unwrap_or(0) + op.length.unwrap_or(0);
+            }
+        }
     }
 
     fn data(&mut self, kind: OpKind, offset: u64, length: u64, batch: &mut Vec<Op>) {
@@ -80,6 +105,7 @@ impl PostMark {
             return;
         };
         let mut state = (path, size, exists);
+        let from = batch.len();
         if exists && self.next(4) == 0 {
             self.name(OpKind::Unlink, path, 0, batch);
             state.2 = false;
@@ -108,8 +134,22 @@ impl PostMark {
         if let Some(op) = batch.last_mut().filter(|op| op.kind == OpKind::Close) {
             op.fd = Some(Fd(3));
         }
+        Self::identify(
+            batch,
+            from,
+            index as u64 + 12,
+            if exists { size } else { 0 },
+        );
         if let Some(place) = self.files.get_mut(index) {
             *place = state;
+        }
+    }
+
+    /// Replaces the batch by the next transactions.
+    fn fill(&mut self, batch: &mut Vec<Op>) {
+        batch.clear();
+        while batch.len() < 65_536 {
+            self.transaction(batch);
         }
     }
 }
@@ -140,14 +180,23 @@ fn main() {
     };
     let (operations, files): (u64, u64) = (number(1, 10_000_000), number(2, 1_000_000));
 
+    from_memory(operations);
+    let path = std::env::temp_dir().join(format!("fsage-throughput-{}.fst", std::process::id()));
+    let predicted = from_file(&path, operations);
+    let removed = std::fs::remove_file(&path);
+    predicted.and_then(|()| Ok(removed?)).unwrap_or_else(|e| {
+        println!("not measured from a file: {e}");
+    });
+    hold(files);
+}
+
+/// Predicts the trace while it is made.
+fn from_memory(operations: u64) {
     let mut trace = PostMark::new(20_000);
     let mut predictor = Predictor::new(Options::default(), vec![system()]);
     let (mut batch, mut done, mut spent) = (Vec::with_capacity(70_000), 0u64, Duration::ZERO);
     while done < operations {
-        batch.clear();
-        while batch.len() < 65_536 {
-            trace.transaction(&mut batch);
-        }
+        trace.fill(&mut batch);
         let start = Instant::now();
         for op in &batch {
             predictor.push(op, &trace.paths);
@@ -170,9 +219,44 @@ fn main() {
     for target in &prediction.targets {
         println!("page cache hits       {:?}", target.caches.page.hit_rate);
     }
-    drop(predictor);
+}
+
+/// Writes the same trace to a file and predicts that, all in one thread.
+fn from_file(path: &Path, operations: u64) -> Result<(), Box<dyn std::error::Error>> {
+    let mut trace = PostMark::new(20_000);
+    let mut writer = TraceWriter::create(path, TraceMeta::default())?;
+    let mut batch = Vec::with_capacity(70_000);
+    while writer.operations() < operations {
+        trace.fill(&mut batch);
+        for op in &batch {
+            writer.push(op, &trace.paths)?;
+        }
+    }
+    let bytes = writer.finish(TraceEnd::default())?;
     drop(trace);
-    hold(files);
+    let start = Instant::now();
+    let mut reader = TraceReader::open(path)?;
+    let mut predictor = Predictor::new(Options::default(), vec![system()]);
+    let mut done = 0u64;
+    loop {
+        batch.clear();
+        if reader.next_batch(&mut batch)? == 0 {
+            break;
+        }
+        for op in &batch {
+            predictor.push(op, reader.paths());
+        }
+        done += batch.len() as u64;
+    }
+    predictor.finish(&[]);
+    let spent = start.elapsed();
+    println!(
+        "from a file           {:.0} operations per second, {:.1} ns each, {:.2} bytes each",
+        done as f64 / spent.as_secs_f64(),
+        spent.as_nanos() as f64 / done as f64,
+        bytes as f64 / done as f64
+    );
+    Ok(())
 }
 
 /// A snapshot of so many files, each of which is then opened, read and closed.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use fsage_core::{Op, OpFlags, PathTable};
 use fsage_format::trace::{AnnotationColumn, AnnotationValue};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::units;
@@ -121,8 +122,8 @@ fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(text);
 }
 
-/// One operation as a JSON object.
-#[derive(Debug, Serialize)]
+/// One operation as a JSON object: a line of `fsage show TRACE --ops --json`.
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct OpRow {
     /// Its number, from 0.
     pub index: u64,

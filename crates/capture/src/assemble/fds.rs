@@ -128,6 +128,7 @@ impl Assembler {
                 file,
                 cloexec,
                 inherited: false,
+                wanted: false,
             });
             table.insert(new as i32, Open { cloexec, ..open });
         }

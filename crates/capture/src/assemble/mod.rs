@@ -49,6 +49,7 @@ pub struct Assembler {
     wanted: bool,
     operations: u64,
     lost: u64,
+    lost_32_bit: u64,
     end_ns: u64,
 }
 
@@ -71,6 +72,7 @@ impl Assembler {
             wanted: true,
             operations: 0,
             lost: 0,
+            lost_32_bit: 0,
             end_ns: 0,
         })
     }
@@ -84,7 +86,10 @@ impl Assembler {
     pub fn take(&mut self, event: RawEvent) {
         match event {
             RawEvent::Call(call) => self.call(&call),
-            RawEvent::Lost { count } => self.lost += count,
+            RawEvent::Lost { count, of_32_bit } => {
+                self.lost += count + of_32_bit;
+                self.lost_32_bit += of_32_bit;
+            }
             event => self.event(event),
         }
     }
@@ -106,6 +111,19 @@ impl Assembler {
     /// Events lost before they came here.
     pub fn lost(&self) -> u64 {
         self.lost
+    }
+
+    /// Of these, calls of 32-bit programs.
+    pub fn lost_32_bit(&self) -> u64 {
+        self.lost_32_bit
+    }
+
+    /// The watched processes that have not ended, by their number.
+    pub fn running_on(&self) -> Vec<Pid> {
+        let mut pids: Vec<Pid> = self.processes.keys().copied().collect();
+        pids.retain(|&pid| process::runs(pid));
+        pids.sort_unstable();
+        pids
     }
 
     /// Operations handed on after one that started later.
@@ -167,8 +185,9 @@ impl Assembler {
         let Some(open) = open.filter(same) else {
             return;
         };
+        self.wanted |= open.wanted;
         if let Some(path) = open.path {
-            self.wanted |= self.filter.takes_path(&path);
+            self.wanted = self.wanted || self.filter.takes_path(&path);
             if open.inherited {
                 op.path = self.paths.intern(&path);
             }
@@ -245,7 +264,7 @@ impl Assembler {
             path,
             &mut absolute,
         );
-        self.wanted |= self.filter.takes_path(&absolute);
+        self.wanted = self.wanted || self.filter.takes_path(&absolute);
         Resolved {
             directory,
             absolute: Some(absolute),

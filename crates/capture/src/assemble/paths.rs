@@ -42,6 +42,9 @@ impl Assembler {
         let one = self.name(&mut op, call, shape.dir, false);
         let two = self.name(&mut op, call, shape.dir2, true);
         self.identify_name(&mut op, call, shape.entry, one.as_deref());
+        if let Some(path) = one.as_deref().filter(|_| !shape.entry && op.result.is_ok()) {
+            self.wanted = self.wanted || self.filter.takes_target(path);
+        }
         if op.result.is_ok() {
             self.remember(&op, call, one.as_deref(), two.as_deref());
         }
@@ -147,13 +150,21 @@ impl Assembler {
                     self.names.set(path, id, is_dir);
                 }
             }
-            OpKind::Unlink | OpKind::Rmdir => self.names.remove(path),
+            OpKind::Unlink | OpKind::Rmdir => {
+                if self.names.is_link(path) {
+                    self.filter.links_changed();
+                }
+                self.names.remove(path);
+            }
             OpKind::Mkdir => {
                 self.names.remove(path);
                 self.names.made_directory(path);
             }
             OpKind::Rename => {
                 if let Some(path2) = path2 {
+                    if self.names.is_link(path) || self.names.is_link(path2) {
+                        self.filter.links_changed();
+                    }
                     self.names.rename(path, path2);
                 }
             }
@@ -162,7 +173,10 @@ impl Assembler {
                     self.names.set(path2, id, false);
                 }
             }
-            OpKind::Symlink => self.names.set_link(path, None),
+            OpKind::Symlink => {
+                self.filter.links_changed();
+                self.names.set_link(path, None);
+            }
             OpKind::Readlink if !self.names.is_link(path) => self.names.set_link(path, None),
             OpKind::Chdir => {
                 *self.process(call.pid).directory.borrow_mut() = Some(path.into());
@@ -184,6 +198,7 @@ impl Assembler {
             file: op.file,
             cloexec: op.flags & libc::O_CLOEXEC as u32 != 0,
             inherited: false,
+            wanted: self.wanted,
         };
         self.process(pid)
             .descriptors

@@ -23,6 +23,8 @@ pub(super) struct Open {
     pub cloexec: bool,
     /// It was open before the capture began, so no operation of the trace tells its path.
     pub inherited: bool,
+    /// What opened it was wanted, by whatever name.
+    pub wanted: bool,
 }
 
 /// A mapped range of a file.
@@ -73,6 +75,7 @@ impl Process {
                         file: None,
                         cloexec: flags & libc::O_CLOEXEC as u32 != 0,
                         inherited: true,
+                        wanted: false,
                     },
                 );
             }
@@ -165,6 +168,14 @@ impl Process {
     }
 }
 
+/// Whether a process is there and no zombie.
+pub(super) fn runs(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.0)).unwrap_or_default();
+    // "pid (name) state …"; a name may hold anything, a parenthesis too.
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
 fn page_up(length: u64) -> u64 {
     length.saturating_add(4095) & !4095
 }
@@ -241,6 +252,7 @@ mod tests {
             file: None,
             cloexec: true,
             inherited: false,
+            wanted: false,
         };
         let forked = parent.child(0);
         let thread = parent.child(CLONE_FILES | CLONE_FS | CLONE_VM);

@@ -58,6 +58,8 @@ pub(super) struct Loaded {
     pub counts: PerCpuArray<MapData, Counters>,
     pub tasks: MapData,
     pub pages_known: bool,
+    /// What this kernel does not tell.
+    pub unseen: Vec<&'static str>,
 }
 
 /// `struct counters` of the programs, one for each CPU.
@@ -115,11 +117,11 @@ pub(super) fn load(ring_bytes: u32, adopt_threads: bool) -> Result<Loaded, Captu
         .allow_unsupported_maps()
         .load(OBJECT)
         .map_err(|e| no("load the eBPF programs", &e))?;
-    let mut pages_known = false;
+    let mut missing_hooks = Vec::new();
     for hook in HOOKS {
         match attach(&mut programs, hook.program, hook.trace_point, &btf) {
-            Ok(()) => pages_known |= hook.program == PAGES,
-            Err(_) if hook.optional => {}
+            Ok(()) => {}
+            Err(_) if hook.optional => missing_hooks.push(hook.program),
             Err(e) => return Err(no(&format!("attach to {}", hook.trace_point), &e)),
         }
     }
@@ -131,14 +133,17 @@ pub(super) fn load(ring_bytes: u32, adopt_threads: bool) -> Result<Loaded, Captu
         &btf,
     )
     .is_err()
-    {
-        let _ = attach(
+        && attach(
             &mut programs,
             "fsage_uring_complete",
             "io_uring_complete",
             &btf,
-        );
+        )
+        .is_err()
+    {
+        missing_hooks.push("fsage_uring_submit");
     }
+    let pages_known = !missing_hooks.contains(&PAGES);
     Ok(Loaded {
         ring: RingBuf::try_from(take(&mut programs, "fsage_ring")?)
             .map_err(|e| no("open the ring", &e))?,
@@ -149,8 +154,29 @@ pub(super) fn load(ring_bytes: u32, adopt_threads: bool) -> Result<Loaded, Captu
             _ => return Err(missing("fsage_tasks")),
         },
         pages_known,
+        unseen: unseen(&missing_hooks),
         programs: Some(programs),
     })
+}
+
+/// What cannot be seen without these programs.
+fn unseen(missing: &[&str]) -> Vec<&'static str> {
+    let without = |program: &str| missing.contains(&program);
+    let mut unseen = Vec::new();
+    if without(PAGES) {
+        unseen.push("pages missed and read ahead");
+    }
+    if without("fsage_fault") {
+        unseen.push("page faults on mapped files");
+    } else if without("fsage_map_pages") || without("fsage_dirty") {
+        unseen.push("page faults that find their page");
+    } else if without("fsage_page_fault") {
+        unseen.push("how long page faults take");
+    }
+    if without("fsage_uring_submit") {
+        unseen.push("io_uring requests");
+    }
+    unseen
 }
 
 fn take(programs: &mut Ebpf, name: &str) -> Result<Map, CaptureError> {

@@ -32,6 +32,7 @@ pub struct EbpfBackend {
     /// The processes whose end is the capture's.
     roots: Vec<OwnedFd>,
     lost: u64,
+    compat: u64,
     stopped: bool,
 }
 
@@ -62,6 +63,7 @@ impl EbpfBackend {
             adopt_threads,
             roots: Vec::new(),
             lost: 0,
+            compat: 0,
             stopped: false,
         })
     }
@@ -113,12 +115,14 @@ impl EbpfBackend {
         let Ok(counts) = self.loaded.counts.get(&0, 0) else {
             return;
         };
-        let lost: u64 = counts.iter().map(|c| c.lost + c.compat).sum();
-        if lost > self.lost {
+        let lost: u64 = counts.iter().map(|c| c.lost).sum();
+        let compat: u64 = counts.iter().map(|c| c.compat).sum();
+        if lost > self.lost || compat > self.compat {
             take(RawEvent::Lost {
                 count: lost - self.lost,
+                of_32_bit: compat - self.compat,
             });
-            self.lost = lost;
+            (self.lost, self.compat) = (lost, compat);
         }
     }
 }
@@ -146,5 +150,11 @@ impl Backend for EbpfBackend {
     fn stop(&mut self) {
         self.stopped = true;
         self.loaded.detach();
+    }
+
+    fn unseen(&self) -> Vec<&'static str> {
+        let mut unseen = self.loaded.unseen.clone();
+        unseen.push("calls of 32-bit programs (counted)");
+        unseen
     }
 }

@@ -3,14 +3,15 @@
 //! Every other call runs at native speed: the kernel evaluates the filter ahead for each number
 //! whose answer does not depend on arguments and keeps a bitmap of those it allows (since 5.11).
 
-use super::calls::{CALLS, FCNTL_COMMANDS};
+use super::calls::{CALLS, CALLS_32, FCNTL_COMMANDS};
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const JUMP_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+const JUMP: u16 = (libc::BPF_JMP | libc::BPF_JA) as u16;
 const JUMP_SET: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-/// `AUDIT_ARCH_X86_64`: calls of 32-bit programs have other numbers and are not captured.
+/// `AUDIT_ARCH_X86_64`: calls of 32-bit programs have other numbers and are only counted.
 pub(super) const ARCH_X86_64: u32 = 0xc000_003e;
 const NUMBER: u32 = 0;
 const ARCH: u32 = 4;
@@ -43,17 +44,23 @@ fn unless(program: &mut Vec<libc::sock_filter>, code: u16, k: u32, answer: u32) 
 /// The program, to be installed in the child between fork and exec.
 pub(super) fn program() -> Vec<libc::sock_filter> {
     let (trace, allow) = (libc::SECCOMP_RET_TRACE, libc::SECCOMP_RET_ALLOW);
+    let mut foreign = vec![statement(LOAD, NUMBER)];
+    for &number in CALLS_32 {
+        unless(&mut foreign, JUMP_EQUAL, number, trace);
+    }
+    foreign.push(statement(RETURN, allow));
     let mut program = vec![
         statement(LOAD, ARCH),
         libc::sock_filter {
             code: JUMP_EQUAL,
-            jt: 1,
-            jf: 0,
+            jt: 0,
+            jf: 1,
             k: ARCH_X86_64,
         },
-        statement(RETURN, allow),
-        statement(LOAD, NUMBER),
+        statement(JUMP, foreign.len() as u32),
     ];
+    program.append(&mut foreign);
+    program.push(statement(LOAD, NUMBER));
     let by_argument = [libc::SYS_mmap, libc::SYS_fcntl];
     for call in CALLS
         .iter()
@@ -108,6 +115,10 @@ mod tests {
                     continue;
                 }
                 RETURN => return step.k,
+                JUMP => {
+                    at += step.k as usize;
+                    continue;
+                }
                 JUMP_EQUAL => accumulator == step.k,
                 JUMP_SET => accumulator & step.k != 0,
                 other => panic!("unexpected instruction {other:#x}"),
@@ -138,7 +149,26 @@ mod tests {
                 }
             }
         }
-        let compat = 0x4000_0003;
-        assert_eq!(run(&program, 3, compat, &[0; 6]), libc::SECCOMP_RET_ALLOW);
+    }
+
+    #[test]
+    fn calls_of_32_bit_programs_stop_to_be_counted() {
+        let (program, i386) = (program(), 0x4000_0003);
+        for nr in 0..600 {
+            let stopped = run(&program, nr, i386, &[0; 6]) == libc::SECCOMP_RET_TRACE;
+            assert_eq!(stopped, CALLS_32.contains(&nr), "{nr}");
+        }
+    }
+
+    #[test]
+    fn the_ebpf_programs_count_the_same_32_bit_calls() {
+        let table = include_str!("../../bpf/calls32.h");
+        let listed: Vec<u32> = table
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix('['))
+            .flat_map(|line| line.split('['))
+            .filter_map(|entry| entry.split(']').next()?.parse().ok())
+            .collect();
+        assert_eq!(listed, CALLS_32);
     }
 }

@@ -42,13 +42,13 @@ use crate::raw::{Backend, RawEvent};
 use shared::{Order, Shared};
 use tracer::Tracer;
 
-/// What this backend cannot see, as phrases that complete "not captured: …".
+/// What this backend cannot see, as phrases that complete "not seen: …".
 const LIMITATIONS: &[&str] = &[
     "pages missed and read ahead",
     "page faults on mapped files",
     "io_uring requests",
     "inode generations",
-    "calls of 32-bit programs",
+    "calls of 32-bit programs (counted)",
 ];
 
 /// A capture by ptrace.
@@ -172,11 +172,6 @@ impl Ptrace {
         &self.processes
     }
 
-    /// Descendants of the attached processes that may not be traced.
-    pub fn refused(&self) -> &[Pid] {
-        &self.refused
-    }
-
     /// The least that the two stops of a call have cost so far, in nanoseconds; it is not in the
     /// latencies.
     pub fn stop_cost_ns(&self) -> u64 {
@@ -198,11 +193,6 @@ impl Ptrace {
     /// [`stop`](Backend::stop) first: a command whose events nobody reads does not go on for ever.
     pub fn wait_for_exit(&self) -> Option<i32> {
         self.command.and_then(|_| self.shared.wait_for_exit())
-    }
-
-    /// What this backend cannot see, as phrases that complete "not captured: …".
-    pub fn limitations() -> &'static [&'static str] {
-        LIMITATIONS
     }
 
     /// Wakes the tracing thread until `done`.
@@ -231,6 +221,14 @@ impl Backend for Ptrace {
         if self.detachable {
             self.kick_until(|| self.shared.is_detached());
         }
+    }
+
+    fn unseen(&self) -> Vec<&'static str> {
+        LIMITATIONS.to_vec()
+    }
+
+    fn refused(&self) -> &[Pid] {
+        &self.refused
     }
 }
 

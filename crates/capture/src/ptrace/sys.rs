@@ -31,7 +31,9 @@ pub(super) enum Stop {
     },
     /// It has returned this.
     Exit(i64),
-    /// None, or one of another architecture.
+    /// A call of a 32-bit program is about to start; its number there.
+    Entry32(u64),
+    /// None, or the end of a 32-bit one.
     Other,
 }
 
@@ -105,12 +107,13 @@ pub(super) fn syscall_stop(tid: Tid) -> io::Result<Stop> {
     let request = libc::PTRACE_GET_SYSCALL_INFO;
     // SAFETY: the kernel writes at most `size` bytes to the structure.
     check(unsafe { libc::ptrace(request, tid.0 as libc::pid_t, size, &raw mut info) })?;
-    if info.arch != super::filter::ARCH_X86_64 {
-        return Ok(Stop::Other);
-    }
+    let foreign = info.arch != super::filter::ARCH_X86_64;
     // SAFETY: `op` says which member of the union the kernel filled; all are integers.
     Ok(unsafe {
         match info.op {
+            libc::PTRACE_SYSCALL_INFO_ENTRY if foreign => Stop::Entry32(info.u.entry.nr),
+            libc::PTRACE_SYSCALL_INFO_SECCOMP if foreign => Stop::Entry32(info.u.seccomp.nr),
+            _ if foreign => Stop::Other,
             libc::PTRACE_SYSCALL_INFO_ENTRY => Stop::Entry {
                 nr: info.u.entry.nr,
                 args: info.u.entry.args,

@@ -192,7 +192,11 @@ impl Tracer {
         match sys::syscall_stop(tid) {
             Ok(Stop::Entry { nr, args }) => self.entered(tid, nr, args),
             Ok(Stop::Exit(result)) => self.returned(tid, result, at_ns),
-            Ok(Stop::Other) | Err(_) => {}
+            Ok(Stop::Entry32(nr)) if calls::CALLS_32.contains(&(nr as u32)) => {
+                let (count, of_32_bit) = (0, 1);
+                self.emit(RawEvent::Lost { count, of_32_bit });
+            }
+            Ok(Stop::Entry32(_) | Stop::Other) | Err(_) => {}
         }
         self.resume(tid, 0);
     }

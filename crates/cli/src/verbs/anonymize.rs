@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 use fsage_core::OpSource;
 use fsage_format::FileKind;
 use fsage_format::anonymize::Anonymizer;
+use fsage_format::result::summary::{AnonymizeSummary, Content};
 use fsage_format::snapshot::{SnapshotReader, SnapshotWriter};
 use fsage_format::trace::{TraceEnd, TraceWriter};
 use fsage_report::units;
@@ -11,24 +12,35 @@ use fsage_report::units;
 use crate::args::AnonymizeArgs;
 use crate::exit::{Exit, UsageError};
 use crate::files::open_trace;
-use crate::ui;
+use crate::{out, ui};
 
 pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
     let kind = fsage_format::sniff(&args.file)?;
     let key = Anonymizer::from_key_file(&args.key_file, args.keep_extensions)?;
-    let count = match kind {
-        FileKind::Trace => trace(args, key)?,
-        FileKind::Snapshot => snapshot(args, key)?,
+    let (content, rows) = match kind {
+        FileKind::Trace => (Content::Trace, trace(args, key)?),
+        FileKind::Snapshot => (Content::Snapshot, snapshot(args, key)?),
         _ => bail!(UsageError(format!(
             "{} is neither a trace nor a snapshot: it holds no names of files",
             args.file.display()
         ))),
     };
     ui::line(&format!(
-        "{}: {} rows without their names",
+        "{}: {} {} without their names",
         args.output.display(),
-        units::count(count)
+        units::count(rows),
+        match content {
+            Content::Snapshot => "files",
+            _ => "operations",
+        }
     ));
+    if args.json {
+        out::json(&AnonymizeSummary {
+            file: args.output.clone(),
+            content,
+            rows,
+        })?;
+    }
     Ok(Exit::Done)
 }
 
@@ -44,7 +56,7 @@ fn trace(args: &AnonymizeArgs, mut key: Anonymizer) -> Result<u64> {
         operations_lost: lost,
         ..reader.end().cloned().unwrap_or_default()
     };
-    let mut writer = TraceWriter::create(&args.output, hidden)?;
+    let mut writer = TraceWriter::create_whole(&args.output, hidden)?;
     let mut batch = Vec::new();
     while reader.next_batch(&mut batch)? > 0 {
         for op in batch.drain(..) {
@@ -61,7 +73,7 @@ fn snapshot(args: &AnonymizeArgs, mut key: Anonymizer) -> Result<u64> {
     let mut reader = SnapshotReader::open(&args.file)?;
     let hidden = key.snapshot_meta(reader.meta());
     let end = reader.end().cloned().unwrap_or_default();
-    let mut writer = SnapshotWriter::create(&args.output, hidden)?;
+    let mut writer = SnapshotWriter::create_whole(&args.output, hidden)?;
     let mut batch = Vec::new();
     while reader.next_batch(&mut batch)? > 0 {
         for entry in batch.drain(..) {

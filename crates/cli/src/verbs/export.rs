@@ -1,7 +1,6 @@
 //! `fsage export`.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{BufWriter, Write};
 
 use anyhow::{Context, Result, bail};
@@ -11,38 +10,80 @@ use fsage_format::foreign::hbench::snapshot::SnapshotText;
 use fsage_format::foreign::hbench::{self, HbenchSink};
 use fsage_format::foreign::strace::StraceSink;
 use fsage_format::profile::SystemProfile;
+use fsage_format::result::summary::{Content, ConversionSummary};
 use fsage_format::snapshot::SnapshotReader;
+use fsage_format::whole::Whole;
 use fsage_report::units;
 
 use crate::args::{ExportArgs, ExportFormat};
 use crate::exit::{Exit, UsageError};
 use crate::files::{copy, open_whole_trace};
-use crate::ui;
+use crate::{out, ui};
 
 pub fn run(args: &ExportArgs) -> Result<Exit> {
-    match (fsage_format::sniff(&args.file)?, args.to) {
-        (FileKind::Trace, _) => trace(args),
-        (FileKind::Snapshot, ExportFormat::Hbench) => snapshot(args),
-        (FileKind::Profile, ExportFormat::Hbench) => profile(args),
+    let kind = fsage_format::sniff(&args.file)?;
+    let convert = match (kind, args.to) {
+        (FileKind::Trace, _) => trace,
+        (FileKind::Snapshot, ExportFormat::Hbench) => snapshot,
+        (FileKind::Profile, ExportFormat::Hbench) => profile,
         (kind, format) => bail!(UsageError(format!(
             "{} is a {}, which cannot be written as {}",
             args.file.display(),
             format!("{kind:?}").to_lowercase(),
             format!("{format:?}").to_lowercase()
         ))),
+    };
+    let failed = || format!("write {}", args.output.display());
+    let mut output =
+        BufWriter::with_capacity(1 << 20, Whole::create(&args.output).with_context(failed)?);
+    let summary = convert(args, &mut output)?;
+    let whole = output
+        .into_inner()
+        .map_err(std::io::IntoInnerError::into_error);
+    whole.and_then(Whole::commit).with_context(failed)?;
+    tell(&summary);
+    if args.json {
+        out::json(&summary)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn tell(summary: &ConversionSummary) {
+    let left_out: u64 = summary.left_out.values().sum();
+    ui::line(&format!(
+        "{}: {} {}; {} left out",
+        summary.file.display(),
+        units::count(summary.written),
+        summary.content.items(),
+        units::count(left_out)
+    ));
+    for (what, count) in &summary.left_out {
+        ui::line(&format!(
+            "  left out, the format has none: {what}: {}",
+            units::count(*count)
+        ));
     }
 }
 
-fn create(args: &ExportArgs) -> Result<BufWriter<File>> {
-    let file =
-        File::create(&args.output).with_context(|| format!("create {}", args.output.display()))?;
-    Ok(BufWriter::with_capacity(1 << 20, file))
+type Output<'a> = &'a mut BufWriter<Whole>;
+
+fn summary(
+    args: &ExportArgs,
+    content: Content,
+    read: u64,
+    left_out: BTreeMap<String, u64>,
+) -> ConversionSummary {
+    ConversionSummary {
+        file: args.output.clone(),
+        content,
+        written: read.saturating_sub(left_out.values().sum()),
+        left_out,
+    }
 }
 
-fn trace(args: &ExportArgs) -> Result<Exit> {
+fn trace(args: &ExportArgs, output: Output<'_>) -> Result<ConversionSummary> {
     let mut reader = open_whole_trace(&args.file, args.allow_lossy)?;
     let start_unix_ns = reader.meta().start_unix_ns;
-    let output = create(args)?;
     let mut not_carried = BTreeMap::new();
     let operations = match args.to {
         ExportFormat::Strace => {
@@ -64,23 +105,14 @@ fn trace(args: &ExportArgs) -> Result<Exit> {
             count
         }
     };
-    let left_out: u64 = not_carried.values().sum();
-    ui::line(&format!(
-        "{}: {} operations, {} of them left out",
-        args.output.display(),
-        units::count(operations),
-        units::count(left_out)
-    ));
-    for (kind, count) in not_carried {
-        ui::line(&format!(
-            "  left out, the format has none: {kind}: {}",
-            units::count(count)
-        ));
-    }
-    Ok(Exit::Done)
+    let left_out = not_carried
+        .into_iter()
+        .map(|(kind, count)| (kind.to_string(), count))
+        .collect();
+    Ok(summary(args, Content::Trace, operations, left_out))
 }
 
-fn snapshot(args: &ExportArgs) -> Result<Exit> {
+fn snapshot(args: &ExportArgs, output: Output<'_>) -> Result<ConversionSummary> {
     let mut reader = SnapshotReader::open(&args.file)?;
     if reader.end().is_none() && !args.allow_lossy {
         bail!(
@@ -90,32 +122,32 @@ fn snapshot(args: &ExportArgs) -> Result<Exit> {
     }
     let mut text = SnapshotText::new();
     let mut batch = Vec::new();
+    let mut entries = 0;
     while reader.next_batch(&mut batch)? > 0 {
         for entry in batch.drain(..) {
             text.push(&entry, &args.output)?;
+            entries += 1;
         }
     }
-    let left_out = text.write(create(args)?, &args.output)?;
-    ui::line(&format!(
-        "{}: {} entries left out, neither files, directories nor links",
-        args.output.display(),
-        units::count(left_out)
-    ));
-    Ok(Exit::Done)
+    let mut left_out = BTreeMap::new();
+    let others = text.write(output, &args.output)?;
+    if others > 0 {
+        left_out.insert("neither file, directory nor link".into(), others);
+    }
+    Ok(summary(args, Content::Snapshot, entries, left_out))
 }
 
-fn profile(args: &ExportArgs) -> Result<Exit> {
+fn profile(args: &ExportArgs, output: Output<'_>) -> Result<ConversionSummary> {
     let profile = SystemProfile::load(&args.file)?;
     let (text, left_out) = hbench::profile::to_text(&profile);
-    let mut output = create(args)?;
     output
         .write_all(text.as_bytes())
-        .and_then(|()| output.flush())
         .with_context(|| format!("write {}", args.output.display()))?;
-    ui::line(&format!(
-        "{}: {} metrics left out, Table 4.4 has none of that name",
-        args.output.display(),
-        units::count(left_out.len() as u64)
-    ));
-    Ok(Exit::Done)
+    // One line says enough: that table has a few dozen, a profile hundreds.
+    let mut by_cause = BTreeMap::new();
+    if !left_out.is_empty() {
+        by_cause.insert("metrics beyond Table 4.4".into(), left_out.len() as u64);
+    }
+    let metrics = profile.metrics.len() as u64;
+    Ok(summary(args, Content::Profile, metrics, by_cause))
 }

@@ -9,27 +9,18 @@ use anyhow::{Context, Result, bail};
 use fsage_core::{OpSink, OpSource};
 use fsage_format::foreign::hbench::{self, HbenchSource};
 use fsage_format::foreign::strace::StraceSource;
+use fsage_format::result::summary::{Content, ConversionSummary as Summary};
 use fsage_format::snapshot::{SnapshotEnd, SnapshotMeta, SnapshotWriter};
 use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
 use fsage_report::units;
-use serde::Serialize;
 
 use crate::args::{ImportArgs, ImportFormat};
 use crate::exit::{Exit, UsageError};
-use crate::files::copy;
+use crate::files::{copy, writable};
 use crate::{out, ui};
 
-/// What `--json` prints.
-#[derive(Debug, Default, Serialize)]
-struct Summary {
-    operations: u64,
-    entries: u64,
-    metrics: u64,
-    /// What the file holds and fsage does not take, by name.
-    left_out: BTreeMap<String, u64>,
-}
-
 pub fn run(args: &ImportArgs) -> Result<Exit> {
+    writable(&args.output)?;
     let summary = match (args.from, extension(&args.output)) {
         (ImportFormat::Strace, "fst") => strace(args)?,
         (ImportFormat::Hbench, "fst") => hbench_trace(args)?,
@@ -48,11 +39,10 @@ pub fn run(args: &ImportArgs) -> Result<Exit> {
     };
     let left_out: u64 = summary.left_out.values().sum();
     ui::line(&format!(
-        "{}: {} operations, {} entries, {} metrics; {} left out",
+        "{}: {} {}; {} left out",
         args.output.display(),
-        units::count(summary.operations),
-        units::count(summary.entries),
-        units::count(summary.metrics),
+        units::count(summary.written),
+        summary.content.items(),
         units::count(left_out)
     ));
     for (what, count) in &summary.left_out {
@@ -62,6 +52,20 @@ pub fn run(args: &ImportArgs) -> Result<Exit> {
         out::json(&summary)?;
     }
     Ok(Exit::Done)
+}
+
+fn summary(
+    args: &ImportArgs,
+    content: Content,
+    written: u64,
+    left_out: BTreeMap<String, u64>,
+) -> Summary {
+    Summary {
+        file: args.output.clone(),
+        content,
+        written,
+        left_out,
+    }
 }
 
 fn extension(path: &Path) -> &str {
@@ -87,7 +91,7 @@ fn meta(args: &ImportArgs, method: &str) -> TraceMeta {
 
 /// Pulls everything from `source` into a trace; the start of the clock is known only after that.
 fn take(args: &ImportArgs, method: &str, source: &mut dyn OpSource) -> Result<(TraceWriter, u64)> {
-    let mut writer = TraceWriter::create(&args.output, meta(args, method))?;
+    let mut writer = TraceWriter::create_whole(&args.output, meta(args, method))?;
     let mut last_ns = 0;
     let mut sink = EndOf {
         inner: &mut writer,
@@ -134,11 +138,7 @@ fn strace(args: &ImportArgs) -> Result<Summary> {
     if let Some(first) = &report.first_skipped {
         ui::line(&format!("first line skipped: {first}"));
     }
-    Ok(Summary {
-        operations: report.operations,
-        left_out,
-        ..Summary::default()
-    })
+    Ok(summary(args, Content::Trace, report.operations, left_out))
 }
 
 fn hbench_trace(args: &ImportArgs) -> Result<Summary> {
@@ -154,11 +154,7 @@ fn hbench_trace(args: &ImportArgs) -> Result<Summary> {
     } else {
         BTreeMap::default()
     };
-    Ok(Summary {
-        operations: report.operations,
-        left_out,
-        ..Summary::default()
-    })
+    Ok(summary(args, Content::Trace, report.operations, left_out))
 }
 
 fn hbench_snapshot(args: &ImportArgs) -> Result<Summary> {
@@ -167,14 +163,11 @@ fn hbench_snapshot(args: &ImportArgs) -> Result<Summary> {
         extra: [("imported_from".to_string(), args.file.display().to_string())].into(),
         ..SnapshotMeta::default()
     };
-    let mut writer = SnapshotWriter::create(&args.output, meta)?;
+    let mut writer = SnapshotWriter::create_whole(&args.output, meta)?;
     hbench::snapshot::read(open(&args.file)?, &args.file, |entry| writer.push(&entry))?;
     let entries = writer.entries();
     writer.finish(SnapshotEnd::default())?;
-    Ok(Summary {
-        entries,
-        ..Summary::default()
-    })
+    Ok(summary(args, Content::Snapshot, entries, BTreeMap::new()))
 }
 
 fn hbench_profile(args: &ImportArgs) -> Result<Summary> {
@@ -188,8 +181,6 @@ fn hbench_profile(args: &ImportArgs) -> Result<Summary> {
         .map_or("imported".into(), |s| s.to_string_lossy());
     let profile = hbench::profile::parse(&text, &args.file, &title)?;
     profile.save(&args.output)?;
-    Ok(Summary {
-        metrics: profile.metrics.len() as u64,
-        ..Summary::default()
-    })
+    let metrics = profile.metrics.len() as u64;
+    Ok(summary(args, Content::Profile, metrics, BTreeMap::new()))
 }

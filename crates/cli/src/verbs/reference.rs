@@ -7,9 +7,11 @@ use anyhow::{Context, Result, bail};
 use clap::CommandFactory;
 use fsage_core::metric::{self, Group};
 use fsage_format::result::prediction::Prediction;
+use fsage_format::result::replay::Replay;
 use fsage_format::result::validation::Validation;
 use fsage_format::schema::text_of;
 use fsage_report::characterization::ShownTrace;
+use fsage_report::ops::OpRow;
 use fsage_report::snapshot::ShownTree;
 
 use crate::args::{Cli, ReferenceArgs};
@@ -70,7 +72,9 @@ fn printed() -> Vec<(&'static str, String)> {
     vec![
         ("show-trace.schema.json", text_of::<ShownTrace>()),
         ("show-snapshot.schema.json", text_of::<ShownTree>()),
+        ("show-operation.schema.json", text_of::<OpRow>()),
         ("predict.schema.json", text_of::<Prediction>()),
+        ("replay.schema.json", text_of::<Replay>()),
         ("validate.schema.json", text_of::<Validation>()),
     ]
 }

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use fsage_core::OpSource;
 use fsage_format::FileKind;
 use fsage_format::profile::SystemProfile;
-use fsage_format::record::read_records;
+use fsage_format::record::{ShownRecord, read_records};
 use fsage_format::result::load;
 use fsage_format::result::prediction::{PREDICTION_VERSION, Prediction};
 use fsage_format::result::validation::{VALIDATION_VERSION, Validation};
@@ -174,15 +174,10 @@ fn tree(args: &ShowArgs) -> Result<Exit> {
     })
 }
 
-/// A run record's lines, as one JSON array.
+/// A run record's lines.
 fn record(path: &Path) -> Result<Exit> {
-    #[derive(Serialize)]
-    struct Shown {
-        head: fsage_format::record::RecordHead,
-        records: Vec<serde_json::Value>,
-    }
     let read = read_records::<serde_json::Value>(path)?;
-    out::json(&Shown {
+    out::json(&ShownRecord {
         head: read.head,
         records: read.records,
     })?;

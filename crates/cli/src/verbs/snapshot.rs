@@ -4,29 +4,13 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 use fsage_experiment::tree::write_snapshot;
+use fsage_format::result::summary::SnapshotSummary;
 use fsage_host::signals;
 use fsage_report::units;
-use serde::Serialize;
 
 use crate::args::SnapshotArgs;
 use crate::exit::Exit;
 use crate::{out, ui};
-
-/// What `--json` prints.
-#[derive(Debug, Serialize)]
-struct Summary {
-    entries: u64,
-    files: u64,
-    directories: u64,
-    symlinks: u64,
-    further_links: u64,
-    extents: u64,
-    has_extents: bool,
-    vanished: u64,
-    unreadable: u64,
-    other_mounts: u64,
-    elapsed_ns: u64,
-}
 
 pub fn run(args: &SnapshotArgs) -> Result<Exit> {
     let stop = signals::install()?;
@@ -55,7 +39,8 @@ pub fn run(args: &SnapshotArgs) -> Result<Exit> {
         ));
     }
     if args.json {
-        out::json(&Summary {
+        out::json(&SnapshotSummary {
+            file: args.output.clone(),
             entries: summary.entries,
             files: summary.files,
             directories: summary.directories,

@@ -16,22 +16,37 @@ use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type};
 use super::trailer::{Checksum, Head};
 use super::{ENTRY_FORMAT, ENTRY_VERSION, Format};
 use crate::error::FormatError;
+use crate::whole::{Whole, sync, sync_name};
+
+/// Where the bytes go.
+enum Target {
+    /// To the file itself, which can be read while it grows.
+    InPlace(File),
+    /// To a file that is there when it is whole.
+    Whole(Whole),
+}
 
 /// A file that knows the checksum of what was written to it since the last trailer.
 struct Summed {
-    file: File,
+    file: Target,
     sum: Checksum,
 }
 
 impl Write for Summed {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let written = self.file.write(bytes)?;
+        let written = match &mut self.file {
+            Target::InPlace(file) => file.write(bytes)?,
+            Target::Whole(file) => file.write(bytes)?,
+        };
         self.sum.add(bytes.get(..written).unwrap_or_default());
         Ok(written)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.file.flush()
+        match &mut self.file {
+            Target::InPlace(file) => file.flush(),
+            Target::Whole(file) => file.flush(),
+        }
     }
 }
 
@@ -134,17 +149,22 @@ pub(crate) struct PieceWriter {
 
 impl PieceWriter {
     /// Creates the file, replacing what is there, and writes a first trailer without rows, so that
-    /// even a file that never got a piece says what it is.
+    /// even a file that never got a piece says what it is. A `whole` file replaces what is there only
+    /// when it is finished.
     pub(crate) fn create(
         path: &Path,
+        whole: bool,
         format: Format,
-        schema: Type,
-        properties: WriterProperties,
+        (schema, properties): (Type, WriterProperties),
         entries: &[(&str, String)],
     ) -> Result<Self, FormatError> {
-        let file = File::create(path).map_err(|e| FormatError::io("create", path, e))?;
+        let file = if whole {
+            Whole::create(path).map(Target::Whole)
+        } else {
+            File::create(path).map(Target::InPlace)
+        };
         let inner = Summed {
-            file,
+            file: file.map_err(|e| FormatError::io("create", path, e))?,
             sum: Checksum::new(),
         };
         let mut all = vec![
@@ -252,8 +272,8 @@ impl PieceWriter {
         Ok(())
     }
 
-    /// Writes the file's footer with these metadata entries beside those it began with. Returns the
-    /// file's size in bytes.
+    /// Writes the file's footer with these metadata entries beside those it began with, and the file
+    /// to stable storage. Returns its size in bytes.
     pub(crate) fn finish(mut self, entries: &[(&str, String)]) -> Result<u64, FormatError> {
         let all = self.entries.iter().cloned();
         let end = entries
@@ -262,10 +282,19 @@ impl PieceWriter {
         for entry in all.chain(end) {
             self.file.append_key_value_metadata(entry);
         }
-        self.file
-            .finish()
-            .map_err(|e| parquet_error(&self.path, e))?;
-        Ok(self.file.bytes_written() as u64)
+        let path = self.path;
+        self.file.finish().map_err(|e| parquet_error(&path, e))?;
+        let bytes = self.file.bytes_written() as u64;
+        let inner = self
+            .file
+            .into_inner()
+            .map_err(|e| parquet_error(&path, e))?;
+        let kept = match inner.file {
+            Target::InPlace(file) => sync(&file).map(|()| sync_name(&path)),
+            Target::Whole(file) => file.commit(),
+        };
+        kept.map_err(|e| FormatError::io("write", &path, e))?;
+        Ok(bytes)
     }
 }
 

@@ -4,7 +4,10 @@
 //! table, JSON document and page is made from what was stored and from nothing else.
 
 pub mod characterization;
+pub mod disk;
 pub mod prediction;
+pub mod replay;
+pub mod summary;
 pub mod validation;
 
 use std::path::Path;

@@ -44,11 +44,25 @@ pub struct TraceWriter {
 
 impl TraceWriter {
     /// Creates the file, replacing what is there.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "what is given belongs to the file"
+    )]
     pub fn create(path: &Path, meta: TraceMeta) -> Result<Self, TraceError> {
-        Self::create_annotated(path, meta, &[])
+        Self::begin(path, false, &meta, &[])
     }
 
-    /// Creates the file with columns beside the operations'.
+    /// Creates the file under another name; it replaces what is there when it is finished, and is
+    /// gone if it never is. For a trace that is made from another file.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "what is given belongs to the file"
+    )]
+    pub fn create_whole(path: &Path, meta: TraceMeta) -> Result<Self, TraceError> {
+        Self::begin(path, true, &meta, &[])
+    }
+
+    /// As [`TraceWriter::create_whole`], with columns beside the operations'.
     #[allow(
         clippy::needless_pass_by_value,
         reason = "what is given belongs to the file"
@@ -58,17 +72,26 @@ impl TraceWriter {
         meta: TraceMeta,
         columns: &[AnnotationColumn],
     ) -> Result<Self, TraceError> {
+        Self::begin(path, true, &meta, columns)
+    }
+
+    fn begin(
+        path: &Path,
+        whole: bool,
+        meta: &TraceMeta,
+        columns: &[AnnotationColumn],
+    ) -> Result<Self, TraceError> {
         check_names(path, columns)?;
-        let json = serde_json::to_string(&meta)
+        let json = serde_json::to_string(meta)
             .map_err(|e| FormatError::unwritable(path, e.to_string()))?;
-        let (schema, properties) = schema(columns).map_err(|e| schema_error(path, &e))?;
+        let columns_of_file = schema(columns).map_err(|e| schema_error(path, &e))?;
         let entries = [(ENTRY_META, json)];
         let own = COLUMNS.iter().map(|c| Buffer::for_type(c.holds.physical()));
         let extra = columns
             .iter()
             .map(|c| Buffer::for_type(c.kind.holds().physical()));
         Ok(Self {
-            pieces: PieceWriter::create(path, FORMAT, schema, properties, &entries)?,
+            pieces: PieceWriter::create(path, whole, FORMAT, columns_of_file, &entries)?,
             buffers: own.chain(extra).collect(),
             added: columns.to_vec(),
             rows: 0,

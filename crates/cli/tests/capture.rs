@@ -1,0 +1,226 @@
+//! `fsage trace` where it is hard: names through links, processes that outlive the command,
+//! interrupts that reach fsage alone, calls that no method understands.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on has failed"
+)]
+#![allow(clippy::print_stderr, reason = "what is not run is said")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "processes are waited for"
+)]
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{fsage, names, run, start, temp, tool, until};
+use rustix::process::Signal;
+
+const METHODS: [&str; 2] = ["auto", "ptrace"];
+
+#[test]
+fn under_finds_a_directory_by_other_names() {
+    for method in METHODS {
+        let dir = temp();
+        std::fs::create_dir_all(dir.path().join("tree/sub")).unwrap();
+        std::fs::create_dir(dir.path().join("other")).unwrap();
+        std::fs::write(dir.path().join("tree/file"), "x").unwrap();
+        std::fs::write(dir.path().join("other/outside"), "x").unwrap();
+        std::os::unix::fs::symlink("tree", dir.path().join("link")).unwrap();
+        std::os::unix::fs::symlink("../other", dir.path().join("tree/out")).unwrap();
+        std::os::unix::fs::symlink("tree/file", dir.path().join("name")).unwrap();
+        let script = "cat link/file; cat name; (cd link/sub; echo y > made); ln -s tree later; \
+                      mkdir later/new; cat tree/out/outside other/outside";
+        run(
+            dir.path(),
+            [
+                "trace", "--method", method, "--under", "link", "-o", "t.fst", "--", "sh", "-c",
+                script,
+            ],
+        )
+        .exits(0);
+        let ops = run(dir.path(), ["show", "t.fst", "--ops"]).exits(0).text();
+        for found in [
+            "open(\"link/file\"",
+            "open(\"name\"",
+            "\"made\"",
+            "\"later/new\"",
+        ] {
+            assert!(ops.contains(found), "{method}: {found} is missing: {ops}");
+        }
+        assert!(!ops.contains("outside"), "{method}: {ops}");
+        let reads = ops.lines().filter(|line| line.contains(" read(")).count();
+        assert_eq!(
+            reads, 4,
+            "{method}: two reads of the file by each name: {ops}"
+        );
+    }
+}
+
+/// Runs until there is a file `stop` beside it.
+const WAITING: &str = "while [ ! -e stop ]; do sleep 0.02; done";
+
+#[test]
+fn what_outlives_the_command_is_told() {
+    let daemon = format!("setsid sh -c '{WAITING}' >/dev/null 2>&1 </dev/null & exit 4");
+    let dir = temp();
+    let args = |method| {
+        [
+            "trace", "--method", method, "-o", "t.fst", "--json", "--", "sh", "-c", &daemon,
+        ]
+        .map(str::to_owned)
+    };
+    if ebpf_is_possible(dir.path()) {
+        let ran = run(dir.path(), args("ebpf")).exits(4);
+        assert!(ran.stderr.contains("run on, untraced"), "{}", ran.stderr);
+        assert_ne!(ran.json()["running_on_pids"].as_array().unwrap().len(), 0);
+        std::fs::write(dir.path().join("stop"), "").unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        std::fs::remove_file(dir.path().join("stop")).unwrap();
+    }
+    // Under a filter it must have its tracer, which waits for it.
+    let mut running = start(fsage().current_dir(dir.path()).args(args("ptrace")));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(!running.has_ended());
+    std::fs::write(dir.path().join("stop"), "").unwrap();
+    let ran = running.wait().exits(4);
+    assert!(
+        ran.stderr.contains("the command has ended"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(ran.json()["running_on_pids"].as_array().unwrap().len(), 0);
+}
+
+/// Whether eBPF is possible here; if not, says so.
+fn ebpf_is_possible(dir: &Path) -> bool {
+    let ran = run(
+        dir,
+        ["trace", "--method", "ebpf", "-o", "probe.fst", "--", "true"],
+    );
+    let possible = ran.code() == 0;
+    if !possible {
+        eprintln!("not run: needs eBPF: {}", ran.stderr);
+    }
+    possible
+}
+
+#[test]
+fn an_interrupt_of_fsage_alone_reaches_the_command() {
+    for (method, signal, name) in [
+        ("auto", Signal::INT, "INT"),
+        ("auto", Signal::TERM, "TERM"),
+        ("ptrace", Signal::INT, "INT"),
+    ] {
+        let dir = temp();
+        let script = format!("trap 'echo got > got; exit 7' {name}; : > ready; {WAITING}");
+        let running = start(fsage().current_dir(dir.path()).args([
+            "trace", "--method", method, "-o", "t.fst", "--", "sh", "-c", &script,
+        ]));
+        until("the command", || dir.path().join("ready").exists());
+        running.signal(signal);
+        // What the command made of it is its own affair, and recorded.
+        running.wait().exits(7);
+        assert!(dir.path().join("got").exists());
+        let ops = run(dir.path(), ["show", "t.fst", "--ops"]).exits(0).text();
+        assert!(ops.contains("open(\"got\""), "{method}");
+    }
+}
+
+#[test]
+fn a_limit_leaves_the_command_running() {
+    for method in METHODS {
+        let dir = temp();
+        let script = format!("{WAITING}; echo lived > lived");
+        let ran = run(
+            dir.path(),
+            [
+                "trace", "--method", method, "--for", "300ms", "-o", "t.fst", "--json", "--", "sh",
+                "-c", &script,
+            ],
+        )
+        .exits(0);
+        assert!(ran.json()["exit_status"].is_null(), "{}", ran.text());
+        assert!(ran.stderr.contains("run on, untraced"), "{}", ran.stderr);
+        std::fs::write(dir.path().join("stop"), "").unwrap();
+        until("the command to go on", || dir.path().join("lived").exists());
+    }
+}
+
+#[test]
+fn what_a_method_cannot_see_is_said() {
+    let dir = temp();
+    let args = [
+        "trace", "--method", "ptrace", "--json", "-o", "t.fst", "--", "true",
+    ];
+    let ran = run(dir.path(), args).exits(0);
+    for word in ["not seen by it", "page faults on mapped files", "io_uring"] {
+        assert!(ran.stderr.contains(word), "{}", ran.stderr);
+    }
+    assert!(ran.json()["not_seen"].as_array().unwrap().len() > 3);
+}
+
+#[test]
+fn calls_of_32_bit_programs_are_counted() {
+    let dir = temp();
+    if !tool("cc") {
+        return;
+    }
+    // 6 is close and 20 getpid in the 32-bit table; in the other 20 is writev.
+    let source = "int main(void) { long r; for (int i = 0; i < 5; i++) {\n\
+                  __asm__ volatile(\"int $0x80\" : \"=a\"(r) : \"a\"(6), \"b\"(-1) : \"memory\");\n\
+                  __asm__ volatile(\"int $0x80\" : \"=a\"(r) : \"a\"(20) : \"memory\"); }\n\
+                  return r > 0 ? 0 : 1; }\n";
+    std::fs::write(dir.path().join("p.c"), source).unwrap();
+    let built = Command::new("cc")
+        .args(["p.c", "-o", "p"])
+        .current_dir(dir.path())
+        .status();
+    assert!(built.unwrap().success());
+    let works = Command::new(dir.path().join("p")).status().unwrap();
+    if !works.success() {
+        eprintln!("not run: needs a kernel that runs 32-bit programs");
+        return;
+    }
+    for method in METHODS {
+        let ran = run(
+            dir.path(),
+            [
+                "trace", "--method", method, "--json", "-o", "t.fst", "--", "./p",
+            ],
+        )
+        .exits(0);
+        let summary = ran.json();
+        assert_eq!(summary["lost_32_bit"], 5, "{method}: {summary}");
+        assert_eq!(summary["lost"], 5, "{method}: {summary}");
+        assert!(ran.stderr.contains("32-bit"), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("--ring-mib"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_failed_import_or_export_keeps_what_stood_there() {
+    let dir = temp();
+    let at = |name: &str| dir.path().join(name);
+    std::fs::write(at("bad.hb"), "HBENCH? no").unwrap();
+    std::fs::write(at("old.fst"), "old").unwrap();
+    let import = |output: &str| {
+        let args = ["import", "bad.hb", "--from", "hbench", "-o", output];
+        run(dir.path(), args).fails(1, &["bad.hb"])
+    };
+    import("old.fst");
+    import("new.fst");
+    assert_eq!(std::fs::read(at("old.fst")).unwrap(), b"old");
+    std::fs::write(at("old.csv"), "old").unwrap();
+    for output in ["old.csv", "new.csv"] {
+        let args = ["export", "bad.hb", "--to", "csv", "-o", output];
+        run(dir.path(), args).fails(1, &["bad.hb"]);
+    }
+    assert_eq!(std::fs::read(at("old.csv")).unwrap(), b"old");
+    assert_eq!(names(dir.path()), ["bad.hb", "old.csv", "old.fst"]);
+}

@@ -1,0 +1,117 @@
+//! What verbs that make or change a file print with `--json`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What `fsage trace --json` prints.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TraceSummary {
+    /// The trace.
+    pub file: PathBuf,
+    /// Its size, bytes.
+    pub file_bytes: u64,
+    /// `ebpf` or `ptrace`.
+    pub method: String,
+    /// Why that one.
+    pub method_reason: String,
+    /// What this method cannot see here.
+    pub not_seen: Vec<String>,
+    /// Descendants of the processes attached to that could not be watched.
+    pub refused_pids: Vec<u32>,
+    /// Operations in the trace.
+    pub operations: u64,
+    /// Operations that happened and are not in it.
+    pub lost: u64,
+    /// Of these, calls of 32-bit programs.
+    pub lost_32_bit: u64,
+    /// Operations that stand after one that started later.
+    pub late: u64,
+    /// From the start to the last operation, ns.
+    pub elapsed_ns: u64,
+    /// Sum of the operations' latencies, ns.
+    pub latency_total_ns: u64,
+    /// The command's exit status (128 + signal); absent for an attach, or if it still runs.
+    pub exit_status: Option<i32>,
+    /// Watched processes that run on.
+    pub running_on_pids: Vec<u32>,
+}
+
+/// What was made of another tool's file, or written for one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Content {
+    /// A trace; what is counted are operations.
+    #[default]
+    Trace,
+    /// A snapshot; names.
+    Snapshot,
+    /// A system profile; metrics.
+    Profile,
+}
+
+impl Content {
+    /// What is counted in it, in the plural.
+    pub fn items(self) -> &'static str {
+        match self {
+            Self::Trace => "operations",
+            Self::Snapshot => "names",
+            Self::Profile => "metrics",
+        }
+    }
+}
+
+/// What `fsage import --json` and `fsage export --json` print.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ConversionSummary {
+    /// The file written.
+    pub file: PathBuf,
+    /// What was converted.
+    pub content: Content,
+    /// Operations, names or metrics written.
+    pub written: u64,
+    /// What the source holds and the file written does not, by name.
+    pub left_out: BTreeMap<String, u64>,
+}
+
+/// What `fsage snapshot --json` prints.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SnapshotSummary {
+    /// The snapshot.
+    pub file: PathBuf,
+    /// Names in it.
+    pub entries: u64,
+    /// Of these, regular files, each counted once.
+    pub files: u64,
+    /// Of these, directories.
+    pub directories: u64,
+    /// Of these, symbolic links.
+    pub symlinks: u64,
+    /// Names after the first of files that have several.
+    pub further_links: u64,
+    /// Extents of all files.
+    pub extents: u64,
+    /// Whether the file system tells extents.
+    pub has_extents: bool,
+    /// Files that vanished while they were recorded.
+    pub vanished: u64,
+    /// Files and directories that could not be read.
+    pub unreadable: u64,
+    /// Mount points of other file systems, and other subvolumes, which were left out.
+    pub other_mounts: u64,
+    /// How long it took, ns.
+    pub elapsed_ns: u64,
+}
+
+/// What `fsage anonymize --json` prints.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AnonymizeSummary {
+    /// The file written.
+    pub file: PathBuf,
+    /// What it is.
+    pub content: Content,
+    /// Operations or names whose names were hidden.
+    pub rows: u64,
+}
