@@ -71,7 +71,7 @@ impl Mode {
         match self {
             Mode::Measured => return Ok(run(&NullFs, vec![source], &options)?.elapsed_ns as f64),
             Mode::Direct => {
-                run_direct(&NullFs, &mut *source, &options)?;
+                run_direct(&NullFs, vec![source], &options)?;
             }
             Mode::SourceAlone => {
                 let mut batch: Vec<Op> = Vec::new();

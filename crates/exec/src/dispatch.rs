@@ -1,11 +1,11 @@
 //! One operation of a stream as one call of the target.
 
 use fsage_core::{
-    Access, Clock, Errno, FileSystem, Handle, Op, OpFlags, OpKind, OpenFlags, PathTable, Pid, Seed,
+    Access, Clock, Errno, FileSystem, Handle, Op, OpFlags, OpKind, OpenFlags, PathTable, Pid,
     SetAttr,
 };
 
-use crate::handles::Handles;
+use crate::handles::{Directory, Handles};
 use crate::payload::{PIECE_BYTES, Payload};
 
 /// What became of an operation.
@@ -28,28 +28,29 @@ pub enum Outcome {
 pub struct Executor<'a> {
     fs: &'a dyn FileSystem,
     clock: Option<&'a dyn Clock>,
-    handles: Handles,
+    handles: Handles<'a>,
     payload: Payload,
     buffer: Vec<u8>,
     names: (Vec<u8>, Vec<u8>),
 }
 
 impl<'a> Executor<'a> {
-    /// An executor on `fs`; without `timed` the clock is never read.
-    pub fn new(fs: &'a dyn FileSystem, seed: Seed, timed: bool) -> Self {
+    /// An executor on `fs` whose open files stand in `directory`, which the caller closes; without
+    /// `timed` the clock is never read.
+    pub fn new(
+        fs: &'a dyn FileSystem,
+        directory: &'a Directory,
+        payload: Payload,
+        timed: bool,
+    ) -> Self {
         Self {
             fs,
             clock: timed.then(|| fs.clock()),
-            handles: Handles::default(),
-            payload: Payload::new(seed),
+            handles: Handles::new(directory),
+            payload,
             buffer: vec![0; PIECE_BYTES],
             names: (Vec::new(), Vec::new()),
         }
-    }
-
-    /// Closes what the stream left open.
-    pub fn finish(&mut self) {
-        self.handles.close_all(self.fs);
     }
 
     /// Executes one operation.
@@ -324,7 +325,7 @@ fn timed(
 }
 
 /// The offset of a transfer that names one; `None` for one at the file's own position.
-fn explicit_offset(op: &Op) -> Option<u64> {
+pub(crate) fn explicit_offset(op: &Op) -> Option<u64> {
     if op.record.contains(OpFlags::IMPLICIT_OFFSET) {
         None
     } else {
@@ -352,7 +353,7 @@ fn place<'p>(path: &'p [u8], dir: Option<&[u8]>, out: &'p mut Vec<u8>) -> &'p [u
 }
 
 /// The flags of open(2) on Linux's generic table.
-fn open_flags(flags: u32) -> OpenFlags {
+pub(crate) fn open_flags(flags: u32) -> OpenFlags {
     let set = |bit: u32| flags & bit == bit;
     OpenFlags {
         read: matches!(flags & 3, 0 | 2),
@@ -368,7 +369,7 @@ fn open_flags(flags: u32) -> OpenFlags {
     }
 }
 
-fn access(mode: u32) -> Access {
+pub(crate) fn access(mode: u32) -> Access {
     match mode {
         m if m & 2 != 0 => Access::Write,
         m if m & 4 != 0 => Access::Read,

@@ -1,35 +1,154 @@
 //! Which open file of the target stands for a descriptor of the stream.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use fsage_core::{Fd, FileSystem, Handle, Pid};
 use rustc_hash::FxHashMap;
 
-/// Descriptors of the stream's processes. A duplicated descriptor shares its file and position, a
-/// child has its parent's, as in the kernel; the file is closed with its last descriptor.
+/// The open files of all processes of a run. Streams that act as one process share its descriptors,
+/// as threads do; a duplicated descriptor shares its file and position, a child has its parent's, as
+/// in the kernel; a file is closed with its last descriptor.
 #[derive(Debug, Default)]
-pub struct Handles {
-    open: FxHashMap<(Pid, Fd), Handle>,
-    /// The descriptor opened last: most streams go on with it.
-    last: Option<((Pid, Fd), Handle)>,
+pub struct Directory {
+    processes: Mutex<FxHashMap<Pid, Arc<Process>>>,
     /// Descriptors beyond the first, for the files that have them.
-    shared: FxHashMap<Handle, u32>,
+    shared: Mutex<FxHashMap<Handle, u32>>,
+    /// Whether there was ever one.
+    any_shared: AtomicBool,
 }
 
-impl Handles {
-    /// The file of a descriptor.
-    pub fn get(&self, pid: Pid, fd: Option<Fd>) -> Option<Handle> {
-        let key = (pid, fd?);
-        match self.last {
-            Some((last, handle)) if last == key => Some(handle),
-            _ => self.open.get(&key).copied(),
+#[derive(Debug, Default)]
+struct Process {
+    open: Mutex<FxHashMap<Fd, Handle>>,
+    /// How often a descriptor was taken away or replaced: what was looked up before may be stale.
+    changes: AtomicU64,
+}
+
+/// A lock that a panic elsewhere does not spoil: each holder leaves the maps whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Directory {
+    fn process(&self, pid: Pid) -> Arc<Process> {
+        Arc::clone(lock(&self.processes).entry(pid).or_default())
+    }
+
+    fn share(&self, handle: Handle) {
+        *lock(&self.shared).entry(handle).or_default() += 1;
+        self.any_shared.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes one descriptor of a file away; the file, if that was its last one.
+    fn release(&self, handle: Handle) -> Option<Handle> {
+        if !self.any_shared.load(Ordering::Relaxed) {
+            return Some(handle);
         }
+        let mut shared = lock(&self.shared);
+        match shared.get_mut(&handle) {
+            None => return Some(handle),
+            Some(1) => drop(shared.remove(&handle)),
+            Some(more) => *more -= 1,
+        }
+        None
+    }
+
+    /// Closes what is still open, when all streams have ended.
+    pub fn close_all(&self, fs: &dyn FileSystem) {
+        let mut handles: Vec<Handle> = lock(&self.processes)
+            .drain()
+            .flat_map(|(_, process)| lock(&process.open).drain().collect::<Vec<_>>())
+            .map(|(_, handle)| handle)
+            .collect();
+        handles.sort_unstable();
+        handles.dedup();
+        lock(&self.shared).clear();
+        for handle in handles {
+            // Nothing was asked of this close, so nothing can be told about its error.
+            let _ = fs.close(handle);
+        }
+    }
+}
+
+/// A stream's view of the directory: it remembers its process and the descriptor that it used last,
+/// since most streams go on with both.
+#[derive(Debug)]
+pub struct Handles<'d> {
+    directory: &'d Directory,
+    process: Option<(Pid, Arc<Process>)>,
+    last: Option<Last>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    pid: Pid,
+    fd: Fd,
+    handle: Handle,
+    /// The process's changes when it was looked up.
+    changes: u64,
+}
+
+impl<'d> Handles<'d> {
+    /// A view for one stream.
+    pub fn new(directory: &'d Directory) -> Self {
+        Self {
+            directory,
+            process: None,
+            last: None,
+        }
+    }
+
+    fn process(&mut self, pid: Pid) -> &Process {
+        if self.process.as_ref().is_none_or(|(p, _)| *p != pid) {
+            self.process = None;
+            self.last = None;
+        }
+        let directory = self.directory;
+        &self
+            .process
+            .get_or_insert_with(|| (pid, directory.process(pid)))
+            .1
+    }
+
+    /// The file of a descriptor.
+    pub fn get(&mut self, pid: Pid, fd: Option<Fd>) -> Option<Handle> {
+        let fd = fd?;
+        if let (Some(last), Some((_, process))) = (&self.last, &self.process)
+            && last.fd == fd
+            && last.pid == pid
+            && last.changes == process.changes.load(Ordering::Acquire)
+        {
+            return Some(last.handle);
+        }
+        let process = self.process(pid);
+        let changes = process.changes.load(Ordering::Acquire);
+        let handle = lock(&process.open).get(&fd).copied()?;
+        self.last = Some(Last {
+            pid,
+            fd,
+            handle,
+            changes,
+        });
+        Some(handle)
     }
 
     /// Sets a descriptor; returns a file to be closed if that took its last descriptor away.
     #[must_use]
     pub fn insert(&mut self, pid: Pid, fd: Fd, handle: Handle) -> Option<Handle> {
-        self.open
-            .insert((pid, fd), handle)
-            .and_then(|old| self.release(old))
+        let process = self.process(pid);
+        let old = lock(&process.open).insert(fd, handle);
+        if old.is_some() {
+            process.changes.fetch_add(1, Ordering::Release);
+        }
+        let changes = process.changes.load(Ordering::Acquire);
+        self.last = Some(Last {
+            pid,
+            fd,
+            handle,
+            changes,
+        });
+        old.and_then(|old| self.directory.release(old))
     }
 
     /// Makes `to` a duplicate of `from`; returns a file to be closed if `to` was its last one.
@@ -39,33 +158,17 @@ impl Handles {
         if from == to {
             return None;
         }
-        *self.shared.entry(handle).or_default() += 1;
+        self.directory.share(handle);
         self.insert(pid, to, handle)
     }
 
     /// Takes a descriptor away; returns its file if that was the last one.
     #[must_use]
     pub fn remove(&mut self, pid: Pid, fd: Fd) -> Option<Handle> {
-        self.open
-            .remove(&(pid, fd))
-            .and_then(|handle| self.release(handle))
-    }
-
-    fn release(&mut self, handle: Handle) -> Option<Handle> {
-        if self.shared.is_empty() {
-            return Some(handle);
-        }
-        match self.shared.get_mut(&handle) {
-            None => Some(handle),
-            Some(1) => {
-                self.shared.remove(&handle);
-                None
-            }
-            Some(more) => {
-                *more -= 1;
-                None
-            }
-        }
+        let process = self.process(pid);
+        let handle = lock(&process.open).remove(&fd)?;
+        process.changes.fetch_add(1, Ordering::Release);
+        self.directory.release(handle)
     }
 
     /// Gives a new process its parent's descriptors; returns the files to be closed that an older
@@ -76,16 +179,14 @@ impl Handles {
             return Vec::new();
         }
         let stale = self.exit(child);
-        let copies: Vec<(Fd, Handle)> = self
-            .open
+        let copies: Vec<(Fd, Handle)> = lock(&self.process(parent).open)
             .iter()
-            .filter(|(k, _)| k.0 == parent)
-            .map(|(k, h)| (k.1, *h))
+            .map(|(fd, handle)| (*fd, *handle))
             .collect();
-        self.last = None;
         for (fd, handle) in copies {
-            *self.shared.entry(handle).or_default() += 1;
-            self.open.insert((child, fd), handle);
+            self.directory.share(handle);
+            // The child has none left that this could replace.
+            let _ = self.insert(child, fd, handle);
         }
         stale
     }
@@ -93,29 +194,13 @@ impl Handles {
     /// Takes all descriptors of a process away; returns the files to be closed.
     #[must_use]
     pub fn exit(&mut self, pid: Pid) -> Vec<Handle> {
-        let mut gone: Vec<Fd> = self
-            .open
-            .keys()
-            .filter(|k| k.0 == pid)
-            .map(|k| k.1)
-            .collect();
+        let process = self.process(pid);
+        let mut gone: Vec<(Fd, Handle)> = lock(&process.open).drain().collect();
+        process.changes.fetch_add(1, Ordering::Release);
         gone.sort_unstable();
         gone.into_iter()
-            .filter_map(|fd| self.remove(pid, fd))
+            .filter_map(|(_, handle)| self.directory.release(handle))
             .collect()
-    }
-
-    /// Closes what is still open.
-    pub fn close_all(&mut self, fs: &dyn FileSystem) {
-        let mut handles: Vec<Handle> = self.open.drain().map(|(_, handle)| handle).collect();
-        handles.sort_unstable();
-        handles.dedup();
-        self.shared.clear();
-        self.last = None;
-        for handle in handles {
-            // Nothing was asked of this close, so nothing can be told about its error.
-            let _ = fs.close(handle);
-        }
     }
 }
 
@@ -127,7 +212,8 @@ mod tests {
 
     #[test]
     fn a_file_closes_with_its_last_descriptor() {
-        let mut h = Handles::default();
+        let directory = Directory::default();
+        let mut h = Handles::new(&directory);
         assert_eq!(h.insert(P, Fd(3), Handle(7)), None);
         assert_eq!(h.duplicate(P, Fd(3), Fd(4)), None);
         assert_eq!(h.fork(P, Pid(2)), []);
@@ -141,12 +227,27 @@ mod tests {
 
     #[test]
     fn a_duplicate_onto_an_open_descriptor_closes_it() {
-        let mut h = Handles::default();
+        let directory = Directory::default();
+        let mut h = Handles::new(&directory);
         let _ = h.insert(P, Fd(3), Handle(7));
         let _ = h.insert(P, Fd(4), Handle(8));
         assert_eq!(h.duplicate(P, Fd(3), Fd(4)), Some(Handle(8)));
         assert_eq!(h.duplicate(P, Fd(4), Fd(4)), None);
         assert_eq!(h.remove(P, Fd(4)), None);
         assert_eq!(h.remove(P, Fd(3)), Some(Handle(7)));
+    }
+
+    #[test]
+    fn threads_of_a_process_see_each_others_changes() {
+        let directory = Directory::default();
+        let (mut a, mut b) = (Handles::new(&directory), Handles::new(&directory));
+        assert_eq!(a.insert(P, Fd(3), Handle(7)), None);
+        assert_eq!(b.get(P, Some(Fd(3))), Some(Handle(7)));
+        assert_eq!(b.insert(P, Fd(3), Handle(9)), Some(Handle(7)));
+        assert_eq!(a.get(P, Some(Fd(3))), Some(Handle(9)));
+        assert_eq!(a.remove(P, Fd(3)), Some(Handle(9)));
+        assert_eq!(b.get(P, Some(Fd(3))), None);
+        assert_eq!(a.insert(Pid(2), Fd(3), Handle(1)), None);
+        assert_eq!(b.get(P, Some(Fd(3))), None, "processes are apart");
     }
 }

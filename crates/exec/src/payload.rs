@@ -1,5 +1,7 @@
 //! What is written: bytes that no file system can compress.
 
+use std::sync::Arc;
+
 use fsage_core::Seed;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
@@ -10,20 +12,40 @@ pub const PIECE_BYTES: usize = 1 << 20;
 /// The pool holds this much more than a piece, so that each piece starts somewhere else.
 const SLACK_BYTES: usize = 1 << 20;
 
+/// Zeros come in runs of at most this length: shorter than a block, longer than what a compressor
+/// needs to see.
+const GRAIN_BYTES: usize = 1024;
+
 /// A pool of random bytes made once from a seed; pieces of it start at offsets that are aligned to
 /// nothing, so that neither compression nor the sharing of equal blocks makes a write cheaper.
 #[derive(Debug, Clone)]
 pub struct Payload {
-    pool: Vec<u8>,
+    /// Clones share it; each goes its own way through it.
+    pool: Arc<[u8]>,
     next: usize,
 }
 
 impl Payload {
-    /// The pool of that seed.
-    pub fn new(seed: Seed) -> Self {
+    /// The pool of that seed. Of each [`GRAIN_BYTES`], `compressible_percent` hundredths are zeros.
+    pub fn new(seed: Seed, compressible_percent: u8) -> Self {
         let mut pool = vec![0; PIECE_BYTES + SLACK_BYTES];
         Pcg64Mcg::seed_from_u64(seed.0).fill_bytes(&mut pool);
-        Self { pool, next: 0 }
+        let zeros = GRAIN_BYTES * usize::from(compressible_percent.min(100)) / 100;
+        for grain in pool.chunks_mut(GRAIN_BYTES) {
+            grain.iter_mut().take(zeros).for_each(|byte| *byte = 0);
+        }
+        Self {
+            pool: pool.into(),
+            next: 0,
+        }
+    }
+
+    /// The same pool, begun elsewhere.
+    pub fn begun_at(&self, number: u64) -> Self {
+        Self {
+            pool: Arc::clone(&self.pool),
+            next: (number % SLACK_BYTES as u64) as usize,
+        }
     }
 
     /// The next `length` bytes, at most [`PIECE_BYTES`].
@@ -42,18 +64,29 @@ mod tests {
 
     #[test]
     fn pieces_differ_and_follow_from_the_seed() {
-        let mut a = Payload::new(Seed(1));
+        let mut a = Payload::new(Seed(1), 0);
         let first = a.piece(4096).to_vec();
         assert_ne!(a.piece(4096), first);
-        assert_eq!(Payload::new(Seed(1)).piece(4096), first);
-        assert_ne!(Payload::new(Seed(2)).piece(4096), first);
+        assert_eq!(Payload::new(Seed(1), 0).piece(4096), first);
+        assert_ne!(Payload::new(Seed(2), 0).piece(4096), first);
         assert_eq!(a.piece(usize::MAX).len(), PIECE_BYTES);
+    }
+
+    #[test]
+    fn compressible_bytes_are_as_many_as_asked() {
+        for percent in [0, 25, 100] {
+            let mut payload = Payload::new(Seed(4), percent);
+            let zeros = payload.piece(PIECE_BYTES).iter().filter(|&&b| b == 0);
+            let share = zeros.count() as f64 / PIECE_BYTES as f64;
+            let expected = f64::from(percent) / 100.0;
+            assert!((share - expected).abs() < 0.006, "{percent} % gave {share}");
+        }
     }
 
     #[test]
     fn bytes_are_evenly_spread() {
         let mut counts = [0_u32; 256];
-        let mut payload = Payload::new(Seed(3));
+        let mut payload = Payload::new(Seed(3), 0);
         for &byte in payload.piece(PIECE_BYTES) {
             counts[byte as usize] += 1;
         }

@@ -28,6 +28,7 @@ pub struct Recorder {
     skipped: BTreeMap<OpKind, u64>,
     index: u64,
     mismatches: Vec<Mismatch>,
+    broken: Option<Mismatch>,
     series: Series,
 }
 
@@ -43,11 +44,12 @@ impl Recorder {
             skipped: BTreeMap::new(),
             index: 0,
             mismatches: Vec::new(),
+            broken: None,
             series: Series::new(start_ns, interval_ns),
         }
     }
 
-    /// Counts an operation that ran.
+    /// Counts an operation that ran; returns whether it ended as the stream expected.
     pub fn ran(
         &mut self,
         op: &Op,
@@ -55,10 +57,10 @@ impl Recorder {
         result: Result<u64, Errno>,
         latency_ns: u64,
         end_ns: u64,
-    ) {
+    ) -> bool {
         self.index += 1;
         let Some(slot) = self.kinds.get_mut(op.kind as usize) else {
-            return;
+            return true;
         };
         let record = slot.get_or_insert_with(new_record);
         // Saturates at the histogram's highest value, an hour; the total does not.
@@ -72,23 +74,21 @@ impl Recorder {
         if let Err(errno) = result {
             *record.errors.entry(errno.0).or_default() += 1;
         }
-        if !as_expected(op, result) {
+        let expected = as_expected(op, result);
+        if !expected {
             record.unexpected += 1;
             if self.mismatches.len() < KEPT_MISMATCHES {
-                self.mismatches.push(Mismatch {
-                    stream: self.stream,
-                    index: self.index - 1,
-                    kind: op.kind,
-                    path: op
-                        .path
-                        .map(|p| paths.display(p).into_owned())
-                        .unwrap_or_default(),
-                    expected: op.result.raw(),
-                    actual: raw(result),
-                });
+                let mismatch = mismatch(self.stream, self.index - 1, op, paths, result);
+                self.mismatches.push(mismatch);
             }
         }
         self.series.add(end_ns, bytes, latency_ns);
+        expected
+    }
+
+    /// The operation counted last ended the run.
+    pub fn broke_off(&mut self, op: &Op, paths: &PathTable, result: Result<u64, Errno>) {
+        self.broken = Some(mismatch(self.stream, self.index - 1, op, paths, result));
     }
 
     /// Counts an operation that has no call.
@@ -114,6 +114,7 @@ impl Recorder {
                 *total.skipped.entry(kind).or_default() += count;
             }
             total.mismatches.extend(recorder.mismatches);
+            total.broken = total.broken.or(recorder.broken);
             series.merge(recorder.series);
         }
         total.mismatches.truncate(KEPT_MISMATCHES);
@@ -184,6 +185,24 @@ fn kind_result(record: &KindRecord) -> KindResult {
     }
 }
 
+fn mismatch(
+    stream: usize,
+    index: u64,
+    op: &Op,
+    paths: &PathTable,
+    result: Result<u64, Errno>,
+) -> Mismatch {
+    let path = op.path.map(|p| paths.display(p).into_owned());
+    Mismatch {
+        stream,
+        index,
+        kind: op.kind,
+        path: path.unwrap_or_default(),
+        expected: op.result.raw(),
+        actual: raw(result),
+    }
+}
+
 fn is_transfer(kind: OpKind) -> bool {
     kind.class() == KindClass::Data && kind != OpKind::Fault
 }
@@ -203,7 +222,7 @@ fn raw(result: Result<u64, Errno>) -> i64 {
 }
 
 /// Errors must be the same ones; of a transfer the bytes moved too.
-fn as_expected(op: &Op, result: Result<u64, Errno>) -> bool {
+pub(crate) fn as_expected(op: &Op, result: Result<u64, Errno>) -> bool {
     match result {
         Err(errno) => op.result.errno() == Some(errno),
         Ok(value) => op

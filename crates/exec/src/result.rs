@@ -30,11 +30,13 @@ pub struct RunResult {
     pub unexpected: u64,
     /// The first of them.
     pub mismatches: Vec<Mismatch>,
+    /// The operation whose error ended the run, where one did.
+    pub broken: Option<Mismatch>,
     /// Width of a point of the series; 0 where none was kept.
     pub series_interval_ns: u64,
     /// What ended in each interval since the start.
     pub series: Vec<SeriesPoint>,
-    /// Whether the run was stopped before its streams ended.
+    /// Whether the run was stopped, or broke off, before its streams ended or its time was over.
     pub interrupted: bool,
 }
 

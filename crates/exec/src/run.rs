@@ -2,12 +2,15 @@
 
 use std::panic::resume_unwind;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use fsage_core::{FileSystem, OpSource, Seed, SourceError};
+use fsage_core::{Errno, FileSystem, Op, OpSource, PathTable, Seed, SourceError};
 
 use crate::dispatch::{Executor, Outcome};
+use crate::handles::Directory;
+use crate::pace::{Gate, Pace, Turn};
+use crate::payload::Payload;
 use crate::record::Recorder;
 use crate::result::RunResult;
 use crate::usage;
@@ -17,21 +20,38 @@ use crate::usage;
 pub struct Options<'a> {
     /// Where the payload's bytes start; each stream adds its number.
     pub seed: Seed,
+    /// How much of what is written a compressor takes away, in hundredths.
+    pub compressible_percent: u8,
     /// Width of a point of the time series in nanoseconds; 0 for no series.
     pub series_interval_ns: u64,
+    /// Ends each stream with the batch that it is at after this long.
+    pub run_for_ns: Option<u64>,
+    /// Whether an unexpected error after which nothing goes well any more ([`is_fatal`]) ends the run.
+    pub end_on_fatal: bool,
     /// Ends the run at the next operation once it is set.
     pub stop: Option<&'a AtomicBool>,
 }
 
 impl Default for Options<'_> {
-    /// Seed 1, a series of seconds, no stop.
+    /// Seed 1, nothing compressible, a series of seconds, no end but the streams'.
     fn default() -> Self {
         Self {
             seed: Seed(1),
+            compressible_percent: 0,
             series_interval_ns: 1_000_000_000,
+            run_for_ns: None,
+            end_on_fatal: false,
             stop: None,
         }
     }
+}
+
+/// Errors of the target as a whole: it is full, broken or read-only.
+pub fn is_fatal(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::ENOSPC | Errno::EDQUOT | Errno::EROFS | Errno::EIO
+    )
 }
 
 /// Why a run ended without a result; completes "failed to run the workload: …".
@@ -48,6 +68,23 @@ pub enum ExecError {
         #[source]
         source: SourceError,
     },
+    /// Every stream that has not ended waits for another.
+    #[error(
+        "{} all wait for one another since {seconds} s; expected one of them to go on",
+        names(streams)
+    )]
+    Deadlock {
+        /// Which ones, from 0.
+        streams: Vec<usize>,
+        /// How long.
+        seconds: u64,
+    },
+}
+
+fn names(streams: &[usize]) -> String {
+    let numbers: Vec<String> = streams.iter().map(usize::to_string).collect();
+    let plural = if streams.len() == 1 { "" } else { "s" };
+    format!("stream{plural} {}", numbers.join(", "))
 }
 
 /// What [`run_direct`] did.
@@ -57,11 +94,11 @@ pub struct DirectResult {
     pub operations: u64,
     /// Operations whose error, or its absence, the stream did not expect.
     pub unexpected: u64,
-    /// The first such error.
+    /// The first such error, of the first stream that had one.
     pub first_error: Option<fsage_core::Errno>,
     /// Operations without a call on a target.
     pub skipped: u64,
-    /// Whether it was stopped before the stream ended.
+    /// Whether it was stopped before the streams ended.
     pub interrupted: bool,
 }
 
@@ -74,30 +111,25 @@ struct StreamEnd {
     interrupted: bool,
 }
 
-/// Runs all streams at once, each on a thread of its own, as fast as the target answers. All wait
-/// for the last one before they start. An error of one stream ends only that one; it is returned
-/// when all have ended. What a stopped or broken stream made on the target stays there.
+/// Runs all streams at once, each on a thread of its own, as fast as the target answers and the
+/// streams' own waits allow. All wait for the last one before they start. An error of one stream ends
+/// only that one; it is returned when all have ended. What a stopped or broken stream made on the
+/// target stays there.
 pub fn run(
     fs: &dyn FileSystem,
     sources: Vec<Box<dyn OpSource + Send>>,
     options: &Options<'_>,
 ) -> Result<RunResult, ExecError> {
     let barrier = Barrier::new(sources.len());
-    let ends: Vec<Result<StreamEnd, ExecError>> = thread::scope(|scope| {
-        let barrier = &barrier;
-        let threads: Vec<_> = sources
-            .into_iter()
-            .enumerate()
-            .map(|(stream, source)| {
-                scope.spawn(move || run_stream(fs, stream, source, options, barrier))
-            })
-            .collect();
-        threads
-            .into_iter()
-            .map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic)))
-            .collect()
+    let (directory, gate) = (Directory::default(), Gate::new(sources.len()));
+    let ends = on_threads(sources, |stream, source| {
+        let shared = (&directory, &gate);
+        let end = run_stream(fs, stream, source, options, shared, &barrier);
+        gate.leave(stream);
+        end
     });
-    let ends = ends.into_iter().collect::<Result<Vec<_>, _>>()?;
+    directory.close_all(fs);
+    let ends = all_or_first(ends)?;
     let start_ns = ends.iter().map(|e| e.start_ns).min().unwrap_or(0);
     let end_ns = ends.iter().map(|e| e.end_ns).max().unwrap_or(0);
     let cpu_ns = ends.iter().map(|e| e.cpu_ns).sum();
@@ -113,36 +145,85 @@ pub fn run(
     })
 }
 
+/// Gives each source to `each` on a thread of its own, with its number.
+fn on_threads<T: Send>(
+    sources: Vec<Box<dyn OpSource + Send>>,
+    each: impl Fn(usize, Box<dyn OpSource + Send>) -> T + Sync,
+) -> Vec<T> {
+    thread::scope(|scope| {
+        let each = &each;
+        let threads: Vec<_> = sources
+            .into_iter()
+            .enumerate()
+            .map(|(stream, source)| scope.spawn(move || each(stream, source)))
+            .collect();
+        threads
+            .into_iter()
+            .map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
+    })
+}
+
+/// Every end, or the error that explains the others: a stream that broke off leaves others waiting.
+fn all_or_first<T>(ends: Vec<Result<T, ExecError>>) -> Result<Vec<T>, ExecError> {
+    let mut done = Vec::new();
+    let mut failed: Option<ExecError> = None;
+    for end in ends {
+        match end {
+            Ok(end) => done.push(end),
+            Err(error) => {
+                let explains = matches!(error, ExecError::Source { .. });
+                if failed.is_none()
+                    || explains && matches!(failed, Some(ExecError::Deadlock { .. }))
+                {
+                    failed = Some(error);
+                }
+            }
+        }
+    }
+    failed.map_or(Ok(done), Err)
+}
+
 fn run_stream(
     fs: &dyn FileSystem,
     stream: usize,
     mut source: Box<dyn OpSource + Send>,
     options: &Options<'_>,
+    (directory, gate): (&Directory, &Gate),
     barrier: &Barrier,
 ) -> Result<StreamEnd, ExecError> {
-    let mut executor = Executor::new(fs, payload_seed(options.seed, stream), true);
+    let payload = payload(options, stream);
+    let mut executor = Executor::new(fs, directory, payload, true);
     barrier.wait();
     let before = usage::now();
     let start_ns = fs.clock().now_ns();
     let mut recorder = Recorder::new(stream, start_ns, options.series_interval_ns);
-    let drained = drain(
-        &mut *source,
-        stream,
-        options.stop,
-        |op, paths| match executor.execute(op, paths) {
+    let mut pace = Pace::new(stream, gate, options.stop);
+    if let Some(limit) = options.run_for_ns {
+        pace.until(fs.clock(), start_ns.saturating_add(limit));
+    }
+    let drained = drain(&mut *source, &mut pace, |op, paths| {
+        match executor.execute(op, paths) {
             Outcome::Ran {
                 result,
                 latency_ns,
                 end_ns,
             } => {
-                recorder.ran(op, paths, result, latency_ns, end_ns);
+                let expected = recorder.ran(op, paths, result, latency_ns, end_ns);
+                if !expected && options.end_on_fatal && result.err().is_some_and(is_fatal) {
+                    recorder.broke_off(op, paths, result);
+                    gate.end_all();
+                }
+                end_ns
             }
-            Outcome::Skipped => recorder.skipped(op.kind),
-        },
-    );
+            Outcome::Skipped => {
+                recorder.skipped(op.kind);
+                0
+            }
+        }
+    });
     let end_ns = fs.clock().now_ns();
     let after = usage::now();
-    executor.finish();
     Ok(StreamEnd {
         recorder,
         start_ns,
@@ -156,47 +237,76 @@ fn run_stream(
     })
 }
 
-/// Runs one stream on the calling thread without measuring anything: no clock is read, so that a
-/// tracer outside sees the stream's calls and as little else as possible.
+/// Runs all streams at once without measuring anything: no clock is read, so that a tracer outside
+/// sees the streams' calls and as little else as possible. A single stream runs on the calling
+/// thread.
 pub fn run_direct(
     fs: &dyn FileSystem,
-    source: &mut dyn OpSource,
+    mut sources: Vec<Box<dyn OpSource + Send>>,
     options: &Options<'_>,
 ) -> Result<DirectResult, ExecError> {
-    let mut executor = Executor::new(fs, payload_seed(options.seed, 0), false);
-    let mut done = DirectResult::default();
-    let drained = drain(source, 0, options.stop, |op, paths| {
-        match executor.execute(op, paths) {
-            Outcome::Ran { result, .. } => {
-                done.operations += 1;
-                if result.err() != op.result.errno() {
-                    done.unexpected += 1;
-                    done.first_error = done.first_error.or(result.err());
+    let (directory, gate) = (Directory::default(), Gate::new(sources.len()));
+    let one = |stream: usize, mut source: Box<dyn OpSource + Send>| {
+        let payload = payload(options, stream);
+        let mut executor = Executor::new(fs, &directory, payload, false);
+        let mut done = DirectResult::default();
+        let mut pace = Pace::new(stream, &gate, options.stop);
+        let drained = drain(&mut *source, &mut pace, |op, paths| {
+            match executor.execute(op, paths) {
+                Outcome::Ran { result, .. } => {
+                    done.operations += 1;
+                    if result.err() != op.result.errno() {
+                        done.unexpected += 1;
+                        done.first_error = done.first_error.or(result.err());
+                    }
                 }
+                Outcome::Skipped => done.skipped += 1,
             }
-            Outcome::Skipped => done.skipped += 1,
+            0
+        });
+        gate.leave(stream);
+        done.interrupted = drained?;
+        Ok(done)
+    };
+    let ends = match sources.pop() {
+        Some(only) if sources.is_empty() => vec![one(0, only)],
+        last => {
+            sources.extend(last);
+            on_threads(sources, one)
         }
-    });
-    executor.finish();
-    done.interrupted = drained?;
-    Ok(done)
+    };
+    directory.close_all(fs);
+    let mut total = DirectResult::default();
+    for end in all_or_first(ends)? {
+        total.operations += end.operations;
+        total.unexpected += end.unexpected;
+        total.first_error = total.first_error.or(end.first_error);
+        total.skipped += end.skipped;
+        total.interrupted |= end.interrupted;
+    }
+    Ok(total)
 }
 
-/// Gives every operation of a stream to `each`; returns whether it was stopped.
+/// Gives every operation of a stream to `each`, which says when it ended (0 for unknown); returns
+/// whether the stream was stopped before its end and before its time.
 fn drain(
     source: &mut dyn OpSource,
-    stream: usize,
-    stop: Option<&AtomicBool>,
-    mut each: impl FnMut(&fsage_core::Op, &fsage_core::PathTable),
+    pace: &mut Pace<'_>,
+    mut each: impl FnMut(&Op, &PathTable) -> u64,
 ) -> Result<bool, ExecError> {
     let mut batch = Vec::new();
     let mut operations = 0;
     loop {
+        match pace.turn(source)? {
+            Turn::Go => {}
+            Turn::TimeIsUp => return Ok(false),
+            Turn::Stopped => return Ok(true),
+        }
         batch.clear();
         let count = source
             .next_batch(&mut batch)
             .map_err(|source| ExecError::Source {
-                stream,
+                stream: pace.stream(),
                 operations,
                 source,
             })?;
@@ -205,16 +315,17 @@ fn drain(
         }
         let paths = source.paths();
         for op in &batch {
-            if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            if pace.is_stopped() {
                 return Ok(true);
             }
-            each(op, paths);
+            pace.ended(each(op, paths));
         }
         operations += count as u64;
     }
 }
 
 /// Streams write different bytes.
-fn payload_seed(seed: Seed, stream: usize) -> Seed {
-    Seed(seed.0.wrapping_add(stream as u64))
+fn payload(options: &Options<'_>, stream: usize) -> Payload {
+    let seed = Seed(options.seed.0.wrapping_add(stream as u64));
+    Payload::new(seed, options.compressible_percent)
 }

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::{
     Errno, Fd, FileSystem, Op, OpFlags, OpKind, OpSource, Outcome, PathTable, Pid, Seed,
-    SourceError, Tid, VecSource,
+    SourceError, Tid, VecSource, Wait,
 };
 use fsage_exec::{ExecError, NullFs, Options, RunResult, run, run_direct};
 use fsage_host::{Confinement, HostFs, HostOptions};
@@ -185,7 +186,7 @@ fn a_real_directory_answers_as_postmark_expects() {
         assert_eq!(result.bytes_read, generator.tally().bytes_read);
         assert_eq!(result.bytes_written, generator.tally().bytes_written);
         let direct =
-            run_direct(&host(dir.path()), &mut *source(spec), &Options::default()).unwrap();
+            run_direct(&host(dir.path()), vec![source(spec)], &Options::default()).unwrap();
         assert_eq!(
             (direct.operations, direct.unexpected),
             (ops.len() as u64, 0)
@@ -342,8 +343,153 @@ fn a_broken_stream_is_an_error_that_names_it() {
     let broken = Box::new(Broken(PathTable::new(), false));
     let error = run(&NullFs, vec![source(SPECS[0]), broken], &Options::default()).unwrap_err();
     assert_eq!(error.to_string(), "stream 1 broke off after 1 operations");
-    let ExecError::Source { source, .. } = error;
+    let ExecError::Source { source, .. } = error else {
+        panic!("{error}")
+    };
     assert_eq!(source.to_string(), "row 7 of 'x' is torn");
+}
+
+/// Syncs without end, paced by what `wait` says.
+struct Paced<F>(PathTable, F);
+
+impl<F: FnMut() -> Wait> OpSource for Paced<F> {
+    fn paths(&self) -> &PathTable {
+        &self.0
+    }
+    fn next_batch(&mut self, batch: &mut Vec<Op>) -> Result<usize, SourceError> {
+        batch.push(Op::new(OpKind::Sync, Pid(1), Tid(1), 0));
+        Ok(1)
+    }
+    fn wait(&mut self) -> Wait {
+        (self.1)()
+    }
+}
+
+fn paced(wait: impl FnMut() -> Wait + Send + 'static) -> Box<dyn OpSource + Send> {
+    Box::new(Paced(PathTable::new(), wait))
+}
+
+#[test]
+fn time_ends_a_run_between_batches_and_during_rests() {
+    let options = Options {
+        run_for_ns: Some(30_000_000),
+        ..Options::default()
+    };
+    let resting = paced(|| Wait::Pause(3_600_000_000_000));
+    let busy = paced(|| Wait::Ready);
+    let waiting = paced(|| Wait::Blocked);
+    let result = run(&NullFs, vec![resting, busy, waiting], &options).unwrap();
+    assert!(!result.interrupted && result.operations > 0);
+    assert!(result.elapsed_ns >= 30_000_000);
+}
+
+#[test]
+fn rests_are_kept_and_a_blocked_stream_goes_on_once_it_may() {
+    let (done, mut left) = (Arc::new(AtomicBool::new(false)), 4);
+    let seen = Arc::clone(&done);
+    let first = paced(move || {
+        left -= 1;
+        if left == 0 {
+            done.store(true, Ordering::Release);
+        }
+        Wait::Pause(if left < 0 { u64::MAX } else { 5_000_000 })
+    });
+    let second = paced(move || match seen.load(Ordering::Acquire) {
+        true => Wait::Ready,
+        false => Wait::Blocked,
+    });
+    let options = Options {
+        run_for_ns: Some(60_000_000),
+        ..Options::default()
+    };
+    let result = run(&NullFs, vec![first, second], &options).unwrap();
+    assert!(result.operations > 4, "{}", result.operations);
+    let before = result.series.iter().map(|p| p.operations).sum::<u64>();
+    assert_eq!(before, result.operations);
+}
+
+#[test]
+fn streams_that_all_wait_are_named() {
+    let error = run(
+        &NullFs,
+        vec![
+            source(SPECS[1]),
+            paced(|| Wait::Blocked),
+            paced(|| Wait::Blocked),
+        ],
+        &Options::default(),
+    )
+    .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "streams 1, 2 all wait for one another since 10 s; expected one of them to go on"
+    );
+}
+
+#[test]
+fn a_full_target_ends_the_run_and_is_named() {
+    // Every write to /dev/full fails with ENOSPC.
+    let full = host(Path::new("/dev"));
+    let mut writes = Script::default();
+    writes.open("full", 1, 3);
+    for _ in 0..1000 {
+        writes.transfer(OpKind::Write, 3, None, 10, 10);
+    }
+    let end = Options {
+        end_on_fatal: true,
+        ..Options::default()
+    };
+    let result = run(&full, vec![writes.source(), paced(|| Wait::Ready)], &end).unwrap();
+    let broken = result.broken.unwrap();
+    assert_eq!((broken.stream, broken.index, broken.actual), (0, 1, -28));
+    assert!(result.interrupted);
+    let on = run(&full, vec![writes.source()], &Options::default()).unwrap();
+    assert_eq!((on.broken, on.unexpected), (None, 1000));
+    assert_eq!(on.kinds[&OpKind::Write].errors[&Errno::ENOSPC.0], 1000);
+}
+
+#[test]
+fn streams_of_one_process_share_its_files() {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let opened = Arc::new(AtomicBool::new(false));
+    let (set, seen) = (Arc::clone(&opened), opened);
+    let mut opener = Script::default();
+    opener.open("shared", 0o102, 3);
+    let mut writer = Script::default();
+    writer.transfer(OpKind::Write, 3, Some(0), 100, 100);
+    // The first is asked again, after its batch; the second goes on from there.
+    let mut asked = 0;
+    let first = Gated(opener.source(), move || {
+        asked += 1;
+        set.store(asked == 2, Ordering::Release);
+        Wait::Ready
+    });
+    let second = Gated(writer.source(), move || {
+        match seen.load(Ordering::Acquire) {
+            true => Wait::Ready,
+            false => Wait::Blocked,
+        }
+    });
+    let fs = host(dir.path());
+    let sources: Vec<Box<dyn OpSource + Send>> = vec![Box::new(first), Box::new(second)];
+    let result = run(&fs, sources, &Options::default()).unwrap();
+    assert_eq!((result.unexpected, result.bytes_written), (0, 100));
+    assert!(result.skipped.is_empty());
+}
+
+/// A stream behind a gate.
+struct Gated<F>(Box<dyn OpSource + Send>, F);
+
+impl<F: FnMut() -> Wait> OpSource for Gated<F> {
+    fn paths(&self) -> &PathTable {
+        self.0.paths()
+    }
+    fn next_batch(&mut self, batch: &mut Vec<Op>) -> Result<usize, SourceError> {
+        self.0.next_batch(batch)
+    }
+    fn wait(&mut self) -> Wait {
+        (self.1)()
+    }
 }
 
 #[test]

@@ -29,12 +29,18 @@ pub fn run(args: &RunChildArgs) -> Result<Exit> {
         cold: ColdPolicy::Auto,
     };
     let fs = HostFs::open(&args.dir, options)?;
-    for mut source in program.phases.into_iter().flat_map(|p| p.streams) {
-        let result = run_direct(&fs, source.as_mut(), &Options::default())?;
+    let program = match args.role {
+        Some(role) => program.only(role.into()),
+        None => program,
+    };
+    for phase in program.phases {
+        let result = run_direct(&fs, phase.streams, &Options::default())?;
         if let Some(errno) = result.first_error {
             bail!(
-                "run {spec}: {} operations did not end as expected, the first with: {errno}",
-                result.unexpected
+                "run {spec}: {} operations of phase '{}' did not end as expected, the first with: \
+                 {errno}",
+                result.unexpected,
+                phase.name
             );
         }
     }

@@ -1,0 +1,224 @@
+//! When a stream goes on: its own waits, the run's time, and being stopped.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use fsage_core::{Clock, OpSource, Wait};
+
+use crate::run::ExecError;
+
+/// How long a stream that waits for another one rests before it asks again.
+const RETRY: Duration = Duration::from_micros(100);
+
+/// Once so many of these rests in a row had every stream waiting, they become longer.
+const EAGER_RETRIES: u64 = 1000;
+
+/// The longer ones.
+const LATE_RETRY: Duration = Duration::from_millis(10);
+
+/// So many rests in a row with every stream waiting, ten seconds of them, are a deadlock.
+const RETRIES: u64 = EAGER_RETRIES + 990;
+
+/// What they come to.
+const DEADLOCK_S: u64 = 10;
+
+/// Rests are cut into pieces of this length, so that a stop is seen soon.
+const NAP_NS: u64 = 20_000_000;
+
+/// What the streams of a run know of each other.
+#[derive(Debug)]
+pub struct Gate {
+    /// Batches begun by all streams.
+    progress: AtomicU64,
+    live: AtomicUsize,
+    waiting: AtomicUsize,
+    ended: AtomicBool,
+    /// Which streams have not ended.
+    streams: Mutex<Vec<usize>>,
+}
+
+impl Gate {
+    /// For that many streams.
+    pub fn new(streams: usize) -> Self {
+        Self {
+            progress: AtomicU64::new(0),
+            live: AtomicUsize::new(streams),
+            waiting: AtomicUsize::new(0),
+            ended: AtomicBool::new(false),
+            streams: Mutex::new((0..streams).collect()),
+        }
+    }
+
+    /// A stream has ended.
+    pub fn leave(&self, stream: usize) {
+        self.live.fetch_sub(1, Ordering::Relaxed);
+        self.progress.fetch_add(1, Ordering::Relaxed);
+        self.streams
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|&s| s != stream);
+    }
+
+    /// Ends all streams at their next operation.
+    pub fn end_all(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether a stream's next batch may be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// Yes.
+    Go,
+    /// The run's time is over.
+    TimeIsUp,
+    /// The run was stopped.
+    Stopped,
+}
+
+/// One stream's pace.
+pub struct Pace<'a> {
+    stream: usize,
+    gate: &'a Gate,
+    stop: Option<&'a AtomicBool>,
+    limit: Option<(&'a dyn Clock, u64)>,
+    last_end_ns: u64,
+}
+
+impl<'a> Pace<'a> {
+    /// Without a limit of time.
+    pub fn new(stream: usize, gate: &'a Gate, stop: Option<&'a AtomicBool>) -> Self {
+        Self {
+            stream,
+            gate,
+            stop,
+            limit: None,
+            last_end_ns: 0,
+        }
+    }
+
+    /// Ends at `end_ns` of `clock`.
+    pub fn until(&mut self, clock: &'a dyn Clock, end_ns: u64) {
+        self.limit = Some((clock, end_ns));
+    }
+
+    /// Which stream it is.
+    pub fn stream(&self) -> usize {
+        self.stream
+    }
+
+    /// When the last operation ended, where that was measured; 0 says nothing.
+    pub fn ended(&mut self, end_ns: u64) {
+        self.last_end_ns = self.last_end_ns.max(end_ns);
+    }
+
+    /// Whether the stream is to end at once.
+    pub fn is_stopped(&self) -> bool {
+        self.gate.ended.load(Ordering::Relaxed)
+            || self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+
+    fn time_is_up(&self) -> bool {
+        // The last operation's end is at hand; the clock is read only after a rest.
+        self.limit.is_some_and(|(_, end)| self.last_end_ns >= end)
+    }
+
+    /// Waits as the stream wants to.
+    pub fn turn(&mut self, source: &mut dyn OpSource) -> Result<Turn, ExecError> {
+        let turn = match source.wait() {
+            Wait::Ready => self.state(),
+            Wait::Pause(ns) => self.rest(ns),
+            Wait::Blocked => self.wait_for_others(source)?,
+        };
+        self.gate.progress.fetch_add(1, Ordering::Relaxed);
+        Ok(turn)
+    }
+
+    fn state(&self) -> Turn {
+        if self.is_stopped() {
+            Turn::Stopped
+        } else if self.time_is_up() {
+            Turn::TimeIsUp
+        } else {
+            Turn::Go
+        }
+    }
+
+    fn read_clock(&mut self) {
+        if let Some((clock, _)) = self.limit {
+            self.last_end_ns = clock.now_ns();
+        }
+    }
+
+    fn rest(&mut self, mut left_ns: u64) -> Turn {
+        while left_ns > 0 {
+            let mut nap_ns = left_ns.min(NAP_NS);
+            if let Some((clock, end_ns)) = self.limit {
+                nap_ns = nap_ns.min(end_ns.saturating_sub(clock.now_ns()));
+            }
+            thread::sleep(Duration::from_nanos(nap_ns));
+            left_ns -= nap_ns;
+            self.read_clock();
+            let state = self.state();
+            if state != Turn::Go {
+                return state;
+            }
+        }
+        self.state()
+    }
+
+    fn wait_for_others(&mut self, source: &mut dyn OpSource) -> Result<Turn, ExecError> {
+        self.gate.waiting.fetch_add(1, Ordering::Relaxed);
+        let waited = self.ask_again(source);
+        self.gate.waiting.fetch_sub(1, Ordering::Relaxed);
+        match waited? {
+            (Turn::Go, pause_ns) if pause_ns > 0 => Ok(self.rest(pause_ns)),
+            (turn, _) => Ok(turn),
+        }
+    }
+
+    /// Asks until the stream may go on; with how long it then wants to rest.
+    fn ask_again(&mut self, source: &mut dyn OpSource) -> Result<(Turn, u64), ExecError> {
+        let mut seen = self.gate.progress.load(Ordering::Relaxed);
+        let mut retries = 0;
+        loop {
+            thread::sleep(if retries < EAGER_RETRIES {
+                RETRY
+            } else {
+                LATE_RETRY
+            });
+            self.read_clock();
+            let state = self.state();
+            if state != Turn::Go {
+                return Ok((state, 0));
+            }
+            match source.wait() {
+                Wait::Ready => return Ok((Turn::Go, 0)),
+                Wait::Pause(ns) => return Ok((Turn::Go, ns)),
+                Wait::Blocked => {}
+            }
+            let progress = self.gate.progress.load(Ordering::Relaxed);
+            let others_wait =
+                self.gate.waiting.load(Ordering::Relaxed) >= self.gate.live.load(Ordering::Relaxed);
+            retries = if progress == seen && others_wait {
+                retries + 1
+            } else {
+                0
+            };
+            seen = progress;
+            if retries >= RETRIES {
+                return Err(self.deadlock());
+            }
+        }
+    }
+
+    fn deadlock(&self) -> ExecError {
+        let streams = self.gate.streams.lock();
+        ExecError::Deadlock {
+            streams: streams.unwrap_or_else(PoisonError::into_inner).clone(),
+            seconds: DEADLOCK_S,
+        }
+    }
+}
