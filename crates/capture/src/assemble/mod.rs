@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use fsage_core::{Fd, FileId, Op, OpFlags, OpKind, OpSink, Outcome, PathTable, Pid};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) use events::exit_status;
 
@@ -42,6 +42,8 @@ pub struct Assembler {
     /// The program that a process has begun to run, until its execve returns.
     programs: FxHashMap<Pid, FileId>,
     filter: Filter,
+    /// Files last seen under a name that the filter takes, for what tells a file and no name.
+    wanted_files: FxHashSet<(u64, u64)>,
     order: order::Order,
     /// `CLOCK_MONOTONIC` at which operations' time is 0.
     base_ns: u64,
@@ -67,6 +69,7 @@ impl Assembler {
             generations: FxHashMap::default(),
             programs: FxHashMap::default(),
             filter: Filter::new(under)?,
+            wanted_files: FxHashSet::default(),
             order: order::Order::default(),
             base_ns,
             wanted: true,

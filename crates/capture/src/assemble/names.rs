@@ -95,15 +95,6 @@ impl Names {
         self.made.insert(path.into());
     }
 
-    /// Whether a file is known under a name that `accepts` takes. Looks at all names: for the
-    /// rare calls that tell a file and no name.
-    pub(super) fn has_file_where(&self, file: FileId, accepts: impl Fn(&[u8]) -> bool) -> bool {
-        let same = |known: &Known| (known.id.dev, known.id.ino) == (file.dev, file.ino);
-        self.files
-            .iter()
-            .any(|(path, known)| same(known) && accepts(path))
-    }
-
     pub(super) fn set_link(&mut self, path: &[u8], id: Option<FileId>) {
         if self.links.len() >= NAMES_LIMIT {
             self.links.clear();

@@ -6,6 +6,8 @@ use super::Assembler;
 use super::process::Open;
 use crate::raw::RawCall;
 
+/// Files remembered as wanted; past that all are forgotten.
+const WANTED_LIMIT: usize = 1 << 20;
 const AT_EMPTY_PATH: u64 = 0x1000;
 const AT_SYMLINK_NOFOLLOW: u32 = libc::AT_SYMLINK_NOFOLLOW as u32;
 const SYS_FCHMODAT2: libc::c_long = 452;
@@ -147,7 +149,7 @@ impl Assembler {
                 if mode & libc::S_IFMT == libc::S_IFLNK {
                     self.names.set_link(path, op.file);
                 } else if let Some(id) = op.file {
-                    self.names.set(path, id, is_dir);
+                    self.name_is(path, id, is_dir);
                 }
             }
             OpKind::Unlink | OpKind::Rmdir => {
@@ -170,7 +172,7 @@ impl Assembler {
             }
             OpKind::Link => {
                 if let (Some(path2), Some(id)) = (path2, op.file) {
-                    self.names.set(path2, id, false);
+                    self.name_is(path2, id, false);
                 }
             }
             OpKind::Symlink => {
@@ -190,8 +192,7 @@ impl Assembler {
         let Some(fd) = op.result.value() else { return };
         let unnamed = op.flags & O_TMPFILE_BIT != 0;
         if let (Some(path), Some(id), false) = (path, op.file, unnamed) {
-            self.names
-                .set(path, id, op.record.contains(OpFlags::DIRECTORY));
+            self.name_is(path, id, op.record.contains(OpFlags::DIRECTORY));
         }
         let open = Open {
             path: path.map(Into::into),
@@ -206,12 +207,26 @@ impl Assembler {
             .insert(fd as i32, open);
     }
 
-    /// Whether a file is known under a name that is wanted.
+    /// Remembers which file a name is, and whether that file is wanted by it.
+    fn name_is(&mut self, path: &[u8], id: FileId, is_dir: bool) {
+        self.names.set(path, id, is_dir);
+        if self.filter.takes_all() {
+            return;
+        }
+        if self.filter.takes_path(path) || self.filter.takes_target(path) {
+            if self.wanted_files.len() >= WANTED_LIMIT {
+                self.wanted_files.clear();
+            }
+            self.wanted_files.insert((id.dev.0, id.ino));
+        } else {
+            // Another file by now, elsewhere.
+            self.wanted_files.remove(&(id.dev.0, id.ino));
+        }
+    }
+
+    /// Whether a file was last seen under a name that is wanted.
     pub(super) fn wants_file(&self, file: FileId) -> bool {
-        !self.filter.takes_all()
-            && self
-                .names
-                .has_file_where(file, |path| self.filter.takes_path(path))
+        self.wanted_files.contains(&(file.dev.0, file.ino))
     }
 }
 

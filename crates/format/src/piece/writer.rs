@@ -30,6 +30,7 @@ enum Target {
 struct Summed {
     file: Target,
     sum: Checksum,
+    bytes: u64,
 }
 
 impl Write for Summed {
@@ -39,6 +40,7 @@ impl Write for Summed {
             Target::Whole(file) => file.write(bytes)?,
         };
         self.sum.add(bytes.get(..written).unwrap_or_default());
+        self.bytes += written as u64;
         Ok(written)
     }
 
@@ -166,6 +168,7 @@ impl PieceWriter {
         let inner = Summed {
             file: file.map_err(|e| FormatError::io("create", path, e))?,
             sum: Checksum::new(),
+            bytes: 0,
         };
         let mut all = vec![
             KeyValue::new(ENTRY_FORMAT.to_owned(), format.name.to_owned()),
@@ -283,8 +286,7 @@ impl PieceWriter {
             self.file.append_key_value_metadata(entry);
         }
         let path = self.path;
-        self.file.finish().map_err(|e| parquet_error(&path, e))?;
-        let bytes = self.file.bytes_written() as u64;
+        // This writes the footer too.
         let inner = self
             .file
             .into_inner()
@@ -294,7 +296,7 @@ impl PieceWriter {
             Target::Whole(file) => file.commit(),
         };
         kept.map_err(|e| FormatError::io("write", &path, e))?;
-        Ok(bytes)
+        Ok(inner.bytes)
     }
 }
 
