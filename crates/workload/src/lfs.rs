@@ -23,7 +23,7 @@ pub const SMALL: Workload = Workload {
     parameters: SMALL_PARAMETERS,
     configs: &[],
     needs: needs_nothing,
-    build: small,
+    build: |values, inputs| Ok(small(values, inputs)),
 };
 
 const SMALL_PARAMETERS: &[Parameter] = &[
@@ -42,7 +42,7 @@ const SMALL_PARAMETERS: &[Parameter] = &[
     ),
 ];
 
-fn small(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
+fn small(values: &Values, inputs: &Inputs) -> Program {
     let generator = Small {
         files: values.number("files"),
         size: values.number("size"),
@@ -55,7 +55,7 @@ fn small(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
         run_cold("read"),
         run_cold("delete"),
     ];
-    Ok(repeated(SMALL.name, generator, plans, inputs.length))
+    repeated(SMALL.name, generator, plans, inputs.length)
 }
 
 struct Small {

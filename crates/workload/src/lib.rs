@@ -9,12 +9,25 @@
 //!   `cmd:make -j2`; [`WorkloadSpec::program`] makes the [`Program`]: phases of streams.
 //! * [`characterize`] tells what a stream is like.
 
+pub mod andrew;
+pub mod bonnie;
 pub mod characterize;
+pub mod lfs;
+mod ops;
+mod params;
 pub mod postmark;
 pub mod program;
 pub mod random;
+pub mod readers;
+pub mod sdet;
+pub mod selfscale;
+pub mod seqio;
+pub mod small_read;
 pub mod spec;
+mod stdio;
 pub mod table;
+mod units;
+pub mod varying;
 
 pub use postmark::PostMark;
 pub use program::{

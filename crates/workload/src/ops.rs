@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use fsage_core::{
     Errno, Fd, Op, OpFlags, OpKind, Outcome, PathId, PathTable, Pid, SourceError, Tid,
@@ -30,8 +31,8 @@ pub const O_DIRECTORY: u32 = 0o200_000;
 pub const NEW: u32 = O_WRONLY | O_CREAT | O_TRUNC;
 
 const SEEK_SET: u32 = 0;
-const SEEK_END: u32 = 2;
 const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
+const PATH_MAX: u64 = 4096;
 
 /// The C library lists a directory through a buffer of this size (glibc's opendir).
 const DIRECTORY_BUFFER_BYTES: u64 = 32 << 10;
@@ -82,12 +83,21 @@ pub fn run_cold(name: impl Into<Cow<'static, str>>) -> Plan {
 
 /// The program of processes that all go through `plans`, stage by stage, and then remove what is
 /// left of what they made. No directory may be shared between processes.
-pub fn program<G: Steps>(workload: &'static str, processes: Vec<G>, plans: Vec<Plan>) -> Program {
+pub fn program<G: Steps>(
+    workload: &'static str,
+    processes: Vec<G>,
+    plans: Vec<Plan>,
+    length: Length,
+) -> Program {
     let stages = plans.len();
+    let setups = plans.iter().filter(|p| p.role == Role::Setup).count();
     let mut streams: Vec<_> = (1..)
         .zip(processes)
         .map(|(process, generator)| {
-            let stepped = Stepped::new(workload, process, generator, stages);
+            let mut stepped = Stepped::new(workload, process, generator, stages);
+            if length == Length::Endless {
+                stepped.endless = setups..stages;
+            }
             self::stages(stepped, stages + 1).into_iter()
         })
         .collect();
@@ -117,7 +127,7 @@ pub fn repeated<G: Steps>(
     length: Length,
 ) -> Program {
     if length == Length::Count {
-        return program(workload, vec![generator], plans);
+        return program(workload, vec![generator], plans, length);
     }
     let setups = plans.iter().filter(|p| p.role == Role::Setup).count();
     let cycle = Cycle {
@@ -130,7 +140,7 @@ pub fn repeated<G: Steps>(
     let mut plans = plans;
     plans.truncate(setups);
     plans.push(run("cycle"));
-    program(workload, vec![cycle], plans)
+    program(workload, vec![cycle], plans, length)
 }
 
 /// A generator whose measured stages are one without end.
@@ -179,6 +189,7 @@ pub struct Stepped<G> {
     generator: G,
     ops: Ops,
     stages: usize,
+    endless: Range<usize>,
     stage: usize,
     index: u64,
     ended: bool,
@@ -192,6 +203,7 @@ impl<G: Steps> Stepped<G> {
             generator,
             ops: Ops::new(workload, process),
             stages,
+            endless: 0..0,
             stage: usize::MAX,
             index: 0,
             ended: false,
@@ -228,6 +240,21 @@ impl<G: Steps> Staged for Stepped<G> {
             batch.append(&mut self.ops.out);
         }
         Ok(count)
+    }
+
+    fn skip(&mut self, stage: usize) -> Result<(), SourceError> {
+        if self.endless.contains(&stage) {
+            return Err(SourceError::new(format!(
+                "a run of workload '{}' without an end leaves nothing that a phase of its own could \
+                 know; expected run and teardown together",
+                self.ops.workload
+            )));
+        }
+        let mut batch = Vec::new();
+        while self.next_batch(stage, &mut batch)? > 0 {
+            batch.clear();
+        }
+        Ok(())
     }
 }
 
@@ -322,6 +349,12 @@ impl Ops {
             self.failed = Some(SourceError::new(message));
         }
         id
+    }
+
+    /// Whether this process made that name and has not removed it.
+    pub fn has(&self, path: impl AsRef<[u8]>) -> bool {
+        let id = self.paths.find(path.as_ref());
+        id.is_some_and(|id| self.there.contains_key(&id))
     }
 
     /// An operation with nothing known but its kind; further fields are the caller's.
@@ -438,20 +471,10 @@ impl Ops {
     /// Goes to an offset from the start.
     pub fn seek(&mut self, file: &mut File, offset: u64) {
         file.position = offset;
-        self.seek_op(file, offset, SEEK_SET);
-    }
-
-    /// Goes to the end.
-    pub fn seek_end(&mut self, file: &mut File) {
-        file.position = file.size;
-        self.seek_op(file, 0, SEEK_END);
-    }
-
-    fn seek_op(&mut self, file: &File, argument: u64, whence: u32) {
         let op = self.on(OpKind::Seek, file);
-        op.offset = Some(argument);
-        op.flags = whence;
-        op.result = Outcome::ok(file.position);
+        op.offset = Some(offset);
+        op.flags = SEEK_SET;
+        op.result = Outcome::ok(offset);
         op.size_bytes = Some(file.size);
     }
 
@@ -463,11 +486,6 @@ impl Ops {
     /// Makes an open file stable.
     pub fn fsync(&mut self, file: &File) {
         self.on(OpKind::Fsync, file).size_bytes = Some(file.size);
-    }
-
-    /// Makes everything stable.
-    pub fn sync(&mut self) {
-        self.push(OpKind::Sync);
     }
 
     /// Makes a directory.
@@ -525,9 +543,21 @@ impl Ops {
         self.appeared(path, false);
     }
 
+    /// Reads the text of a symbolic link, which has `length` bytes.
+    pub fn readlink(&mut self, path: impl AsRef<[u8]>, length: u64) {
+        let op = self.named(OpKind::Readlink, path);
+        op.length = Some(PATH_MAX);
+        op.result = Outcome::ok(length);
+    }
+
     /// Sets permission bits.
     pub fn chmod(&mut self, path: impl AsRef<[u8]>, mode: u32) {
         self.named(OpKind::Chmod, path).flags = mode;
+    }
+
+    /// Sets the times.
+    pub fn utimens(&mut self, path: impl AsRef<[u8]>) {
+        self.named(OpKind::Utimens, path);
     }
 
     /// Reads a whole file in requests of `request` bytes, the last of which finds the end, as
@@ -535,6 +565,16 @@ impl Ops {
     pub fn read_whole(&mut self, path: impl AsRef<[u8]>, size: u64, request: u64) {
         let mut file = self.open(path, O_RDONLY, size);
         while self.read(&mut file, request) > 0 {}
+        self.close(file);
+    }
+
+    /// Reads a whole file as a compiler does, which asks for its size and reads that much.
+    pub fn read_known(&mut self, path: impl AsRef<[u8]>, size: u64) {
+        let mut file = self.open(path, O_RDONLY, size);
+        self.fstat(&file);
+        while !file.at_end() {
+            self.read(&mut file, size);
+        }
         self.close(file);
     }
 

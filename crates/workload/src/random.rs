@@ -20,6 +20,38 @@ impl Random {
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.0.next_u64()) * u128::from(n)) >> 64) as u64
     }
+
+    /// An exponentially distributed number of that mean, by comparisons of uniform numbers alone
+    /// (von Neumann 1951), so that no machine's logarithm has a part in it.
+    pub fn exponential(&mut self, mean: u64) -> u64 {
+        let mut whole = 0_u64;
+        loop {
+            let first = self.0.next_u64();
+            let (mut last, mut run) = (first, 1_u32);
+            loop {
+                let next = self.0.next_u64();
+                if next > last {
+                    break;
+                }
+                last = next;
+                run += 1;
+            }
+            if run % 2 == 1 {
+                let part = (u128::from(first) * u128::from(mean)) >> 64;
+                return whole.saturating_mul(mean).saturating_add(part as u64);
+            }
+            whole += 1;
+        }
+    }
+}
+
+/// The numbers under `n`, at most 2^32, in a random order (Fisher and Yates).
+pub fn permutation(n: u64, random: &mut Random) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..n).map(|i| i as u32).collect();
+    for i in (1..order.len()).rev() {
+        order.swap(i, random.below(i as u64 + 1) as usize);
+    }
+    order
 }
 
 /// The seed of one of several streams that run at once: unrelated sequences, the first one's from the
@@ -49,6 +81,32 @@ mod tests {
     }
 
     const GOLDEN: [u64; 6] = [573, 133, 355, 225, 117, 355];
+
+    #[test]
+    fn a_permutation_holds_every_number_once() {
+        let mut order = permutation(1000, &mut Random::new(Seed(3)));
+        assert_ne!(order, permutation(1000, &mut Random::new(Seed(4))));
+        assert!((1..1000).any(|i| order[i] != order[i - 1] + 1));
+        order.sort_unstable();
+        assert!(order.iter().zip(0..).all(|(&a, b)| a == b) && order.len() == 1000);
+        assert!(permutation(0, &mut Random::new(Seed(1))).is_empty());
+    }
+
+    #[test]
+    fn an_exponential_number_has_its_mean_and_deviation() {
+        let mut random = Random::new(Seed(5));
+        let drawn: Vec<f64> = (0..100_000)
+            .map(|_| random.exponential(10_000) as f64)
+            .collect();
+        let mean = drawn.iter().sum::<f64>() / 1e5;
+        let deviation = (drawn.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 1e5).sqrt();
+        // Four standard errors are 126 and, of the deviation, 180.
+        assert!((mean - 10_000.0).abs() < 126.0, "{mean}");
+        assert!((deviation - 10_000.0).abs() < 180.0, "{deviation}");
+        let beyond = drawn.iter().filter(|&&x| x > 30_000.0).count();
+        // exp(-3) of them are 4979.
+        assert!((4700..5260).contains(&beyond), "{beyond}");
+    }
 
     #[test]
     fn draws_fill_the_range_evenly() {

@@ -1,6 +1,6 @@
 //! Readers of large files: several at once, and one that strides (Ellard 2003, 4.3 and 7).
 
-use crate::ops::{File, O_RDONLY, Ops, Steps, Stepped, program, run_cold, setup};
+use crate::ops::{File, O_RDONLY, Ops, Stepped, Steps, program, run_cold, setup};
 use crate::params::{bytes, count, request};
 use crate::program::{BuildError, Inputs, Length, Phase, Program, Role, Stream, stages};
 use crate::spec::Values;
@@ -53,7 +53,12 @@ fn readers(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
         next: (0, 0, 0),
         file: None,
     };
-    let mut program = program(READERS.name, vec![create], vec![setup("create")]);
+    let mut program = program(
+        READERS.name,
+        vec![create],
+        vec![setup("create")],
+        Length::Count,
+    );
     let teardown = program.phases.pop();
     for &n in sweep {
         let streams = (0..n)
@@ -115,7 +120,8 @@ impl Steps for Create {
             ops.open(reader_path(n, i), crate::ops::NEW, 0)
         });
         let size = self.total / n;
-        ops.write(&mut file, SETUP_REQUEST_BYTES.min(size - file.size));
+        let length = SETUP_REQUEST_BYTES.min(size - file.size);
+        ops.write(&mut file, length);
         if file.size < size {
             self.file = Some(file);
         } else {
@@ -188,7 +194,11 @@ const STRIDE_SWEEP: [u64; 3] = [2, 4, 8];
 fn stride(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
     let (size, request) = (values.number("size"), values.number("request"));
     let chosen = [values.number("s")];
-    let sweep: &[u64] = if chosen == [0] { &STRIDE_SWEEP } else { &chosen };
+    let sweep: &[u64] = if chosen == [0] {
+        &STRIDE_SWEEP
+    } else {
+        &chosen
+    };
     if let Some(s) = sweep.iter().find(|&&s| !size.is_multiple_of(s * request)) {
         return Err(BuildError::new(
             STRIDE.name,
@@ -204,7 +214,7 @@ fn stride(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
     };
     let mut plans = vec![setup("create")];
     plans.extend(sweep.iter().map(|s| run_cold(format!("stride {s}"))));
-    Ok(program(STRIDE.name, vec![generator], plans))
+    Ok(program(STRIDE.name, vec![generator], plans, inputs.length))
 }
 
 struct Stride {

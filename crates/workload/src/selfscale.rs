@@ -59,6 +59,9 @@ const PARAMETERS: &[Parameter] = &[
 /// Requests start and end at a multiple of this.
 const SECTOR_BYTES: u64 = 512;
 
+/// A megabyte is written by a step of the set-up.
+const SETUP_REQUEST_BYTES: u64 = 1 << 20;
+
 fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
     let processes = values.number("processes").max(1);
     let (size, request) = (values.number("size"), values.number("request"));
@@ -90,7 +93,7 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
         })
         .collect();
     let plans = vec![setup("create"), run("requests")];
-    Ok(program(WORKLOAD.name, generators, plans))
+    Ok(program(WORKLOAD.name, generators, plans, inputs.length))
 }
 
 struct SelfScale {
@@ -117,7 +120,8 @@ impl SelfScale {
             Some(file) => file,
             None => ops.open(&self.path, NEW, 0),
         };
-        ops.write(&mut file, (1 << 20).min(self.size - file.size));
+        let length = SETUP_REQUEST_BYTES.min(self.size - file.size);
+        ops.write(&mut file, length);
         self.file = Some(file);
         true
     }
@@ -137,7 +141,7 @@ impl SelfScale {
 impl Steps for SelfScale {
     fn step(&mut self, stage: usize, index: u64, ops: &mut Ops) -> bool {
         if stage == 0 {
-            let steps = self.size.div_ceil(1 << 20) + 1;
+            let steps = self.size.div_ceil(SETUP_REQUEST_BYTES) + 1;
             return index < steps && self.create(ops);
         }
         if index == 0 {

@@ -5,7 +5,7 @@ use fsage_core::Seed;
 
 use crate::ops::{O_RDONLY, Ops, Steps, program, run_cold, setup};
 use crate::params::{LARGEST_FILE, SEED, byte_range, count, request};
-use crate::program::{BuildError, Inputs, Length, Program};
+use crate::program::{Inputs, Length, Program};
 use crate::random::{Random, permutation, stream_seed};
 use crate::spec::Values;
 use crate::table::{Parameter, Workload, needs_nothing};
@@ -20,7 +20,7 @@ pub const WORKLOAD: Workload = Workload {
     parameters: PARAMETERS,
     configs: &[],
     needs: needs_nothing,
-    build,
+    build: |values, inputs| Ok(build(values, inputs)),
 };
 
 const PARAMETERS: &[Parameter] = &[
@@ -45,7 +45,7 @@ const PARAMETERS: &[Parameter] = &[
     SEED,
 ];
 
-fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
+fn build(values: &Values, inputs: &Inputs) -> Program {
     let generator = SmallRead {
         files: values.number("files"),
         dirs: values.number("dirs"),
@@ -57,7 +57,7 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
         order: Vec::new(),
     };
     let plans = vec![setup("create"), run_cold("read")];
-    Ok(program(WORKLOAD.name, vec![generator], plans))
+    program(WORKLOAD.name, vec![generator], plans, inputs.length)
 }
 
 struct SmallRead {

@@ -560,10 +560,9 @@ mod tests {
     fn errors_say_what_was_expected() {
         let message = |text: &str| parse(text).unwrap_err().to_string();
         assert!(message("").contains("expected NAME"));
-        assert_eq!(
-            message("postmarks:files=1"),
-            "unknown workload 'postmarks'; expected postmark or cmd:COMMAND"
-        );
+        let unknown = message("postmarks:files=1");
+        assert!(unknown.starts_with("unknown workload 'postmarks'; expected postmark, "));
+        assert!(unknown.ends_with(" or cmd:COMMAND"));
         assert!(message("postmark:file=1").contains("no parameter 'file'; expected one of files,"));
         assert!(message("postmark:files").contains("'files' in workload 'postmark'"));
         assert!(message("postmark:files=1,files=2").contains("given twice"));

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::postmark;
 use crate::program::{BuildError, Inputs, Need, Program};
 use crate::spec::Values;
+use crate::{andrew, bonnie, lfs, postmark, readers, sdet, selfscale, seqio, small_read, varying};
 
 /// What a parameter is counted in; decides how its text is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +130,20 @@ impl Workload {
 }
 
 /// Every workload that fsage generates: one row for each, in the module that generates it.
-pub const WORKLOADS: &[Workload] = &[postmark::WORKLOAD];
+pub const WORKLOADS: &[Workload] = &[
+    postmark::WORKLOAD,
+    andrew::WORKLOAD,
+    sdet::WORKLOAD,
+    lfs::SMALL,
+    lfs::LARGE,
+    small_read::WORKLOAD,
+    bonnie::WORKLOAD,
+    seqio::WORKLOAD,
+    readers::READERS,
+    readers::STRIDE,
+    varying::WORKLOAD,
+    selfscale::WORKLOAD,
+];
 
 #[cfg(test)]
 mod tests {

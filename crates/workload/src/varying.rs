@@ -3,7 +3,7 @@
 
 use crate::ops::{NEW, O_APPEND, O_CREAT, O_RDWR, Ops, Steps, program, run};
 use crate::params::{bytes, count, request};
-use crate::program::{BuildError, Inputs, Length, Program};
+use crate::program::{Inputs, Length, Program};
 use crate::spec::Values;
 use crate::stdio::buffered_read;
 use crate::table::{Config, Parameter, Unit, Value, Workload, needs_nothing};
@@ -18,7 +18,7 @@ pub const WORKLOAD: Workload = Workload {
     parameters: PARAMETERS,
     configs: CONFIGS,
     needs: needs_nothing,
-    build,
+    build: |values, inputs| Ok(build(values, inputs)),
 };
 
 const PARAMETERS: &[Parameter] = &[
@@ -75,7 +75,7 @@ const CONFIGS: &[Config] = &[
 /// Appendix D's strings.
 const CIRCULAR_BYTES: [u64; 5] = [200_000, 100_000, 50_000, 10_000, 1000];
 
-fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
+fn build(values: &Values, inputs: &Inputs) -> Program {
     let generator = Varying {
         chunks: values.number("chunks"),
         ops: values.number("ops"),
@@ -84,7 +84,12 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
         buffer: values.number("buffer").max(1),
         endless: inputs.length == Length::Endless,
     };
-    Ok(program(WORKLOAD.name, vec![generator], vec![run("chunks")]))
+    program(
+        WORKLOAD.name,
+        vec![generator],
+        vec![run("chunks")],
+        inputs.length,
+    )
 }
 
 struct Varying {

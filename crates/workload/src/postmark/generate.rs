@@ -4,12 +4,13 @@ use fsage_core::{Op, OpFlags, OpKind, OpSource, PathId, PathTable, Pid, SourceEr
 
 use super::Config;
 use super::calls::{
-    O_APPEND, O_CREAT, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY, buffered_read, buffered_write, close,
-    data, on_fd, op, open, seek_end, straight,
+    O_APPEND, O_CREAT, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY, close, data, on_fd, op, open, seek_end,
+    straight,
 };
 use super::pool::{File, Pool};
 use crate::program::Staged;
 use crate::random::Random;
+use crate::stdio::{buffered_read, buffered_write};
 
 /// The generator works this many operations ahead of the target at the least.
 const AHEAD: usize = 128;

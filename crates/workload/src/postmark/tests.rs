@@ -4,7 +4,9 @@ use proptest::prelude::*;
 
 use fsage_core::{Op, OpKind, OpSource, PathTable};
 
-use super::calls::{O_APPEND, O_CREAT, O_RDONLY, buffered_read, buffered_write, straight};
+use crate::stdio::{buffered_read, buffered_write};
+
+use super::calls::{O_APPEND, O_CREAT, O_RDONLY, straight};
 use super::pool::{File, Pool};
 use super::*;
 use crate::WorkloadSpec;

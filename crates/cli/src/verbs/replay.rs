@@ -1,0 +1,129 @@
+//! `fsage replay`.
+
+use std::os::unix::ffi::OsStrExt;
+
+use anyhow::{Context, Result};
+use fsage_exec::replay::{BuildError, Order, Pace};
+use fsage_experiment::replaying::{ReplayRequest, ReplayingError, Stage, replay};
+use fsage_experiment::target::TargetSpec;
+use fsage_format::result::replay::Replay;
+use fsage_host::signals;
+
+use super::validate::isolate_for;
+use crate::args::{OrderArg, ReplayArgs};
+use crate::exit::{Exit, UsageError};
+use crate::files::{open_whole_trace, writable};
+use crate::{out, ui};
+
+pub fn run(args: &ReplayArgs) -> Result<Exit> {
+    let target = TargetSpec::parse(&args.target)?;
+    if args.keep && matches!(target, TargetSpec::Scratch(_)) {
+        let text = "--keep needs a directory as target: a scratch file system goes when fsage ends";
+        return Err(UsageError(text.into()).into());
+    }
+    let request = ReplayRequest {
+        trace: args.trace.clone(),
+        snapshot: args.snapshot.clone(),
+        target,
+        pace: args.speed,
+        order: match args.order {
+            OrderArg::Process => Order::Process,
+            OrderArg::File => Order::File,
+            OrderArg::Strict => Order::Strict,
+        },
+        map: args.map.clone(),
+        verify: args.verify,
+        keep: args.keep,
+        seed: args.seed,
+    };
+    isolate_for(std::slice::from_ref(&request.target))?;
+    let stop = signals::install()?;
+    let reader = open_whole_trace(&args.trace, args.allow_lossy)?;
+    if let Some(output) = &args.output {
+        writable(output)?;
+    }
+    let bar = ui::Progress::new(4);
+    let replayed = replay(reader, &request, &mut |stage| show(&bar, stage), &stop);
+    drop(bar);
+    let result = match replayed {
+        Err(ReplayingError::Build(BuildError::Interrupted)) => {
+            ui::line("fsage: interrupted");
+            return Ok(Exit::Interrupted);
+        }
+        other => other?,
+    };
+    if let Some(output) = &args.output {
+        let text = serde_json::to_string_pretty(&result)? + "\n";
+        std::fs::write(output, text).with_context(|| format!("write {}", output.display()))?;
+    }
+    if args.json {
+        out::json(&result)?;
+    } else {
+        out::text(&fsage_report::replay::text(&result, out::width()))?;
+    }
+    Ok(exit(&result))
+}
+
+fn show(bar: &ui::Progress, stage: Stage) {
+    let (step, what) = match stage {
+        Stage::Scan => (0, "reading the trace"),
+        Stage::Build => (1, "making the initial tree"),
+        Stage::Replay => (2, "replaying"),
+        Stage::Verify => (3, "comparing the trees"),
+    };
+    bar.set(step, 4, what, None);
+}
+
+fn exit(result: &Replay) -> Exit {
+    if result.interrupted {
+        ui::line("fsage: interrupted");
+        return Exit::Interrupted;
+    }
+    if let Some(verified) = result.verified.as_ref().filter(|v| v.wrong > 0) {
+        ui::line(&format!(
+            "fsage: failed to verify the tree: {} of {} names are not as the trace leads to",
+            verified.wrong, verified.names
+        ));
+        return Exit::Failed;
+    }
+    if result.differ > 0 {
+        ui::line(&format!(
+            "{} of {} results differ from the trace's",
+            result.differ, result.replayed
+        ));
+        return Exit::Incomplete;
+    }
+    Exit::Done
+}
+
+/// `afap`, `original`, `x2`, `x0.5`.
+pub fn parse_speed(text: &str) -> Result<Pace, String> {
+    match text {
+        "afap" => return Ok(Pace::AsFastAsPossible),
+        "original" => return Ok(Pace::Times(1.0)),
+        _ => {}
+    }
+    let number = text.strip_prefix('x').and_then(|n| n.parse::<f64>().ok());
+    number
+        .filter(|n| (1e-3..=1e6).contains(n))
+        .map(Pace::Times)
+        .ok_or_else(|| {
+            format!("`{text}` is not a speed; expected afap, original or xN with N from 0.001 to 1000000")
+        })
+}
+
+/// `FROM=TO`.
+pub fn parse_map(text: &std::ffi::OsStr) -> Result<(Vec<u8>, Vec<u8>), String> {
+    let bytes = text.as_bytes();
+    let shown = text.to_string_lossy();
+    let at = bytes.iter().position(|&b| b == b'=');
+    let parts = at.and_then(|at| Some((bytes.get(..at)?, bytes.get(at + 1..)?)));
+    let (from, to) = parts.ok_or_else(|| format!("`{shown}` is not FROM=TO"))?;
+    if from.first() != Some(&b'/') {
+        return Err(format!("`{shown}`: FROM must be an absolute directory of the traced machine"));
+    }
+    if to.first() == Some(&b'/') || to.split(|&b| b == b'/').any(|part| part == b"..") {
+        return Err(format!("`{shown}`: TO must be relative to the target and without `..`"));
+    }
+    Ok((from.to_vec(), to.to_vec()))
+}

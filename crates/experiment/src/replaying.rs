@@ -1,0 +1,461 @@
+//! A trace that is replayed on a target.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fsage_core::{DevId, FileId, FileSystem, FileType, Seed, SourceError};
+use fsage_exec::replay::{
+    self, BuildError, Built, Entry, Fault, Kind, Model, Order, Pace, Placement, Range,
+    ReplayOptions, ReplayRun, Scan, Times, Tree, Verified,
+};
+use fsage_format::FormatError;
+use fsage_format::result::replay::{
+    BuiltTree, Mapping, REPLAY_FORMAT, REPLAY_VERSION, Replay, ReplayDifference, ReplayKind,
+    ReplayTimes, ReplayTiming, ReplayVerified, WrongName,
+};
+use fsage_format::snapshot::{SnapshotEntry, SnapshotReader};
+use fsage_format::trace::{TraceMeta, TraceReader};
+use fsage_host::guard::GuardedDir;
+use fsage_host::{ColdPolicy, Confinement, HostError, HostFs, HostOptions};
+
+use crate::target::TargetSpec;
+
+/// `FIEMAP_EXTENT_UNWRITTEN`.
+const UNWRITTEN: u32 = 0x800;
+
+/// Why nothing was replayed; completes "failed to …".
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayingError {
+    /// A file could not be read.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// The trace could not be read on.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The target could not be made ready.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The tree of the start could not be made.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The snapshot names something that is no name of a tree.
+    #[error("use snapshot {snapshot}: row {row} names `{name}`, expected a new name in a directory of an earlier row")]
+    Name {
+        /// The snapshot.
+        snapshot: String,
+        /// Which row, from 0.
+        row: u64,
+        /// The name, not UTF-8 replaced.
+        name: String,
+    },
+    /// The snapshot is of another tree.
+    #[error("use snapshot {snapshot}: it is of {root}, and nothing in the trace lies there")]
+    OtherTree {
+        /// The snapshot.
+        snapshot: String,
+        /// The directory whose tree it is.
+        root: String,
+    },
+    /// Nothing of the trace can be replayed.
+    #[error("replay {trace}: it names no file below {below}")]
+    Nothing {
+        /// The trace.
+        trace: String,
+        /// What is replayed.
+        below: String,
+    },
+}
+
+/// What is to be replayed, where and how.
+#[derive(Debug, Clone)]
+pub struct ReplayRequest {
+    /// The trace.
+    pub trace: PathBuf,
+    /// The tree before it.
+    pub snapshot: Option<PathBuf>,
+    /// Where.
+    pub target: TargetSpec,
+    /// When operations start.
+    pub pace: Pace,
+    /// What waits for what.
+    pub order: Order,
+    /// Absolute directories of the traced machine and where they are to lie below the target.
+    pub map: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Hold the tree of the end against the trace's.
+    pub verify: bool,
+    /// Leave the tree on the target.
+    pub keep: bool,
+    /// Where the bytes that are written come from.
+    pub seed: u64,
+}
+
+/// What is being done, for the user to see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// The trace is read for what was there before.
+    Scan,
+    /// The tree is made.
+    Build,
+    /// Operations run.
+    Replay,
+    /// The tree is looked at.
+    Verify,
+}
+
+/// Replays. `reader` is the trace, opened and accepted; it is read a second time by its name. A
+/// stopped replay gives what it has once operations run; before that it is [`BuildError::Interrupted`].
+pub fn replay(
+    mut reader: TraceReader,
+    request: &ReplayRequest,
+    on_stage: &mut dyn FnMut(Stage),
+    stop: &AtomicBool,
+) -> Result<Replay, ReplayingError> {
+    on_stage(Stage::Scan);
+    let meta = reader.meta().clone();
+    let mut tree = Tree::new(true);
+    let root = match &request.snapshot {
+        Some(path) => Some(load_snapshot(path, &meta, &mut tree, stop)?),
+        None => None,
+    };
+    let directory = meta.directory.clone().into_bytes();
+    let scan = replay::scan(&mut reader, tree, &directory, stop)?;
+    drop(reader);
+    if scan.interrupted {
+        return Err(BuildError::Interrupted.into());
+    }
+    let placement = placement(request, &meta, root.as_deref(), &scan)?;
+    let target = request.target.open()?;
+    let place = GuardedDir::create(target.dir(), "fsage-replay-")?;
+    let result = on_target(request, &meta, &scan, &placement, place.path(), on_stage, stop);
+    let result = result.map(|mut result| {
+        if request.keep {
+            result.kept = Some(place.path().display().to_string());
+        }
+        result
+    });
+    if request.keep && result.is_ok() {
+        drop(place.keep());
+    } else {
+        drop(place);
+    }
+    target.close()?;
+    result
+}
+
+fn on_target(
+    request: &ReplayRequest,
+    meta: &TraceMeta,
+    scan: &Scan,
+    placement: &Placement,
+    dir: &Path,
+    on_stage: &mut dyn FnMut(Stage),
+    stop: &AtomicBool,
+) -> Result<Replay, ReplayingError> {
+    // Every name is a stranger's.
+    let options = HostOptions {
+        confinement: Confinement::Beneath,
+        cold: ColdPolicy::Auto,
+    };
+    let fs = HostFs::open(dir, options)?;
+    on_stage(Stage::Build);
+    let seed = Seed(request.seed);
+    let built = replay::build(&fs, &scan.start, placement, seed, stop)?;
+    // What was made must not be written back while operations are timed.
+    fs.sync()
+        .map_err(|e| HostError::io("write the initial tree back", std::io::Error::from_raw_os_error(e.0)))?;
+    if stop.load(Ordering::Relaxed) {
+        return Err(BuildError::Interrupted.into());
+    }
+    on_stage(Stage::Replay);
+    let directory = meta.directory.clone().into_bytes();
+    let mut model = Model::new(scan.start.restart(), &directory, Some(placement.clone()));
+    model.faults = scan.faults;
+    let mut source = TraceReader::open(&request.trace)?;
+    let options = ReplayOptions {
+        pace: request.pace,
+        order: request.order,
+        seed: Seed(request.seed.wrapping_add(1)),
+        stop,
+    };
+    let run = replay::replay(&fs, &mut source, &mut model, &options)?;
+    let verified = (request.verify && !run.interrupted).then(|| {
+        on_stage(Stage::Verify);
+        replay::verify(&fs, &model.tree, placement)
+    });
+    let mut result = result(request, meta, placement, built, &run);
+    result.verified = verified.as_ref().map(verified_result);
+    result.warnings = warnings(request, scan, &run);
+    Ok(result)
+}
+
+/// Reads a snapshot into the tree; returns its root.
+fn load_snapshot(
+    path: &Path,
+    meta: &TraceMeta,
+    tree: &mut Tree,
+    stop: &AtomicBool,
+) -> Result<Vec<u8>, ReplayingError> {
+    let mut snapshot = SnapshotReader::open(path)?;
+    let root_text = snapshot.meta().root.clone();
+    let root_path = Path::new(&root_text);
+    let related = |dir: &String| {
+        let dir = Path::new(dir);
+        dir.starts_with(root_path) || root_path.starts_with(dir)
+    };
+    if !root_text.starts_with('/') || !meta.under.is_empty() && !meta.under.iter().any(related) {
+        return Err(ReplayingError::OtherTree {
+            snapshot: path.display().to_string(),
+            root: root_text,
+        });
+    }
+    let dev = snapshot.dev();
+    let root = tree.directory(root_text.as_bytes());
+    let mut batch = Vec::new();
+    let mut row = 0;
+    while snapshot.next_batch(&mut batch)? > 0 {
+        if stop.load(Ordering::Relaxed) {
+            return Err(BuildError::Interrupted.into());
+        }
+        for entry in batch.drain(..) {
+            if !tree.add(root, tree_entry(dev, &entry)) {
+                return Err(ReplayingError::Name {
+                    snapshot: path.display().to_string(),
+                    row,
+                    name: String::from_utf8_lossy(&entry.path).into_owned(),
+                });
+            }
+            row += 1;
+        }
+    }
+    Ok(root_text.into_bytes())
+}
+
+fn tree_entry(dev: DevId, entry: &SnapshotEntry) -> Entry<'_> {
+    // Inline data and compressed files take less space than their size without having holes.
+    let holes = entry.allocated_bytes.saturating_add(4096) < entry.size_bytes
+        && (entry.extents.is_empty() || covered(entry) < entry.size_bytes);
+    let unwritten = entry.extents.iter().any(|e| e.flags & UNWRITTEN != 0);
+    let ranges = (holes || unwritten).then(|| ranges(entry));
+    Entry {
+        path: &entry.path,
+        id: FileId {
+            dev,
+            ino: entry.ino,
+            generation: entry.generation,
+        },
+        kind: match entry.file_type {
+            FileType::Regular => Kind::File,
+            FileType::Directory => Kind::Directory,
+            FileType::Symlink => Kind::Symlink,
+            FileType::Other => Kind::Other,
+        },
+        size: entry.size_bytes,
+        target: entry.link_target.as_deref(),
+        ranges,
+    }
+}
+
+/// Bytes of the file that extents cover, rounded up to their blocks.
+fn covered(entry: &SnapshotEntry) -> u64 {
+    let lengths = entry.extents.iter().map(|e| e.length_bytes);
+    lengths.fold(0, u64::saturating_add)
+}
+
+fn ranges(entry: &SnapshotEntry) -> Vec<Range> {
+    if entry.extents.is_empty() {
+        // No map of the file: its space is taken to lie at its start.
+        return vec![Range {
+            offset: 0,
+            length: entry.allocated_bytes.min(entry.size_bytes),
+            unwritten: false,
+        }];
+    }
+    let extents = entry.extents.iter();
+    extents
+        .map(|e| Range {
+            offset: e.logical_bytes,
+            length: e.length_bytes,
+            unwritten: e.flags & UNWRITTEN != 0,
+        })
+        .collect()
+}
+
+/// Which directories lie where: those asked for, else the snapshot's root, else what the trace was
+/// kept to, else the directory that holds everything that it found.
+fn placement(
+    request: &ReplayRequest,
+    meta: &TraceMeta,
+    root: Option<&[u8]>,
+    scan: &Scan,
+) -> Result<Placement, ReplayingError> {
+    let mut placement = Placement::default();
+    for (from, to) in &request.map {
+        placement.add(from, to);
+    }
+    if placement.is_empty() {
+        let under = meta.under.iter().map(|dir| replay::place::normal(dir.as_bytes()));
+        let shared = under.reduce(|a, b| replay::place::common(&a, &b));
+        let from = root.map(<[u8]>::to_vec).or(shared).or(scan.common.clone());
+        let from = from.ok_or_else(|| ReplayingError::Nothing {
+            trace: request.trace.display().to_string(),
+            below: "any directory".into(),
+        })?;
+        placement.add(&from, b"");
+    }
+    Ok(placement)
+}
+
+fn result(
+    request: &ReplayRequest,
+    meta: &TraceMeta,
+    placement: &Placement,
+    built: Built,
+    run: &ReplayRun,
+) -> Replay {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut result = Replay {
+        format: REPLAY_FORMAT.into(),
+        replay_version: REPLAY_VERSION,
+        trace: request.trace.display().to_string(),
+        command: meta.command.clone(),
+        target: request.target.to_string(),
+        kept: None,
+        snapshot: request.snapshot.as_ref().map(|s| s.display().to_string()),
+        mapped: placement
+            .rules()
+            .iter()
+            .map(|(from, to)| Mapping {
+                from: text(from),
+                to: text(to),
+            })
+            .collect(),
+        speed: speed_name(request.pace),
+        order: order_name(request.order).into(),
+        seed: request.seed,
+        built: BuiltTree {
+            files: built.files,
+            links: built.links,
+            directories: built.directories,
+            symlinks: built.symlinks,
+            bytes: built.bytes,
+        },
+        operations: run.operations,
+        replayed: run.replayed,
+        skipped: std::collections::BTreeMap::new(),
+        skipped_kinds: std::collections::BTreeMap::new(),
+        differ: run.differ,
+        differences: Vec::new(),
+        kinds: Vec::new(),
+        timing: timing(request.pace, run),
+        threads: run.threads as u64,
+        verified: None,
+        interrupted: run.interrupted,
+        warnings: Vec::new(),
+    };
+    for ((kind, why), count) in &run.skipped {
+        *result.skipped.entry(why.name().into()).or_default() += count;
+        let kinds = result.skipped_kinds.entry(kind.name().into()).or_default();
+        *kinds.entry(why.name().into()).or_default() += count;
+    }
+    let differences = run.differences.iter();
+    result.differences.extend(differences.map(|d| ReplayDifference {
+        row: d.row,
+        tid: d.tid.0,
+        kind: d.kind.name().into(),
+        name: text(&d.name),
+        expected: d.expected,
+        actual: d.actual,
+    }));
+    result.kinds.extend(run.kinds.iter().map(|k| ReplayKind {
+        kind: k.kind.name().into(),
+        operations: k.operations,
+        differ: k.differ,
+        errors: k.errors.clone(),
+        traced: times(k.traced),
+        replayed: times(k.replayed),
+    }));
+    result
+}
+
+fn times(times: Times) -> ReplayTimes {
+    ReplayTimes {
+        count: times.count,
+        total_ns: times.total_ns,
+        p50_ns: times.p50_ns,
+        p99_ns: times.p99_ns,
+        max_ns: times.max_ns,
+    }
+}
+
+fn timing(pace: Pace, run: &ReplayRun) -> ReplayTiming {
+    let due_elapsed_ns = match pace {
+        Pace::AsFastAsPossible => None,
+        Pace::Times(speed) => Some((run.traced_elapsed_ns as f64 / speed) as u64),
+    };
+    let against = due_elapsed_ns.unwrap_or(run.traced_elapsed_ns);
+    ReplayTiming {
+        traced_elapsed_ns: run.traced_elapsed_ns,
+        due_elapsed_ns,
+        replayed_elapsed_ns: run.replayed_elapsed_ns,
+        ratio: (against > 0).then(|| run.replayed_elapsed_ns as f64 / against as f64),
+        start_error: run.start_error.map(times),
+    }
+}
+
+fn verified_result(verified: &Verified) -> ReplayVerified {
+    let problem = |fault: &Fault| match fault {
+        Fault::Missing => "missing".to_owned(),
+        Fault::Unexpected => "not expected".to_owned(),
+        Fault::Type(expected, found) => format!("a {found}, expected a {expected}"),
+        Fault::Size(expected, found) => format!("{found} bytes, expected {expected}"),
+        Fault::Target => "a link with another text than expected".to_owned(),
+        Fault::Unreadable(errno) => format!("could not be looked at: {errno}"),
+    };
+    ReplayVerified {
+        names: verified.names,
+        wrong: verified.wrong,
+        first: verified
+            .first
+            .iter()
+            .map(|wrong| WrongName {
+                name: String::from_utf8_lossy(&wrong.name).into_owned(),
+                problem: problem(&wrong.fault),
+            })
+            .collect(),
+    }
+}
+
+fn warnings(request: &ReplayRequest, scan: &Scan, run: &ReplayRun) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if scan.unexplained > 0 {
+        warnings.push(format!(
+            "{} names exist in the trace without it or the tree of the start having made them: what made \
+             them is not in the trace, and operations on them fail",
+            scan.unexplained
+        ));
+    }
+    if run.replayed == 0 && run.operations > 0 && !run.interrupted {
+        warnings.push("nothing was replayed: see what was skipped, and --map".into());
+    }
+    if request.snapshot.is_none() && !scan.faults && run.skipped.keys().any(|k| k.0 == fsage_core::OpKind::Mmap) {
+        warnings.push("the trace has no page faults: of mapped files whole mappings were read".into());
+    }
+    warnings
+}
+
+/// `afap`, `original`, `x2`.
+pub fn speed_name(pace: Pace) -> String {
+    match pace {
+        Pace::AsFastAsPossible => "afap".into(),
+        Pace::Times(1.0) => "original".into(),
+        Pace::Times(speed) => format!("x{speed}"),
+    }
+}
+
+fn order_name(order: Order) -> &'static str {
+    match order {
+        Order::Process => "process",
+        Order::File => "file",
+        Order::Strict => "strict",
+    }
+}
