@@ -160,6 +160,8 @@ pub struct Stream {
     /// Pages of the window.
     window: u64,
     started: bool,
+    /// Whether the file had not been touched for long when it was opened.
+    pub untouched: bool,
 }
 
 impl Stream {

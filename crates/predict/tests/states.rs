@@ -72,10 +72,16 @@ fn states_of_a_write() {
     assert_eq!(
         families(&s),
         [
-            "CR", "WF", "WN", "WN", "WE", "WD", "CLOSEW", "OPEN", "WO", "WA", "FSYN", "WK", "WN",
+            "CRC", "WF", "WN", "WN", "WE", "WD", "CLOSEW", "OPEN", "WO", "WO", "FSYN", "WK", "WN",
             "WH"
         ]
     );
+    // An append that begins in the last page and ends in a new one is both.
+    let mut s = Script::default();
+    s.open("/f", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 4000);
+    s.data(OpKind::Write, 3, 4000, 4096);
+    assert_eq!(families(&s), ["CRC", "WF", "WE+WN"]);
     let mut s = Script::default();
     s.open("/old", 2, 3).size_bytes = Some(65536);
     s.data(OpKind::Write, 3, 4096, 4096);
@@ -108,7 +114,7 @@ fn states_of_a_removal() {
     assert_eq!(
         families(&s),
         [
-            "CR", "WF", "CLOSEW", "RMD", "CR", "CLOSE", "RM", "CR", "WF", "RM", "CLOSEU", "CR",
+            "CRC", "WF", "CLOSEW", "RMD", "CR", "CLOSE", "RM", "CR", "WF", "RM", "CLOSEU", "CR",
             "WF", "FSYN", "CLOSEW", "RMF", "OPEN", "CLOSE", "RMFC"
         ]
     );
@@ -168,7 +174,7 @@ fn dirty_data_expires_and_links_keep_files() {
     s.name(OpKind::Unlink, "/f");
     s.pause(60_000_000_000);
     s.name(OpKind::Unlink, "/g");
-    assert_eq!(families(&s), ["CR", "WF", "CLOSEW", "LINK", "RM", "RMF"]);
+    assert_eq!(families(&s), ["CRC", "WF", "CLOSEW", "LINK", "RM", "RMF"]);
 }
 
 #[test]
@@ -215,4 +221,114 @@ fn descriptors_pass_to_children_and_positions_are_kept() {
     s.data(OpKind::Read, 3, 0, 4096).offset = None;
     // The second read goes on where the child's ended.
     assert_eq!(families(&s)[2..], ["RFO", "RD"]);
+}
+
+#[test]
+fn the_first_allocation_after_a_cold_start_is_the_dearest() {
+    let script = || {
+        let mut s = Script::default();
+        s.name(OpKind::Mkdir, "/one");
+        s.name(OpKind::Mkdir, "/two");
+        s.open("/one/f", CREATE, 3);
+        s.open("/g", CREATE, 4);
+        s
+    };
+    assert_eq!(families(&script()), ["MKDIRC", "MKDIR", "CRF", "CR"]);
+    // What is cached from before needs nothing from the device.
+    let options = Options {
+        start: fsage_predict::Start::Warm,
+        ..Options::default()
+    };
+    let mut predictor = Predictor::new(options, vec![everything()]);
+    let mut notes = Notes::default();
+    let warm = script();
+    for op in &warm.ops {
+        predictor
+            .push_annotated(op, &warm.paths, &mut notes)
+            .unwrap();
+    }
+    assert!(notes.0[0].0.iter().all(|(name, _)| name != "MKDIRC"));
+}
+
+#[test]
+fn the_first_read_of_a_file_not_touched_for_long_finds_nothing_in_the_processor() {
+    let mut s = Script::default();
+    s.open("/old", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 8192);
+    s.fd(OpKind::Close, 3);
+    for i in 0..300 {
+        let path = format!("/other{i}");
+        s.open(&path, CREATE, 3);
+        s.fd(OpKind::Close, 3);
+    }
+    for _ in 0..2 {
+        s.open("/old", 0, 3);
+        s.data(OpKind::Read, 3, 0, 4096);
+        s.data(OpKind::Read, 3, 4096, 4096);
+        s.fd(OpKind::Close, 3);
+    }
+    let got = families(&s);
+    let reads: Vec<&String> = got.iter().filter(|f| f.starts_with("RC")).collect();
+    assert_eq!(reads, ["RCF", "RC", "RC", "RC"]);
+}
+
+#[test]
+fn neighbours_in_creation_order_are_cheaper_than_any_file() {
+    let mut s = Script::default();
+    for i in 0..600 {
+        s.open(&format!("/f{i:03}"), CREATE, 3);
+        s.fd(OpKind::Close, 3);
+    }
+    for path in ["/f010", "/f011", "/f200", "/f011"] {
+        s.name(OpKind::Stat, path);
+    }
+    s.name(OpKind::Unlink, "/f012");
+    s.name(OpKind::Unlink, "/f100");
+    s.name(OpKind::Unlink, "/f101");
+    let got = families(&s);
+    assert_eq!(
+        got[1200..],
+        [
+            "OBJ+STAT",
+            "OBJN+STAT",
+            "OBJ+STAT",
+            "STAT",
+            "RM",
+            "OBJU+RM",
+            "RM"
+        ]
+    );
+}
+
+#[test]
+fn an_attribute_that_is_missing_is_asked_of_the_file() {
+    let mut s = Script::default();
+    s.open("/f", CREATE, 3);
+    s.name(OpKind::Getxattr, "/f");
+    s.error(Errno::ENODATA);
+    s.name(OpKind::Readlink, "/f");
+    s.error(Errno::EINVAL);
+    s.name(OpKind::Getxattr, "/missing");
+    s.error(Errno::ENOENT);
+    assert_eq!(families(&s), ["CRC", "GETXATTR", "READLINK", "STATM"]);
+}
+
+#[test]
+fn a_directory_remembers_every_name_that_went() {
+    let mut s = Script::default();
+    s.name(OpKind::Mkdir, "/d");
+    for i in 0..500 {
+        s.open(&format!("/d/{i}"), CREATE, 3);
+        s.fd(OpKind::Close, 3);
+        s.name(OpKind::Unlink, &format!("/d/{i}"));
+    }
+    s.name(OpKind::Rmdir, "/d");
+    let mut predictor = Predictor::new(Options::default(), vec![everything()]);
+    let mut notes = Notes::default();
+    for op in &s.ops {
+        predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+    }
+    // Never more than one at once, 500 in all: half of RMDIRB's thousand.
+    let (vector, _, _) = notes.0.last().unwrap();
+    assert!(vector.contains(&("RMDIRB".to_owned(), 0.5)), "{vector:?}");
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use fsage_core::metric::{MetricId, Unit};
 use fsage_format::profile::{MetricValue, Quantile};
 use fsage_stats::describe::{quantile_sorted, sorted as ascending};
-use fsage_stats::{Stopping, mean_interval};
+use fsage_stats::{Interval, Stopping, mean_interval, median_interval};
 
 /// Samples kept in the profile, as batch means where there were more calls.
 const KEPT_SAMPLES: usize = 200;
@@ -42,6 +42,8 @@ pub(crate) struct Series {
     pub kib: Option<f64>,
     /// The estimate, low and high, where they do not come from the mean of the values.
     pub given: Option<(f64, f64, f64)>,
+    /// How many calls that was made from.
+    pub counted: usize,
     /// Whether a sample far above the median is an interruption and not the call's own cost.
     pub steady: bool,
     /// Whether the calls wait for a device or another thread: what else runs on the machine then
@@ -116,6 +118,11 @@ impl Book {
         self.series.entry(id).or_default()
     }
 
+    /// Samples of a metric so far, those of the batch in progress too.
+    pub(crate) fn taken(&self, id: MetricId) -> usize {
+        self.count(id) + self.pending.iter().filter(|(i, _)| *i == id).count()
+    }
+
     /// Number of committed samples.
     pub(crate) fn count(&self, id: MetricId) -> usize {
         self.series.get(&id).map_or(0, |s| s.values.len())
@@ -137,7 +144,7 @@ impl Book {
             return true;
         }
         let (values, _) = series.sound();
-        RULE.check_interval(values.len(), || mean_interval(&batches(&values), 0.95))
+        RULE.check_interval(values.len(), || series.interval(&values))
             == Some(fsage_stats::StopReason::Precise)
     }
 
@@ -191,15 +198,39 @@ impl Series {
     /// The mean or, of calls that wait, the median of the means of runs of samples: the calls' own
     /// skewness is in every run, a burst of other load in few.
     fn centre(&self, values: &[f64]) -> f64 {
-        let runs = (values.len() / LEAST_OF_RUN).min(MOST_RUNS);
-        if !self.waits || runs < 3 {
-            return fsage_stats::mean(values);
+        match self.run_means(values) {
+            Some(means) => fsage_stats::median(&means),
+            None => fsage_stats::mean(values),
         }
-        let means: Vec<f64> = values
-            .chunks(values.len().div_ceil(runs))
-            .map(fsage_stats::mean)
-            .collect();
-        fsage_stats::median(&means)
+    }
+
+    /// The means of consecutive runs of samples of calls that wait, if there are enough for that.
+    fn run_means(&self, values: &[f64]) -> Option<Vec<f64>> {
+        let runs = (values.len() / LEAST_OF_RUN).min(MOST_RUNS);
+        let chunks = values.chunks(values.len().div_ceil(runs.max(1)).max(1));
+        (self.waits && runs >= 3).then(|| chunks.map(fsage_stats::mean).collect())
+    }
+
+    /// The 95 % interval of [`Self::centre`]: Student's of a mean; of a median of runs the interval
+    /// between two of them in their order (binomial, distribution-free). A mean of times is not
+    /// below all of them, however skewed they are.
+    fn interval(&self, values: &[f64]) -> Option<Interval> {
+        let Some(means) = self.run_means(values) else {
+            let mut interval = mean_interval(&batches(values), 0.95)?;
+            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+            interval.low = interval.low.max(least.max(0.0)).min(interval.estimate);
+            return Some(interval);
+        };
+        // Too few runs for it: all of them.
+        median_interval(&means, 0.95).or_else(|| {
+            let sorted = ascending(&means);
+            Some(Interval {
+                estimate: fsage_stats::median(&means),
+                low: sorted.first().copied()?,
+                high: sorted.last().copied()?,
+                confidence: 1.0 - 2f64.powi(1 - sorted.len() as i32),
+            })
+        })
     }
 
     fn value(&self, id: MetricId) -> Option<MetricValue> {
@@ -213,7 +244,7 @@ impl Series {
         } else {
             fsage_stats::mean(&values)
         };
-        let interval = mean_interval(&samples, 0.95);
+        let interval = self.interval(&values);
         let (mut low, mut high) = interval.map_or((mean, mean), |i| (i.low, i.high));
         let mut sorted = ascending(&values);
         let mut estimate = if samples.is_empty() {
@@ -264,7 +295,7 @@ impl Series {
             quantiles: [0.05, 0.25, 0.75, 0.95, 0.99, 1.0]
                 .map(|p| Quantile { p, value: q(p) })
                 .to_vec(),
-            runs: values.len().max(1) as u32,
+            runs: values.len().max(self.counted).max(1) as u32,
             preempted: self.preempted + interrupted,
             stop: self.stop.to_owned(),
             samples,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fsage_core::metric::{FamilyId, MetricId};
+use fsage_core::metric::{FamilyId, GAPS_US, MetricId};
 use fsage_core::{Clock, ColdEvidence, ColdLevel, Errno, FileSystem, OpenFlags};
 
 use crate::book::Book;
@@ -12,9 +12,18 @@ use crate::pause::Polluter;
 use crate::random::Random;
 use crate::sched::Sched;
 
+/// The number of pauses.
+pub(crate) const GAPS: usize = GAPS_US.len();
+/// The longest of them.
+pub(crate) const LONGEST: usize = GAPS - 1;
+/// Empty calls after each pause of which the median is subtracted.
+const EMPTY_CALLS: [usize; GAPS] = [64, 32, 24, 16, 3];
+/// Calls after the longest pause, in a quick and in a full measurement: each costs milliseconds.
+const LONG_SAMPLES: (usize, usize) = (24, 120);
+
 /// A metric to which samples are added, at every gap; prepared before anything is timed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Probe([Option<MetricId>; 4]);
+pub(crate) struct Probe([Option<MetricId>; GAPS]);
 
 impl Probe {
     /// A scalar family.
@@ -28,7 +37,9 @@ impl Probe {
     }
 
     fn from(id: Option<MetricId>) -> Probe {
-        Probe([0, 1, 2, 3].map(|gap| id.and_then(|i| i.with_gap(gap))))
+        Probe(std::array::from_fn(|gap| {
+            id.and_then(|i| i.with_gap(gap as u8))
+        }))
     }
 
     /// The metric at a gap.
@@ -126,7 +137,7 @@ pub(crate) struct Lab<'a> {
     /// Metrics that a procedure could not measure, with the reason.
     pub reasons: Vec<(MetricId, String)>,
     /// A timed empty call, by gap: the call and the reading of the clock.
-    pub base_ns: [f64; 4],
+    pub base_ns: [f64; GAPS],
     /// Resolution of one cached component, back to back: the same directory as the last, another.
     /// It is what predictions charge for a component after any gap, so that what a pause makes
     /// slower counts for the call.
@@ -168,7 +179,7 @@ impl<'a> Lab<'a> {
             deadline_ns: u64::MAX,
             cold: None,
             reasons: Vec::new(),
-            base_ns: [0.0; 4],
+            base_ns: [0.0; GAPS],
             base_at_ns: 0,
             lookup_ns: (0.0, 0.0),
             polluter: Polluter::new(),
@@ -242,11 +253,44 @@ impl<'a> Lab<'a> {
         components: Components,
         call: impl FnOnce() -> Result<T, Errno>,
     ) -> Res<T> {
+        let gap = self.afforded(probe, gap);
         self.pause(gap);
+        self.call_now(probe, gap, components, call)
+    }
+
+    /// As [`Lab::call_path`] after other work that took the time of the pause already.
+    pub(crate) fn call_now<T>(
+        &mut self,
+        probe: Probe,
+        gap: usize,
+        components: Components,
+        call: impl FnOnce() -> Result<T, Errno>,
+    ) -> Res<T> {
         let (result, ns) = self.timed(call)?;
         let base = self.base_ns.get(gap).copied().unwrap_or_default();
         self.add(probe, gap, ns - base - self.resolution_ns(components));
         Ok(result)
+    }
+
+    /// The pause before a call: the longest is made only as often as [`LONG_SAMPLES`] says. What
+    /// comes after that, and what is not sampled, follows without one.
+    fn afforded(&self, probe: Probe, gap: usize) -> usize {
+        match probe.id(gap) {
+            _ if gap < LONGEST => gap,
+            Some(id) if self.book.taken(id) < self.long_samples() => gap,
+            _ => 0,
+        }
+    }
+
+    /// How many samples are taken after the longest pause.
+    pub(crate) fn long_samples(&self) -> usize {
+        self.scale(LONG_SAMPLES.0, LONG_SAMPLES.1)
+    }
+
+    /// Whether a metric needs no more rounds.
+    fn enough(&self, id: MetricId) -> bool {
+        self.book.precise(id)
+            || (id.gap() == LONGEST && self.book.count(id) >= self.long_samples() / 2)
     }
 
     /// What the resolution of cached components costs.
@@ -261,7 +305,7 @@ impl<'a> Lab<'a> {
         if self.clock.now_ns() < self.base_at_ns.saturating_add(BASE_AGE_NS) {
             return Ok(());
         }
-        for (gap, calls) in [64, 32, 24, 8].into_iter().enumerate() {
+        for (gap, calls) in EMPTY_CALLS.into_iter().enumerate() {
             let mut samples = Vec::with_capacity(calls);
             for _ in 0..calls {
                 self.pause(gap);
@@ -360,7 +404,7 @@ impl<'a> Lab<'a> {
             round(self, number)?;
             self.check()?;
             let measured = || ids.iter().filter(|&&id| self.book.count(id) > 0);
-            if number + 1 >= least && measured().all(|&id| self.book.precise(id)) {
+            if number + 1 >= least && measured().all(|&id| self.enough(id)) {
                 break;
             }
             if self.over() {

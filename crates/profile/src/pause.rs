@@ -1,8 +1,9 @@
 //! The pause between two calls of a kind, in which a real process does something else.
 //!
-//! Back to back but for a cheap call or two; ten microseconds of ordinary work on other files; or a
-//! good tenth of a millisecond of the process's own code and data. No more than that: a pause that
-//! empties the caches makes calls twice as slow as traced programs see them.
+//! Back to back but for a cheap call or two; ten microseconds of ordinary work on other files; a
+//! good tenth of a millisecond of the process's own code and data, no more than part of a level 2
+//! cache; or milliseconds of it, as a compiler has between two files, over as much data as replaces
+//! all of that cache.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -70,7 +71,8 @@ impl Polluter {
                     self.compute(20);
                 }
                 10 => self.on_other_files(),
-                _ => self.own_work(round),
+                150 => self.own_work(round, WALK_BYTES),
+                _ => self.own_work(round, usize::MAX),
             }
         }
     }
@@ -118,8 +120,8 @@ impl Polluter {
 
     /// What a process does between its file system calls: its own code on its own data, and an
     /// unrelated call now and then.
-    fn own_work(&mut self, round: usize) {
-        if round * WALK_PIECE_BYTES < WALK_BYTES {
+    fn own_work(&mut self, round: usize, walk_bytes: usize) {
+        if round.saturating_mul(WALK_PIECE_BYTES) < walk_bytes {
             self.walk(WALK_PIECE_BYTES);
         }
         match round {

@@ -29,6 +29,8 @@ pub(crate) struct Item {
     pub size_kib: u32,
     /// Index of its directory.
     pub dir: usize,
+    /// Its place in creation order.
+    pub number: usize,
 }
 
 /// Directories and what is, or will be, in them, in creation order.
@@ -68,6 +70,7 @@ impl Population {
                     .into_bytes(),
                 size_kib: lab.random.pick(&SIZES_KIB, 4),
                 dir,
+                number,
             })
             .collect();
         Ok(Self {

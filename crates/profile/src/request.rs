@@ -142,7 +142,7 @@ mod tests {
     fn metrics_families_and_groups_are_found() {
         assert_eq!(asked(&["RD64"]).unwrap().len(), 1);
         assert_eq!(asked(&["rd"]).unwrap().len(), 13);
-        assert_eq!(asked(&["STAT"]).unwrap().len(), 4);
+        assert_eq!(asked(&["STAT"]).unwrap().len(), 5);
         assert!(asked(&["mmap", "sync"]).unwrap().len() > 20);
         let all = ProfileRequest::default().wanted().unwrap();
         assert_eq!(all.len(), MetricId::all().count());

@@ -148,7 +148,7 @@ pub struct Family {
 }
 
 /// The pauses of families with gaps, in microseconds; index 0 is the back-to-back loop.
-pub const GAPS_US: [u32; 4] = [0, 1, 10, 150];
+pub const GAPS_US: [u32; 5] = [0, 1, 10, 150, 2000];
 
 /// One metric: a family, a point of its series (0 for a scalar) and a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -19,6 +19,9 @@ const FAR_KIB: u64 = 262_144;
 
 #[derive(Default)]
 struct ReadPages {
+    /// Whether the processor's caches may hold them: not so at the first read of a file opened after
+    /// a long time.
+    hot: bool,
     hits: u64,
     ahead: u64,
     missed: u64,
@@ -53,11 +56,17 @@ impl View {
             .resolved
             .open
             .and_then(|id| Some((id, step.ns.processes.open(id)?.serial)));
-        let (next_page, fresh) = match open.and_then(|(id, serial)| self.stream(id, serial)) {
-            Some(stream) => (stream.next_page, stream.is_fresh()),
-            None => (u64::MAX, true),
+        let (next_page, fresh, hot) = match open.and_then(|(id, serial)| self.stream(id, serial)) {
+            Some(stream) => {
+                let fresh = stream.is_fresh();
+                (stream.next_page, fresh, !(fresh && stream.untouched))
+            }
+            None => (u64::MAX, true, true),
         };
-        let mut pages = ReadPages::default();
+        let mut pages = ReadPages {
+            hot,
+            ..ReadPages::default()
+        };
         for page in first..=last {
             let again = page + 1 == next_page && page == first;
             match self.pages.read(ino.0, page, again) {
@@ -101,10 +110,10 @@ impl View {
         let kib = length as f64 / 1024.0;
         let disk = pages.missed + pages.ahead;
         if disk == 0 {
-            let stem = if pages.holes > pages.hits {
-                Stem::RHo
-            } else {
-                Stem::Rc
+            let stem = match pages.holes > pages.hits {
+                true => Stem::RHo,
+                false if pages.hot => Stem::Rc,
+                false => Stem::RcF,
             };
             needs.push(Need::sized(stem, step.gap, kib));
             return;
@@ -316,7 +325,6 @@ impl View {
                 PageState::Clean | PageState::Ahead => Stem::Wk,
                 PageState::Dirty(by) if by == serial && grows => Stem::We,
                 PageState::Dirty(by) if by == serial => Stem::Wd,
-                PageState::Dirty(_) if grows => Stem::Wa,
                 PageState::Dirty(_) => Stem::Wo,
             };
             if let Some(count) = counts.iter_mut().find(|c| c.0 == stem) {
@@ -335,13 +343,22 @@ impl View {
                 .rev()
                 .max_by_key(|c| c.1)
                 .map_or(Stem::Wn, |c| c.0);
+            let size = kib / (rest + partial) as f64;
+            // An append that goes beyond the last page pays for both: the old end and the new pages.
+            let old_end = counts.iter().find(|c| {
+                most == Stem::Wn && c.1 > 0 && matches!(c.0, Stem::Wa | Stem::Wo | Stem::We)
+            });
+            let mut own = rest;
+            if let Some(&(stem, pages)) = old_end {
+                own -= pages;
+                needs.push(Need::sized(stem, step.gap, size * pages as f64));
+            }
             let stem = if new_file && most == Stem::Wn {
                 Stem::Wf
             } else {
                 most
             };
-            let size = kib * rest as f64 / (rest + partial) as f64;
-            needs.push(Need::sized(stem, step.gap, size));
+            needs.push(Need::sized(stem, step.gap, size * own as f64));
         }
     }
 

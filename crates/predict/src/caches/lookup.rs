@@ -10,7 +10,9 @@ use crate::namespace::tree::{DentryId, Ino};
 use crate::pattern::Relation;
 
 /// Lookups are charged as in a loop: what a pause adds to the resolution of a path is in the costs of
-/// calls after that pause, from which the suite subtracts lookups as in a loop.
+/// calls after that pause, from which the suite subtracts lookups as in a loop. Only the first search
+/// for a missing name runs code of the file system that a repeated one does not, and is charged by
+/// its own pause.
 const BACK_TO_BACK: Gap = Gap::NONE;
 
 impl View {
@@ -132,6 +134,7 @@ impl View {
         needs: &mut Vec<Need>,
     ) {
         let child = step.ns.tree.child(last);
+        self.search_gap(step.op);
         if self.directory_block(step, walk.dir) {
             self.name_hits.add(true);
             self.attribute_hits.add(true);
@@ -225,7 +228,11 @@ impl View {
     fn missing(&mut self, step: &Step<'_>, id: DentryId, dir: Ino, needs: &mut Vec<Need>) {
         let inside = step.ns.tree.inode(dir).is_some_and(|d| d.in_scope);
         let again = self.names.touch(id.0) == Touch::Hit;
-        let gap = BACK_TO_BACK;
+        let gap = if again {
+            BACK_TO_BACK
+        } else {
+            self.search_gap(step.op)
+        };
         self.name_hits.add(again);
         let stem = if again {
             Stem::Lumr

@@ -16,12 +16,12 @@ use recent::Recent;
 
 use fsage_cache::{LruSet, PageCache, Policy, Start, WriteBack};
 use fsage_core::{Op, Tid};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::cost::{Gap, Need, Stem};
+use crate::cost::{Gap, GapTable, Need, Stem};
 use crate::namespace::process::OpenId;
 use crate::namespace::tree::Ino;
-use crate::namespace::{Namespace, Resolved};
+use crate::namespace::{Action, Namespace, Resolved};
 use crate::pattern::{Relation, Stream, Tracker};
 
 /// Sizes of caches; `None`: without a bound.
@@ -55,6 +55,17 @@ struct FileState {
     /// A directory in which a name was removed, made.
     removed_in: bool,
     made_in: bool,
+}
+
+/// Whether a processor's caches hold a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Untouched {
+    /// It was touched recently.
+    No,
+    /// It was not, but its neighbour in creation order was, beside which it lies in memory.
+    Beside,
+    /// It was not.
+    Far,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -104,6 +115,15 @@ pub struct View {
     last_data: Tracker,
     last_meta: Tracker,
     last_sync: FxHashMap<Tid, LastSync>,
+    /// By thread: when it last asked a directory for a name that it did not remember.
+    last_search: FxHashMap<Tid, u64>,
+    gaps: GapTable,
+    /// The file touched last, and whether the present one was touched recently.
+    last_object: Ino,
+    untouched: Untouched,
+    /// Directories in which something was allocated since the start.
+    allocated_in: FxHashSet<u32>,
+    cold_start: bool,
     recent: Recent,
     relation: Relation,
     /// Writes that bypassed the page cache.
@@ -137,6 +157,12 @@ impl View {
             last_data: Tracker::default(),
             last_meta: Tracker::default(),
             last_sync: FxHashMap::default(),
+            last_search: FxHashMap::default(),
+            gaps: GapTable::default(),
+            last_object: Ino::NONE,
+            untouched: Untouched::No,
+            allocated_in: FxHashSet::default(),
+            cold_start: start == Start::Cold,
             recent: Recent::default(),
             relation: Relation::Cached,
             direct_writes: 0,
@@ -196,13 +222,35 @@ impl View {
     /// were measured over thousands of files have it in their costs.
     #[inline]
     fn object(&mut self, step: &Step<'_>, needs: &mut Vec<Need>) {
+        self.untouched = Untouched::No;
         let Some(ino) = step.resolved.node else {
             return;
         };
         let index = if ino.is_some() { ino.0 as usize + 1 } else { 0 };
-        let fresh = !self.recent.touch(index);
-        if fresh && rules::excludes_object(step.op.kind, step.resolved.action) {
-            needs.push(Need::once(Stem::Obj, Gap::NONE));
+        let before = std::mem::replace(&mut self.last_object, ino);
+        if self.recent.touch(index) {
+            return;
+        }
+        self.untouched = if neighbours(step, before, ino) {
+            Untouched::Beside
+        } else {
+            Untouched::Far
+        };
+        let stem = match (step.resolved.action, self.untouched) {
+            (Action::Unlink { .. }, Untouched::Far) => Stem::ObjU,
+            (action, _) if !rules::excludes_object(step.op.kind, action) => return,
+            (_, Untouched::Beside) => Stem::ObjN,
+            _ => Stem::Obj,
+        };
+        needs.push(Need::once(stem, Gap::NONE));
+    }
+
+    /// The pause since the same thread last asked a directory for a name: that code is cold even in a
+    /// thread whose other calls are not.
+    fn search_gap(&mut self, op: &Op) -> Gap {
+        match self.last_search.insert(op.tid, op.end_ns()) {
+            Some(before) => self.gaps.at(op.start_ns.saturating_sub(before)),
+            None => Gap::LONGEST,
         }
     }
 
@@ -237,5 +285,16 @@ impl View {
             *stream = Stream::new(serial);
         }
         Some(stream)
+    }
+}
+
+/// Files at most so far apart in creation order lie beside each other in memory.
+const BESIDE: u64 = 4;
+
+/// Whether two files were created one soon after the other.
+fn neighbours(step: &Step<'_>, one: Ino, other: Ino) -> bool {
+    match (step.ns.tree.inode(one), step.ns.tree.inode(other)) {
+        (Some(a), Some(b)) => a.order.abs_diff(b.order) <= BESIDE,
+        _ => false,
     }
 }

@@ -2,7 +2,7 @@
 
 use fsage_core::OpKind;
 
-use super::{Step, View};
+use super::{Step, Untouched, View};
 use crate::cost::{Gap, Need, Stem};
 use crate::namespace::Action;
 
@@ -83,6 +83,15 @@ pub(super) fn excludes_object(kind: OpKind, action: Action) -> bool {
     }
 }
 
+/// Kinds that most often fail because the file, which is found, has no such thing: an attribute, the
+/// target of a link.
+fn asks_the_file(kind: OpKind) -> bool {
+    matches!(
+        kind,
+        OpKind::Getxattr | OpKind::Listxattr | OpKind::Readlink
+    )
+}
+
 impl View {
     /// What the call itself needs.
     #[inline]
@@ -95,6 +104,10 @@ impl View {
                 // alone); one on a descriptor costs its entry.
                 let stem = match (step.resolved.walks[0], kind) {
                     _ if rule(kind) == Rule::Process => return,
+                    // What the file does not have is asked of the file itself.
+                    _ if step.resolved.node.is_some() && asks_the_file(kind) => {
+                        return self.plain(step, needs);
+                    }
                     (None, _) => Stem::Seek,
                     (Some(_), OpKind::Open | OpKind::Exec) => Stem::OpenM,
                     (Some(_), _) => Stem::StatM,
@@ -163,6 +176,7 @@ impl View {
             _ => {}
         }
         let stem = match rule(kind) {
+            Rule::Call(Stem::Mkdir) if self.allocates_first(step) => Stem::MkdirC,
             Rule::Call(stem) => stem,
             Rule::Process => return,
             // A state that the trace does not tell (no path, no file): the call at its simplest.
@@ -201,6 +215,22 @@ impl View {
         }
     }
 
+    /// Whether nothing was allocated yet beside what this call makes: bitmaps and tables of inodes must
+    /// come from the device then. Directories below one another share them.
+    fn allocates_first(&mut self, step: &Step<'_>) -> bool {
+        let Some(walk) = step.resolved.walks[0] else {
+            return false;
+        };
+        let dir = walk.dir;
+        let born = step.ns.tree.inode(dir).is_none_or(|d| d.born);
+        let above = step.ns.tree.inode(dir).map_or(u32::MAX, |d| d.parent);
+        if !self.cold_start || born {
+            return false;
+        }
+        let beside = self.allocated_in.contains(&above);
+        self.allocated_in.insert(dir.0) && !beside
+    }
+
     fn open_close(&mut self, step: &Step<'_>, needs: &mut Vec<Need>) {
         let gap = step.gap;
         match step.resolved.action {
@@ -211,7 +241,9 @@ impl View {
                 asked_create,
                 directory,
             } => {
+                let cold = created && self.allocates_first(step);
                 let stem = match (created, first_in_dir, directory, asked_create) {
+                    (true, _, _, _) if cold => Stem::CrC,
                     (true, true, _, _) => Stem::CrF,
                     (true, false, _, _) => Stem::Cr,
                     (_, _, true, _) => Stem::OpenD,
@@ -227,6 +259,13 @@ impl View {
                 }
                 if let Some(size) = truncated {
                     self.truncate(step, size, 0, needs);
+                }
+                let untouched = !created && self.untouched != Untouched::No;
+                if let Some(id) = step.resolved.open
+                    && let Some(serial) = step.ns.processes.open(id).map(|o| o.serial)
+                    && let Some(stream) = self.stream(id, serial)
+                {
+                    stream.untouched = untouched;
                 }
             }
             Action::Close {

@@ -66,9 +66,11 @@ fn calls(stem: Stem) -> Chain {
         OpenC | OpenD => &[&[Same(Open)]],
         // The thesis charges a call that fails its lookups and nothing more (4.4.5.1); profiles without
         // OBJ measured calls over many files and have it in their costs.
-        OpenM | StatM | Obj => &[&[]],
+        OpenM | StatM | Obj | ObjU => &[&[]],
+        ObjN => &[&[Same(Obj)]],
         Cr => &[&[Same(Mknod)], &[Same(Mkdir)]],
-        CrF | Link | Symlink | Mknod | Mkdir => &[&[Same(Cr)]],
+        CrF | CrC | Link | Symlink | Mknod | Mkdir => &[&[Same(Cr)]],
+        MkdirC => &[&[Same(Mkdir)], &[Same(CrC)]],
         Close => &[&[Same(Fstat)], &[Same(Seek)], &[Same(RdO)]],
         CloseW => &[&[Same(Close)]],
         CloseT => &[&[Same(CloseW)], &[Same(Close)]],
@@ -98,6 +100,7 @@ fn calls(stem: Stem) -> Chain {
 fn data(stem: Stem) -> Chain {
     Some(match stem {
         Rc => &[&[Times(RdO, 1.0), Same(Rdc)]],
+        RcF => &[&[Same(Rc)]],
         RdO => &[&[Sized(Rc, 1.0)]],
         REof => &[&[Same(RdO)], &[Sized(Rc, 1.0)]],
         RHo => &[&[Same(Rc)]],

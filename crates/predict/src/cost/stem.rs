@@ -25,15 +25,15 @@ macro_rules! stems {
 stems! {
     LusBc "LUS_BC", LurBc "LUR_BC", LusNc "LUS_NC", LunNc "LUN_NC", LufNc "LUF_NC", LurNc "LUR_NC",
     LusAc "LUS_AC", LurAc "LUR_AC", Lud "LUD", Lum "LUM", Lumr "LUMR", LumNc "LUM_NC",
-    Open "OPEN", OpenM "OPENM", OpenC "OPENC", OpenD "OPEND", Cr "CR", CrF "CRF",
+    Open "OPEN", OpenM "OPENM", OpenC "OPENC", OpenD "OPEND", Cr "CR", CrF "CRF", CrC "CRC",
     Close "CLOSE", CloseW "CLOSEW", CloseT "CLOSET", CloseU "CLOSEU",
-    Stat "STAT", StatM "STATM", Obj "OBJ", Fstat "FSTAT", Access "ACCESS", Seek "SEEK", Dup "DUP", Lock "LOCK",
-    Advise "ADVISE", Mkdir "MKDIR", Rmdir "RMDIR", RmdirB "RMDIRB", Rename "RENAME",
+    Stat "STAT", StatM "STATM", Obj "OBJ", ObjN "OBJN", ObjU "OBJU", Fstat "FSTAT", Access "ACCESS", Seek "SEEK", Dup "DUP", Lock "LOCK",
+    Advise "ADVISE", Mkdir "MKDIR", MkdirC "MKDIRC", Rmdir "RMDIR", RmdirB "RMDIRB", Rename "RENAME",
     RenameR "RENAMER", Chmod "CHMOD", Chown "CHOWN", Utimens "UTIMENS", Link "LINK",
     Symlink "SYMLINK", Readlink "READLINK", Statfs "STATFS", Getxattr "GETXATTR",
     Setxattr "SETXATTR", Listxattr "LISTXATTR", Chdir "CHDIR", Mknod "MKNOD",
     RDir "RDIR", RDirE "RDIRE", RDirC "RDIRC", RDirCE "RDIRCE",
-    RdO "RDO", Rdc "RDC", Rc "RC", REof "REOF", RHo "RHO", WrO "WRO", Wrc "WRC",
+    RdO "RDO", Rdc "RDC", Rc "RC", RcF "RCF", REof "REOF", RHo "RHO", WrO "WRO", Wrc "WRC",
     Wf "WF", Wn "WN", Wd "WD", We "WE", Wa "WA", Wo "WO", Wk "WK", Wu "WU", Wp "WP", Wh "WH",
     Falloc "FALLOC",
     Rd "RD", RRd "RRD", RfN "RFN", RfS "RFS", RfF "RFF", RfO "RFO", Rx "RX", Rf "RF",
@@ -63,6 +63,8 @@ impl Stem {
                 | LusAc
                 | LurAc
                 | LumNc
+                | CrC
+                | MkdirC
                 | RDirC
                 | RDirCE
                 | Rd

@@ -243,7 +243,7 @@ impl Namespace {
             OpKind::Rmdir if ok => {
                 let node = self.learn(op, walk, Kind::Directory);
                 out.node = Some(node);
-                let held = self.tree.inode(node).map_or(0, |n| n.most_entries);
+                let held = self.tree.inode(node).map_or(0, |n| n.gone_entries);
                 if let Some(last) = walk.last {
                     self.tree.detach(last);
                 }

@@ -95,7 +95,7 @@ pub enum Action {
     Allocate { length: u64 },
     /// A name was removed; `freed`: it was the file's last one and nobody has it open.
     Unlink { freed: bool, size: u64 },
-    /// A directory was removed that held at most this many names once.
+    /// A directory was removed from which so many names had gone before.
     Rmdir { held: u32 },
     /// A name was changed; `replaced` a file of this size, freed or not.
     Rename { replaced: Option<(Ino, bool, u64)> },

@@ -65,6 +65,8 @@ pub struct Inode {
     pub entries: u32,
     /// The most names that this directory held.
     pub most_entries: u32,
+    /// Names that went from this directory: the kernel remembers them as missing.
+    pub gone_entries: u32,
     /// Size in bytes.
     pub size: u64,
     /// Everything before this offset is allocated.
@@ -256,6 +258,7 @@ impl Tree {
         }
         if let Some(dir) = self.inode_mut(dir) {
             dir.entries = dir.entries.saturating_sub(1);
+            dir.gone_entries = dir.gone_entries.saturating_add(1);
         }
         Some(ino)
     }

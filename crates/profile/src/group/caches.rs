@@ -33,6 +33,10 @@ const LEFT_THE_CACHE: f64 = 4.0;
 
 /// Records a size: what fitted and, where it is known, what did not.
 fn record(lab: &mut Lab<'_>, stem: &str, fits: f64, exceeds: Option<f64>, note: &str) {
+    if fits <= 0.0 && exceeds.is_none() {
+        lab.absent(stem, "time or free space ended before anything was tried");
+        return;
+    }
     let probe = Probe::of(stem);
     let estimate = exceeds.map_or(fits, |e| f64::midpoint(fits, e));
     lab.give(
@@ -61,7 +65,7 @@ fn page_cache(lab: &mut Lab<'_>) -> Res {
     let fs = lab.fs;
     let handle = fs.open(&path, OpenFlags::CREATE_NEW, 0o600)?;
     let mut grow = || -> Res {
-        while wanted > size && !lab.over() {
+        while wanted > size && (size == 0 || !lab.over()) {
             lab.fill(handle, size, wanted - size)?;
             size = wanted;
             fs.fsync(handle)?;
@@ -124,7 +128,7 @@ fn name_caches(lab: &mut Lab<'_>) -> Res {
     let (mut made, mut fits, mut exceeds) = (0u64, 0u64, None);
     let mut wanted = 2_000.min(most);
     let mut fastest = [f64::INFINITY; 2];
-    while wanted > made && exceeds.is_none() && !lab.over() {
+    while wanted > made && exceeds.is_none() && (made == 0 || !lab.over()) {
         while made < wanted {
             if made.is_multiple_of(1000) {
                 fs.mkdir(format!("{root}/{}", made / 1000).as_bytes(), 0o755)?;

@@ -3,7 +3,7 @@
 use fsage_core::{Access, Errno, FileSystem, Handle, OpenFlags, SetAttr};
 
 use crate::error::Res;
-use crate::lab::{Batch, Components, Lab, Probe};
+use crate::lab::{Batch, Components, GAPS, LONGEST, Lab, Probe};
 use crate::population::{
     DIR_COMPONENTS, FILE_COMPONENTS, Item, LIVE_DIRS, LIVE_FILES, Order, Population,
 };
@@ -14,7 +14,7 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
         name: "calls on cached files",
         stems: &[
             "OPEN", "OPENC", "OPEND", "OPENM", "CLOSE", "STAT", "STATM", "FSTAT", "ACCESS", "SEEK",
-            "STATFS", "OBJ",
+            "STATFS", "OBJ", "OBJN",
         ],
         share: (30, 30),
         run: reading,
@@ -44,10 +44,10 @@ const MODE: u32 = 0o644;
 
 /// Calls of a batch, by gap.
 fn count_of(gap: usize) -> usize {
-    if gap == 0 {
-        4 * OPEN_AT_ONCE
-    } else {
-        OPEN_AT_ONCE
+    match gap {
+        0 => 4 * OPEN_AT_ONCE,
+        LONGEST => 2 * FEW,
+        _ => OPEN_AT_ONCE,
     }
 }
 
@@ -59,7 +59,7 @@ fn reading(lab: &mut Lab<'_>) -> Res {
     population.warm_data(lab)?;
     let stems = [
         "OPEN", "OPENC", "OPEND", "OPENM", "CLOSE", "STAT", "STATM", "FSTAT", "ACCESS", "SEEK",
-        "STATFS", "OBJ",
+        "STATFS", "OBJ", "OBJN",
     ];
     lab.steady(&stems);
     let calls: [(Probe, PathCall); 2] = [
@@ -70,12 +70,12 @@ fn reading(lab: &mut Lab<'_>) -> Res {
     ];
     let rounds = (lab.scale(2, 4), lab.scale(6, 30));
     lab.rounds(&stems, rounds, |lab, _| {
-        for gap in 0..4 {
+        for gap in 0..GAPS {
             for (probe, call) in calls {
                 path_calls(lab, &population, probe, gap, call)?;
             }
             missing_names(lab, &population, gap)?;
-            for _ in 0..count_of(gap) / OPEN_AT_ONCE {
+            for _ in 0..count_of(gap).div_ceil(OPEN_AT_ONCE) {
                 opened(lab, &population, gap)?;
             }
         }
@@ -149,8 +149,8 @@ fn missing_names(lab: &mut Lab<'_>, population: &Population, gap: usize) -> Res 
     Ok(())
 }
 
-/// stat of any file of the population less stat of the same few: what a file costs that is not in
-/// the CPU's caches.
+/// stat of any file of the population, and of one after another in creation order, less stat of the
+/// same few: what a file costs that is not in the CPU's caches.
 fn untouched(lab: &mut Lab<'_>, population: &Population) -> Res {
     let few = population.few(lab, FEW)?;
     let _quiet = lab.sched.quiet();
@@ -161,18 +161,22 @@ fn untouched(lab: &mut Lab<'_>, population: &Population) -> Res {
             population.items.get(index)
         })
         .collect();
-    let again = few.iter().copied().cycle().take(any.len());
-    let mut medians = [0.0; 2];
+    let first = lab.random.below(population.items.len());
+    let next = population.items.iter().cycle().skip(first);
+    let next: Vec<&Item> = next.take(OBJECTS).collect();
+    let again = few.iter().copied().cycle().take(any.len()).collect();
+    let mut means = [0.0; 3];
     lab.begin(Batch::Cached);
-    for (median, items) in medians.iter_mut().zip([any.clone(), again.collect()]) {
+    for (mean, items) in means.iter_mut().zip([any, next, again]) {
         let mut taken = Vec::with_capacity(items.len());
         for item in items {
             taken.push(lab.timed(|| fs.stat(&item.path))?.1);
         }
-        *median = trimmed(&taken);
+        *mean = trimmed(&taken);
     }
-    let [cold, hot] = medians;
-    lab.add(Probe::of("OBJ"), 0, cold - hot);
+    let [any, next, hot] = means;
+    lab.add(Probe::of("OBJ"), 0, any - hot);
+    lab.add(Probe::of("OBJN"), 0, (next - hot).max(1.0));
     lab.end().map(|_| ())
 }
 
@@ -196,7 +200,12 @@ fn opened(lab: &mut Lab<'_>, population: &Population, gap: usize) -> Res {
     let few = population.few(lab, FEW)?;
     lab.begin(Batch::Cached);
     let mut result = Ok(());
-    for (turn, item) in few.iter().cycle().take(OPEN_AT_ONCE).enumerate() {
+    for (turn, item) in few
+        .iter()
+        .cycle()
+        .take(count_of(gap).min(OPEN_AT_ONCE))
+        .enumerate()
+    {
         // Every fourth turn is another kind of call: all kinds meet all files.
         let turn = turn + turn / few.len();
         let Some(dir) = population.dirs.get(item.dir) else {
@@ -256,7 +265,7 @@ fn changing(lab: &mut Lab<'_>) -> Res {
     lab.rounds(&["CHMOD", "CHOWN", "UTIMENS"], rounds, |lab, round| {
         let times = SetAttr::Times(1_000_000_000 + round as u64, 1_000_000_000 + round as u64);
         let mode = SetAttr::Mode(0o600 | (round as u32 % 8));
-        for gap in 0..4 {
+        for gap in 0..GAPS {
             for (probe, attr) in [(chmod, Some(mode)), (chown, me), (utimens, Some(times))] {
                 let Some(attr) = attr else { continue };
                 change(lab, &population, probe, gap, attr)?;
@@ -316,7 +325,7 @@ fn directories(lab: &mut Lab<'_>) -> Res {
     let (fixed, each) = (Probe::of("RDIR"), Probe::of("RDIRE"));
     let rounds = (lab.scale(10, 20), lab.scale(40, 200));
     lab.rounds(&["RDIR", "RDIRE"], rounds, |lab, _| {
-        let gap = lab.random.pick(&[0, 0, 1, 2, 3], 0);
+        let gap = lab.random.pick(&[0, 0, 1, 2, 3, 4], 0);
         let _quiet = lab.sched.quiet();
         let mut points = Vec::new();
         lab.begin(Batch::Cached);

@@ -75,6 +75,7 @@ fn larger(lab: &mut Lab<'_>, population: &Population) -> Res<Vec<Item>> {
             path,
             size_kib: 256,
             dir,
+            number: population.items.len() + dir,
         });
     }
     Ok(made)

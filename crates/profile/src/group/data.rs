@@ -4,13 +4,13 @@ use fsage_core::metric::MetricId;
 use fsage_core::{Handle, OpenFlags};
 
 use crate::error::Res;
-use crate::lab::{Batch, Lab, PAYLOAD_BYTES, Probe};
+use crate::lab::{Batch, GAPS, Lab, PAYLOAD_BYTES, Probe};
 use crate::registry::Procedure;
 
 pub(crate) const PROCEDURES: &[Procedure] = &[
     Procedure {
         name: "cached reads",
-        stems: &["RC", "RDO", "RDC", "REOF"],
+        stems: &["RC", "RCF", "RDO", "RDC", "REOF"],
         share: (25, 30),
         run: reads,
     },
@@ -35,7 +35,8 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
 ];
 
 const SIZES_KIB: [u32; 6] = [1, 4, 16, 64, 256, 1024];
-const GAPS: [usize; 8] = [0, 0, 0, 0, 1, 2, 2, 3];
+/// Pauses of successive rounds: half of them back to back.
+const GAP_OF_ROUND: [usize; 8] = [0, 1, 0, 4, 2, 0, 3, 0];
 
 fn probes(stem: &str) -> [(u32, Probe); 6] {
     SIZES_KIB.map(|kib| (kib, Probe::at(stem, kib)))
@@ -130,13 +131,16 @@ fn store(
 /// Any of the files is opened and read to its end, with the read that says so.
 fn reads(lab: &mut Lab<'_>) -> Res {
     let pool = Pool::create(lab)?;
-    lab.steady(&["RC", "REOF"]);
+    lab.steady(&["RC", "RCF", "REOF"]);
     let sizes = probes("RC");
     let mut buffer = vec![0u8; PAYLOAD_BYTES];
     let rounds = (lab.scale(16, 24), lab.scale(40, 200));
-    lab.rounds(&["RC", "REOF"], rounds, |lab, round| {
+    lab.rounds(&["RC", "RCF", "REOF"], rounds, |lab, round| {
         let _quiet = lab.sched.quiet();
-        let gap = GAPS.get(round % GAPS.len()).copied().unwrap_or(0);
+        let gap = GAP_OF_ROUND
+            .get(round % GAP_OF_ROUND.len())
+            .copied()
+            .unwrap_or(0);
         for (kib, probe) in sizes {
             let files = pool.of(kib);
             lab.begin(Batch::Cached);
@@ -170,10 +174,16 @@ fn read_all(
         return Ok(());
     };
     let bytes = piece.len() as u64;
+    let first = Probe::at("RCF", kib);
+    let first = if first.id(0).is_some() { first } else { probe };
     for at in (0..size).step_by(piece.len()) {
         // The last may be shorter and is no read of this size.
         let whole = size - at >= bytes;
-        let probe = if whole { probe } else { Probe::of("") };
+        let probe = match whole {
+            true if at == 0 => first,
+            true => probe,
+            false => Probe::of(""),
+        };
         lab.call(probe, gap, || fs.pread(handle, piece, at))?;
     }
     lab.call(Probe::of("REOF"), gap, || fs.pread(handle, piece, size))?;
@@ -183,7 +193,7 @@ fn read_all(
 /// Equation 3 of Smith 2001: the overhead of a call, after each pause, and the rate of the copy, by
 /// least squares over the series.
 fn line(lab: &mut Lab<'_>, series: &str, overhead: &str, rate: &str) {
-    for gap in 0..4 {
+    for gap in 0..GAPS {
         let points: Vec<(f64, f64)> = probes(series)
             .iter()
             .filter_map(|(kib, probe)| {
@@ -235,7 +245,10 @@ fn rewrites(lab: &mut Lab<'_>) -> Res {
     let (clean, dirty, append) = (probes("WK"), probes("WO"), probes("WA"));
     let rounds = (lab.scale(8, 16), lab.scale(24, 100));
     lab.rounds(&["WO", "WK", "WA"], rounds, |lab, round| {
-        let gap = GAPS.get(round % GAPS.len()).copied().unwrap_or(0);
+        let gap = GAP_OF_ROUND
+            .get(round % GAP_OF_ROUND.len())
+            .copied()
+            .unwrap_or(0);
         lab.settle()?;
         let mut chosen = choose(lab, &pool);
         for states in [&clean, &dirty] {

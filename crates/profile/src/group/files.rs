@@ -3,14 +3,14 @@
 use fsage_core::{Handle, OpenFlags};
 
 use crate::error::Res;
-use crate::lab::{Batch, Lab, Probe};
+use crate::lab::{Batch, Components, Lab, Probe};
 use crate::population::{FILE_COMPONENTS, Item, LIVE_DIRS, LIVE_FILES, Order, Population};
 use crate::registry::Procedure;
 
 pub(crate) const PROCEDURES: &[Procedure] = &[
     Procedure {
         name: "new files",
-        stems: &["CR", "WF", "WN", "WE", "WD", "CLOSEW", "RMD"],
+        stems: &["CR", "WF", "WN", "WE", "WD", "CLOSEW", "RMD", "OBJU"],
         share: (60, 60),
         run: new_files,
     },
@@ -32,8 +32,11 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
 const BATCH: usize = 64;
 /// Sizes in KiB that are too large for the population, and how many of each a round makes.
 const LARGE: [(u32, usize, usize); 3] = [(256, 12, 24), (1024, 8, 16), (16384, 2, 4)];
-/// The part of the calls that follows each pause, of eight: back-to-back calls are most.
-const GAP_OF_EIGHT: [usize; 8] = [0, 0, 0, 0, 1, 2, 2, 3];
+/// The pauses of sixteen batches: back-to-back calls are most.
+const GAP_OF_BATCH: [usize; 16] = [0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 2, 2, 3, 3, 4];
+
+/// The pause that a file's other calls make between two of a kind.
+const IN_TURN: usize = 2;
 
 /// How a file of a size is written: the size of each request in bytes.
 fn requests(size_kib: u32, choice: usize) -> u64 {
@@ -94,7 +97,7 @@ impl Writes {
 fn new_files(lab: &mut Lab<'_>) -> Res {
     let writes = Writes::new();
     let rounds = (lab.scale(1, 3), lab.scale(2, 8));
-    let stems = ["CR", "WF", "WN", "WE", "WD", "CLOSEW", "RMD"];
+    let stems = ["CR", "WF", "WN", "WE", "WD", "CLOSEW", "RMD", "OBJU"];
     lab.rounds(&stems, rounds, |lab, _| {
         lab.start_afresh()?;
         let churn = lab.scale(3000, 5000);
@@ -103,13 +106,17 @@ fn new_files(lab: &mut Lab<'_>) -> Res {
         population.discard(lab)?;
         large(lab, |lab, items| {
             write_items(lab, items, &writes)?;
-            remove_all(lab, items, "RMD", items.len())
+            remove(lab, items, "RMD", false).map(|_| ())
         })
     })
 }
 
+/// Files that are removed in creation order at the end of a round.
+const IN_ORDER: usize = 1200;
+
 /// Fills the directories, and then goes on as a server does: for every few files that come, as many
-/// go, any of those that are there, most of them never written back.
+/// go, any of those that are there, most of them never written back. In the end some go in the order
+/// in which they came.
 fn churned(lab: &mut Lab<'_>, items: &[Item], churn: usize, writes: &Writes) -> Res {
     let fill = items.len() * LIVE_FILES / (LIVE_FILES + churn);
     let (first, later) = items.split_at(fill);
@@ -117,6 +124,7 @@ fn churned(lab: &mut Lab<'_>, items: &[Item], churn: usize, writes: &Writes) -> 
         write_items(lab, batch, writes)?;
     }
     let mut live: Vec<Item> = first.to_vec();
+    let mut anywhere = Vec::new();
     for batch in later.chunks(BATCH / 4) {
         write_items(lab, batch, writes)?;
         live.extend_from_slice(batch);
@@ -127,19 +135,40 @@ fn churned(lab: &mut Lab<'_>, items: &[Item], churn: usize, writes: &Writes) -> 
                 leaving.push(live.swap_remove(index));
             }
         }
-        remove_all(lab, &leaving, "RMD", leaving.len())?;
+        anywhere.extend(remove(lab, &leaving, NOT_SAMPLED, false)?);
         if lab.over() {
             break;
         }
     }
-    Ok(())
+    live.sort_by_key(|item| item.number);
+    live.truncate(IN_ORDER);
+    let in_order = remove(lab, &live, "RMD", true)?;
+    untouched(lab, &anywhere, &in_order)
+}
+
+/// What the unlink of any file costs more than that of the next, both by their medians.
+fn untouched(lab: &mut Lab<'_>, anywhere: &[(u32, f64)], in_order: &[(u32, f64)]) -> Res {
+    let of = |list: &[(u32, f64)], kib| {
+        let times: Vec<f64> = list.iter().filter(|l| l.0 == kib).map(|l| l.1).collect();
+        (times.len() >= 16).then(|| fsage_stats::median(&times))
+    };
+    lab.begin(Batch::Changing);
+    for kib in [4, 16] {
+        if let (Some(any), Some(next)) = (of(anywhere, kib), of(in_order, kib)) {
+            lab.add(Probe::of("OBJU"), 0, (any - next).max(1.0));
+        }
+    }
+    lab.end().map(|_| ())
 }
 
 /// Creates, writes and closes some files, each step for all of them before the next, so that the
 /// pause between two calls of a kind is the chosen one.
 fn write_items(lab: &mut Lab<'_>, items: &[Item], writes: &Writes) -> Res {
     let fs = lab.fs;
-    let gap = lab.random.pick(&GAP_OF_EIGHT, 0);
+    let gap = lab.random.pick(&GAP_OF_BATCH, 0);
+    if gap == IN_TURN {
+        return write_in_turn(lab, items, writes);
+    }
     let (create, close) = (Probe::of("CR"), Probe::of("CLOSEW"));
     let mut open: Vec<(Handle, u32)> = Vec::with_capacity(items.len());
     lab.begin(Batch::Changing);
@@ -165,6 +194,23 @@ fn write_items(lab: &mut Lab<'_>, items: &[Item], writes: &Writes) -> Res {
     lab.end().map(|_| ())
 }
 
+/// Creates, writes and closes one file after another, as programs do: the other calls are the pause
+/// of about 10 us. What a file system leaves to its threads is paid for where it is in a workload.
+fn write_in_turn(lab: &mut Lab<'_>, items: &[Item], writes: &Writes) -> Res {
+    let fs = lab.fs;
+    let (create, close) = (Probe::of("CR"), Probe::of("CLOSEW"));
+    let none = Components::default();
+    lab.begin(Batch::Changing);
+    for item in items {
+        let call = || fs.open(&item.path, OpenFlags::CREATE_NEW, 0o644);
+        let handle = lab.call_now(create, IN_TURN, FILE_COMPONENTS, call)?;
+        let wrote = write_one(lab, handle, item.size_kib, IN_TURN, writes);
+        let closed = lab.call_now(close, IN_TURN, none, || fs.close(handle));
+        wrote.and(closed)?;
+    }
+    lab.end().map(|_| ())
+}
+
 fn write_one(lab: &mut Lab<'_>, handle: Handle, size_kib: u32, gap: usize, writes: &Writes) -> Res {
     let choice = lab.random.below(12);
     let request = requests(size_kib, choice);
@@ -180,6 +226,13 @@ fn write_one(lab: &mut Lab<'_>, handle: Handle, size_kib: u32, gap: usize, write
             break;
         };
         result = match writes.state(at, request) {
+            // The first follows the create, those after it each other.
+            Some(probe) if gap == IN_TURN => {
+                let gap = if at == 0 { IN_TURN } else { 0 };
+                let call = || fs.pwrite(handle, piece, at);
+                lab.call_now(probe, gap, Components::default(), call)
+                    .map(|_| ())
+            }
             Some(probe) => lab
                 .call(probe, gap, || fs.pwrite(handle, piece, at))
                 .map(|_| ()),
@@ -191,7 +244,7 @@ fn write_one(lab: &mut Lab<'_>, handle: Handle, size_kib: u32, gap: usize, write
     }
     // A rewrite by the same open file, of whole requests so that no new page is touched.
     if let (true, Some(probe)) = (
-        result.is_ok(),
+        result.is_ok() && gap != IN_TURN,
         Writes::find(&writes.again, request.min(size)),
     ) && let Some(piece) = payload.get(..request.min(size) as usize)
     {
@@ -220,6 +273,7 @@ fn large(lab: &mut Lab<'_>, mut body: impl FnMut(&mut Lab<'_>, &[Item]) -> Res) 
                 path,
                 size_kib,
                 dir: 0,
+                number,
             });
         }
     }
@@ -233,36 +287,43 @@ fn large(lab: &mut Lab<'_>, mut body: impl FnMut(&mut Lab<'_>, &[Item]) -> Res) 
     Ok(crate::population::remove_tree(lab.fs, root.as_bytes())?)
 }
 
-/// Unlinks at most so many files in random order and samples the cost by size.
-fn remove_all(lab: &mut Lab<'_>, items: &[Item], stem: &str, most: usize) -> Res {
+/// A removal whose times are returned and not kept.
+const NOT_SAMPLED: &str = "";
+
+/// Unlinks files in the order given, samples the cost by size and returns sizes in KiB and times of
+/// those that followed each other back to back. `pauses`: whether some follow pauses.
+fn remove(lab: &mut Lab<'_>, items: &[Item], stem: &str, pauses: bool) -> Res<Vec<(u32, f64)>> {
     let fs = lab.fs;
     let empty = Probe::of("RM");
-    let gaps = stem != "RMFC";
     let probes = [1u32, 4, 16, 64, 256, 1024, 16384].map(|kib| (kib, Probe::at(stem, kib)));
-    let mut order = lab.random.order(items.len());
-    order.truncate(most);
+    let mut times = Vec::new();
     // A process that has removed a few files more is a process in the middle of removing.
-    for chunk in order.chunks(32) {
-        let gap = if gaps {
-            lab.random.pick(&GAP_OF_EIGHT, 0)
+    for chunk in items.chunks(32) {
+        let gap = if pauses {
+            lab.random.pick(&GAP_OF_BATCH, 0)
         } else {
             0
         };
         lab.begin(Batch::Changing);
-        for &index in chunk {
-            let Some(item) = items.get(index) else {
-                continue;
-            };
+        for item in chunk {
             let probe = match probes.iter().find(|(kib, _)| *kib == item.size_kib) {
                 Some((_, probe)) => *probe,
                 None if stem == "RMF" => empty,
                 None => Probe::of(""),
             };
-            lab.call_path(probe, gap, FILE_COMPONENTS, || fs.unlink(&item.path))?;
+            if gap == 0 {
+                let ((), ns) = lab.timed(|| fs.unlink(&item.path))?;
+                let base = lab.base_ns.first().copied().unwrap_or_default();
+                let ns = ns - base - lab.resolution_ns(FILE_COMPONENTS);
+                lab.add(probe, 0, ns);
+                times.push((item.size_kib, ns));
+            } else {
+                lab.call_path(probe, gap, FILE_COMPONENTS, || fs.unlink(&item.path))?;
+            }
         }
         lab.end()?;
     }
-    Ok(())
+    Ok(times)
 }
 
 /// Written back and cached.
@@ -273,14 +334,15 @@ fn clean_files(lab: &mut Lab<'_>) -> Res {
         let population = Population::create(lab, LIVE_FILES, LIVE_DIRS, Order::Scattered)?;
         lab.settle()?;
         let removed = lab.scale(2000, LIVE_FILES);
-        remove_all(lab, &population.items, "RMF", removed)?;
+        let first = population.items.get(..removed).unwrap_or(&population.items);
+        remove(lab, first, "RMF", true)?;
         population.discard(lab)?;
         large(lab, |lab, items| {
             for item in items {
                 lab.make_file(&item.path, u64::from(item.size_kib) << 10)?;
             }
             lab.settle()?;
-            remove_all(lab, items, "RMF", items.len())
+            remove(lab, items, "RMF", false).map(|_| ())
         })
     })
 }
@@ -293,7 +355,8 @@ fn uncached_files(lab: &mut Lab<'_>) -> Res {
         lab.make_data_cold()?;
         population.warm_names(lab)?;
         let removed = lab.scale(1200, LIVE_FILES);
-        remove_all(lab, &population.items, "RMFC", removed)?;
+        let first = population.items.get(..removed).unwrap_or(&population.items);
+        remove(lab, first, "RMFC", false)?;
         population.discard(lab)?;
         large(lab, |lab, items| {
             for item in items {
@@ -303,7 +366,7 @@ fn uncached_files(lab: &mut Lab<'_>) -> Res {
             for item in items {
                 lab.fs.stat(&item.path)?;
             }
-            remove_all(lab, items, "RMFC", items.len())
+            remove(lab, items, "RMFC", false).map(|_| ())
         })
     })
 }

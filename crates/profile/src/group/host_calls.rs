@@ -8,7 +8,7 @@ use rustix::fs::{Advice, FileType, FlockOperation, Mode, OFlags, XattrFlags};
 
 use crate::error::{Halt, Res};
 use crate::group::calls::FEW;
-use crate::lab::{Batch, Components, Lab, Probe};
+use crate::lab::{Batch, Components, GAPS, Lab, Probe};
 use crate::population::{FILE_COMPONENTS, Order, Population};
 use crate::registry::Procedure;
 
@@ -62,7 +62,7 @@ fn host_calls(lab: &mut Lab<'_>) -> Res {
         "MKNOD",
     ];
     lab.rounds(&stems, rounds, |lab, _| {
-        for gap in 0..4 {
+        for gap in 0..GAPS {
             on_descriptors(lab, &paths, gap)?;
             if attributes {
                 on_attributes(lab, &paths, gap, FILE_COMPONENTS.below(above))?;

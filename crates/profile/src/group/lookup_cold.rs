@@ -5,7 +5,7 @@ use fsage_core::{Access, Errno, OpenFlags};
 
 use crate::error::{Halt, Res};
 use crate::lab::{Batch, Lab, Probe};
-use crate::population::{Order, Population};
+use crate::population::{FILE_COMPONENTS, Order, Population};
 use crate::registry::Procedure;
 use crate::walk;
 
@@ -21,6 +21,12 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
         stems: &["LUS_AC", "LUR_AC"],
         share: (15, 20),
         run: by_another_name,
+    },
+    Procedure {
+        name: "first allocations after a cold start",
+        stems: &["CRC", "MKDIRC"],
+        share: (12, 15),
+        run: first_allocations,
     },
     Procedure {
         name: "lookups by directory size",
@@ -187,6 +193,46 @@ fn by_another_name(lab: &mut Lab<'_>) -> Res {
         Ok(())
     })?;
     crate::population::remove_tree(fs, links.as_bytes())?;
+    population.remove(lab)
+}
+
+/// Directories of the population, and those of a round in which something is made.
+const GROUPS: usize = 16;
+const GROUPS_OF_ROUND: usize = 4;
+
+/// The first creates and the first mkdirs after a cold start, in turn, each in a few directories
+/// whose own blocks are cached.
+fn first_allocations(lab: &mut Lab<'_>) -> Res {
+    let fs = lab.fs;
+    let population = Population::create(lab, 400, GROUPS, Order::ByDirectory)?;
+    let (create, mkdir) = (Probe::of("CRC"), Probe::of("MKDIRC"));
+    let rounds = (lab.scale(4, 10), lab.scale(8, 40));
+    lab.rounds(&["CRC", "MKDIRC"], rounds, |lab, round| {
+        lab.make_cold()?;
+        let order = lab.random.order(population.dirs.len());
+        let chosen: Vec<&String> = order
+            .into_iter()
+            .take(GROUPS_OF_ROUND)
+            .filter_map(|dir| population.dirs.get(dir))
+            .collect();
+        for dir in &chosen {
+            lab.with_open(dir.as_bytes(), OpenFlags::DIRECTORY, |_, h| {
+                Ok(fs.read_dir(h)?)
+            })?;
+        }
+        lab.begin(Batch::Blocking);
+        for dir in &chosen {
+            let path = format!("{dir}/new{round}").into_bytes();
+            if round % 2 == 0 {
+                let call = || fs.open(&path, OpenFlags::CREATE_NEW, 0o644);
+                let handle = lab.call_path(create, 0, FILE_COMPONENTS, call)?;
+                fs.close(handle)?;
+            } else {
+                lab.call_path(mkdir, 0, FILE_COMPONENTS, || fs.mkdir(&path, 0o755))?;
+            }
+        }
+        lab.end().map(|_| ())
+    })?;
     population.remove(lab)
 }
 

@@ -42,7 +42,7 @@ fn mapped(lab: &mut Lab<'_>) -> Res {
     let stems = ["MMAP", "MUNMAP", "MFR", "MFW"];
     let rounds = (lab.scale(8, 16), lab.scale(30, 100));
     lab.rounds(&stems, rounds, |lab, round| {
-        let gap = [0, 0, 1, 2, 3].get(round % 5).copied().unwrap_or(0);
+        let gap = [0, 0, 1, 0, 2, 3, 4].get(round % 7).copied().unwrap_or(0);
         lab.settle()?;
         lab.begin(Batch::Cached);
         for path in &paths {

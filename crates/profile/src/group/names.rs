@@ -1,6 +1,6 @@
 //! Calls that make, move and remove names, and closes that do more than close.
 
-use fsage_core::OpenFlags;
+use fsage_core::{Errno, OpenFlags};
 
 use crate::error::Res;
 use crate::lab::{Batch, Components, Lab, Probe};
@@ -30,7 +30,7 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
 ];
 
-const GAPS: [usize; 8] = [0, 0, 0, 0, 1, 2, 2, 3];
+const GAP_OF_CHUNK: [usize; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 4];
 const BATCH: usize = 32;
 /// Files of a round, and of those whose links are read again and again.
 const PART: usize = 480;
@@ -64,14 +64,21 @@ fn names(lab: &mut Lab<'_>) -> Res {
         for item in population.items.chunks(PART).skip(round).flatten() {
             lab.fs.stat(&item.path)?;
         }
+        allocate(lab, &population, round)?;
+        let mut used = Vec::new();
+        // What is removed comes last: see `Lab::start_afresh`.
         for chunk in part.chunks(BATCH) {
-            let gap = lab.random.pick(&GAPS, 0);
-            directories(lab, chunk, gap)?;
+            let gap = lab.random.pick(&GAP_OF_CHUNK, 0);
+            used.extend(directories(lab, chunk, gap)?);
             links(lab, chunk, gap)?;
-            read_links(lab, &few, gap)?;
-            renames(lab, &population, chunk, gap)?;
         }
-        Ok(())
+        for chunk in part.chunks(BATCH) {
+            let gap = lab.random.pick(&GAP_OF_CHUNK, 0);
+            renames(lab, &population, chunk, gap)?;
+            read_links(lab, &few, gap)?;
+            remove_directories(lab, chunk, gap)?;
+        }
+        clear(lab, part, &used)
     })?;
     population.discard(lab)
 }
@@ -82,10 +89,21 @@ fn with(path: &[u8], suffix: &str) -> Vec<u8> {
     name
 }
 
-/// mkdir in several parents, the first create in each of some of them, rmdir of the others.
-fn directories(lab: &mut Lab<'_>, chunk: &[Item], gap: usize) -> Res {
+/// One directory and one file beside what there is in each directory, untimed: bitmaps and tables of
+/// inodes are cached after this.
+fn allocate(lab: &Lab<'_>, population: &Population, round: usize) -> Res {
+    for dir in &population.dirs {
+        let new = format!("{dir}/a{round}");
+        lab.fs.mkdir(new.as_bytes(), 0o755)?;
+        lab.make_file(format!("{new}/f").as_bytes(), 0)?;
+    }
+    Ok(())
+}
+
+/// mkdir in several parents, the first create in each of some of them; returns the created files.
+fn directories(lab: &mut Lab<'_>, chunk: &[Item], gap: usize) -> Res<Vec<Vec<u8>>> {
     let fs = lab.fs;
-    let (mkdir, rmdir, first) = (Probe::of("MKDIR"), Probe::of("RMDIR"), Probe::of("CRF"));
+    let (mkdir, first) = (Probe::of("MKDIR"), Probe::of("CRF"));
     let made: Vec<Vec<u8>> = chunk.iter().map(|i| with(&i.path, ".d")).collect();
     lab.begin(Batch::Changing);
     for dir in &made {
@@ -103,14 +121,34 @@ fn directories(lab: &mut Lab<'_>, chunk: &[Item], gap: usize) -> Res {
         used.push(file);
     }
     lab.end()?;
+    Ok(used)
+}
+
+/// rmdir of those directories in which nothing was created.
+fn remove_directories(lab: &mut Lab<'_>, chunk: &[Item], gap: usize) -> Res {
+    let fs = lab.fs;
+    let rmdir = Probe::of("RMDIR");
     lab.begin(Batch::Changing);
-    for (_, dir) in made.iter().enumerate().filter(|(i, _)| i % 4 != 0) {
-        lab.call_path(rmdir, gap, FILE_COMPONENTS, || fs.rmdir(dir))?;
+    for (_, item) in chunk.iter().enumerate().filter(|(i, _)| i % 4 != 0) {
+        let dir = with(&item.path, ".d");
+        lab.call_path(rmdir, gap, FILE_COMPONENTS, || fs.rmdir(&dir))?;
     }
-    lab.end()?;
-    for (file, dir) in used.iter().zip(made.iter().step_by(4)) {
-        fs.unlink(file)?;
-        fs.rmdir(dir)?;
+    lab.end().map(|_| ())
+}
+
+/// Removes what a round made, untimed.
+fn clear(lab: &Lab<'_>, part: &[Item], used: &[Vec<u8>]) -> Res {
+    for file in used {
+        lab.fs.unlink(file)?;
+        lab.fs.rmdir(file.strip_suffix(b"/f").unwrap_or(file))?;
+    }
+    for item in part {
+        for link in [".s", ".l"] {
+            match lab.fs.unlink(&with(&item.path, link)) {
+                Ok(()) | Err(Errno::ENOENT) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
     }
     Ok(())
 }
@@ -163,12 +201,6 @@ fn links(lab: &mut Lab<'_>, chunk: &[Item], gap: usize) -> Res {
     if refused {
         lab.absent("LINK", "the target refuses hard links");
     }
-    for item in chunk {
-        fs.unlink(&with(&item.path, ".s"))?;
-        if !refused {
-            fs.unlink(&with(&item.path, ".l"))?;
-        }
-    }
     Ok(())
 }
 
@@ -213,7 +245,7 @@ fn closes(lab: &mut Lab<'_>) -> Res {
         };
         let page: Vec<u8> = lab.payload.get(..4096).unwrap_or_default().to_vec();
         for chunk in population.items.chunks(BATCH) {
-            let gap = lab.random.pick(&GAPS, 0);
+            let gap = lab.random.pick(&GAP_OF_CHUNK, 0);
             lab.begin(Batch::Changing);
             for item in chunk {
                 let handle = fs.open(&item.path, rewrite, 0)?;
@@ -238,23 +270,39 @@ fn closes(lab: &mut Lab<'_>) -> Res {
     })
 }
 
+/// Directories that are emptied together.
+const EMPTIED: usize = 4;
+
 fn emptied(lab: &mut Lab<'_>) -> Res {
     let probe = Probe::of("RMDIRB");
-    let (held, rounds) = (1000, (lab.scale(4, 10), lab.scale(10, 30)));
+    let (held, rounds) = (1000, (lab.scale(2, 4), lab.scale(4, 10)));
     lab.rounds(&["RMDIRB"], rounds, |lab, _| {
         let fs = lab.fs;
-        let dir = lab.fresh_dir("e")?;
-        for number in 0..held {
-            lab.make_file(format!("{dir}/held-{number:05}").as_bytes(), 0)?;
+        let mut dirs = Vec::new();
+        for _ in 0..EMPTIED {
+            dirs.push(lab.fresh_dir("e")?);
         }
-        for number in 0..held {
-            fs.unlink(format!("{dir}/held-{number:05}").as_bytes())?;
+        // In any order over all of them, so that what is remembered of the names lies anywhere.
+        let names: Vec<String> = lab
+            .random
+            .order(held * EMPTIED)
+            .into_iter()
+            .filter_map(|n| Some(format!("{}/held-{n:05}", dirs.get(n % EMPTIED)?)))
+            .collect();
+        for name in &names {
+            lab.make_file(name.as_bytes(), 0)?;
         }
-        lab.begin(Batch::Blocking);
-        lab.call_path(probe, 0, Components::elsewhere(2), || {
-            fs.rmdir(dir.as_bytes())
-        })?;
-        // A single call: when it was preempted there is nothing else to keep.
-        lab.end().map(|_| ())
+        for name in &names {
+            fs.unlink(name.as_bytes())?;
+        }
+        for dir in &dirs {
+            lab.begin(Batch::Blocking);
+            lab.call_path(probe, 0, Components::elsewhere(2), || {
+                fs.rmdir(dir.as_bytes())
+            })?;
+            // A single call: when it was preempted there is nothing else to keep.
+            lab.end()?;
+        }
+        Ok(())
     })
 }

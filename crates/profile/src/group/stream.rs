@@ -126,7 +126,8 @@ fn sweep(lab: &mut Lab<'_>, path: &[u8], offsets: &[u64], probe: Probe, buffer: 
     })
 }
 
-/// What the device has read beyond what a sequential reader has asked for, at the most.
+/// What the device reads at once for a sequential reader, at the most: by then it has come that far
+/// beyond what was asked for, and again as far when the reader arrives there.
 fn read_ahead(lab: &mut Lab<'_>) -> Res {
     if lab.sectors_read().is_none() {
         return Err(Halt::Absent(
@@ -151,14 +152,33 @@ fn read_ahead(lab: &mut Lab<'_>) -> Res {
 fn furthest(lab: &mut Lab<'_>, handle: Handle, span: u64) -> Res<u64> {
     let mut buffer = vec![0u8; 4096];
     let start = lab.sectors_read().unwrap_or(0);
-    let mut ahead = 0;
+    let mut before = start;
+    let mut windows = Vec::new();
     for at in (0..span).step_by(4096) {
         lab.fs.pread(handle, &mut buffer, at)?;
-        let read = lab.sectors_read().unwrap_or(0).saturating_sub(start) * 512;
-        ahead = read.saturating_sub(at + 4096).max(ahead);
+        let now = lab.sectors_read().unwrap_or(before);
+        if now > before && at >= span / 2 {
+            windows.push(now.saturating_sub(before) * 512);
+        }
+        before = now;
     }
     lab.check()?;
-    Ok(ahead)
+    Ok(usual(windows))
+}
+
+/// The window in which half of the bytes came, or more: one in which two were counted at once, or a
+/// part of one, does not decide.
+fn usual(mut windows: Vec<u64>) -> u64 {
+    windows.sort_unstable();
+    let half = windows.iter().sum::<u64>() / 2;
+    let mut sum = 0;
+    windows
+        .into_iter()
+        .find(|bytes| {
+            sum += bytes;
+            sum > half
+        })
+        .unwrap_or(0)
 }
 
 /// Reads of 4 KiB at a fixed distance from each other, forward and backward. Steps of more than a
@@ -196,4 +216,15 @@ fn by_distance(lab: &mut Lab<'_>) -> Res {
         Ok(())
     })?;
     Ok(lab.fs.unlink(&path)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::usual;
+
+    #[test]
+    fn the_window_is_what_most_bytes_came_in() {
+        assert_eq!(usual(vec![128, 128, 256, 128, 64, 64]), 128);
+        assert_eq!(usual(vec![]), 0);
+    }
 }

@@ -7,7 +7,7 @@
 use fsage_core::{Handle, OpenFlags};
 
 use crate::error::Res;
-use crate::lab::{Batch, Lab, PAYLOAD_BYTES, Probe};
+use crate::lab::{Batch, GAPS, Lab, PAYLOAD_BYTES, Probe};
 use crate::registry::Procedure;
 
 pub(crate) const PROCEDURES: &[Procedure] = &[
@@ -125,7 +125,7 @@ fn of_one_file(lab: &mut Lab<'_>, dir: &str) -> Res {
             write(lab, handle, 8192, 4096)?;
             lab.call(over, 0, sync)?;
         }
-        for gap in 0..4 {
+        for gap in 0..GAPS {
             lab.call(Probe::of("FSYQ"), gap, || fs.fsync(handle))?;
         }
         Ok(())

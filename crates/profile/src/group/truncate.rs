@@ -22,7 +22,7 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
 ];
 
 const POWERS: std::ops::RangeInclusive<u32> = 0..=16;
-const GAPS: [usize; 8] = [0, 0, 0, 0, 1, 2, 2, 3];
+const GAP_OF_CHUNK: [usize; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 4];
 
 /// Files of each size of a round: many small ones, one of the largest.
 fn count(power: u32) -> usize {
@@ -93,7 +93,7 @@ fn partly(lab: &mut Lab<'_>, dir: &str) -> Res {
         }
         lab.settle()?;
         for chunk in paths.chunks(8) {
-            let gap = lab.random.pick(&GAPS, 0);
+            let gap = lab.random.pick(&GAP_OF_CHUNK, 0);
             lab.begin(Batch::Cached);
             for path in chunk {
                 lab.with_open(path, OpenFlags::WRITE, |lab, handle| {

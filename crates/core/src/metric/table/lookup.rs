@@ -122,7 +122,7 @@ pub(super) const ROWS: &[Family] = &[
         group: Group::Lookup,
         quick: true,
         what: "a lookup that fails for the first time, directory cached",
-        how: "access of names never asked for before",
+        how: "access of names never asked for before; after a pause: what it costs more than a repeated one after that pause, and LUMR",
         source: "extended: Smith 2001, 6.1.3.7",
         depends: &["LUS_BC"],
     },
