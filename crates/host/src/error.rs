@@ -73,7 +73,7 @@ impl HostError {
     }
 
     /// A failed system call on a path.
-    pub(crate) fn at(what: &str, path: &Path, source: impl Into<io::Error>) -> Self {
+    pub fn at(what: &str, path: &Path, source: impl Into<io::Error>) -> Self {
         Self::io(format!("{what} {}", path.display()), source)
     }
 

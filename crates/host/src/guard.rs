@@ -38,6 +38,14 @@ impl Afterwards {
     }
 }
 
+impl Afterwards {
+    /// It does nothing after all.
+    fn call_off(&mut self) {
+        // A shell that has ended already has nothing left to do.
+        drop(self.0.kill());
+    }
+}
+
 impl Drop for Afterwards {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
@@ -51,7 +59,8 @@ impl Drop for Afterwards {
 pub struct GuardedDir {
     path: PathBuf,
     /// `None` where no shell could be started: then only drop removes the directory.
-    _guard: Option<Afterwards>,
+    guard: Option<Afterwards>,
+    kept: bool,
 }
 
 impl GuardedDir {
@@ -66,7 +75,8 @@ impl GuardedDir {
         let guard = Afterwards::run(REMOVE, path.clone().into());
         Ok(Self {
             path,
-            _guard: guard,
+            guard,
+            kept: false,
         })
     }
 
@@ -74,12 +84,56 @@ impl GuardedDir {
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    /// Leaves the directory where it is, for its user.
+    pub fn keep(mut self) -> PathBuf {
+        if let Some(guard) = &mut self.guard {
+            guard.call_off();
+        }
+        self.kept = true;
+        self.path.clone()
+    }
 }
 
 impl Drop for GuardedDir {
     fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
         // What a workload made undeletable is left for the user to see.
         drop(std::fs::remove_dir_all(&self.path));
+    }
+}
+
+/// Unmounts the directory that is the script's argument, unless that was done.
+const UNMOUNT: &str = "[ \"$never\" = done ] || umount -l -- \"$1\" || fusermount3 -uz -- \"$1\"";
+
+/// Sees to it that a mount goes when this process is killed.
+#[derive(Debug)]
+pub struct GuardedMount {
+    guard: Option<Afterwards>,
+}
+
+impl GuardedMount {
+    /// Unmounts `dir` once this is dropped, if something is still mounted there, and removes it if
+    /// fsage made it.
+    pub fn of(dir: &Path, made: bool) -> Self {
+        let script = if made {
+            format!("{UNMOUNT}; rmdir -- \"$1\"")
+        } else {
+            UNMOUNT.to_owned()
+        };
+        Self {
+            guard: Afterwards::run(&script, dir.into()),
+        }
+    }
+
+    /// It is unmounted: what is mounted there from now on is somebody else's.
+    pub fn done(mut self) {
+        if let Some(pipe) = self.guard.as_mut().and_then(|guard| guard.0.stdin.as_mut()) {
+            // A shell that is gone does nothing either.
+            drop(std::io::Write::write_all(pipe, b"done\n"));
+        }
     }
 }
 
@@ -95,6 +149,14 @@ mod tests {
         let path = dir.path().to_owned();
         drop(dir);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn it_stays_if_it_is_kept() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = GuardedDir::create(parent.path(), ".fsage-test-").unwrap();
+        let path = dir.keep();
+        assert!(path.is_dir());
     }
 
     #[test]

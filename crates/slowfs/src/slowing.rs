@@ -1,0 +1,230 @@
+//! What is slowed, and how.
+
+use std::fmt;
+use std::str::FromStr;
+
+use fsage_core::Clock;
+use fsage_host::MonotonicClock;
+
+macro_rules! operations {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+        /// What can be slowed: the requests that the kernel makes of a file system, under the names of
+        /// the study where it has one.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Operation {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Operation {
+            /// Every operation.
+            pub const ALL: &'static [Operation] = &[$(Operation::$variant,)*];
+
+            /// Its name in a specification.
+            pub fn name(self) -> &'static str {
+                match self { $(Operation::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+operations! {
+    /// Pages that are read into the page cache.
+    Read = "read",
+    /// Writes.
+    Write = "write",
+    /// Names that are not in the name cache.
+    Lookup = "lookup",
+    /// Attributes that are asked for.
+    Getattr = "getattr",
+    /// Attributes that are set, sizes included.
+    Setattr = "setattr",
+    /// New files.
+    Create = "create",
+    /// Opens of files that exist.
+    Open = "open",
+    /// Names of files that are removed.
+    Unlink = "unlink",
+    /// New directories.
+    Mkdir = "mkdir",
+    /// Directories that are removed.
+    Rmdir = "rmdir",
+    /// Renames.
+    Rename = "rename",
+    /// Hard links.
+    Link = "link",
+    /// New symbolic links.
+    Symlink = "symlink",
+    /// Targets of symbolic links.
+    Readlink = "readlink",
+    /// Listings of directories.
+    Readdir = "readdir",
+    /// fsync and fdatasync.
+    Fsync = "fsync",
+    /// Space and its use.
+    Statfs = "statfs",
+    /// Extended attributes.
+    Xattr = "xattr",
+    /// Space that is reserved.
+    Fallocate = "fallocate",
+}
+
+/// The largest factor; beyond it a page read would take minutes.
+const LARGEST: f64 = 1e6;
+
+/// How much slower each operation becomes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Slowing {
+    factors: Vec<f64>,
+}
+
+/// Why a specification was not understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SlowingError {
+    /// No operation of that name.
+    #[error("unknown operation '{name}'; expected all or one of {known}")]
+    Unknown {
+        /// As written.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// Not `OPERATION=FACTOR`.
+    #[error("'{part}' is not OPERATION=FACTOR with a factor from 1 to 1000000")]
+    Factor {
+        /// As written.
+        part: String,
+    },
+}
+
+impl Default for Slowing {
+    /// Nothing is slowed.
+    fn default() -> Self {
+        Self {
+            factors: vec![1.0; Operation::ALL.len()],
+        }
+    }
+}
+
+impl Slowing {
+    /// How many times its time an operation takes.
+    pub fn factor(&self, operation: Operation) -> f64 {
+        self.factors.get(operation as usize).copied().unwrap_or(1.0)
+    }
+
+    /// Does an operation and takes as much longer as it should: the rule of the study's 12.1, with the
+    /// processor kept busy and yielded.
+    pub fn apply<T>(&self, operation: Operation, work: impl FnOnce() -> T) -> T {
+        let factor = self.factor(operation);
+        if factor <= 1.0 {
+            return work();
+        }
+        let start_ns = MonotonicClock.now_ns();
+        let result = work();
+        let now_ns = MonotonicClock.now_ns();
+        let longer_ns = now_ns.saturating_sub(start_ns) as f64 * (factor - 1.0);
+        let goal_ns = now_ns.saturating_add(longer_ns as u64);
+        while MonotonicClock.now_ns() < goal_ns {
+            rustix::thread::sched_yield();
+        }
+        result
+    }
+}
+
+/// `read=32,lookup=4`, or `all=4` for every operation; later parts override earlier ones.
+impl FromStr for Slowing {
+    type Err = SlowingError;
+
+    fn from_str(text: &str) -> Result<Self, SlowingError> {
+        let mut slowing = Slowing::default();
+        for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+            let wrong = || SlowingError::Factor { part: part.into() };
+            let (name, factor) = part.split_once('=').ok_or_else(wrong)?;
+            let factor: f64 = factor.trim().parse().map_err(|_| wrong())?;
+            if !(1.0..=LARGEST).contains(&factor) {
+                return Err(wrong());
+            }
+            let name = name.trim();
+            if name == "all" {
+                slowing.factors.fill(factor);
+                continue;
+            }
+            let operation = Operation::ALL
+                .iter()
+                .find(|o| o.name() == name)
+                .ok_or_else(|| SlowingError::Unknown {
+                    name: name.into(),
+                    known: names(),
+                })?;
+            if let Some(slot) = slowing.factors.get_mut(*operation as usize) {
+                *slot = factor;
+            }
+        }
+        Ok(slowing)
+    }
+}
+
+/// What is slowed, as a specification writes it; empty for nothing.
+impl fmt::Display for Slowing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slowed = Operation::ALL
+            .iter()
+            .zip(&self.factors)
+            .filter(|(_, factor)| **factor > 1.0);
+        for (i, (operation, factor)) in slowed.enumerate() {
+            let separator = if i == 0 { "" } else { "," };
+            write!(f, "{separator}{}={factor}", operation.name())?;
+        }
+        Ok(())
+    }
+}
+
+fn names() -> String {
+    let names: Vec<&str> = Operation::ALL.iter().map(|o| o.name()).collect();
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_reads_back() {
+        let slowing: Slowing = "read=32, lookup=4,write=1.5".parse().unwrap();
+        assert_eq!(slowing.to_string(), "read=32,write=1.5,lookup=4");
+        assert_eq!(slowing.to_string().parse(), Ok(slowing));
+        let all: Slowing = "all=5,read=2".parse().unwrap();
+        assert!((all.factor(Operation::Xattr) - 5.0).abs() < 1e-9);
+        assert!((all.factor(Operation::Read) - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn errors_say_what_was_expected() {
+        let message = |text: &str| text.parse::<Slowing>().unwrap_err().to_string();
+        assert!(
+            message("reads=2").contains("unknown operation 'reads'; expected all or one of read,")
+        );
+        for bad in [
+            "read", "read=", "read=0.5", "read=NaN", "read=1e9", "read=-2",
+        ] {
+            assert!(message(bad).contains("a factor from 1 to 1000000"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_slowed_call_takes_its_multiple() {
+        let slowing: Slowing = "read=8".parse().unwrap();
+        let work = || {
+            let until = MonotonicClock.now_ns() + 200_000;
+            while MonotonicClock.now_ns() < until {}
+            MonotonicClock.now_ns()
+        };
+        let start_ns = MonotonicClock.now_ns();
+        let worked_ns = slowing.apply(Operation::Read, work) - start_ns;
+        // Other load only makes both longer: the whole is at least eight times the work.
+        let whole_ns = MonotonicClock.now_ns() - start_ns;
+        assert!(
+            whole_ns as f64 >= 7.9 * worked_ns as f64,
+            "{whole_ns} {worked_ns}"
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! A served directory behaves as the directory itself, only slower where asked.
+
+use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::time::Instant;
+
+use fsage_core::conformance;
+use fsage_host::{ColdPolicy, Confinement, HostFs, HostOptions};
+use fsage_slowfs::{Mounted, Slowing};
+
+/// Serves a fresh directory; `None` after saying why it cannot be.
+fn served(slowing: &str) -> Option<(tempfile::TempDir, tempfile::TempDir, Mounted)> {
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        eprintln!("not run: needs root and /dev/fuse");
+        return None;
+    }
+    let (lower, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let slowing: Slowing = slowing.parse().unwrap();
+    let mounted = Mounted::mount(lower.path(), dir.path(), slowing).unwrap();
+    Some((lower, dir, mounted))
+}
+
+#[test]
+fn it_behaves_as_a_file_system() {
+    let Some((_lower, dir, mounted)) = served("") else {
+        return;
+    };
+    let options = HostOptions {
+        confinement: Confinement::Beneath,
+        cold: ColdPolicy::Auto,
+    };
+    let fs = HostFs::open(dir.path(), options).unwrap();
+    conformance::check(&fs).unwrap();
+    drop(fs);
+    mounted.unmount().unwrap();
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_is_done_above_is_done_beneath() {
+    let Some((lower, dir, mounted)) = served("all=1.5") else {
+        return;
+    };
+    let (above, beneath) = (dir.path(), lower.path());
+    fs::create_dir(above.join("d")).unwrap();
+    let name = above.join("d/a file\nwith a line");
+    fs::write(&name, b"hello").unwrap();
+    fs::set_permissions(&name, fs::Permissions::from_mode(0o4750)).unwrap();
+    fs::hard_link(&name, above.join("link")).unwrap();
+    symlink("/etc/passwd", above.join("symlink")).unwrap();
+    fs::File::options()
+        .write(true)
+        .open(&name)
+        .unwrap()
+        .write_all_at(b"J", 0)
+        .unwrap();
+    fs::rename(&name, above.join("d/b")).unwrap();
+    for i in 0..500 {
+        fs::write(above.join(format!("d/f{i}")), vec![b'x'; i]).unwrap();
+    }
+    assert_eq!(fs::read(beneath.join("d/b")).unwrap(), b"Jello");
+    let (mine, real) = (
+        fs::metadata(above.join("link")).unwrap(),
+        fs::metadata(beneath.join("d/b")).unwrap(),
+    );
+    assert_eq!((mine.mode(), mine.nlink(), mine.len()), (real.mode(), 2, 5));
+    assert_eq!(mine.mtime_nsec(), real.mtime_nsec());
+    // A link out of the tree is shown, not followed, by what is served.
+    assert_eq!(
+        fs::read_link(above.join("symlink")).unwrap(),
+        fs::read_link(beneath.join("symlink")).unwrap()
+    );
+    let names = |dir: &Path| {
+        let mut names: Vec<_> = fs::read_dir(dir.join("d"))
+            .unwrap()
+            .map(|e| e.unwrap().file_name())
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(above), names(beneath));
+    assert_eq!(names(above).len(), 501);
+    fs::remove_dir_all(above.join("d")).unwrap();
+    assert!(!beneath.join("d").exists());
+    assert_eq!(fs::read(above.join("link")).unwrap(), b"Jello");
+    mounted.unmount().unwrap();
+}
+
+#[test]
+fn only_what_is_slowed_is_slower() {
+    let Some((_lower, dir, mounted)) = served("lookup=500") else {
+        return;
+    };
+    let missing = dir.path().join("missing");
+    // Names that are not there are asked for each time; the shortest of many is free of other load.
+    let asked = |path: &Path| {
+        let once = |_| {
+            let start = Instant::now();
+            assert!(fs::symlink_metadata(path).is_err());
+            start.elapsed()
+        };
+        (0..20).map(once).min().unwrap()
+    };
+    let slow = asked(&missing);
+    mounted.unmount().unwrap();
+    let Some((_lower, dir, mounted)) = served("read=500") else {
+        return;
+    };
+    let plain = asked(&dir.path().join("missing"));
+    assert!(slow > 3 * plain, "{slow:?} slowed, {plain:?} not");
+    mounted.unmount().unwrap();
+}
+
+#[test]
+fn what_cannot_be_served_is_refused() {
+    let Some((lower, _dir, mounted)) = served("") else {
+        return;
+    };
+    mounted.unmount().unwrap();
+    let inner = lower.path().join("inner");
+    fs::create_dir(&inner).unwrap();
+    let message = |lower: &Path, dir: &Path| {
+        Mounted::mount(lower, dir, Slowing::default())
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(message(lower.path(), &inner).contains("lies within"));
+    let other = tempfile::tempdir().unwrap();
+    assert!(message(other.path(), lower.path()).contains("expected an empty directory"));
+    assert!(message(&lower.path().join("nothing"), other.path()).contains("nothing"));
+}
