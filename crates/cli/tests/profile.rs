@@ -156,8 +156,7 @@ fn long_profile(dir: &Path) -> common::Running {
 fn an_interrupted_profile_keeps_what_it_has() {
     let dir = temp();
     let running = long_profile(dir.path());
-    running.signal(Signal::INT);
-    let ran = running.wait().exits(130);
+    let ran = running.ended_by(Signal::INT, || {});
     assert!(names(&dir.path().join("t")).is_empty(), "{}", ran.stderr);
     let profile = run(dir.path(), ["show", "o.fsp", "--json"]).exits(0).json();
     let absent = profile["absent"].as_array().unwrap();
@@ -173,8 +172,7 @@ fn an_interrupted_profile_keeps_what_it_has() {
 fn a_killed_profile_leaves_the_directory_empty() {
     let dir = temp();
     let running = long_profile(dir.path());
-    running.signal(Signal::KILL);
-    drop(running);
+    running.ended_by(Signal::KILL, || {});
     until("the working directory to go", || {
         names(&dir.path().join("t")).is_empty()
     });
@@ -195,20 +193,32 @@ fn a_killed_profile_leaves_no_loop_device() {
             "-o",
             "o.fsp",
         ];
-        let mut running = start(fsage().current_dir(dir.path()).args(line));
+        let running = start(fsage().current_dir(dir.path()).args(line));
         let pid = running.id();
         until("the file system to be mounted", || {
             !loop_devices(pid).is_empty()
         });
         let devices = loop_devices(pid);
-        running.signal(signal);
-        let code = running.code();
-        match signal {
-            Signal::KILL => assert_eq!(code, None),
-            Signal::INT => assert_eq!(code, Some(130)),
-            _ => assert_eq!(code, Some(143)),
-        }
+        running.ended_by(signal, || {});
         until_detached(&devices);
+    }
+}
+
+#[test]
+fn a_profile_kept_on_one_cpu_says_so() {
+    let dir = temp();
+    std::fs::create_dir(dir.path().join("t")).unwrap();
+    for one in [true, false] {
+        let mut line = vec!["profile", "t", "--quick", "--only", "STAT", "-o", "o.fsp"];
+        line.extend(one.then_some("--one-cpu"));
+        let ran = run(dir.path(), line);
+        assert!([0, 3].contains(&ran.code()), "{}", ran.stderr);
+        let profile = run(dir.path(), ["show", "o.fsp", "--json"]).exits(0).json();
+        let said = &profile["environment"]["extra"]["one_cpu"];
+        assert_eq!(said.is_string(), one, "{said}");
+        if one {
+            assert!(said.as_str().unwrap().starts_with("CPU "), "{said}");
+        }
     }
 }
 

@@ -176,16 +176,14 @@ fn a_process_that_is_not_there_is_one_error() {
 fn an_interrupt_keeps_the_trace() {
     for method in METHODS {
         let dir = temp();
-        let mut running = start(fsage().current_dir(dir.path()).args([
+        let running = start(fsage().current_dir(dir.path()).args([
             "trace", "--method", method, "-o", "t.fst", "--", "sh", "-c", BUSY,
         ]));
         until("the command to write", || wrote_lines(dir.path()));
-        running.signal(Signal::INT);
         // The command lives on, with the pipes that it shares with fsage.
-        let code = running.code();
-        std::fs::write(dir.path().join("stop"), "").unwrap();
-        let ran = running.wait();
-        assert_eq!(code, Some(130), "{}", ran.stderr);
+        running.ended_by(Signal::INT, || {
+            std::fs::write(dir.path().join("stop"), "").unwrap();
+        });
         let shown = run(dir.path(), ["show", "t.fst", "--json"]).exits(0).json();
         assert_eq!(shown["end"]["stopped"], "interrupted", "{}", shown["end"]);
         assert!(
@@ -209,9 +207,9 @@ fn a_killed_capture_can_be_read_as_far_as_it_came() {
     until("a piece", || {
         trace.exists() && run(dir.path(), ["show", "t.fst", "--json"]).json()["operations"] != 0
     });
-    running.signal(Signal::KILL);
-    drop(running);
-    std::fs::write(dir.path().join("stop"), "").unwrap();
+    running.ended_by(Signal::KILL, || {
+        std::fs::write(dir.path().join("stop"), "").unwrap();
+    });
     let ran = run(dir.path(), ["show", "t.fst", "--json"]).exits(3);
     assert!(
         ran.stderr.contains("t.fst"),
@@ -262,9 +260,9 @@ fn no_programs_stay_in_the_kernel() {
     until("the command to write", || wrote_lines(dir.path()));
     // Those of other captures are among them; they end as well.
     let during = programs();
-    running.signal(Signal::KILL);
-    drop(running);
-    std::fs::write(dir.path().join("stop"), "").unwrap();
+    running.ended_by(Signal::KILL, || {
+        std::fs::write(dir.path().join("stop"), "").unwrap();
+    });
     if during.is_empty() {
         eprintln!("not run: this bpftool shows no programs");
         return;

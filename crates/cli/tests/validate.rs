@@ -296,12 +296,8 @@ fn end_workload(marker: &Path) {
 #[test]
 fn an_interrupt_cleans_up() {
     let dir = temp_in_memory();
-    let mut running = long_validation(dir.path());
-    running.signal(Signal::INT);
-    let code = running.code();
-    end_workload(&dir.path().join("runs"));
-    let ran = running.wait();
-    assert_eq!(code, Some(130), "{}", ran.stderr);
+    let running = long_validation(dir.path());
+    running.ended_by(Signal::INT, || end_workload(&dir.path().join("runs")));
     until("the directory of the run to go", || {
         nothing_left(dir.path())
     });
@@ -311,9 +307,7 @@ fn an_interrupt_cleans_up() {
 fn a_kill_leaves_no_directory() {
     let dir = temp_in_memory();
     let running = long_validation(dir.path());
-    running.signal(Signal::KILL);
-    drop(running);
-    end_workload(&dir.path().join("runs"));
+    running.ended_by(Signal::KILL, || end_workload(&dir.path().join("runs")));
     until("the directory of the run to go", || {
         nothing_left(dir.path())
     });
@@ -341,10 +335,8 @@ fn a_kill_leaves_no_loop_device() {
     until("the workload to run", || workload_in(&marker).is_some());
     let devices = loop_devices(running.id());
     assert!(!devices.is_empty());
-    running.signal(Signal::KILL);
-    drop(running);
     // The workload holds the file system until it ends.
-    end_workload(&marker);
+    running.ended_by(Signal::KILL, || end_workload(&marker));
     until_detached(&devices);
     until("temporary directories to go", || names(&tmp).is_empty());
 }

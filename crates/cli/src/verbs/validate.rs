@@ -1,5 +1,6 @@
 //! `fsage validate`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -83,11 +84,12 @@ fn planned(args: &ValidateArgs, file: Option<PlanFile>) -> Result<ValidatePlan> 
         child()?,
     );
     if let Some(file) = &file {
-        from_file(&mut plan, file)?;
+        from_file(&mut plan, file);
     }
-    if let Some(text) = &args.trace_on {
-        plan.trace_on = place_of(text, &plan.targets)?;
-        plan.group_trace_on.clear();
+    match (&args.trace_on, &file) {
+        (Some(text), _) => plan.trace_on = place_of(text, &plan.targets)?,
+        (None, Some(file)) => traces_of(&mut plan, file)?,
+        (None, None) => {}
     }
     plan.runs = args.runs.unwrap_or(plan.runs);
     plan.profiles = args.profiles.unwrap_or(plan.profiles);
@@ -103,29 +105,7 @@ fn planned(args: &ValidateArgs, file: Option<PlanFile>) -> Result<ValidatePlan> 
     Ok(plan)
 }
 
-fn from_file(plan: &mut ValidatePlan, file: &PlanFile) -> Result<()> {
-    // The options may have left some targets out.
-    let place = |index: usize| {
-        let name = &file.targets[index].name;
-        plan.targets
-            .iter()
-            .position(|t| t.name == *name)
-            .ok_or_else(|| {
-                UsageError(format!(
-                    "the plan predicts from a trace on `{name}`, which is not among the targets \
-                     chosen; add --target '{name}' or --trace-on"
-                ))
-            })
-    };
-    if let Some(index) = file.trace_on {
-        plan.trace_on = place(index)?;
-    }
-    for (group, &index) in &file.group_trace_on {
-        if plan.targets.iter().any(|t| t.group.as_ref() == Some(group)) {
-            let index = place(index)?;
-            plan.group_trace_on.insert(group.clone(), index);
-        }
-    }
+fn from_file(plan: &mut ValidatePlan, file: &PlanFile) {
     plan.runs = file.runs.unwrap_or(plan.runs);
     plan.profiles = file.profiles.unwrap_or(plan.profiles);
     plan.seed = file.seed.unwrap_or(plan.seed);
@@ -134,6 +114,30 @@ fn from_file(plan: &mut ValidatePlan, file: &PlanFile) -> Result<()> {
     plan.profile_time_ns = file.profile_time.map(nanoseconds);
     plan.cpu = file.one_cpu.then(one_cpu::last_allowed).flatten();
     plan.keep_going = file.keep_going;
+}
+
+/// Whose traces the plan predicts from; the options may have left those targets out.
+fn traces_of(plan: &mut ValidatePlan, file: &PlanFile) -> Result<()> {
+    let place = |index: usize| {
+        let name = &file.targets[index].name;
+        let place = plan.targets.iter().position(|t| t.name == *name);
+        place.ok_or_else(|| {
+            UsageError(format!(
+                "the plan predicts from a trace on `{name}`, which is not among the targets chosen; \
+                 add --target '{name}' or --trace-on"
+            ))
+        })
+    };
+    if let Some(index) = file.trace_on {
+        plan.trace_on = place(index)?;
+    }
+    let mut groups = BTreeMap::new();
+    for (group, &index) in &file.group_trace_on {
+        if plan.targets.iter().any(|t| t.group.as_ref() == Some(group)) {
+            groups.insert(group.clone(), place(index)?);
+        }
+    }
+    plan.group_trace_on = groups;
     Ok(())
 }
 

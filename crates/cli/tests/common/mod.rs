@@ -195,6 +195,20 @@ impl Running {
             .into()
     }
 
+    /// Signals fsage, waits for its end, requires that it ended as that signal asks for, and returns
+    /// what it said. `free` ends what fsage leaves running, which shares its pipes.
+    pub fn ended_by(mut self, signal: rustix::process::Signal, free: impl FnOnce()) -> Ran {
+        self.signal(signal);
+        let code = self.code();
+        free();
+        let ran = self.wait();
+        // SIGKILL ends it without a code; otherwise 128 and the signal's number.
+        let kill = signal == rustix::process::Signal::KILL;
+        let expected = (!kill).then(|| 128 + signal.as_raw());
+        assert_eq!(code, expected, "{}", ran.stderr);
+        ran
+    }
+
     /// Its exit code once it has ended, whoever still holds its pipes.
     pub fn code(&mut self) -> Option<i32> {
         let child = self.0.as_mut().expect("it runs");

@@ -71,8 +71,9 @@ pub fn measure(
         run_setup(command, shell(command), dir.path(), stop)?;
     }
     if workload.spec.command().is_none() {
+        // What it reads is named from where fsage was started.
         let argv = child(plan, &workload.spec, "setup", dir.path());
-        run_setup(&workload.spec.to_string(), argv, dir.path(), stop)?;
+        run_setup(&workload.spec.to_string(), argv, Path::new("."), stop)?;
     }
     let mut cold = settle(plan, &open);
     if let Some(kept) = kept {
@@ -93,7 +94,7 @@ pub fn measure(
         under: vec![dir.path().to_owned()],
         ..CaptureRequest::new(What::Command {
             argv,
-            cwd: Some(dir.path().to_owned()),
+            cwd: workload.spec.command().map(|_| dir.path().to_owned()),
             env: Vec::new(),
         })
     };

@@ -1,0 +1,316 @@
+//! `fsage validate PLAN.toml`: what a plan says, what is wrong with it, going on after failures and
+//! after an interruption.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on has failed"
+)]
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{fsage, names, run, run_command, scratch, start, temp_in_memory, until};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// Two directories in two groups, one command with a setup and one generated workload.
+const PLAN: &str = r#"
+runs = 1
+profile_time = "1s"
+trace_on = "first"
+
+[group.other]
+trace_on = "second"
+
+[[target]]
+name = "first"
+spec = "a"
+group = "one"
+
+[[target]]
+name = "second"
+spec = "b"
+group = "other"
+
+[[workload]]
+name = "reads"
+spec = "cmd: cat made >/dev/null && cat made >copy"
+setup = "head -c 20000 /dev/zero >made"
+
+[[workload]]
+name = "PostMark"
+spec = "postmark:files=40,transactions=80,size=512-4096,subdirs=4"
+"#;
+
+fn prepare(dir: &Path, plan: &str) {
+    for name in ["a", "b"] {
+        std::fs::create_dir_all(dir.join(name)).unwrap();
+    }
+    std::fs::write(dir.join("plan.toml"), plan).unwrap();
+}
+
+fn validate(dir: &Path, more: &[&str]) -> Command {
+    let mut command = fsage();
+    command
+        .current_dir(dir)
+        .args(["validate", "plan.toml", "--json"])
+        .args(more);
+    command
+}
+
+/// Each line of the record after the first, as `step workload target`.
+fn steps(dir: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(dir.join("kept/runs.jsonl")).unwrap();
+    let word = |record: &Value, key: &str| record[key].as_str().unwrap_or("-").to_string();
+    let mut steps: Vec<String> = text
+        .lines()
+        .skip(1)
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|r| {
+            ["step", "workload", "target"]
+                .map(|key| word(&r, key))
+                .join(" ")
+        })
+        .collect();
+    steps.sort();
+    steps
+}
+
+#[test]
+fn a_plan_is_carried_out_and_gone_on_with() {
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    prepare(dir, PLAN);
+    let keep = ["-o", "kept"];
+    let result = run_command(&mut validate(dir, &keep)).exits(0).json();
+    let pairs = result["pairs"].as_array().unwrap();
+    let told: Vec<String> = pairs
+        .iter()
+        .map(|p| {
+            ["workload", "target", "group", "trace_on"]
+                .map(|k| p[k].as_str().unwrap())
+                .join(" ")
+        })
+        .collect();
+    let expected = [
+        "reads first one first",
+        "reads second other second",
+        "PostMark first one first",
+        "PostMark second other second",
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(result["groups"][1]["name"], "other");
+    assert!(result["groups"][1]["average_error"].is_number());
+    let share: f64 = result["causes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["share"].as_f64().unwrap())
+        .sum();
+    assert!((share - 1.0).abs() < 1e-9, "{share}");
+    // The setup is not measured: nothing else writes 20,000 bytes at once there.
+    let mix = common::mix(&dir.join("kept/workload0-target0.fst"));
+    assert!(mix.iter().any(|(kind, _)| kind == "read"), "{mix:?}");
+    let ops = run(dir, ["show", "kept/workload0-target0.fst", "--ops"])
+        .exits(0)
+        .text();
+    assert!(ops.contains("copy") && !ops.contains("head"), "{ops}");
+    let first = steps(dir);
+    assert_eq!(first.len(), 6, "{first:?}");
+
+    run_command(&mut validate(dir, &keep)).fails(2, &["kept", "--resume"]);
+    assert_eq!(steps(dir), first);
+    let more = ["-o", "kept", "--resume", "--runs", "2"];
+    let again = run_command(&mut validate(dir, &more)).exits(0).json();
+    let second = steps(dir);
+    assert_eq!(second.len(), 10, "one more run of each: {second:?}");
+    let profiles = |steps: &[String]| steps.iter().filter(|s| s.starts_with("profile")).count();
+    assert_eq!((profiles(&first), profiles(&second)), (2, 2));
+    for (old, new) in pairs.iter().zip(again["pairs"].as_array().unwrap()) {
+        assert_eq!(new["measured_runs_ns"][0], old["measured_runs_ns"][0]);
+        assert_eq!(new["measured_runs_ns"].as_array().unwrap().len(), 2);
+    }
+    // Everything is there: nothing is measured, the predictions are made again.
+    run_command(&mut validate(dir, &more)).exits(0);
+    assert_eq!(steps(dir), second);
+
+    let other = ["-o", "kept", "--resume", "--seed", "9"];
+    run_command(&mut validate(dir, &other)).fails(1, &["runs.jsonl", "another plan"]);
+    assert_eq!([names(&dir.join("a")), names(&dir.join("b"))], [[""; 0]; 2]);
+}
+
+#[test]
+fn options_override_the_plan() {
+    let dir = temp_in_memory();
+    prepare(dir.path(), PLAN);
+    let line = [
+        "--target",
+        "second",
+        "--workload",
+        "reads",
+        "--trace-on",
+        "second",
+    ];
+    let result = run_command(&mut validate(dir.path(), &line))
+        .exits(0)
+        .json();
+    assert_eq!(result["pairs"].as_array().unwrap().len(), 1);
+    assert_eq!(result["pairs"][0]["target"], "second");
+    let line = ["--target", "second"];
+    run_command(&mut validate(dir.path(), &line)).fails(2, &["`first`", "--trace-on"]);
+}
+
+#[test]
+fn a_bad_plan_is_told_by_file_and_line() {
+    let dir = temp_in_memory();
+    let cases = [
+        (
+            "runs = 1",
+            "runs = 0",
+            "plan.toml:2: runs = 0, expected 1 to 1000",
+        ),
+        ("runs = 1", "rums = 1", "plan.toml:2: unknown field `rums`"),
+        ("\"1s\"", "\"1 s\"", "plan.toml:3:"),
+        (
+            "trace_on = \"second\"",
+            "trace_on = \"third\"",
+            "plan.toml:7:",
+        ),
+        (
+            "spec = \"a\"",
+            "spec = \"scratch:ext4,of=x\"",
+            "plan.toml:11:",
+        ),
+        ("files=40", "files=forty", "plan.toml:26: 'forty'"),
+    ];
+    for (from, to, said) in cases {
+        assert!(PLAN.contains(from), "{from}");
+        prepare(dir.path(), &PLAN.replacen(from, to, 1));
+        run_command(&mut validate(dir.path(), &[])).fails(1, &[said]);
+    }
+    run(dir.path(), ["validate", "none.toml"]).fails(1, &["none.toml"]);
+    run(dir.path(), ["validate", "a"]).fails(1, &["read plan a"]);
+    run(dir.path(), ["validate"]).exits(2);
+}
+
+/// Both are there when the marker is: what runs, and that it runs in its own directory.
+fn interrupted(plan: &str, what: &str, begun: impl Fn(&Path) -> bool) {
+    let dir = temp_in_memory();
+    prepare(dir.path(), plan);
+    let running = start(&mut validate(dir.path(), &["-o", "kept"]));
+    until(what, || begun(dir.path()));
+    running.ended_by(Signal::INT, || {});
+    until("the directories of the run to go", || {
+        names(&dir.path().join("a")).is_empty() && names(&dir.path().join("b")).is_empty()
+    });
+}
+
+#[test]
+fn an_interrupt_during_a_setup_ends_it() {
+    let plan = PLAN.replace(
+        "head -c 20000 /dev/zero >made",
+        "echo $$ > ../../setup; sleep 600; true",
+    );
+    interrupted(&plan, "the setup to run", |dir| dir.join("setup").exists());
+}
+
+#[test]
+fn an_interrupt_during_a_profile_ends_it() {
+    let plan = PLAN.replace("\"1s\"", "\"10m\"");
+    interrupted(&plan, "a profile to run", |dir| {
+        ["a", "b"].iter().any(|target| {
+            let made = names(&dir.join(target));
+            made.iter().any(|name| name.starts_with(".fsage-profile-"))
+        })
+    });
+}
+
+/// Half of the runs need more than the smaller target has.
+const FULL: &str = r#"
+runs = 1
+profile_time = "1s"
+keep_going = true
+
+[[target]]
+name = "large"
+spec = "scratch:ext4,size=128M"
+
+[[target]]
+name = "small"
+spec = "scratch:ext4,size=16M"
+
+[[workload]]
+name = "command"
+spec = "cmd: head -c 30000000 /dev/zero >file"
+
+[[workload]]
+name = "generated"
+spec = "postmark:files=400,transactions=1,size=65536-65536,subdirs=4"
+"#;
+
+#[test]
+fn a_full_target_fails_its_runs_and_the_rest_goes_on() {
+    if !scratch() {
+        return;
+    }
+    let dir = temp_in_memory();
+    prepare(dir.path(), FULL);
+    let ran = run_command(&mut validate(dir.path(), &["-o", "kept"])).exits(3);
+    assert!(ran.stderr.contains("not done"), "{}", ran.stderr);
+    let result = ran.json();
+    let pairs = result["pairs"].as_array().unwrap();
+    assert_eq!(pairs.len(), 2, "{pairs:?}");
+    assert!(pairs.iter().all(|p| p["target"] == "large"));
+    let failed = result["failed"].as_array().unwrap();
+    assert_eq!(failed.len(), 2, "{failed:?}");
+    for failure in failed {
+        assert_eq!(failure["target"], "small");
+        assert!(failure["error"].as_str().unwrap().starts_with("failed to "));
+    }
+    assert_eq!(
+        steps(dir.path())
+            .iter()
+            .filter(|s| s.starts_with("failed"))
+            .count(),
+        2
+    );
+
+    // Without leave to go on the first failure is the end.
+    prepare(dir.path(), &FULL.replace("keep_going = true", ""));
+    let ran = run_command(&mut validate(dir.path(), &[])).exits(1);
+    assert!(ran.stderr.contains("on small"), "{}", ran.stderr);
+}
+
+#[test]
+fn the_example_runs() {
+    if !scratch() {
+        return;
+    }
+    let plan = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/validate-small.toml");
+    let dir = temp_in_memory();
+    let mut command = fsage();
+    command
+        .current_dir(dir.path())
+        .arg("validate")
+        .arg(plan)
+        .args(["--runs", "1", "--profile-time", "1s", "--json"]);
+    let result = run_command(&mut command).exits(0).json();
+    assert_eq!(result["pairs"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn the_matrix_is_a_plan_that_reads() {
+    let plan = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benchmarks/matrix.toml");
+    let dir = temp_in_memory();
+    // Everything is understood before the missing target is told.
+    let mut command = fsage();
+    command
+        .current_dir(dir.path())
+        .arg("validate")
+        .arg(plan)
+        .args(["--target", "nowhere"]);
+    run_command(&mut command).fails(2, &["ext4 ram"]);
+}
