@@ -3,7 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use fsage_host::scratch::{Scratch, ScratchRecord, ScratchSpec};
+use fsage_disk::Launcher;
+use fsage_host::scratch::{Backing, FullSpeed, Scratch, ScratchRecord, ScratchSpec};
 use fsage_host::{HostError, HostFs, HostOptions};
 
 /// A place to run, as it is asked for.
@@ -19,7 +20,13 @@ impl TargetSpec {
     /// Reads a specification: `scratch:KIND,…`, or the path of a directory.
     pub fn parse(text: &str) -> Result<Self, HostError> {
         if text.starts_with("scratch:") {
-            text.parse().map(Self::Scratch)
+            let spec: ScratchSpec = text.parse()?;
+            if let Backing::Disk(wanted) = &spec.backing {
+                // A model that is not there should be known before anything runs.
+                Launcher::check(wanted, spec.size_bytes)?;
+                Launcher::this_program()?;
+            }
+            Ok(Self::Scratch(spec))
         } else {
             // One name for one directory in every report; what is missing is told when it is opened.
             let dir = PathBuf::from(text);
@@ -37,7 +44,8 @@ impl TargetSpec {
                 Ok(OpenTarget { dir, scratch: None })
             }
             Self::Scratch(spec) => {
-                let scratch = Scratch::create(spec)?;
+                let launcher = Launcher::this_program()?;
+                let scratch = Scratch::create_with(spec, Some(&launcher))?;
                 Ok(OpenTarget {
                     dir: scratch.dir().to_owned(),
                     scratch: Some(scratch),
@@ -80,6 +88,19 @@ impl OpenTarget {
             Some(scratch) => scratch.open(options),
             None => HostFs::open(&self.dir, options),
         }
+    }
+
+    /// Lets an emulated disk beneath the target work at full speed until the guard is dropped, for what
+    /// is no part of a measurement, such as a workload's set-up. Does nothing elsewhere.
+    pub fn full_speed(&self) -> Option<FullSpeed> {
+        self.scratch.as_ref().map(Scratch::full_speed)
+    }
+
+    /// What an emulated disk beneath the target has served so far and how late it was, by name; empty
+    /// elsewhere.
+    pub fn disk_statistics(&self) -> std::collections::BTreeMap<String, String> {
+        let disk = self.scratch.as_ref().and_then(Scratch::disk);
+        disk.map(|d| d.statistics()).unwrap_or_default()
     }
 
     /// Takes a scratch file system down now and says if that fails.

@@ -59,6 +59,12 @@ impl Platform for HostFs {
         if MEMORY_ONLY.contains(&kind) {
             return Err(Errno::EOPNOTSUPP);
         }
+        // What a disk is given to write here belongs to no measurement.
+        let _full_speed = match self.options().cold {
+            // A remount sees to it itself.
+            ColdPolicy::Only(ColdMethod::Remount) => None,
+            _ => self.scratch().map(|s| s.full_speed()),
+        };
         match self.options().cold {
             ColdPolicy::Only(ColdMethod::Remount) => self.remount(),
             ColdPolicy::Only(ColdMethod::Drop) => self.drop_caches(),

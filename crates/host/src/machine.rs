@@ -27,6 +27,7 @@ pub fn describe(fs: &HostFs, target: &str, scratch: Option<&ScratchRecord>) -> E
         extra.insert("mkfs_version".into(), made.mkfs_version.clone());
         extra.insert("image".into(), made.spec.backing.to_string());
         extra.insert("loop_direct_io".into(), made.direct_io.to_string());
+        extra.extend(made.disk.clone());
     }
     Environment {
         fsage: env!("CARGO_PKG_VERSION").to_owned(),

@@ -40,6 +40,13 @@ pub fn current_cpu() -> usize {
     rustix::thread::sched_getcpu()
 }
 
+/// Keeps the calling thread, and the threads that it starts from now on, to those CPUs. Fails if none
+/// of them is on line and allowed.
+pub fn keep_to(cpus: &[usize]) -> Result<(), HostError> {
+    sched_setaffinity(None, &cpu_set(cpus))
+        .map_err(|e| HostError::io(format!("keep the thread to CPUs {cpus:?}"), e))
+}
+
 /// Keeps the thread on one CPU until dropped.
 #[derive(Debug)]
 pub struct Pinned {

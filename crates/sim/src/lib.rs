@@ -11,6 +11,7 @@
 //! [`DiskModel`] for the figures, [`Policy`] for the order of requests.
 
 mod disk;
+mod expect;
 mod geometry;
 mod hdd;
 mod model;
@@ -19,6 +20,7 @@ mod seek;
 mod ssd;
 
 pub use disk::{Completion, Disk, DiskError, DiskOptions, Event, Kind, Request, Span};
+pub use expect::Expectation;
 pub use geometry::{Geometry, Place};
 pub use model::{BUILT_IN, DiskModel, Hdd, Mechanism, ModelError, Ssd, built_in};
 pub use scheduler::{Policy, PolicyError};

@@ -22,6 +22,8 @@ const LOOP_CONFIGURE: libc::Ioctl = 0x4c0a;
 const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4c82;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 const LO_FLAGS_DIRECT_IO: u32 = 16;
+/// `_IO(0x12, 119)` of linux/fs.h.
+const BLKDISCARD: libc::Ioctl = 0x1277;
 /// `_IO(0x12, 97)` of linux/fs.h.
 const BLKFLSBUF: libc::Ioctl = 0x1261;
 
@@ -55,9 +57,10 @@ struct LoopConfig {
 }
 
 /// Makes a sparse file of `size_bytes` that has no name.
-pub(super) fn create_image(backing: &Backing, size_bytes: u64) -> Result<File, HostError> {
+pub fn create_image(backing: &Backing, size_bytes: u64) -> Result<File, HostError> {
     let file = match backing {
-        Backing::Ram => {
+        // An emulated disk keeps its data in memory.
+        Backing::Ram | Backing::Disk(_) => {
             // The tmpfs of /dev/shm bounds what is used; anonymous memory is bounded by nothing.
             nameless(Path::new("/dev/shm"))
                 .or_else(|_| rustix::fs::memfd_create("fsage-scratch", MemfdFlags::CLOEXEC))
@@ -79,7 +82,7 @@ fn nameless(dir: &Path) -> rustix::io::Result<OwnedFd> {
 
 /// A loop device that this process attached, and its image.
 #[derive(Debug)]
-pub(super) struct LoopDevice {
+pub struct LoopDevice {
     /// Held open, so that the device lives while nothing is mounted.
     device: Option<File>,
     image: File,
@@ -133,6 +136,20 @@ impl LoopDevice {
     pub fn in_use(&self) -> bool {
         let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
         rustix::fs::open(&self.path, flags, Mode::empty()).is_err()
+    }
+
+    /// Lets the device be one with platters: file systems and the kernel look at that. A disk without
+    /// trim says so to the first that is tried, and the loop device then offers none.
+    pub fn behave_as_rotating(&self) {
+        let name = self.path.file_name().unwrap_or_default();
+        // The next attachment to this device sets it anew. Where sysfs is read-only the device stays
+        // what loop devices are.
+        let attribute = Path::new("/sys/block").join(name).join("queue/rotational");
+        let _ = std::fs::write(attribute, "1");
+        let Some(device) = &self.device else { return };
+        let range: [u64; 2] = [0, 4096];
+        // SAFETY: reads two numbers, offset and length; the device is ours and holds nothing yet.
+        unsafe { libc::ioctl(device.as_raw_fd(), BLKDISCARD, range.as_ptr()) };
     }
 
     /// Drops what is cached of the device and, without direct I/O, of its image in a file. The

@@ -4,15 +4,19 @@
 //! [`crate::isolate`] the kernel does it when the process is gone, however it ended. Without
 //! isolation a kill leaves the mount.
 
+pub mod disk;
 mod dup;
 mod image;
 mod mkfs;
 mod mounted;
 mod spec;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use disk::{Disk, DiskProvider, DiskSpec, FullSpeed};
+pub use image::{LoopDevice, create_image};
 pub use mounted::MountedScratch;
 pub(crate) use mounted::mounted_at;
 pub use spec::{Backing, ScratchSpec, parse_size};
@@ -36,6 +40,8 @@ pub struct ScratchRecord {
     pub device: PathBuf,
     /// Whether the loop device bypasses the page cache of the file system that holds the image.
     pub direct_io: bool,
+    /// The emulated disk beneath it, by name of what is told; empty where there is none.
+    pub disk: BTreeMap<String, String>,
 }
 
 /// A scratch file system, mounted until this is dropped.
@@ -50,14 +56,31 @@ pub struct Scratch {
 impl Scratch {
     /// Makes and mounts a file system. Fails without root, without the mkfs (the error names the
     /// package), without the kernel's support, and where the image finds no room.
+    /// Knows no emulated disks: see [`Scratch::create_with`].
     pub fn create(spec: &ScratchSpec) -> Result<Scratch, HostError> {
+        Self::create_with(spec, None)
+    }
+
+    /// As [`Scratch::create`], with what provides emulated disks. The disk's delays are off while the
+    /// file system is made, which is no part of any experiment, and on when this returns.
+    pub fn create_with(
+        spec: &ScratchSpec,
+        disks: Option<&dyn DiskProvider>,
+    ) -> Result<Scratch, HostError> {
         if !rustix::process::geteuid().is_root() {
             return Err(HostError::NotRoot {
                 what: format!("make {spec}"),
             });
         }
-        let image = image::create_image(&spec.backing, spec.size_bytes)?;
+        let disk = provide(spec, disks)?;
+        let image = match &disk {
+            Some(disk) => disk.open_image()?,
+            None => image::create_image(&spec.backing, spec.size_bytes)?,
+        };
         let device = image::LoopDevice::attach(image)?;
+        if disk.as_ref().is_some_and(|d| d.rotates()) {
+            device.behave_as_rotating();
+        }
         let made = mkfs::mkfs(spec, device.path())?;
         let record = ScratchRecord {
             spec: spec.clone(),
@@ -65,12 +88,14 @@ impl Scratch {
             mkfs_version: made.version,
             device: device.path().to_owned(),
             direct_io: device.direct_io,
+            disk: disk.as_ref().map(|d| d.describe()).unwrap_or_default(),
         };
         let dir = make_mount_point(&spec.kind)?;
-        let mounted = MountedScratch::mount(&spec.kind, &spec.mount_options, device, dir.clone())
+        let below = mounted::Below { device, disk };
+        let mounted = MountedScratch::mount(&spec.kind, &spec.mount_options, below, dir.clone())
             .inspect_err(|_| {
-            let _ = std::fs::remove_dir(&dir);
-        })?;
+                let _ = std::fs::remove_dir(&dir);
+            })?;
         let undo = Arc::clone(&mounted);
         let cleanup = cleanup::register(move || {
             let _ = undo.take_down();
@@ -82,7 +107,21 @@ impl Scratch {
             _cleanup: cleanup,
         };
         scratch.mark()?;
+        if let Some(disk) = scratch.mounted.disk() {
+            disk.set_delays(true)?;
+        }
         Ok(scratch)
+    }
+
+    /// Lets an emulated disk beneath it work at full speed until the guard is dropped, for what is no
+    /// part of an experiment. Does nothing without one.
+    pub fn full_speed(&self) -> FullSpeed {
+        self.mounted.full_speed()
+    }
+
+    /// The emulated disk beneath it.
+    pub fn disk(&self) -> Option<Arc<dyn Disk>> {
+        self.mounted.disk()
     }
 
     /// Where it is mounted.
@@ -112,7 +151,24 @@ impl Scratch {
     }
 }
 
-fn make_mount_point(kind: &str) -> Result<PathBuf, HostError> {
+/// The emulated disk of a specification that wants one.
+fn provide(
+    spec: &ScratchSpec,
+    disks: Option<&dyn DiskProvider>,
+) -> Result<Option<Arc<dyn Disk>>, HostError> {
+    match (&spec.backing, disks) {
+        (Backing::Disk(wanted), Some(disks)) => disks.provide(wanted, spec.size_bytes).map(Some),
+        (Backing::Disk(_), None) => Err(HostError::Refused {
+            what: format!("make {spec}"),
+            why: "nothing here provides emulated disks".into(),
+        }),
+        (Backing::Ram | Backing::File(_), _) => Ok(None),
+    }
+}
+
+/// Makes an empty directory for a mount that goes with this process, where the namespace has a place
+/// for it. `kind` becomes part of its name.
+pub fn make_mount_point(kind: &str) -> Result<PathBuf, HostError> {
     let base = crate::namespace::private_base().unwrap_or_else(std::env::temp_dir);
     let mut random = [0u8; 8];
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())

@@ -9,6 +9,7 @@ use std::time::Duration;
 use fsage_core::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
+use super::disk::{Disk, FullSpeed};
 use super::image::LoopDevice;
 use crate::HostError;
 
@@ -32,6 +33,14 @@ const UNMOUNT_ATTEMPTS: u32 = 20;
 /// What this process has mounted now.
 static MOUNTED: Mutex<Vec<Weak<MountedScratch>>> = Mutex::new(Vec::new());
 
+/// What a scratch file system stands on.
+#[derive(Debug)]
+pub(super) struct Below {
+    pub device: LoopDevice,
+    /// The emulated disk, where that is what the device holds.
+    pub disk: Option<Arc<dyn Disk>>,
+}
+
 /// A scratch file system that is mounted. Shared by its owner and the targets open on it.
 #[derive(Debug)]
 pub struct MountedScratch {
@@ -45,6 +54,7 @@ pub struct MountedScratch {
 struct State {
     /// `None` once it is taken down.
     device: Option<LoopDevice>,
+    disk: Option<Arc<dyn Disk>>,
     mounted: bool,
     /// Roots of open targets and the directory each stands for.
     roots: Vec<(Weak<OwnedFd>, PathBuf)>,
@@ -68,12 +78,13 @@ impl MountedScratch {
     pub(super) fn mount(
         kind: &str,
         options: &str,
-        device: LoopDevice,
+        below: Below,
         dir: PathBuf,
     ) -> Result<Arc<Self>, HostError> {
-        mount(kind, options, device.path(), &dir)?;
+        mount(kind, options, below.device.path(), &dir)?;
         let state = State {
-            device: Some(device),
+            device: Some(below.device),
+            disk: below.disk,
             mounted: true,
             roots: Vec::new(),
         };
@@ -87,6 +98,16 @@ impl MountedScratch {
         all.retain(|m| m.strong_count() > 0);
         all.push(Arc::downgrade(&mounted));
         Ok(mounted)
+    }
+
+    /// The emulated disk beneath it; `None` once it is taken down.
+    pub(super) fn disk(&self) -> Option<Arc<dyn Disk>> {
+        lock(&self.state).disk.clone()
+    }
+
+    /// Lets an emulated disk work at full speed until the guard is dropped.
+    pub(crate) fn full_speed(&self) -> FullSpeed {
+        FullSpeed::of(self.disk())
     }
 
     /// Remembers the root of a target, so that it follows a remount.
@@ -114,6 +135,8 @@ impl MountedScratch {
     }
 
     fn cycle(&self, state: &mut State) -> Result<(), Errno> {
+        // What is written back here belongs to no measurement.
+        let _full_speed = FullSpeed::of(state.disk.clone());
         unmount(&self.dir).map_err(|e| Errno(e.raw_os_error()))?;
         state.mounted = false;
         let Some(device) = &state.device else {
@@ -136,6 +159,10 @@ impl MountedScratch {
         let Some(mut device) = state.device.take() else {
             return Ok(());
         };
+        let disk = state.disk.take();
+        if let Some(disk) = &disk {
+            let _ = disk.set_delays(false);
+        }
         let _ = state.park_roots();
         let mut busy = None;
         if state.mounted {
@@ -146,14 +173,19 @@ impl MountedScratch {
             }
         }
         let _ = std::fs::remove_dir(&self.dir);
-        match busy {
-            Some(error) => {
-                // Its last close comes later; waiting for it here would be in vain.
-                device.abandon();
-                Err(error)
-            }
-            None => device.detach(),
+        if let Some(error) = busy {
+            // Its last close comes later; waiting for it here would be in vain.
+            device.abandon();
+            // The disk is needed until then, or until this process ends.
+            std::mem::forget(disk);
+            return Err(error);
         }
+        let detached = device.detach();
+        drop(device);
+        if let Some(disk) = disk {
+            disk.end();
+        }
+        detached
     }
 }
 

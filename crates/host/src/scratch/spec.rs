@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use super::disk::DiskSpec;
 use crate::HostError;
 
 const MIB: u64 = 1 << 20;
@@ -21,6 +22,8 @@ pub enum Backing {
     Ram,
     /// In a directory of a mounted file system (`on=file:DIR`): a nameless file there.
     File(PathBuf),
+    /// On an emulated disk (`on=disk:MODEL`), whose data is in memory.
+    Disk(DiskSpec),
 }
 
 /// A scratch file system to be made.
@@ -61,13 +64,14 @@ pub fn parse_size(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
+/// What a specification may say.
+const KEYS: [&str; 6] = ["size", "on", "mkfs", "mount", "scheduler", "span"];
+
 /// One `key=value` of a specification, or what continues the value before it.
 fn split_items(rest: &str) -> Vec<(&str, String)> {
     let mut items: Vec<(&str, String)> = Vec::new();
     for part in rest.split(',') {
-        let known = part
-            .split_once('=')
-            .filter(|(key, _)| ["size", "on", "mkfs", "mount"].contains(key));
+        let known = part.split_once('=').filter(|(key, _)| KEYS.contains(key));
         match (known, items.last_mut()) {
             (Some((key, value)), _) => items.push((key, value.to_owned())),
             // mkfs and mount options hold commas themselves.
@@ -111,6 +115,7 @@ impl FromStr for ScratchSpec {
             mkfs_options: Vec::new(),
             mount_options: String::new(),
         };
+        let mut of_disk = Vec::new();
         for (key, value) in rest {
             match key {
                 "size" => {
@@ -123,10 +128,24 @@ impl FromStr for ScratchSpec {
                 "on" => spec.backing = parse_backing(&value).map_err(bad)?,
                 "mkfs" => spec.mkfs_options = value.split_whitespace().map(str::to_owned).collect(),
                 "mount" => spec.mount_options = value,
+                "scheduler" | "span" => of_disk.push((key, value)),
                 _ => {
-                    let problem = format!("`{value}`, expected size=, on=, mkfs= or mount=");
+                    let problem = format!(
+                        "`{value}`, expected size=, on=, mkfs=, mount=, scheduler= or span="
+                    );
                     return Err(bad(problem));
                 }
+            }
+        }
+        for (key, value) in of_disk {
+            let Backing::Disk(disk) = &mut spec.backing else {
+                return Err(bad(format!(
+                    "{key}={value}, expected on=disk:MODEL with it"
+                )));
+            };
+            match key {
+                "span" => disk.span = Some(value),
+                _ => disk.scheduler = Some(value),
             }
         }
         let of_kind = SMALLEST_OF_KIND
@@ -148,7 +167,13 @@ fn parse_backing(value: &str) -> Result<Backing, String> {
     match value.split_once(':') {
         None if value == "ram" => Ok(Backing::Ram),
         Some(("file", dir)) if !dir.is_empty() => Ok(Backing::File(PathBuf::from(dir))),
-        _ => Err(format!("on `{value}`, expected ram or file:DIRECTORY")),
+        Some(("disk", model)) if !model.is_empty() => Ok(Backing::Disk(DiskSpec {
+            model: model.to_owned(),
+            ..DiskSpec::default()
+        })),
+        _ => Err(format!(
+            "on `{value}`, expected ram or file:DIRECTORY or disk:MODEL"
+        )),
     }
 }
 
@@ -157,6 +182,7 @@ impl fmt::Display for Backing {
         match self {
             Self::Ram => f.write_str("ram"),
             Self::File(dir) => write!(f, "file:{}", dir.display()),
+            Self::Disk(disk) => disk.fmt(f),
         }
     }
 }
@@ -207,6 +233,23 @@ mod tests {
     }
 
     #[test]
+    fn reads_an_emulated_disk() {
+        let text = "scratch:xfs,on=disk:hdd-7200,scheduler=n-cscan,span=start,mount=noatime";
+        let spec: ScratchSpec = text.parse().unwrap();
+        let disk = DiskSpec {
+            model: "hdd-7200".into(),
+            scheduler: Some("n-cscan".into()),
+            span: Some("start".into()),
+        };
+        assert_eq!(spec.backing, Backing::Disk(disk));
+        assert_eq!(spec.to_string(), text);
+        let moved = "scratch:xfs,span=start,mount=noatime,scheduler=n-cscan,on=disk:hdd-7200";
+        assert_eq!(moved.parse::<ScratchSpec>().unwrap(), spec);
+        let plain: ScratchSpec = "ext4,on=disk:my.toml".parse().unwrap();
+        assert_eq!(plain.to_string(), "scratch:ext4,on=disk:my.toml");
+    }
+
+    #[test]
     fn defaults_are_two_gigabytes_in_memory() {
         let spec: ScratchSpec = "scratch:xfs".parse().unwrap();
         assert_eq!((spec.size_bytes, &spec.backing), (2 << 30, &Backing::Ram));
@@ -224,7 +267,12 @@ mod tests {
             ("scratch:ext4,size=99999999999T", "K, M, G or T"),
             ("scratch:ext4,on=tape", "ram or file:DIRECTORY"),
             ("scratch:ext4,on=file:", "ram or file:DIRECTORY"),
-            ("scratch:ext4,fast", "size=, on=, mkfs= or mount="),
+            ("scratch:ext4,on=disk:", "disk:MODEL"),
+            ("scratch:ext4,scheduler=fcfs", "on=disk:MODEL"),
+            (
+                "scratch:ext4,fast",
+                "size=, on=, mkfs=, mount=, scheduler= or span=",
+            ),
             ("scratch:xfs,size=100M", "at least 300M"),
             ("scratch:btrfs,size=100M", "at least 109M"),
             ("scratch:ext4,size=0", "at least 1M"),

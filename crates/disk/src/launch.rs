@@ -1,0 +1,365 @@
+//! Starting a daemon beside this process, for scratch file systems on emulated disks.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use fsage_format::result::disk::DiskStatistics;
+use fsage_host::HostError;
+use fsage_host::scratch::{Disk, DiskProvider, DiskSpec, make_mount_point};
+use fsage_sim::{Policy, Span};
+
+use crate::serve::READY;
+use crate::{IMAGE, ModelSource, find};
+
+/// How often an ending daemon is looked at, and how long it may take before it is killed.
+const LOOK: Duration = Duration::from_millis(2);
+const PATIENCE: u32 = 1000;
+
+/// The CPUs that this process might use before any of its threads was pinned.
+static CPUS: OnceLock<Vec<usize>> = OnceLock::new();
+
+/// The CPUs that a daemon is kept to: all but the last, which `--one-cpu` gives to the work that is
+/// measured. Empty where there is only one.
+fn daemon_cpus() -> Vec<usize> {
+    let mut cpus = CPUS.get_or_init(fsage_host::thread::allowed_cpus).clone();
+    cpus.pop();
+    cpus
+}
+
+/// The span's name, as it is written.
+pub fn span_name(span: Span) -> &'static str {
+    match span {
+        Span::Scaled => "scaled",
+        Span::Start => "start",
+    }
+}
+
+/// Reads a span's name.
+pub fn parse_span(text: &str) -> Result<Span, HostError> {
+    match text {
+        "scaled" => Ok(Span::Scaled),
+        "start" => Ok(Span::Start),
+        _ => Err(HostError::Refused {
+            what: format!("read span `{text}`"),
+            why: "expected scaled or start".into(),
+        }),
+    }
+}
+
+/// Provides emulated disks by starting a program that serves one.
+#[derive(Debug, Clone)]
+pub struct Launcher {
+    /// The program and its first arguments; `MODEL --size N --mount DIR …` is appended.
+    command: Vec<OsString>,
+}
+
+impl Launcher {
+    /// Starts this program itself, as `disk serve`. Call it before any thread is pinned.
+    pub fn this_program() -> Result<Self, HostError> {
+        let exe = std::env::current_exe()
+            .map_err(|e| HostError::io("find this program's own file", e))?;
+        Ok(Self::of(vec![exe.into(), "disk".into(), "serve".into()]))
+    }
+
+    /// Starts that program.
+    pub fn of(command: Vec<OsString>) -> Self {
+        CPUS.get_or_init(fsage_host::thread::allowed_cpus);
+        Self { command }
+    }
+
+    /// Looks whether such a disk can be: its model, scheduler and span. Changes nothing.
+    pub fn check(wanted: &DiskSpec, size_bytes: u64) -> Result<ModelSource, HostError> {
+        let refused = |why: String| HostError::Refused {
+            what: format!("make an emulated disk from `{wanted}`"),
+            why,
+        };
+        let found = find(&wanted.model).map_err(|e| refused(e.to_string()))?;
+        if let Some(scheduler) = &wanted.scheduler {
+            scheduler
+                .parse::<Policy>()
+                .map_err(|e| refused(e.to_string()))?;
+        }
+        let span = wanted.span.as_deref().map(parse_span).transpose()?;
+        let capacity = found.model.capacity_bytes();
+        if span == Some(Span::Start) && size_bytes > capacity {
+            return Err(refused(format!(
+                "{size_bytes} bytes, the real disk has {capacity}"
+            )));
+        }
+        Ok(found)
+    }
+}
+
+impl DiskProvider for Launcher {
+    fn provide(&self, wanted: &DiskSpec, size_bytes: u64) -> Result<Arc<dyn Disk>, HostError> {
+        let found = Self::check(wanted, size_bytes)?;
+        if !Path::new("/dev/fuse").exists() {
+            return Err(HostError::Refused {
+                what: format!("make an emulated disk from `{wanted}`"),
+                why: "there is no /dev/fuse here (modprobe fuse)".into(),
+            });
+        }
+        let dir = make_mount_point("disk")?;
+        let launched = self.launch(wanted, size_bytes, found, &dir);
+        if launched.is_err() {
+            let _ = std::fs::remove_dir(&dir);
+        }
+        Ok(Arc::new(launched?))
+    }
+}
+
+impl Launcher {
+    fn launch(
+        &self,
+        wanted: &DiskSpec,
+        size_bytes: u64,
+        found: ModelSource,
+        dir: &Path,
+    ) -> Result<LaunchedDisk, HostError> {
+        let failed = |e| HostError::io("start the daemon of an emulated disk", e);
+        let (program, first) = self
+            .command
+            .split_first()
+            .ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))?;
+        let mut command = Command::new(program);
+        command
+            .args(first)
+            .arg(&wanted.model)
+            .arg(format!("--size={size_bytes}"))
+            .arg("--ram")
+            .arg("--mount")
+            .arg(dir)
+            .arg("--launched");
+        if let Some(scheduler) = &wanted.scheduler {
+            command.arg(format!("--scheduler={scheduler}"));
+        }
+        if let Some(span) = &wanted.span {
+            command.arg(format!("--span={span}"));
+        }
+        for cpu in daemon_cpus() {
+            command.arg(format!("--cpu={cpu}"));
+        }
+        // Ctrl-C is for this process, which takes the daemon down after the file system on it.
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .map_err(failed)?;
+        let (Some(orders), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(failed(std::io::ErrorKind::BrokenPipe.into()));
+        };
+        let mut disk = LaunchedDisk {
+            daemon: Mutex::new(Some(Daemon {
+                child,
+                orders,
+                answers: BufReader::new(answers),
+                held: 1,
+            })),
+            mount: Some(dir.to_owned()),
+            image: None,
+            rotates: found.model.hdd.is_some(),
+            described: describe(wanted, &found),
+        };
+        disk.wait_until_ready()?;
+        Ok(disk)
+    }
+}
+
+fn describe(wanted: &DiskSpec, found: &ModelSource) -> BTreeMap<String, String> {
+    let scheduler = wanted
+        .scheduler
+        .clone()
+        .unwrap_or_else(|| Policy::default().to_string());
+    let span = wanted
+        .span
+        .clone()
+        .unwrap_or_else(|| span_name(Span::default()).to_owned());
+    let parameters = serde_json::to_string(&found.model).unwrap_or_default();
+    [
+        ("disk_model", found.model.name.clone()),
+        ("disk_scheduler", scheduler),
+        ("disk_span", span),
+        ("disk_parameters", parameters),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+#[derive(Debug)]
+struct Daemon {
+    child: Child,
+    /// Its end is the daemon's end.
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    /// How many want full speed.
+    held: u32,
+}
+
+/// A disk whose daemon this process started.
+#[derive(Debug)]
+struct LaunchedDisk {
+    daemon: Mutex<Option<Daemon>>,
+    /// Where it is mounted, until its image is open.
+    mount: Option<PathBuf>,
+    image: Option<File>,
+    rotates: bool,
+    described: BTreeMap<String, String>,
+}
+
+impl Daemon {
+    fn ask(&mut self, order: &str) -> std::io::Result<String> {
+        writeln!(self.orders, "{order}")?;
+        self.orders.flush()?;
+        self.answer()
+    }
+
+    fn answer(&mut self) -> std::io::Result<String> {
+        let mut line = String::new();
+        if self.answers.read_line(&mut line)? == 0 {
+            return Err(std::io::ErrorKind::BrokenPipe.into());
+        }
+        Ok(line.trim_end().to_owned())
+    }
+
+    /// Lets go of it and waits for its end.
+    fn end(self) {
+        let Self {
+            mut child, orders, ..
+        } = self;
+        drop(orders);
+        for _ in 0..PATIENCE {
+            if !matches!(child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(LOOK);
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+impl LaunchedDisk {
+    fn daemon(&self) -> MutexGuard<'_, Option<Daemon>> {
+        self.daemon.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the daemon's word, opens the image and takes the mount out of sight: what is open
+    /// keeps it.
+    fn wait_until_ready(&mut self) -> Result<(), HostError> {
+        let mut guard = self.daemon();
+        let Some(daemon) = guard.as_mut() else {
+            return Ok(());
+        };
+        let said = daemon.answer();
+        if !said.as_ref().is_ok_and(|line| line == READY) {
+            let mut why = String::new();
+            if let Some(stderr) = daemon.child.stderr.as_mut() {
+                let _ = stderr.take(4096).read_to_string(&mut why);
+            }
+            let why = why.trim().trim_start_matches("fsage: failed to ");
+            return Err(HostError::Refused {
+                what: "start the daemon of an emulated disk".into(),
+                why: if why.is_empty() {
+                    "it ended".into()
+                } else {
+                    why.to_owned()
+                },
+            });
+        }
+        drop(guard);
+        let Some(dir) = self.mount.take() else {
+            return Ok(());
+        };
+        let path = dir.join(IMAGE);
+        let opened = File::options().read(true).write(true).open(&path);
+        let _ = rustix::mount::unmount(&dir, rustix::mount::UnmountFlags::DETACH);
+        let _ = std::fs::remove_dir(&dir);
+        let failed = |e| HostError::io(format!("open {}", path.display()), e);
+        self.image = Some(opened.map_err(failed)?);
+        Ok(())
+    }
+}
+
+impl Disk for LaunchedDisk {
+    fn open_image(&self) -> Result<File, HostError> {
+        let failed = |e| HostError::io("open the file of an emulated disk", e);
+        match &self.image {
+            Some(image) => image.try_clone().map_err(failed),
+            None => Err(failed(std::io::ErrorKind::NotFound.into())),
+        }
+    }
+
+    fn set_delays(&self, on: bool) -> Result<(), HostError> {
+        let failed = |e| HostError::io("switch the delays of an emulated disk", e);
+        let mut guard = self.daemon();
+        let Some(daemon) = guard.as_mut() else {
+            return Err(failed(std::io::ErrorKind::NotConnected.into()));
+        };
+        let before = daemon.held;
+        daemon.held = if on {
+            before.saturating_sub(1)
+        } else {
+            before + 1
+        };
+        match (before, daemon.held) {
+            (0, 1) => daemon.ask("delays off").map_err(failed)?,
+            (1, 0) => daemon.ask("delays on").map_err(failed)?,
+            _ => String::new(),
+        };
+        Ok(())
+    }
+
+    fn rotates(&self) -> bool {
+        self.rotates
+    }
+
+    fn describe(&self) -> BTreeMap<String, String> {
+        self.described.clone()
+    }
+
+    fn statistics(&self) -> BTreeMap<String, String> {
+        let mut guard = self.daemon();
+        let said = guard.as_mut().and_then(|d| d.ask("stats").ok());
+        let Some(found) = said.and_then(|s| serde_json::from_str::<DiskStatistics>(&s).ok()) else {
+            return BTreeMap::new();
+        };
+        let late = found.lateness;
+        [
+            ("disk_reads", found.reads.requests.to_string()),
+            ("disk_writes", found.writes.requests.to_string()),
+            ("disk_flushes", found.flushes.requests.to_string()),
+            ("disk_lateness_p50_us", format!("{:.1}", late.p50_us)),
+            ("disk_lateness_p99_us", format!("{:.1}", late.p99_us)),
+            ("disk_lateness_max_us", format!("{:.1}", late.max_us)),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+
+    fn end(&self) {
+        let daemon = self.daemon().take();
+        if let Some(daemon) = daemon {
+            daemon.end();
+        }
+    }
+}
+
+impl Drop for LaunchedDisk {
+    fn drop(&mut self) {
+        self.image = None;
+        if let Some(dir) = self.mount.take() {
+            let _ = rustix::mount::unmount(&dir, rustix::mount::UnmountFlags::DETACH);
+            let _ = std::fs::remove_dir(&dir);
+        }
+        self.end();
+    }
+}

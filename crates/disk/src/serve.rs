@@ -1,0 +1,163 @@
+//! The daemon.
+
+use std::fs::File;
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fsage_format::result::disk::DiskStatistics;
+use fsage_sim::{Disk, DiskModel, DiskOptions};
+use fuser::{Config, MountOption, Session};
+
+use crate::EmulatedDiskError;
+use crate::fuse::DiskFs;
+use crate::pace::Pace;
+
+/// Below the thread that receives requests, above everything that only computes.
+const END_PRIORITY: i32 = 50;
+
+/// How often a waiting daemon looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What a daemon says on stdout once its disk is there.
+pub const READY: &str = "ready";
+
+/// What is to be served.
+#[derive(Debug)]
+pub struct Service {
+    /// The disk.
+    pub model: DiskModel,
+    /// Its size, scheduler and place.
+    pub options: DiskOptions,
+    /// Where its data is.
+    pub image: File,
+    /// Whether requests are delayed from the start.
+    pub delays: bool,
+    /// The CPUs that the daemon may use; empty for all.
+    pub cpus: Vec<usize>,
+}
+
+/// A disk that is being served.
+pub struct Served {
+    pace: Arc<Pace>,
+    ended: Arc<AtomicBool>,
+    unmounter: fuser::SessionUnmounter,
+}
+
+impl std::fmt::Debug for Served {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Served").finish_non_exhaustive()
+    }
+}
+
+/// Mounts the disk's file in an empty directory and serves it from threads of its own. Real-time
+/// priority is taken where it is allowed; without it requests are only later.
+pub fn serve(service: Service, dir: &Path) -> Result<Served, EmulatedDiskError> {
+    if !service.cpus.is_empty() {
+        fsage_host::thread::keep_to(&service.cpus)?;
+    }
+    // Memory that this process allocates must not wait for write-back that waits for this process.
+    let _ = rustix::process::configure_io_flusher_behavior(true);
+    let Some(mut disk) = Disk::new(&service.model, &service.options) else {
+        let what = format!("serve disk model {}", service.model.name);
+        return Err(EmulatedDiskError::io(what, rustix::io::Errno::INVAL));
+    };
+    let pace = Arc::new(Pace::new(service.model, service.options, service.delays));
+    let fs = DiskFs {
+        pace: Arc::clone(&pace),
+        image: Arc::new(service.image),
+    };
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName("fsage-disk".into()),
+        MountOption::NoSuid,
+        MountOption::NoDev,
+    ];
+    let failed = |e| EmulatedDiskError::io(format!("mount a disk on {}", dir.display()), e);
+    let mut session = Session::new(fs, dir, &config).map_err(failed)?;
+    let unmounter = session.unmount_callable();
+    let ended = Arc::new(AtomicBool::new(false));
+    let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+    let spawned = |e| EmulatedDiskError::io("start a thread", e);
+    let ticking = Arc::clone(&pace);
+    thread("fsage-disk")
+        .spawn(move || {
+            let _priority = fsage_host::thread::real_time(END_PRIORITY);
+            ticking.run(&mut disk);
+        })
+        .map_err(spawned)?;
+    let over = Arc::clone(&ended);
+    thread("fsage-disk-fuse")
+        .spawn(move || {
+            let _ = session.run();
+            over.store(true, Ordering::Relaxed);
+        })
+        .map_err(spawned)?;
+    Ok(Served {
+        pace,
+        ended,
+        unmounter,
+    })
+}
+
+impl Served {
+    /// What was served so far.
+    pub fn statistics(&self) -> DiskStatistics {
+        self.pace.statistics()
+    }
+
+    /// Waits until `stop` is set or someone else unmounts the disk, then lets `let_go` give up what
+    /// still uses the disk and unmounts it.
+    pub fn wait(
+        mut self,
+        stop: &AtomicBool,
+        let_go: impl FnOnce(),
+    ) -> Result<DiskStatistics, EmulatedDiskError> {
+        while !stop.load(Ordering::Relaxed) && !self.ended.load(Ordering::Relaxed) {
+            std::thread::sleep(LOOK);
+        }
+        let statistics = self.statistics();
+        // What still uses the disk is not to wait for the arm.
+        self.pace.set_delays(false);
+        let_go();
+        if !self.ended.load(Ordering::Relaxed) {
+            let failed = |e| EmulatedDiskError::io("unmount the disk", e);
+            self.unmounter.unmount().map_err(failed)?;
+        }
+        Ok(statistics)
+    }
+
+    /// Obeys the process that launched this one, line by line, until it is gone or lets go.
+    pub fn obey(
+        self,
+        orders: &mut dyn BufRead,
+        answers: &mut dyn Write,
+    ) -> Result<(), EmulatedDiskError> {
+        let failed = |e| EmulatedDiskError::io("answer the process that launched the disk", e);
+        let mut say = |text: &str| writeln!(answers, "{text}").and_then(|()| answers.flush());
+        say(READY).map_err(failed)?;
+        let mut line = String::new();
+        loop {
+            line.clear();
+            // Its end, however it came about, is the end of this process too.
+            if orders.read_line(&mut line).unwrap_or(0) == 0 {
+                return Ok(());
+            }
+            let answer = match line.trim() {
+                "delays on" => {
+                    self.pace.set_delays(true);
+                    "ok".to_owned()
+                }
+                "delays off" => {
+                    self.pace.set_delays(false);
+                    "ok".to_owned()
+                }
+                "stats" => serde_json::to_string(&self.statistics()).unwrap_or_default(),
+                _ => "expected delays on, delays off or stats".to_owned(),
+            };
+            say(&answer).map_err(failed)?;
+        }
+    }
+}
