@@ -6,6 +6,7 @@
     clippy::expect_used,
     reason = "a test that cannot go on has failed"
 )]
+#![allow(clippy::print_stderr, reason = "what is not run is said")]
 
 mod common;
 
@@ -282,6 +283,70 @@ fn a_full_target_fails_its_runs_and_the_rest_goes_on() {
     prepare(dir.path(), &FULL.replace("keep_going = true", ""));
     let ran = run_command(&mut validate(dir.path(), &[])).exits(1);
     assert!(ran.stderr.contains("on small"), "{}", ran.stderr);
+}
+
+/// A disk that dies under a run.
+const DISK: &str = r#"
+runs = 1
+profile_time = "1s"
+keep_going = true
+
+[[target]]
+name = "memory"
+spec = "scratch:ext4,size=64M"
+
+[[target]]
+name = "disk"
+spec = "scratch:ext4,size=64M,on=disk:hdd-7200"
+
+[[workload]]
+name = "commits"
+spec = "cmd: i=0; while [ $i -lt $COMMITS ]; do echo text >$i; sync $i || exit 1; i=$((i + 1)); echo $i >$DIR/commits; done; rm $DIR/commits"
+"#;
+
+/// The process that serves an emulated disk for process `pid`.
+fn disk_daemon(pid: u32) -> Option<rustix::process::Pid> {
+    let of = |entry: std::fs::DirEntry| -> Option<rustix::process::Pid> {
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        let command = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?;
+        let serves = command.windows(11).any(|w| w == b"disk\0serve\0");
+        let number = entry.file_name().to_str()?.parse().ok()?;
+        (serves && parent.parse() == Ok(pid)).then(|| rustix::process::Pid::from_raw(number))?
+    };
+    std::fs::read_dir("/proc").unwrap().flatten().find_map(of)
+}
+
+#[test]
+fn a_disk_that_dies_fails_its_run_and_the_rest_goes_on() {
+    if !scratch() || !Path::new("/dev/fuse").exists() {
+        eprintln!("not run: needs root, mkfs.ext4 and /dev/fuse");
+        return;
+    }
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    prepare(dir, DISK);
+    let line = ["--workload", "commits", "-o", "kept"];
+    let mut command = validate(dir, &line);
+    command.env("DIR", dir).env("COMMITS", "300");
+    let running = start(&mut command);
+    // Only a run leaves the marker, and there is a daemon only for the disk.
+    until("a commit on the disk", || {
+        disk_daemon(running.id()).is_some() && dir.join("commits").exists()
+    });
+    let daemon = disk_daemon(running.id()).unwrap();
+    rustix::process::kill_process(daemon, Signal::KILL).unwrap();
+    let ran = running.wait().exits(3);
+    let result = ran.json();
+    let failed = result["failed"].as_array().unwrap();
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert_eq!(
+        (&failed[0]["target"], &failed[0]["workload"]),
+        (&"disk".into(), &"commits".into())
+    );
+    let pairs = result["pairs"].as_array().unwrap();
+    assert_eq!(pairs.len(), 1, "{pairs:?}");
+    assert_eq!(pairs[0]["target"], "memory");
 }
 
 #[test]

@@ -58,7 +58,7 @@ pub(super) fn outcome(
         cache: plan.cache.name().into(),
         plan: plan.digest(),
         interrupted: false,
-        workloads: plan.workloads.iter().map(|w| named(w)).collect(),
+        workloads: plan.workloads.iter().map(named).collect(),
         targets: (0..plan.targets.len())
             .map(|index| NamedTarget {
                 name: target(index),

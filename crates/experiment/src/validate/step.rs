@@ -17,7 +17,7 @@ use super::measure::Measured;
 use super::plan::ValidatePlan;
 use super::prepare::{run_setup, shell};
 use crate::one_cpu::{self, OneCpu};
-use crate::plan::CacheState;
+use crate::plan::{CacheState, NamedWorkload};
 use crate::target::OpenTarget;
 use crate::tracing::{Beside, trace_to};
 use crate::tree::write_snapshot;
@@ -45,6 +45,9 @@ pub struct MeasuredRun {
     pub measured: Measured,
     /// The options of mkfs, for a scratch target.
     pub mkfs_options: Option<String>,
+    /// What an emulated disk served and how late it was, by name; empty without one.
+    #[serde(default)]
+    pub disk: BTreeMap<String, String>,
 }
 
 /// Where a run keeps its trace and the snapshot before it.
@@ -66,6 +69,8 @@ pub fn measure(
 ) -> Result<MeasuredRun, ValidateError> {
     let (target, workload) = (&plan.targets[target], &plan.workloads[workload]);
     let open = target.spec.open()?;
+    // Nothing of this is measured, so an emulated disk needs not delay it.
+    let full_speed = open.full_speed();
     let dir = GuardedDir::create(open.dir(), ".fsage-run-")?;
     if let Some(command) = &workload.setup {
         run_setup(command, shell(command), dir.path(), stop)?;
@@ -86,24 +91,14 @@ pub fn measure(
     let _placed = one_cpu
         .zip(device)
         .map(|(one, device)| kthread::confine_of_device(device, &[one.cpu()]));
-    let argv = match (workload.spec.command(), plan.cpu) {
-        (Some(text), None) => shell(text),
-        _ => child(plan, &workload.spec, "run", dir.path()),
-    };
-    let request = CaptureRequest {
-        under: vec![dir.path().to_owned()],
-        ..CaptureRequest::new(What::Command {
-            argv,
-            cwd: workload.spec.command().map(|_| dir.path().to_owned()),
-            env: Vec::new(),
-        })
-    };
+    let request = request(plan, workload, dir.path());
     let placed = one_cpu.map(|one| (one_cpu::ENTRY.to_string(), one.describe()));
     let beside = Beside {
         snapshot: kept.map(|k| k.snapshot.to_string_lossy().into_owned()),
         extra: placed.into_iter().collect::<BTreeMap<_, _>>(),
     };
     let trace = kept.map(|k| k.trace.as_path());
+    drop(full_speed);
     let traced = trace_to(trace, &request, &beside, stop, &mut |_| {})?;
     let result = MeasuredRun {
         workload: workload.to_string(),
@@ -116,7 +111,11 @@ pub fn measure(
         lost: traced.summary.lost,
         measured: traced.measured,
         mkfs_options: open.record().map(|r| r.mkfs_options.clone()),
+        disk: open.disk_statistics(),
     };
+    let full_speed = open.full_speed();
+    drop(dir);
+    drop(full_speed);
     if stop.load(Ordering::Relaxed) {
         return Err(ValidateError::Interrupted);
     }
@@ -127,6 +126,22 @@ pub fn measure(
             target: target.to_string(),
             status: status.map_or("no exit status".into(), |s| format!("exit status {s}")),
         }),
+    }
+}
+
+/// The capture of a workload in a directory.
+fn request(plan: &ValidatePlan, workload: &NamedWorkload, dir: &Path) -> CaptureRequest {
+    let argv = match (workload.spec.command(), plan.cpu) {
+        (Some(text), None) => shell(text),
+        _ => child(plan, &workload.spec, "run", dir),
+    };
+    CaptureRequest {
+        under: vec![dir.to_owned()],
+        ..CaptureRequest::new(What::Command {
+            argv,
+            cwd: workload.spec.command().map(|_| dir.to_owned()),
+            env: Vec::new(),
+        })
     }
 }
 
