@@ -6,12 +6,14 @@ use crate::PathId;
 
 /// The distinct paths of one stream. Paths are bytes, not text: any byte but NUL may occur.
 ///
-/// Memory grows with the number of distinct paths, not with the number of operations.
+/// Memory grows with the number of distinct paths, not with the number of operations; what lives for
+/// long and cannot know how many there will be [begins anew](PathTable::renew) at times.
 #[derive(Debug, Default, Clone)]
 pub struct PathTable {
     bytes: Vec<u8>,
     ends: Vec<usize>,
     index: FxHashMap<Box<[u8]>, PathId>,
+    epoch: u32,
 }
 
 impl PathTable {
@@ -52,6 +54,28 @@ impl PathTable {
         String::from_utf8_lossy(self.get(id))
     }
 
+    /// How often the table has begun anew. Who remembers ids looks whether it has.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Bytes of the paths held.
+    pub fn text_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Forgets all paths, to begin anew with other ids. Returns a table that still holds them.
+    pub fn renew(&mut self) -> Self {
+        let epoch = self.epoch.wrapping_add(1);
+        std::mem::replace(
+            self,
+            Self {
+                epoch,
+                ..Self::default()
+            },
+        )
+    }
+
     /// The number of paths.
     pub fn len(&self) -> usize {
         self.ends.len()
@@ -77,5 +101,15 @@ mod tests {
         assert_eq!(table.get(b), b"\xff\n");
         assert_eq!(table.len(), 2);
         assert_eq!(table.find(b"/b"), None);
+    }
+
+    #[test]
+    fn a_table_that_begins_anew_says_so() {
+        let mut table = PathTable::new();
+        let a = table.intern(b"/a").unwrap();
+        let old = table.renew();
+        assert_eq!(old.get(a), b"/a");
+        assert_eq!((table.len(), table.text_bytes()), (0, 0));
+        assert_ne!(table.epoch(), old.epoch());
     }
 }

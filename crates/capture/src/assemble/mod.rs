@@ -32,6 +32,10 @@ use process::Process;
 /// Generations remembered; stat(2) does not tell them.
 const GENERATIONS_LIMIT: usize = 1 << 20;
 
+/// Paths held, and their bytes, at which those that are not needed any more are forgotten.
+const PATHS_LIMIT: usize = 1 << 18;
+const PATHS_BYTES: usize = 24 << 20;
+
 /// Turns events into operations.
 pub struct Assembler {
     paths: PathTable,
@@ -103,7 +107,23 @@ impl Assembler {
             sink.push(&op, &self.paths)?;
             self.operations += 1;
         }
+        self.forget_paths();
         Ok(())
+    }
+
+    /// Keeps memory bounded however many paths there are: those of operations that were handed on
+    /// are forgotten at times.
+    fn forget_paths(&mut self) {
+        if self.paths.len() < PATHS_LIMIT && self.paths.text_bytes() < PATHS_BYTES {
+            return;
+        }
+        let old = self.paths.renew();
+        let paths = &mut self.paths;
+        for op in self.order.held() {
+            for id in [&mut op.path, &mut op.path2, &mut op.dir, &mut op.dir2] {
+                *id = id.and_then(|id| paths.intern(old.get(id)));
+            }
+        }
     }
 
     /// Operations handed on.

@@ -3,8 +3,8 @@
 use fsage_core::FileId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Names remembered; past that all are forgotten, so that memory stays bounded (about 100 MB).
-const NAMES_LIMIT: usize = 400_000;
+/// Names remembered; past that all are forgotten, so that memory stays bounded (about 50 MB).
+const NAMES_LIMIT: usize = 200_000;
 
 /// Joins `path` to the absolute directory `dir` and resolves `.` and `..` by the text alone, as a
 /// shell does (symbolic links are not looked at).

@@ -36,6 +36,11 @@ impl Order {
         self.held.insert(at, op);
     }
 
+    /// The operations held.
+    pub(super) fn held(&mut self) -> impl Iterator<Item = &mut Op> {
+        self.held.iter_mut()
+    }
+
     /// The next operation that nothing earlier is expected before; all, if `end`.
     pub(super) fn pop(&mut self, end: bool) -> Option<Op> {
         let first = self.held.front()?;

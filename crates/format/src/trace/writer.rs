@@ -39,6 +39,8 @@ pub struct TraceWriter {
     kinds: Vec<ByteArray>,
     /// Texts of this piece's paths, by the id in the caller's table.
     texts: FxHashMap<PathId, ByteArray>,
+    /// The caller's table when they were put there.
+    epoch: u32,
     text_bytes: usize,
 }
 
@@ -101,6 +103,7 @@ impl TraceWriter {
                 .map(|k| ByteArray::from(Bytes::from_static(k.name().as_bytes())))
                 .collect(),
             texts: FxHashMap::default(),
+            epoch: 0,
             text_bytes: 0,
         })
     }
@@ -135,6 +138,10 @@ impl TraceWriter {
             self.kinds.get(op.kind as usize),
         ) {
             kinds.push(name.clone());
+        }
+        if self.epoch != paths.epoch() {
+            self.epoch = paths.epoch();
+            self.texts.clear();
         }
         for (id, path) in [
             (Id::Path, op.path),
