@@ -76,6 +76,10 @@ fn printed_json_conforms_to_its_schema() {
         "--json",
     ];
     conforms(dir, "predict.schema.json", &json(&more));
+    let ran = ["run", "postmark:files=9,transactions=20", ".", "--json"];
+    conforms(dir, "run.schema.json", &json(&ran));
+    let command = ["run", "cmd:true", ".", "--json"];
+    conforms(dir, "run.schema.json", &json(&command));
     let shown = json(&["show", "small.fst", "--json"]);
     conforms(dir, "trace-meta.schema.json", &shown["meta"]);
     conforms(dir, "trace-end.schema.json", &shown["end"]);
@@ -130,6 +134,19 @@ fn summaries_conform_to_their_schemas() {
     std::fs::write(dir.join("runs.jsonl"), record).unwrap();
     let shown = run(dir, ["show", "runs.jsonl", "--json"]).exits(0).json();
     conforms(dir, "show-record.schema.json", &shown);
+}
+
+#[test]
+fn the_list_of_workloads_conforms_to_its_schema() {
+    let dir = temp();
+    run(dir.path(), ["reference", "docs"]).exits(0);
+    let listed = run(dir.path(), ["workloads", "--json"]).exits(0).json();
+    let text =
+        std::fs::read_to_string(dir.path().join("docs/schemas/workloads.schema.json")).unwrap();
+    let schema: Value = serde_json::from_str(&text).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    assert!(validator.is_valid(&listed));
+    assert!(!validator.is_valid(&Value::Array(vec![Value::Null])));
 }
 
 #[test]

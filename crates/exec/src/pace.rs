@@ -84,6 +84,10 @@ pub struct Pace<'a> {
     gate: &'a Gate,
     stop: Option<&'a AtomicBool>,
     limit: Option<(&'a dyn Clock, u64)>,
+    most: Option<u64>,
+    begun: Option<(&'a dyn Clock, u64)>,
+    /// Whether the stream has ever rested.
+    rests: bool,
     last_end_ns: u64,
 }
 
@@ -95,6 +99,9 @@ impl<'a> Pace<'a> {
             gate,
             stop,
             limit: None,
+            most: None,
+            begun: None,
+            rests: false,
             last_end_ns: 0,
         }
     }
@@ -102,6 +109,16 @@ impl<'a> Pace<'a> {
     /// Ends at `end_ns` of `clock`.
     pub fn until(&mut self, clock: &'a dyn Clock, end_ns: u64) {
         self.limit = Some((clock, end_ns));
+    }
+
+    /// Ends after that many operations.
+    pub fn up_to(&mut self, most: Option<u64>) {
+        self.most = most;
+    }
+
+    /// Whether that many operations are all that is wanted.
+    pub fn has_done(&self, operations: u64) -> bool {
+        self.most.is_some_and(|most| operations >= most)
     }
 
     /// Which stream it is.
@@ -125,12 +142,40 @@ impl<'a> Pace<'a> {
         self.limit.is_some_and(|(_, end)| self.last_end_ns >= end)
     }
 
+    /// The clock and its reading at the start, by which streams are told the time.
+    pub fn begin(&mut self, clock: &'a dyn Clock, start_ns: u64) {
+        self.begun = Some((clock, start_ns));
+    }
+
+    /// Tells the stream what time it is: the end of its last operation. Where that is not measured
+    /// the clock is read, for streams that rest alone.
+    fn tell(&mut self, source: &mut dyn OpSource) {
+        if let Some((clock, start_ns)) = self.begun {
+            if self.rests {
+                self.last_end_ns = clock.now_ns();
+            }
+            source.time(self.last_end_ns.saturating_sub(start_ns));
+        }
+    }
+
     /// Waits as the stream wants to.
     pub fn turn(&mut self, source: &mut dyn OpSource) -> Result<Turn, ExecError> {
-        let turn = match source.wait() {
-            Wait::Ready => self.state(),
-            Wait::Pause(ns) => self.rest(ns),
-            Wait::Blocked => self.wait_for_others(source)?,
+        let turn = loop {
+            self.tell(source);
+            let pause_ns = match source.wait() {
+                Wait::Ready => break self.state(),
+                Wait::Pause(ns) => ns,
+                Wait::Blocked => match self.wait_for_others(source)? {
+                    (Turn::Go, Some(ns)) => ns,
+                    (turn, _) => break turn,
+                },
+            };
+            // What it did before it rests may let others go on.
+            self.gate.progress.fetch_add(1, Ordering::Relaxed);
+            match self.rest(pause_ns) {
+                Turn::Go => {}
+                over => break over,
+            }
         };
         self.gate.progress.fetch_add(1, Ordering::Relaxed);
         Ok(turn)
@@ -153,6 +198,7 @@ impl<'a> Pace<'a> {
     }
 
     fn rest(&mut self, mut left_ns: u64) -> Turn {
+        self.rests = true;
         while left_ns > 0 {
             let mut nap_ns = left_ns.min(NAP_NS);
             if let Some((clock, end_ns)) = self.limit {
@@ -169,18 +215,18 @@ impl<'a> Pace<'a> {
         self.state()
     }
 
-    fn wait_for_others(&mut self, source: &mut dyn OpSource) -> Result<Turn, ExecError> {
+    /// Asks until the stream may go on; with how long it then wants to rest, if it does.
+    fn wait_for_others(
+        &mut self,
+        source: &mut dyn OpSource,
+    ) -> Result<(Turn, Option<u64>), ExecError> {
         self.gate.waiting.fetch_add(1, Ordering::Relaxed);
         let waited = self.ask_again(source);
         self.gate.waiting.fetch_sub(1, Ordering::Relaxed);
-        match waited? {
-            (Turn::Go, pause_ns) if pause_ns > 0 => Ok(self.rest(pause_ns)),
-            (turn, _) => Ok(turn),
-        }
+        waited
     }
 
-    /// Asks until the stream may go on; with how long it then wants to rest.
-    fn ask_again(&mut self, source: &mut dyn OpSource) -> Result<(Turn, u64), ExecError> {
+    fn ask_again(&mut self, source: &mut dyn OpSource) -> Result<(Turn, Option<u64>), ExecError> {
         let mut seen = self.gate.progress.load(Ordering::Relaxed);
         let mut retries = 0;
         loop {
@@ -192,11 +238,12 @@ impl<'a> Pace<'a> {
             self.read_clock();
             let state = self.state();
             if state != Turn::Go {
-                return Ok((state, 0));
+                return Ok((state, None));
             }
+            self.tell(source);
             match source.wait() {
-                Wait::Ready => return Ok((Turn::Go, 0)),
-                Wait::Pause(ns) => return Ok((Turn::Go, ns)),
+                Wait::Ready => return Ok((Turn::Go, None)),
+                Wait::Pause(ns) => return Ok((Turn::Go, Some(ns))),
                 Wait::Blocked => {}
             }
             let progress = self.gate.progress.load(Ordering::Relaxed);

@@ -26,6 +26,8 @@ pub struct Options<'a> {
     pub series_interval_ns: u64,
     /// Ends each stream with the batch that it is at after this long.
     pub run_for_ns: Option<u64>,
+    /// Ends each stream with the batch in which it reaches this many operations.
+    pub most_operations: Option<u64>,
     /// Whether an unexpected error after which nothing goes well any more ([`is_fatal`]) ends the run.
     pub end_on_fatal: bool,
     /// Ends the run at the next operation once it is set.
@@ -40,6 +42,7 @@ impl Default for Options<'_> {
             compressible_percent: 0,
             series_interval_ns: 1_000_000_000,
             run_for_ns: None,
+            most_operations: None,
             end_on_fatal: false,
             stop: None,
         }
@@ -199,9 +202,11 @@ fn run_stream(
     let start_ns = fs.clock().now_ns();
     let mut recorder = Recorder::new(stream, start_ns, options.series_interval_ns);
     let mut pace = Pace::new(stream, gate, options.stop);
+    pace.begin(fs.clock(), start_ns);
     if let Some(limit) = options.run_for_ns {
         pace.until(fs.clock(), start_ns.saturating_add(limit));
     }
+    pace.up_to(options.most_operations);
     let drained = drain(&mut *source, &mut pace, |op, paths| {
         match executor.execute(op, paths) {
             Outcome::Ran {
@@ -237,20 +242,22 @@ fn run_stream(
     })
 }
 
-/// Runs all streams at once without measuring anything: no clock is read, so that a tracer outside
-/// sees the streams' calls and as little else as possible. A single stream runs on the calling
-/// thread.
+/// Runs all streams at once without measuring anything: no clock is read but by streams that rest,
+/// so that a tracer outside sees the streams' calls and as little else as possible. A single stream
+/// runs on the calling thread.
 pub fn run_direct(
     fs: &dyn FileSystem,
     mut sources: Vec<Box<dyn OpSource + Send>>,
     options: &Options<'_>,
 ) -> Result<DirectResult, ExecError> {
     let (directory, gate) = (Directory::default(), Gate::new(sources.len()));
+    let start_ns = fs.clock().now_ns();
     let one = |stream: usize, mut source: Box<dyn OpSource + Send>| {
         let payload = payload(options, stream);
         let mut executor = Executor::new(fs, &directory, payload, false);
         let mut done = DirectResult::default();
         let mut pace = Pace::new(stream, &gate, options.stop);
+        pace.begin(fs.clock(), start_ns);
         let drained = drain(&mut *source, &mut pace, |op, paths| {
             match executor.execute(op, paths) {
                 Outcome::Ran { result, .. } => {
@@ -321,6 +328,9 @@ fn drain(
             pace.ended(each(op, paths));
         }
         operations += count as u64;
+        if pace.has_done(operations) {
+            return Ok(false);
+        }
     }
 }
 

@@ -27,3 +27,74 @@ fn run_delay_ns() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
+
+/// What the children of this process that have ended, and theirs, used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ChildUsage {
+    /// Processor time in user mode, nanoseconds.
+    pub user_ns: u64,
+    /// Processor time in the kernel, nanoseconds.
+    pub system_ns: u64,
+    /// Largest resident size of one process so far, bytes.
+    pub max_resident_bytes: u64,
+    /// Bytes read from devices.
+    pub device_read_bytes: u64,
+    /// Bytes written to devices.
+    pub device_written_bytes: u64,
+    /// Page faults without I/O.
+    pub minor_faults: u64,
+    /// Page faults with I/O.
+    pub major_faults: u64,
+    /// Times that a processor was given up.
+    pub voluntary_switches: u64,
+    /// Times that it was taken away.
+    pub involuntary_switches: u64,
+}
+
+impl ChildUsage {
+    /// Up to now.
+    #[allow(unsafe_code)]
+    pub fn now() -> Self {
+        // SAFETY: rusage is plain numbers, for which zeros are valid.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: the pointer is to a rusage that outlives the call. It cannot fail with these
+        // arguments; zeros would stay.
+        unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
+        let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000;
+        // ru_maxrss is in KiB, blocks have 512 bytes (getrusage(2)).
+        Self {
+            user_ns: ns(usage.ru_utime),
+            system_ns: ns(usage.ru_stime),
+            max_resident_bytes: usage.ru_maxrss as u64 * 1024,
+            device_read_bytes: usage.ru_inblock as u64 * 512,
+            device_written_bytes: usage.ru_oublock as u64 * 512,
+            minor_faults: usage.ru_minflt as u64,
+            major_faults: usage.ru_majflt as u64,
+            voluntary_switches: usage.ru_nvcsw as u64,
+            involuntary_switches: usage.ru_nivcsw as u64,
+        }
+    }
+
+    /// What was used since `before`; the largest resident size is the largest of all.
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            user_ns: self.user_ns.saturating_sub(before.user_ns),
+            system_ns: self.system_ns.saturating_sub(before.system_ns),
+            max_resident_bytes: self.max_resident_bytes,
+            device_read_bytes: self
+                .device_read_bytes
+                .saturating_sub(before.device_read_bytes),
+            device_written_bytes: self
+                .device_written_bytes
+                .saturating_sub(before.device_written_bytes),
+            minor_faults: self.minor_faults.saturating_sub(before.minor_faults),
+            major_faults: self.major_faults.saturating_sub(before.major_faults),
+            voluntary_switches: self
+                .voluntary_switches
+                .saturating_sub(before.voluntary_switches),
+            involuntary_switches: self
+                .involuntary_switches
+                .saturating_sub(before.involuntary_switches),
+        }
+    }
+}

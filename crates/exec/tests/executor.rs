@@ -387,7 +387,12 @@ fn time_ends_a_run_between_batches_and_during_rests() {
 fn rests_are_kept_and_a_blocked_stream_goes_on_once_it_may() {
     let (done, mut left) = (Arc::new(AtomicBool::new(false)), 4);
     let seen = Arc::clone(&done);
+    let mut rested = true;
     let first = paced(move || {
+        rested = !rested;
+        if rested {
+            return Wait::Ready;
+        }
         left -= 1;
         if left == 0 {
             done.store(true, Ordering::Release);

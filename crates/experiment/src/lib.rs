@@ -6,13 +6,17 @@
 //!
 //! * [`validate`]: predictions held against measurement (Smith 2001, 4.5).
 //! * [`plan`]: what an experiment does, as a file says it.
-//! * [`target`]: what `TARGET` means. [`tracing`], [`tree`], [`profiling`], [`predicting`]: captures,
-//!   trees, measurements and predictions between files.
+//! * [`running`]: a workload on a target; [`inputs`]: what it needs from outside.
+//! * [`target`]: what `TARGET` means. [`tracing`], [`tree`], [`profiling`], [`predicting`], [`replaying`]:
+//!   captures, trees, measurements, predictions and replays between files.
 
+pub mod inputs;
 pub mod one_cpu;
 pub mod plan;
 pub mod predicting;
 pub mod profiling;
+pub mod replaying;
+pub mod running;
 pub mod target;
 pub mod tracing;
 pub mod tree;

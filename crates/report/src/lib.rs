@@ -7,10 +7,14 @@
 //! * One module for each kind of result: [`validation`], [`profile`], [`ops`].
 
 pub mod characterization;
+pub mod disk;
 pub mod ops;
 pub mod prediction;
 pub mod profile;
+pub mod replay;
+pub mod run;
 pub mod snapshot;
 pub mod table;
 pub mod units;
 pub mod validation;
+pub mod workloads;

@@ -13,6 +13,7 @@ pub mod andrew;
 pub mod bonnie;
 pub mod characterize;
 pub mod lfs;
+pub mod merge;
 mod ops;
 mod params;
 pub mod postmark;
@@ -28,7 +29,9 @@ mod stdio;
 pub mod table;
 mod units;
 pub mod varying;
+pub mod wml;
 
+pub use merge::Merged;
 pub use postmark::PostMark;
 pub use program::{
     BuildError, EntryKind, Inputs, Length, Need, Phase, Program, Role, SourceTree, Stream, Text,

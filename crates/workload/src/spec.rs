@@ -242,6 +242,12 @@ impl fmt::Display for WorkloadSpec {
                 f.write_str(workload.name)?;
                 for (i, (parameter, value)) in values.iter().enumerate() {
                     let separator = if i == 0 { ':' } else { ',' };
+                    if parameter.unit == Unit::Variables {
+                        if !values.text(parameter.name).is_empty() {
+                            write!(f, "{separator}{value}")?;
+                        }
+                        continue;
+                    }
                     let unit = if parameter.unit == Unit::Time {
                         "ns"
                     } else {
@@ -340,6 +346,15 @@ fn parse_values(workload: &'static Workload, text: &str) -> Result<Values, SpecE
             });
         }
         given.push(name);
+        if parameter.unit == Unit::Variables {
+            let mut variables = values.text(parameter.name).to_owned();
+            if !variables.is_empty() {
+                variables.push(',');
+            }
+            variables.push_str(&format!("{name}={text}"));
+            values.set(parameter.name, Value::Text(Cow::Owned(variables)));
+            continue;
+        }
         let value = parse_value(parameter, text).ok_or_else(|| SpecError::BadValue {
             workload: workload.name,
             name: parameter.name,
@@ -369,18 +384,23 @@ fn config(workload: &'static Workload, name: &str) -> Result<&'static Config, Sp
 }
 
 fn parameter(workload: &'static Workload, name: &str) -> Result<&'static Parameter, SpecError> {
-    let found = workload.parameters.iter().find(|p| p.name == name);
-    found.ok_or_else(|| {
-        let mut known: Vec<&str> = workload.parameters.iter().map(|p| p.name).collect();
-        if !workload.configs.is_empty() {
-            known.push(CONFIG);
-        }
-        SpecError::UnknownParameter {
-            workload: workload.name,
-            name: name.to_owned(),
-            known: known.join(", "),
-        }
-    })
+    let named = |p: &&Parameter| p.name == name && p.unit != Unit::Variables;
+    let others = |p: &&Parameter| p.unit == Unit::Variables && !name.is_empty();
+    let parameters = workload.parameters;
+    let found = parameters.iter().find(named);
+    found
+        .or_else(|| parameters.iter().find(others))
+        .ok_or_else(|| {
+            let mut known: Vec<&str> = workload.parameters.iter().map(|p| p.name).collect();
+            if !workload.configs.is_empty() {
+                known.push(CONFIG);
+            }
+            SpecError::UnknownParameter {
+                workload: workload.name,
+                name: name.to_owned(),
+                known: known.join(", "),
+            }
+        })
 }
 
 fn parse_value(parameter: &Parameter, text: &str) -> Option<Value> {
@@ -415,7 +435,7 @@ fn parse_value(parameter: &Parameter, text: &str) -> Option<Value> {
             .iter()
             .find(|&&word| word == text)
             .map(|&word| Value::text(word)),
-        Unit::Text | Unit::Path => Some(Value::Text(Cow::Owned(text.to_owned()))),
+        Unit::Text | Unit::Path | Unit::Variables => Some(Value::Text(Cow::Owned(text.to_owned()))),
     }
 }
 
@@ -449,7 +469,8 @@ fn parse_bytes(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-fn expected(parameter: &Parameter) -> String {
+/// What can be written for a parameter, with its range; a phrase.
+pub fn expected(parameter: &Parameter) -> String {
     let (low, high) = parameter.range;
     match parameter.unit {
         Unit::Count => format!("a whole number from {low} to {high}"),
@@ -468,6 +489,7 @@ fn expected(parameter: &Parameter) -> String {
         Unit::Choice(words) => format!("one of {}", words.join(", ")),
         Unit::Text => "a text".to_owned(),
         Unit::Path => "a path".to_owned(),
+        Unit::Variables => "values of variables".to_owned(),
     }
 }
 

@@ -2,16 +2,21 @@
 
 mod anonymize;
 mod demo;
+mod disk;
 mod export;
 mod import;
 mod predict;
 mod profile;
 mod reference;
+pub mod replay;
+mod run;
 mod run_child;
 mod show;
+mod slowfs;
 mod snapshot;
 mod trace;
 mod validate;
+mod workloads;
 
 use crate::args::Verb;
 use crate::exit::Exit;
@@ -27,7 +32,12 @@ pub fn run(verb: Verb) -> anyhow::Result<Exit> {
         Verb::Snapshot(args) => snapshot::run(&args),
         Verb::Profile(args) => profile::run(&args),
         Verb::Predict(args) => predict::run(&args),
+        Verb::Run(args) => run::run(&args),
+        Verb::Workloads(args) => workloads::run(&args),
         Verb::Validate(args) => validate::run(&args),
+        Verb::Disk(args) => disk::run(args),
+        Verb::Slowfs(args) => slowfs::run(&args),
+        Verb::Replay(args) => replay::run(&args),
         Verb::Demo(args) => demo::run(&args),
         Verb::Reference(args) => reference::run(&args),
         Verb::RunChild(args) => run_child::run(&args),

@@ -8,6 +8,7 @@ use clap::CommandFactory;
 use fsage_core::metric::{self, Group};
 use fsage_format::result::prediction::Prediction;
 use fsage_format::result::replay::Replay;
+use fsage_format::result::run::{WorkloadInfo, WorkloadRun};
 use fsage_format::result::validation::Validation;
 use fsage_format::schema::text_of;
 use fsage_report::characterization::ShownTrace;
@@ -75,6 +76,8 @@ fn printed() -> Vec<(&'static str, String)> {
         ("show-operation.schema.json", text_of::<OpRow>()),
         ("predict.schema.json", text_of::<Prediction>()),
         ("replay.schema.json", text_of::<Replay>()),
+        ("run.schema.json", text_of::<WorkloadRun>()),
+        ("workloads.schema.json", text_of::<Vec<WorkloadInfo>>()),
         ("validate.schema.json", text_of::<Validation>()),
     ]
 }

@@ -6,8 +6,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use fsage_exec::{Options, run_direct};
+use fsage_experiment::inputs;
 use fsage_host::{ColdPolicy, Confinement, HostFs, HostOptions, thread};
-use fsage_workload::{Inputs, WorkloadSpec};
+use fsage_workload::{Length, WorkloadSpec};
 
 use crate::args::RunChildArgs;
 use crate::exit::Exit;
@@ -23,7 +24,8 @@ pub fn run(args: &RunChildArgs) -> Result<Exit> {
             .exec();
         return Err(error).context("run /bin/sh");
     }
-    let program = spec.program(&Inputs::default())?;
+    let inputs = inputs::load(&spec, Length::Count)?;
+    let program = spec.program(&inputs)?;
     let options = HostOptions {
         confinement: Confinement::Trusted,
         cold: ColdPolicy::Auto,

@@ -14,7 +14,9 @@ use crate::payload::{PIECE_BYTES, Payload};
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// It does not fit.
-    #[error("make the initial tree: its files hold {needed_bytes} bytes, the target has {available_bytes} available")]
+    #[error(
+        "make the initial tree: its files hold {needed_bytes} bytes, the target has {available_bytes} available"
+    )]
     Space {
         /// Bytes of its files.
         needed_bytes: u64,
@@ -65,7 +67,11 @@ pub(super) fn placed(
     each: &mut dyn FnMut(Placed) -> Result<(), BuildError>,
 ) -> Result<(), BuildError> {
     for (_, to) in placement.rules() {
-        let ends = to.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(i, _)| i);
+        let ends = to
+            .iter()
+            .enumerate()
+            .filter(|(_, b)| **b == b'/')
+            .map(|(i, _)| i);
         for end in ends.chain([to.len()]).filter(|&end| end > 0) {
             let name = to.get(..end).unwrap_or_default().to_vec();
             each(Placed { name, node: None })?;
@@ -243,7 +249,9 @@ impl Builder<'_> {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(Errno::EINTR);
             }
-            let piece = self.payload.piece((end - at).min(PIECE_BYTES as u64) as usize);
+            let piece = self
+                .payload
+                .piece((end - at).min(PIECE_BYTES as u64) as usize);
             let put = self.fs.pwrite(handle, piece, at)? as u64;
             if put == 0 {
                 return Err(Errno::ENOSPC);

@@ -146,7 +146,8 @@ impl<'a> Performer<'a> {
                 let length = op.length.unwrap_or(0).clamp(1, CALL_BYTES);
                 let handle = slot.get();
                 return Some(self.timed(|fs| {
-                    fs.map_touch(handle?, offset, length, write, &mut |_| {}).map(|()| 0)
+                    fs.map_touch(handle?, offset, length, write, &mut |_| {})
+                        .map(|()| 0)
                 }));
             }
             Call::Name(name) => return Some(timed(fs, |fs| on_name(fs, op, name))),

@@ -61,7 +61,10 @@ impl Model {
             OpKind::Fallocate if op.flags == 0 => {
                 self.note(&op, node);
                 if let (true, Some(node)) = (op.result.is_ok(), node) {
-                    let end = op.offset.unwrap_or(0).saturating_add(op.length.unwrap_or(0));
+                    let end = op
+                        .offset
+                        .unwrap_or(0)
+                        .saturating_add(op.length.unwrap_or(0));
                     self.tree.extend(node, end);
                 }
                 Ok(Call::File(slot))
@@ -121,7 +124,11 @@ impl Model {
                 | OpKind::Ftruncate
                 | OpKind::Fallocate
         );
-        let mode = if changes { Mode::Exclusive } else { Mode::Shared };
+        let mode = if changes {
+            Mode::Exclusive
+        } else {
+            Mode::Shared
+        };
         step.uses.push(Use(Key::File(node), mode));
         if directory && op.kind == OpKind::Readdir {
             step.uses.push(Use(Key::Entries(node), Mode::Exclusive));
@@ -198,7 +205,10 @@ impl Model {
         // Which pages were touched is not known: all that the file has there.
         let size = self.tree.get(node).map_or(0, |inode| inode.size);
         let offset = op.offset.unwrap_or(0) / PAGE * PAGE;
-        let left = size.div_ceil(PAGE).saturating_mul(PAGE).saturating_sub(offset);
+        let left = size
+            .div_ceil(PAGE)
+            .saturating_mul(PAGE)
+            .saturating_sub(offset);
         let length = op.length.unwrap_or(0).min(left);
         if length == 0 {
             return Err(Skip::Free);

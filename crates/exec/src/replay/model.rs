@@ -138,7 +138,12 @@ pub(super) struct Found {
 impl Found {
     /// Adds what the name uses; the last component in `mode`.
     fn uses(&self, mode: Mode, uses: &mut Vec<Use>) {
-        uses.extend(self.walk.dirs.iter().map(|&d| Use(Key::Directory(d), Mode::Shared)));
+        uses.extend(
+            self.walk
+                .dirs
+                .iter()
+                .map(|&d| Use(Key::Directory(d), Mode::Shared)),
+        );
         let names = self.walk.names.iter();
         uses.extend(names.map(|(d, n)| Use(Key::name(*d, n), Mode::Shared)));
         if let Some((dir, name)) = &self.walk.last {
@@ -252,7 +257,10 @@ impl Model {
         if path.first() == Some(&b'/') {
             return Ok(path.to_vec());
         }
-        let own = self.processes.get(&pid).and_then(|p| p.directory.as_deref());
+        let own = self
+            .processes
+            .get(&pid)
+            .and_then(|p| p.directory.as_deref());
         let dir = dir.or(own).unwrap_or(&self.directory);
         if dir.first() != Some(&b'/') {
             return Err(Skip::UnreadablePath);
@@ -308,7 +316,11 @@ impl Model {
         self.common_node = Some(dir);
         let mut everything = Placement::default();
         everything.add(b"/", b"");
-        let Some(path) = self.tree.path(dir).filter(|p| everything.map(&normal(p)).is_some()) else {
+        let Some(path) = self
+            .tree
+            .path(dir)
+            .filter(|p| everything.map(&normal(p)).is_some())
+        else {
             return;
         };
         let path = normal(&path);
@@ -361,7 +373,11 @@ impl Model {
 
     fn open(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
         let op = step.op;
-        let fd = op.result.value().and_then(|v| i32::try_from(v).ok()).map(Fd);
+        let fd = op
+            .result
+            .value()
+            .and_then(|v| i32::try_from(v).ok())
+            .map(Fd);
         if let Some(fd) = fd {
             // The number was free, whether its close was seen or not.
             self.drop_descriptor(op.pid, fd, &mut step.closes);
@@ -496,8 +512,14 @@ impl Model {
                 _ => Key::File(node),
             };
             let changes = mode == Mode::Exclusive || op.kind == OpKind::Truncate;
-            step.uses
-                .push(Use(own, if changes { Mode::Exclusive } else { Mode::Shared }));
+            step.uses.push(Use(
+                own,
+                if changes {
+                    Mode::Exclusive
+                } else {
+                    Mode::Shared
+                },
+            ));
         }
         if op.kind == OpKind::Mknod && op.flags & 0o170_000 != 0o100_000 && op.flags >> 12 != 0 {
             return Err(Skip::NoCall);
@@ -650,7 +672,10 @@ impl Model {
         let node = node.ok_or(Skip::UnknownDescriptor)?;
         self.note_file(&op, Some(node));
         let mapped = self.mapped.get(&node).ok_or(Skip::UnknownDescriptor)?;
-        let open = self.opens.get(&mapped.open).ok_or(Skip::UnknownDescriptor)?;
+        let open = self
+            .opens
+            .get(&mapped.open)
+            .ok_or(Skip::UnknownDescriptor)?;
         let write = mapped.write && op.flags & 1 != 0;
         step.uses.push(Use(Key::Open(mapped.open), Mode::Shared));
         step.uses.push(Use(Key::File(node), Mode::Shared));
@@ -725,11 +750,13 @@ impl Model {
     fn close(&mut self, step: &mut Step) -> Verdict {
         let op = step.op;
         let fd = op.fd.ok_or(Skip::UnknownDescriptor)?;
-        let open = self.descriptor(op.pid, fd).ok_or(if op.record.contains(OpFlags::NOT_A_FILE) {
-            Skip::NotAFile
-        } else {
-            Skip::UnknownDescriptor
-        })?;
+        let open =
+            self.descriptor(op.pid, fd)
+                .ok_or(if op.record.contains(OpFlags::NOT_A_FILE) {
+                    Skip::NotAFile
+                } else {
+                    Skip::UnknownDescriptor
+                })?;
         if let Some(process) = self.processes.get_mut(&op.pid) {
             process.fds.remove(&fd);
         }
@@ -741,7 +768,11 @@ impl Model {
     }
 
     pub(super) fn descriptor(&self, pid: Pid, fd: Fd) -> Option<u64> {
-        self.processes.get(&pid)?.fds.get(&fd).map(|(open, _)| *open)
+        self.processes
+            .get(&pid)?
+            .fds
+            .get(&fd)
+            .map(|(open, _)| *open)
     }
 
     fn refer(&mut self, pid: Pid, fd: Fd, open: u64, cloexec: bool) {
@@ -806,7 +837,11 @@ impl Model {
             return Err(Skip::UnknownDescriptor);
         }
         let directory = op.record.contains(OpFlags::DIRECTORY);
-        let kind = if directory { Kind::Directory } else { Kind::File };
+        let kind = if directory {
+            Kind::Directory
+        } else {
+            Kind::File
+        };
         let found = self.find(&op, paths, path, None, true, Some(kind))?;
         found.uses(Mode::Shared, &mut step.uses);
         let slot = self.opened(step, fd, found.walk.node, &found.name);

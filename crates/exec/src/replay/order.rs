@@ -106,7 +106,9 @@ impl Orderer {
         let progress = Arc::new(Progress::new(lane));
         let mut waits: Vec<Dependency> = Vec::new();
         let mut wait_for = |on: &Arc<Progress>, level| {
-            let known = waits.iter().any(|w| w.level == level && Arc::ptr_eq(&w.on, on));
+            let known = waits
+                .iter()
+                .any(|w| w.level == level && Arc::ptr_eq(&w.on, on));
             if on.lane() != lane && !on.reached(level) && !known {
                 waits.push(Dependency {
                     on: Arc::clone(on),
@@ -153,7 +155,10 @@ impl Orderer {
     fn sweep(&mut self) {
         self.states.retain(|_, state| {
             state.shared.retain(|p| !p.reached(Level::Done));
-            let over = state.exclusive.as_ref().is_none_or(|p| p.reached(Level::Done));
+            let over = state
+                .exclusive
+                .as_ref()
+                .is_none_or(|p| p.reached(Level::Done));
             if over {
                 state.exclusive = None;
             }

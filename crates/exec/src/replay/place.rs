@@ -17,7 +17,8 @@ impl Placement {
         let to = normal(to).strip_prefix(b"/").unwrap_or_default().to_vec();
         self.rules.retain(|(old, _)| *old != from);
         self.rules.push((from, to));
-        self.rules.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
+        self.rules
+            .sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
     }
 
     /// Whether there is no rule.
@@ -32,7 +33,10 @@ impl Placement {
 
     /// The target's name for a normal absolute path; `None` outside.
     pub fn map(&self, path: &[u8]) -> Option<Vec<u8>> {
-        let (from, to) = self.rules.iter().find(|(from, _)| beneath(path, from).is_some())?;
+        let (from, to) = self
+            .rules
+            .iter()
+            .find(|(from, _)| beneath(path, from).is_some())?;
         if from.len() <= 1 && NOT_FILES.iter().any(|dir| beneath(path, dir).is_some()) {
             return None;
         }

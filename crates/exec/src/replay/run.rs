@@ -167,6 +167,7 @@ pub fn replay(
         payload: Payload::new(options.seed, 0),
         origin_ns: (AtomicU64::new(0), AtomicU64::new(0)),
     };
+    allow_open_files();
     let mut run = ReplayRun::default();
     let mut planner = Planner {
         orderer: Orderer::new(options.order),
@@ -195,6 +196,18 @@ pub fn replay(
         }
     }
     read.map(|()| run)
+}
+
+/// All processes of the trace share this one's descriptors: as many as are allowed.
+fn allow_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let most = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    // Where it is not allowed, opens fail and are counted.
+    let _ = setrlimit(Resource::Nofile, most);
 }
 
 struct Planner {
@@ -407,7 +420,9 @@ fn due_ns(shared: &Shared<'_>, op: &Op) -> Option<u64> {
         return None;
     };
     let due_ns = shared.origin_ns.1.load(Ordering::Acquire);
-    let since_ns = op.start_ns.saturating_sub(shared.origin_ns.0.load(Ordering::Relaxed));
+    let since_ns = op
+        .start_ns
+        .saturating_sub(shared.origin_ns.0.load(Ordering::Relaxed));
     Some(due_ns.saturating_add((since_ns as f64 / speed) as u64))
 }
 

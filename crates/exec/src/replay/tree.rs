@@ -188,17 +188,29 @@ impl Tree {
         let mut rest: Vec<Box<[u8]>> = Vec::new();
         let push = |rest: &mut Vec<Box<[u8]>>, path: &[u8]| {
             let parts = path.split(|&b| b == b'/');
-            rest.extend(parts.rev().filter(|p| !p.is_empty() && *p != b".").map(Into::into));
+            rest.extend(
+                parts
+                    .rev()
+                    .filter(|p| !p.is_empty() && *p != b".")
+                    .map(Into::into),
+            );
         };
         push(&mut rest, path);
-        let mut at = if path.first() == Some(&b'/') { Node::ROOT } else { base };
+        let mut at = if path.first() == Some(&b'/') {
+            Node::ROOT
+        } else {
+            base
+        };
         walk.node = Some(at);
         while let Some(name) = rest.pop() {
             self.expect(at, Kind::Directory);
             walk.dirs.push(at);
             walk.last = None;
             if &*name == b".." {
-                at = self.get(at).and_then(|inode| inode.parent).unwrap_or(Node::ROOT);
+                at = self
+                    .get(at)
+                    .and_then(|inode| inode.parent)
+                    .unwrap_or(Node::ROOT);
                 walk.node = Some(at);
                 continue;
             }
@@ -284,7 +296,9 @@ impl Tree {
     pub fn learn(&mut self, dir: Node, name: &[u8], kind: Kind, id: Option<FileId>) -> Node {
         let key = (dir, Box::from(name));
         let from_start = dir == Node::ROOT
-            || self.get(dir).is_some_and(|inode| !inode.start.names.is_empty());
+            || self
+                .get(dir)
+                .is_some_and(|inode| !inode.start.names.is_empty());
         let explained = from_start && !self.spent.contains(&key);
         if !explained {
             self.unexplained += 1;
@@ -524,7 +538,11 @@ impl Tree {
                 chain.pop();
                 continue;
             };
-            let missing = inode.start.names.iter().find(|(dir, _)| !made.contains_key(dir));
+            let missing = inode
+                .start
+                .names
+                .iter()
+                .find(|(dir, _)| !made.contains_key(dir));
             if let Some((dir, _)) = missing.filter(|_| chain.len() <= self.nodes.len()) {
                 chain.push(*dir);
                 continue;
@@ -540,7 +558,11 @@ impl Tree {
                 }
             }
             if let Some(slot) = tree.get_mut(copy) {
-                slot.size = if inode.kind == Kind::Directory { 0 } else { inode.start.size };
+                slot.size = if inode.kind == Kind::Directory {
+                    0
+                } else {
+                    inode.start.size
+                };
                 slot.target.clone_from(&inode.target);
                 slot.ranges.clone_from(&inode.ranges);
             }
@@ -614,7 +636,11 @@ impl Tree {
             let node = self.learn(at, part, entry.kind, id);
             self.identify(node, entry.id);
             if !known && let Some(inode) = self.get_mut(node) {
-                inode.size = if entry.kind == Kind::Directory { 0 } else { entry.size };
+                inode.size = if entry.kind == Kind::Directory {
+                    0
+                } else {
+                    entry.size
+                };
                 inode.start.size = inode.size;
                 inode.start.exact = true;
                 inode.target = entry.target.map(Into::into);

@@ -150,7 +150,10 @@ fn look(
         Kind::Symlink => attr.file_type == FileType::Symlink,
     };
     let fault = if !same {
-        Some(Fault::Type(kind_name(expected.kind), type_name(attr.file_type)))
+        Some(Fault::Type(
+            kind_name(expected.kind),
+            type_name(attr.file_type),
+        ))
     } else if expected.kind == Kind::File && attr.size_bytes != expected.size {
         Some(Fault::Size(expected.size, attr.size_bytes))
     } else if let Some(text) = expected.target

@@ -7,6 +7,7 @@ pub mod characterization;
 pub mod disk;
 pub mod prediction;
 pub mod replay;
+pub mod run;
 pub mod summary;
 pub mod validation;
 

@@ -1,0 +1,201 @@
+//! `fsage run`.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result};
+use fsage_core::{Op, OpSink, OpSource, Seed};
+use fsage_experiment::inputs;
+use fsage_experiment::running::{RunRequest, run_workload};
+use fsage_experiment::target::TargetSpec;
+use fsage_format::result::run::WorkloadRun;
+use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
+use fsage_host::{machine, signals};
+use fsage_report::{run, units};
+use fsage_workload::{Merged, WorkloadSpec};
+
+use crate::args::RunArgs;
+use crate::exit::{Exit, UsageError};
+use crate::files::writable;
+use crate::{out, ui};
+
+/// Where a workload that was not run is thought to have run.
+const DIRECTORY: &str = "/workload";
+
+pub fn run(args: &RunArgs) -> Result<Exit> {
+    let request = request(args)?;
+    if let Some(path) = &args.to_trace {
+        let stop = signals::install()?;
+        return to_trace(path, args, &request, &stop);
+    }
+    let Some(target) = &args.target else {
+        return Err(UsageError("expected a target, or --to-trace OUT".into()).into());
+    };
+    let target = TargetSpec::parse(target)?;
+    if let Some(path) = &args.output {
+        writable(path)?;
+    }
+    if matches!(target, TargetSpec::Scratch(_)) {
+        fsage_host::isolate()?;
+    }
+    let stop = signals::install()?;
+    let mut progress = |phase: &str| ui::line(&format!("{phase} …"));
+    let (result, kept) = run_workload(&target, &request, &mut progress, &stop)?;
+    if let Some(dir) = kept {
+        ui::line(&format!("kept: {}", dir.display()));
+    }
+    if let Some(path) = &args.output {
+        let text = serde_json::to_string_pretty(&result)? + "\n";
+        std::fs::write(path, text).with_context(|| format!("write {}", path.display()))?;
+    }
+    if args.json {
+        out::json(&result)?;
+    } else {
+        out::text(&run::text(&result, out::width()))?;
+    }
+    Ok(exit(&result))
+}
+
+fn request(args: &RunArgs) -> Result<RunRequest> {
+    let mut spec: WorkloadSpec = args
+        .workload
+        .parse()
+        .map_err(|e| UsageError(format!("failed to read the workload: {e}")))?;
+    if let Some(seed) = args.seed {
+        if spec.seed().is_none() {
+            let name = spec.short_name();
+            return Err(UsageError(format!("workload '{name}' has no seed to set")).into());
+        }
+        spec = spec.with_seed(Seed(seed));
+    }
+    let refused = |option: &str, why: &str| Err(UsageError(format!("{option}: {why}")).into());
+    if spec.command().is_some() {
+        let why = "a command is run by the shell as it is and cannot be cut into operations";
+        let options = [
+            ("--for", args.duration.is_some()),
+            ("--ops", args.operations.is_some()),
+            ("--role", args.role.is_some()),
+            ("--to-trace", args.to_trace.is_some()),
+        ];
+        if let Some((option, _)) = options.into_iter().find(|o| o.1) {
+            return refused(option, why);
+        }
+    }
+    if args.role == Some(crate::args::RoleArg::Setup) && !args.keep && args.to_trace.is_none() {
+        return refused(
+            "--role setup",
+            "what is set up is gone at the end; expected --keep",
+        );
+    }
+    Ok(RunRequest {
+        spec,
+        role: args.role.map(Into::into),
+        run_for_ns: args
+            .duration
+            .map(|t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX)),
+        operations: args.operations,
+        compressible_percent: args.compressible,
+        cold: args.cold.into(),
+        keep: args.keep,
+    })
+}
+
+/// How it ended; what went wrong is told once the result is out.
+fn exit(result: &WorkloadRun) -> Exit {
+    if result.interrupted {
+        return Exit::Interrupted;
+    }
+    if let Some(failed) = &result.failed {
+        ui::line(&format!(
+            "fsage: failed to run phase '{}': {}",
+            failed.phase,
+            run::unexpected(failed)
+        ));
+        return Exit::Failed;
+    }
+    if let Some(command) = &result.command {
+        return match (command.exit_status, command.exit_signal) {
+            (Some(0), _) => Exit::Done,
+            (status, signal) => {
+                let code = status.unwrap_or(128 + signal.unwrap_or(0));
+                ui::line(&format!(
+                    "fsage: failed to run the command: exit status {code}"
+                ));
+                Exit::Failed
+            }
+        };
+    }
+    let unexpected: u64 = result.phases.iter().map(|p| p.unexpected).sum();
+    if unexpected > 0 {
+        ui::line(&format!(
+            "fsage: {} operations did not end as the workload expected",
+            units::count(unexpected)
+        ));
+        return Exit::Incomplete;
+    }
+    Exit::Done
+}
+
+fn to_trace(path: &Path, args: &RunArgs, request: &RunRequest, stop: &AtomicBool) -> Result<Exit> {
+    writable(path)?;
+    let inputs = inputs::load(&request.spec, request.length())?;
+    let mut program = request.spec.program(&inputs)?;
+    if let Some(role) = request.role {
+        program = program.only(role);
+    }
+    for phase in program.phases.iter().filter(|p| p.cold) {
+        ui::line(&format!(
+            "phase '{}' expects cold caches before it, which a trace cannot say",
+            phase.name
+        ));
+    }
+    let mut source = Merged::new(program, DIRECTORY, request.operations);
+    let mut writer = TraceWriter::create(path, trace_meta(request))?;
+    let mut batch: Vec<Op> = Vec::new();
+    let (mut late, mut newest_ns) = (0, 0);
+    while !stop.load(Ordering::Relaxed) && source.next_batch(&mut batch)? > 0 {
+        for op in &batch {
+            late += u64::from(op.start_ns < newest_ns);
+            newest_ns = newest_ns.max(op.start_ns);
+            writer.push(op, source.paths())?;
+        }
+        batch.clear();
+    }
+    let operations = writer.operations();
+    let interrupted = stop.load(Ordering::Relaxed);
+    let bytes = writer.finish(TraceEnd {
+        late,
+        elapsed_ns: source.now_ns(),
+        stopped: interrupted.then(|| "interrupted".to_string()),
+        ..TraceEnd::default()
+    })?;
+    ui::line(&format!(
+        "{}: {} operations of {}, {}",
+        path.display(),
+        units::count(operations),
+        args.workload,
+        units::bytes(bytes)
+    ));
+    Ok(if interrupted {
+        Exit::Interrupted
+    } else {
+        Exit::Done
+    })
+}
+
+fn trace_meta(request: &RunRequest) -> TraceMeta {
+    let machine = machine::identity();
+    TraceMeta {
+        fsage: env!("CARGO_PKG_VERSION").into(),
+        host: machine.host,
+        kernel: machine.kernel,
+        command: vec!["fsage".into(), "run".into(), request.spec.to_string()],
+        directory: DIRECTORY.into(),
+        start_unix_ns: machine::unix_time_ns(),
+        clock: "virtual".into(),
+        method: "generated".into(),
+        under: vec![DIRECTORY.into()],
+        seed: request.spec.seed().map(|s| s.0),
+        ..TraceMeta::default()
+    }
+}

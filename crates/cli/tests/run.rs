@@ -1,0 +1,348 @@
+//! `fsage run` and `fsage workloads` from outside: results, refusals, a full target, signals, traces.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on has failed"
+)]
+
+mod common;
+
+use std::path::Path;
+
+use common::{fsage, mix, names, profile, run, scratch, start, temp, temp_in_memory, until};
+use rustix::process::Signal;
+use serde_json::Value;
+
+const SMALL: &str = "postmark:files=60,transactions=200,subdirs=3,seed=5";
+
+/// The phase of that role.
+fn phase<'v>(result: &'v Value, role: &str) -> &'v Value {
+    let phases = result["phases"].as_array().unwrap();
+    phases.iter().find(|p| p["role"] == role).unwrap()
+}
+
+/// How often a kind ran in all phases.
+fn count(result: &Value, kind: &str) -> u64 {
+    let phases = result["phases"].as_array().unwrap();
+    let kinds = phases.iter().flat_map(|p| p["kinds"].as_array().unwrap());
+    kinds
+        .filter(|k| k["kind"] == kind)
+        .map(|k| k["count"].as_u64().unwrap())
+        .sum()
+}
+
+#[test]
+fn a_run_in_a_directory_is_told_and_leaves_nothing() {
+    let dir = temp_in_memory();
+    std::fs::write(dir.path().join("mine"), b"stays").unwrap();
+    let said = run(dir.path(), ["run", SMALL, ".", "--json", "-o", "out.json"]).exits(0);
+    let result = said.json();
+    assert_eq!(names(dir.path()), ["mine", "out.json"]);
+    let text = std::fs::read_to_string(dir.path().join("out.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), result);
+    assert_eq!(result["seed"], 5);
+    let roles: Vec<&Value> = result["phases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| &p["role"])
+        .collect();
+    assert_eq!(roles, ["setup", "run", "teardown"]);
+    assert_eq!(count(&result, "mkdir"), 3);
+    assert_eq!(count(&result, "rmdir"), 3);
+    for p in result["phases"].as_array().unwrap() {
+        assert_eq!(p["unexpected"], 0);
+        assert!(p["elapsed_ns"].as_u64() >= p["latency_total_ns"].as_u64());
+    }
+    let text = run(dir.path(), ["run", SMALL, "."]).exits(0).text();
+    for word in [
+        "run: transactions",
+        "operations/s",
+        "unlink",
+        "99 %",
+        "written",
+    ] {
+        assert!(text.contains(word), "`{word}` is missing: {text}");
+    }
+}
+
+#[test]
+fn a_seed_repeats_a_run_and_another_changes_it() {
+    let dir = temp_in_memory();
+    let written = |seed: &str| {
+        let line = ["run", SMALL, ".", "--json", "--seed", seed];
+        let result = run(dir.path(), line).exits(0).json();
+        assert!(
+            result["workload"]
+                .as_str()
+                .unwrap()
+                .ends_with(&format!("seed={seed}"))
+        );
+        phase(&result, "run")["bytes_written"].as_u64().unwrap()
+    };
+    assert_eq!(written("1"), written("1"));
+    assert_ne!(written("1"), written("2"));
+}
+
+#[test]
+fn a_run_lasts_as_long_as_it_is_asked_to() {
+    let dir = temp_in_memory();
+    let timed = run(dir.path(), ["run", SMALL, ".", "--for", "300ms", "--json"])
+        .exits(0)
+        .json();
+    let ran = phase(&timed, "run");
+    assert!(ran["elapsed_ns"].as_u64().unwrap() >= 300_000_000);
+    assert!(
+        ran["operations"].as_u64().unwrap() > 1000,
+        "longer than its 200 transactions"
+    );
+    let torn = phase(&timed, "teardown");
+    assert_eq!(
+        (&ran["unexpected"], &torn["unexpected"]),
+        (&0.into(), &0.into())
+    );
+    let counted = run(dir.path(), ["run", SMALL, ".", "--ops", "5000", "--json"])
+        .exits(0)
+        .json();
+    let operations = phase(&counted, "run")["operations"].as_u64().unwrap();
+    assert!((5000..5200).contains(&operations), "{operations}");
+}
+
+#[test]
+fn several_processes_run_at_once() {
+    let dir = temp_in_memory();
+    let spec = "postmark:files=40,transactions=100,threads=4";
+    let result = run(dir.path(), ["run", spec, ".", "--json"])
+        .exits(0)
+        .json();
+    assert_eq!(phase(&result, "run")["streams"], 4);
+    assert_eq!(count(&result, "mkdir"), 4);
+    assert!(
+        result["phases"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|p| p["unexpected"] == 0)
+    );
+}
+
+#[test]
+fn what_is_wrong_is_said_before_anything_is_made() {
+    let dir = temp();
+    let refused: [(&[&str], &[&str]); 13] = [
+        (&["postmark:files=0", "."], &["'files'", "from 1 to"]),
+        (&["postmark:size=9-3", "."], &["'size'", "a range of bytes"]),
+        (&["postmark:bias-read=11", "."], &["from -1 to 10"]),
+        (&["postmark:threads=0", "."], &["'threads'", "from 1 to"]),
+        (&["postmark:seed=x", "."], &["'seed'"]),
+        (&["postmark:config=tiny", "."], &["expected fsl"]),
+        (
+            &["nothing", "."],
+            &["unknown workload 'nothing'", "postmark"],
+        ),
+        (&["cmd:", "."], &["no command"]),
+        (&["cmd:true", ".", "--for", "1s"], &["--for", "shell"]),
+        (&["cmd:true", ".", "--seed", "1"], &["no seed"]),
+        (&["postmark", ".", "--role", "setup"], &["--keep"]),
+        (&["cmd:true", "--to-trace", "x.fst"], &["--to-trace"]),
+        (&["cmd:true", ".", "--ops", "3"], &["--ops"]),
+    ];
+    for (line, words) in refused {
+        run(dir.path(), [&["run"], line].concat()).fails(2, words);
+    }
+    let failed: [(&[&str], &[&str]); 4] = [
+        (
+            &["postmark:files=2,threads=3", "."],
+            &["2 files", "3 threads"],
+        ),
+        (
+            &["postmark:size=1-1G,write=1,buffering=no", "."],
+            &["requests"],
+        ),
+        (&[SMALL, "missing"], &["missing"]),
+        (&[SMALL, ".", "--role", "run"], &["--role setup --keep"]),
+    ];
+    for (line, words) in failed {
+        run(dir.path(), [&["run"], line].concat()).fails(1, words);
+    }
+    assert_eq!(names(dir.path()), Vec::<String>::new());
+}
+
+#[test]
+fn phases_can_run_one_by_one_in_a_kept_directory() {
+    let dir = temp_in_memory();
+    let base = dir.path();
+    std::fs::create_dir(base.join("t")).unwrap();
+    let role = |target: &str, spec: &str, role: &str, more: &[&str]| {
+        run(
+            base,
+            [&["run", spec, target, "--role", role, "--json"], more].concat(),
+        )
+    };
+    let setup = role("t", SMALL, "setup", &["--keep"]).exits(0);
+    assert!(setup.stderr.contains("kept: "));
+    let kept = names(&base.join("t"));
+    assert_eq!(kept.len(), 2, "{kept:?}");
+    let target = format!("t/{}", kept[0]);
+    role(&target, "postmark:files=61", "run", &[]).fails(1, &["was made for postmark:files=60"]);
+    for name in ["run", "teardown"] {
+        let result = role(&target, SMALL, name, &[]).exits(0).json();
+        assert_eq!(phase(&result, name)["unexpected"], 0, "{result}");
+    }
+    assert_eq!(names(&base.join("t")), Vec::<String>::new());
+}
+
+#[test]
+fn a_command_is_run_and_its_use_told() {
+    let dir = temp_in_memory();
+    let script = "cmd:i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo made > file; cat file";
+    let said = run(dir.path(), ["run", script, ".", "--json"]).exits(0);
+    let result = said.json();
+    assert!(
+        said.stderr.contains("made"),
+        "its output is no result: {}",
+        said.stderr
+    );
+    let command = &result["command"];
+    assert_eq!(command["exit_status"], 0);
+    let used = command["user_ns"].as_u64().unwrap() + command["system_ns"].as_u64().unwrap();
+    assert!(used > 0 && command["max_resident_bytes"].as_u64().unwrap() > 100_000);
+    let failed = run(dir.path(), ["run", "cmd:exit 7", "."]).exits(1);
+    assert!(failed.stderr.contains("exit status 7"));
+    assert_eq!(names(dir.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_trace_without_a_run_can_be_predicted_and_is_the_same_workload() {
+    let dir = temp_in_memory();
+    let base = dir.path();
+    run(base, ["run", SMALL, "--to-trace", "mail.fst"]).exits(0);
+    let ran = run(base, ["run", SMALL, ".", "--json"]).exits(0).json();
+    for (kind, counted) in mix(&base.join("mail.fst")) {
+        assert_eq!(count(&ran, &kind), counted, "{kind}");
+    }
+    let ext4 = profile("ext4").display().to_string();
+    let line = ["predict", "mail.fst", "--on", &ext4, "--json"];
+    let predicted = run(base, line).exits(0).json();
+    assert_eq!(predicted["operations"], predicted["operations_charged"]);
+    let target = &predicted["targets"][0];
+    assert!(target["latency_total_ns"].as_f64().unwrap() > 1e6);
+    let kinds: u64 = target["kinds"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|k| k["count"].as_u64().unwrap())
+        .sum();
+    assert_eq!(Some(kinds), predicted["operations"].as_u64());
+    // Only the run, of several processes, for a number of operations.
+    let spec = "postmark:files=40,threads=2";
+    let line = [
+        "run",
+        spec,
+        "--to-trace",
+        "two.fst",
+        "--role",
+        "run",
+        "--ops",
+        "900",
+    ];
+    run(base, line).exits(0);
+    let total: u64 = mix(&base.join("two.fst")).iter().map(|m| m.1).sum();
+    assert!((1800..2200).contains(&total), "{total}");
+}
+
+#[test]
+fn workloads_are_listed_with_their_parameters() {
+    let dir = temp();
+    let text = run(dir.path(), ["workloads"]).exits(0).text();
+    for word in [
+        "postmark",
+        "transactions",
+        "good for",
+        "config=cvfs-large",
+        "cmd:",
+    ] {
+        assert!(text.contains(word), "`{word}` is missing");
+    }
+    let all = run(dir.path(), ["workloads", "--json"]).exits(0).json();
+    for workload in all.as_array().unwrap() {
+        let name = workload["name"].as_str().unwrap();
+        assert!(!workload["what"].as_str().unwrap().is_empty(), "{name}");
+        assert!(!workload["good_for"].as_str().unwrap().is_empty(), "{name}");
+    }
+    run(dir.path(), ["workloads", "postmrk"]).fails(2, &["unknown workload", "postmark"]);
+}
+
+#[test]
+fn a_scratch_file_system_that_fills_up_is_told() {
+    if !scratch() {
+        return;
+    }
+    let dir = temp();
+    let spec = "postmark:files=4000,size=20000-30000,transactions=10";
+    let said = run(dir.path(), ["run", spec, "scratch:ext4,size=64M", "--json"]).exits(1);
+    let result = said.json();
+    let failed = &result["failed"];
+    assert_eq!(
+        (&failed["phase"], &failed["actual"]),
+        (&"create the pool".into(), &"ENOSPC".into())
+    );
+    assert!(said.stderr.contains("ENOSPC"), "{}", said.stderr);
+    assert_eq!(
+        result["phases"].as_array().unwrap().len(),
+        1,
+        "nothing runs on a full target"
+    );
+    let fits = run(
+        dir.path(),
+        ["run", SMALL, "scratch:ext4,size=64M", "--json"],
+    )
+    .exits(0)
+    .json();
+    assert_eq!(fits["environment"]["file_system"], "ext4");
+    run(dir.path(), ["run", SMALL, "scratch:ext4", "--keep"]).fails(1, &["expected a directory"]);
+}
+
+/// Starts a run, waits until `ready` of its directory, interrupts it.
+fn interrupted(spec: &str, ready: impl Fn(&Path) -> bool) -> (Value, String) {
+    let dir = temp_in_memory();
+    let running = start(
+        fsage()
+            .current_dir(dir.path())
+            .args(["run", spec, ".", "--for", "1h", "--json"]),
+    );
+    let inside = || names(dir.path()).first().map(|name| dir.path().join(name));
+    until("the workload to be there", || {
+        inside().is_some_and(|inside| ready(&inside))
+    });
+    running.signal(Signal::INT);
+    let said = running.wait().exits(130);
+    until("the directory to go", || names(dir.path()).is_empty());
+    (said.json(), said.stderr)
+}
+
+#[test]
+fn an_interrupt_ends_set_up_and_run_and_cleans_up() {
+    let huge = "postmark:files=100000000,size=100-200";
+    let (result, _) = interrupted(huge, |dir| dir.join("100").exists());
+    assert_eq!(result["interrupted"], true);
+    assert_eq!(result["phases"].as_array().unwrap().len(), 1);
+    let (result, _) = interrupted(SMALL, |dir| {
+        // Names count up: this one was made by a transaction.
+        (0..3).any(|s| dir.join(format!("s{s}")).exists())
+            && names(dir)
+                .iter()
+                .any(|s| names_of(&dir.join(s)).iter().any(|n| n.len() > 3))
+    });
+    assert_eq!(result["interrupted"], true);
+    assert_eq!(phase(&result, "run")["unexpected"], 0);
+}
+
+/// Names in a directory that may go at any time.
+fn names_of(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .collect()
+}

@@ -1,0 +1,203 @@
+//! A run of a workload as tables.
+
+use fsage_format::result::run::{CommandRun, PhaseRun, Unexpected, WorkloadRun};
+
+use crate::table::{Align, TextTable};
+use crate::units;
+
+/// Mismatches that are told one by one; the rest is in the JSON.
+const TOLD: usize = 5;
+
+/// Everything that a terminal shows of a run.
+pub fn text(run: &WorkloadRun, width: u16) -> String {
+    let environment = &run.environment;
+    let mut out = format!(
+        "{}\non {}: {}{}\n",
+        run.workload,
+        run.target,
+        environment.file_system,
+        length(run),
+    );
+    for phase in &run.phases {
+        out.push('\n');
+        out.push_str(&phase_text(phase, width));
+    }
+    if let Some(command) = &run.command {
+        out.push('\n');
+        out.push_str(&command_text(command));
+    }
+    for warning in &run.warnings {
+        out.push_str(&format!("\nwarning: {warning}\n"));
+    }
+    if run.interrupted {
+        out.push_str("\ninterrupted: these are not all of the workload's operations\n");
+    }
+    out
+}
+
+fn length(run: &WorkloadRun) -> String {
+    let time = run
+        .run_for_ns
+        .map(|ns| format!(", run for {}", units::duration(ns as f64)));
+    let count = run
+        .operations_per_stream
+        .map(|n| format!(", {} operations of each stream", units::count(n)));
+    time.or(count).unwrap_or_default()
+}
+
+fn phase_text(phase: &PhaseRun, width: u16) -> String {
+    let streams = match phase.streams {
+        1 => String::new(),
+        n => format!(", {n} streams at once"),
+    };
+    let cold = phase.cold.as_ref();
+    let cold = cold.map_or(String::new(), |c| format!(", cold by {c}"));
+    let mut out = format!("{}: {}{streams}{cold}\n", phase.role, phase.name);
+    out.push_str(&format!(
+        "{} operations in {}: {} operations/s",
+        units::count(phase.operations),
+        units::duration(phase.elapsed_ns as f64),
+        units::significant(phase.operations_per_s),
+    ));
+    for (verb, bytes) in [("read", phase.bytes_read), ("written", phase.bytes_written)] {
+        if bytes > 0 {
+            out.push_str(&format!(
+                ", {} {verb} ({}/s)",
+                units::bytes(bytes),
+                units::bytes(per_second(bytes, phase.elapsed_ns))
+            ));
+        }
+    }
+    out.push('\n');
+    if phase.operations > 0 {
+        out.push_str(&kinds(phase, width));
+    }
+    out.push_str(&harness(phase));
+    out.push_str(&mismatches(phase));
+    out
+}
+
+fn per_second(count: u64, elapsed_ns: u64) -> u64 {
+    if elapsed_ns == 0 {
+        return 0;
+    }
+    (count as f64 * 1e9 / elapsed_ns as f64) as u64
+}
+
+fn kinds(phase: &PhaseRun, width: u16) -> String {
+    let columns = [
+        ("operation", Align::Left),
+        ("count", Align::Right),
+        ("share", Align::Right),
+        ("mean", Align::Right),
+        ("median", Align::Right),
+        ("99 %", Align::Right),
+        ("longest", Align::Right),
+        ("errors", Align::Left),
+    ];
+    let mut table = TextTable::new(&columns, width);
+    let mut kinds: Vec<_> = phase.kinds.iter().collect();
+    kinds.sort_by_key(|k| std::cmp::Reverse(k.latency_total_ns));
+    for kind in kinds {
+        let total = phase.latency_total_ns.max(1) as f64;
+        let errors: Vec<String> = kind
+            .errors
+            .iter()
+            .map(|(symbol, count)| format!("{} {symbol}", units::count(*count)))
+            .collect();
+        table.row([
+            kind.kind.clone(),
+            units::count(kind.count),
+            units::percent(kind.latency_total_ns as f64 / total),
+            units::duration(kind.mean_ns),
+            units::duration(kind.p50_ns as f64),
+            units::duration(kind.p99_ns as f64),
+            units::duration(kind.max_ns as f64),
+            errors.join(", "),
+        ]);
+    }
+    table.render()
+}
+
+/// Where the time went that no operation took.
+fn harness(phase: &PhaseRun) -> String {
+    let all = phase.elapsed_ns as f64 * phase.streams.max(1) as f64;
+    let mut out = format!(
+        "in operations {} of {} stream time, processor {}",
+        units::percent(if all > 0.0 {
+            phase.latency_total_ns as f64 / all
+        } else {
+            0.0
+        }),
+        units::duration(all),
+        units::duration(phase.cpu_ns as f64),
+    );
+    if let Some(delay_ns) = phase.run_delay_ns {
+        let delay = units::duration(delay_ns as f64);
+        out.push_str(&format!(", waiting for a processor {delay}"));
+    }
+    let skipped: u64 = phase.skipped.values().sum();
+    if skipped > 0 {
+        out.push_str(&format!(
+            "; {} operations have no call here ({})",
+            units::count(skipped),
+            phase.skipped.keys().cloned().collect::<Vec<_>>().join(", ")
+        ));
+    }
+    out.push('\n');
+    out
+}
+
+fn mismatches(phase: &PhaseRun) -> String {
+    if phase.unexpected == 0 {
+        return String::new();
+    }
+    let mut out = format!(
+        "{} operations did not end as the workload expected, the first:\n",
+        units::count(phase.unexpected)
+    );
+    for mismatch in phase.mismatches.iter().take(TOLD) {
+        out.push_str(&format!("  {}\n", unexpected(mismatch)));
+    }
+    out
+}
+
+/// One operation that did not end as expected, as a sentence.
+pub fn unexpected(m: &Unexpected) -> String {
+    let path = match m.path.as_str() {
+        "" => String::new(),
+        path => format!(" of {path}"),
+    };
+    format!(
+        "{}{path} gave {} instead of {} (operation {} of stream {})",
+        m.kind,
+        m.actual,
+        m.expected,
+        units::count(m.index),
+        m.stream
+    )
+}
+
+fn command_text(command: &CommandRun) -> String {
+    let time = |ns: u64| units::duration(ns as f64);
+    let end = match (command.exit_status, command.exit_signal) {
+        (Some(status), _) => format!("exit status {status}"),
+        (None, Some(signal)) => format!("ended by signal {signal}"),
+        (None, None) => "no exit status".to_string(),
+    };
+    format!(
+        "{} elapsed, {} user, {} system, {end}\n\
+         {} read from and {} written to devices, {} at most resident\n\
+         {} page faults with I/O, {} without; {} voluntary and {} involuntary context switches\n",
+        time(command.elapsed_ns),
+        time(command.user_ns),
+        time(command.system_ns),
+        units::bytes(command.device_read_bytes),
+        units::bytes(command.device_written_bytes),
+        units::bytes(command.max_resident_bytes),
+        units::count(command.major_faults),
+        units::count(command.minor_faults),
+        units::count(command.voluntary_switches),
+        units::count(command.involuntary_switches),
+    )
+}

@@ -1,0 +1,281 @@
+//! A whole program as one stream, in virtual time: how a workload becomes a trace without being run.
+
+use std::collections::VecDeque;
+
+use fsage_core::{Op, OpSource, PathId, PathTable, SourceError, Wait};
+
+use crate::program::{Phase, Program, Role, Stream};
+
+/// How much virtual time an operation takes: about what a harness adds to one, so that next to
+/// nothing but the workload's own waits counts as thinking.
+const OPERATION_NS: u64 = 100;
+
+/// Every operation of a program, phase after phase. Streams of a phase take turns by their own virtual
+/// clocks, which operations and pauses advance; results are those that the streams expect, latencies
+/// are unknown. Relative names are given the directory in which the workload is thought to run.
+pub struct Merged {
+    phases: VecDeque<Phase>,
+    running: Vec<Running>,
+    role: Role,
+    paths: PathTable,
+    directory: Option<PathId>,
+    /// Operations after which a stream of the run ends.
+    most: Option<u64>,
+    /// When the present phase began and the latest time that was reached.
+    now_ns: u64,
+}
+
+struct Running {
+    stream: Stream,
+    begun_ns: u64,
+    time_ns: u64,
+    operations: u64,
+    blocked: bool,
+    /// The merged ids of the stream's paths, by index.
+    ids: Vec<Option<PathId>>,
+}
+
+impl Merged {
+    /// The stream of a program that runs in `directory`, absolute. With `most`, each stream of the
+    /// run ends with the batch in which it reaches that many operations.
+    pub fn new(program: Program, directory: &str, most: Option<u64>) -> Self {
+        let mut paths = PathTable::new();
+        let directory = paths.intern(directory.as_bytes());
+        Self {
+            phases: program.phases.into(),
+            running: Vec::new(),
+            role: Role::Setup,
+            paths,
+            directory,
+            most,
+            now_ns: 0,
+        }
+    }
+
+    /// The virtual time that was reached, nanoseconds.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// Begins the next phase once all streams of this one have ended.
+    fn begin_phase(&mut self) -> bool {
+        while self.running.is_empty() {
+            let Some(phase) = self.phases.pop_front() else {
+                return false;
+            };
+            self.role = phase.role;
+            let time_ns = self.now_ns;
+            self.running
+                .extend(phase.streams.into_iter().map(|stream| Running {
+                    stream,
+                    begun_ns: time_ns,
+                    time_ns,
+                    operations: 0,
+                    blocked: false,
+                    ids: Vec::new(),
+                }));
+        }
+        true
+    }
+
+    /// The stream that is next by its clock; of equals the one that has done least.
+    fn next_stream(&self) -> Option<usize> {
+        let order = |(_, r): &(usize, &Running)| (r.time_ns, r.operations);
+        let streams = self.running.iter().enumerate();
+        streams
+            .filter(|(_, r)| !r.blocked)
+            .min_by_key(order)
+            .map(|(i, _)| i)
+    }
+
+    /// One turn: a pause, a batch, or the end of a stream. Returns how many operations it gave.
+    fn turn(&mut self, out: &mut Vec<Op>) -> Result<usize, SourceError> {
+        let Some(index) = self.next_stream() else {
+            return Err(SourceError::new(format!(
+                "all {} streams of the phase wait for one another",
+                self.running.len()
+            )));
+        };
+        let is_over = |r: &Running, most: Option<u64>| most.is_some_and(|m| r.operations >= m);
+        let most = self.most.filter(|_| self.role == Role::Run);
+        let Some(running) = self.running.get_mut(index) else {
+            return Ok(0);
+        };
+        if is_over(running, most) {
+            self.end(index);
+            return Ok(0);
+        }
+        running
+            .stream
+            .time(running.time_ns.saturating_sub(running.begun_ns));
+        match running.stream.wait() {
+            Wait::Ready => {}
+            Wait::Pause(ns) => {
+                let time_ns = running.time_ns;
+                running.time_ns = time_ns.saturating_add(ns);
+                self.wake(time_ns);
+                return Ok(0);
+            }
+            Wait::Blocked => {
+                running.blocked = true;
+                return Ok(0);
+            }
+        }
+        let first = out.len();
+        let count = running.stream.next_batch(out)?;
+        for op in out.iter_mut().skip(first) {
+            op.start_ns = running.time_ns;
+            running.time_ns = running.time_ns.saturating_add(OPERATION_NS);
+            let from = running.stream.paths();
+            let mut known = |id: Option<PathId>| match id {
+                Some(id) => same_path(id, from, &mut running.ids, &mut self.paths).map(Some),
+                None => Ok(None),
+            };
+            let needs_directory = op.path.is_some() && op.dir.is_none();
+            (op.path, op.path2) = (known(op.path)?, known(op.path2)?);
+            (op.dir, op.dir2) = (known(op.dir)?, known(op.dir2)?);
+            if needs_directory {
+                op.dir = self.directory;
+            }
+        }
+        running.operations += count as u64;
+        self.now_ns = self.now_ns.max(running.time_ns);
+        let time_ns = running.time_ns;
+        if count == 0 {
+            self.end(index);
+        }
+        self.wake(time_ns);
+        Ok(count)
+    }
+
+    /// Whoever waits may go on now, not before.
+    fn wake(&mut self, time_ns: u64) {
+        for other in self.running.iter_mut().filter(|r| r.blocked) {
+            other.blocked = false;
+            other.time_ns = other.time_ns.max(time_ns);
+        }
+    }
+
+    fn end(&mut self, index: usize) {
+        self.running.swap_remove(index);
+    }
+}
+
+/// The id in `to` of a path of `from`.
+fn same_path(
+    id: PathId,
+    from: &PathTable,
+    ids: &mut Vec<Option<PathId>>,
+    to: &mut PathTable,
+) -> Result<PathId, SourceError> {
+    if ids.len() <= id.index() {
+        ids.resize(id.index() + 1, None);
+    }
+    let full = || SourceError::new("the workload needs more than 2^32 names");
+    let slot = ids.get_mut(id.index()).ok_or_else(full)?;
+    if slot.is_none() {
+        *slot = to.intern(from.get(id));
+    }
+    slot.ok_or_else(full)
+}
+
+impl OpSource for Merged {
+    fn paths(&self) -> &PathTable {
+        &self.paths
+    }
+
+    /// Operations of streams that run at once come in the order of their batches; a start says when
+    /// each was.
+    fn next_batch(&mut self, batch: &mut Vec<Op>) -> Result<usize, SourceError> {
+        while self.begin_phase() {
+            let count = self.turn(batch)?;
+            if count > 0 {
+                return Ok(count);
+            }
+        }
+        Ok(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fsage_core::{OpKind, Pid, Tid, VecSource};
+
+    use super::*;
+
+    fn stream(pid: u32, names: &[&str]) -> VecSource {
+        let mut paths = PathTable::new();
+        let ops = names.iter().map(|name| {
+            let mut op = Op::new(OpKind::Stat, Pid(pid), Tid(pid), 0);
+            op.path = paths.intern(name.as_bytes());
+            op
+        });
+        let ops = ops.collect();
+        VecSource::new(paths, ops)
+    }
+
+    /// A stream whose every batch comes after what `wait` says.
+    struct Paced<F>(VecSource, F);
+
+    impl<F: FnMut() -> Wait> OpSource for Paced<F> {
+        fn paths(&self) -> &PathTable {
+            self.0.paths()
+        }
+        fn next_batch(&mut self, batch: &mut Vec<Op>) -> Result<usize, SourceError> {
+            self.0.next_batch(batch)
+        }
+        fn wait(&mut self) -> Wait {
+            (self.1)()
+        }
+    }
+
+    fn drain(mut merged: Merged) -> Result<Vec<(u32, String, u64)>, SourceError> {
+        let mut ops = Vec::new();
+        while merged.next_batch(&mut ops)? > 0 {}
+        let path = |id| merged.paths().display(id).into_owned();
+        Ok(ops
+            .iter()
+            .map(|o| {
+                assert_eq!(path(o.dir.unwrap()), "/d");
+                (o.pid.0, path(o.path.unwrap()), o.start_ns)
+            })
+            .collect())
+    }
+
+    #[test]
+    fn phases_follow_one_another_and_names_are_one_tables() {
+        let program = Program::new(vec![
+            Phase::new(Role::Setup, "a", stream(1, &["x", "y"])),
+            Phase::new(Role::Run, "b", stream(2, &["y", "z"])),
+        ]);
+        let seen = drain(Merged::new(program, "/d", None)).unwrap();
+        let expected = [(1, "x", 0), (1, "y", 100), (2, "y", 200), (2, "z", 300)];
+        assert_eq!(seen, expected.map(|(p, n, t)| (p, n.to_string(), t)));
+    }
+
+    #[test]
+    fn waits_move_the_virtual_clock() {
+        let mut asked = 0;
+        let slow = Paced(stream(1, &["late"]), move || {
+            asked += 1;
+            match asked {
+                1 => Wait::Blocked,
+                2 => Wait::Pause(1_000_000),
+                _ => Wait::Ready,
+            }
+        });
+        let streams: Vec<Stream> = vec![Box::new(slow), Box::new(stream(2, &["soon", "soon"]))];
+        let program = Program::new(vec![Phase::parallel(Role::Run, "r", streams)]);
+        let seen = drain(Merged::new(program, "/d", None)).unwrap();
+        let times: Vec<(u32, u64)> = seen.iter().map(|s| (s.0, s.2)).collect();
+        assert_eq!(times, [(2, 0), (2, 100), (1, 1_000_200)]);
+    }
+
+    #[test]
+    fn streams_that_wait_for_nobody_are_an_error() {
+        let never = Paced(stream(1, &["x"]), || Wait::Blocked);
+        let program = Program::new(vec![Phase::new(Role::Run, "r", never)]);
+        let error = drain(Merged::new(program, "/d", None)).unwrap_err();
+        assert!(error.to_string().contains("wait for one another"));
+    }
+}
