@@ -54,7 +54,7 @@ fn build(values: &Values, inputs: &Inputs) -> Program {
     let seed = Seed(values.number("seed"));
     let scripts = (0..values.number("scripts"))
         .map(|i| Script {
-            home: Home::new(i, values.number("programs"), stream_seed(seed, i)),
+            home: Home::new(i, values.number("programs"), seed),
             commands: values.number("commands"),
             endless: inputs.length == Length::Endless,
             order: Vec::new(),
@@ -86,6 +86,7 @@ struct Home {
 impl Home {
     fn new(user: u64, programs: u64, seed: Seed) -> Self {
         let root = format!("u{user}");
+        // Every home holds the same; what is done there is drawn apart.
         let mut random = Random::new(seed);
         let mut files = |directory: &str, stem: &str, end: &str, n: u64, low: u64, high: u64| {
             (0..n)
@@ -109,7 +110,7 @@ impl Home {
             sources,
             headers,
             texts,
-            random: Random::new(stream_seed(seed, 1)),
+            random: Random::new(stream_seed(seed, user + 1)),
             root,
         }
     }

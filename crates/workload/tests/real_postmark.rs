@@ -166,6 +166,12 @@ fn the_report_counts_the_same() {
         return;
     }
     for spec in [
+        "postmark",
+        // The configurations of Traeger 2007, Table IV; their numbers of files and transactions
+        // in proportion.
+        "postmark:config=fsl,files=1000,subdirs=10,transactions=10000",
+        "postmark:config=cvfs,files=1000,subdirs=10,transactions=4000",
+        "postmark:config=cvfs-large,files=200,subdirs=2,transactions=800",
         "postmark:files=400,transactions=4000,size=512-16384,subdirs=10",
         "postmark:files=300,transactions=3000,bias-read=8,bias-create=6,buffering=false",
         // The table overflows: creates are dropped once 80 files exist.

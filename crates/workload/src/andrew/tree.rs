@@ -147,8 +147,8 @@ pub fn built_in() -> SourceTree {
         push(directory.to_owned(), EntryKind::Directory);
         let file = |size_bytes: u64| EntryKind::File { size_bytes };
         for i in 0..sources {
-            // From 1.5 to 8 kB.
-            let size = 1500 + (i * 2777 + sources * 131) % 6500;
+            // From 1.5 to 6 kB.
+            let size = 1500 + (i * 2777 + sources * 131) % 4600;
             push(format!("{directory}/part{i}.c"), file(size));
         }
         for i in 0..headers {

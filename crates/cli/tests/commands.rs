@@ -1,0 +1,89 @@
+//! The external commands of `examples/commands`, in a small size.
+#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::print_stderr, reason = "what is not run is said")]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{fsage, run_command, temp_in_memory};
+
+fn script(name: &str) -> PathBuf {
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/commands");
+    scripts.join(name).canonicalize().unwrap()
+}
+
+fn there(tool: &str) -> bool {
+    let found = Command::new(tool).arg("--version").output().is_ok();
+    if !found {
+        eprintln!("not run: needs {tool}");
+    }
+    found
+}
+
+/// Every name below a directory, git's own left out, with its size.
+fn tree(dir: &Path) -> Vec<(PathBuf, u64)> {
+    let mut found = Vec::new();
+    let mut left = vec![dir.to_owned()];
+    while let Some(next) = left.pop() {
+        for entry in std::fs::read_dir(next).unwrap() {
+            let entry = entry.unwrap();
+            let meta = entry.metadata().unwrap();
+            if entry.file_name() == ".git" {
+                continue;
+            }
+            if meta.is_dir() {
+                left.push(entry.path());
+            } else {
+                found.push((entry.path(), meta.len()));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn the_commands_run_as_workloads_and_leave_what_they_found() {
+    for (tool, name, files) in [
+        ("cc", "compile.sh", 12),
+        ("tar", "tar.sh", 45),
+        ("git", "checkout.sh", 45),
+    ] {
+        if !there(tool) {
+            continue;
+        }
+        let dir = temp_in_memory();
+        let script = script(name);
+        let setup = Command::new("sh")
+            .arg(&script)
+            .args(["setup", &files.to_string()])
+            .current_dir(dir.path())
+            .status();
+        assert!(setup.unwrap().success(), "{name}");
+        let before = tree(dir.path());
+        assert!(before.len() >= files, "{name}");
+        for _ in 0..2 {
+            let mut command = fsage();
+            command
+                .arg("run-child")
+                .arg(format!("cmd: sh {} run", script.display()))
+                .arg(dir.path());
+            run_command(&mut command).exits(0);
+            assert_eq!(tree(dir.path()), before, "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_plan_over_them_is_understood() {
+    let plan = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/validate-commands.toml");
+    let mut command = fsage();
+    command
+        .current_dir(temp_in_memory().path())
+        .arg("validate")
+        .arg(plan)
+        .args(["--target", "nowhere"]);
+    run_command(&mut command).fails(2, &["ext4", "xfs"]);
+}
