@@ -191,7 +191,7 @@ fn place_of(text: &str, targets: &[NamedTarget]) -> Result<usize> {
 }
 
 /// Scratch targets are mounted where nobody else sees them; must come before any thread.
-fn isolate_for(targets: &[&TargetSpec]) -> Result<()> {
+pub fn isolate_for(targets: &[&TargetSpec]) -> Result<()> {
     if targets.iter().any(|t| matches!(t, TargetSpec::Scratch(_))) {
         fsage_host::isolate()?;
     }
