@@ -85,9 +85,11 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn hint(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
     if let Some(error) = cause.downcast_ref::<ValidateError>() {
         return match error {
-            ValidateError::Host(host) | ValidateError::Profiling(ProfilingError::Host(host)) => {
-                host.hint()
-            }
+            ValidateError::Host(host)
+            | ValidateError::Profiling {
+                source: ProfilingError::Host(host),
+                ..
+            } => host.hint(),
             ValidateError::Tracing(tracing) => hint(tracing),
             _ => None,
         };

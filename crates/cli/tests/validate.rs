@@ -131,7 +131,11 @@ fn kept(dir: &Path, result: &Value) {
     let runs = run(dir, ["show", "kept/runs.jsonl", "--json"])
         .exits(0)
         .json();
-    assert_eq!(runs["records"].as_array().unwrap().len(), 4);
+    assert_eq!(
+        runs["records"].as_array().unwrap().len(),
+        6,
+        "four runs and two profiles"
+    );
     // A prediction from what was kept alone.
     let line = [
         "predict",

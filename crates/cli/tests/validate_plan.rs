@@ -112,13 +112,11 @@ fn a_plan_is_carried_out_and_gone_on_with() {
         .map(|c| c["share"].as_f64().unwrap())
         .sum();
     assert!((share - 1.0).abs() < 1e-9, "{share}");
-    // The setup is not measured: nothing else writes 20,000 bytes at once there.
-    let mix = common::mix(&dir.join("kept/workload0-target0.fst"));
-    assert!(mix.iter().any(|(kind, _)| kind == "read"), "{mix:?}");
-    let ops = run(dir, ["show", "kept/workload0-target0.fst", "--ops"])
+    // The setup is not measured: only the copy was written.
+    let shown = run(dir, ["show", "kept/workload0-target0.fst", "--json"])
         .exits(0)
-        .text();
-    assert!(ops.contains("copy") && !ops.contains("head"), "{ops}");
+        .json();
+    assert_eq!(shown["bytes_written"], 20000);
     let first = steps(dir);
     assert_eq!(first.len(), 6, "{first:?}");
 
@@ -174,7 +172,7 @@ fn a_bad_plan_is_told_by_file_and_line() {
             "plan.toml:2: runs = 0, expected 1 to 1000",
         ),
         ("runs = 1", "rums = 1", "plan.toml:2: unknown field `rums`"),
-        ("\"1s\"", "\"1 s\"", "plan.toml:3:"),
+        ("\"1s\"", "\"1 moon\"", "plan.toml:3:"),
         (
             "trace_on = \"second\"",
             "trace_on = \"third\"",
@@ -265,19 +263,17 @@ fn a_full_target_fails_its_runs_and_the_rest_goes_on() {
     let pairs = result["pairs"].as_array().unwrap();
     assert_eq!(pairs.len(), 2, "{pairs:?}");
     assert!(pairs.iter().all(|p| p["target"] == "large"));
+    // A profile that needs more than there is may be among them.
     let failed = result["failed"].as_array().unwrap();
-    assert_eq!(failed.len(), 2, "{failed:?}");
+    let runs = failed.iter().filter(|f| f["workload"].is_string());
+    assert_eq!(runs.count(), 2, "{failed:?}");
     for failure in failed {
         assert_eq!(failure["target"], "small");
         assert!(failure["error"].as_str().unwrap().starts_with("failed to "));
     }
-    assert_eq!(
-        steps(dir.path())
-            .iter()
-            .filter(|s| s.starts_with("failed"))
-            .count(),
-        2
-    );
+    let recorded = steps(dir.path());
+    let recorded = recorded.iter().filter(|s| s.starts_with("failed"));
+    assert_eq!(recorded.count(), failed.len());
 
     // Without leave to go on the first failure is the end.
     prepare(dir.path(), &FULL.replace("keep_going = true", ""));

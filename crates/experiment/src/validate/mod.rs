@@ -44,8 +44,13 @@ pub enum ValidateError {
     #[error(transparent)]
     Tracing(#[from] TracingError),
     /// A profile failed.
-    #[error(transparent)]
-    Profiling(#[from] ProfilingError),
+    #[error("profile {target}: {source}")]
+    Profiling {
+        /// The target.
+        target: String,
+        /// Why.
+        source: ProfilingError,
+    },
     /// A prediction failed.
     #[error(transparent)]
     Predicting(#[from] PredictingError),
@@ -53,10 +58,12 @@ pub enum ValidateError {
     #[error(transparent)]
     Tree(#[from] TreeError),
     /// The setup failed.
-    #[error("run the setup of `{command}`: {why}")]
+    #[error("run the setup of `{workload}` on {target}: {why}")]
     Setup {
-        /// The command, or the workload.
-        command: String,
+        /// The workload.
+        workload: String,
+        /// The target.
+        target: String,
         /// How it ended and what it said last.
         why: String,
     },

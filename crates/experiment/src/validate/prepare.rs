@@ -24,13 +24,14 @@ pub(super) fn shell(text: &str) -> Vec<OsString> {
 /// Runs what prepares a directory, untraced. Its stdout is no data of ours and goes nowhere; what it
 /// said last is part of the error. When fsage is asked to stop, it ends with all that it started.
 pub(super) fn run_setup(
-    name: &str,
+    (workload, target): (&str, &str),
     argv: Vec<OsString>,
     dir: &Path,
     stop: &AtomicBool,
 ) -> Result<(), ValidateError> {
     let failed = |why: String| ValidateError::Setup {
-        command: name.to_string(),
+        workload: workload.to_string(),
+        target: target.to_string(),
         why,
     };
     let mut argv = argv.into_iter();
@@ -89,7 +90,7 @@ mod tests {
 
     fn setup(text: &str, stop: bool) -> Result<(), ValidateError> {
         let dir = tempfile::tempdir().unwrap();
-        run_setup(text, shell(text), dir.path(), &AtomicBool::new(stop))
+        run_setup(("w", "t"), shell(text), dir.path(), &AtomicBool::new(stop))
     }
 
     #[test]
@@ -101,7 +102,10 @@ mod tests {
             error.contains("4") && error.contains("last words"),
             "{error}"
         );
-        assert!(!error.contains("\nfirst"), "{error}");
+        assert!(
+            error.contains("`w` on t") && !error.contains("first"),
+            "{error}"
+        );
         // More than a pipe holds.
         setup("head -c 1000000 /dev/zero >&2", false).unwrap();
     }

@@ -216,7 +216,11 @@ fn profile(
         one_cpu,
         &mut progress,
         stop,
-    )?;
+    )
+    .map_err(|source| ValidateError::Profiling {
+        target: target.to_string(),
+        source,
+    })?;
     open.close()?;
     profile.name.clone_from(&target.name);
     Ok(profile)

@@ -72,13 +72,14 @@ pub fn measure(
     // Nothing of this is measured, so an emulated disk needs not delay it.
     let full_speed = open.full_speed();
     let dir = GuardedDir::create(open.dir(), ".fsage-run-")?;
+    let names = (workload.name.as_str(), target.name.as_str());
     if let Some(command) = &workload.setup {
-        run_setup(command, shell(command), dir.path(), stop)?;
+        run_setup(names, shell(command), dir.path(), stop)?;
     }
     if workload.spec.command().is_none() {
         // What it reads is named from where fsage was started.
         let argv = child(plan, &workload.spec, "setup", dir.path());
-        run_setup(&workload.spec.to_string(), argv, Path::new("."), stop)?;
+        run_setup(names, argv, Path::new("."), stop)?;
     }
     let mut cold = settle(plan, &open);
     if let Some(kept) = kept {
