@@ -19,7 +19,11 @@ pub fn text(result: &Replay, width: u16) -> String {
         result.seed,
     );
     for mapping in &result.mapped {
-        let to = if mapping.to.is_empty() { "." } else { &mapping.to };
+        let to = if mapping.to.is_empty() {
+            "."
+        } else {
+            &mapping.to
+        };
         out.push_str(&format!("{} lies in {to}\n", mapping.from));
     }
     let built = &result.built;
@@ -54,17 +58,22 @@ fn kinds(result: &Replay, width: u16) -> String {
         ("operation", Align::Left),
         ("count", Align::Right),
         ("differ", Align::Right),
-        ("traced p50", Align::Right),
-        ("replayed p50", Align::Right),
-        ("traced p99", Align::Right),
-        ("replayed p99", Align::Right),
-        ("traced", Align::Right),
-        ("replayed", Align::Right),
+        ("p50 then", Align::Right),
+        ("p50 now", Align::Right),
+        ("p99 now", Align::Right),
+        ("all then", Align::Right),
+        ("all now", Align::Right),
     ];
     let mut table = TextTable::new(&columns, width);
     let mut kinds: Vec<_> = result.kinds.iter().collect();
     kinds.sort_by_key(|k| std::cmp::Reverse(k.replayed.total_ns));
-    let time = |known: bool, ns: u64| if known { duration(ns as f64) } else { String::new() };
+    let time = |known: bool, ns: u64| {
+        if known {
+            duration(ns as f64)
+        } else {
+            String::new()
+        }
+    };
     for kind in kinds {
         let known = kind.traced.count > 0;
         table.row([
@@ -73,7 +82,6 @@ fn kinds(result: &Replay, width: u16) -> String {
             count(kind.differ),
             time(known, kind.traced.p50_ns),
             time(true, kind.replayed.p50_ns),
-            time(known, kind.traced.p99_ns),
             time(true, kind.replayed.p99_ns),
             time(known, kind.traced.total_ns),
             time(true, kind.replayed.total_ns),
@@ -153,9 +161,14 @@ fn shown(name: &str) -> String {
 }
 
 fn outcome(raw: i64) -> String {
-    let errno = raw.checked_neg().and_then(|e| i32::try_from(e).ok()).filter(|&e| e > 0);
+    let errno = raw
+        .checked_neg()
+        .and_then(|e| i32::try_from(e).ok())
+        .filter(|&e| e > 0);
     match errno.map(Errno) {
-        Some(errno) => errno.symbol().map_or_else(|| format!("error {}", errno.0), str::to_owned),
+        Some(errno) => errno
+            .symbol()
+            .map_or_else(|| format!("error {}", errno.0), str::to_owned),
         None => raw.to_string(),
     }
 }
@@ -169,7 +182,10 @@ fn skipped(result: &Replay) -> String {
             .filter_map(|(kind, reasons)| Some((kind.as_str(), *reasons.get(why)?)))
             .collect();
         kinds.sort_by_key(|(kind, n)| (std::cmp::Reverse(*n), *kind));
-        let list: Vec<String> = kinds.iter().map(|(k, n)| format!("{k} {}", count(*n))).collect();
+        let list: Vec<String> = kinds
+            .iter()
+            .map(|(k, n)| format!("{k} {}", count(*n)))
+            .collect();
         let what = match why.as_str() {
             "free" => "cost a file system nothing",
             "outside" => "lie outside of what is replayed",

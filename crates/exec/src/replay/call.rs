@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fsage_core::{Clock, Errno, FileSystem, Handle, Op, OpKind, OpenFlags, SetAttr};
+use fsage_core::{Clock, Errno, FileSystem, Handle, Op, OpFlags, OpKind, OpenFlags, SetAttr};
 
 use crate::dispatch::{access, explicit_offset, open_flags};
 use crate::payload::{PIECE_BYTES, Payload};
 
 /// As Linux: one call moves at most this much, whatever it asks for.
 const CALL_BYTES: u64 = 0x7fff_f000;
+
+/// Enough for every device.
+const DIRECT_ALIGNMENT: usize = 4096;
 
 const NONE: u64 = u64::MAX;
 const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
@@ -266,11 +269,7 @@ impl<'a> Performer<'a> {
     fn read(&mut self, op: &Op, handle: Handle) -> Done {
         let mut left = op.length.unwrap_or(0).min(CALL_BYTES);
         let mut at = explicit_offset(op);
-        let piece_bytes = (left as usize).min(PIECE_BYTES);
-        if self.buffer.len() < piece_bytes {
-            self.buffer.resize(piece_bytes, 0);
-        }
-        let buffer = &mut self.buffer;
+        let buffer = aligned(&mut self.buffer, (left as usize).min(PIECE_BYTES));
         timed(self.fs, |fs| {
             let mut total = 0;
             loop {
@@ -299,11 +298,18 @@ impl<'a> Performer<'a> {
         let mut left = op.length.unwrap_or(0).min(CALL_BYTES);
         let mut at = explicit_offset(op);
         let payload = &mut self.payload;
+        let direct = op.record.contains(OpFlags::DIRECT);
+        let most = if direct { (left as usize).min(PIECE_BYTES) } else { 0 };
+        let buffer = aligned(&mut self.buffer, most);
         timed(self.fs, |fs| {
             let mut total = 0;
             loop {
                 let length = (left as usize).min(PIECE_BYTES);
-                let piece = payload.piece(length);
+                let mut piece = payload.piece(length);
+                if let Some(copy) = buffer.get_mut(..length).filter(|_| direct) {
+                    copy.copy_from_slice(piece);
+                    piece = copy;
+                }
                 let put = match at {
                     Some(offset) => fs.pwrite(handle, piece, offset),
                     None => fs.write(handle, piece),
@@ -323,6 +329,15 @@ impl<'a> Performer<'a> {
             }
         })
     }
+}
+
+/// So many bytes that begin where `O_DIRECT` wants it.
+fn aligned(buffer: &mut Vec<u8>, length: usize) -> &mut [u8] {
+    if length > 0 && buffer.len() < length + DIRECT_ALIGNMENT {
+        buffer.resize(length + DIRECT_ALIGNMENT, 0);
+    }
+    let at = buffer.as_ptr().align_offset(DIRECT_ALIGNMENT);
+    buffer.get_mut(at..at.saturating_add(length)).unwrap_or_default()
 }
 
 fn timed(fs: &dyn FileSystem, call: impl FnOnce(&dyn FileSystem) -> Result<u64, Errno>) -> Done {

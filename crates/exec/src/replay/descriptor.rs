@@ -15,6 +15,18 @@ const PROT_WRITE: u32 = 2;
 const SYNC_FILE_RANGE_WAIT_AFTER: u32 = 4;
 const PAGE: u64 = 4096;
 
+/// Programs ask the kernel to copy "all there is"; what there was is the result.
+fn moved_only(step: &mut Step) {
+    let op = &mut step.op;
+    let copies = !matches!(op.kind, OpKind::Read | OpKind::Write);
+    if let Some(moved) = op.result.value().filter(|_| copies) {
+        let reads = matches!(op.kind, OpKind::CopyIn | OpKind::Sendfile | OpKind::SpliceIn);
+        // Nothing was read because nothing was left: one page is asked for to see that.
+        let least = if reads { PAGE } else { 0 };
+        op.length = Some(if moved == 0 { least } else { moved });
+    }
+}
+
 impl Model {
     /// One operation on a descriptor.
     pub(super) fn on_descriptor(
@@ -40,10 +52,12 @@ impl Model {
         let call = match op.kind {
             OpKind::Read | OpKind::CopyIn | OpKind::Sendfile | OpKind::SpliceIn => {
                 self.moved(&op, open, node, false);
+                moved_only(step);
                 Ok(Call::File(slot))
             }
             OpKind::Write | OpKind::CopyOut | OpKind::SpliceOut => {
                 self.moved(&op, open, node, true);
+                moved_only(step);
                 Ok(Call::File(slot))
             }
             OpKind::Seek => self.sought(&op, open, directory, slot),

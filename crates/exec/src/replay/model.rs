@@ -113,6 +113,8 @@ pub struct Model {
     /// The directory that holds every name that was found; `None` before the first.
     pub common: Option<Vec<u8>>,
     common_node: Option<Node>,
+    /// Open files that the operation at hand let go.
+    released: Vec<u64>,
 }
 
 pub(super) const O_CREAT: u32 = 0o100;
@@ -172,6 +174,7 @@ impl Model {
             faults: false,
             common: None,
             common_node: None,
+            released: Vec::new(),
         }
     }
 
@@ -190,6 +193,10 @@ impl Model {
         match self.verdict(&mut step, paths) {
             Ok(call) => step.call = call,
             Err(skip) => step.skip = Some(skip),
+        }
+        // An open file goes when all who had it are done with it, whoever had it last.
+        for open in self.released.drain(..) {
+            step.uses.push(Use(Key::Open(open), Mode::Exclusive));
         }
         step
     }
@@ -763,7 +770,6 @@ impl Model {
         let mut closes = Vec::new();
         self.release(open, &mut closes);
         let slot = closes.pop().ok_or(Skip::Free)?;
-        step.uses.push(Use(Key::Open(open), Mode::Exclusive));
         Ok(Call::Close(slot))
     }
 
@@ -803,6 +809,7 @@ impl Model {
                 self.tree.hold(node, false);
             }
             closes.push(file.slot);
+            self.released.push(open);
         }
     }
 

@@ -181,3 +181,109 @@ fn share(shared: &mut Vec<Arc<Progress>>, progress: &Arc<Progress>) {
     }
     shared.push(Arc::clone(progress));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::tree::Tree;
+    use proptest::prelude::*;
+
+    /// Of each operation, those that are sure to be over before it starts: what it waits for, the one
+    /// before it in its lane, and all that those were sure of.
+    fn sure(order: Order, ops: &[(u64, Vec<Use>)]) -> Vec<Vec<bool>> {
+        let mut orderer = Orderer::new(order);
+        let mut all: Vec<Arc<Progress>> = Vec::new();
+        let mut sure: Vec<Vec<bool>> = Vec::new();
+        for (index, (lane, uses)) in ops.iter().enumerate() {
+            let (progress, waits) = orderer.next(*lane, Tid(*lane as u32), uses, None);
+            let mut before = vec![false; ops.len()];
+            let mut direct: Vec<usize> = waits
+                .iter()
+                .filter(|w| w.level == Level::Done)
+                .map(|w| all.iter().position(|p| Arc::ptr_eq(p, &w.on)).unwrap())
+                .collect();
+            direct.extend(ops[..index].iter().rposition(|(other, _)| other == lane));
+            for earlier in direct {
+                assert!(earlier < index, "waits go backwards");
+                before[earlier] = true;
+                for (mine, theirs) in before.iter_mut().zip(&sure[earlier]) {
+                    *mine |= theirs;
+                }
+            }
+            all.push(progress);
+            sure.push(before);
+        }
+        sure
+    }
+
+    fn any_ops() -> impl Strategy<Value = Vec<(u64, Vec<Use>)>> {
+        let node = Tree::new(false).directory(b"/");
+        let key = prop_oneof![
+            (0..3u64).prop_map(move |n| Key::Name(node, n)),
+            Just(Key::Directory(node)),
+            Just(Key::Entries(node)),
+            Just(Key::File(node)),
+            (0..2u64).prop_map(Key::Open),
+        ];
+        let mode = prop_oneof![3 => Just(Mode::Shared), 1 => Just(Mode::Exclusive)];
+        let uses = prop::collection::vec((key, mode).prop_map(|(k, m)| Use(k, m)), 0..4);
+        prop::collection::vec((0..5u64, uses), 0..60)
+    }
+
+    /// Two operations that use the same thing, one of them alone, by looking at every pair.
+    fn conflict(a: &[Use], b: &[Use], order: Order) -> bool {
+        let counts = |key: &Key| order != Order::Process || matches!(key, Key::Open(_));
+        a.iter().any(|Use(key, mode)| {
+            counts(key)
+                && b.iter().any(|Use(other, other_mode)| {
+                    key == other && (*mode == Mode::Exclusive || *other_mode == Mode::Exclusive)
+                })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_conflicts_keeps_its_order(ops in any_ops()) {
+            for order in [Order::Process, Order::File, Order::Strict] {
+                let sure = sure(order, &ops);
+                for j in 0..ops.len() {
+                    for i in 0..j {
+                        if conflict(&ops[i].1, &ops[j].1, order) {
+                            prop_assert!(sure[j][i], "{i} before {j} with {order:?}");
+                        }
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn what_shares_does_not_wait(lanes in prop::collection::vec(0..5u64, 0..40)) {
+            let ops: Vec<_> = lanes
+                .iter()
+                .map(|&lane| (lane, vec![Use(Key::Open(0), Mode::Shared)]))
+                .collect();
+            let sure = sure(Order::File, &ops);
+            for j in 0..ops.len() {
+                for i in 0..j {
+                    prop_assert_eq!(sure[j][i], lanes[i] == lanes[j]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn strict_starts_in_the_order_of_the_trace() {
+        let mut orderer = Orderer::new(Order::Strict);
+        let (first, _) = orderer.next(1, Tid(1), &[], None);
+        let (_, waits) = orderer.next(2, Tid(2), &[], None);
+        assert!(Arc::ptr_eq(&waits[0].on, &first) && waits[0].level == Level::Started);
+    }
+
+    #[test]
+    fn a_thread_begins_after_what_started_it() {
+        let mut orderer = Orderer::new(Order::Process);
+        let (fork, _) = orderer.next(1, Tid(1), &[], Some(Tid(2)));
+        let (_, waits) = orderer.next(2, Tid(2), &[], None);
+        assert!(Arc::ptr_eq(&waits[0].on, &fork));
+    }
+}

@@ -1,0 +1,376 @@
+//! `fsage replay`: trees come out the same, strangers stay inside, what fails is told.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on has failed"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "processes are waited for"
+)]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{fsage, names, root, run, run_command, scratch, start, temp, until};
+use fsage_core::{Op, OpKind, OpSink, Outcome, PathTable, Pid, Tid};
+use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
+use rustix::process::Signal;
+
+/// Several processes that write, copy, rename, link and remove, some at once.
+const SCRIPT: &str = "mkdir sub d; echo hello > sub/first; cat sub/first > sub/second; \
+    mv sub/second third; ln -s third alias; ln third hard; cat alias > /dev/null; \
+    for i in 1 2 3 4 5; do head -c ${i}0000 /dev/zero > d/f$i & done; wait; mv d e; cat e/* > all; \
+    (echo late >> all) & cat pre/* | wc -c; wait; truncate -s 1000000 big; rm e/f3 sub/first; rmdir sub";
+
+/// A tree, a snapshot of it, and a trace of [`SCRIPT`] in it.
+fn captured(dir: &Path, method: &str) -> PathBuf {
+    let tree = dir.join("tree");
+    std::fs::create_dir_all(tree.join("pre")).unwrap();
+    std::fs::write(tree.join("pre/a"), "abc").unwrap();
+    std::fs::write(tree.join("pre/b"), vec![7; 5000]).unwrap();
+    run(dir, ["snapshot", "tree", "-o", "tree.fss"]).exits(0);
+    let line = ["trace", "--method", method, "--under", ".", "-o", "../t.fst", "--", "sh", "-c", SCRIPT];
+    run(&tree, line).exits(0);
+    tree
+}
+
+/// Names, types and sizes below a directory.
+fn listing(dir: &Path) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut pending = vec![dir.to_owned()];
+    while let Some(at) = pending.pop() {
+        for entry in std::fs::read_dir(&at).unwrap() {
+            let path = entry.unwrap().path();
+            let meta = path.symlink_metadata().unwrap();
+            let name = path.strip_prefix(dir).unwrap().display().to_string();
+            if meta.is_dir() {
+                lines.push(format!("{name}/"));
+                pending.push(path);
+            } else {
+                let link = std::fs::read_link(&path).unwrap_or_default();
+                lines.push(format!("{name} {} {}", meta.len(), link.display()));
+            }
+        }
+    }
+    lines.sort();
+    lines
+}
+
+fn only_entry(dir: &Path) -> PathBuf {
+    let names = names(dir);
+    assert_eq!(names.len(), 1, "{names:?}");
+    dir.join(&names[0])
+}
+
+#[test]
+fn the_tree_comes_out_the_same() {
+    for method in ["auto", "ptrace"] {
+        let dir = temp();
+        let dir = dir.path();
+        let tree = captured(dir, method);
+        for order in ["process", "file", "strict"] {
+            for more in [&["--snapshot", "tree.fss"][..], &[]] {
+                let out = dir.join(format!("out-{order}-{}", more.len()));
+                std::fs::create_dir(&out).unwrap();
+                let mut line = vec!["replay", "t.fst", out.to_str().unwrap(), "--keep", "--json", "--order", order];
+                line.extend(more);
+                if order != "process" {
+                    line.push("--verify");
+                }
+                let ran = run(dir, &line);
+                // Without the order of files, processes may overtake each other.
+                if order == "process" {
+                    continue;
+                }
+                let result = ran.exits(0).json();
+                assert_eq!(result["differ"], 0, "{result}");
+                assert_eq!(result["verified"]["wrong"], 0, "{result}");
+                assert!(result["replayed"].as_u64().unwrap() > 50, "{result}");
+                assert_eq!(listing(&tree), listing(&only_entry(&out)), "{method} {order}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_left_and_nothing_else_is_touched() {
+    let dir = temp();
+    let dir = dir.path();
+    captured(dir, "ptrace");
+    std::fs::create_dir(dir.join("used")).unwrap();
+    std::fs::write(dir.join("used/mine"), "precious").unwrap();
+    let text = run(dir, ["replay", "t.fst", "used", "--verify", "-o", "result.json"]).exits(0).text();
+    assert!(text.contains("every result is the trace's"), "{text}");
+    assert_eq!(names(&dir.join("used")), ["mine"]);
+    assert_eq!(std::fs::read(dir.join("used/mine")).unwrap(), b"precious");
+    let stored: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(dir.join("result.json")).unwrap()).unwrap();
+    assert_eq!(stored["format"], "fsage replay");
+}
+
+#[test]
+fn on_another_file_system() {
+    if !scratch() {
+        return;
+    }
+    let dir = temp();
+    captured(dir.path(), "auto");
+    let line = ["replay", "t.fst", "scratch:ext4", "--snapshot", "tree.fss", "--verify", "--json"];
+    let result = run(dir.path(), line).exits(0).json();
+    assert_eq!(result["verified"]["wrong"], 0, "{result}");
+    let line = ["replay", "t.fst", "scratch:ext4", "--keep"];
+    run(dir.path(), line).fails(2, &["--keep", "directory"]);
+}
+
+/// A trace of operations made up here; paths are absolute.
+struct Made {
+    paths: PathTable,
+    ops: Vec<Op>,
+}
+
+impl Made {
+    fn new() -> Self {
+        Self { paths: PathTable::new(), ops: Vec::new() }
+    }
+
+    fn op(&mut self, kind: OpKind, path: &[u8], result: i64) -> &mut Op {
+        let at = self.ops.len() as u64 * 1000;
+        let mut op = Op::new(kind, Pid(1), Tid(1), at);
+        op.result = Outcome::from_raw(result);
+        op.path = self.paths.intern(path).filter(|_| !path.is_empty());
+        self.ops.push(op);
+        self.ops.last_mut().unwrap()
+    }
+
+    fn create(&mut self, path: &[u8], fd: i32) {
+        self.op(OpKind::Open, path, fd.into()).flags = 0o1101;
+    }
+
+    fn write(&mut self, fd: i32, offset: u64, length: u64, result: i64) {
+        let op = self.op(OpKind::Write, b"", result);
+        (op.fd, op.offset, op.length) = (Some(fsage_core::Fd(fd)), Some(offset), Some(length));
+    }
+
+    fn save(&self, file: &Path, end: bool) {
+        let meta = TraceMeta {
+            under: vec!["/w".into()],
+            directory: "/w".into(),
+            ..TraceMeta::default()
+        };
+        let mut writer = TraceWriter::create(file, meta).unwrap();
+        for op in &self.ops {
+            writer.push(op, &self.paths).unwrap();
+        }
+        if end {
+            writer.finish(TraceEnd::default()).unwrap();
+        } else {
+            writer.flush_piece().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_hostile_trace_stays_inside() {
+    let dir = temp();
+    let dir = dir.path();
+    for name in ["outside", "target"] {
+        std::fs::create_dir(dir.join(name)).unwrap();
+    }
+    std::fs::write(dir.join("outside/file"), "precious").unwrap();
+    let outside = dir.join("outside");
+    let link_to = |name: &str| outside.join(name).into_os_string().into_encoded_bytes();
+    let mut made = Made::new();
+    // Links that lead out, absolute and by dots, and what is done through them.
+    for (link, text) in [(&b"/w/abs"[..], link_to("")), (b"/w/dots", b"../../outside".to_vec())] {
+        let target = made.paths.intern(&text);
+        made.op(OpKind::Symlink, link, 0).path2 = target;
+        let through = [link, b"/file"].concat();
+        made.create(&through, 5);
+        made.write(5, 0, 100, 100);
+        made.op(OpKind::Unlink, &through, 0);
+        made.op(OpKind::Truncate, &through, 0).length = Some(0);
+        made.op(OpKind::Chmod, &through, 0).flags = 0o777;
+        made.op(OpKind::Mkdir, &[link, b"/made"].concat(), 0);
+    }
+    let up = b"/w/../../../../../../../../../..".to_vec();
+    for path in [&[up.as_slice(), &link_to("file")].concat()[..], &link_to("file"), b"/w/a/../../../outside/file"] {
+        made.create(path, 6);
+        made.write(6, 0, 100, 100);
+        made.op(OpKind::Unlink, path, 0);
+    }
+    let to = made.paths.intern(b"/w/stolen");
+    made.op(OpKind::Rename, &link_to("file"), 0).path2 = to;
+    made.op(OpKind::Link, &link_to("file"), 0).path2 = to;
+    // Names of any bytes, sizes and offsets of any size.
+    made.create(b"/w/new\nline\xff\x1b[2J", 7);
+    made.write(7, u64::MAX - 5, 1 << 63, 1);
+    made.write(7, 1 << 62, 10, 10);
+    made.op(OpKind::Ftruncate, b"", 0).fd = Some(fsage_core::Fd(7));
+    made.ops.last_mut().unwrap().length = Some(u64::MAX);
+    let op = made.op(OpKind::Read, b"", 10);
+    (op.fd, op.length) = (Some(fsage_core::Fd(7)), Some(u64::MAX));
+    made.op(OpKind::Mkdir, &b"/w".repeat(3000), 0);
+    made.save(&dir.join("evil.fst"), true);
+    let ran = run(dir, ["replay", "evil.fst", "target", "--json"]);
+    assert!([0, 3].contains(&ran.code()), "{}", ran.stderr);
+    assert_eq!(names(&outside), ["file"]);
+    assert_eq!(std::fs::read(outside.join("file")).unwrap(), b"precious");
+    assert_eq!(names(&dir.join("target")), Vec::<String>::new());
+    let text = run(dir, ["replay", "evil.fst", "target"]).text();
+    assert!(!text.contains('\x1b'), "escapes reach the terminal");
+}
+
+#[test]
+fn an_initial_tree_that_does_not_fit_is_refused() {
+    let dir = temp();
+    let mut made = Made::new();
+    made.op(OpKind::Stat, b"/w/huge", 0).size_bytes = Some(1 << 60);
+    made.save(&dir.path().join("huge.fst"), true);
+    run(dir.path(), ["replay", "huge.fst", "."]).fails(1, &["1152921504606846976 bytes", "available"]);
+    assert_eq!(names(dir.path()), ["huge.fst"]);
+}
+
+#[test]
+fn a_full_target_is_told() {
+    if !scratch() {
+        return;
+    }
+    let dir = temp();
+    let mut made = Made::new();
+    made.create(b"/w/big", 3);
+    for piece in 0..200u64 {
+        made.write(3, piece << 20, 1 << 20, 1 << 20);
+    }
+    made.save(&dir.path().join("big.fst"), true);
+    let line = ["replay", "big.fst", "scratch:ext4,size=64M", "--verify", "--json"];
+    let ran = run(dir.path(), line);
+    assert_eq!(ran.code(), 1, "{}", ran.stderr);
+    let result = ran.json();
+    let write = result["kinds"].as_array().unwrap().iter().find(|k| k["kind"] == "write").unwrap();
+    assert!(write["errors"]["28"].as_u64().unwrap() > 50, "{result}");
+    assert!(result["differ"].as_u64().unwrap() > 50, "{result}");
+}
+
+#[test]
+fn a_trace_that_lacks_something_is_refused() {
+    let dir = temp();
+    let mut made = Made::new();
+    for n in 0..10 {
+        made.op(OpKind::Mkdir, format!("/w/d{n}").as_bytes(), 0);
+    }
+    made.save(&dir.path().join("cut.fst"), false);
+    std::fs::create_dir(dir.path().join("out")).unwrap();
+    run(dir.path(), ["replay", "cut.fst", "out"]).fails(1, &["cut.fst", "--allow-lossy"]);
+    let result = run(dir.path(), ["replay", "cut.fst", "out", "--allow-lossy", "--json"]).exits(0).json();
+    assert_eq!(result["replayed"], 10);
+}
+
+#[test]
+fn mistakes_are_one_error() {
+    let dir = temp();
+    let mut made = Made::new();
+    made.op(OpKind::Mkdir, b"/w/d", 0);
+    made.save(&dir.path().join("t.fst"), true);
+    for (line, code, words) in [
+        (vec!["replay", "no.fst", "."], 1, vec!["no.fst"]),
+        (vec!["replay", "t.fst", "nowhere"], 1, vec!["nowhere"]),
+        (vec!["replay", "t.fst", ".", "--snapshot", "no.fss"], 1, vec!["no.fss"]),
+    ] {
+        run(dir.path(), line).fails(code, &words);
+    }
+    for line in [
+        ["replay", "t.fst", ".", "--speed", "fast"],
+        ["replay", "t.fst", ".", "--speed", "x0"],
+        ["replay", "t.fst", ".", "--speed", "xNaN"],
+        ["replay", "t.fst", ".", "--map", "relative=x"],
+        ["replay", "t.fst", ".", "--map", "/a=../x"],
+        ["replay", "t.fst", ".", "--map", "/a"],
+    ] {
+        run(dir.path(), line).exits(2);
+    }
+    assert_eq!(names(dir.path()), ["t.fst"]);
+}
+
+#[test]
+fn original_speed_keeps_the_pauses() {
+    let dir = temp();
+    let mut made = Made::new();
+    for n in 0..5u64 {
+        made.op(OpKind::Mkdir, format!("/w/d{n}").as_bytes(), 0).start_ns = n * 100_000_000;
+    }
+    made.save(&dir.path().join("t.fst"), true);
+    let elapsed = |speed: &str| {
+        let line = ["replay", "t.fst", ".", "--json", "--speed", speed];
+        let result = run(dir.path(), line).exits(0).json();
+        result["timing"]["replayed_elapsed_ns"].as_u64().unwrap()
+    };
+    assert!(elapsed("original") >= 300_000_000);
+    assert!(elapsed("x2") >= 100_000_000);
+}
+
+#[test]
+fn interrupted_it_cleans_up() {
+    let dir = temp();
+    let dir = dir.path();
+    let mut made = Made::new();
+    // While the tree is made: a large file; while operations run: one in an hour.
+    made.op(OpKind::Stat, b"/w/large", 0).size_bytes = Some(200 << 20);
+    made.op(OpKind::Mkdir, b"/w/first", 0);
+    made.op(OpKind::Mkdir, b"/w/later", 0).start_ns = 3_600_000_000_000;
+    made.save(&dir.join("t.fst"), true);
+    for (stage, reached) in [("tree", "large"), ("operations", "first")] {
+        let target = dir.join(stage);
+        std::fs::create_dir(&target).unwrap();
+        let mut command = fsage();
+        command.current_dir(dir).args(["replay", "t.fst", stage, "--speed", "original", "--json"]);
+        let running = start(&mut command);
+        until(stage, || {
+            names(&target).first().is_some_and(|d| target.join(d).join(reached).exists())
+        });
+        running.signal(Signal::INT);
+        let ran = running.wait();
+        assert_eq!(ran.code(), 130, "{}", ran.stderr);
+        assert!(ran.stderr.contains("interrupted"), "{}", ran.stderr);
+        assert_eq!(names(&target), Vec::<String>::new());
+        if stage == "operations" {
+            assert_eq!(ran.json()["interrupted"], true);
+        }
+    }
+    // Killed, a shell beside it cleans up.
+    let target = dir.join("killed");
+    std::fs::create_dir(&target).unwrap();
+    let mut command = fsage();
+    command.current_dir(dir).args(["replay", "t.fst", "killed", "--speed", "original"]);
+    let running = start(&mut command);
+    until("operations", || {
+        names(&target).first().is_some_and(|d| target.join(d).join("first").exists())
+    });
+    running.signal(Signal::KILL);
+    until("the directory to go", || names(&target).is_empty());
+}
+
+#[test]
+fn holes_stay_holes() {
+    use std::os::unix::fs::MetadataExt;
+    if !root() {
+        return;
+    }
+    let dir = temp();
+    let dir = dir.path();
+    let tree = dir.join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    std::fs::File::create(tree.join("holes")).unwrap().set_len(8 << 20).unwrap();
+    run(dir, ["snapshot", "tree", "-o", "tree.fss"]).exits(0);
+    run_command(fsage().current_dir(&tree).args([
+        "trace", "--under", ".", "-o", "../t.fst", "--", "head", "-c", "100", "holes",
+    ]))
+    .exits(0);
+    std::fs::create_dir(dir.join("out")).unwrap();
+    run(dir, ["replay", "t.fst", "out", "--snapshot", "tree.fss", "--keep", "--verify"]).exits(0);
+    let meta = only_entry(&dir.join("out")).join("holes").metadata().unwrap();
+    assert_eq!((meta.len(), meta.blocks()), (8 << 20, 0));
+}
