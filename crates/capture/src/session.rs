@@ -158,6 +158,8 @@ pub fn capture(
         assembler.adopt(process);
     }
     let method = running.method();
+    // A command that cannot be run has no capture; what the others do first waits in the ring.
+    running.go()?;
     notice(&Notice::Started(&CaptureStart {
         method,
         method_reason: reason.clone(),
@@ -166,7 +168,6 @@ pub fn capture(
         unseen: running.backend().unseen(),
         refused: running.backend().refused().to_vec(),
     }));
-    running.go()?;
     let limit_ns = request
         .limit
         .map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));

@@ -224,3 +224,16 @@ fn a_failed_import_or_export_keeps_what_stood_there() {
     assert_eq!(std::fs::read(at("old.csv")).unwrap(), b"old");
     assert_eq!(names(dir.path()), ["bad.hb", "old.csv", "old.fst"]);
 }
+
+#[test]
+fn a_command_that_cannot_be_run_leaves_no_trace() {
+    let dir = temp();
+    std::fs::write(dir.path().join("text"), "no program").unwrap();
+    for method in METHODS {
+        for command in ["./missing", "./text", "no-such-command"] {
+            let args = ["trace", "--method", method, "-o", "t.fst", "--", command];
+            run(dir.path(), args).fails(1, &["run", command]);
+            assert_eq!(names(dir.path()), ["text"], "{method} {command}");
+        }
+    }
+}
