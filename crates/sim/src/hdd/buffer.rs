@@ -82,8 +82,9 @@ impl TrackBuffer {
             if command.end() <= filled {
                 return Found::There;
             }
-            let is_ahead = self.ahead.is_some_and(|a| a.segment == at);
-            if is_ahead && command.first <= filled + BRIDGED_GAP {
+            // What the read-ahead will reach is not worth a movement of the arm.
+            let ahead = self.ahead.filter(|a| a.segment == at);
+            if ahead.is_some_and(|a| command.first <= a.limit.max(filled + BRIDGED_GAP)) {
                 return Found::Coming;
             }
         }
