@@ -77,7 +77,11 @@ fn what_outlives_the_command_is_told() {
     };
     if ebpf_is_possible(dir.path()) {
         let ran = run(dir.path(), args("ebpf")).exits(4);
-        assert!(ran.stderr.contains("run on, untraced"), "{}", ran.stderr);
+        assert!(
+            ran.stderr.contains("still running, untraced"),
+            "{}",
+            ran.stderr
+        );
         assert_ne!(ran.json()["running_on_pids"].as_array().unwrap().len(), 0);
         std::fs::write(dir.path().join("stop"), "").unwrap();
         std::thread::sleep(std::time::Duration::from_millis(100));
@@ -146,7 +150,11 @@ fn a_limit_leaves_the_command_running() {
         )
         .exits(0);
         assert!(ran.json()["exit_status"].is_null(), "{}", ran.text());
-        assert!(ran.stderr.contains("run on, untraced"), "{}", ran.stderr);
+        assert!(
+            ran.stderr.contains("still running, untraced"),
+            "{}",
+            ran.stderr
+        );
         std::fs::write(dir.path().join("stop"), "").unwrap();
         until("the command to go on", || dir.path().join("lived").exists());
     }

@@ -55,8 +55,8 @@ pub fn run(args: TraceArgs) -> Result<Exit> {
                 begun = begin(start, is_command);
             }
             Notice::CommandEnded { running_on } => ui::line(&format!(
-                "the command has ended; {} that it started run on ({}) and are traced to their end: \
-                 under ptrace they cannot live without their tracer (Ctrl-C ends them)",
+                "the command has ended; still traced to the end, because under ptrace nothing it started \
+                 can live without its tracer: {} ({}); Ctrl-C ends that",
                 processes(running_on.len()),
                 numbers(running_on),
             )),
@@ -158,7 +158,7 @@ fn tell(output: &Path, traced: &Traced, is_command: bool) {
     }
     if is_command && !summary.running_on.is_empty() {
         ui::line(&format!(
-            "{} of the command run on, untraced: {}",
+            "still running, untraced: {} of the command: {}",
             processes(summary.running_on.len()),
             numbers(&summary.running_on)
         ));
