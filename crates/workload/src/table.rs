@@ -5,7 +5,9 @@ use std::fmt;
 
 use crate::program::{BuildError, Inputs, Need, Program};
 use crate::spec::Values;
-use crate::{andrew, bonnie, lfs, postmark, readers, sdet, selfscale, seqio, small_read, varying};
+use crate::{
+    andrew, bonnie, lfs, postmark, readers, sdet, selfscale, seqio, small_read, varying, wml,
+};
 
 /// What a parameter is counted in; decides how its text is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +35,8 @@ pub enum Unit {
     /// The path of a file or directory of the user's, without a comma; empty for none. As the first
     /// parameter of a workload it may be written without its name: `wml:FILE,…`.
     Path,
+    /// What a spec gives under names that are no parameters, `NAME=VALUE,…`: variables of a script.
+    Variables,
 }
 
 /// A parameter's value; which variant follows from its [`Unit`].
@@ -143,6 +147,14 @@ pub const WORKLOADS: &[Workload] = &[
     readers::STRIDE,
     varying::WORKLOAD,
     selfscale::WORKLOAD,
+    wml::WORKLOAD,
+    wml::personalities::VARMAIL,
+    wml::personalities::WEBSERVER,
+    wml::personalities::WEBPROXY,
+    wml::personalities::FILESERVER,
+    wml::personalities::OLTP,
+    wml::personalities::VIDEOSERVER,
+    wml::personalities::MONGO,
 ];
 
 #[cfg(test)]
@@ -169,6 +181,7 @@ mod tests {
                 assert!(words.contains(&&**word), "{}", p.name);
             }
             (Unit::Text | Unit::Path, Value::Text(text)) => assert!(!text.contains(',')),
+            (Unit::Variables, Value::Text(text)) => assert!(text.is_empty()),
             (Unit::Switch, Value::Switch(_)) => {}
             other => panic!("{}: {other:?}", p.name),
         }

@@ -1,0 +1,155 @@
+//! Makes the filesets of a script: directories, then the files that exist at the start.
+
+use std::sync::Arc;
+
+use fsage_core::{Fd, Op, OpFlags, OpKind, OpSource, Outcome, PathTable, Pid, SourceError, Tid};
+
+use crate::ops::{O_CREAT, O_RDWR};
+
+use super::tree::Tree;
+
+/// filebench fills files in writes of this size.
+const PIECE_BYTES: u64 = 1 << 20;
+
+const FD: Fd = Fd(3);
+
+/// The generator works this many operations ahead of the target at the least.
+const AHEAD: usize = 128;
+
+enum At {
+    /// Directories above the fileset's own that were made by now: components of its path.
+    Directory(usize),
+    File(usize),
+    Leaf(usize),
+}
+
+/// The stream that sets filesets up, one after the other.
+pub(super) struct Setup {
+    trees: Vec<Arc<Tree>>,
+    tree: usize,
+    at: At,
+    paths: PathTable,
+}
+
+impl Setup {
+    pub(super) fn new(trees: Vec<Arc<Tree>>) -> Self {
+        Self {
+            trees,
+            tree: 0,
+            at: At::Directory(0),
+            paths: PathTable::new(),
+        }
+    }
+
+    fn push(&mut self, op: Op, path: &str, batch: &mut Vec<Op>) -> Result<(), SourceError> {
+        let id = self.paths.intern(path.as_bytes());
+        let id = id.ok_or_else(|| SourceError::new("a script needs more than 2^32 names"))?;
+        batch.push(Op {
+            path: Some(id),
+            ..op
+        });
+        Ok(())
+    }
+
+    fn make_directory(&mut self, path: &str, batch: &mut Vec<Op>) -> Result<(), SourceError> {
+        let mut made = op(OpKind::Mkdir);
+        made.flags = 0o755;
+        self.push(made, path, batch)
+    }
+
+    /// The directories above a fileset; those that another fileset has made already are left out.
+    fn above(&mut self, root: &str, batch: &mut Vec<Op>) -> Result<(), SourceError> {
+        let mut end = 0;
+        for part in root.split('/') {
+            end += part.len();
+            let path = root.get(..end).unwrap_or_default();
+            if self.paths.find(path.as_bytes()).is_none() {
+                self.make_directory(path, batch)?;
+            }
+            end += 1;
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, tree: &Tree, index: usize, batch: &mut Vec<Op>) -> Result<(), SourceError> {
+        let size = tree.files.get(index).map_or(0, |f| f.size);
+        let mut open = op(OpKind::Open);
+        open.flags = O_RDWR | O_CREAT;
+        open.size_bytes = Some(0);
+        open.result = Outcome::ok(FD.0 as u64);
+        self.push(open, &tree.file(index), batch)?;
+        let mut written = 0;
+        while written < size {
+            let length = (size - written).min(PIECE_BYTES);
+            let mut write = op(OpKind::Write);
+            write.fd = Some(FD);
+            write.offset = Some(written);
+            write.length = Some(length);
+            write.result = Outcome::ok(length);
+            write.size_bytes = Some(written);
+            write.record = OpFlags::IMPLICIT_OFFSET;
+            batch.push(write);
+            written += length;
+        }
+        let mut close = op(OpKind::Close);
+        close.fd = Some(FD);
+        batch.push(close);
+        Ok(())
+    }
+
+    /// One directory or file more; false at the end of the fileset.
+    fn step(&mut self, tree: &Tree, batch: &mut Vec<Op>) -> Result<bool, SourceError> {
+        self.at = match self.at {
+            At::Directory(0) => {
+                self.above(&tree.definition.root, batch)?;
+                At::Directory(1)
+            }
+            At::Directory(n) => match tree.directories.get(n) {
+                Some(path) => {
+                    self.make_directory(path, batch)?;
+                    At::Directory(n + 1)
+                }
+                None => At::File(0),
+            },
+            At::File(n) => match tree.order.get(n) {
+                Some(&index) => {
+                    self.file(tree, index as usize, batch)?;
+                    At::File(n + 1)
+                }
+                None => At::Leaf(0),
+            },
+            At::Leaf(n) => match tree.leaf_order.get(n) {
+                Some(&index) => {
+                    self.make_directory(&tree.leaf(index as usize), batch)?;
+                    At::Leaf(n + 1)
+                }
+                None => return Ok(false),
+            },
+        };
+        Ok(true)
+    }
+}
+
+fn op(kind: OpKind) -> Op {
+    Op::new(kind, Pid(1), Tid(1), 0)
+}
+
+impl OpSource for Setup {
+    fn paths(&self) -> &PathTable {
+        &self.paths
+    }
+
+    fn next_batch(&mut self, batch: &mut Vec<Op>) -> Result<usize, SourceError> {
+        let before = batch.len();
+        while batch.len() - before < AHEAD {
+            let Some(tree) = self.trees.get(self.tree).map(Arc::clone) else {
+                break;
+            };
+            if !self.step(&tree, batch)? {
+                self.tree += 1;
+                self.at = At::Directory(0);
+            }
+        }
+        Ok(batch.len() - before)
+    }
+}
