@@ -24,8 +24,7 @@ use crate::{out, ui};
 pub fn run(args: &ValidateArgs) -> Result<Exit> {
     let file = args.plan.as_deref().map(PlanFile::read).transpose()?;
     let plan = planned(args, file)?;
-    let specs: Vec<&TargetSpec> = plan.targets.iter().map(|t| &t.spec).collect();
-    isolate_for(&specs)?;
+    isolate_for(plan.targets.iter().map(|t| &t.spec))?;
     let stop = signals::install()?;
     let mut temporary = None;
     let dir = match &args.output {
@@ -191,8 +190,9 @@ fn place_of(text: &str, targets: &[NamedTarget]) -> Result<usize> {
 }
 
 /// Scratch targets are mounted where nobody else sees them; must come before any thread.
-pub fn isolate_for(targets: &[&TargetSpec]) -> Result<()> {
-    if targets.iter().any(|t| matches!(t, TargetSpec::Scratch(_))) {
+pub fn isolate_for<'a>(targets: impl IntoIterator<Item = &'a TargetSpec>) -> Result<()> {
+    let scratch = |target: &TargetSpec| matches!(target, TargetSpec::Scratch(_));
+    if targets.into_iter().any(scratch) {
         fsage_host::isolate()?;
     }
     Ok(())
