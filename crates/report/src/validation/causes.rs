@@ -5,8 +5,9 @@ use fsage_format::result::validation::Judgement;
 use crate::table::{Align, TextTable};
 use crate::units::{count, duration, percent, signed_percent};
 
-/// Rows that a terminal shows; JSON has all.
+/// Rows that a terminal shows, and the smallest share that is worth one; JSON has all.
 const SHOWN: usize = 15;
+const LEAST: f64 = 0.001;
 
 /// Both lists: by group and kind of operation, and by pair and kind.
 pub(super) fn text(judged: &Judgement, width: u16) -> String {
@@ -33,7 +34,8 @@ fn kinds(judged: &Judgement, width: u16) -> String {
         columns.insert(0, ("group", Align::Left));
     }
     let mut table = TextTable::new(&columns, width);
-    for cause in judged.causes_by_kind.iter().take(SHOWN) {
+    let shown = judged.causes_by_kind.iter().filter(|c| c.share >= LEAST);
+    for cause in shown.take(SHOWN) {
         let mut row = vec![
             cause.kind.clone(),
             percent(cause.share),
@@ -63,7 +65,8 @@ fn pairs(judged: &Judgement, width: u16) -> String {
         ],
         width,
     );
-    for cause in judged.causes.iter().take(SHOWN) {
+    let shown = judged.causes.iter().filter(|c| c.share >= LEAST);
+    for cause in shown.take(SHOWN) {
         table.row([
             cause.workload.clone(),
             cause.target.clone(),
