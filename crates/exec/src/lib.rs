@@ -25,6 +25,6 @@ mod usage;
 
 pub use null::NullFs;
 pub use payload::Payload;
-pub use result::{KindResult, Mismatch, RunResult, SeriesPoint};
+pub use result::{KindResult, Mismatch, RunResult, SeriesPoint, StreamResult};
 pub use run::{DirectResult, ExecError, Options, is_fatal, run, run_direct};
 pub use usage::ChildUsage;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fsage_core::{Errno, KindClass, Op, OpKind, PathTable};
 use hdrhistogram::Histogram;
 
-use crate::result::{KindResult, Mismatch, RunResult, SeriesPoint};
+use crate::result::{KindResult, Mismatch, RunResult, SeriesPoint, StreamResult};
 
 /// Mismatches that are kept with their particulars; all are counted.
 const KEPT_MISMATCHES: usize = 20;
@@ -95,6 +95,24 @@ impl Recorder {
     pub fn skipped(&mut self, kind: OpKind) {
         self.index += 1;
         *self.skipped.entry(kind).or_default() += 1;
+    }
+
+    /// What the stream did in `elapsed_ns`.
+    pub fn stream(&self, elapsed_ns: u64) -> StreamResult {
+        let mut sum = StreamResult {
+            elapsed_ns,
+            ..StreamResult::default()
+        };
+        for (&kind, record) in OpKind::ALL.iter().zip(&self.kinds) {
+            let Some(record) = record else { continue };
+            sum.operations += record.latencies.len();
+            if is_read(kind) {
+                sum.bytes_read = sum.bytes_read.saturating_add(record.bytes);
+            } else {
+                sum.bytes_written = sum.bytes_written.saturating_add(record.bytes);
+            }
+        }
+        sum
     }
 
     /// Puts several streams' counts together.

@@ -22,6 +22,8 @@ pub struct RunResult {
     pub bytes_read: u64,
     /// Bytes written.
     pub bytes_written: u64,
+    /// What each stream did, in their order.
+    pub streams: Vec<StreamResult>,
     /// Results by kind, only kinds that ran.
     pub kinds: BTreeMap<OpKind, KindResult>,
     /// Operations without a call on a target, by kind.
@@ -38,6 +40,19 @@ pub struct RunResult {
     pub series: Vec<SeriesPoint>,
     /// Whether the run was stopped, or broke off, before its streams ended or its time was over.
     pub interrupted: bool,
+}
+
+/// What one stream did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct StreamResult {
+    /// From its start to its end.
+    pub elapsed_ns: u64,
+    /// Operations that ran.
+    pub operations: u64,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
 }
 
 /// Results of one kind of operation.

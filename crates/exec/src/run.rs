@@ -138,12 +138,17 @@ pub fn run(
     let cpu_ns = ends.iter().map(|e| e.cpu_ns).sum();
     let run_delay_ns = ends.iter().map(|e| e.run_delay_ns).sum();
     let interrupted = ends.iter().any(|e| e.interrupted);
+    let streams = ends
+        .iter()
+        .map(|e| e.recorder.stream(e.end_ns.saturating_sub(e.start_ns)))
+        .collect();
     let recorders = ends.into_iter().map(|e| e.recorder).collect();
     Ok(RunResult {
         elapsed_ns: end_ns.saturating_sub(start_ns),
         cpu_ns,
         run_delay_ns,
         interrupted,
+        streams,
         ..Recorder::merge(recorders)
     })
 }

@@ -11,7 +11,7 @@ use fsage_core::{
     Errno, Fd, FileSystem, Op, OpFlags, OpKind, OpSource, Outcome, PathTable, Pid, Seed,
     SourceError, Tid, VecSource, Wait,
 };
-use fsage_exec::{ExecError, NullFs, Options, RunResult, run, run_direct};
+use fsage_exec::{ExecError, NullFs, Options, RunResult, StreamResult, run, run_direct};
 use fsage_host::{Confinement, HostFs, HostOptions};
 use fsage_workload::WorkloadSpec;
 use fsage_workload::postmark::{Config, PostMark};
@@ -113,6 +113,12 @@ fn counts(result: &RunResult) -> BTreeMap<OpKind, u64> {
 }
 
 fn check_consistent(result: &RunResult) {
+    let streams = &result.streams;
+    let sum = |of: fn(&StreamResult) -> u64| streams.iter().map(of).sum::<u64>();
+    assert_eq!(sum(|s| s.operations), result.operations);
+    assert_eq!(sum(|s| s.bytes_read), result.bytes_read);
+    assert_eq!(sum(|s| s.bytes_written), result.bytes_written);
+    assert!(streams.iter().all(|s| s.elapsed_ns <= result.elapsed_ns));
     assert_eq!(
         result.kinds.values().map(|k| k.count).sum::<u64>(),
         result.operations

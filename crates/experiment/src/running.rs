@@ -6,7 +6,7 @@ mod convert;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fsage_core::{Clock, ColdEvidence, FileSystem, Platform};
+use fsage_core::{Clock, ColdEvidence, FileSystem};
 use fsage_exec::{ExecError, Options};
 use fsage_format::result::run::{PhaseRun, RUN_FORMAT, RUN_VERSION, Unexpected, WorkloadRun};
 use fsage_host::guard::GuardedDir;
@@ -95,19 +95,8 @@ pub fn run_workload(
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
 ) -> Result<(WorkloadRun, Option<PathBuf>), RunningError> {
-    let inputs = inputs::load(&request.spec, request.length())?;
     // What cannot be built is known before a file system is made.
-    let phases = match request.spec.command() {
-        Some(_) => Vec::new(),
-        None => {
-            let program = request.spec.program(&inputs)?;
-            let program = match request.role {
-                Some(role) => program.only(role),
-                None => program,
-            };
-            program.phases
-        }
-    };
+    let phases = phases(request)?;
     let open = target.open()?;
     let place = Place::find(&open, target, request)?;
     let mut result = empty_result(target, &open, &place, request)?;
@@ -141,6 +130,19 @@ pub fn run_workload(
     let kept = place.leave(request, result.failed.is_none() && !result.interrupted);
     open.close()?;
     Ok((result, kept))
+}
+
+/// The phases that are asked for; none of a command.
+fn phases(request: &RunRequest) -> Result<Vec<Phase>, RunningError> {
+    if request.spec.command().is_some() {
+        return Ok(Vec::new());
+    }
+    let inputs = inputs::load(&request.spec, request.length())?;
+    let program = request.spec.program(&inputs)?;
+    Ok(match request.role {
+        Some(role) => program.only(role).phases,
+        None => program.phases,
+    })
 }
 
 fn empty_result(
@@ -220,12 +222,11 @@ fn run_phase(
         stop: Some(stop),
         ..Options::default()
     };
-    let streams = phase.streams.len();
     let result = fsage_exec::run(&fs, phase.streams, &exec).map_err(PhaseError::Exec)?;
     let failed = result.broken.as_ref();
     let failed = failed.map(|m| convert::told(&phase.name, m));
     let role = phase.role.name();
-    let run = convert::phase(role, &phase.name, streams, cold, &result);
+    let run = convert::phase(role, &phase.name, cold, &result);
     Ok((run, failed))
 }
 

@@ -8,6 +8,9 @@ use crate::units;
 /// Mismatches that are told one by one; the rest is in the JSON.
 const TOLD: usize = 5;
 
+/// The times of more streams than this are left to the JSON.
+const SHOWN_STREAMS: usize = 32;
+
 /// Everything that a terminal shows of a run.
 pub fn text(run: &WorkloadRun, width: u16) -> String {
     let environment = &run.environment;
@@ -46,7 +49,7 @@ fn length(run: &WorkloadRun) -> String {
 }
 
 fn phase_text(phase: &PhaseRun, width: u16) -> String {
-    let streams = match phase.streams {
+    let streams = match phase.streams.len() {
         1 => String::new(),
         n => format!(", {n} streams at once"),
     };
@@ -72,6 +75,7 @@ fn phase_text(phase: &PhaseRun, width: u16) -> String {
     if phase.operations > 0 {
         out.push_str(&kinds(phase, width));
     }
+    out.push_str(&each_stream(phase));
     out.push_str(&harness(phase));
     out.push_str(&mismatches(phase));
     out
@@ -119,9 +123,22 @@ fn kinds(phase: &PhaseRun, width: u16) -> String {
     table.render()
 }
 
+/// When each of several streams was done: how fairly they were served.
+fn each_stream(phase: &PhaseRun) -> String {
+    if phase.streams.len() < 2 || phase.streams.len() > SHOWN_STREAMS {
+        return String::new();
+    }
+    let times = phase.streams.iter();
+    let times = times.map(|s| units::duration(s.elapsed_ns as f64));
+    format!(
+        "streams ended after {}\n",
+        times.collect::<Vec<_>>().join(", ")
+    )
+}
+
 /// Where the time went that no operation took.
 fn harness(phase: &PhaseRun) -> String {
-    let all = phase.elapsed_ns as f64 * phase.streams.max(1) as f64;
+    let all = phase.elapsed_ns as f64 * phase.streams.len().max(1) as f64;
     let mut out = format!(
         "in operations {} of {} stream time, processor {}",
         units::percent(if all > 0.0 {

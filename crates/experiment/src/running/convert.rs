@@ -4,16 +4,10 @@ use std::collections::BTreeMap;
 
 use fsage_core::{Errno, OpKind};
 use fsage_exec::{KindResult, Mismatch, RunResult};
-use fsage_format::result::run::{KindRun, PhaseRun, RunPoint, Unexpected};
+use fsage_format::result::run::{KindRun, PhaseRun, RunPoint, StreamRun, Unexpected};
 
 /// A phase's result. `cold` says how caches were made cold before it.
-pub fn phase(
-    role: &str,
-    name: &str,
-    streams: usize,
-    cold: Option<String>,
-    result: &RunResult,
-) -> PhaseRun {
+pub fn phase(role: &str, name: &str, cold: Option<String>, result: &RunResult) -> PhaseRun {
     let seconds = result.elapsed_ns as f64 / 1e9;
     let rate = if seconds > 0.0 {
         result.operations as f64 / seconds
@@ -23,7 +17,16 @@ pub fn phase(
     PhaseRun {
         role: role.to_string(),
         name: name.to_string(),
-        streams: streams as u64,
+        streams: result
+            .streams
+            .iter()
+            .map(|s| StreamRun {
+                elapsed_ns: s.elapsed_ns,
+                operations: s.operations,
+                bytes_read: s.bytes_read,
+                bytes_written: s.bytes_written,
+            })
+            .collect(),
         cold,
         elapsed_ns: result.elapsed_ns,
         operations: result.operations,

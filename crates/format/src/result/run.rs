@@ -55,8 +55,8 @@ pub struct PhaseRun {
     pub role: String,
     /// What it does.
     pub name: String,
-    /// Streams that ran at once.
-    pub streams: u64,
+    /// What each of the streams did that ran at once, in their order.
+    pub streams: Vec<StreamRun>,
     /// How caches were made cold before it; absent where the phase did not ask for it, or it could
     /// not be done (then a warning says so).
     pub cold: Option<String>,
@@ -89,6 +89,19 @@ pub struct PhaseRun {
     pub series_interval_ns: u64,
     /// What ended in each interval since the phase's start.
     pub series: Vec<RunPoint>,
+}
+
+/// One stream of a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamRun {
+    /// From its start to its end, nanoseconds.
+    pub elapsed_ns: u64,
+    /// Operations that ran.
+    pub operations: u64,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
 }
 
 /// One kind of operation. Quantiles to three digits.
