@@ -62,8 +62,8 @@ fn text(path: &Path) -> Result<Text, InputError> {
         return Err(unfit("expected a text file of at most 16 MiB".into()));
     }
     let content = String::from_utf8(std::fs::read(path).map_err(io)?).map_err(|e| {
-        let line = e.as_bytes().iter().take(e.utf8_error().valid_up_to());
-        let line = 1 + line.filter(|&&b| b == b'\n').count();
+        let valid = e.as_bytes().iter().take(e.utf8_error().valid_up_to());
+        let line = 1 + valid.fold(0, |n, &b| n + u64::from(b == b'\n'));
         unfit(format!("line {line} is not UTF-8 text"))
     })?;
     Ok(Text {
