@@ -33,7 +33,9 @@ fn captured(dir: &Path, method: &str) -> PathBuf {
     std::fs::write(tree.join("pre/a"), "abc").unwrap();
     std::fs::write(tree.join("pre/b"), vec![7; 5000]).unwrap();
     run(dir, ["snapshot", "tree", "-o", "tree.fss"]).exits(0);
-    let line = ["trace", "--method", method, "--under", ".", "-o", "../t.fst", "--", "sh", "-c", SCRIPT];
+    let line = [
+        "trace", "--method", method, "--under", ".", "-o", "../t.fst", "--", "sh", "-c", SCRIPT,
+    ];
     run(&tree, line).exits(0);
     tree
 }
@@ -76,7 +78,15 @@ fn the_tree_comes_out_the_same() {
             for more in [&["--snapshot", "tree.fss"][..], &[]] {
                 let out = dir.join(format!("out-{order}-{}", more.len()));
                 std::fs::create_dir(&out).unwrap();
-                let mut line = vec!["replay", "t.fst", out.to_str().unwrap(), "--keep", "--json", "--order", order];
+                let mut line = vec![
+                    "replay",
+                    "t.fst",
+                    out.to_str().unwrap(),
+                    "--keep",
+                    "--json",
+                    "--order",
+                    order,
+                ];
                 line.extend(more);
                 if order != "process" {
                     line.push("--verify");
@@ -90,7 +100,11 @@ fn the_tree_comes_out_the_same() {
                 assert_eq!(result["differ"], 0, "{result}");
                 assert_eq!(result["verified"]["wrong"], 0, "{result}");
                 assert!(result["replayed"].as_u64().unwrap() > 50, "{result}");
-                assert_eq!(listing(&tree), listing(&only_entry(&out)), "{method} {order}");
+                assert_eq!(
+                    listing(&tree),
+                    listing(&only_entry(&out)),
+                    "{method} {order}"
+                );
             }
         }
     }
@@ -103,7 +117,12 @@ fn nothing_is_left_and_nothing_else_is_touched() {
     captured(dir, "ptrace");
     std::fs::create_dir(dir.join("used")).unwrap();
     std::fs::write(dir.join("used/mine"), "precious").unwrap();
-    let text = run(dir, ["replay", "t.fst", "used", "--verify", "-o", "result.json"]).exits(0).text();
+    let text = run(
+        dir,
+        ["replay", "t.fst", "used", "--verify", "-o", "result.json"],
+    )
+    .exits(0)
+    .text();
     assert!(text.contains("every result is the trace's"), "{text}");
     assert_eq!(names(&dir.join("used")), ["mine"]);
     assert_eq!(std::fs::read(dir.join("used/mine")).unwrap(), b"precious");
@@ -119,7 +138,15 @@ fn on_another_file_system() {
     }
     let dir = temp();
     captured(dir.path(), "auto");
-    let line = ["replay", "t.fst", "scratch:ext4", "--snapshot", "tree.fss", "--verify", "--json"];
+    let line = [
+        "replay",
+        "t.fst",
+        "scratch:ext4",
+        "--snapshot",
+        "tree.fss",
+        "--verify",
+        "--json",
+    ];
     let result = run(dir.path(), line).exits(0).json();
     assert_eq!(result["verified"]["wrong"], 0, "{result}");
     let line = ["replay", "t.fst", "scratch:ext4", "--keep"];
@@ -134,7 +161,10 @@ struct Made {
 
 impl Made {
     fn new() -> Self {
-        Self { paths: PathTable::new(), ops: Vec::new() }
+        Self {
+            paths: PathTable::new(),
+            ops: Vec::new(),
+        }
     }
 
     fn op(&mut self, kind: OpKind, path: &[u8], result: i64) -> &mut Op {
@@ -185,7 +215,10 @@ fn a_hostile_trace_stays_inside() {
     let link_to = |name: &str| outside.join(name).into_os_string().into_encoded_bytes();
     let mut made = Made::new();
     // Links that lead out, absolute and by dots, and what is done through them.
-    for (link, text) in [(&b"/w/abs"[..], link_to("")), (b"/w/dots", b"../../outside".to_vec())] {
+    for (link, text) in [
+        (&b"/w/abs"[..], link_to("")),
+        (b"/w/dots", b"../../outside".to_vec()),
+    ] {
         let target = made.paths.intern(&text);
         made.op(OpKind::Symlink, link, 0).path2 = target;
         let through = [link, b"/file"].concat();
@@ -197,7 +230,11 @@ fn a_hostile_trace_stays_inside() {
         made.op(OpKind::Mkdir, &[link, b"/made"].concat(), 0);
     }
     let up = b"/w/../../../../../../../../../..".to_vec();
-    for path in [&[up.as_slice(), &link_to("file")].concat()[..], &link_to("file"), b"/w/a/../../../outside/file"] {
+    for path in [
+        &[up.as_slice(), &link_to("file")].concat()[..],
+        &link_to("file"),
+        b"/w/a/../../../outside/file",
+    ] {
         made.create(path, 6);
         made.write(6, 0, 100, 100);
         made.op(OpKind::Unlink, path, 0);
@@ -230,7 +267,8 @@ fn an_initial_tree_that_does_not_fit_is_refused() {
     let mut made = Made::new();
     made.op(OpKind::Stat, b"/w/huge", 0).size_bytes = Some(1 << 60);
     made.save(&dir.path().join("huge.fst"), true);
-    run(dir.path(), ["replay", "huge.fst", "."]).fails(1, &["1152921504606846976 bytes", "available"]);
+    run(dir.path(), ["replay", "huge.fst", "."])
+        .fails(1, &["1152921504606846976 bytes", "available"]);
     assert_eq!(names(dir.path()), ["huge.fst"]);
 }
 
@@ -246,11 +284,22 @@ fn a_full_target_is_told() {
         made.write(3, piece << 20, 1 << 20, 1 << 20);
     }
     made.save(&dir.path().join("big.fst"), true);
-    let line = ["replay", "big.fst", "scratch:ext4,size=64M", "--verify", "--json"];
+    let line = [
+        "replay",
+        "big.fst",
+        "scratch:ext4,size=64M",
+        "--verify",
+        "--json",
+    ];
     let ran = run(dir.path(), line);
     assert_eq!(ran.code(), 1, "{}", ran.stderr);
     let result = ran.json();
-    let write = result["kinds"].as_array().unwrap().iter().find(|k| k["kind"] == "write").unwrap();
+    let write = result["kinds"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|k| k["kind"] == "write")
+        .unwrap();
     assert!(write["errors"]["28"].as_u64().unwrap() > 50, "{result}");
     assert!(result["differ"].as_u64().unwrap() > 50, "{result}");
 }
@@ -265,7 +314,12 @@ fn a_trace_that_lacks_something_is_refused() {
     made.save(&dir.path().join("cut.fst"), false);
     std::fs::create_dir(dir.path().join("out")).unwrap();
     run(dir.path(), ["replay", "cut.fst", "out"]).fails(1, &["cut.fst", "--allow-lossy"]);
-    let result = run(dir.path(), ["replay", "cut.fst", "out", "--allow-lossy", "--json"]).exits(0).json();
+    let result = run(
+        dir.path(),
+        ["replay", "cut.fst", "out", "--allow-lossy", "--json"],
+    )
+    .exits(0)
+    .json();
     assert_eq!(result["replayed"], 10);
 }
 
@@ -278,7 +332,11 @@ fn mistakes_are_one_error() {
     for (line, code, words) in [
         (vec!["replay", "no.fst", "."], 1, vec!["no.fst"]),
         (vec!["replay", "t.fst", "nowhere"], 1, vec!["nowhere"]),
-        (vec!["replay", "t.fst", ".", "--snapshot", "no.fss"], 1, vec!["no.fss"]),
+        (
+            vec!["replay", "t.fst", ".", "--snapshot", "no.fss"],
+            1,
+            vec!["no.fss"],
+        ),
     ] {
         run(dir.path(), line).fails(code, &words);
     }
@@ -300,7 +358,8 @@ fn original_speed_keeps_the_pauses() {
     let dir = temp();
     let mut made = Made::new();
     for n in 0..5u64 {
-        made.op(OpKind::Mkdir, format!("/w/d{n}").as_bytes(), 0).start_ns = n * 100_000_000;
+        made.op(OpKind::Mkdir, format!("/w/d{n}").as_bytes(), 0)
+            .start_ns = n * 100_000_000;
     }
     made.save(&dir.path().join("t.fst"), true);
     let elapsed = |speed: &str| {
@@ -326,10 +385,14 @@ fn interrupted_it_cleans_up() {
         let target = dir.join(stage);
         std::fs::create_dir(&target).unwrap();
         let mut command = fsage();
-        command.current_dir(dir).args(["replay", "t.fst", stage, "--speed", "original", "--json"]);
+        command
+            .current_dir(dir)
+            .args(["replay", "t.fst", stage, "--speed", "original", "--json"]);
         let running = start(&mut command);
         until(stage, || {
-            names(&target).first().is_some_and(|d| target.join(d).join(reached).exists())
+            names(&target)
+                .first()
+                .is_some_and(|d| target.join(d).join(reached).exists())
         });
         running.signal(Signal::INT);
         let ran = running.wait();
@@ -344,10 +407,14 @@ fn interrupted_it_cleans_up() {
     let target = dir.join("killed");
     std::fs::create_dir(&target).unwrap();
     let mut command = fsage();
-    command.current_dir(dir).args(["replay", "t.fst", "killed", "--speed", "original"]);
+    command
+        .current_dir(dir)
+        .args(["replay", "t.fst", "killed", "--speed", "original"]);
     let running = start(&mut command);
     until("operations", || {
-        names(&target).first().is_some_and(|d| target.join(d).join("first").exists())
+        names(&target)
+            .first()
+            .is_some_and(|d| target.join(d).join("first").exists())
     });
     running.signal(Signal::KILL);
     until("the directory to go", || names(&target).is_empty());
@@ -363,14 +430,32 @@ fn holes_stay_holes() {
     let dir = dir.path();
     let tree = dir.join("tree");
     std::fs::create_dir(&tree).unwrap();
-    std::fs::File::create(tree.join("holes")).unwrap().set_len(8 << 20).unwrap();
+    std::fs::File::create(tree.join("holes"))
+        .unwrap()
+        .set_len(8 << 20)
+        .unwrap();
     run(dir, ["snapshot", "tree", "-o", "tree.fss"]).exits(0);
     run_command(fsage().current_dir(&tree).args([
         "trace", "--under", ".", "-o", "../t.fst", "--", "head", "-c", "100", "holes",
     ]))
     .exits(0);
     std::fs::create_dir(dir.join("out")).unwrap();
-    run(dir, ["replay", "t.fst", "out", "--snapshot", "tree.fss", "--keep", "--verify"]).exits(0);
-    let meta = only_entry(&dir.join("out")).join("holes").metadata().unwrap();
+    run(
+        dir,
+        [
+            "replay",
+            "t.fst",
+            "out",
+            "--snapshot",
+            "tree.fss",
+            "--keep",
+            "--verify",
+        ],
+    )
+    .exits(0);
+    let meta = only_entry(&dir.join("out"))
+        .join("holes")
+        .metadata()
+        .unwrap();
     assert_eq!((meta.len(), meta.blocks()), (8 << 20, 0));
 }

@@ -39,7 +39,9 @@ pub enum ReplayingError {
     #[error(transparent)]
     Build(#[from] BuildError),
     /// The snapshot names something that is no name of a tree.
-    #[error("use snapshot {snapshot}: row {row} names `{name}`, expected a new name in a directory of an earlier row")]
+    #[error(
+        "use snapshot {snapshot}: row {row} names `{name}`, expected a new name in a directory of an earlier row"
+    )]
     Name {
         /// The snapshot.
         snapshot: String,
@@ -126,7 +128,15 @@ pub fn replay(
     let placement = placement(request, &meta, root.as_deref(), &scan)?;
     let target = request.target.open()?;
     let place = GuardedDir::create(target.dir(), "fsage-replay-")?;
-    let result = on_target(request, &meta, &scan, &placement, place.path(), on_stage, stop);
+    let result = on_target(
+        request,
+        &meta,
+        &scan,
+        &placement,
+        place.path(),
+        on_stage,
+        stop,
+    );
     let result = result.map(|mut result| {
         if request.keep {
             result.kept = Some(place.path().display().to_string());
@@ -161,8 +171,12 @@ fn on_target(
     let seed = Seed(request.seed);
     let built = replay::build(&fs, &scan.start, placement, seed, stop)?;
     // What was made must not be written back while operations are timed.
-    fs.sync()
-        .map_err(|e| HostError::io("write the initial tree back", std::io::Error::from_raw_os_error(e.0)))?;
+    fs.sync().map_err(|e| {
+        HostError::io(
+            "write the initial tree back",
+            std::io::Error::from_raw_os_error(e.0),
+        )
+    })?;
     if stop.load(Ordering::Relaxed) {
         return Err(BuildError::Interrupted.into());
     }
@@ -293,7 +307,10 @@ fn placement(
         placement.add(from, to);
     }
     if placement.is_empty() {
-        let under = meta.under.iter().map(|dir| replay::place::normal(dir.as_bytes()));
+        let under = meta
+            .under
+            .iter()
+            .map(|dir| replay::place::normal(dir.as_bytes()));
         let shared = under.reduce(|a, b| replay::place::common(&a, &b));
         let from = root.map(<[u8]>::to_vec).or(shared).or(scan.common.clone());
         let from = from.ok_or_else(|| ReplayingError::Nothing {
@@ -358,14 +375,16 @@ fn result(
         *kinds.entry(why.name().into()).or_default() += count;
     }
     let differences = run.differences.iter();
-    result.differences.extend(differences.map(|d| ReplayDifference {
-        row: d.row,
-        tid: d.tid.0,
-        kind: d.kind.name().into(),
-        name: text(&d.name),
-        expected: d.expected,
-        actual: d.actual,
-    }));
+    result
+        .differences
+        .extend(differences.map(|d| ReplayDifference {
+            row: d.row,
+            tid: d.tid.0,
+            kind: d.kind.name().into(),
+            name: text(&d.name),
+            expected: d.expected,
+            actual: d.actual,
+        }));
     result.kinds.extend(run.kinds.iter().map(|k| ReplayKind {
         kind: k.kind.name().into(),
         operations: k.operations,
@@ -437,8 +456,12 @@ fn warnings(request: &ReplayRequest, scan: &Scan, run: &ReplayRun) -> Vec<String
     if run.replayed == 0 && run.operations > 0 && !run.interrupted {
         warnings.push("nothing was replayed: see what was skipped, and --map".into());
     }
-    if request.snapshot.is_none() && !scan.faults && run.skipped.keys().any(|k| k.0 == fsage_core::OpKind::Mmap) {
-        warnings.push("the trace has no page faults: of mapped files whole mappings were read".into());
+    if request.snapshot.is_none()
+        && !scan.faults
+        && run.skipped.keys().any(|k| k.0 == fsage_core::OpKind::Mmap)
+    {
+        warnings
+            .push("the trace has no page faults: of mapped files whole mappings were read".into());
     }
     warnings
 }

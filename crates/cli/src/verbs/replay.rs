@@ -120,10 +120,14 @@ pub fn parse_map(text: &std::ffi::OsStr) -> Result<(Vec<u8>, Vec<u8>), String> {
     let parts = at.and_then(|at| Some((bytes.get(..at)?, bytes.get(at + 1..)?)));
     let (from, to) = parts.ok_or_else(|| format!("`{shown}` is not FROM=TO"))?;
     if from.first() != Some(&b'/') {
-        return Err(format!("`{shown}`: FROM must be an absolute directory of the traced machine"));
+        return Err(format!(
+            "`{shown}`: FROM must be an absolute directory of the traced machine"
+        ));
     }
     if to.first() == Some(&b'/') || to.split(|&b| b == b'/').any(|part| part == b"..") {
-        return Err(format!("`{shown}`: TO must be relative to the target and without `..`"));
+        return Err(format!(
+            "`{shown}`: TO must be relative to the target and without `..`"
+        ));
     }
     Ok((from.to_vec(), to.to_vec()))
 }

@@ -299,7 +299,11 @@ impl<'a> Performer<'a> {
         let mut at = explicit_offset(op);
         let payload = &mut self.payload;
         let direct = op.record.contains(OpFlags::DIRECT);
-        let most = if direct { (left as usize).min(PIECE_BYTES) } else { 0 };
+        let most = if direct {
+            (left as usize).min(PIECE_BYTES)
+        } else {
+            0
+        };
         let buffer = aligned(&mut self.buffer, most);
         timed(self.fs, |fs| {
             let mut total = 0;
@@ -337,7 +341,9 @@ fn aligned(buffer: &mut Vec<u8>, length: usize) -> &mut [u8] {
         buffer.resize(length + DIRECT_ALIGNMENT, 0);
     }
     let at = buffer.as_ptr().align_offset(DIRECT_ALIGNMENT);
-    buffer.get_mut(at..at.saturating_add(length)).unwrap_or_default()
+    buffer
+        .get_mut(at..at.saturating_add(length))
+        .unwrap_or_default()
 }
 
 fn timed(fs: &dyn FileSystem, call: impl FnOnce(&dyn FileSystem) -> Result<u64, Errno>) -> Done {

@@ -20,7 +20,10 @@ fn moved_only(step: &mut Step) {
     let op = &mut step.op;
     let copies = !matches!(op.kind, OpKind::Read | OpKind::Write);
     if let Some(moved) = op.result.value().filter(|_| copies) {
-        let reads = matches!(op.kind, OpKind::CopyIn | OpKind::Sendfile | OpKind::SpliceIn);
+        let reads = matches!(
+            op.kind,
+            OpKind::CopyIn | OpKind::Sendfile | OpKind::SpliceIn
+        );
         // Nothing was read because nothing was left: one page is asked for to see that.
         let least = if reads { PAGE } else { 0 };
         op.length = Some(if moved == 0 { least } else { moved });
