@@ -65,7 +65,7 @@ pub fn predict(
         .scope
         .roots
         .extend(reader.meta().under.iter().map(|d| d.clone().into_bytes()));
-    let mut predictor = Predictor::new(options, vectors);
+    let mut predictor = Predictor::new(options, vectors).also(request.changes);
     if let Some(path) = request.snapshot {
         load_snapshot(path, reader, &mut predictor)?;
     }

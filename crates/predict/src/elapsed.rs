@@ -2,7 +2,8 @@
 //!
 //! Each thread has a clock. Before an operation it thinks as long as it did in the trace, then the
 //! operation takes its predicted time; the part that waits for the device queues at the one device
-//! behind the other threads. A child begins when its parent's fork ends. A parent whose pause saw a
+//! behind the other threads, and the rest is longer while others are in calls of the kind, as far as
+//! the profile says how those scale. A child begins when its parent's fork ends. A parent whose pause saw a
 //! child exit is taken to have waited for it. The thesis gives latency only and leaves this out
 //! (Smith 2001, 4.4.5.6).
 
@@ -11,6 +12,7 @@ use std::collections::VecDeque;
 use fsage_core::{Op, OpKind, Pid, Tid};
 use rustc_hash::FxHashMap;
 
+use crate::contention::Contention;
 use crate::cost::ledger::Latency;
 
 /// Idle stretches of the device that are remembered, so that a request that comes late in the trace
@@ -70,6 +72,7 @@ pub struct Replay {
     index: FxHashMap<Tid, usize>,
     last: Option<(Tid, usize)>,
     device: Device,
+    contention: Option<Contention>,
     parents: FxHashMap<Pid, Pid>,
     exits: FxHashMap<Pid, Vec<Exit>>,
     first_ns: Option<f64>,
@@ -77,9 +80,17 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Replays one operation that is predicted to take `latency`.
+    /// The replay on a system with this scaling of calls at once.
+    pub fn with(contention: Option<Contention>) -> Self {
+        Self {
+            contention,
+            ..Self::default()
+        }
+    }
+
+    /// Replays one operation in the directory or file `place` that is predicted to take `latency`.
     #[inline]
-    pub fn push(&mut self, op: &Op, latency: Latency) {
+    pub fn push(&mut self, op: &Op, place: u32, latency: Latency) {
         let start = op.start_ns as f64;
         let first = *self.first_ns.get_or_insert(start);
         let slot = self.slot(op, start - first);
@@ -92,7 +103,14 @@ impl Replay {
             begin = self.after_children(op.pid, &thread, start - first, begin);
         }
         let memory = latency.total_ns - latency.device_ns;
-        let mut end = begin + memory.max(0.0);
+        let memory = memory.max(0.0);
+        let stretch = match &mut self.contention {
+            Some(contention) if self.threads.len() > 1 => {
+                contention.stretch(op, place, begin, memory)
+            }
+            _ => 1.0,
+        };
+        let mut end = begin + memory * stretch;
         if latency.device_ns > 0.0 {
             end = self.device.serve(end, latency.device_ns);
         }
@@ -226,8 +244,8 @@ mod tests {
     #[test]
     fn one_process_thinks_and_works() {
         let mut replay = Replay::default();
-        replay.push(&op(1, 100, 10), latency(50.0, 0.0));
-        replay.push(&op(1, 200, 10), latency(50.0, 50.0));
+        replay.push(&op(1, 100, 10), 0, latency(50.0, 0.0));
+        replay.push(&op(1, 200, 10), 0, latency(50.0, 50.0));
         // 50, think 90, 50.
         assert_eq!(replay.elapsed_ns(), 190.0);
     }
@@ -236,8 +254,8 @@ mod tests {
     fn two_processes_queue_at_the_device_and_nowhere_else() {
         let run = |device| {
             let mut replay = Replay::default();
-            replay.push(&op(1, 0, 1), latency(100.0, device));
-            replay.push(&op(2, 0, 1), latency(100.0, device));
+            replay.push(&op(1, 0, 1), 0, latency(100.0, device));
+            replay.push(&op(2, 0, 1), 0, latency(100.0, device));
             replay.elapsed_ns()
         };
         assert_eq!(run(0.0), 100.0);
@@ -249,12 +267,12 @@ mod tests {
         let mut replay = Replay::default();
         let mut fork = Op::new(OpKind::Fork, Pid(1), Tid(1), 0);
         (fork.result, fork.length) = (Outcome::ok(2), Some(2));
-        replay.push(&fork, latency(0.0, 0.0));
-        replay.push(&op(2, 10, 10), latency(1000.0, 1000.0));
+        replay.push(&fork, 0, latency(0.0, 0.0));
+        replay.push(&op(2, 10, 10), 0, latency(1000.0, 1000.0));
         let mut exit = Op::new(OpKind::Exit, Pid(2), Tid(2), 30);
         exit.length = Some(1);
-        replay.push(&exit, latency(0.0, 0.0));
-        replay.push(&op(1, 35, 5), latency(5.0, 0.0));
+        replay.push(&exit, 0, latency(0.0, 0.0));
+        replay.push(&op(1, 35, 5), 0, latency(5.0, 0.0));
         // 10 to the child's read, 1000, 10 to its exit, 5 until the parent goes on, 5.
         assert_eq!(replay.elapsed_ns(), 1030.0);
     }

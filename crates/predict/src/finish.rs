@@ -129,6 +129,7 @@ impl Predictor {
             latency_interval_ns: interval(changed, error),
             difference_ns: changed - total,
             writeback_ns: writeback::overhead(&vector, &load).overhead_ns,
+            elapsed_ns: target.changed.as_ref().map(|(_, r)| r.elapsed_ns()),
             kinds,
         }
     }

@@ -17,6 +17,7 @@
 //! out.
 
 pub mod caches;
+pub mod contention;
 pub mod cost;
 pub mod elapsed;
 mod finish;

@@ -5,12 +5,14 @@ use fsage_core::metric::MetricId;
 use fsage_core::{KindClass, Op, OpKind, OpSource, PathTable, SinkError, SourceError};
 
 use crate::caches::{Sizes, View};
+use crate::contention::Contention;
 use crate::cost::ledger::Latency;
 use crate::cost::{Ledger, Need, Plan, SystemVector};
 use crate::elapsed::Replay;
 use crate::namespace::{Namespace, Resolved, Scope};
 use crate::pattern::Relation;
 use crate::threads::Threads;
+use crate::whatif::Change;
 use crate::writeback::Load;
 
 /// How to predict.
@@ -61,6 +63,8 @@ pub(crate) struct Target {
     pub plan: Plan,
     pub ledger: Ledger,
     pub replay: Replay,
+    /// With what-if changes, where elapsed time is asked for: costs by slot, and their replay.
+    pub changed: Option<(Vec<f64>, Replay)>,
     pub view: usize,
     /// Pages of a page cache that was not measured to its end.
     pub at_least_pages: Option<u64>,
@@ -118,12 +122,13 @@ impl Predictor {
                     views.len() - 1
                 });
             let (plan, ledger) = (Plan::new(&vector), Ledger::new(&vector));
-            let replay = Replay::default();
+            let replay = Replay::with(Contention::of(&vector));
             targets.push(Target {
                 vector,
                 plan,
                 ledger,
                 replay,
+                changed: None,
                 view,
                 at_least_pages,
             });
@@ -164,7 +169,7 @@ impl Predictor {
         self.resolve(op, paths);
         for target in &mut self.targets {
             let needs = self.needs.get(target.view).map_or(&[][..], Vec::as_slice);
-            charge(target, op, self.resolved.charged, needs);
+            charge(target, op, &self.resolved, needs);
         }
     }
 
@@ -178,7 +183,7 @@ impl Predictor {
         self.resolve(op, paths);
         for (index, target) in self.targets.iter_mut().enumerate() {
             let needs = self.needs.get(target.view).map_or(&[][..], Vec::as_slice);
-            let latency = charge(target, op, self.resolved.charged, needs);
+            let latency = charge(target, op, &self.resolved, needs);
             self.request.clear();
             if self.resolved.charged {
                 let slots = target.vector.slots();
@@ -253,6 +258,21 @@ impl Predictor {
         }
     }
 
+    /// Follows elapsed time with these what-if changes as well; before the first operation.
+    #[must_use]
+    pub fn also(mut self, changes: &[Change]) -> Self {
+        for target in self.targets.iter_mut().filter(|_| !changes.is_empty()) {
+            let mut vector = target.vector.clone();
+            for change in changes {
+                change.apply(&mut vector);
+            }
+            let slots = vector.slots().iter();
+            let costs = slots.map(|(slot, _)| vector.unit_cost_ns(slot)).collect();
+            target.changed = Some((costs, Replay::with(Contention::of(&vector))));
+        }
+        self
+    }
+
     /// What the trace leaves to be written behind on a target.
     pub(crate) fn load(&self, target: &Target) -> Load {
         let pages = self
@@ -277,7 +297,12 @@ impl Predictor {
 /// Stage 4 of one operation for one system; returns its latency in nanoseconds. An operation on
 /// another file system takes as long as it did.
 #[inline]
-fn charge(target: &mut Target, op: &Op, charged: bool, needs: &[Need]) -> f64 {
+fn charge(target: &mut Target, op: &Op, resolved: &Resolved, needs: &[Need]) -> f64 {
+    let charged = resolved.charged;
+    let place = match resolved.walks[0] {
+        Some(walk) => walk.dir.0,
+        None => resolved.node.map_or(u32::MAX, |ino| ino.0),
+    };
     let latency = if charged {
         target.ledger.charge(op.kind, needs, &target.plan)
     } else {
@@ -286,7 +311,15 @@ fn charge(target: &mut Target, op: &Op, charged: bool, needs: &[Need]) -> f64 {
             device_ns: 0.0,
         }
     };
-    target.replay.push(op, latency);
+    target.replay.push(op, place, latency);
+    if let Some((costs, replay)) = &mut target.changed {
+        let changed = if charged {
+            target.ledger.request_at(costs)
+        } else {
+            latency
+        };
+        replay.push(op, place, changed);
+    }
     if charged { latency.total_ns } else { 0.0 }
 }
 
@@ -311,6 +344,9 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
             .named("RAW")
             .map_or(READ_AHEAD_PAGES, |e| e.value as u64 / 4),
         locality: has("LUN_NC") || has("LUF_NC"),
+        throttle: size("DTH")
+            .zip(vector.named("DTR").map(|e| e.value as u64))
+            .filter(|&(most, rate)| most > 0 && rate > 0),
     };
     (sizes, at_least)
 }

@@ -12,7 +12,7 @@ use fsage_predict::{Options, Predictor, SystemVector};
 
 /// A system on which everything was measured; every value is 1.
 fn everything() -> SystemVector {
-    let limits = ["BC", "DNLC", "MDC"];
+    let limits = ["BC", "DNLC", "MDC", "DTH"];
     let all = MetricId::all().filter(|id| !limits.contains(&id.to_string().as_str()));
     SystemVector::new("all", all.map(|id| (id, 1.0, 1.0, 1.0)))
 }
@@ -331,4 +331,46 @@ fn a_directory_remembers_every_name_that_went() {
     // Never more than one at once, 500 in all: half of RMDIRB's thousand.
     let (vector, _, _) = notes.0.last().unwrap();
     assert!(vector.contains(&("RMDIRB".to_owned(), 0.5)), "{vector:?}");
+}
+
+#[test]
+fn writers_past_the_threshold_wait_for_the_device() {
+    let metrics = [
+        ("WF4", 1000.0),
+        ("WN4", 1000.0),
+        ("DTH", 16.0),
+        ("DTR", 1024.0),
+    ];
+    let mut s = Script::default();
+    s.open("/f", CREATE, 3);
+    for i in 0..6 {
+        s.data(OpKind::Write, 3, i * 4096, 4096);
+    }
+    let mut notes = Notes::default();
+    let mut predictor = Predictor::new(Options::default(), vec![common::system("s", &metrics)]);
+    for op in &s.ops {
+        predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+    }
+    let waits = |i: usize| notes.0[i].0.iter().any(|(name, _)| name == "DTR");
+    // Four writes fill 16 KiB, the fifth waits; what drains between them is some bytes.
+    assert!(!waits(4) && waits(5) && waits(6));
+    assert!(notes.0[6].1 > 3.5e6, "{:?}", notes.0[6]);
+}
+
+#[test]
+fn what_if_tells_the_elapsed_time_too() {
+    let mut s = Script::default();
+    s.open("/f", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 4096);
+    let changes = ["CR*2".parse::<fsage_predict::Change>().unwrap()];
+    let vector = common::system("s", &[("CR", 5000.0), ("WF4", 1000.0)]);
+    let mut predictor = Predictor::new(Options::default(), vec![vector]).also(&changes);
+    for op in &s.ops {
+        predictor.push(op, &s.paths);
+    }
+    let result = predictor.finish(&changes);
+    let target = &result.targets[0];
+    let changed = target.what_if.as_ref().unwrap();
+    let more = changed.elapsed_ns.unwrap() - target.elapsed_ns;
+    assert!((more - changed.difference_ns).abs() < 1e-6 && more > 4000.0);
 }

@@ -104,6 +104,10 @@ const DELAY_LEAST_NS: u64 = 20_000;
 const CHANGING_LEAST_NS: u64 = 3_000_000;
 /// For how long the cost of an empty call is taken to be the same.
 const BASE_AGE_NS: u64 = 200_000_000;
+/// An order of more files than this visits all, each beside the one before.
+pub(crate) const LONG_ORDER: usize = 700;
+/// Samples that a part of a round takes even if its time is over.
+const LEAST_OF_PART: usize = 24;
 /// How many more rounds a short measurement may use where its time allows.
 const QUICK_ROUNDS: usize = 3;
 /// The largest payload of one call.
@@ -132,10 +136,14 @@ pub(crate) struct Lab<'a> {
     pub sched: Sched,
     /// When the present procedure should end.
     pub deadline_ns: u64,
+    /// When the present part of its round should end.
+    pub part_end_ns: u64,
     /// How a cold state was last reached.
     pub cold: Option<ColdEvidence>,
     /// Metrics that a procedure could not measure, with the reason.
     pub reasons: Vec<(MetricId, String)>,
+    /// Every procedure that ended, how long it took and the time that it had, in nanoseconds.
+    pub took_ns: Vec<(&'static str, u64, u64)>,
     /// A timed empty call, by gap: the call and the reading of the clock.
     pub base_ns: [f64; GAPS],
     /// Resolution of one cached component, back to back: the same directory as the last, another.
@@ -177,8 +185,10 @@ impl<'a> Lab<'a> {
             payload,
             sched: Sched::new(),
             deadline_ns: u64::MAX,
+            part_end_ns: u64::MAX,
             cold: None,
             reasons: Vec::new(),
+            took_ns: Vec::new(),
             base_ns: [0.0; GAPS],
             base_at_ns: 0,
             lookup_ns: (0.0, 0.0),
@@ -211,6 +221,19 @@ impl<'a> Lab<'a> {
     /// Whether the procedure's time is over.
     pub(crate) fn over(&self) -> bool {
         self.clock.now_ns() >= self.deadline_ns
+    }
+
+    /// Begins one of the parts that are left of a round: each may use as much of the time that is left
+    /// as the others, so that on a slow disk no part takes it all.
+    pub(crate) fn begin_part(&mut self, parts_left: u64) {
+        let now = self.clock.now_ns();
+        let left = self.deadline_ns.saturating_sub(now);
+        self.part_end_ns = now.saturating_add(left / parts_left.max(1));
+    }
+
+    /// Whether a part that has so many samples has used its time; a few it takes in any case.
+    pub(crate) fn part_over(&self, samples: usize) -> bool {
+        samples >= LEAST_OF_PART && self.clock.now_ns() >= self.part_end_ns
     }
 
     /// Ends the procedure if the user asked for it.

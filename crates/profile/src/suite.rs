@@ -114,6 +114,7 @@ fn measure(
         let own_ns =
             (u128::from(left_ns) * u128::from(share(procedure)) / u128::from(shares.max(1))) as u64;
         lab.deadline_ns = lab.clock.now_ns() + own_ns;
+        lab.part_end_ns = u64::MAX;
         shares -= share(procedure);
         progress(Progress {
             done,
@@ -122,11 +123,14 @@ fn measure(
             group: group_of(procedure).map_or("", |g| g.name()),
             eta_s: left_ns as f64 / 1e9,
         });
+        let start_ns = lab.clock.now_ns();
         let result = lab.check().and_then(|()| (procedure.run)(lab));
         if let Err(halt) = result {
             give_up(lab, procedure, &halt);
         }
         lab.book.forget();
+        let took_ns = lab.clock.now_ns().saturating_sub(start_ns);
+        lab.took_ns.push((procedure.name, took_ns, own_ns));
     }
     progress(Progress {
         done: chosen.len(),
@@ -220,6 +224,16 @@ fn collect(
             });
         }
     }
+    let took: Vec<String> = lab
+        .took_ns
+        .iter()
+        .map(|(name, took, own)| {
+            let seconds = |ns: u64| ns as f64 / 1e9;
+            format!("{name}: {:.1} s of {:.1} s", seconds(*took), seconds(*own))
+        })
+        .collect();
+    let extra = &mut profile.environment.extra;
+    extra.insert("time by procedure".to_owned(), took.join("; "));
     if stopped {
         profile
             .environment

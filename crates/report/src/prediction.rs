@@ -47,9 +47,11 @@ fn one(target: &TargetPrediction, width: u16) -> String {
         duration(target.writeback_ns),
         percent(target.writeback_slowdown),
     ));
+    let changed = target.what_if.as_ref().and_then(|w| w.elapsed_ns);
     out.push_str(&format!(
-        "elapsed {} with the think times of the trace; hit rates: pages {}, names {}, attributes {}\n",
+        "elapsed {}{} with the think times of the trace; hit rates: pages {}, names {}, attributes {}\n",
         duration(target.elapsed_ns),
+        changed.map_or_else(String::new, |ns| format!(" (what if: {})", duration(ns))),
         rate(&target.caches.page),
         rate(&target.caches.name),
         rate(&target.caches.attribute)

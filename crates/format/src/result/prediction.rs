@@ -148,6 +148,9 @@ pub struct Changed {
     pub difference_ns: f64,
     /// Overhead of writing behind with the changes, nanoseconds.
     pub writeback_ns: f64,
+    /// Predicted elapsed time with the changes, nanoseconds; absent where it was not followed.
+    #[serde(default)]
+    pub elapsed_ns: Option<f64>,
     /// By kind, in the order of [`TargetPrediction::kinds`].
     pub kinds: Vec<ChangedKind>,
 }

@@ -305,7 +305,7 @@ impl View {
             (Stem::We, 0),
             (Stem::Wd, 0),
         ];
-        let mut partial = 0u64;
+        let (mut partial, mut fresh) = (0u64, 0u64);
         for page in first..=last {
             let begin = page.saturating_mul(PAGE_BYTES);
             let limit = begin.saturating_add(PAGE_BYTES);
@@ -327,8 +327,16 @@ impl View {
                 PageState::Dirty(by) if by == serial => Stem::Wd,
                 PageState::Dirty(_) => Stem::Wo,
             };
+            fresh += u64::from(matches!(stem, Stem::Wn | Stem::Wh | Stem::Wu | Stem::Wk));
             if let Some(count) = counts.iter_mut().find(|c| c.0 == stem) {
                 count.1 += 1;
+            }
+        }
+        if let Some(limit) = self.sizes.throttle {
+            let kib = (fresh * PAGE_BYTES / 1024) as f64;
+            let waits = self.dirty.add(kib, step.op.start_ns, limit);
+            if waits > 0.0 {
+                needs.push(Need::sized(Stem::Dtr, step.gap, waits));
             }
         }
         let kib = length as f64 / 1024.0;

@@ -6,12 +6,14 @@
 //! data, removal and synchronisation have a module each; [`rules`] is the table of kinds.
 
 mod data;
+mod dirty;
 mod lookup;
 mod recent;
 mod removal;
 pub mod rules;
 mod sync;
 
+use dirty::Dirty;
 use recent::Recent;
 
 use fsage_cache::{LruSet, PageCache, Policy, Start, WriteBack};
@@ -39,6 +41,8 @@ pub struct Sizes {
     /// cached. The thesis's rule (6.1.3.4) holds such a lookup to be cached; systems for which the
     /// lookups by creation order were measured are charged by those.
     pub locality: bool,
+    /// Where writers are throttled: KiB of dirty data (DTH) and KiB per second from there on (DTR).
+    pub throttle: Option<(u64, u64)>,
 }
 
 /// What a file's next fsync will find.
@@ -121,6 +125,7 @@ pub struct View {
     /// The file touched last, and whether the present one was touched recently.
     last_object: Ino,
     untouched: Untouched,
+    dirty: Dirty,
     /// Directories in which something was allocated since the start.
     allocated_in: FxHashSet<u32>,
     cold_start: bool,
@@ -161,6 +166,7 @@ impl View {
             gaps: GapTable::default(),
             last_object: Ino::NONE,
             untouched: Untouched::No,
+            dirty: Dirty::default(),
             allocated_in: FxHashSet::default(),
             cold_start: start == Start::Cold,
             recent: Recent::default(),

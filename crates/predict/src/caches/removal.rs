@@ -37,6 +37,9 @@ impl View {
             return;
         };
         let kib = size as f64 / 1024.0;
+        if freed {
+            self.dirty.less(self.pages.dirty_pages(ino.0) as f64 * 4.0);
+        }
         // The file stays while it has another name or is open: only the name goes.
         if !freed || size == 0 {
             needs.push(Need::once(Stem::Rm, step.gap));

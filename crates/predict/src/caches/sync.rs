@@ -52,7 +52,8 @@ impl View {
             appended: state.extended,
         };
         self.last_sync.insert(step.op.tid, entry);
-        self.pages.clean(ino.0);
+        let cleaned = self.pages.clean(ino.0);
+        self.dirty.less(cleaned as f64 * PAGE_KIB);
         let seen = state.seen;
         *self.state(ino) = FileState {
             seen,
@@ -115,6 +116,7 @@ impl View {
             }
         });
         let kib = pages as f64 * PAGE_KIB;
+        self.dirty.less(kib);
         needs.push(Need::once(Stem::Sync, step.gap));
         if kib > 1024.0 {
             needs.push(Need::sized(Stem::Fsy, step.gap, kib - 1024.0));

@@ -41,7 +41,7 @@ stems! {
     Tr "TR", TrC "TRC", TrX "TRX", TrP "TRP", Rm "RM", RmF "RMF", RmD "RMD", RmFC "RMFC",
     Fsy "FSY", Fds "FDS", FsyO "FSYO", FdsO "FDSO", FsyC "FSYC", FsyN "FSYN", FsyRn "FSYRN",
     FsyRm "FSYRM", FsyD "FSYD", FsyDF "FSYDF", FsyS "FSYS", FdsS "FDSS", FsyQ "FSYQ",
-    Sync "SYNC", Sfr "SFR",
+    Sync "SYNC", Sfr "SFR", Dtr "DTR",
 }
 
 impl Stem {
@@ -92,6 +92,7 @@ impl Stem {
                 | FsyS
                 | FdsS
                 | Sync
+                | Dtr
                 | Sfr
         )
     }

@@ -3,7 +3,7 @@
 use fsage_core::OpenFlags;
 
 use crate::error::Res;
-use crate::lab::{Batch, Lab, Probe};
+use crate::lab::{Batch, LONG_ORDER, Lab, Probe};
 use crate::population::{Item, Order, Population};
 use crate::registry::Procedure;
 use crate::walk;
@@ -34,17 +34,22 @@ fn files(lab: &mut Lab<'_>) -> Res {
     one.items.retain(|i| i.size_kib > 0);
     let stems = ["RFN", "RFS", "RFF", "RFO", "RF"];
     lab.rounds(&stems, (lab.scale(2, 4), lab.scale(3, 10)), |lab, _| {
+        lab.begin_part(5);
         let order: Vec<usize> = (0..spread.items.len()).collect();
         visit(lab, &spread, &order, "RFN")?;
+        lab.begin_part(4);
         let order: Vec<usize> = (0..spread.dirs.len())
             .flat_map(|d| walk::near(&mut lab.random, &spread.of_dir(d)))
             .collect();
         visit(lab, &spread, &order, "RFS")?;
+        lab.begin_part(3);
         let order = walk::far(&mut lab.random, one.items.len(), one.items.len() / 6);
         visit(lab, &one, &order, "RFF")?;
         // A sixth of the files: later ones would lie beside what was read before.
+        lab.begin_part(2);
         let order = scattered(lab, &spread, spread.items.len() / 6);
         visit(lab, &spread, &order, "RFO")?;
+        lab.begin_part(1);
         whole(lab, &spread, &large)
     })?;
     one.remove(lab)?;
@@ -89,10 +94,14 @@ fn visit(lab: &mut Lab<'_>, population: &Population, order: &[usize], stem: &str
     let probe = Probe::of(stem);
     let mut buffer = vec![0u8; 4096];
     lab.cold_batch(|lab| {
-        for &index in order {
+        for (taken, &index) in order.iter().enumerate() {
             let Some(item) = population.items.get(index) else {
                 continue;
             };
+            // Neighbours share what one request of the device brings.
+            if lab.part_over(taken / if order.len() > LONG_ORDER { 4 } else { 1 }) {
+                break;
+            }
             lab.with_open(&item.path, OpenFlags::READ, |lab, handle| {
                 lab.call(probe, 0, || fs.pread(handle, &mut buffer, 0))
                     .map(|_| ())
@@ -119,7 +128,10 @@ fn whole(lab: &mut Lab<'_>, population: &Population, large: &[Item]) -> Res {
     let fs = lab.fs;
     let mut buffer = vec![0u8; 256 << 10];
     lab.cold_batch(|lab| {
-        for item in chosen {
+        for (taken, item) in chosen.into_iter().enumerate() {
+            if lab.part_over(taken / 3) {
+                break;
+            }
             let probe = Probe::at("RF", item.size_kib);
             let Some(space) = buffer.get_mut(..(item.size_kib as usize) << 10) else {
                 continue;

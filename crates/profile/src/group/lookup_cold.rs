@@ -4,7 +4,7 @@
 use fsage_core::{Access, Errno, OpenFlags};
 
 use crate::error::{Halt, Res};
-use crate::lab::{Batch, Lab, Probe};
+use crate::lab::{Batch, LONG_ORDER, Lab, Probe};
 use crate::population::{FILE_COMPONENTS, Order, Population};
 use crate::registry::Procedure;
 use crate::walk;
@@ -57,10 +57,14 @@ fn visit(lab: &mut Lab<'_>, population: &Population, order: &[usize], probe: Pro
     fs.access(first.as_bytes(), Access::Exists)?;
     let rest = shallow(lab, first)?;
     lab.cold_batch(|lab| {
-        for &index in order {
+        for (taken, &index) in order.iter().enumerate() {
             let Some(item) = population.items.get(index) else {
                 continue;
             };
+            // Neighbours share what one request of the device brings.
+            if lab.part_over(taken / if order.len() > LONG_ORDER { 4 } else { 1 }) {
+                break;
+            }
             let ((), ns) = lab.timed(|| fs.access(&item.path, Access::Exists))?;
             lab.add(probe, 0, (ns - rest).max(1.0));
         }
@@ -80,23 +84,28 @@ fn uncached(lab: &mut Lab<'_>) -> Res {
     );
     let stems = ["LUS_NC", "LUN_NC", "LUF_NC", "LUR_NC", "LUM_NC"];
     lab.rounds(&stems, (lab.scale(2, 4), lab.scale(3, 10)), |lab, _| {
+        lab.begin_part(5);
         lab.make_cold()?;
         // Every directory is warm before its files are asked for, or the cost would be two.
         let order: Vec<usize> = (0..spread.items.len()).collect();
         warm(lab, &spread)?;
         visit(lab, &spread, &order, next)?;
+        lab.begin_part(4);
         lab.make_cold()?;
         warm(lab, &spread)?;
         let order: Vec<usize> = (0..spread.dirs.len())
             .flat_map(|d| walk::near(&mut lab.random, &spread.of_dir(d)))
             .collect();
         visit(lab, &spread, &order, near)?;
+        lab.begin_part(3);
         lab.make_cold()?;
         warm(lab, &one)?;
         let order = walk::far(&mut lab.random, one.items.len(), one.items.len() / 10);
         visit(lab, &one, &order, far)?;
+        lab.begin_part(2);
         lab.make_cold()?;
         one_of_each(lab, &spread)?;
+        lab.begin_part(1);
         lab.make_cold()?;
         missing(lab, &spread)
     })?;

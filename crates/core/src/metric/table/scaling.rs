@@ -15,7 +15,7 @@ pub(super) const ROWS: &[Family] = &[
         quick: false,
         what: "creates per second of all threads together, in one directory or file",
         how: "threads start together, each pinned where there are CPUs enough",
-        source: "extended: the thesis is single-threaded",
+        source: "extended: the thesis is single-threaded; used in elapsed time",
         depends: &[],
     },
     Family {
@@ -30,7 +30,7 @@ pub(super) const ROWS: &[Family] = &[
         quick: false,
         what: "creates per second of all threads together, in a directory each",
         how: "threads start together, each pinned where there are CPUs enough",
-        source: "extended: the thesis is single-threaded",
+        source: "extended: the thesis is single-threaded; used in elapsed time",
         depends: &[],
     },
     Family {
@@ -45,7 +45,7 @@ pub(super) const ROWS: &[Family] = &[
         quick: false,
         what: "cached reads of 4 KiB per second of all threads together, in one directory or file",
         how: "threads start together, each pinned where there are CPUs enough",
-        source: "extended: the thesis is single-threaded",
+        source: "extended: the thesis is single-threaded; used in elapsed time",
         depends: &[],
     },
     Family {
@@ -60,7 +60,7 @@ pub(super) const ROWS: &[Family] = &[
         quick: false,
         what: "cached reads of 4 KiB per second of all threads together, in a directory each",
         how: "threads start together, each pinned where there are CPUs enough",
-        source: "extended: the thesis is single-threaded",
+        source: "extended: the thesis is single-threaded; used in elapsed time",
         depends: &[],
     },
     Family {
@@ -75,7 +75,7 @@ pub(super) const ROWS: &[Family] = &[
         quick: false,
         what: "appends of 4 KiB per second of all threads together, in one directory or file",
         how: "threads start together, each pinned where there are CPUs enough",
-        source: "extended: the thesis is single-threaded",
+        source: "extended: the thesis is single-threaded; used in elapsed time",
         depends: &[],
     },
     Family {
@@ -90,7 +90,7 @@ pub(super) const ROWS: &[Family] = &[
         quick: false,
         what: "appends of 4 KiB per second of all threads together, in a directory each",
         how: "threads start together, each pinned where there are CPUs enough",
-        source: "extended: the thesis is single-threaded",
+        source: "extended: the thesis is single-threaded; used in elapsed time",
         depends: &[],
     },
 ];

@@ -1,0 +1,58 @@
+//! How much is dirty, as far as it decides when writers have to wait.
+//!
+//! Below half of the threshold nothing is written back in the time that matters here (expiry takes
+//! tens of seconds); above it the device works on it at the rate at which throttled writers proceed;
+//! from the threshold on a writer goes no faster than that.
+
+/// Dirty data in KiB at a moment of the trace.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Dirty {
+    kib: f64,
+    at_ns: u64,
+}
+
+impl Dirty {
+    /// So many KiB become dirty at `now_ns`; returns those that have to wait for the device.
+    pub fn add(&mut self, kib: f64, now_ns: u64, (most, rate): (u64, u64)) -> f64 {
+        let (most, rate) = (most as f64, rate as f64);
+        let passed_s = now_ns.saturating_sub(self.at_ns) as f64 / 1e9;
+        self.at_ns = now_ns.max(self.at_ns);
+        let background = most / 2.0;
+        if self.kib > background {
+            self.kib = (self.kib - rate * passed_s).max(background);
+        }
+        self.kib += kib;
+        let over = (self.kib - most).clamp(0.0, kib);
+        // What a writer waited for is written by then.
+        self.kib -= over;
+        over
+    }
+
+    /// All of it, or so much, is written or not needed any more.
+    pub fn less(&mut self, kib: f64) {
+        self.kib = (self.kib - kib).max(0.0);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::float_cmp, reason = "exact by construction")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_wait_from_the_threshold_on() {
+        let limit = (1000, 100);
+        let mut dirty = Dirty::default();
+        assert_eq!(dirty.add(900.0, 0, limit), 0.0);
+        assert_eq!(dirty.add(300.0, 0, limit), 200.0);
+        assert_eq!(dirty.add(50.0, 0, limit), 50.0);
+        // Two seconds drain 200 KiB.
+        assert_eq!(dirty.add(250.0, 2_000_000_000, limit), 50.0);
+        dirty.less(700.0);
+        assert_eq!(dirty.add(600.0, 2_000_000_000, limit), 0.0);
+        // Below half of it nothing drains.
+        let mut dirty = Dirty::default();
+        dirty.add(500.0, 0, limit);
+        assert_eq!(dirty.add(600.0, 3_000_000_000_000, limit), 100.0);
+    }
+}
