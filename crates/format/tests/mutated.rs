@@ -6,7 +6,9 @@ mod common;
 
 use std::path::Path;
 
-use common::{Sequence, drain, drain_snapshot, entries, operations, write_snapshot, write_trace};
+use common::{
+    Sequence, drain, drain_snapshot, entries, mutate, operations, write_snapshot, write_trace,
+};
 use fsage_format::profile::{Environment, MetricValue, SystemProfile};
 use fsage_format::record::parse_records;
 use fsage_format::snapshot::SnapshotReader;
@@ -14,44 +16,6 @@ use fsage_format::sniff;
 use fsage_format::trace::TraceReader;
 
 const CASES: usize = 400;
-
-/// One damage of `bytes`: flipped bits, a cut, a repeated or removed part, extreme numbers.
-fn mutate(bytes: &[u8], random: &mut Sequence) -> Vec<u8> {
-    let mut out = bytes.to_vec();
-    for _ in 0..=random.below(3) {
-        // The last bytes of a Parquet file are its most fragile: aim there half of the time.
-        let length = out.len();
-        let recent = length.saturating_sub(random.below(2000));
-        let at = if random.below(2) == 0 {
-            random.below(length)
-        } else {
-            recent.min(length)
-        };
-        match random.below(6) {
-            0 | 1 => {
-                if let Some(byte) = out.get_mut(at) {
-                    *byte ^= 1 << random.below(8);
-                }
-            }
-            2 => out.truncate(at),
-            3 => {
-                let end = (at + random.below(64)).min(length);
-                out.drain(at.min(end)..end);
-            }
-            4 => {
-                let from = random.below(length);
-                let part = out[from..(from + random.below(200)).min(length)].to_vec();
-                out.splice(at..at, part);
-            }
-            _ => {
-                let extreme = [0u8, 0x7f, 0x80, 0xff][random.below(4)];
-                let end = (at + random.below(10)).min(length);
-                out[at.min(end)..end].fill(extreme);
-            }
-        }
-    }
-    out
-}
 
 fn each_mutation(original: &[u8], seed: u64, mut body: impl FnMut(&[u8])) {
     let mut random = Sequence(seed);

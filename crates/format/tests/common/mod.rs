@@ -219,3 +219,41 @@ pub fn drain_snapshot(reader: &mut SnapshotReader) -> Result<Vec<SnapshotEntry>,
         }
     }
 }
+
+/// One damage of `bytes`: flipped bits, a cut, a repeated or removed part, extreme numbers.
+pub fn mutate(bytes: &[u8], random: &mut Sequence) -> Vec<u8> {
+    let mut out = bytes.to_vec();
+    for _ in 0..=random.below(3) {
+        // The last bytes of a Parquet file are its most fragile: aim there half of the time.
+        let length = out.len();
+        let recent = length.saturating_sub(random.below(2000));
+        let at = if random.below(2) == 0 {
+            random.below(length)
+        } else {
+            recent.min(length)
+        };
+        match random.below(6) {
+            0 | 1 => {
+                if let Some(byte) = out.get_mut(at) {
+                    *byte ^= 1 << random.below(8);
+                }
+            }
+            2 => out.truncate(at),
+            3 => {
+                let end = (at + random.below(64)).min(length);
+                out.drain(at.min(end)..end);
+            }
+            4 => {
+                let from = random.below(length);
+                let part = out[from..(from + random.below(200)).min(length)].to_vec();
+                out.splice(at..at, part);
+            }
+            _ => {
+                let extreme = [0u8, 0x7f, 0x80, 0xff][random.below(4)];
+                let end = (at + random.below(10)).min(length);
+                out[at.min(end)..end].fill(extreme);
+            }
+        }
+    }
+    out
+}
