@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use fsage_format::result::disk::DiskStatistics;
 use fsage_sim::{Disk, DiskModel, DiskOptions};
 use fuser::{Config, MountOption, Session};
+use rustix::mount::UnmountFlags;
 
 use crate::EmulatedDiskError;
 use crate::fuse::DiskFs;
@@ -20,6 +21,9 @@ const END_PRIORITY: i32 = 50;
 
 /// How often a waiting daemon looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// How often an unmount is tried before the mount is only taken out of sight.
+const UNMOUNT_ATTEMPTS: u32 = 40;
 
 /// What a daemon says on stdout once its disk is there.
 pub const READY: &str = "ready";
@@ -43,7 +47,7 @@ pub struct Service {
 pub struct Served {
     pace: Arc<Pace>,
     ended: Arc<AtomicBool>,
-    unmounter: fuser::SessionUnmounter,
+    dir: PathBuf,
 }
 
 impl std::fmt::Debug for Served {
@@ -76,8 +80,7 @@ pub fn serve(service: Service, dir: &Path) -> Result<Served, EmulatedDiskError> 
         MountOption::NoDev,
     ];
     let failed = |e| EmulatedDiskError::io(format!("mount a disk on {}", dir.display()), e);
-    let mut session = Session::new(fs, dir, &config).map_err(failed)?;
-    let unmounter = session.unmount_callable();
+    let session = Session::new(fs, dir, &config).map_err(failed)?;
     let ended = Arc::new(AtomicBool::new(false));
     let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
     let spawned = |e| EmulatedDiskError::io("start a thread", e);
@@ -98,7 +101,7 @@ pub fn serve(service: Service, dir: &Path) -> Result<Served, EmulatedDiskError> 
     Ok(Served {
         pace,
         ended,
-        unmounter,
+        dir: dir.to_owned(),
     })
 }
 
@@ -111,7 +114,7 @@ impl Served {
     /// Waits until `stop` is set or someone else unmounts the disk, then lets `let_go` give up what
     /// still uses the disk and unmounts it.
     pub fn wait(
-        mut self,
+        self,
         stop: &AtomicBool,
         let_go: impl FnOnce(),
     ) -> Result<DiskStatistics, EmulatedDiskError> {
@@ -123,8 +126,9 @@ impl Served {
         self.pace.set_delays(false);
         let_go();
         if !self.ended.load(Ordering::Relaxed) {
-            let failed = |e| EmulatedDiskError::io("unmount the disk", e);
-            self.unmounter.unmount().map_err(failed)?;
+            let failed =
+                |e| EmulatedDiskError::io(format!("unmount the disk on {}", self.dir.display()), e);
+            unmount(&self.dir).map_err(failed)?;
         }
         Ok(statistics)
     }
@@ -160,4 +164,16 @@ impl Served {
             say(&answer).map_err(failed)?;
         }
     }
+}
+
+/// A loop device lets go of the file a moment after it was detached. What others hold open, they keep
+/// until they close it; it answers with errors once this process is gone.
+fn unmount(dir: &Path) -> rustix::io::Result<()> {
+    for _ in 0..UNMOUNT_ATTEMPTS {
+        match rustix::mount::unmount(dir, UnmountFlags::NOFOLLOW) {
+            Err(rustix::io::Errno::BUSY) => std::thread::sleep(LOOK),
+            done => return done,
+        }
+    }
+    rustix::mount::unmount(dir, UnmountFlags::DETACH)
 }
