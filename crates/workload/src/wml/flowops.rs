@@ -1,7 +1,7 @@
 //! What each flowop does to the files: filebench 1.5's rules, with the differences that the crate's
 //! documentation of the language lists.
 
-use fsage_core::{Fd, Op, OpFlags, OpKind, Outcome};
+use fsage_core::{Fd, OpFlags, OpKind, Outcome};
 
 use crate::ops::{O_CREAT, O_DIRECTORY, O_RDONLY, O_RDWR, O_WRONLY};
 
@@ -11,7 +11,6 @@ use super::thread::{Done, Release, Slot, ThreadStream};
 
 const O_DIRECT: u32 = 0o40_000;
 const O_SYNC: u32 = 0o4_010_000;
-const SEEK_END: u32 = 2;
 const POSIX_FADV_RANDOM: u32 = 1;
 
 /// The C library lists a directory through a buffer of this size.
@@ -22,10 +21,7 @@ const ENTRY_BYTES: u64 = 32;
 /// The longest rest of a `delay`: a year.
 const LONGEST_DELAY_SECONDS: f64 = 3e7;
 
-type Answer = Result<Done, String>;
-
-/// A descriptor and the file that it names: fileset and index.
-type Named = (usize, (usize, usize));
+pub(super) type Answer = Result<Done, String>;
 
 impl ThreadStream {
     /// Does a flowop; its operations go into the batch.
@@ -100,7 +96,7 @@ impl ThreadStream {
     }
 
     /// The descriptor that a flowop opens or uses.
-    fn descriptor(&mut self, flowop: &Flowop) -> usize {
+    pub(super) fn descriptor(&mut self, flowop: &Flowop) -> usize {
         if flowop.fd > 0 || flowop.rotates == 0 {
             return flowop.fd;
         }
@@ -109,12 +105,12 @@ impl ThreadStream {
     }
 
     /// The next use of `opennext` takes the next descriptor; one that has to wait takes it again.
-    fn rotate(&mut self, flowop: &Flowop, done: &Done) {
+    pub(super) fn rotate(&mut self, flowop: &Flowop, done: &Done) {
         let done = matches!(done, Done::Yes);
         self.rotor += usize::from(done && flowop.fd == 0 && flowop.rotates > 0);
     }
 
-    fn fd(&self, at: usize) -> Fd {
+    pub(super) fn fd(&self, at: usize) -> Fd {
         Fd(3 + (self.set.first_descriptor + at) as i32)
     }
 
@@ -177,7 +173,7 @@ impl ThreadStream {
         Ok(id)
     }
 
-    fn open(&mut self, flowop: &Flowop, at: usize, held: &mut Shared) -> Answer {
+    pub(super) fn open(&mut self, flowop: &Flowop, at: usize, held: &mut Shared) -> Answer {
         if self.slot(at).open {
             return Err(format!("descriptor {at} is open already, close it first"));
         }
@@ -367,236 +363,6 @@ impl ThreadStream {
         self.batch.push(fsync);
     }
 
-    /// The descriptor and file of a transfer, opened where the descriptor has none.
-    fn opened_file(
-        &mut self,
-        flowop: &Flowop,
-        held: &mut Shared,
-    ) -> Result<Result<Named, Done>, String> {
-        let at = self.descriptor(flowop);
-        let slot = self.slot(at);
-        if slot.open {
-            let name = |set: usize| {
-                held.filesets
-                    .get(set)
-                    .map(|f| f.tree.definition.name.as_str())
-            };
-            if let (Some(wanted), Some((set, _))) = (flowop.fileset, slot.file)
-                && wanted != set
-            {
-                let (has, wants) = (name(set).unwrap_or(""), name(wanted).unwrap_or(""));
-                return Err(format!(
-                    "descriptor {at} is of '{has}' and not of '{wants}'"
-                ));
-            }
-        } else {
-            match self.open(flowop, at, held)? {
-                Done::Yes => {}
-                other => return Ok(Err(other)),
-            }
-        }
-        self.rotate(flowop, &Done::Yes);
-        let Some(file) = self.slot(at).file else {
-            return Err(format!("the file of descriptor {at} was deleted"));
-        };
-        let fileset = held.filesets.get(file.0);
-        let definition = fileset.map(|f| &f.tree.definition);
-        if flowop.kind.writes() && definition.is_some_and(|d| d.readonly) {
-            return Err("a write to a fileset that is readonly".to_owned());
-        }
-        if !flowop.kind.writes() && definition.is_some_and(|d| d.writeonly) {
-            return Err("a read from a fileset that is writeonly".to_owned());
-        }
-        Ok(Ok((at, file)))
-    }
-
-    /// Reads and writes: opens a file first where the descriptor has none.
-    fn transfer(&mut self, flowop: &Flowop, held: &mut Shared) -> Answer {
-        let (at, file) = match self.opened_file(flowop, held)? {
-            Ok(found) => found,
-            Err(done) => return Ok(done),
-        };
-        let fileset = held.filesets.get(file.0);
-        let meant = fileset
-            .and_then(|f| f.tree.files.get(file.1))
-            .map_or(0, |f| f.size);
-        let working_set = match flowop.working_set.whole(&mut self.set.random) {
-            0 => meant,
-            bytes => bytes,
-        };
-        let request = flowop.iosize.whole(&mut self.set.random);
-        match flowop.kind {
-            Kind::ReadWhole => self.read_whole(at, file, [request, working_set], held),
-            Kind::WriteWhole => {
-                let source = self.slot(flowop.srcfd).file;
-                if flowop.srcfd > 0 && source.is_none() {
-                    return Err(format!(
-                        "descriptor {} (srcfd) was never opened",
-                        flowop.srcfd
-                    ));
-                }
-                let length = match source {
-                    Some((set, index)) => held
-                        .filesets
-                        .get(set)
-                        .and_then(|f| f.tree.files.get(index))
-                        .map_or(working_set, |f| f.size),
-                    None => working_set,
-                };
-                self.write_whole(at, file, [request, length], held);
-            }
-            Kind::Append => {
-                let length = nonzero(request)?;
-                self.append(at, file, length, held);
-            }
-            Kind::AppendRandom => {
-                let length = 1 + self.set.random.below(nonzero(request)?);
-                self.append(at, file, length, held);
-            }
-            _ if flowop.random => {
-                let length = nonzero(request)?;
-                if length > working_set {
-                    return Err(format!(
-                        "iosize {length} is larger than the file of {working_set} bytes"
-                    ));
-                }
-                let offset = self.set.random.below(working_set / length) * length;
-                self.at_offset(flowop, at, file, [offset, length], held);
-            }
-            _ => self.at_position(flowop, at, file, nonzero(request)?, held),
-        }
-        Ok(Done::Yes)
-    }
-
-    fn on(&self, kind: OpKind, at: usize) -> Op {
-        let mut op = self.op(kind);
-        op.fd = Some(self.fd(at));
-        op
-    }
-
-    fn seek(&mut self, at: usize, to: u64, whence: u32, size: u64) {
-        let mut seek = self.on(OpKind::Seek, at);
-        seek.offset = Some(if whence == SEEK_END { 0 } else { to });
-        seek.flags = whence;
-        seek.result = Outcome::ok(to);
-        seek.size_bytes = Some(size);
-        self.batch.push(seek);
-        if let Some(slot) = self.slots.get_mut(at) {
-            slot.position = to;
-        }
-    }
-
-    /// One read or write at the descriptor's position; returns the bytes that it moves.
-    fn sequential(
-        &mut self,
-        kind: OpKind,
-        at: usize,
-        length: u64,
-        file: (usize, usize),
-        held: &mut Shared,
-    ) -> u64 {
-        let position = self.slot(at).position;
-        let size = size(file, held);
-        let moved = match kind {
-            OpKind::Read => length.min(size.saturating_sub(position)),
-            _ => length,
-        };
-        let mut op = self.on(kind, at);
-        op.offset = Some(position);
-        op.length = Some(length);
-        op.result = Outcome::ok(moved);
-        op.size_bytes = Some(size);
-        op.record = OpFlags::IMPLICIT_OFFSET;
-        self.batch.push(op);
-        if let Some(slot) = self.slots.get_mut(at) {
-            slot.position = position.saturating_add(moved);
-        }
-        if kind == OpKind::Write {
-            grow(file, position.saturating_add(moved), held);
-        }
-        moved
-    }
-
-    fn read_whole(
-        &mut self,
-        at: usize,
-        file: (usize, usize),
-        [request, working_set]: [u64; 2],
-        held: &mut Shared,
-    ) {
-        self.seek(at, 0, 0, size(file, held));
-        let request = if request == 0 {
-            working_set.max(1)
-        } else {
-            request
-        };
-        while self.sequential(OpKind::Read, at, request, file, held) > 0 {}
-    }
-
-    fn write_whole(
-        &mut self,
-        at: usize,
-        file: (usize, usize),
-        [request, length]: [u64; 2],
-        held: &mut Shared,
-    ) {
-        let request = if request == 0 { length } else { request };
-        let mut left = length;
-        while left > 0 {
-            let piece = left.min(request.max(1));
-            self.sequential(OpKind::Write, at, piece, file, held);
-            left -= piece;
-        }
-    }
-
-    fn append(&mut self, at: usize, file: (usize, usize), length: u64, held: &mut Shared) {
-        let end = size(file, held);
-        self.seek(at, end, SEEK_END, end);
-        self.sequential(OpKind::Write, at, length, file, held);
-    }
-
-    fn at_offset(
-        &mut self,
-        flowop: &Flowop,
-        at: usize,
-        file: (usize, usize),
-        [offset, length]: [u64; 2],
-        held: &mut Shared,
-    ) {
-        let size = size(file, held);
-        let writes = flowop.kind.writes();
-        let mut op = self.on(if writes { OpKind::Write } else { OpKind::Read }, at);
-        let moved = if writes {
-            length
-        } else {
-            length.min(size.saturating_sub(offset))
-        };
-        op.offset = Some(offset);
-        op.length = Some(length);
-        op.result = Outcome::ok(moved);
-        op.size_bytes = Some(size);
-        self.batch.push(op);
-        if writes {
-            grow(file, offset + length, held);
-        }
-    }
-
-    /// A sequential transfer; a read that finds the end goes back to the start.
-    fn at_position(
-        &mut self,
-        flowop: &Flowop,
-        at: usize,
-        file: (usize, usize),
-        length: u64,
-        held: &mut Shared,
-    ) {
-        if flowop.kind.writes() {
-            self.sequential(OpKind::Write, at, length, file, held);
-        } else if self.sequential(OpKind::Read, at, length, file, held) == 0 {
-            self.seek(at, 0, 0, size(file, held));
-        }
-    }
-
     fn leaf(&mut self, flowop: &Flowop, held: &mut Shared) -> Answer {
         let make = flowop.kind == Kind::MakeDirectory;
         let set = flowop.fileset.unwrap_or_default();
@@ -674,23 +440,9 @@ impl ThreadStream {
     }
 }
 
-fn size((set, index): (usize, usize), held: &Shared) -> u64 {
+pub(super) fn size((set, index): (usize, usize), held: &Shared) -> u64 {
     let fileset = held.filesets.get(set);
     fileset
         .and_then(|f| f.files.get(index))
         .map_or(0, |f| f.size)
-}
-
-fn grow((set, index): (usize, usize), end: u64, held: &mut Shared) {
-    let fileset = held.filesets.get_mut(set);
-    if let Some(file) = fileset.and_then(|f| f.files.get_mut(index)) {
-        file.size = file.size.max(end);
-    }
-}
-
-fn nonzero(iosize: u64) -> Result<u64, String> {
-    if iosize == 0 {
-        return Err("its iosize is 0".to_owned());
-    }
-    Ok(iosize)
 }

@@ -3,7 +3,7 @@
 //!
 //! [`WORKLOAD`] is `wml:FILE`; [`personalities`] are the scripts that come with fsage, each a
 //! workload of its own. A script is parsed (`fsage_format::foreign::wml`), made into filesets and
-//! threads (`model`, `compile`, `tree`), and each thread is a stream (`thread`, `flowops`, `sync`)
+//! threads (`model`, `compile`, `tree`), and each thread is a stream (`thread`, `flowops`, `transfer`, `sync`)
 //! that shares the state of the files with the others (`state`).
 //!
 //! Always true: sizes, trees and which files exist at the start follow from script, parameters and
@@ -21,6 +21,7 @@ mod setup;
 mod state;
 mod sync;
 mod thread;
+mod transfer;
 mod tree;
 mod values;
 
