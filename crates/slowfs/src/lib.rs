@@ -95,10 +95,14 @@ impl Mounted {
 
     /// Unmounts it. Fails while files of it are open; then it goes with the last.
     pub fn unmount(mut self) -> Result<(), HostError> {
+        let over = self.is_over();
         if let Some(session) = self.session.take() {
-            session
-                .umount_and_join()
-                .map_err(|e| HostError::at("unmount", &self.dir, e))?;
+            let ended = if over {
+                session.join()
+            } else {
+                session.umount_and_join()
+            };
+            ended.map_err(|e| HostError::at("unmount", &self.dir, e))?;
         }
         if let Some(unmounted) = self.unmounted.take() {
             unmounted.done();
