@@ -231,7 +231,7 @@ fn load_snapshot(
             return Err(BuildError::Interrupted.into());
         }
         for entry in batch.drain(..) {
-            if !tree.add(root, tree_entry(dev, &entry)) {
+            if !tree.add(root, &tree_entry(dev, &entry)) {
                 return Err(ReplayingError::Name {
                     snapshot: path.display().to_string(),
                     row,

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::{Errno, FileSystem, Handle, OpenFlags, Seed};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::model::link_text;
 use super::place::Placement;
@@ -104,9 +104,9 @@ pub fn build(
     stop: &AtomicBool,
 ) -> Result<Built, BuildError> {
     let mut needed_bytes = 0u64;
-    let mut counted: FxHashMap<Node, ()> = FxHashMap::default();
+    let mut counted: FxHashSet<Node> = FxHashSet::default();
     placed(tree, placement, &mut |placed| {
-        let inode = placed.node.filter(|n| counted.insert(*n, ()).is_none());
+        let inode = placed.node.filter(|n| counted.insert(*n));
         if let Some(inode) = inode.and_then(|n| tree.get(n)) {
             needed_bytes = needed_bytes.saturating_add(data_bytes(inode));
         }
@@ -159,7 +159,9 @@ impl Builder<'_> {
         result.map_err(|errno| match errno {
             Errno::EINTR if self.stop.load(Ordering::Relaxed) => BuildError::Interrupted,
             errno => BuildError::Refused {
-                name: String::from_utf8_lossy(&placed.name).into_owned(),
+                name: String::from_utf8_lossy(&placed.name)
+                    .escape_debug()
+                    .to_string(),
                 errno,
             },
         })

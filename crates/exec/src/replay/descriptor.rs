@@ -15,6 +15,45 @@ const PROT_WRITE: u32 = 2;
 const SYNC_FILE_RANGE_WAIT_AFTER: u32 = 4;
 const PAGE: u64 = 4096;
 
+fn descriptor_uses(step: &mut Step, open: u64, node: Option<Node>, directory: bool) {
+    let op = &step.op;
+    let at_position = op.record.contains(OpFlags::IMPLICIT_OFFSET)
+        || op.offset.is_none()
+        || matches!(op.kind, OpKind::Seek | OpKind::Readdir);
+    let moves = matches!(
+        op.kind,
+        OpKind::Read
+            | OpKind::Write
+            | OpKind::Seek
+            | OpKind::Readdir
+            | OpKind::CopyIn
+            | OpKind::CopyOut
+            | OpKind::Sendfile
+            | OpKind::SpliceIn
+            | OpKind::SpliceOut
+    );
+    let own = if moves && at_position || step.inherited.is_some() {
+        Mode::Exclusive
+    } else {
+        Mode::Shared
+    };
+    step.uses.push(Use(Key::Open(open), own));
+    let Some(node) = node else { return };
+    let changes = matches!(
+        op.kind,
+        OpKind::Write | OpKind::CopyOut | OpKind::SpliceOut | OpKind::Ftruncate | OpKind::Fallocate
+    );
+    let mode = if changes {
+        Mode::Exclusive
+    } else {
+        Mode::Shared
+    };
+    step.uses.push(Use(Key::File(node), mode));
+    if directory && op.kind == OpKind::Readdir {
+        step.uses.push(Use(Key::Entries(node), Mode::Exclusive));
+    }
+}
+
 /// Programs ask the kernel to copy "all there is"; what there was is the result.
 fn moved_only(step: &mut Step) {
     let op = &mut step.op;
@@ -76,14 +115,7 @@ impl Model {
                 Ok(Call::File(slot))
             }
             OpKind::Fallocate if op.flags == 0 => {
-                self.note(&op, node);
-                if let (true, Some(node)) = (op.result.is_ok(), node) {
-                    let end = op
-                        .offset
-                        .unwrap_or(0)
-                        .saturating_add(op.length.unwrap_or(0));
-                    self.tree.extend(node, end);
-                }
+                self.allocated(&op, node);
                 Ok(Call::File(slot))
             }
             OpKind::Readdir if op.result.value() == Some(0) => Err(Skip::Free),
@@ -105,50 +137,16 @@ impl Model {
             }
             _ => Err(Skip::NoCall),
         }?;
-        self.descriptor_uses(step, open, node, directory);
+        descriptor_uses(step, open, node, directory);
         Ok(call)
     }
 
-    fn descriptor_uses(&self, step: &mut Step, open: u64, node: Option<Node>, directory: bool) {
-        let op = &step.op;
-        let at_position = op.record.contains(OpFlags::IMPLICIT_OFFSET)
-            || op.offset.is_none()
-            || matches!(op.kind, OpKind::Seek | OpKind::Readdir);
-        let moves = matches!(
-            op.kind,
-            OpKind::Read
-                | OpKind::Write
-                | OpKind::Seek
-                | OpKind::Readdir
-                | OpKind::CopyIn
-                | OpKind::CopyOut
-                | OpKind::Sendfile
-                | OpKind::SpliceIn
-                | OpKind::SpliceOut
-        );
-        let own = if moves && at_position || step.inherited.is_some() {
-            Mode::Exclusive
-        } else {
-            Mode::Shared
-        };
-        step.uses.push(Use(Key::Open(open), own));
-        let Some(node) = node else { return };
-        let changes = matches!(
-            op.kind,
-            OpKind::Write
-                | OpKind::CopyOut
-                | OpKind::SpliceOut
-                | OpKind::Ftruncate
-                | OpKind::Fallocate
-        );
-        let mode = if changes {
-            Mode::Exclusive
-        } else {
-            Mode::Shared
-        };
-        step.uses.push(Use(Key::File(node), mode));
-        if directory && op.kind == OpKind::Readdir {
-            step.uses.push(Use(Key::Entries(node), Mode::Exclusive));
+    fn allocated(&mut self, op: &Op, node: Option<Node>) {
+        self.note(op, node);
+        if let (true, Some(node)) = (op.result.is_ok(), node) {
+            let offset = op.offset.unwrap_or(0);
+            let end = offset.saturating_add(op.length.unwrap_or(0));
+            self.tree.extend(node, end);
         }
     }
 

@@ -1,6 +1,9 @@
 //! What each operation means: the file behind its names and descriptors, and the call that stands
 //! for it on the target. Operations come in the order of the trace.
 
+mod names;
+mod process;
+
 use std::sync::Arc;
 
 use fsage_core::{Errno, Fd, FileId, Op, OpFlags, OpKind, PathId, PathTable, Pid, Tid};
@@ -95,6 +98,10 @@ struct Mapped {
 
 /// Mapped files that are kept open.
 const MAPPED: usize = 512;
+
+/// The longest path of a call and the longest name in it, as Linux has them.
+const PATH_BYTES: usize = 4096;
+const NAME_BYTES: usize = 255;
 
 /// The traced machine's files, processes and open files.
 #[derive(Debug)]
@@ -285,6 +292,11 @@ impl Model {
         found: Option<Kind>,
         op: &Op,
     ) -> Result<Found, Skip> {
+        // No call names as much; a longer one is made up.
+        let long = |part: &[u8]| part.len() > NAME_BYTES;
+        if text.len() >= PATH_BYTES || text.split(|&b| b == b'/').any(long) {
+            return Err(Skip::UnreadablePath);
+        }
         let (ok, errno) = (op.result.is_ok(), op.result.errno());
         let learn = ok || found.is_some();
         let mut walk = self.tree.walk(Node::ROOT, text, follow, learn);
@@ -478,200 +490,6 @@ impl Model {
         ))
     }
 
-    fn named(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
-        let op = step.op;
-        let errno = op.result.errno();
-        let directory = op.record.contains(OpFlags::DIRECTORY);
-        let kind = match (op.kind, errno) {
-            (OpKind::Mkdir | OpKind::Mknod, None) => None,
-            (OpKind::Mkdir, Some(Errno::EEXIST)) => Some(Kind::Directory),
-            (_, Some(Errno::EEXIST)) => Some(Kind::Unknown),
-            (_, Some(Errno::ENOTEMPTY)) => Some(Kind::Directory),
-            (_, Some(Errno(ENODATA))) => Some(Kind::Unknown),
-            (_, Some(_)) => None,
-            (OpKind::Readlink, None) => Some(Kind::Symlink),
-            (OpKind::Rmdir | OpKind::Chdir, None) => Some(Kind::Directory),
-            (OpKind::Truncate, None) => Some(Kind::File),
-            (_, None) if directory => Some(Kind::Directory),
-            (_, None) => Some(Kind::Unknown),
-        };
-        let follow = match op.kind {
-            OpKind::Stat => op.flags & AT_SYMLINK_NOFOLLOW == 0,
-            OpKind::Readlink | OpKind::Unlink | OpKind::Rmdir | OpKind::Mkdir | OpKind::Mknod => {
-                false
-            }
-            _ => true,
-        };
-        let found = self.find(&op, paths, op.path, op.dir, follow, kind)?;
-        let (mut mode, node) = (Mode::Shared, found.walk.node);
-        if op.result.is_ok() {
-            mode = self.named_effect(step, &found, paths);
-        } else if let (Some(Errno::ENOTEMPTY), Some(dir)) = (errno, node)
-            && self.tree.is_empty(dir)
-        {
-            // Something is in it, whatever its name.
-            self.tree.learn(dir, b".fsage-kept", Kind::File, None);
-        }
-        found.uses(mode, &mut step.uses);
-        if let Some(node) = node {
-            let own = match op.kind {
-                OpKind::Mkdir | OpKind::Rmdir => Key::Entries(node),
-                _ => Key::File(node),
-            };
-            let changes = mode == Mode::Exclusive || op.kind == OpKind::Truncate;
-            step.uses.push(Use(
-                own,
-                if changes {
-                    Mode::Exclusive
-                } else {
-                    Mode::Shared
-                },
-            ));
-        }
-        if op.kind == OpKind::Mknod && op.flags & 0o170_000 != 0o100_000 && op.flags >> 12 != 0 {
-            return Err(Skip::NoCall);
-        }
-        Ok(Call::Name(found.name))
-    }
-
-    /// What a call on a name did; how it uses the name.
-    fn named_effect(&mut self, step: &mut Step, found: &Found, paths: &PathTable) -> Mode {
-        let op = step.op;
-        let last = found.walk.last.clone();
-        match (op.kind, last) {
-            (OpKind::Mkdir, Some((dir, name))) => {
-                let node = self.tree.create(dir, &name, Kind::Directory);
-                step.uses.push(Use(Key::Directory(node), Mode::Exclusive));
-                Mode::Exclusive
-            }
-            (OpKind::Mknod, Some((dir, name))) => {
-                if matches!(op.flags & 0o170_000, 0 | 0o100_000) {
-                    self.tree.create(dir, &name, Kind::File);
-                }
-                Mode::Exclusive
-            }
-            (OpKind::Unlink | OpKind::Rmdir, Some((dir, name))) => {
-                let kind = if op.kind == OpKind::Rmdir {
-                    Kind::Directory
-                } else {
-                    Kind::File
-                };
-                if let Some(node) = found.walk.node {
-                    self.tree.expect(node, kind);
-                    if op.kind == OpKind::Rmdir {
-                        step.uses.push(Use(Key::Directory(node), Mode::Exclusive));
-                    }
-                }
-                self.tree.detach(dir, &name);
-                Mode::Exclusive
-            }
-            (OpKind::Chdir, _) => {
-                let dir = op.dir.map(|d| paths.get(d));
-                let path = op.path.map_or(&b""[..], |p| paths.get(p));
-                if let Ok(text) = self.absolute(op.pid, path, dir) {
-                    self.processes.entry(op.pid).or_default().directory = Some(text);
-                }
-                Mode::Shared
-            }
-            _ => {
-                if let (OpKind::Truncate, Some(node)) = (op.kind, found.walk.node) {
-                    self.tree.set_size(node, op.length.unwrap_or(0));
-                } else if op.kind != OpKind::Readlink {
-                    self.note_file(&op, found.walk.node);
-                }
-                Mode::Shared
-            }
-        }
-    }
-
-    fn two_names(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
-        let op = step.op;
-        let ok = op.result.is_ok();
-        if op.kind == OpKind::Symlink {
-            return self.symlink(step, paths);
-        }
-        let kind = ok.then_some(Kind::Unknown);
-        let one = self.find(&op, paths, op.path, op.dir, false, kind);
-        let exchange = op.kind == OpKind::Rename && op.flags & RENAME_EXCHANGE != 0;
-        let no_replace = op.kind == OpKind::Rename && op.flags & RENAME_NOREPLACE != 0;
-        let exists = op.result.errno() == Some(Errno::EEXIST) || exchange && ok;
-        let unnumbered = Op { file: None, ..op };
-        let kind = exists.then_some(Kind::Unknown);
-        let dir2 = op.dir2.or(op.dir);
-        let two = self.find(&unnumbered, paths, op.path2, dir2, false, kind);
-        let (one, two) = match (one, two) {
-            (Ok(one), Ok(two)) => (one, two),
-            // A name that comes from outside or goes there cannot be followed.
-            (Err(skip), _) | (_, Err(skip)) => return Err(skip),
-        };
-        if ok {
-            self.two_names_effect(step, &one, &two, exchange);
-        }
-        let renames = op.kind == OpKind::Rename && ok;
-        let changes = |ok: bool| if ok { Mode::Exclusive } else { Mode::Shared };
-        one.uses(changes(renames), &mut step.uses);
-        two.uses(changes(ok), &mut step.uses);
-        if no_replace && exists {
-            return Err(Skip::NoCall);
-        }
-        Ok(Call::Names(one.name, two.name))
-    }
-
-    fn two_names_effect(&mut self, step: &mut Step, one: &Found, two: &Found, exchange: bool) {
-        let (Some(from), Some(to)) = (&one.walk.last, &two.walk.last) else {
-            return;
-        };
-        let node = one.walk.node;
-        for node in [node, two.walk.node].into_iter().flatten() {
-            step.uses.push(Use(Key::File(node), Mode::Shared));
-            if step.op.kind == OpKind::Rename {
-                step.uses.push(Use(Key::Directory(node), Mode::Exclusive));
-                step.uses.push(Use(Key::Entries(node), Mode::Exclusive));
-            }
-        }
-        match (step.op.kind, node, two.walk.node) {
-            (OpKind::Rename, Some(a), Some(b)) if exchange => {
-                self.tree.hold(a, true);
-                self.tree.hold(b, true);
-                self.tree.attach(from.0, &from.1, b);
-                self.tree.attach(to.0, &to.1, a);
-                self.tree.hold(a, false);
-                self.tree.hold(b, false);
-            }
-            (OpKind::Rename, ..) => self.tree.rename((from.0, &from.1), (to.0, &to.1)),
-            (_, Some(node), _) => {
-                self.tree.expect(node, Kind::File);
-                self.tree.attach(to.0, &to.1, node);
-            }
-            _ => {}
-        }
-    }
-
-    fn symlink(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
-        let op = step.op;
-        let text = op.path2.map(|t| paths.get(t)).ok_or(Skip::UnreadablePath)?;
-        let exists = op.result.errno() == Some(Errno::EEXIST);
-        let kind = exists.then_some(Kind::Unknown);
-        let found = self.find(&op, paths, op.path, op.dir, false, kind)?;
-        let mut mode = Mode::Shared;
-        if let (true, Some((dir, name))) = (op.result.is_ok(), &found.walk.last) {
-            let node = self.tree.create(*dir, name, Kind::Symlink);
-            if let Some(inode) = self.tree.get_mut(node) {
-                inode.target = Some(text.into());
-            }
-            mode = Mode::Exclusive;
-        }
-        found.uses(mode, &mut step.uses);
-        let text = self.link_text(&found.name, text);
-        Ok(Call::Names(found.name, text))
-    }
-
-    /// The text of a symbolic link on the target: an absolute one that leads to what is replayed is
-    /// made relative, every other one stays as it is and leads nowhere.
-    fn link_text(&self, name: &[u8], text: &[u8]) -> Box<[u8]> {
-        link_text(self.placement.as_ref(), name, text)
-    }
-
     fn fault(&mut self, step: &mut Step) -> Verdict {
         self.faults = true;
         let op = step.op;
@@ -690,143 +508,6 @@ impl Model {
             slot: Arc::clone(&open.slot),
             write,
         })
-    }
-
-    /// What changes descriptors and processes.
-    fn process(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
-        let op = step.op;
-        let value = op.result.value();
-        let fd = value.and_then(|v| i32::try_from(v).ok()).map(Fd);
-        match op.kind {
-            OpKind::Close => return self.close(step),
-            OpKind::Dup => {
-                let (Some(from), Some(to)) = (op.fd, fd) else {
-                    return Err(Skip::Free);
-                };
-                let open = self.descriptor(op.pid, from);
-                if from != to {
-                    self.drop_descriptor(op.pid, to, &mut step.closes);
-                    if let Some(open) = open {
-                        self.refer(op.pid, to, open, false);
-                    }
-                }
-            }
-            OpKind::Fork => {
-                step.starts = value.and_then(|v| u32::try_from(v).ok()).map(Tid);
-                let child = op.length.and_then(|l| u32::try_from(l).ok()).map(Pid);
-                if let Some(child) = child.filter(|&c| c != op.pid) {
-                    self.fork(op.pid, child, &mut step.closes);
-                }
-            }
-            OpKind::Exec => {
-                if op.result.is_ok() {
-                    self.close_on_exec(op.pid, &mut step.closes);
-                    self.find(&op, paths, op.path, op.dir, true, Some(Kind::File))?;
-                }
-                return Err(Skip::NoCall);
-            }
-            _ => {
-                step.ends = true;
-                if op.length == Some(1) {
-                    let process = self.processes.remove(&op.pid).unwrap_or_default();
-                    for (open, _) in process.fds.into_values() {
-                        self.release(open, &mut step.closes);
-                    }
-                }
-            }
-        }
-        Err(Skip::Free)
-    }
-
-    fn close_on_exec(&mut self, pid: Pid, closes: &mut Vec<Arc<Slot>>) {
-        let Some(process) = self.processes.get_mut(&pid) else {
-            return;
-        };
-        let mut gone = Vec::new();
-        process.fds.retain(|_, (open, cloexec)| {
-            if *cloexec {
-                gone.push(*open);
-            }
-            !*cloexec
-        });
-        for open in gone {
-            self.release(open, closes);
-        }
-    }
-
-    fn close(&mut self, step: &mut Step) -> Verdict {
-        let op = step.op;
-        let fd = op.fd.ok_or(Skip::UnknownDescriptor)?;
-        let open =
-            self.descriptor(op.pid, fd)
-                .ok_or(if op.record.contains(OpFlags::NOT_A_FILE) {
-                    Skip::NotAFile
-                } else {
-                    Skip::UnknownDescriptor
-                })?;
-        if let Some(process) = self.processes.get_mut(&op.pid) {
-            process.fds.remove(&fd);
-        }
-        let mut closes = Vec::new();
-        self.release(open, &mut closes);
-        let slot = closes.pop().ok_or(Skip::Free)?;
-        Ok(Call::Close(slot))
-    }
-
-    pub(super) fn descriptor(&self, pid: Pid, fd: Fd) -> Option<u64> {
-        self.processes
-            .get(&pid)?
-            .fds
-            .get(&fd)
-            .map(|(open, _)| *open)
-    }
-
-    fn refer(&mut self, pid: Pid, fd: Fd, open: u64, cloexec: bool) {
-        if let Some(file) = self.opens.get_mut(&open) {
-            file.references += 1;
-            let process = self.processes.entry(pid).or_default();
-            process.fds.insert(fd, (open, cloexec));
-        }
-    }
-
-    fn drop_descriptor(&mut self, pid: Pid, fd: Fd, closes: &mut Vec<Arc<Slot>>) {
-        let process = self.processes.get_mut(&pid);
-        if let Some((open, _)) = process.and_then(|p| p.fds.remove(&fd)) {
-            self.release(open, closes);
-        }
-    }
-
-    /// One reference less; the last one lets the open file go.
-    fn release(&mut self, open: u64, closes: &mut Vec<Arc<Slot>>) {
-        let Some(file) = self.opens.get_mut(&open) else {
-            return;
-        };
-        file.references = file.references.saturating_sub(1);
-        if file.references == 0
-            && let Some(file) = self.opens.remove(&open)
-        {
-            if let Some(node) = file.node {
-                self.tree.hold(node, false);
-            }
-            closes.push(file.slot);
-            self.released.push(open);
-        }
-    }
-
-    fn fork(&mut self, parent: Pid, child: Pid, closes: &mut Vec<Arc<Slot>>) {
-        let stale = self.processes.remove(&child).unwrap_or_default();
-        for (open, _) in stale.fds.into_values() {
-            self.release(open, closes);
-        }
-        let Some(process) = self.processes.get(&parent) else {
-            return;
-        };
-        let directory = process.directory.clone();
-        let fds: Vec<(Fd, (u64, bool))> = process.fds.iter().map(|(&fd, &o)| (fd, o)).collect();
-        for (fd, (open, cloexec)) in fds {
-            self.refer(child, fd, open, cloexec);
-        }
-        self.processes.entry(child).or_default().directory = directory;
     }
 
     /// The open file of a descriptor; one that the trace found open is told by its path.

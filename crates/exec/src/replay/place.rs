@@ -100,7 +100,7 @@ pub fn common(a: &[u8], b: &[u8]) -> Vec<u8> {
 
 /// The text of a link at `link` that leads to `to`; both are names of the target.
 pub fn relative(link: &[u8], to: &[u8]) -> Vec<u8> {
-    let depth = link.iter().filter(|&&b| b == b'/').count();
+    let depth = link.split(|&b| b == b'/').count().saturating_sub(1);
     let mut text = b"../".repeat(depth);
     text.extend_from_slice(to);
     if text.is_empty() {

@@ -270,9 +270,7 @@ impl Planner {
             && step.starts.is_none();
         if !silent {
             self.give(scope, shared, row, step);
-        } else if !step.ends {
-            return;
-        } else {
+        } else if step.ends {
             self.workers.remove(&tid);
         }
     }

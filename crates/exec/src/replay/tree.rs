@@ -3,6 +3,8 @@
 //! Paths are the traced machine's, absolute. What the trace shows to exist without the tree having it
 //! is learned: it was there at the start, under the name that its directory had then.
 
+mod start;
+
 use fsage_core::FileId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -103,6 +105,26 @@ pub struct Tree {
     pub unexplained: u64,
 }
 
+/// What a component of a path is as a symbolic link.
+enum Link {
+    /// None.
+    No,
+    /// One with that text.
+    To(Box<[u8]>),
+    /// One that is not followed.
+    Nowhere,
+}
+
+/// Puts the components of a path before those that are still to be walked.
+fn push(rest: &mut Vec<Box<[u8]>>, path: &[u8]) {
+    let parts = path.split(|&b| b == b'/').rev();
+    rest.extend(
+        parts
+            .filter(|p| !p.is_empty() && *p != b".")
+            .map(Into::into),
+    );
+}
+
 /// As the kernel: more symbolic links than this are a loop.
 const LINKS_FOLLOWED: u32 = 40;
 
@@ -186,15 +208,6 @@ impl Tree {
     ) {
         // What is still to be walked, the next component last.
         let mut rest: Vec<Box<[u8]>> = Vec::new();
-        let push = |rest: &mut Vec<Box<[u8]>>, path: &[u8]| {
-            let parts = path.split(|&b| b == b'/');
-            rest.extend(
-                parts
-                    .rev()
-                    .filter(|p| !p.is_empty() && *p != b".")
-                    .map(Into::into),
-            );
-        };
         push(&mut rest, path);
         let mut at = if path.first() == Some(&b'/') {
             Node::ROOT
@@ -220,29 +233,21 @@ impl Tree {
                 walk.names.push((at, name.clone()));
                 child = learn.then(|| self.learn(at, &name, Kind::Directory, None));
             }
-            let target = child
-                .filter(|_| follow || !is_last)
-                .and_then(|c| self.get(c))
-                .filter(|inode| inode.kind == Kind::Symlink)
-                .map(|inode| inode.target.clone());
-            if let Some(target) = target {
-                walk.names.push((at, name.clone()));
-                *links += 1;
-                match target {
-                    Some(target) if *links <= LINKS_FOLLOWED => {
-                        if target.first() == Some(&b'/') {
-                            at = Node::ROOT;
-                        }
-                        push(&mut rest, &target);
-                        walk.node = Some(at);
-                        continue;
+            match self.link(child.filter(|_| follow || !is_last), learn, links) {
+                Link::No => {}
+                Link::To(target) => {
+                    walk.names.push((at, name));
+                    if target.first() == Some(&b'/') {
+                        at = Node::ROOT;
                     }
-                    // The trace does not tell where it leads: what was found there stands here.
-                    None if learn => self.unlink_kind(child),
-                    _ => {
-                        walk.node = None;
-                        return;
-                    }
+                    push(&mut rest, &target);
+                    walk.node = Some(at);
+                    continue;
+                }
+                Link::Nowhere => {
+                    walk.names.push((at, name));
+                    walk.node = None;
+                    return;
                 }
             }
             if is_last {
@@ -250,20 +255,32 @@ impl Tree {
                 walk.node = child;
                 return;
             }
-            match child {
-                Some(child) => at = child,
-                None => {
-                    walk.node = None;
-                    return;
-                }
-            }
+            let Some(child) = child else {
+                walk.node = None;
+                return;
+            };
+            at = child;
             walk.node = Some(at);
         }
     }
 
-    fn unlink_kind(&mut self, node: Option<Node>) {
-        if let Some(inode) = node.and_then(|n| self.get_mut(n)) {
-            inode.kind = Kind::Unknown;
+    /// Where a symbolic link leads.
+    fn link(&mut self, node: Option<Node>, learn: bool, links: &mut u32) -> Link {
+        let Some(inode) = node.and_then(|n| self.get_mut(n)) else {
+            return Link::No;
+        };
+        if inode.kind != Kind::Symlink {
+            return Link::No;
+        }
+        *links += 1;
+        match &inode.target {
+            Some(target) if *links <= LINKS_FOLLOWED => Link::To(target.clone()),
+            None if learn => {
+                // The trace does not tell where it leads: what was found there stands here.
+                inode.kind = Kind::Unknown;
+                Link::No
+            }
+            _ => Link::Nowhere,
         }
     }
 
@@ -518,135 +535,6 @@ impl Tree {
             self.expect(node, Kind::File);
         }
     }
-
-    /// The tree of the start.
-    pub fn start(&self) -> Tree {
-        let mut made: FxHashMap<Node, Node> = FxHashMap::default();
-        let mut tree = Tree::new(false);
-        made.insert(Node::ROOT, Node::ROOT);
-        for index in 0..self.nodes.len() {
-            self.start_of(Node(index as u32), &mut tree, &mut made);
-        }
-        tree
-    }
-
-    /// Puts a file of the start into `tree`, its directories before it.
-    fn start_of(&self, node: Node, tree: &mut Tree, made: &mut FxHashMap<Node, Node>) {
-        let mut chain = vec![node];
-        while let Some(&next) = chain.last() {
-            let Some(inode) = self.get(next).filter(|i| !i.start.names.is_empty()) else {
-                chain.pop();
-                continue;
-            };
-            let missing = inode
-                .start
-                .names
-                .iter()
-                .find(|(dir, _)| !made.contains_key(dir));
-            if let Some((dir, _)) = missing.filter(|_| chain.len() <= self.nodes.len()) {
-                chain.push(*dir);
-                continue;
-            }
-            chain.pop();
-            if made.contains_key(&next) {
-                continue;
-            }
-            let copy = tree.make(inode.kind);
-            for (dir, name) in &inode.start.names {
-                if let Some(&dir) = made.get(dir) {
-                    tree.attach(dir, name, copy);
-                }
-            }
-            if let Some(slot) = tree.get_mut(copy) {
-                slot.size = if inode.kind == Kind::Directory {
-                    0
-                } else {
-                    inode.start.size
-                };
-                slot.target.clone_from(&inode.target);
-                slot.ranges.clone_from(&inode.ranges);
-            }
-            made.insert(next, copy);
-        }
-    }
-
-    /// The tree at the start of a second pass: this one, with its files of the start.
-    pub fn restart(&self) -> Tree {
-        let mut tree = self.clone();
-        tree.learning = false;
-        for inode in &mut tree.nodes {
-            inode.start.exact = true;
-            inode.start.size = inode.size;
-        }
-        tree
-    }
 }
 
-/// One name of a snapshot.
-#[derive(Debug, Clone)]
-pub struct Entry<'a> {
-    /// Path relative to the snapshot's root, empty for the root.
-    pub path: &'a [u8],
-    /// Identity.
-    pub id: FileId,
-    /// What it is.
-    pub kind: Kind,
-    /// Size in bytes.
-    pub size: u64,
-    /// The target of a symbolic link.
-    pub target: Option<&'a [u8]>,
-    /// Ranges with blocks of a file with holes; `None` where the file has none.
-    pub ranges: Option<Vec<Range>>,
-}
-
-impl Tree {
-    /// The directory of that absolute path, of the start.
-    pub fn directory(&mut self, path: &[u8]) -> Node {
-        let walk = self.walk(Node::ROOT, path, false, true);
-        match (walk.node, walk.last) {
-            (None, Some((dir, name))) => self.learn(dir, &name, Kind::Directory, None),
-            (node, _) => node.unwrap_or(Node::ROOT),
-        }
-    }
-
-    /// Adds a name of a snapshot; parents come before what they hold. Whether it could be: its path
-    /// must lie beneath the root, in directories that the snapshot has.
-    pub fn add(&mut self, root: Node, entry: Entry<'_>) -> bool {
-        let mut at = root;
-        let mut parts = entry.path.split(|&b| b == b'/').peekable();
-        if entry.path.is_empty() {
-            return true;
-        }
-        while let Some(part) = parts.next() {
-            if matches!(part, b"" | b"." | b"..") || self.kind(at) != Kind::Directory {
-                return false;
-            }
-            if parts.peek().is_some() {
-                let Some(child) = self.child(at, part) else {
-                    return false;
-                };
-                at = child;
-                continue;
-            }
-            if self.child(at, part).is_some() {
-                return false;
-            }
-            let id = (entry.kind == Kind::File).then_some(entry.id);
-            let known = id.and_then(|id| self.identified(id)).is_some();
-            let node = self.learn(at, part, entry.kind, id);
-            self.identify(node, entry.id);
-            if !known && let Some(inode) = self.get_mut(node) {
-                inode.size = if entry.kind == Kind::Directory {
-                    0
-                } else {
-                    entry.size
-                };
-                inode.start.size = inode.size;
-                inode.start.exact = true;
-                inode.target = entry.target.map(Into::into);
-                inode.ranges.clone_from(&entry.ranges);
-            }
-        }
-        true
-    }
-}
+pub use start::Entry;

@@ -1,0 +1,205 @@
+//! Operations on names.
+
+use fsage_core::{Errno, Op, OpFlags, OpKind, PathTable};
+
+use super::{
+    AT_SYMLINK_NOFOLLOW, ENODATA, Found, Model, RENAME_EXCHANGE, RENAME_NOREPLACE, Skip, Step,
+    Verdict, link_text,
+};
+use crate::replay::call::Call;
+use crate::replay::order::{Key, Mode, Use};
+use crate::replay::tree::Kind;
+
+impl Model {
+    pub(super) fn named(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
+        let op = step.op;
+        let errno = op.result.errno();
+        let directory = op.record.contains(OpFlags::DIRECTORY);
+        let kind = match (op.kind, errno) {
+            (OpKind::Mkdir, Some(Errno::EEXIST))
+            | (_, Some(Errno::ENOTEMPTY))
+            | (OpKind::Rmdir | OpKind::Chdir, None) => Some(Kind::Directory),
+            (OpKind::Mkdir | OpKind::Mknod, None) => None,
+            (OpKind::Readlink, None) => Some(Kind::Symlink),
+            (OpKind::Truncate, None) => Some(Kind::File),
+            (_, None) if directory => Some(Kind::Directory),
+            (_, None | Some(Errno::EEXIST | Errno(ENODATA))) => Some(Kind::Unknown),
+            (_, Some(_)) => None,
+        };
+        let follow = match op.kind {
+            OpKind::Stat => op.flags & AT_SYMLINK_NOFOLLOW == 0,
+            OpKind::Readlink | OpKind::Unlink | OpKind::Rmdir | OpKind::Mkdir | OpKind::Mknod => {
+                false
+            }
+            _ => true,
+        };
+        let found = self.find(&op, paths, op.path, op.dir, follow, kind)?;
+        let (mut mode, node) = (Mode::Shared, found.walk.node);
+        if op.result.is_ok() {
+            mode = self.named_effect(step, &found, paths);
+        } else if let (Some(Errno::ENOTEMPTY), Some(dir)) = (errno, node)
+            && self.tree.is_empty(dir)
+        {
+            // Something is in it, whatever its name.
+            self.tree.learn(dir, b".fsage-kept", Kind::File, None);
+        }
+        found.uses(mode, &mut step.uses);
+        if let Some(node) = node {
+            let own = match op.kind {
+                OpKind::Mkdir | OpKind::Rmdir => Key::Entries(node),
+                _ => Key::File(node),
+            };
+            let changes = mode == Mode::Exclusive || op.kind == OpKind::Truncate;
+            step.uses.push(Use(
+                own,
+                if changes {
+                    Mode::Exclusive
+                } else {
+                    Mode::Shared
+                },
+            ));
+        }
+        if op.kind == OpKind::Mknod && op.flags & 0o170_000 != 0o100_000 && op.flags >> 12 != 0 {
+            return Err(Skip::NoCall);
+        }
+        Ok(Call::Name(found.name))
+    }
+
+    /// What a call on a name did; how it uses the name.
+    fn named_effect(&mut self, step: &mut Step, found: &Found, paths: &PathTable) -> Mode {
+        let op = step.op;
+        let last = found.walk.last.clone();
+        match (op.kind, last) {
+            (OpKind::Mkdir, Some((dir, name))) => {
+                let node = self.tree.create(dir, &name, Kind::Directory);
+                step.uses.push(Use(Key::Directory(node), Mode::Exclusive));
+                Mode::Exclusive
+            }
+            (OpKind::Mknod, Some((dir, name))) => {
+                if matches!(op.flags & 0o170_000, 0 | 0o100_000) {
+                    self.tree.create(dir, &name, Kind::File);
+                }
+                Mode::Exclusive
+            }
+            (OpKind::Unlink | OpKind::Rmdir, Some((dir, name))) => {
+                let kind = if op.kind == OpKind::Rmdir {
+                    Kind::Directory
+                } else {
+                    Kind::File
+                };
+                if let Some(node) = found.walk.node {
+                    self.tree.expect(node, kind);
+                    if op.kind == OpKind::Rmdir {
+                        step.uses.push(Use(Key::Directory(node), Mode::Exclusive));
+                    }
+                }
+                self.tree.detach(dir, &name);
+                Mode::Exclusive
+            }
+            (OpKind::Chdir, _) => {
+                let dir = op.dir.map(|d| paths.get(d));
+                let path = op.path.map_or(&b""[..], |p| paths.get(p));
+                if let Ok(text) = self.absolute(op.pid, path, dir) {
+                    self.processes.entry(op.pid).or_default().directory = Some(text);
+                }
+                Mode::Shared
+            }
+            _ => {
+                if let (OpKind::Truncate, Some(node)) = (op.kind, found.walk.node) {
+                    self.tree.set_size(node, op.length.unwrap_or(0));
+                } else if op.kind != OpKind::Readlink {
+                    self.note_file(&op, found.walk.node);
+                }
+                Mode::Shared
+            }
+        }
+    }
+
+    pub(super) fn two_names(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
+        let op = step.op;
+        let ok = op.result.is_ok();
+        if op.kind == OpKind::Symlink {
+            return self.symlink(step, paths);
+        }
+        let kind = ok.then_some(Kind::Unknown);
+        let one = self.find(&op, paths, op.path, op.dir, false, kind);
+        let exchange = op.kind == OpKind::Rename && op.flags & RENAME_EXCHANGE != 0;
+        let no_replace = op.kind == OpKind::Rename && op.flags & RENAME_NOREPLACE != 0;
+        let exists = op.result.errno() == Some(Errno::EEXIST) || exchange && ok;
+        let unnumbered = Op { file: None, ..op };
+        let kind = exists.then_some(Kind::Unknown);
+        let dir2 = op.dir2.or(op.dir);
+        let two = self.find(&unnumbered, paths, op.path2, dir2, false, kind);
+        let (one, two) = match (one, two) {
+            (Ok(one), Ok(two)) => (one, two),
+            // A name that comes from outside or goes there cannot be followed.
+            (Err(skip), _) | (_, Err(skip)) => return Err(skip),
+        };
+        if ok {
+            self.two_names_effect(step, &one, &two, exchange);
+        }
+        let renames = op.kind == OpKind::Rename && ok;
+        let changes = |ok: bool| if ok { Mode::Exclusive } else { Mode::Shared };
+        one.uses(changes(renames), &mut step.uses);
+        two.uses(changes(ok), &mut step.uses);
+        if no_replace && exists {
+            return Err(Skip::NoCall);
+        }
+        Ok(Call::Names(one.name, two.name))
+    }
+
+    fn two_names_effect(&mut self, step: &mut Step, one: &Found, two: &Found, exchange: bool) {
+        let (Some(from), Some(to)) = (&one.walk.last, &two.walk.last) else {
+            return;
+        };
+        let node = one.walk.node;
+        for node in [node, two.walk.node].into_iter().flatten() {
+            step.uses.push(Use(Key::File(node), Mode::Shared));
+            if step.op.kind == OpKind::Rename {
+                step.uses.push(Use(Key::Directory(node), Mode::Exclusive));
+                step.uses.push(Use(Key::Entries(node), Mode::Exclusive));
+            }
+        }
+        match (step.op.kind, node, two.walk.node) {
+            (OpKind::Rename, Some(a), Some(b)) if exchange => {
+                self.tree.hold(a, true);
+                self.tree.hold(b, true);
+                self.tree.attach(from.0, &from.1, b);
+                self.tree.attach(to.0, &to.1, a);
+                self.tree.hold(a, false);
+                self.tree.hold(b, false);
+            }
+            (OpKind::Rename, ..) => self.tree.rename((from.0, &from.1), (to.0, &to.1)),
+            (_, Some(node), _) => {
+                self.tree.expect(node, Kind::File);
+                self.tree.attach(to.0, &to.1, node);
+            }
+            _ => {}
+        }
+    }
+
+    fn symlink(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
+        let op = step.op;
+        let text = op.path2.map(|t| paths.get(t)).ok_or(Skip::UnreadablePath)?;
+        let exists = op.result.errno() == Some(Errno::EEXIST);
+        let kind = exists.then_some(Kind::Unknown);
+        let found = self.find(&op, paths, op.path, op.dir, false, kind)?;
+        let mut mode = Mode::Shared;
+        if let (true, Some((dir, name))) = (op.result.is_ok(), &found.walk.last) {
+            let node = self.tree.create(*dir, name, Kind::Symlink);
+            if let Some(inode) = self.tree.get_mut(node) {
+                inode.target = Some(text.into());
+            }
+            mode = Mode::Exclusive;
+        }
+        found.uses(mode, &mut step.uses);
+        let text = self.link_text(&found.name, text);
+        Ok(Call::Names(found.name, text))
+    }
+
+    /// The text of a symbolic link on the target: an absolute one that leads to what is replayed is
+    /// made relative, every other one stays as it is and leads nowhere.
+    fn link_text(&self, name: &[u8], text: &[u8]) -> Box<[u8]> {
+        link_text(self.placement.as_ref(), name, text)
+    }
+}
