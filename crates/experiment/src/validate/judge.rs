@@ -137,7 +137,9 @@ impl Ranks {
         if faster.measured_ns <= 0.0 || faster.measured_ns >= slower.measured_ns {
             return;
         }
-        let apart = apart(faster, slower);
+        let known = faster.measured_interval_ns.is_some() && slower.measured_interval_ns.is_some();
+        let disjoint = disjoint(faster, slower);
+        let apart = known && disjoint;
         let right = faster.predicted_ns < slower.predicted_ns;
         self.total += 1;
         self.right += u32::from(right);
@@ -153,13 +155,13 @@ impl Ranks {
             slower: slower.target.clone(),
             measured_ratio: ratio,
             apart,
-            significant: ratio > 1.0 + SIGNIFICANT_DIFFERENCE && apart,
+            significant: ratio > 1.0 + SIGNIFICANT_DIFFERENCE && disjoint,
         });
     }
 }
 
 /// Whether the measured intervals do not overlap; without intervals nothing says that they do.
-fn apart(faster: &Pair, slower: &Pair) -> bool {
+fn disjoint(faster: &Pair, slower: &Pair) -> bool {
     match (faster.measured_interval_ns, slower.measured_interval_ns) {
         (Some((_, high)), Some((low, _))) => high < low,
         _ => true,
@@ -343,5 +345,17 @@ pub(super) mod tests {
         assert_eq!(disk.by_workload.len(), 2);
         assert_eq!(disk.by_workload[1].average_error, 0.5);
         assert_eq!(disk.figures.ranks_total, 0, "one target has no rank");
+    }
+
+    #[test]
+    fn single_runs_have_no_intervals_to_differ_by_more_than() {
+        let mut pairs = [pair("w", "a", 100.0, 2.0), pair("w", "b", 200.0, 1.0)];
+        for pair in &mut pairs {
+            pair.measured_interval_ns = None;
+        }
+        let judged = judge(&pairs);
+        assert_eq!(judged.figures.ranks_total, 1);
+        assert_eq!(judged.figures.ranks_apart_total, 0);
+        assert!(!judged.ranks_wrong[0].apart && judged.ranks_wrong[0].significant);
     }
 }
