@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use clap::CommandFactory;
 use fsage_core::metric::{self, Group};
+use fsage_format::result::disk::{DiskList, DiskStatistics, DiskSummary};
 use fsage_format::result::prediction::Prediction;
 use fsage_format::result::replay::Replay;
 use fsage_format::result::run::{WorkloadInfo, WorkloadRun};
@@ -79,6 +80,9 @@ fn printed() -> Vec<(&'static str, String)> {
         ("run.schema.json", text_of::<WorkloadRun>()),
         ("workloads.schema.json", text_of::<Vec<WorkloadInfo>>()),
         ("validate.schema.json", text_of::<Validation>()),
+        ("disk-list.schema.json", text_of::<DiskList>()),
+        ("disk-show.schema.json", text_of::<DiskSummary>()),
+        ("disk-serve.schema.json", text_of::<DiskStatistics>()),
     ]
 }
 
