@@ -22,6 +22,9 @@ use crate::target::OpenTarget;
 use crate::tracing::{Beside, trace_to};
 use crate::tree::write_snapshot;
 
+/// Room for what a workload of several threads does while the tracer waits for a CPU.
+const RING_MIB: u32 = 64;
+
 /// A measured run as it is kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredRun {
@@ -138,6 +141,7 @@ fn request(plan: &ValidatePlan, workload: &NamedWorkload, dir: &Path) -> Capture
     };
     CaptureRequest {
         under: vec![dir.to_owned()],
+        ring_mib: RING_MIB,
         ..CaptureRequest::new(What::Command {
             argv,
             cwd: workload.spec.command().map(|_| dir.to_owned()),
