@@ -62,6 +62,12 @@ fn printed_json_conforms_to_its_schema() {
         "system-profile.schema.json",
         &json(&["show", &ext4, "--json"]),
     );
+    conforms(dir, "disk-list.schema.json", &json(&["disk", "list", "--json"]));
+    conforms(
+        dir,
+        "disk-show.schema.json",
+        &json(&["disk", "show", "nvme-ssd", "--json"]),
+    );
     let plain = json(&["predict", "small.fst", "--on", &ext4, "--json"]);
     conforms(dir, "predict.schema.json", &plain);
     let more = [
@@ -80,6 +86,8 @@ fn printed_json_conforms_to_its_schema() {
     conforms(dir, "run.schema.json", &json(&ran));
     let command = ["run", "cmd:true", ".", "--json"];
     conforms(dir, "run.schema.json", &json(&command));
+    let replayed = json(&["replay", "small.fst", ".", "--verify", "--json"]);
+    conforms(dir, "replay.schema.json", &replayed);
     let shown = json(&["show", "small.fst", "--json"]);
     conforms(dir, "trace-meta.schema.json", &shown["meta"]);
     conforms(dir, "trace-end.schema.json", &shown["end"]);
