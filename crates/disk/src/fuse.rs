@@ -213,7 +213,8 @@ impl Filesystem for DiskFs {
         be_prompt();
         if ino.0 == STATS_INODE {
             let text = serde_json::to_string(&self.pace.statistics()).unwrap_or_default() + "\n";
-            return reply.data(text.as_bytes().get(offset as usize..).unwrap_or_default());
+            let rest = text.as_bytes().get(offset as usize..).unwrap_or_default();
+            return reply.data(rest.get(..size as usize).unwrap_or(rest));
         }
         let left = self.pace.size_bytes().saturating_sub(offset);
         let length = u64::from(size).min(left);

@@ -363,3 +363,41 @@ impl Drop for LaunchedDisk {
         self.end();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(model: &str, scheduler: Option<&str>, span: Option<&str>) -> String {
+        let wanted = DiskSpec {
+            model: model.into(),
+            scheduler: scheduler.map(Into::into),
+            span: span.map(Into::into),
+        };
+        Launcher::check(&wanted, 4 << 30).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_cannot_be_is_known_before_anything_runs() {
+        assert!(refused("floppy", None, None).contains("hdd-7200"));
+        assert!(refused("no/such.toml", None, None).contains("no/such.toml"));
+        assert!(refused("hdd-7200", Some("cfq"), None).contains("n-cscan"));
+        assert!(refused("hdd-7200", None, Some("all")).contains("scaled"));
+        assert!(refused("seagate-32430n", None, Some("start")).contains("real disk"));
+    }
+
+    #[test]
+    fn a_program_that_is_no_daemon_is_said() {
+        let launcher = Launcher::of(vec!["/bin/false".into()]);
+        let found = find("hdd-7200").unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let wanted = DiskSpec {
+            model: "hdd-7200".into(),
+            ..DiskSpec::default()
+        };
+        let error = launcher
+            .launch(&wanted, 1 << 20, found, dir.path())
+            .unwrap_err();
+        assert!(error.to_string().contains("ended"), "{error}");
+    }
+}

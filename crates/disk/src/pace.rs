@@ -224,3 +224,75 @@ impl Pace {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, mpsc};
+
+    use fsage_sim::{Policy, Span, built_in};
+
+    use super::*;
+
+    const SIZE: u64 = 64 << 20;
+
+    fn paced(model: &str, delays: bool) -> Arc<Pace> {
+        let options = DiskOptions {
+            size_bytes: SIZE,
+            policy: Policy::Elevator,
+            span: Span::Scaled,
+        };
+        let model = built_in(model).unwrap();
+        let mut disk = Disk::new(&model, &options).unwrap();
+        let pace = Arc::new(Pace::new(model, options, delays));
+        let ticking = Arc::clone(&pace);
+        std::thread::spawn(move || ticking.run(&mut disk));
+        pace
+    }
+
+    #[test]
+    fn requests_end_no_earlier_than_the_model_says() {
+        let pace = paced("hdd-7200", true);
+        let model = built_in("hdd-7200").unwrap();
+        let options = pace.options;
+        let mut twin = Disk::new(&model, &options).unwrap();
+        let mut done = Vec::new();
+        for id in 0..20 {
+            let (tell, told) = mpsc::channel();
+            let (at, offset) = (now_ns(), id * 37 % 60 << 20);
+            let end = Box::new(move || tell.send(now_ns()).unwrap());
+            pace.submit(Kind::Read, offset, 4096, at, end);
+            let ended = told.recv().unwrap();
+            let request = Request {
+                id,
+                kind: Kind::Read,
+                offset,
+                length: 4096,
+            };
+            twin.submit(&request, at).unwrap();
+            done.clear();
+            while done.is_empty() {
+                twin.advance(twin.next_event().unwrap().at_ns, &mut done);
+            }
+            assert!(ended >= done[0].at_ns, "{id}");
+        }
+        let found = pace.statistics();
+        assert_eq!((found.reads.requests, found.reads.bytes), (20, 20 * 4096));
+        assert!(found.lateness.p50_us <= found.lateness.p99_us);
+    }
+
+    #[test]
+    fn without_delays_everything_ends_at_once_also_what_was_waiting() {
+        let pace = paced("seagate-32430n", true);
+        let (tell, told) = mpsc::channel();
+        // An hour's worth of work for the disk.
+        for i in 0..200_000 {
+            let tell = tell.clone();
+            let end = Box::new(move || tell.send(()).unwrap());
+            pace.submit(Kind::Read, i * 7919 % 16_000 * 4096, 4096, now_ns(), end);
+        }
+        pace.set_delays(false);
+        pace.submit(Kind::Flush, 0, 0, now_ns(), Box::new(move || drop(tell)));
+        assert_eq!(told.iter().count(), 200_000);
+        assert!(!pace.statistics().delays);
+    }
+}

@@ -41,6 +41,8 @@ pub struct Service {
     pub delays: bool,
     /// The CPUs that the daemon may use; empty for all.
     pub cpus: Vec<usize>,
+    /// Whether another fsage has launched this process for a scratch file system.
+    pub launched: bool,
 }
 
 /// A disk that is being served.
@@ -81,6 +83,10 @@ pub fn serve(service: Service, dir: &Path) -> Result<Served, EmulatedDiskError> 
     ];
     let failed = |e| EmulatedDiskError::io(format!("mount a disk on {}", dir.display()), e);
     let session = Session::new(fs, dir, &config).map_err(failed)?;
+    if service.launched {
+        // Its mount stays where it was made; only this process no longer keeps that place alive.
+        fsage_host::namespace::leave_scratch()?;
+    }
     let ended = Arc::new(AtomicBool::new(false));
     let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
     let spawned = |e| EmulatedDiskError::io("start a thread", e);

@@ -61,6 +61,20 @@ pub fn isolate() -> Result<(), HostError> {
     Ok(())
 }
 
+/// Moves the calling thread, and the threads that it starts from now on, into a mount namespace that holds
+/// no scratch file system. For a process that serves the device of one: as the last process of the
+/// file system's own namespace it would have to unmount, while it ends, what waits for its answers.
+pub fn leave_scratch() -> Result<(), HostError> {
+    // SAFETY: only the mount namespace and the working directory are unshared, not descriptors.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }
+        .map_err(|e| HostError::io("enter a mount namespace of its own", e))?;
+    let propagation = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", propagation)
+        .map_err(|e| HostError::io("make the mounts of the namespace private", e))?;
+    release_scratch_of_others();
+    Ok(())
+}
+
 /// The copy of the mounts holds the scratch file systems of other processes too, and would keep them
 /// and their devices alive after their owners are done.
 fn release_scratch_of_others() {

@@ -97,6 +97,7 @@ fn serve_disk(args: DiskServeArgs) -> Result<Exit> {
         model,
         delays: !args.launched,
         cpus: args.cpu.clone(),
+        launched: args.launched,
     };
     if args.launched {
         let dir = args.mount.context("serve a launched disk: expected --mount DIR")?;

@@ -1,0 +1,287 @@
+//! Emulated disks from outside: models, one served, scratch file systems on them, and what is left.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "a test that cannot go on has failed"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "processes are waited for"
+)]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use common::{Running, fsage, loop_devices, run, scratch, start, temp, until, until_detached};
+use rustix::process::Signal;
+
+/// Whether disks can be served here.
+fn disks() -> bool {
+    if !Path::new("/dev/fuse").exists() {
+        eprintln!("not run: needs /dev/fuse");
+        return false;
+    }
+    scratch()
+}
+
+#[test]
+fn models_are_listed_and_shown() {
+    let dir = temp();
+    let list = run(dir.path(), ["disk", "list", "--json"]).exits(0).json();
+    let names: Vec<&str> = list["models"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|m| m["name"].as_str().unwrap())
+        .collect();
+    for name in [
+        "st34520n",
+        "st39102lw",
+        "seagate-32430n",
+        "fujitsu-m2694es",
+        "hdd-7200",
+    ] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    let text = run(dir.path(), ["disk", "list"]).exits(0).text();
+    assert!(text.contains("nvme-ssd") && text.contains("MB/s"), "{text}");
+    let shown = run(dir.path(), ["disk", "show", "hdd-7200", "--json"])
+        .exits(0)
+        .json();
+    let random = shown["random_read_ms"].as_f64().unwrap();
+    assert!((12.0..13.5).contains(&random), "{random}");
+    // What is printed can be changed and used.
+    let toml = run(dir.path(), ["disk", "show", "hdd-7200", "--toml"])
+        .exits(0)
+        .text();
+    fs::write(
+        dir.path().join("my.toml"),
+        toml.replace("rpm = 7200", "rpm = 5400"),
+    )
+    .unwrap();
+    let mine = run(dir.path(), ["disk", "show", "my.toml", "--json"])
+        .exits(0)
+        .json();
+    assert!(
+        mine["random_read_ms"].as_f64().unwrap() > random + 1.0,
+        "{mine}"
+    );
+}
+
+#[test]
+fn what_cannot_be_is_one_error() {
+    let dir = temp();
+    let dir = dir.path();
+    run(dir, ["disk", "show", "floppy"]).fails(1, &["floppy", "hdd-7200"]);
+    run(dir, ["disk", "show", "missing.toml"]).fails(1, &["missing.toml"]);
+    fs::write(dir.join("bad.toml"), "name = \"bad\"\n").unwrap();
+    run(dir, ["disk", "show", "bad.toml"]).fails(1, &["bad.toml", "description"]);
+    let target = |t: &str| run(dir, ["profile", t, "--quick", "-o", "x.fsp"]);
+    target("scratch:ext4,on=disk:floppy").fails(1, &["floppy", "hdd-7200"]);
+    target("scratch:ext4,on=disk:hdd-7200,scheduler=cfq").fails(1, &["cfq", "n-cscan"]);
+    target("scratch:ext4,on=disk:hdd-7200,span=middle").fails(1, &["middle", "scaled"]);
+    target("scratch:ext4,on=disk:seagate-32430n,size=4G,span=start").fails(1, &["real disk"]);
+    assert!(!dir.join("x.fsp").exists());
+    if disks() {
+        fs::create_dir_all(dir.join("full/x")).unwrap();
+        run(dir, ["disk", "serve", "hdd-7200", "--mount", "full"]).fails(1, &["not empty"]);
+        fs::write(dir.join("image"), "short").unwrap();
+        let line = ["disk", "serve", "hdd-7200", "--image", "image", "--no-loop"];
+        run(dir, line).fails(1, &["image", "5 bytes"]);
+    }
+}
+
+/// A disk served by hand in `dir`; `None` where it cannot be.
+fn served(dir: &Path, more: &[&str]) -> Running {
+    fs::create_dir(dir.join("m")).unwrap();
+    let line = [
+        "disk", "serve", "hdd-7200", "--size", "256M", "--mount", "m",
+    ];
+    let running = start(fsage().current_dir(dir).args(line).args(more));
+    until("the disk to be there", || dir.join("m/disk.img").exists());
+    running
+}
+
+#[test]
+fn a_served_disk_keeps_data_and_tells_what_it_did() {
+    if !disks() {
+        return;
+    }
+    let dir = temp();
+    let dir = dir.path();
+    let running = served(dir, &["--image", "image", "--no-loop", "--json"]);
+    let image = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(dir.join("m/disk.img"))
+        .unwrap();
+    image.write_all_at(&[7; 4096], 1 << 20).unwrap();
+    image.sync_all().unwrap();
+    let mut block = [0; 4096];
+    for i in 0..8u64 {
+        image
+            .read_exact_at(&mut block, (i * 37 % 255) << 20)
+            .unwrap();
+    }
+    image.read_exact_at(&mut block, 1 << 20).unwrap();
+    assert_eq!(block, [7; 4096]);
+    let stats = fs::read_to_string(dir.join("m/stats")).unwrap();
+    let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+    assert_eq!(stats["reads"]["requests"], 9, "{stats}");
+    assert_eq!(stats["flushes"]["requests"], 1, "{stats}");
+    assert_eq!(stats["lateness"]["requests"], 11, "{stats}");
+    fs::write(dir.join("m/control"), "reset").unwrap();
+    fs::write(dir.join("m/control"), "delays off").unwrap();
+    assert!(fs::write(dir.join("m/control"), "faster").is_err());
+    image.read_exact_at(&mut block, 9 << 20).unwrap();
+    drop(image);
+    running.signal(Signal::INT);
+    let ran = running.wait().exits(0);
+    let end = ran.json();
+    assert_eq!(
+        (&end["reads"]["requests"], &end["delays"]),
+        (&1.into(), &false.into()),
+        "{end}"
+    );
+    assert!(!dir.join("m/disk.img").exists());
+    // The image is a plain file with what was written.
+    let kept = fs::File::open(dir.join("image")).unwrap();
+    kept.read_exact_at(&mut block, 1 << 20).unwrap();
+    assert_eq!(block, [7; 4096]);
+}
+
+#[test]
+fn a_killed_disk_answers_with_errors_and_leaves_no_mount() {
+    if !disks() {
+        return;
+    }
+    let dir = temp();
+    let mut running = served(dir.path(), &["--no-loop"]);
+    let image = fs::File::open(dir.path().join("m/disk.img")).unwrap();
+    running.signal(Signal::KILL);
+    assert_eq!(running.code(), None);
+    let mut block = [0; 512];
+    assert!(image.read_exact_at(&mut block, 0).is_err());
+    let place = dir
+        .path()
+        .canonicalize()
+        .unwrap()
+        .join("m")
+        .display()
+        .to_string();
+    until("the dead mount to go", || {
+        !fs::read_to_string("/proc/self/mounts")
+            .unwrap()
+            .contains(&place)
+    });
+}
+
+/// Daemons that a process has started.
+fn daemons(pid: u32) -> Vec<u32> {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        .filter(|child| {
+            let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+            let parent = stat
+                .rsplit(')')
+                .next()
+                .and_then(|s| s.split_whitespace().nth(1));
+            let line = fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
+            parent == Some(&pid.to_string()) && line.windows(10).any(|w| w == b"--launched")
+        })
+        .collect()
+}
+
+/// A profile of an emulated disk that goes on for a while, once its file system is mounted.
+fn profiling(dir: &Path) -> (Running, Vec<(PathBuf, String)>, u32) {
+    let target = "scratch:ext4,size=256M,on=disk:hdd-7200";
+    let line = ["profile", target, "--only", "RRD4", "-o", "x.fsp"];
+    let running = start(fsage().current_dir(dir).args(line));
+    let mut devices = Vec::new();
+    until("the file system to be mounted", || {
+        devices = loop_devices(running.id());
+        !devices.is_empty()
+    });
+    let [daemon] = daemons(running.id())[..] else {
+        panic!("{:?}", daemons(running.id()));
+    };
+    (running, devices, daemon)
+}
+
+fn until_gone(pid: u32) {
+    let path = format!("/proc/{pid}/stat");
+    until("the daemon to go", || {
+        fs::read_to_string(&path).map_or(true, |s| s.contains(") Z "))
+    });
+}
+
+#[test]
+fn a_kill_leaves_no_mount_no_device_and_no_daemon() {
+    if !disks() {
+        return;
+    }
+    let dir = temp();
+    for signal in [Signal::KILL, Signal::INT, Signal::TERM] {
+        let (mut running, devices, daemon) = profiling(dir.path());
+        running.signal(signal);
+        running.code();
+        until_gone(daemon);
+        until_detached(&devices);
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        assert!(
+            !mounts.contains("fsage-disk") || !mounts.contains("fsage-scratch-disk"),
+            "{mounts}"
+        );
+    }
+}
+
+#[test]
+fn a_killed_daemon_ends_the_experiment_with_an_error() {
+    if !disks() {
+        return;
+    }
+    let dir = temp();
+    let (mut running, devices, daemon) = profiling(dir.path());
+    let pid = rustix::process::Pid::from_raw(daemon as i32).unwrap();
+    rustix::process::kill_process(pid, Signal::KILL).unwrap();
+    assert_ne!(running.code(), Some(0));
+    until_detached(&devices);
+}
+
+#[test]
+fn two_at_once_are_two_disks() {
+    if !disks() {
+        return;
+    }
+    let dir = temp();
+    let profile = |name: &str, model: &str| {
+        let target = format!("scratch:ext4,size=128M,on=disk:{model}");
+        let line = ["profile", &target, "--quick", "--only", "STAT", "-o", name];
+        start(fsage().current_dir(dir.path()).args(line))
+    };
+    let (one, two) = (profile("a.fsp", "nvme-ssd"), profile("b.fsp", "sata-ssd"));
+    one.wait().exits(0);
+    two.wait().exits(0);
+    for (file, model) in [("a.fsp", "nvme-ssd"), ("b.fsp", "sata-ssd")] {
+        let shown = run(dir.path(), ["show", file, "--json"]).exits(0).json();
+        let environment = &shown["environment"];
+        assert_eq!(environment["extra"]["disk_model"], model);
+        assert!(
+            environment["extra"]["disk_parameters"]
+                .as_str()
+                .unwrap()
+                .contains("ssd")
+        );
+        let device = environment["device"].as_str().unwrap();
+        assert!(
+            device.contains(&format!("disk:{model}, direct I/O")),
+            "{device}"
+        );
+    }
+}
