@@ -79,9 +79,10 @@ fn the_commands_run_as_workloads_and_leave_what_they_found() {
 #[test]
 fn the_plan_over_them_is_understood() {
     let plan = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/validate-commands.toml");
+    let dir = temp_in_memory();
     let mut command = fsage();
     command
-        .current_dir(temp_in_memory().path())
+        .current_dir(dir.path())
         .arg("validate")
         .arg(plan)
         .args(["--target", "nowhere"]);
