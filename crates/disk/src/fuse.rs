@@ -32,7 +32,7 @@ const MOST_REQUESTS: u16 = 256;
 /// Longest write of one request.
 const LONGEST_WRITE: u32 = 1 << 20;
 /// Nothing of the files' names and sizes ever changes.
-const FOR_EVER: Duration = Duration::from_secs(3600);
+const FOR_EVER: Duration = Duration::from_hours(1);
 /// Above the thread that ends requests: an arrival must not wait while that one spins.
 const RECEIVE_PRIORITY: i32 = 51;
 

@@ -107,7 +107,7 @@ impl DiskProvider for Launcher {
             });
         }
         let dir = make_mount_point("disk")?;
-        let launched = self.launch(wanted, size_bytes, found, &dir);
+        let launched = self.launch(wanted, size_bytes, &found, &dir);
         if launched.is_err() {
             let _ = std::fs::remove_dir(&dir);
         }
@@ -120,7 +120,7 @@ impl Launcher {
         &self,
         wanted: &DiskSpec,
         size_bytes: u64,
-        found: ModelSource,
+        found: &ModelSource,
         dir: &Path,
     ) -> Result<LaunchedDisk, HostError> {
         let failed = |e| HostError::io("start the daemon of an emulated disk", e);
@@ -167,7 +167,7 @@ impl Launcher {
             mount: Some(dir.to_owned()),
             image: None,
             rotates: found.model.hdd.is_some(),
-            described: describe(wanted, &found),
+            described: describe(wanted, found),
         };
         disk.wait_until_ready()?;
         Ok(disk)
@@ -396,7 +396,7 @@ mod tests {
             ..DiskSpec::default()
         };
         let error = launcher
-            .launch(&wanted, 1 << 20, found, dir.path())
+            .launch(&wanted, 1 << 20, &found, dir.path())
             .unwrap_err();
         assert!(error.to_string().contains("ended"), "{error}");
     }

@@ -154,7 +154,9 @@ impl Pace {
             }
             if !delays && (!ends.is_empty() || disk.next_event().is_some()) {
                 self.inbox().under_way = 0;
-                ends.drain().for_each(|(_, end)| end());
+                for (_, end) in ends.drain() {
+                    end();
+                }
                 if let Some(new) = Disk::new(&self.model, &self.options) {
                     *disk = new;
                 }
@@ -258,7 +260,7 @@ mod tests {
         let mut done = Vec::new();
         for id in 0..20 {
             let (tell, told) = mpsc::channel();
-            let (at, offset) = (now_ns(), id * 37 % 60 << 20);
+            let (at, offset) = (now_ns(), (id * 37 % 60) << 20);
             let end = Box::new(move || tell.send(now_ns()).unwrap());
             pace.submit(Kind::Read, offset, 4096, at, end);
             let ended = told.recv().unwrap();
