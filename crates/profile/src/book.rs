@@ -267,7 +267,8 @@ impl Series {
         }
         if let Some((e, l, h)) = self.given {
             (estimate, low, high) = (e, l, h);
-        } else if id.unit() == Unit::Ns && estimate < 1.0 {
+        }
+        if id.unit() == Unit::Ns && estimate < 1.0 {
             estimate = 1.0;
             note = Some("what was subtracted is as large: under the resolution".to_owned());
         }
@@ -287,7 +288,7 @@ impl Series {
             name: id.to_string(),
             unit: id.unit().name().to_owned(),
             estimate,
-            low: low.min(estimate),
+            low: low.min(estimate).max(0.0),
             high: high.max(estimate),
             lower_bound: self.lower_bound,
             mean: ns_mean.max(0.0),
