@@ -2,12 +2,8 @@
 
 use fsage_core::{Fd, Op, OpFlags, OpKind, Outcome, PathId, Pid, Tid};
 
-pub const O_RDONLY: u32 = 0;
-pub const O_WRONLY: u32 = 1;
-pub const O_RDWR: u32 = 2;
-pub const O_CREAT: u32 = 0o100;
-pub const O_TRUNC: u32 = 0o1000;
-pub const O_APPEND: u32 = 0o2000;
+pub use crate::ops::{O_APPEND, O_CREAT, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY};
+
 const SEEK_END: u32 = 2;
 
 /// One file is open at a time, on the lowest free descriptor.
