@@ -40,6 +40,7 @@ P
 
 for model in hdd-7200 sata-ssd nvme-ssd; do
     mkdir -p "$dir/m"
+    : > "$dir/said"
     "$fsage" disk serve "$model" --size 2G --mount "$dir/m" > "$dir/served" 2> "$dir/said" &
     pid=$!
     until device=$(grep -o '/dev/loop[0-9]*' "$dir/said"); do sleep 0.1; done
