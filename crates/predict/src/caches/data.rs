@@ -332,13 +332,7 @@ impl View {
                 count.1 += 1;
             }
         }
-        if let Some(limit) = self.sizes.throttle {
-            let kib = (fresh * PAGE_BYTES / 1024) as f64;
-            let waits = self.dirty.add(kib, step.op.start_ns, limit);
-            if waits > 0.0 {
-                needs.push(Need::sized(Stem::Dtr, step.gap, waits));
-            }
-        }
+        self.throttle(step, fresh, needs);
         let kib = length as f64 / 1024.0;
         let rest: u64 = counts.iter().map(|c| c.1).sum();
         if partial > 0 {
@@ -367,6 +361,18 @@ impl View {
                 most
             };
             needs.push(Need::sized(stem, step.gap, size * own as f64));
+        }
+    }
+
+    /// Charges what so many pages that become dirty have to wait for the device.
+    fn throttle(&mut self, step: &Step<'_>, fresh: u64, needs: &mut Vec<Need>) {
+        let Some(limit) = self.sizes.throttle else {
+            return;
+        };
+        let kib = (fresh * PAGE_BYTES / 1024) as f64;
+        let waits = self.dirty.add(kib, step.op.start_ns, limit);
+        if waits > 0.0 {
+            needs.push(Need::sized(Stem::Dtr, step.gap, waits));
         }
     }
 
