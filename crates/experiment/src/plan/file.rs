@@ -121,7 +121,7 @@ impl PlanFile {
                 let before = error.as_bytes().get(..valid).unwrap_or_default();
                 Err(PlanError::At {
                     path: path.to_owned(),
-                    line: 1 + before.iter().filter(|&&b| b == b'\n').count(),
+                    line: before.split(|&b| b == b'\n').count(),
                     problem: "it is no text (UTF-8), expected a plan in TOML".into(),
                 })
             }

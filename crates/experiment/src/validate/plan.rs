@@ -138,11 +138,11 @@ impl ValidatePlan {
             ));
         }
         let digest = Sha256::digest(text.as_bytes());
-        digest
-            .iter()
-            .take(DIGEST_BYTES)
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        let mut hex = String::new();
+        for byte in digest.iter().take(DIGEST_BYTES) {
+            hex.push_str(&format!("{byte:02x}"));
+        }
+        hex
     }
 
     /// Refuses what cannot be carried out, by name.

@@ -99,7 +99,7 @@ mod tests {
         let error = setup("echo first >&2; echo last words >&2; exit 4", false).unwrap_err();
         let error = error.to_string();
         assert!(
-            error.contains("4") && error.contains("last words"),
+            error.contains(": 4") && error.contains("last words"),
             "{error}"
         );
         assert!(
