@@ -8,7 +8,7 @@ out=${1:-benchmarks/runs/$(date +%Y-%m-%d)-replay}
 fsage=$(realpath "${FSAGE:-${CARGO_TARGET_DIR:-target}/release/fsage}")
 mkdir -p "$out"
 out=$(realpath "$out")
-work=$(mktemp -d /dev/shm/fsage-replay-bench-XXXXXX)
+work=$(mktemp -d -p /dev/shm)
 trap 'rm -rf "$work"' EXIT INT TERM
 {
     echo "command: benchmarks/replay.sh"

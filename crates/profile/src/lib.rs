@@ -18,6 +18,7 @@ mod group;
 mod lab;
 mod pause;
 mod population;
+mod probe;
 mod random;
 mod registry;
 mod request;

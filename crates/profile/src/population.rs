@@ -3,7 +3,8 @@
 use fsage_core::{Errno, FileSystem, FileType, OpenFlags};
 
 use crate::error::Res;
-use crate::lab::{Components, Lab};
+use crate::lab::Lab;
+use crate::probe::Components;
 
 /// Sizes of a population's files in KiB; each is as frequent as the others. Most files are small.
 const SIZES_KIB: [u32; 16] = [0, 1, 1, 1, 1, 4, 4, 4, 4, 4, 16, 16, 16, 16, 16, 64];

@@ -8,11 +8,12 @@ mod tree;
 
 use fsage_core::Seed;
 
-use crate::ops::{Ops, Steps, repeated, run, setup};
+use crate::ops::Ops;
 use crate::params::{SEED, count, request};
 use crate::program::{BuildError, EntryKind, Inputs, Need, Program};
 use crate::random::{Random, stream_seed};
 use crate::spec::Values;
+use crate::steps::{Steps, repeated, run, setup};
 use crate::table::{Parameter, Unit, Value, Workload};
 use tree::Tree;
 

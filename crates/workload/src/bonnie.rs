@@ -8,13 +8,12 @@
 
 use fsage_core::Seed;
 
-use crate::ops::{
-    File, NEW, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, Ops, Stepped, Steps, repeated, run, run_cold,
-};
+use crate::ops::{File, NEW, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, Ops};
 use crate::params::{LARGEST_FILE, SEED, bytes, count, request};
 use crate::program::{BuildError, Inputs, Length, Program, Stream, stages};
 use crate::random::{Random, permutation, stream_seed};
 use crate::spec::Values;
+use crate::steps::{Stepped, Steps, repeated, run, run_cold};
 use crate::table::{Parameter, Unit, Value, Workload, needs_nothing};
 
 /// Its row.

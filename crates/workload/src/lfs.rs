@@ -5,11 +5,12 @@
 //! seed and is made in linear time, and caches are cold at the start of each phase but the first,
 //! where the target can be made so.
 
-use crate::ops::{File, NEW, O_RDONLY, O_RDWR, Ops, Steps, repeated, run, run_cold, setup};
+use crate::ops::{File, NEW, O_RDONLY, O_RDWR, Ops};
 use crate::params::{SEED, bytes, count, request, switch};
 use crate::program::{BuildError, Inputs, Program};
 use crate::random::{Random, permutation, stream_seed};
 use crate::spec::Values;
+use crate::steps::{Steps, repeated, run, run_cold, setup};
 use crate::table::{Parameter, Workload, needs_nothing};
 use fsage_core::Seed;
 

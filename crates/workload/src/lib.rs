@@ -26,6 +26,7 @@ pub mod seqio;
 pub mod small_read;
 pub mod spec;
 mod stdio;
+mod steps;
 pub mod table;
 mod units;
 pub mod varying;

@@ -1,9 +1,10 @@
 //! Readers of large files: several at once, and one that strides (Ellard 2003, 4.3 and 7).
 
-use crate::ops::{File, O_RDONLY, Ops, Stepped, Steps, program, run_cold, setup};
+use crate::ops::{File, O_RDONLY, Ops};
 use crate::params::{bytes, count, request};
 use crate::program::{BuildError, Inputs, Length, Phase, Program, Role, Stream, stages};
 use crate::spec::Values;
+use crate::steps::{Stepped, Steps, program, run_cold, setup};
 use crate::table::{Parameter, Workload, needs_nothing};
 
 /// The row of the concurrent readers.

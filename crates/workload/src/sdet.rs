@@ -11,11 +11,12 @@ mod commands;
 
 use fsage_core::Seed;
 
-use crate::ops::{NEW, Ops, Steps, program, run, setup};
+use crate::ops::{NEW, Ops};
 use crate::params::{SEED, count};
 use crate::program::{Inputs, Length, Program};
 use crate::random::{Random, permutation, stream_seed};
 use crate::spec::Values;
+use crate::steps::{Steps, program, run, setup};
 use crate::table::{Parameter, Workload, needs_nothing};
 use commands::COMMANDS;
 

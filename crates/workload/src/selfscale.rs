@@ -3,11 +3,12 @@
 
 use fsage_core::Seed;
 
-use crate::ops::{File, NEW, O_RDWR, Ops, Steps, program, run, setup};
+use crate::ops::{File, NEW, O_RDWR, Ops};
 use crate::params::{SEED, bytes, count, percent, request, switch};
 use crate::program::{BuildError, Inputs, Length, Program};
 use crate::random::{Random, stream_seed};
 use crate::spec::Values;
+use crate::steps::{Steps, program, run, setup};
 use crate::table::{Parameter, Workload, needs_nothing};
 
 /// Its row.

@@ -1,10 +1,11 @@
 //! The sequential I/O benchmark of the aging studies (Smith 1996, 5.1; Smith 2001, 3.3): files of one
 //! size after another, made and read in order.
 
-use crate::ops::{File, NEW, O_RDONLY, Ops, Steps, repeated, run, run_cold, setup};
+use crate::ops::{File, NEW, O_RDONLY, Ops};
 use crate::params::{LARGEST_FILE, byte_range, bytes, count, request};
 use crate::program::{BuildError, Inputs, Program};
 use crate::spec::Values;
+use crate::steps::{Steps, repeated, run, run_cold, setup};
 use crate::table::{Parameter, Workload, needs_nothing};
 use crate::units::binary;
 

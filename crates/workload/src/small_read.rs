@@ -3,11 +3,12 @@
 
 use fsage_core::Seed;
 
-use crate::ops::{O_RDONLY, Ops, Steps, program, run_cold, setup};
+use crate::ops::{O_RDONLY, Ops};
 use crate::params::{LARGEST_FILE, SEED, byte_range, count, request};
 use crate::program::{Inputs, Length, Program};
 use crate::random::{Random, permutation, stream_seed};
 use crate::spec::Values;
+use crate::steps::{Steps, program, run_cold, setup};
 use crate::table::{Parameter, Workload, needs_nothing};
 
 /// Its row.

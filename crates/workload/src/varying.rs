@@ -1,11 +1,12 @@
 //! The C programs whose workload varies over time (Farhat 2017, appendices C, D, E): chunk after
 //! chunk of creates, then writes, then reads, then deletes.
 
-use crate::ops::{NEW, O_APPEND, O_CREAT, O_RDWR, Ops, Steps, program, run};
+use crate::ops::{NEW, O_APPEND, O_CREAT, O_RDWR, Ops};
 use crate::params::{bytes, count, request};
 use crate::program::{Inputs, Length, Program};
 use crate::spec::Values;
 use crate::stdio::buffered_read;
+use crate::steps::{Steps, program, run};
 use crate::table::{Config, Parameter, Unit, Value, Workload, needs_nothing};
 
 /// Its row.

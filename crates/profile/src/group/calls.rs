@@ -3,10 +3,11 @@
 use fsage_core::{Access, Errno, FileSystem, Handle, OpenFlags, SetAttr};
 
 use crate::error::Res;
-use crate::lab::{Batch, Components, GAPS, LONGEST, Lab, Probe};
+use crate::lab::{Batch, GAPS, LONGEST, Lab};
 use crate::population::{
     DIR_COMPONENTS, FILE_COMPONENTS, Item, LIVE_DIRS, LIVE_FILES, Order, Population,
 };
+use crate::probe::{Components, Probe};
 use crate::registry::Procedure;
 
 pub(crate) const PROCEDURES: &[Procedure] = &[

@@ -3,8 +3,9 @@
 use fsage_core::OpenFlags;
 
 use crate::error::Res;
-use crate::lab::{Batch, LONG_ORDER, Lab, Probe};
+use crate::lab::{Batch, LONG_ORDER, Lab};
 use crate::population::{Item, Order, Population};
+use crate::probe::Probe;
 use crate::registry::Procedure;
 use crate::walk;
 

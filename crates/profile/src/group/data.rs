@@ -4,7 +4,8 @@ use fsage_core::metric::MetricId;
 use fsage_core::{Handle, OpenFlags};
 
 use crate::error::Res;
-use crate::lab::{Batch, GAPS, Lab, PAYLOAD_BYTES, Probe};
+use crate::lab::{Batch, GAPS, Lab, PAYLOAD_BYTES};
+use crate::probe::Probe;
 use crate::registry::Procedure;
 
 pub(crate) const PROCEDURES: &[Procedure] = &[

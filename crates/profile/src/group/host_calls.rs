@@ -8,8 +8,9 @@ use rustix::fs::{Advice, FileType, FlockOperation, Mode, OFlags, XattrFlags};
 
 use crate::error::{Halt, Res};
 use crate::group::calls::FEW;
-use crate::lab::{Batch, Components, GAPS, Lab, Probe};
+use crate::lab::{Batch, GAPS, Lab};
 use crate::population::{FILE_COMPONENTS, Order, Population};
+use crate::probe::{Components, Probe};
 use crate::registry::Procedure;
 
 pub(crate) const PROCEDURES: &[Procedure] = &[Procedure {

@@ -3,8 +3,9 @@
 use fsage_core::{Access, Errno};
 
 use crate::error::Res;
-use crate::lab::{Batch, GAPS, LONGEST, Lab, Probe};
+use crate::lab::{Batch, GAPS, LONGEST, Lab};
 use crate::population::{Order, Population};
+use crate::probe::Probe;
 use crate::registry::Procedure;
 
 pub(crate) const PROCEDURES: &[Procedure] = &[Procedure {

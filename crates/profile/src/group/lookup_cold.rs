@@ -4,8 +4,9 @@
 use fsage_core::{Access, Errno, OpenFlags};
 
 use crate::error::{Halt, Res};
-use crate::lab::{Batch, LONG_ORDER, Lab, Probe};
+use crate::lab::{Batch, LONG_ORDER, Lab};
 use crate::population::{FILE_COMPONENTS, Order, Population};
+use crate::probe::Probe;
 use crate::registry::Procedure;
 use crate::walk;
 

@@ -3,8 +3,9 @@
 use fsage_core::{Errno, OpenFlags};
 
 use crate::error::Res;
-use crate::lab::{Batch, Components, Lab, Probe};
+use crate::lab::{Batch, Lab};
 use crate::population::{FILE_COMPONENTS, Item, LIVE_DIRS, LIVE_FILES, Order, Population};
+use crate::probe::{Components, Probe};
 use crate::registry::Procedure;
 
 pub(crate) const PROCEDURES: &[Procedure] = &[

@@ -3,7 +3,8 @@
 use fsage_core::OpenFlags;
 
 use crate::error::Res;
-use crate::lab::{Batch, Lab, Probe};
+use crate::lab::{Batch, Lab};
+use crate::probe::Probe;
 use crate::registry::Procedure;
 
 pub(crate) const PROCEDURES: &[Procedure] = &[

@@ -5,7 +5,8 @@ use std::sync::Barrier;
 use fsage_core::{Errno, FileSystem, OpenFlags};
 
 use crate::error::Res;
-use crate::lab::{Batch, Lab, Probe};
+use crate::lab::{Batch, Lab};
+use crate::probe::Probe;
 use crate::registry::Procedure;
 
 pub(crate) const PROCEDURES: &[Procedure] = &[Procedure {

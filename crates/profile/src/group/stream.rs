@@ -4,7 +4,8 @@
 use fsage_core::{Handle, OpenFlags};
 
 use crate::error::{Halt, Res};
-use crate::lab::{Lab, Probe};
+use crate::lab::Lab;
+use crate::probe::Probe;
 use crate::registry::Procedure;
 
 pub(crate) const PROCEDURES: &[Procedure] = &[

@@ -7,7 +7,8 @@ use std::time::Duration;
 use fsage_core::{Errno, FileSystem, OpenFlags};
 
 use crate::error::{Halt, Res};
-use crate::lab::{Lab, Probe};
+use crate::lab::Lab;
+use crate::probe::Probe;
 use crate::registry::Procedure;
 
 pub(crate) const PROCEDURES: &[Procedure] = &[
