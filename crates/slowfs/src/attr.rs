@@ -6,6 +6,10 @@ use fuser::{FileAttr, FileType, INodeNo, TimeOrNow};
 use rustix::fs::{FileType as Type, RawMode, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
 /// The attributes of a file that the kernel knows by `node`.
+#[allow(
+    clippy::unnecessary_cast,
+    reason = "the fields' types differ between architectures"
+)]
 pub fn of(node: u64, stat: &Stat) -> FileAttr {
     let time = |seconds: i64, nanoseconds: u64| {
         let whole = Duration::from_secs(seconds.unsigned_abs());

@@ -25,7 +25,7 @@ use crate::node::Nodes;
 use crate::slowing::{Operation, Slowing};
 
 /// How long the kernel may believe names and attributes: nothing else changes what is served.
-const BELIEVED: Duration = Duration::from_secs(24 * 3600);
+const BELIEVED: Duration = Duration::from_hours(24);
 
 /// Room for entries of one listing call.
 const LISTING_BYTES: usize = 32 << 10;
@@ -134,7 +134,7 @@ impl Served {
         let open = self.handle(handle)?;
         let _alone = open.listing.lock().unwrap_or_else(PoisonError::into_inner);
         fs::seek(&open.file, SeekFrom::Start(from))?;
-        let mut room = [const { MaybeUninit::uninit() }; LISTING_BYTES];
+        let mut room = vec![MaybeUninit::uninit(); LISTING_BYTES];
         let mut entries = RawDir::new(&open.file, &mut room);
         while let Some(entry) = entries.next() {
             let entry = entry?;

@@ -1,5 +1,12 @@
 //! A served directory behaves as the directory itself, only slower where asked.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "tests, which read a clock"
+)]
+
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
