@@ -23,7 +23,7 @@ use crate::{out, ui};
 
 pub fn run(args: &ValidateArgs) -> Result<Exit> {
     let file = args.plan.as_deref().map(PlanFile::read).transpose()?;
-    let plan = planned(args, file)?;
+    let plan = planned(args, file.as_ref())?;
     isolate_for(plan.targets.iter().map(|t| &t.spec))?;
     let stop = signals::install()?;
     let mut temporary = None;
@@ -70,8 +70,8 @@ fn refuse_unless_resumed(dir: &Path, resume: bool) -> Result<()> {
 }
 
 /// The plan of the file, if there is one, and of the options, which override it.
-fn planned(args: &ValidateArgs, file: Option<PlanFile>) -> Result<ValidatePlan> {
-    let (targets, workloads) = match &file {
+fn planned(args: &ValidateArgs, file: Option<&PlanFile>) -> Result<ValidatePlan> {
+    let (targets, workloads) = match file {
         Some(file) => (file.targets.as_slice(), file.workloads.as_slice()),
         None => (&[][..], &[][..]),
     };
@@ -82,10 +82,10 @@ fn planned(args: &ValidateArgs, file: Option<PlanFile>) -> Result<ValidatePlan> 
         PathBuf::new(),
         child()?,
     );
-    if let Some(file) = &file {
+    if let Some(file) = file {
         from_file(&mut plan, file);
     }
-    match (&args.trace_on, &file) {
+    match (&args.trace_on, file) {
         (Some(text), _) => plan.trace_on = place_of(text, &plan.targets)?,
         (None, Some(file)) => traces_of(&mut plan, file)?,
         (None, None) => {}
