@@ -77,6 +77,19 @@ pub enum ValidateError {
         /// How it ended.
         status: String,
     },
+    /// The tracer did not keep up with the workload.
+    #[error(
+        "trace workload `{workload}` on {target}: {lost} of its operations were lost, expected at most \
+         one in a thousand; a smaller workload, fewer threads or a quieter machine loses less"
+    )]
+    Lost {
+        /// The workload.
+        workload: String,
+        /// The target.
+        target: String,
+        /// Operations.
+        lost: u64,
+    },
     /// It was stopped.
     #[error("finish: interrupted")]
     Interrupted,

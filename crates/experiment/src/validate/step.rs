@@ -25,6 +25,9 @@ use crate::tree::write_snapshot;
 /// Room for what a workload of several threads does while the tracer waits for a CPU.
 const RING_MIB: u32 = 64;
 
+/// One operation in so many may be lost; it is noted.
+const BEARABLE_LOSS: u64 = 1000;
+
 /// A measured run as it is kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredRun {
@@ -124,6 +127,11 @@ pub fn measure(
         return Err(ValidateError::Interrupted);
     }
     match traced.summary.exit_status {
+        Some(0) if too_lossy(&result) => Err(ValidateError::Lost {
+            workload: result.workload,
+            target: result.target,
+            lost: result.lost,
+        }),
         Some(0) => Ok(result),
         status => Err(ValidateError::Workload {
             workload: workload.to_string(),
@@ -131,6 +139,11 @@ pub fn measure(
             status: status.map_or("no exit status".into(), |s| format!("exit status {s}")),
         }),
     }
+}
+
+/// Whether so much was lost that neither the sums nor a prediction from the trace say anything.
+fn too_lossy(run: &MeasuredRun) -> bool {
+    run.lost > run.measured.operations() / BEARABLE_LOSS
 }
 
 /// The capture of a workload in a directory.
@@ -181,4 +194,35 @@ fn child(plan: &ValidatePlan, workload: &WorkloadSpec, role: &str, dir: &Path) -
     argv.push(workload.to_string().into());
     argv.push(dir.into());
     argv
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsage_core::OpKind;
+
+    #[test]
+    fn a_run_bears_a_small_loss() {
+        let mut run = MeasuredRun {
+            workload: "w".into(),
+            target: "t".into(),
+            run: 0,
+            start_unix_ns: 0,
+            elapsed_ns: 1,
+            cold: None,
+            method: "ebpf".into(),
+            lost: 0,
+            measured: Measured::default(),
+            mkfs_options: None,
+            disk: BTreeMap::new(),
+        };
+        assert!(!too_lossy(&run));
+        for _ in 0..2000 {
+            run.measured.add(OpKind::Read, 1);
+        }
+        run.lost = 2;
+        assert!(!too_lossy(&run));
+        run.lost = 3;
+        assert!(too_lossy(&run));
+    }
 }
