@@ -23,7 +23,7 @@ use crate::tracing::{Beside, trace_to};
 use crate::tree::write_snapshot;
 
 /// Room for what a workload of several threads does while the tracer waits for a CPU.
-const RING_MIB: u32 = 64;
+const RING_MIB: u32 = 128;
 
 /// One operation in so many may be lost; it is noted.
 const BEARABLE_LOSS: u64 = 1000;
