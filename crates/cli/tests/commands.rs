@@ -7,7 +7,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{fsage, run_command, temp_in_memory};
+use common::{fsage, run_command, scratch, temp_in_memory};
 
 fn script(name: &str) -> PathBuf {
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/commands");
@@ -77,14 +77,20 @@ fn the_commands_run_as_workloads_and_leave_what_they_found() {
 }
 
 #[test]
-fn the_plan_over_them_is_understood() {
-    let plan = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/validate-commands.toml");
+fn the_plan_over_them_runs() {
+    if !scratch() || !["cc", "tar", "git"].into_iter().all(there) {
+        return;
+    }
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let dir = temp_in_memory();
     let mut command = fsage();
     command
         .current_dir(dir.path())
+        .env("EXAMPLES", script("tar.sh").parent().unwrap())
         .arg("validate")
-        .arg(plan)
-        .args(["--target", "nowhere"]);
-    run_command(&mut command).fails(2, &["ext4", "xfs"]);
+        .arg(examples.join("validate-commands.toml"))
+        .args(["--target", "scratch:ext4,size=512M"])
+        .args(["--runs", "1", "--profile-time", "1s", "--json"]);
+    let result = run_command(&mut command).exits(0).json();
+    assert_eq!(result["pairs"].as_array().unwrap().len(), 3);
 }
