@@ -321,6 +321,7 @@ impl ThreadStream {
         {
             unlink.size_bytes = Some(file.size);
             file.size = 0;
+            file.settled = 0;
         }
         self.batch.push(unlink);
         self.releases.push(Release::File {

@@ -13,8 +13,13 @@ pub(super) struct FileState {
     pub(super) exists: bool,
     /// How many descriptors of all threads name it.
     pub(super) open: u32,
-    /// Its size in bytes as it is.
+    /// Its size in bytes once all writes have returned.
     pub(super) size: u64,
+    /// Its size when no write that makes it longer was under way.
+    pub(super) settled: u64,
+    /// Writes under way that make it longer, and reads that find its end.
+    pub(super) growing: u32,
+    pub(super) reading: u32,
 }
 
 /// Entries that exist or do not, and of both kinds those that no thread is busy with. A busy entry
@@ -103,6 +108,7 @@ impl Fileset {
             ) {
                 state.exists = true;
                 state.size = file.size;
+                state.settled = file.size;
                 hold(file.directory);
             }
         }
@@ -335,6 +341,11 @@ impl Shared {
         number
     }
 
+    /// A file of a fileset.
+    pub(super) fn file(&mut self, fileset: usize, index: usize) -> Option<&mut FileState> {
+        self.filesets.get_mut(fileset)?.files.get_mut(index)
+    }
+
     /// The operations of a batch have returned.
     pub(super) fn release(&mut self, releases: &[Release]) {
         for release in releases {
@@ -357,9 +368,21 @@ impl Shared {
                         fileset.release_leaf(index, exists);
                     }
                 }
+                Release::Grown { fileset, index } => {
+                    if let Some(file) = self.file(fileset, index) {
+                        file.growing = file.growing.saturating_sub(1);
+                        if file.growing == 0 {
+                            file.settled = file.size;
+                        }
+                    }
+                }
+                Release::Read { fileset, index } => {
+                    if let Some(file) = self.file(fileset, index) {
+                        file.reading = file.reading.saturating_sub(1);
+                    }
+                }
                 Release::Closed { fileset, index } => {
-                    let fileset = self.filesets.get_mut(fileset);
-                    if let Some(file) = fileset.and_then(|f| f.files.get_mut(index)) {
+                    if let Some(file) = self.file(fileset, index) {
                         file.open = file.open.saturating_sub(1);
                     }
                 }

@@ -432,6 +432,25 @@ fn semaphores_block_and_wakeups_wake() {
     assert!(outcome.times[1] >= 9_000_000_000 && outcome.times[1] < 9_100_000_000);
 }
 
+/// A run that ends by time drops streams whose next operations were asked for and not done.
+#[test]
+fn what_was_not_handed_out_did_not_happen() {
+    let text = "define fileset name=set,entries=1\n\
+        define process name=p {\n\
+        thread name=maker { flowop createfile filesetname=set,fd=1 }\n\
+        thread name=user { flowop openfile name=o,filesetname=set,fd=1 }\n}";
+    let mut made = program("some.f", text, &options(&[], 1))
+        .unwrap()
+        .phases
+        .remove(1);
+    let mut user = made.streams.pop().unwrap();
+    let mut maker = made.streams.pop().unwrap();
+    assert_eq!(maker.wait(), Wait::Ready);
+    drop(maker);
+    let error = user.next_batch(&mut Vec::new()).unwrap_err().to_string();
+    assert!(error.contains("no file or directory"), "{error}");
+}
+
 #[test]
 fn rates_are_held() {
     let text = |limit: &str| {

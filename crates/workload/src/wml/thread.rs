@@ -44,6 +44,10 @@ pub(super) enum Release {
         index: usize,
         exists: bool,
     },
+    /// A write that made it longer.
+    Grown { fileset: usize, index: usize },
+    /// A read that found its end.
+    Read { fileset: usize, index: usize },
     /// A descriptor of it was closed.
     Closed { fileset: usize, index: usize },
 }
@@ -265,6 +269,11 @@ impl ThreadStream {
                 drop(held);
                 Some(self.fail(flowop, &what))
             }
+            // It opened its file and goes on from there.
+            Ok(Done::Wait(_)) if !self.batch.is_empty() => {
+                held.running(self.set.number);
+                Some(Wait::Ready)
+            }
             Ok(Done::Wait(what)) => {
                 let name = &self.set.name;
                 let line = flowop.line;
@@ -404,8 +413,12 @@ impl OpSource for ThreadStream {
 
 impl Drop for ThreadStream {
     fn drop(&mut self) {
-        self.release();
-        lock(&self.shared).ended(self.set.number, false);
+        // Operations that were never handed out did not happen: what they picked stays in use, so that
+        // nobody finds what was not made.
+        if self.batch.is_empty() {
+            self.release();
+        }
+        lock(&self.shared).ended(self.set.number, true);
     }
 }
 

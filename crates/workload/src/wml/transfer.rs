@@ -5,7 +5,7 @@ use fsage_core::{Op, OpFlags, OpKind, Outcome};
 use super::code::{Flowop, Kind};
 use super::flowops::{Answer, size};
 use super::state::Shared;
-use super::thread::{Done, ThreadStream};
+use super::thread::{Done, Release, ThreadStream};
 
 const SEEK_END: u32 = 2;
 
@@ -56,6 +56,52 @@ impl ThreadStream {
         Ok(Ok((at, file)))
     }
 
+    /// Whether a transfer of at most `most` bytes may begin. How much a read gets at the end of a file
+    /// must not depend on chance: it waits for writes that make the file longer, and they for it.
+    fn joins(
+        &mut self,
+        flowop: &Flowop,
+        at: usize,
+        (fileset, index): (usize, usize),
+        most: u64,
+        held: &mut Shared,
+    ) -> bool {
+        let position = self.slot(at).position;
+        let Some(file) = held.file(fileset, index) else {
+            return true;
+        };
+        let end = if flowop.random {
+            most
+        } else {
+            position.saturating_add(most)
+        };
+        let appends = matches!(
+            flowop.kind,
+            Kind::Append | Kind::AppendRandom | Kind::WriteWhole
+        );
+        let release = if flowop.kind.writes() {
+            if !appends && end <= file.size {
+                return true;
+            }
+            if file.reading > 0 {
+                return false;
+            }
+            file.growing += 1;
+            Release::Grown { fileset, index }
+        } else {
+            if flowop.kind != Kind::ReadWhole && end <= file.settled {
+                return true;
+            }
+            if file.growing > 0 {
+                return false;
+            }
+            file.reading += 1;
+            Release::Read { fileset, index }
+        };
+        self.releases.push(release);
+        true
+    }
+
     /// Reads and writes: opens a file first where the descriptor has none.
     pub(super) fn transfer(&mut self, flowop: &Flowop, held: &mut Shared) -> Answer {
         let (at, file) = match self.opened_file(flowop, held)? {
@@ -71,6 +117,10 @@ impl ThreadStream {
             bytes => bytes,
         };
         let request = flowop.iosize.whole(&mut self.set.random);
+        let most = if flowop.random { working_set } else { request };
+        if !self.joins(flowop, at, file, most, held) {
+            return Ok(Done::Wait("transfers at the end of its file".to_owned()));
+        }
         match flowop.kind {
             Kind::ReadWhole => self.read_whole(at, file, [request, working_set], held),
             Kind::WriteWhole => {
