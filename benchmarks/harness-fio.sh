@@ -13,7 +13,7 @@ seconds=${3:-1}
 mkdir -p "$(dirname "$out")"
 cargo build --release --quiet -p fsage-exec --example cached_pread
 ours="${CARGO_TARGET_DIR:-target}/release/examples/cached_pread"
-dir=$(mktemp -d /dev/shm/fsage-fio-XXXXXX)
+dir=$(mktemp -d -p /dev/shm)
 trap 'rm -rf "$dir"' EXIT INT TERM
 head -c 64M /dev/urandom > "$dir/file"
 {

@@ -62,7 +62,11 @@ fn printed_json_conforms_to_its_schema() {
         "system-profile.schema.json",
         &json(&["show", &ext4, "--json"]),
     );
-    conforms(dir, "disk-list.schema.json", &json(&["disk", "list", "--json"]));
+    conforms(
+        dir,
+        "disk-list.schema.json",
+        &json(&["disk", "list", "--json"]),
+    );
     conforms(
         dir,
         "disk-show.schema.json",

@@ -54,9 +54,9 @@ fn show(name: &str, toml: bool, json: bool) -> Result<Exit> {
 }
 
 fn summary(model: &DiskModel) -> DiskSummary {
-    let (random_read_ms, start_mb_s, end_mb_s) = model
-        .expectation()
-        .map_or((0.0, 0.0, 0.0), |e| (e.random_read_ms, e.start_mb_s, e.end_mb_s));
+    let (random_read_ms, start_mb_s, end_mb_s) = model.expectation().map_or((0.0, 0.0, 0.0), |e| {
+        (e.random_read_ms, e.start_mb_s, e.end_mb_s)
+    });
     DiskSummary {
         name: model.name.clone(),
         description: model.description.clone(),
@@ -100,7 +100,9 @@ fn serve_disk(args: DiskServeArgs) -> Result<Exit> {
         launched: args.launched,
     };
     if args.launched {
-        let dir = args.mount.context("serve a launched disk: expected --mount DIR")?;
+        let dir = args
+            .mount
+            .context("serve a launched disk: expected --mount DIR")?;
         let served = serve(service, &dir)?;
         let mut orders = BufReader::new(std::io::stdin());
         served.obey(&mut orders, &mut std::io::stdout())?;
@@ -131,7 +133,11 @@ fn image(path: Option<&Path>, size: u64) -> Result<std::fs::File> {
     if found.len() == 0 {
         file.set_len(size).with_context(failed)?;
     } else if found.len() != size {
-        bail!("{}: it has {} bytes, --size says {size}", failed(), found.len());
+        bail!(
+            "{}: it has {} bytes, --size says {size}",
+            failed(),
+            found.len()
+        );
     }
     Ok(file)
 }
@@ -143,7 +149,9 @@ fn by_hand(service: Service, args: &DiskServeArgs, stop: &AtomicBool) -> Result<
         None => Some(tempfile::Builder::new().prefix("fsage-disk-").tempdir()?),
     };
     let dir: PathBuf = match (&args.mount, &made) {
-        (Some(dir), _) => dir.canonicalize().with_context(|| format!("find {}", dir.display()))?,
+        (Some(dir), _) => dir
+            .canonicalize()
+            .with_context(|| format!("find {}", dir.display()))?,
         (None, Some(made)) => made.path().to_owned(),
         (None, None) => bail!("serve a disk: expected a directory"),
     };
@@ -171,9 +179,9 @@ fn by_hand(service: Service, args: &DiskServeArgs, stop: &AtomicBool) -> Result<
         }
         Some(device)
     };
-    let place = device
-        .as_ref()
-        .map_or(file.display().to_string(), |d| d.path().display().to_string());
+    let place = device.as_ref().map_or(file.display().to_string(), |d| {
+        d.path().display().to_string()
+    });
     ui::line(&format!(
         "{name} ({policy}, {}) is {place}; statistics in {}; Ctrl-C ends it",
         span_name(span),
