@@ -78,7 +78,12 @@ fn tree(root: &Path) -> Result<SourceTree, InputError> {
     // Directories whose entries are still to come, deepest and last first.
     let mut open = vec![PathBuf::new()];
     while let Some(below) = open.pop() {
-        let dir = root.join(&below);
+        // Joined with nothing, a path would end in a slash.
+        let dir = if below.as_os_str().is_empty() {
+            root.to_owned()
+        } else {
+            root.join(&below)
+        };
         let io = |source| InputError::Io {
             path: dir.clone(),
             source,
