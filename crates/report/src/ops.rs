@@ -164,7 +164,7 @@ pub struct OpRow {
     /// Inode of the file.
     pub inode: Option<u64>,
     /// What an analysis added, by column.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, serde_json::Value>,
 }
 
