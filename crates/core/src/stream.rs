@@ -83,6 +83,9 @@ pub trait OpSink {
     fn push(&mut self, op: &Op, paths: &PathTable) -> Result<(), SinkError>;
 }
 
+/// Operations of a batch of [`VecSource`]: few enough that they are still in a near cache when they are used.
+const VEC_BATCH: usize = 256;
+
 /// Operations held in memory, as a source.
 #[derive(Debug, Clone, Default)]
 pub struct VecSource {
@@ -108,7 +111,7 @@ impl OpSource for VecSource {
     }
 
     fn next_batch(&mut self, batch: &mut Vec<Op>) -> Result<usize, SourceError> {
-        let end = (self.next + 4096).min(self.ops.len());
+        let end = (self.next + VEC_BATCH).min(self.ops.len());
         batch.extend_from_slice(&self.ops[self.next..end]);
         let count = end - self.next;
         self.next = end;

@@ -179,17 +179,25 @@ fn all_or_first<T>(ends: Vec<Result<T, ExecError>>) -> Result<Vec<T>, ExecError>
     for end in ends {
         match end {
             Ok(end) => done.push(end),
-            Err(error) => {
-                let explains = matches!(error, ExecError::Source { .. });
-                if failed.is_none()
-                    || explains && matches!(failed, Some(ExecError::Deadlock { .. }))
-                {
-                    failed = Some(error);
-                }
+            Err(error) if failed.as_ref().is_none_or(|f| explains(&error, f)) => {
+                failed = Some(error);
             }
+            Err(_) => {}
         }
     }
     failed.map_or(Ok(done), Err)
+}
+
+/// Whether an error says more than another: a break before a deadlock, and of deadlocks the one that
+/// was found first, while all that wait were there.
+fn explains(error: &ExecError, other: &ExecError) -> bool {
+    match (error, other) {
+        (ExecError::Source { .. }, ExecError::Deadlock { .. }) => true,
+        (ExecError::Deadlock { streams, .. }, ExecError::Deadlock { streams: fewer, .. }) => {
+            streams.len() > fewer.len()
+        }
+        _ => false,
+    }
 }
 
 fn run_stream(

@@ -208,10 +208,13 @@ fn streams_run_side_by_side() {
     for i in 0..4 {
         let mut s = Script::default();
         for j in 0..50 {
-            // All streams use the same descriptor: tables are their own.
+            // All streams use the same descriptor: processes have tables of their own.
             s.open(&format!("f{i}-{j}"), 0o102, 3);
             s.transfer(OpKind::Write, 3, None, 1000, 1000);
             s.on(OpKind::Close, 3);
+        }
+        for op in &mut s.ops {
+            op.pid = Pid(1 + i);
         }
         scripts.push(s.source());
     }
@@ -405,9 +408,12 @@ fn rests_are_kept_and_a_blocked_stream_goes_on_once_it_may() {
         }
         Wait::Pause(if left < 0 { u64::MAX } else { 5_000_000 })
     });
-    let second = paced(move || match seen.load(Ordering::Acquire) {
-        true => Wait::Ready,
-        false => Wait::Blocked,
+    let second = paced(move || {
+        if seen.load(Ordering::Acquire) {
+            Wait::Ready
+        } else {
+            Wait::Blocked
+        }
     });
     let options = Options {
         run_for_ns: Some(60_000_000),
@@ -476,9 +482,10 @@ fn streams_of_one_process_share_its_files() {
         Wait::Ready
     });
     let second = Gated(writer.source(), move || {
-        match seen.load(Ordering::Acquire) {
-            true => Wait::Ready,
-            false => Wait::Blocked,
+        if seen.load(Ordering::Acquire) {
+            Wait::Ready
+        } else {
+            Wait::Blocked
         }
     });
     let fs = host(dir.path());
