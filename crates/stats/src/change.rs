@@ -38,10 +38,10 @@ pub fn changes(series: &[f64], shortest: usize) -> Vec<usize> {
         };
         best[t] = total(s);
         last[t] = s;
-        let (limit, at) = (best[t], t);
-        // What is worse already can never become the best again (their theorem 3.1); what began too
-        // recently to be judged stays.
-        candidates.retain(|&s| best[s] + cost.of(s, at) <= limit);
+        // A segment that begins at s can never again be the best once one that begins at the end u of
+        // its first part is (their theorem 3.1); that one takes part from u + shortest on.
+        let u = (t + 1).saturating_sub(shortest);
+        candidates.retain(|&s| u < s + shortest || best[s] + cost.of(s, u) <= best[u]);
         let next = t + 1;
         if next >= 2 * shortest {
             candidates.push(next - shortest);
