@@ -449,4 +449,24 @@ setup = "echo x > y"
         let error = PlanFile::read(&dir.path().join("none")).unwrap_err();
         assert!(error.to_string().contains("none"), "{error}");
     }
+
+    #[test]
+    fn a_damaged_plan_is_answered() {
+        let (mut read, mut refused) = (0, 0);
+        for at in (0..WHOLE.len()).filter(|&at| WHOLE.is_char_boundary(at)) {
+            for damage in ["", "\"", "[", "=", "-1", "\n", "9999999999999999999", "ß"] {
+                let mut text = WHOLE.to_owned();
+                text.replace_range(at..=at, damage);
+                match PlanFile::parse(Path::new("damaged"), &text) {
+                    Ok(_) => read += 1,
+                    Err(error) => {
+                        let said = error.to_string();
+                        assert!(said.contains("damaged"), "{said}");
+                        refused += 1;
+                    }
+                }
+            }
+        }
+        assert!(read > 0 && refused > read);
+    }
 }
