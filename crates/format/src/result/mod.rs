@@ -5,6 +5,7 @@
 
 pub mod characterization;
 pub mod disk;
+pub mod environment;
 pub mod prediction;
 pub mod replay;
 pub mod run;
