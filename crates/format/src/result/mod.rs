@@ -6,6 +6,7 @@
 pub mod characterization;
 pub mod disk;
 pub mod environment;
+pub mod experiment;
 pub mod prediction;
 pub mod replay;
 pub mod run;
