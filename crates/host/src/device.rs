@@ -52,6 +52,11 @@ impl BlockDevice {
         })
     }
 
+    /// Its directory in sysfs.
+    pub(crate) fn sysfs(&self) -> &std::path::Path {
+        &self.sysfs
+    }
+
     /// Its counters since boot. Requests in flight are not in them.
     pub fn counters(&self) -> Option<DeviceCounters> {
         let mut buffer = [0u8; 512];

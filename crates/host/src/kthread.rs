@@ -123,7 +123,7 @@ pub fn confine(thread: &KernelThread, cpus: &[usize]) -> Result<Moved, HostError
 /// the same each time. Threads that name no device (btrfs) also work for others and are left alone.
 /// A remount makes new threads. Without root nothing is moved.
 pub fn confine_of_device(device: &str, cpus: &[usize]) -> Vec<Moved> {
-    if cpus.len() >= crate::machine::cpus_online() as usize {
+    if cpus.len() >= crate::environment::cpus_online() as usize {
         return Vec::new();
     }
     of_device(device)
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(of_device(&device)[0].allowed_cpus, [cpu]);
         drop(moved);
         assert_eq!(of_device(&device)[0].allowed_cpus, journal.allowed_cpus);
-        let all: Vec<usize> = (0..crate::machine::cpus_online() as usize).collect();
+        let all: Vec<usize> = (0..crate::environment::cpus_online() as usize).collect();
         assert!(confine_of_device(&device, &all).is_empty());
         if all.len() > 1 {
             let moved = confine_of_device(&device, &[cpu]);

@@ -9,12 +9,13 @@
 //!   [`isolate`] by the kernel itself when the process is killed.
 //!
 //! Where to look next: `fs` for the operations, `cold` for caches, `scratch` for file systems on
-//! images, `machine` and `thread` for what a measurement records, `snapshot` for whole trees.
+//! images, `environment`, `machine` and `thread` for what a measurement records, `snapshot` for whole trees.
 
 pub mod cleanup;
 pub mod clock;
 pub mod cold;
 pub mod device;
+pub mod environment;
 pub mod error;
 pub mod fs;
 pub mod guard;

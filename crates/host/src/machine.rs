@@ -10,6 +10,7 @@ use fsage_core::FileSystem;
 use fsage_format::profile::Environment;
 
 use crate::device::BlockDevice;
+use crate::environment::{self, read};
 use crate::{HostFs, ScratchRecord, kthread};
 
 /// The machine and one target on it. `target` is its name as the user gave it; `scratch` how it was
@@ -29,13 +30,16 @@ pub fn describe(fs: &HostFs, target: &str, scratch: Option<&ScratchRecord>) -> E
         extra.insert("loop_direct_io".into(), made.direct_io.to_string());
         extra.extend(made.disk.clone());
     }
+    if let Some(layer) = fs.layer() {
+        extra.extend(layer.describe());
+    }
     Environment {
         fsage: env!("CARGO_PKG_VERSION").to_owned(),
         host: read("/proc/sys/kernel/hostname").unwrap_or_default(),
         kernel: kernel(),
-        cpu: cpu_model().unwrap_or_default(),
-        cpus: cpus_online(),
-        memory_bytes: memory_bytes().unwrap_or(0),
+        cpu: environment::model().unwrap_or_default(),
+        cpus: environment::cpus_online(),
+        memory_bytes: environment::total_bytes().unwrap_or(0),
         target: target.to_owned(),
         file_system: mount.map(|m| m.kind.clone()).unwrap_or_default(),
         mount_options: mount.map(crate::mounts::Mount::options).unwrap_or_default(),
@@ -85,58 +89,11 @@ pub fn unix_time_ns() -> u64 {
         .map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// A file of /proc or /sys, without white space around it; `None` if it is not there or empty.
-fn read(path: &str) -> Option<String> {
-    let text = std::fs::read_to_string(path).ok()?;
-    let text = text.trim();
-    (!text.is_empty()).then(|| text.to_owned())
-}
-
 fn kernel() -> String {
-    let release = read("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let build = read("/proc/sys/kernel/version").unwrap_or_default();
-    format!("{release} {build}").trim().to_owned()
-}
-
-fn cpu_model() -> Option<String> {
-    let text = read("/proc/cpuinfo")?;
-    // x86 says `model name`, others `Processor`, `cpu model` or only a part number.
-    ["model name", "Processor", "cpu model", "CPU part"]
-        .iter()
-        .find_map(|key| field(&text, key))
-}
-
-/// The value of `key : value`, the first of that key.
-fn field(text: &str, key: &str) -> Option<String> {
-    text.lines().find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        (name.trim() == key).then(|| value.trim().to_owned())
-    })
-}
-
-fn memory_bytes() -> Option<u64> {
-    let kib = field(&read("/proc/meminfo")?, "MemTotal")?;
-    kib.strip_suffix("kB")?
-        .trim()
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(1024)
-}
-
-/// Processors on line; 0 where the kernel does not say.
-pub(crate) fn cpus_online() -> u32 {
-    read("/sys/devices/system/cpu/online")
-        .and_then(|list| list_length(&list))
-        .unwrap_or(0)
-}
-
-/// The length of a list such as `0-3,8`.
-fn list_length(list: &str) -> Option<u32> {
-    list.split(',').try_fold(0u32, |sum, part| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        sum.checked_add(last.checked_sub(first)?.checked_add(1)?)
-    })
+    let kernel = environment::kernel();
+    let (release, build) = (kernel.release, kernel.build);
+    let known: Vec<String> = [release, build].into_iter().flatten().collect();
+    known.join(" ")
 }
 
 /// What influences a measurement beside the named fields.
@@ -185,19 +142,12 @@ fn machine_extra() -> BTreeMap<String, String> {
 
 /// What the kernel does about each vulnerability that affects this processor.
 fn mitigations() -> String {
-    let Ok(dir) = std::fs::read_dir("/sys/devices/system/cpu/vulnerabilities") else {
-        return String::new();
-    };
-    let mut all: Vec<String> = dir
-        .filter_map(|entry| {
-            let entry = entry.ok()?;
-            let state = read(entry.path().to_str()?)?;
-            let affected = state != "Not affected";
-            affected.then(|| format!("{}: {state}", entry.file_name().to_string_lossy()))
-        })
+    let all = environment::mitigations().into_iter();
+    let affected = all.filter(|(_, state)| state != "Not affected");
+    let lines: Vec<String> = affected
+        .map(|(name, state)| format!("{name}: {state}"))
         .collect();
-    all.sort();
-    all.join("; ")
+    lines.join("; ")
 }
 
 fn device_extra(device: &BlockDevice, extra: &mut BTreeMap<String, String>) {
@@ -253,17 +203,6 @@ fn device_text(fs: &HostFs, scratch: Option<&ScratchRecord>) -> String {
 mod tests {
     use super::*;
     use crate::HostOptions;
-
-    #[test]
-    fn reads_what_proc_says() {
-        assert_eq!(list_length("0-3,8"), Some(5));
-        assert_eq!(list_length("0"), Some(1));
-        assert_eq!(list_length("3-1"), None);
-        assert_eq!(
-            field("a : 1\nmodel name\t: Some CPU\n", "model name").unwrap(),
-            "Some CPU"
-        );
-    }
 
     #[test]
     fn describes_this_machine() {

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fsage_core::DevId;
 use rustix::fs::{Advice, MemfdFlags, Mode, OFlags};
 
 use super::spec::Backing;
@@ -239,6 +240,13 @@ fn configure(device: &File, image: &File) -> rustix::io::Result<()> {
         Err(rustix::io::Errno::INVAL) => attempt(LO_FLAGS_AUTOCLEAR),
         done => done,
     }
+}
+
+/// The number of the file system that holds the image of a loop device; `None` where it may not be
+/// asked.
+pub(crate) fn image_device(device: &Path) -> Option<DevId> {
+    let device = File::open(device).ok()?;
+    status(&device).map(|info| DevId(info.device))
 }
 
 fn status(device: &File) -> Option<LoopInfo64> {

@@ -75,7 +75,7 @@ fn options(spec: &ScratchSpec) -> Vec<String> {
 }
 
 /// The program in `PATH`.
-fn find(name: &str) -> Option<PathBuf> {
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
         .filter(|dir| !dir.as_os_str().is_empty())

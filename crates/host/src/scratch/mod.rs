@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use disk::{Disk, DiskProvider, DiskSpec, FullSpeed};
+pub(crate) use image::image_device;
 pub use image::{LoopDevice, create_image};
+pub(crate) use mkfs::find as find_program;
 pub use mounted::MountedScratch;
 pub(crate) use mounted::mounted_at;
 pub use spec::{Backing, ScratchSpec, parse_size};

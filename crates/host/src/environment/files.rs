@@ -1,0 +1,64 @@
+//! Reading /proc and /sys.
+
+use std::path::Path;
+
+/// A file of /proc or /sys, without white space around it; `None` if it is not there or empty.
+pub(crate) fn read(path: impl AsRef<Path>) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// A file that holds one number.
+pub(super) fn number(path: impl AsRef<Path>) -> Option<u64> {
+    read(path)?.parse().ok()
+}
+
+/// The value of `key : value`, the first of that key.
+pub(super) fn field(text: &str, key: &str) -> Option<String> {
+    text.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        let value = value.trim();
+        (name.trim() == key && !value.is_empty()).then(|| value.to_owned())
+    })
+}
+
+/// The length of a list such as `0-3,8`.
+pub(super) fn list_length(list: &str) -> Option<u32> {
+    list.split(',').try_fold(0u32, |sum, part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        sum.checked_add(last.checked_sub(first)?.checked_add(1)?)
+    })
+}
+
+/// The numbers of the entries `PREFIX<n>` of a directory, ascending.
+pub(super) fn numbered(dir: &str, prefix: &str) -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return Vec::new();
+    };
+    let mut all: Vec<u32> = entries
+        .filter_map(|entry| {
+            let name = entry.ok()?.file_name();
+            name.to_str()?.strip_prefix(prefix)?.parse().ok()
+        })
+        .collect();
+    all.sort_unstable();
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_proc_says() {
+        assert_eq!(list_length("0-3,8"), Some(5));
+        assert_eq!(list_length("0"), Some(1));
+        assert_eq!(list_length("3-1"), None);
+        let text = "a : 1\nempty :\nmodel name\t: Some CPU\n";
+        assert_eq!(field(text, "model name").unwrap(), "Some CPU");
+        assert_eq!(field(text, "empty"), None);
+        assert!(!numbered("/sys/devices/system/cpu", "cpu").is_empty());
+    }
+}
