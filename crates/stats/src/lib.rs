@@ -7,7 +7,7 @@
 //! * One set of samples: [`summary`], [`mean_interval`], [`median_interval`], [`bootstrap`],
 //!   [`histogram`], [`series`] (samples that depend on each other).
 //! * What samples hide: [`normality`], [`drift`](mod@drift), [`outlier`], [`change`].
-//! * Two sets: [`welch`], [`ratio`], [`effect`]. Pairs: [`correlate`], [`relative_errors`].
+//! * Two sets: [`welch`], [`ratio`], [`effect`], [`rank_sum`]; several tests at once: [`holm`]. Pairs: [`correlate`], [`relative_errors`].
 //! * Curves: [`interpolate::Curve`], [`line::fit`], [`knee`].
 //! * When to stop measuring: [`Stopping`].
 
@@ -23,6 +23,7 @@ pub mod correlate;
 pub mod describe;
 pub mod drift;
 pub mod error;
+pub mod family;
 pub mod histogram;
 pub mod interpolate;
 pub mod interval;
@@ -31,6 +32,7 @@ pub mod line;
 pub mod normal;
 pub mod normality;
 pub mod outlier;
+pub mod rank;
 pub mod series;
 pub mod special;
 pub mod stop;
@@ -41,7 +43,9 @@ pub use compare::{Effect, Welch, effect, ratio, welch};
 pub use describe::{Summary, mean, median, quantile, stddev, summary};
 pub use drift::{Drift, drift};
 pub use error::{RelativeErrors, relative_errors};
+pub use family::holm;
 pub use interval::{Interval, mean_interval, median_interval};
 pub use normality::{Normality, shapiro_wilk};
 pub use outlier::outliers;
+pub use rank::rank_sum;
 pub use stop::{StopReason, Stopping};

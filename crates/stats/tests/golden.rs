@@ -7,8 +7,8 @@
 )]
 
 use fsage_stats::{
-    correlate, drift, effect, line, mean_interval, median_interval, normal, quantile, ratio,
-    shapiro_wilk, student, summary, welch,
+    correlate, drift, effect, line, mean_interval, median_interval, normal, quantile, rank_sum,
+    ratio, shapiro_wilk, student, summary, welch,
 };
 use serde_json::Value;
 
@@ -42,6 +42,17 @@ fn close(mine: f64, golden: &Value, what: &str) {
     let error = (mine - golden).abs();
     assert!(
         error <= 1e-9 * golden.abs().max(1e-3),
+        "{what}: {mine} is not {golden}"
+    );
+}
+
+/// As [`close`], to the seven digits that SciPy's normal scores have.
+#[track_caller]
+fn near(mine: f64, golden: &Value, what: &str) {
+    let golden = golden.as_f64().unwrap();
+    let error = (mine - golden).abs();
+    assert!(
+        error <= 1e-5 * golden.abs().max(1e-3),
         "{what}: {mine} is not {golden}"
     );
 }
@@ -146,11 +157,8 @@ fn shapiro_and_wilks_test() {
     for row in rows(include_str!("golden/normality.json")) {
         let x = numbers(&row["x"]);
         let test = shapiro_wilk(&x).unwrap();
-        // SciPy's normal scores have seven digits.
-        let near = |mine: f64, golden: f64| (mine - golden).abs() <= 1e-5 * golden.abs().max(1e-3);
-        let (w, p) = (row["w"].as_f64().unwrap(), row["p"].as_f64().unwrap());
-        assert!(near(test.w, w), "n = {}: W {} is not {w}", x.len(), test.w);
-        assert!(near(test.p, p), "n = {}: p {} is not {p}", x.len(), test.p);
+        near(test.w, &row["w"], "W");
+        near(test.p, &row["p"], "p");
     }
     assert_eq!(shapiro_wilk(&[1.0, 2.0]), None);
     assert_eq!(shapiro_wilk(&[5.0; 10]), None);
@@ -185,4 +193,49 @@ fn ratios_and_effects() {
     }
     assert_eq!(ratio(&[1.0, 2.0], &[-5.0, 5.1]), None);
     assert_eq!(ratio(&[2.0, 2.0], &[4.0, 4.0]).unwrap().high, 0.5);
+}
+
+#[test]
+fn heavy_tails_from_2_to_30_samples() {
+    let mut sizes = std::collections::BTreeSet::new();
+    for row in rows(include_str!("golden/heavy.json")) {
+        let (a, b) = (numbers(&row["a"]), numbers(&row["b"]));
+        sizes.insert(a.len());
+        let s = summary(&a);
+        close(s.mean, &row["mean"], "mean");
+        close(s.stddev, &row["stddev"], "stddev");
+        close(s.low, &row["low"], "low");
+        close(s.high, &row["high"], "high");
+        let w = welch(&a, &b).unwrap();
+        close(w.t, &row["t"], "t");
+        close(w.df, &row["df"], "df");
+        close(w.p, &row["p"], "p");
+        close(w.low, &row["welch_low"], "Welch low");
+        close(w.high, &row["welch_high"], "Welch high");
+        let e = effect(&a, &b).unwrap();
+        close(e.hedges_g, &row["hedges_g"], "g");
+        close(e.a12, &row["a12"], "A12");
+        close(rank_sum(&a, &b).unwrap(), &row["rank_p"], "rank p");
+        match ratio(&a, &b) {
+            Some(interval) => {
+                close(interval.low, &row["ratio_low"], "ratio low");
+                close(interval.high, &row["ratio_high"], "ratio high");
+            }
+            None => assert!(row["ratio_low"].is_null()),
+        }
+        if a.len() > 2 {
+            let found = shapiro_wilk(&a).unwrap();
+            near(found.w, &row["w"], "W");
+            near(found.p, &row["normal_p"], "p of W");
+        }
+    }
+    assert!(sizes.into_iter().eq(2..=30));
+}
+
+#[test]
+fn rank_sums_with_ties() {
+    for row in rows(include_str!("golden/ties.json")) {
+        let (a, b) = (numbers(&row["a"]), numbers(&row["b"]));
+        close(rank_sum(&a, &b).unwrap(), &row["p"], "rank p");
+    }
 }

@@ -75,3 +75,33 @@ for na, nb in ((2, 2), (3, 5), (10, 10), (12, 30), (30, 7)):
           "a12": stats.mannwhitneyu(a, b).statistic / (na * nb)})
 dump("effect", rows)
 dump("normal", [{"z": z, "tail": stats.norm.sf(z)} for z in (-9, -3.3, -1, -.01, 0, .3, 1, 1.96, 2.49, 2.5, 4, 8, 30)])
+# Heavy tails, at every n from 2 to 30, with a generator of their own.
+rng = np.random.default_rng(20070402)
+draws = (lambda n: rng.standard_t(2, n) * 5 + 100, lambda n: rng.lognormal(3, 1.5, n), lambda n: rng.pareto(1.5, n) * 10 + 1,
+  lambda n: np.where(rng.uniform(size=n) < .2, 900, 100) + rng.normal(0, 2, n))
+rows = []
+for n in range(2, 31):
+    for k, draw in enumerate(draws):
+        a = np.round(draw(n), 6); nb = 2 + (n * 7 + k) % 29; b = np.round(draw(nb) * (1 + .2 * (n % 3)), 6)
+        m, s = a.mean(), a.std(ddof=1)
+        lo, hi = stats.t.interval(0.95, n - 1, m, s / np.sqrt(n))
+        w = stats.ttest_ind(a, b, equal_var=False); ci = w.confidence_interval(0.95)
+        sw = stats.shapiro(a) if n > 2 else None
+        pooled = np.sqrt(((n - 1) * a.var(ddof=1) + (nb - 1) * b.var(ddof=1)) / (n + nb - 2))
+        va, vb, r = a.var(ddof=1) / n, b.var(ddof=1) / nb, a.mean() / b.mean()
+        df = (va + r**2 * vb)**2 / (va**2 / (n - 1) + r**4 * vb**2 / (nb - 1))
+        t = stats.t.ppf(.975, df); ok = bool(b.mean()**2 > t*t*vb)
+        q = np.sort(np.roots([b.mean()**2 - t*t*vb, -2 * a.mean() * b.mean(), a.mean()**2 - t*t*va])) if ok else [0, 0]
+        u = stats.mannwhitneyu(a, b, method="exact")
+        rows.append({"a": a.tolist(), "b": b.tolist(), "mean": m, "stddev": s, "low": lo, "high": hi,
+          "t": w.statistic, "p": w.pvalue, "df": w.df, "welch_low": ci.low, "welch_high": ci.high,
+          "w": sw and sw.statistic, "normal_p": sw and sw.pvalue,
+          "ratio_low": float(q[0]) if ok else None, "ratio_high": float(q[1]) if ok else None,
+          "hedges_g": (m - b.mean()) / pooled * (1 - 3 / (4 * (n + nb - 2) - 1)), "a12": u.statistic / (n * nb), "rank_p": u.pvalue})
+dump("heavy", rows)
+rows = []
+for n in range(2, 31, 4):
+    for k in range(3):
+        a = np.round(rng.normal(10, 3, n)); b = np.round(rng.normal(10 + 2 * k, 3, n + k))
+        rows.append({"a": a.tolist(), "b": b.tolist(), "p": stats.mannwhitneyu(a, b, method="asymptotic").pvalue})
+dump("ties", rows)
