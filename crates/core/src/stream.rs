@@ -73,6 +73,9 @@ pub enum Wait {
     Ready,
     /// It rests that many nanoseconds (think time, a delay) and is then asked again.
     Pause(u64),
+    /// It computes, which keeps a processor busy: so many rounds of a loop that writes to memory, each
+    /// about a nanosecond. Then it is asked again.
+    Compute(u64),
     /// It waits for another stream (a semaphore, an event) and is to be asked again.
     Blocked,
 }

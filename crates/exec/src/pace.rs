@@ -1,5 +1,6 @@
 //! When a stream goes on: its own waits, the run's time, and being stopped.
 
+use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -24,6 +25,9 @@ const RETRIES: u64 = EAGER_RETRIES + 990;
 /// What they come to.
 const DEADLOCK_S: u64 = 10;
 
+/// Rounds of computing after which a stop is looked for: about a millisecond.
+const COMPUTE_ROUNDS: u64 = 1 << 20;
+
 /// Rests are cut into pieces of this length, so that a stop is seen soon.
 const NAP_NS: u64 = 20_000_000;
 
@@ -35,6 +39,8 @@ pub struct Gate {
     live: AtomicUsize,
     waiting: AtomicUsize,
     ended: AtomicBool,
+    /// Whether a stream was ended by the run's count or time.
+    cut: AtomicBool,
     /// Which streams have not ended.
     streams: Mutex<Vec<usize>>,
 }
@@ -47,6 +53,7 @@ impl Gate {
             live: AtomicUsize::new(streams),
             waiting: AtomicUsize::new(0),
             ended: AtomicBool::new(false),
+            cut: AtomicBool::new(false),
             streams: Mutex::new((0..streams).collect()),
         }
     }
@@ -61,6 +68,12 @@ impl Gate {
             .retain(|&s| s != stream);
     }
 
+    /// A stream was ended that may have had more to do: those that wait for it are not in a deadlock,
+    /// they end as well.
+    pub fn cut(&self) {
+        self.cut.store(true, Ordering::Relaxed);
+    }
+
     /// Ends all streams at their next operation.
     pub fn end_all(&self) {
         self.ended.store(true, Ordering::Relaxed);
@@ -72,7 +85,7 @@ impl Gate {
 pub enum Turn {
     /// Yes.
     Go,
-    /// The run's time is over.
+    /// The run's time is over, or there is nothing left to wait for.
     TimeIsUp,
     /// The run was stopped.
     Stopped,
@@ -121,6 +134,11 @@ impl<'a> Pace<'a> {
         self.most.is_some_and(|most| operations >= most)
     }
 
+    /// It ends, though it may have had more to do.
+    pub fn cut(&self) {
+        self.gate.cut();
+    }
+
     /// Which stream it is.
     pub fn stream(&self) -> usize {
         self.stream
@@ -162,17 +180,22 @@ impl<'a> Pace<'a> {
     pub fn turn(&mut self, source: &mut dyn OpSource) -> Result<Turn, ExecError> {
         let turn = loop {
             self.tell(source);
-            let pause_ns = match source.wait() {
+            let wait = match source.wait() {
                 Wait::Ready => break self.state(),
-                Wait::Pause(ns) => ns,
                 Wait::Blocked => match self.wait_for_others(source)? {
-                    (Turn::Go, Some(ns)) => ns,
+                    (Turn::Go, Some(wait)) => wait,
                     (turn, _) => break turn,
                 },
+                wait => wait,
             };
             // What it did before it rests may let others go on.
             self.gate.progress.fetch_add(1, Ordering::Relaxed);
-            match self.rest(pause_ns) {
+            let turn = match wait {
+                Wait::Pause(ns) => self.rest(ns),
+                Wait::Compute(rounds) => self.compute(rounds),
+                Wait::Ready | Wait::Blocked => Turn::Go,
+            };
+            match turn {
                 Turn::Go => {}
                 over => break over,
             }
@@ -215,18 +238,36 @@ impl<'a> Pace<'a> {
         self.state()
     }
 
-    /// Asks until the stream may go on; with how long it then wants to rest, if it does.
+    /// Keeps the processor busy for so many rounds, whatever time they take.
+    fn compute(&mut self, mut rounds: u64) -> Turn {
+        self.rests = true;
+        while rounds > 0 {
+            let now = rounds.min(COMPUTE_ROUNDS);
+            for round in 0..now {
+                black_box(round);
+            }
+            rounds -= now;
+            self.read_clock();
+            let state = self.state();
+            if state != Turn::Go {
+                return state;
+            }
+        }
+        Turn::Go
+    }
+
+    /// Asks until the stream may go on; with what it then wants to do first, if anything.
     fn wait_for_others(
         &mut self,
         source: &mut dyn OpSource,
-    ) -> Result<(Turn, Option<u64>), ExecError> {
+    ) -> Result<(Turn, Option<Wait>), ExecError> {
         self.gate.waiting.fetch_add(1, Ordering::Relaxed);
         let waited = self.ask_again(source);
         self.gate.waiting.fetch_sub(1, Ordering::Relaxed);
         waited
     }
 
-    fn ask_again(&mut self, source: &mut dyn OpSource) -> Result<(Turn, Option<u64>), ExecError> {
+    fn ask_again(&mut self, source: &mut dyn OpSource) -> Result<(Turn, Option<Wait>), ExecError> {
         let mut seen = self.gate.progress.load(Ordering::Relaxed);
         let mut retries = 0;
         loop {
@@ -243,8 +284,8 @@ impl<'a> Pace<'a> {
             self.tell(source);
             match source.wait() {
                 Wait::Ready => return Ok((Turn::Go, None)),
-                Wait::Pause(ns) => return Ok((Turn::Go, Some(ns))),
                 Wait::Blocked => {}
+                wait => return Ok((Turn::Go, Some(wait))),
             }
             let progress = self.gate.progress.load(Ordering::Relaxed);
             let others_wait =
@@ -255,6 +296,10 @@ impl<'a> Pace<'a> {
                 0
             };
             seen = progress;
+            if retries >= EAGER_RETRIES && self.gate.cut.load(Ordering::Relaxed) {
+                // Whom it waits for has done all that was asked of it.
+                return Ok((Turn::TimeIsUp, None));
+            }
             if retries >= RETRIES {
                 return Err(self.deadlock());
             }

@@ -26,7 +26,8 @@ pub struct Options<'a> {
     pub series_interval_ns: u64,
     /// Ends each stream with the batch that it is at after this long.
     pub run_for_ns: Option<u64>,
-    /// Ends each stream with the batch in which it reaches this many operations.
+    /// Ends each stream with the batch in which it reaches this many operations. Streams that then wait
+    /// for nobody but such ones end too.
     pub most_operations: Option<u64>,
     /// Whether an unexpected error after which nothing goes well any more ([`is_fatal`]) ends the run.
     pub end_on_fatal: bool,
@@ -319,7 +320,10 @@ fn drain(
     loop {
         match pace.turn(source)? {
             Turn::Go => {}
-            Turn::TimeIsUp => return Ok(false),
+            Turn::TimeIsUp => {
+                pace.cut();
+                return Ok(false);
+            }
             Turn::Stopped => return Ok(true),
         }
         batch.clear();
@@ -342,6 +346,7 @@ fn drain(
         }
         operations += count as u64;
         if pace.has_done(operations) {
+            pace.cut();
             return Ok(false);
         }
     }

@@ -443,6 +443,31 @@ fn streams_that_all_wait_are_named() {
     );
 }
 
+/// Whom the second waits for has done all that was asked of it: the run is over, soon and without error.
+#[test]
+fn streams_that_wait_for_one_that_reached_its_count_end() {
+    let options = Options {
+        most_operations: Some(5),
+        ..Options::default()
+    };
+    let sources = vec![paced(|| Wait::Ready), paced(|| Wait::Blocked)];
+    let result = run(&NullFs, sources, &options).unwrap();
+    assert_eq!((result.operations, result.interrupted), (5, false));
+    assert!(result.elapsed_ns < 5_000_000_000, "{}", result.elapsed_ns);
+}
+
+/// Computing takes processor time and can be stopped.
+#[test]
+fn a_stream_that_computes_ends_with_its_time() {
+    let options = Options {
+        run_for_ns: Some(60_000_000),
+        ..Options::default()
+    };
+    let result = run(&NullFs, vec![paced(|| Wait::Compute(u64::MAX))], &options).unwrap();
+    assert!(result.elapsed_ns >= 60_000_000 && result.operations == 0);
+    assert!(result.cpu_ns > 5_000_000, "{}", result.cpu_ns);
+}
+
 #[test]
 fn a_full_target_ends_the_run_and_is_named() {
     // Every write to /dev/full fails with ENOSPC.

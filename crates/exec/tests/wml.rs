@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use fsage_core::OpKind;
-use fsage_exec::{Options, RunResult, run};
+use fsage_exec::{Options, RunResult, run as run_streams};
 use fsage_host::{Confinement, HostFs, HostOptions};
 use fsage_workload::{Inputs, Length, Program, Role, Text, WorkloadSpec};
 
@@ -20,7 +20,7 @@ const SMALL: [&str; 7] = [
     "mongo:nfiles=40,nthreads=2,iterations=15",
 ];
 
-fn on_disk(program: Program, run_for_ns: Option<u64>) -> Vec<(Role, RunResult)> {
+fn on_disk(program: Program, run: Options<'_>) -> Vec<(Role, RunResult)> {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let options = HostOptions {
         confinement: Confinement::Trusted,
@@ -28,16 +28,27 @@ fn on_disk(program: Program, run_for_ns: Option<u64>) -> Vec<(Role, RunResult)> 
     };
     let fs = HostFs::open(dir.path(), options).unwrap();
     let phases = program.phases.into_iter().map(|phase| {
-        let options = Options {
-            run_for_ns: run_for_ns.filter(|_| phase.role == Role::Run),
-            ..Options::default()
-        };
-        let result = run(&fs, phase.streams, &options).unwrap();
+        let is_run = phase.role == Role::Run;
+        let options = if is_run { run } else { Options::default() };
+        let result = run_streams(&fs, phase.streams, &options).unwrap();
         assert_eq!(result.unexpected, 0, "{:?}", result.mismatches);
         assert!(!result.interrupted);
         (phase.role, result)
     });
-    phases.collect()
+    let phases = phases.collect();
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    phases
+}
+
+fn endless(spec: &str) -> Program {
+    let inputs = Inputs {
+        length: Length::Endless,
+        ..Inputs::default()
+    };
+    spec.parse::<WorkloadSpec>()
+        .unwrap()
+        .program(&inputs)
+        .unwrap()
 }
 
 fn counts(result: &RunResult) -> BTreeMap<OpKind, u64> {
@@ -52,7 +63,10 @@ fn counts(result: &RunResult) -> BTreeMap<OpKind, u64> {
 fn personalities_run_to_their_count() {
     for spec in SMALL {
         let spec: WorkloadSpec = spec.parse().unwrap();
-        let phases = on_disk(spec.program(&Inputs::default()).unwrap(), None);
+        let phases = on_disk(
+            spec.program(&Inputs::default()).unwrap(),
+            Options::default(),
+        );
         assert!(
             phases.iter().all(|(_, result)| result.operations > 0),
             "{spec}"
@@ -64,7 +78,10 @@ fn personalities_run_to_their_count() {
 fn counts_of_a_counted_run_do_not_depend_on_chance() {
     let spec: WorkloadSpec = SMALL[0].parse().unwrap();
     for _ in 0..3 {
-        let phases = on_disk(spec.program(&Inputs::default()).unwrap(), None);
+        let phases = on_disk(
+            spec.program(&Inputs::default()).unwrap(),
+            Options::default(),
+        );
         let counts = counts(&phases[1].1);
         for (kind, each) in [
             (OpKind::Unlink, 1),
@@ -81,19 +98,76 @@ fn counts_of_a_counted_run_do_not_depend_on_chance() {
 #[test]
 fn personalities_run_for_a_time() {
     for spec in SMALL {
-        let spec: WorkloadSpec = spec.parse().unwrap();
-        let inputs = Inputs {
-            length: Length::Endless,
-            ..Inputs::default()
+        let for_a_time = Options {
+            run_for_ns: Some(150_000_000),
+            ..Options::default()
         };
-        let program = spec.program(&inputs).unwrap();
-        let phases = on_disk(program, Some(150_000_000));
+        let phases = on_disk(endless(spec), for_a_time);
         assert!(phases[1].1.operations > 0, "{spec}");
         // Mongo runs out of files before.
-        if spec.short_name() != "mongo" {
+        if !spec.starts_with("mongo") {
             assert!(phases[1].1.elapsed_ns >= 150_000_000, "{spec}");
         }
     }
+}
+
+/// Streams end with their counts, at whatever point of the script that is; those that wait for them end
+/// too, at once.
+#[test]
+fn personalities_run_to_a_number_of_operations() {
+    for spec in SMALL {
+        for most in [1, 4, 37, 400] {
+            let counted = Options {
+                most_operations: Some(most),
+                ..Options::default()
+            };
+            let phases = on_disk(endless(spec), counted);
+            let run = &phases[1].1;
+            assert!(run.operations > 0, "{spec}");
+            // Far from the ten seconds after which streams that wait are given up.
+            assert!(
+                run.elapsed_ns < 5_000_000_000,
+                "{spec} took {}",
+                run.elapsed_ns
+            );
+        }
+    }
+}
+
+/// More threads than there are files of a kind at times: each takes one that no other is busy with.
+#[test]
+fn threads_share_few_files() {
+    for (seed, most) in (0..12).zip([11, 30, 64, 100].into_iter().cycle()) {
+        let spec = format!("varmail:nfiles={},nthreads=16,seed={seed}", 25 + 7 * seed);
+        let counted = Options {
+            most_operations: Some(most),
+            ..Options::default()
+        };
+        let phases = on_disk(endless(&spec), counted);
+        assert!(phases[1].1.operations >= 16, "{spec}");
+    }
+}
+
+/// A hog uses the processor, a delay does not.
+#[test]
+fn a_hog_burns_processor_time() {
+    let used = |flowop: &str| {
+        let text = format!(
+            "define process name=p {{ thread name=t {{\n{flowop}\n\
+             flowop finishoncount name=f,value=1 }} }}"
+        );
+        on_disk(script(&text, "iterations=1"), Options::default())[1]
+            .1
+            .cpu_ns
+    };
+    let (hog, delay) = (
+        used("flowop hog name=h,value=200000000"),
+        used("flowop delay name=h,value=0.2"),
+    );
+    assert!(
+        hog > 20_000_000 && hog > 4 * delay,
+        "{hog} ns against {delay} ns"
+    );
 }
 
 /// 50 events a second: 30 reads of three threads take at least six tenths of a second.
@@ -104,7 +178,7 @@ fn a_rate_holds_in_real_time() {
         define process name=p { thread name=t,instances=3 {\n\
         flowop read name=r,filesetname=set,iosize=1k,random\n\
         flowop eventlimit } }";
-    let phases = on_disk(script(text, "iterations=10"), None);
+    let phases = on_disk(script(text, "iterations=10"), Options::default());
     assert_eq!(counts(&phases[1].1).get(&OpKind::Read), Some(&30));
     assert!(
         phases[1].1.elapsed_ns >= 550_000_000,
@@ -141,7 +215,7 @@ fn the_dissertations_scripts_run() {
             "meanfilesize=4k,iterations=10",
         ),
     ] {
-        let phases = on_disk(script(text, parameters), None);
+        let phases = on_disk(script(text, parameters), Options::default());
         // The setup writes files, the run opens them.
         assert!(counts(&phases[1].1)[&OpKind::Open] >= 5 * 10);
     }
@@ -155,7 +229,7 @@ fn a_deadlock_ends_with_the_names_of_its_threads() {
     let run_phase = script(text, "iterations=1").phases.remove(1);
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let fs = HostFs::open(dir.path(), HostOptions::default()).unwrap();
-    let error = run(&fs, run_phase.streams, &Options::default()).unwrap_err();
+    let error = run_streams(&fs, run_phase.streams, &Options::default()).unwrap_err();
     let source = std::error::Error::source(&error).unwrap().to_string();
     assert!(
         source.contains("all threads wait for each other"),

@@ -119,7 +119,7 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
     }
     let has_seeks = bonnie.seeks > 0;
     let mut program = repeated(WORKLOAD.name, bonnie, plans, inputs.length);
-    if inputs.length == Length::Count
+    if inputs.length != Length::Endless
         && let Some(phase) = program.phases.get_mut(SEEKS)
     {
         phase.streams = seekers;

@@ -21,6 +21,8 @@ pub struct Merged {
     directory: Option<PathId>,
     /// Operations after which a stream of the run ends.
     most: Option<u64>,
+    /// Whether a stream of the present phase was ended by that.
+    cut: bool,
     /// When the present phase began and the latest time that was reached.
     now_ns: u64,
 }
@@ -48,6 +50,7 @@ impl Merged {
             paths,
             directory,
             most,
+            cut: false,
             now_ns: 0,
         }
     }
@@ -57,6 +60,11 @@ impl Merged {
         self.now_ns
     }
 
+    /// What the phase that the last operations belong to is for.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
     /// Begins the next phase once all streams of this one have ended.
     fn begin_phase(&mut self) -> bool {
         while self.running.is_empty() {
@@ -64,6 +72,7 @@ impl Merged {
                 return false;
             };
             self.role = phase.role;
+            self.cut = false;
             let time_ns = self.now_ns;
             self.running
                 .extend(phase.streams.into_iter().map(|stream| Running {
@@ -91,6 +100,11 @@ impl Merged {
     /// One turn: a pause, a batch, or the end of a stream. Returns how many operations it gave.
     fn turn(&mut self, out: &mut Vec<Op>) -> Result<usize, SourceError> {
         let Some(index) = self.next_stream() else {
+            if self.cut {
+                // Whom they wait for has done all that was asked of it: the phase is over.
+                self.running.clear();
+                return Ok(0);
+            }
             return Err(SourceError::new(format!(
                 "all {} streams of the phase wait for one another",
                 self.running.len()
@@ -102,7 +116,10 @@ impl Merged {
             return Ok(0);
         };
         if is_over(running, most) {
+            self.cut = true;
+            let time_ns = running.time_ns;
             self.end(index);
+            self.wake(time_ns);
             return Ok(0);
         }
         running
@@ -110,7 +127,7 @@ impl Merged {
             .time(running.time_ns.saturating_sub(running.begun_ns));
         match running.stream.wait() {
             Wait::Ready => {}
-            Wait::Pause(ns) => {
+            Wait::Pause(ns) | Wait::Compute(ns) => {
                 let time_ns = running.time_ns;
                 running.time_ns = time_ns.saturating_add(ns);
                 self.wake(time_ns);
@@ -269,6 +286,22 @@ mod tests {
         let seen = drain(Merged::new(program, "/d", None)).unwrap();
         let times: Vec<(u32, u64)> = seen.iter().map(|s| (s.0, s.2)).collect();
         assert_eq!(times, [(2, 0), (2, 100), (1, 1_000_200)]);
+    }
+
+    /// Whom they wait for was ended by the count: the phase is over, and the next one begins.
+    #[test]
+    fn streams_that_wait_for_one_that_was_ended_end_with_it() {
+        let never = Paced(stream(1, &["x"]), || Wait::Blocked);
+        // One batch, which is more than was asked for.
+        let counted = stream(2, &["y"; 9]);
+        let streams: Vec<Stream> = vec![Box::new(never), Box::new(counted)];
+        let program = Program::new(vec![
+            Phase::parallel(Role::Run, "r", streams),
+            Phase::new(Role::Teardown, "t", stream(3, &["z"])),
+        ]);
+        let seen = drain(Merged::new(program, "/d", Some(4))).unwrap();
+        let pids: Vec<u32> = seen.iter().map(|s| s.0).collect();
+        assert_eq!(pids, [2, 2, 2, 2, 2, 2, 2, 2, 2, 3]);
     }
 
     #[test]

@@ -102,12 +102,18 @@ impl fmt::Debug for Phase {
 pub struct Program {
     /// The phases in their order.
     pub phases: Vec<Phase>,
+    /// For how long its run is meant to be run, nanoseconds; only of one built with
+    /// [`Length::Declared`], whose streams then go on until they are stopped.
+    pub run_for_ns: Option<u64>,
 }
 
 impl Program {
     /// A program of these phases.
     pub fn new(phases: Vec<Phase>) -> Self {
-        Self { phases }
+        Self {
+            phases,
+            run_for_ns: None,
+        }
     }
 
     /// The phases of that role alone.
@@ -127,6 +133,9 @@ pub enum Length {
     /// Until they are stopped: parameters that count what is run have no effect. A workload that
     /// reads a data set through begins again; one that has nothing left to do may end.
     Endless,
+    /// For the time that the workload itself names, [`Program::run_for_ns`], which whoever runs it has
+    /// to keep; where it names none, as [`Length::Count`].
+    Declared,
 }
 
 /// What a workload needs from outside; see [`Need`].

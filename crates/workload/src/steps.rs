@@ -97,7 +97,7 @@ pub fn repeated<G: Steps>(
     plans: Vec<Plan>,
     length: Length,
 ) -> Program {
-    if length == Length::Count {
+    if length != Length::Endless {
         return program(workload, vec![generator], plans, length);
     }
     let setups = plans.iter().filter(|p| p.role == Role::Setup).count();

@@ -12,7 +12,7 @@ use fsage_format::result::run::WorkloadRun;
 use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
 use fsage_host::{machine, signals};
 use fsage_report::{run, units};
-use fsage_workload::{Merged, WorkloadSpec};
+use fsage_workload::{Length, Merged, WorkloadSpec};
 
 use crate::args::RunArgs;
 use crate::exit::{Exit, UsageError};
@@ -35,7 +35,7 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     if let Some(path) = &args.output {
         writable(path)?;
     }
-    if matches!(target, TargetSpec::Scratch(_)) {
+    if target.wants_isolation() {
         fsage_host::isolate()?;
     }
     let stop = signals::install()?;
@@ -138,7 +138,12 @@ fn exit(result: &WorkloadRun) -> Exit {
 
 fn to_trace(path: &Path, args: &RunArgs, request: &RunRequest, stop: &AtomicBool) -> Result<Exit> {
     writable(path)?;
-    let inputs = inputs::load(&request.spec, request.length())?;
+    // In a trace there is no time for which a script could run.
+    let length = match request.length() {
+        Length::Declared => Length::Count,
+        length => length,
+    };
+    let inputs = inputs::load(&request.spec, length)?;
     let mut program = request.spec.program(&inputs)?;
     if let Some(role) = request.role {
         program = program.only(role);

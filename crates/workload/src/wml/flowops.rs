@@ -70,8 +70,7 @@ impl ThreadStream {
                     (seconds.min(LONGEST_DELAY_SECONDS) * 1e9) as u64,
                 ))
             }
-            // A round of filebench's loop takes about a nanosecond.
-            Kind::Hog => Ok(Done::Rest(flowop.value.whole(&mut self.set.random))),
+            Kind::Hog => Ok(Done::Compute(flowop.value.whole(&mut self.set.random))),
             Kind::Block
             | Kind::Wakeup
             | Kind::SemBlock

@@ -4,7 +4,8 @@
 //! [`WORKLOAD`] is `wml:FILE`; [`personalities`] are the scripts that come with fsage, each a
 //! workload of its own. A script is parsed (`fsage_format::foreign::wml`), made into filesets and
 //! threads (`model`, `compile`, `tree`), and each thread is a stream (`thread`, `flowops`, `transfer`, `sync`)
-//! that shares the state of the files with the others (`state`).
+//! that shares the state of the files with the others (`state`). `setup` makes the filesets, `teardown`
+//! removes what the threads left.
 //!
 //! Always true: sizes, trees and which files exist at the start follow from script, parameters and
 //! seed alone. Which file a thread picks depends, with several threads, on which comes first, as in
@@ -20,6 +21,7 @@ pub mod personalities;
 mod setup;
 mod state;
 mod sync;
+mod teardown;
 mod thread;
 mod transfer;
 mod tree;
@@ -30,7 +32,7 @@ use std::sync::{Arc, Mutex};
 use fsage_core::Seed;
 use fsage_format::foreign::wml as format;
 
-use crate::params::SEED;
+use crate::params::{SEED, count};
 use crate::program::{BuildError, Inputs, Length, Need, Phase, Program, Role, Stream};
 use crate::random::Random;
 use crate::spec::Values;
@@ -39,6 +41,7 @@ use crate::table::{Parameter, Unit, Value, Workload};
 use model::{Model, derived};
 use setup::Setup;
 use state::{Fileset, Shared};
+use teardown::Teardown;
 use thread::{Setting, ThreadStream};
 use values::{Plain, Scope};
 
@@ -56,7 +59,13 @@ pub const WORKLOAD: Workload = Workload {
             range: (0, 0),
             what: "the script, or the name of one that comes with fsage",
         },
-        personalities::ITERATIONS,
+        count(
+            "iterations",
+            0,
+            (0, 1_000_000_000_000),
+            "how often each thread goes through its flowops; 0 for the time that the script's run names, \
+             or 100 times where it names none; without meaning in a run for a time",
+        ),
         SEED,
         Parameter {
             name: "VARIABLE",
@@ -76,6 +85,9 @@ pub const WORKLOAD: Workload = Workload {
     },
     build,
 };
+
+/// How often threads go through their flowops where nobody says.
+const ITERATIONS: u64 = 100;
 
 fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
     let error = |message: String| BuildError::new(WORKLOAD.name, message);
@@ -109,7 +121,8 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
 pub struct Options {
     /// Variables that replace what the script sets, as text: `4k`, `true`, a word.
     pub variables: Vec<(String, String)>,
-    /// How often each thread goes through its flowops in a run for a count.
+    /// How often each thread goes through its flowops in a run for a count; 0 for what the script says,
+    /// or [`ITERATIONS`] times.
     pub iterations: u64,
     /// How long the run goes on.
     pub length: Length,
@@ -178,7 +191,16 @@ pub fn program(name: &str, text: &str, options: &Options) -> Result<Program, Str
         .collect();
     let shared = Shared::new(filesets, model.threads.len(), model.rate);
     let shared = Arc::new(Mutex::new(shared));
-    let iterations = (options.length == Length::Count).then_some(options.iterations.max(1));
+    let run_for_ns = match (options.length, options.iterations, model.run_seconds) {
+        (Length::Declared, 0, Some(seconds)) if seconds > 0.0 => Some((seconds * 1e9) as u64),
+        _ => None,
+    };
+    let iterations = match (options.length, options.iterations) {
+        (Length::Endless, _) => None,
+        _ if run_for_ns.is_some() => None,
+        (_, 0) => Some(ITERATIONS),
+        (_, given) => Some(given),
+    };
     let streams = (0_u64..)
         .zip(model.threads)
         .map(|(number, thread)| {
@@ -197,10 +219,13 @@ pub fn program(name: &str, text: &str, options: &Options) -> Result<Program, Str
         })
         .collect();
     let run = Phase::parallel(Role::Run, "run", streams);
-    Ok(Program::new(vec![
+    let teardown = Teardown::new(model.trees.clone(), shared);
+    let phases = vec![
         Phase::new(Role::Setup, "create files", Setup::new(model.trees)),
         if cold { run.cold() } else { run },
-    ]))
+        Phase::new(Role::Teardown, "remove files", teardown),
+    ];
+    Ok(Program { phases, run_for_ns })
 }
 
 /// What a script called `name` says of itself.

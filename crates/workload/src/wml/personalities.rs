@@ -14,9 +14,9 @@ use super::{Options, program};
 const SOURCE: &str = "filebench 1.5 (Tarasov 2016), its documentation of the personality";
 
 /// How long a counted run is.
-pub(super) const ITERATIONS: Parameter = count(
+const ITERATIONS: Parameter = count(
     "iterations",
-    100,
+    super::ITERATIONS,
     (1, 1_000_000_000_000),
     "how often each thread goes through its loop; without meaning in a run for a time",
 );

@@ -6,7 +6,7 @@ use fsage_core::{Fd, Op, OpFlags, OpKind, OpSource, Outcome, PathTable, Pid, Sou
 
 use crate::ops::{O_CREAT, O_RDWR};
 
-use super::tree::Tree;
+use super::tree::{Tree, above};
 
 /// filebench fills files in writes of this size.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -17,7 +17,7 @@ const FD: Fd = Fd(3);
 const AHEAD: usize = 128;
 
 enum At {
-    /// Directories above the fileset's own that were made by now: components of its path.
+    /// Directories of the fileset that were made by now; the first with those above it.
     Directory(usize),
     File(usize),
     Leaf(usize),
@@ -26,6 +26,8 @@ enum At {
 /// The stream that sets filesets up, one after the other.
 pub(super) struct Setup {
     trees: Vec<Arc<Tree>>,
+    /// For each fileset the directories above it that are made for it.
+    above: Vec<Vec<String>>,
     tree: usize,
     at: At,
     paths: PathTable,
@@ -34,6 +36,7 @@ pub(super) struct Setup {
 impl Setup {
     pub(super) fn new(trees: Vec<Arc<Tree>>) -> Self {
         Self {
+            above: above(&trees),
             trees,
             tree: 0,
             at: At::Directory(0),
@@ -55,20 +58,6 @@ impl Setup {
         let mut made = op(OpKind::Mkdir);
         made.flags = 0o755;
         self.push(made, path, batch)
-    }
-
-    /// The directories above a fileset; those that another fileset has made already are left out.
-    fn above(&mut self, root: &str, batch: &mut Vec<Op>) -> Result<(), SourceError> {
-        let mut end = 0;
-        for part in root.split('/') {
-            end += part.len();
-            let path = root.get(..end).unwrap_or_default();
-            if self.paths.find(path.as_bytes()).is_none() {
-                self.make_directory(path, batch)?;
-            }
-            end += 1;
-        }
-        Ok(())
     }
 
     fn file(&mut self, tree: &Tree, index: usize, batch: &mut Vec<Op>) -> Result<(), SourceError> {
@@ -101,7 +90,10 @@ impl Setup {
     fn step(&mut self, tree: &Tree, batch: &mut Vec<Op>) -> Result<bool, SourceError> {
         self.at = match self.at {
             At::Directory(0) => {
-                self.above(&tree.definition.root, batch)?;
+                let above = self.above.get_mut(self.tree).map(std::mem::take);
+                for path in above.unwrap_or_default() {
+                    self.make_directory(&path, batch)?;
+                }
                 At::Directory(1)
             }
             At::Directory(n) => match tree.directories.get(n) {

@@ -84,6 +84,8 @@ pub(super) struct Fileset {
     pub(super) files: Vec<FileState>,
     pool: Pool,
     leaves: Pool,
+    /// Which leaf directories exist.
+    pub(super) leaf_exists: Vec<bool>,
     /// Entries of each directory.
     pub(super) held: Vec<u32>,
     directory_rotor: usize,
@@ -112,7 +114,11 @@ impl Fileset {
                 hold(file.directory);
             }
         }
+        let mut leaf_exists = vec![false; tree.leaves.len()];
         for &index in &tree.leaf_order {
+            if let Some(exists) = leaf_exists.get_mut(index as usize) {
+                *exists = true;
+            }
             if let Some((directory, _)) = tree.leaves.get(index as usize) {
                 hold(*directory);
             }
@@ -121,6 +127,7 @@ impl Fileset {
             pool: Pool::new(files.len(), &tree.order),
             leaves: Pool::new(tree.leaves.len(), &tree.leaf_order),
             files,
+            leaf_exists,
             held,
             directory_rotor: 0,
             tree,
@@ -227,6 +234,9 @@ impl Fileset {
     pub(super) fn release_leaf(&mut self, index: usize, exists: bool) {
         let directory = self.tree.leaves.get(index).map(|(d, _)| *d as usize);
         let held = directory.and_then(|d| self.held.get_mut(d));
+        if let Some(there) = self.leaf_exists.get_mut(index) {
+            *there = exists;
+        }
         if exists {
             self.leaves.existing += 1;
             self.leaves.exist.insert(index);
@@ -264,7 +274,7 @@ pub(super) struct Gate {
     pub(super) woken: u64,
 }
 
-/// How the run ended for a thread.
+/// Where a thread is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Running,
@@ -291,6 +301,11 @@ pub(super) struct Shared {
     pub(super) rate: u64,
     /// The run is over for all.
     pub(super) stopped: bool,
+    /// A thread has begun.
+    pub(super) begun: bool,
+    /// A thread was ended from outside, so that the script's balance is gone: what one thread takes
+    /// away, another does not put back.
+    cut: bool,
     /// Counts changes that could let a waiting thread go on.
     age: u64,
     threads: Vec<(Standing, String)>,
@@ -321,6 +336,8 @@ impl Shared {
             taken: 0,
             rate,
             stopped: false,
+            begun: false,
+            cut: false,
             age: 0,
             threads: vec![(Standing::Running, String::new()); threads],
             one_ended: false,
@@ -405,15 +422,27 @@ impl Shared {
         }
     }
 
-    /// The thread comes to its end.
-    pub(super) fn ended(&mut self, thread: usize, by_itself: bool) {
+    /// The thread comes to its end; `well` unless it found an error.
+    pub(super) fn ended(&mut self, thread: usize, well: bool) {
         if let Some((standing, _)) = self.threads.get_mut(thread)
             && *standing != Standing::Ended
         {
             *standing = Standing::Ended;
-            self.one_ended |= by_itself;
+            self.one_ended |= well;
             self.age += 1;
         }
+    }
+
+    /// The thread's stream is gone: it was ended from outside, if it had not come to its end.
+    pub(super) fn dropped(&mut self, thread: usize) {
+        let standing = self.threads.get(thread).map(|(standing, _)| *standing);
+        self.cut |= standing.is_some_and(|s| s != Standing::Ended);
+        self.ended(thread, true);
+    }
+
+    /// Whether a thread was ended from outside.
+    pub(super) fn is_cut(&self) -> bool {
+        self.cut
     }
 
     /// The thread looked and has to wait for `what`.
@@ -430,6 +459,8 @@ impl Shared {
             return Verdict::Wait;
         }
         if self.one_ended {
+            // None of the others can go on either.
+            self.stopped = true;
             return Verdict::End;
         }
         let waiting = self.threads.iter().filter(|(s, _)| *s != Standing::Ended);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fsage_core::{Op, OpKind, PathTable, Wait};
+use fsage_core::{Op, OpKind, OpSource, PathTable, Wait};
 use proptest::prelude::*;
 
 use super::*;
@@ -50,7 +50,16 @@ impl Names {
                 );
                 assert!(self.directories.insert(path), "{shown} is made twice");
             }
-            OpKind::Rmdir => assert!(self.directories.remove(&path), "{shown}"),
+            OpKind::Rmdir => {
+                let within = [path.as_slice(), b"/"].concat();
+                let inside =
+                    |names: &BTreeSet<Vec<u8>>| names.iter().any(|n| n.starts_with(&within));
+                assert!(
+                    !inside(&self.files) && !inside(&self.directories),
+                    "{shown}"
+                );
+                assert!(self.directories.remove(&path), "{shown}");
+            }
             OpKind::Open if op.flags & 0o200_000 != 0 => {
                 assert!(self.directories.contains(&path), "{shown}");
                 assert!(
@@ -100,6 +109,25 @@ fn simulate(program: Program) -> Outcome {
         error: None,
     };
     for phase in program.phases {
+        if out.error.is_some() {
+            break;
+        }
+        if phase.role == Role::Teardown {
+            // What is told is the end of the run.
+            let counted = std::mem::take(&mut out.names.kinds);
+            let left = out.names.files.clone();
+            for mut stream in phase.streams {
+                let mut batch = Vec::new();
+                while stream.next_batch(&mut batch).unwrap() > 0 {}
+                for op in &batch {
+                    out.names.apply(op, stream.paths());
+                }
+            }
+            assert!(out.names.files.is_empty(), "{:?}", out.names.files);
+            assert!(out.names.directories.is_empty());
+            (out.names.kinds, out.names.files) = (counted, left);
+            break;
+        }
         out.names.kinds.clear();
         out.ops.clear();
         out.times = vec![0; phase.streams.len()];
@@ -111,7 +139,7 @@ fn simulate(program: Program) -> Outcome {
             let stream = streams[at].as_mut().unwrap();
             stream.time(out.times[at]);
             match stream.wait() {
-                Wait::Pause(ns) => out.times[at] += ns,
+                Wait::Pause(ns) | Wait::Compute(ns) => out.times[at] += ns,
                 Wait::Blocked => {
                     out.times[at] += 100_000;
                     idle += 1;
@@ -447,8 +475,118 @@ fn what_was_not_handed_out_did_not_happen() {
     let mut maker = made.streams.pop().unwrap();
     assert_eq!(maker.wait(), Wait::Ready);
     drop(maker);
-    let error = user.next_batch(&mut Vec::new()).unwrap_err().to_string();
-    assert!(error.contains("no file or directory"), "{error}");
+    // Nothing was made, and nobody is left to make it.
+    assert_eq!(user.next_batch(&mut Vec::new()).unwrap(), 0);
+}
+
+/// Every stream ends with its count, whoever waits for it too, in virtual time as well.
+#[test]
+fn a_number_of_operations_ends_every_personality() {
+    for name in personalities::names() {
+        for most in [1, 5, 60, 700] {
+            let text = match name {
+                "oltp" => "oltp:nfiles=4,filesize=64k,nshadows=6,ndbwriters=2,usermode=1000",
+                "videoserver" => "videoserver:filesize=300k,repintval=0",
+                "fileserver" => "fileserver:nfiles=300",
+                other => other,
+            };
+            let spec: WorkloadSpec = text.parse().unwrap();
+            let endless = Inputs {
+                length: Length::Endless,
+                ..Inputs::default()
+            };
+            let program = spec.program(&endless).unwrap();
+            let streams = program.phases[1].streams.len() as u64;
+            let mut merged = crate::Merged::new(program, "/d", Some(most));
+            let mut names = Names::default();
+            let mut batch = Vec::new();
+            let mut roles = BTreeMap::<Role, u64>::new();
+            loop {
+                batch.clear();
+                if merged.next_batch(&mut batch).unwrap() == 0 {
+                    break;
+                }
+                *roles.entry(merged.role()).or_default() += batch.len() as u64;
+                for op in &batch {
+                    names.apply(op, merged.paths());
+                }
+            }
+            assert!(
+                names.files.is_empty() && names.directories.is_empty(),
+                "{name}"
+            );
+            let ran = roles.get(&Role::Run).copied().unwrap_or(0);
+            // Mongo's files are used up, a stream of oltp waits for hundreds of others.
+            let least = match name {
+                "mongo" | "oltp" => streams.min(most),
+                _ => streams * most,
+            };
+            assert!(ran >= least, "{name} to {most} operations: {ran}");
+        }
+    }
+}
+
+/// A script's own time holds where it is asked for, and nowhere else.
+#[test]
+fn the_time_of_a_script_is_declared() {
+    let build = |length, iterations, text: &str| {
+        let text = format!(
+            "{}\n{text}",
+            script(1, "flowop statfile name=s,filesetname=set")
+        );
+        let options = Options {
+            length,
+            ..options(&[], iterations)
+        };
+        let made = program("some.f", &text, &options).unwrap();
+        let time = made.run_for_ns;
+        let mut run = made.phases.into_iter().nth(1).unwrap();
+        let mut operations = 0;
+        while operations < 1000 && run.streams[0].next_batch(&mut Vec::new()).unwrap() > 0 {
+            operations += 1;
+        }
+        (time, operations)
+    };
+    let (count, declared, endless) = (Length::Count, Length::Declared, Length::Endless);
+    assert_eq!(build(declared, 0, "run 2"), (Some(2_000_000_000), 1000));
+    assert_eq!(
+        build(declared, 0, "psrun -5 30"),
+        (Some(30_000_000_000), 1000)
+    );
+    assert_eq!(build(declared, 0, ""), (None, 100));
+    assert_eq!(build(declared, 7, "run 2"), (None, 7));
+    assert_eq!(build(count, 0, "run 2"), (None, 100));
+    assert_eq!(build(endless, 7, "run 2"), (None, 1000));
+}
+
+#[test]
+fn a_hog_computes() {
+    let text = script(
+        1,
+        "flowop hog name=h,value=5000\nflowop statfile name=s,filesetname=set",
+    );
+    let mut made = program("some.f", &text, &options(&[], 2)).unwrap();
+    let mut run = made.phases.remove(1);
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let wait = run.streams[0].wait();
+        if wait == Wait::Ready {
+            run.streams[0].next_batch(&mut Vec::new()).unwrap();
+        }
+        seen.push(wait);
+    }
+    let (hog, ready) = (Wait::Compute(5000), Wait::Ready);
+    assert_eq!(seen, [hog, ready, hog, ready]);
+}
+
+/// A teardown whose run was in another process does not know what that left.
+#[test]
+fn a_teardown_alone_removes_nothing() {
+    let text = script(1, "flowop statfile name=s,filesetname=set");
+    let made = program("some.f", &text, &options(&[], 2)).unwrap();
+    let mut alone = made.only(Role::Teardown).phases;
+    let stream = &mut alone[0].streams[0];
+    assert_eq!(stream.next_batch(&mut Vec::new()).unwrap(), 0);
 }
 
 #[test]
@@ -592,7 +730,7 @@ proptest! {
                                 Ok(1..) => {}
                                 Ok(0) | Err(_) => break,
                             },
-                            Wait::Pause(_) => {}
+                            Wait::Pause(_) | Wait::Compute(_) => {}
                             Wait::Blocked => break,
                         }
                     }

@@ -23,6 +23,8 @@ pub(super) enum Done {
     Yes,
     /// It is done after a rest of that many nanoseconds.
     Rest(u64),
+    /// It is done after so many rounds of computing.
+    Compute(u64),
     /// It cannot go on yet, for this reason.
     Wait(String),
     /// No file of the fileset fits.
@@ -227,7 +229,7 @@ impl ThreadStream {
             return Some(self.end(true));
         }
         if !std::mem::take(&mut self.useful) {
-            return Some(self.rest(IDLE_NS));
+            return Some(self.rest(Wait::Pause(IDLE_NS)));
         }
         None
     }
@@ -248,17 +250,19 @@ impl ThreadStream {
         self.end(false)
     }
 
-    fn rest(&mut self, rest_ns: u64) -> Wait {
-        if !self.told {
-            self.now_ns = self.now_ns.saturating_add(rest_ns);
+    /// Rests or computes; where no time is told it is taken to be the nanoseconds or rounds.
+    fn rest(&mut self, rest: Wait) -> Wait {
+        if let (Wait::Pause(ns) | Wait::Compute(ns), false) = (rest, self.told) {
+            self.now_ns = self.now_ns.saturating_add(ns);
         }
-        Wait::Pause(rest_ns)
+        rest
     }
 
     /// Does the flowop at hand; `None` if the next one may follow at once.
     fn flowop(&mut self, flowop: &Flowop) -> Option<Wait> {
         let shared = Arc::clone(&self.shared);
         let mut held = lock(&shared);
+        held.begun = true;
         if held.stopped {
             drop(held);
             return Some(self.end(true));
@@ -289,6 +293,11 @@ impl ThreadStream {
                     }
                 })
             }
+            // Threads that were ended from outside put nothing back.
+            Ok(Done::NoFile) if held.is_cut() => {
+                drop(held);
+                Some(self.end(true))
+            }
             Ok(Done::NoFile) => {
                 held.running(self.set.number);
                 drop(held);
@@ -300,19 +309,24 @@ impl ThreadStream {
                 drop(held);
                 Some(self.end(true))
             }
-            Ok(done @ (Done::Yes | Done::Rest(_))) => {
+            Ok(done @ (Done::Yes | Done::Rest(_) | Done::Compute(_))) => {
                 held.running(self.set.number);
                 self.count(flowop, &mut held);
                 drop(held);
                 self.at += 1;
                 self.useful |= !self.batch.is_empty();
-                match done {
-                    Done::Rest(rest_ns) if rest_ns > 0 => {
-                        self.useful = true;
-                        Some(self.rest(rest_ns))
-                    }
-                    _ if !self.batch.is_empty() => Some(Wait::Ready),
+                let rest = match done {
+                    Done::Rest(ns) if ns > 0 => Some(Wait::Pause(ns)),
+                    Done::Compute(rounds) if rounds > 0 => Some(Wait::Compute(rounds)),
                     _ => None,
+                };
+                match rest {
+                    Some(rest) => {
+                        self.useful = true;
+                        Some(self.rest(rest))
+                    }
+                    None if !self.batch.is_empty() => Some(Wait::Ready),
+                    None => None,
                 }
             }
         }
@@ -374,7 +388,7 @@ impl OpSource for ThreadStream {
             match self.advance() {
                 Wait::Ready => break,
                 // Whoever does not ask how long to wait has no time that passes.
-                Wait::Pause(_) if idle < 10_000 => idle += 1,
+                Wait::Pause(_) | Wait::Compute(_) if idle < 10_000 => idle += 1,
                 wait => {
                     let name = &self.set.name;
                     let what = match wait {
@@ -418,7 +432,7 @@ impl Drop for ThreadStream {
         if self.batch.is_empty() {
             self.release();
         }
-        lock(&self.shared).ended(self.set.number, true);
+        lock(&self.shared).dropped(self.set.number);
     }
 }
 

@@ -1,5 +1,8 @@
 //! The files and directories of a fileset, laid out as filebench lays them out.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use fsage_core::Seed;
 
 use crate::random::Random;
@@ -208,6 +211,27 @@ impl Tree {
         let directory = self.directories.get(directory as usize);
         format!("{}/{serial:08}", directory.map_or("", String::as_str))
     }
+}
+
+/// For each fileset the directories down to its own that were not there for those before it, in the order
+/// in which the set-up makes them.
+pub(super) fn above(trees: &[Arc<Tree>]) -> Vec<Vec<String>> {
+    let mut known: BTreeSet<&str> = BTreeSet::new();
+    let mut made = Vec::new();
+    for tree in trees {
+        let root = &tree.definition.root;
+        let ends = root.match_indices('/').map(|(at, _)| at);
+        let paths = ends.chain([root.len()]);
+        let paths = paths.filter_map(|end| root.get(..end));
+        made.push(
+            paths
+                .filter(|path| known.insert(path))
+                .map(str::to_owned)
+                .collect(),
+        );
+        known.extend(tree.directories.iter().map(String::as_str));
+    }
+    made
 }
 
 /// The mean of a distribution of widths, by a hundred draws of its own.
