@@ -11,6 +11,7 @@
 //! Where to look next: `fs` for the operations, `cold` for caches, `scratch` for file systems on
 //! images, `environment`, `machine` and `thread` for what a measurement records, `snapshot` for whole trees.
 
+pub mod cachestat;
 pub mod cleanup;
 pub mod clock;
 pub mod cold;
@@ -23,6 +24,7 @@ pub mod kthread;
 pub mod machine;
 pub mod mounts;
 pub mod namespace;
+pub mod observe;
 pub mod scratch;
 pub mod signals;
 pub mod snapshot;

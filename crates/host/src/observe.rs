@@ -1,0 +1,316 @@
+//! What the machine and this process have done up to a moment: processor time, I/O, memory to be
+//! written, clocks. Two readings make a measurement.
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// The unit of /proc/stat: `USER_HZ` is 100 on every architecture that Linux runs on today.
+const TICK_NS: u64 = 10_000_000;
+
+/// Readings of the two clocks from which the closest pair is taken.
+const CLOCK_ATTEMPTS: usize = 5;
+
+/// Whose use of processors is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// All threads of this process, ended ones too.
+    Process,
+    /// The calling thread.
+    Thread,
+    /// Children that have been waited for, and theirs.
+    Children,
+}
+
+/// Processor time, faults and switches (getrusage(2)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Processor time in user mode, nanoseconds.
+    pub user_ns: u64,
+    /// Processor time in the kernel, nanoseconds.
+    pub system_ns: u64,
+    /// Page faults without I/O.
+    pub minor_faults: u64,
+    /// Page faults with I/O.
+    pub major_faults: u64,
+    /// Times that a processor was given up.
+    pub voluntary_switches: u64,
+    /// Times that it was taken away.
+    pub involuntary_switches: u64,
+}
+
+impl Usage {
+    /// Up to now.
+    pub fn of(whose: Whose) -> Self {
+        let who = match whose {
+            Whose::Process => libc::RUSAGE_SELF,
+            Whose::Thread => libc::RUSAGE_THREAD,
+            Whose::Children => libc::RUSAGE_CHILDREN,
+        };
+        // SAFETY: rusage is plain numbers, for which zeros are valid.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: the pointer is to a rusage that outlives the call, which cannot fail with these
+        // arguments.
+        unsafe { libc::getrusage(who, &raw mut usage) };
+        let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000;
+        Self {
+            user_ns: ns(usage.ru_utime),
+            system_ns: ns(usage.ru_stime),
+            minor_faults: usage.ru_minflt as u64,
+            major_faults: usage.ru_majflt as u64,
+            voluntary_switches: usage.ru_nvcsw as u64,
+            involuntary_switches: usage.ru_nivcsw as u64,
+        }
+    }
+
+    /// What was used since `before`. Of sums that the kernel scales, none falls below zero.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            user_ns: self.user_ns.saturating_sub(before.user_ns),
+            system_ns: self.system_ns.saturating_sub(before.system_ns),
+            minor_faults: self.minor_faults.saturating_sub(before.minor_faults),
+            major_faults: self.major_faults.saturating_sub(before.major_faults),
+            voluntary_switches: self
+                .voluntary_switches
+                .saturating_sub(before.voluntary_switches),
+            involuntary_switches: self
+                .involuntary_switches
+                .saturating_sub(before.involuntary_switches),
+        }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        Self {
+            user_ns: self.user_ns + other.user_ns,
+            system_ns: self.system_ns + other.system_ns,
+            minor_faults: self.minor_faults + other.minor_faults,
+            major_faults: self.major_faults + other.major_faults,
+            voluntary_switches: self.voluntary_switches + other.voluntary_switches,
+            involuntary_switches: self.involuntary_switches + other.involuntary_switches,
+        }
+    }
+}
+
+/// What was read (proc(5), `/proc/PID/io`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReadBytes {
+    /// By calls such as read(2), from files and pipes.
+    pub requested: u64,
+    /// From devices, on behalf of whoever asked.
+    pub fetched: u64,
+}
+
+impl ReadBytes {
+    /// Of this process, its ended threads and the children it has waited for; `None` where the kernel
+    /// does not count.
+    pub fn of_process() -> Option<Self> {
+        Self::parse(&std::fs::read_to_string("/proc/self/io").ok()?)
+    }
+
+    /// Of the calling thread.
+    pub fn of_thread() -> Option<Self> {
+        Self::parse(&std::fs::read_to_string("/proc/thread-self/io").ok()?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let field = |key: &str| {
+            let of = |line: &str| line.strip_prefix(key)?.trim().parse().ok();
+            text.lines().find_map(of)
+        };
+        Some(Self {
+            requested: field("rchar:")?,
+            fetched: field("read_bytes:")?,
+        })
+    }
+
+    /// What was read since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            requested: self.requested.saturating_sub(before.requested),
+            fetched: self.fetched.saturating_sub(before.fetched),
+        }
+    }
+}
+
+/// Both clocks at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Clocks {
+    /// `CLOCK_MONOTONIC`, nanoseconds.
+    pub monotonic_ns: u64,
+    /// `CLOCK_REALTIME`, nanoseconds since 1970.
+    pub wall_ns: u64,
+    /// How far apart the two were read at most, nanoseconds.
+    pub apart_ns: u64,
+}
+
+impl Clocks {
+    /// Reads them as close together as it goes.
+    pub fn now() -> Self {
+        let read = |_| {
+            let before = nanoseconds(clock_gettime(ClockId::Monotonic));
+            let wall_ns = nanoseconds(clock_gettime(ClockId::Realtime));
+            let after = nanoseconds(clock_gettime(ClockId::Monotonic));
+            Self {
+                monotonic_ns: before,
+                wall_ns,
+                apart_ns: after.saturating_sub(before),
+            }
+        };
+        let readings = (0..CLOCK_ATTEMPTS).map(read);
+        readings.min_by_key(|r| r.apart_ns).unwrap_or_default()
+    }
+}
+
+fn nanoseconds(t: Timespec) -> u64 {
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Processor time of the whole machine since boot (proc(5), `/proc/stat`), to 10 ms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MachineTimes {
+    /// In user mode, nanoseconds.
+    pub user_ns: u64,
+    /// Given to others by a hypervisor, nanoseconds.
+    pub stolen_ns: u64,
+}
+
+impl MachineTimes {
+    /// Up to now; `None` where the kernel does not say.
+    pub fn now() -> Option<Self> {
+        Self::parse(&std::fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    /// `cpu user nice system idle iowait irq softirq steal …`.
+    fn parse(text: &str) -> Option<Self> {
+        let mut fields = text
+            .lines()
+            .next()?
+            .strip_prefix("cpu ")?
+            .split_whitespace();
+        let mut ticks = || fields.next()?.parse::<u64>().ok();
+        let user = ticks()?.saturating_add(ticks()?);
+        let stolen = (0..6).map(|_| ticks()).last().flatten()?;
+        Some(Self {
+            user_ns: user.saturating_mul(TICK_NS),
+            stolen_ns: stolen.saturating_mul(TICK_NS),
+        })
+    }
+}
+
+/// How long something has waited for a processor since boot, nanoseconds (the kernel's
+/// accounting/psi.rst); `None` where the kernel does not say.
+pub fn cpu_pressure_ns() -> Option<u64> {
+    parse_pressure(&std::fs::read_to_string("/proc/pressure/cpu").ok()?)
+}
+
+fn parse_pressure(text: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with("some "))?;
+    let (_, total) = line.rsplit_once("total=")?;
+    total.trim().parse::<u64>().ok()?.checked_mul(1000)
+}
+
+/// Memory of the whole machine that waits to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ToBeWritten {
+    /// Dirty pages, bytes.
+    pub dirty_bytes: u64,
+    /// Pages that are being written, bytes.
+    pub write_back_bytes: u64,
+}
+
+/// Reads what waits to be written, again and again.
+#[derive(Debug)]
+pub struct MemoryWatch(File);
+
+impl MemoryWatch {
+    /// `None` without /proc.
+    pub fn open() -> Option<Self> {
+        File::open("/proc/meminfo").ok().map(Self)
+    }
+
+    /// At this moment: one system call.
+    pub fn read(&self) -> Option<ToBeWritten> {
+        let mut buffer = [0u8; 4096];
+        let length = self.0.read_at(&mut buffer, 0).ok()?;
+        parse_memory(std::str::from_utf8(buffer.get(..length)?).ok()?)
+    }
+}
+
+fn parse_memory(text: &str) -> Option<ToBeWritten> {
+    let field = |key: &str| {
+        let of = |line: &str| {
+            let kib = line.strip_prefix(key)?.trim().strip_suffix("kB")?;
+            kib.trim().parse::<u64>().ok()?.checked_mul(1024)
+        };
+        text.lines().find_map(of)
+    };
+    Some(ToBeWritten {
+        dirty_bytes: field("Dirty:")?,
+        write_back_bytes: field("Writeback:")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_proc_says() {
+        let stat = "cpu  100 20 5 900 7 0 3 42 0 0\ncpu0 1 2 3\n";
+        let times = MachineTimes::parse(stat).unwrap();
+        assert_eq!(
+            (times.user_ns, times.stolen_ns),
+            (1_200_000_000, 420_000_000)
+        );
+        let io = "rchar: 6976\nwchar: 0\nsyscr: 1\nread_bytes: 4096\nwrite_bytes: 1\n";
+        let read = ReadBytes::parse(io).unwrap();
+        assert_eq!((read.requested, read.fetched), (6976, 4096));
+        let pressure = "some avg10=0.04 avg60=0.5 avg300=1.00 total=123\nfull avg10=0 total=9\n";
+        assert_eq!(parse_pressure(pressure), Some(123_000));
+        let memory = "MemTotal: 1 kB\nDirty:   12 kB\nWriteback:  3 kB\nWritebackTmp: 0 kB\n";
+        let waiting = parse_memory(memory).unwrap();
+        assert_eq!(
+            (waiting.dirty_bytes, waiting.write_back_bytes),
+            (12 << 10, 3 << 10)
+        );
+        for damaged in ["", "cpu", "cpu  1 2", "some total=", "Dirty: x kB"] {
+            assert_eq!(MachineTimes::parse(damaged), None);
+            assert_eq!(ReadBytes::parse(damaged), None);
+            assert_eq!(parse_pressure(damaged), None);
+            assert_eq!(parse_memory(damaged), None);
+        }
+    }
+
+    #[test]
+    fn what_a_thread_does_is_seen() {
+        let (thread, process) = (Usage::of(Whose::Thread), Usage::of(Whose::Process));
+        let start = crate::thread::cpu_time_ns();
+        while crate::thread::cpu_time_ns() < start + 30_000_000 {
+            std::hint::spin_loop();
+        }
+        let of_thread = Usage::of(Whose::Thread).since(&thread);
+        let of_process = Usage::of(Whose::Process).since(&process);
+        assert!(
+            of_thread.user_ns + of_thread.system_ns >= 20_000_000,
+            "{of_thread:?}"
+        );
+        assert!(
+            of_process.user_ns + of_process.system_ns >= 20_000_000,
+            "{of_process:?}"
+        );
+    }
+
+    #[test]
+    fn the_clocks_go_together() {
+        let (a, b) = (Clocks::now(), Clocks::now());
+        assert!(b.monotonic_ns >= a.monotonic_ns && a.wall_ns > 0);
+        assert!(MemoryWatch::open().unwrap().read().is_some());
+    }
+}
