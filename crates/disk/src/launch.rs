@@ -3,24 +3,17 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
 
 use fsage_format::result::disk::DiskStatistics;
 use fsage_host::HostError;
-use fsage_host::scratch::{Disk, DiskProvider, DiskSpec, make_mount_point};
+use fsage_host::scratch::daemon::Daemon;
+use fsage_host::scratch::{Disk, DiskProvider, DiskSpec, detach, make_mount_point};
 use fsage_sim::{Policy, Span};
 
-use crate::serve::READY;
 use crate::{IMAGE, ModelSource, find};
-
-/// How often an ending daemon is looked at, and how long it may take before it is killed.
-const LOOK: Duration = Duration::from_millis(2);
-const PATIENCE: u32 = 1000;
 
 /// The CPUs that this process might use before any of its threads was pinned.
 static CPUS: OnceLock<Vec<usize>> = OnceLock::new();
@@ -108,9 +101,9 @@ impl DiskProvider for Launcher {
         }
         let dir = make_mount_point("disk")?;
         let launched = self.launch(wanted, size_bytes, &found, &dir);
-        if launched.is_err() {
-            let _ = std::fs::remove_dir(&dir);
-        }
+        // What is open keeps the mount; nobody needs to see it.
+        let _ = detach(&dir);
+        let _ = std::fs::remove_dir(&dir);
         Ok(Arc::new(launched?))
     }
 }
@@ -123,11 +116,12 @@ impl Launcher {
         found: &ModelSource,
         dir: &Path,
     ) -> Result<LaunchedDisk, HostError> {
-        let failed = |e| HostError::io("start the daemon of an emulated disk", e);
-        let (program, first) = self
-            .command
-            .split_first()
-            .ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))?;
+        let (program, first) = self.command.split_first().ok_or_else(|| {
+            HostError::io(
+                "start the daemon of an emulated disk",
+                std::io::ErrorKind::NotFound,
+            )
+        })?;
         let mut command = Command::new(program);
         command
             .args(first)
@@ -146,31 +140,16 @@ impl Launcher {
         for cpu in daemon_cpus() {
             command.arg(format!("--cpu={cpu}"));
         }
-        // Ctrl-C is for this process, which takes the daemon down after the file system on it.
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .map_err(failed)?;
-        let (Some(orders), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(failed(std::io::ErrorKind::BrokenPipe.into()));
-        };
-        let mut disk = LaunchedDisk {
-            daemon: Mutex::new(Some(Daemon {
-                child,
-                orders,
-                answers: BufReader::new(answers),
-                held: 1,
-            })),
-            mount: Some(dir.to_owned()),
-            image: None,
+        let daemon = Daemon::start(&mut command, "the daemon of an emulated disk")?;
+        let path = dir.join(IMAGE);
+        let image = File::options().read(true).write(true).open(&path);
+        let image = image.map_err(|e| HostError::io(format!("open {}", path.display()), e))?;
+        Ok(LaunchedDisk {
+            image,
+            daemon: Mutex::new(Some(Held { daemon, held: 1 })),
             rotates: found.model.hdd.is_some(),
             described: describe(wanted, found),
-        };
-        disk.wait_until_ready()?;
-        Ok(disk)
+        })
     }
 }
 
@@ -195,11 +174,8 @@ fn describe(wanted: &DiskSpec, found: &ModelSource) -> BTreeMap<String, String> 
 }
 
 #[derive(Debug)]
-struct Daemon {
-    child: Child,
-    /// Its end is the daemon's end.
-    orders: ChildStdin,
-    answers: BufReader<ChildStdout>,
+struct Held {
+    daemon: Daemon,
     /// How many want full speed.
     held: u32,
 }
@@ -207,110 +183,38 @@ struct Daemon {
 /// A disk whose daemon this process started.
 #[derive(Debug)]
 struct LaunchedDisk {
-    daemon: Mutex<Option<Daemon>>,
-    /// Where it is mounted, until its image is open.
-    mount: Option<PathBuf>,
-    image: Option<File>,
+    /// Closed before the daemon ends, as fields are dropped in this order.
+    image: File,
+    daemon: Mutex<Option<Held>>,
     rotates: bool,
     described: BTreeMap<String, String>,
 }
 
-impl Daemon {
-    fn ask(&mut self, order: &str) -> std::io::Result<String> {
-        writeln!(self.orders, "{order}")?;
-        self.orders.flush()?;
-        self.answer()
-    }
-
-    fn answer(&mut self) -> std::io::Result<String> {
-        let mut line = String::new();
-        if self.answers.read_line(&mut line)? == 0 {
-            return Err(std::io::ErrorKind::BrokenPipe.into());
-        }
-        Ok(line.trim_end().to_owned())
-    }
-
-    /// Lets go of it and waits for its end.
-    fn end(self) {
-        let Self {
-            mut child, orders, ..
-        } = self;
-        drop(orders);
-        for _ in 0..PATIENCE {
-            if !matches!(child.try_wait(), Ok(None)) {
-                return;
-            }
-            std::thread::sleep(LOOK);
-        }
-        let _ = child.kill();
-        let _ = child.wait();
-    }
-}
-
 impl LaunchedDisk {
-    fn daemon(&self) -> MutexGuard<'_, Option<Daemon>> {
+    fn daemon(&self) -> MutexGuard<'_, Option<Held>> {
         self.daemon.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for the daemon's word, opens the image and takes the mount out of sight: what is open
-    /// keeps it.
-    fn wait_until_ready(&mut self) -> Result<(), HostError> {
-        let mut guard = self.daemon();
-        let Some(daemon) = guard.as_mut() else {
-            return Ok(());
-        };
-        let said = daemon.answer();
-        if !said.as_ref().is_ok_and(|line| line == READY) {
-            let mut why = String::new();
-            if let Some(stderr) = daemon.child.stderr.as_mut() {
-                let _ = stderr.take(4096).read_to_string(&mut why);
-            }
-            let why = why.trim().trim_start_matches("fsage: failed to ");
-            return Err(HostError::Refused {
-                what: "start the daemon of an emulated disk".into(),
-                why: if why.is_empty() {
-                    "it ended".into()
-                } else {
-                    why.to_owned()
-                },
-            });
-        }
-        drop(guard);
-        let Some(dir) = self.mount.take() else {
-            return Ok(());
-        };
-        let path = dir.join(IMAGE);
-        let opened = File::options().read(true).write(true).open(&path);
-        let _ = rustix::mount::unmount(&dir, rustix::mount::UnmountFlags::DETACH);
-        let _ = std::fs::remove_dir(&dir);
-        let failed = |e| HostError::io(format!("open {}", path.display()), e);
-        self.image = Some(opened.map_err(failed)?);
-        Ok(())
     }
 }
 
 impl Disk for LaunchedDisk {
     fn open_image(&self) -> Result<File, HostError> {
         let failed = |e| HostError::io("open the file of an emulated disk", e);
-        match &self.image {
-            Some(image) => image.try_clone().map_err(failed),
-            None => Err(failed(std::io::ErrorKind::NotFound.into())),
-        }
+        self.image.try_clone().map_err(failed)
     }
 
     fn set_delays(&self, on: bool) -> Result<(), HostError> {
         let failed = |e| HostError::io("switch the delays of an emulated disk", e);
         let mut guard = self.daemon();
-        let Some(daemon) = guard.as_mut() else {
+        let Some(Held { daemon, held }) = guard.as_mut() else {
             return Err(failed(std::io::ErrorKind::NotConnected.into()));
         };
-        let before = daemon.held;
-        daemon.held = if on {
+        let before = *held;
+        *held = if on {
             before.saturating_sub(1)
         } else {
             before + 1
         };
-        match (before, daemon.held) {
+        match (before, *held) {
             (0, 1) => daemon.ask("delays off").map_err(failed)?,
             (1, 0) => daemon.ask("delays on").map_err(failed)?,
             _ => String::new(),
@@ -328,7 +232,7 @@ impl Disk for LaunchedDisk {
 
     fn statistics(&self) -> BTreeMap<String, String> {
         let mut guard = self.daemon();
-        let said = guard.as_mut().and_then(|d| d.ask("stats").ok());
+        let said = guard.as_mut().and_then(|d| d.daemon.ask("stats").ok());
         let Some(found) = said.and_then(|s| serde_json::from_str::<DiskStatistics>(&s).ok()) else {
             return BTreeMap::new();
         };
@@ -347,20 +251,7 @@ impl Disk for LaunchedDisk {
 
     fn end(&self) {
         let daemon = self.daemon().take();
-        if let Some(daemon) = daemon {
-            daemon.end();
-        }
-    }
-}
-
-impl Drop for LaunchedDisk {
-    fn drop(&mut self) {
-        self.image = None;
-        if let Some(dir) = self.mount.take() {
-            let _ = rustix::mount::unmount(&dir, rustix::mount::UnmountFlags::DETACH);
-            let _ = std::fs::remove_dir(&dir);
-        }
-        self.end();
+        drop(daemon);
     }
 }
 

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fsage_format::result::disk::DiskStatistics;
+use fsage_host::scratch::{FuseMount, daemon, detach, unmount};
 use fsage_sim::{Disk, DiskModel, DiskOptions};
-use fuser::{Config, MountOption, Session};
-use rustix::mount::UnmountFlags;
+use fuser::{Config, Session, SessionACL};
 
 use crate::EmulatedDiskError;
 use crate::fuse::DiskFs;
@@ -22,11 +22,8 @@ const END_PRIORITY: i32 = 50;
 /// How often a waiting daemon looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How often an unmount is tried before the mount is only taken out of sight.
-const UNMOUNT_ATTEMPTS: u32 = 40;
-
-/// What a daemon says on stdout once its disk is there.
-pub const READY: &str = "ready";
+/// How long an unmount is tried before the mount is only taken out of sight.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What is to be served.
 #[derive(Debug)]
@@ -75,14 +72,17 @@ pub fn serve(service: Service, dir: &Path) -> Result<Served, EmulatedDiskError> 
         pace: Arc::clone(&pace),
         image: Arc::new(service.image),
     };
-    let mut config = Config::default();
-    config.mount_options = vec![
-        MountOption::FSName("fsage-disk".into()),
-        MountOption::NoSuid,
-        MountOption::NoDev,
-    ];
-    let failed = |e| EmulatedDiskError::io(format!("mount a disk on {}", dir.display()), e);
-    let session = Session::new(fs, dir, &config).map_err(failed)?;
+    let mount = FuseMount {
+        source: "fsage-disk",
+        subtype: "fsage-disk",
+        shared: false,
+    };
+    let connection = mount.mount(dir)?;
+    let session = Session::from_fd(fs, connection, SessionACL::Owner, Config::default());
+    let session = session.map_err(|e| {
+        let _ = detach(dir);
+        EmulatedDiskError::io(format!("mount a disk on {}", dir.display()), e)
+    })?;
     if service.launched {
         // Its mount stays where it was made; only this process no longer keeps that place alive.
         fsage_host::namespace::leave_scratch()?;
@@ -134,7 +134,13 @@ impl Served {
         if !self.ended.load(Ordering::Relaxed) {
             let failed =
                 |e| EmulatedDiskError::io(format!("unmount the disk on {}", self.dir.display()), e);
-            unmount(&self.dir).map_err(failed)?;
+            // A loop device lets go of the file a moment after it was detached. What others hold open,
+            // they keep until they close it; it answers with errors once this process is gone.
+            match unmount(&self.dir, PATIENCE) {
+                Err(rustix::io::Errno::BUSY) => detach(&self.dir),
+                done => done,
+            }
+            .map_err(failed)?;
         }
         Ok(statistics)
     }
@@ -145,41 +151,17 @@ impl Served {
         orders: &mut dyn BufRead,
         answers: &mut dyn Write,
     ) -> Result<(), EmulatedDiskError> {
-        let failed = |e| EmulatedDiskError::io("answer the process that launched the disk", e);
-        let mut say = |text: &str| writeln!(answers, "{text}").and_then(|()| answers.flush());
-        say(READY).map_err(failed)?;
-        let mut line = String::new();
-        loop {
-            line.clear();
-            // Its end, however it came about, is the end of this process too.
-            if orders.read_line(&mut line).unwrap_or(0) == 0 {
-                return Ok(());
-            }
-            let answer = match line.trim() {
-                "delays on" => {
-                    self.pace.set_delays(true);
-                    "ok".to_owned()
-                }
-                "delays off" => {
-                    self.pace.set_delays(false);
-                    "ok".to_owned()
-                }
-                "stats" => serde_json::to_string(&self.statistics()).unwrap_or_default(),
-                _ => "expected delays on, delays off or stats".to_owned(),
-            };
-            say(&answer).map_err(failed)?;
-        }
+        let delays = |on| {
+            self.pace.set_delays(on);
+            "ok".to_owned()
+        };
+        let mut act = |order: &str| match order {
+            "delays on" => delays(true),
+            "delays off" => delays(false),
+            "stats" => serde_json::to_string(&self.statistics()).unwrap_or_default(),
+            _ => "expected delays on, delays off or stats".to_owned(),
+        };
+        daemon::obey(orders, answers, &mut act)
+            .map_err(|e| EmulatedDiskError::io("answer the process that launched the disk", e))
     }
-}
-
-/// A loop device lets go of the file a moment after it was detached. What others hold open, they keep
-/// until they close it; it answers with errors once this process is gone.
-fn unmount(dir: &Path) -> rustix::io::Result<()> {
-    for _ in 0..UNMOUNT_ATTEMPTS {
-        match rustix::mount::unmount(dir, UnmountFlags::NOFOLLOW) {
-            Err(rustix::io::Errno::BUSY) => std::thread::sleep(LOOK),
-            done => return done,
-        }
-    }
-    rustix::mount::unmount(dir, UnmountFlags::DETACH)
 }

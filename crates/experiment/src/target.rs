@@ -1,25 +1,36 @@
 //! What `TARGET` means on the command line and in plans.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use fsage_disk::Launcher;
-use fsage_host::scratch::{Backing, FullSpeed, Scratch, ScratchRecord, ScratchSpec};
+use fsage_host::scratch::{Backing, FullSpeed, Layered, Scratch, ScratchRecord, ScratchSpec};
 use fsage_host::{HostError, HostFs, HostOptions};
+use fsage_slowfs::Slowing;
+
+const SCRATCH: &str = "scratch:";
+const SLOW: &str = "slow:";
 
 /// A place to run, as it is asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum TargetSpec {
     /// A directory that exists.
     Directory(PathBuf),
     /// A file system that is made for the occasion and removed after it.
     Scratch(ScratchSpec),
+    /// Another target with chosen operations slowed down.
+    Slow(Slowing, Box<TargetSpec>),
 }
 
+// Factors are numbers, never NaN.
+impl Eq for TargetSpec {}
+
 impl TargetSpec {
-    /// Reads a specification: `scratch:KIND,…`, or the path of a directory.
+    /// Reads a specification: `scratch:KIND,…`, `slow:OPERATION=FACTOR,…:TARGET`, or the path of a
+    /// directory.
     pub fn parse(text: &str) -> Result<Self, HostError> {
-        if text.starts_with("scratch:") {
+        if text.starts_with(SCRATCH) {
             let spec: ScratchSpec = text.parse()?;
             if let Backing::Disk(wanted) = &spec.backing {
                 // A model that is not there should be known before anything runs.
@@ -27,10 +38,52 @@ impl TargetSpec {
                 Launcher::this_program()?;
             }
             Ok(Self::Scratch(spec))
+        } else if let Some(rest) = text.strip_prefix(SLOW) {
+            Self::slowed(text, rest)
         } else {
             // One name for one directory in every report; what is missing is told when it is opened.
             let dir = PathBuf::from(text);
             Ok(Self::Directory(dir.canonicalize().unwrap_or(dir)))
+        }
+    }
+
+    fn slowed(text: &str, rest: &str) -> Result<Self, HostError> {
+        let refused = |why: String| HostError::Refused {
+            what: format!("read target `{text}`"),
+            why,
+        };
+        // No slowing holds a colon.
+        let (slowing, lower) = rest.split_once(':').unwrap_or((rest, ""));
+        if lower.is_empty() || slowing.is_empty() {
+            let why = "expected slow:SLOWING:TARGET, as slow:read=32,lookup=4:scratch:ext4, or \
+                       slow:none:TARGET to compare with";
+            return Err(refused(why.to_owned()));
+        }
+        let slowing = slowing.parse().map_err(|e| refused(format!("{e}")))?;
+        if lower.starts_with(SLOW) {
+            return Err(refused(
+                "expected a target that is not slowed itself".into(),
+            ));
+        }
+        Ok(Self::Slow(slowing, Box::new(Self::parse(lower)?)))
+    }
+
+    /// Whether it is made for the occasion and gone after it, with all that is in it.
+    pub fn is_temporary(&self) -> bool {
+        match self {
+            Self::Directory(_) => false,
+            Self::Scratch(_) => true,
+            Self::Slow(_, lower) => lower.is_temporary(),
+        }
+    }
+
+    /// Whether something is mounted for it, which should happen after [`fsage_host::isolate`]. What an
+    /// ordinary user can mount needs no such thing.
+    pub fn wants_isolation(&self) -> bool {
+        match self {
+            Self::Directory(_) => false,
+            Self::Scratch(_) => true,
+            Self::Slow(_, lower) => lower.wants_isolation() || rustix::process::geteuid().is_root(),
         }
     }
 
@@ -41,14 +94,29 @@ impl TargetSpec {
                 let dir = dir.canonicalize().map_err(|e| {
                     HostError::io(format!("open target directory {}", dir.display()), e)
                 })?;
-                Ok(OpenTarget { dir, scratch: None })
+                Ok(OpenTarget {
+                    dir,
+                    layer: None,
+                    scratch: None,
+                })
             }
             Self::Scratch(spec) => {
                 let launcher = Launcher::this_program()?;
                 let scratch = Scratch::create_with(spec, Some(&launcher))?;
                 Ok(OpenTarget {
                     dir: scratch.dir().to_owned(),
+                    layer: None,
                     scratch: Some(scratch),
+                })
+            }
+            Self::Slow(slowing, lower) => {
+                let lower = lower.open()?;
+                let launcher = fsage_slowfs::Launcher::this_program()?;
+                let layer = launcher.launch(&lower.dir, slowing)?;
+                Ok(OpenTarget {
+                    dir: layer.dir().to_owned(),
+                    layer: Some(layer),
+                    scratch: lower.scratch,
                 })
             }
         }
@@ -60,14 +128,16 @@ impl fmt::Display for TargetSpec {
         match self {
             Self::Directory(dir) => write!(f, "{}", dir.display()),
             Self::Scratch(spec) => write!(f, "{spec}"),
+            Self::Slow(slowing, lower) => write!(f, "{SLOW}{slowing}:{lower}"),
         }
     }
 }
 
-/// A target that is ready; a scratch file system goes when this is dropped.
+/// A target that is ready; what was made for it goes when this is dropped, from the top.
 #[derive(Debug)]
 pub struct OpenTarget {
     dir: PathBuf,
+    layer: Option<Layered>,
     scratch: Option<Scratch>,
 }
 
@@ -77,17 +147,14 @@ impl OpenTarget {
         &self.dir
     }
 
-    /// How a scratch file system was made; `None` for a directory.
+    /// How a scratch file system was made, also where it is slowed; `None` for a directory.
     pub fn record(&self) -> Option<&ScratchRecord> {
         self.scratch.as_ref().map(Scratch::record)
     }
 
     /// Its root as a file system.
     pub fn file_system(&self, options: HostOptions) -> Result<HostFs, HostError> {
-        match &self.scratch {
-            Some(scratch) => scratch.open(options),
-            None => HostFs::open(&self.dir, options),
-        }
+        HostFs::open(&self.dir, options)
     }
 
     /// Lets an emulated disk beneath the target work at full speed until the guard is dropped, for what
@@ -96,15 +163,58 @@ impl OpenTarget {
         self.scratch.as_ref().map(Scratch::full_speed)
     }
 
-    /// What an emulated disk beneath the target has served so far and how late it was, by name; empty
-    /// elsewhere.
-    pub fn disk_statistics(&self) -> std::collections::BTreeMap<String, String> {
+    /// What an emulated disk beneath the target has served so far and how late it was, and what was slowed
+    /// and by how much, by name; empty elsewhere.
+    pub fn disk_statistics(&self) -> BTreeMap<String, String> {
         let disk = self.scratch.as_ref().and_then(Scratch::disk);
-        disk.map(|d| d.statistics()).unwrap_or_default()
+        let mut statistics = disk.map(|d| d.statistics()).unwrap_or_default();
+        statistics.extend(self.layer.iter().flat_map(Layered::statistics));
+        statistics
     }
 
-    /// Takes a scratch file system down now and says if that fails.
+    /// Takes down now what was made for it and says if that fails.
     pub fn close(self) -> Result<(), HostError> {
-        self.scratch.map_or(Ok(()), Scratch::close)
+        let unmounted = self.layer.map_or(Ok(()), Layered::close);
+        unmounted.and(self.scratch.map_or(Ok(()), Scratch::close))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_read_back_as_they_are_written() {
+        for text in [
+            "scratch:ext4,size=1G",
+            "slow:read=32,lookup=4:scratch:ext4,size=1G,mount=noatime,data=journal",
+            "slow:none:scratch:xfs",
+            "slow:all=4:/",
+        ] {
+            let spec = TargetSpec::parse(text).unwrap();
+            assert_eq!(TargetSpec::parse(&spec.to_string()).unwrap(), spec);
+            assert_eq!(spec.is_temporary(), text.contains("scratch"), "{text}");
+        }
+        let slow = TargetSpec::parse("slow:read=32:scratch:ext4,size=1G").unwrap();
+        assert_eq!(slow.to_string(), "slow:read=32:scratch:ext4,size=1G");
+        let place = TargetSpec::parse("./slow:x").unwrap();
+        assert!(matches!(place, TargetSpec::Directory(_)));
+    }
+
+    #[test]
+    fn what_is_no_target_is_told() {
+        for (text, said) in [
+            ("slow:", "slow:SLOWING:TARGET"),
+            ("slow:read=32", "slow:SLOWING:TARGET"),
+            ("slow::scratch:ext4", "slow:none:TARGET"),
+            ("slow:scratch:ext4", "'scratch' is not OPERATION=FACTOR"),
+            ("slow:reads=2:/", "unknown operation 'reads'"),
+            ("slow:read=0.5:/", "a factor from 1"),
+            ("slow:read=2:slow:read=2:/", "not slowed itself"),
+            ("slow:read=2:scratch:ext4,fast", "fast"),
+        ] {
+            let error = TargetSpec::parse(text).unwrap_err().to_string();
+            assert!(error.contains(said), "{text}: {error}");
+        }
     }
 }

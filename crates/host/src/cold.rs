@@ -53,8 +53,11 @@ impl fmt::Display for ColdPolicy {
 
 impl Platform for HostFs {
     /// `EOPNOTSUPP` on tmpfs and ramfs, and for a remount of what fsage did not mount; `EBUSY` if a
-    /// file is still open; `EACCES` or `EPERM` for `drop_caches` without root.
+    /// file is still open; what lies beneath a layer is made cold with it; `EACCES` or `EPERM` for `drop_caches` without root.
     fn make_cold(&self) -> Result<ColdEvidence, Errno> {
+        if let Some(layer) = self.layer() {
+            return layer.make_cold(self.options());
+        }
         let kind = rustix::fs::fstatfs(self.root()).map_err(errno)?.f_type;
         if MEMORY_ONLY.contains(&kind) {
             return Err(Errno::EOPNOTSUPP);
@@ -77,7 +80,12 @@ impl Platform for HostFs {
     }
 
     fn evict(&self, handle: Handle) -> Result<(), Errno> {
-        evict_file(descriptor(handle)?)
+        let file = descriptor(handle)?;
+        evict_file(file)?;
+        match self.layer() {
+            Some(layer) => evict_file(layer.beneath(file)?.as_fd()),
+            None => Ok(()),
+        }
     }
 
     fn device_counters(&self) -> Option<DeviceCounters> {

@@ -172,30 +172,21 @@ pub fn change(file: &(impl AsRawFd + AsFd), open: Option<&OwnedFd>, what: &Chang
     Ok(())
 }
 
-/// Extended attributes go through the name in `/proc`, which follows no link of the tree.
-pub fn get_xattr(file: &impl AsRawFd, name: &OsStr, size: u32) -> Result<Vec<u8>> {
-    let mut value = vec![0; size as usize];
-    let length = fs::getxattr(magic(file), name, value.as_mut_slice())?;
-    value.truncate(length);
-    Ok(value)
+/// Reads an extended attribute into a buffer; its length in bytes, which is all of it that an empty
+/// buffer asks for. Extended attributes go through the name in `/proc`, which follows no link of the tree.
+pub fn get_xattr(file: &impl AsRawFd, name: &OsStr, value: &mut [u8]) -> Result<usize> {
+    if value.is_empty() {
+        return fs::getxattr_query(magic(file), name);
+    }
+    fs::getxattr(magic(file), name, value)
 }
 
-/// How long an extended attribute is, in bytes.
-pub fn xattr_size(file: &impl AsRawFd, name: &OsStr) -> Result<usize> {
-    fs::getxattr(magic(file), name, [0_u8; 0].as_mut_slice())
-}
-
-/// The names of extended attributes, each ended by a zero.
-pub fn list_xattr(file: &impl AsRawFd, size: u32) -> Result<Vec<u8>> {
-    let mut names = vec![0; size as usize];
-    let length = fs::listxattr(magic(file), names.as_mut_slice())?;
-    names.truncate(length);
-    Ok(names)
-}
-
-/// How long they are together, in bytes.
-pub fn xattr_names_size(file: &impl AsRawFd) -> Result<usize> {
-    fs::listxattr(magic(file), [0_u8; 0].as_mut_slice())
+/// Reads the names of extended attributes likewise, each ended by a zero.
+pub fn list_xattr(file: &impl AsRawFd, names: &mut [u8]) -> Result<usize> {
+    if names.is_empty() {
+        return fs::listxattr_query(magic(file));
+    }
+    fs::listxattr(magic(file), names)
 }
 
 /// Sets an extended attribute.

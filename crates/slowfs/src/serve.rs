@@ -22,7 +22,8 @@ use rustix::io::Errno;
 use crate::attr;
 use crate::lower::{self, Changes, Owner};
 use crate::node::Nodes;
-use crate::slowing::{Operation, Slowing};
+use crate::slower::Slower;
+use crate::slowing::Operation;
 
 /// How long the kernel may believe names and attributes: nothing else changes what is served.
 const BELIEVED: Duration = Duration::from_hours(24);
@@ -33,7 +34,7 @@ const LISTING_BYTES: usize = 32 << 10;
 /// A directory as the kernel sees it.
 #[derive(Debug)]
 pub struct Served {
-    slowing: Slowing,
+    slower: Arc<Slower>,
     nodes: Nodes,
     device: u64,
     open: RwLock<FxHashMap<u64, Arc<Open>>>,
@@ -52,14 +53,14 @@ type Answer<T> = Result<T, Errno>;
 impl Served {
     /// Serves a directory. As many files are held open as the kernel knows of, so the limit on
     /// descriptors is raised as far as it goes.
-    pub fn open(dir: &Path, slowing: Slowing) -> Answer<Self> {
+    pub fn open(dir: &Path, slower: Arc<Slower>) -> Answer<Self> {
         let (root, stat) = lower::root(dir)?;
         let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         limit.current = limit.maximum;
         // Where it cannot be raised the kernel is told "too many open files" when it comes to that.
         let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, limit);
         Ok(Self {
-            slowing,
+            slower,
             nodes: Nodes::new(root, stat.st_ino),
             device: stat.st_dev,
             open: RwLock::default(),
@@ -106,7 +107,7 @@ impl Served {
         reply: ReplyEntry,
         make: impl FnOnce(&OwnedFd) -> Answer<()>,
     ) {
-        let made = self.slowing.apply(operation, || {
+        let made = self.slower.apply(operation, || {
             let parent = self.nodes.get(parent.0)?;
             make(&parent)?;
             self.entry(&*parent, name)
@@ -118,8 +119,28 @@ impl Served {
     }
 
     fn done(&self, operation: Operation, reply: ReplyEmpty, work: impl FnOnce() -> Answer<()>) {
-        match self.slowing.apply(operation, work) {
+        match self.slower.apply(operation, work) {
             Ok(()) => reply.ok(),
+            Err(error) => reply.error(code(error)),
+        }
+    }
+
+    /// Answers with extended attributes that `get` puts into a buffer, or, where the caller has none, with
+    /// their size, which is what an empty buffer asks for.
+    fn xattr(
+        &self,
+        ino: INodeNo,
+        size: u32,
+        reply: ReplyXattr,
+        get: impl FnOnce(&OwnedFd, &mut [u8]) -> Answer<usize>,
+    ) {
+        let mut value = vec![0; size as usize];
+        let found = self.slower.apply(Operation::Xattr, || {
+            get(&*self.nodes.get(ino.0)?, &mut value)
+        });
+        match found {
+            Ok(length) if size == 0 => reply.size(length as u32),
+            Ok(length) => reply.data(value.get(..length).unwrap_or_default()),
             Err(error) => reply.error(code(error)),
         }
     }
@@ -178,7 +199,7 @@ impl Filesystem for Served {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let found = self.slowing.apply(Operation::Lookup, || {
+        let found = self.slower.apply(Operation::Lookup, || {
             self.entry(&*self.nodes.get(parent.0)?, name)
         });
         answer!(reply, found, attr => reply.entry(&BELIEVED, &attr, Generation(0)));
@@ -190,7 +211,7 @@ impl Filesystem for Served {
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         let found = self
-            .slowing
+            .slower
             .apply(Operation::Getattr, || self.attributes(ino));
         answer!(reply, found, attr => reply.attr(&BELIEVED, &attr));
     }
@@ -221,7 +242,7 @@ impl Filesystem for Served {
             atime,
             mtime,
         };
-        let changed = self.slowing.apply(Operation::Setattr, || {
+        let changed = self.slower.apply(Operation::Setattr, || {
             let open = handle.map(|h| self.handle(h)).transpose()?;
             let file = self.nodes.get(ino.0)?;
             lower::change(&*file, open.as_ref().map(|o| &o.file), &changes)?;
@@ -231,7 +252,7 @@ impl Filesystem for Served {
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
-        let target = self.slowing.apply(Operation::Readlink, || {
+        let target = self.slower.apply(Operation::Readlink, || {
             fs::readlinkat(&*self.nodes.get(ino.0)?, "", Vec::new())
         });
         answer!(reply, target, target => reply.data(target.as_bytes()));
@@ -314,7 +335,7 @@ impl Filesystem for Served {
     }
 
     fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let opened = self.slowing.apply(Operation::Open, || {
+        let opened = self.slower.apply(Operation::Open, || {
             lower::open(&*self.nodes.get(ino.0)?, flags.0)
         });
         // What the kernel has cached of the file stays: nothing else changes it.
@@ -331,7 +352,7 @@ impl Filesystem for Served {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let created = self.slowing.apply(Operation::Create, || {
+        let created = self.slower.apply(Operation::Create, || {
             let parent = self.nodes.get(parent.0)?;
             let file = lower::create(&*parent, name, mode, flags, owner(request))?;
             Ok((self.entry(&*parent, name)?, file))
@@ -353,7 +374,7 @@ impl Filesystem for Served {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let data = self.slowing.apply(Operation::Read, || {
+        let data = self.slower.apply(Operation::Read, || {
             lower::read(&self.handle(handle)?.file, offset, size)
         });
         answer!(reply, data, data => reply.data(&data));
@@ -371,7 +392,7 @@ impl Filesystem for Served {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let written = self.slowing.apply(Operation::Write, || {
+        let written = self.slower.apply(Operation::Write, || {
             lower::write(&self.handle(handle)?.file, offset, data)
         });
         answer!(reply, written, count => reply.written(count));
@@ -414,7 +435,7 @@ impl Filesystem for Served {
     }
 
     fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let opened = self.slowing.apply(Operation::Open, || {
+        let opened = self.slower.apply(Operation::Open, || {
             lower::open_dir(&*self.nodes.get(ino.0)?)
         });
         answer!(reply, opened, file => reply.opened(self.opened(file), FopenFlags::empty()));
@@ -429,7 +450,7 @@ impl Filesystem for Served {
         mut reply: ReplyDirectory,
     ) {
         let listed = self
-            .slowing
+            .slower
             .apply(Operation::Readdir, || self.list(handle, offset, &mut reply));
         answer!(reply, listed, _done => reply.ok());
     }
@@ -459,7 +480,7 @@ impl Filesystem for Served {
 
     fn statfs(&self, _: &Request, ino: INodeNo, reply: ReplyStatfs) {
         let space = self
-            .slowing
+            .slower
             .apply(Operation::Statfs, || fs::fstatvfs(&*self.nodes.get(ino.0)?));
         answer!(reply, space, s => reply.statfs(
             s.f_blocks, s.f_bfree, s.f_bavail, s.f_files, s.f_ffree,
@@ -483,25 +504,13 @@ impl Filesystem for Served {
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        let value = self.slowing.apply(Operation::Xattr, || {
-            let file = self.nodes.get(ino.0)?;
-            match size {
-                0 => Ok((lower::xattr_size(&*file, name)?, Vec::new())),
-                _ => Ok((0, lower::get_xattr(&*file, name, size)?)),
-            }
+        self.xattr(ino, size, reply, |file, value| {
+            lower::get_xattr(file, name, value)
         });
-        xattr(value, size, reply);
     }
 
     fn listxattr(&self, _: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        let names = self.slowing.apply(Operation::Xattr, || {
-            let file = self.nodes.get(ino.0)?;
-            match size {
-                0 => Ok((lower::xattr_names_size(&*file)?, Vec::new())),
-                _ => Ok((0, lower::list_xattr(&*file, size)?)),
-            }
-        });
-        xattr(names, size, reply);
+        self.xattr(ino, size, reply, lower::list_xattr);
     }
 
     fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -546,14 +555,5 @@ impl Filesystem for Served {
             fs::seek(&self.handle(handle)?.file, to)
         });
         answer!(reply, found, at => reply.offset(at as i64));
-    }
-}
-
-/// A size where only that was asked, the value otherwise.
-fn xattr(found: Answer<(usize, Vec<u8>)>, asked: u32, reply: ReplyXattr) {
-    match found {
-        Ok((size, _)) if asked == 0 => reply.size(size as u32),
-        Ok((_, value)) => reply.data(&value),
-        Err(error) => reply.error(code(error)),
     }
 }

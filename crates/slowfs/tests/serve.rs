@@ -10,11 +10,12 @@
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use fsage_core::conformance;
 use fsage_host::{ColdPolicy, Confinement, HostFs, HostOptions};
-use fsage_slowfs::{Mounted, Slowing};
+use fsage_slowfs::{Mounted, Slower, Slowing, Unmounted};
 
 /// Serves a fresh directory; `None` after saying why it cannot be.
 fn served(slowing: &str) -> Option<(tempfile::TempDir, tempfile::TempDir, Mounted)> {
@@ -24,8 +25,16 @@ fn served(slowing: &str) -> Option<(tempfile::TempDir, tempfile::TempDir, Mounte
     }
     let (lower, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let slowing: Slowing = slowing.parse().unwrap();
-    let mounted = Mounted::mount(lower.path(), dir.path(), slowing).unwrap();
+    let mounted = mount(lower.path(), dir.path(), slowing).unwrap();
     Some((lower, dir, mounted))
+}
+
+fn mount(lower: &Path, dir: &Path, slowing: Slowing) -> Result<Mounted, fsage_host::HostError> {
+    Mounted::mount(lower, dir, Arc::new(Slower::new(slowing)), true)
+}
+
+fn unmount(mut mounted: Mounted) {
+    assert_eq!(mounted.unmount().unwrap(), Unmounted::Gone);
 }
 
 #[test]
@@ -40,7 +49,7 @@ fn it_behaves_as_a_file_system() {
     let fs = HostFs::open(dir.path(), options).unwrap();
     conformance::check(&fs).unwrap();
     drop(fs);
-    mounted.unmount().unwrap();
+    unmount(mounted);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
@@ -91,7 +100,7 @@ fn what_is_done_above_is_done_beneath() {
     fs::remove_dir_all(above.join("d")).unwrap();
     assert!(!beneath.join("d").exists());
     assert_eq!(fs::read(above.join("link")).unwrap(), b"Jello");
-    mounted.unmount().unwrap();
+    unmount(mounted);
 }
 
 #[test]
@@ -110,13 +119,84 @@ fn only_what_is_slowed_is_slower() {
         (0..20).map(once).min().unwrap()
     };
     let slow = asked(&missing);
-    mounted.unmount().unwrap();
+    unmount(mounted);
     let Some((_lower, dir, mounted)) = served("read=500") else {
         return;
     };
     let plain = asked(&dir.path().join("missing"));
     assert!(slow > 3 * plain, "{slow:?} slowed, {plain:?} not");
-    mounted.unmount().unwrap();
+    unmount(mounted);
+}
+
+#[test]
+fn extended_attributes_pass_through() {
+    let Some((_lower, dir, mounted)) = served("") else {
+        return;
+    };
+    let file = dir.path().join("f");
+    fs::write(&file, b"x").unwrap();
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(&file, "user.colour", b"blue", flags).unwrap();
+    let mut value = vec![0; 64];
+    let length = |r: Result<usize, rustix::io::Errno>| r.unwrap();
+    // Without room the size is asked for; with too little of it the kernel says so.
+    assert_eq!(rustix::fs::getxattr_query(&file, "user.colour"), Ok(4));
+    assert!(length(rustix::fs::listxattr_query(&file)) >= 12);
+    let got = length(rustix::fs::getxattr(
+        &file,
+        "user.colour",
+        value.as_mut_slice(),
+    ));
+    assert_eq!(&value[..got], b"blue");
+    let short = rustix::fs::getxattr(&file, "user.colour", &mut value[..2]);
+    assert_eq!(short, Err(rustix::io::Errno::RANGE));
+    let got = length(rustix::fs::listxattr(&file, value.as_mut_slice()));
+    assert!(value[..got].windows(11).any(|w| w == b"user.colour"));
+    rustix::fs::removexattr(&file, "user.colour").unwrap();
+    let gone = rustix::fs::getxattr(&file, "user.colour", value.as_mut_slice());
+    assert_eq!(gone, Err(rustix::io::Errno::NODATA));
+    unmount(mounted);
+}
+
+#[test]
+fn what_is_in_use_stays_and_can_be_taken_out_of_sight() {
+    let Some((lower, dir, mut mounted)) = served("") else {
+        return;
+    };
+    let file = fs::File::create(dir.path().join("f")).unwrap();
+    assert_eq!(mounted.unmount().unwrap(), Unmounted::InUse);
+    assert!(dir.path().join("f").exists());
+    mounted.detach().unwrap();
+    assert!(!dir.path().join("f").exists());
+    // Who has it open is served all the same.
+    file.write_all_at(b"still here", 0).unwrap();
+    assert!(!mounted.is_over());
+    drop(file);
+    assert_eq!(fs::read(lower.path().join("f")).unwrap(), b"still here");
+    unmount(mounted);
+}
+
+#[test]
+fn what_is_mounted_below_stays() {
+    let Some((_lower, dir, mounted)) = served("") else {
+        return;
+    };
+    unmount(mounted);
+    let flags = rustix::mount::MountFlags::empty();
+    rustix::mount::mount("test", dir.path(), "tmpfs", flags, None).unwrap();
+    let lower = tempfile::tempdir().unwrap();
+    let mounted = mount(lower.path(), dir.path(), Slowing::default());
+    // As umount(8) by hand.
+    let by_hand = fsage_host::scratch::detach(dir.path());
+    let ended = mounted.map(|mut m| m.unmount().unwrap());
+    let all = fs::read_to_string("/proc/self/mounts").unwrap();
+    let place = dir.path().canonicalize().unwrap().display().to_string();
+    let left: Vec<&str> = all.lines().filter(|l| l.contains(&place)).collect();
+    // Before anything can fail here.
+    let _ = fsage_host::scratch::detach(dir.path());
+    by_hand.unwrap();
+    assert_eq!(ended.unwrap(), Unmounted::Gone);
+    assert!(left.len() == 1 && left[0].contains("tmpfs"), "{left:?}");
 }
 
 #[test]
@@ -124,11 +204,11 @@ fn what_cannot_be_served_is_refused() {
     let Some((lower, _dir, mounted)) = served("") else {
         return;
     };
-    mounted.unmount().unwrap();
+    unmount(mounted);
     let inner = lower.path().join("inner");
     fs::create_dir(&inner).unwrap();
     let message = |lower: &Path, dir: &Path| {
-        Mounted::mount(lower, dir, Slowing::default())
+        mount(lower, dir, Slowing::default())
             .unwrap_err()
             .to_string()
     };

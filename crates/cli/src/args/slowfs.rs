@@ -15,6 +15,8 @@ processor (Traeger 2007, 12.1).
 Operations: read, write, lookup, getattr, setattr, create, open, unlink, mkdir, rmdir, rename, link,
 symlink, readlink, readdir, fsync, statfs, xattr, fallocate; all for every one.
 
+As a target of run, bench, profile and the like: slow:read=32,lookup=4:TARGET.
+
 Example:
   fsage slowfs /srv/data /mnt/slow --slow read=32,lookup=4,write=4")]
 pub struct SlowfsArgs {
@@ -23,6 +25,12 @@ pub struct SlowfsArgs {
     /// An empty directory to mount it on
     pub mount: PathBuf,
     /// How many times their time operations take: OPERATION=FACTOR,…
-    #[arg(long, value_name = "SLOWING", default_value = "")]
+    #[arg(long, value_name = "SLOWING", default_value = "none")]
     pub slow: Slowing,
+    /// Print at the end what was done and slowed as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Obey another fsage on stdin and end with it
+    #[arg(long, hide = true)]
+    pub launched: bool,
 }

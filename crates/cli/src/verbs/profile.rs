@@ -38,7 +38,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     // A name that is no metric should be refused before a file system is made.
     request.wanted()?;
     writable(output)?;
-    if matches!(spec, TargetSpec::Scratch(_)) {
+    if spec.wants_isolation() {
         fsage_host::isolate()?;
     }
     let stop = signals::install()?;

@@ -17,7 +17,7 @@ use crate::{out, ui};
 
 pub fn run(args: &ReplayArgs) -> Result<Exit> {
     let target = TargetSpec::parse(&args.target)?;
-    if args.keep && matches!(target, TargetSpec::Scratch(_)) {
+    if args.keep && target.is_temporary() {
         let text = "--keep needs a directory as target: a scratch file system goes when fsage ends";
         return Err(UsageError(text.into()).into());
     }

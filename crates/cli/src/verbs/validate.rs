@@ -191,8 +191,7 @@ fn place_of(text: &str, targets: &[NamedTarget]) -> Result<usize> {
 
 /// Scratch targets are mounted where nobody else sees them; must come before any thread.
 pub fn isolate_for<'a>(targets: impl IntoIterator<Item = &'a TargetSpec>) -> Result<()> {
-    let scratch = |target: &TargetSpec| matches!(target, TargetSpec::Scratch(_));
-    if targets.into_iter().any(scratch) {
+    if targets.into_iter().any(TargetSpec::wants_isolation) {
         fsage_host::isolate()?;
     }
     Ok(())

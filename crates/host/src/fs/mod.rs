@@ -20,7 +20,7 @@ use rustix::fs::{Mode, OFlags};
 use crate::cold::ColdPolicy;
 use crate::device::BlockDevice;
 use crate::mounts::Mount;
-use crate::scratch::MountedScratch;
+use crate::scratch::{MountedLayer, MountedScratch};
 use crate::{HostError, MonotonicClock};
 
 /// How names are kept inside the root.
@@ -58,6 +58,7 @@ pub struct HostFs {
     mount: Option<Mount>,
     device: Option<BlockDevice>,
     scratch: Option<Arc<MountedScratch>>,
+    layer: Option<Arc<MountedLayer>>,
 }
 
 impl HostFs {
@@ -74,7 +75,14 @@ impl HostFs {
         }
         let root = Arc::new(open_root(&dir)?);
         let mount = Mount::of(root.as_fd(), &dir);
-        let device = mount.as_ref().and_then(BlockDevice::of_mount);
+        let layer = crate::scratch::layer_at(&dir);
+        let device = match &layer {
+            Some(layer) => layer.device(),
+            None => mount.as_ref().and_then(BlockDevice::of_mount),
+        };
+        if let Some(layer) = &layer {
+            layer.add_root(&root, &dir);
+        }
         let scratch = crate::scratch::mounted_at(&dir);
         if let Some(scratch) = &scratch {
             scratch.add_root(&root, &dir);
@@ -90,6 +98,7 @@ impl HostFs {
             mount,
             device,
             scratch,
+            layer,
         })
     }
 
@@ -103,7 +112,7 @@ impl HostFs {
         self.mount.as_ref()
     }
 
-    /// The block device beneath, where there is one.
+    /// The block device beneath, where there is one; beneath a layer that of the lower file system.
     pub fn device(&self) -> Option<&BlockDevice> {
         self.device.as_ref()
     }
@@ -119,6 +128,11 @@ impl HostFs {
 
     pub(crate) fn scratch(&self) -> Option<&Arc<MountedScratch>> {
         self.scratch.as_ref()
+    }
+
+    /// The layer of fsage's that serves the directory, as a slowed one.
+    pub(crate) fn layer(&self) -> Option<&Arc<MountedLayer>> {
+        self.layer.as_ref()
     }
 
     /// The absolute path of a path of the target.

@@ -4,24 +4,33 @@
 //! [`crate::isolate`] the kernel does it when the process is gone, however it ended. Without
 //! isolation a kill leaves the mount.
 
+pub mod daemon;
 pub mod disk;
 mod dup;
+mod fuse;
 mod image;
+mod layer;
 mod mkfs;
 mod mounted;
+mod roots;
 mod spec;
+mod unmount;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use disk::{Disk, DiskProvider, DiskSpec, FullSpeed};
+pub use fuse::FuseMount;
 pub(crate) use image::image_device;
 pub use image::{LoopDevice, create_image};
+pub use layer::{Layer, Layered, beneath};
+pub(crate) use layer::{MountedLayer, layer_at};
 pub(crate) use mkfs::find as find_program;
 pub use mounted::MountedScratch;
 pub(crate) use mounted::mounted_at;
 pub use spec::{Backing, ScratchSpec, parse_size};
+pub use unmount::{detach, unmount};
 
 use crate::cleanup::{self, Cleanup};
 use crate::{HostError, HostFs, HostOptions};

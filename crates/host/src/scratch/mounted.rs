@@ -1,16 +1,17 @@
 //! A mounted scratch file system: mount, remount, unmount, and the targets that are open on it.
 
-use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use fsage_core::Errno;
-use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::mount::MountFlags;
 
 use super::disk::{Disk, FullSpeed};
 use super::image::LoopDevice;
+use super::roots::Roots;
+use super::unmount::{detach, unmount};
 use crate::HostError;
 
 /// Mount options that mount(2) takes as flags.
@@ -27,8 +28,8 @@ const FLAGS: [(&str, MountFlags); 10] = [
     ("lazytime", MountFlags::LAZYTIME),
 ];
 
-/// How often an unmount is tried while something (udev, an indexer) looks at the file system.
-const UNMOUNT_ATTEMPTS: u32 = 20;
+/// While something (udev, an indexer) looks at the file system.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What this process has mounted now.
 static MOUNTED: Mutex<Vec<Weak<MountedScratch>>> = Mutex::new(Vec::new());
@@ -56,8 +57,7 @@ struct State {
     device: Option<LoopDevice>,
     disk: Option<Arc<dyn Disk>>,
     mounted: bool,
-    /// Roots of open targets and the directory each stands for.
-    roots: Vec<(Weak<OwnedFd>, PathBuf)>,
+    roots: Roots,
 }
 
 /// The scratch file system that holds a directory, if this process mounted one there.
@@ -86,7 +86,7 @@ impl MountedScratch {
             device: Some(below.device),
             disk: below.disk,
             mounted: true,
-            roots: Vec::new(),
+            roots: Roots::default(),
         };
         let mounted = Arc::new(Self {
             kind: kind.to_owned(),
@@ -112,9 +112,7 @@ impl MountedScratch {
 
     /// Remembers the root of a target, so that it follows a remount.
     pub(crate) fn add_root(&self, root: &Arc<OwnedFd>, dir: &Path) {
-        let mut state = lock(&self.state);
-        state.roots.retain(|(root, _)| root.strong_count() > 0);
-        state.roots.push((Arc::downgrade(root), dir.to_owned()));
+        lock(&self.state).roots.add(root, dir);
     }
 
     /// Unmounts and mounts again, dropping everything that was cached. `EBUSY` if a file is open
@@ -124,20 +122,20 @@ impl MountedScratch {
         if !state.mounted {
             return Err(Errno::ENODEV);
         }
-        state.park_roots().map_err(|e| Errno(e.raw_os_error()))?;
+        state.roots.park().map_err(|e| Errno(e.raw_os_error()))?;
         let done = self.cycle(&mut state);
         if !state.mounted {
             // The roots stay parked: the bare directory must not be taken for the file system.
             return done;
         }
-        let reopened = state.reopen_roots();
+        let reopened = state.roots.reopen();
         done.and(reopened)
     }
 
     fn cycle(&self, state: &mut State) -> Result<(), Errno> {
         // What is written back here belongs to no measurement.
         let _full_speed = FullSpeed::of(state.disk.clone());
-        unmount(&self.dir).map_err(|e| Errno(e.raw_os_error()))?;
+        unmount(&self.dir, PATIENCE).map_err(|e| Errno(e.raw_os_error()))?;
         state.mounted = false;
         let Some(device) = &state.device else {
             return Err(Errno::ENODEV);
@@ -163,13 +161,13 @@ impl MountedScratch {
         if let Some(disk) = &disk {
             let _ = disk.set_delays(false);
         }
-        let _ = state.park_roots();
+        let _ = state.roots.park();
         let mut busy = None;
         if state.mounted {
             state.mounted = false;
-            if let Err(e) = unmount(&self.dir) {
+            if let Err(e) = unmount(&self.dir, PATIENCE) {
                 busy = Some(HostError::at("unmount", &self.dir, e));
-                let _ = rustix::mount::unmount(&self.dir, UnmountFlags::DETACH);
+                let _ = detach(&self.dir);
             }
         }
         let _ = std::fs::remove_dir(&self.dir);
@@ -187,37 +185,6 @@ impl MountedScratch {
         }
         detached
     }
-}
-
-impl State {
-    /// Lets every root point at /dev/null under its number, so that none holds the mount.
-    fn park_roots(&mut self) -> rustix::io::Result<()> {
-        let null = File::open("/dev/null").map_err(|_| rustix::io::Errno::IO)?;
-        for root in self.roots.iter().filter_map(|(root, _)| root.upgrade()) {
-            replace(&root, &null)?;
-        }
-        Ok(())
-    }
-
-    fn reopen_roots(&mut self) -> Result<(), Errno> {
-        let mut result = Ok(());
-        for (root, dir) in &self.roots {
-            let Some(root) = root.upgrade() else { continue };
-            // The directory may have been removed meanwhile: its target then has no root.
-            let reopened = crate::fs::open_root(dir).map_err(|_| Errno::ENOENT);
-            if let Err(e) =
-                reopened.and_then(|new| replace(&root, &new).map_err(|e| Errno(e.raw_os_error())))
-            {
-                result = Err(e);
-            }
-        }
-        result
-    }
-}
-
-/// Puts what `new` refers to under the number of `old`.
-fn replace(old: &Arc<OwnedFd>, new: &impl std::os::fd::AsFd) -> rustix::io::Result<()> {
-    super::dup::onto(old, new.as_fd())
 }
 
 fn mount(kind: &str, options: &str, device: &Path, dir: &Path) -> Result<(), HostError> {
@@ -249,14 +216,4 @@ fn mount(kind: &str, options: &str, device: &Path, dir: &Path) -> Result<(), Hos
         },
         e => HostError::io(format!("mount {kind} on {}", device.display()), e),
     })
-}
-
-fn unmount(dir: &Path) -> rustix::io::Result<()> {
-    for _ in 1..UNMOUNT_ATTEMPTS {
-        match rustix::mount::unmount(dir, UnmountFlags::NOFOLLOW) {
-            Err(rustix::io::Errno::BUSY) => std::thread::sleep(Duration::from_millis(5)),
-            done => return done,
-        }
-    }
-    rustix::mount::unmount(dir, UnmountFlags::NOFOLLOW)
 }

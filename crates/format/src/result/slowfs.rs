@@ -1,0 +1,28 @@
+//! What a slowed file system has done.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a slowed file system has done since it was started.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SlowfsStatistics {
+    /// What was slowed, as `read=32,lookup=4`; `none` for nothing.
+    pub slow: String,
+    /// Each operation that was asked for at least once.
+    pub operations: Vec<SlowedOperation>,
+}
+
+/// One kind of operation.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SlowedOperation {
+    /// Its name, as in a slowing.
+    pub operation: String,
+    /// How many times its time it took; 1 for not slowed.
+    pub factor: f64,
+    /// How often the kernel asked for it.
+    pub calls: u64,
+    /// What they took of themselves, nanoseconds.
+    pub own_ns: u64,
+    /// What was added, nanoseconds.
+    pub added_ns: u64,
+}

@@ -1,0 +1,152 @@
+//! Programs beside this one that serve a disk or a file system, and are told what to do line by line.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use crate::HostError;
+
+/// What a daemon says on stdout once it serves.
+const READY: &str = "ready";
+
+/// How often an ending daemon is looked at, and how long it may take before it is killed.
+const LOOK: Duration = Duration::from_millis(2);
+const PATIENCE: u32 = 1000;
+
+/// A daemon that this process started. It ends with this process, however that ends, because the pipe to
+/// it closes.
+#[derive(Debug)]
+pub struct Daemon {
+    child: Child,
+    /// `None` once it is let go.
+    orders: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Daemon {
+    /// Starts a program that calls [`obey`], and waits until it serves. `what` names it in errors, as
+    /// "the daemon of an emulated disk". Signals of the terminal do not reach it: this process takes it
+    /// down after what stands on it.
+    pub fn start(command: &mut Command, what: &str) -> Result<Self, HostError> {
+        let failed = |e| HostError::io(format!("start {what}"), e);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .map_err(failed)?;
+        let (Some(orders), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(failed(std::io::ErrorKind::BrokenPipe.into()));
+        };
+        let mut daemon = Self {
+            child,
+            orders: Some(orders),
+            answers: BufReader::new(answers),
+        };
+        if daemon.answer().is_ok_and(|line| line == READY) {
+            return Ok(daemon);
+        }
+        let mut why = String::new();
+        if let Some(stderr) = daemon.child.stderr.as_mut() {
+            let _ = stderr.take(4096).read_to_string(&mut why);
+        }
+        let why = why.trim().trim_start_matches("fsage: failed to ");
+        Err(HostError::Refused {
+            what: format!("start {what}"),
+            why: if why.is_empty() { "it ended" } else { why }.to_owned(),
+        })
+    }
+
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Gives an order and waits for the answer, one line each. Fails if it has ended.
+    pub fn ask(&mut self, order: &str) -> std::io::Result<String> {
+        let orders = self.orders.as_mut();
+        let orders = orders.ok_or(std::io::ErrorKind::NotConnected)?;
+        writeln!(orders, "{order}")?;
+        orders.flush()?;
+        self.answer()
+    }
+
+    fn answer(&mut self) -> std::io::Result<String> {
+        let mut line = String::new();
+        if self.answers.read_line(&mut line)? == 0 {
+            return Err(std::io::ErrorKind::BrokenPipe.into());
+        }
+        Ok(line.trim_end().to_owned())
+    }
+}
+
+impl Drop for Daemon {
+    /// Lets go of it and waits for its end.
+    fn drop(&mut self) {
+        drop(self.orders.take());
+        for _ in 0..PATIENCE {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(LOOK);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The daemon's side: says that it serves, then answers each order with what `act` returns, until the
+/// process that started it is gone or lets go.
+pub fn obey(
+    orders: &mut dyn BufRead,
+    answers: &mut dyn Write,
+    act: &mut dyn FnMut(&str) -> String,
+) -> std::io::Result<()> {
+    let mut say = |text: &str| writeln!(answers, "{text}").and_then(|()| answers.flush());
+    say(READY)?;
+    let mut line = String::new();
+    loop {
+        line.clear();
+        // Its end, however it came about, is the end of this process too.
+        if orders.read_line(&mut line).unwrap_or(0) == 0 {
+            return Ok(());
+        }
+        say(&act(line.trim()))?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_are_answered_until_the_pipe_closes() {
+        let mut said = Vec::new();
+        let mut act = |order: &str| format!("did {order}");
+        obey(&mut &b"one\ntwo\n"[..], &mut said, &mut act).unwrap();
+        assert_eq!(said, b"ready\ndid one\ndid two\n");
+    }
+
+    #[test]
+    fn a_daemon_answers_and_goes_when_it_is_let_go() {
+        let script = "echo ready; while read x; do echo \"$x!\"; done";
+        let mut daemon = Daemon::start(Command::new("sh").args(["-c", script]), "a shell").unwrap();
+        assert_eq!(daemon.ask("hello").unwrap(), "hello!");
+        let process = format!("/proc/{}", daemon.id());
+        drop(daemon);
+        assert!(!std::path::Path::new(&process).exists());
+    }
+
+    #[test]
+    fn one_that_ends_at_once_is_said_with_its_own_words() {
+        let start = |script: &str| {
+            let error = Daemon::start(Command::new("sh").args(["-c", script]), "a shell");
+            error.unwrap_err().to_string()
+        };
+        assert_eq!(start("exit 1"), "start a shell: it ended");
+        let words = "echo 'fsage: failed to find the disk' >&2; exit 1";
+        assert_eq!(start(words), "start a shell: find the disk");
+    }
+}
