@@ -5,8 +5,7 @@ use fsage_format::profile::SystemProfile;
 use fsage_host::kthread::{self, WorkqueueMask};
 use fsage_host::thread;
 
-/// The entry of a profile's environment, and of a trace's extra metadata, that says so.
-pub const ENTRY: &str = "one_cpu";
+pub use fsage_format::profile::ONE_CPU as ENTRY;
 
 /// The kernel's unbound workqueues (loop devices, write-back) of the whole machine on one CPU, until
 /// this is dropped. The thread that measures pins itself.

@@ -5,11 +5,12 @@ use std::path::Path;
 use fsage_core::metric::MetricId;
 use fsage_core::{DevId, Op, OpSource, PathTable, SinkError, SourceError};
 use fsage_format::FormatError;
-use fsage_format::profile::SystemProfile;
+use fsage_format::profile::{CPUS, SystemProfile};
 use fsage_format::result::prediction::Prediction;
 use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::{
-    AnnotationColumn, AnnotationKind, AnnotationValue, TraceEnd, TraceReader, TraceWriter,
+    AnnotationColumn, AnnotationKind, AnnotationValue, TraceEnd, TraceMeta, TraceReader,
+    TraceWriter,
 };
 use fsage_predict::{Annotation, AnnotationSink, Change, Options, Predictor, SystemVector};
 
@@ -65,6 +66,7 @@ pub fn predict(
         .scope
         .roots
         .extend(reader.meta().under.iter().map(|d| d.clone().into_bytes()));
+    options.traced_cpus = traced_cpus(reader.meta());
     let mut predictor = Predictor::new(options, vectors).also(request.changes);
     if let Some(path) = request.snapshot {
         load_snapshot(path, reader, &mut predictor)?;
@@ -85,6 +87,14 @@ pub fn predict(
         .warnings
         .extend(one_cpu::mixed(placed, request.profiles));
     Ok(prediction)
+}
+
+/// The processors that the traced processes shared, where the trace tells.
+fn traced_cpus(meta: &TraceMeta) -> Option<usize> {
+    match meta.extra.contains_key(one_cpu::ENTRY) {
+        true => Some(1),
+        false => meta.extra.get(CPUS)?.parse().ok(),
+    }
 }
 
 fn load_snapshot(

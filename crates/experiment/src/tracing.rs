@@ -10,6 +10,7 @@ use fsage_capture::{
     CaptureError, CaptureRequest, CaptureStart, CaptureSummary, Notice, What, capture,
 };
 use fsage_core::{Op, OpSink, PathTable, SinkError};
+use fsage_format::profile::CPUS;
 use fsage_format::trace::{TraceEnd, TraceError, TraceMeta, TraceWriter};
 use fsage_host::machine;
 
@@ -109,6 +110,9 @@ fn trace_meta(request: &CaptureRequest, start: &CaptureStart, beside: &Beside) -
             pids.iter().map(|p| p.0).collect(),
         ),
     };
+    let cpus = fsage_host::thread::allowed_cpus().len();
+    let mut extra = beside.extra.clone();
+    extra.entry(CPUS.into()).or_insert_with(|| cpus.to_string());
     TraceMeta {
         fsage: env!("CARGO_PKG_VERSION").into(),
         host: machine.host,
@@ -125,7 +129,7 @@ fn trace_meta(request: &CaptureRequest, start: &CaptureStart, beside: &Beside) -
             .collect(),
         attached,
         snapshot: beside.snapshot.clone(),
-        extra: beside.extra.clone(),
+        extra,
         ..TraceMeta::default()
     }
 }

@@ -35,6 +35,13 @@ pub struct SystemProfile {
     pub absent: Vec<Absent>,
 }
 
+/// The entry of a profile's environment, and of a trace's extra metadata, that says that everything
+/// was kept on one CPU.
+pub const ONE_CPU: &str = "one_cpu";
+
+/// The entry of a trace's extra metadata with the number of CPUs that the traced processes shared.
+pub const CPUS: &str = "cpus";
+
 /// What was measured, on which machine and how. Empty or absent where it is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

@@ -4,6 +4,7 @@ use fsage_core::OpKind;
 
 use crate::cost::ledger::dot;
 use crate::cost::{Stem, SystemVector};
+use crate::elapsed::Replay;
 use crate::rank::{Total, rank};
 use crate::result::{
     CacheUse, Caches, Changed, ChangedKind, KindPrediction, MetricShare, PREDICTION_FORMAT,
@@ -20,23 +21,18 @@ impl Predictor {
     /// The prediction of everything pushed so far; `changes` fill the second column. May be called
     /// again with other changes.
     pub fn finish(&self, changes: &[Change]) -> Prediction {
-        let targets: Vec<TargetPrediction> = self
-            .targets
-            .iter()
-            .map(|t| self.target(t, changes))
-            .collect();
-        let totals: Vec<Total> = self
-            .targets
-            .iter()
-            .map(|t| {
-                let (latency_ns, error_ns) = dot(&t.ledger.all_weights(), &t.vector);
-                Total {
-                    name: t.vector.name.clone(),
-                    latency_ns,
-                    error_ns,
-                }
-            })
-            .collect();
+        let mut targets = Vec::new();
+        let mut totals = Vec::new();
+        for target in &self.targets {
+            let replayed = target.replayed();
+            let (latency_ns, error_ns) = dot(&target.ledger.all_weights(), &target.vector);
+            totals.push(Total {
+                name: target.vector.name.clone(),
+                latency_ns: latency_ns + replayed.waited_total_ns(),
+                error_ns,
+            });
+            targets.push(self.target(target, &replayed, changes));
+        }
         let (ranking, pairs) = rank(&totals);
         let traced = &self.traced;
         Prediction {
@@ -56,10 +52,11 @@ impl Predictor {
         }
     }
 
-    fn target(&self, target: &Target, changes: &[Change]) -> TargetPrediction {
+    fn target(&self, target: &Target, replayed: &Replay, changes: &[Change]) -> TargetPrediction {
         let weights = target.ledger.all_weights();
-        let (total, error) = dot(&weights, &target.vector);
-        let kinds = kinds(target, total);
+        let (alone, error) = dot(&weights, &target.vector);
+        let total = alone + replayed.waited_total_ns();
+        let kinds = kinds(target, replayed, total);
         let overhead = writeback::overhead(&target.vector, &self.load(target));
         let what_if = (!changes.is_empty()).then(|| self.changed(target, changes, total, &kinds));
         TargetPrediction {
@@ -67,7 +64,8 @@ impl Predictor {
             latency_total_ns: total,
             latency_interval_ns: interval(total, error),
             device_ns: target.ledger.total().device_ns,
-            elapsed_ns: target.replay.elapsed_ns(),
+            waiting_ns: replayed.waited_total_ns(),
+            elapsed_ns: replayed.elapsed_ns(),
             writeback_ns: overhead.overhead_ns,
             writeback_slowdown: overhead.slowdown,
             utilization: overhead.utilization,
@@ -108,14 +106,22 @@ impl Predictor {
         for change in changes {
             change.apply(&mut vector);
         }
-        let (changed, error) = dot(&target.ledger.all_weights(), &vector);
+        let (alone, error) = dot(&target.ledger.all_weights(), &vector);
+        let replayed = target.changed.as_ref().map(|(_, replay)| {
+            let mut replay = replay.clone();
+            replay.finish();
+            replay
+        });
+        let waited = |kind| replayed.as_ref().map_or(0.0, |r| r.waited_ns(kind));
+        let changed = alone + replayed.as_ref().map_or(0.0, Replay::waited_total_ns);
         let mut load = self.load(target);
-        load.latency_ns = changed;
+        load.latency_ns = alone;
         let kinds = kinds
             .iter()
             .filter_map(|k| {
                 let kind = OpKind::from_name(&k.kind)?;
-                let (latency_ns, _) = dot(target.ledger.weights(kind), &vector);
+                let (alone_ns, _) = dot(target.ledger.weights(kind), &vector);
+                let latency_ns = alone_ns + waited(kind);
                 let difference_ns = latency_ns - k.latency_ns;
                 Some(ChangedKind {
                     kind: k.kind.clone(),
@@ -129,7 +135,7 @@ impl Predictor {
             latency_interval_ns: interval(changed, error),
             difference_ns: changed - total,
             writeback_ns: writeback::overhead(&vector, &load).overhead_ns,
-            elapsed_ns: target.changed.as_ref().map(|(_, r)| r.elapsed_ns()),
+            elapsed_ns: replayed.as_ref().map(Replay::elapsed_ns),
             kinds,
         }
     }
@@ -234,16 +240,19 @@ fn share(part: f64, total: f64) -> f64 {
     if total > 0.0 { part / total } else { 0.0 }
 }
 
-fn kinds(target: &Target, total: f64) -> Vec<KindPrediction> {
+fn kinds(target: &Target, replayed: &Replay, total: f64) -> Vec<KindPrediction> {
     OpKind::ALL
         .iter()
         .filter(|&&kind| target.ledger.count(kind) > 0)
         .map(|&kind| {
-            let (latency_ns, error) = dot(target.ledger.weights(kind), &target.vector);
+            let (alone_ns, error) = dot(target.ledger.weights(kind), &target.vector);
+            let waiting_ns = replayed.waited_ns(kind);
+            let latency_ns = alone_ns + waiting_ns;
             KindPrediction {
                 kind: kind.name().to_owned(),
                 count: target.ledger.count(kind),
                 latency_ns,
+                waiting_ns,
                 interval_ns: interval(latency_ns, error),
                 share: share(latency_ns, total),
             }

@@ -2,10 +2,10 @@
 
 use fsage_core::metric::MetricId;
 use fsage_core::{DevId, FileId, FileType};
-use fsage_format::profile::SystemProfile;
+use fsage_format::profile::{Environment, ONE_CPU, SystemProfile};
 use fsage_format::snapshot::SnapshotEntry;
 
-use crate::cost::{Estimate, SystemVector};
+use crate::cost::{Estimate, Machine, SystemVector};
 use crate::namespace::tree::{Ino, Kind};
 use crate::namespace::{FileRecord, Namespace};
 
@@ -14,6 +14,7 @@ impl SystemVector {
     /// another unit than the table's, come back: they are left out.
     pub fn from_profile(profile: &SystemProfile) -> (Self, Vec<String>) {
         let mut vector = Self::new(profile.name.clone(), []);
+        vector.machine = machine(&profile.environment);
         let mut ignored = Vec::new();
         for metric in &profile.metrics {
             match MetricId::parse(&metric.name) {
@@ -35,6 +36,21 @@ impl SystemVector {
         }
         (vector, ignored)
     }
+}
+
+/// What the threads of a workload on the profiled system share.
+fn machine(environment: &Environment) -> Machine {
+    let extra = |name| environment.extra.get(name).map(String::as_str);
+    let in_memory = extra("image") == Some("ram")
+        || ["tmpfs", "ramfs"].contains(&environment.file_system.as_str())
+        || ["/dev/ram", "/dev/zram", "/dev/pmem"]
+            .iter()
+            .any(|memory| environment.device.starts_with(memory));
+    let cpus = match extra(ONE_CPU) {
+        Some(_) => Some(1),
+        None => usize::try_from(environment.cpus).ok().filter(|&n| n > 0),
+    };
+    Machine { cpus, in_memory }
 }
 
 impl Namespace {

@@ -12,12 +12,12 @@
 //! 3. [`pattern`]: how a disk-bound request lies to the one before, read-ahead;
 //! 4. [`cost`]: needs to request vectors, request vectors to time.
 //!
-//! Beside them [`threads`] (pauses between calls), [`elapsed`] (think times and one device's queue),
+//! Beside them [`threads`] (pauses between calls), [`elapsed`] (think times, and waiting for processors and the
+//! device),
 //! [`writeback`] (eq. 4), [`rank`] and [`whatif`]. Begin at [`Predictor`]; [`result`] is what comes
 //! out.
 
 pub mod caches;
-pub mod contention;
 pub mod cost;
 pub mod elapsed;
 mod finish;
@@ -31,7 +31,7 @@ pub mod threads;
 pub mod whatif;
 pub mod writeback;
 
-pub use cost::SystemVector;
+pub use cost::{Machine, SystemVector};
 pub use fsage_cache::{Policy, Start, WriteBack};
 pub use namespace::{FileRecord, Scope};
 pub use pattern::Relation;

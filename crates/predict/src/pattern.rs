@@ -102,7 +102,7 @@ impl Tracker {
                 Relation::Next
             } else if bytes <= NEAR_BYTES {
                 Relation::Near
-            } else if bytes <= FAR_BYTES {
+            } else if bytes <= FAR_BYTES && inode.parent == self.dir {
                 Relation::Far
             } else {
                 Relation::Other
@@ -305,5 +305,9 @@ mod tests {
             t.relation(Ino(6), &file(1, 11, Some(1 << 40)), 0),
             Relation::Other
         );
+        // Beyond what a disk reads ahead, another directory's files are elsewhere on the next system.
+        let apart = Some((1 << 30) + (8 << 20));
+        assert_eq!(t.relation(Ino(6), &file(1, 11, apart), 0), Relation::Far);
+        assert_eq!(t.relation(Ino(6), &file(2, 11, apart), 0), Relation::Other);
     }
 }

@@ -5,10 +5,10 @@ use fsage_core::metric::MetricId;
 use fsage_core::{KindClass, Op, OpKind, OpSource, PathTable, SinkError, SourceError};
 
 use crate::caches::{Sizes, View};
-use crate::contention::Contention;
 use crate::cost::ledger::Latency;
 use crate::cost::{Ledger, Need, Plan, SystemVector};
 use crate::elapsed::Replay;
+use crate::elapsed::follow::{Event, Follow};
 use crate::namespace::{Namespace, Resolved, Scope};
 use crate::pattern::Relation;
 use crate::threads::Threads;
@@ -26,6 +26,9 @@ pub struct Options {
     pub scope: Scope,
     /// When dirty pages are written back.
     pub write_back: WriteBack,
+    /// Processors that the trace's threads shared; `None` where nobody knows: then no pause is taken
+    /// to be waiting for one.
+    pub traced_cpus: Option<usize>,
 }
 
 /// The largest read-ahead of Linux where a profile does not tell: 128 KiB.
@@ -40,7 +43,7 @@ pub struct Annotation<'a> {
     pub request_vector: &'a [(MetricId, f64)],
     /// How its disk-bound part lies to the one before.
     pub relation: Relation,
-    /// Dot product of request vector and system vector, nanoseconds.
+    /// Dot product of request vector and system vector, nanoseconds: without waiting for others.
     pub predicted_latency_ns: f64,
 }
 
@@ -70,6 +73,15 @@ pub(crate) struct Target {
     pub at_least_pages: Option<u64>,
 }
 
+impl Target {
+    /// The replay to the end of what was pushed.
+    pub fn replayed(&self) -> Replay {
+        let mut replay = self.replay.clone();
+        replay.finish();
+        replay
+    }
+}
+
 /// Totals of the trace itself.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Traced {
@@ -92,6 +104,8 @@ pub struct Predictor {
     pub(crate) targets: Vec<Target>,
     pub(crate) traced: Traced,
     threads: Threads,
+    follow: Follow,
+    event: Event,
     needs: Vec<Vec<Need>>,
     resolved: Resolved,
     request: Vec<(MetricId, f64)>,
@@ -122,7 +136,7 @@ impl Predictor {
                     views.len() - 1
                 });
             let (plan, ledger) = (Plan::new(&vector), Ledger::new(&vector));
-            let replay = Replay::with(Contention::of(&vector));
+            let replay = Replay::new(&vector);
             targets.push(Target {
                 vector,
                 plan,
@@ -140,6 +154,8 @@ impl Predictor {
             targets,
             traced: Traced::default(),
             threads: Threads::default(),
+            follow: Follow::on(options.traced_cpus),
+            event: Event::default(),
             resolved: Resolved::default(),
             request: Vec::new(),
             options,
@@ -169,7 +185,7 @@ impl Predictor {
         self.resolve(op, paths);
         for target in &mut self.targets {
             let needs = self.needs.get(target.view).map_or(&[][..], Vec::as_slice);
-            charge(target, op, &self.resolved, needs);
+            charge(target, op, &self.event, &self.resolved, needs);
         }
     }
 
@@ -183,7 +199,7 @@ impl Predictor {
         self.resolve(op, paths);
         for (index, target) in self.targets.iter_mut().enumerate() {
             let needs = self.needs.get(target.view).map_or(&[][..], Vec::as_slice);
-            let latency = charge(target, op, &self.resolved, needs);
+            let latency = charge(target, op, &self.event, &self.resolved, needs);
             self.request.clear();
             if self.resolved.charged {
                 let slots = target.vector.slots();
@@ -213,6 +229,7 @@ impl Predictor {
     #[inline]
     fn resolve(&mut self, op: &Op, paths: &PathTable) {
         let gap = self.threads.gap(op);
+        self.event = self.follow.push(op);
         self.namespace.apply(op, paths, &mut self.resolved);
         self.count(op);
         for (view, needs) in self.views.iter_mut().zip(&mut self.needs) {
@@ -268,7 +285,7 @@ impl Predictor {
             }
             let slots = vector.slots().iter();
             let costs = slots.map(|(slot, _)| vector.unit_cost_ns(slot)).collect();
-            target.changed = Some((costs, Replay::with(Contention::of(&vector))));
+            target.changed = Some((costs, Replay::new(&vector)));
         }
         self
     }
@@ -297,7 +314,7 @@ impl Predictor {
 /// Stage 4 of one operation for one system; returns its latency in nanoseconds. An operation on
 /// another file system takes as long as it did.
 #[inline]
-fn charge(target: &mut Target, op: &Op, resolved: &Resolved, needs: &[Need]) -> f64 {
+fn charge(target: &mut Target, op: &Op, event: &Event, resolved: &Resolved, needs: &[Need]) -> f64 {
     let charged = resolved.charged;
     let place = match resolved.walks[0] {
         Some(walk) => walk.dir.0,
@@ -311,14 +328,14 @@ fn charge(target: &mut Target, op: &Op, resolved: &Resolved, needs: &[Need]) -> 
             device_ns: 0.0,
         }
     };
-    target.replay.push(op, place, latency);
+    target.replay.push(op, event, place, latency, charged);
     if let Some((costs, replay)) = &mut target.changed {
         let changed = if charged {
             target.ledger.request_at(costs)
         } else {
             latency
         };
-        replay.push(op, place, changed);
+        replay.push(op, event, place, changed, charged);
     }
     if charged { latency.total_ns } else { 0.0 }
 }

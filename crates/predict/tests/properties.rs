@@ -164,12 +164,16 @@ proptest! {
         for (index, target) in prediction.targets.iter().enumerate() {
             let sum: f64 = notes.0.iter().skip(index).step_by(3).map(|n| n.1).sum();
             let near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs()) + 1e-6;
-            prop_assert!(near(sum, target.latency_total_ns), "{} {}", sum, target.latency_total_ns);
             prop_assert!(target.latency_total_ns >= 0.0 && target.elapsed_ns >= 0.0);
+            prop_assert!(target.waiting_ns >= 0.0 && target.waiting_ns.is_finite());
+            let alone = target.latency_total_ns - target.waiting_ns;
+            prop_assert!(near(sum, alone), "{} {}", sum, alone);
             let kinds: f64 = target.kinds.iter().map(|k| k.latency_ns).sum();
             prop_assert!(near(kinds, target.latency_total_ns));
+            let waits: f64 = target.kinds.iter().map(|k| k.waiting_ns).sum();
+            prop_assert!(near(waits, target.waiting_ns));
             let metrics: f64 = target.metrics.iter().map(|m| m.time_ns).sum();
-            prop_assert!(near(metrics, target.latency_total_ns));
+            prop_assert!(near(metrics, alone));
             let count: u64 = target.kinds.iter().map(|k| k.count).sum();
             prop_assert_eq!(count, prediction.operations_charged);
         }
@@ -178,12 +182,12 @@ proptest! {
     #[test]
     fn what_if_is_linear(ops in prop::collection::vec(any_op(), 0..60), factor in 0.1f64..10.0) {
         let paths = table();
-        let mut predictor = Predictor::new(Options::default(), vectors());
-        for op in &ops { predictor.push(op, &paths); }
         let changes: Vec<Change> = [format!("LU**{factor}"), "RD*/2".to_owned(), "OPEN+7".to_owned()]
             .iter()
             .map(|c| c.parse().unwrap())
             .collect();
+        let mut predictor = Predictor::new(Options::default(), vectors()).also(&changes);
+        for op in &ops { predictor.push(op, &paths); }
         let prediction = predictor.finish(&changes);
         for (target, vector) in prediction.targets.iter().zip(vectors()) {
             let changed = target.what_if.as_ref().unwrap();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub const PREDICTION_FORMAT: &str = "fsage prediction";
 
 /// The version of [`Prediction`] that this release writes.
-pub const PREDICTION_VERSION: u32 = 1;
+pub const PREDICTION_VERSION: u32 = 2;
 
 /// The outcome of `fsage predict`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -49,10 +49,14 @@ pub struct TargetPrediction {
     pub latency_total_ns: f64,
     /// Its 95 % interval, from the intervals of the profile.
     pub latency_interval_ns: (f64, f64),
-    /// The part of it spent waiting for the device, nanoseconds.
+    /// The part of it that the device works, nanoseconds.
     pub device_ns: f64,
-    /// Predicted elapsed time: the trace's think times with these latencies, processes queueing at
-    /// one device, nanoseconds. Without `writeback_ns`.
+    /// The part of it that operations wait because of other threads: for a processor, or for the
+    /// device while that works for others, nanoseconds; an estimate without an interval.
+    #[serde(default)]
+    pub waiting_ns: f64,
+    /// Predicted elapsed time: the trace's think times with these latencies, threads sharing the
+    /// machine's processors and queueing at one device, nanoseconds. Without `writeback_ns`.
     pub elapsed_ns: f64,
     /// Predicted overhead of what is written behind (Smith 2001, eq. 4), nanoseconds; beside
     /// `latency_total_ns`, not in it.
@@ -84,6 +88,9 @@ pub struct KindPrediction {
     pub count: u64,
     /// Sum of their predicted latencies, nanoseconds.
     pub latency_ns: f64,
+    /// The part of it that they wait because of other threads, nanoseconds.
+    #[serde(default)]
+    pub waiting_ns: f64,
     /// Its 95 % interval.
     pub interval_ns: (f64, f64),
     /// Share of the total.

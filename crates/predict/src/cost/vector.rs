@@ -70,11 +70,22 @@ pub struct Estimate {
     pub lower_bound: bool,
 }
 
+/// The machine that a system runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Machine {
+    /// Processors that threads share; `None`: one for each.
+    pub cpus: Option<usize>,
+    /// Whether the device is memory, and its work that of the caller's processor.
+    pub in_memory: bool,
+}
+
 /// What one system costs. A metric that was not measured is absent, never zero.
 #[derive(Debug, Clone)]
 pub struct SystemVector {
     /// What the system is called.
     pub name: String,
+    /// What its threads share.
+    pub machine: Machine,
     slots: Slots,
     values: Vec<Option<Estimate>>,
 }
@@ -90,6 +101,7 @@ impl SystemVector {
         let values = vec![None; slots.len()];
         let mut vector = Self {
             name: name.into(),
+            machine: Machine::default(),
             slots,
             values,
         };

@@ -1,7 +1,7 @@
 //! How much longer a call takes while other threads are in calls of its kind: the scaling of creates,
 //! reads and appends with threads (`SC_…`).
 
-use fsage_core::{KindClass, Op, OpKind, Tid};
+use fsage_core::{KindClass, OpKind};
 
 use crate::cost::SystemVector;
 
@@ -20,7 +20,7 @@ enum Class {
 /// A call in predicted time.
 #[derive(Debug, Clone, Copy)]
 struct Busy {
-    tid: Tid,
+    thread: usize,
     class: Class,
     place: u32,
     end_ns: f64,
@@ -62,17 +62,24 @@ impl Contention {
 
     /// By how much a call that begins at `begin_ns` and would take `alone_ns` is longer; `place` is
     /// its directory or file. Takes it as in progress.
-    pub fn stretch(&mut self, op: &Op, place: u32, begin_ns: f64, alone_ns: f64) -> f64 {
-        let Some(class) = class(op.kind) else {
+    pub fn stretch(
+        &mut self,
+        thread: usize,
+        kind: OpKind,
+        place: u32,
+        begin_ns: f64,
+        alone_ns: f64,
+    ) -> f64 {
+        let Some(class) = class(kind) else {
             return 1.0;
         };
         let (mut threads, mut shared) = (1usize, false);
-        let mut seen = [Tid(0); REMEMBERED];
+        let mut seen = [usize::MAX; REMEMBERED];
         for busy in self.recent.iter().flatten() {
-            let other = busy.tid != op.tid && busy.class == class && busy.end_ns > begin_ns;
-            if other && !seen.iter().take(threads - 1).any(|&t| t == busy.tid) {
+            let other = busy.thread != thread && busy.class == class && busy.end_ns > begin_ns;
+            if other && !seen.iter().take(threads - 1).any(|&t| t == busy.thread) {
                 if let Some(slot) = seen.get_mut(threads - 1) {
-                    *slot = busy.tid;
+                    *slot = busy.thread;
                 }
                 threads += 1;
                 shared |= busy.place == place;
@@ -84,7 +91,7 @@ impl Contention {
         };
         if let Some(slot) = self.recent.get_mut(self.next) {
             *slot = Some(Busy {
-                tid: op.tid,
+                thread,
                 class,
                 place,
                 end_ns: begin_ns + alone_ns * factor,
@@ -114,7 +121,8 @@ fn class(kind: OpKind) -> Option<Class> {
     }
 }
 
-/// Of rates of all threads together: n threads at rate r take n / r for a call each.
+/// Of rates of all threads together: n threads at rate r take n / r for a call each. What they only
+/// wait for processors is not the call's: the machine has it.
 fn factor(vector: &SystemVector, stem: &str) -> Option<[f64; 3]> {
     let rate = |n: f64| {
         vector
@@ -123,7 +131,11 @@ fn factor(vector: &SystemVector, stem: &str) -> Option<[f64; 3]> {
             .filter(|&v| v > 0.0)
     };
     let alone = rate(1.0)?;
-    let [one, two, four] = THREADS.map(|n| Some((n * alone / rate(n)?).max(1.0)));
+    let waits = |n: f64| {
+        let cpus = vector.machine.cpus.map_or(n, |cpus| cpus.max(1) as f64);
+        (n / cpus).max(1.0)
+    };
+    let [one, two, four] = THREADS.map(|n| Some((n * alone / rate(n)? / waits(n)).max(1.0)));
     Some([one?, two?, four?])
 }
 
@@ -147,7 +159,6 @@ fn at(factors: &[f64; 3], threads: usize) -> f64 {
 )]
 mod tests {
     use super::*;
-    use fsage_core::Pid;
     use fsage_core::metric::MetricId;
 
     fn system() -> SystemVector {
@@ -165,30 +176,30 @@ mod tests {
         )
     }
 
-    fn write(tid: u32) -> Op {
-        Op::new(OpKind::Write, Pid(tid), Tid(tid), 0)
+    fn stretch(c: &mut Contention, thread: usize, place: u32, begin_ns: f64) -> f64 {
+        c.stretch(thread, OpKind::Write, place, begin_ns, 10.0)
     }
 
     #[test]
     fn calls_at_once_are_longer_in_one_file_and_not_in_one_each() {
         let mut c = Contention::of(&system()).unwrap();
-        assert_eq!(c.stretch(&write(1), 7, 0.0, 10.0), 1.0);
+        assert_eq!(stretch(&mut c, 1, 7, 0.0), 1.0);
         // Two threads at half the rate: four times as long.
-        assert_eq!(c.stretch(&write(2), 7, 5.0, 10.0), 4.0);
-        assert_eq!(c.stretch(&write(2), 7, 50.0, 10.0), 1.0);
+        assert_eq!(stretch(&mut c, 2, 7, 5.0), 4.0);
+        assert_eq!(stretch(&mut c, 2, 7, 50.0), 1.0);
         let mut c = Contention::of(&system()).unwrap();
-        c.stretch(&write(1), 7, 0.0, 10.0);
-        assert_eq!(c.stretch(&write(2), 8, 5.0, 10.0), 1.0);
+        stretch(&mut c, 1, 7, 0.0);
+        assert_eq!(stretch(&mut c, 2, 8, 5.0), 1.0);
         // Four threads at twice the rate of one.
-        c.stretch(&write(3), 9, 5.0, 10.0);
-        assert_eq!(c.stretch(&write(4), 10, 5.0, 10.0), 2.0);
+        stretch(&mut c, 3, 9, 5.0);
+        assert_eq!(stretch(&mut c, 4, 10, 5.0), 2.0);
     }
 
     #[test]
     fn one_thread_alone_and_systems_without_the_metrics_are_as_they_were() {
         let mut c = Contention::of(&system()).unwrap();
         for _ in 0..20 {
-            assert_eq!(c.stretch(&write(1), 7, 0.0, 10.0), 1.0);
+            assert_eq!(stretch(&mut c, 1, 7, 0.0), 1.0);
         }
         assert!(Contention::of(&SystemVector::new("s", [])).is_none());
     }

@@ -1,0 +1,226 @@
+//! Elapsed time, and waiting: the trace's think times replayed against predicted service times.
+//!
+//! Before an operation a thread thinks as long as it did in the trace, then the operation takes its
+//! predicted time; threads share the machine's processors and queue at its one device, and what they
+//! wait there is part of their operations' latency. Calls in memory are longer while others are in
+//! calls of the kind, as far as the profile says how those scale. A child begins when its parent's
+//! fork ends; a parent whose pause saw a child end is taken to have waited for it. The thesis leaves
+//! all this out (Smith 2001, 4.4.5.6).
+//!
+//! * [`follow`]: what the trace says of its threads. `schedule`: the machine. `contention`: calls at
+//!   once.
+
+mod contention;
+pub mod follow;
+mod schedule;
+
+use fsage_core::{Op, OpKind};
+
+use crate::cost::SystemVector;
+use crate::cost::ledger::Latency;
+use contention::Contention;
+use follow::Event;
+use schedule::{Item, Schedule};
+
+/// The replay of one target.
+#[derive(Debug, Clone)]
+pub struct Replay {
+    schedule: Schedule,
+    /// Threads that an operation of the trace begot, so far.
+    begotten: Vec<bool>,
+}
+
+impl Replay {
+    /// The replay on a system.
+    pub fn new(vector: &SystemVector) -> Self {
+        let contention = Contention::of(vector);
+        Self {
+            schedule: Schedule::new(vector.machine, contention),
+            begotten: Vec::new(),
+        }
+    }
+
+    /// Replays one operation in the directory or file `place` that is predicted to take `latency`
+    /// alone; `charged` says whether its waiting counts.
+    #[inline]
+    pub fn push(&mut self, op: &Op, event: &Event, place: u32, latency: Latency, charged: bool) {
+        if let Some(child) = event.spawns {
+            self.begotten
+                .resize(self.begotten.len().max(child + 1), false);
+            if let Some(born) = self.begotten.get_mut(child) {
+                *born = true;
+            }
+        }
+        let item = Item {
+            kind: op.kind,
+            place,
+            sleep_ns: event.sleep_ns,
+            think_ns: event.think_ns,
+            memory_ns: (latency.total_ns - latency.device_ns).max(0.0),
+            device_ns: latency.device_ns,
+            charged,
+            joins: event.joins.clone(),
+            spawns: event.spawns,
+            ends: event.ends,
+        };
+        let born = self.begotten.get(event.slot) == Some(&true);
+        self.schedule.push(event.slot, item, born);
+    }
+
+    /// All operations were pushed.
+    pub fn finish(&mut self) {
+        self.schedule.finish();
+    }
+
+    /// From the first operation's start to the last one's predicted end, in nanoseconds; after
+    /// [`Self::finish`].
+    pub fn elapsed_ns(&self) -> f64 {
+        self.schedule.end_ns
+    }
+
+    /// What the operations of a kind waited for processors and for the device, in nanoseconds; after
+    /// [`Self::finish`].
+    pub fn waited_ns(&self, kind: OpKind) -> f64 {
+        let waits = &self.schedule.waits;
+        waits.get(kind as usize).copied().unwrap_or(0.0)
+    }
+
+    /// The same for all operations.
+    pub fn waited_total_ns(&self) -> f64 {
+        self.schedule.waits.iter().sum()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::float_cmp, reason = "exact by construction")]
+mod tests {
+    use super::follow::Follow;
+    use super::*;
+    use crate::cost::Machine;
+    use fsage_core::{Outcome, Pid, Tid};
+
+    struct Case {
+        follow: Follow,
+        replay: Replay,
+    }
+
+    impl Case {
+        fn on(cpus: Option<usize>, in_memory: bool) -> Self {
+            let mut vector = SystemVector::new("s", []);
+            vector.machine = Machine { cpus, in_memory };
+            Self {
+                follow: Follow::on(cpus),
+                replay: Replay::new(&vector),
+            }
+        }
+
+        /// Threads 1 and 2 begin at once; who begot them is gone.
+        fn two(mut self) -> Self {
+            for child in [1, 2] {
+                let mut fork = Op::new(OpKind::Fork, Pid(9), Tid(9), 0);
+                (fork.result, fork.length) = (Outcome::ok(child), Some(child));
+                self.push(&fork, 0.0, 0.0);
+            }
+            self.push(&Op::new(OpKind::Exit, Pid(9), Tid(9), 0), 0.0, 0.0);
+            self
+        }
+
+        fn op(&mut self, tid: u32, start: u64, took: u64, memory: f64, device: f64) {
+            let mut op = Op::new(OpKind::Read, Pid(tid), Tid(tid), start);
+            op.latency_ns = Some(took);
+            self.push(&op, memory, device);
+        }
+
+        fn push(&mut self, op: &Op, memory: f64, device: f64) {
+            let latency = Latency {
+                total_ns: memory + device,
+                device_ns: device,
+            };
+            let event = self.follow.push(op);
+            self.replay.push(op, &event, 0, latency, true);
+        }
+
+        fn ends(mut self) -> (f64, f64) {
+            self.replay.finish();
+            (self.replay.elapsed_ns(), self.replay.waited_total_ns())
+        }
+    }
+
+    #[test]
+    fn one_thread_thinks_and_works_and_waits_for_nobody() {
+        let mut case = Case::on(Some(1), false);
+        case.op(1, 100, 10, 50.0, 0.0);
+        case.op(1, 200, 10, 0.0, 50.0);
+        case.op(1, 210, 10, 5.0, 0.0);
+        // 50, think 90, 50, 5.
+        assert_eq!(case.ends(), (195.0, 0.0));
+    }
+
+    #[test]
+    fn threads_queue_at_the_device_and_where_they_have_one_cpu() {
+        let run = |cpus, memory, device| {
+            let mut case = Case::on(cpus, false).two();
+            case.op(1, 0, 1, memory, device);
+            case.op(2, 0, 1, memory, device);
+            case.ends()
+        };
+        assert_eq!(run(None, 100.0, 0.0), (100.0, 0.0));
+        assert_eq!(run(None, 0.0, 100.0), (200.0, 100.0));
+        // Behind the other's call nobody is in a call yet.
+        assert_eq!(run(Some(1), 100.0, 0.0), (200.0, 0.0));
+        assert_eq!(run(Some(1), 0.0, 100.0), (200.0, 100.0));
+    }
+
+    #[test]
+    fn a_device_in_memory_works_on_the_callers_cpu() {
+        let mut case = Case::on(Some(1), true).two();
+        case.op(1, 0, 1, 10.0, 50.0);
+        case.op(2, 0, 1, 10.0, 50.0);
+        case.op(1, 5, 1, 10.0, 0.0);
+        // The first has read after 60 and waits while the second works until 120; that one waits while
+        // the first goes on until 134.
+        assert_eq!(case.ends(), (134.0, 60.0 + 14.0));
+    }
+
+    #[test]
+    fn half_of_a_wait_at_the_end_of_a_slice_is_the_calls() {
+        let mut case = Case::on(Some(1), false).two();
+        for thread in [1, 2] {
+            case.op(thread, 0, 1, 5e6, 0.0);
+            case.op(thread, 1, 1, 1e6, 0.0);
+        }
+        // Each call of the first pair is longer than a slice; the second thread's has nobody to wait
+        // for but the first one's last.
+        assert_eq!(case.ends(), (12e6, 0.5 * 5e6 + 0.5 * 1e6));
+    }
+
+    #[test]
+    fn a_parent_waits_for_its_child() {
+        let mut case = Case::on(None, false);
+        let mut fork = Op::new(OpKind::Fork, Pid(1), Tid(1), 0);
+        (fork.result, fork.length) = (Outcome::ok(2), Some(2));
+        case.push(&fork, 0.0, 0.0);
+        case.op(2, 10, 10, 0.0, 1000.0);
+        let mut exit = Op::new(OpKind::Exit, Pid(2), Tid(2), 30);
+        exit.length = Some(1);
+        case.push(&exit, 0.0, 0.0);
+        case.op(1, 35, 5, 0.0, 5.0);
+        // 10 to the child's read, 1000, 10 to its exit, 5 until the parent goes on, 5.
+        assert_eq!(case.ends(), (1030.0, 0.0));
+    }
+
+    #[test]
+    fn a_thread_without_anything_to_do_holds_nobody_up() {
+        let mut case = Case::on(Some(1), false);
+        case.op(1, 0, 1, 1.0, 0.0);
+        let most = 3u64 << 16;
+        for index in 0..most {
+            case.op(2, 1 + index, 1, 1.0, 0.0);
+        }
+        assert!(case.replay.schedule.waiting() <= 1 << 17);
+        case.op(1, most + 10, 1, 1.0, 0.0);
+        let (elapsed, waited) = case.ends();
+        assert!((elapsed - (most + 11) as f64).abs() <= 12.0, "{elapsed}");
+        assert_eq!(waited, 0.0);
+    }
+}

@@ -1,0 +1,518 @@
+//! A machine in predicted time: threads that share processors and queue at one device.
+//!
+//! Processors are given in turn, for a slice each, as Linux's fair scheduler does among threads of
+//! equal weight. A thread gives its processor up when it waits for the device and when its slice is
+//! over, and then waits behind all others. A kernel that does not preempt itself switches inside a
+//! call only where the call offers it, and else when the call ends: calls are taken to do either
+//! equally often, so that half of such a wait is the call's. A device in memory works on the caller's
+//! processor; any other serves one request at a time, in the order of their arrival.
+//!
+//! Operations come in the order of the trace, and may not come in that of predicted time. So the
+//! machine stands still while a thread has nothing to do that is not known to have ended, until so
+//! many operations of others wait that the thread is taken to sleep.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use fsage_core::OpKind;
+
+use super::contention::Contention;
+use crate::cost::Machine;
+
+/// A slice of Linux (2.8 ms on two processors and more) ends at a tick, which mostly come every 4 ms.
+const SLICE_NS: f64 = 4e6;
+
+/// The share of a wait at the end of a slice that falls into the call.
+const SHARE_IN_CALL: f64 = 0.5;
+
+/// Operations that wait before a thread without any is taken to sleep.
+const MOST_PENDING: usize = 1 << 16;
+
+/// One operation of a thread and what comes before it.
+#[derive(Debug, Clone)]
+pub(super) struct Item {
+    pub kind: OpKind,
+    /// Its directory or file.
+    pub place: u32,
+    pub sleep_ns: f64,
+    pub think_ns: f64,
+    pub memory_ns: f64,
+    pub device_ns: f64,
+    /// Whether its waits are of interest.
+    pub charged: bool,
+    pub joins: Option<Box<[usize]>>,
+    pub spawns: Option<usize>,
+    pub ends: bool,
+}
+
+/// What a thread does next when it has a processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Stage {
+    /// Takes its next operation up.
+    #[default]
+    Next,
+    Think,
+    Memory,
+    /// Comes back from the device.
+    Finish,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+enum State {
+    /// Begins when the operation that begets it ends.
+    #[default]
+    Unborn,
+    /// Wants a processor, sleeps or is at the device.
+    Waiting,
+    /// On a processor until this moment, where nothing more is known to do; the slice ends later.
+    Starved {
+        at: f64,
+        slice_end: f64,
+    },
+    /// Nothing to do since this moment.
+    Idle {
+        since: f64,
+    },
+    /// Until others end.
+    Joining {
+        left: usize,
+        since: f64,
+    },
+    Gone,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Thread {
+    queue: VecDeque<Item>,
+    state: State,
+    stage: Stage,
+    now: Option<Item>,
+    /// Processor time that is left of the stage.
+    left_ns: f64,
+    /// When the operation began, and what it would take without waiting.
+    began: f64,
+    /// The kind of the call in which its slice ended, and when.
+    cut: Option<(OpKind, f64)>,
+    joiners: Vec<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum What {
+    /// The thread begins or wakes.
+    Ready(usize),
+    /// A processor is free; the thread that had it wants one again, or not.
+    Free(Option<usize>),
+    /// The thread's request reaches the device.
+    Arrives(usize),
+    Gone(usize),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    at: f64,
+    number: u64,
+    what: What,
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Due {}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at.total_cmp(&other.at)).then(self.number.cmp(&other.number))
+    }
+}
+
+/// Time that operations of a kind waited in.
+pub(super) type Waits = [f64; OpKind::ALL.len()];
+
+#[derive(Debug, Clone)]
+pub(super) struct Schedule {
+    machine: Machine,
+    free: usize,
+    threads: Vec<Thread>,
+    ready: VecDeque<usize>,
+    due: BinaryHeap<Reverse<Due>>,
+    numbers: u64,
+    now: f64,
+    device_free_at: f64,
+    pending: usize,
+    /// Threads on a processor without anything to do.
+    starved: Vec<usize>,
+    contention: Option<Contention>,
+    pub waits: Waits,
+    pub end_ns: f64,
+}
+
+impl Schedule {
+    pub fn new(machine: Machine, contention: Option<Contention>) -> Self {
+        Self {
+            machine,
+            free: machine.cpus.unwrap_or(usize::MAX).max(1),
+            threads: Vec::new(),
+            ready: VecDeque::new(),
+            due: BinaryHeap::new(),
+            numbers: 0,
+            now: 0.0,
+            device_free_at: 0.0,
+            pending: 0,
+            starved: Vec::new(),
+            contention,
+            waits: [0.0; OpKind::ALL.len()],
+            end_ns: 0.0,
+        }
+    }
+
+    /// The next operation of a thread. A thread that nothing begot begins with the trace.
+    #[inline]
+    pub fn push(&mut self, slot: usize, mut item: Item, born: bool) {
+        if self.threads.len() <= slot {
+            self.threads.resize_with(slot + 1, Thread::default);
+        }
+        if self.alone(slot, &item) {
+            return;
+        }
+        let now = self.now;
+        let unborn = |t: &Thread| t.state == State::Unborn;
+        if !born && self.threads.get(slot).is_some_and(unborn) {
+            item.sleep_ns = (item.sleep_ns - now).max(0.0);
+            self.wake(slot, now);
+        }
+        self.pending += 1;
+        let Some(thread) = self.threads.get_mut(slot) else {
+            return;
+        };
+        thread.queue.push_back(item);
+        match thread.state {
+            State::Starved { at, slice_end } => {
+                thread.state = State::Waiting;
+                self.starved.retain(|&s| s != slot);
+                self.run(slot, at, slice_end);
+            }
+            // It was taken to sleep, and did until now or later.
+            State::Idle { since } => {
+                if let Some(item) = thread.queue.front_mut() {
+                    item.sleep_ns = (item.sleep_ns + item.think_ns - (now - since)).max(0.0);
+                    item.think_ns = 0.0;
+                }
+                self.wake(slot, now.max(since));
+            }
+            _ => {}
+        }
+        self.advance(false);
+    }
+
+    /// One thread, and nobody else to do anything: no queue is needed.
+    #[inline]
+    fn alone(&mut self, slot: usize, item: &Item) -> bool {
+        if self.starved != [slot] || !self.due.is_empty() || !self.ready.is_empty() {
+            return false;
+        }
+        let simple = item.joins.is_none() && item.spawns.is_none() && !item.ends;
+        let Some(thread) = self.threads.get_mut(slot).filter(|_| simple) else {
+            return false;
+        };
+        let State::Starved { at, .. } = &mut thread.state else {
+            return false;
+        };
+        *at += item.sleep_ns + item.think_ns + item.memory_ns + item.device_ns;
+        self.now = *at;
+        self.end_ns = self.end_ns.max(*at);
+        self.device_free_at = self.device_free_at.max(*at);
+        true
+    }
+
+    /// Operations that wait to be done.
+    #[cfg(test)]
+    pub fn waiting(&self) -> usize {
+        self.pending
+    }
+
+    /// Nothing more comes: all that waits is done.
+    pub fn finish(&mut self) {
+        self.advance(true);
+    }
+
+    fn wake(&mut self, slot: usize, at: f64) {
+        if let Some(thread) = self.threads.get_mut(slot) {
+            thread.state = State::Waiting;
+        }
+        self.plan(at, What::Ready(slot));
+    }
+
+    fn plan(&mut self, at: f64, what: What) {
+        self.numbers += 1;
+        let number = self.numbers;
+        self.due.push(Reverse(Due { at, number, what }));
+    }
+
+    /// Goes on as far as is known.
+    fn advance(&mut self, all: bool) {
+        loop {
+            let known = self.starved.iter().map(|&s| match self.threads.get(s) {
+                Some(Thread {
+                    state: State::Starved { at, .. },
+                    ..
+                }) => *at,
+                _ => f64::INFINITY,
+            });
+            let known = known.fold(f64::INFINITY, f64::min);
+            let forced = all || self.pending > MOST_PENDING;
+            let due = self.due.peek().map(|&Reverse(due)| due);
+            match due {
+                Some(due) if due.at <= known => {
+                    self.due.pop();
+                    self.happen(due);
+                }
+                _ if forced && self.held_up() => self.put_to_sleep(),
+                _ if all && self.release_joiners() => {}
+                _ => return,
+            }
+        }
+    }
+
+    /// Whether something waits that threads without anything to do may hold up.
+    fn held_up(&self) -> bool {
+        let waits = !self.due.is_empty() || !self.ready.is_empty();
+        waits && !self.starved.is_empty()
+    }
+
+    /// Threads without anything to do leave their processors.
+    fn put_to_sleep(&mut self) {
+        for slot in std::mem::take(&mut self.starved) {
+            let Some(thread) = self.threads.get_mut(slot) else {
+                continue;
+            };
+            if let State::Starved { at, .. } = thread.state {
+                thread.state = State::Idle { since: at };
+                self.plan(at, What::Free(None));
+            }
+        }
+    }
+
+    /// Threads that wait for ends that the trace does not tell go on.
+    fn release_joiners(&mut self) -> bool {
+        let now = self.now;
+        let mut any = false;
+        for slot in 0..self.threads.len() {
+            if let Some(thread) = self.threads.get(slot)
+                && matches!(thread.state, State::Joining { .. })
+            {
+                any = true;
+                self.wake(slot, now);
+            }
+        }
+        any
+    }
+
+    fn happen(&mut self, due: Due) {
+        self.now = self.now.max(due.at);
+        match due.what {
+            What::Ready(slot) => self.ready.push_back(slot),
+            What::Free(next) => {
+                self.free = self.free.saturating_add(1);
+                self.ready.extend(next);
+            }
+            What::Arrives(slot) => {
+                let need = self.threads.get(slot).and_then(|t| t.now.as_ref());
+                let need = need.map_or(0.0, |item| item.device_ns);
+                let done = self.device_free_at.max(due.at) + need;
+                self.device_free_at = done;
+                self.plan(done, What::Ready(slot));
+            }
+            What::Gone(slot) => self.gone(slot, due.at),
+        }
+        while self.free > 0
+            && let Some(slot) = self.ready.pop_front()
+        {
+            self.free -= 1;
+            let at = self.now;
+            if let Some(thread) = self.threads.get_mut(slot)
+                && let Some((kind, since)) = thread.cut.take()
+            {
+                self.wait(kind, (at - since) * SHARE_IN_CALL);
+            }
+            self.run(slot, at, at + SLICE_NS);
+        }
+    }
+
+    fn gone(&mut self, slot: usize, at: f64) {
+        let Some(thread) = self.threads.get_mut(slot) else {
+            return;
+        };
+        thread.state = State::Gone;
+        thread.queue = VecDeque::new();
+        for joiner in std::mem::take(&mut thread.joiners) {
+            let Some(thread) = self.threads.get_mut(joiner) else {
+                continue;
+            };
+            if let State::Joining { left, since } = thread.state {
+                if left > 1 {
+                    thread.state = State::Joining {
+                        left: left - 1,
+                        since,
+                    };
+                } else {
+                    self.wake(joiner, at.max(since));
+                }
+            }
+        }
+    }
+
+    fn wait(&mut self, kind: OpKind, ns: f64) {
+        if let Some(sum) = self.waits.get_mut(kind as usize) {
+            *sum += ns;
+        }
+    }
+
+    /// Runs a thread on a processor from `at` on, until it gives it up.
+    fn run(&mut self, slot: usize, mut at: f64, slice_end: f64) {
+        loop {
+            let Some(thread) = self.threads.get_mut(slot) else {
+                return;
+            };
+            match thread.stage {
+                Stage::Next => {
+                    let Some(item) = thread.queue.pop_front() else {
+                        thread.state = State::Starved { at, slice_end };
+                        self.starved.push(slot);
+                        return;
+                    };
+                    self.pending -= 1;
+                    if !self.take(slot, item, at) {
+                        return;
+                    }
+                }
+                Stage::Think => {
+                    let ran = thread.left_ns.min((slice_end - at).max(0.0));
+                    at += ran;
+                    thread.left_ns -= ran;
+                    if thread.left_ns > 0.0 {
+                        return self.plan(at, What::Free(Some(slot)));
+                    }
+                    self.begin(slot, at);
+                }
+                Stage::Memory => {
+                    at += thread.left_ns;
+                    let device_ns = thread.now.as_ref().map_or(0.0, |item| item.device_ns);
+                    if device_ns > 0.0 {
+                        thread.stage = Stage::Finish;
+                        if self.machine.in_memory {
+                            return self.plan(at + device_ns, What::Free(Some(slot)));
+                        }
+                        self.plan(at, What::Arrives(slot));
+                        return self.plan(at, What::Free(None));
+                    }
+                    let kind = thread.now.as_ref().filter(|i| i.charged).map(|i| i.kind);
+                    if self.complete(slot, at) {
+                        return;
+                    }
+                    if at >= slice_end {
+                        if let Some(thread) = self.threads.get_mut(slot) {
+                            thread.cut = kind.map(|kind| (kind, at));
+                        }
+                        return self.plan(at, What::Free(Some(slot)));
+                    }
+                }
+                Stage::Finish => {
+                    if self.complete(slot, at) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes an operation up; whether the thread keeps its processor.
+    fn take(&mut self, slot: usize, mut item: Item, at: f64) -> bool {
+        let joins = item.joins.take();
+        let sleep_ns = std::mem::take(&mut item.sleep_ns);
+        let left = joins.map_or(0, |joins| self.join(slot, &joins));
+        let Some(thread) = self.threads.get_mut(slot) else {
+            return false;
+        };
+        thread.left_ns = item.think_ns;
+        thread.now = Some(item);
+        thread.stage = Stage::Think;
+        if left > 0 {
+            thread.state = State::Joining { left, since: at };
+        } else if sleep_ns > 0.0 {
+            self.wake(slot, at + sleep_ns);
+        } else {
+            return true;
+        }
+        self.plan(at, What::Free(None));
+        false
+    }
+
+    /// Notes who waits for whom; returns how many have not ended.
+    fn join(&mut self, slot: usize, joins: &[usize]) -> usize {
+        let mut left = 0;
+        for &other in joins {
+            if let Some(other) = self.threads.get_mut(other)
+                && other.state != State::Gone
+            {
+                other.joiners.push(slot);
+                left += 1;
+            }
+        }
+        left
+    }
+
+    /// The call begins.
+    fn begin(&mut self, slot: usize, at: f64) {
+        let several = self.threads.len() > 1;
+        let Some(thread) = self.threads.get_mut(slot) else {
+            return;
+        };
+        thread.stage = Stage::Memory;
+        thread.began = at;
+        let Some(item) = &thread.now else { return };
+        let stretch = match &mut self.contention {
+            Some(contention) if several => {
+                contention.stretch(slot, item.kind, item.place, at, item.memory_ns)
+            }
+            _ => 1.0,
+        };
+        thread.left_ns = item.memory_ns * stretch;
+    }
+
+    /// The call ends; whether its thread ends with it and its processor is free.
+    fn complete(&mut self, slot: usize, at: f64) -> bool {
+        let Some(thread) = self.threads.get_mut(slot) else {
+            return true;
+        };
+        let began = thread.began;
+        thread.stage = Stage::Next;
+        let Some(item) = thread.now.take() else {
+            return false;
+        };
+        self.end_ns = self.end_ns.max(at);
+        if item.charged {
+            let waited = at - began - item.memory_ns - item.device_ns;
+            self.wait(item.kind, waited.max(0.0));
+        }
+        if let Some(child) = item.spawns {
+            if self.threads.len() <= child {
+                self.threads.resize_with(child + 1, Thread::default);
+            }
+            self.wake(child, at);
+        }
+        if item.ends {
+            self.plan(at, What::Gone(slot));
+            self.plan(at, What::Free(None));
+        }
+        item.ends
+    }
+}
