@@ -91,10 +91,10 @@ pub fn predict(
 
 /// The processors that the traced processes shared, where the trace tells.
 fn traced_cpus(meta: &TraceMeta) -> Option<usize> {
-    match meta.extra.contains_key(one_cpu::ENTRY) {
-        true => Some(1),
-        false => meta.extra.get(CPUS)?.parse().ok(),
+    if meta.extra.contains_key(one_cpu::ENTRY) {
+        return Some(1);
     }
+    meta.extra.get(CPUS)?.parse().ok()
 }
 
 fn load_snapshot(

@@ -216,6 +216,9 @@ impl View {
             (true, _) => Stem::LurAc,
             (false, Relation::Next) if locality => Stem::LunNc,
             (false, Relation::Far) if locality => Stem::LufNc,
+            // Coming back to a directory: its blocks are there, the inode may lie far from the last
+            // one that was asked for in it.
+            (false, Relation::Other) if locality && block => Stem::LufNc,
             (false, Relation::Other) if locality => Stem::LurNc,
             (false, _) if in_dir => Stem::LusNc,
             (false, _) => Stem::LurNc,
