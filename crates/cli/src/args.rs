@@ -1,5 +1,6 @@
 //! The command line as it is written; nothing happens while it is parsed.
 
+mod bench;
 mod disk;
 mod run;
 mod slowfs;
@@ -12,6 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use fsage_experiment::plan::parse_time;
 
+pub use bench::BenchArgs;
 pub use disk::{DiskArgs, DiskServeArgs, DiskVerb};
 pub use run::{RoleArg, RunArgs, RunChildArgs, WorkloadsArgs};
 pub use slowfs::SlowfsArgs;
@@ -70,6 +72,8 @@ pub enum Verb {
     Workloads(WorkloadsArgs),
     /// Run workloads, predict them, and hold the predictions against the measurement
     Validate(ValidateArgs),
+    /// Repeat workloads until the figures are precise, by the rules of the field
+    Bench(BenchArgs),
     /// Emulated disks: their models, and one served in real time
     Disk(DiskArgs),
     /// Serve a directory again with chosen operations slowed down

@@ -4,12 +4,17 @@
 //! seed gives; what is measured is kept before it is judged; judgements are pure functions of what
 //! was kept.
 //!
+//! * [`bench`]: experiments: runs, repeated until they are precise.
+//! * [`compare`]: two configurations held against each other; [`check`]: what a result lacks.
 //! * [`validate`]: predictions held against measurement (Smith 2001, 4.5).
 //! * [`plan`]: what an experiment does, as a file says it.
 //! * [`running`]: a workload on a target; [`inputs`]: what it needs from outside.
 //! * [`target`]: what `TARGET` means. [`tracing`], [`tree`], [`profiling`], [`predicting`], [`replaying`]:
 //!   captures, trees, measurements, predictions and replays between files.
 
+pub mod bench;
+pub mod check;
+pub mod compare;
 pub mod inputs;
 pub mod one_cpu;
 pub mod plan;

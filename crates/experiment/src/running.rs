@@ -1,6 +1,6 @@
 //! A workload that is run on a target, phase by phase.
 
-mod command;
+pub(crate) mod command;
 mod convert;
 
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ impl RunRequest {
         if self.run_for_ns.is_some() || self.operations.is_some() {
             Length::Endless
         } else {
-            Length::Count
+            Length::Declared
         }
     }
 }
@@ -96,7 +96,11 @@ pub fn run_workload(
     stop: &AtomicBool,
 ) -> Result<(WorkloadRun, Option<PathBuf>), RunningError> {
     // What cannot be built is known before a file system is made.
-    let phases = phases(request)?;
+    let (phases, run_for_ns) = program(request)?;
+    let request = &RunRequest {
+        run_for_ns,
+        ..request.clone()
+    };
     let open = target.open()?;
     let place = Place::find(&open, target, request)?;
     let mut result = empty_result(target, &open, &place, request)?;
@@ -112,13 +116,7 @@ pub fn run_workload(
         progress(&phase.name);
         let name = phase.name.clone().into_owned();
         let (run, failed) = run_phase(&open, &place, request, phase, &mut result.warnings, stop)
-            .map_err(|source| match source {
-                PhaseError::Host(error) => RunningError::Host(error),
-                PhaseError::Exec(source) => RunningError::Exec {
-                    phase: name,
-                    source,
-                },
-            })?;
+            .map_err(|error| error.of(name))?;
         result.phases.push(run);
         result.failed = failed;
         if result.failed.is_some() {
@@ -132,17 +130,19 @@ pub fn run_workload(
     Ok((result, kept))
 }
 
-/// The phases that are asked for; none of a command.
-fn phases(request: &RunRequest) -> Result<Vec<Phase>, RunningError> {
+/// The phases that are asked for, none of a command, and how long its run phases last.
+pub(crate) fn program(request: &RunRequest) -> Result<(Vec<Phase>, Option<u64>), RunningError> {
     if request.spec.command().is_some() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), None));
     }
     let inputs = inputs::load(&request.spec, request.length())?;
     let program = request.spec.program(&inputs)?;
-    Ok(match request.role {
+    let run_for_ns = request.run_for_ns.or(program.run_for_ns);
+    let phases = match request.role {
         Some(role) => program.only(role).phases,
         None => program.phases,
-    })
+    };
+    Ok((phases, run_for_ns))
 }
 
 fn empty_result(
@@ -174,9 +174,20 @@ fn empty_result(
     })
 }
 
-enum PhaseError {
+/// Why a phase gave no result.
+#[derive(Debug)]
+pub(crate) enum PhaseError {
     Host(HostError),
     Exec(ExecError),
+}
+
+impl PhaseError {
+    pub(crate) fn of(self, phase: String) -> RunningError {
+        match self {
+            Self::Host(error) => RunningError::Host(error),
+            Self::Exec(source) => RunningError::Exec { phase, source },
+        }
+    }
 }
 
 fn run_phase(
@@ -187,15 +198,7 @@ fn run_phase(
     warnings: &mut Vec<String>,
     stop: &AtomicBool,
 ) -> Result<(PhaseRun, Option<Unexpected>), PhaseError> {
-    let options = HostOptions {
-        // Names that came from a file of somebody's are kept inside.
-        confinement: if request.spec.needs().is_empty() {
-            Confinement::Trusted
-        } else {
-            Confinement::Beneath
-        },
-        cold: request.cold,
-    };
+    let options = host_options(request);
     let mut cold = None;
     if phase.cold {
         // A remount needs the file system to be unused: it is asked for only for the moment.
@@ -211,26 +214,50 @@ fn run_phase(
             )),
         }
     }
-    let fs = HostFs::open(place.path(), options).map_err(PhaseError::Host)?;
+    let (mut run, failed) = execute(place.path(), request, phase, 1_000_000_000, stop)?;
+    run.cold = cold;
+    Ok((run, failed))
+}
+
+/// Runs a phase in `dir` with the caches as they are, with a series of points that wide.
+pub(crate) fn execute(
+    dir: &Path,
+    request: &RunRequest,
+    phase: Phase,
+    series_interval_ns: u64,
+    stop: &AtomicBool,
+) -> Result<(PhaseRun, Option<Unexpected>), PhaseError> {
+    let fs = HostFs::open(dir, host_options(request)).map_err(PhaseError::Host)?;
     let is_run = phase.role == Role::Run;
     let exec = Options {
         seed: request.spec.seed().unwrap_or(fsage_core::Seed(1)),
         compressible_percent: request.compressible_percent,
+        series_interval_ns,
         run_for_ns: request.run_for_ns.filter(|_| is_run),
         most_operations: request.operations.filter(|_| is_run),
         end_on_fatal: true,
         stop: Some(stop),
-        ..Options::default()
     };
     let result = fsage_exec::run(&fs, phase.streams, &exec).map_err(PhaseError::Exec)?;
     let failed = result.broken.as_ref();
     let failed = failed.map(|m| convert::told(&phase.name, m));
-    let role = phase.role.name();
-    let run = convert::phase(role, &phase.name, cold, &result);
+    let run = convert::phase(phase.role.name(), &phase.name, None, &result);
     Ok((run, failed))
 }
 
-fn describe_cold(evidence: ColdEvidence) -> String {
+/// Names that came from a file of somebody's are kept inside.
+pub(crate) fn host_options(request: &RunRequest) -> HostOptions {
+    HostOptions {
+        confinement: if request.spec.needs().is_empty() {
+            Confinement::Trusted
+        } else {
+            Confinement::Beneath
+        },
+        cold: request.cold,
+    }
+}
+
+pub(crate) fn describe_cold(evidence: ColdEvidence) -> String {
     format!("{:?}, {:?}", evidence.method, evidence.level).to_lowercase()
 }
 

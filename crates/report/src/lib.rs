@@ -8,11 +8,13 @@
 
 pub mod characterization;
 pub mod disk;
+pub mod experiment;
 pub mod ops;
 pub mod prediction;
 pub mod profile;
 pub mod replay;
 pub mod run;
+pub mod slowfs;
 pub mod snapshot;
 pub mod table;
 pub mod units;

@@ -1,6 +1,7 @@
 //! The verbs, one module each.
 
 mod anonymize;
+mod bench;
 mod demo;
 mod disk;
 mod export;
@@ -35,6 +36,7 @@ pub fn run(verb: Verb) -> anyhow::Result<Exit> {
         Verb::Run(args) => run::run(&args),
         Verb::Workloads(args) => workloads::run(&args),
         Verb::Validate(args) => validate::run(&args),
+        Verb::Bench(args) => bench::run(&args),
         Verb::Disk(args) => disk::run(args),
         Verb::Slowfs(args) => slowfs::run(&args),
         Verb::Replay(args) => replay::run(&args),

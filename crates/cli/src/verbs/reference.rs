@@ -7,9 +7,11 @@ use anyhow::{Context, Result, bail};
 use clap::CommandFactory;
 use fsage_core::metric::{self, Group};
 use fsage_format::result::disk::{DiskList, DiskStatistics, DiskSummary};
+use fsage_format::result::experiment::Experiment;
 use fsage_format::result::prediction::Prediction;
 use fsage_format::result::replay::Replay;
 use fsage_format::result::run::{WorkloadInfo, WorkloadRun};
+use fsage_format::result::slowfs::SlowfsStatistics;
 use fsage_format::result::validation::Validation;
 use fsage_format::schema::text_of;
 use fsage_report::characterization::ShownTrace;
@@ -80,9 +82,11 @@ fn printed() -> Vec<(&'static str, String)> {
         ("run.schema.json", text_of::<WorkloadRun>()),
         ("workloads.schema.json", text_of::<Vec<WorkloadInfo>>()),
         ("validate.schema.json", text_of::<Validation>()),
+        ("bench.schema.json", text_of::<Experiment>()),
         ("disk-list.schema.json", text_of::<DiskList>()),
         ("disk-show.schema.json", text_of::<DiskSummary>()),
         ("disk-serve.schema.json", text_of::<DiskStatistics>()),
+        ("slowfs.schema.json", text_of::<SlowfsStatistics>()),
     ]
 }
 

@@ -1,39 +1,15 @@
 //! A plan as a TOML file. Strict: what is not understood is an error with file and line.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use fsage_format::FormatError;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::CacheState;
 use super::named::{NamedTarget, NamedWorkload};
-use super::time::parse_time;
-use crate::target::TargetSpec;
-
-/// More of anything is a slip.
-const MOST_RUNS: i64 = 1000;
-
-/// Why a plan cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum PlanError {
-    /// The file could not be read.
-    #[error(transparent)]
-    Format(#[from] FormatError),
-    /// Something in it is wrong.
-    #[error("read plan {}:{line}: {problem}", path.display())]
-    At {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong and what was expected.
-        problem: String,
-    },
-}
+use super::place::{self, Place, PlanError};
 
 /// A plan as it was written; what it does not say is `None`.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,28 +89,13 @@ struct RawGroup {
 impl PlanFile {
     /// Reads a plan. Nothing is opened or run.
     pub fn read(path: &Path) -> Result<Self, PlanError> {
-        let text = std::fs::read(path).map_err(|e| FormatError::io("read plan", path, e))?;
-        match String::from_utf8(text) {
-            Ok(text) => Self::parse(path, &text),
-            Err(error) => {
-                let valid = error.utf8_error().valid_up_to();
-                let before = error.as_bytes().get(..valid).unwrap_or_default();
-                Err(PlanError::At {
-                    path: path.to_owned(),
-                    line: before.split(|&b| b == b'\n').count(),
-                    problem: "it is no text (UTF-8), expected a plan in TOML".into(),
-                })
-            }
-        }
+        Self::parse(path, &place::read(path)?)
     }
 
     /// Reads a plan from its text; errors name `path`.
     pub fn parse(path: &Path, text: &str) -> Result<Self, PlanError> {
         let place = Place { path, text };
-        let raw: Raw = toml::from_str(text).map_err(|e| {
-            let problem = e.message().trim().replace('\n', ", ");
-            place.error(e.span().unwrap_or(0..0), problem)
-        })?;
+        let raw: Raw = place.toml()?;
         let targets = place.targets(&raw.target)?;
         let workloads = place.workloads(&raw.workload, raw.setup.as_ref())?;
         let end = text.len()..text.len();
@@ -156,7 +117,7 @@ impl PlanFile {
             keep_going: raw.keep_going,
             quick: raw.quick,
             profiles: place.count("profiles", raw.profiles.as_ref())?,
-            profile_time: place.time(raw.profile_time.as_ref())?,
+            profile_time: place.time("profile_time", raw.profile_time.as_ref())?,
             trace_on: trace_on
                 .map(|name| place.find(&targets, name))
                 .transpose()?,
@@ -167,56 +128,12 @@ impl PlanFile {
     }
 }
 
-/// A plan's text, to say where something stands.
-struct Place<'a> {
-    path: &'a Path,
-    text: &'a str,
-}
-
 impl Place<'_> {
-    fn error(&self, span: Range<usize>, problem: String) -> PlanError {
-        let before = self.text.get(..span.start).unwrap_or(self.text);
-        PlanError::At {
-            path: self.path.to_owned(),
-            line: 1 + before.matches('\n').count(),
-            problem,
-        }
-    }
-
-    fn count(&self, key: &str, value: Option<&Spanned<i64>>) -> Result<Option<u32>, PlanError> {
-        let Some(value) = value else { return Ok(None) };
-        match u32::try_from(*value.get_ref()) {
-            Ok(n) if n > 0 && i64::from(n) <= MOST_RUNS => Ok(Some(n)),
-            _ => Err(self.error(
-                value.span(),
-                format!("{key} = {}, expected 1 to {MOST_RUNS}", value.get_ref()),
-            )),
-        }
-    }
-
-    fn time(&self, value: Option<&Spanned<String>>) -> Result<Option<Duration>, PlanError> {
-        let parse = |text: &Spanned<String>| {
-            parse_time(text.get_ref())
-                .map_err(|e| self.error(text.span(), format!("profile_time: {e}")))
-        };
-        value.map(parse).transpose()
-    }
-
-    fn name(&self, name: &Spanned<String>) -> Result<String, PlanError> {
-        let text = name.get_ref().trim();
-        if text.is_empty() || text.chars().any(char::is_control) {
-            let problem = format!("name {:?}, expected one line of text", name.get_ref());
-            return Err(self.error(name.span(), problem));
-        }
-        Ok(text.to_owned())
-    }
-
     fn targets(&self, raw: &[Spanned<RawTarget>]) -> Result<Vec<NamedTarget>, PlanError> {
         let mut targets: Vec<NamedTarget> = Vec::new();
         for entry in raw {
             let its = entry.get_ref();
-            let spec = TargetSpec::parse(its.spec.get_ref())
-                .map_err(|e| self.error(its.spec.span(), e.to_string()))?;
+            let spec = self.target(its.spec.span(), its.spec.get_ref())?;
             let mut target = NamedTarget::from(spec);
             if let Some(name) = &its.name {
                 target.name = self.name(name)?;
@@ -242,13 +159,7 @@ impl Place<'_> {
         let mut workloads: Vec<NamedWorkload> = Vec::new();
         for entry in raw {
             let its = entry.get_ref();
-            let spec = its
-                .spec
-                .get_ref()
-                .parse()
-                .map_err(|e: fsage_workload::SpecError| {
-                    self.error(its.spec.span(), e.to_string())
-                })?;
+            let spec = self.workload(its.spec.span(), its.spec.get_ref())?;
             let workload = NamedWorkload {
                 name: match &its.name {
                     Some(name) => self.name(name)?,

@@ -1,14 +1,20 @@
 //! Plans of experiments: what is run, where, how often, in which state of the caches.
 //!
-//! * [`file`]: a plan as a TOML file. [`named`]: targets and workloads with their names. [`time`]:
-//!   times as people write them.
+//! * [`file`]: a plan of `fsage validate` as a TOML file. [`bench`]: one of `fsage bench`; `vary`: the
+//!   parameters that it varies. `place`: what both share. [`named`]: targets and workloads with their
+//!   names. [`time`]: times as people write them.
 
+pub mod bench;
 pub mod file;
 pub mod named;
+mod place;
 pub mod time;
+mod vary;
 
-pub use file::{PlanError, PlanFile};
+pub use bench::{BenchPlan, Caches, CommandPlan, Rule, State, Subject};
+pub use file::PlanFile;
 pub use named::{NamedTarget, NamedWorkload};
+pub use place::PlanError;
 pub use time::parse_time;
 
 use serde::Deserialize;

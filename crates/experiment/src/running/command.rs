@@ -1,5 +1,7 @@
 //! A command of the user's as a workload.
 
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -14,6 +16,25 @@ use fsage_host::{MonotonicClock, signals};
 /// that asks this process to stop ends the command too.
 pub fn run(text: &str, dir: &Path) -> std::io::Result<CommandRun> {
     let stdout = std::io::stderr().as_fd().try_clone_to_owned()?;
+    run_with(text, dir, stdout.into(), Stdio::inherit())
+}
+
+/// The same of a command that is run again and again: what it prints goes nowhere. Returns the last line
+/// that it wrote to stderr beside the result.
+pub fn run_quietly(text: &str, dir: &Path) -> std::io::Result<(CommandRun, String)> {
+    // In memory: what is measured should not meet it on a device.
+    let said = rustix::fs::memfd_create("fsage-stderr", rustix::fs::MemfdFlags::CLOEXEC)?;
+    let mut said = File::from(said);
+    let run = run_with(text, dir, Stdio::null(), said.try_clone()?.into())?;
+    let mut bytes = Vec::new();
+    // Without its words the result still says how it ended.
+    drop(said.rewind().and_then(|()| said.read_to_end(&mut bytes)));
+    let text = String::from_utf8_lossy(&bytes);
+    let last = text.lines().last().unwrap_or_default().trim().to_owned();
+    Ok((run, last))
+}
+
+fn run_with(text: &str, dir: &Path, stdout: Stdio, stderr: Stdio) -> std::io::Result<CommandRun> {
     let before = ChildUsage::now();
     let start_ns = MonotonicClock.now_ns();
     let mut child = Command::new("/bin/sh")
@@ -21,6 +42,7 @@ pub fn run(text: &str, dir: &Path) -> std::io::Result<CommandRun> {
         .current_dir(dir)
         .stdin(Stdio::null())
         .stdout(stdout)
+        .stderr(stderr)
         .spawn()?;
     signals::forward_to(Some(child.id()));
     let status = child.wait();

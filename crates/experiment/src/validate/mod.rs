@@ -16,7 +16,7 @@ pub mod measure;
 pub mod merge;
 mod outcome;
 pub mod plan;
-mod prepare;
+pub(crate) mod prepare;
 pub mod run;
 pub mod step;
 

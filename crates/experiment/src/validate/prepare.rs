@@ -17,13 +17,13 @@ use super::ValidateError;
 const EVERY: Duration = Duration::from_millis(5);
 
 /// A command of the user's, for `sh`.
-pub(super) fn shell(text: &str) -> Vec<OsString> {
+pub(crate) fn shell(text: &str) -> Vec<OsString> {
     ["/bin/sh", "-c", text].map(OsString::from).to_vec()
 }
 
 /// Runs what prepares a directory, untraced. Its stdout is no data of ours and goes nowhere; what it
 /// said last is part of the error. When fsage is asked to stop, it ends with all that it started.
-pub(super) fn run_setup(
+pub(crate) fn run_setup(
     (workload, target): (&str, &str),
     argv: Vec<OsString>,
     dir: &Path,

@@ -1,0 +1,189 @@
+//! `fsage bench`.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result};
+use fsage_experiment::bench::kept::{self, Options, plan_of, record_path};
+use fsage_experiment::bench::run::{Order, run as carry_out};
+use fsage_experiment::plan::{BenchPlan, CommandPlan};
+use fsage_format::result::experiment::Experiment;
+use fsage_host::guard::GuardedDir;
+use fsage_host::signals;
+use fsage_report::experiment;
+
+use super::validate::isolate_for;
+use crate::args::BenchArgs;
+use crate::exit::{Exit, UsageError};
+use crate::{out, ui};
+
+pub fn run(args: &BenchArgs) -> Result<Exit> {
+    let (plan, options) = planned(args)?;
+    isolate_for(plan.subjects.iter().map(|s| &s.target.spec))?;
+    let stop = signals::install()?;
+    let mut temporary = None;
+    let dir = match &args.output {
+        Some(dir) => {
+            refuse_unless_resumed(dir, args.resume)?;
+            dir.clone()
+        }
+        None => temporary
+            .insert(GuardedDir::create(&std::env::temp_dir(), "fsage-bench-")?)
+            .path()
+            .to_owned(),
+    };
+    let order = Order {
+        dir: &dir,
+        options: &options,
+        resume: args.resume,
+        retry_failed: args.retry_failed,
+        stop: &stop,
+    };
+    let result = with_progress(&plan, &order)?;
+    if args.json {
+        out::json(&result)?;
+    } else {
+        out::text(&experiment::text(&result, out::width()))?;
+    }
+    match temporary {
+        Some(_) => ui::line("nothing is kept; -o DIR keeps every run"),
+        None => ui::line(&format!("kept in {}", dir.display())),
+    }
+    Ok(exit(&result, plan.keep_going, &stop))
+}
+
+fn exit(result: &Experiment, keep_going: bool, stop: &AtomicBool) -> Exit {
+    for failed in &result.failed {
+        ui::line(&format!("not measured: {}", experiment::failure(failed)));
+    }
+    if stop.load(std::sync::atomic::Ordering::Relaxed) {
+        return Exit::Interrupted;
+    }
+    if result.failed.is_empty() {
+        return Exit::Done;
+    }
+    if keep_going {
+        Exit::Incomplete
+    } else {
+        Exit::Failed
+    }
+}
+
+/// What was kept there would be mixed with what is measured now.
+fn refuse_unless_resumed(dir: &Path, resume: bool) -> Result<()> {
+    if !resume && record_path(dir).exists() {
+        return Err(UsageError(format!(
+            "{} holds the runs of an earlier experiment; --resume goes on with it, or name another \
+             directory",
+            dir.display()
+        ))
+        .into());
+    }
+    Ok(())
+}
+
+/// The plan with what options change of it.
+fn planned(args: &BenchArgs) -> Result<(BenchPlan, Options)> {
+    let mut options = options(args);
+    if args.plan.is_none()
+        && args.resume
+        && let Some(dir) = &args.output
+    {
+        let Some(begin) = kept::found(dir)?.begin else {
+            let nothing = format!(
+                "{} holds no experiment to go on with; expected a plan",
+                dir.display()
+            );
+            return Err(UsageError(nothing).into());
+        };
+        let mut plan = plan_of(dir, &begin)?;
+        apply(&options, &mut plan)?;
+        return Ok((plan, options));
+    }
+    let mut plan = match &args.plan {
+        Some(path) => BenchPlan::read(path)?,
+        None => of_command(args)?,
+    };
+    options.keep_going |= plan.keep_going;
+    apply(&options, &mut plan)?;
+    Ok((plan, options))
+}
+
+fn apply(options: &Options, plan: &mut BenchPlan) -> Result<()> {
+    Ok(options.apply(plan).map_err(UsageError)?)
+}
+
+fn options(args: &BenchArgs) -> Options {
+    Options {
+        runs: args.runs,
+        min_runs: args.min_runs,
+        max_runs: args.max_runs,
+        precision: args.precision,
+        budget_ns: args
+            .budget
+            .map(|t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX)),
+        seed: args.seed,
+        required: (!args.required.is_empty()).then(|| args.required.clone()),
+        keep_going: args.keep_going,
+    }
+}
+
+fn of_command(args: &BenchArgs) -> Result<BenchPlan> {
+    let command = CommandPlan {
+        command: shell_line(&args.command),
+        target: args.target.clone(),
+        here: std::env::current_dir().context("find the working directory")?,
+        setup: args.setup.clone(),
+        cache: args.cache,
+    };
+    Ok(BenchPlan::parse(
+        &PathBuf::from("COMMAND"),
+        &command.text(),
+    )?)
+}
+
+/// One argument is a line of shell already; several are a command and its arguments.
+fn shell_line(command: &[String]) -> String {
+    match command {
+        [line] => line.clone(),
+        words => words
+            .iter()
+            .map(|w| quoted(w))
+            .collect::<Vec<_>>()
+            .join(" "),
+    }
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// Carries out a plan with a bar on the terminal.
+fn with_progress(plan: &BenchPlan, order: &Order<'_>) -> Result<Experiment> {
+    let bar = ui::Progress::new(1);
+    let result = carry_out(plan, order, &mut |step| {
+        bar.set(step.done, step.expected, &step.what, step.eta_s);
+    });
+    drop(bar);
+    Ok(result?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_become_lines_of_shell() {
+        let line = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|w| (*w).to_string()).collect();
+            shell_line(&words)
+        };
+        assert_eq!(line(&["make", "-j2"]), "make -j2");
+        assert_eq!(line(&["ls | wc"]), "ls | wc");
+        assert_eq!(line(&["echo", "it's", "", "$x"]), r"echo 'it'\''s' '' '$x'");
+    }
+}

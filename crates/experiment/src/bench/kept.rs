@@ -1,0 +1,213 @@
+//! What an experiment keeps as its runs end, and what a continued one finds.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use fsage_format::FormatError;
+use fsage_format::record::{RecordWriter, read_records};
+use fsage_format::result::environment::{MachineRecord, TargetRecord};
+use fsage_format::result::experiment::{BenchRun, FailedRun};
+use serde::{Deserialize, Serialize};
+
+use super::BenchError;
+use super::schedule::Measured;
+use crate::plan::BenchPlan;
+
+/// What the first line of the record says that it is of.
+const KIND: &str = "bench";
+
+/// One line of `runs.jsonl`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "entry", rename_all = "snake_case")]
+pub enum Entry {
+    /// The experiment begins.
+    Begin(Box<Begin>),
+    /// It goes on after it was stopped.
+    Resumed {
+        /// When, nanoseconds since 1970.
+        unix_ns: u64,
+        /// Where: its load, and whatever has changed.
+        machine: Option<Box<MachineRecord>>,
+    },
+    /// A configuration's target, before its first run.
+    Target {
+        /// The configuration's name.
+        configuration: String,
+        /// The target.
+        record: Box<TargetRecord>,
+    },
+    /// A run that ended well.
+    Run {
+        /// The configuration's name.
+        configuration: String,
+        /// What was measured.
+        run: Box<BenchRun>,
+    },
+    /// One that did not.
+    Failed(FailedRun),
+}
+
+/// What decides everything that follows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Begin {
+    /// The plan's text.
+    pub plan: String,
+    /// What options changed of it.
+    pub options: Options,
+    /// Tells plans apart.
+    pub digest: String,
+    /// When, nanoseconds since 1970.
+    pub started_unix_ns: u64,
+    /// Where.
+    pub machine: Option<MachineRecord>,
+}
+
+/// What options change of a plan; `None` where they do not.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Options {
+    /// Exactly so many runs.
+    pub runs: Option<u32>,
+    /// Fewest runs.
+    pub min_runs: Option<u32>,
+    /// Most runs.
+    pub max_runs: Option<u32>,
+    /// The half-width to reach, as a share of the mean.
+    pub precision: Option<f64>,
+    /// The longest that all runs together may take, nanoseconds.
+    pub budget_ns: Option<u64>,
+    /// Where the order of runs starts.
+    pub seed: Option<u64>,
+    /// The metrics that are to become precise.
+    pub required: Option<Vec<String>>,
+    /// Whether runs that fail are passed over.
+    pub keep_going: bool,
+}
+
+impl Options {
+    /// Changes a plan. Says what does not go together.
+    pub fn apply(&self, plan: &mut BenchPlan) -> Result<(), String> {
+        let rule = &mut plan.rule;
+        if let Some(runs) = self.runs {
+            rule.fix(runs);
+        }
+        if let Some(most) = self.max_runs {
+            rule.max_runs = most;
+            rule.min_runs = rule.min_runs.min(most);
+        }
+        if let Some(least) = self.min_runs {
+            rule.min_runs = least;
+            if self.max_runs.is_some_and(|most| most < least) {
+                return Err(format!(
+                    "at most {} runs, expected no fewer than the least, {least}",
+                    rule.max_runs
+                ));
+            }
+            rule.max_runs = rule.max_runs.max(least);
+        }
+        rule.half_width_relative = self.precision.unwrap_or(rule.half_width_relative);
+        if let Some(ns) = self.budget_ns {
+            rule.budget = std::time::Duration::from_nanos(ns);
+        }
+        if let Some(required) = &self.required {
+            for name in required {
+                for subject in &plan.subjects {
+                    super::metrics::check(name, subject.workload.spec.command().is_some())?;
+                }
+            }
+            rule.required.clone_from(required);
+        }
+        plan.seed = self.seed.unwrap_or(plan.seed);
+        plan.keep_going |= self.keep_going;
+        Ok(())
+    }
+}
+
+/// Everything that a directory holds of an experiment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Found {
+    /// How it began; `None` if it has not.
+    pub begin: Option<Begin>,
+    /// When it went on, nanoseconds since 1970.
+    pub resumed_unix_ns: Vec<u64>,
+    /// Targets, by configuration.
+    pub targets: BTreeMap<String, TargetRecord>,
+    /// Runs, by configuration.
+    pub runs: BTreeMap<String, Vec<BenchRun>>,
+    /// Runs that failed, in their order.
+    pub failed: Vec<FailedRun>,
+}
+
+impl Found {
+    /// What was measured of each configuration of a plan.
+    pub fn measured(&self, plan: &BenchPlan) -> Vec<Measured> {
+        let of = |name: &String| Measured {
+            runs: self.runs.get(name).cloned().unwrap_or_default(),
+            failed: self
+                .failed
+                .iter()
+                .filter(|f| f.configuration == *name)
+                .cloned()
+                .collect(),
+            forgiven: 0,
+        };
+        plan.subjects.iter().map(|s| of(&s.name)).collect()
+    }
+
+    fn take(&mut self, entry: Entry) {
+        match entry {
+            Entry::Begin(begin) => {
+                self.begin.get_or_insert(*begin);
+            }
+            Entry::Resumed { unix_ns, .. } => self.resumed_unix_ns.push(unix_ns),
+            Entry::Target {
+                configuration,
+                record,
+            } => {
+                self.targets.entry(configuration).or_insert(*record);
+            }
+            Entry::Run { configuration, run } => {
+                self.runs.entry(configuration).or_default().push(*run);
+            }
+            Entry::Failed(failed) => self.failed.push(failed),
+        }
+    }
+}
+
+/// Where an experiment's record is.
+pub fn record_path(dir: &Path) -> PathBuf {
+    dir.join("runs.jsonl")
+}
+
+/// The record, to append to.
+pub(super) fn open_record(dir: &Path) -> Result<RecordWriter, FormatError> {
+    RecordWriter::open(&record_path(dir), KIND)
+}
+
+/// What a directory holds; nothing where there is no record.
+pub fn found(dir: &Path) -> Result<Found, FormatError> {
+    let path = record_path(dir);
+    let mut found = Found::default();
+    if !path.exists() || std::fs::metadata(&path).is_ok_and(|m| m.len() == 0) {
+        return Ok(found);
+    }
+    let records = read_records::<Entry>(&path)?;
+    if records.head.kind != KIND {
+        return Err(FormatError::corrupt(
+            &path,
+            "line 1",
+            format!("it is of `{}`, expected `{KIND}`", records.head.kind),
+        ));
+    }
+    for entry in records.records {
+        found.take(entry);
+    }
+    Ok(found)
+}
+
+/// The plan that a directory's experiment began with, options applied.
+pub fn plan_of(dir: &Path, begin: &Begin) -> Result<BenchPlan, BenchError> {
+    let mut plan = BenchPlan::parse(&dir.join("plan.toml"), &begin.plan)?;
+    begin.options.apply(&mut plan).map_err(BenchError::Plan)?;
+    Ok(plan)
+}

@@ -1,0 +1,151 @@
+//! What makes a run suspect. It is said, and the run counts all the same (Traeger 2007, 3.4).
+
+use fsage_format::result::experiment::BenchRun;
+
+/// A wall clock that went further away than this was set.
+const CLOCK_STEP_NS: u64 = 1_000_000;
+
+/// Others that use more of a processor than this change what is measured, as a share of elapsed time.
+const OTHERS_SHARE: f64 = 0.10;
+
+/// The kernel counts in ticks of 10 ms: fewer than this are chance.
+const LEAST_TICKS_NS: u64 = 30_000_000;
+
+/// A hypervisor that takes more than this, as a share of elapsed time.
+const STOLEN_SHARE: f64 = 0.02;
+
+/// Threads of the workload that wait for a processor longer than this, as a share of elapsed time and
+/// stream.
+const RUN_DELAY_SHARE: f64 = 0.05;
+
+/// Shorter delays are those of any thread that wakes up.
+const LEAST_DELAY_NS: u64 = 2_000_000;
+
+/// Anything that waits for a processor for longer than this share of a command's time.
+const PRESSURE_SHARE: f64 = 0.25;
+
+/// What must be said of a run, one line each.
+pub fn marks(run: &BenchRun) -> Vec<String> {
+    let mut marks = Vec::new();
+    let elapsed = run.elapsed_ns.max(1) as f64;
+    let share = |ns: u64| ns as f64 / elapsed;
+    let percent = |ns: u64| format!("{:.0} %", share(ns) * 100.0);
+    let others = &run.others;
+    if others.clock_step_ns.unsigned_abs() >= CLOCK_STEP_NS {
+        marks.push(format!(
+            "the wall clock went {:.3} s away from the monotonic one: it was set, or the machine slept; \
+             elapsed times do not depend on it",
+            others.clock_step_ns as f64 / 1e9
+        ));
+    }
+    let long = |ns: &u64| *ns >= LEAST_TICKS_NS;
+    if let Some(ns) = others
+        .user_ns
+        .filter(long)
+        .filter(|&n| share(n) > OTHERS_SHARE)
+    {
+        marks.push(format!(
+            "other processes used {} of a processor",
+            percent(ns)
+        ));
+    }
+    if let Some(ns) = others
+        .stolen_ns
+        .filter(long)
+        .filter(|&n| share(n) > STOLEN_SHARE)
+    {
+        marks.push(format!(
+            "the hypervisor took {} of a processor",
+            percent(ns)
+        ));
+    }
+    let streams = run.phases.iter().map(|p| p.result.streams.len()).max();
+    let streams = streams.unwrap_or(1).max(1) as f64;
+    if let Some(ns) = run.run_delay_ns
+        && ns >= LEAST_DELAY_NS
+        && share(ns) > RUN_DELAY_SHARE * streams
+    {
+        let waited = share(ns) / streams * 100.0;
+        marks.push(format!(
+            "the workload waited for a processor in {waited:.0} % of its time"
+        ));
+    }
+    let pressure = others
+        .cpu_pressure_ns
+        .filter(|&n| share(n) > PRESSURE_SHARE);
+    if let Some(ns) = pressure.filter(|_| run.command.is_some()) {
+        marks.push(format!(
+            "something, its own processes included, waited for a processor in {} of the time",
+            percent(ns)
+        ));
+    }
+    if run.cold_verified == Some(false) {
+        marks.push(format!(
+            "caches were not cold ({})",
+            run.cache_evidence.as_deref().unwrap_or_default()
+        ));
+    }
+    let unexpected: u64 = run.phases.iter().map(|p| p.result.unexpected).sum();
+    if unexpected > 0 {
+        marks.push(format!(
+            "{unexpected} operations did not end as the workload expected"
+        ));
+    }
+    marks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsage_format::result::experiment::Others;
+
+    fn run(others: Others) -> BenchRun {
+        BenchRun {
+            elapsed_ns: 1_000_000_000,
+            others,
+            ..BenchRun::default()
+        }
+    }
+
+    #[test]
+    fn a_quiet_run_has_no_mark() {
+        let quiet = Others {
+            user_ns: Some(20_000_000),
+            stolen_ns: Some(0),
+            cpu_pressure_ns: Some(900_000_000),
+            clock_step_ns: 900_000,
+        };
+        let mut run = run(quiet);
+        run.run_delay_ns = Some(1_000_000);
+        run.cold_verified = Some(true);
+        assert_eq!(marks(&run), [] as [String; 0]);
+    }
+
+    #[test]
+    fn each_disturbance_is_said() {
+        let set = |others: Others| marks(&run(others)).join("\n");
+        let said = set(Others {
+            clock_step_ns: -3_600_000_000_000,
+            ..Others::default()
+        });
+        assert!(said.contains("-3600.000 s away"), "{said}");
+        let said = set(Others {
+            user_ns: Some(1_500_000_000),
+            stolen_ns: Some(100_000_000),
+            ..Others::default()
+        });
+        assert!(
+            said.contains("other processes used 150 % of a processor"),
+            "{said}"
+        );
+        assert!(said.contains("hypervisor took 10 %"), "{said}");
+        let mut waited = run(Others::default());
+        waited.run_delay_ns = Some(300_000_000);
+        waited.cold_verified = Some(false);
+        let said = marks(&waited).join("\n");
+        assert!(
+            said.contains("in 30 % of its time") && said.contains("not cold"),
+            "{said}"
+        );
+    }
+}

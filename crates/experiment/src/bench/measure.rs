@@ -1,0 +1,214 @@
+//! What is read before and after a part that is measured.
+
+use fsage_core::{DeviceCounters, Platform};
+use fsage_format::result::experiment::{DeviceActivity, Others, SystemPoint};
+use fsage_host::HostFs;
+use fsage_host::observe::{Clocks, MachineTimes, ReadBytes, Usage, Whose, cpu_pressure_ns};
+
+use super::sampler::Sampler;
+
+/// Everything that was used and done in the parts that were measured.
+#[derive(Debug, Clone, Default)]
+pub struct Activity {
+    /// By the workload's threads and processes.
+    pub usage: Usage,
+    /// By them; `None` where the kernel does not count.
+    pub read: Option<ReadBytes>,
+    /// By the target's device; `None` without one.
+    pub device: Option<DeviceActivity>,
+    /// By everything else.
+    pub others: Others,
+    /// Memory and device over time, since the start of the first part.
+    pub points: Vec<SystemPoint>,
+    /// How long the parts took together, nanoseconds.
+    pub elapsed_ns: u64,
+}
+
+/// One reading.
+struct Reading {
+    process: Usage,
+    children: Usage,
+    read: Option<ReadBytes>,
+    device: Option<DeviceCounters>,
+    machine: Option<MachineTimes>,
+    pressure_ns: Option<u64>,
+    clocks: Clocks,
+}
+
+impl Reading {
+    fn now(fs: &HostFs) -> Self {
+        Self {
+            process: Usage::of(Whose::Process),
+            children: Usage::of(Whose::Children),
+            read: ReadBytes::of_process(),
+            device: fs.device_counters(),
+            machine: MachineTimes::now(),
+            pressure_ns: cpu_pressure_ns(),
+            clocks: Clocks::now(),
+        }
+    }
+}
+
+/// Does `what` and adds what happened meanwhile to `activity`.
+pub fn measured<T>(fs: &HostFs, activity: &mut Activity, what: impl FnOnce() -> T) -> T {
+    let sampler = Sampler::start(fs.device().cloned());
+    while !sampler.has_begun() {
+        std::thread::yield_now();
+    }
+    let before = Reading::now(fs);
+    let result = what();
+    let after = Reading::now(fs);
+    let seen = sampler.stop();
+    let usage = after.process.since(&before.process).since(&seen.usage);
+    activity.usage = activity
+        .usage
+        .and(&usage.and(&after.children.since(&before.children)));
+    activity.read = after.read.zip(before.read).map(|(after, before)| {
+        let read = after.since(&before).since(&seen.read);
+        let sum = activity.read.unwrap_or_default();
+        ReadBytes {
+            requested: sum.requested + read.requested,
+            fetched: sum.fetched + read.fetched,
+        }
+    });
+    activity.device = after.device.zip(before.device).map(|(after, before)| {
+        add(
+            activity.device.unwrap_or_default(),
+            between(&before, &after),
+        )
+    });
+    let offset_ns = activity.elapsed_ns;
+    let (of_read, of_write) = activity
+        .points
+        .last()
+        .map_or((0, 0), |p| (p.sectors_read, p.sectors_written));
+    activity
+        .points
+        .extend(seen.points.into_iter().map(|p| SystemPoint {
+            at_ns: p.at_ns + offset_ns,
+            sectors_read: p.sectors_read + of_read,
+            sectors_written: p.sectors_written + of_write,
+            ..p
+        }));
+    activity.elapsed_ns += after
+        .clocks
+        .monotonic_ns
+        .saturating_sub(before.clocks.monotonic_ns);
+    let others = others(&before, &after);
+    activity.others = sum_of(&activity.others, &others, offset_ns == 0);
+    result
+}
+
+fn others(before: &Reading, after: &Reading) -> Others {
+    let own = after.process.user_ns + after.children.user_ns;
+    let own = own.saturating_sub(before.process.user_ns + before.children.user_ns);
+    let machine = after.machine.zip(before.machine);
+    let user = machine.map(|(a, b)| a.user_ns.saturating_sub(b.user_ns).saturating_sub(own));
+    let stolen = machine.map(|(a, b)| a.stolen_ns.saturating_sub(b.stolen_ns));
+    let pressure = after.pressure_ns.zip(before.pressure_ns);
+    Others {
+        user_ns: user,
+        stolen_ns: stolen,
+        cpu_pressure_ns: pressure.map(|(a, b)| a.saturating_sub(b)),
+        clock_step_ns: clock_step_ns(&before.clocks, &after.clocks),
+    }
+}
+
+/// How far the wall clock went away from the monotonic one between two readings, nanoseconds: it was set,
+/// or the machine slept. 0 where the readings are too far apart to tell. Both clocks are slewed alike.
+pub fn clock_step_ns(before: &Clocks, after: &Clocks) -> i64 {
+    let wall = i128::from(after.wall_ns) - i128::from(before.wall_ns);
+    let monotonic = i128::from(after.monotonic_ns) - i128::from(before.monotonic_ns);
+    let step = wall - monotonic;
+    let doubt = i128::from(before.apart_ns) + i128::from(after.apart_ns);
+    if step.abs() <= doubt {
+        return 0;
+    }
+    i64::try_from(step).unwrap_or(if step < 0 { i64::MIN } else { i64::MAX })
+}
+
+fn sum_of(sum: &Others, one: &Others, first: bool) -> Others {
+    if first {
+        return *one;
+    }
+    let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+    Others {
+        user_ns: both(sum.user_ns, one.user_ns),
+        stolen_ns: both(sum.stolen_ns, one.stolen_ns),
+        cpu_pressure_ns: both(sum.cpu_pressure_ns, one.cpu_pressure_ns),
+        clock_step_ns: sum.clock_step_ns.saturating_add(one.clock_step_ns),
+    }
+}
+
+/// What a device did between two readings of its counters.
+pub fn between(before: &DeviceCounters, after: &DeviceCounters) -> DeviceActivity {
+    DeviceActivity {
+        reads: after.reads.saturating_sub(before.reads),
+        sectors_read: after.sectors_read.saturating_sub(before.sectors_read),
+        writes: after.writes.saturating_sub(before.writes),
+        sectors_written: after.sectors_written.saturating_sub(before.sectors_written),
+    }
+}
+
+fn add(a: DeviceActivity, b: DeviceActivity) -> DeviceActivity {
+    DeviceActivity {
+        reads: a.reads + b.reads,
+        sectors_read: a.sectors_read + b.sectors_read,
+        writes: a.writes + b.writes,
+        sectors_written: a.sectors_written + b.sectors_written,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsage_host::HostOptions;
+
+    fn clocks(monotonic_ns: u64, wall_ns: u64) -> Clocks {
+        Clocks {
+            monotonic_ns,
+            wall_ns,
+            apart_ns: 100,
+        }
+    }
+
+    #[test]
+    fn a_clock_step_is_seen_and_jitter_is_not() {
+        let before = clocks(5_000, 1_000_000_000_000);
+        let step = |monotonic, wall| clock_step_ns(&before, &clocks(monotonic, wall));
+        assert_eq!(step(2_000_005_000, 1_002_000_000_000), 0);
+        assert_eq!(step(2_000_005_000, 1_002_000_000_150), 0, "within doubt");
+        assert_eq!(
+            step(2_000_005_000, 1_005_000_000_000),
+            3_000_000_000,
+            "forward"
+        );
+        assert_eq!(step(2_000_005_000, 998_000_000_000), -4_000_000_000, "back");
+        let far = clocks(2_000_005_000, u64::MAX);
+        assert_eq!(clock_step_ns(&before, &far), i64::MAX);
+    }
+
+    #[test]
+    fn parts_add_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let fs = HostFs::open(dir.path(), HostOptions::default()).unwrap();
+        let mut activity = Activity::default();
+        let path = dir.path().join("f");
+        std::fs::write(&path, vec![1; 1 << 20]).unwrap();
+        for part in 1..=2 {
+            let read = measured(&fs, &mut activity, || std::fs::read(&path).unwrap().len());
+            assert_eq!(read, 1 << 20);
+            let requested = activity.read.map_or(part << 20, |r| r.requested);
+            assert!(
+                (part << 20..(part << 20) + 65536).contains(&requested),
+                "{requested}"
+            );
+        }
+        assert!(activity.elapsed_ns > 0);
+        assert!(
+            activity.points.is_sorted_by_key(|p| p.at_ns),
+            "{activity:?}"
+        );
+        assert_eq!(activity.others.clock_step_ns.abs() / 1_000_000_000, 0);
+    }
+}

@@ -1,0 +1,120 @@
+//! A plan's text: reading it, and saying where something in it stands.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fsage_format::FormatError;
+use fsage_workload::WorkloadSpec;
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+
+use super::time::parse_time;
+use crate::target::TargetSpec;
+
+/// More of anything is a slip.
+pub(super) const MOST_RUNS: i64 = 1000;
+
+/// Why a plan cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The file could not be read.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// Something in it is wrong.
+    #[error("read plan {}:{line}: {problem}", path.display())]
+    At {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong and what was expected.
+        problem: String,
+    },
+}
+
+/// The text of a plan's file.
+pub(super) fn read(path: &Path) -> Result<String, PlanError> {
+    let text = std::fs::read(path).map_err(|e| FormatError::io("read plan", path, e))?;
+    String::from_utf8(text).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let before = error.as_bytes().get(..valid).unwrap_or_default();
+        PlanError::At {
+            path: path.to_owned(),
+            line: before.split(|&b| b == b'\n').count(),
+            problem: "it is no text (UTF-8), expected a plan in TOML".into(),
+        }
+    })
+}
+
+/// A plan's text and where it is from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub path: &'a Path,
+    pub text: &'a str,
+}
+
+impl Place<'_> {
+    /// The text as what it should be.
+    pub fn toml<T: DeserializeOwned>(&self) -> Result<T, PlanError> {
+        toml::from_str(self.text).map_err(|e| {
+            let problem = e.message().trim().replace('\n', ", ");
+            self.error(e.span().unwrap_or(0..0), problem)
+        })
+    }
+
+    /// What is wrong at a place of the text.
+    pub fn error(&self, span: Range<usize>, problem: String) -> PlanError {
+        let before = self.text.get(..span.start).unwrap_or(self.text);
+        PlanError::At {
+            path: self.path.to_owned(),
+            line: 1 + before.matches('\n').count(),
+            problem,
+        }
+    }
+
+    /// A number of runs or the like.
+    pub fn count(&self, key: &str, value: Option<&Spanned<i64>>) -> Result<Option<u32>, PlanError> {
+        let Some(value) = value else { return Ok(None) };
+        match u32::try_from(*value.get_ref()) {
+            Ok(n) if n > 0 && i64::from(n) <= MOST_RUNS => Ok(Some(n)),
+            _ => Err(self.error(
+                value.span(),
+                format!("{key} = {}, expected 1 to {MOST_RUNS}", value.get_ref()),
+            )),
+        }
+    }
+
+    /// A length of time.
+    pub fn time(
+        &self,
+        key: &str,
+        value: Option<&Spanned<String>>,
+    ) -> Result<Option<Duration>, PlanError> {
+        let parse = |text: &Spanned<String>| {
+            parse_time(text.get_ref()).map_err(|e| self.error(text.span(), format!("{key}: {e}")))
+        };
+        value.map(parse).transpose()
+    }
+
+    /// What something is called.
+    pub fn name(&self, name: &Spanned<String>) -> Result<String, PlanError> {
+        let text = name.get_ref().trim();
+        if text.is_empty() || text.chars().any(char::is_control) {
+            let problem = format!("name {:?}, expected one line of text", name.get_ref());
+            return Err(self.error(name.span(), problem));
+        }
+        Ok(text.to_owned())
+    }
+
+    /// A target's specification.
+    pub fn target(&self, span: Range<usize>, text: &str) -> Result<TargetSpec, PlanError> {
+        TargetSpec::parse(text).map_err(|e| self.error(span, e.to_string()))
+    }
+
+    /// A workload's specification.
+    pub fn workload(&self, span: Range<usize>, text: &str) -> Result<WorkloadSpec, PlanError> {
+        text.parse()
+            .map_err(|e: fsage_workload::SpecError| self.error(span, e.to_string()))
+    }
+}

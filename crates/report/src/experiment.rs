@@ -1,0 +1,403 @@
+//! An experiment as tables: what was measured, how sure that is, and what must be known of it.
+
+use fsage_format::result::experiment::{
+    BenchRun, Configuration, Experiment, FailedRun, MetricSummary,
+};
+
+use crate::table::{Align, TextTable};
+use crate::units;
+
+/// The metrics that every configuration is shown with, where it has them.
+const SHOWN: [(&str, &str); 6] = [
+    ("elapsed", "elapsed"),
+    ("user", "user"),
+    ("system", "system"),
+    ("wait", "wait"),
+    ("cpu_share", "CPU"),
+    ("operations_per_s", "operations/s"),
+];
+
+/// What else was done, by metric.
+const ACTIVITY: [(&str, &str); 6] = [
+    ("page_cache_hits", "cache hits"),
+    ("device_sectors_read", "read"),
+    ("device_sectors_written", "written"),
+    ("flush", "flush after"),
+    ("run_delay", "run delay"),
+    ("involuntary_switches", "preempted"),
+];
+
+/// Everything that a terminal shows of an experiment.
+pub fn text(experiment: &Experiment, width: u16) -> String {
+    let runs: usize = experiment.configurations.iter().map(|c| c.runs.len()).sum();
+    let mut out = format!(
+        "{}, {} in {}, interleaved from seed {}\n",
+        counted(experiment.configurations.len(), "configuration"),
+        counted(runs, "run"),
+        units::duration(experiment.elapsed_ns as f64),
+        experiment.seed,
+    );
+    let measured: Vec<&Configuration> = experiment
+        .configurations
+        .iter()
+        .filter(|c| !c.runs.is_empty())
+        .collect();
+    if !measured.is_empty() {
+        out.push_str("\nmean ± half-width of its 95 % interval (Student's t)\n");
+        out.push_str(&table(&measured, &SHOWN, width));
+        let others = required_besides(experiment);
+        if !others.is_empty() {
+            out.push('\n');
+            let columns: Vec<(&str, &str)> = others.iter().map(|m| (*m, *m)).collect();
+            out.push_str(&table(&measured, &columns, width));
+        }
+        out.push_str("\nmeans of what the system did for a run\n");
+        out.push_str(&activity(&measured, width));
+        out.push_str(&steady(&measured, width));
+    }
+    out.push_str("\nhow sure that is\n");
+    out.push_str(&sure(experiment, width));
+    for failed in &experiment.failed {
+        out.push_str(&format!("\nnot measured: {}\n", failure(failed)));
+    }
+    for warning in &experiment.warnings {
+        out.push_str(&format!("\nnote: {warning}\n"));
+    }
+    if experiment.interrupted {
+        out.push_str("\ninterrupted: --resume goes on with it\n");
+    }
+    out
+}
+
+fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", units::count(count as u64))
+}
+
+/// Why a run failed, as a sentence.
+pub fn failure(failed: &FailedRun) -> String {
+    format!(
+        "run {} of {}: failed to {}",
+        failed.run, failed.configuration, failed.error
+    )
+}
+
+/// Required metrics that are not shown anyway.
+fn required_besides(experiment: &Experiment) -> Vec<&str> {
+    let shown = |name: &str| SHOWN.iter().any(|(metric, _)| *metric == name);
+    let required = experiment.rule.required.iter().map(String::as_str);
+    required.filter(|name| !shown(name)).collect()
+}
+
+fn table(configurations: &[&Configuration], metrics: &[(&str, &str)], width: u16) -> String {
+    let there: Vec<&(&str, &str)> = metrics
+        .iter()
+        .filter(|(name, _)| configurations.iter().any(|c| c.metric(name).is_some()))
+        .collect();
+    let mut columns = vec![("configuration", Align::Left), ("n", Align::Right)];
+    columns.extend(there.iter().map(|(_, title)| (*title, Align::Right)));
+    let mut table = TextTable::new(&columns, width);
+    for configuration in configurations {
+        let n = configuration.runs.len() as u64;
+        let mut row = vec![configuration.name.clone(), units::count(n)];
+        row.extend(there.iter().map(|(name, _)| {
+            configuration
+                .metric(name)
+                .map_or_else(String::new, with_half_width)
+        }));
+        table.row(row);
+    }
+    table.render()
+}
+
+/// `1.23 s ± 45 ms`.
+pub fn with_half_width(metric: &MetricSummary) -> String {
+    let mean = value(metric.mean, &metric.unit);
+    match metric.half_width {
+        Some(half) => format!("{mean} ± {}", value(half, &metric.unit)),
+        None => mean,
+    }
+}
+
+/// A value of a metric in its unit.
+pub fn value(value: f64, unit: &str) -> String {
+    match unit {
+        "share" => units::percent(value),
+        "sectors" => units::bytes((value.max(0.0) * 512.0) as u64),
+        "B/s" => format!("{}/s", units::bytes(value.max(0.0) as u64)),
+        "operations/s" if value.abs() < 1e6 => units::significant(value),
+        "operations/s" => units::count(value.max(0.0) as u64),
+        "count" if value.abs() < 100.0 => units::significant(value),
+        unit => units::metric(value, unit),
+    }
+}
+
+fn activity(configurations: &[&Configuration], width: u16) -> String {
+    let there: Vec<&(&str, &str)> = ACTIVITY
+        .iter()
+        .filter(|(name, _)| configurations.iter().any(|c| c.metric(name).is_some()))
+        .collect();
+    let mut columns = vec![("configuration", Align::Left)];
+    columns.extend(there.iter().map(|(_, title)| (*title, Align::Right)));
+    let mut table = TextTable::new(&columns, width);
+    for configuration in configurations {
+        let mut row = vec![configuration.name.clone()];
+        row.extend(there.iter().map(|(name, _)| {
+            let metric = configuration.metric(name);
+            metric.map_or_else(String::new, |m| value(m.mean, &m.unit))
+        }));
+        table.row(row);
+    }
+    table.render()
+}
+
+/// Warm-up and steady throughput of the phases that are long enough to tell.
+fn steady(configurations: &[&Configuration], width: u16) -> String {
+    let columns = [
+        ("configuration", Align::Left),
+        ("phase", Align::Left),
+        ("steady in", Align::Right),
+        ("warm-up", Align::Right),
+        ("operations/s then", Align::Right),
+        ("and steady", Align::Right),
+    ];
+    let mut table = TextTable::new(&columns, width);
+    let mut rows = 0;
+    for configuration in configurations {
+        for name in phases(&configuration.runs) {
+            let of_name = |run: &BenchRun| {
+                let phase = run.phases.iter().find(|p| p.result.name == name)?;
+                phase.steady
+            };
+            let told: Vec<_> = configuration.runs.iter().filter_map(of_name).collect();
+            if told.is_empty() {
+                continue;
+            }
+            rows += 1;
+            let steady: Vec<_> = told.iter().filter(|s| s.steady).collect();
+            let mean = |of: Vec<f64>, write: fn(f64) -> String| {
+                let n = of.len() as f64;
+                let sum: f64 = of.iter().sum();
+                if of.is_empty() {
+                    String::new()
+                } else {
+                    write(sum / n)
+                }
+            };
+            let rate = |of: f64| value(of, "operations/s");
+            table.row([
+                configuration.name.clone(),
+                name.clone(),
+                format!("{} of {} runs", steady.len(), told.len()),
+                mean(
+                    steady.iter().map(|s| s.warm_up_ns as f64).collect(),
+                    units::duration,
+                ),
+                mean(
+                    steady
+                        .iter()
+                        .filter_map(|s| s.warm_up_operations_per_s)
+                        .collect(),
+                    rate,
+                ),
+                mean(
+                    steady
+                        .iter()
+                        .filter_map(|s| s.steady_operations_per_s)
+                        .collect(),
+                    rate,
+                ),
+            ]);
+        }
+    }
+    if rows == 0 {
+        return String::new();
+    }
+    format!(
+        "\nwhere throughput becomes steady, by its change points\n{}",
+        table.render()
+    )
+}
+
+fn phases(runs: &[BenchRun]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for phase in runs.iter().flat_map(|r| &r.phases) {
+        if !names.contains(&phase.result.name) {
+            names.push(phase.result.name.clone());
+        }
+    }
+    names
+}
+
+/// Why measuring ended, and what the samples look like.
+fn sure(experiment: &Experiment, width: u16) -> String {
+    let columns = [
+        ("configuration", Align::Left),
+        ("why it ended", Align::Left),
+        ("metric", Align::Left),
+        ("normal", Align::Left),
+        ("far runs", Align::Left),
+        ("drift", Align::Left),
+    ];
+    let mut table = TextTable::new(&columns, width);
+    for configuration in &experiment.configurations {
+        let mut first = (configuration.name.clone(), configuration.stop_text.clone());
+        let mut named = false;
+        for name in &experiment.rule.required {
+            let Some(metric) = configuration.metric(name) else {
+                continue;
+            };
+            let (title, why) = std::mem::take(&mut first);
+            let (normal, far, drift) = looks(metric);
+            table.row([title, why, name.clone(), normal, far, drift]);
+            named = true;
+        }
+        if !named {
+            table.row([first.0, first.1]);
+        }
+    }
+    table.render()
+}
+
+/// What the samples of a metric look like: normal, which lie far, whether they drift.
+fn looks(metric: &MetricSummary) -> (String, String, String) {
+    let normal = metric.normal.map_or("too few".to_owned(), |n| {
+        let says = if n.normal { "yes" } else { "no" };
+        format!("{says} (p {:.2})", n.p)
+    });
+    let far: Vec<String> = metric.outliers.iter().map(u32::to_string).collect();
+    let far = if far.is_empty() {
+        "none".to_owned()
+    } else {
+        far.join(", ")
+    };
+    let drift = metric.trend.map_or("too few".to_owned(), |t| {
+        if t.drifts {
+            let share = t.slope / metric.mean;
+            format!("{} a run (p {:.2})", units::signed_percent(share), t.p)
+        } else {
+            format!("none (p {:.2})", t.p)
+        }
+    });
+    (normal, far, drift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsage_format::result::experiment::{NormalityTest, StopReason, StoppingRule, Trend};
+    use std::collections::BTreeMap;
+
+    fn metric(name: &str, unit: &str, mean: f64) -> MetricSummary {
+        MetricSummary {
+            metric: name.into(),
+            unit: unit.into(),
+            required: name == "elapsed",
+            n: 10,
+            mean,
+            half_width: Some(mean / 50.0),
+            lower: Some(mean * 0.98),
+            upper: Some(mean * 1.02),
+            median: mean,
+            sd: Some(mean / 20.0),
+            min: mean,
+            max: mean,
+            normal: Some(NormalityTest {
+                w: 0.8,
+                p: 0.01,
+                normal: false,
+            }),
+            outliers: vec![3],
+            trend: Some(Trend {
+                tau: 0.5,
+                p: 0.02,
+                slope: mean / 100.0,
+                drifts: true,
+            }),
+        }
+    }
+
+    fn experiment() -> Experiment {
+        let configuration = Configuration {
+            name: "ext4 / PostMark".into(),
+            target: "ext4".into(),
+            target_spec: "scratch:ext4".into(),
+            state: "fresh".into(),
+            workload: "PostMark".into(),
+            workload_spec: "postmark".into(),
+            setup: None,
+            cache: "cold".into(),
+            parameters: BTreeMap::new(),
+            target_record: None,
+            runs: vec![BenchRun::default(); 10],
+            metrics: vec![
+                metric("elapsed", "ns", 1.5e9),
+                metric("cpu_share", "share", 0.42),
+                metric("device_sectors_read", "sectors", 2048.0),
+            ],
+            stop: StopReason::Precise,
+            stop_text: "precise after 10 runs".into(),
+        };
+        Experiment {
+            format: "fsage bench".into(),
+            experiment_version: 1,
+            plan: String::new(),
+            plan_digest: String::new(),
+            seed: 7,
+            rule: StoppingRule {
+                min_runs: 10,
+                max_runs: 30,
+                half_width_relative: 0.05,
+                required: vec!["elapsed".into()],
+                budget_ns: None,
+            },
+            started_unix_ns: 0,
+            resumed_unix_ns: Vec::new(),
+            elapsed_ns: 20_000_000_000,
+            machine: None,
+            configurations: vec![configuration],
+            failed: vec![FailedRun {
+                configuration: "ext4 / PostMark".into(),
+                run: 4,
+                order: 4,
+                started_unix_ns: 0,
+                steps: Vec::new(),
+                error: "mount it".into(),
+            }],
+            drift: Vec::new(),
+            warnings: vec!["be careful".into()],
+            interrupted: false,
+        }
+    }
+
+    #[test]
+    fn means_have_their_intervals_and_doubts_are_told() {
+        let text = text(&experiment(), 120);
+        for said in [
+            "1 configuration, 10 runs in 20 s, interleaved from seed 7",
+            "1.5 s ± 30 ms",
+            "42.0 % ± 0.8 %",
+            "1 MiB",
+            "precise after 10 runs",
+            "no (p 0.01)",
+            "+1.0 % a run (p 0.02)",
+            "run 4 of ext4 / PostMark: failed to mount it",
+            "note: be careful",
+        ] {
+            assert!(text.contains(said), "`{said}` is missing:\n{text}");
+        }
+        assert!(text.lines().all(|l| l.chars().count() <= 120), "{text}");
+    }
+
+    #[test]
+    fn an_experiment_without_runs_is_told_too() {
+        let mut nothing = experiment();
+        nothing.configurations[0].runs.clear();
+        nothing.configurations[0].metrics.clear();
+        let text = text(&nothing, 100);
+        assert!(
+            text.contains("how sure that is") && !text.contains("half-width"),
+            "{text}"
+        );
+    }
+}
