@@ -10,6 +10,7 @@ pub mod experiment;
 pub mod prediction;
 pub mod replay;
 pub mod run;
+pub mod slowfs;
 pub mod summary;
 pub mod validation;
 
