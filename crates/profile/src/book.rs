@@ -26,12 +26,36 @@ pub(crate) const RULE: Stopping = Stopping {
     half_width_relative: 0.05,
 };
 
+/// Calls that waited for the device although such calls normally do not.
+#[derive(Debug, Clone, Copy, Default)]
+struct Stalls {
+    calls: usize,
+    ns: f64,
+}
+
+impl Stalls {
+    /// What a reader should know of them.
+    fn note(self, of: usize) -> Option<String> {
+        let share = 100.0 * self.calls as f64 / of.max(1) as f64;
+        (self.calls > 0).then(|| {
+            format!(
+                "{} of {of} calls ({share:.2} %) waited for the device, {:.1} ms in all, and are left out of \
+                 the estimate",
+                self.calls,
+                self.ns / 1e6
+            )
+        })
+    }
+}
+
 /// What is known of one metric.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Series {
     /// One value a call (or whatever the procedure calls a sample), in order, in the metric's unit
     /// or, with `kib`, in nanoseconds.
     pub values: Vec<f64>,
+    /// Which of them slept for the device although calls of the kind normally do not, ascending.
+    stalled: Vec<usize>,
     /// Samples thrown away because the thread had been preempted or interrupted.
     pub preempted: u32,
     /// What a reader should know.
@@ -55,24 +79,36 @@ pub(crate) struct Series {
     pub stop: &'static str,
 }
 
+/// A sample that does not count yet.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    id: MetricId,
+    value: f64,
+    stalled: bool,
+}
+
 /// Everything measured so far.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
     series: HashMap<MetricId, Series>,
-    pending: Vec<(MetricId, f64)>,
+    pending: Vec<Sample>,
 }
 
 impl Book {
-    /// Takes a sample that counts once the batch is committed.
-    pub(crate) fn push(&mut self, id: MetricId, value: f64) {
-        self.pending.push((id, value));
+    /// Takes a sample that counts once the batch is committed. `stalled`: whether the thread slept for
+    /// the device in it.
+    pub(crate) fn push(&mut self, id: MetricId, value: f64, stalled: bool) {
+        self.pending.push(Sample { id, value, stalled });
     }
 
     /// Keeps the batch's samples.
     pub(crate) fn commit(&mut self, waits: bool) {
-        for (id, value) in std::mem::take(&mut self.pending) {
-            let series = self.series.entry(id).or_default();
-            series.values.push(value);
+        for sample in std::mem::take(&mut self.pending) {
+            let series = self.series.entry(sample.id).or_default();
+            if sample.stalled {
+                series.stalled.push(series.values.len());
+            }
+            series.values.push(sample.value);
             series.waits |= waits;
         }
     }
@@ -84,10 +120,10 @@ impl Book {
 
     /// Throws the batch's samples away and counts them as preempted.
     pub(crate) fn reject(&mut self) {
-        for (id, value) in std::mem::take(&mut self.pending) {
-            let series = self.series.entry(id).or_default();
+        for sample in std::mem::take(&mut self.pending) {
+            let series = self.series.entry(sample.id).or_default();
             series.preempted += 1;
-            series.spoilt.push(value);
+            series.spoilt.push(sample.value);
         }
     }
 
@@ -104,6 +140,7 @@ impl Book {
         for (id, series) in &mut self.series {
             let (values, spoilt) = mark.get(id).copied().unwrap_or_default();
             series.values.truncate(values);
+            series.stalled.retain(|&place| place < values);
             series.spoilt.truncate(spoilt);
         }
     }
@@ -120,7 +157,7 @@ impl Book {
 
     /// Samples of a metric so far, those of the batch in progress too.
     pub(crate) fn taken(&self, id: MetricId) -> usize {
-        self.count(id) + self.pending.iter().filter(|(i, _)| *i == id).count()
+        self.count(id) + self.pending.iter().filter(|s| s.id == id).count()
     }
 
     /// Number of committed samples.
@@ -128,10 +165,10 @@ impl Book {
         self.series.get(&id).map_or(0, |s| s.values.len())
     }
 
-    /// Mean of what was committed, interruptions left out.
+    /// Mean of what was committed, interruptions and stalls left out.
     pub(crate) fn mean(&self, id: MetricId) -> Option<f64> {
         let series = self.series.get(&id)?;
-        let (values, _) = series.sound();
+        let (values, _) = series.own();
         (!values.is_empty()).then(|| fsage_stats::mean(&values))
     }
 
@@ -143,7 +180,7 @@ impl Book {
         if series.given.is_some() {
             return true;
         }
-        let (values, _) = series.sound();
+        let (values, _) = series.own();
         RULE.check_interval(values.len(), || series.interval(&values))
             == Some(fsage_stats::StopReason::Precise)
     }
@@ -188,6 +225,30 @@ impl Series {
             .collect();
         let lost = self.values.len() - kept.len();
         (kept, lost as u32)
+    }
+
+    /// The samples of which the estimate is made, and what is left out as stalls: how many and their
+    /// sum. A stall is a call that slept for the device and took far longer than such calls do; where
+    /// waiting is what most of them do, nothing is one.
+    fn own(&self) -> (Vec<f64>, Stalls) {
+        let (values, _) = self.sound();
+        if self.stalled.is_empty() || self.steady || self.needs_spoilt() {
+            return (values, Stalls::default());
+        }
+        let limit = INTERRUPTED_TIMES * fsage_stats::median(&values).abs();
+        let mut stalls = Stalls::default();
+        let mut places = self.stalled.iter().peekable();
+        let mut kept = Vec::with_capacity(values.len());
+        for (place, value) in values.into_iter().enumerate() {
+            let slept = places.next_if(|&&p| p == place).is_some();
+            if slept && value > limit {
+                stalls.calls += 1;
+                stalls.ns += value;
+            } else {
+                kept.push(value);
+            }
+        }
+        (kept, stalls)
     }
 
     /// Whether too little is left without the batches that were preempted.
@@ -244,13 +305,14 @@ impl Series {
         } else {
             fsage_stats::mean(&values)
         };
-        let interval = self.interval(&values);
+        let (own, stalls) = self.own();
+        let interval = self.interval(&own);
         let (mut low, mut high) = interval.map_or((mean, mean), |i| (i.low, i.high));
         let mut sorted = ascending(&values);
         let mut estimate = if samples.is_empty() {
             0.0
         } else {
-            self.centre(&values)
+            self.centre(&own)
         };
         if let Some(kib) = self.kib {
             let rate = |ns: f64| kib * 1e9 / ns.max(1.0);
@@ -260,7 +322,7 @@ impl Series {
             }
             sorted = sorted.into_iter().rev().map(rate).collect();
         }
-        let mut note = self.note.clone();
+        let mut note = self.note.clone().or_else(|| stalls.note(values.len()));
         if self.needs_spoilt() {
             note =
                 Some("the machine was busy: samples of preempted batches are among these".into());
@@ -318,7 +380,7 @@ mod tests {
     fn the_estimate_is_the_mean_and_the_median_is_kept() {
         let mut book = Book::default();
         for value in [10.0, 10.0, 10.0, 50.0] {
-            book.push(id("CR"), value);
+            book.push(id("CR"), value, false);
         }
         book.commit(false);
         let value = book.value(id("CR")).unwrap();
@@ -330,7 +392,7 @@ mod tests {
     fn a_rate_comes_from_the_mean_time() {
         let mut book = Book::default();
         for ns in [1000.0, 3000.0] {
-            book.push(id("RD4"), ns);
+            book.push(id("RD4"), ns, false);
         }
         book.commit(false);
         book.series(id("RD4")).kib = Some(4.0);
@@ -343,10 +405,10 @@ mod tests {
     fn interruptions_of_steady_calls_are_counted_and_rejected_batches_too() {
         let mut book = Book::default();
         for value in [300.0; 50].into_iter().chain([4e6]) {
-            book.push(id("STAT"), value);
+            book.push(id("STAT"), value, false);
         }
         book.commit(false);
-        book.push(id("STAT"), 900.0);
+        book.push(id("STAT"), 900.0, false);
         book.reject();
         book.series(id("STAT")).steady = true;
         let value = book.value(id("STAT")).unwrap();
@@ -354,6 +416,37 @@ mod tests {
             (value.estimate, value.preempted, value.runs),
             (300.0, 2, 50)
         );
+    }
+
+    #[test]
+    fn what_waited_for_the_device_is_no_part_of_the_estimate_and_stays_among_the_samples() {
+        let mut book = Book::default();
+        for turn in 0..99 {
+            book.push(id("CR"), 10.0, turn == 0);
+        }
+        book.push(id("CR"), 1e6, true);
+        book.push(id("CR"), 910.0, false);
+        book.commit(false);
+        let value = book.value(id("CR")).unwrap();
+        assert_eq!(
+            (value.estimate, value.runs, value.preempted),
+            (19.0, 101, 0)
+        );
+        assert!(value.samples.contains(&1e6) && value.mean > 9000.0);
+        let note = value.note.unwrap();
+        assert!(note.starts_with("1 of 101 calls (0.99 %)"), "{note}");
+        assert!(book.mean(id("CR")) == Some(19.0));
+    }
+
+    #[test]
+    fn where_most_calls_wait_none_is_left_out() {
+        let mut book = Book::default();
+        for value in [1e6, 2e6, 3e6].into_iter().cycle().take(30) {
+            book.push(id("RMF4"), value, true);
+        }
+        book.commit(false);
+        let value = book.value(id("RMF4")).unwrap();
+        assert_eq!((value.estimate, value.note), (2e6, None));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::pause::Polluter;
 use crate::probe::{Components, Probe};
 use crate::random::Random;
 use crate::sched::Sched;
+use crate::stall::Stalls;
 
 /// The number of pauses.
 pub(crate) const GAPS: usize = GAPS_US.len();
@@ -30,6 +31,9 @@ pub(crate) enum Batch {
     /// The calls leave work to kernel threads, which then want the CPU too: only long waits spoil
     /// them, and the estimate is the mean, which is what a workload pays.
     Changing,
+    /// The same for calls of which some must read from the device first: what waits for it is their
+    /// own cost.
+    Fetching,
     /// The calls sleep for the device: a wait that is a fourth of the batch spoils it.
     Blocking,
 }
@@ -92,6 +96,8 @@ pub(crate) struct Lab<'a> {
     stop: &'a AtomicBool,
     serial: u64,
     batch_start: (u64, u64),
+    /// Tells calls that waited for the device.
+    pub stalls: Stalls,
     /// The batch in progress.
     batch: Option<Batch>,
 }
@@ -132,6 +138,7 @@ impl<'a> Lab<'a> {
             stop,
             serial: 0,
             batch_start: (0, 0),
+            stalls: Stalls::default(),
             batch: None,
         }
     }
@@ -284,8 +291,10 @@ impl<'a> Lab<'a> {
 
     /// Takes a sample.
     pub(crate) fn add(&mut self, probe: Probe, gap: usize, value: f64) {
+        let expected = matches!(self.batch, Some(Batch::Cached | Batch::Changing));
+        let stalled = expected && self.stalls.slept(value, self.clock, &self.sched);
         if let Some(id) = probe.id(gap) {
-            self.book.push(id, value);
+            self.book.push(id, value, stalled);
             self.divide(gap);
         }
     }
@@ -296,6 +305,7 @@ impl<'a> Lab<'a> {
         self.book.forget();
         self.batch = Some(kind);
         self.batch_start = (self.clock.now_ns(), self.sched.run_delay_ns());
+        self.stalls.look(self.clock, &self.sched);
     }
 
     /// Ends it: keeps the samples or, if the thread had to wait for the CPU, counts them as
@@ -313,7 +323,7 @@ impl<'a> Lab<'a> {
         let took = self.clock.now_ns().saturating_sub(start);
         let spoilt = match kind {
             Batch::Cached => waited > DELAY_LEAST_NS.max(took / 50),
-            Batch::Changing => waited > CHANGING_LEAST_NS.max(took / 2),
+            Batch::Changing | Batch::Fetching => waited > CHANGING_LEAST_NS.max(took / 2),
             Batch::Blocking => waited > DELAY_LEAST_NS.max(took / 4),
         };
         if spoilt {
@@ -329,8 +339,8 @@ impl<'a> Lab<'a> {
         let Some(kind) = self.batch else { return };
         let most = match (kind, gap) {
             (Batch::Blocking, _) => 64,
-            (Batch::Cached | Batch::Changing, 0 | 1) => 16,
-            (Batch::Cached | Batch::Changing, _) => 4,
+            (_, 0 | 1) => 16,
+            _ => 4,
         };
         if self.book.pending() >= most {
             self.judge(kind);

@@ -23,6 +23,7 @@ mod random;
 mod registry;
 mod request;
 mod sched;
+mod stall;
 mod suite;
 mod walk;
 

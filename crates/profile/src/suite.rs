@@ -12,6 +12,7 @@ use crate::lab::Lab;
 use crate::population::remove_tree;
 use crate::registry::{Procedure, group_of, procedures};
 use crate::request::ProfileRequest;
+use crate::stall;
 
 /// How far a measurement is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,6 +56,8 @@ pub fn run(
     let mut lab = Lab::new(fs, place, work, request.seed, request.quick, stop);
     lab.own_device = request.own_device;
     let chosen = choose(&wanted);
+    // Where it cannot be found out no call is taken to wait for the device.
+    let _ = stall::weigh_device(&mut lab);
     measure(&mut lab, &chosen, request, progress);
     let mut removed = remove_tree(fs, lab.work.as_bytes());
     if removed.is_err() {

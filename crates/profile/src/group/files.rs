@@ -298,6 +298,10 @@ fn remove(lab: &mut Lab<'_>, items: &[Item], stem: &str, pauses: bool) -> Res<Ve
     let empty = Probe::of("RM");
     let probes = [1u32, 4, 16, 64, 256, 1024, 16384].map(|kib| (kib, Probe::at(stem, kib)));
     let mut times = Vec::new();
+    let kind = match stem {
+        "RMFC" => Batch::Fetching,
+        _ => Batch::Changing,
+    };
     // A process that has removed a few files more is a process in the middle of removing.
     for chunk in items.chunks(32) {
         let gap = if pauses {
@@ -305,7 +309,7 @@ fn remove(lab: &mut Lab<'_>, items: &[Item], stem: &str, pauses: bool) -> Res<Ve
         } else {
             0
         };
-        lab.begin(Batch::Changing);
+        lab.begin(kind);
         for item in chunk {
             let probe = match probes.iter().find(|(kib, _)| *kib == item.size_kib) {
                 Some((_, probe)) => *probe,

@@ -1,0 +1,100 @@
+//! Calls that waited for the device although such calls normally do not: told by the thread's sleep.
+
+use fsage_core::{Clock, OpenFlags};
+
+use crate::error::Res;
+use crate::lab::Lab;
+use crate::sched::Sched;
+
+/// Where a write that is made stable takes at least so long, calls that wait for the device are told
+/// from the others: on a faster device the wait is the work of this machine's CPUs as much.
+const SLOW_DEVICE_NS: f64 = 1e6;
+/// Writes made stable of which the fastest is taken.
+const STABLE_WRITES: u64 = 5;
+/// A shorter call did not wait for a slow device.
+const STALL_LEAST_NS: f64 = 100_000.0;
+
+/// A moment and what a thread had of the CPUs up to it, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Awake {
+    at: u64,
+    cpu: u64,
+    delay: u64,
+}
+
+impl Awake {
+    fn now(clock: &dyn Clock, sched: &Sched) -> Self {
+        Self {
+            at: clock.now_ns(),
+            cpu: fsage_host::thread::cpu_time_ns(),
+            delay: sched.run_delay_ns(),
+        }
+    }
+
+    /// Time since `before` in which it neither ran nor waited for a CPU, in nanoseconds.
+    fn asleep_since(&self, before: &Awake) -> u64 {
+        let ran = self.cpu.saturating_sub(before.cpu);
+        let waited = self.delay.saturating_sub(before.delay);
+        (self.at.saturating_sub(before.at)).saturating_sub(ran.saturating_add(waited))
+    }
+}
+
+/// Tells long calls that slept from those that worked. It looks between calls, never within what is
+/// timed, and on slow devices only.
+#[derive(Debug, Default)]
+pub(crate) struct Stalls {
+    slow_device: bool,
+    last: Awake,
+}
+
+impl Stalls {
+    /// Notes that from now on the thread's sleep counts.
+    pub(crate) fn look(&mut self, clock: &dyn Clock, sched: &Sched) {
+        if self.slow_device {
+            self.last = Awake::now(clock, sched);
+        }
+    }
+
+    /// Whether the thread slept for most of a call of `ns` nanoseconds that has just ended.
+    pub(crate) fn slept(&mut self, ns: f64, clock: &dyn Clock, sched: &Sched) -> bool {
+        if !self.slow_device || ns < STALL_LEAST_NS {
+            return false;
+        }
+        let now = Awake::now(clock, sched);
+        let before = std::mem::replace(&mut self.last, now);
+        now.asleep_since(&before) as f64 >= ns / 2.0
+    }
+}
+
+/// Finds out how long the device takes to make a write stable, where it can be asked to.
+pub(crate) fn weigh_device(lab: &mut Lab<'_>) -> Res {
+    let path = lab.fresh("w").into_bytes();
+    let handle = lab.fs.open(&path, OpenFlags::CREATE_NEW, 0o600)?;
+    let mut least = f64::INFINITY;
+    for turn in 0..STABLE_WRITES {
+        let piece = lab.payload.get(..4096).unwrap_or_default();
+        let wrote = lab.fs.pwrite(handle, piece, turn * 4096);
+        let synced = lab.timed(|| lab.fs.fsync(handle));
+        match (wrote, synced) {
+            (Ok(_), Ok(((), ns))) => least = least.min(ns),
+            _ => break,
+        }
+    }
+    lab.fs.close(handle)?;
+    lab.fs.unlink(&path)?;
+    lab.stalls.slow_device = least.is_finite() && least >= SLOW_DEVICE_NS;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleep_is_what_was_neither_run_nor_waited() {
+        let at = |at, cpu, delay| Awake { at, cpu, delay };
+        assert_eq!(at(1000, 300, 200).asleep_since(&at(0, 100, 100)), 700);
+        // Clocks that are read one after another.
+        assert_eq!(at(1000, 900, 200).asleep_since(&at(0, 0, 0)), 0);
+    }
+}
