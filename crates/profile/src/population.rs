@@ -52,7 +52,6 @@ impl Population {
         let most = (lab.room_bytes() / MEAN_BYTES) as usize;
         let files = files.min(most).max(1);
         let root = lab.fresh_dir("p")?;
-        spread(lab, &root);
         let mut made = Vec::with_capacity(dirs);
         for number in 0..dirs {
             let dir = format!("{root}/d{number:02}");
@@ -86,6 +85,29 @@ impl Population {
         let population = Self::plan(lab, files, dirs, order)?;
         for (number, item) in population.items.iter().enumerate() {
             lab.make_file(&item.path, u64::from(item.size_kib) << 10)?;
+            if number % 256 == 0 {
+                lab.check()?;
+            }
+        }
+        Ok(population)
+    }
+
+    /// Creates files of at least `least_kib` (no file system keeps 4 KiB in its inode), and beside each
+    /// another of `beside_kib` that is never read: what a drive reads ahead holds few of the files.
+    pub(crate) fn create_apart(
+        lab: &mut Lab<'_>,
+        files: usize,
+        dirs: usize,
+        (least_kib, beside_kib): (u32, u64),
+    ) -> Res<Self> {
+        let most = (lab.room_bytes() / (2 * MEAN_BYTES + (beside_kib << 10))) as usize;
+        let mut population = Self::plan(lab, files.min(most), dirs, Order::ByDirectory)?;
+        for (number, item) in population.items.iter_mut().enumerate() {
+            item.size_kib = item.size_kib.max(least_kib);
+            lab.make_file(&item.path, u64::from(item.size_kib) << 10)?;
+            let mut beside = item.path.clone();
+            beside.push(b'x');
+            lab.make_file(&beside, beside_kib << 10)?;
             if number % 256 == 0 {
                 lab.check()?;
             }
@@ -149,22 +171,6 @@ impl Population {
             }
         }
         Ok(few)
-    }
-}
-
-/// Asks for the directories in `root` to be spread over the disk as those directly below a file
-/// system's root are, where workloads begin (Orlov's allocator of ext2 and ext4; others refuse).
-fn spread(lab: &Lab<'_>, root: &str) {
-    use rustix::fs::{IFlags, Mode, OFlags, ioctl_getflags, ioctl_setflags};
-    let Some(host_dir) = &lab.host_dir else {
-        return;
-    };
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    if let Ok(dir) = rustix::fs::open(host_dir.join(root), flags, Mode::empty())
-        && let Ok(flags) = ioctl_getflags(&dir)
-    {
-        // A placement, not a condition: where it is refused the suite measures all the same.
-        let _ = ioctl_setflags(&dir, flags | IFlags::TOPDIR);
     }
 }
 

@@ -24,17 +24,23 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
 ];
 
+/// Files of a round that are read in no other: by their first 4 KiB, far away in one directory and in
+/// any; and whole. What was read before may lie in the drive's own buffer, which no remount empties.
+const FAR_OF_ROUND: usize = 90;
+const ANY_OF_ROUND: usize = 110;
+const WHOLE_OF_ROUND: usize = 90;
+/// Rounds for which there are such files, in a quick and in a full measurement.
+const ONCE_ROUNDS: (usize, usize) = (9, 16);
+
 fn files(lab: &mut Lab<'_>) -> Res {
     let count = lab.scale(1600, 4500);
     let mut spread = Population::create(lab, count, 45, Order::ByDirectory)?;
     // Nothing is read of an empty file.
     spread.items.retain(|i| i.size_kib > 0);
-    let large = larger(lab, &spread)?;
-    let in_one = lab.scale(800, 2000);
-    let mut one = Population::create(lab, in_one, 1, Order::ByDirectory)?;
-    one.items.retain(|i| i.size_kib > 0);
+    let once = Once::create(lab)?;
     let stems = ["RFN", "RFS", "RFF", "RFO", "RF"];
-    lab.rounds(&stems, (lab.scale(2, 4), lab.scale(3, 10)), |lab, _| {
+    let rounds = (lab.scale(2, 4), lab.scale(3, ONCE_ROUNDS.1));
+    lab.rounds(&stems, rounds, |lab, round| {
         lab.begin_part(5);
         let order: Vec<usize> = (0..spread.items.len()).collect();
         visit(lab, &spread, &order, "RFN")?;
@@ -44,21 +50,63 @@ fn files(lab: &mut Lab<'_>) -> Res {
             .collect();
         visit(lab, &spread, &order, "RFS")?;
         lab.begin_part(3);
-        let order = walk::far(&mut lab.random, one.items.len(), one.items.len() / 6);
-        visit(lab, &one, &order, "RFF")?;
-        // A sixth of the files: later ones would lie beside what was read before.
+        let (one, order) = &once.one;
+        visit(lab, one, of_round(order, round, FAR_OF_ROUND), "RFF")?;
         lab.begin_part(2);
-        let order = scattered(lab, &spread, spread.items.len() / 6);
-        visit(lab, &spread, &order, "RFO")?;
+        let (any, order) = &once.any;
+        visit(lab, any, of_round(order, round, ANY_OF_ROUND), "RFO")?;
         lab.begin_part(1);
-        whole(lab, &spread, &large)
+        whole(lab, &once, round)
     })?;
-    one.remove(lab)?;
+    once.remove(lab)?;
     spread.remove(lab)
 }
 
+/// Files that are read once, and their orders.
+struct Once {
+    /// Read by their first 4 KiB, in one directory and in many.
+    one: (Population, Vec<usize>),
+    any: (Population, Vec<usize>),
+    /// Read whole, in many directories, and a few of 256 KiB beside them.
+    whole: (Population, Vec<usize>),
+    large: Vec<Item>,
+}
+
+impl Once {
+    fn create(lab: &mut Lab<'_>) -> Res<Self> {
+        let rounds = lab.scale(ONCE_ROUNDS.0, ONCE_ROUNDS.1);
+        let any = Population::create_apart(lab, rounds * ANY_OF_ROUND, 45, (4, 16))?;
+        let any_order = scattered(lab, &any);
+        let whole = Population::create_apart(lab, rounds * WHOLE_OF_ROUND, 45, (1, 16))?;
+        let whole_order = scattered(lab, &whole);
+        let large = larger(lab, &whole)?;
+        let one = Population::create_apart(lab, rounds * FAR_OF_ROUND * 4 / 3, 1, (4, 16))?;
+        let far = walk::far(&mut lab.random, one.items.len(), rounds * FAR_OF_ROUND);
+        Ok(Self {
+            one: (one, far),
+            any: (any, any_order),
+            whole: (whole, whole_order),
+            large,
+        })
+    }
+
+    fn remove(&self, lab: &Lab<'_>) -> Res {
+        for population in [&self.one.0, &self.any.0, &self.whole.0] {
+            population.remove(lab)?;
+        }
+        Ok(())
+    }
+}
+
+/// The part of an order that is a round's; where files are few and rounds many, an earlier one again.
+pub(super) fn of_round(order: &[usize], round: usize, most: usize) -> &[usize] {
+    let parts = order.chunks(most.max(1));
+    let place = round % parts.len().max(1);
+    order.chunks(most.max(1)).nth(place).unwrap_or_default()
+}
+
 /// Files in random order, no two of one directory after each other.
-fn scattered(lab: &mut Lab<'_>, population: &Population, most: usize) -> Vec<usize> {
+pub(super) fn scattered(lab: &mut Lab<'_>, population: &Population) -> Vec<usize> {
     let mut last = usize::MAX;
     let order = lab.random.order(population.items.len());
     order
@@ -67,7 +115,6 @@ fn scattered(lab: &mut Lab<'_>, population: &Population, most: usize) -> Vec<usi
             let dir = population.items.get(i).map_or(last, |item| item.dir);
             std::mem::replace(&mut last, dir) != dir
         })
-        .take(most)
         .collect()
 }
 
@@ -113,18 +160,18 @@ fn visit(lab: &mut Lab<'_>, population: &Population, order: &[usize], stem: &str
 }
 
 /// Whole files by one call, in random order over the directories.
-fn whole(lab: &mut Lab<'_>, population: &Population, large: &[Item]) -> Res {
+fn whole(lab: &mut Lab<'_>, once: &Once, round: usize) -> Res {
     lab.make_data_cold()?;
+    let (population, order) = &once.whole;
     population.warm_names(lab)?;
-    for item in large {
+    for item in &once.large {
         lab.fs.stat(&item.path)?;
     }
-    let order = scattered(lab, population, population.items.len() / 4);
-    let mut chosen: Vec<&Item> = order
+    let mut chosen: Vec<&Item> = of_round(order, round, WHOLE_OF_ROUND)
         .iter()
         .filter_map(|&i| population.items.get(i))
         .collect();
-    chosen.extend(large);
+    chosen.extend(&once.large);
     lab.random.shuffle(&mut chosen);
     let fs = lab.fs;
     let mut buffer = vec![0u8; 256 << 10];

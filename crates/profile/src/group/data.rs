@@ -3,8 +3,10 @@
 use fsage_core::metric::MetricId;
 use fsage_core::{Handle, OpenFlags};
 
+use super::cold::{of_round, scattered};
 use crate::error::Res;
 use crate::lab::{Batch, GAPS, Lab, PAYLOAD_BYTES};
+use crate::population::Population;
 use crate::probe::Probe;
 use crate::registry::Procedure;
 
@@ -351,14 +353,19 @@ fn appends(lab: &mut Lab<'_>, dir: &str, states: &[(u32, Probe); 6], gap: usize)
     Ok(())
 }
 
+/// Files of a round of which a part of a block is written, each once: see `cold.rs`.
+const PARTS_OF_ROUND: usize = 48;
+
 fn uncached(lab: &mut Lab<'_>) -> Res {
-    let (whole, part) = (probes("WU"), Probe::at("WP", 1));
+    let whole = probes("WU");
     let rounds = (lab.scale(2, 4), lab.scale(4, 10));
-    lab.rounds(&["WU", "WP"], rounds, |lab, _| {
+    let small = Population::create_apart(lab, 12 * PARTS_OF_ROUND, 45, (4, 48))?;
+    let order = scattered(lab, &small);
+    lab.rounds(&["WU", "WP"], rounds, |lab, round| {
         let dir = lab.fresh_dir("u")?;
         let most = (lab.room_bytes() / PAYLOAD_BYTES as u64) as usize;
         let mut paths = Vec::new();
-        for number in 0..lab.scale(56, 84).min(most).max(1) {
+        for number in 0..lab.scale(48, 72).min(most).max(1) {
             let path = format!("{dir}/u{number:03}").into_bytes();
             lab.make_file(&path, PAYLOAD_BYTES as u64)?;
             paths.push(path);
@@ -367,10 +374,12 @@ fn uncached(lab: &mut Lab<'_>) -> Res {
         for path in &paths {
             lab.fs.stat(path)?;
         }
+        small.warm_names(lab)?;
+        // Before anything is left to be written back.
+        partial(lab, &small, of_round(&order, round, PARTS_OF_ROUND))?;
         lab.begin(Batch::Blocking);
         for (number, path) in paths.iter().enumerate() {
-            let state = whole.get(number % whole.len());
-            let Some(&(kib, probe)) = state.filter(|_| number % 7 != 6) else {
+            let Some(&(kib, probe)) = whole.get(number % whole.len()) else {
                 continue;
             };
             lab.with_open(path, OpenFlags::WRITE, |lab, handle| {
@@ -380,30 +389,36 @@ fn uncached(lab: &mut Lab<'_>) -> Res {
             })?;
         }
         lab.end()?;
-        lab.cold_batch(|lab| {
-            for path in paths.iter().skip(6).step_by(7) {
-                lab.with_open(path, OpenFlags::WRITE, |lab, handle| {
-                    partial(lab, handle, part, whole.first().map_or(part, |p| p.1))
-                })?;
-            }
-            Ok(())
-        })?;
         Ok(crate::population::remove_tree(lab.fs, dir.as_bytes())?)
-    })
+    })?;
+    small.remove(lab)
 }
 
-/// 512 bytes inside of blocks that are not cached, far from each other; and 1 KiB of them, which is
-/// a part of a block too and stands for WU1.
-fn partial(lab: &mut Lab<'_>, handle: Handle, part: Probe, one: Probe) -> Res {
+/// 512 bytes inside of the last block of small files anywhere, as an append or an update in place
+/// finds it; and 1 KiB, which is a part of a block too and stands for WU1.
+fn partial(lab: &mut Lab<'_>, population: &Population, order: &[usize]) -> Res {
     let fs = lab.fs;
+    let (part, one) = (Probe::at("WP", 1), Probe::at("WU", 1));
     let piece = lab.payload.get(..1024).unwrap_or_default().to_vec();
-    for turn in 0..4u64 {
-        let at = turn * (256 << 10);
-        let half = piece.get(..512).unwrap_or_default();
-        lab.call(part, 0, || fs.pwrite(handle, half, at + 1024))?;
-        lab.call(one, 0, || fs.pwrite(handle, &piece, at + (128 << 10)))?;
-    }
-    Ok(())
+    lab.cold_batch(|lab| {
+        for (turn, &index) in order.iter().enumerate() {
+            let Some(item) = population.items.get(index) else {
+                continue;
+            };
+            let at = (u64::from(item.size_kib) << 10).saturating_sub(3072);
+            let (probe, bytes) = if turn % 2 == 0 {
+                (part, 512)
+            } else {
+                (one, 1024)
+            };
+            let piece = piece.get(..bytes).unwrap_or_default();
+            lab.with_open(&item.path, OpenFlags::WRITE, |lab, handle| {
+                lab.call(probe, 0, || fs.pwrite(handle, piece, at))
+                    .map(|_| ())
+            })?;
+        }
+        Ok(())
+    })
 }
 
 fn sparse(lab: &mut Lab<'_>) -> Res {
