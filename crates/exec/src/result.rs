@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use fsage_core::OpKind;
 use serde::{Deserialize, Serialize};
 
+use crate::usage::ThreadUsage;
+
 /// What a run of one or more streams gave. Times are the target's clock's, in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RunResult {
@@ -18,6 +20,9 @@ pub struct RunResult {
     pub cpu_ns: u64,
     /// Time that these threads were runnable and did not run; `None` where the kernel does not say.
     pub run_delay_ns: Option<u64>,
+    /// How their processor time divides, and what interrupted it.
+    #[serde(default)]
+    pub usage: ThreadUsage,
     /// Bytes read and written.
     pub bytes_read: u64,
     /// Bytes written.

@@ -13,7 +13,7 @@ use crate::pace::{Gate, Pace, Turn};
 use crate::payload::Payload;
 use crate::record::Recorder;
 use crate::result::RunResult;
-use crate::usage;
+use crate::usage::{self, ThreadUsage};
 
 /// How to run.
 #[derive(Debug, Clone, Copy)]
@@ -112,6 +112,7 @@ struct StreamEnd {
     end_ns: u64,
     cpu_ns: u64,
     run_delay_ns: Option<u64>,
+    usage: ThreadUsage,
     interrupted: bool,
 }
 
@@ -138,6 +139,9 @@ pub fn run(
     let end_ns = ends.iter().map(|e| e.end_ns).max().unwrap_or(0);
     let cpu_ns = ends.iter().map(|e| e.cpu_ns).sum();
     let run_delay_ns = ends.iter().map(|e| e.run_delay_ns).sum();
+    let usage = ends
+        .iter()
+        .fold(ThreadUsage::default(), |sum, e| sum.and(&e.usage));
     let interrupted = ends.iter().any(|e| e.interrupted);
     let streams = ends
         .iter()
@@ -148,6 +152,7 @@ pub fn run(
         elapsed_ns: end_ns.saturating_sub(start_ns),
         cpu_ns,
         run_delay_ns,
+        usage,
         interrupted,
         streams,
         ..Recorder::merge(recorders)
@@ -252,6 +257,7 @@ fn run_stream(
             .run_delay_ns
             .zip(before.run_delay_ns)
             .map(|(after, before)| after.saturating_sub(before)),
+        usage: after.thread.since(&before.thread),
         interrupted: drained?,
     })
 }

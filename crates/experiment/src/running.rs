@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::{Clock, ColdEvidence, FileSystem};
-use fsage_exec::{ExecError, Options};
+use fsage_exec::{ExecError, Options, ThreadUsage};
 use fsage_format::result::run::{PhaseRun, RUN_FORMAT, RUN_VERSION, Unexpected, WorkloadRun};
 use fsage_host::guard::GuardedDir;
 use fsage_host::{
@@ -214,9 +214,19 @@ fn run_phase(
             )),
         }
     }
-    let (mut run, failed) = execute(place.path(), request, phase, 1_000_000_000, stop)?;
-    run.cold = cold;
-    Ok((run, failed))
+    let mut done = execute(place.path(), request, phase, 1_000_000_000, stop)?;
+    done.run.cold = cold;
+    Ok((done.run, done.failed))
+}
+
+/// A phase that was run.
+#[derive(Debug)]
+pub(crate) struct Executed {
+    pub run: PhaseRun,
+    /// The operation whose error ended it, where one did.
+    pub failed: Option<Unexpected>,
+    /// What its streams' threads used.
+    pub usage: ThreadUsage,
 }
 
 /// Runs a phase in `dir` with the caches as they are, with a series of points that wide.
@@ -226,7 +236,7 @@ pub(crate) fn execute(
     phase: Phase,
     series_interval_ns: u64,
     stop: &AtomicBool,
-) -> Result<(PhaseRun, Option<Unexpected>), PhaseError> {
+) -> Result<Executed, PhaseError> {
     let fs = HostFs::open(dir, host_options(request)).map_err(PhaseError::Host)?;
     let is_run = phase.role == Role::Run;
     let exec = Options {
@@ -241,8 +251,11 @@ pub(crate) fn execute(
     let result = fsage_exec::run(&fs, phase.streams, &exec).map_err(PhaseError::Exec)?;
     let failed = result.broken.as_ref();
     let failed = failed.map(|m| convert::told(&phase.name, m));
-    let run = convert::phase(phase.role.name(), &phase.name, None, &result);
-    Ok((run, failed))
+    Ok(Executed {
+        run: convert::phase(phase.role.name(), &phase.name, None, &result),
+        failed,
+        usage: result.usage,
+    })
 }
 
 /// Names that came from a file of somebody's are kept inside.

@@ -82,19 +82,6 @@ impl Usage {
                 .saturating_sub(before.involuntary_switches),
         }
     }
-
-    /// Both together.
-    #[must_use]
-    pub fn and(&self, other: &Self) -> Self {
-        Self {
-            user_ns: self.user_ns + other.user_ns,
-            system_ns: self.system_ns + other.system_ns,
-            minor_faults: self.minor_faults + other.minor_faults,
-            major_faults: self.major_faults + other.major_faults,
-            voluntary_switches: self.voluntary_switches + other.voluntary_switches,
-            involuntary_switches: self.involuntary_switches + other.involuntary_switches,
-        }
-    }
 }
 
 /// What was read (proc(5), `/proc/PID/io`).

@@ -7,18 +7,18 @@ use fsage_format::result::experiment::{
 use crate::table::{Align, TextTable};
 use crate::units;
 
-/// The metrics that every configuration is shown with, where it has them.
-const SHOWN: [(&str, &str); 6] = [
+/// The metrics that are shown with their intervals, and their titles.
+const SHOWN: [(&str, &str); 4] = [
     ("elapsed", "elapsed"),
     ("user", "user"),
     ("system", "system"),
     ("wait", "wait"),
-    ("cpu_share", "CPU"),
-    ("operations_per_s", "operations/s"),
 ];
 
-/// What else was done, by metric.
-const ACTIVITY: [(&str, &str); 6] = [
+/// What else is shown, by its mean.
+const ACTIVITY: [(&str, &str); 8] = [
+    ("cpu_share", "CPU"),
+    ("operations_per_s", "op/s"),
     ("page_cache_hits", "cache hits"),
     ("device_sectors_read", "read"),
     ("device_sectors_written", "written"),
@@ -26,6 +26,9 @@ const ACTIVITY: [(&str, &str); 6] = [
     ("run_delay", "run delay"),
     ("involuntary_switches", "preempted"),
 ];
+
+/// What separates the parts of a configuration's name.
+const PARTS: &str = " / ";
 
 /// Everything that a terminal shows of an experiment.
 pub fn text(experiment: &Experiment, width: u16) -> String {
@@ -42,31 +45,74 @@ pub fn text(experiment: &Experiment, width: u16) -> String {
         .iter()
         .filter(|c| !c.runs.is_empty())
         .collect();
+    let names = Names::of(&experiment.configurations);
+    if !names.common.is_empty() {
+        out.push_str(&format!("all: {}\n", names.common.join(PARTS)));
+    }
     if !measured.is_empty() {
         out.push_str("\nmean ± half-width of its 95 % interval (Student's t)\n");
-        out.push_str(&table(&measured, &SHOWN, width));
+        out.push_str(&table(&measured, &names, &SHOWN, width));
         let others = required_besides(experiment);
         if !others.is_empty() {
             out.push('\n');
             let columns: Vec<(&str, &str)> = others.iter().map(|m| (*m, *m)).collect();
-            out.push_str(&table(&measured, &columns, width));
+            out.push_str(&table(&measured, &names, &columns, width));
         }
         out.push_str("\nmeans of what the system did for a run\n");
-        out.push_str(&activity(&measured, width));
-        out.push_str(&steady(&measured, width));
+        out.push_str(&activity(&measured, &names, width));
+        out.push_str(&steady(&measured, &names, width));
     }
     out.push_str("\nhow sure that is\n");
-    out.push_str(&sure(experiment, width));
+    out.push_str(&sure(experiment, &names, width));
+    if !(experiment.failed.is_empty() && experiment.warnings.is_empty()) {
+        out.push('\n');
+    }
     for failed in &experiment.failed {
-        out.push_str(&format!("\nnot measured: {}\n", failure(failed)));
+        out.push_str(&format!("not measured: {}\n", failure(failed)));
     }
     for warning in &experiment.warnings {
-        out.push_str(&format!("\nnote: {warning}\n"));
+        out.push_str(&format!("note: {warning}\n"));
     }
     if experiment.interrupted {
         out.push_str("\ninterrupted: --resume goes on with it\n");
     }
     out
+}
+
+/// Configurations' names without the parts that all of them share, which are said once.
+struct Names {
+    common: Vec<String>,
+    /// Whether the part at that place is shared.
+    shared: Vec<bool>,
+}
+
+impl Names {
+    fn of(configurations: &[Configuration]) -> Self {
+        let split = |c: &Configuration| c.name.split(PARTS).map(str::to_owned).collect();
+        let parts: Vec<Vec<String>> = configurations.iter().map(split).collect();
+        let Some((first, rest)) = parts.split_first().filter(|(_, rest)| !rest.is_empty()) else {
+            return Self {
+                common: Vec::new(),
+                shared: Vec::new(),
+            };
+        };
+        let alike = |(i, part): (usize, &String)| rest.iter().all(|p| p.get(i) == Some(part));
+        let shared: Vec<bool> = first.iter().enumerate().map(alike).collect();
+        let common = first.iter().zip(&shared).filter(|(_, shared)| **shared);
+        Self {
+            common: common.map(|(part, _)| part.clone()).collect(),
+            shared,
+        }
+    }
+
+    fn short(&self, name: &str) -> String {
+        let own = |(i, part): (usize, &str)| {
+            let shared = self.shared.get(i).copied().unwrap_or(false);
+            (!shared).then(|| part.to_owned())
+        };
+        let parts: Vec<String> = name.split(PARTS).enumerate().filter_map(own).collect();
+        parts.join(PARTS)
+    }
 }
 
 fn counted(count: usize, what: &str) -> String {
@@ -89,7 +135,12 @@ fn required_besides(experiment: &Experiment) -> Vec<&str> {
     required.filter(|name| !shown(name)).collect()
 }
 
-fn table(configurations: &[&Configuration], metrics: &[(&str, &str)], width: u16) -> String {
+fn table(
+    configurations: &[&Configuration],
+    names: &Names,
+    metrics: &[(&str, &str)],
+    width: u16,
+) -> String {
     let there: Vec<&(&str, &str)> = metrics
         .iter()
         .filter(|(name, _)| configurations.iter().any(|c| c.metric(name).is_some()))
@@ -99,7 +150,7 @@ fn table(configurations: &[&Configuration], metrics: &[(&str, &str)], width: u16
     let mut table = TextTable::new(&columns, width);
     for configuration in configurations {
         let n = configuration.runs.len() as u64;
-        let mut row = vec![configuration.name.clone(), units::count(n)];
+        let mut row = vec![names.short(&configuration.name), units::count(n)];
         row.extend(there.iter().map(|(name, _)| {
             configuration
                 .metric(name)
@@ -125,14 +176,14 @@ pub fn value(value: f64, unit: &str) -> String {
         "share" => units::percent(value),
         "sectors" => units::bytes((value.max(0.0) * 512.0) as u64),
         "B/s" => format!("{}/s", units::bytes(value.max(0.0) as u64)),
-        "operations/s" if value.abs() < 1e6 => units::significant(value),
+        "operations/s" if value.abs() < 1e3 => units::significant(value),
         "operations/s" => units::count(value.max(0.0) as u64),
         "count" if value.abs() < 100.0 => units::significant(value),
         unit => units::metric(value, unit),
     }
 }
 
-fn activity(configurations: &[&Configuration], width: u16) -> String {
+fn activity(configurations: &[&Configuration], names: &Names, width: u16) -> String {
     let there: Vec<&(&str, &str)> = ACTIVITY
         .iter()
         .filter(|(name, _)| configurations.iter().any(|c| c.metric(name).is_some()))
@@ -141,7 +192,7 @@ fn activity(configurations: &[&Configuration], width: u16) -> String {
     columns.extend(there.iter().map(|(_, title)| (*title, Align::Right)));
     let mut table = TextTable::new(&columns, width);
     for configuration in configurations {
-        let mut row = vec![configuration.name.clone()];
+        let mut row = vec![names.short(&configuration.name)];
         row.extend(there.iter().map(|(name, _)| {
             let metric = configuration.metric(name);
             metric.map_or_else(String::new, |m| value(m.mean, &m.unit))
@@ -152,7 +203,7 @@ fn activity(configurations: &[&Configuration], width: u16) -> String {
 }
 
 /// Warm-up and steady throughput of the phases that are long enough to tell.
-fn steady(configurations: &[&Configuration], width: u16) -> String {
+fn steady(configurations: &[&Configuration], names: &Names, width: u16) -> String {
     let columns = [
         ("configuration", Align::Left),
         ("phase", Align::Left),
@@ -186,7 +237,7 @@ fn steady(configurations: &[&Configuration], width: u16) -> String {
             };
             let rate = |of: f64| value(of, "operations/s");
             table.row([
-                configuration.name.clone(),
+                names.short(&configuration.name),
                 name.clone(),
                 format!("{} of {} runs", steady.len(), told.len()),
                 mean(
@@ -230,7 +281,7 @@ fn phases(runs: &[BenchRun]) -> Vec<String> {
 }
 
 /// Why measuring ended, and what the samples look like.
-fn sure(experiment: &Experiment, width: u16) -> String {
+fn sure(experiment: &Experiment, names: &Names, width: u16) -> String {
     let columns = [
         ("configuration", Align::Left),
         ("why it ended", Align::Left),
@@ -241,7 +292,10 @@ fn sure(experiment: &Experiment, width: u16) -> String {
     ];
     let mut table = TextTable::new(&columns, width);
     for configuration in &experiment.configurations {
-        let mut first = (configuration.name.clone(), configuration.stop_text.clone());
+        let mut first = (
+            names.short(&configuration.name),
+            configuration.stop_text.clone(),
+        );
         let mut named = false;
         for name in &experiment.rule.required {
             let Some(metric) = configuration.metric(name) else {
@@ -376,7 +430,7 @@ mod tests {
         for said in [
             "1 configuration, 10 runs in 20 s, interleaved from seed 7",
             "1.5 s ± 30 ms",
-            "42.0 % ± 0.8 %",
+            "42.0 %",
             "1 MiB",
             "precise after 10 runs",
             "no (p 0.01)",
@@ -387,6 +441,17 @@ mod tests {
             assert!(text.contains(said), "`{said}` is missing:\n{text}");
         }
         assert!(text.lines().all(|l| l.chars().count() <= 120), "{text}");
+    }
+
+    #[test]
+    fn what_all_names_share_is_said_once() {
+        let mut two = experiment();
+        let mut other = two.configurations[0].clone();
+        other.name = "xfs / PostMark".into();
+        two.configurations.push(other);
+        let text = text(&two, 100);
+        assert!(text.contains("all: PostMark\n"), "{text}");
+        assert!(text.lines().any(|l| l.starts_with(" xfs   ")), "{text}");
     }
 
     #[test]

@@ -10,9 +10,7 @@ use super::sampler::Sampler;
 /// Everything that was used and done in the parts that were measured.
 #[derive(Debug, Clone, Default)]
 pub struct Activity {
-    /// By the workload's threads and processes.
-    pub usage: Usage,
-    /// By them; `None` where the kernel does not count.
+    /// By the workload's threads and processes; `None` where the kernel does not count.
     pub read: Option<ReadBytes>,
     /// By the target's device; `None` without one.
     pub device: Option<DeviceActivity>,
@@ -59,10 +57,6 @@ pub fn measured<T>(fs: &HostFs, activity: &mut Activity, what: impl FnOnce() -> 
     let result = what();
     let after = Reading::now(fs);
     let seen = sampler.stop();
-    let usage = after.process.since(&before.process).since(&seen.usage);
-    activity.usage = activity
-        .usage
-        .and(&usage.and(&after.children.since(&before.children)));
     activity.read = after.read.zip(before.read).map(|(after, before)| {
         let read = after.since(&before).since(&seen.read);
         let sum = activity.read.unwrap_or_default();

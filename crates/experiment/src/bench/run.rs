@@ -82,7 +82,9 @@ pub fn run(
     let reason = making.all(progress)?;
     let mut result = experiment(plan, &begin, &making.kept, &making.measured, reason);
     result.interrupted |= order.stop.load(Ordering::Relaxed);
-    let text = serde_json::to_vec_pretty(&result)
+    // Not indented: latency distributions are most of it, and a line for each figure would be ten times as
+    // long.
+    let text = serde_json::to_vec(&result)
         .map_err(|e| BenchError::Plan(format!("write the result as JSON: {e}")))?;
     write_whole(&dir.join(EXPERIMENT_FILE), &text)?;
     Ok(result)

@@ -9,7 +9,7 @@ use fsage_core::{Clock, DeviceCounters};
 use fsage_format::result::experiment::SystemPoint;
 use fsage_host::MonotonicClock;
 use fsage_host::device::BlockDevice;
-use fsage_host::observe::{MemoryWatch, ReadBytes, Usage, Whose};
+use fsage_host::observe::{MemoryWatch, ReadBytes};
 
 /// The first interval between two looks: a look takes some 20 us.
 const FIRST_INTERVAL: Duration = Duration::from_millis(20);
@@ -22,9 +22,7 @@ const MOST_POINTS: usize = 256;
 pub struct Seen {
     /// In the order of time.
     pub points: Vec<SystemPoint>,
-    /// Of this thread, which belongs to no workload.
-    pub usage: Usage,
-    /// Likewise.
+    /// By this thread, which belongs to no workload.
     pub read: ReadBytes,
 }
 
@@ -106,7 +104,6 @@ fn look(device: Option<&BlockDevice>, told: &(Mutex<bool>, Condvar), begun: &Ato
     points.push(point(watch.as_ref(), device, &first, start_ns));
     Seen {
         points,
-        usage: Usage::of(Whose::Thread),
         read: ReadBytes::of_thread().unwrap_or_default(),
     }
 }

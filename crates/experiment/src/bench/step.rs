@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fsage_core::{Clock, FileSystem, Platform};
+use fsage_exec::ThreadUsage;
 use fsage_format::result::environment::TargetRecord;
 use fsage_format::result::experiment::{BenchPhase, BenchRun, Flush, PageCache, StepTime};
 use fsage_format::result::run::{CommandRun, Unexpected};
@@ -260,14 +261,10 @@ impl Making<'_> {
             match phase.role {
                 Role::Setup => {
                     let name = phase.name.clone().into_owned();
-                    let (run, failed) =
-                        running::execute(dir, &self.request, phase, 0, self.settings.stop)
-                            .map_err(|e| text(&e.of(name.clone())))?;
-                    check(
-                        &name,
-                        run.unexpected,
-                        failed.or(run.mismatches.first().cloned()),
-                    )?;
+                    let done = running::execute(dir, &self.request, phase, 0, self.settings.stop)
+                        .map_err(|e| text(&e.of(name.clone())))?;
+                    let first = done.failed.or(done.run.mismatches.first().cloned());
+                    check(&name, done.run.unexpected, first)?;
                 }
                 Role::Run => rest.push(phase),
                 // All that was made goes with its directory.
@@ -292,10 +289,9 @@ impl Making<'_> {
             let mut failed = None;
             for phase in self.generate(dir)? {
                 let name = phase.name.clone().into_owned();
-                let (_, broken) =
-                    running::execute(dir, &self.request, phase, 0, self.settings.stop)
-                        .map_err(|e| text(&e.of(name.clone())))?;
-                failed = failed.or(broken.map(|b| (name, b)));
+                let done = running::execute(dir, &self.request, phase, 0, self.settings.stop)
+                    .map_err(|e| text(&e.of(name.clone())))?;
+                failed = failed.or(done.failed.map(|b| (name, b)));
             }
             if let Some((name, broken)) = failed {
                 check(&name, 1, Some(broken))?;
@@ -334,7 +330,7 @@ impl Making<'_> {
     fn caches(&mut self, open: &OpenTarget, dir: &Path) -> Result<(), String> {
         match self.subject.caches {
             Caches::Cold => {
-                let verdict = self.step("cold caches", |making| making.cold(open, dir))?;
+                let verdict = self.step("cold caches", |making| making.cold(open))?;
                 self.run.cold_verified = verdict.cold;
                 self.run.cache_evidence = Some(verdict.evidence);
                 Ok(())
@@ -356,7 +352,7 @@ impl Making<'_> {
         open.file_system(options).map_err(|e| text(&e))
     }
 
-    fn cold(&self, open: &OpenTarget, _dir: &Path) -> Result<Verdict, String> {
+    fn cold(&self, open: &OpenTarget) -> Result<Verdict, String> {
         let options = running::host_options(&self.request);
         let mut make_cold = || {
             // A remount needs the file system to be unused: it is opened only for the moment.
@@ -399,10 +395,12 @@ impl Making<'_> {
 
     fn measure(&mut self, open: &OpenTarget, dir: &Path, phases: Vec<Phase>) -> Result<(), String> {
         let mut activity = Activity::default();
+        let mut usage = ThreadUsage::default();
         if let Some(text) = self.request.spec.command() {
             let fs = self.file_system(open)?;
             let text = text.to_owned();
             let run = measured(&fs, &mut activity, || command_once(&text, dir))?;
+            usage = of_command(&run);
             self.run.elapsed_ns = run.elapsed_ns;
             self.run.command = Some(run);
         }
@@ -412,11 +410,13 @@ impl Making<'_> {
             let name = phase.name.clone().into_owned();
             let fs = self.file_system(open)?;
             let (stop, request) = (self.settings.stop, &self.request);
-            let (mut result, failed) = measured(&fs, &mut activity, || {
+            let done = measured(&fs, &mut activity, || {
                 running::execute(dir, request, phase, SERIES_NS, stop)
             })
             .map_err(|e| text(&e.of(name.clone())))?;
-            check(&name, u64::from(failed.is_some()), failed)?;
+            check(&name, u64::from(done.failed.is_some()), done.failed)?;
+            let mut result = done.run;
+            usage = usage.and(&done.usage);
             result.cold = cold;
             steady::coarsen(&mut result);
             self.run.elapsed_ns += result.elapsed_ns;
@@ -425,7 +425,7 @@ impl Making<'_> {
             self.run.phases.push(BenchPhase { result, steady });
         }
         self.run.run_delay_ns = delay_ns.filter(|_| self.run.command.is_none());
-        self.keep(activity);
+        self.keep(activity, &usage);
         self.run.disk = open.disk_statistics();
         Ok(())
     }
@@ -445,17 +445,17 @@ impl Making<'_> {
         Ok(Some(running::describe_cold(evidence)))
     }
 
-    fn keep(&mut self, activity: Activity) {
+    fn keep(&mut self, activity: Activity, usage: &ThreadUsage) {
         let run = &mut self.run;
-        run.user_ns = activity.usage.user_ns;
-        run.system_ns = activity.usage.system_ns;
+        run.user_ns = usage.user_ns;
+        run.system_ns = usage.system_ns;
         let used_ns = run.user_ns + run.system_ns;
         run.wait_ns = run.elapsed_ns.saturating_sub(used_ns);
         run.cpu_share = used_ns as f64 / run.elapsed_ns.max(1) as f64;
-        run.voluntary_switches = activity.usage.voluntary_switches;
-        run.involuntary_switches = activity.usage.involuntary_switches;
-        run.major_faults = activity.usage.major_faults;
-        run.minor_faults = activity.usage.minor_faults;
+        run.voluntary_switches = usage.voluntary_switches;
+        run.involuntary_switches = usage.involuntary_switches;
+        run.major_faults = usage.major_faults;
+        run.minor_faults = usage.minor_faults;
         run.device = activity.device;
         run.page_cache = activity.read.map(|read| PageCache {
             requested_bytes: read.requested,
@@ -501,6 +501,17 @@ fn command_once(text: &str, dir: &Path) -> Result<CommandRun, String> {
         format!(": {said}")
     };
     Err(format!("run `{text}`: {end}, expected 0{said}"))
+}
+
+fn of_command(run: &CommandRun) -> ThreadUsage {
+    ThreadUsage {
+        user_ns: run.user_ns,
+        system_ns: run.system_ns,
+        minor_faults: run.minor_faults,
+        major_faults: run.major_faults,
+        voluntary_switches: run.voluntary_switches,
+        involuntary_switches: run.involuntary_switches,
+    }
 }
 
 /// A phase in which something did not end as expected did not do its work.

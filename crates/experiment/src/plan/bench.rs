@@ -2,9 +2,7 @@
 //! line.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -13,6 +11,7 @@ use toml::{Spanned, Value};
 
 use super::named::{NamedTarget, NamedWorkload};
 use super::place::{self, Place, PlanError};
+use super::subject::{Caches, Rule, State, Subject};
 use super::vary::{self, Choice, RawSweep};
 use crate::bench::metrics;
 use crate::target::TargetSpec;
@@ -22,9 +21,6 @@ const DIGEST_BYTES: usize = 16;
 
 /// More configurations than this are a slip.
 const MOST_CONFIGURATIONS: usize = 1000;
-
-/// Runs without measurement before one that is measured.
-const MOST_WARM_UPS: u32 = 1000;
 
 /// What one experiment does.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,153 +37,6 @@ pub struct BenchPlan {
     pub keep_going: bool,
     /// The longest wait for the device to come to rest before each run.
     pub settle: Duration,
-}
-
-/// When measuring a configuration ends: never before `min_runs`, and then once each required metric is
-/// precise, there are `max_runs`, or time is over.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Rule {
-    /// Fewest runs.
-    pub min_runs: u32,
-    /// Most runs.
-    pub max_runs: u32,
-    /// The half-width of the 95 % interval to reach, as a share of the mean.
-    pub half_width_relative: f64,
-    /// The metrics that are to reach it.
-    pub required: Vec<String>,
-    /// The longest that all runs together may take.
-    pub budget: Duration,
-}
-
-impl Default for Rule {
-    /// Ten runs and 5 % as in the study (Traeger 2007, section 6); at most 30 runs and two hours.
-    fn default() -> Self {
-        Self {
-            min_runs: 10,
-            max_runs: 30,
-            half_width_relative: 0.05,
-            required: vec![metrics::ELAPSED.into()],
-            budget: Duration::from_hours(2),
-        }
-    }
-}
-
-impl Rule {
-    /// Exactly so many runs.
-    pub fn fix(&mut self, runs: u32) {
-        (self.min_runs, self.max_runs) = (runs, runs);
-    }
-}
-
-/// A configuration: what is measured.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Subject {
-    /// What it is called, unlike any other.
-    pub name: String,
-    /// Where.
-    pub target: NamedTarget,
-    /// What.
-    pub workload: NamedWorkload,
-    /// Whether a command runs in the target's directory itself and not in one of its own.
-    pub in_place: bool,
-    /// How long run phases last; `None` for what the parameters say.
-    pub run_for: Option<Duration>,
-    /// What the caches hold when the run begins.
-    pub caches: Caches,
-    /// The parameters that the plan varies and their values here.
-    pub parameters: BTreeMap<String, String>,
-}
-
-impl Subject {
-    /// Whether each run has a file system of its own.
-    pub fn state(&self) -> State {
-        if self.target.spec.is_temporary() {
-            State::Fresh
-        } else {
-            State::AsFound
-        }
-    }
-}
-
-/// Where the files of a run lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// On a file system made for the run.
-    Fresh,
-    /// On the file system that is there.
-    AsFound,
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Fresh => "fresh",
-            Self::AsFound => "as found",
-        })
-    }
-}
-
-impl FromStr for State {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "fresh" => Ok(Self::Fresh),
-            "as found" => Ok(Self::AsFound),
-            "aged" => Err(
-                "state `aged`: this release cannot age a file system or restore an aged one for each \
-                 run, expected `fresh` or `as found` (a directory of a file system aged by other means)"
-                    .into(),
-            ),
-            other => Err(format!("state `{other}`, expected `fresh` or `as found`")),
-        }
-    }
-}
-
-/// What the caches hold when a run begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Caches {
-    /// Nothing of the target, which is checked.
-    Cold,
-    /// What so many runs without measurement, and the setup after them, left there, written back.
-    Warm(u32),
-    /// Whatever is there: nothing is done.
-    AsFound,
-}
-
-impl fmt::Display for Caches {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cold => f.write_str("cold"),
-            Self::Warm(n) => write!(f, "warm {n}"),
-            Self::AsFound => f.write_str("as found"),
-        }
-    }
-}
-
-impl FromStr for Caches {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "cache `{text}`, expected `cold`, `warm N` (N runs before it, 0 to {MOST_WARM_UPS}) or \
-                 `as found`"
-            )
-        };
-        match text.trim() {
-            "cold" => Ok(Self::Cold),
-            "as found" => Ok(Self::AsFound),
-            "warm" => Ok(Self::Warm(0)),
-            other => {
-                let number = other.strip_prefix("warm ").ok_or_else(wrong)?;
-                let number = number.trim().parse().map_err(|_| wrong())?;
-                (number <= MOST_WARM_UPS)
-                    .then_some(Self::Warm(number))
-                    .ok_or_else(wrong)
-            }
-        }
-    }
 }
 
 #[derive(Deserialize)]
@@ -233,49 +82,6 @@ struct RawWorkload {
     run_for: Option<Spanned<String>>,
     #[serde(default)]
     sweep: RawSweep,
-}
-
-/// A command that is measured without a plan.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CommandPlan {
-    /// What sh runs.
-    pub command: String,
-    /// Where; `None` for the working directory itself.
-    pub target: Option<String>,
-    /// The working directory.
-    pub here: PathBuf,
-    /// What prepares the directory of each run.
-    pub setup: Option<String>,
-    /// What the caches hold; `None` for as they are in the working directory, and cold elsewhere.
-    pub cache: Option<Caches>,
-}
-
-impl CommandPlan {
-    /// The plan that says the same.
-    pub fn text(&self) -> String {
-        let quoted = |text: &str| Value::String(text.to_owned()).to_string();
-        let in_place = self.target.is_none();
-        let cache = self.cache.unwrap_or(if in_place {
-            Caches::AsFound
-        } else {
-            Caches::Cold
-        });
-        let here = self.here.to_string_lossy();
-        let target = self.target.as_deref().unwrap_or(&here);
-        let mut text = format!(
-            "cache = {}\n\n[[target]]\nspec = {}\n\n[[workload]]\nspec = {}\n",
-            quoted(&cache.to_string()),
-            quoted(target),
-            quoted(&format!("cmd:{}", self.command)),
-        );
-        if let Some(setup) = &self.setup {
-            text.push_str(&format!("setup = {}\n", quoted(setup)));
-        }
-        if in_place {
-            text.push_str("in_place = true\n");
-        }
-        text
-    }
 }
 
 /// A target or workload with one choice of the values that vary.
@@ -679,4 +485,274 @@ fn check_required(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::CommandPlan;
+
+    const WHOLE: &str = r#"
+min_runs = 4
+max_runs = 9
+precision = "2.5%"
+required = ["elapsed", "system"]
+budget = "90s"
+seed = 7
+cache = ["cold", "warm 2", "as found"]
+settle = "500ms"
+keep_going = true
+setup = "true"
+
+[[target]]
+name = "ext4"
+spec = "scratch:ext4"
+state = "fresh"
+[target.sweep]
+size = ["64M", "128M"]
+
+[[target]]
+spec = "/"
+state = "as found"
+
+[[workload]]
+name = "PostMark"
+spec = "postmark"
+for = "5s"
+[workload.sweep]
+files = [100, 1000]
+transactions = [50]
+
+[[workload]]
+name = "copy"
+spec = "cmd: dd if=from of=to bs={bs}"
+setup = "head -c {size} /dev/zero > from"
+[workload.sweep]
+bs = ["4k", "64k"]
+size = [1000]
+"#;
+
+    fn parse(text: &str) -> Result<BenchPlan, PlanError> {
+        BenchPlan::parse(Path::new("p.toml"), text)
+    }
+
+    #[test]
+    fn a_whole_plan_reads() {
+        let plan = parse(WHOLE).unwrap();
+        let rule = &plan.rule;
+        assert_eq!(
+            (rule.min_runs, rule.max_runs, rule.half_width_relative),
+            (4, 9, 0.025)
+        );
+        assert_eq!(rule.required, ["elapsed", "system"]);
+        assert_eq!((rule.budget.as_secs(), plan.settle.as_millis()), (90, 500));
+        assert_eq!((plan.seed, plan.keep_going), (7, true));
+        assert_eq!(plan.subjects.len(), (2 + 1) * (2 + 2) * 3);
+        let names: Vec<&str> = plan.subjects.iter().map(|s| s.name.as_str()).collect();
+        assert_eq!(
+            names[0],
+            "ext4 / PostMark / target.size=64M / files=100 / transactions=50 / cold"
+        );
+        let mut distinct = names.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(distinct.len(), names.len());
+        let first = &plan.subjects[0];
+        assert_eq!(first.target.spec.to_string(), "scratch:ext4,size=64M");
+        assert!(first.workload.spec.to_string().contains("files=100"));
+        assert_eq!(
+            (first.state(), first.run_for),
+            (State::Fresh, Some(Duration::from_secs(5)))
+        );
+        assert_eq!(first.workload.setup.as_deref(), Some("true"), "the plan's");
+        let last = plan.subjects.last().unwrap();
+        assert_eq!(
+            last.workload.spec.to_string(),
+            "cmd:dd if=from of=to bs=64k"
+        );
+        assert_eq!(
+            last.workload.setup.as_deref(),
+            Some("head -c 1000 /dev/zero > from")
+        );
+        assert_eq!(
+            (last.state(), last.caches),
+            (State::AsFound, Caches::AsFound)
+        );
+        assert_eq!(last.parameters["bs"], "64k");
+        let small = parse("[[target]]\nspec='/'\n[[workload]]\nspec='postmark'").unwrap();
+        assert_eq!(small.rule, Rule::default());
+        assert_eq!(small.subjects[0].name, "/ / postmark");
+        assert_eq!(small.subjects[0].caches, Caches::Cold);
+    }
+
+    /// What replaces a part of the whole plan, the line of the error, and what it says.
+    const BAD: &[(&str, &str, usize, &str)] = &[
+        ("min_runs = 4", "min_runs = 0", 2, "expected 1 to 1000"),
+        ("min_runs = 4", "min_runs = 40", 3, "at least min_runs = 40"),
+        ("min_runs = 4", "runs = 4", 3, "not both"),
+        ("min_runs = 4", "min_rums = 4", 2, "min_rums"),
+        ("\"2.5%\"", "\"250%\"", 4, "a share such as \"5%\""),
+        ("\"2.5%\"", "5", 4, "under 1"),
+        ("\"system\"", "\"sistem\"", 5, "unknown metric `sistem`"),
+        (
+            "\"system\"",
+            "\"operations_per_s\"",
+            5,
+            "not measured for commands",
+        ),
+        ("[\"elapsed\", \"system\"]", "[]", 5, "at least one metric"),
+        ("\"90s\"", "\"90 moons\"", 6, "moons"),
+        (
+            "\"warm 2\"",
+            "\"tepid\"",
+            8,
+            "cache `tepid`, expected `cold`, `warm N`",
+        ),
+        ("\"warm 2\"", "\"warm -1\"", 8, "`warm -1`"),
+        ("\"warm 2\"", "\"cold\"", 8, "stands twice"),
+        ("\"warm 2\"", "3", 8, "expected texts"),
+        ("\"500ms\"", "\"soon\"", 9, "soon"),
+        ("\"scratch:ext4\"", "\"scratch:ext4,on=tape\"", 15, "tape"),
+        ("\"fresh\"", "\"aged\"", 16, "cannot age a file system"),
+        (
+            "\"fresh\"",
+            "\"stale\"",
+            16,
+            "expected `fresh` or `as found`",
+        ),
+        ("\"fresh\"", "\"as found\"", 16, "made for each run"),
+        (
+            "state = \"as found\"",
+            "state = \"fresh\"",
+            22,
+            "a scratch: target",
+        ),
+        ("[\"64M\", \"128M\"]", "[\"64M\", \"64M\"]", 18, "64M twice"),
+        ("[\"64M\", \"128M\"]", "[\"64M\", \"much\"]", 18, "much"),
+        ("[\"64M\", \"128M\"]", "\"64M\"", 18, "expected its values"),
+        ("[\"64M\", \"128M\"]", "[]", 18, "no value"),
+        ("[\"64M\", \"128M\"]", "[[1]]", 18, "numbers or texts"),
+        (
+            "spec = \"/\"",
+            "spec = \"/\"\nsweep = { size = [1] }",
+            22,
+            "a directory has no parameter",
+        ),
+        ("files = [", "fires = [", 29, "fires"),
+        ("for = \"5s\"", "for = \"ever\"", 27, "for"),
+        ("bs = [", "blocks = [", 37, "{blocks} in it or in setup"),
+        (
+            "name = \"copy\"",
+            "name = \"PostMark\"",
+            32,
+            "two workloads",
+        ),
+        (
+            "name = \"copy\"",
+            "name = \"copy\"\nfor = \"5s\"",
+            34,
+            "a command ends by itself",
+        ),
+        (
+            "name = \"PostMark\"",
+            "name = \"PostMark\"\nin_place = true",
+            24,
+            "expected a command",
+        ),
+    ];
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        for (from, to, line, said) in BAD {
+            assert!(WHOLE.contains(from), "{from}");
+            let text = WHOLE.replacen(from, to, 1);
+            let error = match parse(&text) {
+                Ok(_) => panic!("{to} was taken"),
+                Err(error) => error,
+            };
+            let PlanError::At { line: found, .. } = &error else {
+                panic!("{error}")
+            };
+            assert_eq!(found, line, "{to}: {error}");
+            let message = error.to_string();
+            assert!(message.starts_with("read plan p.toml:"), "{message}");
+            assert!(message.contains(said), "{to}: {message}");
+            assert!(!message.contains('\n'), "{message}");
+        }
+        assert!(parse("").unwrap_err().to_string().contains("[[target]]"));
+        let many = "[[target]]\nspec='/{a}'\nsweep={a=[1,2,3,4,5,6,7,8,9,10,11]}\n\
+                    [[workload]]\nspec='cmd: true {a}{b}'\n\
+                    sweep={a=[1,2,3,4,5,6,7,8,9,10],b=[1,2,3,4,5,6,7,8,9,10]}\n";
+        let error = parse(many).unwrap_err().to_string();
+        assert!(error.contains("1100 configurations"), "{error}");
+    }
+
+    #[test]
+    fn a_damaged_plan_is_answered() {
+        let (mut read, mut refused) = (0, 0);
+        for at in (0..WHOLE.len()).filter(|&at| WHOLE.is_char_boundary(at)) {
+            for damage in ["", "\"", "[", "=", "-1", "\n", "{", "9999999999999999999"] {
+                let mut text = WHOLE.to_owned();
+                text.replace_range(at..=at, damage);
+                match BenchPlan::parse(Path::new("damaged"), &text) {
+                    Ok(_) => read += 1,
+                    Err(error) => {
+                        let said = error.to_string();
+                        assert!(said.contains("damaged"), "{said}");
+                        refused += 1;
+                    }
+                }
+            }
+        }
+        assert!(read > 0 && refused > read);
+    }
+
+    #[test]
+    fn the_digest_tells_what_is_measured_apart() {
+        let digest = |from: &str, to: &str| parse(&WHOLE.replacen(from, to, 1)).unwrap().digest();
+        let whole = digest("", "");
+        assert_eq!(whole.len(), 2 * DIGEST_BYTES);
+        for (from, to) in [
+            ("max_runs = 9", "max_runs = 90"),
+            ("\"2.5%\"", "0.01"),
+            ("\"90s\"", "\"9h\""),
+            ("keep_going = true", "keep_going = false"),
+            ("[\"elapsed\", \"system\"]", "[\"user\"]"),
+        ] {
+            assert_eq!(digest(from, to), whole, "{to}: only when to stop");
+        }
+        for (from, to) in [
+            ("seed = 7", "seed = 8"),
+            ("\"warm 2\"", "\"warm 3\""),
+            ("\"128M\"", "\"256M\""),
+            ("of=to", "of=too"),
+            ("for = \"5s\"", "for = \"6s\""),
+            ("\"500ms\"", "\"501ms\""),
+        ] {
+            assert_ne!(digest(from, to), whole, "{to}");
+        }
+    }
+
+    #[test]
+    fn a_command_is_a_plan_too() {
+        let command = CommandPlan {
+            command: "echo \"it's\" > x\ny".into(),
+            target: None,
+            here: "/tmp".into(),
+            setup: Some("true".into()),
+            cache: None,
+        };
+        let plan = parse(&command.text()).unwrap();
+        let [only] = plan.subjects.as_slice() else {
+            panic!("{plan:?}")
+        };
+        assert_eq!(only.workload.spec.command(), Some("echo \"it's\" > x\ny"));
+        assert!(only.in_place && only.caches == Caches::AsFound);
+        let elsewhere = CommandPlan {
+            target: Some("scratch:ext4".into()),
+            ..command
+        };
+        let plan = parse(&elsewhere.text()).unwrap();
+        assert!(!plan.subjects[0].in_place && plan.subjects[0].caches == Caches::Cold);
+    }
 }

@@ -1,20 +1,22 @@
 //! Plans of experiments: what is run, where, how often, in which state of the caches.
 //!
-//! * [`file`]: a plan of `fsage validate` as a TOML file. [`bench`]: one of `fsage bench`; `vary`: the
-//!   parameters that it varies. `place`: what both share. [`named`]: targets and workloads with their
+//! * [`file`]: a plan of `fsage validate` as a TOML file. [`bench`]: one of `fsage bench`;
+//!   [`subject`]: what that measures; `vary`: the parameters that it varies. `place`: what both share. [`named`]: targets and workloads with their
 //!   names. [`time`]: times as people write them.
 
 pub mod bench;
 pub mod file;
 pub mod named;
 mod place;
+pub mod subject;
 pub mod time;
 mod vary;
 
-pub use bench::{BenchPlan, Caches, CommandPlan, Rule, State, Subject};
+pub use bench::BenchPlan;
 pub use file::PlanFile;
 pub use named::{NamedTarget, NamedWorkload};
 pub use place::PlanError;
+pub use subject::{Caches, CommandPlan, Rule, State, Subject};
 pub use time::parse_time;
 
 use serde::Deserialize;

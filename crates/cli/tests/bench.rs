@@ -1,0 +1,343 @@
+//! `fsage bench`: what it measures, keeps and says.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on has failed"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "processes are waited for"
+)]
+
+mod common;
+
+use std::path::Path;
+
+use common::{fsage, names, run, run_command, scratch, temp_in_memory};
+use serde_json::Value;
+
+/// Two workloads in two states of the caches on a small scratch file system.
+const PLAN: &str = r#"
+runs = 3
+seed = 5
+cache = ["cold", "warm 1"]
+[[target]]
+name = "ext4"
+spec = "scratch:ext4,size=64M"
+[[workload]]
+name = "PostMark"
+spec = "postmark:files=50,transactions=200,size=512-4096,subdirs=5"
+[[workload]]
+name = "count"
+setup = "seq 5000 > numbers"
+spec = "cmd: grep -c {digit} numbers"
+[workload.sweep]
+digit = [7]
+"#;
+
+fn plan(dir: &Path, text: &str) {
+    std::fs::write(dir.join("plan.toml"), text).unwrap();
+}
+
+fn configuration<'a>(result: &'a Value, name: &str) -> &'a Value {
+    let all = result["configurations"].as_array().unwrap();
+    let found = all.iter().find(|c| c["name"] == name);
+    found.unwrap_or_else(|| panic!("no configuration {name}: {all:?}"))
+}
+
+fn step_names(run: &Value) -> Vec<&str> {
+    let steps = run["steps"].as_array().unwrap();
+    steps.iter().map(|s| s["name"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn an_experiment_is_measured_and_kept() {
+    if !scratch() {
+        return;
+    }
+    let dir = temp_in_memory();
+    plan(dir.path(), PLAN);
+    let line = ["bench", "plan.toml", "-o", "kept", "--json"];
+    let result = run(dir.path(), line).exits(0).json();
+    assert_eq!(result["format"], "fsage bench");
+    assert_eq!(result["configurations"].as_array().unwrap().len(), 4);
+    let cold = configuration(&result, "ext4 / PostMark / cold");
+    assert_eq!(
+        (&cold["stop"], &cold["cache"], &cold["state"]),
+        (&"max_runs".into(), &"cold".into(), &"fresh".into())
+    );
+    assert!(cold["target_record"]["mkfs"]["options"].is_string());
+    let runs = cold["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 3);
+    for run in runs {
+        assert_eq!(
+            step_names(run),
+            [
+                "mkfs and mount",
+                "setup",
+                "cold caches",
+                "settle",
+                "run",
+                "collect",
+                "teardown"
+            ]
+        );
+        assert_eq!(run["cold_verified"], true, "{}", run["cache_evidence"]);
+        assert!(run["elapsed_ns"].as_u64().unwrap() > 0);
+        let share = run["cpu_share"].as_f64().unwrap();
+        assert!((0.0..=1.1).contains(&share), "one thread: {share}");
+        assert!(run["device"]["sectors_read"].as_u64().unwrap() > 0, "cold");
+        assert!(run["flush"]["elapsed_ns"].as_u64().unwrap() > 0);
+        let kinds = run["phases"][0]["result"]["kinds"].as_array().unwrap();
+        assert!(
+            kinds
+                .iter()
+                .any(|k| k["kind"] == "write" && k["distribution"][0][1].is_u64())
+        );
+        assert!(run["series"].as_array().unwrap().len() >= 2);
+    }
+    let warm = configuration(&result, "ext4 / PostMark / warm 1");
+    for run in warm["runs"].as_array().unwrap() {
+        assert_eq!(run["device"]["sectors_read"], 0, "warm");
+        assert!(step_names(run).contains(&"warm-up runs"));
+    }
+    let count = configuration(&result, "ext4 / count / digit=7 / cold");
+    assert_eq!(count["parameters"]["digit"], "7");
+    assert_eq!(count["workload_spec"], "cmd:grep -c 7 numbers");
+    assert_eq!(count["runs"][0]["command"]["exit_status"], 0);
+    let elapsed = &cold["metrics"][0];
+    assert_eq!(
+        (&elapsed["metric"], &elapsed["unit"], &elapsed["n"]),
+        (&"elapsed".into(), &"ns".into(), &3.into())
+    );
+    assert!(elapsed["lower"].as_f64().unwrap() < elapsed["mean"].as_f64().unwrap());
+    assert!(result["machine"]["kernel"]["release"].is_string());
+    orders_are_one_to_n(&result, 12);
+    goes_on_only_if_asked(dir.path(), &result);
+}
+
+/// Every run of the experiment has a place of its own in its order.
+fn orders_are_one_to_n(result: &Value, n: u64) {
+    let configurations = result["configurations"].as_array().unwrap();
+    let runs = configurations
+        .iter()
+        .flat_map(|c| c["runs"].as_array().unwrap());
+    let mut orders: Vec<u64> = runs.map(|r| r["order"].as_u64().unwrap()).collect();
+    assert!(!orders.is_sorted(), "runs are interleaved: {orders:?}");
+    orders.sort_unstable();
+    assert_eq!(orders, (0..n).collect::<Vec<u64>>());
+}
+
+fn goes_on_only_if_asked(dir: &Path, result: &Value) {
+    let kept = dir.join("kept");
+    assert_eq!(names(&kept), ["experiment.json", "runs.jsonl"]);
+    let record = std::fs::read(kept.join("runs.jsonl")).unwrap();
+    run(dir, ["bench", "plan.toml", "-o", "kept"]).fails(2, &["--resume"]);
+    // One that is over is made again from its record alone, and nothing is measured.
+    std::fs::remove_file(kept.join("experiment.json")).unwrap();
+    let again = run(dir, ["bench", "--resume", "-o", "kept", "--json"])
+        .exits(0)
+        .json();
+    assert_eq!(again, *result);
+    assert_eq!(std::fs::read(kept.join("runs.jsonl")).unwrap(), record);
+    let text = std::fs::read_to_string(kept.join("experiment.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), *result);
+    plan(dir, &PLAN.replace("transactions=200", "transactions=300"));
+    run(dir, ["bench", "plan.toml", "-o", "kept", "--resume"]).fails(1, &["another plan"]);
+    // More runs of the same plan are no other plan.
+    plan(dir, PLAN);
+    let more = [
+        "bench",
+        "plan.toml",
+        "-o",
+        "kept",
+        "--resume",
+        "--runs",
+        "4",
+        "--json",
+    ];
+    let more = run(dir, more).exits(0).json();
+    for (now, before) in more["configurations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip(result["configurations"].as_array().unwrap())
+    {
+        let (now, before) = (
+            now["runs"].as_array().unwrap(),
+            before["runs"].as_array().unwrap(),
+        );
+        assert_eq!(now.len(), 4);
+        assert_eq!(now[..3], before[..]);
+    }
+    assert_eq!(more["resumed_unix_ns"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_command_runs_where_it_is_called() {
+    let dir = temp_in_memory();
+    std::fs::write(dir.path().join("here"), "x").unwrap();
+    let line = ["bench", "--runs", "3", "--json", "--", "cat", "here"];
+    let result = run(dir.path(), line).exits(0).json();
+    let only = &result["configurations"][0];
+    assert_eq!(
+        (&only["cache"], &only["state"]),
+        (&"as found".into(), &"as found".into())
+    );
+    assert_eq!(only["runs"].as_array().unwrap().len(), 3);
+    assert_eq!(
+        step_names(&only["runs"][0]),
+        ["open", "setup", "settle", "run", "collect", "teardown"]
+    );
+    assert!(result["plan"].as_str().unwrap().contains("in_place = true"));
+    assert_eq!(names(dir.path()), ["here"]);
+    // With a target it has a directory of its own.
+    std::fs::create_dir(dir.path().join("there")).unwrap();
+    let line = [
+        "bench",
+        "--runs",
+        "2",
+        "--target",
+        "there",
+        "--cache",
+        "warm 2",
+        "--setup",
+        "echo y > made",
+        "--json",
+        "--",
+        "test -e made && ! test -e ../here/made",
+    ];
+    let result = run(dir.path(), line).exits(0).json();
+    assert_eq!(result["configurations"][0]["cache"], "warm 2");
+    assert!(names(&dir.path().join("there")).is_empty());
+}
+
+#[test]
+fn measuring_ends_for_a_reason() {
+    let dir = temp_in_memory();
+    // Sleeping takes equally long, to a few percent even on a busy machine.
+    let line = [
+        "bench",
+        "--precision",
+        "50%",
+        "--min-runs",
+        "3",
+        "--json",
+        "--",
+        "sleep 0.1",
+    ];
+    let result = run(dir.path(), line).exits(0).json();
+    let only = &result["configurations"][0];
+    assert_eq!(only["stop"], "precise", "{}", only["stop_text"]);
+    assert!(
+        only["stop_text"]
+            .as_str()
+            .unwrap()
+            .starts_with("precise after")
+    );
+    let script = "n=$(cat ../count 2>/dev/null || echo 0); echo $((n + 1)) > ../count; sleep 0.0$((n % 2 * 8))";
+    let line = [
+        "bench",
+        "--min-runs",
+        "2",
+        "--max-runs",
+        "4",
+        "--precision",
+        "1%",
+        "--target",
+        "t",
+        "--cache",
+        "as found",
+        "--json",
+        "--",
+        script,
+    ];
+    std::fs::create_dir(dir.path().join("t")).unwrap();
+    let result = run(dir.path(), line).exits(0).json();
+    let only = &result["configurations"][0];
+    assert_eq!(
+        (&only["stop"], &only["metrics"][0]["n"]),
+        (&"max_runs".into(), &4.into())
+    );
+    let line = [
+        "bench",
+        "--budget",
+        "200ms",
+        "--runs",
+        "50",
+        "--json",
+        "--",
+        "sleep 0.15",
+    ];
+    let result = run(dir.path(), line).exits(0).json();
+    let only = &result["configurations"][0];
+    assert_eq!(only["stop"], "time_budget");
+    assert_eq!(only["runs"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn the_report_says_how_sure_it_is() {
+    let dir = temp_in_memory();
+    let said = run(dir.path(), ["bench", "--runs", "3", "--", "true"]).exits(0);
+    let text = said.text();
+    for word in [
+        "1 configuration, 3 runs",
+        "elapsed",
+        " ± ",
+        "why it ended",
+        "normal",
+        "drift",
+    ] {
+        assert!(text.contains(word), "`{word}` is missing:\n{text}");
+    }
+    assert!(
+        said.stderr.contains("nothing is kept; -o DIR"),
+        "{}",
+        said.stderr
+    );
+}
+
+#[test]
+fn the_example_runs() {
+    if !scratch() {
+        return;
+    }
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/bench-small.toml");
+    let dir = temp_in_memory();
+    let mut command = fsage();
+    command
+        .current_dir(dir.path())
+        .arg("bench")
+        .arg(example)
+        .args(["--runs", "2", "--json"]);
+    let result = run_command(&mut command).exits(0).json();
+    assert_eq!(result["configurations"].as_array().unwrap().len(), 4);
+    assert_eq!(result["failed"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn what_is_wrong_is_told_before_anything_runs() {
+    let dir = temp_in_memory();
+    run(dir.path(), ["bench"]).exits(2);
+    plan(dir.path(), &PLAN.replace("runs = 3", "runs = 0"));
+    run(dir.path(), ["bench", "plan.toml"])
+        .fails(1, &["plan.toml:2: runs = 0, expected 1 to 1000"]);
+    plan(dir.path(), &PLAN.replace("files=50", "files=many"));
+    run(dir.path(), ["bench", "plan.toml"]).fails(1, &["plan.toml:10", "'many'"]);
+    run(dir.path(), ["bench", "--required", "elapse", "--", "true"])
+        .fails(2, &["unknown metric `elapse`"]);
+    run(dir.path(), ["bench", "--cache", "tepid", "--", "true"]).exits(2);
+    run(dir.path(), ["bench", "--resume", "-o", "none"]).fails(2, &["holds no experiment"]);
+    let said = run(
+        dir.path(),
+        ["bench", "--min-runs", "9", "--max-runs", "3", "--", "true"],
+    );
+    said.fails(2, &["at most 3 runs"]);
+    plan(
+        dir.path(),
+        "[[target]]\nspec = '.'\n[[workload]]\nspec = 'seqio:nothing=1'\n",
+    );
+    run(dir.path(), ["bench", "plan.toml"]).fails(1, &["plan.toml:4"]);
+}

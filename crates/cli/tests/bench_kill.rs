@@ -1,0 +1,107 @@
+//! `fsage bench` killed at any moment and continued: the same runs as without, nothing left behind.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on has failed"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "processes are waited for"
+)]
+
+mod common;
+
+use std::path::Path;
+use std::time::Duration;
+
+use common::{fsage, loop_devices, run, scratch, start, temp_in_memory, until_detached};
+use rustix::process::Signal;
+use serde_json::Value;
+
+const KILLS: usize = 20;
+
+const PLAN: &str = "runs = 9\nseed = 3\n[[target]]\nname = 'ext4'\nspec = 'scratch:ext4,size=64M'\n\
+    [[target]]\nname = 'ext2'\nspec = 'scratch:ext2,size=64M'\n\
+    [[workload]]\nname = 'w'\nspec = 'postmark:files=50,transactions=200,size=512-4096'\n";
+
+/// Configuration, number and place in the order of every run, in the order of the record.
+fn set_of_runs(dir: &Path) -> Vec<(String, u64, u64)> {
+    let text = std::fs::read_to_string(dir.join("runs.jsonl")).unwrap();
+    let lines = text
+        .lines()
+        .map(|l| serde_json::from_str::<Value>(l).unwrap());
+    lines
+        .filter(|entry| entry["entry"] == "run")
+        .map(|entry| {
+            let name = entry["configuration"].as_str().unwrap().to_string();
+            let number = |key: &str| entry["run"][key].as_u64().unwrap();
+            (name, number("run"), number("order"))
+        })
+        .collect()
+}
+
+/// Delays from a small generator, so that a failure can be repeated.
+fn delays(mut state: u64) -> impl Iterator<Item = Duration> {
+    std::iter::from_fn(move || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        Some(Duration::from_millis(20 + (state >> 33) % 600))
+    })
+}
+
+#[test]
+fn a_killed_experiment_gives_the_same_runs() {
+    if !scratch() {
+        return;
+    }
+    let dir = temp_in_memory();
+    std::fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
+    let whole = ["bench", "plan.toml", "-o", "whole", "--json"];
+    let whole = run(dir.path(), whole).exits(0).json();
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    let mut killed = 0;
+    for delay in delays(11).take(KILLS) {
+        let mut command = fsage();
+        command
+            .current_dir(dir.path())
+            .args(["bench", "plan.toml", "-o", "killed", "--resume"]);
+        let mut running = start(&mut command);
+        std::thread::sleep(delay);
+        let devices = loop_devices(running.id());
+        if running.has_ended() {
+            break;
+        }
+        running.ended_by(Signal::KILL, || ());
+        killed += 1;
+        until_detached(&devices);
+    }
+    assert!(killed >= 5, "only {killed} kills before it was done");
+    let line = ["bench", "--resume", "-o", "killed", "--json"];
+    let resumed = run(dir.path(), line).exits(0).json();
+    assert_eq!(
+        set_of_runs(&dir.path().join("killed")),
+        set_of_runs(&dir.path().join("whole"))
+    );
+    let shape = |result: &Value| -> Vec<(Value, Value, usize)> {
+        let of = |c: &Value| {
+            let runs = c["runs"].as_array().unwrap().len();
+            (c["name"].clone(), c["stop"].clone(), runs)
+        };
+        result["configurations"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(of)
+            .collect()
+    };
+    assert_eq!(shape(&resumed), shape(&whole));
+    assert_eq!(resumed["failed"], whole["failed"]);
+    assert_eq!(resumed["plan_digest"], whole["plan_digest"]);
+    assert_eq!(
+        std::fs::read_to_string("/proc/self/mounts").unwrap(),
+        mounts
+    );
+}
