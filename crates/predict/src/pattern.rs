@@ -148,6 +148,20 @@ fn physical(inode: &Inode, offset: u64) -> Option<u64> {
     inode.physical.and_then(|p| p.checked_add(offset))
 }
 
+/// Whether a processor's caches hold a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Untouched {
+    /// It was touched recently.
+    #[default]
+    No,
+    /// It was a while ago: a core's own caches do not, a shared one may.
+    AWhileAgo,
+    /// It was not, but its neighbour in creation order was, beside which it lies in memory.
+    Beside,
+    /// It was not.
+    Far,
+}
+
 /// Read-ahead of one open file, as the kernel's on-demand read-ahead does it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stream {
@@ -160,8 +174,8 @@ pub struct Stream {
     /// Pages of the window.
     window: u64,
     started: bool,
-    /// Whether the file had not been touched for long when it was opened.
-    pub untouched: bool,
+    /// What processors' caches held of the file when it was opened.
+    pub untouched: Untouched,
 }
 
 impl Stream {

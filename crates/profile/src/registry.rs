@@ -29,6 +29,7 @@ pub(crate) fn procedures() -> Vec<&'static Procedure> {
         group::names::PROCEDURES,
         group::host_calls::PROCEDURES,
         group::data::PROCEDURES,
+        group::recent::PROCEDURES,
         group::mmap::PROCEDURES,
         group::truncate::PROCEDURES,
         group::sync::PROCEDURES,

@@ -6,7 +6,7 @@ use fsage_core::{OpFlags, OpKind};
 use super::{Step, View};
 use crate::cost::{Need, Stem};
 use crate::namespace::tree::Ino;
-use crate::pattern::Relation;
+use crate::pattern::{Relation, Untouched};
 
 /// The most bytes that one call of Linux moves (`MAX_RW_COUNT`); what a trace says beyond is not
 /// followed page by page.
@@ -19,9 +19,8 @@ const FAR_KIB: u64 = 262_144;
 
 #[derive(Default)]
 struct ReadPages {
-    /// Whether the processor's caches may hold them: not so at the first read of a file opened after
-    /// a long time.
-    hot: bool,
+    /// What processors' caches hold of them at the first read of a file after its open.
+    untouched: Untouched,
     hits: u64,
     ahead: u64,
     missed: u64,
@@ -56,15 +55,21 @@ impl View {
             .resolved
             .open
             .and_then(|id| Some((id, step.ns.processes.open(id)?.serial)));
-        let (next_page, fresh, hot) = match open.and_then(|(id, serial)| self.stream(id, serial)) {
-            Some(stream) => {
-                let fresh = stream.is_fresh();
-                (stream.next_page, fresh, !(fresh && stream.untouched))
-            }
-            None => (u64::MAX, true, true),
-        };
+        let (next_page, fresh, untouched) =
+            match open.and_then(|(id, serial)| self.stream(id, serial)) {
+                Some(stream) => {
+                    let fresh = stream.is_fresh();
+                    let untouched = if fresh {
+                        stream.untouched
+                    } else {
+                        Untouched::No
+                    };
+                    (stream.next_page, fresh, untouched)
+                }
+                None => (u64::MAX, true, Untouched::No),
+            };
         let mut pages = ReadPages {
-            hot,
+            untouched,
             ..ReadPages::default()
         };
         for page in first..=last {
@@ -110,10 +115,11 @@ impl View {
         let kib = length as f64 / 1024.0;
         let disk = pages.missed + pages.ahead;
         if disk == 0 {
-            let stem = match pages.holes > pages.hits {
-                true => Stem::RHo,
-                false if pages.hot => Stem::Rc,
-                false => Stem::RcF,
+            let stem = match pages.untouched {
+                _ if pages.holes > pages.hits => Stem::RHo,
+                Untouched::No => Stem::Rc,
+                Untouched::AWhileAgo => Stem::RcR,
+                Untouched::Beside | Untouched::Far => Stem::RcF,
             };
             needs.push(Need::sized(stem, step.gap, kib));
             return;

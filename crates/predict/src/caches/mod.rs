@@ -14,7 +14,7 @@ pub mod rules;
 mod sync;
 
 use dirty::Dirty;
-use recent::Recent;
+use recent::{Recent, Touched};
 
 use fsage_cache::{LruSet, PageCache, Policy, Start, WriteBack};
 use fsage_core::{Op, Tid};
@@ -24,7 +24,7 @@ use crate::cost::{Gap, GapTable, Need, Stem};
 use crate::namespace::process::OpenId;
 use crate::namespace::tree::Ino;
 use crate::namespace::{Action, Namespace, Resolved};
-use crate::pattern::{Relation, Stream, Tracker};
+use crate::pattern::{Relation, Stream, Tracker, Untouched};
 
 /// Sizes of caches; `None`: without a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -59,17 +59,6 @@ struct FileState {
     /// A directory in which a name was removed, made.
     removed_in: bool,
     made_in: bool,
-}
-
-/// Whether a processor's caches hold a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Untouched {
-    /// It was touched recently.
-    No,
-    /// It was not, but its neighbour in creation order was, beside which it lies in memory.
-    Beside,
-    /// It was not.
-    Far,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -234,18 +223,17 @@ impl View {
         };
         let index = if ino.is_some() { ino.0 as usize + 1 } else { 0 };
         let before = std::mem::replace(&mut self.last_object, ino);
-        if self.recent.touch(index) {
-            return;
-        }
-        self.untouched = if neighbours(step, before, ino) {
-            Untouched::Beside
-        } else {
-            Untouched::Far
+        self.untouched = match self.recent.touch(index) {
+            Touched::Recently => return,
+            Touched::AWhileAgo => Untouched::AWhileAgo,
+            Touched::LongAgo if neighbours(step, before, ino) => Untouched::Beside,
+            Touched::LongAgo => Untouched::Far,
         };
         let stem = match (step.resolved.action, self.untouched) {
             (Action::Unlink { .. }, Untouched::Far) => Stem::ObjU,
             (action, _) if !rules::excludes_object(step.op.kind, action) => return,
             (_, Untouched::Beside) => Stem::ObjN,
+            (_, Untouched::AWhileAgo) => Stem::ObjR,
             _ => Stem::Obj,
         };
         needs.push(Need::once(stem, Gap::NONE));

@@ -4,6 +4,20 @@
 /// each, beside data.
 const HELD: u64 = 256;
 
+/// Files that stay, with some KiB of their data, in a cache of tens of MiB that cores share.
+const SHARED: u64 = 4096;
+
+/// When a file was touched before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Touched {
+    /// Within the last [`HELD`] changes of file.
+    Recently,
+    /// Within the last [`SHARED`].
+    AWhileAgo,
+    /// Longer ago, or never.
+    LongAgo,
+}
+
 /// Touches of files, counted where the file changes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Recent {
@@ -14,9 +28,9 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// Touches a file. Whether it was touched within the last [`HELD`] changes of file.
+    /// Touches a file. When it was touched before.
     #[inline]
-    pub fn touch(&mut self, file: usize) -> bool {
+    pub fn touch(&mut self, file: usize) -> Touched {
         if file >= self.last.len() {
             self.last.resize((file + 1).next_power_of_two(), 0);
         }
@@ -25,10 +39,15 @@ impl Recent {
             self.now = file;
         }
         let Some(last) = self.last.get_mut(file) else {
-            return false;
+            return Touched::LongAgo;
         };
         let before = std::mem::replace(last, self.count);
-        before > 0 && self.count - before <= HELD + 1
+        match self.count - before {
+            _ if before == 0 => Touched::LongAgo,
+            changes if changes <= HELD + 1 => Touched::Recently,
+            changes if changes <= SHARED + 1 => Touched::AWhileAgo,
+            _ => Touched::LongAgo,
+        }
     }
 }
 
@@ -39,15 +58,19 @@ mod tests {
     #[test]
     fn files_are_forgotten_after_many_others() {
         let mut recent = Recent::default();
-        assert!(!recent.touch(1));
-        assert!(recent.touch(1));
+        assert_eq!(recent.touch(1), Touched::LongAgo);
+        assert_eq!(recent.touch(1), Touched::Recently);
         for other in 2..=257 {
-            assert!(!recent.touch(other));
+            assert_eq!(recent.touch(other), Touched::LongAgo);
         }
-        assert!(recent.touch(1), "256 others are held beside it");
+        assert_eq!(recent.touch(1), Touched::Recently, "256 others beside it");
         for other in 300..=557 {
             recent.touch(other);
         }
-        assert!(!recent.touch(1));
+        assert_eq!(recent.touch(1), Touched::AWhileAgo);
+        for other in 600..=4700 {
+            recent.touch(other);
+        }
+        assert_eq!(recent.touch(1), Touched::LongAgo);
     }
 }

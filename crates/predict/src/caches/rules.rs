@@ -2,9 +2,10 @@
 
 use fsage_core::OpKind;
 
-use super::{Step, Untouched, View};
+use super::{Step, View};
 use crate::cost::{Gap, Need, Stem};
 use crate::namespace::Action;
+use crate::pattern::Untouched;
 
 /// The rule of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -260,7 +261,11 @@ impl View {
                 if let Some(size) = truncated {
                     self.truncate(step, size, 0, needs);
                 }
-                let untouched = !created && self.untouched != Untouched::No;
+                let untouched = if created {
+                    Untouched::No
+                } else {
+                    self.untouched
+                };
                 if let Some(id) = step.resolved.open
                     && let Some(serial) = step.ns.processes.open(id).map(|o| o.serial)
                     && let Some(stream) = self.stream(id, serial)

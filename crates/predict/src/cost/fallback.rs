@@ -67,7 +67,7 @@ fn calls(stem: Stem) -> Chain {
         // The thesis charges a call that fails its lookups and nothing more (4.4.5.1); profiles without
         // OBJ measured calls over many files and have it in their costs.
         OpenM | StatM | Obj | ObjU => &[&[]],
-        ObjN => &[&[Same(Obj)]],
+        ObjN | ObjR => &[&[Same(Obj)]],
         Cr => &[&[Same(Mknod)], &[Same(Mkdir)]],
         CrF | CrC | Link | Symlink | Mknod | Mkdir => &[&[Same(Cr)]],
         MkdirC => &[&[Same(Mkdir)], &[Same(CrC)]],
@@ -101,6 +101,7 @@ fn data(stem: Stem) -> Chain {
     Some(match stem {
         Rc => &[&[Times(RdO, 1.0), Same(Rdc)]],
         RcF => &[&[Same(Rc)]],
+        RcR => &[&[Same(RcF)], &[Same(Rc)]],
         RdO => &[&[Sized(Rc, 1.0)]],
         REof => &[&[Same(RdO)], &[Sized(Rc, 1.0)]],
         RHo => &[&[Same(Rc)]],

@@ -139,6 +139,35 @@ fn factor(vector: &SystemVector, stem: &str) -> Option<[f64; 3]> {
     Some([one?, two?, four?])
 }
 
+/// By how much the device is busy longer or shorter for one fsync of several that wait for it at once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shared([f64; 3]);
+
+impl Shared {
+    /// What the system's metrics tell; `None` where it was not measured.
+    pub fn of(vector: &SystemVector) -> Option<Self> {
+        let rate = |n: u32| {
+            vector
+                .named(&format!("SC_FS_D{n}"))
+                .map(|e| e.value)
+                .filter(|&v| v > 0.0)
+        };
+        let alone = rate(1)?;
+        Some(Self([1.0, alone / rate(2)?, alone / rate(4)?]))
+    }
+
+    /// The factor where so many wait; those of more than were measured are taken as of the most.
+    pub fn factor(&self, waiting: usize) -> f64 {
+        let Self([one, two, four]) = *self;
+        match waiting {
+            0 | 1 => one,
+            2 => two,
+            3 => f64::midpoint(two, four),
+            _ => four,
+        }
+    }
+}
+
 /// Linear between the measured numbers of threads; beyond them throughput grows no more.
 fn at(factors: &[f64; 3], threads: usize) -> f64 {
     let [one, two, four] = *factors;

@@ -19,7 +19,6 @@ use fsage_core::{Op, OpKind};
 
 use crate::cost::SystemVector;
 use crate::cost::ledger::Latency;
-use contention::Contention;
 use follow::Event;
 use schedule::{Item, Schedule};
 
@@ -49,9 +48,8 @@ fn access_ns(vector: &SystemVector) -> f64 {
 impl Replay {
     /// The replay on a system.
     pub fn new(vector: &SystemVector) -> Self {
-        let contention = Contention::of(vector);
         Self {
-            schedule: Schedule::new(vector.machine, contention),
+            schedule: Schedule::new(vector),
             begotten: Vec::new(),
             access_ns: access_ns(vector),
             owed_ns: 0.0,

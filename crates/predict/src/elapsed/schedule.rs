@@ -14,10 +14,10 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use fsage_core::OpKind;
+use fsage_core::{KindClass, OpKind};
 
-use super::contention::Contention;
-use crate::cost::Machine;
+use super::contention::{Contention, Shared};
+use crate::cost::{Machine, SystemVector};
 
 /// A slice of Linux (2.8 ms on two processors and more) ends at a tick, which mostly come every 4 ms.
 const SLICE_NS: f64 = 4e6;
@@ -151,12 +151,16 @@ pub(super) struct Schedule {
     /// Threads on a processor without anything to do.
     starved: Vec<usize>,
     contention: Option<Contention>,
+    shared: Option<Shared>,
+    /// Threads that wait for the device in a call of fsync's kind.
+    syncing: usize,
     pub waits: Waits,
     pub end_ns: f64,
 }
 
 impl Schedule {
-    pub fn new(machine: Machine, contention: Option<Contention>) -> Self {
+    pub fn new(vector: &SystemVector) -> Self {
+        let machine = vector.machine;
         Self {
             machine,
             free: machine.cpus.unwrap_or(usize::MAX).max(1),
@@ -168,7 +172,9 @@ impl Schedule {
             device_free_at: 0.0,
             pending: 0,
             starved: Vec::new(),
-            contention,
+            contention: Contention::of(vector),
+            shared: Shared::of(vector),
+            syncing: 0,
             waits: [0.0; OpKind::ALL.len()],
             end_ns: 0.0,
         }
@@ -325,8 +331,7 @@ impl Schedule {
                 self.ready.extend(next);
             }
             What::Arrives(slot) => {
-                let need = self.threads.get(slot).and_then(|t| t.now.as_ref());
-                let need = need.map_or(0.0, |item| item.device_ns);
+                let need = self.need(slot);
                 let done = self.device_free_at.max(due.at) + need;
                 self.device_free_at = done;
                 self.plan(done, What::Ready(slot));
@@ -345,6 +350,19 @@ impl Schedule {
             }
             self.run(slot, at, at + SLICE_NS);
         }
+    }
+
+    /// How long the device works for a request that arrives: one commit may be what several wait for.
+    fn need(&mut self, slot: usize) -> f64 {
+        let item = self.threads.get(slot).and_then(|t| t.now.as_ref());
+        let Some(item) = item else { return 0.0 };
+        let need = item.device_ns;
+        if item.kind.class() != KindClass::Sync {
+            return need;
+        }
+        self.syncing += 1;
+        let factor = self.shared.map_or(1.0, |s| s.factor(self.syncing));
+        need * factor
     }
 
     fn gone(&mut self, slot: usize, at: f64) {
@@ -426,6 +444,10 @@ impl Schedule {
                     }
                 }
                 Stage::Finish => {
+                    let kind = thread.now.as_ref().map(|item| item.kind.class());
+                    if kind == Some(KindClass::Sync) && !self.machine.in_memory {
+                        self.syncing = self.syncing.saturating_sub(1);
+                    }
                     if self.complete(slot, at) {
                         return;
                     }
@@ -500,8 +522,13 @@ impl Schedule {
         };
         self.end_ns = self.end_ns.max(at);
         if item.charged {
+            // Less than nothing where a commit was shared; else only what is rounded off is.
+            let least = match item.kind.class() {
+                KindClass::Sync if self.shared.is_some() => -item.device_ns,
+                _ => 0.0,
+            };
             let waited = at - began - item.memory_ns - item.device_ns;
-            self.wait(item.kind, waited.max(0.0));
+            self.wait(item.kind, waited.max(least));
         }
         if let Some(child) = item.spawns {
             if self.threads.len() <= child {

@@ -155,7 +155,6 @@ fn missing_names(lab: &mut Lab<'_>, population: &Population, gap: usize) -> Res 
 fn untouched(lab: &mut Lab<'_>, population: &Population) -> Res {
     let few = population.few(lab, FEW)?;
     let _quiet = lab.sched.quiet();
-    let fs = lab.fs;
     let any: Vec<&Item> = (0..OBJECTS)
         .filter_map(|_| {
             let index = lab.random.below(population.items.len());
@@ -169,16 +168,21 @@ fn untouched(lab: &mut Lab<'_>, population: &Population) -> Res {
     let mut means = [0.0; 3];
     lab.begin(Batch::Cached);
     for (mean, items) in means.iter_mut().zip([any, next, again]) {
-        let mut taken = Vec::with_capacity(items.len());
-        for item in items {
-            taken.push(lab.timed(|| fs.stat(&item.path))?.1);
-        }
-        *mean = trimmed(&taken);
+        *mean = stat_mean(lab, &items)?;
     }
     let [any, next, hot] = means;
     lab.add(Probe::of("OBJ"), 0, any - hot);
     lab.add(Probe::of("OBJN"), 0, (next - hot).max(1.0));
     lab.end().map(|_| ())
+}
+
+/// What a stat of each of the items takes on average.
+pub(crate) fn stat_mean(lab: &Lab<'_>, items: &[&Item]) -> Res<f64> {
+    let mut taken = Vec::with_capacity(items.len());
+    for item in items {
+        taken.push(lab.timed(|| lab.fs.stat(&item.path))?.1);
+    }
+    Ok(trimmed(&taken))
 }
 
 /// The mean without interruptions, which are far above the median.

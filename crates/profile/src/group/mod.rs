@@ -11,6 +11,7 @@ pub(crate) mod lookup_cold;
 pub(crate) mod mmap;
 pub(crate) mod names;
 pub(crate) mod parameters;
+pub(crate) mod recent;
 pub(crate) mod scaling;
 pub(crate) mod stream;
 pub(crate) mod sync;

@@ -1,4 +1,4 @@
-//! Creates, reads and appends by several threads at once.
+//! Creates, reads, appends and fsyncs by several threads at once.
 
 use std::sync::Barrier;
 
@@ -9,24 +9,57 @@ use crate::lab::{Batch, Lab};
 use crate::probe::Probe;
 use crate::registry::Procedure;
 
-pub(crate) const PROCEDURES: &[Procedure] = &[Procedure {
-    name: "several threads",
-    stems: &[
-        "SC_CR_S", "SC_CR_D", "SC_RD_S", "SC_RD_D", "SC_WR_S", "SC_WR_D",
-    ],
-    share: (0, 40),
-    run: threads,
-}];
+pub(crate) const PROCEDURES: &[Procedure] = &[
+    Procedure {
+        name: "several threads",
+        stems: &[
+            "SC_CR_S", "SC_CR_D", "SC_RD_S", "SC_RD_D", "SC_WR_S", "SC_WR_D",
+        ],
+        share: (0, 40),
+        run: threads,
+    },
+    Procedure {
+        name: "fsyncs of several threads",
+        stems: &["SC_FS_D"],
+        share: (12, 20),
+        run: synchronised,
+    },
+];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Create,
     Read,
     Append,
+    Fsync,
 }
 
-/// Calls of each thread in a run.
-const CALLS: usize = 1500;
+impl Kind {
+    /// Calls of each thread in a run.
+    fn calls(self) -> usize {
+        match self {
+            Self::Fsync => 12,
+            _ => 1500,
+        }
+    }
+}
+
+/// One round of each number of threads; their order changes, so that what a round leaves to be written
+/// falls on all alike.
+fn synchronised(lab: &mut Lab<'_>) -> Res {
+    let rounds = (lab.scale(2, 6), lab.scale(8, 25));
+    lab.rounds(&["SC_FS_D"], rounds, |lab, _| {
+        let mut counts = [1u32, 2, 4];
+        lab.random.shuffle(&mut counts);
+        for count in counts {
+            let rate = run(lab, Kind::Fsync, false, count)?;
+            lab.begin(Batch::Blocking);
+            lab.add(Probe::at("SC_FS_D", count), 0, rate);
+            lab.book.commit(false);
+        }
+        lab.check()
+    })
+}
 
 fn threads(lab: &mut Lab<'_>) -> Res {
     let stems = [
@@ -98,7 +131,7 @@ fn run(lab: &mut Lab<'_>, kind: Kind, shared: bool, count: u32) -> Res<f64> {
         let (s, e) = span?;
         (start, end) = (start.min(s), end.max(e));
     }
-    let calls = CALLS as f64 * f64::from(count);
+    let calls = kind.calls() as f64 * f64::from(count);
     Ok(calls * 1e9 / end.saturating_sub(start).max(1) as f64)
 }
 
@@ -112,7 +145,7 @@ fn work(
     barrier: &Barrier,
 ) -> Result<(u64, u64), Errno> {
     let flags = OpenFlags {
-        append: kind == Kind::Append,
+        append: matches!(kind, Kind::Append | Kind::Fsync),
         ..OpenFlags::READ_WRITE
     };
     let handle = match kind {
@@ -124,7 +157,7 @@ fn work(
     barrier.wait();
     let handle = handle?;
     let start = fs.clock().now_ns();
-    for turn in 0..CALLS {
+    for turn in 0..kind.calls() {
         match (kind, handle) {
             (Kind::Read, Some(h)) => {
                 fs.pread(
@@ -135,6 +168,10 @@ fn work(
             }
             (Kind::Append, Some(h)) => {
                 fs.write(h, payload)?;
+            }
+            (Kind::Fsync, Some(h)) => {
+                fs.write(h, payload)?;
+                fs.fsync(h)?;
             }
             _ => {
                 let path = format!("{own}/t{thread}-{turn}");

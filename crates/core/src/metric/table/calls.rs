@@ -172,6 +172,18 @@ pub(super) const ROWS: &[Family] = &[
         depends: &["EMPTY", "STAT"],
     },
     Family {
+        stem: "OBJR",
+        unit: Unit::Ns,
+        points: None,
+        gaps: false,
+        group: Group::Calls,
+        quick: true,
+        what: "as OBJ, the file touched a while ago: out of a core's caches, perhaps not of a shared one",
+        how: "difference of stat over 600 cached files in random order and stat of the same few",
+        source: "extended: processor caches hold few files",
+        depends: &["EMPTY", "STAT"],
+    },
+    Family {
         stem: "OBJN",
         unit: Unit::Ns,
         points: None,

@@ -58,6 +58,21 @@ pub(super) const ROWS: &[Family] = &[
         depends: &["EMPTY"],
     },
     Family {
+        stem: "RCR",
+        unit: Unit::Ns,
+        points: Some(Points {
+            unit: "KiB",
+            values: &[1, 4, 16],
+        }),
+        gaps: false,
+        group: Group::Data,
+        quick: true,
+        what: "as RCF, the file touched a while ago: out of a core's caches, perhaps not of a shared one",
+        how: "the first read of each of 600 cached files, opened in random order",
+        source: "extended: processor caches hold few files",
+        depends: &["EMPTY"],
+    },
+    Family {
         stem: "REOF",
         unit: Unit::Ns,
         points: None,

@@ -93,4 +93,19 @@ pub(super) const ROWS: &[Family] = &[
         source: "extended: the thesis is single-threaded; used in elapsed time",
         depends: &[],
     },
+    Family {
+        stem: "SC_FS_D",
+        unit: Unit::OpsPerS,
+        points: Some(Points {
+            unit: "threads",
+            values: &[1, 2, 4],
+        }),
+        gaps: false,
+        group: Group::Scaling,
+        quick: true,
+        what: "fsyncs after an append of 4 KiB per second of all threads together, a file each",
+        how: "threads start together; a journal may commit what several wait for at once",
+        source: "extended: the thesis is single-threaded; used for waiting and elapsed time",
+        depends: &[],
+    },
 ];
