@@ -259,6 +259,7 @@ fn the_first_read_of_a_file_not_touched_for_long_finds_nothing_in_the_processor(
     for i in 0..300 {
         let path = format!("/other{i}");
         s.open(&path, CREATE, 3);
+        s.data(OpKind::Write, 3, 0, 64 << 10);
         s.fd(OpKind::Close, 3);
     }
     for _ in 0..2 {
@@ -277,9 +278,10 @@ fn neighbours_in_creation_order_are_cheaper_than_any_file() {
     let mut s = Script::default();
     for i in 0..600 {
         s.open(&format!("/f{i:03}"), CREATE, 3);
+        s.data(OpKind::Write, 3, 0, 48 << 10);
         s.fd(OpKind::Close, 3);
     }
-    for path in ["/f010", "/f011", "/f200", "/f011"] {
+    for path in ["/f400", "/f010", "/f011", "/f200", "/f011"] {
         s.name(OpKind::Stat, path);
     }
     s.name(OpKind::Unlink, "/f012");
@@ -287,15 +289,16 @@ fn neighbours_in_creation_order_are_cheaper_than_any_file() {
     s.name(OpKind::Unlink, "/f101");
     let got = families(&s);
     assert_eq!(
-        got[1200..],
+        got[1800..],
         [
+            "OBJR+STAT",
             "OBJ+STAT",
             "OBJN+STAT",
             "OBJ+STAT",
             "STAT",
-            "RM",
-            "OBJU+RM",
-            "RM"
+            "RMD",
+            "OBJU+RMD",
+            "RMD"
         ]
     );
 }

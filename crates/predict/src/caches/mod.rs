@@ -223,14 +223,14 @@ impl View {
         };
         let index = if ino.is_some() { ino.0 as usize + 1 } else { 0 };
         let before = std::mem::replace(&mut self.last_object, ino);
-        self.untouched = match self.recent.touch(index) {
+        self.untouched = match self.recent.touch(index, step.op.bytes_moved()) {
             Touched::Recently => return,
             Touched::AWhileAgo => Untouched::AWhileAgo,
             Touched::LongAgo if neighbours(step, before, ino) => Untouched::Beside,
             Touched::LongAgo => Untouched::Far,
         };
         let stem = match (step.resolved.action, self.untouched) {
-            (Action::Unlink { .. }, Untouched::Far) => Stem::ObjU,
+            (Action::Unlink { .. }, Untouched::Far | Untouched::AWhileAgo) => Stem::ObjU,
             (action, _) if !rules::excludes_object(step.op.kind, action) => return,
             (_, Untouched::Beside) => Stem::ObjN,
             (_, Untouched::AWhileAgo) => Stem::ObjR,

@@ -1,52 +1,148 @@
-//! Which files were touched recently, as far as the processor's caches remember.
+//! Which files were touched recently, as far as processors' caches remember.
 
-/// Files whose dentry and inode stay in a processor's second-level cache: about 20 lines of 64 bytes
-/// each, beside data.
-const HELD: u64 = 256;
-
-/// Files that stay, with some KiB of their data, in a cache of tens of MiB that cores share.
-const SHARED: u64 = 4096;
+/// What a core's own caches hold: 1 to 2 MiB on processors of servers.
+const OWN_BYTES: u64 = 2 << 20;
+/// What is surely held by a cache that cores share.
+const SHARED_BYTES: u64 = 16 << 20;
+/// Dentry, inode and what leads to a file's pages: about 20 lines of 64 bytes.
+const FILE_BYTES: u64 = 1280;
 
 /// When a file was touched before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Touched {
-    /// Within the last [`HELD`] changes of file.
+    /// Its lines are among the last of a core's own caches.
     Recently,
-    /// Within the last [`SHARED`].
+    /// Among those of a shared one.
     AWhileAgo,
-    /// Longer ago, or never.
+    /// Neither, or never.
     LongAgo,
 }
 
-/// Touches of files, counted where the file changes.
-#[derive(Debug, Clone, Default)]
+/// The files that were touched, the latest first, as far as caches hold them.
+#[derive(Debug, Clone)]
 pub(super) struct Recent {
-    /// By file: the count at its last touch; 0 for never.
-    last: Vec<u64>,
-    count: u64,
+    own: Held,
+    shared: Held,
     now: usize,
 }
 
+impl Default for Recent {
+    fn default() -> Self {
+        Self {
+            own: Held::of(OWN_BYTES),
+            shared: Held::of(SHARED_BYTES),
+            now: usize::MAX,
+        }
+    }
+}
+
 impl Recent {
-    /// Touches a file. When it was touched before.
+    /// Touches a file and `bytes` of what it holds. When it was touched before.
     #[inline]
-    pub fn touch(&mut self, file: usize) -> Touched {
-        if file >= self.last.len() {
-            self.last.resize((file + 1).next_power_of_two(), 0);
+    pub fn touch(&mut self, file: usize, bytes: u64) -> Touched {
+        if self.now == file {
+            if bytes > 0 {
+                self.own.touch(file, bytes);
+                self.shared.touch(file, bytes);
+            }
+            return Touched::Recently;
         }
-        if self.now != file || self.count == 0 {
-            self.count += 1;
-            self.now = file;
-        }
-        let Some(last) = self.last.get_mut(file) else {
-            return Touched::LongAgo;
-        };
-        let before = std::mem::replace(last, self.count);
-        match self.count - before {
-            _ if before == 0 => Touched::LongAgo,
-            changes if changes <= HELD + 1 => Touched::Recently,
-            changes if changes <= SHARED + 1 => Touched::AWhileAgo,
+        self.now = file;
+        let own = self.own.touch(file, bytes);
+        let shared = self.shared.touch(file, bytes);
+        match (own, shared) {
+            (true, _) => Touched::Recently,
+            (_, true) => Touched::AWhileAgo,
             _ => Touched::LongAgo,
+        }
+    }
+}
+
+/// Nobody.
+const NONE: u32 = u32::MAX;
+
+#[derive(Debug, Clone, Copy)]
+struct Link {
+    before: u32,
+    after: u32,
+    /// 0 for a file that is not held.
+    bytes: u32,
+}
+
+/// Files by their last touch, up to so many bytes.
+#[derive(Debug, Clone)]
+struct Held {
+    most: u64,
+    bytes: u64,
+    links: Vec<Link>,
+    first: u32,
+    last: u32,
+}
+
+impl Held {
+    fn of(most: u64) -> Self {
+        Self {
+            most,
+            bytes: 0,
+            links: Vec::new(),
+            first: NONE,
+            last: NONE,
+        }
+    }
+
+    /// Whether the file was held; it is after this, as the first.
+    fn touch(&mut self, file: usize, bytes: u64) -> bool {
+        let Ok(index) = u32::try_from(file) else {
+            return false;
+        };
+        if file >= self.links.len() {
+            let none = Link {
+                before: NONE,
+                after: NONE,
+                bytes: 0,
+            };
+            self.links.resize((file + 1).next_power_of_two(), none);
+        }
+        let had = self.links.get(file).map_or(0, |l| l.bytes);
+        if had > 0 {
+            self.unlink(index);
+        }
+        let weight = u64::from(had).max(FILE_BYTES) + bytes;
+        let weight = weight.min(self.most).min(u64::from(u32::MAX)) as u32;
+        self.bytes = self.bytes - u64::from(had) + u64::from(weight);
+        let first = std::mem::replace(&mut self.first, index);
+        if let Some(link) = self.links.get_mut(file) {
+            *link = Link {
+                before: NONE,
+                after: first,
+                bytes: weight,
+            };
+        }
+        match self.links.get_mut(first as usize) {
+            Some(link) => link.before = index,
+            None => self.last = index,
+        }
+        while self.bytes > self.most && self.last != index {
+            let last = self.last;
+            self.unlink(last);
+            if let Some(link) = self.links.get_mut(last as usize) {
+                self.bytes -= u64::from(std::mem::take(&mut link.bytes));
+            }
+        }
+        had > 0
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let Some(&Link { before, after, .. }) = self.links.get(index as usize) else {
+            return;
+        };
+        match self.links.get_mut(before as usize) {
+            Some(link) => link.after = after,
+            None => self.first = after,
+        }
+        match self.links.get_mut(after as usize) {
+            Some(link) => link.before = before,
+            None => self.last = before,
         }
     }
 }
@@ -58,19 +154,34 @@ mod tests {
     #[test]
     fn files_are_forgotten_after_many_others() {
         let mut recent = Recent::default();
-        assert_eq!(recent.touch(1), Touched::LongAgo);
-        assert_eq!(recent.touch(1), Touched::Recently);
-        for other in 2..=257 {
-            assert_eq!(recent.touch(other), Touched::LongAgo);
+        assert_eq!(recent.touch(1, 0), Touched::LongAgo);
+        assert_eq!(recent.touch(1, 0), Touched::Recently);
+        let others = (OWN_BYTES / FILE_BYTES) as usize;
+        for other in 2..=others {
+            assert_eq!(recent.touch(other, 0), Touched::LongAgo);
         }
-        assert_eq!(recent.touch(1), Touched::Recently, "256 others beside it");
-        for other in 300..=557 {
-            recent.touch(other);
+        assert_eq!(recent.touch(1, 0), Touched::Recently, "as many as fit");
+        for other in 2..=others + 2 {
+            recent.touch(other, 0);
         }
-        assert_eq!(recent.touch(1), Touched::AWhileAgo);
-        for other in 600..=4700 {
-            recent.touch(other);
+        assert_eq!(recent.touch(1, 0), Touched::AWhileAgo);
+        for other in 2..=(SHARED_BYTES / FILE_BYTES) as usize + 2 {
+            recent.touch(other, 0);
         }
-        assert_eq!(recent.touch(1), Touched::LongAgo);
+        assert_eq!(recent.touch(1, 0), Touched::LongAgo);
+    }
+
+    #[test]
+    fn the_same_few_files_forget_nothing_and_what_is_read_counts() {
+        let mut recent = Recent::default();
+        recent.touch(1, 0);
+        for turn in 0..100_000 {
+            recent.touch(2 + turn % 10, 0);
+        }
+        assert_eq!(recent.touch(1, 0), Touched::Recently);
+        recent.touch(2, OWN_BYTES);
+        assert_eq!(recent.touch(1, 0), Touched::AWhileAgo);
+        recent.touch(2, u64::MAX / 2);
+        assert_eq!(recent.touch(1, 0), Touched::LongAgo);
     }
 }
