@@ -51,7 +51,7 @@ impl Relation {
 }
 
 /// Files that lie at most so far apart in creation order are near.
-const NEAR_FILES: u64 = 16;
+pub(crate) const NEAR_FILES: u64 = 16;
 /// Bytes between two files on the device up to which one is the next, near, or far.
 const NEXT_BYTES: u64 = 64 << 10;
 const NEAR_BYTES: u64 = 1 << 20;

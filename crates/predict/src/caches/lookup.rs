@@ -6,8 +6,8 @@ use super::{Step, View};
 use crate::cost::{Gap, Need, Stem};
 use crate::namespace::Action;
 use crate::namespace::resolve::Walk;
-use crate::namespace::tree::{DentryId, Ino};
-use crate::pattern::Relation;
+use crate::namespace::tree::{DentryId, Ino, Inode};
+use crate::pattern::{NEAR_FILES, Relation};
 
 /// Lookups are charged as in a loop: what a pause adds to the resolution of a path is in the costs of
 /// calls after that pause, from which the suite subtracts lookups as in a loop. Only the first search
@@ -203,7 +203,14 @@ impl View {
             return;
         }
         let relation = match step.ns.tree.inode(ino) {
-            Some(inode) => self.last_meta.relation(ino, inode, 0),
+            Some(inode) => {
+                // The inodes of neighbours lie in blocks that were read with theirs.
+                let there = self.inode_block(inode);
+                match self.last_meta.relation(ino, inode, 0) {
+                    Relation::Far | Relation::Other if there => Relation::Near,
+                    relation => relation,
+                }
+            }
             None => Relation::Other,
         };
         let in_dir = same
@@ -246,6 +253,13 @@ impl View {
             Stem::LumNc
         };
         needs.push(Need::once(stem, gap));
+    }
+
+    /// Whether the inode of a near neighbour was asked for before; this one is after this.
+    fn inode_block(&mut self, inode: &Inode) -> bool {
+        !self
+            .inode_blocks
+            .insert((inode.parent, inode.order / NEAR_FILES))
     }
 
     fn went_to_device(&mut self, step: &Step<'_>, ino: Ino, relation: Relation) {

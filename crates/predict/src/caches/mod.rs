@@ -108,6 +108,8 @@ pub struct View {
     last_data: Tracker,
     last_meta: Tracker,
     last_sync: FxHashMap<Tid, LastSync>,
+    /// Directories and stretches of their files, of which an inode was read.
+    inode_blocks: FxHashSet<(u32, u64)>,
     /// By thread: when it last asked a directory for a name that it did not remember.
     last_search: FxHashMap<Tid, u64>,
     gaps: GapTable,
@@ -156,6 +158,7 @@ impl View {
             last_object: Ino::NONE,
             untouched: Untouched::No,
             dirty: Dirty::default(),
+            inode_blocks: FxHashSet::default(),
             allocated_in: FxHashSet::default(),
             cold_start: start == Start::Cold,
             recent: Recent::default(),
