@@ -1,15 +1,16 @@
 //! What the harness itself costs per operation, on the engine that does nothing.
 //!
 //! Prints JSON: nanoseconds per operation, the best, the median and all of the repetitions, for
-//! PostMark's operations prepared in memory and generated on the way: with measuring, without, and
-//! for reading the stream alone. What the executor adds is the difference to the last.
+//! PostMark's operations prepared in memory (in batches as `VecSource` gives them, and all in one) and
+//! generated on the way: with measuring, without, and for reading the stream alone. What the executor
+//! adds is the difference to the last.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads a clock")]
 
 use std::error::Error;
 use std::time::Instant;
 
-use fsage_core::{Op, OpSource, VecSource};
+use fsage_core::{Op, OpSource, PathTable, SourceError, VecSource};
 use fsage_exec::{NullFs, Options, run, run_direct};
 use fsage_workload::WorkloadSpec;
 use fsage_workload::postmark::{Config, PostMark};
@@ -29,11 +30,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let count = ops.len();
     let mut rows = Vec::new();
     for mode in [Mode::Measured, Mode::Direct, Mode::SourceAlone] {
-        for from in ["prepared", "generated"] {
+        for from in ["prepared", "one batch", "generated"] {
             let mut samples = Vec::new();
             for _ in 0..REPETITIONS {
                 let source: Box<dyn OpSource + Send> = match from {
                     "prepared" => Box::new(VecSource::new(source.paths().clone(), ops.clone())),
+                    "one batch" => Box::new(OneBatch(source.paths().clone(), ops.clone())),
                     _ => Box::new(generator()),
                 };
                 samples.push(mode.run(source)? / count as f64);
@@ -44,6 +46,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{{\n  \"workload\": \"{spec}\",\n  \"operations\": {count},");
     println!("  \"per_operation\": [\n{}\n  ]\n}}", rows.join(",\n"));
     Ok(())
+}
+
+/// Operations that are all yielded at once.
+struct OneBatch(PathTable, Vec<Op>);
+
+impl OpSource for OneBatch {
+    fn paths(&self) -> &PathTable {
+        &self.0
+    }
+
+    fn next_batch(&mut self, batch: &mut Vec<Op>) -> Result<usize, SourceError> {
+        batch.extend_from_slice(&self.1);
+        Ok(std::mem::take(&mut self.1).len())
+    }
 }
 
 fn row(mode: Mode, from: &str, samples: &mut [f64]) -> String {

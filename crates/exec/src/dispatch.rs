@@ -337,6 +337,9 @@ pub(crate) fn explicit_offset(op: &Op) -> Option<u64> {
 /// beneath `dir`.
 fn place<'p>(path: &'p [u8], dir: Option<&[u8]>, out: &'p mut Vec<u8>) -> &'p [u8] {
     let beneath = |p: &'p [u8]| {
+        if p.first() != Some(&b'/') {
+            return p;
+        }
         let start = p.iter().position(|&b| b != b'/').unwrap_or(p.len());
         p.get(start..).unwrap_or_default()
     };

@@ -20,9 +20,77 @@ pub struct Directory {
 
 #[derive(Debug, Default)]
 struct Process {
-    open: Mutex<FxHashMap<Fd, Handle>>,
+    open: Mutex<Table>,
     /// How often a descriptor was taken away or replaced: what was looked up before may be stale.
+    /// Changed only by who holds the table.
     changes: AtomicU64,
+}
+
+impl Process {
+    /// What was looked up before may be stale; `_held` is this process's table.
+    fn change(&self, _held: &MutexGuard<'_, Table>) {
+        let changes = self.changes.load(Ordering::Relaxed);
+        self.changes
+            .store(changes.wrapping_add(1), Ordering::Release);
+    }
+}
+
+/// Descriptors below this have a place of their own: kernels give the lowest one that is free.
+const LOW: usize = 256;
+
+/// The descriptors of one process.
+#[derive(Debug, Default)]
+struct Table {
+    low: Vec<Option<Handle>>,
+    high: FxHashMap<Fd, Handle>,
+}
+
+impl Table {
+    fn place(fd: Fd) -> Option<usize> {
+        usize::try_from(fd.0).ok().filter(|&place| place < LOW)
+    }
+
+    fn get(&self, fd: Fd) -> Option<Handle> {
+        match Self::place(fd) {
+            Some(place) => self.low.get(place).copied().flatten(),
+            None => self.high.get(&fd).copied(),
+        }
+    }
+
+    /// Returns the file that the descriptor stood for.
+    fn insert(&mut self, fd: Fd, handle: Handle) -> Option<Handle> {
+        let Some(place) = Self::place(fd) else {
+            return self.high.insert(fd, handle);
+        };
+        if self.low.len() <= place {
+            self.low.resize(place + 1, None);
+        }
+        self.low.get_mut(place)?.replace(handle)
+    }
+
+    fn remove(&mut self, fd: Fd) -> Option<Handle> {
+        match Self::place(fd) {
+            Some(place) => self.low.get_mut(place)?.take(),
+            None => self.high.remove(&fd),
+        }
+    }
+
+    /// Every descriptor with its file, in order.
+    fn all(&self) -> Vec<(Fd, Handle)> {
+        let low = (0..).zip(&self.low);
+        let low = low.filter_map(|(fd, handle)| Some((Fd(fd), (*handle)?)));
+        let mut all: Vec<(Fd, Handle)> = low.collect();
+        all.extend(self.high.iter().map(|(fd, handle)| (*fd, *handle)));
+        all.sort_unstable();
+        all
+    }
+
+    /// The same, and takes them away.
+    fn take_all(&mut self) -> Vec<(Fd, Handle)> {
+        let all = self.all();
+        *self = Self::default();
+        all
+    }
 }
 
 /// A lock that a panic elsewhere does not spoil: each holder leaves the maps whole.
@@ -58,7 +126,7 @@ impl Directory {
     pub fn close_all(&self, fs: &dyn FileSystem) {
         let mut handles: Vec<Handle> = lock(&self.processes)
             .drain()
-            .flat_map(|(_, process)| lock(&process.open).drain().collect::<Vec<_>>())
+            .flat_map(|(_, process)| lock(&process.open).take_all())
             .map(|(_, handle)| handle)
             .collect();
         handles.sort_unstable();
@@ -123,7 +191,7 @@ impl<'d> Handles<'d> {
         }
         let process = self.process(pid);
         let changes = process.changes.load(Ordering::Acquire);
-        let handle = lock(&process.open).get(&fd).copied()?;
+        let handle = lock(&process.open).get(fd)?;
         self.last = Some(Last {
             pid,
             fd,
@@ -137,11 +205,14 @@ impl<'d> Handles<'d> {
     #[must_use]
     pub fn insert(&mut self, pid: Pid, fd: Fd, handle: Handle) -> Option<Handle> {
         let process = self.process(pid);
-        let old = lock(&process.open).insert(fd, handle);
+        let mut open = lock(&process.open);
+        let old = open.insert(fd, handle);
         if old.is_some() {
-            process.changes.fetch_add(1, Ordering::Release);
+            process.change(&open);
         }
-        let changes = process.changes.load(Ordering::Acquire);
+        // Read while the table is held: who removes the descriptor then counts after this.
+        let changes = process.changes.load(Ordering::Relaxed);
+        drop(open);
         self.last = Some(Last {
             pid,
             fd,
@@ -166,8 +237,10 @@ impl<'d> Handles<'d> {
     #[must_use]
     pub fn remove(&mut self, pid: Pid, fd: Fd) -> Option<Handle> {
         let process = self.process(pid);
-        let handle = lock(&process.open).remove(&fd)?;
-        process.changes.fetch_add(1, Ordering::Release);
+        let mut open = lock(&process.open);
+        let handle = open.remove(fd)?;
+        process.change(&open);
+        drop(open);
         self.directory.release(handle)
     }
 
@@ -179,10 +252,7 @@ impl<'d> Handles<'d> {
             return Vec::new();
         }
         let stale = self.exit(child);
-        let copies: Vec<(Fd, Handle)> = lock(&self.process(parent).open)
-            .iter()
-            .map(|(fd, handle)| (*fd, *handle))
-            .collect();
+        let copies = lock(&self.process(parent).open).all();
         for (fd, handle) in copies {
             self.directory.share(handle);
             // The child has none left that this could replace.
@@ -195,9 +265,10 @@ impl<'d> Handles<'d> {
     #[must_use]
     pub fn exit(&mut self, pid: Pid) -> Vec<Handle> {
         let process = self.process(pid);
-        let mut gone: Vec<(Fd, Handle)> = lock(&process.open).drain().collect();
-        process.changes.fetch_add(1, Ordering::Release);
-        gone.sort_unstable();
+        let mut open = lock(&process.open);
+        let gone = open.take_all();
+        process.change(&open);
+        drop(open);
         gone.into_iter()
             .filter_map(|(_, handle)| self.directory.release(handle))
             .collect()
@@ -235,6 +306,25 @@ mod tests {
         assert_eq!(h.duplicate(P, Fd(4), Fd(4)), None);
         assert_eq!(h.remove(P, Fd(4)), None);
         assert_eq!(h.remove(P, Fd(3)), Some(Handle(7)));
+    }
+
+    /// Descriptors of any number, in order.
+    #[test]
+    fn any_descriptor_has_a_place() {
+        let directory = Directory::default();
+        let mut h = Handles::new(&directory);
+        let fds = [Fd(-1), Fd(0), Fd(255), Fd(256), Fd(i32::MAX)];
+        for (n, fd) in (0..).zip(fds) {
+            assert_eq!(h.insert(P, fd, Handle(n)), None);
+        }
+        for (n, fd) in (0..).zip(fds) {
+            assert_eq!(h.get(P, Some(fd)), Some(Handle(n)));
+            assert_eq!(h.insert(P, fd, Handle(n + 10)), Some(Handle(n)));
+        }
+        assert_eq!(h.remove(P, Fd(255)), Some(Handle(12)));
+        assert_eq!(h.remove(P, Fd(255)), None);
+        assert_eq!(h.remove(P, Fd(7)), None);
+        assert_eq!(h.exit(P), [10, 11, 13, 14].map(Handle));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use fsage_exec::{Options, run};
 use fsage_host::{Confinement, HostFs, HostOptions};
+use fsage_workload::wml::personalities;
 use fsage_workload::{Inputs, Length, WORKLOADS, WorkloadSpec};
 
 /// A small one of each.
@@ -63,17 +64,7 @@ fn run_all(spec: &str, length: Length, options: &Options<'_>) {
 
 /// The interpreter of filebench's language and what it ships have tests of their own.
 fn is_filebench(name: &str) -> bool {
-    let shipped = [
-        "wml",
-        "varmail",
-        "webserver",
-        "webproxy",
-        "fileserver",
-        "oltp",
-        "videoserver",
-        "mongo",
-    ];
-    shipped.contains(&name)
+    name == "wml" || personalities::names().contains(&name)
 }
 
 #[test]

@@ -192,11 +192,13 @@ fn on_target(
         stop,
     };
     let run = replay::replay(&fs, &mut source, &mut model, &options)?;
-    let verified = (request.verify && !run.interrupted).then(|| {
-        on_stage(Stage::Verify);
-        replay::verify(&fs, &model.tree, placement)
-    });
     let mut result = result(request, meta, placement, built, &run);
+    let mut verified = None;
+    if request.verify && !run.interrupted {
+        on_stage(Stage::Verify);
+        verified = replay::verify(&fs, &model.tree, placement, stop);
+        result.interrupted = verified.is_none();
+    }
     result.verified = verified.as_ref().map(verified_result);
     result.warnings = warnings(request, scan, &run);
     Ok(result)

@@ -167,16 +167,10 @@ impl Bonnie {
         if index == 0 {
             self.begin(true, stdio, 0, ops);
         }
-        let Some(mut file) = self.file.take() else {
+        let Some(file) = self.file.take() else {
             return false;
         };
-        let length = request.min(self.size - file.size);
-        ops.write(&mut file, length);
-        if file.size < self.size {
-            self.file = Some(file);
-        } else {
-            ops.close(file);
-        }
+        self.file = ops.write_next(file, self.size, request);
         true
     }
 

@@ -363,6 +363,18 @@ impl Ops {
         self.close(file);
     }
 
+    /// Writes the next piece of a file that is to have `size` bytes, at most `request` of them; gives the
+    /// file back until it is whole, then closes it.
+    pub fn write_next(&mut self, mut file: File, size: u64, request: u64) -> Option<File> {
+        let length = request.min(size - file.size.min(size));
+        self.write(&mut file, length);
+        if file.size < size {
+            return Some(file);
+        }
+        self.close(file);
+        None
+    }
+
     /// Copies a file as cp(1) does, without a call that copies inside the kernel.
     pub fn copy(&mut self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>, size: u64, request: u64) {
         self.stat(from.as_ref(), size);

@@ -114,19 +114,14 @@ impl Steps for Create {
         let Some(&n) = self.sweep.get(at) else {
             return false;
         };
-        let mut file = self.file.take().unwrap_or_else(|| {
+        let file = self.file.take().unwrap_or_else(|| {
             if i == 0 {
                 ops.mkdir(format!("n{n}"));
             }
             ops.open(reader_path(n, i), crate::ops::NEW, 0)
         });
-        let size = self.total / n;
-        let length = SETUP_REQUEST_BYTES.min(size - file.size);
-        ops.write(&mut file, length);
-        if file.size < size {
-            self.file = Some(file);
-        } else {
-            ops.close(file);
+        self.file = ops.write_next(file, self.total / n, SETUP_REQUEST_BYTES);
+        if self.file.is_none() {
             self.next = if i + 1 < n {
                 (at, i + 1, 0)
             } else {
@@ -232,16 +227,10 @@ impl Stride {
         if index == 0 {
             self.file = Some(ops.open("stride", crate::ops::NEW, 0));
         }
-        let Some(mut file) = self.file.take() else {
+        let Some(file) = self.file.take() else {
             return false;
         };
-        let length = SETUP_REQUEST_BYTES.min(self.size - file.size);
-        ops.write(&mut file, length);
-        if file.size < self.size {
-            self.file = Some(file);
-        } else {
-            ops.close(file);
-        }
+        self.file = ops.write_next(file, self.size, SETUP_REQUEST_BYTES);
         true
     }
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fsage_core::{Errno, Fd, Op, OpFlags, OpKind, PathTable, Pid};
 use fsage_workload::random::Random;
+use fsage_workload::wml::personalities;
 use fsage_workload::{
     EntryKind, Inputs, Length, Need, Phase, Program, Role, SourceTree, TreeEntry, WORKLOADS,
     WorkloadSpec,
@@ -292,17 +293,7 @@ fn run_phase(model: &mut Model, mut phase: Phase, random: &mut Random, most: usi
 
 /// The interpreter of filebench's language and what it ships have tests of their own.
 fn is_filebench(name: &str) -> bool {
-    let shipped = [
-        "wml",
-        "varmail",
-        "webserver",
-        "webproxy",
-        "fileserver",
-        "oltp",
-        "videoserver",
-        "mongo",
-    ];
-    shipped.contains(&name)
+    name == "wml" || personalities::names().contains(&name)
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Whether the target's tree is the one that the trace leads to.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::{Errno, FileSystem, FileType, OpenFlags};
 
@@ -55,8 +56,14 @@ struct Expected {
     target: Option<Box<[u8]>>,
 }
 
-/// Compares names, types, sizes and texts of links below the root of `fs` with `tree`.
-pub fn verify(fs: &dyn FileSystem, tree: &Tree, placement: &Placement) -> Verified {
+/// Compares names, types, sizes and texts of links below the root of `fs` with `tree`; `None` once `stop`
+/// is set.
+pub fn verify(
+    fs: &dyn FileSystem,
+    tree: &Tree,
+    placement: &Placement,
+    stop: &AtomicBool,
+) -> Option<Verified> {
     let mut expected: BTreeMap<Vec<u8>, Expected> = BTreeMap::new();
     // Nothing here fails: the closure never does.
     let _ = placed(tree, placement, &mut |placed| {
@@ -100,6 +107,9 @@ pub fn verify(fs: &dyn FileSystem, tree: &Tree, placement: &Placement) -> Verifi
             }
         };
         for name in names {
+            if stop.load(Ordering::Relaxed) {
+                return None;
+            }
             let mut path = dir.clone();
             if !path.is_empty() {
                 path.push(b'/');
@@ -120,7 +130,7 @@ pub fn verify(fs: &dyn FileSystem, tree: &Tree, placement: &Placement) -> Verifi
     wrong.sort_by(|a, b| a.name.cmp(&b.name));
     wrong.truncate(WRONG_KEPT);
     found.first = wrong;
-    found
+    Some(found)
 }
 
 fn list(fs: &dyn FileSystem, dir: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {

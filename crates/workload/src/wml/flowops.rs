@@ -53,13 +53,6 @@ impl ThreadStream {
                 }
                 Ok(Done::Yes)
             }
-            Kind::Read
-            | Kind::ReadWhole
-            | Kind::Write
-            | Kind::WriteWhole
-            | Kind::Append
-            | Kind::AppendRandom
-            | Kind::AioWrite => self.transfer(flowop, held),
             // Writes are over when they return: nothing is left to wait for.
             Kind::AioWait | Kind::Print => Ok(Done::Yes),
             Kind::MakeDirectory | Kind::RemoveDirectory => self.leaf(flowop, held),
@@ -81,6 +74,8 @@ impl ThreadStream {
             | Kind::BandwidthLimit
             | Kind::FinishOnCount
             | Kind::FinishOnBytes => Ok(self.synchronize(flowop, held)),
+            // What is left moves data.
+            _ => self.transfer(flowop, held),
         }
     }
 

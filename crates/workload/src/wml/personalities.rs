@@ -11,8 +11,6 @@ use crate::table::{Parameter, Unit, Value, Workload, needs_nothing};
 
 use super::{Options, program};
 
-const SOURCE: &str = "filebench 1.5 (Tarasov 2016), its documentation of the personality";
-
 /// How long a counted run is.
 const ITERATIONS: Parameter = count(
     "iterations",
@@ -89,6 +87,18 @@ const APPEND: Parameter = bytes(
     "the most bytes of an append; half of it on average",
 );
 
+/// What the rows have in common; the other fields are each one's own.
+const ROW: Workload = Workload {
+    name: "",
+    what: "",
+    good_for: "",
+    source: "filebench 1.5 (Tarasov 2016), its documentation of the personality",
+    parameters: &[],
+    configs: &[],
+    needs: needs_nothing,
+    build: |values, inputs| build("", values, inputs),
+};
+
 /// A mail server.
 pub const VARMAIL: Workload = Workload {
     name: "varmail",
@@ -96,7 +106,6 @@ pub const VARMAIL: Workload = Workload {
            and make stable another, read a third; one directory",
     good_for: "many small files with an fsync in every second step: mostly the cost of fsync, that is \
                of the journal and the device's cache",
-    source: SOURCE,
     parameters: &[
         files(1000),
         width(1_000_000),
@@ -108,9 +117,8 @@ pub const VARMAIL: Workload = Workload {
         ITERATIONS,
         SEED,
     ],
-    configs: &[],
-    needs: needs_nothing,
     build: |values, inputs| build("varmail", values, inputs),
+    ..ROW
 };
 
 /// A web server.
@@ -120,7 +128,6 @@ pub const WEBSERVER: Workload = Workload {
            record is appended to a log that all share",
     good_for: "reads of whole small files by many threads, from the cache or from disk according to \
                size and memory, with one contended append",
-    source: SOURCE,
     parameters: &[
         files(1000),
         width(20),
@@ -132,9 +139,8 @@ pub const WEBSERVER: Workload = Workload {
         ITERATIONS,
         SEED,
     ],
-    configs: &[],
-    needs: needs_nothing,
     build: |values, inputs| build("webserver", values, inputs),
+    ..ROW
 };
 
 /// A web proxy.
@@ -143,7 +149,6 @@ pub const WEBPROXY: Workload = Workload {
     what: "threads of a caching proxy: delete an object, create and append another, read five; one \
            directory",
     good_for: "creates and deletes in one large directory beside reads that mostly hit the cache",
-    source: SOURCE,
     parameters: &[
         files(10_000),
         width(1_000_000),
@@ -155,9 +160,8 @@ pub const WEBPROXY: Workload = Workload {
         ITERATIONS,
         SEED,
     ],
-    configs: &[],
-    needs: needs_nothing,
     build: |values, inputs| build("webproxy", values, inputs),
+    ..ROW
 };
 
 /// A file server.
@@ -167,7 +171,6 @@ pub const FILESERVER: Workload = Workload {
            tree of directories",
     good_for: "a write-heavy mix of whole files and metadata without fsync, so that write-back and \
                memory decide",
-    source: SOURCE,
     parameters: &[
         files(10_000),
         width(20),
@@ -179,9 +182,8 @@ pub const FILESERVER: Workload = Workload {
         ITERATIONS,
         SEED,
     ],
-    configs: &[],
-    needs: needs_nothing,
     build: |values, inputs| build("fileserver", values, inputs),
+    ..ROW
 };
 
 /// A transaction database.
@@ -190,7 +192,6 @@ pub const OLTP: Workload = Workload {
     what: "a transaction database: many processes read small blocks at random and post to a log \
            writer and to database writers, which write synchronously",
     good_for: "small random reads against small synchronous writes to large files",
-    source: SOURCE,
     parameters: &[
         files(10),
         size(10 << 20),
@@ -231,9 +232,8 @@ pub const OLTP: Workload = Workload {
         ITERATIONS,
         SEED,
     ],
-    configs: &[],
-    needs: needs_nothing,
     build: |values, inputs| build("oltp", values, inputs),
+    ..ROW
 };
 
 /// A video server.
@@ -242,7 +242,6 @@ pub const VIDEOSERVER: Workload = Workload {
     what: "threads stream large files at a rate that they share, one thread replaces an inactive file \
            every few seconds",
     good_for: "whether a target holds a rate of many sequential streams",
-    source: SOURCE,
     parameters: &[
         size(16 << 20),
         count("numactivevids", 32, (1, MOST), "files that are streamed"),
@@ -265,9 +264,8 @@ pub const VIDEOSERVER: Workload = Workload {
         ITERATIONS,
         SEED,
     ],
-    configs: &[],
-    needs: needs_nothing,
     build: |values, inputs| build("videoserver", values, inputs),
+    ..ROW
 };
 
 /// Filebench's mongo.
@@ -275,7 +273,6 @@ pub const MONGO: Workload = Workload {
     name: "mongo",
     what: "append to a file, read one whole, delete one of another set, until that is empty",
     good_for: "a short mix of reads, appends and deletes over two trees of small files",
-    source: SOURCE,
     parameters: &[
         files(1000),
         width(20),
@@ -286,9 +283,8 @@ pub const MONGO: Workload = Workload {
         ITERATIONS,
         SEED,
     ],
-    configs: &[],
-    needs: needs_nothing,
     build: |values, inputs| build("mongo", values, inputs),
+    ..ROW
 };
 
 const fn number(unit: Unit, name: &'static str, what: &'static str) -> Parameter {
