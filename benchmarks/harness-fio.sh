@@ -4,15 +4,18 @@
 # Goal: the executor's median rate within 3 % of fio's or above, at random and in order, with the time of
 # each operation taken (fio's default) and without (gtod_reduce). Both run on one CPU; the file is read
 # once before, so that its pages are there. fio picks offsets without a map of those done, as ours does.
-# Needs fio and awk.
+# CACHED_PREAD names a build of the example that is there already. Needs fio and awk.
 set -eu
 cd "$(dirname "$0")/.."
 out=${1:-benchmarks/runs/$(date +%Y-%m-%d)-harness/fio.tsv}
 pairs=${2:-7}
 seconds=${3:-1}
 mkdir -p "$(dirname "$out")"
-cargo build --release --quiet -p fsage-exec --example cached_pread
-ours="${CARGO_TARGET_DIR:-target}/release/examples/cached_pread"
+ours=${CACHED_PREAD:-}
+if [ -z "$ours" ]; then
+    cargo build --release --quiet -p fsage-exec --example cached_pread
+    ours="${CARGO_TARGET_DIR:-target}/release/examples/cached_pread"
+fi
 dir=$(mktemp -d -p /dev/shm)
 trap 'rm -rf "$dir"' EXIT INT TERM
 head -c 64M /dev/urandom > "$dir/file"

@@ -15,7 +15,7 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{fsage, names, root, run, run_command, scratch, start, temp, until};
+use common::{fsage, names, root, run, run_command, scratch, start, temp, temp_in_memory, until};
 use fsage_core::{Op, OpKind, OpSink, Outcome, PathTable, Pid, Tid};
 use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
 use rustix::process::Signal;
@@ -418,6 +418,76 @@ fn interrupted_it_cleans_up() {
     });
     running.signal(Signal::KILL);
     until("the directory to go", || names(&target).is_empty());
+}
+
+/// Whether a process has a file of that name open.
+fn has_open(pid: u32, name: &str) -> bool {
+    let fds = std::fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    fds.filter_map(|fd| std::fs::read_link(fd.path()).ok())
+        .any(|file| file.file_name().is_some_and(|n| n == name))
+}
+
+/// While it reads the trace for what was there at first: nothing is made.
+#[test]
+fn interrupted_while_it_reads_the_trace() {
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    let mut made = Made::new();
+    for _ in 0..2_000_000 {
+        made.op(OpKind::Stat, b"/w/a/file/far/down", -2);
+    }
+    made.save(&dir.join("long.fst"), true);
+    std::fs::create_dir(dir.join("target")).unwrap();
+    let running = start(
+        fsage()
+            .current_dir(dir)
+            .args(["replay", "long.fst", "target", "--json"]),
+    );
+    until("the trace to be open", || {
+        has_open(running.id(), "long.fst")
+    });
+    running.signal(Signal::INT);
+    let ran = running.wait().exits(130);
+    assert!(ran.stderr.contains("fsage: interrupted"), "{}", ran.stderr);
+    assert_eq!(ran.text(), "", "nothing was replayed, nothing is told");
+    assert_eq!(names(&dir.join("target")), Vec::<String>::new());
+}
+
+/// While it looks at the tree of the end: the replay is told, the comparison is not, nothing stays.
+#[test]
+fn interrupted_while_it_verifies() {
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    let mut made = Made::new();
+    for n in 0..60_000 {
+        made.op(OpKind::Mkdir, format!("/w/d{n}").as_bytes(), 0);
+    }
+    made.op(OpKind::Mkdir, b"/w/last", 0);
+    made.save(&dir.join("wide.fst"), true);
+    std::fs::create_dir(dir.join("target")).unwrap();
+    let line = ["replay", "wide.fst", "target", "--verify", "--json"];
+    let running = start(fsage().current_dir(dir).args(line));
+    let inside = || {
+        names(&dir.join("target"))
+            .pop()
+            .map(|d| dir.join("target").join(d))
+    };
+    until("the last operation", || {
+        inside().is_some_and(|d| d.join("last").exists())
+    });
+    running.signal(Signal::INT);
+    let ran = running.wait().exits(130);
+    assert!(ran.stderr.contains("fsage: interrupted"), "{}", ran.stderr);
+    let result = ran.json();
+    assert_eq!(result["replayed"], 60_001, "{result}");
+    assert_eq!(
+        (&result["interrupted"], result["verified"].is_null()),
+        (&true.into(), true)
+    );
+    assert_eq!(names(&dir.join("target")), Vec::<String>::new());
 }
 
 #[test]

@@ -347,3 +347,172 @@ fn names_of(dir: &Path) -> Vec<String> {
         .map(|e| e.file_name().to_string_lossy().into_owned())
         .collect()
 }
+
+/// Taking the pool down is interrupted too: what is left goes with the directory.
+#[test]
+fn an_interrupt_ends_the_teardown_and_cleans_up() {
+    let dir = temp_in_memory();
+    let spec = "postmark:files=150000,size=1-1,transactions=1,subdirs=0";
+    let running = start(
+        fsage()
+            .current_dir(dir.path())
+            .args(["run", spec, ".", "--json"]),
+    );
+    let mut most = 0;
+    until("files to go", || {
+        let inside = names_of(dir.path()).pop();
+        let files = inside.map_or(0, |inside| names_of(&dir.path().join(inside)).len());
+        most = most.max(files);
+        files > 0 && files + 1000 < most
+    });
+    running.signal(Signal::INT);
+    let said = running.wait().exits(130);
+    until("the directory to go", || names(dir.path()).is_empty());
+    let result = said.json();
+    assert_eq!(result["interrupted"], true);
+    let unlinked = phase(&result, "teardown")["operations"].as_u64().unwrap();
+    assert!((1000..150_000).contains(&unlinked), "{unlinked}");
+}
+
+/// With a count every stream ends, and so do those that wait for it: in a run and in a trace.
+#[test]
+fn a_count_ends_streams_that_wait_for_each_other() {
+    let dir = temp_in_memory();
+    let oltp = "oltp:filesize=1M,logfilesize=1M,nshadows=30,ndbwriters=3,usermode=1000";
+    for (spec, least) in [
+        (oltp, 1),
+        ("varmail:nfiles=100", 16),
+        ("webproxy:nfiles=200", 100),
+    ] {
+        for most in ["3", "200"] {
+            let result = run(dir.path(), ["run", spec, ".", "--ops", most, "--json"])
+                .exits(0)
+                .json();
+            let ran = phase(&result, "run")["operations"].as_u64().unwrap();
+            assert!(ran >= least, "{spec} to {most}: {ran}");
+            let phases = result["phases"].as_array().unwrap();
+            assert_eq!(phases.len(), 3);
+            assert!(phases.iter().all(|p| p["unexpected"] == 0), "{result}");
+            run(
+                dir.path(),
+                ["run", spec, "--to-trace", "t.fst", "--ops", most],
+            )
+            .exits(0);
+            std::fs::remove_file(dir.path().join("t.fst")).unwrap();
+        }
+    }
+    assert_eq!(names(dir.path()), Vec::<String>::new());
+}
+
+/// A script with a thread that reads, and what stands behind it.
+fn script(dir: &Path, flowop: &str, last: &str) {
+    let text = format!(
+        "define fileset name=set,path=/deep/er,entries=3,size=8k,prealloc\n\
+         define process name=p {{ thread name=t {{\nflowop {flowop}\n}} }}\n{last}\n"
+    );
+    std::fs::write(dir.join("mine.f"), text).unwrap();
+}
+
+#[test]
+fn a_script_runs_for_its_own_time_unless_told_otherwise() {
+    let dir = temp_in_memory();
+    script(dir.path(), "read name=r,filesetname=set,iosize=4k", "run 1");
+    let ran = |line: &[&str]| {
+        let result = run(dir.path(), [&["run"], line, &[".", "--json"]].concat())
+            .exits(0)
+            .json();
+        let phase = phase(&result, "run");
+        let (time, count) = (phase["elapsed_ns"].as_u64(), phase["operations"].as_u64());
+        assert_eq!(count, Some(count_in(phase)));
+        (result["run_for_ns"].as_u64(), time.unwrap(), count.unwrap())
+    };
+    let (asked, time, _) = ran(&["wml:mine.f"]);
+    assert_eq!(asked, Some(1_000_000_000));
+    assert!((1_000_000_000..5_000_000_000).contains(&time), "{time}");
+    let (asked, time, _) = ran(&["wml:mine.f", "--for", "50ms"]);
+    assert!(asked == Some(50_000_000) && time < 1_000_000_000, "{time}");
+    for (line, most) in [
+        (&["wml:mine.f,iterations=7"][..], 12),
+        (&["wml:mine.f", "--ops", "20"], 22),
+    ] {
+        let (asked, _, count) = ran(line);
+        assert!(asked.is_none() && count <= most, "{count}");
+    }
+    run(dir.path(), ["run", "wml:mine.f", "--to-trace", "t.fst"]).exits(0);
+    assert_eq!(names(dir.path()), ["mine.f", "t.fst"]);
+}
+
+/// The operations of a phase, from its kinds.
+fn count_in(phase: &Value) -> u64 {
+    let kinds = phase["kinds"].as_array().unwrap();
+    kinds.iter().map(|k| k["count"].as_u64().unwrap()).sum()
+}
+
+/// Set-up, run and teardown of a script, each alone, and what is wrong with one.
+#[test]
+fn scripts_have_phases_and_errors_with_their_line() {
+    let dir = temp_in_memory();
+    let base = dir.path();
+    script(base, "deletefile name=d,filesetname=set", "");
+    let refused = run(base, ["run", "wml:mine.f", "."]).fails(1, &["mine.f: line 3", "'d'"]);
+    assert!(
+        refused.stderr.contains("no file or directory"),
+        "{}",
+        refused.stderr
+    );
+    script(base, "frobnicate name=d,filesetname=set", "");
+    run(base, ["run", "wml:mine.f", "."]).fails(1, &["mine.f: line 3", "'frobnicate'"]);
+    run(base, ["run", "wml:gone.f", "."]).fails(1, &["gone.f"]);
+    script(base, "statfile name=s,filesetname=set", "");
+    std::fs::create_dir(base.join("t")).unwrap();
+    let role = |target: &str, role: &str, more: &[&str]| {
+        let line = [
+            "run",
+            "wml:mine.f,iterations=5",
+            target,
+            "--role",
+            role,
+            "--json",
+        ];
+        run(base, [&line, more].concat()).exits(0).json()
+    };
+    assert_eq!(count(&role("t", "setup", &["--keep"]), "mkdir"), 2);
+    let kept = format!("t/{}", names(&base.join("t"))[0]);
+    assert_eq!(count(&role(&kept, "run", &[]), "stat"), 5);
+    role(&kept, "teardown", &[]);
+    assert_eq!(names(&base.join("t")), Vec::<String>::new());
+    let whole = run(base, ["run", "wml:mine.f", ".", "--json"])
+        .exits(0)
+        .json();
+    assert_eq!(count(&whole, "rmdir"), count(&whole, "mkdir"));
+    assert_eq!(count(&whole, "unlink"), 3);
+}
+
+/// A target that fills up while a script runs.
+#[test]
+fn a_target_that_fills_up_in_the_run_is_told() {
+    if !scratch() {
+        return;
+    }
+    let dir = temp();
+    script(
+        dir.path(),
+        "appendfile name=a,filesetname=set,iosize=1m,fd=1",
+        "",
+    );
+    let line = [
+        "run",
+        "wml:mine.f",
+        "scratch:ext4,size=64M",
+        "--for",
+        "1h",
+        "--json",
+    ];
+    let said = run(dir.path(), line).exits(1);
+    let failed = &said.json()["failed"];
+    assert_eq!(
+        (&failed["phase"], &failed["actual"]),
+        (&"run".into(), &"ENOSPC".into())
+    );
+    assert!(said.stderr.contains("ENOSPC"), "{}", said.stderr);
+}
