@@ -70,6 +70,7 @@ errnos! {
     ENODATA = 61, "no data available";
     EOVERFLOW = 75, "value too large for defined data type";
     EOPNOTSUPP = 95, "operation not supported";
+    ENOTCONN = 107, "transport endpoint is not connected";
     EDQUOT = 122, "disk quota exceeded";
     ESTALE = 116, "stale file handle";
     ETIMEDOUT = 110, "connection timed out";

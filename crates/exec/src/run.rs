@@ -50,11 +50,11 @@ impl Default for Options<'_> {
     }
 }
 
-/// Errors of the target as a whole: it is full, broken or read-only.
+/// Errors of the target as a whole: it is full, broken, read-only, or nobody serves it any more.
 pub fn is_fatal(errno: Errno) -> bool {
     matches!(
         errno,
-        Errno::ENOSPC | Errno::EDQUOT | Errno::EROFS | Errno::EIO
+        Errno::ENOSPC | Errno::EDQUOT | Errno::EROFS | Errno::EIO | Errno::ENOTCONN
     )
 }
 
