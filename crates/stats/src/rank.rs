@@ -20,12 +20,10 @@ pub fn rank_sum(a: &[f64], b: &[f64]) -> Option<f64> {
     let above: f64 = a
         .iter()
         .flat_map(|x| b.iter().map(move |y| (x, y)))
-        .map(|(x, y)| {
-            if x > y {
-                1.0
-            } else {
-                0.5 * f64::from(u8::from(x == y))
-            }
+        .map(|(x, y)| match x.partial_cmp(y) {
+            Some(Ordering::Greater) => 1.0,
+            Some(Ordering::Equal) => 0.5,
+            _ => 0.0,
         })
         .sum();
     let larger = above.max(na * nb - above);

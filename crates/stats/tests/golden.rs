@@ -201,20 +201,20 @@ fn heavy_tails_from_2_to_30_samples() {
     for row in rows(include_str!("golden/heavy.json")) {
         let (a, b) = (numbers(&row["a"]), numbers(&row["b"]));
         sizes.insert(a.len());
-        let s = summary(&a);
-        close(s.mean, &row["mean"], "mean");
-        close(s.stddev, &row["stddev"], "stddev");
-        close(s.low, &row["low"], "low");
-        close(s.high, &row["high"], "high");
-        let w = welch(&a, &b).unwrap();
-        close(w.t, &row["t"], "t");
-        close(w.df, &row["df"], "df");
-        close(w.p, &row["p"], "p");
-        close(w.low, &row["welch_low"], "Welch low");
-        close(w.high, &row["welch_high"], "Welch high");
-        let e = effect(&a, &b).unwrap();
-        close(e.hedges_g, &row["hedges_g"], "g");
-        close(e.a12, &row["a12"], "A12");
+        let found = summary(&a);
+        close(found.mean, &row["mean"], "mean");
+        close(found.stddev, &row["stddev"], "stddev");
+        close(found.low, &row["low"], "low");
+        close(found.high, &row["high"], "high");
+        let test = welch(&a, &b).unwrap();
+        close(test.t, &row["t"], "t");
+        close(test.df, &row["df"], "df");
+        close(test.p, &row["p"], "p");
+        close(test.low, &row["welch_low"], "Welch low");
+        close(test.high, &row["welch_high"], "Welch high");
+        let size = effect(&a, &b).unwrap();
+        close(size.hedges_g, &row["hedges_g"], "g");
+        close(size.a12, &row["a12"], "A12");
         close(rank_sum(&a, &b).unwrap(), &row["rank_p"], "rank p");
         match ratio(&a, &b) {
             Some(interval) => {

@@ -4,6 +4,8 @@
 //! table, JSON document and page is made from what was stored and from nothing else.
 
 pub mod characterization;
+pub mod comparison;
+pub mod compliance;
 pub mod disk;
 pub mod environment;
 pub mod experiment;
@@ -45,5 +47,8 @@ pub fn load<T: DeserializeOwned>(
             format: "result",
         });
     }
-    serde_json::from_value(value).map_err(|e| FormatError::corrupt(path, "result", e.to_string()))
+    serde_path_to_error::deserialize(value).map_err(|e| {
+        let place = format!("field '{}'", e.path());
+        FormatError::corrupt(path, place, e.inner().to_string())
+    })
 }
