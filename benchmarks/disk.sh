@@ -9,7 +9,15 @@ fsage=${FSAGE:-target/release/fsage}
 mkdir -p "$out"
 dir=$(mktemp -d)
 pid=
-trap 'test -z "$pid" || { kill -INT "$pid" 2>/dev/null; wait "$pid" || true; }; rm -rf "$dir"' EXIT
+end() {
+    # Only where a job has failed: the disk goes before its directory, and a second failure is said too.
+    if [ -n "$pid" ]; then
+        kill -INT "$pid" 2>/dev/null || :
+        wait "$pid" || echo "fsage disk serve: exit status $?" >&2
+    fi
+    rm -rf "$dir"
+}
+trap end EXIT
 {
     echo "command: benchmarks/disk.sh"
     echo "kernel: $(uname -sr)"

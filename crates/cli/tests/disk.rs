@@ -56,6 +56,10 @@ fn models_are_listed_and_shown() {
         .json();
     let random = shown["random_read_ms"].as_f64().unwrap();
     assert!((12.0..13.5).contains(&random), "{random}");
+    // What the path adds matters to the fast ones, and is said.
+    let text = |model: &str| run(dir.path(), ["disk", "show", model]).exits(0).text();
+    assert!(text("nvme-ssd").contains("add 20 to 100 us"));
+    assert!(!text("hdd-7200").contains("add 20 to 100 us"));
     // What is printed can be changed and used.
     let toml = run(dir.path(), ["disk", "show", "hdd-7200", "--toml"])
         .exits(0)

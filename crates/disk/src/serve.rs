@@ -89,7 +89,10 @@ pub fn serve(service: Service, dir: &Path) -> Result<Served, EmulatedDiskError> 
     }
     let ended = Arc::new(AtomicBool::new(false));
     let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-    let spawned = |e| EmulatedDiskError::io("start a thread", e);
+    let spawned = |e| {
+        let _ = detach(dir);
+        EmulatedDiskError::io("start a thread", e)
+    };
     let ticking = Arc::clone(&pace);
     thread("fsage-disk")
         .spawn(move || {

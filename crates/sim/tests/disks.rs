@@ -261,6 +261,12 @@ fn every_section_of_the_own_models_has_a_source() {
             let has = model.sources.keys().any(|k| k.starts_with(&prefix));
             assert_eq!(wanted, has, "{name}: {section}");
         }
+        let flash = model
+            .sources
+            .keys()
+            .filter(|k| k.starts_with("ssd."))
+            .count();
+        assert_eq!(flash >= 6, model.ssd.is_some(), "{name}: {flash}");
         assert_eq!(DiskModel::parse(&model.to_toml(), name).unwrap(), model);
     }
 }

@@ -166,7 +166,14 @@ fn by_hand(service: Service, args: &DiskServeArgs, stop: &AtomicBool) -> Result<
     let (policy, span) = (service.options.policy, service.options.span);
     // A kill leaves no dead mount behind.
     let guard = GuardedMount::of(&dir, made.is_some());
-    let served = serve(service, &dir)?;
+    let served = match serve(service, &dir) {
+        Ok(served) => served,
+        Err(error) => {
+            // Nothing was mounted that the guard should take away.
+            guard.done();
+            return Err(error.into());
+        }
+    };
     let file = dir.join(IMAGE);
     let device = if args.no_loop {
         None
@@ -188,7 +195,7 @@ fn by_hand(service: Service, args: &DiskServeArgs, stop: &AtomicBool) -> Result<
         dir.join(STATS).display()
     ));
     let statistics = served.wait(stop, || drop(device))?;
-    drop(guard);
+    guard.done();
     if args.json {
         out::json(&statistics)?;
     } else {
