@@ -193,10 +193,9 @@ mod tests {
             let read = measured(&fs, &mut activity, || std::fs::read(&path).unwrap().len());
             assert_eq!(read, 1 << 20);
             let requested = activity.read.map_or(part << 20, |r| r.requested);
-            assert!(
-                (part << 20..(part << 20) + 65536).contains(&requested),
-                "{requested}"
-            );
+            // What the sampler read is taken away, also before and after the part: some kilobytes.
+            let off = requested.abs_diff(part << 20);
+            assert!(off < 65536, "{requested}");
         }
         assert!(activity.elapsed_ns > 0);
         assert!(

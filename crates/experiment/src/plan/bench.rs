@@ -317,6 +317,10 @@ fn targets(
         for choice in vary::combinations(place, &its.sweep)? {
             let (mut text, left) = vary::fill(its.spec.get_ref(), &choice);
             let mut at = its.spec.span();
+            if !left.is_empty() {
+                // What is wrong without the values is told where it stands.
+                place.target(at.clone(), &text)?;
+            }
             for (key, span, value) in left {
                 if !(text.starts_with("scratch:") || text.contains(":scratch:")) {
                     let what = format!(
@@ -395,6 +399,9 @@ fn workloads(
                 ),
                 None => (None, left),
             };
+            if !left.is_empty() {
+                place.workload(its.spec.span(), &text)?;
+            }
             let (text, at) = add_all(place, text, left, its.spec.span())?;
             let spec = place.workload(at, &text)?;
             check_alone(place, its, entry, spec.command().is_some())?;

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Whether the intervals of `fsage bench` hold what they promise: one small experiment (ten runs of a short
+# PostMark on a RAM-backed ext4, each of two equal configurations A and B) is repeated; then it is counted
+#
+# * in how many repetitions the 95 % interval of a configuration's mean covers the mean of all runs of all
+#   repetitions (expected: 88 to 100 %);
+# * in how many the 95 % interval of the difference of A and B (Welch) holds 0, which is "no significant
+#   difference" (expected: at least 90 %).
+#
+#   sudo benchmarks/calibration.sh [OUTPUT-DIRECTORY [REPETITIONS]]
+#
+# 40 repetitions take about five minutes on a quiet machine. What was measured already in the directory is
+# not measured again. Needs root and jq.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=${1:-benchmarks/runs/$(date +%Y-%m-%d)-calibration}
+repetitions=${2:-40}
+fsage=${FSAGE:-target/release/fsage}
+command -v jq >/dev/null || { echo "not run: needs jq" >&2; exit 1; }
+
+mkdir -p "$out"
+cp benchmarks/calibration.toml "$out/plan.toml"
+{
+    echo "command: benchmarks/calibration.sh, $repetitions repetitions"
+    echo "kernel: $(uname -sr)"
+    echo "cpu: $(grep -m1 'model name' /proc/cpuinfo | cut -d: -f2-), $(nproc) CPUs"
+    echo "load before: $(cut -d' ' -f1-3 /proc/loadavg)"
+} >"$out/machine.txt"
+
+work=$(mktemp -d /tmp/fsage-calibration.XXXXXX)
+trap 'rm -rf "$work"' EXIT
+for i in $(seq "$repetitions"); do
+    kept="$out/samples-$i.json"
+    [ -s "$kept" ] && continue
+    "$fsage" bench benchmarks/calibration.toml --seed "$i" --output "$work/$i" >"$work/$i.txt" 2>&1 || {
+        cat "$work/$i.txt" >&2
+        exit 1
+    }
+    # All that the statistics are made of; series and latencies are left out.
+    jq -c 'del(.configurations[].runs[] | .phases, .series)
+           | if '"$i"' > 1 then del(.machine, .configurations[].target_record) else . end' \
+        "$work/$i/experiment.json" >"$kept.part"
+    mv "$kept.part" "$kept"
+    rm -rf "${work:?}/$i"
+    printf '\r%s of %s' "$i" "$repetitions" >&2
+done
+echo >&2
+
+# Welch's interval needs Student's quantile: fsage makes it where it compares, and here the same formula is
+# used with the quantile from the interval of each mean, which has n - 1 degrees of freedom. Welch's degrees
+# lie between n - 1 and 2 n - 2, so that this interval is the wider one; `fsage compare` says it exactly.
+for i in $(seq "$repetitions"); do
+    mkdir -p "$work/c$i"
+    cp "$out/samples-$i.json" "$work/c$i/experiment.json"
+done
+jq -s --arg metrics "${METRICS:-elapsed system}" '
+    def mean: add / length;
+    def samples($c; $m): .configurations[$c].runs | map(.metrics[$m]);
+    . as $all
+    | $metrics | split(" ") | map(. as $m
+        | ([$all[] | samples(0; $m)[], samples(1; $m)[]] | mean) as $grand
+        | [$all[] | .configurations[] | .metrics[] | select(.metric == $m)] as $intervals
+        | ([$intervals[] | select(.lower <= $grand and $grand <= .upper)] | length) as $covering
+        | {
+            metric: $m,
+            experiments: ($all | length),
+            grand_mean_ns: ($grand | round),
+            intervals: ($intervals | length),
+            covering: $covering,
+            coverage_percent: (1000 * $covering / ($intervals | length) | round / 10),
+            typical_half_width_percent:
+                ([$intervals[] | 100 * .half_width / .mean] | sort | .[length / 2 | floor] * 10 | round / 10),
+            marked_runs: ([$all[].configurations[].runs[] | select(.marks | length > 0)] | length),
+            runs: ([$all[].configurations[].runs[]] | length)
+        })' "$out"/samples-*.json >"$out/coverage.json"
+cat "$out/coverage.json"
