@@ -229,7 +229,7 @@ pub struct TargetRecord {
     /// How the file system was made; absent where fsage did not make it.
     pub mkfs: Option<MkfsRecord>,
     /// What the file system's own tools say of one that fsage did not make: features, block size, when
-    /// it was made. Needs root.
+    /// it was made. Needs root. Of a slowed one what is slowed, and the file system beneath.
     pub parameters: BTreeMap<String, String>,
     /// How it was aged; absent for a fresh file system or where nothing is known.
     pub aged: Option<String>,

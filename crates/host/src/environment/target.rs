@@ -46,6 +46,9 @@ pub fn target(fs: &HostFs, name: &str, scratch: Option<&ScratchRecord>) -> Targe
             .filter_map(|t| Some((t.name, u32::try_from(t.last_cpu).ok()?)))
             .collect();
     }
+    if let Some(layer) = fs.layer() {
+        record.parameters.extend(layer.describe());
+    }
     record
 }
 
