@@ -1,6 +1,7 @@
 //! The command line as it is written; nothing happens while it is parsed.
 
 mod bench;
+mod check;
 mod disk;
 mod run;
 mod slowfs;
@@ -14,6 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use fsage_experiment::plan::parse_time;
 
 pub use bench::BenchArgs;
+pub use check::{CheckArgs, CompareArgs};
 pub use disk::{DiskArgs, DiskServeArgs, DiskVerb};
 pub use run::{RoleArg, RunArgs, RunChildArgs, WorkloadsArgs};
 pub use slowfs::SlowfsArgs;
@@ -74,6 +76,10 @@ pub enum Verb {
     Validate(ValidateArgs),
     /// Repeat workloads until the figures are precise, by the rules of the field
     Bench(BenchArgs),
+    /// Hold configurations of experiments against each other, with intervals and tests
+    Compare(CompareArgs),
+    /// Say what a result lacks of what the field's guidelines ask
+    Check(CheckArgs),
     /// Emulated disks: their models, and one served in real time
     Disk(DiskArgs),
     /// Serve a directory again with chosen operations slowed down

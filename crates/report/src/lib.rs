@@ -7,7 +7,10 @@
 //! * One module for each kind of result: [`validation`], [`profile`], [`ops`].
 
 pub mod characterization;
+pub mod comparison;
+pub mod compliance;
 pub mod disk;
+pub mod environment;
 pub mod experiment;
 pub mod ops;
 pub mod prediction;

@@ -2,6 +2,8 @@
 
 mod anonymize;
 mod bench;
+mod check;
+mod compare;
 mod demo;
 mod disk;
 mod export;
@@ -37,6 +39,8 @@ pub fn run(verb: Verb) -> anyhow::Result<Exit> {
         Verb::Workloads(args) => workloads::run(&args),
         Verb::Validate(args) => validate::run(&args),
         Verb::Bench(args) => bench::run(&args),
+        Verb::Compare(args) => compare::run(&args),
+        Verb::Check(args) => check::run(&args),
         Verb::Disk(args) => disk::run(args),
         Verb::Slowfs(args) => slowfs::run(&args),
         Verb::Replay(args) => replay::run(&args),

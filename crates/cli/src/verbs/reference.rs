@@ -6,6 +6,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use clap::CommandFactory;
 use fsage_core::metric::{self, Group};
+use fsage_format::result::comparison::Comparison;
+use fsage_format::result::compliance::Compliance;
 use fsage_format::result::disk::{DiskList, DiskStatistics, DiskSummary};
 use fsage_format::result::experiment::Experiment;
 use fsage_format::result::prediction::Prediction;
@@ -83,6 +85,8 @@ fn printed() -> Vec<(&'static str, String)> {
         ("workloads.schema.json", text_of::<Vec<WorkloadInfo>>()),
         ("validate.schema.json", text_of::<Validation>()),
         ("bench.schema.json", text_of::<Experiment>()),
+        ("compare.schema.json", text_of::<Comparison>()),
+        ("check.schema.json", text_of::<Compliance>()),
         ("disk-list.schema.json", text_of::<DiskList>()),
         ("disk-show.schema.json", text_of::<DiskSummary>()),
         ("disk-serve.schema.json", text_of::<DiskStatistics>()),
