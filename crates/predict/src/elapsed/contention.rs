@@ -1,6 +1,7 @@
 //! How much longer a call takes while other threads are in calls of its kind: the scaling of creates,
 //! reads and appends with threads (`SC_…`).
 
+use fsage_core::metric;
 use fsage_core::{KindClass, OpKind};
 
 use crate::cost::SystemVector;
@@ -139,32 +140,35 @@ fn factor(vector: &SystemVector, stem: &str) -> Option<[f64; 3]> {
     Some([one?, two?, four?])
 }
 
-/// By how much the device is busy longer or shorter for one fsync of several that wait for it at once.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Shared([f64; 3]);
+/// By how much the device is busy longer or shorter for one of several requests that are there at once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AtOnce(Vec<(f64, f64)>);
 
-impl Shared {
-    /// What the system's metrics tell; `None` where it was not measured.
-    pub fn of(vector: &SystemVector) -> Option<Self> {
-        let rate = |n: u32| {
-            vector
-                .named(&format!("SC_FS_D{n}"))
-                .map(|e| e.value)
-                .filter(|&v| v > 0.0)
-        };
-        let alone = rate(1)?;
-        Some(Self([1.0, alone / rate(2)?, alone / rate(4)?]))
+impl AtOnce {
+    /// What the rates of a series of the system by threads tell; `None` where they were not measured.
+    pub fn of(vector: &SystemVector, series: &str) -> Option<Self> {
+        let family = metric::family(series)?;
+        let rates: Vec<(f64, f64)> = family
+            .metrics()
+            .filter_map(|id| Some((f64::from(id.point()?), vector.get(id)?.value)))
+            .filter(|&(_, rate)| rate > 0.0)
+            .collect();
+        let alone = rates.iter().find(|r| r.0 <= 1.0)?.1;
+        Some(Self(
+            rates.into_iter().map(|(n, r)| (n, alone / r)).collect(),
+        ))
     }
 
-    /// The factor where so many wait; those of more than were measured are taken as of the most.
-    pub fn factor(&self, waiting: usize) -> f64 {
-        let Self([one, two, four]) = *self;
-        match waiting {
-            0 | 1 => one,
-            2 => two,
-            3 => f64::midpoint(two, four),
-            _ => four,
-        }
+    /// The factor where there are so many; more than were measured are taken as the most.
+    pub fn factor(&self, there: usize) -> f64 {
+        let n = there.max(1) as f64;
+        let after = self.0.iter().position(|p| p.0 >= n);
+        let points = match after {
+            Some(0) => return self.0.first().map_or(1.0, |p| p.1),
+            Some(after) => self.0.get(after - 1).zip(self.0.get(after)),
+            None => return self.0.last().map_or(1.0, |p| p.1),
+        };
+        points.map_or(1.0, |(a, b)| a.1 + (b.1 - a.1) * (n - a.0) / (b.0 - a.0))
     }
 }
 
@@ -222,6 +226,20 @@ mod tests {
         // Four threads at twice the rate of one.
         stretch(&mut c, 3, 9, 5.0);
         assert_eq!(stretch(&mut c, 4, 10, 5.0), 2.0);
+    }
+
+    #[test]
+    fn requests_that_are_there_at_once_may_be_served_faster() {
+        let m = |name: &str, v: f64| (MetricId::parse(name).unwrap(), v, v, v);
+        let rates = [
+            m("SC_FS_D1", 50.0),
+            m("SC_FS_D2", 100.0),
+            m("SC_FS_D4", 200.0),
+        ];
+        let at_once = AtOnce::of(&SystemVector::new("s", rates), "SC_FS_D").unwrap();
+        let factors = [0, 1, 2, 3, 4, 9].map(|n| at_once.factor(n));
+        assert_eq!(factors, [1.0, 1.0, 0.5, 0.375, 0.25, 0.25]);
+        assert_eq!(AtOnce::of(&SystemVector::new("s", []), "SC_FS_D"), None);
     }
 
     #[test]

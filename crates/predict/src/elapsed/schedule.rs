@@ -16,7 +16,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use fsage_core::{KindClass, OpKind};
 
-use super::contention::{Contention, Shared};
+use super::contention::{AtOnce, Contention};
 use crate::cost::{Machine, SystemVector};
 
 /// A slice of Linux (2.8 ms on two processors and more) ends at a tick, which mostly come every 4 ms.
@@ -137,6 +137,29 @@ impl Ord for Due {
 /// Time that operations of a kind waited in.
 pub(super) type Waits = [f64; OpKind::ALL.len()];
 
+/// Requests of a kind at the device.
+#[derive(Debug, Clone)]
+struct Queue {
+    there: usize,
+    at_once: Option<AtOnce>,
+}
+
+impl Queue {
+    fn of(at_once: Option<AtOnce>) -> Self {
+        Self { there: 0, at_once }
+    }
+
+    /// By how much the device works longer for one more because of those that are there.
+    fn enter(&mut self) -> f64 {
+        self.there += 1;
+        self.at_once.as_ref().map_or(1.0, |f| f.factor(self.there))
+    }
+
+    fn leave(&mut self) {
+        self.there = self.there.saturating_sub(1);
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct Schedule {
     machine: Machine,
@@ -151,9 +174,9 @@ pub(super) struct Schedule {
     /// Threads on a processor without anything to do.
     starved: Vec<usize>,
     contention: Option<Contention>,
-    shared: Option<Shared>,
-    /// Threads that wait for the device in a call of fsync's kind.
-    syncing: usize,
+    /// What waits for the device: calls of fsync's kind, and others.
+    syncs: Queue,
+    others: Queue,
     pub waits: Waits,
     pub end_ns: f64,
 }
@@ -173,8 +196,8 @@ impl Schedule {
             pending: 0,
             starved: Vec::new(),
             contention: Contention::of(vector),
-            shared: Shared::of(vector),
-            syncing: 0,
+            syncs: Queue::of(AtOnce::of(vector, "SC_FS_D")),
+            others: Queue::of(AtOnce::of(vector, "SC_RR_D")),
             waits: [0.0; OpKind::ALL.len()],
             end_ns: 0.0,
         }
@@ -352,17 +375,20 @@ impl Schedule {
         }
     }
 
-    /// How long the device works for a request that arrives: one commit may be what several wait for.
+    /// How long the device works for a request that arrives: one commit may be what several wait for,
+    /// and of several reads the nearest is next.
     fn need(&mut self, slot: usize) -> f64 {
         let item = self.threads.get(slot).and_then(|t| t.now.as_ref());
         let Some(item) = item else { return 0.0 };
-        let need = item.device_ns;
-        if item.kind.class() != KindClass::Sync {
-            return need;
+        let (kind, need) = (item.kind, item.device_ns);
+        need * self.queue(kind).enter()
+    }
+
+    fn queue(&mut self, kind: OpKind) -> &mut Queue {
+        match kind.class() {
+            KindClass::Sync => &mut self.syncs,
+            _ => &mut self.others,
         }
-        self.syncing += 1;
-        let factor = self.shared.map_or(1.0, |s| s.factor(self.syncing));
-        need * factor
     }
 
     fn gone(&mut self, slot: usize, at: f64) {
@@ -444,9 +470,9 @@ impl Schedule {
                     }
                 }
                 Stage::Finish => {
-                    let kind = thread.now.as_ref().map(|item| item.kind.class());
-                    if kind == Some(KindClass::Sync) && !self.machine.in_memory {
-                        self.syncing = self.syncing.saturating_sub(1);
+                    let kind = thread.now.as_ref().map(|item| item.kind);
+                    if let Some(kind) = kind.filter(|_| !self.machine.in_memory) {
+                        self.queue(kind).leave();
                     }
                     if self.complete(slot, at) {
                         return;
@@ -522,10 +548,10 @@ impl Schedule {
         };
         self.end_ns = self.end_ns.max(at);
         if item.charged {
-            // Less than nothing where a commit was shared; else only what is rounded off is.
-            let least = match item.kind.class() {
-                KindClass::Sync if self.shared.is_some() => -item.device_ns,
-                _ => 0.0,
+            // Less than nothing where the device was faster; else only what is rounded off is.
+            let least = match self.queue(item.kind).at_once {
+                Some(_) => -item.device_ns,
+                None => 0.0,
             };
             let waited = at - began - item.memory_ns - item.device_ns;
             self.wait(item.kind, waited.max(least));

@@ -1,4 +1,4 @@
-//! Creates, reads, appends and fsyncs by several threads at once.
+//! Creates, reads, cached and not, appends and fsyncs by several threads at once.
 
 use std::sync::Barrier;
 
@@ -17,6 +17,12 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
         ],
         share: (0, 40),
         run: threads,
+    },
+    Procedure {
+        name: "uncached reads of several threads",
+        stems: &["SC_RR_D"],
+        share: (10, 20),
+        run: uncached,
     },
     Procedure {
         name: "fsyncs of several threads",
@@ -42,6 +48,94 @@ impl Kind {
             _ => 1500,
         }
     }
+}
+
+/// Random reads of one thread in a run.
+const READS: usize = 24;
+/// The file in which they are made: much more than drives read ahead.
+const FILE_BYTES: u64 = 192 << 20;
+const PAGE: u64 = 4096;
+
+/// Random reads of a cold file; the numbers of threads in an order that changes.
+fn uncached(lab: &mut Lab<'_>) -> Res {
+    let dir = lab.fresh_dir("o")?;
+    let path = format!("{dir}/file");
+    let bytes = FILE_BYTES.min(lab.room_bytes() / 2);
+    lab.make_file(path.as_bytes(), bytes)?;
+    lab.settle()?;
+    let rounds = (lab.scale(2, 6), lab.scale(8, 25));
+    lab.rounds(&["SC_RR_D"], rounds, |lab, _| {
+        let mut counts = [1u32, 2, 4, 8];
+        lab.random.shuffle(&mut counts);
+        for count in counts {
+            lab.make_data_cold()?;
+            let before = lab.sectors_read();
+            let rate = random_reads(lab, path.as_bytes(), bytes / PAGE, count as usize)?;
+            if before.is_some() && lab.sectors_read() == before {
+                continue;
+            }
+            lab.begin(Batch::Blocking);
+            lab.add(Probe::at("SC_RR_D", count), 0, rate);
+            lab.book.commit(false);
+        }
+        lab.check()
+    })?;
+    crate::population::remove_tree(lab.fs, dir.as_bytes())?;
+    Ok(())
+}
+
+/// Reads per second of all threads together.
+fn random_reads(lab: &mut Lab<'_>, path: &[u8], pages: u64, count: usize) -> Res<f64> {
+    let offsets: Vec<Vec<u64>> = (0..count)
+        .map(|_| {
+            let any = |_| lab.random.below(pages.max(1) as usize) as u64 * PAGE;
+            (0..READS).map(any).collect()
+        })
+        .collect();
+    let barrier = Barrier::new(count);
+    let fs = lab.fs;
+    let spans = at_once(&offsets, |offsets| {
+        let handle = fs.open(path, OpenFlags::READ, 0);
+        barrier.wait();
+        let handle = handle?;
+        let mut buffer = [0u8; PAGE as usize];
+        let start = fs.clock().now_ns();
+        for &offset in offsets {
+            fs.pread(handle, &mut buffer, offset)?;
+        }
+        let end = fs.clock().now_ns();
+        fs.close(handle)?;
+        Ok((start, end))
+    });
+    rate(spans, READS * count)
+}
+
+/// Runs `work` once for each of `parts`, a thread each.
+fn at_once<T: Sync>(
+    parts: &[T],
+    work: impl Fn(&T) -> Result<(u64, u64), Errno> + Sync,
+) -> Vec<Result<(u64, u64), Errno>> {
+    std::thread::scope(|scope| {
+        let work = &work;
+        let running: Vec<_> = parts
+            .iter()
+            .map(|part| scope.spawn(move || work(part)))
+            .collect();
+        running
+            .into_iter()
+            .map(|t| t.join().unwrap_or(Err(Errno::EIO)))
+            .collect()
+    })
+}
+
+/// Calls per second from the first one's start to the last one's end.
+fn rate(spans: Vec<Result<(u64, u64), Errno>>, calls: usize) -> Res<f64> {
+    let (mut start, mut end) = (u64::MAX, 0);
+    for span in spans {
+        let (s, e) = span?;
+        (start, end) = (start.min(s), end.max(e));
+    }
+    Ok(calls as f64 * 1e9 / end.saturating_sub(start).max(1) as f64)
 }
 
 /// One round of each number of threads; their order changes, so that what a round leaves to be written
@@ -111,28 +205,12 @@ fn run(lab: &mut Lab<'_>, kind: Kind, shared: bool, count: u32) -> Res<f64> {
     }
     let barrier = Barrier::new(count as usize);
     let (fs, payload) = (lab.fs, lab.payload.get(..4096).unwrap_or_default());
-    let spans: Vec<Result<(u64, u64), Errno>> = std::thread::scope(|scope| {
-        let running: Vec<_> = places
-            .iter()
-            .enumerate()
-            .map(|(thread, (own, file))| {
-                let barrier = &barrier;
-                scope.spawn(move || work(fs, kind, thread, own, file, payload, barrier))
-            })
-            .collect();
-        running
-            .into_iter()
-            .map(|t| t.join().unwrap_or(Err(Errno::EIO)))
-            .collect()
+    let places: Vec<_> = places.into_iter().enumerate().collect();
+    let spans = at_once(&places, |(thread, (own, file))| {
+        work(fs, kind, *thread, own, file, payload, &barrier)
     });
     crate::population::remove_tree(lab.fs, dir.as_bytes())?;
-    let (mut start, mut end) = (u64::MAX, 0);
-    for span in spans {
-        let (s, e) = span?;
-        (start, end) = (start.min(s), end.max(e));
-    }
-    let calls = kind.calls() as f64 * f64::from(count);
-    Ok(calls * 1e9 / end.saturating_sub(start).max(1) as f64)
+    rate(spans, kind.calls() * count as usize)
 }
 
 fn work(

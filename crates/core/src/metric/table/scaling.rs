@@ -94,6 +94,21 @@ pub(super) const ROWS: &[Family] = &[
         depends: &[],
     },
     Family {
+        stem: "SC_RR_D",
+        unit: Unit::OpsPerS,
+        points: Some(Points {
+            unit: "threads",
+            values: &[1, 2, 4, 8],
+        }),
+        gaps: false,
+        group: Group::Scaling,
+        quick: true,
+        what: "uncached random reads of 4 KiB per second of all threads together",
+        how: "threads start together on one cold file, each on a descriptor of its own",
+        source: "extended: the thesis is single-threaded; used for waiting and elapsed time",
+        depends: &[],
+    },
+    Family {
         stem: "SC_FS_D",
         unit: Unit::OpsPerS,
         points: Some(Points {
