@@ -46,21 +46,28 @@ for i in $(seq "$repetitions"); do
 done
 echo >&2
 
-# Welch's interval needs Student's quantile: fsage makes it where it compares, and here the same formula is
-# used with the quantile from the interval of each mean, which has n - 1 degrees of freedom. Welch's degrees
-# lie between n - 1 and 2 n - 2, so that this interval is the wider one; `fsage compare` says it exactly.
-for i in $(seq "$repetitions"); do
-    mkdir -p "$work/c$i"
-    cp "$out/samples-$i.json" "$work/c$i/experiment.json"
-done
+# The quantile of Student's t for 97.5 %, between whole degrees of freedom by interpolation: Welch's lie
+# between 9 and 18 here. `fsage compare` says the same of each experiment.
 jq -s --arg metrics "${METRICS:-elapsed system}" '
     def mean: add / length;
+    def variance: mean as $m | (map((. - $m) * (. - $m)) | add) / (length - 1);
+    def quantile: [2.26216, 2.22814, 2.20099, 2.17881, 2.16037, 2.14479, 2.13145, 2.11991, 2.10982,
+            2.10092] as $t
+        | ([[. - 9, 0] | max, 8.999999] | min) as $x | ($x | floor) as $i
+        | $t[$i] + ($x - $i) * ($t[$i + 1] - $t[$i]);
     def samples($c; $m): .configurations[$c].runs | map(.metrics[$m]);
+    # Whether the interval of the difference holds 0.
+    def alike($a; $b):
+        ($a | variance / length) as $u | ($b | variance / length) as $v
+        | (($u + $v) * ($u + $v) / ($u * $u / (($a | length) - 1) + $v * $v / (($b | length) - 1)))
+            as $df
+        | (($a | mean) - ($b | mean) | fabs) <= ($df | quantile) * (($u + $v) | sqrt);
     . as $all
-    | $metrics | split(" ") | map(. as $m
+    | ($metrics | split(" ")) | map(. as $m
         | ([$all[] | samples(0; $m)[], samples(1; $m)[]] | mean) as $grand
         | [$all[] | .configurations[] | .metrics[] | select(.metric == $m)] as $intervals
         | ([$intervals[] | select(.lower <= $grand and $grand <= .upper)] | length) as $covering
+        | ([$all[] | select(alike(samples(0; $m); samples(1; $m)))] | length) as $alike
         | {
             metric: $m,
             experiments: ($all | length),
@@ -68,9 +75,11 @@ jq -s --arg metrics "${METRICS:-elapsed system}" '
             intervals: ($intervals | length),
             covering: $covering,
             coverage_percent: (1000 * $covering / ($intervals | length) | round / 10),
-            typical_half_width_percent:
+            no_significant_difference: $alike,
+            no_significant_difference_percent: (1000 * $alike / ($all | length) | round / 10),
+            median_half_width_percent:
                 ([$intervals[] | 100 * .half_width / .mean] | sort | .[length / 2 | floor] * 10 | round / 10),
-            marked_runs: ([$all[].configurations[].runs[] | select(.marks | length > 0)] | length),
-            runs: ([$all[].configurations[].runs[]] | length)
+            runs: ([$all[].configurations[].runs[]] | length),
+            marked_runs: ([$all[].configurations[].runs[] | select(.marks | length > 0)] | length)
         })' "$out"/samples-*.json >"$out/coverage.json"
 cat "$out/coverage.json"

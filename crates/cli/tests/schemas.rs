@@ -90,6 +90,8 @@ fn printed_json_conforms_to_its_schema() {
     conforms(dir, "run.schema.json", &json(&ran));
     let command = ["run", "cmd:true", ".", "--json"];
     conforms(dir, "run.schema.json", &json(&command));
+    let benched = ["bench", "--runs", "3", "--json", "--", "true"];
+    conforms(dir, "bench.schema.json", &json(&benched));
     let replayed = json(&["replay", "small.fst", ".", "--verify", "--json"]);
     conforms(dir, "replay.schema.json", &replayed);
     let shown = json(&["show", "small.fst", "--json"]);

@@ -15,16 +15,20 @@ const SHOWN: [(&str, &str); 4] = [
     ("wait", "wait"),
 ];
 
-/// What else is shown, by its mean.
-const ACTIVITY: [(&str, &str); 8] = [
-    ("cpu_share", "CPU"),
-    ("operations_per_s", "op/s"),
-    ("page_cache_hits", "cache hits"),
-    ("device_sectors_read", "read"),
-    ("device_sectors_written", "written"),
-    ("flush", "flush after"),
-    ("run_delay", "run delay"),
-    ("involuntary_switches", "preempted"),
+/// What else is shown, by its mean: what processors did, and what caches and devices did.
+const ACTIVITY: [&[(&str, &str)]; 2] = [
+    &[
+        ("cpu_share", "CPU"),
+        ("run_delay", "run delay"),
+        ("involuntary_switches", "preempted"),
+        ("operations_per_s", "operations/s"),
+    ],
+    &[
+        ("page_cache_hits", "cache hits"),
+        ("device_sectors_read", "read"),
+        ("device_sectors_written", "written"),
+        ("flush", "flush after"),
+    ],
 ];
 
 /// What separates the parts of a configuration's name.
@@ -59,7 +63,9 @@ pub fn text(experiment: &Experiment, width: u16) -> String {
             out.push_str(&table(&measured, &names, &columns, width));
         }
         out.push_str("\nmeans of what the system did for a run\n");
-        out.push_str(&activity(&measured, &names, width));
+        for columns in ACTIVITY {
+            out.push_str(&activity(&measured, &names, columns, width));
+        }
         out.push_str(&steady(&measured, &names, width));
     }
     out.push_str("\nhow sure that is\n");
@@ -161,12 +167,24 @@ fn table(
     table.render()
 }
 
-/// `1.23 s ± 45 ms`.
+/// `1.23 ± 0.045 s`: both in the unit of the mean.
 pub fn with_half_width(metric: &MetricSummary) -> String {
     let mean = value(metric.mean, &metric.unit);
-    match metric.half_width {
-        Some(half) => format!("{mean} ± {}", value(half, &metric.unit)),
-        None => mean,
+    let Some(half) = metric.half_width else {
+        return mean;
+    };
+    match (metric.unit.as_str(), metric.mean.abs()) {
+        ("ns", m) if (1.0..120e9).contains(&m) => {
+            let (number, unit) = mean.split_once(' ').unwrap_or((&mean, ""));
+            let scale = match unit {
+                "ns" => 1.0,
+                "us" => 1e3,
+                "ms" => 1e6,
+                _ => 1e9,
+            };
+            format!("{number} ± {} {unit}", units::significant(half / scale))
+        }
+        _ => format!("{mean} ± {}", value(half, &metric.unit)),
     }
 }
 
@@ -183,8 +201,13 @@ pub fn value(value: f64, unit: &str) -> String {
     }
 }
 
-fn activity(configurations: &[&Configuration], names: &Names, width: u16) -> String {
-    let there: Vec<&(&str, &str)> = ACTIVITY
+fn activity(
+    configurations: &[&Configuration],
+    names: &Names,
+    columns: &[(&str, &str)],
+    width: u16,
+) -> String {
+    let there: Vec<&(&str, &str)> = columns
         .iter()
         .filter(|(name, _)| configurations.iter().any(|c| c.metric(name).is_some()))
         .collect();
@@ -429,7 +452,7 @@ mod tests {
         let text = text(&experiment(), 120);
         for said in [
             "1 configuration, 10 runs in 20 s, interleaved from seed 7",
-            "1.5 s ± 30 ms",
+            "1.5 ± 0.03 s",
             "42.0 %",
             "1 MiB",
             "precise after 10 runs",
