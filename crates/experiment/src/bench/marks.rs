@@ -8,8 +8,9 @@ const CLOCK_STEP_NS: u64 = 1_000_000;
 /// Others that use more of a processor than this change what is measured, as a share of elapsed time.
 const OTHERS_SHARE: f64 = 0.10;
 
-/// The kernel counts in ticks of 10 ms: fewer than this are chance.
-const LEAST_TICKS_NS: u64 = 30_000_000;
+/// The kernel counts in ticks of 10 ms and gives each whole to user or system: fewer than this are
+/// chance. Shorter runs are judged by how long their threads waited.
+const LEAST_TICKS_NS: u64 = 100_000_000;
 
 /// A hypervisor that takes more than this, as a share of elapsed time.
 const STOLEN_SHARE: f64 = 0.02;

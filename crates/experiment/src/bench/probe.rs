@@ -43,7 +43,7 @@ pub fn verified_cold(
     drop(file);
     drop(place);
     let evidence = make_cold()?;
-    Ok(judge(&evidence, cached, sectors, read.len() as u64))
+    Ok(judge(evidence, cached, sectors, read.len() as u64))
 }
 
 fn write_probe(path: &Path) -> Result<(), HostError> {
@@ -58,12 +58,7 @@ fn write_probe(path: &Path) -> Result<(), HostError> {
     write().map_err(|e| HostError::at("write", path, e))
 }
 
-fn judge(
-    evidence: &ColdEvidence,
-    cached: Option<u64>,
-    sectors: Option<u64>,
-    bytes: u64,
-) -> Verdict {
+fn judge(evidence: ColdEvidence, cached: Option<u64>, sectors: Option<u64>, bytes: u64) -> Verdict {
     let gone = cached.map(|pages| pages == 0);
     let fetched = sectors.map(|sectors| sectors * SECTOR_BYTES >= bytes);
     let cold = match (gone, fetched) {
@@ -105,14 +100,14 @@ mod tests {
             method: ColdMethod::Remount,
             level: ColdLevel::Everything,
         };
-        let cold = |cached, sectors| judge(&remount, cached, sectors, 65536).cold;
+        let cold = |cached, sectors| judge(remount, cached, sectors, 65536).cold;
         assert_eq!(cold(Some(0), Some(136)), Some(true));
         assert_eq!(cold(Some(16), Some(136)), Some(false), "pages stayed");
         assert_eq!(cold(Some(0), Some(0)), Some(false), "nothing was fetched");
         assert_eq!(cold(None, Some(128)), Some(true));
         assert_eq!(cold(Some(0), None), Some(true));
         assert_eq!(cold(None, None), None);
-        let said = judge(&remount, Some(0), Some(136), 65536).evidence;
+        let said = judge(remount, Some(0), Some(136), 65536).evidence;
         assert_eq!(
             said,
             "remount; 0 pages of a probe were cached after it; reading its 65536 bytes took 136 \

@@ -200,14 +200,14 @@ impl Making<'_> {
         drop(full_speed);
         detail("running");
         self.step("run", |making| making.measure(&open, place.path(), phases))?;
-        let _full_speed = open.full_speed();
+        let full_speed = open.full_speed();
         self.step("collect", |making| {
             making.collect(&open, place.path());
             Ok(())
         })?;
         self.step("teardown", |_| {
             drop(place);
-            drop(_full_speed);
+            drop(full_speed);
             open.close().map_err(|e| text(&e))
         })?;
         Ok((target, device))
@@ -282,7 +282,7 @@ impl Making<'_> {
                 return Ok(());
             }
             if let Some(text) = self.request.spec.command() {
-                command_once(&text.to_owned(), dir)?;
+                command_once(text, dir)?;
                 continue;
             }
             self.clear(dir)?;
