@@ -20,7 +20,18 @@ done
 export COMMANDS="$PWD/examples/commands"
 mkdir -p "$out"
 if [ -e "$out/runs.jsonl" ]; then
-    "$fsage" bench --resume -o "$out" "${@:2}" | tee "$out/tables.txt"
+    "$fsage" bench --resume -o "$out" "${@:2}" >"$out/tables.txt"
 else
-    "$fsage" bench benchmarks/study-12.2.toml -o "$out" "${@:2}" | tee "$out/tables.txt"
+    "$fsage" bench benchmarks/study-12.2.toml -o "$out" "${@:2}" >"$out/tables.txt"
 fi
+
+# Each workload's slowings against the same without any.
+: >"$out/comparison.txt"
+for workload in compile "PostMark FSL" "PostMark CVFS" "PostMark CVFS-LARGE"; do
+    names=()
+    for slow in none read=32 read=4 write=4 lookup=4 read=4,write=4,lookup=4; do
+        names+=(--config "slowfs / $workload / target.slow=$slow")
+    done
+    "$fsage" compare "$out" "${names[@]}" --metric elapsed >>"$out/comparison.txt"
+done
+cat "$out/tables.txt" "$out/comparison.txt"
