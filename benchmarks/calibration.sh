@@ -9,8 +9,11 @@
 #
 #   sudo benchmarks/calibration.sh [OUTPUT-DIRECTORY [REPETITIONS]]
 #
-# 40 repetitions take about five minutes on a quiet machine. What was measured already in the directory is
-# not measured again. Needs root and jq.
+# The repetitions take turns, one round of runs each (`--resume` with one run more), in a process of its own
+# each time: a machine that drifts over minutes drifts for all of them, and what is left is what an interval
+# can know. With BACK_TO_BACK=1 each is made whole before the next, and intervals of a few seconds' runs are
+# held against minutes of the machine. 40 repetitions take about five minutes on a quiet machine. Needs root
+# and jq.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:-benchmarks/runs/$(date +%Y-%m-%d)-calibration}
@@ -21,7 +24,7 @@ command -v jq >/dev/null || { echo "not run: needs jq" >&2; exit 1; }
 mkdir -p "$out"
 cp benchmarks/calibration.toml "$out/plan.toml"
 {
-    echo "command: benchmarks/calibration.sh, $repetitions repetitions"
+    echo "command: benchmarks/calibration.sh, $repetitions repetitions${BACK_TO_BACK:+, back to back}"
     echo "kernel: $(uname -sr)"
     echo "cpu: $(grep -m1 'model name' /proc/cpuinfo | cut -d: -f2-), $(nproc) CPUs"
     echo "load before: $(cut -d' ' -f1-3 /proc/loadavg)"
@@ -29,22 +32,22 @@ cp benchmarks/calibration.toml "$out/plan.toml"
 
 work=$(mktemp -d /tmp/fsage-calibration.XXXXXX)
 trap 'rm -rf "$work"' EXIT
+rounds=$(seq 10)
+[ -n "${BACK_TO_BACK:-}" ] && rounds=10
+for round in $rounds; do
+    for i in $(seq "$repetitions" | shuf --random-source=<(yes "$round")); do
+        "$fsage" bench benchmarks/calibration.toml --seed "$i" --runs "$round" --resume \
+            --output "$work/$i" >"$work/$i.txt" 2>&1 || { cat "$work/$i.txt" >&2; exit 1; }
+    done
+    printf '\r%s of 10 runs' "$round" >&2
+done
+echo >&2
 for i in $(seq "$repetitions"); do
-    kept="$out/samples-$i.json"
-    [ -s "$kept" ] && continue
-    "$fsage" bench benchmarks/calibration.toml --seed "$i" --output "$work/$i" >"$work/$i.txt" 2>&1 || {
-        cat "$work/$i.txt" >&2
-        exit 1
-    }
     # All that the statistics are made of; series and latencies are left out.
     jq -c 'del(.configurations[].runs[] | .phases, .series)
            | if '"$i"' > 1 then del(.machine, .configurations[].target_record) else . end' \
-        "$work/$i/experiment.json" >"$kept.part"
-    mv "$kept.part" "$kept"
-    rm -rf "${work:?}/$i"
-    printf '\r%s of %s' "$i" "$repetitions" >&2
+        "$work/$i/experiment.json" >"$out/samples-$i.json"
 done
-echo >&2
 
 # The quantile of Student's t for 97.5 %, between whole degrees of freedom by interpolation: Welch's lie
 # between 9 and 18 here. `fsage compare` says the same of each experiment.

@@ -65,9 +65,12 @@ fn an_experiment_is_measured_and_kept() {
     assert_eq!(result["configurations"].as_array().unwrap().len(), 4);
     let cold = configuration(&result, "ext4 / PostMark / cold");
     assert_eq!(
-        (&cold["stop"], &cold["cache"], &cold["state"]),
-        (&"max_runs".into(), &"cold".into(), &"fresh".into())
+        (&cold["cache"], &cold["state"]),
+        (&"cold".into(), &"fresh".into())
     );
+    // Three runs may well be precise.
+    let stop = cold["stop"].as_str().unwrap();
+    assert!(["max_runs", "precise"].contains(&stop), "{stop}");
     assert!(cold["target_record"]["mkfs"]["options"].is_string());
     let runs = cold["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 3);
