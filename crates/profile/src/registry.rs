@@ -35,6 +35,7 @@ pub(crate) fn procedures() -> Vec<&'static Procedure> {
         group::sync::PROCEDURES,
         group::lookup_cold::PROCEDURES,
         group::cold::PROCEDURES,
+        group::clones::PROCEDURES,
         group::stream::PROCEDURES,
         group::scaling::PROCEDURES,
         group::writeback::PROCEDURES,

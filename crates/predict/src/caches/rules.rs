@@ -131,6 +131,17 @@ impl View {
             Action::Read {
                 offset,
                 length,
+                eof: false,
+            } if kind == OpKind::CopyIn && self.clone_from(step, (offset, length), needs) => {}
+            Action::Write {
+                offset,
+                length,
+                old_size,
+                ..
+            } if kind == OpKind::CopyOut && self.clone_to(step, (offset, length), old_size) => {}
+            Action::Read {
+                offset,
+                length,
                 eof,
             } => self.read(step, offset, length, eof, needs),
             Action::Write {
