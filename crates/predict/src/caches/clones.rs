@@ -2,14 +2,41 @@
 //! pages are not cached.
 
 use fsage_cache::PAGE_BYTES;
+use fsage_core::OpKind;
 
 use super::{Step, View};
 use crate::cost::{Gap, Need, Stem};
+use crate::namespace::Action;
 
 impl View {
+    /// Follows either side of a copy. Says whether it shares blocks; if not, it moves data as a read and
+    /// a write do.
+    pub(super) fn clones(&mut self, step: &Step<'_>, needs: &mut Vec<Need>) -> bool {
+        match (step.op.kind, step.resolved.action) {
+            (
+                OpKind::CopyIn,
+                Action::Read {
+                    offset,
+                    length,
+                    eof: false,
+                },
+            ) => self.clone_from(step, (offset, length), needs),
+            (
+                OpKind::CopyOut,
+                Action::Write {
+                    offset,
+                    length,
+                    old_size,
+                    ..
+                },
+            ) => self.clone_to(step, (offset, length), old_size),
+            _ => false,
+        }
+    }
+
     /// The side of a copy that reads. Says whether its blocks are shared: whole ones, the last may end
     /// with the file.
-    pub(super) fn clone_from(
+    fn clone_from(
         &mut self,
         step: &Step<'_>,
         (offset, length): (u64, u64),
@@ -32,12 +59,7 @@ impl View {
     }
 
     /// The side that writes. Says whether it shares what its thread's last copy read.
-    pub(super) fn clone_to(
-        &mut self,
-        step: &Step<'_>,
-        (offset, length): (u64, u64),
-        old_size: u64,
-    ) -> bool {
+    fn clone_to(&mut self, step: &Step<'_>, (offset, length): (u64, u64), old_size: u64) -> bool {
         let Some(ino) = step.resolved.node else {
             return false;
         };

@@ -128,17 +128,7 @@ impl View {
             Action::Write { offset, length, .. } if kind == OpKind::Fault => {
                 self.fault(step, offset, length, true, needs);
             }
-            Action::Read {
-                offset,
-                length,
-                eof: false,
-            } if kind == OpKind::CopyIn && self.clone_from(step, (offset, length), needs) => {}
-            Action::Write {
-                offset,
-                length,
-                old_size,
-                ..
-            } if kind == OpKind::CopyOut && self.clone_to(step, (offset, length), old_size) => {}
+            Action::Read { .. } | Action::Write { .. } if self.clones(step, needs) => {}
             Action::Read {
                 offset,
                 length,
