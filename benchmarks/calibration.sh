@@ -12,7 +12,7 @@
 # The repetitions take turns, one round of runs each (`--resume` with one run more), in a process of its own
 # each time: a machine that drifts over minutes drifts for all of them, and what is left is what an interval
 # can know. With BACK_TO_BACK=1 each is made whole before the next, and intervals of a few seconds' runs are
-# held against minutes of the machine. 40 repetitions take about five minutes on a quiet machine. Needs root
+# held against minutes of the machine. 40 repetitions take about seven minutes on a quiet machine. Needs root
 # and jq.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -71,17 +71,16 @@ pub fn measured<T>(fs: &HostFs, activity: &mut Activity, what: impl FnOnce() -> 
             between(&before, &after),
         )
     });
-    let offset_ns = activity.elapsed_ns;
-    let (of_read, of_write) = activity
-        .points
-        .last()
-        .map_or((0, 0), |p| (p.sectors_read, p.sectors_written));
+    let first = activity.elapsed_ns == 0;
+    let last = activity.points.last().copied().unwrap_or_default();
+    // The last look of the part before came after its end.
+    let offset_ns = activity.elapsed_ns.max(last.at_ns);
     activity
         .points
         .extend(seen.points.into_iter().map(|p| SystemPoint {
             at_ns: p.at_ns + offset_ns,
-            sectors_read: p.sectors_read + of_read,
-            sectors_written: p.sectors_written + of_write,
+            sectors_read: p.sectors_read + last.sectors_read,
+            sectors_written: p.sectors_written + last.sectors_written,
             ..p
         }));
     activity.elapsed_ns += after
@@ -89,7 +88,7 @@ pub fn measured<T>(fs: &HostFs, activity: &mut Activity, what: impl FnOnce() -> 
         .monotonic_ns
         .saturating_sub(before.clocks.monotonic_ns);
     let others = others(&before, &after);
-    activity.others = sum_of(&activity.others, &others, offset_ns == 0);
+    activity.others = sum_of(&activity.others, &others, first);
     result
 }
 

@@ -330,6 +330,8 @@ fn targets(
                     return Err(place.error(span, what));
                 }
                 text = vary::add(&text, ',', &key, &value);
+                // Each is told where it stands.
+                place.target(span.clone(), &text)?;
                 at = span;
             }
             let spec = place.target(at, &text)?;
@@ -437,6 +439,8 @@ fn add_all(
             return Err(place.error(span, what));
         }
         text = vary::add(&text, ':', &key, &value);
+        // Each is told where it stands.
+        place.workload(span.clone(), &text)?;
         at = span;
     }
     Ok((text, at))
