@@ -92,6 +92,12 @@ fn printed_json_conforms_to_its_schema() {
     conforms(dir, "run.schema.json", &json(&command));
     let benched = ["bench", "--runs", "3", "--json", "--", "true"];
     conforms(dir, "bench.schema.json", &json(&benched));
+    for name in ["first", "second"] {
+        run(dir, ["bench", "--runs", "3", "-o", name, "--", "true"]).exits(0);
+    }
+    let compared = json(&["compare", "first", "second", "--json"]);
+    conforms(dir, "compare.schema.json", &compared);
+    conforms(dir, "check.schema.json", &json(&["check", "first", "--json"]));
     let replayed = json(&["replay", "small.fst", ".", "--verify", "--json"]);
     conforms(dir, "replay.schema.json", &replayed);
     let shown = json(&["show", "small.fst", "--json"]);

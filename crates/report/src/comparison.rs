@@ -13,8 +13,9 @@ const TOLD: usize = 20;
 /// A longer value of the environment is cut; the JSON has all of it.
 const LONGEST_VALUE: usize = 60;
 
-/// Everything that a terminal shows of a comparison.
-pub fn text(comparison: &Comparison, width: u16) -> String {
+/// Everything that a terminal shows of a comparison. Of metrics that were not required only those that
+/// differ, unless `all` is asked for.
+pub fn text(comparison: &Comparison, all: bool, width: u16) -> String {
     let mut out = String::new();
     for (name, experiment) in ["A", "B"].iter().zip(&comparison.experiments) {
         let host = experiment.host.as_ref();
@@ -26,7 +27,7 @@ pub fn text(comparison: &Comparison, width: u16) -> String {
     }
     for pair in &comparison.pairs {
         out.push('\n');
-        out.push_str(&pair_text(pair, width));
+        out.push_str(&pair_text(pair, all, width));
     }
     out.push('\n');
     out.push_str(&families(comparison));
@@ -63,7 +64,7 @@ fn families(comparison: &Comparison) -> String {
     out
 }
 
-fn pair_text(pair: &ComparedPair, width: u16) -> String {
+fn pair_text(pair: &ComparedPair, all: bool, width: u16) -> String {
     let side = |s: &fsage_format::result::comparison::ComparedSide| {
         format!("{} ({} runs)", s.configuration, s.runs)
     };
@@ -74,10 +75,21 @@ fn pair_text(pair: &ComparedPair, width: u16) -> String {
             out.push_str(&format!("  {warning}\n"));
         }
     }
+    let told = |m: &&ComparedMetric| {
+        let differs = !matches!(m.verdict, Verdict::NoSignificantDifference | Verdict::Equal);
+        all || m.required || differs
+    };
+    let (shown, left): (Vec<&ComparedMetric>, Vec<_>) = pair.metrics.iter().partition(told);
     if pair.metrics.is_empty() {
         out.push_str("no metric in common\n");
     } else {
-        out.push_str(&table(pair, width));
+        out.push_str(&table(&shown, width));
+    }
+    if !left.is_empty() {
+        out.push_str(&format!(
+            "{} other metrics: no significant difference (--all shows them)\n",
+            left.len()
+        ));
     }
     out.push_str(&differences(&pair.differences));
     for warning in &pair.warnings {
@@ -86,7 +98,7 @@ fn pair_text(pair: &ComparedPair, width: u16) -> String {
     out
 }
 
-fn table(pair: &ComparedPair, width: u16) -> String {
+fn table(metrics: &[&ComparedMetric], width: u16) -> String {
     let columns = [
         ("metric", Align::Left),
         ("a", Align::Right),
@@ -98,7 +110,7 @@ fn table(pair: &ComparedPair, width: u16) -> String {
         ("", Align::Left),
     ];
     let mut table = TextTable::new(&columns, width);
-    for m in &pair.metrics {
+    for m in metrics {
         let ratio = m.ratio.as_ref();
         table.row([
             m.metric.clone(),
@@ -115,12 +127,18 @@ fn table(pair: &ComparedPair, width: u16) -> String {
     table.render()
 }
 
-/// The mean and half the width of its interval.
+/// The mean and half the width of its interval, the unit once where it is the same.
 fn mean(samples: &SampleSummary, unit: &str) -> String {
     let mean = units::metric(samples.mean, unit);
-    match (samples.lower, samples.upper) {
-        (Some(low), Some(high)) => format!("{mean} ± {}", units::metric((high - low) / 2.0, unit)),
-        _ => mean,
+    let (Some(low), Some(high)) = (samples.lower, samples.upper) else {
+        return mean;
+    };
+    let half = units::metric((high - low) / 2.0, unit);
+    match (mean.split_once(' '), half.split_once(' ')) {
+        (Some((value, of_mean)), Some((_, of_half))) if of_mean == of_half => {
+            format!("{value} ± {half}")
+        }
+        _ => format!("{mean} ± {half}"),
     }
 }
 
@@ -143,7 +161,7 @@ fn verdict(metric: &ComparedMetric) -> &'static str {
     match metric.verdict {
         Verdict::Larger => "b larger",
         Verdict::Smaller => "b smaller",
-        Verdict::NoSignificantDifference => "no significant difference",
+        Verdict::NoSignificantDifference => "not significant",
         Verdict::Equal => "equal",
         Verdict::Untestable => "not testable",
     }

@@ -30,6 +30,9 @@ pub struct CompareArgs {
     /// Only this metric (may be repeated)
     #[arg(long, value_name = "METRIC")]
     pub metric: Vec<String>,
+    /// Show every metric that both have, not only required ones and those that differ
+    #[arg(long, conflicts_with = "json")]
+    pub all: bool,
     /// Compare other workloads too
     #[arg(long)]
     pub any_workload: bool,

@@ -34,7 +34,11 @@ pub fn run(args: &CompareArgs) -> Result<Exit> {
     if args.json {
         out::json(&found)?;
     } else {
-        out::text(&comparison::text(&found, out::width()))?;
+        out::text(&comparison::text(
+            &found,
+            args.all || !args.metric.is_empty(),
+            out::width(),
+        ))?;
     }
     Ok(Exit::Done)
 }

@@ -110,7 +110,7 @@ pub const GUIDELINES: &[Guideline] = &[
         "3.1",
         "several-threads",
         "several threads are nearer to real use",
-        "add a workload with several streams, such as sdet:scripts=8 or filebench's fileserver",
+        "add a workload with several streams, such as postmark:threads=4, sdet or filebench's fileserver",
         rules::several_threads,
     ),
     row(

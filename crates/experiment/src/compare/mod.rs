@@ -325,7 +325,7 @@ fn side_warnings(side: Side<'_>) -> Vec<String> {
     for metric in c.metrics.iter().filter(|m| m.required) {
         if let Some(trend) = metric.trend.filter(|t| t.drifts) {
             all.push(format!(
-                "{name}: {} moves from run to run (p = {})",
+                "{name}: {} moves from run to run (p {})",
                 metric.metric,
                 words::probability(trend.p)
             ));

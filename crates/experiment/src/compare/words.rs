@@ -92,12 +92,12 @@ fn p_of(m: &ComparedMetric) -> String {
     };
     if test.p_corrected > test.p {
         format!(
-            ", p = {} ({} uncorrected)",
+            ", p {} (uncorrected {})",
             probability(test.p_corrected),
             probability(test.p)
         )
     } else {
-        format!(", p = {}", probability(test.p))
+        format!(", p {}", probability(test.p))
     }
 }
 
@@ -107,7 +107,7 @@ pub(super) fn doubts(m: &mut ComparedMetric, a: &str, b: &str) {
     for (side, samples) in [(a, &m.a), (b, &m.b)] {
         if let Some(p) = samples.normal_p.filter(|p| *p < SIGNIFICANCE) {
             all.push(format!(
-                "'{side}': the samples are not normally distributed (Shapiro-Wilk p = {}); the interval of \
+                "'{side}': the samples are not normally distributed (Shapiro-Wilk p {}); the interval of \
                  the mean is approximate",
                 probability(p)
             ));
@@ -135,7 +135,7 @@ fn disagreement(m: &ComparedMetric) -> Option<String> {
     let rank_sees = rank_p < SIGNIFICANCE;
     (welch_sees != rank_sees && could_see(&m.a) && could_see(&m.b)).then(|| {
         format!(
-            "the rank test disagrees (p = {}, Welch's p = {}, both uncorrected): look at the samples",
+            "the rank test disagrees (p {}, Welch's p {}, both uncorrected): look at the samples",
             probability(rank_p),
             probability(test.p)
         )
@@ -147,10 +147,10 @@ fn size(g: f64) -> &'static str {
     reached.map_or("negligible", |(_, name)| name)
 }
 
-/// Two significant digits, or that it is tiny.
+/// `= 0.012`, to two digits that count, or that it is tiny.
 pub(super) fn probability(p: f64) -> String {
     if p < 0.0001 {
-        return "under 0.0001".to_owned();
+        return "< 0.0001".to_owned();
     }
     let decimals = match p {
         p if p < 0.001 => 5,
@@ -158,7 +158,7 @@ pub(super) fn probability(p: f64) -> String {
         p if p < 0.1 => 3,
         _ => 2,
     };
-    format!("{p:.decimals$}")
+    format!("= {p:.decimals$}")
 }
 
 fn signed_percent(share: f64) -> String {

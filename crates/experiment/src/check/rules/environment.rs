@@ -5,6 +5,9 @@ use fsage_format::result::environment::{DeviceRecord, MachineRecord, TargetRecor
 use super::{Answer, Evidence, Found, NOISY, mib, names, percent, split};
 use crate::check::evidence::TargetEvidence;
 
+/// Marks of runs that are told one by one.
+const TOLD_MARKS: usize = 2;
+
 pub(in crate::check) fn cache_state(e: &Evidence) -> Answer {
     let mut found = Found::default();
     for cell in &e.cells {
@@ -154,10 +157,20 @@ pub(in crate::check) fn other_processes(e: &Evidence) -> Answer {
             cell.name,
             cell.runs - cell.marked.min(cell.runs),
             cell.runs,
-            cell.marks.join("; ")
+            few(&cell.marks)
         ));
     }
     found.answer()
+}
+
+/// The first of several, and how many there are more.
+fn few(all: &[String]) -> String {
+    let first: Vec<&str> = all.iter().take(TOLD_MARKS).map(String::as_str).collect();
+    let more = match all.len() - first.len() {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    first.join("; ") + &more
 }
 
 pub(in crate::check) fn configurations_described(e: &Evidence) -> Answer {

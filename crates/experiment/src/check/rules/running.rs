@@ -46,19 +46,16 @@ pub(in crate::check) fn number_of_runs(e: &Evidence) -> Answer {
                 .metrics
                 .iter()
                 .all(|m| m.half_width_relative.is_some_and(|w| w <= PRECISE));
-        let why = cell
-            .stop
-            .as_ref()
-            .map_or(String::new(), |s| format!(" ({s})"));
-        if runs >= ENOUGH_RUNS || (runs > 2 && precise) {
-            found.has(format!("{}: {runs} runs{why}", cell.name));
+        let counted = if runs == 1 {
+            "one run".to_owned()
         } else {
-            let more = if runs == 1 {
-                "one run"
-            } else {
-                &format!("{runs} runs")
-            };
-            found.lacks(format!("{}: more than {more}{why}", cell.name));
+            format!("{runs} runs")
+        };
+        let told = cell.stop.clone().unwrap_or_else(|| counted.clone());
+        if runs >= ENOUGH_RUNS || (runs > 2 && precise) {
+            found.has(format!("{}: {told}", cell.name));
+        } else {
+            found.lacks(format!("{}: more than {counted}", cell.name));
         }
     }
     if e.cells.is_empty() {
