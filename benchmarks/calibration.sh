@@ -30,7 +30,7 @@ cp benchmarks/calibration.toml "$out/plan.toml"
     echo "load before: $(cut -d' ' -f1-3 /proc/loadavg)"
 } >"$out/machine.txt"
 
-work=$(mktemp -d /tmp/fsage-calibration.XXXXXX)
+work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 rounds=$(seq 10)
 [ -n "${BACK_TO_BACK:-}" ] && rounds=10

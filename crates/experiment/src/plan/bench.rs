@@ -677,9 +677,8 @@ size = [1000]
         for (from, to, line, said) in BAD {
             assert!(WHOLE.contains(from), "{from}");
             let text = WHOLE.replacen(from, to, 1);
-            let error = match parse(&text) {
-                Ok(_) => panic!("{to} was taken"),
-                Err(error) => error,
+            let Err(error) = parse(&text) else {
+                panic!("{to} was taken")
             };
             let PlanError::At { line: found, .. } = &error else {
                 panic!("{error}")
