@@ -364,7 +364,6 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
         throttle: size("DTH")
             .zip(vector.named("DTR").map(|e| e.value as u64))
             .filter(|&(most, rate)| most > 0 && rate > 0),
-        clones: has("CLONE4"),
     };
     (sizes, at_least)
 }

@@ -19,11 +19,7 @@ fn everything() -> SystemVector {
 
 /// The families that an operation was charged, without lookups, points and pauses.
 fn families(script: &Script) -> Vec<String> {
-    families_on(everything(), script)
-}
-
-fn families_on(system: SystemVector, script: &Script) -> Vec<String> {
-    let mut predictor = Predictor::new(Options::default(), vec![system]);
+    let mut predictor = Predictor::new(Options::default(), vec![everything()]);
     let mut notes = Notes::default();
     for op in &script.ops {
         predictor
@@ -380,50 +376,4 @@ fn what_if_tells_the_elapsed_time_too() {
     let changed = target.what_if.as_ref().unwrap();
     let more = changed.elapsed_ns.unwrap() - target.elapsed_ns;
     assert!((more - changed.difference_ns).abs() < 1e-6 && more > 4000.0);
-}
-
-/// A copy of a cold file, its end, and a read of the copy.
-fn copied() -> Script {
-    let mut s = Script::default();
-    s.open("/old", 0, 3).size_bytes = Some(10_000);
-    s.open("/new", CREATE, 4);
-    s.data(OpKind::CopyIn, 3, 0, 10_000);
-    s.data(OpKind::CopyOut, 4, 0, 10_000);
-    s.data(OpKind::CopyIn, 3, 10_000, 0);
-    s.data(OpKind::CopyOut, 4, 10_000, 0);
-    s.data(OpKind::Read, 3, 0, 4096);
-    s.data(OpKind::Read, 4, 0, 4096);
-    s
-}
-
-#[test]
-fn a_copy_that_shares_blocks_reads_nothing_and_caches_nothing() {
-    let found = families(&copied());
-    assert_eq!(found.get(2..6).unwrap(), ["CLONE", "", "REOF", ""]);
-    // Neither the source's pages nor the copy's are in the cache.
-    for read in found.get(6..).unwrap() {
-        assert!(read.starts_with('R') && !read.contains("RC"), "{found:?}");
-    }
-}
-
-#[test]
-fn a_copy_where_blocks_are_not_shared_moves_data() {
-    let limits = ["BC", "DNLC", "MDC", "DTH", "CLONE"];
-    let all = MetricId::all().filter(|id| !limits.contains(&id.family().row().stem));
-    let copying = SystemVector::new("copies", all.map(|id| (id, 1.0, 1.0, 1.0)));
-    let found = families_on(copying, &copied());
-    assert_eq!(found.get(3).unwrap(), "WF");
-    assert_eq!(found.get(6..).unwrap(), ["RC", "RC"]);
-}
-
-#[test]
-fn a_copy_of_parts_of_blocks_moves_data() {
-    let mut s = Script::default();
-    s.open("/old", 0, 3).size_bytes = Some(10_000);
-    s.open("/new", CREATE, 4);
-    s.data(OpKind::CopyIn, 3, 100, 5000);
-    s.data(OpKind::CopyOut, 4, 0, 5000);
-    let found = families(&s);
-    assert!(!found.concat().contains("CLONE"), "{found:?}");
-    assert_eq!(found.get(3).unwrap(), "WF");
 }

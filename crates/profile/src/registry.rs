@@ -35,7 +35,6 @@ pub(crate) fn procedures() -> Vec<&'static Procedure> {
         group::sync::PROCEDURES,
         group::lookup_cold::PROCEDURES,
         group::cold::PROCEDURES,
-        group::clones::PROCEDURES,
         group::stream::PROCEDURES,
         group::scaling::PROCEDURES,
         group::writeback::PROCEDURES,

@@ -5,7 +5,6 @@
 //! metadata, asks stage 3 about disk-bound requests, and emits [`Need`]s. The rules of lookups,
 //! data, removal and synchronisation have a module each; [`rules`] is the table of kinds.
 
-mod clones;
 mod data;
 mod dirty;
 mod lookup;
@@ -44,8 +43,6 @@ pub struct Sizes {
     pub locality: bool,
     /// Where writers are throttled: KiB of dirty data (DTH) and KiB per second from there on (DTR).
     pub throttle: Option<(u64, u64)>,
-    /// Whether copies within the file system share the blocks of their source (CLONE).
-    pub clones: bool,
 }
 
 /// What a file's next fsync will find.
@@ -125,8 +122,6 @@ pub struct View {
     cold_start: bool,
     recent: Recent,
     relation: Relation,
-    /// Threads whose copy shares the blocks that it read of.
-    cloning: FxHashSet<Tid>,
     /// Writes that bypassed the page cache.
     pub direct_writes: u64,
 }
@@ -168,7 +163,6 @@ impl View {
             cold_start: start == Start::Cold,
             recent: Recent::default(),
             relation: Relation::Cached,
-            cloning: FxHashSet::default(),
             direct_writes: 0,
         }
     }

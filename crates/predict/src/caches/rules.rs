@@ -128,7 +128,6 @@ impl View {
             Action::Write { offset, length, .. } if kind == OpKind::Fault => {
                 self.fault(step, offset, length, true, needs);
             }
-            Action::Read { .. } | Action::Write { .. } if self.clones(step, needs) => {}
             Action::Read {
                 offset,
                 length,

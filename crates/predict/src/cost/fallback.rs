@@ -121,8 +121,6 @@ fn data(stem: Stem) -> Chain {
         // The block is read, then written as any other (6.1.3.1).
         Wp => &[&[Sized(RRd, 4.0), Same(Wk)]],
         WrO => &[&[Sized(Wk, 1.0)], &[Same(RdO)]],
-        // Charged only where it was measured.
-        Clone => &[&[Same(Wf)]],
         Falloc => &[&[Same(Wh)], &[Sized(Wn, 4.0)], &[Same(Cr)]],
         Rd => &[&[Same(RRd)], &[Same(Rf)]],
         RRd => &[&[Same(RfO)], &[Same(Rf)], &[Same(Rd)]],

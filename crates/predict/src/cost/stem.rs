@@ -35,7 +35,7 @@ stems! {
     RDir "RDIR", RDirE "RDIRE", RDirC "RDIRC", RDirCE "RDIRCE",
     RdO "RDO", Rdc "RDC", Rc "RC", RcF "RCF", RcR "RCR", REof "REOF", RHo "RHO", WrO "WRO", Wrc "WRC",
     Wf "WF", Wn "WN", Wd "WD", We "WE", Wa "WA", Wo "WO", Wk "WK", Wu "WU", Wp "WP", Wh "WH",
-    Falloc "FALLOC", Clone "CLONE",
+    Falloc "FALLOC",
     Rd "RD", RRd "RRD", RfN "RFN", RfS "RFS", RfF "RFF", RfO "RFO", Rx "RX", Rf "RF",
     Mmap "MMAP", Munmap "MUNMAP", MfR "MFR", MfW "MFW", MfRC "MFRC",
     Tr "TR", TrC "TRC", TrX "TRX", TrP "TRP", Rm "RM", RmF "RMF", RmD "RMD", RmFC "RMFC",

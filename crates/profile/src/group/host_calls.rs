@@ -75,12 +75,12 @@ fn host_calls(lab: &mut Lab<'_>) -> Res {
     population.discard(lab)
 }
 
-pub(super) fn absolute(root: &std::path::Path, path: &[u8]) -> PathBuf {
+fn absolute(root: &std::path::Path, path: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     root.join(std::ffi::OsStr::from_bytes(path))
 }
 
-pub(super) fn errno<T>(result: rustix::io::Result<T>) -> Result<T, Errno> {
+fn errno<T>(result: rustix::io::Result<T>) -> Result<T, Errno> {
     result.map_err(|e| Errno(e.raw_os_error()))
 }
 

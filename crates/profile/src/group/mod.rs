@@ -2,7 +2,6 @@
 
 pub(crate) mod caches;
 pub(crate) mod calls;
-pub(crate) mod clones;
 pub(crate) mod cold;
 pub(crate) mod data;
 pub(crate) mod files;

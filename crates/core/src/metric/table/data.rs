@@ -288,19 +288,4 @@ pub(super) const ROWS: &[Family] = &[
         source: "extended: states of a write; Smith 2001, 6.1.3.1",
         depends: &["EMPTY"],
     },
-    Family {
-        stem: "CLONE",
-        unit: Unit::Ns,
-        points: Some(Points {
-            unit: "KiB",
-            values: &[1, 4, 16, 64, 256],
-        }),
-        gaps: false,
-        group: Group::Data,
-        quick: true,
-        what: "a copy within the file system that shares the blocks of the source, by size of the file",
-        how: "copy_file_range of whole uncached clean files, names warm, into new empty ones; absent where the target copies data",
-        source: "extended: the same command does other things elsewhere",
-        depends: &["EMPTY"],
-    },
 ];
