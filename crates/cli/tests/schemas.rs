@@ -97,7 +97,11 @@ fn printed_json_conforms_to_its_schema() {
     }
     let compared = json(&["compare", "first", "second", "--json"]);
     conforms(dir, "compare.schema.json", &compared);
-    conforms(dir, "check.schema.json", &json(&["check", "first", "--json"]));
+    conforms(
+        dir,
+        "check.schema.json",
+        &json(&["check", "first", "--json"]),
+    );
     let replayed = json(&["replay", "small.fst", ".", "--verify", "--json"]);
     conforms(dir, "replay.schema.json", &replayed);
     let shown = json(&["show", "small.fst", "--json"]);
