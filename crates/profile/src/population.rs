@@ -92,6 +92,17 @@ impl Population {
         Ok(population)
     }
 
+    /// Creates files of 4 KiB: the data of the next begins where that of one ends.
+    pub(crate) fn create_dense(lab: &mut Lab<'_>, files: usize, dirs: usize) -> Res<Self> {
+        let mut population = Self::plan(lab, files, dirs, Order::ByDirectory)?;
+        for item in &mut population.items {
+            item.size_kib = 4;
+            lab.make_file(&item.path, 4 << 10)?;
+        }
+        lab.check()?;
+        Ok(population)
+    }
+
     /// Creates files of at least `least_kib` (no file system keeps 4 KiB in its inode), and beside each
     /// another of `beside_kib` that is never read: what a drive reads ahead holds few of the files.
     pub(crate) fn create_apart(

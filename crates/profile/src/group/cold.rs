@@ -4,7 +4,7 @@ use fsage_core::OpenFlags;
 
 use crate::error::Res;
 use crate::lab::{Batch, LONG_ORDER, Lab};
-use crate::population::{Item, Order, Population};
+use crate::population::{Item, Population};
 use crate::probe::Probe;
 use crate::registry::Procedure;
 use crate::walk;
@@ -34,9 +34,8 @@ const ONCE_ROUNDS: (usize, usize) = (9, 16);
 
 fn files(lab: &mut Lab<'_>) -> Res {
     let count = lab.scale(1600, 4500);
-    let mut spread = Population::create(lab, count, 45, Order::ByDirectory)?;
-    // Nothing is read of an empty file.
-    spread.items.retain(|i| i.size_kib > 0);
+    // A request for more than 4 KiB is charged for the rest of it: larger files would count twice.
+    let spread = Population::create_dense(lab, count, 45)?;
     let once = Once::create(lab)?;
     let stems = ["RFN", "RFS", "RFF", "RFO", "RF"];
     let rounds = (lab.scale(2, 4), lab.scale(3, ONCE_ROUNDS.1));
