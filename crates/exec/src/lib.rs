@@ -27,4 +27,3 @@ pub use null::NullFs;
 pub use payload::Payload;
 pub use result::{KindResult, Mismatch, RunResult, SeriesPoint, StreamResult};
 pub use run::{DirectResult, ExecError, Options, is_fatal, run, run_direct};
-pub use usage::{ChildUsage, ThreadUsage};

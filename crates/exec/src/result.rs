@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use fsage_core::OpKind;
+use fsage_host::observe::Usage;
 use serde::{Deserialize, Serialize};
-
-use crate::usage::ThreadUsage;
 
 /// What a run of one or more streams gave. Times are the target's clock's, in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -22,7 +21,7 @@ pub struct RunResult {
     pub run_delay_ns: Option<u64>,
     /// How their processor time divides, and what interrupted it.
     #[serde(default)]
-    pub usage: ThreadUsage,
+    pub usage: Usage,
     /// Bytes read and written.
     pub bytes_read: u64,
     /// Bytes written.

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use fsage_core::{Errno, FileSystem, Op, OpSource, PathTable, Seed, SourceError};
+use fsage_host::observe::Usage;
 
 use crate::dispatch::{Executor, Outcome};
 use crate::handles::Directory;
@@ -13,7 +14,7 @@ use crate::pace::{Gate, Pace, Turn};
 use crate::payload::Payload;
 use crate::record::Recorder;
 use crate::result::RunResult;
-use crate::usage::{self, ThreadUsage};
+use crate::usage;
 
 /// How to run.
 #[derive(Debug, Clone, Copy)]
@@ -112,7 +113,7 @@ struct StreamEnd {
     end_ns: u64,
     cpu_ns: u64,
     run_delay_ns: Option<u64>,
-    usage: ThreadUsage,
+    usage: Usage,
     interrupted: bool,
 }
 
@@ -141,7 +142,7 @@ pub fn run(
     let run_delay_ns = ends.iter().map(|e| e.run_delay_ns).sum();
     let usage = ends
         .iter()
-        .fold(ThreadUsage::default(), |sum, e| sum.and(&e.usage));
+        .fold(Usage::default(), |sum, e| sum.and(&e.usage));
     let interrupted = ends.iter().any(|e| e.interrupted);
     let streams = ends
         .iter()
@@ -257,7 +258,7 @@ fn run_stream(
             .run_delay_ns
             .zip(before.run_delay_ns)
             .map(|(after, before)| after.saturating_sub(before)),
-        usage: after.thread.since(&before.thread),
+        usage: after.usage.since(&before.usage),
         interrupted: drained?,
     })
 }

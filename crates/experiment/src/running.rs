@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::{Clock, ColdEvidence, FileSystem};
-use fsage_exec::{ExecError, Options, ThreadUsage};
+use fsage_exec::{ExecError, Options};
 use fsage_format::result::run::{PhaseRun, RUN_FORMAT, RUN_VERSION, Unexpected, WorkloadRun};
 use fsage_host::guard::GuardedDir;
+use fsage_host::observe::Usage;
 use fsage_host::{
     ColdPolicy, Confinement, HostError, HostFs, HostOptions, MonotonicClock, machine,
 };
@@ -226,7 +227,7 @@ pub(crate) struct Executed {
     /// The operation whose error ended it, where one did.
     pub failed: Option<Unexpected>,
     /// What its streams' threads used.
-    pub usage: ThreadUsage,
+    pub usage: Usage,
 }
 
 /// Runs a phase in `dir` with the caches as they are, with a series of points that wide.

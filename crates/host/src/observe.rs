@@ -7,6 +7,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
+use serde::{Deserialize, Serialize};
 
 /// The unit of /proc/stat: `USER_HZ` is 100 on every architecture that Linux runs on today.
 const TICK_NS: u64 = 10_000_000;
@@ -25,13 +26,20 @@ pub enum Whose {
     Children,
 }
 
-/// Processor time, faults and switches (getrusage(2)).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Processor time, memory, I/O, faults and switches (getrusage(2)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Usage {
     /// Processor time in user mode, nanoseconds.
     pub user_ns: u64,
     /// Processor time in the kernel, nanoseconds.
     pub system_ns: u64,
+    /// Largest resident size so far, of the process or of one of the children, bytes.
+    pub max_resident_bytes: u64,
+    /// Bytes read from devices.
+    pub device_read_bytes: u64,
+    /// Bytes written to devices.
+    pub device_written_bytes: u64,
     /// Page faults without I/O.
     pub minor_faults: u64,
     /// Page faults with I/O.
@@ -50,15 +58,15 @@ impl Usage {
             Whose::Thread => libc::RUSAGE_THREAD,
             Whose::Children => libc::RUSAGE_CHILDREN,
         };
-        // SAFETY: rusage is plain numbers, for which zeros are valid.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: the pointer is to a rusage that outlives the call, which cannot fail with these
-        // arguments.
-        unsafe { libc::getrusage(who, &raw mut usage) };
+        let usage = rusage(who);
         let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000;
         Self {
             user_ns: ns(usage.ru_utime),
             system_ns: ns(usage.ru_stime),
+            // ru_maxrss is in KiB, blocks have 512 bytes (getrusage(2)).
+            max_resident_bytes: usage.ru_maxrss as u64 * 1024,
+            device_read_bytes: usage.ru_inblock as u64 * 512,
+            device_written_bytes: usage.ru_oublock as u64 * 512,
             minor_faults: usage.ru_minflt as u64,
             major_faults: usage.ru_majflt as u64,
             voluntary_switches: usage.ru_nvcsw as u64,
@@ -66,12 +74,20 @@ impl Usage {
         }
     }
 
-    /// What was used since `before`. Of sums that the kernel scales, none falls below zero.
+    /// What was used since `before`; the largest resident size stays. Of sums that the kernel scales, none
+    /// falls below zero.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
             user_ns: self.user_ns.saturating_sub(before.user_ns),
             system_ns: self.system_ns.saturating_sub(before.system_ns),
+            max_resident_bytes: self.max_resident_bytes,
+            device_read_bytes: self
+                .device_read_bytes
+                .saturating_sub(before.device_read_bytes),
+            device_written_bytes: self
+                .device_written_bytes
+                .saturating_sub(before.device_written_bytes),
             minor_faults: self.minor_faults.saturating_sub(before.minor_faults),
             major_faults: self.major_faults.saturating_sub(before.major_faults),
             voluntary_switches: self
@@ -82,6 +98,31 @@ impl Usage {
                 .saturating_sub(before.involuntary_switches),
         }
     }
+
+    /// Both together; the larger resident size.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        Self {
+            user_ns: self.user_ns + other.user_ns,
+            system_ns: self.system_ns + other.system_ns,
+            max_resident_bytes: self.max_resident_bytes.max(other.max_resident_bytes),
+            device_read_bytes: self.device_read_bytes + other.device_read_bytes,
+            device_written_bytes: self.device_written_bytes + other.device_written_bytes,
+            minor_faults: self.minor_faults + other.minor_faults,
+            major_faults: self.major_faults + other.major_faults,
+            voluntary_switches: self.voluntary_switches + other.voluntary_switches,
+            involuntary_switches: self.involuntary_switches + other.involuntary_switches,
+        }
+    }
+}
+
+fn rusage(who: libc::c_int) -> libc::rusage {
+    // SAFETY: rusage is plain numbers, for which zeros are valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a rusage that outlives the call, which cannot fail with the arguments of
+    // this module.
+    unsafe { libc::getrusage(who, &raw mut usage) };
+    usage
 }
 
 /// What was read (proc(5), `/proc/PID/io`).

@@ -1,6 +1,6 @@
 //! `fsage bench`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
@@ -12,6 +12,7 @@ use fsage_host::guard::GuardedDir;
 use fsage_host::signals;
 use fsage_report::experiment;
 
+use super::refuse_unless_resumed;
 use super::validate::isolate_for;
 use crate::args::BenchArgs;
 use crate::exit::{Exit, UsageError};
@@ -24,7 +25,7 @@ pub fn run(args: &BenchArgs) -> Result<Exit> {
     let mut temporary = None;
     let dir = match &args.output {
         Some(dir) => {
-            refuse_unless_resumed(dir, args.resume)?;
+            refuse_unless_resumed(&record_path(dir), args.resume, "experiment")?;
             dir.clone()
         }
         None => temporary
@@ -67,19 +68,6 @@ fn exit(result: &Experiment, keep_going: bool, stop: &AtomicBool) -> Exit {
     } else {
         Exit::Failed
     }
-}
-
-/// What was kept there would be mixed with what is measured now.
-fn refuse_unless_resumed(dir: &Path, resume: bool) -> Result<()> {
-    if !resume && record_path(dir).exists() {
-        return Err(UsageError(format!(
-            "{} holds the runs of an earlier experiment; --resume goes on with it, or name another \
-             directory",
-            dir.display()
-        ))
-        .into());
-    }
-    Ok(())
 }
 
 /// The plan with what options change of it.

@@ -21,8 +21,10 @@ mod trace;
 mod validate;
 mod workloads;
 
+use std::path::Path;
+
 use crate::args::Verb;
-use crate::exit::Exit;
+use crate::exit::{Exit, UsageError};
 
 /// Carries out a verb.
 pub fn run(verb: Verb) -> anyhow::Result<Exit> {
@@ -48,4 +50,18 @@ pub fn run(verb: Verb) -> anyhow::Result<Exit> {
         Verb::Reference(args) => reference::run(&args),
         Verb::RunChild(args) => run_child::run(&args),
     }
+}
+
+/// What an earlier measurement, an `experiment` or a `validation`, kept in its record would be mixed with what
+/// is measured now.
+fn refuse_unless_resumed(record: &Path, resume: bool, of: &str) -> anyhow::Result<()> {
+    if !resume && record.exists() {
+        let dir = record.parent().unwrap_or(record);
+        return Err(UsageError(format!(
+            "{} holds the runs of an earlier {of}; --resume goes on with it, or name another directory",
+            dir.display()
+        ))
+        .into());
+    }
+    Ok(())
 }

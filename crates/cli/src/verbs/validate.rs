@@ -1,7 +1,7 @@
 //! `fsage validate`.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use fsage_host::guard::GuardedDir;
 use fsage_host::signals;
 use fsage_report::validation;
 
+use super::refuse_unless_resumed;
 use crate::args::ValidateArgs;
 use crate::exit::{Exit, UsageError};
 use crate::{out, ui};
@@ -29,7 +30,7 @@ pub fn run(args: &ValidateArgs) -> Result<Exit> {
     let mut temporary = None;
     let dir = match &args.output {
         Some(dir) => {
-            refuse_unless_resumed(dir, args.resume)?;
+            refuse_unless_resumed(&record_path(dir), args.resume, "validation")?;
             dir.clone()
         }
         None => temporary
@@ -54,19 +55,6 @@ pub fn run(args: &ValidateArgs) -> Result<Exit> {
     } else {
         Exit::Incomplete
     })
-}
-
-/// What was kept there would be mixed with what is measured now.
-fn refuse_unless_resumed(dir: &Path, resume: bool) -> Result<()> {
-    if !resume && record_path(dir).exists() {
-        return Err(UsageError(format!(
-            "{} holds the runs of an earlier validation; --resume goes on with it, or name another \
-             directory",
-            dir.display()
-        ))
-        .into());
-    }
-    Ok(())
 }
 
 /// The plan of the file, if there is one, and of the options, which override it.

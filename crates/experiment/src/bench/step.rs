@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fsage_core::{Clock, FileSystem, Platform};
-use fsage_exec::ThreadUsage;
 use fsage_format::result::environment::TargetRecord;
 use fsage_format::result::experiment::{BenchPhase, BenchRun, Flush, PageCache, StepTime};
 use fsage_format::result::run::{CommandRun, Unexpected};
 use fsage_host::guard::GuardedDir;
+use fsage_host::observe::Usage;
 use fsage_host::{ColdPolicy, HostError, HostFs, HostOptions, MonotonicClock, cachestat};
 use fsage_host::{environment, machine};
 use fsage_workload::{Phase, Role};
@@ -395,7 +395,7 @@ impl Making<'_> {
 
     fn measure(&mut self, open: &OpenTarget, dir: &Path, phases: Vec<Phase>) -> Result<(), String> {
         let mut activity = Activity::default();
-        let mut usage = ThreadUsage::default();
+        let mut usage = Usage::default();
         if let Some(text) = self.request.spec.command() {
             let fs = self.file_system(open)?;
             let text = text.to_owned();
@@ -445,7 +445,7 @@ impl Making<'_> {
         Ok(Some(running::describe_cold(evidence)))
     }
 
-    fn keep(&mut self, activity: Activity, usage: &ThreadUsage) {
+    fn keep(&mut self, activity: Activity, usage: &Usage) {
         let run = &mut self.run;
         run.user_ns = usage.user_ns;
         run.system_ns = usage.system_ns;
@@ -503,10 +503,13 @@ fn command_once(text: &str, dir: &Path) -> Result<CommandRun, String> {
     Err(format!("run `{text}`: {end}, expected 0{said}"))
 }
 
-fn of_command(run: &CommandRun) -> ThreadUsage {
-    ThreadUsage {
+fn of_command(run: &CommandRun) -> Usage {
+    Usage {
         user_ns: run.user_ns,
         system_ns: run.system_ns,
+        max_resident_bytes: run.max_resident_bytes,
+        device_read_bytes: run.device_read_bytes,
+        device_written_bytes: run.device_written_bytes,
         minor_faults: run.minor_faults,
         major_faults: run.major_faults,
         voluntary_switches: run.voluntary_switches,

@@ -500,6 +500,7 @@ fn check_required(
 
 #[cfg(test)]
 mod tests {
+    use super::super::faulty::{damaged, told_with_its_line};
     use super::*;
     use crate::plan::CommandPlan;
 
@@ -674,21 +675,7 @@ size = [1000]
 
     #[test]
     fn what_is_wrong_is_told_with_its_line() {
-        for (from, to, line, said) in BAD {
-            assert!(WHOLE.contains(from), "{from}");
-            let text = WHOLE.replacen(from, to, 1);
-            let Err(error) = parse(&text) else {
-                panic!("{to} was taken")
-            };
-            let PlanError::At { line: found, .. } = &error else {
-                panic!("{error}")
-            };
-            assert_eq!(found, line, "{to}: {error}");
-            let message = error.to_string();
-            assert!(message.starts_with("read plan p.toml:"), "{message}");
-            assert!(message.contains(said), "{to}: {message}");
-            assert!(!message.contains('\n'), "{message}");
-        }
+        told_with_its_line(WHOLE, BAD, parse);
         assert!(parse("").unwrap_err().to_string().contains("[[target]]"));
         let many = "[[target]]\nspec='/{a}'\nsweep={a=[1,2,3,4,5,6,7,8,9,10,11]}\n\
                     [[workload]]\nspec='cmd: true {a}{b}'\n\
@@ -699,22 +686,7 @@ size = [1000]
 
     #[test]
     fn a_damaged_plan_is_answered() {
-        let (mut read, mut refused) = (0, 0);
-        for at in (0..WHOLE.len()).filter(|&at| WHOLE.is_char_boundary(at)) {
-            for damage in ["", "\"", "[", "=", "-1", "\n", "{", "9999999999999999999"] {
-                let mut text = WHOLE.to_owned();
-                text.replace_range(at..=at, damage);
-                match BenchPlan::parse(Path::new("damaged"), &text) {
-                    Ok(_) => read += 1,
-                    Err(error) => {
-                        let said = error.to_string();
-                        assert!(said.contains("damaged"), "{said}");
-                        refused += 1;
-                    }
-                }
-            }
-        }
-        assert!(read > 0 && refused > read);
+        damaged(WHOLE, parse);
     }
 
     #[test]

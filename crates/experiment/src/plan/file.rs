@@ -216,6 +216,7 @@ impl Place<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::faulty::{damaged, told_with_its_line};
     use super::*;
 
     const WHOLE: &str = r#"
@@ -329,19 +330,7 @@ setup = "echo x > y"
 
     #[test]
     fn what_is_wrong_is_told_with_its_line() {
-        for (from, to, line, said) in BAD {
-            assert!(WHOLE.contains(from), "{from}");
-            let text = WHOLE.replacen(from, to, 1);
-            let error = parse(&text).unwrap_err();
-            let PlanError::At { line: found, .. } = &error else {
-                panic!("{error}")
-            };
-            assert_eq!(*found, line, "{to}: {error}");
-            let message = error.to_string();
-            assert!(message.starts_with("read plan p.toml:"), "{message}");
-            assert!(message.contains(said), "{to}: {message}");
-            assert!(!message.contains('\n'), "{message}");
-        }
+        told_with_its_line(WHOLE, &BAD, parse);
         assert!(parse("").unwrap_err().to_string().contains("[[target]]"));
         let none = parse("[[target]]\nspec='/'\n").unwrap_err().to_string();
         assert!(
@@ -363,21 +352,6 @@ setup = "echo x > y"
 
     #[test]
     fn a_damaged_plan_is_answered() {
-        let (mut read, mut refused) = (0, 0);
-        for at in (0..WHOLE.len()).filter(|&at| WHOLE.is_char_boundary(at)) {
-            for damage in ["", "\"", "[", "=", "-1", "\n", "9999999999999999999", "ß"] {
-                let mut text = WHOLE.to_owned();
-                text.replace_range(at..=at, damage);
-                match PlanFile::parse(Path::new("damaged"), &text) {
-                    Ok(_) => read += 1,
-                    Err(error) => {
-                        let said = error.to_string();
-                        assert!(said.contains("damaged"), "{said}");
-                        refused += 1;
-                    }
-                }
-            }
-        }
-        assert!(read > 0 && refused > read);
+        damaged(WHOLE, parse);
     }
 }

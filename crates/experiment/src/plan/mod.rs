@@ -5,6 +5,8 @@
 //!   names. [`time`]: times as people write them.
 
 pub mod bench;
+#[cfg(test)]
+mod faulty;
 pub mod file;
 pub mod named;
 mod place;

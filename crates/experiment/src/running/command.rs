@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use fsage_core::Clock;
-use fsage_exec::ChildUsage;
 use fsage_format::result::run::CommandRun;
+use fsage_host::observe::{Usage, Whose};
 use fsage_host::{MonotonicClock, signals};
 
 /// Runs `text` by sh in `dir`. What it prints goes to stderr: stdout is for results. The first signal
@@ -35,7 +35,7 @@ pub fn run_quietly(text: &str, dir: &Path) -> std::io::Result<(CommandRun, Strin
 }
 
 fn run_with(text: &str, dir: &Path, stdout: Stdio, stderr: Stdio) -> std::io::Result<CommandRun> {
-    let before = ChildUsage::now();
+    let before = Usage::of(Whose::Children);
     let start_ns = MonotonicClock.now_ns();
     let mut child = Command::new("/bin/sh")
         .args(["-c", text])
@@ -48,7 +48,7 @@ fn run_with(text: &str, dir: &Path, stdout: Stdio, stderr: Stdio) -> std::io::Re
     let status = child.wait();
     signals::forward_to(None);
     let elapsed_ns = MonotonicClock.now_ns().saturating_sub(start_ns);
-    let (status, used) = (status?, ChildUsage::now().since(&before));
+    let (status, used) = (status?, Usage::of(Whose::Children).since(&before));
     Ok(CommandRun {
         command: text.to_string(),
         exit_status: status.code(),
