@@ -49,7 +49,7 @@ pub(crate) const LONG_ORDER: usize = 700;
 /// Samples that a part of a round takes even if its time is over.
 const LEAST_OF_PART: usize = 24;
 /// How many more rounds a short measurement may use where its time allows.
-const QUICK_ROUNDS: usize = 3;
+pub(crate) const QUICK_ROUNDS: usize = 3;
 /// The largest payload of one call.
 pub(crate) const PAYLOAD_BYTES: usize = 1 << 20;
 

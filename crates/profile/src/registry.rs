@@ -18,11 +18,14 @@ pub(crate) struct Procedure {
     pub run: fn(&mut Lab<'_>) -> Res,
 }
 
-/// Every procedure, in the order of measurement: what others subtract comes first, what dirties the
+/// Every procedure, in the order of measurement: what others subtract comes first; then what reads small
+/// files, whose places on the device would else be what earlier procedures left free; what dirties the
 /// machine's memory last.
 pub(crate) fn procedures() -> Vec<&'static Procedure> {
     [
         group::parameters::PROCEDURES,
+        group::cold::PROCEDURES,
+        group::scaling_cold::PROCEDURES,
         group::lookup::PROCEDURES,
         group::files::PROCEDURES,
         group::calls::PROCEDURES,
@@ -34,7 +37,6 @@ pub(crate) fn procedures() -> Vec<&'static Procedure> {
         group::truncate::PROCEDURES,
         group::sync::PROCEDURES,
         group::lookup_cold::PROCEDURES,
-        group::cold::PROCEDURES,
         group::stream::PROCEDURES,
         group::scaling::PROCEDURES,
         group::writeback::PROCEDURES,

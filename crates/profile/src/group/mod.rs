@@ -13,6 +13,7 @@ pub(crate) mod names;
 pub(crate) mod parameters;
 pub(crate) mod recent;
 pub(crate) mod scaling;
+pub(crate) mod scaling_cold;
 pub(crate) mod stream;
 pub(crate) mod sync;
 pub(crate) mod truncate;

@@ -1,4 +1,4 @@
-//! Creates, reads, cached and not, appends and fsyncs by several threads at once.
+//! Creates, cached reads, appends and fsyncs by several threads at once.
 
 use std::sync::Barrier;
 
@@ -19,15 +19,9 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
         run: threads,
     },
     Procedure {
-        name: "uncached reads of several threads",
-        stems: &["SC_RR_D"],
-        share: (10, 20),
-        run: uncached,
-    },
-    Procedure {
         name: "fsyncs of several threads",
         stems: &["SC_FS_D"],
-        share: (12, 20),
+        share: (20, 20),
         run: synchronised,
     },
 ];
@@ -50,68 +44,8 @@ impl Kind {
     }
 }
 
-/// Random reads of one thread in a run.
-const READS: usize = 24;
-/// The file in which they are made: much more than drives read ahead.
-const FILE_BYTES: u64 = 192 << 20;
-const PAGE: u64 = 4096;
-
-/// Random reads of a cold file; the numbers of threads in an order that changes.
-fn uncached(lab: &mut Lab<'_>) -> Res {
-    let dir = lab.fresh_dir("o")?;
-    let path = format!("{dir}/file");
-    let bytes = FILE_BYTES.min(lab.room_bytes() / 2);
-    lab.make_file(path.as_bytes(), bytes)?;
-    lab.settle()?;
-    let rounds = (lab.scale(2, 6), lab.scale(8, 25));
-    lab.rounds(&["SC_RR_D"], rounds, |lab, _| {
-        let mut counts = [1u32, 2, 4, 8];
-        lab.random.shuffle(&mut counts);
-        for count in counts {
-            lab.make_data_cold()?;
-            let before = lab.sectors_read();
-            let rate = random_reads(lab, path.as_bytes(), bytes / PAGE, count as usize)?;
-            if before.is_some() && lab.sectors_read() == before {
-                continue;
-            }
-            lab.begin(Batch::Blocking);
-            lab.add(Probe::at("SC_RR_D", count), 0, rate);
-            lab.book.commit(false);
-        }
-        lab.check()
-    })?;
-    crate::population::remove_tree(lab.fs, dir.as_bytes())?;
-    Ok(())
-}
-
-/// Reads per second of all threads together.
-fn random_reads(lab: &mut Lab<'_>, path: &[u8], pages: u64, count: usize) -> Res<f64> {
-    let offsets: Vec<Vec<u64>> = (0..count)
-        .map(|_| {
-            let any = |_| lab.random.below(pages.max(1) as usize) as u64 * PAGE;
-            (0..READS).map(any).collect()
-        })
-        .collect();
-    let barrier = Barrier::new(count);
-    let fs = lab.fs;
-    let spans = at_once(&offsets, |offsets| {
-        let handle = fs.open(path, OpenFlags::READ, 0);
-        barrier.wait();
-        let handle = handle?;
-        let mut buffer = [0u8; PAGE as usize];
-        let start = fs.clock().now_ns();
-        for &offset in offsets {
-            fs.pread(handle, &mut buffer, offset)?;
-        }
-        let end = fs.clock().now_ns();
-        fs.close(handle)?;
-        Ok((start, end))
-    });
-    rate(spans, READS * count)
-}
-
 /// Runs `work` once for each of `parts`, a thread each.
-fn at_once<T: Sync>(
+pub(super) fn at_once<T: Sync>(
     parts: &[T],
     work: impl Fn(&T) -> Result<(u64, u64), Errno> + Sync,
 ) -> Vec<Result<(u64, u64), Errno>> {
@@ -129,7 +63,7 @@ fn at_once<T: Sync>(
 }
 
 /// Calls per second from the first one's start to the last one's end.
-fn rate(spans: Vec<Result<(u64, u64), Errno>>, calls: usize) -> Res<f64> {
+pub(super) fn rate(spans: Vec<Result<(u64, u64), Errno>>, calls: usize) -> Res<f64> {
     let (mut start, mut end) = (u64::MAX, 0);
     for span in spans {
         let (s, e) = span?;
