@@ -13,6 +13,16 @@ pub struct Latency {
     pub total_ns: f64,
     /// The part spent waiting for the device.
     pub device_ns: f64,
+    /// The part of that which holds where the device's last request was the thread's own, because the
+    /// next lies beside it.
+    pub beside_ns: f64,
+}
+
+impl Latency {
+    /// The part that needs a processor.
+    pub fn memory_ns(&self) -> f64 {
+        (self.total_ns - self.device_ns).max(0.0)
+    }
 }
 
 /// Weights by kind of operation and metric; counts by kind; uses by family.
@@ -24,6 +34,7 @@ pub struct Ledger {
     uses: Vec<u64>,
     unit_ns: Vec<f64>,
     at_device: Vec<bool>,
+    beside: Vec<bool>,
     request: Vec<(Slot, f64)>,
     total: Latency,
 }
@@ -37,22 +48,22 @@ impl Ledger {
             .iter()
             .map(|(slot, _)| vector.unit_cost_ns(slot))
             .collect();
-        let device: Vec<_> = Stem::ALL
-            .iter()
-            .filter(|s| s.at_device())
-            .filter_map(|s| s.family())
-            .collect();
+        let slots_of = |which: fn(Stem) -> bool| -> Vec<bool> {
+            let stems = Stem::ALL.iter().copied().filter(|&s| which(s));
+            let families: Vec<_> = stems.filter_map(Stem::family).collect();
+            let slots = vector.slots().iter();
+            slots
+                .map(|(_, id)| families.contains(&id.family()))
+                .collect()
+        };
         Self {
             slots,
             weights: vec![0.0; slots * OpKind::ALL.len()],
             counts: vec![0; OpKind::ALL.len()],
             uses: vec![0; Stem::ALL.len()],
             unit_ns,
-            at_device: vector
-                .slots()
-                .iter()
-                .map(|(_, id)| device.contains(&id.family()))
-                .collect(),
+            at_device: slots_of(Stem::at_device),
+            beside: slots_of(Stem::beside),
             request: Vec::new(),
             total: Latency::default(),
         }
@@ -81,6 +92,9 @@ impl Ledger {
                 if self.at_device.get(index) == Some(&true) {
                     latency.device_ns += weight * unit;
                 }
+                if self.beside.get(index) == Some(&true) {
+                    latency.beside_ns += weight * unit;
+                }
             }
         }
         if let Some(count) = self.counts.get_mut(kind as usize) {
@@ -100,6 +114,9 @@ impl Ledger {
             latency.total_ns += ns;
             if self.at_device.get(index) == Some(&true) {
                 latency.device_ns += ns;
+            }
+            if self.beside.get(index) == Some(&true) {
+                latency.beside_ns += ns;
             }
         }
         latency

@@ -96,6 +96,12 @@ impl Stem {
                 | Sfr
         )
     }
+
+    /// Whether it is a request that lies beside the last one, which costs little because the device is
+    /// there already.
+    pub fn beside(self) -> bool {
+        matches!(self, Self::RfN | Self::RfS)
+    }
 }
 
 #[cfg(test)]

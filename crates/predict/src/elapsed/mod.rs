@@ -7,14 +7,14 @@
 //! fork ends; a parent whose pause saw a child end is taken to have waited for it. The thesis leaves
 //! all this out (Smith 2001, 4.4.5.6).
 //!
-//! * [`follow`]: what the trace says of its threads. `schedule`: the machine. `contention`: calls at
-//!   once.
+//! * [`follow`]: what the trace says of its threads. `schedule`: the machine. `device`: what it serves.
+//!   `contention`: calls at once.
 
 mod contention;
+mod device;
 pub mod follow;
 mod schedule;
 
-use fsage_core::metric::MetricId;
 use fsage_core::{Op, OpKind};
 
 use crate::cost::SystemVector;
@@ -28,21 +28,6 @@ pub struct Replay {
     schedule: Schedule,
     /// Threads that an operation of the trace begot, so far.
     begotten: Vec<bool>,
-    /// How long one access takes the device alone, nanoseconds.
-    access_ns: f64,
-    /// Time of the device that operations need which seldom go there, until it makes an access.
-    owed_ns: f64,
-}
-
-/// The device's time for a small request elsewhere: the first read of some file, or a random read.
-fn access_ns(vector: &SystemVector) -> f64 {
-    let cost = |name| {
-        let id = MetricId::parse(name)?;
-        let slot = vector.slots().slot(id)?;
-        vector.at(slot).map(|_| vector.unit_cost_ns(slot))
-    };
-    let random = || cost("RRD4").map(|ns_per_kib| 4.0 * ns_per_kib);
-    cost("RFO").or_else(random).unwrap_or(0.0)
 }
 
 impl Replay {
@@ -51,23 +36,7 @@ impl Replay {
         Self {
             schedule: Schedule::new(vector),
             begotten: Vec::new(),
-            access_ns: access_ns(vector),
-            owed_ns: 0.0,
         }
-    }
-
-    /// The device's part of an operation as accesses. A mean that is much shorter than one access is
-    /// that of many operations without any and one that waits: the device is asked when such needs
-    /// have come together.
-    fn accesses(&mut self, device_ns: f64) -> f64 {
-        if device_ns >= self.access_ns / 2.0 {
-            return device_ns;
-        }
-        self.owed_ns += device_ns;
-        if self.owed_ns < self.access_ns {
-            return 0.0;
-        }
-        std::mem::take(&mut self.owed_ns)
     }
 
     /// Replays one operation in the directory or file `place` that is predicted to take `latency`
@@ -81,14 +50,12 @@ impl Replay {
                 *born = true;
             }
         }
-        let device_ns = self.accesses(latency.device_ns);
         let item = Item {
             kind: op.kind,
             place,
             sleep_ns: event.sleep_ns,
             think_ns: event.think_ns,
-            memory_ns: (latency.total_ns - latency.device_ns).max(0.0),
-            device_ns,
+            latency,
             charged,
             joins: event.joins.clone(),
             spawns: event.spawns,
@@ -131,7 +98,7 @@ impl Replay {
 mod tests {
     use super::follow::Follow;
     use super::*;
-    use crate::cost::{Estimate, Machine};
+    use crate::cost::Machine;
     use fsage_core::{Outcome, Pid, Tid};
 
     struct Case {
@@ -170,6 +137,7 @@ mod tests {
             let latency = Latency {
                 total_ns: memory + device,
                 device_ns: device,
+                beside_ns: 0.0,
             };
             let event = self.follow.push(op);
             self.replay.push(op, &event, 0, latency, true);
@@ -242,25 +210,6 @@ mod tests {
         case.op(1, 35, 5, 0.0, 5.0);
         // 10 to the child's read, 1000, 10 to its exit, 5 until the parent goes on, 5.
         assert_eq!(case.ends(), (1030.0, 0.0));
-    }
-
-    #[test]
-    fn needs_far_below_an_access_come_together() {
-        let mut vector = SystemVector::new("s", []);
-        let id = MetricId::parse("RFO").unwrap();
-        vector.set(
-            id,
-            Estimate {
-                value: 100.0,
-                low: 100.0,
-                high: 100.0,
-                lower_bound: false,
-            },
-        );
-        let mut replay = Replay::new(&vector);
-        let asked: Vec<f64> = (0..5).map(|_| replay.accesses(40.0)).collect();
-        assert_eq!(asked, [0.0, 0.0, 120.0, 0.0, 0.0]);
-        assert_eq!(replay.accesses(50.0), 50.0);
     }
 
     #[test]

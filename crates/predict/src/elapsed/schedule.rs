@@ -14,9 +14,11 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use fsage_core::{KindClass, OpKind};
+use fsage_core::OpKind;
 
-use super::contention::{AtOnce, Contention};
+use super::contention::Contention;
+use super::device::{Asked, Device};
+use crate::cost::ledger::Latency;
 use crate::cost::{Machine, SystemVector};
 
 /// A slice of Linux (2.8 ms on two processors and more) ends at a tick, which mostly come every 4 ms.
@@ -36,8 +38,8 @@ pub(super) struct Item {
     pub place: u32,
     pub sleep_ns: f64,
     pub think_ns: f64,
-    pub memory_ns: f64,
-    pub device_ns: f64,
+    /// What it takes alone.
+    pub latency: Latency,
     /// Whether its waits are of interest.
     pub charged: bool,
     pub joins: Option<Box<[usize]>>,
@@ -87,9 +89,11 @@ struct Thread {
     state: State,
     stage: Stage,
     now: Option<Item>,
+    /// What it asked of the device.
+    asked: Asked,
     /// Processor time that is left of the stage.
     left_ns: f64,
-    /// When the operation began, and what it would take without waiting.
+    /// When the operation began.
     began: f64,
     /// The kind of the call in which its slice ended, and when.
     cut: Option<(OpKind, f64)>,
@@ -137,29 +141,6 @@ impl Ord for Due {
 /// Time that operations of a kind waited in.
 pub(super) type Waits = [f64; OpKind::ALL.len()];
 
-/// Requests of a kind at the device.
-#[derive(Debug, Clone)]
-struct Queue {
-    there: usize,
-    at_once: Option<AtOnce>,
-}
-
-impl Queue {
-    fn of(at_once: Option<AtOnce>) -> Self {
-        Self { there: 0, at_once }
-    }
-
-    /// By how much the device works longer for one more because of those that are there.
-    fn enter(&mut self) -> f64 {
-        self.there += 1;
-        self.at_once.as_ref().map_or(1.0, |f| f.factor(self.there))
-    }
-
-    fn leave(&mut self) {
-        self.there = self.there.saturating_sub(1);
-    }
-}
-
 #[derive(Debug, Clone)]
 pub(super) struct Schedule {
     machine: Machine,
@@ -169,14 +150,11 @@ pub(super) struct Schedule {
     due: BinaryHeap<Reverse<Due>>,
     numbers: u64,
     now: f64,
-    device_free_at: f64,
     pending: usize,
     /// Threads on a processor without anything to do.
     starved: Vec<usize>,
     contention: Option<Contention>,
-    /// What waits for the device: calls of fsync's kind, and others.
-    syncs: Queue,
-    others: Queue,
+    device: Device,
     pub waits: Waits,
     pub end_ns: f64,
 }
@@ -192,12 +170,10 @@ impl Schedule {
             due: BinaryHeap::new(),
             numbers: 0,
             now: 0.0,
-            device_free_at: 0.0,
             pending: 0,
             starved: Vec::new(),
             contention: Contention::of(vector),
-            syncs: Queue::of(AtOnce::of(vector, "SC_FS_D")),
-            others: Queue::of(AtOnce::of(vector, "SC_RR_D")),
+            device: Device::of(vector),
             waits: [0.0; OpKind::ALL.len()],
             end_ns: 0.0,
         }
@@ -255,10 +231,10 @@ impl Schedule {
         let State::Starved { at, .. } = &mut thread.state else {
             return false;
         };
-        *at += item.sleep_ns + item.think_ns + item.memory_ns + item.device_ns;
+        *at += item.sleep_ns + item.think_ns + item.latency.total_ns;
         self.now = *at;
         self.end_ns = self.end_ns.max(*at);
-        self.device_free_at = self.device_free_at.max(*at);
+        self.device.free_at = self.device.free_at.max(*at);
         true
     }
 
@@ -354,9 +330,13 @@ impl Schedule {
                 self.ready.extend(next);
             }
             What::Arrives(slot) => {
-                let need = self.need(slot);
-                let done = self.device_free_at.max(due.at) + need;
-                self.device_free_at = done;
+                let thread = self.threads.get(slot);
+                let Some((kind, asked)) =
+                    thread.and_then(|t| Some((t.now.as_ref()?.kind, t.asked)))
+                else {
+                    return;
+                };
+                let done = self.device.serve(slot, kind, asked, due.at);
                 self.plan(done, What::Ready(slot));
             }
             What::Gone(slot) => self.gone(slot, due.at),
@@ -372,22 +352,6 @@ impl Schedule {
                 self.wait(kind, (at - since) * SHARE_IN_CALL);
             }
             self.run(slot, at, at + SLICE_NS);
-        }
-    }
-
-    /// How long the device works for a request that arrives: one commit may be what several wait for,
-    /// and of several reads the nearest is next.
-    fn need(&mut self, slot: usize) -> f64 {
-        let item = self.threads.get(slot).and_then(|t| t.now.as_ref());
-        let Some(item) = item else { return 0.0 };
-        let (kind, need) = (item.kind, item.device_ns);
-        need * self.queue(kind).enter()
-    }
-
-    fn queue(&mut self, kind: OpKind) -> &mut Queue {
-        match kind.class() {
-            KindClass::Sync => &mut self.syncs,
-            _ => &mut self.others,
         }
     }
 
@@ -449,11 +413,13 @@ impl Schedule {
                 }
                 Stage::Memory => {
                     at += thread.left_ns;
-                    let device_ns = thread.now.as_ref().map_or(0.0, |item| item.device_ns);
-                    if device_ns > 0.0 {
+                    let latency = thread.now.as_ref().map(|item| item.latency);
+                    let asked = self.device.ask(slot, latency.unwrap_or_default());
+                    thread.asked = asked;
+                    if asked.device_ns > 0.0 {
                         thread.stage = Stage::Finish;
                         if self.machine.in_memory {
-                            return self.plan(at + device_ns, What::Free(Some(slot)));
+                            return self.plan(at + asked.device_ns, What::Free(Some(slot)));
                         }
                         self.plan(at, What::Arrives(slot));
                         return self.plan(at, What::Free(None));
@@ -472,7 +438,7 @@ impl Schedule {
                 Stage::Finish => {
                     let kind = thread.now.as_ref().map(|item| item.kind);
                     if let Some(kind) = kind.filter(|_| !self.machine.in_memory) {
-                        self.queue(kind).leave();
+                        self.device.done(kind);
                     }
                     if self.complete(slot, at) {
                         return;
@@ -529,11 +495,11 @@ impl Schedule {
         let Some(item) = &thread.now else { return };
         let stretch = match &mut self.contention {
             Some(contention) if several => {
-                contention.stretch(slot, item.kind, item.place, at, item.memory_ns)
+                contention.stretch(slot, item.kind, item.place, at, item.latency.memory_ns())
             }
             _ => 1.0,
         };
-        thread.left_ns = item.memory_ns * stretch;
+        thread.left_ns = item.latency.memory_ns() * stretch;
     }
 
     /// The call ends; whether its thread ends with it and its processor is free.
@@ -541,7 +507,7 @@ impl Schedule {
         let Some(thread) = self.threads.get_mut(slot) else {
             return true;
         };
-        let began = thread.began;
+        let (began, asked) = (thread.began, std::mem::take(&mut thread.asked));
         thread.stage = Stage::Next;
         let Some(item) = thread.now.take() else {
             return false;
@@ -549,11 +515,12 @@ impl Schedule {
         self.end_ns = self.end_ns.max(at);
         if item.charged {
             // Less than nothing where the device was faster; else only what is rounded off is.
-            let least = match self.queue(item.kind).at_once {
-                Some(_) => -item.device_ns,
-                None => 0.0,
+            let least = if self.device.gains(item.kind) {
+                -asked.device_ns
+            } else {
+                0.0
             };
-            let waited = at - began - item.memory_ns - item.device_ns;
+            let waited = at - began - item.latency.memory_ns() - asked.device_ns;
             self.wait(item.kind, waited.max(least));
         }
         if let Some(child) = item.spawns {

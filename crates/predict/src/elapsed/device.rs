@@ -1,0 +1,303 @@
+//! The device that all threads share: what they ask of it, and how long it works for each request.
+
+use fsage_core::metric::MetricId;
+use fsage_core::{KindClass, OpKind};
+
+use super::contention::AtOnce;
+use crate::cost::SystemVector;
+use crate::cost::ledger::Latency;
+
+/// How much a drive reads ahead while nobody asks, in the time of an access.
+const AHEAD_ACCESSES: f64 = 1.0;
+
+/// Requests of a kind that are there.
+#[derive(Debug, Clone)]
+struct Queue {
+    there: usize,
+    /// By how much longer the device works for one of several.
+    factor: Option<AtOnce>,
+}
+
+impl Queue {
+    fn of(vector: &SystemVector, series: &str) -> Self {
+        Self {
+            there: 0,
+            factor: AtOnce::of(vector, series),
+        }
+    }
+}
+
+/// A request of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Asked {
+    /// The part of its predicted latency that this request is.
+    pub device_ns: f64,
+    /// Whether it would go on where the thread's last one ended, and another thread's came between: the
+    /// device comes from elsewhere.
+    pub between: bool,
+}
+
+/// One device, and what waits for it.
+#[derive(Debug, Clone)]
+pub(super) struct Device {
+    in_memory: bool,
+    /// How long one access takes it alone.
+    access_ns: f64,
+    /// The share of requests beside their thread's last one that find the arm elsewhere, where threads
+    /// take turns: drives go on with one thread for a while, and read ahead.
+    misses: f64,
+    missed: f64,
+    /// Its time for operations that seldom go there, until they have come together to an access.
+    owed_ns: f64,
+    /// Whose request was the last.
+    last: Option<usize>,
+    /// What was read ahead for each thread while nobody asked, as the time in which it was read.
+    ahead_ns: Vec<f64>,
+    pub free_at: f64,
+    /// When it has done all requests but those of fsync's kind.
+    others_done: f64,
+    syncs: Queue,
+    others: Queue,
+}
+
+impl Device {
+    pub fn of(vector: &SystemVector) -> Self {
+        Self {
+            in_memory: vector.machine.in_memory,
+            access_ns: access_ns(vector),
+            misses: misses(vector),
+            missed: 0.0,
+            owed_ns: 0.0,
+            last: None,
+            ahead_ns: Vec::new(),
+            free_at: 0.0,
+            others_done: 0.0,
+            syncs: Queue::of(vector, "SC_FS_D"),
+            others: Queue::of(vector, "SC_RR_D"),
+        }
+    }
+
+    /// What an operation of a thread asks; nothing where `device_ns` of the answer is 0. A mean that is
+    /// much shorter than one access is that of many operations without any and one that waits: the
+    /// device is asked when such needs have come together.
+    pub fn ask(&mut self, slot: usize, latency: Latency) -> Asked {
+        let asked = Asked {
+            device_ns: latency.device_ns,
+            between: self.between(slot, latency.beside_ns),
+        };
+        if asked.device_ns >= self.access_ns / 2.0 || asked.between {
+            return asked;
+        }
+        self.owed_ns += asked.device_ns;
+        if self.owed_ns < self.access_ns {
+            return Asked::default();
+        }
+        Asked {
+            device_ns: std::mem::take(&mut self.owed_ns),
+            between: false,
+        }
+    }
+
+    /// Whether another thread's request came between the thread's last one and this, which lies beside
+    /// it, and what was read ahead does not hold it.
+    fn between(&mut self, slot: usize, beside_ns: f64) -> bool {
+        if beside_ns <= 0.0 || self.in_memory || self.last.is_none_or(|last| last == slot) {
+            return false;
+        }
+        match self.ahead_ns.get_mut(slot) {
+            Some(ahead) if *ahead >= beside_ns => {
+                *ahead -= beside_ns;
+                false
+            }
+            _ => {
+                self.missed += self.misses;
+                let missed = self.missed >= 1.0;
+                self.missed -= f64::from(u8::from(missed));
+                missed
+            }
+        }
+    }
+
+    /// A thread's request arrives at `at`; returns when the device has done it, in the order of arrival
+    /// among those of its kind.
+    /// One commit may be what several wait for, and of several reads the nearest is next.
+    pub fn serve(&mut self, slot: usize, kind: OpKind, asked: Asked, at: f64) -> f64 {
+        let rested = at - self.free_at;
+        if let Some(last) = self.last.replace(slot)
+            && rested > 0.0
+        {
+            // About a track, and no drive reads far beyond.
+            let most = AHEAD_ACCESSES * self.access_ns;
+            if self.ahead_ns.len() <= last {
+                self.ahead_ns.resize(last + 1, 0.0);
+            }
+            if let Some(ahead) = self.ahead_ns.get_mut(last) {
+                *ahead = (*ahead + rested).min(most);
+            }
+        }
+        let queue = self.queue(kind);
+        queue.there += 1;
+        let there = queue.there;
+        let factor = queue.factor.as_ref().map_or(1.0, |f| f.factor(there));
+        let need = if asked.between {
+            asked.device_ns.max(self.access_ns * factor)
+        } else {
+            asked.device_ns * factor
+        };
+        let busy_until = self.free_at.max(at);
+        self.free_at = busy_until + need;
+        if kind.class() == KindClass::Sync {
+            return self.free_at;
+        }
+        // A commit is several requests in steps: others come in between, after one of them.
+        let between = (at + self.access_ns).min(busy_until);
+        self.others_done = self.others_done.max(between) + need;
+        self.others_done
+    }
+
+    /// A request of this kind is done.
+    pub fn done(&mut self, kind: OpKind) {
+        let queue = self.queue(kind);
+        queue.there = queue.there.saturating_sub(1);
+    }
+
+    /// Whether several at once may take less than each alone.
+    pub fn gains(&mut self, kind: OpKind) -> bool {
+        self.queue(kind).factor.is_some()
+    }
+
+    fn queue(&mut self, kind: OpKind) -> &mut Queue {
+        match kind.class() {
+            KindClass::Sync => &mut self.syncs,
+            _ => &mut self.others,
+        }
+    }
+}
+
+/// Of reads in turns (`RFT`), the share that takes as long as reads anywhere by as many threads
+/// (`SC_RR_D`); all, where that was not measured.
+fn misses(vector: &SystemVector) -> f64 {
+    let value = |name| vector.named(name).map(|e| e.value).filter(|&v| v > 0.0);
+    let share = value("RFT2")
+        .zip(value("SC_RR_D2"))
+        .map(|(turn_ns, rate)| turn_ns * rate / 1e9);
+    share.unwrap_or(1.0).min(1.0)
+}
+
+/// The device's time for a small request elsewhere: the first read of some file, or a random read.
+fn access_ns(vector: &SystemVector) -> f64 {
+    let cost = |name| {
+        let id = MetricId::parse(name)?;
+        let slot = vector.slots().slot(id)?;
+        vector.at(slot).map(|_| vector.unit_cost_ns(slot))
+    };
+    let random = || cost("RRD4").map(|ns_per_kib| 4.0 * ns_per_kib);
+    cost("RFO").or_else(random).unwrap_or(0.0)
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::float_cmp,
+    clippy::unwrap_used,
+    reason = "exact by construction"
+)]
+mod tests {
+    use super::*;
+
+    fn device(metrics: &[(&str, f64)]) -> Device {
+        let all = metrics
+            .iter()
+            .map(|&(name, v)| (MetricId::parse(name).unwrap(), v, v, v));
+        Device::of(&SystemVector::new("s", all))
+    }
+
+    fn needs(device_ns: f64, beside_ns: f64) -> Latency {
+        Latency {
+            total_ns: device_ns,
+            device_ns,
+            beside_ns,
+        }
+    }
+
+    #[test]
+    fn needs_far_below_an_access_come_together() {
+        let mut device = device(&[("RFO", 100.0)]);
+        let mut ask = |ns| device.ask(0, needs(ns, 0.0)).device_ns;
+        let asked: Vec<f64> = (0..5).map(|_| ask(40.0)).collect();
+        assert_eq!(asked, [0.0, 0.0, 120.0, 0.0, 0.0]);
+        assert_eq!(ask(50.0), 50.0);
+    }
+
+    /// A thread's next request beside its last one: whether another came between, and how long it takes.
+    fn next(device: &mut Device, slot: usize) -> (bool, f64) {
+        let asked = device.ask(slot, needs(1.0, 1.0));
+        let from = device.free_at;
+        if asked.device_ns > 0.0 {
+            device.serve(slot, OpKind::Read, asked, from);
+            device.done(OpKind::Read);
+        }
+        (asked.between, device.free_at - from)
+    }
+
+    /// Thread 1 asks for something else, so long after the device was done.
+    fn elsewhere(device: &mut Device, after_ns: f64) {
+        let asked = device.ask(1, needs(100.0, 0.0));
+        device.serve(1, OpKind::Read, asked, device.free_at + after_ns);
+        device.done(OpKind::Read);
+    }
+
+    #[test]
+    fn what_was_read_ahead_meanwhile_costs_no_access() {
+        let mut device = device(&[("RFO", 100.0)]);
+        elsewhere(&mut device, 0.0);
+        assert_eq!(next(&mut device, 0), (true, 100.0));
+        elsewhere(&mut device, 2.5);
+        assert_eq!(next(&mut device, 0), (false, 0.0));
+        assert_eq!(next(&mut device, 0), (false, 0.0));
+        assert_eq!(next(&mut device, 0), (true, 100.0));
+    }
+
+    #[test]
+    fn another_threads_request_between_costs_an_access() {
+        let mut device = device(&[("RFO", 100.0)]);
+        assert_eq!(next(&mut device, 0), (false, 0.0));
+        elsewhere(&mut device, 0.0);
+        assert_eq!(next(&mut device, 0), (true, 100.0));
+        // The thread's own request was the last.
+        assert_eq!(next(&mut device, 0), (false, 0.0));
+        assert_eq!(next(&mut device, 1), (true, 100.0));
+    }
+
+    #[test]
+    fn nothing_comes_between_in_memory() {
+        let mut device = device(&[("RFO", 100.0)]);
+        device.in_memory = true;
+        elsewhere(&mut device, 0.0);
+        assert_eq!(next(&mut device, 0), (false, 0.0));
+    }
+
+    #[test]
+    fn a_read_waits_for_a_step_of_a_commit_and_not_for_all() {
+        let mut device = device(&[("RFO", 100.0)]);
+        let asked = |device_ns| Asked {
+            device_ns,
+            between: false,
+        };
+        assert_eq!(device.serve(0, OpKind::Fsync, asked(500.0), 0.0), 500.0);
+        assert_eq!(device.serve(1, OpKind::Read, asked(100.0), 50.0), 250.0);
+        assert_eq!(device.serve(2, OpKind::Read, asked(100.0), 60.0), 350.0);
+        // What was read in between comes off nobody's work.
+        assert_eq!(device.serve(3, OpKind::Fsync, asked(500.0), 70.0), 1200.0);
+    }
+
+    #[test]
+    fn of_threads_in_turns_as_many_miss_as_measured() {
+        let mut device = device(&[("RFO", 100.0), ("RFT2", 30.0), ("SC_RR_D2", 1e7 / 0.6)]);
+        let mut missed = 0;
+        for _ in 0..10 {
+            elsewhere(&mut device, 0.0);
+            missed += u32::from(next(&mut device, 0).0);
+        }
+        assert_eq!(missed, 5);
+    }
+}
