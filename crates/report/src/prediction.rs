@@ -40,8 +40,14 @@ pub fn text(result: &Prediction, width: u16) -> String {
 fn one(target: &TargetPrediction, width: u16) -> String {
     let mut out = format!("on {}\n\n", target.name);
     out.push_str(&kinds(target, width));
+    // Several threads may also gain from each other: one commit for two, the nearest read first.
+    let others = match target.waiting_ns {
+        ns if ns > 0.0 => format!(", {} because of other threads", duration(ns)),
+        ns if ns < 0.0 => format!(", {} less because of other threads", duration(-ns)),
+        _ => String::new(),
+    };
     out.push_str(&format!(
-        "\ntotal {}, {} of it waiting for the device; beside it {} of writing behind ({} slower)\n",
+        "\ntotal {}, {} of it waiting for the device{others}; beside it {} of writing behind ({} slower)\n",
         with_interval(target.latency_total_ns, target.latency_interval_ns),
         duration(target.device_ns),
         duration(target.writeback_ns),
