@@ -1,7 +1,8 @@
 //! A comparison as tables and sentences.
 
 use fsage_format::result::comparison::{
-    ComparedMetric, ComparedPair, Comparison, Difference, Estimate, SampleSummary, Verdict,
+    ComparedMetric, ComparedPair, ComparedSide, Comparison, Difference, Estimate, SampleSummary,
+    Verdict,
 };
 
 use crate::table::{Align, TextTable};
@@ -65,9 +66,7 @@ fn families(comparison: &Comparison) -> String {
 }
 
 fn pair_text(pair: &ComparedPair, all: bool, width: u16) -> String {
-    let side = |s: &fsage_format::result::comparison::ComparedSide| {
-        format!("{} ({} runs)", s.configuration, s.runs)
-    };
+    let side = |s: &ComparedSide| format!("{} ({} runs)", s.configuration, s.runs);
     let mut out = format!("b: {}\nwith a: {}\n", side(&pair.b), side(&pair.a));
     for metric in pair.metrics.iter().filter(|m| m.required) {
         out.push_str(&format!("{}: {}\n", metric.metric, metric.text));
@@ -127,18 +126,11 @@ fn table(metrics: &[&ComparedMetric], width: u16) -> String {
     table.render()
 }
 
-/// The mean and half the width of its interval, the unit once where it is the same.
+/// The mean with half the width of its interval, where there is one.
 fn mean(samples: &SampleSummary, unit: &str) -> String {
-    let mean = units::metric(samples.mean, unit);
-    let (Some(low), Some(high)) = (samples.lower, samples.upper) else {
-        return mean;
-    };
-    let half = units::metric((high - low) / 2.0, unit);
-    match (mean.split_once(' '), half.split_once(' ')) {
-        (Some((value, of_mean)), Some((_, of_half))) if of_mean == of_half => {
-            format!("{value} ± {half}")
-        }
-        _ => format!("{mean} ± {half}"),
+    match (samples.lower, samples.upper) {
+        (Some(low), Some(high)) => units::plus_minus(samples.mean, (high - low) / 2.0, unit),
+        _ => units::metric(samples.mean, unit),
     }
 }
 
@@ -194,5 +186,57 @@ fn shown(value: Option<&str>) -> String {
             format!("'{begin}…'")
         }
         Some(text) => format!("'{text}'"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples(mean: f64) -> SampleSummary {
+        SampleSummary {
+            n: 10,
+            mean,
+            lower: Some(mean * 0.9),
+            upper: Some(mean * 1.1),
+            median: mean,
+            sd: Some(mean / 10.0),
+            outliers: 0,
+            normal_p: None,
+        }
+    }
+
+    fn metric(name: &str, unit: &str, a: f64, b: f64) -> ComparedMetric {
+        ComparedMetric {
+            metric: name.into(),
+            unit: unit.into(),
+            required: true,
+            a: samples(a),
+            b: samples(b),
+            difference: Estimate {
+                value: b - a,
+                low: None,
+                high: None,
+            },
+            ratio: None,
+            test: None,
+            effect: None,
+            verdict: Verdict::Untestable,
+            text: String::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn values_are_written_as_an_experiment_writes_them() {
+        let all = [
+            metric("cpu_share", "share", 0.4, 0.5),
+            metric("device_sectors_read", "sectors", 2048.0, 4096.0),
+            metric("elapsed", "ns", 1.5e9, 2e9),
+        ];
+        let said = table(&all.each_ref(), 120);
+        for value in ["40.0 ± 4.0 %", "2 MiB ± 205 KiB", "1.5 ± 0.15 s"] {
+            assert!(said.contains(value), "`{value}` is missing:\n{said}");
+        }
     }
 }

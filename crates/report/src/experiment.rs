@@ -167,37 +167,11 @@ fn table(
     table.render()
 }
 
-/// `1.23 ± 0.045 s`: both in the unit of the mean.
-pub fn with_half_width(metric: &MetricSummary) -> String {
-    let mean = value(metric.mean, &metric.unit);
-    let Some(half) = metric.half_width else {
-        return mean;
-    };
-    match (metric.unit.as_str(), metric.mean.abs()) {
-        ("ns", m) if (1.0..120e9).contains(&m) => {
-            let (number, unit) = mean.split_once(' ').unwrap_or((&mean, ""));
-            let scale = match unit {
-                "ns" => 1.0,
-                "us" => 1e3,
-                "ms" => 1e6,
-                _ => 1e9,
-            };
-            format!("{number} ± {} {unit}", units::significant(half / scale))
-        }
-        _ => format!("{mean} ± {}", value(half, &metric.unit)),
-    }
-}
-
-/// A value of a metric in its unit.
-pub fn value(value: f64, unit: &str) -> String {
-    match unit {
-        "share" => units::percent(value),
-        "sectors" => units::bytes((value.max(0.0) * 512.0) as u64),
-        "B/s" => format!("{}/s", units::bytes(value.max(0.0) as u64)),
-        "operations/s" if value.abs() < 1e3 => units::significant(value),
-        "operations/s" => units::count(value.max(0.0) as u64),
-        "count" if value.abs() < 100.0 => units::significant(value),
-        unit => units::metric(value, unit),
+/// A mean with half the width of its interval, where there is one.
+fn with_half_width(metric: &MetricSummary) -> String {
+    match metric.half_width {
+        Some(half) => units::plus_minus(metric.mean, half, &metric.unit),
+        None => units::metric(metric.mean, &metric.unit),
     }
 }
 
@@ -218,7 +192,7 @@ fn activity(
         let mut row = vec![names.short(&configuration.name)];
         row.extend(there.iter().map(|(name, _)| {
             let metric = configuration.metric(name);
-            metric.map_or_else(String::new, |m| value(m.mean, &m.unit))
+            metric.map_or_else(String::new, |m| units::metric(m.mean, &m.unit))
         }));
         table.row(row);
     }
@@ -258,7 +232,7 @@ fn steady(configurations: &[&Configuration], names: &Names, width: u16) -> Strin
                     write(sum / n)
                 }
             };
-            let rate = |of: f64| value(of, "operations/s");
+            let rate = |of: f64| units::metric(of, "operations/s");
             table.row([
                 names.short(&configuration.name),
                 name.clone(),

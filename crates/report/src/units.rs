@@ -1,12 +1,15 @@
 //! How quantities are written: three significant digits and a unit.
 
+/// Longer times are written in minutes.
+const LONGEST_PLAIN_NS: f64 = 120e9;
+
 /// Nanoseconds as `850 ns`, `12.3 us`, `4.56 ms`, `7.89 s`, `12 min 5 s`.
 pub fn duration(ns: f64) -> String {
     let magnitude = ns.abs();
     if !ns.is_finite() {
         return "unknown".into();
     }
-    if magnitude >= 120e9 {
+    if magnitude >= LONGEST_PLAIN_NS {
         let seconds = (magnitude / 1e9).round();
         let sign = if ns < 0.0 { "-" } else { "" };
         return format!(
@@ -15,13 +18,18 @@ pub fn duration(ns: f64) -> String {
             seconds % 60.0
         );
     }
-    let (value, unit) = match magnitude {
-        m if m < 1e3 => (ns, "ns"),
-        m if m < 1e6 => (ns / 1e3, "us"),
-        m if m < 1e9 => (ns / 1e6, "ms"),
-        _ => (ns / 1e9, "s"),
-    };
-    format!("{} {unit}", significant(value))
+    let (scale, unit) = time_unit(magnitude);
+    format!("{} {unit}", significant(ns / scale))
+}
+
+/// The unit in which a time of less than two minutes is written, and its nanoseconds.
+fn time_unit(ns: f64) -> (f64, &'static str) {
+    match ns {
+        ns if ns < 1e3 => (1.0, "ns"),
+        ns if ns < 1e6 => (1e3, "us"),
+        ns if ns < 1e9 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    }
 }
 
 /// Bytes as `512 B`, `4 KiB`, `1.5 GiB`.
@@ -82,17 +90,41 @@ pub fn significant(value: f64) -> String {
     }
 }
 
-/// A value of a metric in its unit: times are scaled, everything else keeps its unit.
+/// A value of a metric in its unit: times and sizes are scaled, everything else keeps its unit.
 pub fn metric(value: f64, unit: &str) -> String {
+    let whole = value.max(0.0) as u64;
     match unit {
         "ns" => duration(value),
         "s" => duration(value * 1e9),
-        "B" => bytes(value.max(0.0) as u64),
+        "B" => bytes(whole),
         "KiB" => bytes((value.max(0.0) * 1024.0) as u64),
+        "sectors" => bytes((value.max(0.0) * 512.0) as u64),
+        "B/s" => format!("{}/s", bytes(whole)),
         "KiB/s" => format!("{} MiB/s", significant(value / 1024.0)),
-        "count" => count(value.max(0.0) as u64),
+        "operations/s" if value.abs() < 1e3 => significant(value),
+        "count" if value.abs() < 100.0 => significant(value),
+        "operations/s" | "count" => count(whole),
+        "share" => percent(value),
         "ratio" => format!("x{}", significant(value)),
         other => format!("{} {other}", significant(value)),
+    }
+}
+
+/// The same with half the width of its interval: `1.23 ± 0.045 s`, both in the unit of the value.
+pub fn plus_minus(value: f64, half_width: f64, unit: &str) -> String {
+    if unit == "ns" && value.abs() < LONGEST_PLAIN_NS {
+        let (scale, unit) = time_unit(value.abs());
+        let (value, half) = (value / scale, half_width / scale);
+        return format!("{} ± {} {unit}", significant(value), significant(half));
+    }
+    let (value, half) = (metric(value, unit), metric(half_width, unit));
+    match (value.split_once(' '), half.split_once(' ')) {
+        (Some((number, of_value)), Some((_, of_half)))
+            if of_value == of_half && !of_value.contains(' ') =>
+        {
+            format!("{number} ± {half}")
+        }
+        _ => format!("{value} ± {half}"),
     }
 }
 
@@ -115,5 +147,21 @@ mod tests {
         assert_eq!(signed_percent(-0.05), "-5.0 %");
         assert_eq!(significant(0.0), "0");
         assert_eq!(metric(2048.0, "KiB/s"), "2 MiB/s");
+        assert_eq!(metric(0.421, "share"), "42.1 %");
+        assert_eq!(metric(2048.0, "sectors"), "1 MiB");
+        assert_eq!(metric(2.5, "count"), "2.5");
+        assert_eq!(metric(12_345.6, "operations/s"), "12,345");
+    }
+
+    #[test]
+    fn a_half_width_is_in_the_unit_of_its_value() {
+        assert_eq!(plus_minus(1.5e9, 3e7, "ns"), "1.5 ± 0.03 s");
+        assert_eq!(plus_minus(0.0, 0.0, "ns"), "0 ± 0 ns");
+        // Minutes have two units.
+        assert_eq!(plus_minus(185e9, 125e9, "ns"), "3 min 5 s ± 2 min 5 s");
+        assert_eq!(plus_minus(0.421, 0.011, "share"), "42.1 ± 1.1 %");
+        assert_eq!(plus_minus(4096.0, 2.0, "sectors"), "2 MiB ± 1 KiB");
+        assert_eq!(plus_minus(4096.0, 2048.0, "sectors"), "2 ± 1 MiB");
+        assert_eq!(plus_minus(300.0, 2.5, "count"), "300 ± 2.5");
     }
 }
