@@ -149,12 +149,11 @@ fn state(m: &MachineRecord) -> Vec<String> {
     let mut all = Vec::new();
     let w = &m.write_back;
     if let Some(expire) = w.dirty_expire_ms {
-        let share = |p: Option<u64>| p.map_or("unknown".to_owned(), |p| format!("{p} %"));
         all.push(format!(
-            "Dirty pages expired after {}; write-back began at {} of memory, and writers waited at {}.",
+            "Dirty pages expired after {}; write-back began at {}, and writers waited at {}.",
             units::duration(expire as f64 * 1e6),
-            share(w.dirty_background_ratio_percent),
-            share(w.dirty_ratio_percent),
+            threshold(w.dirty_background_ratio_percent, w.dirty_background_bytes),
+            threshold(w.dirty_ratio_percent, w.dirty_bytes),
         ));
     }
     if let Some(clock) = &m.clock_source {
@@ -180,6 +179,7 @@ fn state(m: &MachineRecord) -> Vec<String> {
         &mut load,
         m.load.users.map(|n| match n {
             0 => "nobody was logged in".to_owned(),
+            1 => "one user was logged in".to_owned(),
             n => format!("{n} users were logged in"),
         }),
     );
@@ -187,6 +187,15 @@ fn state(m: &MachineRecord) -> Vec<String> {
         all.push(format!("At the start {}.", load.join(", ")));
     }
     all
+}
+
+/// So much may be dirty: of the two settings the kernel keeps the other one at 0.
+fn threshold(percent: Option<u64>, bytes: Option<u64>) -> String {
+    match (bytes.filter(|b| *b > 0), percent) {
+        (Some(bytes), _) => units::bytes(bytes),
+        (None, Some(percent)) => format!("{percent} % of memory"),
+        (None, None) => "an unknown share of memory".to_owned(),
+    }
 }
 
 fn target(t: &TargetRecord) -> String {
@@ -285,11 +294,10 @@ fn device(d: &DeviceRecord) -> String {
     if d.direct_io == Some(true) {
         inside.push("direct I/O".to_owned());
     }
-    let name = if d.name.is_empty() { &d.kind } else { &d.name };
     if inside.is_empty() {
-        return name.clone();
+        return d.name.clone();
     }
-    format!("{name} ({})", inside.join(", "))
+    format!("{} ({})", d.name, inside.join(", "))
 }
 
 #[cfg(test)]
@@ -322,6 +330,12 @@ mod tests {
         machine.kernel.release = Some("6.1".into());
         machine.memory.total_bytes = Some(1 << 34);
         machine.load.busy = Some(0.013);
+        machine.load.users = Some(1);
+        machine.write_back.dirty_expire_ms = Some(30_000);
+        machine.write_back.dirty_background_ratio_percent = Some(10);
+        // What is set in bytes has no share.
+        machine.write_back.dirty_ratio_percent = Some(0);
+        machine.write_back.dirty_bytes = Some(64 << 20);
         let target = TargetRecord {
             target: "ext4".into(),
             scratch: true,
@@ -349,7 +363,8 @@ mod tests {
             "Linux 6.1.",
             "Mitigations were mds: Clear CPU buffers.",
             "fsage 0.1.0",
-            "other processes used 1.3 % of the processors",
+            "expired after 30 s; write-back began at 10 % of memory, and writers waited at 64 MiB.",
+            "other processes used 1.3 % of the processors, one user was logged in.",
             "made by mkfs.ext4 -q (mke2fs 1.47); mounted with rw,noatime; not aged",
             "sda1 (beginning at 25.0 % of its disk, scheduler bfq)",
         ] {

@@ -168,7 +168,7 @@ pub struct WriteBackRecord {
 pub struct LoadRecord {
     /// Load averages of 1, 5 and 15 minutes.
     pub average: Option<(f64, f64, f64)>,
-    /// Share of the processors' time that was not idle while this was found out, 0 to 1.
+    /// Share of the processors' time that others used while this was found out, 0 to 1.
     pub busy: Option<f64>,
     /// How long was looked for `busy` and `busiest`, nanoseconds.
     pub observed_ns: u64,
@@ -228,8 +228,8 @@ pub struct TargetRecord {
     pub mount_options_given: Option<String>,
     /// How the file system was made; absent where fsage did not make it.
     pub mkfs: Option<MkfsRecord>,
-    /// What the file system's own tools say of one that fsage did not make: features, block size, when
-    /// it was made. Needs root. Of a slowed one what is slowed, and the file system beneath.
+    /// What the kernel and the file system's own tools say of it: features, block size, when it was made.
+    /// Needs root for some kinds. Of a slowed one what is slowed, and the file system beneath.
     pub parameters: BTreeMap<String, String>,
     /// How it was aged; absent for a fresh file system or where nothing is known.
     pub aged: Option<String>,
@@ -268,10 +268,10 @@ pub struct MkfsRecord {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DeviceRecord {
-    /// Its name in the kernel, as `sda1`; empty for what holds an image and has no device (memory).
+    /// Its name in the kernel, as `sda1`.
     pub name: String,
-    /// `partition`, `disk`, `loop`, `device-mapper`, `raid`, `zram`, or `file system` for one without
-    /// a device that holds an image.
+    /// `partition`, `disk`, `loop`, `device-mapper LVM` and the like, `md raid1` and the like, `zram`,
+    /// `ram`, `nbd`, `rbd`, `pmem`; `device` where only its name was recorded.
     pub kind: String,
     /// How many layers lie between it and the file system.
     pub depth: u32,

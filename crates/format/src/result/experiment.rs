@@ -314,7 +314,7 @@ pub struct Others {
 pub struct MetricSummary {
     /// Its name.
     pub metric: String,
-    /// Its unit: `ns`, `ratio`, `count`, `B`, `B/s`, `operations/s`, `sectors`.
+    /// Its unit: `ns`, `share` (of 1), `count`, `B`, `B/s`, `operations/s`, `sectors` (of 512 bytes).
     pub unit: String,
     /// Whether measuring went on until it was precise.
     pub required: bool,

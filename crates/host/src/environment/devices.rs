@@ -109,7 +109,7 @@ fn kind(device: &BlockDevice, partition: bool) -> String {
         return format!("device-mapper {maker}");
     }
     if let Some(level) = read(sysfs.join("md/level")) {
-        return format!("raid {level}");
+        return format!("md {level}");
     }
     let named = ["loop", "zram", "ram", "nbd", "rbd", "pmem"];
     let letters = device.name.trim_end_matches(|c: char| c.is_ascii_digit());
