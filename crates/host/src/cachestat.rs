@@ -3,11 +3,11 @@
 
 #![allow(unsafe_code)]
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use fsage_core::Errno;
-use rustix::fs::{Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, DirEntry, FileType, Mode, OFlags};
 
 /// Its number is the same on every architecture that this crate is built for.
 const CACHESTAT: libc::c_long = 451;
@@ -79,7 +79,7 @@ pub fn below(dir: &Path, most: usize) -> Option<CachedPages> {
         for entry in Dir::read_from(&fd).ok()? {
             let Ok(entry) = entry else { break };
             let name = entry.file_name().to_bytes();
-            match entry.file_type() {
+            match kind(&fd, &entry) {
                 FileType::Directory if name != b"." && name != b".." => {
                     pending.push([path.as_slice(), b"/", name].concat());
                 }
@@ -91,12 +91,25 @@ pub fn below(dir: &Path, most: usize) -> Option<CachedPages> {
                     sum.cached += pages.cached;
                     sum.dirty += pages.dirty;
                     sum.write_back += pages.write_back;
+                    sum.evicted += pages.evicted;
+                    sum.recently_evicted += pages.recently_evicted;
                 }
                 _ => {}
             }
         }
     }
     Some(sum)
+}
+
+/// What an entry is; file systems may leave that out of their listings.
+fn kind(dir: &OwnedFd, entry: &DirEntry) -> FileType {
+    match entry.file_type() {
+        FileType::Unknown => {
+            let stat = rustix::fs::statat(dir, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW);
+            stat.map_or(FileType::Unknown, |s| FileType::from_raw_mode(s.st_mode))
+        }
+        known => known,
+    }
 }
 
 #[cfg(test)]

@@ -53,7 +53,8 @@ impl fmt::Display for ColdPolicy {
 
 impl Platform for HostFs {
     /// `EOPNOTSUPP` on tmpfs and ramfs, and for a remount of what fsage did not mount; `EBUSY` if a
-    /// file is still open; what lies beneath a layer is made cold with it; `EACCES` or `EPERM` for `drop_caches` without root.
+    /// file is still open; `EACCES` or `EPERM` for `drop_caches` without root. What lies beneath a layer is
+    /// made cold with it.
     fn make_cold(&self) -> Result<ColdEvidence, Errno> {
         if let Some(layer) = self.layer() {
             return layer.make_cold(self.options());

@@ -9,8 +9,7 @@ use std::os::unix::fs::FileExt;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// The unit of /proc/stat: `USER_HZ` is 100 on every architecture that Linux runs on today.
-const TICK_NS: u64 = 10_000_000;
+use crate::environment::{cpu_ticks, kib, pressure_field};
 
 /// Readings of the two clocks from which the closest pair is taken.
 const CLOCK_ATTEMPTS: usize = 5;
@@ -215,33 +214,25 @@ impl MachineTimes {
         Self::parse(&std::fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// `cpu user nice system idle iowait irq softirq steal …`.
     fn parse(text: &str) -> Option<Self> {
-        let mut fields = text
-            .lines()
-            .next()?
-            .strip_prefix("cpu ")?
-            .split_whitespace();
-        let mut ticks = || fields.next()?.parse::<u64>().ok();
-        let user = ticks()?.saturating_add(ticks()?);
-        let stolen = (0..6).map(|_| ticks()).last().flatten()?;
+        let [user, nice, .., stolen] = cpu_ticks(text)?;
         Some(Self {
-            user_ns: user.saturating_mul(TICK_NS),
-            stolen_ns: stolen.saturating_mul(TICK_NS),
+            user_ns: ticks_ns(user.saturating_add(nice)),
+            stolen_ns: ticks_ns(stolen),
         })
     }
 }
 
-/// How long something has waited for a processor since boot, nanoseconds (the kernel's
-/// accounting/psi.rst); `None` where the kernel does not say.
-pub fn cpu_pressure_ns() -> Option<u64> {
-    parse_pressure(&std::fs::read_to_string("/proc/pressure/cpu").ok()?)
+/// What the kernel counts in ticks (`USER_HZ`), nanoseconds.
+fn ticks_ns(ticks: u64) -> u64 {
+    ticks.saturating_mul(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))
 }
 
-fn parse_pressure(text: &str) -> Option<u64> {
-    let line = text.lines().find(|line| line.starts_with("some "))?;
-    let (_, total) = line.rsplit_once("total=")?;
-    total.trim().parse::<u64>().ok()?.checked_mul(1000)
+/// How long something has waited for a processor since boot, nanoseconds; `None` where the kernel does not
+/// say.
+pub fn cpu_pressure_ns() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/pressure/cpu").ok()?;
+    pressure_field::<u64>(&text, "total=")?.checked_mul(1000)
 }
 
 /// Memory of the whole machine that waits to be written.
@@ -272,16 +263,9 @@ impl MemoryWatch {
 }
 
 fn parse_memory(text: &str) -> Option<ToBeWritten> {
-    let field = |key: &str| {
-        let of = |line: &str| {
-            let kib = line.strip_prefix(key)?.trim().strip_suffix("kB")?;
-            kib.trim().parse::<u64>().ok()?.checked_mul(1024)
-        };
-        text.lines().find_map(of)
-    };
     Some(ToBeWritten {
-        dirty_bytes: field("Dirty:")?,
-        write_back_bytes: field("Writeback:")?,
+        dirty_bytes: kib(text, "Dirty")?,
+        write_back_bytes: kib(text, "Writeback")?,
     })
 }
 
@@ -300,18 +284,15 @@ mod tests {
         let io = "rchar: 6976\nwchar: 0\nsyscr: 1\nread_bytes: 4096\nwrite_bytes: 1\n";
         let read = ReadBytes::parse(io).unwrap();
         assert_eq!((read.requested, read.fetched), (6976, 4096));
-        let pressure = "some avg10=0.04 avg60=0.5 avg300=1.00 total=123\nfull avg10=0 total=9\n";
-        assert_eq!(parse_pressure(pressure), Some(123_000));
         let memory = "MemTotal: 1 kB\nDirty:   12 kB\nWriteback:  3 kB\nWritebackTmp: 0 kB\n";
         let waiting = parse_memory(memory).unwrap();
         assert_eq!(
             (waiting.dirty_bytes, waiting.write_back_bytes),
             (12 << 10, 3 << 10)
         );
-        for damaged in ["", "cpu", "cpu  1 2", "some total=", "Dirty: x kB"] {
+        for damaged in ["", "cpu", "cpu  1 2", "Dirty: x kB"] {
             assert_eq!(MachineTimes::parse(damaged), None);
             assert_eq!(ReadBytes::parse(damaged), None);
-            assert_eq!(parse_pressure(damaged), None);
             assert_eq!(parse_memory(damaged), None);
         }
     }

@@ -27,9 +27,13 @@ fn add(device: &BlockDevice, depth: u32, all: &mut Vec<DeviceRecord>) {
         return;
     }
     let mut record = describe(device, depth);
-    let image = (record.kind == "loop").then(|| image(device, &mut record));
+    let holder = if record.kind == "loop" {
+        image(device, &mut record)
+    } else {
+        None
+    };
     all.push(record);
-    if let Some(Some(holder)) = image {
+    if let Some(holder) = holder {
         add(&holder, depth + 1, all);
     }
     for below in beneath(device) {

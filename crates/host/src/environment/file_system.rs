@@ -100,8 +100,8 @@ fn btrfs(device: &BlockDevice) -> BTreeMap<String, String> {
         return BTreeMap::new();
     };
     let mut found = BTreeMap::new();
-    for name in ["nodesize", "sectorsize", "checksum", "metadata_uuid"] {
-        if let Some(value) = read(dir.join(name)).filter(|_| name != "metadata_uuid") {
+    for name in ["nodesize", "sectorsize", "checksum"] {
+        if let Some(value) = read(dir.join(name)) {
             found.insert(name.to_owned(), value);
         }
     }

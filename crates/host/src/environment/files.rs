@@ -23,6 +23,35 @@ pub(super) fn field(text: &str, key: &str) -> Option<String> {
     })
 }
 
+/// A line `name: N kB` of /proc/meminfo in bytes.
+pub(crate) fn kib(meminfo: &str, name: &str) -> Option<u64> {
+    let value = field(meminfo, name)?;
+    let number = value.strip_suffix("kB")?.trim();
+    number.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// Ticks of all processors since boot: `cpu user nice system idle iowait irq softirq steal` of proc_stat(5).
+pub(crate) fn cpu_ticks(stat: &str) -> Option<[u64; 8]> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let mut fields = line.split_ascii_whitespace();
+    let mut ticks = [0; 8];
+    for tick in &mut ticks {
+        *tick = fields.next()?.parse().ok()?;
+    }
+    Some(ticks)
+}
+
+/// A field of the line of a /proc/pressure file that tells when anything waited (the kernel's
+/// accounting/psi.rst).
+pub(crate) fn pressure_field<T: std::str::FromStr>(text: &str, name: &str) -> Option<T> {
+    let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
+    let mut fields = line.split_ascii_whitespace();
+    fields
+        .find_map(|field| field.strip_prefix(name))?
+        .parse()
+        .ok()
+}
+
 /// The length of a list such as `0-3,8`.
 pub(super) fn list_length(list: &str) -> Option<u32> {
     list.split(',').try_fold(0u32, |sum, part| {
@@ -59,6 +88,12 @@ mod tests {
         let text = "a : 1\nempty :\nmodel name\t: Some CPU\n";
         assert_eq!(field(text, "model name").unwrap(), "Some CPU");
         assert_eq!(field(text, "empty"), None);
+        assert_eq!(kib("MemTotal:  12 kB\n", "MemTotal"), Some(12 * 1024));
+        assert_eq!(kib("MemTotal:  12\n", "MemTotal"), None);
+        let pressure = "some avg10=0.04 avg60=0.5 avg300=1.00 total=123\nfull avg10=9 total=9\n";
+        assert_eq!(pressure_field(pressure, "avg10="), Some(0.04));
+        assert_eq!(pressure_field(pressure, "total="), Some(123_u64));
+        assert_eq!(pressure_field::<u64>("some total=", "total="), None);
         assert!(!numbered("/sys/devices/system/cpu", "cpu").is_empty());
     }
 }

@@ -6,16 +6,13 @@ use std::time::Duration;
 use fsage_core::Clock;
 use fsage_format::result::environment::{BusyProcess, LoadRecord};
 
-use super::files::{numbered, read};
+use super::files::{cpu_ticks, numbered, pressure_field, read};
 use crate::MonotonicClock;
 
 /// Processes that are told by name.
 const TOLD: usize = 5;
 /// A process that used less of a processor is not told; one tick in a quarter of a second is more.
 const LEAST_SHARE: f64 = 0.02;
-/// Size and type of a login's record in utmp(5).
-const UTMP_BYTES: usize = 384;
-const USER_PROCESS: [u8; 2] = [7, 0];
 
 /// Watches for a while, then tells.
 pub(super) fn watch(time: Duration) -> LoadRecord {
@@ -118,17 +115,12 @@ impl Usage {
     }
 }
 
-/// All ticks and the idle ones, of the line `cpu` of proc_stat(5). Time that a hypervisor gave to others
-/// is not idle; guests' time is in the users' already.
+/// All ticks and the idle ones since boot. Time that a hypervisor gave to others is not idle; guests' time
+/// is in the users' already.
 fn all_ticks(stat: &str) -> Option<(u64, u64)> {
-    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let ticks: Vec<u64> = line
-        .split_ascii_whitespace()
-        .take(8)
-        .map_while(|field| field.parse().ok())
-        .collect();
-    let idle = ticks.get(3)?.saturating_add(*ticks.get(4)?);
-    Some((ticks.iter().sum(), idle))
+    let ticks = cpu_ticks(stat)?;
+    let [_, _, _, idle, waiting, ..] = ticks;
+    Some((ticks.iter().sum(), idle.saturating_add(waiting)))
 }
 
 struct Process {
@@ -150,23 +142,16 @@ fn process(stat: &str) -> Option<Process> {
     })
 }
 
-/// The share of the last 10 s in which something waited (the kernel's accounting/psi.rst).
+/// The share of the last 10 s in which something waited.
 fn pressure(what: &str) -> Option<f64> {
     let text = read(format!("/proc/pressure/{what}"))?;
-    let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
-    let percent = some
-        .split_ascii_whitespace()
-        .find_map(|field| field.strip_prefix("avg10="))?;
-    Some(percent.parse::<f64>().ok()? / 100.0)
+    Some(pressure_field::<f64>(&text, "avg10=")? / 100.0)
 }
 
 /// Users who are logged in: utmp where it is kept, else the sessions of systemd.
 fn users() -> Option<u32> {
-    let logins = std::fs::read("/run/utmp").ok().map(|bytes| {
-        let records = bytes.chunks_exact(UTMP_BYTES);
-        records.filter(|r| r.starts_with(&USER_PROCESS)).count()
-    });
-    let count = logins.or_else(|| {
+    let logged_in = std::fs::read("/run/utmp").ok().map(|utmp| logins(&utmp));
+    let count = logged_in.or_else(|| {
         let sessions = std::fs::read_dir("/run/systemd/sessions").ok()?;
         let texts = sessions.filter_map(|entry| read(entry.ok()?.path()));
         Some(
@@ -176,6 +161,13 @@ fn users() -> Option<u32> {
         )
     })?;
     u32::try_from(count).ok()
+}
+
+/// The logins of a utmp(5): its records begin with their type.
+fn logins(utmp: &[u8]) -> usize {
+    let records = utmp.chunks_exact(size_of::<libc::utmpx>());
+    let login = libc::USER_PROCESS.to_ne_bytes();
+    records.filter(|r| r.starts_with(&login)).count()
 }
 
 #[cfg(test)]
@@ -194,6 +186,14 @@ mod tests {
             ("a) b (c", 7, 42)
         );
         assert!(process("12 a R").is_none());
+        let record = size_of::<libc::utmpx>();
+        let mut utmp = vec![0; 3 * record];
+        // Of a boot, of a user, and one that is cut off.
+        for (at, kind) in [(0, libc::BOOT_TIME), (record, libc::USER_PROCESS)] {
+            utmp[at..at + 2].copy_from_slice(&kind.to_ne_bytes());
+        }
+        let half = utmp[record..record + record / 2].to_vec();
+        assert_eq!(logins(&[utmp, half].concat()), 1);
     }
 
     #[test]

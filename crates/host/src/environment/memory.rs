@@ -1,9 +1,11 @@
 //! Memory, and when the kernel writes what is dirty.
 
+use std::path::Path;
+
 use fsage_format::result::environment::{MemoryRecord, WriteBackRecord};
 
 use super::devices::selected;
-use super::files::{field, number, read};
+use super::files::{kib, number, read};
 
 /// Where control groups are mounted, on every system that follows the kernel's documents.
 const CGROUPS: &str = "/sys/fs/cgroup";
@@ -49,43 +51,38 @@ fn vm(name: &str) -> Option<u64> {
     number(format!("/proc/sys/vm/{name}"))
 }
 
-/// A line `name: N kB` in bytes.
-fn kib(info: &str, name: &str) -> Option<u64> {
-    let value = field(info, name)?;
-    let number = value.strip_suffix("kB")?.trim();
-    number.parse::<u64>().ok()?.checked_mul(1024)
-}
-
 /// The narrowest limit of the control groups that this process is in.
 fn limit() -> Option<u64> {
-    let groups = read("/proc/self/cgroup")?;
+    limit_of(&read("/proc/self/cgroup")?, Path::new(CGROUPS))
+}
+
+/// The narrowest limit of the groups that /proc/PID/cgroup tells, which are mounted at `mounted`.
+fn limit_of(groups: &str, mounted: &Path) -> Option<u64> {
     let one = groups.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');
         let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
         let memory = controllers.split(',').any(|c| c == "memory");
-        memory.then(|| path.to_owned())
+        memory.then_some(path)
     });
+    let beneath = |path: &str| path.trim_start_matches('/').to_owned();
     if let Some(path) = one {
         // Version 1 tells the narrowest of all groups above itself.
-        let stat = read(format!("{CGROUPS}/memory{path}/memory.stat"))?;
+        let stat = read(
+            mounted
+                .join("memory")
+                .join(beneath(path))
+                .join("memory.stat"),
+        )?;
         return stat
             .lines()
             .find_map(|line| line.strip_prefix("hierarchical_memory_limit "))
             .and_then(|limit| limit.parse().ok());
     }
-    let mut path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let mut narrowest: Option<u64> = None;
-    loop {
-        // `max` is no number: no limit.
-        if let Some(limit) = number(format!("{CGROUPS}{path}/memory.max")) {
-            narrowest = Some(narrowest.map_or(limit, |n| n.min(limit)));
-        }
-        let (above, _) = path.rsplit_once('/')?;
-        if path.len() <= 1 {
-            return narrowest;
-        }
-        path = if above.is_empty() { "/" } else { above };
-    }
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let path = beneath(path);
+    // `max` is no number: no limit.
+    let of = |group: &Path| number(mounted.join(group).join("memory.max"));
+    Path::new(&path).ancestors().filter_map(of).min()
 }
 
 #[cfg(test)]
@@ -93,13 +90,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_is_found_however_deep_the_group_is() {
-        // Whatever this machine has: an answer, and no endless walk.
-        let found = record();
-        if let (Some(limit), Some(total)) = (found.limit_bytes, found.total_bytes) {
-            assert!(limit < total);
-        }
-        assert_eq!(kib("MemTotal:  12 kB\n", "MemTotal"), Some(12 * 1024));
-        assert_eq!(kib("MemTotal:  12\n", "MemTotal"), None);
+    fn the_narrowest_limit_is_found_however_deep_the_group_is() {
+        let mounted = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let file = mounted.path().join(path);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        };
+        write("a/memory.max", "4096\n");
+        write("a/b/memory.max", "8192\n");
+        write("a/b/c/memory.max", "max\n");
+        let of = |groups: &str| limit_of(groups, mounted.path());
+        assert_eq!(of("0::/a/b/c\n"), Some(4096));
+        assert_eq!(of("0::/other\n"), None);
+        assert_eq!(of("0::/\n"), None);
+        write(
+            "memory/x/memory.stat",
+            "cache 1\nhierarchical_memory_limit 77\n",
+        );
+        assert_eq!(of("4:cpu,cpuacct:/\n3:memory:/x\n0::/a\n"), Some(77));
     }
 }

@@ -17,7 +17,7 @@ mod tools;
 pub use target::target;
 pub use tools::{tool, tools_of};
 
-pub(crate) use files::read;
+pub(crate) use files::{cpu_ticks, kib, pressure_field, read};
 pub(crate) use memory::total_bytes;
 pub(crate) use processor::{cpus_online, mitigations, model};
 

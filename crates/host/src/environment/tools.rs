@@ -98,7 +98,7 @@ fn package(path: &Path) -> Option<String> {
     let path = path.display().to_string();
     // Where /bin is /usr/bin, packages may know a file by either name.
     let short = path.strip_prefix("/usr").unwrap_or(&path).to_owned();
-    for file in [path.clone(), format!("/usr{short}"), short] {
+    for file in [format!("/usr{short}"), short] {
         let Some(owner) = first_line(Path::new("dpkg-query"), &["-S", &file]) else {
             continue;
         };
