@@ -45,8 +45,11 @@ impl Daemon {
             orders: Some(orders),
             answers: BufReader::new(answers),
         };
-        if daemon.answer().is_ok_and(|line| line == READY) {
-            return Ok(daemon);
+        match daemon.answer() {
+            Ok(line) if line == READY => return Ok(daemon),
+            // It is no such program, and need not end by itself.
+            Ok(_) => drop(daemon.child.kill()),
+            Err(_) => {}
         }
         let mut why = String::new();
         if let Some(stderr) = daemon.child.stderr.as_mut() {
@@ -146,6 +149,11 @@ mod tests {
             error.unwrap_err().to_string()
         };
         assert_eq!(start("exit 1"), "start a shell: it ended");
+        // A program that serves nothing and goes on all the same.
+        assert_eq!(
+            start("echo hello; exec sleep 1000"),
+            "start a shell: it ended"
+        );
         let words = "echo 'fsage: failed to find the disk' >&2; exit 1";
         assert_eq!(start(words), "start a shell: find the disk");
     }
