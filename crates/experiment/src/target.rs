@@ -123,6 +123,15 @@ impl TargetSpec {
     }
 }
 
+/// Whether a target that is known only by its specification was made for the occasion, as
+/// [`TargetSpec::is_temporary`] tells of one that can be opened here.
+pub fn told_temporary(spec: &str) -> bool {
+    let lower = spec
+        .strip_prefix(SLOW)
+        .and_then(|rest| rest.split_once(':'));
+    lower.map_or(spec, |(_, lower)| lower).starts_with(SCRATCH)
+}
+
 impl fmt::Display for TargetSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -194,6 +203,7 @@ mod tests {
             let spec = TargetSpec::parse(text).unwrap();
             assert_eq!(TargetSpec::parse(&spec.to_string()).unwrap(), spec);
             assert_eq!(spec.is_temporary(), text.contains("scratch"), "{text}");
+            assert_eq!(told_temporary(text), spec.is_temporary(), "{text}");
         }
         let slow = TargetSpec::parse("slow:read=32:scratch:ext4,size=1G").unwrap();
         assert_eq!(slow.to_string(), "slow:read=32:scratch:ext4,size=1G");

@@ -1,16 +1,15 @@
 //! From each kind of result to [`Evidence`].
 
-use std::collections::BTreeMap;
-
 use fsage_format::profile::{Environment, SystemProfile};
-use fsage_format::result::environment::{
-    DeviceRecord, EmulatedDisk, MachineRecord, MkfsRecord, TargetRecord,
-};
+use fsage_format::result::environment::{DeviceRecord, MachineRecord, MkfsRecord, TargetRecord};
 use fsage_format::result::experiment::{BenchRun, Configuration, EXPERIMENT_FORMAT, Experiment};
 use fsage_format::result::run::{RUN_FORMAT, WorkloadRun};
 use fsage_format::result::validation::{Pair, VALIDATION_FORMAT, Validation};
+use fsage_host::environment::{emulated, selected};
 use fsage_stats::{drift, mean, outliers, shapiro_wilk, summary};
 use fsage_workload::WorkloadSpec;
+
+use crate::target::told_temporary;
 
 use super::evidence::{Cell, Evidence, Measured, TargetEvidence, WorkloadEvidence};
 
@@ -196,7 +195,7 @@ pub(super) fn run(r: &WorkloadRun) -> Evidence {
         workload: name,
         target: r.target.clone(),
         cache: (!cold.is_empty()).then(|| format!("cold by {}", cold.join(", "))),
-        fresh: Some(r.target.starts_with("scratch:")),
+        fresh: Some(told_temporary(&r.target)),
         runs: 1,
         elapsed_ns: Some(elapsed_ns as f64),
         metrics: vec![Measured {
@@ -258,7 +257,7 @@ fn pair_cell(v: &Validation, pair: &Pair, target_spec: &str) -> Cell {
         workload: pair.workload.clone(),
         target: pair.target.clone(),
         cache: Some(v.cache.clone()).filter(|c| !c.is_empty()),
-        fresh: Some(target_spec.starts_with("scratch:")),
+        fresh: Some(told_temporary(target_spec)),
         runs: samples.len(),
         elapsed_ns: Some(pair.measured_elapsed_ns),
         metrics: vec![Measured {
@@ -313,7 +312,7 @@ fn machine(e: &Environment) -> MachineRecord {
         .map(|(name, state)| (name.to_owned(), state.to_owned()))
         .collect();
     m.memory.total_bytes = (e.memory_bytes > 0).then_some(e.memory_bytes);
-    m.memory.transparent_hugepages = extra("transparent_hugepage").map(|t| chosen(&t));
+    m.memory.transparent_hugepages = extra("transparent_hugepage").map(|t| selected(&t));
     m.write_back.dirty_ratio_percent = number("dirty_ratio");
     m.write_back.dirty_background_ratio_percent = number("dirty_background_ratio");
     m.write_back.dirty_expire_ms = number("dirty_expire_centisecs").and_then(|c| c.checked_mul(10));
@@ -340,7 +339,7 @@ fn target(e: &Environment) -> TargetRecord {
         kind: device_kind(&e.device).to_owned(),
         model: extra("device_model"),
         size_bytes: e.device_bytes,
-        scheduler: extra("device_scheduler").map(|s| chosen(&s)),
+        scheduler: extra("device_scheduler").map(|s| selected(&s)),
         read_ahead_bytes: number("device_read_ahead_kib").and_then(|n| n.checked_mul(1024)),
         rotational: e.rotational,
         write_cache: extra("device_write_cache"),
@@ -370,16 +369,6 @@ fn target(e: &Environment) -> TargetRecord {
     }
 }
 
-fn emulated(extra: &BTreeMap<String, String>) -> Option<EmulatedDisk> {
-    let of = |name: &str| extra.get(name).cloned().unwrap_or_default();
-    extra.contains_key("disk_model").then(|| EmulatedDisk {
-        model: of("disk_model"),
-        scheduler: of("disk_scheduler"),
-        span: of("disk_span"),
-        parameters: of("disk_parameters"),
-    })
-}
-
 /// The name in `/dev/loop0 (loop on ram, direct I/O)`.
 fn device_name(told: &str) -> &str {
     let path = told.split(' ').next().unwrap_or_default();
@@ -393,12 +382,4 @@ fn device_kind(told: &str) -> &'static str {
         "zram" => "zram",
         _ => "device",
     }
-}
-
-/// The one in brackets of `none [mq-deadline] kyber`.
-fn chosen(text: &str) -> String {
-    let inside = text
-        .split_once('[')
-        .and_then(|(_, rest)| rest.split_once(']'));
-    inside.map_or(text, |(one, _)| one).to_owned()
 }

@@ -175,6 +175,9 @@ const CASES: &[(&str, &str, Change)] = &[
     ("cache-state", "evidence of cold caches in 3 of 10", |e| {
         e.cells[1].cold = Some((7, 10));
     }),
+    ("cache-state", "postmark on xfs: a run that shows it", |e| {
+        (e.cells[1].cold, e.cells[1].runs) = (Some((0, 0)), 0);
+    }),
     ("zcav", "ext4: its device", |e| e.targets[0].record = None),
     ("aging", "how it was used before", |e| {
         e.targets[0].spec = "/mnt".into();
@@ -188,6 +191,9 @@ const CASES: &[(&str, &str, Change)] = &[
     }),
     ("identical-runs", "seqio on ext4", |e| {
         e.cells[2].fresh = Some(false);
+    }),
+    ("identical-runs", "a second run", |e| {
+        e.cells.iter_mut().for_each(|c| c.runs = 1);
     }),
     ("number-of-runs", "more than 2 runs", |e| {
         e.cells[0].runs = 2;
@@ -274,7 +280,7 @@ fn a_run_of_the_older_form_is_read_as_far_as_it_goes() {
         run_version: RUN_VERSION,
         workload: "postmark:files=9,seed=1".into(),
         seed: Some(1),
-        target: "scratch:ext4".into(),
+        target: "slow:read=2:scratch:ext4".into(),
         environment,
         started_unix_ns: 1,
         run_for_ns: None,
@@ -301,6 +307,7 @@ fn a_run_of_the_older_form_is_read_as_far_as_it_goes() {
     let of = |name: &str| found.iter().find(|f| f.0 == name).unwrap();
     assert_eq!(of("zcav").1, GuidelineState::Met);
     assert_eq!(of("intervals").1, GuidelineState::Missing);
+    assert_eq!(evidence.cells[0].fresh, Some(true));
     assert_eq!(of("number-of-runs").1, GuidelineState::Missing);
     assert_eq!(of("automated").1, GuidelineState::Missing);
     assert_eq!(of("same-conditions").1, GuidelineState::NotApplicable);

@@ -144,8 +144,9 @@ fn image(device: &BlockDevice, record: &mut DeviceRecord) -> Option<BlockDevice>
     BlockDevice::of_mount(mount.as_ref()?)
 }
 
-/// The one in brackets of `none [mq-deadline] kyber`, or all of a text without any.
-pub(super) fn selected(text: &str) -> String {
+/// What is chosen of several in sysfs: the one in brackets of `none [mq-deadline] kyber`, or all of a text
+/// without any.
+pub fn selected(text: &str) -> String {
     let inside = text
         .split_once('[')
         .and_then(|(_, rest)| rest.split_once(']'));

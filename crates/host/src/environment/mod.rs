@@ -14,7 +14,8 @@ mod processor;
 mod target;
 mod tools;
 
-pub use target::target;
+pub use devices::selected;
+pub use target::{emulated, target};
 pub use tools::{tool, tools_of};
 
 pub(crate) use files::{cpu_ticks, kib, pressure_field, read};

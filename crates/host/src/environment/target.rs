@@ -62,10 +62,10 @@ fn mkfs(made: &ScratchRecord) -> MkfsRecord {
     }
 }
 
-/// What an emulated disk tells of itself (see `fsage-disk`).
-fn emulated(told: &BTreeMap<String, String>) -> Option<EmulatedDisk> {
+/// What an emulated disk tells of itself (see `fsage-disk`), also among other things; `None` without one.
+pub fn emulated(told: &BTreeMap<String, String>) -> Option<EmulatedDisk> {
     let of = |name: &str| told.get(name).cloned().unwrap_or_default();
-    (!told.is_empty()).then(|| EmulatedDisk {
+    told.contains_key("disk_model").then(|| EmulatedDisk {
         model: of("disk_model"),
         scheduler: of("disk_scheduler"),
         span: of("disk_span"),

@@ -4,6 +4,7 @@ use fsage_format::result::environment::{DeviceRecord, MachineRecord, TargetRecor
 
 use super::{Answer, Evidence, Found, NOISY, mib, names, percent, split};
 use crate::check::evidence::TargetEvidence;
+use crate::target::told_temporary;
 
 /// Marks of runs that are told one by one.
 const TOLD_MARKS: usize = 2;
@@ -19,6 +20,7 @@ pub(in crate::check) fn cache_state(e: &Evidence) -> Answer {
                     "{name}: a state that was set: the caches were as found"
                 ));
             }
+            (Some(_), Some((_, 0))) => found.lacks(format!("{name}: a run that shows it")),
             (Some(_), Some((shown, all))) if shown == all => {
                 found.has(format!(
                     "{name}: cold, and shown to be in each of {all} runs"
@@ -108,7 +110,7 @@ pub(in crate::check) fn aging(e: &Evidence) -> Answer {
     for target in &e.targets {
         let record = target.record.as_ref();
         let aged = record.and_then(|r| r.aged.as_deref());
-        let fresh = record.is_some_and(|r| r.scratch) || target.spec.starts_with("scratch:");
+        let fresh = record.is_some_and(|r| r.scratch) || told_temporary(&target.spec);
         match (aged, fresh) {
             (Some(how), _) => found.has(format!("{}: aged by {how}", target.name)),
             (None, true) => found.has(format!("{}: fresh, not aged", target.name)),
