@@ -1,16 +1,14 @@
 //! Starting a daemon beside this process, for scratch file systems on emulated disks.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fs::File;
 use std::path::Path;
-use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use fsage_format::result::disk::DiskStatistics;
 use fsage_host::HostError;
-use fsage_host::scratch::daemon::Daemon;
-use fsage_host::scratch::{Disk, DiskProvider, DiskSpec, detach, make_mount_point};
+use fsage_host::scratch::daemon::{Daemon, Program};
+use fsage_host::scratch::{Disk, DiskProvider, DiskSpec, detach, make_mount_point, needs_fuse};
 use fsage_sim::{Policy, Span};
 
 use crate::{IMAGE, ModelSource, find};
@@ -49,22 +47,20 @@ pub fn parse_span(text: &str) -> Result<Span, HostError> {
 /// Provides emulated disks by starting a program that serves one.
 #[derive(Debug, Clone)]
 pub struct Launcher {
-    /// The program and its first arguments; `MODEL --size N --mount DIR …` is appended.
-    command: Vec<OsString>,
+    /// `MODEL --size N --mount DIR …` is appended.
+    program: Program,
 }
 
 impl Launcher {
     /// Starts this program itself, as `disk serve`. Call it before any thread is pinned.
     pub fn this_program() -> Result<Self, HostError> {
-        let exe = std::env::current_exe()
-            .map_err(|e| HostError::io("find this program's own file", e))?;
-        Ok(Self::of(vec![exe.into(), "disk".into(), "serve".into()]))
+        Program::this(&["disk", "serve"]).map(Self::of)
     }
 
     /// Starts that program.
-    pub fn of(command: Vec<OsString>) -> Self {
+    pub fn of(program: Program) -> Self {
         CPUS.get_or_init(fsage_host::thread::allowed_cpus);
-        Self { command }
+        Self { program }
     }
 
     /// Looks whether such a disk can be: its model, scheduler and span. Changes nothing.
@@ -93,12 +89,7 @@ impl Launcher {
 impl DiskProvider for Launcher {
     fn provide(&self, wanted: &DiskSpec, size_bytes: u64) -> Result<Arc<dyn Disk>, HostError> {
         let found = Self::check(wanted, size_bytes)?;
-        if !Path::new("/dev/fuse").exists() {
-            return Err(HostError::Refused {
-                what: format!("make an emulated disk from `{wanted}`"),
-                why: "there is no /dev/fuse here (modprobe fuse)".into(),
-            });
-        }
+        needs_fuse(|| format!("make an emulated disk from `{wanted}`"))?;
         let dir = make_mount_point("disk")?;
         let launched = self.launch(wanted, size_bytes, &found, &dir);
         // What is open keeps the mount; nobody needs to see it.
@@ -116,15 +107,8 @@ impl Launcher {
         found: &ModelSource,
         dir: &Path,
     ) -> Result<LaunchedDisk, HostError> {
-        let (program, first) = self.command.split_first().ok_or_else(|| {
-            HostError::io(
-                "start the daemon of an emulated disk",
-                std::io::ErrorKind::NotFound,
-            )
-        })?;
-        let mut command = Command::new(program);
+        let mut command = self.program.command();
         command
-            .args(first)
             .arg(&wanted.model)
             .arg(format!("--size={size_bytes}"))
             .arg("--ram")
@@ -279,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_no_daemon_is_said() {
-        let launcher = Launcher::of(vec!["/bin/false".into()]);
+        let launcher = Launcher::of(Program::of("/bin/false".into(), &[]));
         let found = find("hdd-7200").unwrap();
         let dir = tempfile::tempdir().unwrap();
         let wanted = DiskSpec {

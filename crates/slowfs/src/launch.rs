@@ -1,17 +1,15 @@
 //! A process beside this one that serves a slowed directory, for targets of experiments.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fsage_format::result::slowfs::SlowfsStatistics;
 use fsage_host::HostError;
 use fsage_host::guard::GuardedMount;
-use fsage_host::scratch::daemon::{Daemon, obey};
-use fsage_host::scratch::{Layer, Layered, detach, make_mount_point};
+use fsage_host::scratch::daemon::{Daemon, Program, obey};
+use fsage_host::scratch::{Layer, Layered, detach, make_mount_point, needs_fuse};
 
 use crate::mounted::{Mounted, Unmounted};
 use crate::slower::Slower;
@@ -23,40 +21,29 @@ const DONE: &str = "done";
 /// Serves directories again by starting a program that does.
 #[derive(Debug, Clone)]
 pub struct Launcher {
-    /// The program and its first arguments; `LOWER MOUNT --slow SLOWING --launched` is appended.
-    command: Vec<OsString>,
+    /// `LOWER MOUNT --slow SLOWING --launched` is appended.
+    program: Program,
 }
 
 impl Launcher {
     /// Starts this program itself, as `slowfs`.
     pub fn this_program() -> Result<Self, HostError> {
-        let exe = std::env::current_exe()
-            .map_err(|e| HostError::io("find this program's own file", e))?;
-        Ok(Self::of(vec![exe.into(), "slowfs".into()]))
+        Program::this(&["slowfs"]).map(Self::of)
     }
 
     /// Starts that program.
-    pub fn of(command: Vec<OsString>) -> Self {
-        Self { command }
+    pub fn of(program: Program) -> Self {
+        Self { program }
     }
 
     /// Serves `lower` again, slowed, at a place of its own.
     pub fn launch(&self, lower: &Path, slowing: &Slowing) -> Result<Layered, HostError> {
-        if !Path::new("/dev/fuse").exists() {
-            return Err(HostError::Refused {
-                what: format!("slow {}", lower.display()),
-                why: "there is no /dev/fuse here (modprobe fuse)".into(),
-            });
-        }
+        needs_fuse(|| format!("slow {}", lower.display()))?;
         let dir = make_mount_point("slow")?;
         // In a namespace of fsage's own the kernel takes the mount away; else this does.
         let guard = GuardedMount::of(&dir, true);
-        let (program, first) = self.command.split_first().ok_or_else(|| {
-            HostError::io("start a slowed file system", std::io::ErrorKind::NotFound)
-        })?;
-        let mut command = Command::new(program);
+        let mut command = self.program.command();
         command
-            .args(first)
             .arg(lower)
             .arg(&dir)
             .arg(format!("--slow={slowing}"))
@@ -190,7 +177,7 @@ mod tests {
             return;
         }
         let lower = tempfile::tempdir().unwrap();
-        let launcher = Launcher::of(vec!["/bin/false".into()]);
+        let launcher = Launcher::of(Program::of("/bin/false".into(), &[]));
         let error = launcher.launch(lower.path(), &Slowing::default());
         let error = error.unwrap_err().to_string();
         assert!(error.contains("slowed file system: it ended"), "{error}");

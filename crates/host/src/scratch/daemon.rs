@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
@@ -13,6 +14,34 @@ const READY: &str = "ready";
 /// How often an ending daemon is looked at, and how long it may take before it is killed.
 const LOOK: Duration = Duration::from_millis(2);
 const PATIENCE: u32 = 1000;
+
+/// A program that calls [`obey`], and its first arguments.
+#[derive(Debug, Clone)]
+pub struct Program {
+    path: PathBuf,
+    arguments: &'static [&'static str],
+}
+
+impl Program {
+    /// The program of that file.
+    pub fn of(path: PathBuf, arguments: &'static [&'static str]) -> Self {
+        Self { path, arguments }
+    }
+
+    /// This program itself.
+    pub fn this(arguments: &'static [&'static str]) -> Result<Self, HostError> {
+        let path = std::env::current_exe()
+            .map_err(|e| HostError::io("find this program's own file", e))?;
+        Ok(Self::of(path, arguments))
+    }
+
+    /// How it is started; more arguments may follow.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        command.args(self.arguments);
+        command
+    }
+}
 
 /// A daemon that this process started. It ends with this process, however that ends, because the pipe to
 /// it closes.

@@ -8,6 +8,19 @@ use rustix::mount::MountFlags;
 
 use crate::HostError;
 
+const DEVICE: &str = "/dev/fuse";
+
+/// Whether this machine can mount any; `what` it is asked for completes "failed to".
+pub fn needs_fuse(what: impl FnOnce() -> String) -> Result<(), HostError> {
+    if Path::new(DEVICE).exists() {
+        return Ok(());
+    }
+    Err(HostError::Refused {
+        what: what(),
+        why: "there is no /dev/fuse here (modprobe fuse)".into(),
+    })
+}
+
 /// How a FUSE file system is mounted.
 #[derive(Debug, Clone, Copy)]
 pub struct FuseMount<'a> {
@@ -26,7 +39,7 @@ impl FuseMount<'_> {
     pub fn mount(&self, dir: &Path) -> Result<OwnedFd, HostError> {
         let failed = |e| HostError::at("mount a FUSE file system on", dir, e);
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
-        let connection = rustix::fs::open("/dev/fuse", flags, Mode::empty())
+        let connection = rustix::fs::open(DEVICE, flags, Mode::empty())
             .map_err(|e| HostError::io("open /dev/fuse (modprobe fuse)", e))?;
         let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
         let mut options = format!(

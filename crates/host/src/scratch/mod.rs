@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use disk::{Disk, DiskProvider, DiskSpec, FullSpeed};
-pub use fuse::FuseMount;
+pub use fuse::{FuseMount, needs_fuse};
 pub(crate) use image::image_device;
 pub use image::{LoopDevice, create_image};
 pub use layer::{Layer, Layered, beneath};
