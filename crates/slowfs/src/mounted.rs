@@ -76,8 +76,14 @@ impl Mounted {
             dir,
             guard,
         };
-        let run = thread.spawn(move || session.run());
-        mounted.session = Some(run.map_err(|e| HostError::io("start a thread", e))?);
+        match thread.spawn(move || session.run()) {
+            Ok(run) => mounted.session = Some(run),
+            Err(error) => {
+                // Nobody answers on it.
+                let _ = mounted.detach();
+                return Err(HostError::io("start a thread", error));
+            }
+        }
         Ok(mounted)
     }
 
