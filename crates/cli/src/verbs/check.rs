@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use fsage_experiment::check::{Evidence, check};
+use fsage_experiment::validate::kept::target_profile;
 use fsage_format::FormatError;
 use fsage_format::profile::SystemProfile;
 use fsage_format::result::experiment::{EXPERIMENT_FILE, EXPERIMENT_FORMAT, Experiment};
 use fsage_format::result::load;
 use fsage_format::result::run::{RUN_FORMAT, RUN_VERSION};
-use fsage_format::result::validation::{VALIDATION_FORMAT, VALIDATION_VERSION, Validation};
+use fsage_format::result::validation::{
+    VALIDATION_FILE, VALIDATION_FORMAT, VALIDATION_VERSION, Validation,
+};
 use fsage_report::{compliance, environment};
 use serde::Deserialize;
 
@@ -19,9 +22,6 @@ use crate::exit::Exit;
 use crate::out;
 
 const EXPECTED: &str = "a result of fsage bench, run or validate";
-
-/// The file in the directory of a validation.
-const VALIDATION_FILE: &str = "validation.json";
 
 pub fn run(args: &CheckArgs) -> Result<Exit> {
     let evidence = evidence(&args.result)?;
@@ -62,7 +62,7 @@ fn evidence(path: &Path) -> Result<Evidence> {
 
 /// The profiles that lie beside a validation: they tell its machine. None where it was moved away.
 fn profiles(file: &Path, targets: usize) -> Result<Vec<SystemProfile>> {
-    let beside = |target: usize| file.with_file_name(format!("target{target}.fsp"));
+    let beside = |target: usize| file.with_file_name(target_profile(target));
     let there = (0..targets).map(beside).filter(|path| path.exists());
     Ok(there
         .map(|path| SystemProfile::load(&path))

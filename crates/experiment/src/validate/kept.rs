@@ -196,10 +196,15 @@ pub(super) fn trace_files(plan: &ValidatePlan, target: usize, workload: usize) -
     }
 }
 
+/// The file of a target's profile.
+pub fn target_profile(target: usize) -> String {
+    format!("target{target}.fsp")
+}
+
 /// The file of one profile of a target: the target's own where there is only one.
 pub(super) fn profile_file(plan: &ValidatePlan, target: usize, instance: u32) -> String {
     if plan.profiles == 1 {
-        format!("target{target}.fsp")
+        target_profile(target)
     } else {
         format!("target{target}-instance{instance}.fsp")
     }

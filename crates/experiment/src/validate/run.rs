@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::Clock;
 use fsage_format::profile::SystemProfile;
-use fsage_format::result::validation::{FailedStep, Validation};
+use fsage_format::result::validation::{FailedStep, VALIDATION_FILE, Validation};
 use fsage_host::{ColdPolicy, MonotonicClock, machine};
 use fsage_profile::ProfileRequest;
 
 use super::ValidateError;
 use super::kept::{
     Measurements, Outcome, ProfileRun, StepRecord, open_record, profile_file, resumed, save,
-    trace_files,
+    target_profile, trace_files,
 };
 use super::merge::merge;
 use super::plan::{Step, ValidatePlan};
@@ -95,7 +95,7 @@ pub fn run(
     let mut validation = super::outcome::outcome(plan, &profiles, found, stop)?;
     validation.started_unix_ns = started_unix_ns;
     validation.elapsed_ns = MonotonicClock.now_ns().saturating_sub(start_ns);
-    save(&validation, &plan.dir.join("validation.json"))?;
+    save(&validation, &plan.dir.join(VALIDATION_FILE))?;
     Ok(validation)
 }
 
@@ -183,7 +183,7 @@ fn profiles(
             .collect();
         let merged = merge(of_target);
         if let Some(profile) = &merged {
-            profile.save(&plan.dir.join(format!("target{target}.fsp")))?;
+            profile.save(&plan.dir.join(target_profile(target)))?;
         }
         profiles.push(merged);
     }

@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 /// What the field `format` says.
 pub const VALIDATION_FORMAT: &str = "fsage validation";
 
+/// The file in a validation's directory.
+pub const VALIDATION_FILE: &str = "validation.json";
+
 /// The version of [`Validation`] that this release writes.
 pub const VALIDATION_VERSION: u32 = 1;
 
