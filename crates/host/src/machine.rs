@@ -101,7 +101,6 @@ fn machine_extra() -> BTreeMap<String, String> {
     let cpu = "/sys/devices/system/cpu";
     let files = [
         ("kernel_command_line", "/proc/cmdline".to_owned()),
-        ("governor", format!("{cpu}/cpu0/cpufreq/scaling_governor")),
         ("turbo_off", format!("{cpu}/intel_pstate/no_turbo")),
         ("smt", format!("{cpu}/smt/control")),
         ("load", "/proc/loadavg".to_owned()),
@@ -123,15 +122,20 @@ fn machine_extra() -> BTreeMap<String, String> {
             "/proc/sys/vm/dirty_background_ratio".into(),
         ),
         ("swaps", "/proc/swaps".into()),
-        ("hypervisor", "/sys/hypervisor/type".into()),
-        ("product", "/sys/class/dmi/id/product_name".into()),
     ];
     let mut extra: BTreeMap<String, String> = files
         .into_iter()
         .filter_map(|(name, path)| Some((name.to_owned(), read(&path)?)))
         .collect();
-    if let Some(mask) = kthread::workqueue_mask() {
-        extra.insert("workqueue_cpumask".into(), mask);
+    for (name, value) in [
+        ("governor", environment::governor()),
+        ("hypervisor", environment::hypervisor()),
+        ("product", environment::product()),
+        ("workqueue_cpumask", kthread::workqueue_mask()),
+    ] {
+        if let Some(value) = value {
+            extra.insert(name.to_owned(), value);
+        }
     }
     let mitigations = mitigations();
     if !mitigations.is_empty() {

@@ -20,7 +20,7 @@ pub use tools::{tool, tools_of};
 
 pub(crate) use files::{cpu_ticks, kib, pressure_field, read};
 pub(crate) use memory::total_bytes;
-pub(crate) use processor::{cpus_online, mitigations, model};
+pub(crate) use processor::{cpus_online, governor, hypervisor, mitigations, model};
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ pub(crate) fn kernel() -> KernelRecord {
 }
 
 /// Maker and model, as the firmware or the device tree says.
-fn product() -> Option<String> {
+pub(crate) fn product() -> Option<String> {
     let dmi = |name: &str| read(format!("/sys/class/dmi/id/{name}"));
     let known: Vec<String> = [dmi("sys_vendor"), dmi("product_name")]
         .into_iter()

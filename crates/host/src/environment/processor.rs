@@ -99,7 +99,7 @@ fn caches() -> Vec<CpuCache> {
 }
 
 /// The governor of all processors; all that there are, if they differ.
-fn governor() -> Option<String> {
+pub(crate) fn governor() -> Option<String> {
     let all: BTreeSet<String> = numbered(CPU, "cpu")
         .into_iter()
         .filter_map(|cpu| read(format!("{CPU}/cpu{cpu}/cpufreq/scaling_governor")))
@@ -127,7 +127,7 @@ pub(crate) fn mitigations() -> BTreeMap<String, String> {
 }
 
 /// What virtualises the machine.
-pub(super) fn hypervisor() -> Option<String> {
+pub(crate) fn hypervisor() -> Option<String> {
     if let Some(kind) = read("/sys/hypervisor/type") {
         return Some(kind);
     }
