@@ -74,8 +74,13 @@ impl ThreadStream {
             | Kind::BandwidthLimit
             | Kind::FinishOnCount
             | Kind::FinishOnBytes => Ok(self.synchronize(flowop, held)),
-            // What is left moves data.
-            _ => self.transfer(flowop, held),
+            Kind::Read
+            | Kind::ReadWhole
+            | Kind::Write
+            | Kind::WriteWhole
+            | Kind::Append
+            | Kind::AppendRandom
+            | Kind::AioWrite => self.transfer(flowop, held),
         }
     }
 

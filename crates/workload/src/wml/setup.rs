@@ -14,7 +14,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 const FD: Fd = Fd(3);
 
 /// The generator works this many operations ahead of the target at the least.
-const AHEAD: usize = 128;
+pub(super) const AHEAD: usize = 128;
 
 enum At {
     /// Directories of the fileset that were made by now; the first with those above it.
@@ -44,20 +44,10 @@ impl Setup {
         }
     }
 
-    fn push(&mut self, op: Op, path: &str, batch: &mut Vec<Op>) -> Result<(), SourceError> {
-        let id = self.paths.intern(path.as_bytes());
-        let id = id.ok_or_else(|| SourceError::new("a script needs more than 2^32 names"))?;
-        batch.push(Op {
-            path: Some(id),
-            ..op
-        });
-        Ok(())
-    }
-
     fn make_directory(&mut self, path: &str, batch: &mut Vec<Op>) -> Result<(), SourceError> {
         let mut made = op(OpKind::Mkdir);
         made.flags = 0o755;
-        self.push(made, path, batch)
+        push(&mut self.paths, made, path, batch)
     }
 
     fn file(&mut self, tree: &Tree, index: usize, batch: &mut Vec<Op>) -> Result<(), SourceError> {
@@ -66,7 +56,7 @@ impl Setup {
         open.flags = O_RDWR | O_CREAT;
         open.size_bytes = Some(0);
         open.result = Outcome::ok(FD.0 as u64);
-        self.push(open, &tree.file(index), batch)?;
+        push(&mut self.paths, open, &tree.file(index), batch)?;
         let mut written = 0;
         while written < size {
             let length = (size - written).min(PIECE_BYTES);
@@ -122,7 +112,24 @@ impl Setup {
     }
 }
 
-fn op(kind: OpKind) -> Op {
+/// Adds an operation on that name.
+pub(super) fn push(
+    paths: &mut PathTable,
+    op: Op,
+    path: &str,
+    batch: &mut Vec<Op>,
+) -> Result<(), SourceError> {
+    let id = paths.intern(path.as_bytes());
+    let id = id.ok_or_else(|| SourceError::new("a script needs more than 2^32 names"))?;
+    batch.push(Op {
+        path: Some(id),
+        ..op
+    });
+    Ok(())
+}
+
+/// An operation of the one process that makes filesets and removes them.
+pub(super) fn op(kind: OpKind) -> Op {
     Op::new(kind, Pid(1), Tid(1), 0)
 }
 

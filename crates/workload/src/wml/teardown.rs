@@ -3,14 +3,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use fsage_core::{Op, OpKind, OpSource, PathTable, Pid, SourceError, Tid};
+use fsage_core::{Op, OpKind, OpSource, PathTable, SourceError};
 
+use super::setup::{AHEAD, op, push};
 use super::state::{FileState, Shared};
 use super::thread::lock;
 use super::tree::{Tree, above};
-
-/// The generator works this many operations ahead of the target at the least.
-const AHEAD: usize = 128;
 
 /// Where it is in a fileset.
 #[derive(Debug, Clone, Copy)]
@@ -55,13 +53,9 @@ impl Teardown {
         size: Option<u64>,
         batch: &mut Vec<Op>,
     ) -> Result<(), SourceError> {
-        let id = self.paths.intern(path.as_bytes());
-        let id = id.ok_or_else(|| SourceError::new("a script needs more than 2^32 names"))?;
-        let mut op = Op::new(kind, Pid(1), Tid(1), 0);
-        op.path = Some(id);
-        op.size_bytes = size;
-        batch.push(op);
-        Ok(())
+        let mut removed = op(kind);
+        removed.size_bytes = size;
+        push(&mut self.paths, removed, path, batch)
     }
 
     /// What the run left of a file and of a leaf directory.

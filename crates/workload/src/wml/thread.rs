@@ -234,9 +234,10 @@ impl ThreadStream {
         None
     }
 
-    fn end(&mut self, by_itself: bool) -> Wait {
+    /// Comes to its end; `well` unless it found an error.
+    fn end(&mut self, well: bool) -> Wait {
         self.ended = true;
-        lock(&self.shared).ended(self.set.number, by_itself);
+        lock(&self.shared).ended(self.set.number, well);
         Wait::Ready
     }
 
