@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::environment::{cpu_ticks, kib, pressure_field};
+use crate::environment::{cpu_ticks, kib, pressure_field, process};
 
 /// Readings of the two clocks from which the closest pair is taken.
 const CLOCK_ATTEMPTS: usize = 5;
@@ -122,6 +122,27 @@ fn rusage(who: libc::c_int) -> libc::rusage {
     // this module.
     unsafe { libc::getrusage(who, &raw mut usage) };
     usage
+}
+
+/// Processor time in user mode of children that run, nanoseconds, to 10 ms: daemons that this process has
+/// started, as those of emulated disks and slowed file systems. That of a child that has been waited for is
+/// told by [`Whose::Children`]. 0 where the kernel does not tell who they are.
+pub fn running_children_user_ns() -> u64 {
+    let Ok(threads) = std::fs::read_dir("/proc/self/task") else {
+        return 0;
+    };
+    let children = threads
+        .filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("children")).ok());
+    let user_ns = |pid: &str| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        Some(ticks_ns(process(&stat)?.user_ticks))
+    };
+    let of_thread = |all: String| {
+        all.split_ascii_whitespace()
+            .filter_map(user_ns)
+            .sum::<u64>()
+    };
+    children.map(of_thread).sum()
 }
 
 /// What was read (proc(5), `/proc/PID/io`).
@@ -314,6 +335,29 @@ mod tests {
             of_process.user_ns + of_process.system_ns >= 20_000_000,
             "{of_process:?}"
         );
+    }
+
+    #[test]
+    fn what_a_running_child_uses_is_seen() {
+        if std::fs::read_to_string("/proc/thread-self/children").is_err() {
+            eprintln!("not run: needs CONFIG_PROC_CHILDREN");
+            return;
+        }
+        let mut shell = std::process::Command::new("sh")
+            .args(["-c", "while :; do :; done"])
+            .spawn()
+            .unwrap();
+        let mut most = 0;
+        for _ in 0..100 {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            most = running_children_user_ns();
+            if most >= 50_000_000 {
+                break;
+            }
+        }
+        shell.kill().unwrap();
+        shell.wait().unwrap();
+        assert!(most >= 50_000_000, "{most}");
     }
 
     #[test]

@@ -52,6 +52,33 @@ pub(crate) fn pressure_field<T: std::str::FromStr>(text: &str, name: &str) -> Op
         .ok()
 }
 
+/// What proc_pid_stat(5) tells of a process.
+pub(crate) struct Process {
+    /// Its name.
+    pub name: String,
+    /// Who started it.
+    pub parent: u32,
+    /// Processor time in user mode.
+    pub user_ticks: u64,
+    /// All of its processor time.
+    pub ticks: u64,
+}
+
+/// Reads a line of proc_pid_stat(5). The name may hold anything, parentheses too.
+pub(crate) fn process(stat: &str) -> Option<Process> {
+    let (begin, rest) = stat.rsplit_once(')')?;
+    let (_, name) = begin.split_once('(')?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    let user_ticks = number(11)?;
+    Some(Process {
+        name: name.to_owned(),
+        parent: fields.get(1)?.parse().ok()?,
+        user_ticks,
+        ticks: user_ticks.checked_add(number(12)?)?,
+    })
+}
+
 /// The length of a list such as `0-3,8`.
 pub(super) fn list_length(list: &str) -> Option<u32> {
     list.split(',').try_fold(0u32, |sum, part| {
@@ -94,6 +121,11 @@ mod tests {
         assert_eq!(pressure_field(pressure, "avg10="), Some(0.04));
         assert_eq!(pressure_field(pressure, "total="), Some(123_u64));
         assert_eq!(pressure_field::<u64>("some total=", "total="), None);
+        let odd = "12 (a) b (c) R 7 1 1 0 -1 4 1 0 0 0 30 12 0 0 20";
+        let found = process(odd).unwrap();
+        assert_eq!((found.name.as_str(), found.parent), ("a) b (c", 7));
+        assert_eq!((found.user_ticks, found.ticks), (30, 42));
+        assert!(process("12 a R").is_none());
         assert!(!numbered("/sys/devices/system/cpu", "cpu").is_empty());
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fsage_core::Clock;
 use fsage_format::result::environment::{BusyProcess, LoadRecord};
 
-use super::files::{cpu_ticks, numbered, pressure_field, read};
+use super::files::{cpu_ticks, numbered, pressure_field, process, read};
 use crate::MonotonicClock;
 
 /// Processes that are told by name.
@@ -123,25 +123,6 @@ fn all_ticks(stat: &str) -> Option<(u64, u64)> {
     Some((ticks.iter().sum(), idle.saturating_add(waiting)))
 }
 
-struct Process {
-    name: String,
-    parent: u32,
-    ticks: u64,
-}
-
-/// Name, parent and processor time of proc_pid_stat(5). The name may hold anything, parentheses too.
-fn process(stat: &str) -> Option<Process> {
-    let (begin, rest) = stat.rsplit_once(')')?;
-    let (_, name) = begin.split_once('(')?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
-    Some(Process {
-        name: name.to_owned(),
-        parent: fields.get(1)?.parse().ok()?,
-        ticks: number(11)?.checked_add(number(12)?)?,
-    })
-}
-
 /// The share of the last 10 s in which something waited.
 fn pressure(what: &str) -> Option<f64> {
     let text = read(format!("/proc/pressure/{what}"))?;
@@ -179,13 +160,6 @@ mod tests {
         let stat = "cpu  10 1 5 100 4 0 1 2 9 9\ncpu0 1 1 1 1\n";
         assert_eq!(all_ticks(stat), Some((123, 104)));
         assert_eq!(all_ticks("cpu 1 2\n"), None);
-        let odd = "12 (a) b (c) R 7 1 1 0 -1 4 1 0 0 0 30 12 0 0 20";
-        let found = process(odd).unwrap();
-        assert_eq!(
-            (found.name.as_str(), found.parent, found.ticks),
-            ("a) b (c", 7, 42)
-        );
-        assert!(process("12 a R").is_none());
         let record = size_of::<libc::utmpx>();
         let mut utmp = vec![0; 3 * record];
         // Of a boot, of a user, and one that is cut off.
