@@ -3,7 +3,9 @@
 use fsage_core::{DeviceCounters, Platform};
 use fsage_format::result::experiment::{DeviceActivity, Others, SystemPoint};
 use fsage_host::HostFs;
-use fsage_host::observe::{Clocks, MachineTimes, ReadBytes, Usage, Whose, cpu_pressure_ns};
+use fsage_host::observe::{
+    Clocks, MachineTimes, ReadBytes, Usage, Whose, cpu_pressure_ns, running_children_user_ns,
+};
 
 use super::sampler::Sampler;
 
@@ -26,6 +28,8 @@ pub struct Activity {
 struct Reading {
     process: Usage,
     children: Usage,
+    /// Of the daemons that serve the target, user mode.
+    daemons_ns: u64,
     read: Option<ReadBytes>,
     device: Option<DeviceCounters>,
     machine: Option<MachineTimes>,
@@ -38,6 +42,7 @@ impl Reading {
         Self {
             process: Usage::of(Whose::Process),
             children: Usage::of(Whose::Children),
+            daemons_ns: running_children_user_ns(),
             read: ReadBytes::of_process(),
             device: fs.device_counters(),
             machine: MachineTimes::now(),
@@ -93,8 +98,8 @@ pub fn measured<T>(fs: &HostFs, activity: &mut Activity, what: impl FnOnce() -> 
 }
 
 fn others(before: &Reading, after: &Reading) -> Others {
-    let own = after.process.user_ns + after.children.user_ns;
-    let own = own.saturating_sub(before.process.user_ns + before.children.user_ns);
+    let own = |r: &Reading| r.process.user_ns + r.children.user_ns + r.daemons_ns;
+    let own = own(after).saturating_sub(own(before));
     let machine = after.machine.zip(before.machine);
     let user = machine.map(|(a, b)| a.user_ns.saturating_sub(b.user_ns).saturating_sub(own));
     let stolen = machine.map(|(a, b)| a.stolen_ns.saturating_sub(b.stolen_ns));
