@@ -25,7 +25,7 @@ pub struct Verdict {
 }
 
 /// Makes a target cold with a file in its caches, looks whether that is gone, and makes it cold once
-/// more, as looking has warmed it a little. `make_cold` does it; `platform` reads the device.
+/// more, as looking has warmed it a little. `sectors_read` tells what the device has read so far.
 pub fn verified_cold(
     dir: &Path,
     make_cold: &mut dyn FnMut() -> Result<ColdEvidence, HostError>,

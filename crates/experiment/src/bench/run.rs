@@ -213,7 +213,7 @@ impl Experimenting<'_> {
     ) -> Result<bool, BenchError> {
         let number = self.measured[at].attempts();
         let order = self.measured.iter().map(|m| u64::from(m.attempts())).sum();
-        let mut now = self.progress(at);
+        let mut now = self.progress();
         let what = format!("run {} of {}", number + 1, subject.name);
         let mut detail = |text: &str| {
             now.what = format!("{what}: {text}");
@@ -271,7 +271,7 @@ impl Experimenting<'_> {
         }
     }
 
-    fn progress(&self, _at: usize) -> Progress {
+    fn progress(&self) -> Progress {
         let done: u64 = self.measured.iter().map(|m| u64::from(m.attempts())).sum();
         let mut expected = done;
         let mut left_ns = Some(0.0);

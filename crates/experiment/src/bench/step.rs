@@ -20,17 +20,16 @@ use super::{marks, metrics, steady};
 use crate::plan::{Caches, Subject};
 use crate::running::{self, RunRequest, command};
 use crate::target::OpenTarget;
-use crate::validate::ValidateError;
 use crate::validate::prepare::{run_setup, shell};
 
-/// Width of a point of throughput over time; short runs have some points too. It doubles as long as there
-/// are more than `SERIES_POINTS`.
+/// Width of a point of throughput over time; short runs have some points too. [`steady::coarsen`] doubles it
+/// where there are many.
 const SERIES_NS: u64 = 10_000_000;
 
 /// How often the device is asked whether it is at rest, and how often in a row it must be.
 const REST: (Duration, u32) = (Duration::from_millis(10), 3);
 
-/// Files of more directories than this are not looked at for what of them is cached.
+/// Of directories with more files than this it is not told what of them is cached.
 const MOST_FILES: usize = 100_000;
 
 /// How a run is made.
@@ -240,14 +239,7 @@ impl Making<'_> {
         } else {
             Place::Own(GuardedDir::create(open.dir(), ".fsage-run-").map_err(|e| text(&e))?)
         };
-        if let Some(setup) = &self.subject.workload.setup {
-            let names = (
-                self.subject.workload.name.as_str(),
-                self.subject.target.name.as_str(),
-            );
-            run_setup(names, shell(setup), place.path(), self.settings.stop)
-                .map_err(|e: ValidateError| text(&e))?;
-        }
+        self.prepare(place.path())?;
         let phases = self.generate(place.path())?;
         Ok((place, phases))
     }
@@ -316,14 +308,17 @@ impl Making<'_> {
                 std::fs::remove_file(&path).map_err(failed)?;
             }
         }
-        if let Some(setup) = &self.subject.workload.setup {
-            let names = (
-                self.subject.workload.name.as_str(),
-                self.subject.target.name.as_str(),
-            );
-            run_setup(names, shell(setup), dir, self.settings.stop).map_err(|e| text(&e))?;
-        }
-        Ok(())
+        self.prepare(dir)
+    }
+
+    /// Runs the user's setup in a directory.
+    fn prepare(&self, dir: &Path) -> Result<(), String> {
+        let subject = self.subject;
+        let Some(setup) = &subject.workload.setup else {
+            return Ok(());
+        };
+        let names = (subject.workload.name.as_str(), subject.target.name.as_str());
+        run_setup(names, shell(setup), dir, self.settings.stop).map_err(|e| text(&e))
     }
 
     /// Brings the caches into the state that the plan asks for.

@@ -254,11 +254,14 @@ fn rule(place: Place<'_>, raw: &Raw) -> Result<Rule, PlanError> {
 
 /// `5%`, `0.05`.
 fn share(value: &Value) -> Option<f64> {
-    let share = match value {
-        Value::Float(share) => *share,
-        Value::String(text) => parse_share(text)?,
-        _ => return None,
-    };
+    match value {
+        Value::Float(share) => in_range(*share),
+        Value::String(text) => parse_share(text),
+        _ => None,
+    }
+}
+
+fn in_range(share: f64) -> Option<f64> {
     (share > 0.0 && share < 1.0).then_some(share)
 }
 
@@ -268,7 +271,7 @@ pub fn parse_share(text: &str) -> Option<f64> {
         Some(number) => number.trim().parse::<f64>().ok()? / 100.0,
         None => text.trim().parse().ok()?,
     };
-    (share > 0.0 && share < 1.0).then_some(share)
+    in_range(share)
 }
 
 fn caches(place: Place<'_>, raw: Option<&Spanned<Value>>) -> Result<Vec<Caches>, PlanError> {
@@ -317,12 +320,10 @@ fn targets(
         for choice in vary::combinations(place, &its.sweep)? {
             let (mut text, left) = vary::fill(its.spec.get_ref(), &choice);
             let mut at = its.spec.span();
-            if !left.is_empty() {
-                // What is wrong without the values is told where it stands.
-                place.target(at.clone(), &text)?;
-            }
+            // What is wrong without the values is told where it stands.
+            let takes_more = !left.is_empty() && place.target(at.clone(), &text)?.is_temporary();
             for (key, span, value) in left {
-                if !(text.starts_with("scratch:") || text.contains(":scratch:")) {
+                if !takes_more {
                     let what = format!(
                         "a directory has no parameter `{key}`, expected {{{key}}} in its spec or a \
                          scratch: target"

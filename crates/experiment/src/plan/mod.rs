@@ -1,8 +1,8 @@
 //! Plans of experiments: what is run, where, how often, in which state of the caches.
 //!
 //! * [`file`]: a plan of `fsage validate` as a TOML file. [`bench`]: one of `fsage bench`;
-//!   [`subject`]: what that measures; `vary`: the parameters that it varies. `place`: what both share. [`named`]: targets and workloads with their
-//!   names. [`time`]: times as people write them.
+//!   [`subject`]: what that measures; `vary`: the parameters that it varies. `place`: what both share.
+//!   [`named`]: targets and workloads with their names. [`time`]: times as people write them.
 
 pub mod bench;
 #[cfg(test)]

@@ -79,9 +79,10 @@ pub(super) fn fill(text: &str, choice: &Choice) -> (String, Choice) {
 /// Adds one more `KEY=VALUE` to a specification.
 pub(super) fn add(spec: &str, separator: char, key: &str, value: &str) -> String {
     let spec = spec.trim();
-    let separator = match (separator, spec.contains(separator)) {
-        (first, false) => first,
-        _ => ',',
+    let separator = if spec.contains(separator) {
+        ','
+    } else {
+        separator
     };
     format!("{spec}{separator}{key}={value}")
 }
