@@ -91,20 +91,7 @@ impl Options {
         if let Some(runs) = self.runs {
             rule.fix(runs);
         }
-        if let Some(most) = self.max_runs {
-            rule.max_runs = most;
-            rule.min_runs = rule.min_runs.min(most);
-        }
-        if let Some(least) = self.min_runs {
-            rule.min_runs = least;
-            if self.max_runs.is_some_and(|most| most < least) {
-                return Err(format!(
-                    "at most {} runs, expected no fewer than the least, {least}",
-                    rule.max_runs
-                ));
-            }
-            rule.max_runs = rule.max_runs.max(least);
-        }
+        rule.bound(self.min_runs, self.max_runs)?;
         rule.half_width_relative = self.precision.unwrap_or(rule.half_width_relative);
         if let Some(ns) = self.budget_ns {
             rule.budget = std::time::Duration::from_nanos(ns);

@@ -216,21 +216,13 @@ fn rule(place: Place<'_>, raw: &Raw) -> Result<Rule, PlanError> {
         }
         rule.fix(place.count("runs", Some(runs))?.unwrap_or(rule.min_runs));
     }
-    if let Some(most) = place.count("max_runs", most)? {
-        rule.max_runs = most;
-        rule.min_runs = rule.min_runs.min(most);
-    }
-    if let Some(least) = place.count("min_runs", least)? {
-        rule.min_runs = least;
-        if let Some(most) = most.filter(|_| rule.max_runs < least) {
-            let less = format!(
-                "max_runs = {}, expected at least min_runs = {least}",
-                rule.max_runs
-            );
-            return Err(place.error(most.span(), less));
-        }
-        rule.max_runs = rule.max_runs.max(least);
-    }
+    let at = most.map_or(0..0, Spanned::span);
+    let (least, most) = (
+        place.count("min_runs", least)?,
+        place.count("max_runs", most)?,
+    );
+    rule.bound(least, most)
+        .map_err(|less| place.error(at, less))?;
     if let Some(precision) = &raw.precision {
         rule.half_width_relative = share(precision.get_ref()).ok_or_else(|| {
             let found = precision.get_ref();

@@ -49,6 +49,26 @@ impl Rule {
     pub fn fix(&mut self, runs: u32) {
         (self.min_runs, self.max_runs) = (runs, runs);
     }
+
+    /// Takes bounds over; the one that is not given gives way. Says what does not go together.
+    pub fn bound(&mut self, least: Option<u32>, most: Option<u32>) -> Result<(), String> {
+        if let (Some(least), Some(most)) = (least, most)
+            && most < least
+        {
+            return Err(format!(
+                "at most {most} runs, expected at least min_runs = {least}"
+            ));
+        }
+        if let Some(most) = most {
+            self.max_runs = most;
+            self.min_runs = self.min_runs.min(most);
+        }
+        if let Some(least) = least {
+            self.min_runs = least;
+            self.max_runs = self.max_runs.max(least);
+        }
+        Ok(())
+    }
 }
 
 /// A configuration: what is measured.
