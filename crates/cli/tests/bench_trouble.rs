@@ -376,3 +376,100 @@ fn two_do_not_share_a_directory() {
     run(dir.path(), ["bench", "--resume", "-o", "kept"]).fails(1, &["in use by another"]);
     running.ended_by(Signal::TERM, || ());
 }
+
+/// A command that never ends, with a child, a child of that, and one in a session of its own: each writes its
+/// number to the file that stands for `$0`.
+const FOREVER: &str = "say() { echo $$ >> $0; }; say; \
+    sh -c 'echo $$ >> $0; sh -c \"echo \\$\\$ >> $0; while :; do sleep 1; done\" & wait' $0 & \
+    setsid sh -c 'echo $$ >> $0; sleep 600' $0 & \
+    while :; do sleep 1; done";
+
+/// The processes that said their numbers, once there are four.
+fn processes(file: &Path) -> Vec<String> {
+    let read = || std::fs::read_to_string(file).unwrap_or_default();
+    until("four processes", || read().lines().count() == 4);
+    read().lines().map(str::to_owned).collect()
+}
+
+/// Whether a process is there and not only waited for.
+fn lives(process: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"));
+    stat.is_ok_and(|stat| !stat.contains(") Z"))
+}
+
+/// Control groups of that process of fsage.
+fn control_groups(fsage: u32) -> Vec<String> {
+    let prefix = format!("fsage-{fsage}-");
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let own = own.lines().find_map(|line| line.strip_prefix("0::/"));
+    let own = own.unwrap_or_default();
+    ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
+        .iter()
+        .filter_map(|base| std::fs::read_dir(Path::new(base).join(own)).ok())
+        .flatten()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with(&prefix))
+        .collect()
+}
+
+#[test]
+fn a_killed_fsage_takes_commands_that_never_end_with_it() {
+    if !scratch() {
+        return;
+    }
+    for at in ["spec", "setup"] {
+        let dir = temp_in_memory();
+        let said = dir.path().join("said");
+        std::fs::write(dir.path().join("forever"), FOREVER).unwrap();
+        let command = format!(
+            "sh -c \"$(cat {}/forever)\" {}",
+            dir.path().display(),
+            said.display()
+        );
+        let (spec, setup) = match at {
+            "spec" => (command.as_str(), "true"),
+            _ => ("true", command.as_str()),
+        };
+        plan(
+            dir.path(),
+            &format!(
+                "runs = 2\n[[target]]\nname = 't'\nspec = 'scratch:ext4,size=64M'\n\
+                 [[workload]]\nname = 'w'\nsetup = '{setup}'\nspec = 'cmd: {spec}'\n"
+            ),
+        );
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        let mut line = fsage();
+        line.current_dir(dir.path()).args(["bench", "plan.toml"]);
+        let running = start(&mut line);
+        let fsage = running.id();
+        let processes = processes(&said);
+        assert!(processes.iter().all(|p| lives(p)), "{processes:?}");
+        let groups = control_groups(fsage);
+        let devices = loop_devices(fsage);
+        assert!(!devices.is_empty());
+        running.ended_by(Signal::KILL, || ());
+        for process in &processes {
+            // Only a control group reaches what has made a session of its own.
+            if !groups.is_empty() || !is_own_session(process) {
+                until("the end of a process", || !lives(process));
+            } else {
+                let number = process
+                    .parse()
+                    .ok()
+                    .and_then(rustix::process::Pid::from_raw);
+                rustix::process::kill_process(number.unwrap(), Signal::KILL).unwrap();
+            }
+        }
+        until_detached(&devices);
+        until("no control group", || control_groups(fsage).is_empty());
+        let now = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        assert_eq!(now, mounts);
+    }
+}
+
+/// Whether a process leads a session.
+fn is_own_session(process: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let fields = stat.rsplit(") ").next().unwrap_or_default();
+    fields.split(' ').nth(3) == Some(process)
+}

@@ -9,6 +9,7 @@
 //! * [`validate`]: predictions held against measurement (Smith 2001, 4.5).
 //! * [`plan`]: what an experiment does, as a file says it.
 //! * [`running`]: a workload on a target; [`inputs`]: what it needs from outside.
+//! * [`restoring`]: states of file systems that runs begin with.
 //! * [`target`]: what `TARGET` means. [`tracing`], [`tree`], [`profiling`], [`predicting`], [`replaying`]:
 //!   captures, trees, measurements, predictions and replays between files.
 
@@ -21,6 +22,7 @@ pub mod plan;
 pub mod predicting;
 pub mod profiling;
 pub mod replaying;
+pub mod restoring;
 pub mod running;
 pub mod target;
 pub mod tracing;

@@ -3,25 +3,23 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fsage_core::{DevId, FileId, FileSystem, FileType, Seed, SourceError};
+use fsage_core::{FileSystem, Seed, SourceError};
 use fsage_exec::replay::{
-    self, BuildError, Built, Entry, Fault, Kind, Model, Order, Pace, Placement, Range,
-    ReplayOptions, ReplayRun, Scan, Times, Tree, Verified,
+    self, BuildError, Built, Fault, Model, Order, Pace, Placement, ReplayOptions, ReplayRun, Scan,
+    Times, Tree, Verified,
 };
 use fsage_format::FormatError;
 use fsage_format::result::replay::{
     BuiltTree, Mapping, REPLAY_FORMAT, REPLAY_VERSION, Replay, ReplayDifference, ReplayKind,
     ReplayTimes, ReplayTiming, ReplayVerified, WrongName,
 };
-use fsage_format::snapshot::{SnapshotEntry, SnapshotReader};
+use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::{TraceMeta, TraceReader};
 use fsage_host::guard::GuardedDir;
 use fsage_host::{ColdPolicy, Confinement, HostError, HostFs, HostOptions};
 
+use crate::restoring::{AddError, add_snapshot};
 use crate::target::TargetSpec;
-
-/// `FIEMAP_EXTENT_UNWRITTEN`.
-const UNWRITTEN: u32 = 0x800;
 
 /// Why nothing was replayed; completes "failed to …".
 #[derive(Debug, thiserror::Error)]
@@ -38,18 +36,9 @@ pub enum ReplayingError {
     /// The tree of the start could not be made.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// The snapshot names something that is no name of a tree.
-    #[error(
-        "use snapshot {snapshot}: row {row} names `{name}`, expected a new name in a directory of an earlier row"
-    )]
-    Name {
-        /// The snapshot.
-        snapshot: String,
-        /// Which row, from 0.
-        row: u64,
-        /// The name, not UTF-8 replaced.
-        name: String,
-    },
+    /// The snapshot is no tree that can be made.
+    #[error(transparent)]
+    Snapshot(AddError),
     /// The snapshot is of another tree.
     #[error("use snapshot {snapshot}: it is of {root}, and nothing in the trace lies there")]
     OtherTree {
@@ -66,6 +55,15 @@ pub enum ReplayingError {
         /// What is replayed.
         below: String,
     },
+}
+
+impl From<AddError> for ReplayingError {
+    fn from(error: AddError) -> Self {
+        match error {
+            AddError::Stopped(stopped) => Self::Build(stopped),
+            error => Self::Snapshot(error),
+        }
+    }
 }
 
 /// What is to be replayed, where and how.
@@ -211,7 +209,7 @@ fn load_snapshot(
     tree: &mut Tree,
     stop: &AtomicBool,
 ) -> Result<Vec<u8>, ReplayingError> {
-    let mut snapshot = SnapshotReader::open(path)?;
+    let snapshot = SnapshotReader::open(path)?;
     let root_text = snapshot.meta().root.clone();
     let root_path = Path::new(&root_text);
     let related = |dir: &String| {
@@ -224,76 +222,9 @@ fn load_snapshot(
             root: root_text,
         });
     }
-    let dev = snapshot.dev();
     let root = tree.directory(root_text.as_bytes());
-    let mut batch = Vec::new();
-    let mut row = 0;
-    while snapshot.next_batch(&mut batch)? > 0 {
-        if stop.load(Ordering::Relaxed) {
-            return Err(BuildError::Interrupted.into());
-        }
-        for entry in batch.drain(..) {
-            if !tree.add(root, &tree_entry(dev, &entry)) {
-                return Err(ReplayingError::Name {
-                    snapshot: path.display().to_string(),
-                    row,
-                    name: String::from_utf8_lossy(&entry.path).into_owned(),
-                });
-            }
-            row += 1;
-        }
-    }
+    add_snapshot(path, snapshot, (tree, root), stop, &mut |_| true)?;
     Ok(root_text.into_bytes())
-}
-
-fn tree_entry(dev: DevId, entry: &SnapshotEntry) -> Entry<'_> {
-    // Inline data and compressed files take less space than their size without having holes.
-    let holes = entry.allocated_bytes.saturating_add(4096) < entry.size_bytes
-        && (entry.extents.is_empty() || covered(entry) < entry.size_bytes);
-    let unwritten = entry.extents.iter().any(|e| e.flags & UNWRITTEN != 0);
-    let ranges = (holes || unwritten).then(|| ranges(entry));
-    Entry {
-        path: &entry.path,
-        id: FileId {
-            dev,
-            ino: entry.ino,
-            generation: entry.generation,
-        },
-        kind: match entry.file_type {
-            FileType::Regular => Kind::File,
-            FileType::Directory => Kind::Directory,
-            FileType::Symlink => Kind::Symlink,
-            FileType::Other => Kind::Other,
-        },
-        size: entry.size_bytes,
-        target: entry.link_target.as_deref(),
-        ranges,
-    }
-}
-
-/// Bytes of the file that extents cover, rounded up to their blocks.
-fn covered(entry: &SnapshotEntry) -> u64 {
-    let lengths = entry.extents.iter().map(|e| e.length_bytes);
-    lengths.fold(0, u64::saturating_add)
-}
-
-fn ranges(entry: &SnapshotEntry) -> Vec<Range> {
-    if entry.extents.is_empty() {
-        // No map of the file: its space is taken to lie at its start.
-        return vec![Range {
-            offset: 0,
-            length: entry.allocated_bytes.min(entry.size_bytes),
-            unwritten: false,
-        }];
-    }
-    let extents = entry.extents.iter();
-    extents
-        .map(|e| Range {
-            offset: e.logical_bytes,
-            length: e.length_bytes,
-            unwritten: e.flags & UNWRITTEN != 0,
-        })
-        .collect()
 }
 
 /// Which directories lie where: those asked for, else the snapshot's root, else what the trace was
@@ -424,14 +355,6 @@ fn timing(pace: Pace, run: &ReplayRun) -> ReplayTiming {
 }
 
 fn verified_result(verified: &Verified) -> ReplayVerified {
-    let problem = |fault: &Fault| match fault {
-        Fault::Missing => "missing".to_owned(),
-        Fault::Unexpected => "not expected".to_owned(),
-        Fault::Type(expected, found) => format!("a {found}, expected a {expected}"),
-        Fault::Size(expected, found) => format!("{found} bytes, expected {expected}"),
-        Fault::Target => "a link with another text than expected".to_owned(),
-        Fault::Unreadable(errno) => format!("could not be looked at: {errno}"),
-    };
     ReplayVerified {
         names: verified.names,
         wrong: verified.wrong,
@@ -443,6 +366,18 @@ fn verified_result(verified: &Verified) -> ReplayVerified {
                 problem: problem(&wrong.fault),
             })
             .collect(),
+    }
+}
+
+/// What is wrong with a name, in words.
+pub(crate) fn problem(fault: &Fault) -> String {
+    match fault {
+        Fault::Missing => "missing".to_owned(),
+        Fault::Unexpected => "not expected".to_owned(),
+        Fault::Type(expected, found) => format!("a {found}, expected a {expected}"),
+        Fault::Size(expected, found) => format!("{found} bytes, expected {expected}"),
+        Fault::Target => "a link with another text than expected".to_owned(),
+        Fault::Unreadable(errno) => format!("could not be looked at: {errno}"),
     }
 }
 

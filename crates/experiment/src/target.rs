@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use fsage_disk::Launcher;
-use fsage_host::scratch::{Backing, FullSpeed, Layered, Scratch, ScratchRecord, ScratchSpec};
+use fsage_host::scratch::{
+    Backing, FullSpeed, Layered, Restored, Scratch, ScratchRecord, ScratchSpec,
+};
 use fsage_host::{HostError, HostFs, HostOptions};
 use fsage_slowfs::Slowing;
 
@@ -70,10 +73,15 @@ impl TargetSpec {
 
     /// Whether it is made for the occasion and gone after it, with all that is in it.
     pub fn is_temporary(&self) -> bool {
+        self.scratch().is_some()
+    }
+
+    /// The scratch file system at its bottom; `None` for a directory.
+    pub fn scratch(&self) -> Option<&ScratchSpec> {
         match self {
-            Self::Directory(_) => false,
-            Self::Scratch(_) => true,
-            Self::Slow(_, lower) => lower.is_temporary(),
+            Self::Directory(_) => None,
+            Self::Scratch(spec) => Some(spec),
+            Self::Slow(_, lower) => lower.scratch(),
         }
     }
 
@@ -103,22 +111,27 @@ impl TargetSpec {
             Self::Scratch(spec) => {
                 let launcher = Launcher::this_program()?;
                 let scratch = Scratch::create_with(spec, Some(&launcher))?;
-                Ok(OpenTarget {
-                    dir: scratch.dir().to_owned(),
-                    layer: None,
-                    scratch: Some(scratch),
-                })
+                Ok(OpenTarget::of_scratch(scratch))
             }
-            Self::Slow(slowing, lower) => {
-                let lower = lower.open()?;
-                let launcher = fsage_slowfs::Launcher::this_program()?;
-                let layer = launcher.launch(&lower.dir, slowing)?;
-                Ok(OpenTarget {
-                    dir: layer.dir().to_owned(),
-                    layer: Some(layer),
-                    scratch: lower.scratch,
-                })
-            }
+            Self::Slow(slowing, lower) => lower.open()?.slowed(slowing),
+        }
+    }
+
+    /// Copies an image to where its scratch file system lies; [`TargetSpec::open_restored`] goes on. Fails for a
+    /// directory.
+    pub fn restore(&self, image: &Path, stop: &AtomicBool) -> Result<Restored, HostError> {
+        let spec = self.scratch().ok_or_else(|| HostError::Refused {
+            what: format!("restore {} on {self}", image.display()),
+            why: "it is a directory, expected a scratch: target".into(),
+        })?;
+        Restored::copy(spec, Some(&Launcher::this_program()?), image, stop)
+    }
+
+    /// Makes the target ready on a copy of an image.
+    pub fn open_restored(&self, restored: Restored) -> Result<OpenTarget, HostError> {
+        match self {
+            Self::Slow(slowing, lower) => lower.open_restored(restored)?.slowed(slowing),
+            Self::Directory(_) | Self::Scratch(_) => Ok(OpenTarget::of_scratch(restored.mount()?)),
         }
     }
 }
@@ -151,6 +164,30 @@ pub struct OpenTarget {
 }
 
 impl OpenTarget {
+    fn of_scratch(scratch: Scratch) -> Self {
+        Self {
+            dir: scratch.dir().to_owned(),
+            layer: None,
+            scratch: Some(scratch),
+        }
+    }
+
+    /// The same, slowed.
+    fn slowed(self, slowing: &Slowing) -> Result<Self, HostError> {
+        let launcher = fsage_slowfs::Launcher::this_program()?;
+        let layer = launcher.launch(&self.dir, slowing)?;
+        Ok(Self {
+            dir: layer.dir().to_owned(),
+            layer: Some(layer),
+            scratch: self.scratch,
+        })
+    }
+
+    /// Its root directory below whatever slows it.
+    pub fn lower_dir(&self) -> &Path {
+        self.scratch.as_ref().map_or(&self.dir, Scratch::dir)
+    }
+
     /// Its root directory.
     pub fn dir(&self) -> &Path {
         &self.dir

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 
 use crate::HostError;
 
@@ -21,9 +21,18 @@ impl Afterwards {
     /// Runs `script` afterwards with one argument, `$1`. Signals of the terminal do not reach it: it
     /// has a process group of its own. `None` where no shell can be started.
     pub(crate) fn run(script: &str, argument: OsString) -> Option<Self> {
-        let script = format!("trap '' HUP INT TERM; read -r never; {script}");
+        Self::start(&format!("read -r never; {script}"), vec![argument])
+    }
+
+    /// Runs `script` at once, which waits by itself for the end of what is told through the pipe.
+    pub(crate) fn told(script: &str) -> Option<Self> {
+        Self::start(script, Vec::new())
+    }
+
+    fn start(script: &str, arguments: Vec<OsString>) -> Option<Self> {
+        let script = format!("trap '' HUP INT TERM; {script}");
         let mut argv: Vec<OsString> = ["-c", &script, "sh"].map(OsString::from).to_vec();
-        argv.push(argument);
+        argv.extend(arguments);
         // The working directory must not keep a file system busy.
         Command::new("/bin/sh")
             .args(argv)
@@ -39,6 +48,11 @@ impl Afterwards {
 }
 
 impl Afterwards {
+    /// What tells it something.
+    pub(crate) fn pipe(&mut self) -> Option<&mut ChildStdin> {
+        self.0.stdin.as_mut()
+    }
+
     /// It does nothing after all.
     fn call_off(&mut self) {
         // A shell that has ended already has nothing left to do.
@@ -130,7 +144,7 @@ impl GuardedMount {
 
     /// It is unmounted: what is mounted there from now on is somebody else's.
     pub fn done(mut self) {
-        if let Some(pipe) = self.guard.as_mut().and_then(|guard| guard.0.stdin.as_mut()) {
+        if let Some(pipe) = self.guard.as_mut().and_then(Afterwards::pipe) {
             // A shell that is gone does nothing either.
             drop(std::io::Write::write_all(pipe, b"done\n"));
         }

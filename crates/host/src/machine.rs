@@ -43,7 +43,9 @@ pub fn describe(fs: &HostFs, target: &str, scratch: Option<&ScratchRecord>) -> E
         target: target.to_owned(),
         file_system: mount.map(|m| m.kind.clone()).unwrap_or_default(),
         mount_options: mount.map(crate::mounts::Mount::options).unwrap_or_default(),
-        mkfs_options: scratch.map(|s| s.mkfs_options.clone()),
+        mkfs_options: scratch
+            .filter(|s| s.restored.is_none())
+            .map(|s| s.mkfs_options.clone()),
         device: device_text(fs, scratch),
         rotational: device
             .and_then(|d| d.attribute("queue/rotational"))

@@ -16,7 +16,7 @@ static LAST: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 /// Whether a process sent the last signal, and not the terminal.
 static SENT: AtomicBool = AtomicBool::new(false);
 
-/// The child that the first signal is passed on to; 0 for none.
+/// The child that the first signal is passed on to; 0 for none, negative for a process group.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
 fn last() -> &'static Arc<AtomicUsize> {
@@ -69,13 +69,20 @@ pub fn forward_to(child: Option<u32>) {
     CHILD.store(child, Ordering::Relaxed);
 }
 
+/// From now on the first signal goes to this process group too, whoever sent it; `None` ends that. For a
+/// child that has a group of its own, which the terminal's signals do not reach.
+pub fn forward_to_group(leader: Option<u32>) {
+    let leader = leader.and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0);
+    CHILD.store(-leader, Ordering::Relaxed);
+}
+
 fn pass_on() {
     let (child, signal) = (
         CHILD.load(Ordering::Relaxed),
         last().load(Ordering::Relaxed),
     );
-    if child > 0 && SENT.load(Ordering::Relaxed) {
-        // SAFETY: kill only takes numbers; a child that is gone gives ESRCH.
+    if child < 0 || child > 0 && SENT.load(Ordering::Relaxed) {
+        // SAFETY: kill only takes numbers; a child or group that is gone gives ESRCH.
         unsafe {
             libc::kill(child, signal as libc::c_int);
         }

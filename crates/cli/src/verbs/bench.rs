@@ -127,6 +127,7 @@ fn of_command(args: &BenchArgs) -> Result<BenchPlan> {
     Ok(BenchPlan::parse(
         &PathBuf::from("COMMAND"),
         &command.text(),
+        &command.here,
     )?)
 }
 

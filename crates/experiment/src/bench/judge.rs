@@ -82,7 +82,7 @@ fn configuration(
         name: subject.name.clone(),
         target: subject.target.name.clone(),
         target_spec: subject.target.spec.to_string(),
-        state: subject.state().to_string(),
+        state: subject.state.to_string(),
         workload: subject.workload.name.clone(),
         workload_spec: subject.workload.spec.to_string(),
         setup: subject.workload.setup.clone(),
@@ -328,7 +328,7 @@ mod tests {
     fn judged(samples: [&[f64]; 2], reason: StopReason) -> Experiment {
         let text = "[[target]]\nname='a'\nspec='/'\n[[target]]\nname='b'\nspec='/tmp'\n\
                     [[workload]]\nname='w'\nspec='cmd: true'\n";
-        let plan = BenchPlan::parse(Path::new("p"), text).unwrap();
+        let plan = BenchPlan::parse(Path::new("p"), text, Path::new("/")).unwrap();
         let measured: Vec<Measured> = samples
             .iter()
             .enumerate()
@@ -342,6 +342,7 @@ mod tests {
             })
             .collect();
         let begin = Begin {
+            base: plan.base.clone(),
             plan: text.into(),
             options: Options::default(),
             digest: plan.digest(),

@@ -52,6 +52,9 @@ pub enum Entry {
 pub struct Begin {
     /// The plan's text.
     pub plan: String,
+    /// The directory below which it names files.
+    #[serde(default)]
+    pub base: PathBuf,
     /// What options changed of it.
     pub options: Options,
     /// Tells plans apart.
@@ -194,7 +197,7 @@ pub fn found(dir: &Path) -> Result<Found, FormatError> {
 
 /// The plan that a directory's experiment began with, options applied.
 pub fn plan_of(dir: &Path, begin: &Begin) -> Result<BenchPlan, BenchError> {
-    let mut plan = BenchPlan::parse(&dir.join("plan.toml"), &begin.plan)?;
+    let mut plan = BenchPlan::parse(&dir.join("plan.toml"), &begin.plan, &begin.base)?;
     begin.options.apply(&mut plan).map_err(BenchError::Plan)?;
     Ok(plan)
 }

@@ -22,7 +22,8 @@ const RUN_DELAY_SHARE: f64 = 0.05;
 /// Shorter delays are those of any thread that wakes up.
 const LEAST_DELAY_NS: u64 = 2_000_000;
 
-/// Anything that waits for a processor for longer than this share of a command's time.
+/// A command's processes together, or where that is not known anything, that wait for a processor for longer
+/// than this share of a command's time.
 const PRESSURE_SHARE: f64 = 0.25;
 
 /// What must be said of a run, one line each.
@@ -60,26 +61,7 @@ pub fn marks(run: &BenchRun) -> Vec<String> {
             percent(ns)
         ));
     }
-    let streams = run.phases.iter().map(|p| p.result.streams.len()).max();
-    let streams = streams.unwrap_or(1).max(1) as f64;
-    if let Some(ns) = run.run_delay_ns
-        && ns >= LEAST_DELAY_NS
-        && share(ns) > RUN_DELAY_SHARE * streams
-    {
-        let waited = share(ns) / streams * 100.0;
-        marks.push(format!(
-            "the workload waited for a processor in {waited:.0} % of its time"
-        ));
-    }
-    let pressure = others
-        .cpu_pressure_ns
-        .filter(|&n| share(n) > PRESSURE_SHARE);
-    if let Some(ns) = pressure.filter(|_| run.command.is_some()) {
-        marks.push(format!(
-            "something, its own processes included, waited for a processor in {} of the time",
-            percent(ns)
-        ));
-    }
+    marks.extend(waiting(run));
     if run.cold_verified == Some(false) {
         marks.push(format!(
             "caches were not cold ({})",
@@ -95,10 +77,38 @@ pub fn marks(run: &BenchRun) -> Vec<String> {
     marks
 }
 
+/// What is to be said of waiting for processors.
+fn waiting(run: &BenchRun) -> Option<String> {
+    let share = |ns: u64| ns as f64 / run.elapsed_ns.max(1) as f64;
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    let delay = run.run_delay_ns.filter(|&ns| ns >= LEAST_DELAY_NS);
+    if run.command.is_none() {
+        let streams = run.phases.iter().map(|p| p.result.streams.len()).max();
+        let waited = share(delay?) / streams.unwrap_or(1).max(1) as f64;
+        return (waited > RUN_DELAY_SHARE).then(|| {
+            let waited = percent(waited);
+            format!("the workload waited for a processor in {waited} of its time")
+        });
+    }
+    // A command's processes may wait for each other.
+    let (ns, who) = match run.run_delay_ns {
+        Some(_) => (
+            delay?,
+            "its processes waited for a processor, all together, for",
+        ),
+        None => (
+            run.others.cpu_pressure_ns?,
+            "something, its own processes included, waited for a processor in",
+        ),
+    };
+    (share(ns) > PRESSURE_SHARE).then(|| format!("{who} {} of the time", percent(share(ns))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use fsage_format::result::experiment::Others;
+    use fsage_format::result::run::CommandRun;
 
     fn run(others: Others) -> BenchRun {
         BenchRun {
@@ -140,6 +150,24 @@ mod tests {
             "{said}"
         );
         assert!(said.contains("hypervisor took 10 %"), "{said}");
+        let mut command = run(Others {
+            cpu_pressure_ns: Some(300_000_000),
+            ..Others::default()
+        });
+        command.command = Some(CommandRun::default());
+        let said = marks(&command).join("\n");
+        assert!(
+            said.starts_with("something, its own processes included"),
+            "{said}"
+        );
+        command.run_delay_ns = Some(100_000_000);
+        assert_eq!(marks(&command), [] as [String; 0], "10 % of its own");
+        command.run_delay_ns = Some(1_500_000_000);
+        let said = marks(&command).join("\n");
+        assert!(
+            said.contains("all together, for 150 % of the time"),
+            "{said}"
+        );
         let mut waited = run(Others::default());
         waited.run_delay_ns = Some(300_000_000);
         waited.cold_verified = Some(false);

@@ -49,7 +49,7 @@ pub const METRICS: &[Metric] = &[
     any("system", "ns", "processor time in the kernel"),
     any("wait", "ns", "elapsed less user and system"),
     any("cpu_share", "share", "user and system over elapsed"),
-    generated("run_delay", "ns", "ready to run, but no processor was free"),
+    any("run_delay", "ns", "ready to run, but no processor was free"),
     any("flush", "ns", "a sync of the target after the workload"),
     any(
         "device_reads",

@@ -24,6 +24,7 @@ use fsage_format::FormatError;
 use fsage_host::HostError;
 
 use crate::plan::PlanError;
+use crate::restoring::RestoreError;
 use crate::running::RunningError;
 
 /// Why an experiment could not be carried out; completes “failed to …”.
@@ -46,6 +47,9 @@ pub enum BenchError {
     /// The directory could not be used.
     #[error(transparent)]
     Host(#[from] HostError),
+    /// A file that is restored before runs cannot be used.
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
     /// The record could not be read or written.
     #[error(transparent)]
     Format(#[from] FormatError),

@@ -1,7 +1,7 @@
 //! An experiment: every run that its plan asks for, kept as it ends, then the judgement.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_format::FormatError;
@@ -15,6 +15,7 @@ use super::kept::{Begin, Entry, Found, Options, found, open_record};
 use super::schedule::{Measured, Next, expected_runs, next};
 use super::step::{Settings, one_run, request_of};
 use crate::plan::{BenchPlan, Subject};
+use crate::restoring::Source;
 use crate::running;
 
 /// How far an experiment is.
@@ -69,7 +70,13 @@ pub fn run(
         }
     }
     let mut record = open_record(dir)?;
-    let going_on = kept.begin.is_some() && matches!(next(plan, &measured), Next::Measure(_));
+    let measures = matches!(next(plan, &measured), Next::Measure(_));
+    let sources = if measures {
+        sources(plan, dir, &kept, order.stop)?
+    } else {
+        BTreeMap::new()
+    };
+    let going_on = kept.begin.is_some() && measures;
     let begin = begin(plan, order, &mut kept, going_on, &mut record)?;
     let mut making = Experimenting {
         plan,
@@ -78,6 +85,7 @@ pub fn run(
         measured,
         record,
         devices: BTreeMap::new(),
+        sources,
     };
     let reason = making.all(progress)?;
     let mut result = experiment(plan, &begin, &making.kept, &making.measured, reason);
@@ -131,6 +139,37 @@ fn same_plan(plan: &BenchPlan, dir: &Path, kept: &Found) -> Result<(), BenchErro
     )))
 }
 
+/// The files that runs are restored from, each read once. Fails if a run that is kept had another.
+fn sources(
+    plan: &BenchPlan,
+    dir: &Path,
+    kept: &Found,
+    stop: &AtomicBool,
+) -> Result<BTreeMap<PathBuf, Source>, BenchError> {
+    let mut sources: BTreeMap<PathBuf, Source> = BTreeMap::new();
+    for subject in &plan.subjects {
+        let Some(file) = subject.state.file() else {
+            continue;
+        };
+        if !sources.contains_key(file) {
+            sources.insert(file.to_owned(), Source::read(file, stop)?);
+        }
+        let before = kept.targets.get(&subject.name);
+        let before = before.and_then(|record| record.restored.as_ref());
+        let now = sources.get(file).map(Source::sha256);
+        if let Some(before) = before.filter(|before| Some(before.sha256.as_str()) != now) {
+            return Err(BenchError::Plan(format!(
+                "{} is not what the runs in {} were restored from (SHA-256 {} then); expected the same file, \
+                 or another directory",
+                file.display(),
+                dir.display(),
+                before.sha256
+            )));
+        }
+    }
+    Ok(sources)
+}
+
 /// Notes that the experiment begins or goes on. One that is over is only reported again.
 fn begin(
     plan: &BenchPlan,
@@ -161,6 +200,7 @@ fn begin(
     }
     let begin = Begin {
         plan: plan.text.clone(),
+        base: plan.base.clone(),
         options: order.options.clone(),
         digest: plan.digest(),
         started_unix_ns: machine::unix_time_ns(),
@@ -180,6 +220,8 @@ struct Experimenting<'a> {
     record: RecordWriter,
     /// The devices of directories, by target: what is mounted there must stay.
     devices: BTreeMap<String, u64>,
+    /// The files that states are restored from.
+    sources: BTreeMap<PathBuf, Source>,
 }
 
 impl Experimenting<'_> {
@@ -222,6 +264,7 @@ impl Experimenting<'_> {
         let settings = Settings {
             settle: self.plan.settle,
             device: self.devices.get(&subject.target.name).copied(),
+            source: subject.state.file().and_then(|f| self.sources.get(f)),
             stop: self.order.stop,
         };
         let started_unix_ns = machine::unix_time_ns();

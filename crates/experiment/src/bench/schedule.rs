@@ -149,7 +149,7 @@ mod tests {
             "{rule}\nseed = 7\n[[target]]\nname='a'\nspec='/'\n[[target]]\nname='b'\nspec='/tmp'\n\
              [[workload]]\nspec='cmd: true'\n[[workload]]\nspec='postmark'\n"
         );
-        BenchPlan::parse(Path::new("p"), &text).unwrap()
+        BenchPlan::parse(Path::new("p"), &text, Path::new("/")).unwrap()
     }
 
     fn run(elapsed_ns: f64) -> BenchRun {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fsage_core::{Clock, FileSystem, Platform};
-use fsage_format::result::environment::TargetRecord;
+use fsage_format::result::environment::{RestoredRecord, TargetRecord};
 use fsage_format::result::experiment::{BenchPhase, BenchRun, Flush, PageCache, StepTime};
 use fsage_format::result::run::{CommandRun, Unexpected};
 use fsage_host::guard::GuardedDir;
@@ -17,7 +17,8 @@ use fsage_workload::{Phase, Role};
 use super::measure::{Activity, between, measured};
 use super::probe::{Verdict, sectors_read, verified_cold};
 use super::{marks, metrics, steady};
-use crate::plan::{Caches, Subject};
+use crate::plan::{Caches, State, Subject};
+use crate::restoring::Source;
 use crate::running::{self, RunRequest, command};
 use crate::target::OpenTarget;
 use crate::validate::prepare::{run_setup, shell};
@@ -40,6 +41,8 @@ pub struct Settings<'a> {
     /// The device number of the target when it was first used; a directory on another one is not what it
     /// was.
     pub device: Option<u64>,
+    /// The file that the state of the target is restored from.
+    pub source: Option<&'a Source>,
     /// Ends the run.
     pub stop: &'a AtomicBool,
 }
@@ -171,14 +174,9 @@ impl Making<'_> {
 
     fn all(&mut self, detail: &mut dyn FnMut(&str)) -> Result<(TargetRecord, u64), String> {
         let subject = self.subject;
-        detail("making the target ready");
-        let first = if subject.target.spec.is_temporary() {
-            "mkfs and mount"
-        } else {
-            "open"
-        };
-        let open = self.step(first, |_| subject.target.spec.open().map_err(|e| text(&e)))?;
-        let (target, device) = self.look(&open)?;
+        let (open, restored) = self.open(detail)?;
+        let (mut target, device) = self.look(&open)?;
+        (target.aged, target.restored) = (subject.aged.clone(), restored);
         let full_speed = open.full_speed();
         detail("setup");
         let (place, phases) = self.step("setup", |making| making.setup(&open))?;
@@ -210,6 +208,53 @@ impl Making<'_> {
             open.close().map_err(|e| text(&e))
         })?;
         Ok((target, device))
+    }
+
+    /// The target in the state that the plan asks for, and what was restored for that.
+    fn open(
+        &mut self,
+        detail: &mut dyn FnMut(&str),
+    ) -> Result<(OpenTarget, Option<RestoredRecord>), String> {
+        let Subject { target, state, .. } = self.subject;
+        let (spec, stop) = (&target.spec, self.settings.stop);
+        let source = || match self.settings.source {
+            Some(source) => source.check().map(|()| source).map_err(|e| text(&e)),
+            None => Err(format!("restore {state}: it was not read before")),
+        };
+        match state {
+            State::Image(file) => {
+                let source = source()?;
+                detail("restoring the target");
+                let copy = self.step("restore", |_| {
+                    let copy = spec.restore(file, stop).map_err(|e| text(&e))?;
+                    source.check().map_err(|e| text(&e))?;
+                    Ok(copy)
+                })?;
+                let restored = source.of_image(copy.copied_bytes);
+                let open =
+                    self.step("mount", |_| spec.open_restored(copy).map_err(|e| text(&e)))?;
+                Ok((open, Some(restored)))
+            }
+            State::Snapshot(_) => {
+                let source = source()?;
+                let open = self.make("mkfs and mount", detail)?;
+                detail("restoring the target");
+                let restored = self.step("restore", |_| {
+                    let _full_speed = open.full_speed();
+                    let made = source.restore_tree(open.lower_dir(), stop);
+                    made.map_err(|e| text(&e))
+                })?;
+                Ok((open, Some(restored)))
+            }
+            State::Fresh => Ok((self.make("mkfs and mount", detail)?, None)),
+            State::AsFound => Ok((self.make("open", detail)?, None)),
+        }
+    }
+
+    fn make(&mut self, step: &str, detail: &mut dyn FnMut(&str)) -> Result<OpenTarget, String> {
+        detail("making the target ready");
+        let spec = &self.subject.target.spec;
+        self.step(step, |_| spec.open().map_err(|e| text(&e)))
     }
 
     /// What the target is; fails if it is no longer what it was.
@@ -419,7 +464,10 @@ impl Making<'_> {
             let steady = steady::part(&result);
             self.run.phases.push(BenchPhase { result, steady });
         }
-        self.run.run_delay_ns = delay_ns.filter(|_| self.run.command.is_none());
+        self.run.run_delay_ns = match &self.run.command {
+            Some(command) => command.run_delay_ns,
+            None => delay_ns,
+        };
         self.keep(activity, &usage);
         self.run.disk = open.disk_statistics();
         Ok(())

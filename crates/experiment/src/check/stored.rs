@@ -103,7 +103,7 @@ fn cell(c: &Configuration) -> Cell {
         target: c.target.clone(),
         cache: Some(c.cache.clone()),
         cold: (c.cache == "cold").then(|| (shown.iter().filter(|v| **v).count(), c.runs.len())),
-        fresh: Some(c.state == "fresh"),
+        fresh: Some(c.state != "as found"),
         runs: c.runs.len(),
         elapsed_ns: of_runs(|r| r.elapsed_ns as f64),
         metrics: c

@@ -93,6 +93,10 @@ fn lasting_target(target: &TargetRecord) -> Value {
     lasting.used_inodes = None;
     lasting.parameters.remove("Filesystem created");
     lasting.kernel_threads.clear();
+    if let Some(restored) = &mut lasting.restored {
+        // The state tells it; the same file under another name is the same.
+        restored.file.clear();
+    }
     for device in &mut lasting.devices {
         if device.kind == "loop" {
             device.name.clear();

@@ -2,19 +2,20 @@
 //! line.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fsage_format::FormatError;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use toml::{Spanned, Value};
 
 use super::named::{NamedTarget, NamedWorkload};
 use super::place::{self, Place, PlanError};
+use super::state;
 use super::subject::{Caches, Rule, State, Subject};
 use super::vary::{self, Choice, RawSweep};
 use crate::bench::metrics;
-use crate::target::TargetSpec;
 
 /// Half of a digest tells plans apart.
 const DIGEST_BYTES: usize = 16;
@@ -27,6 +28,8 @@ const MOST_CONFIGURATIONS: usize = 1000;
 pub struct BenchPlan {
     /// As it was written.
     pub text: String,
+    /// The directory below which it names files relative to itself.
+    pub base: PathBuf,
     /// What is measured, in the order in which it is written.
     pub subjects: Vec<Subject>,
     /// When measuring ends.
@@ -66,6 +69,7 @@ struct RawTarget {
     name: Option<Spanned<String>>,
     spec: Spanned<String>,
     state: Option<Spanned<String>>,
+    aged: Option<Spanned<String>>,
     #[serde(default)]
     sweep: RawSweep,
 }
@@ -90,6 +94,13 @@ struct Varied<T> {
     parameters: Vec<(String, String)>,
 }
 
+/// A target and what a plan says of it alone.
+struct PlannedTarget {
+    target: NamedTarget,
+    state: State,
+    aged: Option<String>,
+}
+
 /// A workload and what a plan says of it alone.
 #[derive(Clone)]
 struct Planned {
@@ -99,16 +110,25 @@ struct Planned {
 }
 
 impl BenchPlan {
-    /// Reads a plan. Nothing is opened or run.
+    /// Reads a plan, and looks at the files that its states restore. Nothing is run.
     pub fn read(path: &Path) -> Result<Self, PlanError> {
-        Self::parse(path, &place::read(path)?)
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let dir = dir.unwrap_or(Path::new("."));
+        let base = dir
+            .canonicalize()
+            .map_err(|e| FormatError::io("find the directory of plan", path, e))?;
+        Self::build(path, &place::read(path)?, &base, true)
     }
 
-    /// Reads a plan from its text; errors name `path`.
-    pub fn parse(path: &Path, text: &str) -> Result<Self, PlanError> {
+    /// Reads a plan from its text; errors name `path`, files are relative to `base` and not looked at.
+    pub fn parse(path: &Path, text: &str, base: &Path) -> Result<Self, PlanError> {
+        Self::build(path, text, base, false)
+    }
+
+    fn build(path: &Path, text: &str, base: &Path, look: bool) -> Result<Self, PlanError> {
         let place = Place { path, text };
         let raw: Raw = place.toml()?;
-        let targets = targets(place, &raw.target)?;
+        let targets = targets(place, &raw.target, (base, look))?;
         let workloads = workloads(place, &raw.workload, raw.setup.as_ref())?;
         let end = text.len()..text.len();
         if targets.is_empty() {
@@ -133,6 +153,7 @@ impl BenchPlan {
         let settle = place.time("settle", raw.settle.as_ref())?;
         Ok(Self {
             text: text.to_owned(),
+            base: base.to_owned(),
             subjects,
             rule,
             seed: raw.seed.unwrap_or(1),
@@ -146,10 +167,17 @@ impl BenchPlan {
     pub fn digest(&self) -> String {
         let mut text = format!("bench {} {:?}\n", self.seed, self.settle);
         for subject in &self.subjects {
+            // What the file holds is told by its own digest; it may be moved.
+            let restored = match &subject.state {
+                State::Fresh | State::AsFound => "",
+                State::Snapshot(_) => " snapshot",
+                State::Image(_) => " image",
+            };
             text.push_str(&format!(
-                "{:?} {:?} {:?} {:?} {} {:?} {}\n",
+                "{:?} {:?}{} {:?} {:?} {} {:?} {}\n",
                 subject.name,
                 subject.target.spec.to_string(),
+                restored,
                 subject.workload.spec.to_string(),
                 subject.workload.setup,
                 subject.in_place,
@@ -168,7 +196,7 @@ impl BenchPlan {
 
 /// Every combination of targets, workloads and caches.
 fn cross(
-    targets: &[Varied<NamedTarget>],
+    targets: &[Varied<PlannedTarget>],
     workloads: &[Varied<Planned>],
     caches: &[Caches],
 ) -> Vec<Subject> {
@@ -177,7 +205,7 @@ fn cross(
         for workload in workloads {
             for &state in caches {
                 let planned = &workload.what;
-                let mut name = format!("{} / {}", target.what, planned.workload);
+                let mut name = format!("{} / {}", target.what.target, planned.workload);
                 let mut parameters = BTreeMap::new();
                 let of_target = target.parameters.iter();
                 let of_target = of_target.map(|(key, value)| (format!("target.{key}"), value));
@@ -192,7 +220,9 @@ fn cross(
                 }
                 subjects.push(Subject {
                     name,
-                    target: target.what.clone(),
+                    target: target.what.target.clone(),
+                    state: target.what.state.clone(),
+                    aged: target.what.aged.clone(),
                     workload: planned.workload.clone(),
                     in_place: planned.in_place,
                     run_for: planned.run_for,
@@ -295,8 +325,9 @@ fn caches(place: Place<'_>, raw: Option<&Spanned<Value>>) -> Result<Vec<Caches>,
 fn targets(
     place: Place<'_>,
     raw: &[Spanned<RawTarget>],
-) -> Result<Vec<Varied<NamedTarget>>, PlanError> {
-    let mut all: Vec<Varied<NamedTarget>> = Vec::new();
+    files: (&Path, bool),
+) -> Result<Vec<Varied<PlannedTarget>>, PlanError> {
+    let mut all: Vec<Varied<PlannedTarget>> = Vec::new();
     let mut names: Vec<String> = Vec::new();
     for entry in raw {
         let its = entry.get_ref();
@@ -311,6 +342,14 @@ fn targets(
         names.push(name.clone());
         for choice in vary::combinations(place, &its.sweep)? {
             let (mut text, left) = vary::fill(its.spec.get_ref(), &choice);
+            let filled = its.state.as_ref().map(|state| {
+                let of_state = vary::fill(state.get_ref(), &choice).0;
+                (state.span(), of_state)
+            });
+            let left = match &its.state {
+                Some(state) => vary::fill(state.get_ref(), &left).1,
+                None => left,
+            };
             let mut at = its.spec.span();
             // What is wrong without the values is told where it stands.
             let takes_more = !left.is_empty() && place.target(at.clone(), &text)?.is_temporary();
@@ -328,40 +367,24 @@ fn targets(
                 at = span;
             }
             let spec = place.target(at, &text)?;
-            check_state(place, its, &spec)?;
+            let state = state::of(place, filled, &spec, files)?;
+            let aged = its.aged.as_ref().map(|text| place.name(text));
+            let target = NamedTarget {
+                name: name.clone(),
+                spec,
+                group: None,
+            };
             all.push(Varied {
-                what: NamedTarget {
-                    name: name.clone(),
-                    spec,
-                    group: None,
+                what: PlannedTarget {
+                    target,
+                    state,
+                    aged: aged.transpose()?,
                 },
                 parameters: pairs(choice),
             });
         }
     }
     Ok(all)
-}
-
-/// A directory is taken as it is found, a scratch file system is made for each run.
-fn check_state(place: Place<'_>, its: &RawTarget, spec: &TargetSpec) -> Result<(), PlanError> {
-    let Some(state) = &its.state else {
-        return Ok(());
-    };
-    let wrong = |what: String| Err(place.error(state.span(), what));
-    let asked: State = match state.get_ref().parse() {
-        Ok(asked) => asked,
-        Err(what) => return wrong(what),
-    };
-    match (asked, spec.is_temporary()) {
-        (State::Fresh, false) => {
-            wrong("state `fresh` of a directory, expected `as found` or a scratch: target".into())
-        }
-        (State::AsFound, true) => wrong(
-            "state `as found` of a scratch file system, which is made for each run; expected `fresh`"
-                .into(),
-        ),
-        _ => Ok(()),
-    }
 }
 
 fn workloads(
@@ -538,7 +561,7 @@ size = [1000]
 "#;
 
     fn parse(text: &str) -> Result<BenchPlan, PlanError> {
-        BenchPlan::parse(Path::new("p.toml"), text)
+        BenchPlan::parse(Path::new("p.toml"), text, Path::new("/base"))
     }
 
     #[test]
@@ -566,7 +589,7 @@ size = [1000]
         assert_eq!(first.target.spec.to_string(), "scratch:ext4,size=64M");
         assert!(first.workload.spec.to_string().contains("files=100"));
         assert_eq!(
-            (first.state(), first.run_for),
+            (first.state.clone(), first.run_for),
             (State::Fresh, Some(Duration::from_secs(5)))
         );
         assert_eq!(first.workload.setup.as_deref(), Some("true"), "the plan's");
@@ -580,7 +603,7 @@ size = [1000]
             Some("head -c 1000 /dev/zero > from")
         );
         assert_eq!(
-            (last.state(), last.caches),
+            (last.state.clone(), last.caches),
             (State::AsFound, Caches::AsFound)
         );
         assert_eq!(last.parameters["bs"], "64k");
@@ -618,13 +641,15 @@ size = [1000]
         ("\"warm 2\"", "3", 8, "expected texts"),
         ("\"500ms\"", "\"soon\"", 9, "soon"),
         ("\"scratch:ext4\"", "\"scratch:ext4,on=tape\"", 15, "tape"),
-        ("\"fresh\"", "\"aged\"", 16, "cannot age a file system"),
+        ("\"fresh\"", "\"aged\"", 16, "`image:FILE`"),
+        ("\"fresh\"", "\"image:\"", 16, "state `image:`"),
         (
-            "\"fresh\"",
-            "\"stale\"",
-            16,
-            "expected `fresh` or `as found`",
+            "state = \"as found\"",
+            "state = \"image:x\"",
+            22,
+            "state `image:/base/x` of a directory",
         ),
+        ("\"fresh\"", "\"stale\"", 16, "expected `fresh`, `as found`"),
         ("\"fresh\"", "\"as found\"", 16, "made for each run"),
         (
             "state = \"as found\"",
@@ -675,6 +700,31 @@ size = [1000]
                     sweep={a=[1,2,3,4,5,6,7,8,9,10],b=[1,2,3,4,5,6,7,8,9,10]}\n";
         let error = parse(many).unwrap_err().to_string();
         assert!(error.contains("1100 configurations"), "{error}");
+    }
+
+    #[test]
+    fn states_are_restored_from_files_beside_the_plan() {
+        let text = "[[target]]\nname='t'\nspec='scratch:ext4'\nstate='image:{age}.img'\naged='by hand'\n\
+                    sweep={age=['young','/old']}\n[[target]]\nspec='slow:read=2:scratch:xfs'\n\
+                    state='snapshot:a/b.fss'\n[[workload]]\nspec='postmark'";
+        let plan = parse(text).unwrap();
+        let states: Vec<String> = plan.subjects.iter().map(|s| s.state.to_string()).collect();
+        assert_eq!(
+            states,
+            [
+                "image:/base/young.img",
+                "image:/old.img",
+                "snapshot:/base/a/b.fss"
+            ]
+        );
+        assert_eq!(plan.subjects[0].name, "t / postmark / target.age=young");
+        assert_eq!(plan.subjects[1].aged.as_deref(), Some("by hand"));
+        assert_eq!(plan.subjects[2].aged, None);
+        // Where the file lies says nothing, what is restored does.
+        let other = |from: &str, to: &str| parse(&text.replace(from, to)).unwrap().digest();
+        assert_eq!(other("snapshot:a/b", "snapshot:c"), plan.digest());
+        assert_ne!(other("snapshot:a", "image:a"), plan.digest());
+        assert_ne!(other("state='snapshot:a/b.fss'", ""), plan.digest());
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! * [`file`]: a plan of `fsage validate` as a TOML file. [`bench`]: one of `fsage bench`;
 //!   [`subject`]: what that measures; `vary`: the parameters that it varies. `place`: what both share.
-//!   [`named`]: targets and workloads with their names. [`time`]: times as people write them.
+//!   [`named`]: targets and workloads with their names. `state`: states of targets. [`time`]: times as
+//!   people write them.
 
 pub mod bench;
 #[cfg(test)]
@@ -10,6 +11,7 @@ mod faulty;
 pub mod file;
 pub mod named;
 mod place;
+mod state;
 pub mod subject;
 pub mod time;
 mod vary;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -78,6 +78,10 @@ pub struct Subject {
     pub name: String,
     /// Where.
     pub target: NamedTarget,
+    /// The state in which each run finds it.
+    pub state: State,
+    /// How it was aged, as the plan says.
+    pub aged: Option<String>,
     /// What.
     pub workload: NamedWorkload,
     /// Whether a command runs in the target's directory itself and not in one of its own.
@@ -90,32 +94,50 @@ pub struct Subject {
     pub parameters: BTreeMap<String, String>,
 }
 
-impl Subject {
-    /// Whether each run has a file system of its own.
-    pub fn state(&self) -> State {
-        if self.target.spec.is_temporary() {
-            State::Fresh
-        } else {
-            State::AsFound
-        }
-    }
-}
-
 /// Where the files of a run lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// On a file system made for the run.
     Fresh,
     /// On the file system that is there.
     AsFound,
+    /// On a file system made for the run, with the tree of this snapshot.
+    Snapshot(PathBuf),
+    /// On a copy of this image of a file system.
+    Image(PathBuf),
+}
+
+const SNAPSHOT: &str = "snapshot:";
+const IMAGE: &str = "image:";
+
+impl State {
+    /// The file that it is restored from.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Fresh | Self::AsFound => None,
+            Self::Snapshot(file) | Self::Image(file) => Some(file),
+        }
+    }
+
+    /// The same with a relative file below `base`.
+    #[must_use]
+    pub fn below(self, base: &Path) -> Self {
+        match self {
+            Self::Snapshot(file) => Self::Snapshot(base.join(file)),
+            Self::Image(file) => Self::Image(base.join(file)),
+            other => other,
+        }
+    }
 }
 
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Fresh => "fresh",
-            Self::AsFound => "as found",
-        })
+        match self {
+            Self::Fresh => f.write_str("fresh"),
+            Self::AsFound => f.write_str("as found"),
+            Self::Snapshot(file) => write!(f, "{SNAPSHOT}{}", file.display()),
+            Self::Image(file) => write!(f, "{IMAGE}{}", file.display()),
+        }
     }
 }
 
@@ -123,16 +145,23 @@ impl FromStr for State {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        let file = |kind: &str| text.strip_prefix(kind).filter(|file| !file.is_empty());
         match text {
-            "fresh" => Ok(Self::Fresh),
-            "as found" => Ok(Self::AsFound),
-            "aged" => Err(
-                "state `aged`: this release cannot age a file system or restore an aged one for each \
-                 run, expected `fresh` or `as found` (a directory of a file system aged by other means)"
-                    .into(),
-            ),
-            other => Err(format!("state `{other}`, expected `fresh` or `as found`")),
+            "fresh" => return Ok(Self::Fresh),
+            "as found" => return Ok(Self::AsFound),
+            _ => {}
         }
+        if let Some(file) = file(SNAPSHOT) {
+            return Ok(Self::Snapshot(file.into()));
+        }
+        if let Some(file) = file(IMAGE) {
+            return Ok(Self::Image(file.into()));
+        }
+        Err(format!(
+            "state `{text}`, expected `fresh`, `as found`, `{SNAPSHOT}FILE.fss` (a tree that is restored \
+             before every run) or `{IMAGE}FILE` (a file system, aged by other means, of which every run has \
+             a copy)"
+        ))
     }
 }
 

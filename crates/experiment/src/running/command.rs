@@ -9,11 +9,14 @@ use std::process::{Command, Stdio};
 
 use fsage_core::Clock;
 use fsage_format::result::run::CommandRun;
+use fsage_host::MonotonicClock;
+use fsage_host::delay::ExitWatch;
+use fsage_host::kin::Kin;
 use fsage_host::observe::{Usage, Whose};
-use fsage_host::{MonotonicClock, signals};
 
 /// Runs `text` by sh in `dir`. What it prints goes to stderr: stdout is for results. The first signal
-/// that asks this process to stop ends the command too.
+/// that asks this process to stop goes to the command and its children too, and they do not outlive this
+/// process.
 pub fn run(text: &str, dir: &Path) -> std::io::Result<CommandRun> {
     let stdout = std::io::stderr().as_fd().try_clone_to_owned()?;
     run_with(text, dir, stdout.into(), Stdio::inherit())
@@ -35,20 +38,23 @@ pub fn run_quietly(text: &str, dir: &Path) -> std::io::Result<(CommandRun, Strin
 }
 
 fn run_with(text: &str, dir: &Path, stdout: Stdio, stderr: Stdio) -> std::io::Result<CommandRun> {
+    let kin = Kin::ready();
+    let exits = ExitWatch::start();
     let before = Usage::of(Whose::Children);
     let start_ns = MonotonicClock.now_ns();
-    let mut child = Command::new("/bin/sh")
+    let mut command = Command::new("/bin/sh");
+    command
         .args(["-c", text])
         .current_dir(dir)
         .stdin(Stdio::null())
         .stdout(stdout)
-        .stderr(stderr)
-        .spawn()?;
-    signals::forward_to(Some(child.id()));
-    let status = child.wait();
-    signals::forward_to(None);
+        .stderr(stderr);
+    let mut running = kin.start(&mut command)?;
+    let status = running.wait();
     let elapsed_ns = MonotonicClock.now_ns().saturating_sub(start_ns);
+    let delay = exits.and_then(|exits| exits.finish(running.id()));
     let (status, used) = (status?, Usage::of(Whose::Children).since(&before));
+    running.done();
     Ok(CommandRun {
         command: text.to_string(),
         exit_status: status.code(),
@@ -56,6 +62,8 @@ fn run_with(text: &str, dir: &Path, stdout: Stdio, stderr: Stdio) -> std::io::Re
         elapsed_ns,
         user_ns: used.user_ns,
         system_ns: used.system_ns,
+        run_delay_ns: delay.map(|d| d.ns),
+        threads: delay.map(|d| d.threads),
         max_resident_bytes: used.max_resident_bytes,
         device_read_bytes: used.device_read_bytes,
         device_written_bytes: used.device_written_bytes,

@@ -2,14 +2,13 @@
 
 use std::ffi::OsString;
 use std::io::{Read, Seek};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fsage_host::HostError;
-use rustix::process::{Pid, Signal, kill_process_group};
+use fsage_host::kin::{Kin, Running};
 
 use super::ValidateError;
 
@@ -41,16 +40,17 @@ pub(crate) fn run_setup(
     let stderr = said
         .try_clone()
         .map_err(|e| HostError::io("use a temporary file", e))?;
-    let mut child = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(argv)
         .current_dir(dir)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(stderr)
-        .process_group(0)
-        .spawn()
-        .map_err(|e| failed(e.to_string()))?;
-    let status = wait(&mut child, stop).map_err(|e| failed(e.to_string()))?;
+        .stderr(stderr);
+    let running = Kin::ready().start(&mut command);
+    let mut running = running.map_err(|e| failed(e.to_string()))?;
+    let status = wait(&mut running, stop).map_err(|e| failed(e.to_string()))?;
+    running.done();
     let Some(status) = status else {
         return Err(ValidateError::Interrupted);
     };
@@ -66,18 +66,15 @@ pub(crate) fn run_setup(
     Err(failed(format!("{status} {last}")))
 }
 
-/// The end of a process, or `None` if it was ended because of `stop`.
-fn wait(child: &mut Child, stop: &AtomicBool) -> std::io::Result<Option<ExitStatus>> {
+/// The end of a command, or `None` if it was ended because of `stop`.
+fn wait(running: &mut Running, stop: &AtomicBool) -> std::io::Result<Option<ExitStatus>> {
     loop {
-        if let Some(status) = child.try_wait()? {
+        if let Some(status) = running.try_wait()? {
             return Ok((!stop.load(Ordering::Relaxed)).then_some(status));
         }
         if stop.load(Ordering::Relaxed) {
-            if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-                // It may have ended just now.
-                let _ = kill_process_group(group, Signal::KILL);
-            }
-            child.wait()?;
+            running.kill();
+            running.wait()?;
             return Ok(None);
         }
         std::thread::sleep(EVERY);

@@ -233,6 +233,8 @@ pub struct TargetRecord {
     pub parameters: BTreeMap<String, String>,
     /// How it was aged; absent for a fresh file system or where nothing is known.
     pub aged: Option<String>,
+    /// What is restored on it before every run; absent where nothing is.
+    pub restored: Option<RestoredRecord>,
     /// Size of the file system, bytes.
     pub total_bytes: Option<u64>,
     /// Free space when the measurement began, bytes.
@@ -246,6 +248,24 @@ pub struct TargetRecord {
     pub emulated: Option<EmulatedDisk>,
     /// Threads of the kernel that work for it, and the CPU each last ran on.
     pub kernel_threads: BTreeMap<String, u32>,
+}
+
+/// A state that a file system is brought into before every run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct RestoredRecord {
+    /// `snapshot` of a tree, which is laid out anew, or `image` of a whole file system.
+    pub kind: String,
+    /// The file that it is restored from.
+    pub file: String,
+    /// Size of that file, bytes.
+    pub bytes: u64,
+    /// SHA-256 of that file, as `sha256sum` tells it.
+    pub sha256: String,
+    /// Names of a tree that were made; absent for an image.
+    pub names: Option<u64>,
+    /// Bytes of data that were written or copied: without holes, and without the zeros of an image.
+    pub data_bytes: u64,
 }
 
 /// How a file system was made.

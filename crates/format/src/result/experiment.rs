@@ -169,8 +169,8 @@ pub struct BenchRun {
     /// Time that no processor was used: elapsed less user and system (Traeger 2007, section 6); 0 where
     /// several threads used more than one processor.
     pub wait_ns: u64,
-    /// Time that threads were ready to run and did not; absent for a command, whose processes the
-    /// kernel keeps no sum of.
+    /// Time that threads were ready to run and did not, all together; absent for a command where the
+    /// kernel does not tell the ends of its threads. `others.cpu_pressure_ns` is then all that is known.
     pub run_delay_ns: Option<u64>,
     /// User and system over elapsed (Traeger 2007, 12.2): 0 to 1 and more for several processors.
     pub cpu_share: f64,

@@ -170,7 +170,7 @@ pub struct RunPoint {
 }
 
 /// What a command and all of its children took.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CommandRun {
     /// What sh ran.
     pub command: String,
@@ -184,6 +184,11 @@ pub struct CommandRun {
     pub user_ns: u64,
     /// Processor time in the kernel, nanoseconds.
     pub system_ns: u64,
+    /// Time that its threads were ready to run and did not, all together, of those that ended before it
+    /// did, nanoseconds; absent where the kernel does not tell the ends of threads (it tells root).
+    pub run_delay_ns: Option<u64>,
+    /// How many threads that is.
+    pub threads: Option<u64>,
     /// Largest resident size of one process, bytes.
     pub max_resident_bytes: u64,
     /// Bytes read from devices on the command's behalf.

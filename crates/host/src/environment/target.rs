@@ -10,7 +10,8 @@ use crate::mounts::Mount;
 use crate::{HostFs, ScratchRecord, kthread};
 
 /// The file system that holds `fs`, and what is beneath it. `name` is the target as the user gave it,
-/// `scratch` how it was made, if fsage made it. The caller adds how it was aged.
+/// `scratch` how it was made, if fsage made it. The caller adds what was restored
+/// on it, and how it was aged.
 pub fn target(fs: &HostFs, name: &str, scratch: Option<&ScratchRecord>) -> TargetRecord {
     let mount = fs.mount();
     let space = fs.statfs().ok();
@@ -21,7 +22,7 @@ pub fn target(fs: &HostFs, name: &str, scratch: Option<&ScratchRecord>) -> Targe
         source: mount.map(|m| m.source.display().to_string()),
         mount_options: mount.map(Mount::options),
         mount_options_given: scratch.map(|s| s.spec.mount_options.clone()),
-        mkfs: scratch.map(mkfs),
+        mkfs: scratch.filter(|s| s.restored.is_none()).map(mkfs),
         total_bytes: space.as_ref().map(|s| s.total_bytes),
         free_bytes: space.as_ref().map(|s| s.available_bytes),
         used_inodes: space

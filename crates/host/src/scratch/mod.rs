@@ -12,11 +12,14 @@ mod image;
 mod layer;
 mod mkfs;
 mod mounted;
+mod restore;
 mod roots;
 mod spec;
+mod superblock;
 mod unmount;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,6 +32,7 @@ pub(crate) use layer::{MountedLayer, layer_at};
 pub(crate) use mkfs::find as find_program;
 pub use mounted::MountedScratch;
 pub(crate) use mounted::mounted_at;
+pub use restore::{Image, Restored};
 pub use spec::{Backing, ScratchSpec, parse_size};
 pub use unmount::{detach, unmount};
 
@@ -43,10 +47,12 @@ pub const MARKER: &str = ".fsage-scratch";
 pub struct ScratchRecord {
     /// What was asked for.
     pub spec: ScratchSpec,
-    /// The options that mkfs was run with, without program and device.
+    /// The options that mkfs was run with, without program and device; empty where it was not run.
     pub mkfs_options: String,
     /// What mkfs says about its version.
     pub mkfs_version: String,
+    /// The image that was copied instead of running mkfs.
+    pub restored: Option<PathBuf>,
     /// The loop device, as `/dev/loop3`.
     pub device: PathBuf,
     /// Whether the loop device bypasses the page cache of the file system that holds the image.
@@ -78,29 +84,36 @@ impl Scratch {
         spec: &ScratchSpec,
         disks: Option<&dyn DiskProvider>,
     ) -> Result<Scratch, HostError> {
-        if !rustix::process::geteuid().is_root() {
-            return Err(HostError::NotRoot {
-                what: format!("make {spec}"),
-            });
-        }
-        let disk = provide(spec, disks)?;
-        let image = match &disk {
-            Some(disk) => disk.open_image()?,
-            None => image::create_image(&spec.backing, spec.size_bytes)?,
-        };
+        let on = backing(spec, disks)?;
+        Self::stand(spec, on, Made::Mkfs)
+    }
+
+    /// Makes a file system on its image, unless it is there already, and mounts it.
+    fn stand(
+        spec: &ScratchSpec,
+        (disk, image): (Option<Arc<dyn Disk>>, File),
+        made: Made,
+    ) -> Result<Scratch, HostError> {
         let device = image::LoopDevice::attach(image)?;
         if disk.as_ref().is_some_and(|d| d.rotates()) {
             device.behave_as_rotating();
         }
-        let made = mkfs::mkfs(spec, device.path())?;
-        let record = ScratchRecord {
+        let mut record = ScratchRecord {
             spec: spec.clone(),
-            mkfs_options: made.options,
-            mkfs_version: made.version,
+            mkfs_options: String::new(),
+            mkfs_version: String::new(),
+            restored: None,
             device: device.path().to_owned(),
             direct_io: device.direct_io,
             disk: disk.as_ref().map(|d| d.describe()).unwrap_or_default(),
         };
+        match made {
+            Made::Mkfs => {
+                let made = mkfs::mkfs(spec, device.path())?;
+                (record.mkfs_options, record.mkfs_version) = (made.options, made.version);
+            }
+            Made::Image(path) => record.restored = Some(path),
+        }
         let dir = make_mount_point(&spec.kind)?;
         let below = mounted::Below { device, disk };
         let mounted = MountedScratch::mount(&spec.kind, &spec.mount_options, below, dir.clone())
@@ -160,6 +173,33 @@ impl Scratch {
         let text = format!("{}\nmkfs {}\n", self.record.spec, self.record.mkfs_options);
         std::fs::write(&path, text).map_err(|e| HostError::at("write", &path, e))
     }
+}
+
+/// How a scratch file system comes about.
+#[derive(Debug)]
+enum Made {
+    /// It is made by mkfs.
+    Mkfs,
+    /// It was copied from that image.
+    Image(PathBuf),
+}
+
+/// The emulated disk, if one is wanted, and the empty image.
+fn backing(
+    spec: &ScratchSpec,
+    disks: Option<&dyn DiskProvider>,
+) -> Result<(Option<Arc<dyn Disk>>, File), HostError> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(HostError::NotRoot {
+            what: format!("make {spec}"),
+        });
+    }
+    let disk = provide(spec, disks)?;
+    let image = match &disk {
+        Some(disk) => disk.open_image()?,
+        None => image::create_image(&spec.backing, spec.size_bytes)?,
+    };
+    Ok((disk, image))
 }
 
 /// The emulated disk of a specification that wants one.

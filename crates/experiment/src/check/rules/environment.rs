@@ -111,8 +111,25 @@ pub(in crate::check) fn aging(e: &Evidence) -> Answer {
         let record = target.record.as_ref();
         let aged = record.and_then(|r| r.aged.as_deref());
         let fresh = record.is_some_and(|r| r.scratch) || told_temporary(&target.spec);
+        let image = record.and_then(|r| r.restored.as_ref());
+        if let Some(restored) = image {
+            let digest = restored.sha256.get(..16).unwrap_or(&restored.sha256);
+            let laid_out = match restored.kind.as_str() {
+                "snapshot" => ", which is laid out anew",
+                _ => "",
+            };
+            found.has(format!(
+                "{}: before every run restored from the {} {} (SHA-256 {digest}…){laid_out}",
+                target.name, restored.kind, restored.file
+            ));
+        }
+        let image = image.filter(|r| r.kind == "image");
         match (aged, fresh) {
             (Some(how), _) => found.has(format!("{}: aged by {how}", target.name)),
+            (None, _) if image.is_some() => found.lacks(format!(
+                "{}: how the image was aged (`aged` of the plan's target)",
+                target.name
+            )),
             (None, true) => found.has(format!("{}: fresh, not aged", target.name)),
             (None, false) => found.lacks(format!("{}: how it was used before", target.name)),
         }

@@ -1,0 +1,264 @@
+//! A command of the user's with everything that it starts: what of it is left when this process is killed
+//! is killed too.
+//!
+//! The command itself asks the kernel for that. For its children a shell waits beside this process, as for
+//! directories: it kills the command's process group, and the control group that holds what has left that.
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::guard::Afterwards;
+use crate::signals;
+
+/// Kills the group and the control group that it was told last, unless it was told that they are done with.
+/// The control group is removed once it is empty.
+const KILL: &str = "while read -r leader dir; do group=$leader place=$dir; done; \
+    [ \"$group\" = done ] || [ -z \"$group\" ] || { \
+    kill -KILL -- \"-$group\"; \
+    if [ -n \"$place\" ]; then echo 1 > \"$place/cgroup.kill\"; \
+    for wait in 1 2 3 4 5 6 7 8 9; do rmdir \"$place\" && break; sleep 0.1; done; fi; }";
+
+/// Shells that wait and have nothing to kill now. They end with this process.
+static WAITING: Mutex<Vec<Afterwards>> = Mutex::new(Vec::new());
+
+/// Where the kernel shows control groups of version 2: alone, or beside those of version 1.
+const HIERARCHIES: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+
+/// Distinguishes the control groups of this process.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// How often and how long is waited for a control group to become empty.
+const LOOK: Duration = Duration::from_millis(1);
+const LOOKS: u32 = 50;
+
+/// Starts commands; made before time is taken.
+#[derive(Debug)]
+pub struct Kin {
+    /// `None` where no shell could be started: then only the command itself ends with this process.
+    shell: Option<Afterwards>,
+    place: Option<ControlGroup>,
+}
+
+/// A command that runs.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    kin: Kin,
+}
+
+impl Kin {
+    /// Gets ready for one command.
+    pub fn ready() -> Self {
+        let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+        let shell = waiting.pop();
+        drop(waiting);
+        let shell = shell.or_else(|| Afterwards::told(KILL));
+        Self {
+            // Without the shell nobody would remove it after a kill.
+            place: shell.as_ref().and_then(|_| ControlGroup::make()),
+            shell,
+        }
+    }
+
+    /// Starts it, in a process group of its own; signals that ask this process to stop are passed on to all
+    /// of that.
+    pub fn start(mut self, command: &mut Command) -> std::io::Result<Running> {
+        let joins = self.place.as_ref().map(|place| place.joins.as_raw_fd());
+        let parent = std::process::id();
+        // SAFETY: prctl, getppid and write are async-signal-safe, and the descriptor outlives the spawn.
+        unsafe {
+            command.process_group(0).pre_exec(move || {
+                if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                    return Err(std::io::Error::last_os_error());
+                }
+                // This process may have ended before that.
+                if libc::getppid() as u32 != parent {
+                    return Err(std::io::Error::from_raw_os_error(libc::ESRCH));
+                }
+                if let Some(joins) = joins {
+                    // Where that is refused, the process group is what can be killed.
+                    libc::write(joins, c"0".as_ptr().cast(), 1);
+                }
+                Ok(())
+            });
+        }
+        let child = command.spawn()?;
+        let place = self.place.as_ref().map(|p| p.dir.display().to_string());
+        self.tell(&format!("{} {}\n", child.id(), place.unwrap_or_default()));
+        signals::forward_to_group(Some(child.id()));
+        Ok(Running { child, kin: self })
+    }
+
+    fn tell(&mut self, line: &str) {
+        if let Some(pipe) = self.shell.as_mut().and_then(Afterwards::pipe) {
+            // A shell that somebody killed kills nothing.
+            drop(pipe.write_all(line.as_bytes()));
+        }
+    }
+}
+
+impl Drop for Kin {
+    fn drop(&mut self) {
+        signals::forward_to_group(None);
+        drop(self.place.take());
+        self.tell("done\n");
+        if let Some(shell) = self.shell.take() {
+            let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.push(shell);
+        }
+    }
+}
+
+impl Running {
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for its end. What it has left running goes on.
+    pub fn wait(&mut self) -> std::io::Result<ExitStatus> {
+        self.child.wait()
+    }
+
+    /// How it ended; `None` if it has not.
+    pub fn try_wait(&mut self) -> std::io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
+    }
+
+    /// Kills all of it.
+    pub fn kill(&mut self) {
+        if let Some(group) = i32::try_from(self.id()).ok().and_then(Pid::from_raw) {
+            // It may have ended just now.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        if let Some(place) = &self.kin.place {
+            drop(std::fs::write(place.dir.join("cgroup.kill"), "1"));
+        }
+    }
+
+    /// Lets go of what the command needed while it ran.
+    pub fn done(self) {
+        drop(self.kin);
+    }
+}
+
+/// A control group of this process's own.
+#[derive(Debug)]
+struct ControlGroup {
+    dir: PathBuf,
+    joins: File,
+}
+
+impl ControlGroup {
+    /// Below the one that holds this process; `None` where the kernel has none or none may be made.
+    fn make() -> Option<Self> {
+        let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("fsage-{}-{number}", std::process::id());
+        let hierarchies = HIERARCHIES.iter().map(|base| Path::new(base).join(own));
+        for parent in hierarchies.filter(|dir| dir.join("cgroup.procs").exists()) {
+            let dir = parent.join(&name);
+            if std::fs::create_dir(&dir).is_err() {
+                continue;
+            }
+            let joins = File::options().write(true).open(dir.join("cgroup.procs"));
+            // Without the means to end all of it, it would be of no use.
+            match joins.ok().filter(|_| dir.join("cgroup.kill").exists()) {
+                Some(joins) => return Some(Self { dir, joins }),
+                None => drop(std::fs::remove_dir(&dir)),
+            }
+        }
+        None
+    }
+}
+
+impl Drop for ControlGroup {
+    /// What still runs in it goes to where this process is.
+    fn drop(&mut self) {
+        for _ in 0..LOOKS {
+            if std::fs::remove_dir(&self.dir).is_ok() {
+                return;
+            }
+            let left = std::fs::read_to_string(self.dir.join("cgroup.procs"));
+            let parent = self.dir.with_file_name("cgroup.procs");
+            for process in left.unwrap_or_default().lines() {
+                drop(std::fs::write(&parent, process));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(text: &str) -> Command {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", text]);
+        command
+    }
+
+    #[test]
+    fn a_command_runs_and_its_status_is_told() {
+        let mut running = Kin::ready().start(&mut sh("exit 3")).unwrap();
+        assert_eq!(running.wait().unwrap().code(), Some(3));
+        let place = running.kin.place.as_ref().map(|p| p.dir.clone());
+        running.done();
+        assert!(place.is_none_or(|dir| !dir.exists()));
+        assert!(
+            Kin::ready()
+                .start(&mut Command::new("/no/such/program"))
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn what_a_command_leaves_running_goes_on_and_a_kill_ends_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let pid = dir.path().join("pid");
+        let left = format!(
+            "setsid sh -c 'echo $$ > {0}; sleep 99' & until test -s {0}; do sleep 0.01; done",
+            pid.display()
+        );
+        let mut running = Kin::ready().start(&mut sh(&left)).unwrap();
+        assert!(running.wait().unwrap().success());
+        let place = running.kin.place.as_ref().map(|p| p.dir.clone());
+        let process = std::fs::read_to_string(&pid).unwrap();
+        let there = || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.trim()));
+            stat.is_ok_and(|s| !s.contains(") Z"))
+        };
+        assert!(there());
+        // Only a control group reaches what has made a session of its own.
+        let reached = place.is_some();
+        if reached {
+            running.kill();
+            for _ in 0..500 {
+                if !there() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            assert!(!there());
+        }
+        running.done();
+        assert!(place.is_none_or(|dir| !dir.exists()));
+        if !reached {
+            let number = process.trim().parse().ok().and_then(Pid::from_raw).unwrap();
+            rustix::process::kill_process(number, Signal::KILL).unwrap();
+        }
+    }
+}
