@@ -355,3 +355,84 @@ fn what_is_wrong_is_told_before_anything_runs() {
     );
     run(dir.path(), ["bench", "plan.toml"]).fails(1, &["plan.toml:4"]);
 }
+
+#[test]
+fn runs_are_kept_to_one_cpu_and_dirty_pages_are_the_targets() {
+    if !scratch() {
+        return;
+    }
+    let dir = temp_in_memory();
+    let text = "runs = 2\ncache = 'as found'\none_cpu = true\n[[target]]\nname = 't'\nspec = 'scratch:ext4,size=64M'\n\
+                [[target]]\nname = 'here'\nspec = '.'\n\
+                [[workload]]\nname = 'c'\nspec = \"cmd: test $(nproc) = 1 && head -c 9000000 /dev/zero > x && sleep 0.2\"\n";
+    plan(dir.path(), text);
+    let line = ["bench", "plan.toml", "-o", "kept", "--json"];
+    let result = run(dir.path(), line).exits(0).json();
+    let debugfs = Path::new("/sys/kernel/debug/bdi").exists();
+    for (at, configuration) in result["configurations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .enumerate()
+    {
+        for run in configuration["runs"].as_array().unwrap() {
+            let cpu = run["one_cpu"].as_str().unwrap();
+            assert!(cpu.starts_with("CPU "), "{cpu}");
+            let of = run["dirty_of"].as_str().unwrap();
+            let apart = of.starts_with("device 7:");
+            // What lies in memory has no device.
+            assert!(
+                apart == (debugfs && at == 0) && (apart || of == "machine"),
+                "{of}"
+            );
+            let dirty = |p: &Value| p["dirty_bytes"].as_u64().unwrap();
+            let most = run["series"].as_array().unwrap().iter().map(dirty).max();
+            assert!(
+                !apart || (8_000_000..20_000_000).contains(&most.unwrap()),
+                "{most:?}"
+            );
+        }
+    }
+    // It is another experiment without.
+    plan(dir.path(), &text.replace("one_cpu = true\n", ""));
+    run(dir.path(), ["bench", "plan.toml", "-o", "kept", "--resume"]).fails(1, &["another plan"]);
+    let line = [
+        "bench",
+        "--runs",
+        "2",
+        "--one-cpu",
+        "--json",
+        "--",
+        "test $(nproc) = 1",
+    ];
+    run(dir.path(), line).exits(0);
+}
+
+#[test]
+fn what_was_printed_is_shown_again() {
+    let dir = temp_in_memory();
+    for name in ["a", "b"] {
+        let line = ["bench", "--runs", "3", "-o", name, "--", "true"];
+        let printed = run(dir.path(), line).exits(0);
+        let shown = run(dir.path(), ["show", &format!("{name}/experiment.json")]).exits(0);
+        assert_eq!(shown.text(), printed.text());
+        assert!(shown.text().contains("how sure that is"));
+    }
+    let file = dir.path().join("compared.json");
+    let json = run(dir.path(), ["compare", "a", "b", "--json"]).exits(0);
+    std::fs::write(&file, json.text()).unwrap();
+    let printed = run(dir.path(), ["compare", "a", "b"]).exits(0);
+    let shown = run(dir.path(), ["show", "compared.json"]).exits(0);
+    assert_eq!(shown.text(), printed.text());
+    let shown = run(dir.path(), ["show", "compared.json", "--json"]).exits(0);
+    assert_eq!(shown.json(), json.json());
+    let newer = json
+        .text()
+        .replacen("\"comparison_version\": 1", "\"comparison_version\": 9", 1);
+    std::fs::write(
+        &file,
+        newer.replacen("\"comparison_version\":1", "\"comparison_version\":9", 1),
+    )
+    .unwrap();
+    run(dir.path(), ["show", "compared.json"]).fails(1, &["compared.json", "9"]);
+}

@@ -46,6 +46,11 @@ pub fn last_allowed() -> Option<usize> {
     thread::allowed_cpus().last().copied()
 }
 
+/// The last CPU, kept for what is measured until this is dropped, if that is `wanted`.
+pub fn one_cpu(wanted: bool) -> Option<OneCpu> {
+    wanted.then(last_allowed).flatten().map(OneCpu::keep)
+}
+
 /// What must be said when a trace and profiles were not measured on CPUs alike: one line for what is
 /// known to differ, nothing otherwise. A trace that does not say where it ran is taken as it is.
 pub fn mixed(trace: Option<&String>, profiles: &[SystemProfile]) -> Option<String> {

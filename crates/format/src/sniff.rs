@@ -9,6 +9,8 @@ use crate::error::FormatError;
 use crate::piece::{ENTRY_FORMAT, PARQUET_MAGIC, PieceFile};
 use crate::profile::PROFILE_FORMAT;
 use crate::record::RECORD_FORMAT;
+use crate::result::comparison::COMPARISON_FORMAT;
+use crate::result::experiment::EXPERIMENT_FORMAT;
 use crate::result::prediction::PREDICTION_FORMAT;
 use crate::result::validation::VALIDATION_FORMAT;
 
@@ -27,6 +29,10 @@ pub enum FileKind {
     Prediction,
     /// The result of `fsage validate`.
     Validation,
+    /// The result of `fsage bench`.
+    Experiment,
+    /// The result of `fsage compare`.
+    Comparison,
 }
 
 const EXPECTED: &str = "a trace, a snapshot, a system profile, a result or a run record of fsage";
@@ -60,6 +66,8 @@ pub fn sniff(path: &Path) -> Result<FileKind, FormatError> {
         Some(RECORD_FORMAT) => Ok(FileKind::Record),
         Some(PREDICTION_FORMAT) => Ok(FileKind::Prediction),
         Some(VALIDATION_FORMAT) => Ok(FileKind::Validation),
+        Some(EXPERIMENT_FORMAT) => Ok(FileKind::Experiment),
+        Some(COMPARISON_FORMAT) => Ok(FileKind::Comparison),
         Some(other) => Err(wrong(path, format!("JSON of the format '{other}'"))),
         None => Err(wrong(path, describe(&begin))),
     }

@@ -88,7 +88,9 @@ impl ExitWatch {
     /// where ends were missed.
     pub fn finish(mut self, command: u32) -> Option<Delay> {
         self.stop.store(true, Ordering::Release);
-        let ends = self.thread.take()?.join().ok()??;
+        let thread = self.thread.take()?;
+        thread.thread().unpark();
+        let ends = thread.join().ok()??;
         let own = std::process::id();
         let roots = |end: &End| {
             end.process == command || end.parent == own && !self.others.contains(&end.process)
@@ -170,9 +172,12 @@ impl Drop for Reaper {
 
 /// The children of this process, of all its threads.
 fn children() -> Option<HashSet<u32>> {
+    // Whether this kernel tells at all.
+    std::fs::metadata("/proc/thread-self/children").ok()?;
     let mut found = HashSet::new();
-    for thread in std::fs::read_dir("/proc/self/task").ok()? {
-        let text = std::fs::read_to_string(thread.ok()?.path().join("children")).ok()?;
+    for thread in std::fs::read_dir("/proc/self/task").ok()?.flatten() {
+        // A thread that has ended meanwhile has no children any more: another has them.
+        let text = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
         found.extend(
             text.split_whitespace()
                 .filter_map(|n| n.parse::<u32>().ok()),

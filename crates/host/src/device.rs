@@ -52,6 +52,21 @@ impl BlockDevice {
         })
     }
 
+    /// The number of the disk: of the one that holds it, if it is a partition.
+    pub fn disk(&self) -> DevId {
+        let number = |text: String| {
+            let (major, minor) = text.trim().split_once(':')?;
+            let (major, minor) = (major.parse().ok()?, minor.parse().ok()?);
+            Some(DevId(rustix::fs::makedev(major, minor)))
+        };
+        if !self.sysfs.join("partition").exists() {
+            return self.dev;
+        }
+        let disk = self.sysfs.parent().map(|disk| disk.join("dev"));
+        let text = disk.and_then(|file| std::fs::read_to_string(file).ok());
+        text.and_then(number).unwrap_or(self.dev)
+    }
+
     /// Its directory in sysfs.
     pub(crate) fn sysfs(&self) -> &std::path::Path {
         &self.sysfs

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use fsage_core::DevId;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -256,7 +257,7 @@ pub fn cpu_pressure_ns() -> Option<u64> {
     pressure_field::<u64>(&text, "total=")?.checked_mul(1000)
 }
 
-/// Memory of the whole machine that waits to be written.
+/// Memory that waits to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ToBeWritten {
     /// Dirty pages, bytes.
@@ -267,26 +268,56 @@ pub struct ToBeWritten {
 
 /// Reads what waits to be written, again and again.
 #[derive(Debug)]
-pub struct MemoryWatch(File);
+pub struct MemoryWatch {
+    file: File,
+    /// What the kernel calls the two.
+    names: (&'static str, &'static str),
+    of: String,
+}
+
+/// What [`MemoryWatch::of`] says of the whole machine.
+pub const MACHINE: &str = "machine";
 
 impl MemoryWatch {
-    /// `None` without /proc.
-    pub fn open() -> Option<Self> {
-        File::open("/proc/meminfo").ok().map(Self)
+    /// Of the file systems on one device (`7:0`), which the kernel tells to some pages for each processor
+    /// where debugfs is mounted (to root); else of the whole machine. `None` without /proc.
+    pub fn open(device: Option<DevId>) -> Option<Self> {
+        let of_device = device.and_then(|device| {
+            let path = format!("/sys/kernel/debug/bdi/{device}/stats");
+            let watch = Self {
+                file: File::open(path).ok()?,
+                names: ("BdiReclaimable", "BdiWriteback"),
+                of: format!("device {device}"),
+            };
+            watch.read().is_some().then_some(watch)
+        });
+        of_device.or_else(|| {
+            Some(Self {
+                file: File::open("/proc/meminfo").ok()?,
+                names: ("Dirty", "Writeback"),
+                of: MACHINE.to_owned(),
+            })
+        })
+    }
+
+    /// Whose memory it is: `device 7:0`, or [`MACHINE`].
+    pub fn of(&self) -> &str {
+        &self.of
     }
 
     /// At this moment: one system call.
     pub fn read(&self) -> Option<ToBeWritten> {
         let mut buffer = [0u8; 4096];
-        let length = self.0.read_at(&mut buffer, 0).ok()?;
-        parse_memory(std::str::from_utf8(buffer.get(..length)?).ok()?)
+        let length = self.file.read_at(&mut buffer, 0).ok()?;
+        let text = std::str::from_utf8(buffer.get(..length)?).ok()?;
+        parse_memory(text, self.names)
     }
 }
 
-fn parse_memory(text: &str) -> Option<ToBeWritten> {
+fn parse_memory(text: &str, (dirty, write_back): (&str, &str)) -> Option<ToBeWritten> {
     Some(ToBeWritten {
-        dirty_bytes: kib(text, "Dirty")?,
-        write_back_bytes: kib(text, "Writeback")?,
+        dirty_bytes: kib(text, dirty)?,
+        write_back_bytes: kib(text, write_back)?,
     })
 }
 
@@ -306,7 +337,8 @@ mod tests {
         let read = ReadBytes::parse(io).unwrap();
         assert_eq!((read.requested, read.fetched), (6976, 4096));
         let memory = "MemTotal: 1 kB\nDirty:   12 kB\nWriteback:  3 kB\nWritebackTmp: 0 kB\n";
-        let waiting = parse_memory(memory).unwrap();
+        let of_machine = ("Dirty", "Writeback");
+        let waiting = parse_memory(memory, of_machine).unwrap();
         assert_eq!(
             (waiting.dirty_bytes, waiting.write_back_bytes),
             (12 << 10, 3 << 10)
@@ -314,7 +346,7 @@ mod tests {
         for damaged in ["", "cpu", "cpu  1 2", "Dirty: x kB"] {
             assert_eq!(MachineTimes::parse(damaged), None);
             assert_eq!(ReadBytes::parse(damaged), None);
-            assert_eq!(parse_memory(damaged), None);
+            assert_eq!(parse_memory(damaged, of_machine), None);
         }
     }
 
@@ -364,6 +396,8 @@ mod tests {
     fn the_clocks_go_together() {
         let (a, b) = (Clocks::now(), Clocks::now());
         assert!(b.monotonic_ns >= a.monotonic_ns && a.wall_ns > 0);
-        assert!(MemoryWatch::open().unwrap().read().is_some());
+        let watch = MemoryWatch::open(Some(DevId(u64::MAX))).unwrap();
+        assert_eq!(watch.of(), MACHINE, "no such device");
+        assert!(watch.read().is_some());
     }
 }

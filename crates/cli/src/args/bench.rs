@@ -25,6 +25,7 @@ caches, with each value of the parameters that it varies:
   [[target]]
   name = \"ext4\"
   spec = \"scratch:ext4,size=1G\"       # made anew for each run; a directory is taken as found
+  # state = \"image:aged.img\"         # a copy for each run; or \"snapshot:FILE.fss\"
 
   [[workload]]
   name = \"PostMark\"
@@ -71,6 +72,10 @@ pub struct BenchArgs {
     /// Record a run that fails and go on with the others
     #[arg(long)]
     pub keep_going: bool,
+    /// Keep what is measured and, as root, the kernel's work for it (workqueues of the whole machine,
+    /// until the end) on one CPU
+    #[arg(long)]
+    pub one_cpu: bool,
     /// Go on with the experiment that DIR holds; one that is over is reported again
     #[arg(long, requires = "output")]
     pub resume: bool,

@@ -113,6 +113,7 @@ fn options(args: &BenchArgs) -> Options {
         seed: args.seed,
         required: (!args.required.is_empty()).then(|| args.required.clone()),
         keep_going: args.keep_going,
+        one_cpu: args.one_cpu,
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 use fsage_core::ColdMethod;
-use fsage_experiment::one_cpu::{self, OneCpu};
+use fsage_experiment::one_cpu;
 use fsage_experiment::profiling::profile_target;
 use fsage_experiment::target::TargetSpec;
 use fsage_host::{ColdPolicy, signals};
@@ -42,11 +42,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         fsage_host::isolate()?;
     }
     let stop = signals::install()?;
-    let one_cpu = args
-        .one_cpu
-        .then(one_cpu::last_allowed)
-        .flatten()
-        .map(OneCpu::keep);
+    let one_cpu = one_cpu::one_cpu(args.one_cpu);
     let open = spec.open()?;
     let progress = ui::Progress::new(1);
     let measured = profile_target(

@@ -7,12 +7,16 @@ use fsage_core::OpSource;
 use fsage_format::FileKind;
 use fsage_format::profile::SystemProfile;
 use fsage_format::record::{ShownRecord, read_records};
+use fsage_format::result::comparison::{COMPARISON_VERSION, Comparison};
+use fsage_format::result::experiment::Experiment;
 use fsage_format::result::load;
 use fsage_format::result::prediction::{PREDICTION_VERSION, Prediction};
 use fsage_format::result::validation::{VALIDATION_VERSION, Validation};
 use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::{Annotations, TraceReader};
-use fsage_report::{characterization, ops, prediction, profile, snapshot, validation};
+use fsage_report::{
+    characterization, comparison, experiment, ops, prediction, profile, snapshot, validation,
+};
 use fsage_workload::characterize::Characterizer;
 use serde::Serialize;
 
@@ -44,6 +48,13 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
         FileKind::Validation => {
             let loaded: Validation = load(&args.file, "validation_version", VALIDATION_VERSION)?;
             show(args, &loaded, validation::text)
+        }
+        FileKind::Experiment => show(args, &Experiment::load(&args.file)?, experiment::text),
+        FileKind::Comparison => {
+            let loaded: Comparison = load(&args.file, "comparison_version", COMPARISON_VERSION)?;
+            show(args, &loaded, |found, width| {
+                comparison::text(found, false, width)
+            })
         }
     }
 }

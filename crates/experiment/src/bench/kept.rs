@@ -85,6 +85,8 @@ pub struct Options {
     pub required: Option<Vec<String>>,
     /// Whether runs that fail are passed over.
     pub keep_going: bool,
+    /// Whether what is measured is kept to one CPU.
+    pub one_cpu: bool,
 }
 
 impl Options {
@@ -109,6 +111,7 @@ impl Options {
         }
         plan.seed = self.seed.unwrap_or(plan.seed);
         plan.keep_going |= self.keep_going;
+        plan.one_cpu |= self.one_cpu;
         Ok(())
     }
 }

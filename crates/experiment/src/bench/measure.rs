@@ -20,6 +20,8 @@ pub struct Activity {
     pub others: Others,
     /// Memory and device over time, since the start of the first part.
     pub points: Vec<SystemPoint>,
+    /// Whose dirty pages the points tell of.
+    pub dirty_of: String,
     /// How long the parts took together, nanoseconds.
     pub elapsed_ns: u64,
 }
@@ -54,7 +56,7 @@ impl Reading {
 
 /// Does `what` and adds what happened meanwhile to `activity`.
 pub fn measured<T>(fs: &HostFs, activity: &mut Activity, what: impl FnOnce() -> T) -> T {
-    let sampler = Sampler::start(fs.device().cloned());
+    let sampler = Sampler::start(fs.device().cloned(), fs.write_back_device());
     while !sampler.has_begun() {
         std::thread::yield_now();
     }
@@ -62,6 +64,7 @@ pub fn measured<T>(fs: &HostFs, activity: &mut Activity, what: impl FnOnce() -> 
     let result = what();
     let after = Reading::now(fs);
     let seen = sampler.stop();
+    activity.dirty_of = seen.dirty_of;
     activity.read = after.read.zip(before.read).map(|(after, before)| {
         let read = after.since(&before).since(&seen.read);
         let sum = activity.read.unwrap_or_default();

@@ -14,6 +14,8 @@ use super::judge::experiment;
 use super::kept::{Begin, Entry, Found, Options, found, open_record};
 use super::schedule::{Measured, Next, expected_runs, next};
 use super::step::{Settings, one_run, request_of};
+use crate::one_cpu::OneCpu;
+use crate::one_cpu::one_cpu;
 use crate::plan::{BenchPlan, Subject};
 use crate::restoring::Source;
 use crate::running;
@@ -86,6 +88,7 @@ pub fn run(
         record,
         devices: BTreeMap::new(),
         sources,
+        one_cpu: one_cpu(plan.one_cpu && measures),
     };
     let reason = making.all(progress)?;
     let mut result = experiment(plan, &begin, &making.kept, &making.measured, reason);
@@ -222,6 +225,7 @@ struct Experimenting<'a> {
     devices: BTreeMap<String, u64>,
     /// The files that states are restored from.
     sources: BTreeMap<PathBuf, Source>,
+    one_cpu: Option<OneCpu>,
 }
 
 impl Experimenting<'_> {
@@ -265,6 +269,7 @@ impl Experimenting<'_> {
             settle: self.plan.settle,
             device: self.devices.get(&subject.target.name).copied(),
             source: subject.state.file().and_then(|f| self.sources.get(f)),
+            one_cpu: self.one_cpu.as_ref(),
             stop: self.order.stop,
         };
         let started_unix_ns = machine::unix_time_ns();

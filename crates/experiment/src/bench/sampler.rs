@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fsage_core::{Clock, DeviceCounters};
+use fsage_core::{Clock, DevId, DeviceCounters};
 use fsage_format::result::experiment::SystemPoint;
 use fsage_host::MonotonicClock;
 use fsage_host::device::BlockDevice;
@@ -22,6 +22,8 @@ const MOST_POINTS: usize = 256;
 pub struct Seen {
     /// In the order of time.
     pub points: Vec<SystemPoint>,
+    /// Whose memory the points tell of.
+    pub dirty_of: String,
     /// By this thread, which belongs to no workload.
     pub read: ReadBytes,
 }
@@ -35,14 +37,15 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Begins to look. Without a thread to spare it sees nothing.
-    pub fn start(device: Option<BlockDevice>) -> Self {
+    /// Begins to look: at a device, and at the dirty pages of one, or of the machine. Without a thread to
+    /// spare it sees nothing.
+    pub fn start(device: Option<BlockDevice>, dirty: Option<DevId>) -> Self {
         let ended = Arc::new((Mutex::new(false), Condvar::new()));
         let begun = Arc::new(AtomicBool::new(false));
         let (told, first) = (Arc::clone(&ended), Arc::clone(&begun));
         let thread = std::thread::Builder::new()
             .name("fsage-sampler".into())
-            .spawn(move || look(device.as_ref(), &told, &first))
+            .spawn(move || look(device.as_ref(), dirty, (&told, &first)))
             .ok();
         Self {
             ended,
@@ -76,9 +79,12 @@ impl Drop for Sampler {
     }
 }
 
-fn look(device: Option<&BlockDevice>, told: &(Mutex<bool>, Condvar), begun: &AtomicBool) -> Seen {
-    let (ended, bell) = told;
-    let watch = MemoryWatch::open();
+fn look(
+    device: Option<&BlockDevice>,
+    dirty: Option<DevId>,
+    ((ended, bell), begun): (&(Mutex<bool>, Condvar), &AtomicBool),
+) -> Seen {
+    let watch = MemoryWatch::open(dirty);
     let first = device.and_then(BlockDevice::counters).unwrap_or_default();
     let start_ns = MonotonicClock.now_ns();
     let mut points = Vec::new();
@@ -104,6 +110,7 @@ fn look(device: Option<&BlockDevice>, told: &(Mutex<bool>, Condvar), begun: &Ato
     points.push(point(watch.as_ref(), device, &first, start_ns));
     Seen {
         points,
+        dirty_of: watch.map_or_else(String::new, |w| w.of().to_owned()),
         read: ReadBytes::of_thread().unwrap_or_default(),
     }
 }
@@ -131,7 +138,7 @@ mod tests {
 
     #[test]
     fn it_looks_until_it_is_stopped() {
-        let sampler = Sampler::start(None);
+        let sampler = Sampler::start(None, None);
         while !sampler.has_begun() {
             std::thread::yield_now();
         }

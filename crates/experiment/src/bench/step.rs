@@ -10,13 +10,15 @@ use fsage_format::result::experiment::{BenchPhase, BenchRun, Flush, PageCache, S
 use fsage_format::result::run::{CommandRun, Unexpected};
 use fsage_host::guard::GuardedDir;
 use fsage_host::observe::Usage;
+use fsage_host::thread::{self, Pinned};
 use fsage_host::{ColdPolicy, HostError, HostFs, HostOptions, MonotonicClock, cachestat};
-use fsage_host::{environment, machine};
+use fsage_host::{environment, kthread, machine};
 use fsage_workload::{Phase, Role};
 
 use super::measure::{Activity, between, measured};
 use super::probe::{Verdict, sectors_read, verified_cold};
 use super::{marks, metrics, steady};
+use crate::one_cpu::OneCpu;
 use crate::plan::{Caches, State, Subject};
 use crate::restoring::Source;
 use crate::running::{self, RunRequest, command};
@@ -43,6 +45,8 @@ pub struct Settings<'a> {
     pub device: Option<u64>,
     /// The file that the state of the target is restored from.
     pub source: Option<&'a Source>,
+    /// What is measured is kept to this CPU.
+    pub one_cpu: Option<&'a OneCpu>,
     /// Ends the run.
     pub stop: &'a AtomicBool,
 }
@@ -196,7 +200,10 @@ impl Making<'_> {
         self.step("settle", |making| making.settle(&open))?;
         drop(full_speed);
         detail("running");
-        self.step("run", |making| making.measure(&open, place.path(), phases))?;
+        self.step("run", |making| {
+            let _kept = making.keep_to_one(&open)?;
+            making.measure(&open, place.path(), phases)
+        })?;
         let full_speed = open.full_speed();
         self.step("collect", |making| {
             making.collect(&open, place.path());
@@ -433,6 +440,20 @@ impl Making<'_> {
         Ok(())
     }
 
+    /// Keeps what is started from now on to the CPU that the plan asks for, with the kernel's threads for the
+    /// file system; of a remount they are new.
+    fn keep_to_one(&mut self, open: &OpenTarget) -> Result<Option<Pinned>, String> {
+        let Some(one) = self.settings.one_cpu else {
+            return Ok(None);
+        };
+        let device = open.record().and_then(|r| r.device.file_name()?.to_str());
+        if let Some(device) = device {
+            kthread::confine_of_device(device, &[one.cpu()]);
+        }
+        self.run.one_cpu = Some(one.describe());
+        thread::pin(one.cpu()).map(Some).map_err(|e| text(&e))
+    }
+
     fn measure(&mut self, open: &OpenTarget, dir: &Path, phases: Vec<Phase>) -> Result<(), String> {
         let mut activity = Activity::default();
         let mut usage = Usage::default();
@@ -440,7 +461,7 @@ impl Making<'_> {
             let fs = self.file_system(open)?;
             let text = text.to_owned();
             let run = measured(&fs, &mut activity, || command_once(&text, dir))?;
-            usage = of_command(&run);
+            usage = command::usage(&run);
             self.run.elapsed_ns = run.elapsed_ns;
             self.run.command = Some(run);
         }
@@ -507,6 +528,7 @@ impl Making<'_> {
         });
         run.others = activity.others;
         run.series = activity.points;
+        run.dirty_of = activity.dirty_of;
     }
 
     /// What was left to be written and what stayed in the cache.
@@ -544,20 +566,6 @@ fn command_once(text: &str, dir: &Path) -> Result<CommandRun, String> {
         format!(": {said}")
     };
     Err(format!("run `{text}`: {end}, expected 0{said}"))
-}
-
-fn of_command(run: &CommandRun) -> Usage {
-    Usage {
-        user_ns: run.user_ns,
-        system_ns: run.system_ns,
-        max_resident_bytes: run.max_resident_bytes,
-        device_read_bytes: run.device_read_bytes,
-        device_written_bytes: run.device_written_bytes,
-        minor_faults: run.minor_faults,
-        major_faults: run.major_faults,
-        voluntary_switches: run.voluntary_switches,
-        involuntary_switches: run.involuntary_switches,
-    }
 }
 
 /// A phase in which something did not end as expected did not do its work.

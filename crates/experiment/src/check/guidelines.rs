@@ -145,7 +145,7 @@ pub const GUIDELINES: &[Guideline] = &[
         "3.2",
         "aging",
         "tell whether the file system was aged",
-        "measure on a scratch file system, which is fresh, or tell how the directory's one was aged",
+        "measure on a scratch file system, which is fresh, restore an aged image (state =), or tell how it was aged (aged =)",
         rules::aging,
     ),
     row(

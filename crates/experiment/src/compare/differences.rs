@@ -62,6 +62,8 @@ fn values(side: Side<'_>) -> BTreeMap<String, String> {
     put("workload", &c.workload_spec);
     put("setup", c.setup.as_deref().unwrap_or("none"));
     put("target", &c.target_spec);
+    let one_cpu = c.runs.first().and_then(|run| run.one_cpu.as_deref());
+    put("one_cpu", one_cpu.unwrap_or("no"));
     for (name, value) in &c.parameters {
         put(&format!("parameter.{name}"), value);
     }

@@ -38,6 +38,8 @@ pub struct BenchPlan {
     pub seed: u64,
     /// Whether a run that fails is recorded and passed over.
     pub keep_going: bool,
+    /// Whether what is measured is kept to one CPU.
+    pub one_cpu: bool,
     /// The longest wait for the device to come to rest before each run.
     pub settle: Duration,
 }
@@ -56,6 +58,8 @@ struct Raw {
     settle: Option<Spanned<String>>,
     #[serde(default)]
     keep_going: bool,
+    #[serde(default)]
+    one_cpu: bool,
     setup: Option<String>,
     #[serde(default)]
     target: Vec<Spanned<RawTarget>>,
@@ -158,6 +162,7 @@ impl BenchPlan {
             rule,
             seed: raw.seed.unwrap_or(1),
             keep_going: raw.keep_going,
+            one_cpu: raw.one_cpu,
             settle: settle.unwrap_or(Duration::from_secs(2)),
         })
     }
@@ -166,6 +171,9 @@ impl BenchPlan {
     /// may change between an experiment and its continuation.
     pub fn digest(&self) -> String {
         let mut text = format!("bench {} {:?}\n", self.seed, self.settle);
+        if self.one_cpu {
+            text.push_str("one CPU\n");
+        }
         for subject in &self.subjects {
             // What the file holds is told by its own digest; it may be moved.
             let restored = match &subject.state {
@@ -753,6 +761,7 @@ size = [1000]
             ("of=to", "of=too"),
             ("for = \"5s\"", "for = \"6s\""),
             ("\"500ms\"", "\"501ms\""),
+            ("keep_going = true", "keep_going = true\none_cpu = true"),
         ] {
             assert_ne!(digest(from, to), whole, "{to}");
         }

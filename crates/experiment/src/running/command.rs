@@ -73,3 +73,18 @@ fn run_with(text: &str, dir: &Path, stdout: Stdio, stderr: Stdio) -> std::io::Re
         involuntary_switches: used.involuntary_switches,
     })
 }
+
+/// What a command used.
+pub fn usage(run: &CommandRun) -> Usage {
+    Usage {
+        user_ns: run.user_ns,
+        system_ns: run.system_ns,
+        max_resident_bytes: run.max_resident_bytes,
+        device_read_bytes: run.device_read_bytes,
+        device_written_bytes: run.device_written_bytes,
+        minor_faults: run.minor_faults,
+        major_faults: run.major_faults,
+        voluntary_switches: run.voluntary_switches,
+        involuntary_switches: run.involuntary_switches,
+    }
+}

@@ -195,6 +195,12 @@ pub struct BenchRun {
     pub command: Option<CommandRun>,
     /// Dirty pages, write-back and device over time.
     pub series: Vec<SystemPoint>,
+    /// Whose dirty pages and write-back the series has: `device 7:0`, the target's, where the kernel
+    /// counts them apart, else `machine`, all of it. Empty in results of earlier releases: `machine`.
+    #[serde(default)]
+    pub dirty_of: String,
+    /// The CPU to which the run was kept, with what of the kernel's work for it; absent where it was free.
+    pub one_cpu: Option<String>,
     /// What else the machine did meanwhile.
     pub others: Others,
     /// What an emulated disk served and how late it was, by name; empty without one.
@@ -285,9 +291,9 @@ pub struct SteadyPart {
 pub struct SystemPoint {
     /// When, nanoseconds since the start of what was measured.
     pub at_ns: u64,
-    /// Dirty pages of the whole machine, bytes.
+    /// Dirty pages of what `dirty_of` of the run names, bytes.
     pub dirty_bytes: u64,
-    /// Pages of the whole machine that are being written, bytes.
+    /// Pages of the same that are being written, bytes.
     pub write_back_bytes: u64,
     /// Sectors of 512 bytes that the target's device read since the start.
     pub sectors_read: u64,

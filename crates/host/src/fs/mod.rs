@@ -130,6 +130,16 @@ impl HostFs {
         self.scratch.as_ref()
     }
 
+    /// The device whose dirty pages are the target's, as the kernel counts them: of file systems that have
+    /// a device to themselves.
+    pub fn write_back_device(&self) -> Option<fsage_core::DevId> {
+        let mount = self.mount.as_ref()?;
+        let device = self.device.as_ref()?;
+        // btrfs counts under a name of its own; what lies beneath a layer is the device's.
+        let counts = mount.dev.major() != 0 || self.layer.is_some();
+        counts.then(|| device.disk())
+    }
+
     /// The layer of fsage's that serves the directory, as a slowed one.
     pub(crate) fn layer(&self) -> Option<&Arc<MountedLayer>> {
         self.layer.as_ref()
