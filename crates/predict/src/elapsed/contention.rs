@@ -1,8 +1,8 @@
 //! How much longer a call takes while other threads are in calls of its kind: the scaling of creates,
 //! reads and appends with threads (`SC_…`).
 
-use fsage_core::metric;
 use fsage_core::OpKind;
+use fsage_core::metric;
 
 use crate::cost::SystemVector;
 
