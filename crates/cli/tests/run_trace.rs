@@ -34,8 +34,16 @@ fn ops(trace: &Path) -> (Vec<Op>, PathTable) {
 fn calls<K>(trace: &Path, within: &str, who: impl Fn(&Op) -> K) -> Vec<(K, Call)> {
     let (ops, paths) = ops(trace);
     let mut open: BTreeMap<(Pid, i32), Vec<u8>> = BTreeMap::new();
+    // A descriptor that one thread closes may be another's before the other's open, begun earlier, ends.
+    let mut opening: Vec<(u64, (Pid, i32), Vec<u8>)> = Vec::new();
     let mut calls = Vec::new();
     for op in &ops {
+        let (ended, others) = opening
+            .drain(..)
+            .partition(|(end_ns, ..)| *end_ns <= op.start_ns);
+        opening = others;
+        let ended: Vec<_> = ended;
+        open.extend(ended.into_iter().map(|(_, place, name)| (place, name)));
         let named = op.path.map(|path| {
             let path = paths.get(path);
             match op.dir {
@@ -50,7 +58,7 @@ fn calls<K>(trace: &Path, within: &str, who: impl Fn(&Op) -> K) -> Vec<(K, Call)
         };
         match (op.kind, op.result.value(), op.fd, &name) {
             (OpKind::Open, Some(fd), _, Some(name)) => {
-                open.insert((op.pid, fd as i32), name.clone());
+                opening.push((op.end_ns(), (op.pid, fd as i32), name.clone()));
             }
             (OpKind::Close, _, Some(fd), _) => drop(open.remove(&(op.pid, fd.0))),
             _ => {}
