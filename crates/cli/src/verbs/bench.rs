@@ -1,6 +1,6 @@
 //! `fsage bench`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
@@ -118,17 +118,25 @@ fn options(args: &BenchArgs) -> Options {
 }
 
 fn of_command(args: &BenchArgs) -> Result<BenchPlan> {
+    let here = std::env::current_dir().context("find the working directory")?;
+    let here = here.into_os_string().into_string().map_err(|here| {
+        let here = PathBuf::from(here);
+        UsageError(format!(
+            "the working directory {} is not UTF-8, expected one that a plan can name",
+            here.display()
+        ))
+    })?;
     let command = CommandPlan {
         command: shell_line(&args.command),
         target: args.target.clone(),
-        here: std::env::current_dir().context("find the working directory")?,
+        here,
         setup: args.setup.clone(),
         cache: args.cache,
     };
     Ok(BenchPlan::parse(
-        &PathBuf::from("COMMAND"),
+        Path::new("COMMAND"),
         &command.text(),
-        &command.here,
+        Path::new(&command.here),
     )?)
 }
 

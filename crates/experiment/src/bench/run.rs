@@ -116,11 +116,12 @@ fn check_workloads(plan: &BenchPlan) -> Result<(), BenchError> {
 fn lock(dir: &Path) -> Result<std::fs::File, BenchError> {
     let file = std::fs::File::open(dir).map_err(|e| FormatError::io("open", dir, e))?;
     rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(
-        |_| {
-            BenchError::Plan(format!(
+        |errno| match errno {
+            rustix::io::Errno::WOULDBLOCK => BenchError::Plan(format!(
                 "{} is in use by another fsage bench; expected a directory of its own",
                 dir.display()
-            ))
+            )),
+            other => FormatError::io("lock", dir, other.into()).into(),
         },
     )?;
     Ok(file)

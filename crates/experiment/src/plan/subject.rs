@@ -218,8 +218,8 @@ pub struct CommandPlan {
     pub command: String,
     /// Where; `None` for the working directory itself.
     pub target: Option<String>,
-    /// The working directory.
-    pub here: PathBuf,
+    /// The working directory; a plan is text.
+    pub here: String,
     /// What prepares the directory of each run.
     pub setup: Option<String>,
     /// What the caches hold; `None` for as they are in the working directory, and cold elsewhere.
@@ -236,8 +236,7 @@ impl CommandPlan {
         } else {
             Caches::Cold
         });
-        let here = self.here.to_string_lossy();
-        let target = self.target.as_deref().unwrap_or(&here);
+        let target = self.target.as_ref().unwrap_or(&self.here);
         let mut text = format!(
             "cache = {}\n\n[[target]]\nspec = {}\n\n[[workload]]\nspec = {}\n",
             quoted(&cache.to_string()),
