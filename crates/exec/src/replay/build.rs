@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::model::link_text;
 use super::place::Placement;
-use super::tree::{Inode, Kind, Node, Range, Tree};
+use super::tree::{Inode, Kind, Node, PATH_BYTES, Range, Tree};
 use crate::payload::{PIECE_BYTES, Payload};
 
 /// Why the tree could not be made; completes "failed to …".
@@ -83,6 +83,10 @@ pub(super) fn placed(
             let mut path = path.clone();
             path.push(b'/');
             path.extend_from_slice(name);
+            if path.len() >= PATH_BYTES {
+                // No call can name it.
+                continue;
+            }
             if let Some(name) = placement.map(&path).filter(|name| !name.is_empty()) {
                 let node = Some(child);
                 each(Placed { name, node })?;

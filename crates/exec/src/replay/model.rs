@@ -12,7 +12,8 @@ use rustc_hash::FxHashMap;
 use super::call::{Call, Slot};
 use super::order::{Key, Mode, Use};
 use super::place::{Placement, common, normal};
-use super::tree::{Kind, Node, Tree, Walk};
+use super::tree::{Kind, Node, PATH_BYTES, Tree, Walk};
+use process::Descriptors;
 
 /// Why an operation has no call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,6 +33,9 @@ pub enum Skip {
     ProgramError,
     /// No call of a target stands for its kind.
     NoCall,
+    /// No file system can have done it: a directory moved into itself or linked, a name in what is no
+    /// directory.
+    Impossible,
 }
 
 impl Skip {
@@ -45,6 +49,7 @@ impl Skip {
             Self::UnknownDescriptor => "unknown_descriptor",
             Self::ProgramError => "program_error",
             Self::NoCall => "no_call",
+            Self::Impossible => "impossible",
         }
     }
 }
@@ -99,8 +104,7 @@ struct Mapped {
 /// Mapped files that are kept open.
 const MAPPED: usize = 512;
 
-/// The longest path of a call and the longest name in it, as Linux has them.
-const PATH_BYTES: usize = 4096;
+/// The longest name in a path, as Linux has it.
 const NAME_BYTES: usize = 255;
 
 /// The traced machine's files, processes and open files.
@@ -122,6 +126,7 @@ pub struct Model {
     common_node: Option<Node>,
     /// Open files that the operation at hand let go.
     released: Vec<u64>,
+    descriptors: Descriptors,
 }
 
 pub(super) const O_CREAT: u32 = 0o100;
@@ -182,6 +187,7 @@ impl Model {
             common: None,
             common_node: None,
             released: Vec::new(),
+            descriptors: Descriptors::default(),
         }
     }
 
@@ -197,6 +203,7 @@ impl Model {
             starts: None,
             ends: false,
         };
+        self.tree.operation();
         match self.verdict(&mut step, paths) {
             Ok(call) => step.call = call,
             Err(skip) => step.skip = Some(skip),
@@ -303,7 +310,10 @@ impl Model {
         if let (Some((dir, name)), None) = (&walk.last, walk.node) {
             if let Some(kind) = found {
                 let id = op.file.filter(|_| ok && op.kind != OpKind::Rename);
-                walk.node = Some(self.tree.learn(*dir, name, kind, id));
+                walk.node = self.tree.learn(*dir, name, kind, id);
+                if walk.node.is_none() {
+                    return Err(Skip::Impossible);
+                }
             } else if errno == Some(Errno::ENOENT) {
                 self.tree.absent(*dir, name);
             }
@@ -430,7 +440,8 @@ impl Model {
             if found.walk.node.is_none()
                 && let Some((dir, name)) = found.walk.last.clone()
             {
-                found.walk.node = Some(self.tree.create(dir, &name, Kind::File));
+                let made = self.tree.create(dir, &name, Kind::File);
+                found.walk.node = Some(made.ok_or(Skip::Impossible)?);
                 (mode, file_mode) = (Mode::Exclusive, Mode::Exclusive);
             }
             if let Some(node) = found.walk.node.filter(|_| asked(O_TRUNC)) {

@@ -2,7 +2,12 @@
 //!
 //! Paths are the traced machine's, absolute. What the trace shows to exist without the tree having it
 //! is learned: it was there at the start, under the name that its directory had then.
+//!
+//! Always true, whatever a trace says: what has names in it has one name at most and lies nowhere in
+//! itself, so that every way up and every way down ends. What would break that is impossible and is
+//! refused ([`shape`]).
 
+mod shape;
 mod start;
 
 use fsage_core::FileId;
@@ -75,6 +80,8 @@ pub struct Inode {
     name: Box<[u8]>,
     id: Option<FileId>,
     start: Start,
+    /// Its number may be given again.
+    freed: bool,
 }
 
 /// Where a path leads.
@@ -103,6 +110,9 @@ pub struct Tree {
     learning: bool,
     /// Names that exist though neither the start nor the trace made them.
     pub unexplained: u64,
+    /// Names that were learned, and operations that they were learned from.
+    learned: u64,
+    operations: u64,
 }
 
 /// What a component of a path is as a symbolic link.
@@ -128,6 +138,9 @@ fn push(rest: &mut Vec<Box<[u8]>>, path: &[u8]) {
 /// As the kernel: more symbolic links than this are a loop.
 const LINKS_FOLLOWED: u32 = 40;
 
+/// The longest path that a call can name, as Linux has it.
+pub const PATH_BYTES: usize = 4096;
+
 impl Tree {
     /// An empty tree; with `learning`, what was there at the start is remembered.
     pub fn new(learning: bool) -> Self {
@@ -143,6 +156,8 @@ impl Tree {
             spent: FxHashSet::default(),
             learning,
             unexplained: 0,
+            learned: 0,
+            operations: 0,
         }
     }
 
@@ -172,13 +187,18 @@ impl Tree {
         entries
     }
 
-    /// Its absolute path by the name that it got last; `None` once it has none.
+    /// Its absolute path by the name that it got or was found by last; `None` once it has none, and
+    /// where it lies so deep that no call can name it.
     pub fn path(&self, node: Node) -> Option<Vec<u8>> {
         let mut names: Vec<&[u8]> = Vec::new();
-        let mut at = node;
+        let (mut at, mut bytes) = (node, 0);
         while at != Node::ROOT {
             let inode = self.get(at)?;
             names.push(&inode.name);
+            bytes += inode.name.len() + 1;
+            if bytes >= PATH_BYTES {
+                return None;
+            }
             at = inode.parent?;
         }
         let mut path = Vec::new();
@@ -231,7 +251,12 @@ impl Tree {
             let mut child = self.child(at, &name);
             if child.is_none() && !is_last {
                 walk.names.push((at, name.clone()));
-                child = learn.then(|| self.learn(at, &name, Kind::Directory, None));
+                if learn {
+                    child = self.learn(at, &name, Kind::Directory, None);
+                }
+            }
+            if let Some(child) = child {
+                self.found(child, at, &name);
             }
             match self.link(child.filter(|_| follow || !is_last), learn, links) {
                 Link::No => {}
@@ -310,7 +335,18 @@ impl Tree {
     }
 
     /// A name that was there at the start, as the trace shows.
-    pub fn learn(&mut self, dir: Node, name: &[u8], kind: Kind, id: Option<FileId>) -> Node {
+    /// `None` where it cannot have been.
+    pub fn learn(
+        &mut self,
+        dir: Node,
+        name: &[u8],
+        kind: Kind,
+        id: Option<FileId>,
+    ) -> Option<Node> {
+        if !self.may_learn() || !self.may_hold(dir) {
+            return None;
+        }
+        self.learned += 1;
         let key = (dir, Box::from(name));
         let from_start = dir == Node::ROOT
             || self
@@ -323,6 +359,7 @@ impl Tree {
         // Another name of a file that is known by its number.
         if let Some(known) = id.and_then(|id| self.by_id.get(&id).copied())
             && kind != Kind::Directory
+            && known != dir
             && self.get(known).is_some_and(|inode| {
                 inode.links > 0
                     && matches!(inode.kind, Kind::File | Kind::Unknown)
@@ -334,7 +371,7 @@ impl Tree {
             if explained && self.learning {
                 self.remember_name(known, key);
             }
-            return known;
+            return Some(known);
         }
         let node = self.make(kind);
         self.put(dir, name, node);
@@ -344,7 +381,7 @@ impl Tree {
         if let Some(id) = id {
             self.identify(node, id);
         }
-        node
+        Some(node)
     }
 
     fn remember_name(&mut self, node: Node, name: (Node, Box<[u8]>)) {
@@ -382,63 +419,19 @@ impl Tree {
         node
     }
 
-    /// A file that the trace makes.
-    pub fn create(&mut self, dir: Node, name: &[u8], kind: Kind) -> Node {
+    /// A file that the trace makes; `None` where none can be.
+    pub fn create(&mut self, dir: Node, name: &[u8], kind: Kind) -> Option<Node> {
+        if !self.may_hold(dir) {
+            return None;
+        }
         let node = self.make(kind);
         self.attach(dir, name, node);
-        node
+        Some(node)
     }
 
     /// A file without a name.
     pub fn create_unnamed(&mut self) -> Node {
         self.make(Kind::File)
-    }
-
-    /// Gives a file a name that the trace made; a file that had it loses it.
-    pub fn attach(&mut self, dir: Node, name: &[u8], node: Node) {
-        self.detach(dir, name);
-        self.spend(dir, name);
-        self.put(dir, name, node);
-    }
-
-    fn put(&mut self, dir: Node, name: &[u8], node: Node) {
-        if let Some(inode) = self.get_mut(dir) {
-            inode.children.insert(name.into(), node);
-        }
-        if let Some(inode) = self.get_mut(node) {
-            inode.links += 1;
-            inode.parent = Some(dir);
-            inode.name = name.into();
-        }
-    }
-
-    /// Takes a name away; the file goes with its last name unless it is open.
-    pub fn detach(&mut self, dir: Node, name: &[u8]) -> Option<Node> {
-        self.spend(dir, name);
-        let node = self.get_mut(dir)?.children.remove(name)?;
-        if let Some(inode) = self.get_mut(node) {
-            inode.links = inode.links.saturating_sub(1);
-            if inode.links == 0 {
-                inode.parent = None;
-            }
-        }
-        self.release(node);
-        Some(node)
-    }
-
-    /// Moves a name; what had the new one loses it.
-    pub fn rename(&mut self, from: (Node, &[u8]), to: (Node, &[u8])) {
-        let Some(node) = self.child(from.0, from.1) else {
-            return;
-        };
-        if self.child(to.0, to.1) == Some(node) {
-            return;
-        }
-        // Held, so that it does not go between its two names.
-        self.hold(node, true);
-        self.detach(from.0, from.1);
-        self.attach(to.0, to.1, node);
-        self.hold(node, false);
     }
 
     /// Counts an open file of it, or one less.
@@ -452,25 +445,6 @@ impl Tree {
         }
         if !more {
             self.release(node);
-        }
-    }
-
-    /// Frees a file without names that nobody has open. One of the start is kept for its names.
-    fn release(&mut self, node: Node) {
-        let Some(inode) = self.get_mut(node) else {
-            return;
-        };
-        if inode.links > 0 || inode.opens > 0 || node == Node::ROOT {
-            return;
-        }
-        let id = inode.id.take();
-        let of_start = !inode.start.names.is_empty();
-        inode.children = FxHashMap::default();
-        if let Some(id) = id.filter(|id| self.by_id.get(id) == Some(&node)) {
-            self.by_id.remove(&id);
-        }
-        if !of_start {
-            self.free.push(node);
         }
     }
 

@@ -3,11 +3,12 @@
 use fsage_core::{Errno, Op, OpFlags, OpKind, PathTable};
 
 use super::{
-    AT_SYMLINK_NOFOLLOW, ENODATA, Found, Model, RENAME_EXCHANGE, RENAME_NOREPLACE, Skip, Step,
-    Verdict, link_text,
+    AT_SYMLINK_NOFOLLOW, ENODATA, Found, Model, PATH_BYTES, RENAME_EXCHANGE, RENAME_NOREPLACE,
+    Skip, Step, Verdict, link_text,
 };
 use crate::replay::call::Call;
 use crate::replay::order::{Key, Mode, Use};
+use crate::replay::place::normal;
 use crate::replay::tree::Kind;
 
 impl Model {
@@ -36,7 +37,7 @@ impl Model {
         let found = self.find(&op, paths, op.path, op.dir, follow, kind)?;
         let (mut mode, node) = (Mode::Shared, found.walk.node);
         if op.result.is_ok() {
-            mode = self.named_effect(step, &found, paths);
+            mode = self.named_effect(step, &found, paths)?;
         } else if let (Some(Errno::ENOTEMPTY), Some(dir)) = (errno, node)
             && self.tree.is_empty(dir)
         {
@@ -66,18 +67,25 @@ impl Model {
     }
 
     /// What a call on a name did; how it uses the name.
-    fn named_effect(&mut self, step: &mut Step, found: &Found, paths: &PathTable) -> Mode {
+    fn named_effect(
+        &mut self,
+        step: &mut Step,
+        found: &Found,
+        paths: &PathTable,
+    ) -> Result<Mode, Skip> {
         let op = step.op;
         let last = found.walk.last.clone();
-        match (op.kind, last) {
+        Ok(match (op.kind, last) {
             (OpKind::Mkdir, Some((dir, name))) => {
                 let node = self.tree.create(dir, &name, Kind::Directory);
+                let node = node.ok_or(Skip::Impossible)?;
                 step.uses.push(Use(Key::Directory(node), Mode::Exclusive));
                 Mode::Exclusive
             }
             (OpKind::Mknod, Some((dir, name))) => {
                 if matches!(op.flags & 0o170_000, 0 | 0o100_000) {
-                    self.tree.create(dir, &name, Kind::File);
+                    let made = self.tree.create(dir, &name, Kind::File);
+                    made.ok_or(Skip::Impossible)?;
                 }
                 Mode::Exclusive
             }
@@ -100,6 +108,9 @@ impl Model {
                 let dir = op.dir.map(|d| paths.get(d));
                 let path = op.path.map_or(&b""[..], |p| paths.get(p));
                 if let Ok(text) = self.absolute(op.pid, path, dir) {
+                    // By its own name where it has one: `cd x; cd ..` for ever stays short.
+                    let own = found.walk.node.and_then(|n| self.tree.path(n));
+                    let text = own.map_or(text, |path| normal(&path));
                     self.processes.entry(op.pid).or_default().directory = Some(text);
                 }
                 Mode::Shared
@@ -112,7 +123,7 @@ impl Model {
                 }
                 Mode::Shared
             }
-        }
+        })
     }
 
     pub(super) fn two_names(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
@@ -136,7 +147,7 @@ impl Model {
             (Err(skip), _) | (_, Err(skip)) => return Err(skip),
         };
         if ok {
-            self.two_names_effect(step, &one, &two, exchange);
+            self.two_names_effect(step, &one, &two, exchange)?;
         }
         let renames = op.kind == OpKind::Rename && ok;
         let changes = |ok: bool| if ok { Mode::Exclusive } else { Mode::Shared };
@@ -148,9 +159,15 @@ impl Model {
         Ok(Call::Names(one.name, two.name))
     }
 
-    fn two_names_effect(&mut self, step: &mut Step, one: &Found, two: &Found, exchange: bool) {
+    fn two_names_effect(
+        &mut self,
+        step: &mut Step,
+        one: &Found,
+        two: &Found,
+        exchange: bool,
+    ) -> Result<(), Skip> {
         let (Some(from), Some(to)) = (&one.walk.last, &two.walk.last) else {
-            return;
+            return Err(Skip::Impossible);
         };
         let node = one.walk.node;
         for node in [node, two.walk.node].into_iter().flatten() {
@@ -160,33 +177,31 @@ impl Model {
                 step.uses.push(Use(Key::Entries(node), Mode::Exclusive));
             }
         }
-        match (step.op.kind, node, two.walk.node) {
-            (OpKind::Rename, Some(a), Some(b)) if exchange => {
-                self.tree.hold(a, true);
-                self.tree.hold(b, true);
-                self.tree.attach(from.0, &from.1, b);
-                self.tree.attach(to.0, &to.1, a);
-                self.tree.hold(a, false);
-                self.tree.hold(b, false);
-            }
-            (OpKind::Rename, ..) => self.tree.rename((from.0, &from.1), (to.0, &to.1)),
-            (_, Some(node), _) => {
+        let possible = match (step.op.kind, node) {
+            (OpKind::Rename, _) if exchange => self.tree.exchange((from.0, &from.1), (to.0, &to.1)),
+            (OpKind::Rename, _) => self.tree.rename((from.0, &from.1), (to.0, &to.1)),
+            (_, Some(node)) if self.tree.kind(node) != Kind::Directory => {
                 self.tree.expect(node, Kind::File);
-                self.tree.attach(to.0, &to.1, node);
+                self.tree.attach(to.0, &to.1, node)
             }
-            _ => {}
-        }
+            _ => false,
+        };
+        possible.then_some(()).ok_or(Skip::Impossible)
     }
 
     fn symlink(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
         let op = step.op;
         let text = op.path2.map(|t| paths.get(t)).ok_or(Skip::UnreadablePath)?;
+        if text.len() >= PATH_BYTES {
+            return Err(Skip::UnreadablePath);
+        }
         let exists = op.result.errno() == Some(Errno::EEXIST);
         let kind = exists.then_some(Kind::Unknown);
         let found = self.find(&op, paths, op.path, op.dir, false, kind)?;
         let mut mode = Mode::Shared;
         if let (true, Some((dir, name))) = (op.result.is_ok(), &found.walk.last) {
             let node = self.tree.create(*dir, name, Kind::Symlink);
+            let node = node.ok_or(Skip::Impossible)?;
             if let Some(inode) = self.tree.get_mut(node) {
                 inode.target = Some(text.into());
             }

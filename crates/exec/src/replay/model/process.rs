@@ -8,6 +8,28 @@ use super::{Model, Skip, Step, Verdict};
 use crate::replay::call::{Call, Slot};
 use crate::replay::tree::Kind;
 
+/// Descriptors that all processes may have: as many as a machine holds at once, and few enough for
+/// memory. A child beyond them begins with none.
+const DESCRIPTORS: usize = 1 << 22;
+
+/// How many descriptors there can be, counted now and then.
+#[derive(Debug, Default)]
+pub(super) struct Descriptors {
+    counted: usize,
+    since: usize,
+}
+
+impl Descriptors {
+    /// Whether there is room for so many more.
+    fn take(&mut self, more: usize, count: impl FnOnce() -> usize) -> bool {
+        self.since += more.max(1);
+        if self.since >= DESCRIPTORS / 8 {
+            (self.counted, self.since) = (count(), more);
+        }
+        self.counted + self.since <= DESCRIPTORS
+    }
+}
+
 impl Model {
     /// What changes descriptors and processes.
     pub(super) fn process(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
@@ -135,12 +157,15 @@ impl Model {
         for (open, _) in stale.fds.into_values() {
             self.release(open, closes);
         }
+        let more = self.processes.get(&parent).map_or(0, |p| p.fds.len());
+        let count = || self.processes.values().map(|p| p.fds.len()).sum();
+        let room = self.descriptors.take(more, count);
         let Some(process) = self.processes.get(&parent) else {
             return;
         };
         let directory = process.directory.clone();
         let fds: Vec<(Fd, (u64, bool))> = process.fds.iter().map(|(&fd, &o)| (fd, o)).collect();
-        for (fd, (open, cloexec)) in fds {
+        for (fd, (open, cloexec)) in fds.into_iter().filter(|_| room) {
             self.refer(child, fd, open, cloexec);
         }
         self.processes.entry(child).or_default().directory = directory;

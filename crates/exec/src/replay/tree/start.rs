@@ -28,16 +28,27 @@ impl Tree {
         let mut made: FxHashMap<Node, Node> = FxHashMap::default();
         let mut tree = Tree::new(false);
         made.insert(Node::ROOT, Node::ROOT);
+        let mut met = vec![false; self.nodes.len()];
         for index in 0..self.nodes.len() {
-            self.start_of(Node(index as u32), &mut tree, &mut made);
+            self.start_of(Node(index as u32), &mut tree, &mut made, &mut met);
         }
         tree
     }
 
-    /// Puts a file of the start into `tree`, its directories before it.
-    fn start_of(&self, node: Node, tree: &mut Tree, made: &mut FxHashMap<Node, Node>) {
+    /// Puts a file of the start into `tree`, its directories before it; those that were `met` already
+    /// are made, or lie in themselves.
+    fn start_of(
+        &self,
+        node: Node,
+        tree: &mut Tree,
+        made: &mut FxHashMap<Node, Node>,
+        met: &mut [bool],
+    ) {
         let mut chain = vec![node];
         while let Some(&next) = chain.last() {
+            if let Some(met) = met.get_mut(next.0 as usize) {
+                *met = true;
+            }
             let Some(inode) = self.get(next).filter(|i| !i.start.names.is_empty()) else {
                 chain.pop();
                 continue;
@@ -46,8 +57,8 @@ impl Tree {
                 .start
                 .names
                 .iter()
-                .find(|(dir, _)| !made.contains_key(dir));
-            if let Some((dir, _)) = missing.filter(|_| chain.len() <= self.nodes.len()) {
+                .find(|(dir, _)| met.get(dir.0 as usize) == Some(&false));
+            if let Some((dir, _)) = missing.filter(|(dir, _)| !made.contains_key(dir)) {
                 chain.push(*dir);
                 continue;
             }
@@ -56,9 +67,14 @@ impl Tree {
                 continue;
             }
             let copy = tree.make(inode.kind);
+            let directory = inode.kind == Kind::Directory;
             for (dir, name) in &inode.start.names {
-                if let Some(&dir) = made.get(dir) {
-                    tree.attach(dir, name, copy);
+                if let Some(&dir) = made.get(dir)
+                    && tree.attach(dir, name, copy)
+                    && directory
+                {
+                    // It has no second name.
+                    break;
                 }
             }
             if let Some(slot) = tree.get_mut(copy) {
@@ -89,7 +105,9 @@ impl Tree {
     pub fn directory(&mut self, path: &[u8]) -> Node {
         let walk = self.walk(Node::ROOT, path, false, true);
         match (walk.node, walk.last) {
-            (None, Some((dir, name))) => self.learn(dir, &name, Kind::Directory, None),
+            (None, Some((dir, name))) => self
+                .learn(dir, &name, Kind::Directory, None)
+                .unwrap_or(Node::ROOT),
             (node, _) => node.unwrap_or(Node::ROOT),
         }
     }
@@ -118,7 +136,11 @@ impl Tree {
             }
             let id = (entry.kind == Kind::File).then_some(entry.id);
             let known = id.and_then(|id| self.identified(id)).is_some();
-            let node = self.learn(at, part, entry.kind, id);
+            // A snapshot's rows are what they are learned from.
+            self.operation();
+            let Some(node) = self.learn(at, part, entry.kind, id) else {
+                return false;
+            };
             self.identify(node, entry.id);
             if !known && let Some(inode) = self.get_mut(node) {
                 inode.size = if entry.kind == Kind::Directory {
