@@ -42,6 +42,17 @@ struct Process {
     high: FxHashMap<i32, u32>,
 }
 
+/// Descriptors that all processes may have: as many as a machine holds at once, and few enough for
+/// memory. A child beyond them begins with none.
+const DESCRIPTORS: usize = 1 << 24;
+
+impl Process {
+    /// Places for descriptors, taken or not.
+    fn places(&self) -> usize {
+        self.flat.len() + self.high.len()
+    }
+}
+
 /// Every process of the trace, and every open file description.
 #[derive(Debug, Clone, Default)]
 pub struct Processes {
@@ -51,6 +62,9 @@ pub struct Processes {
     opens: Vec<OpenFile>,
     free: Vec<u32>,
     serials: u32,
+    /// Places for descriptors when they were counted last, and those made by forks since.
+    places: usize,
+    since: usize,
 }
 
 impl Processes {
@@ -182,9 +196,17 @@ impl Processes {
         if parent == child {
             return;
         }
-        let Some(copy) = self.process(parent).map(|p| p.clone()) else {
+        let Some(mut copy) = self.process(parent).map(|p| p.clone()) else {
             return;
         };
+        self.since += copy.places().max(1);
+        if self.since >= DESCRIPTORS / 8 {
+            self.places = self.all.iter().map(Process::places).sum();
+            self.since = copy.places();
+        }
+        if self.places + self.since > DESCRIPTORS {
+            (copy.flat, copy.high) = (Vec::new(), FxHashMap::default());
+        }
         for &raw in copy
             .flat
             .iter()
@@ -225,5 +247,8 @@ impl Processes {
             }
             !goes(raw)
         });
+        if !exec_only {
+            (p.flat, p.high) = (Vec::new(), FxHashMap::default());
+        }
     }
 }

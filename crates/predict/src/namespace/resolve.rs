@@ -7,7 +7,7 @@
 use fsage_core::{PathId, PathTable};
 use rustc_hash::FxHashMap;
 
-use super::tree::{DentryId, Ino, Kind, Tree};
+use super::tree::{DentryId, Ino, Kind, PATH_BYTES, Tree};
 
 /// The kernel's limit on symbolic links in one path.
 const MOST_LINKS: u32 = 40;
@@ -130,6 +130,9 @@ impl Resolver {
         }
         self.steps.truncate(self.kept);
         let start = self.steps.len() as u32;
+        if path.len() >= PATH_BYTES {
+            return failed(start, start);
+        }
         let mut links = 0;
         let remembered_base = if path.first() == Some(&b'/') {
             Ino::NONE
@@ -247,7 +250,10 @@ impl Resolver {
             let next = match tree.child(dentry) {
                 Some(next) => next,
                 None if exists || can_be_there(tree, at, dentry) => {
-                    tree.create(dentry, Kind::Directory, false)
+                    match tree.learn_directory(dentry) {
+                        Some(next) => next,
+                        None => return Found::Fails,
+                    }
                 }
                 None => {
                     tree.missed(dentry);

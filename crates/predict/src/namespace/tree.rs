@@ -104,9 +104,20 @@ pub struct Tree {
     holes: FxHashMap<u32, BTreeMap<u64, u64>>,
     ids: FxHashMap<FileId, Ino>,
     next_order: u64,
+    /// Files that were learned, and operations that they were learned from.
+    learned: u64,
+    operations: u64,
     /// Grows when a resolved prefix may have become wrong.
     pub(super) generation: u32,
 }
+
+/// Files that may be learned whatever the number of operations, and from each of them: a hostile trace
+/// names thousands by a few bytes.
+const LEARNED_AT_LEAST: u64 = 1 << 18;
+const LEARNED_BY_EACH: u64 = 16;
+
+/// The longest path of a call, and text of a symbolic link, as Linux has it.
+pub(super) const PATH_BYTES: usize = 4096;
 
 impl Tree {
     /// A tree with nothing but its root.
@@ -178,6 +189,22 @@ impl Tree {
     #[inline]
     pub fn child(&self, id: DentryId) -> Option<Ino> {
         self.dentry(id).filter(|d| d.positive).map(|d| d.ino)
+    }
+
+    /// One more operation, from which files may be learned.
+    pub fn operation(&mut self) {
+        self.operations = self.operations.saturating_add(1);
+    }
+
+    /// Makes a directory on the way of a path that the trace shows to be there; `None` once there are
+    /// more than any program's operations tell of.
+    pub fn learn_directory(&mut self, id: DentryId) -> Option<Ino> {
+        let by_operations = self.operations.saturating_mul(LEARNED_BY_EACH);
+        if self.learned >= by_operations.saturating_add(LEARNED_AT_LEAST) {
+            return None;
+        }
+        self.learned += 1;
+        Some(self.create(id, Kind::Directory, false))
     }
 
     /// Makes a file of `kind` with the name.
@@ -296,6 +323,9 @@ impl Tree {
 
     /// Sets the text of a symbolic link.
     pub fn set_target(&mut self, ino: Ino, text: &[u8]) {
+        if text.len() >= PATH_BYTES {
+            return;
+        }
         self.targets.insert(ino.0, text.into());
         self.generation = self.generation.wrapping_add(1);
     }
@@ -408,8 +438,9 @@ impl Tree {
             rest.push((to, end));
         }
         if let Some(map) = self.holes.get_mut(&ino.0) {
+            let first = map.range(..=from).next_back().map_or(from, |(&a, _)| a);
             let cut: Vec<(u64, u64)> = map
-                .range(..to)
+                .range(first..to.max(first))
                 .map(|(&a, &b)| (a, b))
                 .filter(|&(_, b)| b > from)
                 .collect();
