@@ -476,6 +476,10 @@ pub struct ReplayArgs {
     /// What waits for what
     #[arg(long, value_enum, default_value = "file")]
     pub order: OrderArg,
+    /// Make the target's caches cold before the first operation (otherwise they hold what making the
+    /// tree of the start left in them)
+    #[arg(long)]
+    pub cold: bool,
     /// Compare the tree at the end with what the trace leads to: names, types, sizes
     #[arg(long)]
     pub verify: bool,

@@ -38,7 +38,8 @@ fn main() -> std::process::ExitCode {
             };
         }
     };
-    match verbs::run(cli.verb) {
+    let ready = fsage_host::signals::survive_file_size_limit().map_err(anyhow::Error::from);
+    match ready.and_then(|()| verbs::run(cli.verb)) {
         Ok(exit) => exit.into(),
         Err(error) => exit::report(&error).into(),
     }

@@ -8,8 +8,11 @@
 //! * [`FileSystem`] is a place to run operations; [`Platform`] is what can be done to it from
 //!   outside (make it cold, read its device's counters).
 //! * [`metric`] is the one table of everything a system profile may hold.
-//! * `conformance` (a feature) is what every target must pass.
+//! * `conformance` (a feature) is what every target must pass; `any_ops` with it makes streams that
+//!   everything must survive.
 
+#[cfg(feature = "conformance")]
+pub mod any_ops;
 pub mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;

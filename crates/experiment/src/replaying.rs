@@ -19,7 +19,8 @@ use fsage_host::guard::GuardedDir;
 use fsage_host::{ColdPolicy, Confinement, HostError, HostFs, HostOptions};
 
 use crate::restoring::{AddError, add_snapshot};
-use crate::target::TargetSpec;
+use crate::running::describe_cold;
+use crate::target::{OpenTarget, TargetSpec};
 
 /// Why nothing was replayed; completes "failed to …".
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +82,8 @@ pub struct ReplayRequest {
     pub order: Order,
     /// Absolute directories of the traced machine and where they are to lie below the target.
     pub map: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Make caches cold before the first operation.
+    pub cold: bool,
     /// Hold the tree of the end against the trace's.
     pub verify: bool,
     /// Leave the tree on the target.
@@ -126,15 +129,12 @@ pub fn replay(
     let placement = placement(request, &meta, root.as_deref(), &scan)?;
     let target = request.target.open()?;
     let place = GuardedDir::create(target.dir(), "fsage-replay-")?;
-    let result = on_target(
-        request,
-        &meta,
-        &scan,
-        &placement,
-        place.path(),
-        on_stage,
-        stop,
-    );
+    let found = Found {
+        meta: &meta,
+        scan: &scan,
+        placement: &placement,
+    };
+    let result = on_target(request, &found, (&target, place.path()), on_stage, stop);
     let result = result.map(|mut result| {
         if request.keep {
             result.kept = Some(place.path().display().to_string());
@@ -150,22 +150,29 @@ pub fn replay(
     result
 }
 
-fn on_target(
+/// What the first reading of the trace gave.
+struct Found<'a> {
+    meta: &'a TraceMeta,
+    scan: &'a Scan,
+    placement: &'a Placement,
+}
+
+/// Every name is a stranger's.
+const OPTIONS: HostOptions = HostOptions {
+    confinement: Confinement::Beneath,
+    cold: ColdPolicy::Auto,
+};
+
+/// Makes the tree of the start in `dir`, and the caches as they were asked for.
+fn make_start(
     request: &ReplayRequest,
-    meta: &TraceMeta,
-    scan: &Scan,
-    placement: &Placement,
-    dir: &Path,
-    on_stage: &mut dyn FnMut(Stage),
+    Found {
+        scan, placement, ..
+    }: &Found<'_>,
+    (target, dir): (&OpenTarget, &Path),
     stop: &AtomicBool,
-) -> Result<Replay, ReplayingError> {
-    // Every name is a stranger's.
-    let options = HostOptions {
-        confinement: Confinement::Beneath,
-        cold: ColdPolicy::Auto,
-    };
-    let fs = HostFs::open(dir, options)?;
-    on_stage(Stage::Build);
+) -> Result<(Built, Option<String>), ReplayingError> {
+    let fs = HostFs::open(dir, OPTIONS)?;
     let seed = Seed(request.seed);
     let built = replay::build(&fs, &scan.start, placement, seed, stop)?;
     // What was made must not be written back while operations are timed.
@@ -178,6 +185,40 @@ fn on_target(
     if stop.load(Ordering::Relaxed) {
         return Err(BuildError::Interrupted.into());
     }
+    if !request.cold {
+        return Ok((built, None));
+    }
+    // A remount needs the file system to be unused.
+    drop(fs);
+    let whole = match target.record() {
+        Some(_) => target.file_system(OPTIONS),
+        None => HostFs::open(dir, OPTIONS),
+    }?;
+    let evidence = whole
+        .platform()
+        .make_cold()
+        .map_err(|errno| HostError::Refused {
+            what: format!("make the caches of {} cold", request.target),
+            why: errno.to_string(),
+        })?;
+    Ok((built, Some(describe_cold(evidence))))
+}
+
+fn on_target(
+    request: &ReplayRequest,
+    found: &Found<'_>,
+    (target, dir): (&OpenTarget, &Path),
+    on_stage: &mut dyn FnMut(Stage),
+    stop: &AtomicBool,
+) -> Result<Replay, ReplayingError> {
+    on_stage(Stage::Build);
+    let (built, made_cold) = make_start(request, found, (target, dir), stop)?;
+    let Found {
+        meta,
+        scan,
+        placement,
+    } = *found;
+    let fs = HostFs::open(dir, OPTIONS)?;
     on_stage(Stage::Replay);
     let directory = meta.directory.clone().into_bytes();
     let mut model = Model::new(scan.start.restart(), &directory, Some(placement.clone()));
@@ -191,6 +232,10 @@ fn on_target(
     };
     let run = replay::replay(&fs, &mut source, &mut model, &options)?;
     let mut result = result(request, meta, placement, built, &run);
+    if made_cold.is_some() {
+        result.caches = "cold".into();
+        result.made_cold = made_cold;
+    }
     let mut verified = None;
     if request.verify && !run.interrupted {
         on_stage(Stage::Verify);
@@ -289,6 +334,8 @@ fn result(
             symlinks: built.symlinks,
             bytes: built.bytes,
         },
+        caches: "warm".into(),
+        made_cold: None,
         operations: run.operations,
         replayed: run.replayed,
         skipped: std::collections::BTreeMap::new(),

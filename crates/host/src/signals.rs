@@ -62,6 +62,15 @@ pub fn install() -> Result<Arc<AtomicBool>, HostError> {
     Ok(stop)
 }
 
+/// From now on a write beyond the limit of file sizes (`ulimit -f`) fails with `EFBIG`, as any other error,
+/// and does not end the process. Programs that it starts have the default action.
+pub fn survive_file_size_limit() -> Result<(), HostError> {
+    // A handler and not SIG_IGN, which programs would inherit.
+    signal_hook::flag::register(libc::SIGXFSZ, Arc::default())
+        .map(drop)
+        .map_err(|e| HostError::io("handle SIGXFSZ", e))
+}
+
 /// From now on the first signal that another process sends to this one alone goes to this child too;
 /// `None` ends that. A terminal sends its signals to both, so those are not passed on.
 pub fn forward_to(child: Option<u32>) {

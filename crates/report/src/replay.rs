@@ -28,13 +28,20 @@ pub fn text(result: &Replay, width: u16) -> String {
     }
     let built = &result.built;
     out.push_str(&format!(
-        "made before: {} files with {}, {} further names, {} directories, {} symbolic links\n\n",
+        "made before: {} files with {}, {} further names, {} directories, {} symbolic links\n",
         count(built.files),
         bytes(built.bytes),
         count(built.links),
         count(built.directories),
         count(built.symlinks),
     ));
+    out.push_str(&match &result.made_cold {
+        Some(how) => format!("caches: {} ({how})\n\n", result.caches),
+        None => format!(
+            "caches: {}, as making that tree left them\n\n",
+            result.caches
+        ),
+    });
     out.push_str(&kinds(result, width));
     out.push('\n');
     out.push_str(&timing(result));

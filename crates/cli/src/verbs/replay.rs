@@ -32,6 +32,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
             OrderArg::Strict => Order::Strict,
         },
         map: args.map.clone(),
+        cold: args.cold,
         verify: args.verify,
         keep: args.keep,
         seed: args.seed,

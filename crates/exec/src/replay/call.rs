@@ -1,7 +1,7 @@
 //! One operation as one call of the target, its names and its open file found already.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fsage_core::{Clock, Errno, FileSystem, Handle, Op, OpFlags, OpKind, OpenFlags, SetAttr};
 
@@ -15,6 +15,9 @@ const CALL_BYTES: u64 = 0x7fff_f000;
 const DIRECT_ALIGNMENT: usize = 4096;
 
 const NONE: u64 = u64::MAX;
+/// What is touched of a mapping before it is asked whether to go on.
+const TOUCH_BYTES: u64 = 64 << 20;
+
 const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
 const RENAME_EXCHANGE: u32 = 2;
 
@@ -100,6 +103,8 @@ pub struct Performer<'a> {
     /// For names that only this thread uses.
     number: u64,
     made: u64,
+    /// Cuts a long transfer short once it is set.
+    stop: &'a AtomicBool,
 }
 
 /// What a call gave and when: the value or error, start and end on the target's clock.
@@ -115,13 +120,19 @@ pub struct Done {
 
 impl<'a> Performer<'a> {
     /// For one thread, the `number`th.
-    pub fn new(fs: &'a dyn FileSystem, payload: Payload, number: u64) -> Self {
+    pub fn new(
+        fs: &'a dyn FileSystem,
+        payload: Payload,
+        number: u64,
+        stop: &'a AtomicBool,
+    ) -> Self {
         Self {
             fs,
             payload,
             buffer: Vec::new(),
             number,
             made: 0,
+            stop,
         }
     }
 
@@ -148,10 +159,9 @@ impl<'a> Performer<'a> {
                 let (write, offset) = (*write, op.offset.unwrap_or(0));
                 let length = op.length.unwrap_or(0).clamp(1, CALL_BYTES);
                 let handle = slot.get();
-                return Some(self.timed(|fs| {
-                    fs.map_touch(handle?, offset, length, write, &mut |_| {})
-                        .map(|()| 0)
-                }));
+                return Some(
+                    self.timed(|fs| touch(fs, handle?, (offset, length), write, self.stop)),
+                );
             }
             Call::Name(name) => return Some(timed(fs, |fs| on_name(fs, op, name))),
             Call::Attribute(name) => return Some(timed(fs, |fs| attribute(fs, op, name))),
@@ -269,6 +279,7 @@ impl<'a> Performer<'a> {
     fn read(&mut self, op: &Op, handle: Handle) -> Done {
         let mut left = op.length.unwrap_or(0).min(CALL_BYTES);
         let mut at = explicit_offset(op);
+        let stop = self.stop;
         let buffer = aligned(&mut self.buffer, (left as usize).min(PIECE_BYTES));
         timed(self.fs, |fs| {
             let mut total = 0;
@@ -287,7 +298,7 @@ impl<'a> Performer<'a> {
                 total += got;
                 left -= got.min(left);
                 at = at.map(|offset| offset.saturating_add(got));
-                if left == 0 || got < length as u64 {
+                if left == 0 || got < length as u64 || stop.load(Ordering::Relaxed) {
                     return Ok(total);
                 }
             }
@@ -298,6 +309,7 @@ impl<'a> Performer<'a> {
         let mut left = op.length.unwrap_or(0).min(CALL_BYTES);
         let mut at = explicit_offset(op);
         let payload = &mut self.payload;
+        let stop = self.stop;
         let direct = op.record.contains(OpFlags::DIRECT);
         let most = if direct {
             (left as usize).min(PIECE_BYTES)
@@ -327,7 +339,7 @@ impl<'a> Performer<'a> {
                 total += put;
                 left -= put.min(left);
                 at = at.map(|offset| offset.saturating_add(put));
-                if left == 0 || put < length as u64 {
+                if left == 0 || put < length as u64 || stop.load(Ordering::Relaxed) {
                     return Ok(total);
                 }
             }
@@ -344,6 +356,24 @@ fn aligned(buffer: &mut Vec<u8>, length: usize) -> &mut [u8] {
     buffer
         .get_mut(at..at.saturating_add(length))
         .unwrap_or_default()
+}
+
+/// Touches the pages of a range, piece by piece.
+fn touch(
+    fs: &dyn FileSystem,
+    handle: Handle,
+    (offset, length): (u64, u64),
+    write: bool,
+    stop: &AtomicBool,
+) -> Result<u64, Errno> {
+    let (mut at, mut left) = (offset, length);
+    while left > 0 && !stop.load(Ordering::Relaxed) {
+        let piece = left.min(TOUCH_BYTES);
+        fs.map_touch(handle, at, piece, write, &mut |_| {})?;
+        at = at.checked_add(piece).ok_or(Errno::EINVAL)?;
+        left -= piece;
+    }
+    Ok(0)
 }
 
 fn timed(fs: &dyn FileSystem, call: impl FnOnce(&dyn FileSystem) -> Result<u64, Errno>) -> Done {

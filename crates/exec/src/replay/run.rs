@@ -376,7 +376,7 @@ fn work(shared: &Shared<'_>, jobs: &Receiver<Job>, number: u64) {
     // Sleeps end when they are due and not 50 us later.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let payload = shared.payload.begun_at(number.wrapping_mul(7919));
-    let mut performer = Performer::new(shared.fs, payload, number);
+    let mut performer = Performer::new(shared.fs, payload, number, shared.options.stop);
     for mut job in jobs {
         carry_out(shared, &mut performer, &mut job);
     }
@@ -397,7 +397,9 @@ fn carry_out(shared: &Shared<'_>, performer: &mut Performer<'_>, job: &mut Job) 
             performer.open_inherited(name, slot);
         }
         job.progress.reach(Level::Started);
-        if let Some(done) = performer.perform(&job.op, &job.call) {
+        let done = performer.perform(&job.op, &job.call);
+        // One that was cut short by the stop has no result.
+        if let Some(done) = done.filter(|_| !stop.load(Ordering::Relaxed)) {
             shared.tally.ran(&Ran {
                 row: job.row,
                 op: &job.op,

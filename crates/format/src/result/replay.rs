@@ -38,13 +38,19 @@ pub struct Replay {
     pub seed: u64,
     /// The tree of the start.
     pub built: BuiltTree,
+    /// The caches before the first operation: `warm` (as the making of the tree left them: what was
+    /// written is still cached) or `cold`.
+    pub caches: String,
+    /// How they were made cold, and what that covers; absent for warm ones.
+    pub made_cold: Option<String>,
     /// Operations of the trace.
     pub operations: u64,
     /// Those that ran on the target.
     pub replayed: u64,
     /// Operations without a call on the target, by reason: `free` (they cost a file system nothing),
     /// `outside` (of what is replayed), `not_a_file`, `unreadable_path`, `unknown_descriptor`,
-    /// `program_error` (they failed in the program), `no_call` (no call stands for the kind).
+    /// `program_error` (they failed in the program), `no_call` (no call stands for the kind), `impossible`
+    /// (no file system can have done it).
     pub skipped: BTreeMap<String, u64>,
     /// The same by kind of operation, then by reason.
     pub skipped_kinds: BTreeMap<String, BTreeMap<String, u64>>,
