@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod disk;
+mod layout;
 mod run;
 mod slowfs;
 
@@ -17,6 +18,7 @@ use fsage_experiment::plan::parse_time;
 pub use bench::BenchArgs;
 pub use check::{CheckArgs, CompareArgs};
 pub use disk::{DiskArgs, DiskServeArgs, DiskVerb};
+pub use layout::command;
 pub use run::{RoleArg, RunArgs, RunChildArgs, WorkloadsArgs};
 pub use slowfs::SlowfsArgs;
 
@@ -514,23 +516,26 @@ pub struct DemoArgs {
     pub json: bool,
 }
 
+/// What is made from the command line and the code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReferenceKind {
+    /// The pages of docs/reference, with schemas
+    Pages,
+    /// Manual pages, one for each verb
+    Man,
+    /// Completions of bash, zsh and fish
+    Completions,
+}
+
 /// Arguments of `reference`.
 #[derive(Debug, Args)]
 pub struct ReferenceArgs {
     /// Where the pages are
     pub dir: PathBuf,
+    /// What to write
+    #[arg(long, value_enum, default_value = "pages")]
+    pub kind: ReferenceKind,
     /// Write nothing; fail if a page differs
     #[arg(long)]
     pub check: bool,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_command_line_is_sound() {
-        Cli::command().debug_assert();
-    }
 }

@@ -17,13 +17,16 @@ mod out;
 mod ui;
 mod verbs;
 
-use clap::Parser;
+use clap::FromArgMatches;
 
 use args::Cli;
 use exit::Exit;
 
 fn main() -> std::process::ExitCode {
-    let cli = match Cli::try_parse() {
+    let parsed = args::command()
+        .try_get_matches()
+        .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
             // clap prints help and version to stdout, mistakes to stderr.

@@ -6,6 +6,8 @@
 
 #![allow(unsafe_code)]
 
+mod began;
+
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -13,13 +15,16 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use fsage_core::Clock;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::guard::Afterwards;
-use crate::signals;
+use crate::{MonotonicClock, signals};
+
+pub use began::Began;
 
 /// Kills the group and the control group that it was told last, unless it was told that they are done with.
 /// The control group is removed once it is empty.
@@ -54,6 +59,7 @@ pub struct Kin {
 #[derive(Debug)]
 pub struct Running {
     child: Child,
+    began: Began,
     kin: Kin,
 }
 
@@ -76,7 +82,10 @@ impl Kin {
     pub fn start(mut self, command: &mut Command) -> std::io::Result<Running> {
         let joins = self.place.as_ref().map(|place| place.joins.as_raw_fd());
         let parent = std::process::id();
-        // SAFETY: prctl, getppid and write are async-signal-safe, and the descriptor outlives the spawn.
+        let note = began::Note::new().map(Arc::new);
+        let began = note.clone();
+        // SAFETY: prctl, getppid, write, getrusage and clock_gettime are async-signal-safe, and the
+        // descriptor outlives the spawn.
         unsafe {
             command.process_group(0).pre_exec(move || {
                 if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
@@ -90,14 +99,27 @@ impl Kin {
                     // Where that is refused, the process group is what can be killed.
                     libc::write(joins, c"0".as_ptr().cast(), 1);
                 }
+                if let Some(began) = &began {
+                    began.write();
+                }
                 Ok(())
             });
         }
+        // Where the process cannot tell, it is taken to have begun before it was made.
+        let made = Began {
+            at_ns: MonotonicClock.now_ns(),
+            ..Began::default()
+        };
         let child = command.spawn()?;
+        let began = note.and_then(|note| note.read()).unwrap_or(made);
         let place = self.place.as_ref().map(|p| p.dir.display().to_string());
         self.tell(&format!("{} {}\n", child.id(), place.unwrap_or_default()));
         signals::forward_to_group(Some(child.id()));
-        Ok(Running { child, kin: self })
+        Ok(Running {
+            child,
+            began,
+            kin: self,
+        })
     }
 
     fn tell(&mut self, line: &str) {
@@ -124,6 +146,11 @@ impl Running {
     /// Its process.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// When the program began, with everything that had to be done before.
+    pub fn began(&self) -> Began {
+        self.began
     }
 
     /// Waits for its end. What it has left running goes on.
@@ -223,6 +250,31 @@ mod tests {
                 .start(&mut Command::new("/no/such/program"))
                 .is_err()
         );
+    }
+
+    #[test]
+    fn the_clock_starts_when_the_program_does() {
+        let mut command = sh("exit 0");
+        // Stands for what may block before: it is done ahead of what `start` adds.
+        // SAFETY: nanosleep is async-signal-safe.
+        unsafe {
+            command.pre_exec(|| {
+                let pause = libc::timespec {
+                    tv_sec: 0,
+                    tv_nsec: 300_000_000,
+                };
+                libc::nanosleep(&raw const pause, std::ptr::null_mut());
+                Ok(())
+            });
+        }
+        let before_ns = MonotonicClock.now_ns();
+        let mut running = Kin::ready().start(&mut command).unwrap();
+        let began = running.began();
+        assert!(running.wait().unwrap().success());
+        assert!(began.at_ns - before_ns >= 300_000_000, "{began:?}");
+        assert!(began.at_ns <= MonotonicClock.now_ns());
+        assert!(began.used.minor_faults > 0, "of the fork: {began:?}");
+        running.done();
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! `fsage reference`: the pages that are made from the code.
+//! `fsage reference`: the pages, manual pages and completions that are made from the code.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use clap::CommandFactory;
+use clap::Command;
+use clap_complete::Shell;
 use fsage_core::metric::{self, Group};
 use fsage_format::result::comparison::Comparison;
 use fsage_format::result::compliance::Compliance;
@@ -20,13 +21,18 @@ use fsage_report::characterization::ShownTrace;
 use fsage_report::ops::OpRow;
 use fsage_report::snapshot::ShownTree;
 
-use crate::args::{Cli, ReferenceArgs};
+use crate::args::{self, ReferenceArgs, ReferenceKind};
 use crate::exit::Exit;
 use crate::ui;
 
 pub fn run(args: &ReferenceArgs) -> Result<Exit> {
     let mut stale = Vec::new();
-    for (name, text) in pages()? {
+    let pages = match args.kind {
+        ReferenceKind::Pages => pages()?,
+        ReferenceKind::Man => manual()?,
+        ReferenceKind::Completions => completions()?,
+    };
+    for (name, text) in pages {
         let path = args.dir.join(&name);
         if args.check {
             let there = std::fs::read_to_string(&path).unwrap_or_default();
@@ -96,7 +102,7 @@ fn printed() -> Vec<(&'static str, String)> {
 
 fn command_line() -> Result<String> {
     let mut text = String::from("# Command line\n\nWhat `--help` says of each verb.\n");
-    let mut root = Cli::command().term_width(100);
+    let mut root = args::command().term_width(100);
     root.build();
     write!(text, "\n## fsage\n\n```\n{}```\n", root.render_long_help())?;
     for verb in root
@@ -118,6 +124,63 @@ fn command_line() -> Result<String> {
         .lines()
         .map(str::trim_end)
         .fold(String::new(), |all, line| all + line + "\n"))
+}
+
+/// A manual page for fsage and one for each verb, those of `disk` too.
+fn manual() -> Result<Vec<(String, String)>> {
+    let mut root = args::command().term_width(100);
+    root.build();
+    let mut pages = Vec::new();
+    page_of(&root, "fsage", &mut pages)?;
+    Ok(pages)
+}
+
+fn page_of(command: &Command, name: &str, pages: &mut Vec<(String, String)>) -> Result<()> {
+    let mut page = Vec::new();
+    // A page's name is one word; what is typed stays two.
+    let named = command
+        .clone()
+        .name(name.to_owned())
+        .bin_name(name.replace('-', " "))
+        .version(env!("CARGO_PKG_VERSION"));
+    clap_mangen::Man::new(named)
+        .manual("fsage manual")
+        .source(concat!("fsage ", env!("CARGO_PKG_VERSION")))
+        .render(&mut page)
+        .with_context(|| format!("make the manual page of {name}"))?;
+    let text = String::from_utf8(page).context("make a manual page as text")?;
+    pages.push((format!("{name}.1"), text));
+    for verb in command.get_subcommands() {
+        if !verb.is_hide_set() && verb.get_name() != "help" {
+            page_of(verb, &format!("{name}-{}", verb.get_name()), pages)?;
+        }
+    }
+    Ok(())
+}
+
+/// Completions under the names by which the shells find them, without verbs that are hidden.
+fn completions() -> Result<Vec<(String, String)>> {
+    let full = args::command();
+    let mut shown = Command::new("fsage").version(env!("CARGO_PKG_VERSION"));
+    for argument in full.get_arguments() {
+        shown = shown.arg(argument.clone());
+    }
+    for verb in full.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+        shown = shown.subcommand(verb.clone());
+    }
+    let shells = [
+        (Shell::Bash, "fsage.bash"),
+        (Shell::Zsh, "_fsage"),
+        (Shell::Fish, "fsage.fish"),
+    ];
+    let mut scripts = Vec::new();
+    for (shell, name) in shells {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut shown, "fsage", &mut script);
+        let text = String::from_utf8(script).context("make completions as text")?;
+        scripts.push((name.to_owned(), text));
+    }
+    Ok(scripts)
 }
 
 fn metrics() -> Result<String> {

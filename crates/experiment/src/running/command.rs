@@ -41,7 +41,6 @@ fn run_with(text: &str, dir: &Path, stdout: Stdio, stderr: Stdio) -> std::io::Re
     let kin = Kin::ready();
     let exits = ExitWatch::start();
     let before = Usage::of(Whose::Children);
-    let start_ns = MonotonicClock.now_ns();
     let mut command = Command::new("/bin/sh");
     command
         .args(["-c", text])
@@ -51,9 +50,11 @@ fn run_with(text: &str, dir: &Path, stdout: Stdio, stderr: Stdio) -> std::io::Re
         .stderr(stderr);
     let mut running = kin.start(&mut command)?;
     let status = running.wait();
-    let elapsed_ns = MonotonicClock.now_ns().saturating_sub(start_ns);
+    let began = running.began();
+    let elapsed_ns = MonotonicClock.now_ns().saturating_sub(began.at_ns);
     let delay = exits.and_then(|exits| exits.finish(running.id()));
-    let (status, used) = (status?, Usage::of(Whose::Children).since(&before));
+    let used = Usage::of(Whose::Children).since(&before.and(&began.used));
+    let status = status?;
     running.done();
     Ok(CommandRun {
         command: text.to_string(),

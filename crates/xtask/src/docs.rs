@@ -1,0 +1,168 @@
+//! Transcripts in the documentation are what the program says.
+//!
+//! A block that follows the line `<!-- transcript -->` is run again: its lines with `$ ` are commands, the
+//! rest is what they said. `<!-- setup: COMMAND -->` is run and not shown. All of a page share one empty
+//! directory, and `fsage` is the program that was built. `<!-- transcript: root -->` needs root,
+//! `<!-- transcript: keep -->` is held against the program in its words only, whatever rows it has.
+//!
+//! Figures differ from run to run: numbers and their units are one mark when they are compared, and neither
+//! the width of columns nor where lines are wrapped counts. A line with `…` stands for any lines.
+
+mod compare;
+mod page;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use page::{Part, Transcript};
+
+/// Arguments of `docs`.
+#[derive(Debug, Args)]
+pub struct DocsArgs {
+    /// The pages [default: README.md and docs/*.md]
+    pages: Vec<PathBuf>,
+    /// Write nothing; fail if a transcript is not what the program says
+    #[arg(long)]
+    check: bool,
+    /// The program to use instead of a release that is built
+    #[arg(long, value_name = "FILE")]
+    fsage: Option<PathBuf>,
+}
+
+pub fn run(args: &DocsArgs) -> Result<bool> {
+    let program = crate::program(args.fsage.as_ref(), true)?;
+    let pages = if args.pages.is_empty() {
+        every_page()?
+    } else {
+        args.pages.clone()
+    };
+    let (mut stale, mut count) = (0, 0);
+    for path in pages {
+        let text =
+            std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        let parts = page::parts(&text);
+        let transcripts = parts.iter().filter(|p| matches!(p, Part::Transcript(_)));
+        let of_page = transcripts.count();
+        if of_page == 0 {
+            continue;
+        }
+        count += of_page;
+        let new = again(&path, parts, &program, args.check, &mut stale)?;
+        if !args.check && new != text {
+            std::fs::write(&path, new).with_context(|| format!("write {}", path.display()))?;
+            println!("{}: written", path.display());
+        }
+    }
+    println!("{count} transcripts, {stale} not as the program says");
+    Ok(stale == 0)
+}
+
+fn every_page() -> Result<Vec<PathBuf>> {
+    let root = crate::root();
+    let docs = root.join("docs");
+    let mut pages = vec![root.join("README.md")];
+    for entry in std::fs::read_dir(&docs).with_context(|| format!("read {}", docs.display()))? {
+        let path = entry.context("read docs")?.path();
+        if path.extension().is_some_and(|e| e == "md") {
+            pages.push(path);
+        }
+    }
+    pages.sort();
+    Ok(pages)
+}
+
+/// Runs a page's parts in order; its text as it should be.
+fn again(
+    path: &Path,
+    parts: Vec<Part>,
+    program: &Path,
+    check: bool,
+    stale: &mut u32,
+) -> Result<String> {
+    let dir = tempfile::Builder::new()
+        .prefix("fsage-docs-")
+        .tempdir()
+        .context("make a temporary directory")?;
+    let bin = tempfile::Builder::new()
+        .prefix("fsage-docs-bin-")
+        .tempdir()
+        .context("make a temporary directory")?;
+    std::os::unix::fs::symlink(program, bin.path().join("fsage")).context("link the program")?;
+    let at = Place {
+        dir: dir.path(),
+        bin: bin.path(),
+    };
+    let mut new = String::new();
+    for part in parts {
+        match part {
+            Part::Text(text) => new.push_str(&text),
+            Part::Setup { text, command } => {
+                let (said, ok) = at.said(&command)?;
+                if !ok {
+                    eprintln!("{}: setup `{command}` failed: {said}", path.display());
+                    *stale += 1;
+                }
+                new.push_str(&text);
+            }
+            Part::Transcript(old) if old.root && !rustix::process::geteuid().is_root() => {
+                eprintln!("not run: {}:{} needs root", path.display(), old.line);
+                new.push_str(&old.text());
+            }
+            Part::Transcript(old) => {
+                let now = at.transcript(&old)?;
+                if let Some(difference) = compare::difference(&old, &now) {
+                    if check {
+                        eprintln!("{}:{}: {difference}", path.display(), old.line);
+                    }
+                    *stale += u32::from(check);
+                }
+                new.push_str(&now.text());
+            }
+        }
+    }
+    Ok(new)
+}
+
+/// Where the commands of a page run.
+struct Place<'a> {
+    dir: &'a Path,
+    bin: &'a Path,
+}
+
+impl Place<'_> {
+    /// What a command said, both streams as they came, and whether it went well.
+    fn said(&self, command: &str) -> Result<(String, bool)> {
+        let old = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::env::join_paths(
+            std::iter::once(self.bin.to_owned()).chain(std::env::split_paths(&old)),
+        )
+        .context("name where programs are")?;
+        let ran = Command::new("/bin/bash")
+            .args(["-c", &format!("{{ {command}\n}} 2>&1")])
+            .current_dir(self.dir)
+            .env("PATH", path)
+            .env("COLUMNS", "80")
+            .env("LC_ALL", "C.UTF-8")
+            .env_remove("FSAGE_TORTURE")
+            .stdin(Stdio::null())
+            .output()
+            .with_context(|| format!("run {command}"))?;
+        let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+        // Where the scratch directory lies is nobody's concern.
+        let shown = text.replace(&self.dir.display().to_string(), "/tmp/w");
+        Ok((shown, ran.status.success()))
+    }
+
+    fn transcript(&self, old: &Transcript) -> Result<Transcript> {
+        let mut now = old.clone();
+        for step in &mut now.steps {
+            let (said, _) = self.said(&step.command)?;
+            let said: Vec<String> = said.lines().map(|l| l.trim_end().to_owned()).collect();
+            step.said = page::cut_alike(&step.said, said);
+        }
+        Ok(now)
+    }
+}

@@ -1,0 +1,129 @@
+//! Whether two transcripts say the same in other figures.
+
+use super::page::{CUT, Transcript};
+
+/// What stands for every number.
+const NUMBER: &str = "#";
+
+/// Words that follow a number and change with it.
+const UNITS: [&str; 30] = [
+    "ns", "us", "ms", "s", "min", "h", "B", "KiB", "MiB", "GiB", "TiB", "kB", "MB", "GB", "B/s",
+    "KiB/s", "MiB/s", "GiB/s", "kB/s", "MB/s", "GB/s", "%", "ns)", "us)", "ms)", "s)", "ns,",
+    "us,", "ms,", "s,",
+];
+
+/// The first difference in words or shape; `None` if there is none.
+pub fn difference(old: &Transcript, now: &Transcript) -> Option<String> {
+    for (old_step, step) in old.steps.iter().zip(&now.steps) {
+        let (before, after) = (marks(&old_step.said), marks(&step.said));
+        let same = if old.words {
+            all_in(&before, &after)
+        } else {
+            matches(&before, &after)
+        };
+        if !same {
+            return Some(format!(
+                "`{}` says now:\n{}",
+                step.command,
+                step.said.join("\n")
+            ));
+        }
+    }
+    None
+}
+
+/// Lines as words, with one mark for each number and its unit.
+fn marks(lines: &[String]) -> Vec<String> {
+    let mut marks: Vec<String> = Vec::new();
+    for word in lines.iter().flat_map(|line| line.split_whitespace()) {
+        if word.chars().all(|c| "─━=-│▏▎▍▌▋▊▉█░▁▂▃▄▅▆▇".contains(c))
+        {
+            continue;
+        }
+        let after_number = marks.last().is_some_and(|last| last == NUMBER);
+        if after_number && UNITS.contains(&word) {
+            continue;
+        }
+        let mark = masked(word);
+        if !(after_number && mark == NUMBER) {
+            marks.push(mark);
+        }
+    }
+    marks
+}
+
+/// Digits, with what joins them, as one mark.
+fn masked(word: &str) -> String {
+    let mut text = String::new();
+    let mut in_number = false;
+    for c in word.chars() {
+        let joins = in_number && matches!(c, '.' | ',');
+        if c.is_ascii_digit() || joins {
+            if !in_number {
+                text.push_str(NUMBER);
+            }
+            in_number = true;
+        } else {
+            in_number = false;
+            text.push(c);
+        }
+    }
+    let plain = text.trim_start_matches(['-', '+', '~', '<']);
+    let plain = plain.trim_end_matches(['%', ',', '.', ';', ')']);
+    if plain == NUMBER {
+        NUMBER.to_owned()
+    } else {
+        text
+    }
+}
+
+/// Whether they are equal, a cut in `old` standing for anything.
+fn matches(old: &[String], now: &[String]) -> bool {
+    let Some(cut) = old.iter().position(|mark| mark == CUT) else {
+        return old == now;
+    };
+    // The new one is cut alike, or shorter than what is shown.
+    let (head, rest) = old.split_at(cut);
+    let Some(rest) = rest.get(1..) else {
+        return false;
+    };
+    now.starts_with(head)
+        && (head.len()..=now.len()).any(|from| matches(rest, now.get(from..).unwrap_or_default()))
+}
+
+/// Whether every word without a number is there still.
+fn all_in(old: &[String], now: &[String]) -> bool {
+    old.iter()
+        .filter(|mark| !mark.contains(NUMBER) && *mark != CUT)
+        .all(|mark| now.contains(mark))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Vec<String> {
+        marks(&text.lines().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn figures_and_widths_do_not_count_and_words_do() {
+        assert_eq!(
+            of("read   40   166 us  5.15 ms"),
+            of("read 41  2 min 10 s  0 ns")
+        );
+        assert_eq!(of("a b\nc"), of("a\nb c"), "wrapped elsewhere");
+        assert_eq!(of("took 5 %\n────"), of("took 16,403.5 %"));
+        assert_ne!(of("read 40"), of("write 40"));
+        assert_ne!(of("3 runs of x"), of("3 runs"));
+        assert_eq!(of("-1.5 ± 2 ms"), of("10 ± 20 us"));
+    }
+
+    #[test]
+    fn a_cut_is_anything() {
+        assert!(matches(&of("a\n…\nz"), &of("a b c z")));
+        assert!(matches(&of("a\n…\nz"), &of("a\n…\nz")));
+        assert!(!matches(&of("a\n…\nz"), &of("a b c")));
+        assert!(!matches(&of("a\n…\nz"), &of("b z")));
+    }
+}

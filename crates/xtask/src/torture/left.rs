@@ -1,0 +1,183 @@
+//! What a run has left on the machine.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::{World, case};
+
+/// How long what cleans up after a kill may take.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// Places at which control groups of version 2 are shown.
+const GROUPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+
+/// Names in a directory; none if it is not there.
+pub fn names(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// What is left of a run of `process` in `place` once it had time to go: one line for each thing. Names that
+/// `allowed` takes are results.
+pub fn of(
+    world: &World,
+    process: u32,
+    place: &Path,
+    allowed: impl Fn(&str) -> bool,
+) -> Vec<String> {
+    let begun = Instant::now();
+    loop {
+        let mut found = processes(world);
+        found.extend(mounts(place));
+        found.extend(loop_devices(place));
+        found.extend(control_groups(process));
+        found.extend(programs());
+        found.extend(
+            names(place)
+                .into_iter()
+                .filter(|name| !allowed(name))
+                .map(|name| format!("file {name}")),
+        );
+        if found.is_empty() || begun.elapsed() > GRACE {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Ends what a failed case left, for the next ones' sake.
+pub fn removed(world: &World, place: &Path) {
+    for pid in marked(world) {
+        if let Some(pid) = i32::try_from(pid)
+            .ok()
+            .and_then(rustix::process::Pid::from_raw)
+        {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+    for line in mounts(place) {
+        if let Some(dir) = line.strip_prefix("mount ") {
+            let _ = Command::new("umount").args(["-l", dir]).status();
+        }
+    }
+}
+
+fn processes(world: &World) -> Vec<String> {
+    marked(world)
+        .into_iter()
+        .map(|pid| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            format!("process {pid}: {:.120}", line.trim())
+        })
+        .collect()
+}
+
+/// Processes of this torture that run; those that have ended and were not asked about do not count.
+fn marked(world: &World) -> Vec<u32> {
+    let mark = format!("{}={}", case::MARK, case::mark(world)).into_bytes();
+    names(Path::new("/proc"))
+        .iter()
+        .filter_map(|name| name.parse().ok())
+        .filter(|pid: &u32| {
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|&b| b == 0).any(|entry| entry == mark)
+        })
+        .collect()
+}
+
+/// Descendants of a process, among those of this torture.
+pub fn children(world: &World, process: u32) -> Vec<u32> {
+    let parent = |pid: u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name between parentheses may hold anything.
+        let rest = stat.rsplit_once(") ")?.1;
+        rest.split(' ').nth(1)?.parse::<u32>().ok()
+    };
+    let descends = |mut pid: u32| {
+        while let Some(above) = parent(pid) {
+            if above == process {
+                return true;
+            }
+            if above <= 1 {
+                return false;
+            }
+            pid = above;
+        }
+        false
+    };
+    let marked = marked(world);
+    marked.into_iter().filter(|&pid| descends(pid)).collect()
+}
+
+fn mounts(place: &Path) -> Vec<String> {
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let below = place.display().to_string();
+    table
+        .lines()
+        .filter_map(|line| line.split(' ').nth(4))
+        .filter(|dir| dir.starts_with(&below))
+        .map(|dir| format!("mount {dir}"))
+        .collect()
+}
+
+fn loop_devices(place: &Path) -> Vec<String> {
+    let below = place.display().to_string();
+    names(Path::new("/sys/block"))
+        .into_iter()
+        .filter(|name| name.starts_with("loop"))
+        .filter_map(|name| {
+            let file = PathBuf::from(format!("/sys/block/{name}/loop/backing_file"));
+            let backing = std::fs::read_to_string(file).ok()?;
+            backing
+                .starts_with(&below)
+                .then(|| format!("loop device {name} on {}", backing.trim()))
+        })
+        .collect()
+}
+
+/// Those are named after the process that made them.
+fn control_groups(process: u32) -> Vec<String> {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"));
+    let prefix = format!("fsage-{process}-");
+    let dirs: BTreeSet<PathBuf> = GROUPS
+        .iter()
+        .map(|base| Path::new(base).join(own.unwrap_or_default()))
+        .collect();
+    dirs.iter()
+        .flat_map(|dir| names(dir).into_iter().map(|name| dir.join(name)))
+        .filter(|path| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with(&prefix))
+        })
+        .map(|path| format!("control group {}", path.display()))
+        .collect()
+}
+
+/// Programs of the tracer that no process holds.
+fn programs() -> Vec<String> {
+    let Ok(shown) = Command::new("bpftool")
+        .args(["prog", "show", "-j"])
+        .output()
+    else {
+        return Vec::new();
+    };
+    let list: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap_or_default();
+    let programs = list.as_array().cloned().unwrap_or_default();
+    programs
+        .iter()
+        .filter(|program| {
+            let name = program["name"].as_str().unwrap_or_default();
+            program["type"] == "tracing" && name.starts_with("fsage")
+        })
+        .filter(|program| program["pids"].as_array().is_none_or(Vec::is_empty))
+        .map(|program| format!("BPF program {} {}", program["id"], program["name"]))
+        .collect()
+}

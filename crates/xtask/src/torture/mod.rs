@@ -1,0 +1,220 @@
+//! What a hostile world does to fsage, over all verbs, for as long as is asked: damaged files of every format,
+//! traces of things that cannot be, kills at random moments, resources that end.
+//!
+//! After each case: the exit code is a documented one, nothing panicked or hung, what goes to stdout with
+//! `--json` is JSON or nothing, and no mount, loop device, control group, BPF program, process or temporary
+//! file of ours is left. Every case follows from the seed, which is printed, and from its number.
+
+mod case;
+mod corpus;
+mod faults;
+mod files;
+mod kills;
+mod left;
+mod traces;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+
+use corpus::Corpus;
+
+/// Arguments of `torture`.
+#[derive(Debug, Args)]
+pub struct TortureArgs {
+    /// How long (1m, 2h)
+    #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = time)]
+    duration: Duration,
+    /// Where random choices start [default: the time]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Only these
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Part>,
+    /// Only the case of this number
+    #[arg(long, value_name = "N")]
+    case: Option<u64>,
+    /// The program to use instead of one that is built
+    #[arg(long, value_name = "FILE")]
+    fsage: Option<PathBuf>,
+    /// Where inputs of failed cases are kept [default: target/torture]
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+}
+
+/// A kind of cases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Part {
+    /// Files of every format with bytes changed, cut, doubled
+    Files,
+    /// Traces of random operations, possible or not
+    Traces,
+    /// SIGKILL, SIGINT and SIGTERM at random moments
+    Kills,
+    /// Full disks, dead disks, limits
+    Faults,
+}
+
+impl Part {
+    const ALL: [Self; 4] = [Self::Files, Self::Traces, Self::Kills, Self::Faults];
+}
+
+/// What all cases share.
+pub struct World {
+    program: PathBuf,
+    /// Everything that cases make lies below.
+    dir: tempfile::TempDir,
+    corpus: Corpus,
+    keep: PathBuf,
+    seed: u64,
+    root: bool,
+    counts: BTreeMap<String, u64>,
+    failures: Vec<String>,
+    number: u64,
+}
+
+impl World {
+    /// One more of what is counted.
+    fn count(&mut self, what: &str) {
+        *self.counts.entry(what.to_owned()).or_default() += 1;
+    }
+
+    /// A failure, told at once and again at the end. `input` is kept for whoever looks into it.
+    fn fail(&mut self, what: &str, input: Option<&Path>) {
+        let mut line = format!("case {} of seed {}: {what}", self.number, self.seed);
+        if let Some(input) = input {
+            let name = input.file_name().unwrap_or_default().to_string_lossy();
+            let kept = self
+                .keep
+                .join(format!("{}-{}-{name}", self.seed, self.number));
+            let copied =
+                std::fs::create_dir_all(&self.keep).and_then(|()| std::fs::copy(input, &kept));
+            if copied.is_ok() {
+                line = format!("{line} ({})", kept.display());
+            }
+        }
+        println!("FAILED {line}");
+        self.failures.push(line);
+    }
+
+    /// A directory of one case.
+    fn place(&self) -> Result<tempfile::TempDir> {
+        tempfile::Builder::new()
+            .prefix("case-")
+            .tempdir_in(self.dir.path())
+            .context("make a directory of a case")
+    }
+}
+
+pub fn run(args: &TortureArgs) -> Result<bool> {
+    let begun = Instant::now();
+    let program = crate::program(args.fsage.as_ref(), false)?;
+    let dir = tempfile::Builder::new()
+        .prefix("fsage-torture-")
+        .tempdir()
+        .context("make a temporary directory")?;
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let clock = since.map_or(0, |t| t.as_secs());
+    let seed = args.seed.unwrap_or(clock);
+    println!(
+        "seed {seed}, {} for {:?}; stop with Ctrl-C",
+        program.display(),
+        args.duration
+    );
+    let corpus = Corpus::make(&program, dir.path())?;
+    let mut world = World {
+        program,
+        corpus,
+        keep: args
+            .keep
+            .clone()
+            .unwrap_or_else(|| crate::root().join("target/torture")),
+        seed,
+        root: rustix::process::geteuid().is_root(),
+        counts: BTreeMap::new(),
+        failures: Vec::new(),
+        number: 0,
+        dir,
+    };
+    let parts: Vec<Part> = Part::ALL
+        .into_iter()
+        .filter(|part| args.only.is_empty() || args.only.contains(part))
+        .collect();
+    let mut spent: BTreeMap<Part, Duration> = BTreeMap::new();
+    let mut number = args.case.unwrap_or(0);
+    // Each part gets the same time; a kill takes longer than a damaged file.
+    while args
+        .case
+        .map_or(begun.elapsed() < args.duration, |only| number == only)
+    {
+        let least = parts
+            .iter()
+            .min_by_key(|p| spent.get(p).copied().unwrap_or_default());
+        let Some(&part) = least else { break };
+        let start = Instant::now();
+        world.number = number;
+        one(&mut world, part)?;
+        *spent.entry(part).or_default() += start.elapsed();
+        number += 1;
+    }
+    told(&world, begun.elapsed());
+    Ok(world.failures.is_empty())
+}
+
+/// One case, which only the seed and its number decide.
+fn one(world: &mut World, part: Part) -> Result<()> {
+    let mut random = Pcg64Mcg::seed_from_u64(
+        world
+            .seed
+            .wrapping_mul(0x9e37_79b9)
+            .wrapping_add(world.number),
+    );
+    match part {
+        Part::Files => files::case(world, &mut random),
+        Part::Traces => traces::case(world, &mut random),
+        Part::Kills => kills::case(world, &mut random),
+        Part::Faults => faults::case(world, &mut random),
+    }
+}
+
+fn told(world: &World, took: Duration) {
+    println!("\nin {} s from seed {}:", took.as_secs(), world.seed);
+    for (what, count) in &world.counts {
+        println!("{count:>9}  {what}");
+    }
+    println!("{:>9}  failed", world.failures.len());
+    for failure in &world.failures {
+        println!("  {failure}");
+    }
+}
+
+/// A number with s, m or h behind it.
+fn time(text: &str) -> Result<Duration, String> {
+    let expected = || "expected a time such as 90s, 1m or 2h".to_owned();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: u64 = digits.parse().map_err(|_| expected())?;
+    let seconds = match &text[digits.len()..] {
+        "s" => number,
+        "m" => number.saturating_mul(60),
+        "h" => number.saturating_mul(3600),
+        _ => return Err(expected()),
+    };
+    Ok(Duration::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read() {
+        assert_eq!(time("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(time("2h"), Ok(Duration::from_hours(2)));
+        assert!(time("h").is_err() && time("5").is_err() && time("1d").is_err());
+    }
+}
