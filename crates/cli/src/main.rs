@@ -29,18 +29,20 @@ fn main() -> std::process::ExitCode {
     let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
-            // clap prints help and version to stdout, mistakes to stderr.
-            let code = if error.use_stderr() {
-                Exit::Usage
-            } else {
-                Exit::Done
-            };
+            // clap prints help and version to stdout; a mistake repeats what was typed.
+            if error.use_stderr() {
+                ui::lines(&error.render().to_string());
+                return Exit::Usage.into();
+            }
             return match error.print() {
-                Ok(()) => code.into(),
+                Ok(()) => Exit::Done.into(),
                 Err(_) => Exit::Failed.into(),
             };
         }
     };
+    if cli.quiet {
+        ui::be_quiet();
+    }
     let ready = fsage_host::signals::survive_file_size_limit().map_err(anyhow::Error::from);
     match ready.and_then(|()| verbs::run(cli.verb)) {
         Ok(exit) => exit.into(),
