@@ -19,7 +19,10 @@ impl SystemVector {
         for metric in &profile.metrics {
             match MetricId::parse(&metric.name) {
                 Some(id) if id.unit().name() == metric.unit => {
-                    let (low, high) = (metric.low, metric.high);
+                    // An interval that is unknown has no width until the model can say how wide it is.
+                    let (low, high) = metric
+                        .interval()
+                        .unwrap_or((metric.estimate, metric.estimate));
                     let lower_bound = metric.lower_bound;
                     vector.set(
                         id,
