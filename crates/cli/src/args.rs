@@ -27,7 +27,8 @@ Exit codes:
   0    done
   1    failed; stderr says what, where and what was expected
   2    the command line is wrong
-  3    done, but something is missing (lost events, metrics that could not be measured): stderr says what
+  3    done, but something is missing (lost events, metrics that could not be
+       measured): stderr says what
   130  interrupted; what was finished is kept
 `fsage trace -- COMMAND` exits with the command's own status.";
 

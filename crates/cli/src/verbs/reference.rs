@@ -137,13 +137,9 @@ fn manual() -> Result<Vec<(String, String)>> {
 
 fn page_of(command: &Command, name: &str, pages: &mut Vec<(String, String)>) -> Result<()> {
     let mut page = Vec::new();
-    // A page's name is one word; what is typed stays two.
-    let named = command
-        .clone()
-        .name(name.to_owned())
-        .bin_name(name.replace('-', " "))
-        .version(env!("CARGO_PKG_VERSION"));
-    clap_mangen::Man::new(named)
+    // Building has given it both names: `fsage-disk-serve` and `fsage disk serve`.
+    clap_mangen::Man::new(command.clone())
+        .title(name)
         .manual("fsage manual")
         .source(concat!("fsage ", env!("CARGO_PKG_VERSION")))
         .render(&mut page)
