@@ -27,6 +27,7 @@ char LICENSE[] SEC("license") = "GPL";
 
 /* Set by the loader before the programs are loaded. */
 const volatile __u32 wake_bytes = 1 << 20; /* waiting data at which the reader is woken */
+const volatile __u32 hold_bytes = 0;       /* waiting data at which calls are held back; 0: never */
 const volatile __u32 pid_level = 0;        /* depth of the reader's PID namespace */
 const volatile __u32 adopt_threads = 0;    /* threads of a watched leader are watched */
 
@@ -62,7 +63,10 @@ struct request {
 struct counters {
 	__u64 events;
 	__u64 lost;
-	__u64 compat; /* calls of the 32-bit table, not recorded */
+	__u64 compat;  /* calls of the 32-bit table, not recorded */
+	__u64 held_ns; /* for how long calls were kept from returning */
+	__u64 held;    /* how many were */
+	__u64 hold_ns; /* how long the next ones are to be */
 };
 
 struct {
@@ -92,6 +96,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct counters);
 } fsage_counts SEC(".maps");
+
+/* How long the reader wants calls to be held back, in ns. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} fsage_pressure SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -176,12 +188,13 @@ int BPF_PROG(fsage_enter, struct pt_regs *regs, long id)
 }
 
 /* Sends a call that was given paths. */
-static __always_inline void send_with_paths(struct wire *w, const volatile struct call *call)
+static __always_inline struct counters *send_with_paths(struct wire *w,
+							const volatile struct call *call)
 {
 	__u32 room = ROOM_CALL;
 	struct wire_paths *out = bpf_map_lookup_elem(&fsage_rooms, &room);
 	if (!out)
-		return;
+		return 0;
 	long one = 0, two = 0;
 	if (call->path >= 0) {
 		one = bpf_probe_read_user_str(out->bytes, PATH_MAX,
@@ -204,7 +217,7 @@ static __always_inline void send_with_paths(struct wire *w, const volatile struc
 	if (w->result == -ENAMETOOLONG && (one == PATH_MAX || two == PATH_MAX))
 		w->flags |= PATH_TRUNCATED;
 	w->flags |= PATHS;
-	send_paths(out, w, one, two);
+	return send_paths(out, w, one, two);
 }
 
 SEC("tp_btf/sys_exit")
@@ -212,8 +225,12 @@ int BPF_PROG(fsage_exit, struct pt_regs *regs, long ret)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct state *s = bpf_task_storage_get(&fsage_tasks, task, 0, 0);
-	if (!s || !s->active)
+	if (!s)
 		return 0;
+	if (!s->active) {
+		hold_back(counters());
+		return 0;
+	}
 	s->active = 0;
 	struct wire *w = &s->wire;
 	set_latency(w, bpf_ktime_get_ns() - w->start);
@@ -232,7 +249,7 @@ int BPF_PROG(fsage_exit, struct pt_regs *regs, long ret)
 	/* After a successful exec the old program's memory is gone; KIND_EXEC brought the path. */
 	bool executed = ret == 0 && (w->nr == NR_EXECVE || w->nr == NR_EXECVEAT);
 	if ((call->path >= 0 || call->path2 >= 0) && !executed) {
-		send_with_paths(w, call);
+		hold_back(send_with_paths(w, call));
 		return 0;
 	}
 	__u32 length = WIRE_FILE_END + 8 * (call->arguments & 7);
@@ -240,6 +257,6 @@ int BPF_PROG(fsage_exit, struct pt_regs *regs, long ret)
 		length = WIRE_END;
 	if (length > WIRE_END)
 		return 0;
-	send(w, length);
+	hold_back(send(w, length));
 	return 0;
 }

@@ -2,7 +2,8 @@
 //!
 //! Always true here:
 //! * a capture never changes what the watched programs do, and leaves nothing behind in the kernel,
-//!   however it ends (nothing is pinned, everything hangs on file descriptors of this process);
+//!   however it ends (nothing is pinned, everything hangs on file descriptors of this process); it
+//!   may make them slower, and then says by how much ([`CaptureSummary::held_back`]);
 //! * what could not be recorded is counted ([`CaptureSummary::lost`]), never dropped in silence;
 //! * times are nanoseconds of `CLOCK_MONOTONIC`, counted from the capture's start.
 //!
@@ -15,6 +16,7 @@
 pub mod assemble;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod ebpf;
+mod end;
 pub mod error;
 pub mod ptrace;
 pub mod raw;
@@ -23,4 +25,7 @@ mod spawn;
 mod start;
 
 pub use error::CaptureError;
-pub use session::{CaptureRequest, CaptureStart, CaptureSummary, Method, Notice, What, capture};
+pub use raw::HeldBack;
+pub use session::{
+    Buffers, CaptureRequest, CaptureStart, CaptureSummary, Method, Notice, What, capture,
+};

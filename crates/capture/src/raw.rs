@@ -4,6 +4,7 @@
 //! [`fsage_core::Op`]s. Events come in the order in which calls *ended*.
 
 use fsage_core::{Pid, Tid};
+use rustix::process::Signal;
 
 /// The file behind a descriptor as the kernel (or /proc) showed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -178,6 +179,15 @@ pub mod uring {
     pub const OPENAT2: u8 = 28;
 }
 
+/// Calls that were kept from returning so that nothing is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HeldBack {
+    /// How many.
+    pub calls: u64,
+    /// Sum of the times after their ends, ns.
+    pub total_ns: u64,
+}
+
 /// A running capture: yields raw events until what it watches has ended or it is told to stop.
 pub trait Backend {
     /// What the capture is called in traces (`ebpf`, `ptrace`).
@@ -193,6 +203,14 @@ pub trait Backend {
 
     /// What this way of watching cannot see here, as phrases that complete "not seen: …".
     fn unseen(&self) -> Vec<&'static str>;
+
+    /// Calls held back so far.
+    fn held_back(&self) -> HeldBack {
+        HeldBack::default()
+    }
+
+    /// Sends a signal to a process if it is watched; whether it was.
+    fn signal(&self, pid: Pid, signal: Signal) -> bool;
 
     /// Processes that were asked for by descent and may not be watched.
     fn refused(&self) -> &[Pid] {

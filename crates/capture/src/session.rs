@@ -10,7 +10,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::CaptureError;
 use crate::assemble::Assembler;
-use crate::start::{self, Started};
+use crate::raw::HeldBack;
+use crate::start::{self, Running, Started};
 
 /// How to watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,17 +52,70 @@ pub struct CaptureRequest {
     pub what: What,
     /// Ends the capture after this time.
     pub limit: Option<Duration>,
-    /// Size of the ring between kernel and tracer in MiB, rounded up to a power of two (eBPF).
-    pub ring_mib: u32,
+    /// Room for what was seen and is not yet an operation (eBPF).
+    pub buffers: Buffers,
     /// How long a command that was asked to stop gets to do so; its last operations and its status
     /// are recorded then. The caller passes the signal on.
     pub patience: Duration,
+    /// A command whose capture fails runs on; otherwise it is ended with all that it started.
+    pub keep_running: bool,
+    /// The command writes to standard error what it would write to standard output.
+    pub output_to_stderr: bool,
+}
+
+/// How much may wait between kernel, tracer and sink, and what happens when it is too much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Buffers {
+    /// Size of the ring between kernel and tracer in MiB, rounded up to a power of two.
+    pub ring_mib: u32,
+    /// Memory for what was taken out of the ring, MiB; an eighth of what is available, 1 GiB at
+    /// most, if `None`.
+    pub spool_mib: Option<u32>,
+    /// Calls are kept from returning while the ring is more than half full, instead of being lost
+    /// when it is full.
+    pub throttle: bool,
+}
+
+impl Default for Buffers {
+    fn default() -> Self {
+        Self {
+            ring_mib: Self::DEFAULT_RING_MIB,
+            spool_mib: None,
+            throttle: true,
+        }
+    }
+}
+
+impl Buffers {
+    /// Enough for what comes while the thread that empties it waits for a processor.
+    pub const DEFAULT_RING_MIB: u32 = 16;
+
+    const SPOOL_MOST: u64 = 1 << 30;
+    const SPOOL_LEAST: u64 = 16 << 20;
+
+    pub(crate) fn ring_bytes(&self) -> u32 {
+        self.ring_mib.clamp(1, 1024).next_power_of_two() << 20
+    }
+
+    pub(crate) fn spool_bytes(&self) -> u64 {
+        match self.spool_mib {
+            Some(mib) => u64::from(mib) << 20,
+            None => (available_bytes() / 8).clamp(Self::SPOOL_LEAST, Self::SPOOL_MOST),
+        }
+    }
+}
+
+/// `MemAvailable` of /proc/meminfo; 0 where there is none.
+fn available_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.unwrap_or(0).saturating_mul(1024)
 }
 
 impl CaptureRequest {
-    /// The size of the ring that lost nothing in any measurement.
-    pub const DEFAULT_RING_MIB: u32 = 8;
-
     /// A capture of everything that `what` does, by whatever method is allowed.
     pub fn new(what: What) -> Self {
         Self {
@@ -69,8 +123,10 @@ impl CaptureRequest {
             under: Vec::new(),
             what,
             limit: None,
-            ring_mib: Self::DEFAULT_RING_MIB,
+            buffers: Buffers::default(),
             patience: Duration::ZERO,
+            keep_running: false,
+            output_to_stderr: false,
         }
     }
 }
@@ -102,6 +158,18 @@ pub enum Notice<'a> {
         /// Processes that run on.
         running_on: &'a [Pid],
     },
+    /// Events were lost.
+    Lost {
+        /// All that were lost so far.
+        so_far: u64,
+    },
+    /// The capture cannot go on; its error follows.
+    Broken {
+        /// Why, as a phrase that completes "failed to …".
+        why: &'a str,
+        /// The command is being ended; otherwise it runs on untraced.
+        ends: bool,
+    },
 }
 
 /// What came of a capture.
@@ -113,10 +181,19 @@ pub struct CaptureSummary {
     pub method_reason: String,
     /// Operations handed to the sink.
     pub operations: u64,
-    /// Events that are missing: there was no room in the ring, or a 32-bit program made them.
+    /// Events that are missing: there was no room in the ring, a 32-bit program made them, or they
+    /// are among those left out.
     pub lost: u64,
     /// Of these, calls of 32-bit programs.
     pub lost_32_bit: u64,
+    /// Of these, operations on files whose opening was lost, so that nobody knows whether they
+    /// belong to the directories asked for.
+    pub left_out: u64,
+    /// Operations handed on without the name of their file or directory, because it was lost.
+    pub nameless: u64,
+    /// Calls that were kept from returning, so that nothing is lost. Their latencies do not hold
+    /// it; the pauses between operations do.
+    pub held_back: HeldBack,
     /// Operations handed on out of the order of their start.
     pub late: u64,
     /// The command's exit status (128 + signal); `None` for an attach, or if it still runs.
@@ -136,7 +213,8 @@ pub struct CaptureSummary {
 /// It ends when the command (or the last of the processes attached to) has ended, when the limit is
 /// reached, or when `stop` becomes true and the request's patience is over; what was seen until then
 /// is kept, and what still runs is left unharmed. A command that ptrace filters cannot be left: that
-/// capture goes on until its last descendant has ended, and one that is stopped ends them.
+/// capture goes on until its last descendant has ended, and one that is stopped ends them. When it
+/// fails, the command is ended unless the request says otherwise.
 /// `notice` is called before the first operation, and when something happens that a user should know.
 ///
 /// Errors: the method is not possible here, the command cannot be run, or the sink failed.
@@ -168,6 +246,58 @@ pub fn capture(
         unseen: running.backend().unseen(),
         refused: running.backend().refused().to_vec(),
     }));
+    let driven = drive(
+        request,
+        stop,
+        &mut running,
+        &mut assembler,
+        base_ns,
+        sink,
+        notice,
+    );
+    if let Err(error) = driven {
+        let ends = matches!(request.what, What::Command { .. }) && !request.keep_running;
+        let why = &error.to_string();
+        notice(&Notice::Broken { why, ends });
+        if ends {
+            crate::end::tree(&mut running, &mut assembler, request.patience);
+        } else {
+            crate::end::leave(&mut running, &mut assembler);
+        }
+        return Err(error);
+    }
+    let (exit_status, pages_known) = (running.exit_status(), running.pages_known());
+    let held_back = running.backend().held_back();
+    // What cannot run on without its tracer ends here.
+    drop(running);
+    Ok(CaptureSummary {
+        method,
+        method_reason: reason,
+        operations: assembler.operations(),
+        lost: assembler.lost(),
+        lost_32_bit: assembler.lost_32_bit(),
+        left_out: assembler.left_out(),
+        nameless: assembler.nameless(),
+        held_back,
+        late: assembler.late(),
+        exit_status,
+        start_unix_ns,
+        elapsed_ns: assembler.end_ns(),
+        pages_known,
+        running_on: assembler.running_on(),
+    })
+}
+
+/// Hands on what is seen until the end.
+fn drive(
+    request: &CaptureRequest,
+    stop: &AtomicBool,
+    running: &mut Running,
+    assembler: &mut Assembler,
+    base_ns: u64,
+    sink: &mut dyn OpSink,
+    notice: &mut dyn FnMut(&Notice<'_>),
+) -> Result<(), CaptureError> {
     let limit_ns = request
         .limit
         .map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
@@ -177,8 +307,13 @@ pub fn capture(
     };
     let mut asked_ns = None;
     let (mut stopped, mut told) = (false, false);
-    while running.poll(&mut assembler)? {
+    let mut lost = 0;
+    while running.poll(assembler)? {
         assembler.flush(sink, false)?;
+        if assembler.lost() > lost {
+            lost = assembler.lost();
+            notice(&Notice::Lost { so_far: lost });
+        }
         if !told && running.outlives_command() {
             told = true;
             let running_on = &assembler.running_on();
@@ -195,23 +330,7 @@ pub fn capture(
             stopped = true;
         }
     }
-    assembler.flush(sink, true)?;
-    let (exit_status, pages_known) = (running.exit_status(), running.pages_known());
-    // What cannot run on without its tracer ends here.
-    drop(running);
-    Ok(CaptureSummary {
-        method,
-        method_reason: reason,
-        operations: assembler.operations(),
-        lost: assembler.lost(),
-        lost_32_bit: assembler.lost_32_bit(),
-        late: assembler.late(),
-        exit_status,
-        start_unix_ns,
-        elapsed_ns: assembler.end_ns(),
-        pages_known,
-        running_on: assembler.running_on(),
-    })
+    assembler.flush(sink, true)
 }
 
 /// `CLOCK_MONOTONIC`, and the wall clock's time since the epoch, in ns.

@@ -33,13 +33,15 @@ struct Prepared {
 }
 
 impl Waiting {
-    /// Forks the command. Its program does not run before [`Waiting::go`].
+    /// Forks the command. Its program does not run before [`Waiting::go`]. What it would write to
+    /// standard output goes to standard error, if so asked.
     ///
     /// Errors: [`CaptureError::Command`] if there is no such program.
     pub(crate) fn start(
         argv: &[OsString],
         cwd: Option<&Path>,
         env: &[(OsString, OsString)],
+        output_to_stderr: bool,
     ) -> Result<Self, CaptureError> {
         let name = argv.first().map_or(OsStr::new(""), OsString::as_os_str);
         let command = name.to_string_lossy().into_owned();
@@ -68,6 +70,9 @@ impl Waiting {
                     libc::_exit(125);
                 }
                 libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+                if output_to_stderr {
+                    libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO);
+                }
                 let entered = prepared
                     .cwd
                     .as_ref()

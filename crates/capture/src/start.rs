@@ -30,7 +30,7 @@ pub(crate) fn start(request: &CaptureRequest) -> Result<Started, CaptureError> {
     match request.method {
         Method::Ebpf => ebpf(request, "as asked for".to_owned()),
         Method::Ptrace => ptrace(request, "as asked for".to_owned()),
-        Method::Auto => match EbpfBackend::new(request.ring_mib) {
+        Method::Auto => match EbpfBackend::new(&request.buffers) {
             Ok(backend) => watch(
                 request,
                 backend,
@@ -45,7 +45,7 @@ pub(crate) fn start(request: &CaptureRequest) -> Result<Started, CaptureError> {
 }
 
 fn ebpf(request: &CaptureRequest, reason: String) -> Result<Started, CaptureError> {
-    watch(request, EbpfBackend::new(request.ring_mib)?, reason)
+    watch(request, EbpfBackend::new(&request.buffers)?, reason)
 }
 
 fn watch(
@@ -55,7 +55,7 @@ fn watch(
 ) -> Result<Started, CaptureError> {
     let (waiting, roots) = match &request.what {
         What::Command { argv, cwd, env } => {
-            let waiting = Waiting::start(argv, cwd.as_deref(), env)?;
+            let waiting = Waiting::start(argv, cwd.as_deref(), env, request.output_to_stderr)?;
             let pid = waiting.pid();
             (Some(waiting), vec![pid])
         }
@@ -81,6 +81,7 @@ fn ptrace(request: &CaptureRequest, reason: String) -> Result<Started, CaptureEr
                 env,
                 // A filter cannot be taken back, and this command is to outlive its capture.
                 detachable: request.limit.is_some(),
+                output_to_stderr: request.output_to_stderr,
             })?
         }
         What::Pids(pids) => Ptrace::attach(pids)?,
@@ -148,6 +149,14 @@ impl Running {
         match self {
             Self::Ebpf(backend, _) => backend.stop(),
             Self::Ptrace(backend) => backend.stop(),
+        }
+    }
+
+    /// Whether what is watched can go on without its tracer.
+    pub(crate) fn can_be_left(&self) -> bool {
+        match self {
+            Self::Ebpf(..) => true,
+            Self::Ptrace(backend) => backend.is_detachable(),
         }
     }
 

@@ -137,8 +137,17 @@ pub struct TraceArgs {
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     pub duration: Option<Duration>,
     /// Size of the buffer between kernel and fsage, in MiB
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub ring_mib: u32,
+    /// Memory for what is not yet written, in MiB [default: an eighth of what is available, 1024 at most]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    pub spool_mib: Option<u32>,
+    /// Lose operations rather than slow the traced processes down when they are faster than fsage
+    #[arg(long)]
+    pub no_throttle: bool,
+    /// Let the command run on untraced when its trace cannot be written, instead of ending it
+    #[arg(long, conflicts_with = "pid")]
+    pub keep_running: bool,
     /// Print the summary as JSON
     #[arg(long)]
     pub json: bool,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use fsage_core::{OpSink, OpSource};
-use fsage_format::trace::TraceReader;
+use fsage_format::trace::{TraceEnd, TraceReader};
 
 use crate::ui;
 
@@ -67,4 +67,11 @@ pub fn writable(output: &Path) -> Result<()> {
         .filter(|d| !d.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
     tempfile::tempfile_in(dir).map(drop).with_context(failed)
+}
+
+/// Says what a user of a trace should know beside what it lacks.
+pub fn remark(path: &Path, reader: &TraceReader) {
+    for remark in reader.end().map(TraceEnd::remarks).unwrap_or_default() {
+        ui::line(&format!("{}: {remark}", path.display()));
+    }
 }

@@ -2,22 +2,26 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use fsage_capture::{
     CaptureError, CaptureRequest, CaptureStart, CaptureSummary, Notice, What, capture,
 };
-use fsage_core::{Op, OpSink, PathTable, SinkError};
+use fsage_core::{Op, OpFlags, OpSink, PathTable, SinkError};
 use fsage_format::profile::CPUS;
 use fsage_format::trace::{TraceEnd, TraceError, TraceMeta, TraceWriter};
 use fsage_host::machine;
 
-use crate::validate::measure::{Measured, Meter};
+use crate::validate::measure::{Measured, Meter, is_charged};
 
 /// A kill loses at most what was seen in this long.
 const PIECE_EVERY: Duration = Duration::from_secs(5);
+/// A file that is gone is noticed after this long.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The clock is asked once in so many operations.
 const OPERATIONS_BETWEEN_CLOCKS: u32 = 1024;
 
@@ -30,6 +34,14 @@ pub enum TracingError {
     /// The file failed.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// The file is not where it was made any more.
+    #[error("keep {}: {what}", path.display())]
+    Gone {
+        /// Where it was made.
+        path: PathBuf,
+        /// What became of it.
+        what: &'static str,
+    },
 }
 
 /// What a trace says beside what was captured.
@@ -48,6 +60,10 @@ pub struct Traced {
     pub summary: CaptureSummary,
     /// What the operations took.
     pub measured: Measured,
+    /// From the start of the first operation to the end of the last, ns.
+    pub span_ns: u64,
+    /// What file systems took, ns: without what processes and pipes did.
+    pub in_file_system_ns: u64,
     /// Size of the finished file, bytes; 0 if none was asked for.
     pub file_bytes: u64,
 }
@@ -63,31 +79,47 @@ pub fn trace_to(
     notice: &mut dyn FnMut(&Notice<'_>),
 ) -> Result<Traced, TracingError> {
     // The file begins when the capture has: only then is it known how it is made.
-    let file: RefCell<Option<Result<TraceWriter, TraceError>>> = RefCell::new(None);
+    let file: RefCell<Option<Result<Output, TracingError>>> = RefCell::new(None);
     let mut sink = FileSink {
         file: &file,
         pushed: 0,
         piece_began: Instant::now(),
+        looked: Instant::now(),
+        spanned: None,
+        in_file_system_ns: 0,
     };
     let mut meter = Meter::new(Some(&mut sink));
     let meta = |start: &CaptureStart| trace_meta(request, start, beside);
     let summary = capture(request, stop, &mut meter, &mut |told| {
-        if let (Some(path), Notice::Started(start)) = (path, told) {
-            *file.borrow_mut() = Some(TraceWriter::create(path, meta(start)));
+        match (path, told) {
+            (Some(path), Notice::Started(start)) => {
+                *file.borrow_mut() = Some(Output::create(path, meta(start)));
+            }
+            (_, Notice::Lost { so_far }) => {
+                if let Some(Ok(output)) = file.borrow_mut().as_mut() {
+                    output.writer.set_lost_so_far(*so_far);
+                }
+            }
+            _ => {}
         }
         notice(told);
     });
     let measured = std::mem::take(&mut meter.measured);
-    let writer = file.into_inner().transpose();
+    drop(meter);
+    let span_ns = sink.spanned.map_or(0, |(first, last)| last - first);
+    let in_file_system_ns = sink.in_file_system_ns;
+    let output = file.into_inner().transpose();
     // An error of the file is the cause of the sink's, so it is told first.
-    let (writer, summary) = (writer?, summary?);
-    let file_bytes = match writer {
-        Some(writer) => writer.finish(trace_end(&summary, stop))?,
+    let (output, summary) = (output?, summary?);
+    let file_bytes = match output {
+        Some(output) => output.finish(trace_end(&summary, stop))?,
         None => 0,
     };
     Ok(Traced {
         summary,
         measured,
+        span_ns,
+        in_file_system_ns,
         file_bytes,
     })
 }
@@ -143,6 +175,9 @@ fn trace_end(summary: &CaptureSummary, stop: &AtomicBool) -> TraceEnd {
     };
     TraceEnd {
         operations_lost: summary.lost,
+        operations_left_out: summary.left_out,
+        operations_nameless: summary.nameless,
+        throttled_ns: summary.held_back.total_ns,
         late: summary.late,
         elapsed_ns: summary.elapsed_ns,
         exit_status: status.filter(|&s| s <= 128),
@@ -151,32 +186,108 @@ fn trace_end(summary: &CaptureSummary, stop: &AtomicBool) -> TraceEnd {
     }
 }
 
+/// The trace's file.
+struct Output {
+    writer: TraceWriter,
+    place: Place,
+}
+
+impl Output {
+    fn create(path: &Path, meta: TraceMeta) -> Result<Self, TracingError> {
+        let writer = TraceWriter::create(path, meta)?;
+        let place = Place {
+            path: path.to_owned(),
+            handle: File::open(path).ok(),
+        };
+        Ok(Self { writer, place })
+    }
+
+    /// Ends the trace, and makes sure that it is where it should be.
+    fn finish(self, end: TraceEnd) -> Result<u64, TracingError> {
+        let bytes = self.writer.finish(end)?;
+        self.place.is_kept(true)?;
+        Ok(bytes)
+    }
+}
+
+/// Where the file was made, and the file.
+struct Place {
+    path: PathBuf,
+    handle: Option<File>,
+}
+
+impl Place {
+    /// Whether the file still has a name; with `there`, whether it is the one that was asked for.
+    fn is_kept(&self, there: bool) -> Result<(), TracingError> {
+        let Some(own) = self.handle.as_ref().and_then(|file| file.metadata().ok()) else {
+            return Ok(());
+        };
+        let named = std::fs::metadata(&self.path).ok();
+        if named.is_some_and(|named| (named.dev(), named.ino()) == (own.dev(), own.ino())) {
+            return Ok(());
+        }
+        let what = match own.nlink() {
+            0 => "the file was removed while it was written",
+            _ if there => "the file was moved while it was written, and is whole where it is now",
+            _ => return Ok(()),
+        };
+        Err(TracingError::Gone {
+            path: self.path.clone(),
+            what,
+        })
+    }
+}
+
 struct FileSink<'a> {
-    file: &'a RefCell<Option<Result<TraceWriter, TraceError>>>,
+    file: &'a RefCell<Option<Result<Output, TracingError>>>,
     pushed: u32,
     piece_began: Instant,
+    looked: Instant,
+    /// The first start and the last end.
+    spanned: Option<(u64, u64)>,
+    in_file_system_ns: u64,
+}
+
+impl FileSink<'_> {
+    fn sum(&mut self, op: &Op) {
+        let (first, last) = self.spanned.unwrap_or((op.start_ns, 0));
+        self.spanned = Some((first, last.max(op.end_ns())));
+        if is_charged(op.kind) && !op.record.contains(OpFlags::NOT_A_FILE) {
+            let latency_ns = op.latency_ns.unwrap_or(0);
+            self.in_file_system_ns = self.in_file_system_ns.saturating_add(latency_ns);
+        }
+    }
 }
 
 impl OpSink for FileSink<'_> {
     #[allow(clippy::disallowed_methods, reason = "pieces are written by time")]
     fn push(&mut self, op: &Op, paths: &PathTable) -> Result<(), SinkError> {
+        self.sum(op);
         let mut file = self.file.borrow_mut();
-        let writer = match file.as_mut() {
+        let output = match file.as_mut() {
             None => return Ok(()),
-            Some(Ok(writer)) => writer,
+            Some(Ok(output)) => output,
             Some(Err(_)) => return Err(SinkError::new("write the trace")),
         };
-        writer.push(op, paths)?;
+        output.writer.push(op, paths)?;
         self.pushed = self.pushed.wrapping_add(1);
         if self.pushed.is_multiple_of(OPERATIONS_BETWEEN_CLOCKS)
-            && self.piece_began.elapsed() >= PIECE_EVERY
+            && self.looked.elapsed() >= LOOK_EVERY
         {
-            self.piece_began = Instant::now();
-            writer.flush_piece().map_err(|e| SinkError {
-                message: e.to_string(),
-                source: Some(Box::new(e)),
-            })?;
+            self.looked = Instant::now();
+            output.place.is_kept(false).map_err(sink_error)?;
+            if self.piece_began.elapsed() >= PIECE_EVERY {
+                self.piece_began = Instant::now();
+                output.writer.flush_piece().map_err(sink_error)?;
+            }
         }
         Ok(())
+    }
+}
+
+fn sink_error(error: impl std::error::Error + Send + Sync + 'static) -> SinkError {
+    SinkError {
+        message: error.to_string(),
+        source: Some(Box::new(error)),
     }
 }

@@ -160,7 +160,7 @@ impl Assembler {
         missed: u32,
         ahead: u32,
     ) {
-        self.wanted = self.filter.takes_all();
+        (self.wanted, self.unknown) = (self.filter.takes_all(), false);
         self.set_file(&mut op, file);
         if let Some(id) = op.file {
             self.wanted |= self.wants_file(id);

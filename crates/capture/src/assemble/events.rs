@@ -115,6 +115,7 @@ impl Assembler {
     /// What has a time but no call; always wanted, unless it says otherwise later.
     fn instant(&mut self, kind: OpKind, at_ns: u64, pid: Pid, tid: Tid) -> Op {
         self.wanted = true;
+        self.unknown = false;
         Op::new(kind, pid, tid, self.since_start(at_ns))
     }
 

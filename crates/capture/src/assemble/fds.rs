@@ -101,7 +101,7 @@ impl Assembler {
         }
         let mut latency_ns = Some(call.latency_ns);
         for fd in hit {
-            self.wanted = self.filter.takes_all();
+            (self.wanted, self.unknown) = (self.filter.takes_all(), false);
             let mut op = self.begin_fd(OpKind::Close, call, fd as u64, None);
             let open = self.process(call.pid).descriptors.borrow_mut().remove(&fd);
             op.file = open.and_then(|open| open.file);

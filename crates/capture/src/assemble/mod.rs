@@ -53,9 +53,15 @@ pub struct Assembler {
     base_ns: u64,
     /// Whether the operation at hand touches anything that is wanted.
     wanted: bool,
+    /// Whether what would tell its name was lost.
+    unknown: bool,
+    /// Events were lost for want of room: what they told is missing from here on.
+    gaps: bool,
     operations: u64,
     lost: u64,
     lost_32_bit: u64,
+    left_out: u64,
+    nameless: u64,
     end_ns: u64,
 }
 
@@ -77,9 +83,13 @@ impl Assembler {
             order: order::Order::default(),
             base_ns,
             wanted: true,
+            unknown: false,
+            gaps: false,
             operations: 0,
             lost: 0,
             lost_32_bit: 0,
+            left_out: 0,
+            nameless: 0,
             end_ns: 0,
         })
     }
@@ -96,6 +106,7 @@ impl Assembler {
             RawEvent::Lost { count, of_32_bit } => {
                 self.lost += count + of_32_bit;
                 self.lost_32_bit += of_32_bit;
+                self.gaps |= count > 0;
             }
             event => self.event(event),
         }
@@ -131,9 +142,19 @@ impl Assembler {
         self.operations
     }
 
-    /// Events lost before they came here.
+    /// Events lost before they came here, and operations left out because of them.
     pub fn lost(&self) -> u64 {
-        self.lost
+        self.lost + self.left_out
+    }
+
+    /// Operations left out because what would tell whether they are wanted was lost.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Operations handed on without the name that a lost event would have told.
+    pub fn nameless(&self) -> u64 {
+        self.nameless
     }
 
     /// Of these, calls of 32-bit programs.
@@ -171,6 +192,7 @@ impl Assembler {
 
     fn call(&mut self, call: &RawCall) {
         self.wanted = self.filter.takes_all();
+        self.unknown = false;
         let nr = libc::c_long::from(call.nr);
         let _ = self.data(nr, call) || self.descriptor(nr, call) || self.path_call(nr, call);
     }
@@ -206,6 +228,10 @@ impl Assembler {
             _ => true,
         };
         let Some(open) = open.filter(same) else {
+            self.unknown |= self.gaps && file.is_some();
+            if let Some(id) = op.file {
+                self.wanted = self.wanted || self.wants_file(id);
+            }
             return;
         };
         self.wanted |= open.wanted;
@@ -261,8 +287,14 @@ impl Assembler {
     fn emit(&mut self, op: Op) {
         self.end_ns = self.end_ns.max(op.end_ns());
         let is_file = !op.record.contains(OpFlags::NOT_A_FILE) || op.kind == OpKind::Open;
-        if self.wanted && is_file {
+        if !is_file {
+            return;
+        }
+        if self.wanted {
+            self.nameless += u64::from(self.unknown);
             self.order.push(op);
+        } else {
+            self.left_out += u64::from(self.unknown);
         }
     }
 
@@ -276,6 +308,7 @@ impl Assembler {
             _ => process.directory.borrow().clone(),
         };
         if directory.is_none() && path.first() != Some(&b'/') {
+            self.unknown |= self.gaps;
             return Resolved {
                 directory: None,
                 absolute: None,

@@ -1,7 +1,7 @@
 //! Loading the programs into the kernel and attaching them.
 #![allow(unsafe_code)]
 
-use aya::maps::{Map, MapData, PerCpuArray, RingBuf};
+use aya::maps::{Array, Map, MapData, PerCpuArray, RingBuf};
 use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader};
 
@@ -50,11 +50,14 @@ const HOOKS: &[Hook] = &[
 
 const PAGES: &str = "fsage_add_page";
 
+/// Holds one number: for how many ns calls are to be held back.
+pub(super) type Pressure = Array<MapData, u64>;
+
 /// What lives in the kernel for as long as this does.
 pub(super) struct Loaded {
     /// Holds programs and their attachments.
     programs: Option<Ebpf>,
-    pub ring: RingBuf<MapData>,
+    ring: Option<(RingBuf<MapData>, Pressure)>,
     pub counts: PerCpuArray<MapData, Counters>,
     pub tasks: MapData,
     pub pages_known: bool,
@@ -69,12 +72,20 @@ pub(super) struct Counters {
     pub events: u64,
     pub lost: u64,
     pub compat: u64,
+    pub held_ns: u64,
+    pub held: u64,
+    pub hold_ns: u64,
 }
 
-// SAFETY: three integers without padding; every bit pattern is a value.
+// SAFETY: six integers without padding; every bit pattern is a value.
 unsafe impl aya::Pod for Counters {}
 
 impl Loaded {
+    /// The ring, and the pressure, for the one who reads it.
+    pub(super) fn take_ring(&mut self) -> Result<(RingBuf<MapData>, Pressure), CaptureError> {
+        self.ring.take().ok_or_else(|| missing("fsage_ring"))
+    }
+
     /// Takes the programs out of the kernel; what they left in the ring stays readable.
     pub(super) fn detach(&mut self) {
         self.programs = None;
@@ -102,15 +113,22 @@ fn no(what: &str, error: &dyn std::error::Error) -> CaptureError {
     }
 }
 
-/// Loads and attaches everything; nothing is watched yet.
-pub(super) fn load(ring_bytes: u32, adopt_threads: bool) -> Result<Loaded, CaptureError> {
+/// Loads and attaches everything; nothing is watched yet. With `throttle`, callers are held back
+/// when the ring is more than half full.
+pub(super) fn load(
+    ring_bytes: u32,
+    throttle: bool,
+    adopt_threads: bool,
+) -> Result<Loaded, CaptureError> {
     let btf = Btf::from_sys_fs().map_err(|e| no("read the kernel's types (BTF)", &e))?;
     let wake_bytes = ring_bytes / 8;
+    let hold_bytes = if throttle { ring_bytes / 2 } else { 0 };
     let pid_level = super::seed::pid_level();
     let adopt = u32::from(adopt_threads);
     let mut programs = EbpfLoader::new()
         .btf(Some(&btf))
         .override_global("wake_bytes", &wake_bytes, true)
+        .override_global("hold_bytes", &hold_bytes, true)
         .override_global("pid_level", &pid_level, true)
         .override_global("adopt_threads", &adopt, true)
         .map_max_entries("fsage_ring", ring_bytes)
@@ -145,8 +163,12 @@ pub(super) fn load(ring_bytes: u32, adopt_threads: bool) -> Result<Loaded, Captu
     }
     let pages_known = !missing_hooks.contains(&PAGES);
     Ok(Loaded {
-        ring: RingBuf::try_from(take(&mut programs, "fsage_ring")?)
-            .map_err(|e| no("open the ring", &e))?,
+        ring: Some((
+            RingBuf::try_from(take(&mut programs, "fsage_ring")?)
+                .map_err(|e| no("open the ring", &e))?,
+            Array::try_from(take(&mut programs, "fsage_pressure")?)
+                .map_err(|e| no("open the pressure", &e))?,
+        )),
         counts: PerCpuArray::try_from(take(&mut programs, "fsage_counts")?)
             .map_err(|e| no("open the counters", &e))?,
         tasks: match take(&mut programs, "fsage_tasks")? {

@@ -1,31 +1,38 @@
 //! Capture by eBPF: programs on the kernel's trace points, one ring to read from.
 //!
 //! The kernel side is `bpf/fsage.bpf.c`. Everything there hangs on descriptors of this process, so
-//! that it is gone when this process is, however it ended.
+//! that it is gone when this process is, however it ended. Records go through three hands: the
+//! programs put them into the ring, [`mover`] copies them out, and whoever polls makes events of
+//! them. When the last falls behind, the second tells the first to hold back calls (they do so by
+//! themselves when the ring is half full), so that nothing is lost.
 
 mod load;
+mod mover;
 mod seed;
 mod wire;
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use fsage_core::{Pid, Tid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
 
 use crate::CaptureError;
-use crate::raw::{Backend, RawEvent};
+use crate::raw::{Backend, HeldBack, RawEvent};
+use crate::session::Buffers;
 
-/// How long to wait for records; what comes meanwhile waits in the ring.
-const PATIENCE: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 5_000_000,
-};
-/// Records handed on before the counters are looked at again.
-const BATCH: usize = 1 << 14;
+/// How long to wait for records.
+const PATIENCE: Duration = Duration::from_millis(5);
+/// When so much of what may wait does, the thread that makes events of it goes before others, …
+const URGENT_PERCENT: usize = 25;
+/// … until only so much does.
+const CALM_PERCENT: usize = 3;
 
 /// A capture by eBPF.
 pub struct EbpfBackend {
     loaded: load::Loaded,
+    mover: mover::Mover,
     decoder: wire::Decoder,
     value_size: usize,
     adopt_threads: bool,
@@ -34,37 +41,40 @@ pub struct EbpfBackend {
     lost: u64,
     compat: u64,
     stopped: bool,
+    ending: bool,
+    /// The nice value that the polling thread had before it was urged on.
+    calm_nice: Option<i32>,
 }
 
 impl EbpfBackend {
-    /// Loads the programs; `ring_mib` is rounded up to a power of two. Nothing is watched yet.
+    /// Loads the programs. Nothing is watched yet.
     ///
     /// Errors: [`CaptureError::Unsupported`] where the kernel or the user's rights do not allow it.
-    pub fn new(ring_mib: u32) -> Result<Self, CaptureError> {
-        let mib = ring_mib.clamp(1, 1024).next_power_of_two();
-        Self::with_ring_bytes(mib << 20)
-    }
-
-    /// The same with a ring of so many bytes, a power of two and whole pages.
-    pub fn with_ring_bytes(bytes: u32) -> Result<Self, CaptureError> {
+    pub fn new(buffers: &Buffers) -> Result<Self, CaptureError> {
         let adopt_threads = !seed::threads_have_pidfds();
-        let loaded = load::load(bytes, adopt_threads)?;
+        let mut loaded = load::load(buffers.ring_bytes(), buffers.throttle, adopt_threads)?;
         let info = loaded.tasks.info().map_err(|e| {
             CaptureError::io(
                 "ask for the size of the task storage",
                 std::io::Error::other(e),
             )
         })?;
-        let decoder = wire::Decoder::new(loaded.pages_known);
         Ok(Self {
             value_size: info.value_size() as usize,
-            decoder,
+            decoder: wire::Decoder::new(loaded.pages_known),
+            mover: {
+                let (ring, pressure) = loaded.take_ring()?;
+                let pressure = buffers.throttle.then_some(pressure);
+                mover::Mover::start(ring, pressure, buffers.spool_bytes())?
+            },
             loaded,
             adopt_threads,
             roots: Vec::new(),
             lost: 0,
             compat: 0,
             stopped: false,
+            ending: false,
+            calm_nice: None,
         })
     }
 
@@ -98,17 +108,22 @@ impl EbpfBackend {
         poll(&mut fds, Some(&none)).is_ok_and(|ready| ready == self.roots.len())
     }
 
-    fn drain(&mut self, take: &mut dyn FnMut(RawEvent)) -> usize {
-        let mut count = 0;
-        while count < BATCH
-            && let Some(record) = self.loaded.ring.next()
-        {
-            count += 1;
-            if let Some(event) = self.decoder.decode(&record) {
-                take(event);
+    /// The thread that polls must not fall behind for want of a processor.
+    fn urge(&mut self) {
+        let filled = self.mover.filled_percent();
+        match self.calm_nice {
+            None if filled >= URGENT_PERCENT => {
+                let before = mover::nice();
+                if mover::set_nice(-20) {
+                    self.calm_nice = Some(before);
+                }
             }
+            Some(before) if filled <= CALM_PERCENT => {
+                mover::set_nice(before);
+                self.calm_nice = None;
+            }
+            _ => {}
         }
-        count
     }
 
     fn report_lost(&mut self, take: &mut dyn FnMut(RawEvent)) {
@@ -134,27 +149,52 @@ impl Backend for EbpfBackend {
 
     fn poll(&mut self, take: &mut dyn FnMut(RawEvent)) -> Result<bool, CaptureError> {
         // Asked first: what a process did before its end is in the ring by then.
-        let ended = self.stopped || self.roots_ended();
-        let mut count = self.drain(take);
-        self.report_lost(take);
-        if count == 0 && !ended {
-            let ring: BorrowedFd<'_> = self.loaded.ring.as_fd();
-            let mut fds = [PollFd::new(&ring, PollFlags::IN)];
-            // An interrupted wait is as good as one that is over.
-            let _ = poll(&mut fds, Some(&PATIENCE));
-            count = self.drain(take);
+        if !self.ending && (self.stopped || self.roots_ended()) {
+            self.ending = true;
+            self.loaded.detach();
+            self.mover.end();
         }
-        Ok(!ended || count > 0)
+        let (mover, decoder) = (&self.mover, &mut self.decoder);
+        let more = mover.take(PATIENCE, &mut |record| {
+            if let Some(event) = decoder.decode(record) {
+                take(event);
+            }
+        });
+        self.report_lost(take);
+        self.urge();
+        Ok(more)
     }
 
     fn stop(&mut self) {
         self.stopped = true;
-        self.loaded.detach();
+    }
+
+    fn held_back(&self) -> HeldBack {
+        let Ok(counts) = self.loaded.counts.get(&0, 0) else {
+            return HeldBack::default();
+        };
+        HeldBack {
+            calls: counts.iter().map(|c| c.held).sum(),
+            total_ns: counts.iter().map(|c| c.held_ns).sum(),
+        }
+    }
+
+    fn signal(&self, pid: Pid, signal: Signal) -> bool {
+        seed::signal_watched(self.loaded.tasks.fd().as_fd(), self.value_size, pid, signal)
     }
 
     fn unseen(&self) -> Vec<&'static str> {
         let mut unseen = self.loaded.unseen.clone();
         unseen.push("calls of 32-bit programs (counted)");
         unseen
+    }
+}
+
+impl Drop for EbpfBackend {
+    fn drop(&mut self) {
+        self.loaded.detach();
+        if let Some(nice) = self.calm_nice {
+            mover::set_nice(nice);
+        }
     }
 }

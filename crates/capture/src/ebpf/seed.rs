@@ -4,19 +4,21 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use fsage_core::{Pid, Tid};
+use rustix::process::Signal;
 
 use crate::CaptureError;
 
+const BPF_MAP_LOOKUP_ELEM: libc::c_long = 1;
 const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
 /// `PIDFD_THREAD` (Linux 6.9): a descriptor of a thread, not of its process.
 const PIDFD_THREAD: libc::c_uint = libc::O_EXCL as libc::c_uint;
 
-/// The union `bpf_attr` of bpf(2) for the update of an element.
+/// The union `bpf_attr` of bpf(2) for an element.
 #[repr(C)]
-struct Update {
+struct Element {
     map: u32,
     pad: u32,
     key: u64,
@@ -70,7 +72,7 @@ pub(super) fn watch(
     value[16..20].copy_from_slice(&tid.0.to_le_bytes());
     value[20..24].copy_from_slice(&pid.0.to_le_bytes());
     let key = pidfd.as_raw_fd();
-    let update = Update {
+    let update = Element {
         map: tasks.as_raw_fd() as u32,
         pad: 0,
         key: (&raw const key) as u64,
@@ -84,7 +86,7 @@ pub(super) fn watch(
             libc::SYS_bpf,
             BPF_MAP_UPDATE_ELEM,
             &raw const update,
-            size_of::<Update>(),
+            size_of::<Element>(),
         )
     };
     if result == 0 {
@@ -96,6 +98,39 @@ pub(super) fn watch(
         Some(libc::ESRCH | libc::ENOENT) => Ok(()),
         _ => Err(failed(error)),
     }
+}
+
+/// Sends a signal to a process if it is watched; whether it was. A number that another process has
+/// by now does no harm.
+pub(super) fn signal_watched(
+    tasks: BorrowedFd<'_>,
+    value_size: usize,
+    pid: Pid,
+    signal: Signal,
+) -> bool {
+    let Ok(pidfd) = pidfd(Tid(pid.0), false) else {
+        return false;
+    };
+    let mut value = vec![0u8; value_size.max(24)];
+    let key = pidfd.as_raw_fd();
+    let lookup = Element {
+        map: tasks.as_raw_fd() as u32,
+        pad: 0,
+        key: (&raw const key) as u64,
+        value: value.as_mut_ptr() as u64,
+        flags: 0,
+    };
+    // SAFETY: the structure is the kernel's for this command; key and value live until the call
+    // returns and are as long as the map says.
+    let found = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            BPF_MAP_LOOKUP_ELEM,
+            &raw const lookup,
+            size_of::<Element>(),
+        )
+    };
+    found == 0 && crate::end::signal(pidfd.as_fd(), signal)
 }
 
 /// The threads of a process, none if it is gone.

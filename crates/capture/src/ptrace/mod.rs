@@ -29,11 +29,13 @@ mod shared;
 mod sys;
 mod tracer;
 
+use std::os::fd::AsFd as _;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fsage_core::Pid;
+use rustix::process::{PidfdFlags, Signal, pidfd_open};
 
 pub use launch::Launch;
 
@@ -189,6 +191,11 @@ impl Ptrace {
         self.shared.exit_status()
     }
 
+    /// Whether the tracees can go on without their tracer.
+    pub(crate) fn is_detachable(&self) -> bool {
+        self.detachable
+    }
+
     /// Waits until the launched command has ended; `None` if there is none. Poll to the end or
     /// [`stop`](Backend::stop) first: a command whose events nobody reads does not go on for ever.
     pub fn wait_for_exit(&self) -> Option<i32> {
@@ -223,6 +230,17 @@ impl Backend for Ptrace {
         }
     }
 
+    fn signal(&self, pid: Pid, signal: Signal) -> bool {
+        let Some(number) = rustix::process::Pid::from_raw(pid.0 as i32) else {
+            return false;
+        };
+        let Ok(pidfd) = pidfd_open(number, PidfdFlags::empty()) else {
+            return false;
+        };
+        // A number that another process has by now does no harm.
+        is_tracee(pid) && crate::end::signal(pidfd.as_fd(), signal)
+    }
+
     fn unseen(&self) -> Vec<&'static str> {
         LIMITATIONS.to_vec()
     }
@@ -230,6 +248,18 @@ impl Backend for Ptrace {
     fn refused(&self) -> &[Pid] {
         &self.refused
     }
+}
+
+/// Whether a thread of this process traces it.
+fn is_tracee(pid: Pid) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.0)).unwrap_or_default();
+    let tracer = status
+        .lines()
+        .find_map(|line| line.strip_prefix("TracerPid:"));
+    tracer.is_some_and(|tid| {
+        let tid = tid.trim();
+        tid != "0" && std::path::Path::new(&format!("/proc/self/task/{tid}")).exists()
+    })
 }
 
 impl Drop for Ptrace {

@@ -28,6 +28,7 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
         .collect::<Result<Vec<SystemProfile>>>()?;
     tell_apart(&mut profiles, &args.on);
     let mut reader = open_whole_trace(&args.trace, args.allow_lossy)?;
+    crate::files::remark(&args.trace, &reader);
     let request = Request {
         options: Options {
             policy: match args.cache {

@@ -71,6 +71,7 @@ fn show<T: Serialize>(args: &ShowArgs, loaded: &T, text: fn(&T, u16) -> String) 
 
 fn trace(args: &ShowArgs) -> Result<Exit> {
     let mut reader = open_trace(&args.file)?;
+    crate::files::remark(&args.file, &reader);
     let mut sink = Characterizer::new();
     crate::files::copy(&mut reader, &mut sink)?;
     let found = sink.finish(reader.loss().operations_lost);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use fsage_capture::{CaptureRequest, CaptureStart, Method, Notice, What};
+use fsage_capture::{Buffers, CaptureRequest, CaptureStart, CaptureSummary, Method, Notice, What};
 use fsage_core::Pid;
 use fsage_experiment::tracing::{Beside, Traced, trace_to};
 use fsage_format::result::summary::TraceSummary;
@@ -41,8 +41,14 @@ pub fn run(args: TraceArgs) -> Result<Exit> {
             What::Pids(args.pid.iter().map(|&pid| Pid(pid)).collect())
         },
         limit: args.duration,
-        ring_mib: args.ring_mib,
+        buffers: Buffers {
+            ring_mib: args.ring_mib,
+            spool_mib: args.spool_mib,
+            throttle: !args.no_throttle,
+        },
         patience: PATIENCE,
+        keep_running: args.keep_running,
+        output_to_stderr: args.json,
     };
     let mut begun = Begun::default();
     let traced = trace_to(
@@ -60,6 +66,16 @@ pub fn run(args: TraceArgs) -> Result<Exit> {
                 processes(running_on.len()),
                 numbers(running_on),
             )),
+            Notice::Broken { why, ends } => ui::line(&format!(
+                "the capture cannot go on: failed to {why}; {}",
+                match (ends, is_command) {
+                    (true, _) =>
+                        "the command is ended (with --keep-running it would go on untraced)",
+                    (false, true) => "the command goes on untraced",
+                    (false, false) => "what was traced goes on",
+                }
+            )),
+            Notice::Lost { .. } => {}
         },
     );
     signals::forward_to(None);
@@ -76,9 +92,13 @@ pub fn run(args: TraceArgs) -> Result<Exit> {
             operations: summary.operations,
             lost: summary.lost,
             lost_32_bit: summary.lost_32_bit,
+            lost_left_out: summary.left_out,
+            nameless: summary.nameless,
+            throttled_ns: summary.held_back.total_ns,
+            throttled_calls: summary.held_back.calls,
             late: summary.late,
-            elapsed_ns: summary.elapsed_ns,
-            latency_total_ns: traced.measured.total_ns(),
+            elapsed_ns: traced.span_ns,
+            latency_total_ns: traced.in_file_system_ns,
             exit_status: summary.exit_status,
             running_on_pids: summary.running_on.iter().map(|pid| pid.0).collect(),
         })?;
@@ -138,18 +158,12 @@ fn tell(output: &Path, traced: &Traced, is_command: bool) {
         "{}: {} operations in {}, {} in the file system, {} lost, {}",
         output.display(),
         units::count(summary.operations),
-        units::duration(summary.elapsed_ns as f64),
-        units::duration(traced.measured.total_ns() as f64),
+        units::duration(traced.span_ns as f64),
+        units::duration(traced.in_file_system_ns as f64),
         units::count(summary.lost),
         units::bytes(traced.file_bytes),
     ));
-    let no_room = summary.lost - summary.lost_32_bit;
-    if no_room > 0 {
-        ui::line(&format!(
-            "the trace is not whole: for {} events there was no room; a larger --ring-mib loses less",
-            units::count(no_room)
-        ));
-    }
+    tell_losses(summary);
     if summary.lost_32_bit > 0 {
         ui::line(&format!(
             "the trace is not whole: {} calls of 32-bit programs were seen and not recorded",
@@ -161,6 +175,39 @@ fn tell(output: &Path, traced: &Traced, is_command: bool) {
             "still running, untraced: {} of the command: {}",
             processes(summary.running_on.len()),
             numbers(&summary.running_on)
+        ));
+    }
+}
+
+/// What is missing, and what was done so that nothing is.
+fn tell_losses(summary: &CaptureSummary) {
+    let no_room = summary.lost - summary.lost_32_bit - summary.left_out;
+    if no_room > 0 {
+        ui::line(&format!(
+            "the trace is not whole: for {} events there was no room; without --no-throttle, or with \
+             a larger --ring-mib, fewer are lost",
+            units::count(no_room)
+        ));
+    }
+    if summary.left_out > 0 {
+        ui::line(&format!(
+            "{} more operations are left out: the opening of their files was lost, so nobody knows \
+             whether they belong below --under",
+            units::count(summary.left_out)
+        ));
+    }
+    if summary.nameless > 0 {
+        ui::line(&format!(
+            "{} operations are without the name of their file or directory: it was lost",
+            units::count(summary.nameless)
+        ));
+    }
+    if summary.held_back.calls > 0 {
+        ui::line(&format!(
+            "the traced processes were faster than fsage: {} calls were held back, so that none is \
+             lost, by {} in all; that is in the pauses between operations, not in their latencies",
+            units::count(summary.held_back.calls),
+            units::duration(summary.held_back.total_ns as f64)
         ));
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fsage_capture::{CaptureRequest, What};
+use fsage_capture::{Buffers, CaptureRequest, What};
 use fsage_core::{ColdEvidence, FileSystem};
 use fsage_host::guard::GuardedDir;
 use fsage_host::{ColdPolicy, Confinement, HostOptions, kthread};
@@ -154,7 +154,10 @@ fn request(plan: &ValidatePlan, workload: &NamedWorkload, dir: &Path) -> Capture
     };
     CaptureRequest {
         under: vec![dir.to_owned()],
-        ring_mib: RING_MIB,
+        buffers: Buffers {
+            ring_mib: RING_MIB,
+            ..Buffers::default()
+        },
         ..CaptureRequest::new(What::Command {
             argv,
             cwd: workload.spec.command().map(|_| dir.to_owned()),

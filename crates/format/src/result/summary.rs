@@ -27,11 +27,21 @@ pub struct TraceSummary {
     pub lost: u64,
     /// Of these, calls of 32-bit programs.
     pub lost_32_bit: u64,
+    /// Of these, operations on files whose opening was lost, so that nobody knows whether they
+    /// belong below `--under`.
+    pub lost_left_out: u64,
+    /// Operations in the trace without the name of their file or directory, because it was lost.
+    pub nameless: u64,
+    /// For how long calls were kept from returning so that nothing is lost, summed over all
+    /// threads, ns; it is in the pauses between operations.
+    pub throttled_ns: u64,
+    /// How many calls were.
+    pub throttled_calls: u64,
     /// Operations that stand after one that started later.
     pub late: u64,
-    /// From the start to the last operation, ns.
+    /// From the start of the first operation to the end of the last, ns.
     pub elapsed_ns: u64,
-    /// Sum of the operations' latencies, ns.
+    /// What file systems took, ns: the sum of latencies without those of processes and pipes.
     pub latency_total_ns: u64,
     /// The command's exit status (128 + signal); absent for an attach, or if it still runs.
     pub exit_status: Option<i32>,

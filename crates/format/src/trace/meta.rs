@@ -43,6 +43,14 @@ pub struct TraceMeta {
 pub struct TraceEnd {
     /// Operations that happened and are not in the trace.
     pub operations_lost: u64,
+    /// Of these, operations on files whose opening was lost, so that nobody knows whether they
+    /// belong below `under`.
+    pub operations_left_out: u64,
+    /// Operations of the trace without the name of their file or directory, because it was lost.
+    pub operations_nameless: u64,
+    /// For how long calls were kept from returning so that nothing is lost, summed over all
+    /// threads, in nanoseconds. It is in no latency; it is in the pauses between operations.
+    pub throttled_ns: u64,
     /// Operations that stand after one that started later.
     pub late: u64,
     /// From the start of the trace to its end, in nanoseconds.
@@ -53,6 +61,33 @@ pub struct TraceEnd {
     pub exit_signal: Option<i32>,
     /// Why the capture ended, where it was not the end of the command: `interrupted`, `time`.
     pub stopped: Option<String>,
+}
+
+impl TraceEnd {
+    /// What a user of the trace should know beside what it lacks.
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        if self.operations_left_out > 0 {
+            remarks.push(format!(
+                "of the lost operations {} are on files whose opening was lost",
+                self.operations_left_out
+            ));
+        }
+        if self.operations_nameless > 0 {
+            remarks.push(format!(
+                "{} operations are without the name of their file or directory: it was lost",
+                self.operations_nameless
+            ));
+        }
+        if self.throttled_ns > 0 {
+            remarks.push(format!(
+                "calls were held back by {:.3} s in all, so that none is lost; that is in the \
+                 pauses between operations, not in their latencies",
+                self.throttled_ns as f64 / 1e9
+            ));
+        }
+        remarks
+    }
 }
 
 /// What a trace lacks.
