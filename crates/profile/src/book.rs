@@ -7,6 +7,8 @@ use fsage_format::profile::{MetricValue, Quantile};
 use fsage_stats::describe::{quantile_sorted, sorted as ascending};
 use fsage_stats::{Interval, Stopping, mean_interval, median_interval};
 
+use crate::far::Far;
+
 /// Samples kept in the profile, as batch means where there were more calls.
 const KEPT_SAMPLES: usize = 200;
 /// A cached call that took this many times its median was interrupted.
@@ -18,6 +20,11 @@ const MOST_RUNS: usize = 15;
 const LEAST_OF_RUN: usize = 8;
 /// Nothing shorter counts as an interruption, in nanoseconds.
 const INTERRUPTED_LEAST_NS: f64 = 20_000.0;
+
+/// Fewer samples tell nothing of their spread.
+const LEAST_OF_INTERVAL: usize = 3;
+/// With so many samples one that is far from the rest has had its chance to recur.
+const VERIFIED: usize = 60;
 
 /// When a metric is known well enough: 10 batches, 95 % half-width under 5 % of the estimate.
 pub(crate) const RULE: Stopping = Stopping {
@@ -64,15 +71,23 @@ pub(crate) struct Series {
     pub lower_bound: bool,
     /// KiB that each sample moved, for rates.
     pub kib: Option<f64>,
-    /// The estimate, low and high, where they do not come from the mean of the values.
-    pub given: Option<(f64, f64, f64)>,
+    /// The estimate and its interval, where they do not come from the mean of the values.
+    pub given: Option<(f64, Option<(f64, f64)>)>,
     /// How many calls that was made from.
     pub counted: usize,
+    /// Whether the samples are operations a second, not times.
+    pub rates: bool,
+    /// Whether they are seconds, not nanoseconds.
+    pub seconds: bool,
     /// Whether a sample far above the median is an interruption and not the call's own cost.
     pub steady: bool,
     /// Whether the calls wait for a device or another thread: what else runs on the machine then
     /// makes single samples arbitrarily large.
     pub waits: bool,
+    /// What makes the estimate suspect.
+    pub marks: Vec<String>,
+    /// Whether others had the machine as well.
+    pub disturbed: bool,
     /// Samples of batches that were preempted, for when there are no others.
     spoilt: Vec<f64>,
     /// Why sampling ended.
@@ -104,7 +119,7 @@ impl Book {
     /// Keeps the batch's samples.
     pub(crate) fn commit(&mut self, waits: bool) {
         for sample in std::mem::take(&mut self.pending) {
-            let series = self.series.entry(sample.id).or_default();
+            let series = self.entry(sample.id);
             if sample.stalled {
                 series.stalled.push(series.values.len());
             }
@@ -121,7 +136,7 @@ impl Book {
     /// Throws the batch's samples away and counts them as preempted.
     pub(crate) fn reject(&mut self) {
         for sample in std::mem::take(&mut self.pending) {
-            let series = self.series.entry(sample.id).or_default();
+            let series = self.entry(sample.id);
             series.preempted += 1;
             series.spoilt.push(sample.value);
         }
@@ -152,7 +167,27 @@ impl Book {
 
     /// The series of a metric, made if there is none.
     pub(crate) fn series(&mut self, id: MetricId) -> &mut Series {
-        self.series.entry(id).or_default()
+        self.entry(id)
+    }
+
+    fn entry(&mut self, id: MetricId) -> &mut Series {
+        self.series.entry(id).or_insert_with(|| Series {
+            // Those of a file's bytes come as times: see `Series::kib`.
+            rates: id.unit() == Unit::OpsPerS,
+            seconds: matches!(id.unit(), Unit::Seconds | Unit::Ratio),
+            ..Series::default()
+        })
+    }
+
+    /// Takes the series of some metrics out, to measure them anew.
+    pub(crate) fn take(&mut self, ids: &[MetricId]) -> Vec<(MetricId, Series)> {
+        let taken = ids.iter().map(|&id| Some((id, self.series.remove(&id)?)));
+        taken.flatten().collect()
+    }
+
+    /// Puts series back in place of those that are there now.
+    pub(crate) fn put(&mut self, series: Vec<(MetricId, Series)>) {
+        self.series.extend(series);
     }
 
     /// Samples of a metric so far, those of the batch in progress too.
@@ -168,8 +203,23 @@ impl Book {
     /// Mean of what was committed, interruptions and stalls left out.
     pub(crate) fn mean(&self, id: MetricId) -> Option<f64> {
         let series = self.series.get(&id)?;
-        let (values, _) = series.own();
-        (!values.is_empty()).then(|| fsage_stats::mean(&values))
+        let own = series.own();
+        (!own.values.is_empty()).then(|| fsage_stats::mean(&own.values))
+    }
+
+    /// The estimate as it would stand in the profile.
+    pub(crate) fn estimate(&self, id: MetricId) -> Option<f64> {
+        let series = self.series.get(&id)?;
+        let own = series.own();
+        let measured = series.given.is_some() || !own.values.is_empty();
+        measured.then(|| series.estimate(&own.values).0)
+    }
+
+    /// Whether what is far from the rest of a metric's samples changes its estimate.
+    pub(crate) fn suspect(&self, id: MetricId) -> bool {
+        self.series
+            .get(&id)
+            .is_some_and(|series| series.given.is_none() && series.own().far.is_suspect())
     }
 
     /// Whether a metric is known well enough.
@@ -180,8 +230,12 @@ impl Book {
         if series.given.is_some() {
             return true;
         }
-        let (values, _) = series.own();
-        RULE.check_interval(values.len(), || series.interval(&values))
+        let own = series.own();
+        // A sample far from the rest is a reason to look whether it comes again.
+        if own.far.is_suspect() && own.values.len() < VERIFIED {
+            return false;
+        }
+        RULE.check_interval(own.values.len(), || series.interval(&own.values))
             == Some(fsage_stats::StopReason::Precise)
     }
 
@@ -227,11 +281,27 @@ impl Series {
         (kept, lost as u32)
     }
 
-    /// The samples of which the estimate is made, and what is left out as stalls: how many and their
-    /// sum. A stall is a call that slept for the device and took far longer than such calls do; where
-    /// waiting is what most of them do, nothing is one.
-    fn own(&self) -> (Vec<f64>, Stalls) {
+    /// The samples of which the estimate is made, and what is left out of it: stalls, and what is far
+    /// from the rest and did not recur. A stall is a call that slept for the device and took far longer
+    /// than such calls do; where waiting is what most of them do, nothing is one.
+    fn own(&self) -> Own {
         let (values, _) = self.sound();
+        let (values, stalls) = self.without_stalls(values);
+        // Of operations a second a far sample is a fast one, which nothing outside makes.
+        let far = if self.rates {
+            Far::default()
+        } else {
+            let least = INTERRUPTED_LEAST_NS * self.unit_ns();
+            Far::of(&values, least, self.disturbed)
+        };
+        Own {
+            values: far.without(&values),
+            stalls,
+            far,
+        }
+    }
+
+    fn without_stalls(&self, values: Vec<f64>) -> (Vec<f64>, Stalls) {
         if self.stalled.is_empty() || self.steady || self.needs_spoilt() {
             return (values, Stalls::default());
         }
@@ -272,15 +342,24 @@ impl Series {
         (self.waits && runs >= 3).then(|| chunks.map(fsage_stats::mean).collect())
     }
 
-    /// The 95 % interval of [`Self::centre`]: Student's of a mean; of a median of runs the interval
-    /// between two of them in their order (binomial, distribution-free). A mean of times is not
-    /// below all of them, however skewed they are.
+    /// The 95 % interval of [`Self::centre`]; `None` where there are too few samples to tell. Of a
+    /// median of runs it lies between two of them in their order (binomial, distribution-free). Of a mean
+    /// it is Student's on the scale of logarithms (delta method): what is positive and skewed is never
+    /// below zero, and a mean of times is not below all of them.
     fn interval(&self, values: &[f64]) -> Option<Interval> {
+        if values.len() < LEAST_OF_INTERVAL {
+            return None;
+        }
         let Some(means) = self.run_means(values) else {
             let mut interval = mean_interval(&batches(values), 0.95)?;
-            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-            interval.low = interval.low.max(least.max(0.0)).min(interval.estimate);
-            return Some(interval);
+            let centre = interval.estimate;
+            if centre > 0.0 {
+                let factor = ((interval.high - centre) / centre).exp();
+                let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+                interval.low = (centre / factor).max(least).min(centre);
+                interval.high = centre * factor;
+            }
+            return Some(interval).filter(|i| i.high.is_finite());
         };
         // Too few runs for it: all of them.
         median_interval(&means, 0.95).or_else(|| {
@@ -294,71 +373,71 @@ impl Series {
         })
     }
 
+    /// The estimate and its interval, in the metric's unit.
+    fn estimate(&self, own: &[f64]) -> (f64, Option<(f64, f64)>) {
+        if let Some(given) = self.given {
+            return given;
+        }
+        let estimate = if own.is_empty() {
+            0.0
+        } else {
+            self.centre(own)
+        };
+        let interval = self.interval(own).map(|i| (i.low, i.high));
+        match self.kib {
+            Some(kib) => (
+                rate(kib, estimate),
+                interval.map(|(low, high)| (rate(kib, high), rate(kib, low))),
+            ),
+            None => (estimate, interval),
+        }
+    }
+
     fn value(&self, id: MetricId) -> Option<MetricValue> {
         let (values, interrupted) = self.sound();
         let mut samples = batches(&values);
         if samples.is_empty() && self.given.is_none() {
             return None;
         }
-        let mean = if samples.is_empty() {
-            0.0
-        } else {
-            fsage_stats::mean(&values)
-        };
-        let (own, stalls) = self.own();
-        let interval = self.interval(&own);
-        let (mut low, mut high) = interval.map_or((mean, mean), |i| (i.low, i.high));
+        let own = self.own();
+        let (mut estimate, mut interval) = self.estimate(&own.values);
         let mut sorted = ascending(&values);
-        let mut estimate = if samples.is_empty() {
-            0.0
-        } else {
-            self.centre(&own)
-        };
         if let Some(kib) = self.kib {
-            let rate = |ns: f64| kib * 1e9 / ns.max(1.0);
-            (estimate, low, high) = (rate(estimate), rate(high), rate(low));
-            for value in &mut samples {
-                *value = rate(*value);
-            }
-            sorted = sorted.into_iter().rev().map(rate).collect();
+            samples.iter_mut().for_each(|v| *v = rate(kib, *v));
+            sorted = sorted.into_iter().rev().map(|ns| rate(kib, ns)).collect();
         }
         // What was less than what is subtracted from it is under the resolution.
         for value in samples.iter_mut().chain(&mut sorted) {
             *value = value.max(0.0);
         }
-        let mut note = self.note.clone().or_else(|| stalls.note(values.len()));
-        if self.needs_spoilt() {
-            note =
-                Some("the machine was busy: samples of preempted batches are among these".into());
+        let mut note = self.note.clone().or_else(|| own.stalls.note(values.len()));
+        let mut marks = self.marks.clone();
+        if let Some(words) = own.far.words(own.values.len() + own.far.places.len()) {
+            if own.far.is_suspect() {
+                marks.push(words);
+            } else if note.is_none() {
+                note = Some(words);
+            }
         }
-        if let Some((e, l, h)) = self.given {
-            (estimate, low, high) = (e, l, h);
+        if self.needs_spoilt() {
+            marks.push("the machine was busy: samples of preempted batches are among these".into());
         }
         if id.unit() == Unit::Ns && estimate < 1.0 {
-            estimate = 1.0;
+            (estimate, interval) = (1.0, interval.map(|(low, high)| (low.min(1.0), high)));
             note = Some("what was subtracted is as large: under the resolution".to_owned());
         }
-        let ns_mean = if sorted.is_empty() {
-            estimate
-        } else {
-            fsage_stats::mean(&sorted)
-        };
-        let q = |p| {
-            if sorted.is_empty() {
-                estimate
-            } else {
-                quantile_sorted(&sorted, p)
-            }
-        };
+        let interval = interval.map(|(low, high)| (low.min(estimate).max(0.0), high.max(estimate)));
+        let of_sorted = |of: &dyn Fn() -> f64| if sorted.is_empty() { estimate } else { of() };
+        let q = |p| of_sorted(&|| quantile_sorted(&sorted, p));
         Some(MetricValue {
             name: id.to_string(),
             unit: id.unit().name().to_owned(),
             estimate,
-            low: Some(low.min(estimate).max(0.0)),
-            high: Some(high.max(estimate)),
+            low: interval.map(|i| i.0),
+            high: interval.map(|i| i.1),
             lower_bound: self.lower_bound,
-            mean: ns_mean.max(0.0),
-            median: q(0.5).max(0.0),
+            mean: of_sorted(&|| fsage_stats::mean(&sorted)),
+            median: q(0.5),
             quantiles: [0.05, 0.25, 0.75, 0.95, 0.99, 1.0]
                 .map(|p| Quantile { p, value: q(p) })
                 .to_vec(),
@@ -367,9 +446,26 @@ impl Series {
             stop: self.stop.to_owned(),
             samples,
             note,
-            marks: Vec::new(),
+            marks,
         })
     }
+
+    /// How many of the samples' units a nanosecond is.
+    fn unit_ns(&self) -> f64 {
+        if self.seconds { 1e-9 } else { 1.0 }
+    }
+}
+
+/// KiB a second where so many KiB take so long.
+fn rate(kib: f64, ns: f64) -> f64 {
+    kib * 1e9 / ns.max(1.0)
+}
+
+/// What the estimate is made of, and what is left out.
+struct Own {
+    values: Vec<f64>,
+    stalls: Stalls,
+    far: Far,
 }
 
 #[cfg(test)]
@@ -391,12 +487,13 @@ mod tests {
         let value = book.value(id("CR")).unwrap();
         assert_eq!((value.estimate, value.median, value.runs), (20.0, 10.0, 4));
         assert!(value.low < Some(20.0) && value.high > Some(20.0));
+        assert!(value.low > Some(0.0), "positive and skewed: {value:?}");
     }
 
     #[test]
     fn a_rate_comes_from_the_mean_time() {
         let mut book = Book::default();
-        for ns in [1000.0, 3000.0] {
+        for ns in [1000.0, 2000.0, 3000.0] {
             book.push(id("RD4"), ns, false);
         }
         book.commit(false);
@@ -452,6 +549,63 @@ mod tests {
         book.commit(false);
         let value = book.value(id("RMF4")).unwrap();
         assert_eq!((value.estimate, value.note), (2e6, None));
+    }
+
+    #[test]
+    fn one_of_fifteen_samples_does_not_decide_and_is_told() {
+        // FSYN16 on a busy machine: a median of 83 us and a mean of 14.2 ms.
+        let mut book = Book::default();
+        for turn in 0..15 {
+            let ns = if turn == 7 { 213e6 } else { 83e3 };
+            book.push(id("FSYN16"), ns, false);
+        }
+        book.commit(true);
+        assert!(!book.precise(id("FSYN16")), "it may come again");
+        let value = book.value(id("FSYN16")).unwrap();
+        assert_eq!((value.estimate, value.median, value.runs), (83e3, 83e3, 15));
+        assert!(value.mean > 1e7 && value.samples.contains(&213e6));
+        assert!(
+            value.marks[0].contains("did not recur"),
+            "{:?}",
+            value.marks
+        );
+    }
+
+    #[test]
+    fn what_recurs_is_the_calls_own_cost() {
+        let mut book = Book::default();
+        for turn in 0..1000 {
+            let ns = if turn % 100 == 50 { 1e6 } else { 1e4 };
+            book.push(id("CR"), ns, false);
+        }
+        book.commit(false);
+        let value = book.value(id("CR")).unwrap();
+        assert_eq!((value.estimate, value.marks.len()), (19_900.0, 0));
+    }
+
+    #[test]
+    fn the_interval_of_few_samples_is_unknown() {
+        let mut book = Book::default();
+        for (count, known) in [(1, false), (2, false), (3, true)] {
+            book.push(id("FDSO"), 1e3 + f64::from(count), false);
+            book.commit(true);
+            let value = book.value(id("FDSO")).unwrap();
+            assert_eq!(value.interval().is_some(), known, "{count} samples");
+        }
+        // Of the least squares nothing is known but the constant.
+        book.series(id("RDO")).given = Some((500.0, None));
+        assert_eq!(book.value(id("RDO")).unwrap().interval(), None);
+    }
+
+    #[test]
+    fn intervals_of_skewed_times_are_never_negative() {
+        let mut book = Book::default();
+        for ns in [1.0, 2.0, 1.0, 900.0, 700.0] {
+            book.push(id("STAT"), ns * 1e3, false);
+        }
+        book.commit(false);
+        let (low, high) = book.value(id("STAT")).unwrap().interval().unwrap();
+        assert!(low >= 1e3 && high > 600e3, "{low} {high}");
     }
 
     #[test]

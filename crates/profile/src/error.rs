@@ -46,6 +46,8 @@ fn near_text(near: &[String]) -> String {
 pub(crate) enum Halt {
     /// The user asked.
     Stopped,
+    /// The time of the procedure is over.
+    Time,
     /// A call failed.
     Failed(Errno),
     /// The target does not offer what is to be measured.
@@ -63,6 +65,7 @@ impl Halt {
     pub(crate) fn reason(&self) -> String {
         match self {
             Halt::Stopped => "interrupted".to_owned(),
+            Halt::Time => crate::budget::NO_TIME.to_owned(),
             Halt::Failed(errno) => format!("the target failed: {errno}"),
             Halt::Absent(reason) => reason.clone(),
         }

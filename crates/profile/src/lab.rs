@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::metric::{FamilyId, GAPS_US, MetricId};
-use fsage_core::{Clock, ColdEvidence, ColdLevel, Errno, FileSystem, OpenFlags};
+use fsage_core::{Clock, ColdEvidence, Errno, FileSystem, OpenFlags};
 
 use crate::book::Book;
+use crate::budget::{Costs, NO_TIME};
 use crate::error::{Halt, Res};
 use crate::pause::Polluter;
 use crate::probe::{Components, Probe};
@@ -20,6 +21,8 @@ pub(crate) const GAPS: usize = GAPS_US.len();
 pub(crate) const LONGEST: usize = GAPS - 1;
 /// Empty calls after each pause of which the median is subtracted.
 const EMPTY_CALLS: [usize; GAPS] = [64, 32, 24, 16, 3];
+/// Of those after the longest pause, which are few, the earlier ones count too.
+const EMPTY_KEPT: usize = 21;
 /// Calls after the longest pause, in a quick and in a full measurement: each costs milliseconds.
 const LONG_SAMPLES: (usize, usize) = (24, 120);
 
@@ -76,6 +79,14 @@ pub(crate) struct Lab<'a> {
     pub sched: Sched,
     /// When the present procedure should end.
     pub deadline_ns: u64,
+    /// When it must not begin anything any more.
+    pub hard_ns: u64,
+    /// What files, write-backs and cold states take here.
+    pub costs: Costs,
+    /// Bytes that the calls of the present cold batch asked for.
+    pub asked_bytes: u64,
+    /// Whether what the device reads was seen to be counted for the thread that asks.
+    pub counted_for_thread: bool,
     /// When the present part of its round should end.
     pub part_end_ns: u64,
     /// How a cold state was last reached.
@@ -92,6 +103,8 @@ pub(crate) struct Lab<'a> {
     pub lookup_ns: (f64, f64),
     /// When that was last measured.
     base_at_ns: u64,
+    /// Empty calls after the longest pause.
+    long_base: Vec<f64>,
     polluter: Polluter,
     stop: &'a AtomicBool,
     serial: u64,
@@ -127,12 +140,17 @@ impl<'a> Lab<'a> {
             payload,
             sched: Sched::new(),
             deadline_ns: u64::MAX,
+            hard_ns: u64::MAX,
+            costs: Costs::default(),
+            asked_bytes: 0,
+            counted_for_thread: false,
             part_end_ns: u64::MAX,
             cold: None,
             reasons: Vec::new(),
             took_ns: Vec::new(),
             base_ns: [0.0; GAPS],
             base_at_ns: 0,
+            long_base: Vec::new(),
             lookup_ns: (0.0, 0.0),
             polluter: Polluter::new(),
             stop,
@@ -179,12 +197,17 @@ impl<'a> Lab<'a> {
         samples >= LEAST_OF_PART && self.clock.now_ns() >= self.part_end_ns
     }
 
-    /// Ends the procedure if the user asked for it.
+    /// Whether the user asked for the end.
+    pub(crate) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Ends the procedure if the user asked for it or its time is over.
     pub(crate) fn check(&self) -> Res {
-        if self.stop.load(Ordering::Relaxed) {
+        if self.stopped() {
             Err(Halt::Stopped)
         } else {
-            Ok(())
+            self.afford(0)
         }
     }
 
@@ -273,6 +296,8 @@ impl<'a> Lab<'a> {
         }
         for (gap, calls) in EMPTY_CALLS.into_iter().enumerate() {
             let mut samples = Vec::with_capacity(calls);
+            let first = gap == LONGEST && self.long_base.is_empty();
+            let calls = if first { EMPTY_KEPT / 2 } else { calls };
             for _ in 0..calls {
                 self.pause(gap);
                 let ((), ns) = self.timed(|| {
@@ -280,6 +305,12 @@ impl<'a> Lab<'a> {
                     Ok(())
                 })?;
                 samples.push(ns);
+            }
+            if gap == LONGEST {
+                self.long_base.append(&mut samples);
+                let old = self.long_base.len().saturating_sub(EMPTY_KEPT);
+                samples = self.long_base.split_off(old);
+                self.long_base.clone_from(&samples);
             }
             if let Some(base) = self.base_ns.get_mut(gap) {
                 *base = fsage_stats::median(&samples);
@@ -315,6 +346,14 @@ impl<'a> Lab<'a> {
         let kept = self.judge(kind);
         self.check()?;
         Ok(kept)
+    }
+
+    /// Judges what there is of a batch that the end of the time has cut short.
+    pub(crate) fn cut_short(&mut self) {
+        if let Some(kind) = self.batch.take() {
+            self.judge(kind);
+        }
+        self.book.forget();
     }
 
     fn judge(&mut self, kind: Batch) -> bool {
@@ -369,9 +408,19 @@ impl<'a> Lab<'a> {
         };
         let mut stop = "runs";
         for number in 0..most {
-            self.weigh_empty_call()?;
-            round(self, number)?;
-            self.check()?;
+            let done = self
+                .weigh_empty_call()
+                .and_then(|()| round(self, number))
+                .and_then(|()| self.check());
+            match done {
+                // What was measured so far is kept, and what follows the rounds is done.
+                Err(Halt::Time) => {
+                    self.cut_short();
+                    stop = "time";
+                    break;
+                }
+                other => other?,
+            }
             let measured = || ids.iter().filter(|&&id| self.book.count(id) > 0);
             if number + 1 >= least && measured().all(|&id| self.enough(id)) {
                 break;
@@ -385,6 +434,8 @@ impl<'a> Lab<'a> {
             if self.book.count(id) > 0 {
                 let precise = self.book.precise(id);
                 self.book.series(id).stop = if precise { "precise" } else { stop };
+            } else if self.spent() {
+                self.reasons.push((id, NO_TIME.to_owned()));
             }
         }
         Ok(())
@@ -413,7 +464,12 @@ impl<'a> Lab<'a> {
     }
 
     /// Sets a metric that is not the mean of samples.
-    pub(crate) fn give(&mut self, probe: Probe, value: (f64, f64, f64), stop: &'static str) {
+    pub(crate) fn give(
+        &mut self,
+        probe: Probe,
+        value: (f64, Option<(f64, f64)>),
+        stop: &'static str,
+    ) {
         if let Some(id) = probe.id(0) {
             let series = self.book.series(id);
             series.given = Some(value);
@@ -431,74 +487,6 @@ impl<'a> Lab<'a> {
         }
     }
 
-    /// Makes everything cold: names, inodes and data.
-    pub(crate) fn make_cold(&mut self) -> Res {
-        self.check()?;
-        if self.cold.is_some_and(|c| c.level == ColdLevel::DataOnly) {
-            return Err(Halt::Absent(DATA_ONLY.to_owned()));
-        }
-        match self.fs.platform().make_cold() {
-            Ok(evidence) => {
-                self.cold = Some(evidence);
-                if evidence.level == ColdLevel::DataOnly {
-                    return Err(Halt::Absent(DATA_ONLY.to_owned()));
-                }
-                Ok(())
-            }
-            Err(errno) => Err(Halt::Absent(format!(
-                "no cold state can be reached here: {errno}"
-            ))),
-        }
-    }
-
-    /// Makes data cold; names and inodes too where that is how it is done.
-    pub(crate) fn make_data_cold(&mut self) -> Res {
-        match self.make_cold() {
-            Err(Halt::Absent(_)) if self.cold.is_some() => {
-                self.fs.platform().make_cold()?;
-                Ok(())
-            }
-            other => other,
-        }
-    }
-
-    /// Sectors that the device has read since boot, where there is one.
-    pub(crate) fn sectors_read(&self) -> Option<u64> {
-        self.fs.platform().device_counters().map(|c| c.sectors_read)
-    }
-
-    /// Runs a batch that is meant to read from the device. Its samples are thrown away if the
-    /// device's counters did not move from its beginning to its end: parts of it may well find
-    /// everything read ahead.
-    pub(crate) fn cold_batch(&mut self, batch: impl FnOnce(&mut Self) -> Res) -> Res {
-        let before = self.sectors_read();
-        let mark = self.book.mark();
-        self.begin(Batch::Blocking);
-        batch(self)?;
-        self.end()?;
-        if before.is_some() && self.sectors_read() == before {
-            self.book.rollback(&mark);
-        }
-        Ok(())
-    }
-
-    /// Writes everything back, so that what is measured next starts clean.
-    pub(crate) fn settle(&mut self) -> Res {
-        self.check()?;
-        Ok(self.fs.sync()?)
-    }
-
-    /// Begins a procedure that makes many names: nothing is dirty and, where that can be reached,
-    /// nothing is cached. Without a journal ext4, which serves ext2 too, passes over the inodes that
-    /// were freed in the last minutes as long as it has their blocks in memory, at every create
-    /// (`recently_deleted` in fs/ext4/ialloc.c): what the suite itself removed before would count.
-    pub(crate) fn start_afresh(&mut self) -> Res {
-        match self.make_cold() {
-            Ok(()) | Err(Halt::Absent(_)) => self.settle(),
-            other => other,
-        }
-    }
-
     /// Leaves a tree that is not needed any more for the end, when all goes together; where room is
     /// short it goes now.
     pub(crate) fn discard(&self, root: &str) -> Res {
@@ -506,9 +494,18 @@ impl<'a> Lab<'a> {
             .fs
             .statfs()
             .is_ok_and(|s| s.available_bytes > s.total_bytes / 2);
-        if !roomy {
-            crate::population::remove_tree(self.fs, root.as_bytes())?;
+        if roomy { Ok(()) } else { self.clear(root) }
+    }
+
+    /// Removes a tree, or leaves it for the end if the time is over.
+    pub(crate) fn clear(&self, root: &str) -> Res {
+        if self.spent() {
+            return Ok(());
         }
+        let start = self.clock.now_ns();
+        let entries = crate::population::remove_tree(self.fs, root.as_bytes())?;
+        let took_ns = self.clock.now_ns().saturating_sub(start);
+        self.costs.removed(entries, took_ns);
         Ok(())
     }
 
@@ -519,9 +516,13 @@ impl<'a> Lab<'a> {
 
     /// Creates a file of `bytes` incompressible bytes, untimed.
     pub(crate) fn make_file(&self, path: &[u8], bytes: u64) -> Res {
+        self.afford(0)?;
+        let start = self.clock.now_ns();
         let handle = self.fs.open(path, OpenFlags::CREATE_NEW, 0o644)?;
         let result = self.fill(handle, 0, bytes);
         self.fs.close(handle)?;
+        let took_ns = self.clock.now_ns().saturating_sub(start);
+        self.costs.made(took_ns);
         result
     }
 
@@ -529,6 +530,7 @@ impl<'a> Lab<'a> {
     pub(crate) fn fill(&self, handle: fsage_core::Handle, start: u64, bytes: u64) -> Res {
         let mut at = 0;
         while at < bytes {
+            self.afford(0)?;
             // The same megabyte at a different start does not compress against its neighbours
             // within a block.
             let skip = (start + at) as usize / PAYLOAD_BYTES * 512 % (PAYLOAD_BYTES / 2);
@@ -552,12 +554,10 @@ impl<'a> Lab<'a> {
         flags: OpenFlags,
         body: impl FnOnce(&mut Self, fsage_core::Handle) -> Res<T>,
     ) -> Res<T> {
+        self.afford(0)?;
         let handle = self.fs.open(path, flags, 0o644)?;
         let result = body(self, handle);
         self.fs.close(handle)?;
         result
     }
 }
-
-const DATA_ONLY: &str =
-    "only file data can be made cold here (names and inodes need root or a scratch file system)";

@@ -12,10 +12,14 @@
 //! samples, `pause` for what happens between calls.
 
 mod book;
+mod budget;
+mod device;
 mod dirents;
 mod error;
+mod far;
 mod group;
 mod lab;
+mod neighbours;
 mod pause;
 mod population;
 mod probe;
@@ -26,6 +30,7 @@ mod sched;
 mod stall;
 mod suite;
 mod walk;
+mod watch;
 
 pub use error::ProfileError;
 pub use request::{ProfileRequest, list};

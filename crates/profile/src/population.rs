@@ -50,7 +50,7 @@ impl Population {
     /// Makes the directories and plans the files; fewer where room is short.
     pub(crate) fn plan(lab: &mut Lab<'_>, files: usize, dirs: usize, order: Order) -> Res<Self> {
         let most = (lab.room_bytes() / MEAN_BYTES) as usize;
-        let files = files.min(most).max(1);
+        let files = lab.files_in_time(files.min(most).max(1));
         let root = lab.fresh_dir("p")?;
         let mut made = Vec::with_capacity(dirs);
         for number in 0..dirs {
@@ -158,7 +158,7 @@ impl Population {
 
     /// Removes what is left of it.
     pub(crate) fn remove(&self, lab: &Lab<'_>) -> Res {
-        Ok(remove_tree(lab.fs, self.root.as_bytes())?)
+        lab.clear(&self.root)
     }
 
     /// Leaves what is left of it for the end.
@@ -185,8 +185,9 @@ impl Population {
     }
 }
 
-/// Removes a directory and everything below it; what is gone already is no error.
-pub(crate) fn remove_tree(fs: &dyn FileSystem, path: &[u8]) -> Result<(), Errno> {
+/// Removes a directory and everything below it and says how many entries that were; what is gone already
+/// is no error.
+pub(crate) fn remove_tree(fs: &dyn FileSystem, path: &[u8]) -> Result<u64, Errno> {
     let handle = match fs.open(
         path,
         OpenFlags {
@@ -196,11 +197,12 @@ pub(crate) fn remove_tree(fs: &dyn FileSystem, path: &[u8]) -> Result<(), Errno>
         0,
     ) {
         Ok(handle) => handle,
-        Err(Errno::ENOENT) => return Ok(()),
+        Err(Errno::ENOENT) => return Ok(0),
         Err(errno) => return Err(errno),
     };
     let entries = fs.read_dir(handle);
     fs.close(handle)?;
+    let mut removed = 1;
     for entry in entries? {
         if entry.name == b"." || entry.name == b".." {
             continue;
@@ -213,16 +215,16 @@ pub(crate) fn remove_tree(fs: &dyn FileSystem, path: &[u8]) -> Result<(), Errno>
             None => fs.lstat(&child)?.file_type == FileType::Directory,
         };
         if is_dir {
-            remove_tree(fs, &child)?;
+            removed += remove_tree(fs, &child)?;
         } else {
             match fs.unlink(&child) {
-                Ok(()) | Err(Errno::ENOENT) => {}
+                Ok(()) | Err(Errno::ENOENT) => removed += 1,
                 Err(errno) => return Err(errno),
             }
         }
     }
     match fs.rmdir(path) {
-        Ok(()) | Err(Errno::ENOENT) => Ok(()),
+        Ok(()) | Err(Errno::ENOENT) => Ok(removed),
         Err(errno) => Err(errno),
     }
 }

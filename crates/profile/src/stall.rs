@@ -74,6 +74,9 @@ pub(crate) fn weigh_device(lab: &mut Lab<'_>) -> Res {
     for turn in 0..STABLE_WRITES {
         let piece = lab.payload.get(..4096).unwrap_or_default();
         let wrote = lab.fs.pwrite(handle, piece, turn * 4096);
+        if lab.spent() {
+            break;
+        }
         let synced = lab.timed(|| lab.fs.fsync(handle));
         match (wrote, synced) {
             (Ok(_), Ok(((), ns))) => least = least.min(ns),

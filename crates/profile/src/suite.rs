@@ -5,14 +5,17 @@ use std::sync::atomic::AtomicBool;
 
 use fsage_core::metric::{FamilyId, MetricId};
 use fsage_core::{ColdMethod, FileSystem};
-use fsage_format::profile::{Absent, Environment, SystemProfile};
+use fsage_format::profile::{Absent, Disturbance, Environment, SystemProfile};
 
+use crate::budget::{NO_TIME, affordable};
 use crate::error::{Halt, ProfileError};
 use crate::lab::Lab;
+use crate::neighbours;
 use crate::population::remove_tree;
 use crate::registry::{Procedure, group_of, procedures};
 use crate::request::ProfileRequest;
 use crate::stall;
+use crate::watch::{self, Watch};
 
 /// How far a measurement is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,7 +36,7 @@ pub struct Progress<'a> {
 /// length, scheduling, cold method) is filled in.
 ///
 /// Everything happens in a directory `.fsage-profile-…` of the target's root, which is removed
-/// whatever happens. When `stop` becomes true the measurement ends after the batch in progress, and
+/// whatever happens, unless the whole file system is (`own_device`). When `stop` becomes true the measurement ends after the batch in progress, and
 /// what was not measured is absent as interrupted. What fails is absent with its reason, and the
 /// rest goes on. Fails for names that are no metrics, and where the working directory cannot be
 /// made or removed.
@@ -56,28 +59,37 @@ pub fn run(
     let mut lab = Lab::new(fs, place, work, request.seed, request.quick, stop);
     lab.own_device = request.own_device;
     let chosen = choose(&wanted);
+    lab.hard_ns = start_ns.saturating_add(request.time_ns() / 4);
+    let before = Watch::now(lab.clock, &lab.sched);
     // Where it cannot be found out no call is taken to wait for the device.
     let _ = stall::weigh_device(&mut lab);
-    measure(&mut lab, &chosen, request, progress);
-    let mut removed = remove_tree(fs, lab.work.as_bytes());
+    let mut disturbances = measure(&mut lab, &chosen, request, start_ns, progress);
+    let whole = before.until(&Watch::now(lab.clock, &lab.sched), "");
+    if !whole.marks.is_empty() {
+        disturbances.insert(0, whole);
+    }
+    clean_up(&lab)?;
+    let elapsed_ns = fs.clock().now_ns().saturating_sub(start_ns);
+    let mut profile = collect(&lab, &chosen, &wanted, request, environment, elapsed_ns);
+    profile.disturbances = disturbances;
+    Ok(profile)
+}
+
+/// Removes the working directory, unless the file system goes with its target.
+fn clean_up(lab: &Lab<'_>) -> Result<(), ProfileError> {
+    if lab.own_device {
+        return Ok(());
+    }
+    let mut removed = remove_tree(lab.fs, lab.work.as_bytes());
     if removed.is_err() {
         // A file that was being made when the disk filled may need what the first pass freed.
-        removed = remove_tree(fs, lab.work.as_bytes());
+        removed = remove_tree(lab.fs, lab.work.as_bytes());
     }
-    removed.map_err(|errno| ProfileError::CleanUp {
-        target: fs.name(),
+    removed.map(|_| ()).map_err(|errno| ProfileError::CleanUp {
+        target: lab.fs.name(),
         path: lab.work.clone(),
         errno,
-    })?;
-    let elapsed_ns = fs.clock().now_ns().saturating_sub(start_ns);
-    Ok(collect(
-        &lab,
-        &chosen,
-        &wanted,
-        request,
-        environment,
-        elapsed_ns,
-    ))
+    })
 }
 
 /// The procedures that measure what is wanted and what that depends on.
@@ -103,45 +115,154 @@ fn choose(wanted: &BTreeSet<MetricId>) -> Vec<&'static Procedure> {
         .collect()
 }
 
+/// A part of the time is kept for procedures that were disturbed.
+const REPEATS_SHARE: f64 = 0.12;
+/// A procedure that takes longer than its share of the time by this factor is ended.
+const OVERRUN: u64 = 2;
+
 fn measure(
     lab: &mut Lab<'_>,
     chosen: &[&'static Procedure],
     request: &ProfileRequest,
+    start_ns: u64,
     progress: &mut dyn FnMut(Progress<'_>),
-) {
+) -> Vec<Disturbance> {
     let share = |p: &Procedure| u64::from(if request.quick { p.share.0 } else { p.share.1 }.max(1));
-    let end_ns = lab.clock.now_ns() + request.time_ns();
-    let mut shares: u64 = chosen.iter().map(|p| share(p)).sum();
-    for (done, procedure) in chosen.iter().enumerate() {
-        let left_ns = end_ns.saturating_sub(lab.clock.now_ns());
+    let all_ns = start_ns.saturating_add(request.time_ns());
+    let kept_ns = (request.time_ns() as f64 * REPEATS_SHARE) as u64;
+    let within = affordable(chosen, request.time_ns() - kept_ns, share);
+    let (taken, left_out): (Vec<&Procedure>, Vec<&Procedure>) =
+        chosen.iter().partition(|p| within.contains(p.name));
+    for stem in left_out.iter().flat_map(|p| p.stems) {
+        lab.absent(stem, NO_TIME);
+    }
+    let mut shares: u64 = taken.iter().map(|p| share(p)).sum();
+    let mut found = Vec::new();
+    for (done, procedure) in taken.iter().enumerate() {
+        let end_ns = lab.end_ns(all_ns);
+        let now = lab.clock.now_ns();
+        let left_ns = end_ns.saturating_sub(kept_ns).saturating_sub(now);
         let own_ns =
             (u128::from(left_ns) * u128::from(share(procedure)) / u128::from(shares.max(1))) as u64;
-        lab.deadline_ns = lab.clock.now_ns() + own_ns;
-        lab.part_end_ns = u64::MAX;
         shares -= share(procedure);
         progress(Progress {
             done,
-            total: chosen.len(),
+            total: taken.len(),
             metric: procedure.name,
             group: group_of(procedure).map_or("", |g| g.name()),
             eta_s: left_ns as f64 / 1e9,
         });
-        let start_ns = lab.clock.now_ns();
-        let result = lab.check().and_then(|()| (procedure.run)(lab));
-        if let Err(halt) = result {
-            give_up(lab, procedure, &halt);
-        }
-        lab.book.forget();
-        let took_ns = lab.clock.now_ns().saturating_sub(start_ns);
-        lab.took_ns.push((procedure.name, took_ns, own_ns));
+        let disturbance = run_one(lab, procedure, own_ns, end_ns);
+        found.push((*procedure, own_ns, disturbance));
     }
+    repeat(lab, &mut found, all_ns);
     progress(Progress {
-        done: chosen.len(),
-        total: chosen.len(),
+        done: taken.len(),
+        total: taken.len(),
         metric: "",
         group: "",
         eta_s: 0.0,
     });
+    finish(lab, found)
+}
+
+/// Runs a procedure and says what disturbed it.
+fn run_one(lab: &mut Lab<'_>, procedure: &Procedure, own_ns: u64, end_ns: u64) -> Disturbance {
+    let start_ns = lab.clock.now_ns();
+    let before = Watch::now(lab.clock, &lab.sched);
+    lab.deadline_ns = start_ns.saturating_add(own_ns).min(end_ns);
+    lab.hard_ns = start_ns.saturating_add(own_ns * OVERRUN).min(end_ns);
+    lab.part_end_ns = u64::MAX;
+    let result = lab.check().and_then(|()| (procedure.run)(lab));
+    if let Err(halt) = result {
+        give_up(lab, procedure, &halt);
+    }
+    lab.cut_short();
+    let took_ns = lab.clock.now_ns().saturating_sub(start_ns);
+    lab.took_ns.push((procedure.name, took_ns, own_ns));
+    let disturbance = before.until(&Watch::now(lab.clock, &lab.sched), procedure.name);
+    for id in metrics_of(procedure) {
+        if lab.book.count(id) > 0 {
+            lab.book.series(id).disturbed = !disturbance.marks.is_empty();
+        }
+    }
+    disturbance
+}
+
+fn metrics_of(procedure: &Procedure) -> Vec<MetricId> {
+    let families = procedure.stems.iter();
+    families
+        .filter_map(|s| fsage_core::metric::family(s))
+        .flat_map(FamilyId::metrics)
+        .collect()
+}
+
+/// How far a procedure's results are to be doubted: by what disturbed it, and by samples and points that
+/// do not go with the others.
+fn doubt(lab: &Lab<'_>, procedure: &Procedure, disturbance: &Disturbance) -> f64 {
+    let ids = metrics_of(procedure);
+    let far = ids.iter().filter(|&&id| lab.book.suspect(id)).count();
+    let odd = neighbours::odd(&lab.book, &ids).len();
+    let disturbed = if disturbance.marks.is_empty() {
+        0.0
+    } else {
+        watch::weight(disturbance)
+    };
+    disturbed + 0.1 * far as f64 + 0.5 * odd as f64
+}
+
+/// Repeats what is to be doubted most, as long as there is time, and keeps the better of the two.
+fn repeat(lab: &mut Lab<'_>, found: &mut [(&Procedure, u64, Disturbance)], all_ns: u64) {
+    let mut doubts: Vec<(f64, usize)> = (found.iter().enumerate())
+        .map(|(place, (procedure, _, disturbance))| (doubt(lab, procedure, disturbance), place))
+        .filter(|(doubt, _)| *doubt > 0.0)
+        .collect();
+    doubts.sort_by(|a, b| b.0.total_cmp(&a.0));
+    for (before, place) in doubts {
+        let Some((procedure, own_ns, disturbance)) = found.get_mut(place) else {
+            continue;
+        };
+        let end_ns = lab.end_ns(all_ns);
+        if lab.stopped() || lab.clock.now_ns().saturating_add(*own_ns) >= end_ns {
+            continue;
+        }
+        let ids = metrics_of(procedure);
+        let had = |lab: &Lab<'_>| ids.iter().filter(|&&id| lab.book.count(id) > 0).count();
+        let known = had(lab);
+        let old = lab.book.take(&ids);
+        let again = run_one(lab, procedure, *own_ns, end_ns);
+        if had(lab) >= known && doubt(lab, procedure, &again) < before {
+            *disturbance = Disturbance {
+                repeated: disturbance.repeated,
+                ..again
+            };
+        } else {
+            lab.book.take(&ids);
+            lab.book.put(old);
+        }
+        disturbance.repeated += 1;
+    }
+}
+
+/// Marks what is still to be doubted.
+fn finish(lab: &mut Lab<'_>, found: Vec<(&Procedure, u64, Disturbance)>) -> Vec<Disturbance> {
+    let mut disturbances = Vec::new();
+    for (procedure, _, disturbance) in found {
+        let ids = metrics_of(procedure);
+        for (id, words) in neighbours::odd(&lab.book, &ids) {
+            lab.book.series(id).marks.push(words);
+        }
+        for id in ids {
+            if lab.book.count(id) > 0 {
+                let marks = disturbance.marks.iter().cloned();
+                lab.book.series(id).marks.extend(marks);
+            }
+        }
+        if disturbance.repeated > 0 || !disturbance.marks.is_empty() {
+            disturbances.push(disturbance);
+        }
+    }
+    disturbances
 }
 
 /// Says why a procedure ended early and clears what it left, so that the next finds room.
@@ -153,15 +274,16 @@ fn give_up(lab: &mut Lab<'_>, procedure: &Procedure, halt: &Halt) {
             .flat_map(FamilyId::metrics)
         {
             if lab.book.count(id) > 0 {
-                lab.book.series(id).stop = if *halt == Halt::Stopped {
-                    "interrupted"
-                } else {
-                    "failed"
+                lab.book.series(id).stop = match halt {
+                    Halt::Stopped => "interrupted",
+                    Halt::Time => "time",
+                    Halt::Failed(_) | Halt::Absent(_) => "failed",
                 };
             }
         }
     }
-    if *halt != Halt::Stopped {
+    // What is over for want of time is cleaned up at the end.
+    if !matches!(halt, Halt::Stopped | Halt::Time) {
         let work = lab.work.clone();
         let _ = remove_tree(lab.fs, work.as_bytes());
         let _ = lab.fs.mkdir(work.as_bytes(), 0o700);
@@ -199,7 +321,7 @@ fn collect(
         environment.target.clone()
     };
     let mut profile = SystemProfile::new(name, environment);
-    let stopped = lab.check().is_err();
+    let stopped = lab.stopped();
     for id in MetricId::all() {
         let row = id.family().row();
         let was_run = chosen.iter().any(|p| p.stems.contains(&row.stem));
@@ -238,7 +360,10 @@ fn collect(
     let extra = &mut profile.environment.extra;
     extra.insert("time by procedure".to_owned(), took.join("; "));
     if stopped {
-        profile.incomplete = Some("interrupted".to_owned());
+        profile.incomplete = Some(format!(
+            "interrupted after {:.1} s",
+            elapsed_ns as f64 / 1e9
+        ));
     }
     profile
 }

@@ -42,7 +42,7 @@ fn record(lab: &mut Lab<'_>, stem: &str, fits: f64, exceeds: Option<f64>, note: 
     let estimate = exceeds.map_or(fits, |e| f64::midpoint(fits, e));
     lab.give(
         probe,
-        (estimate, fits, exceeds.unwrap_or(fits)),
+        (estimate, exceeds.map(|e| (fits, e))),
         if exceeds.is_some() { "precise" } else { "time" },
     );
     if let Some(id) = probe.id(0) {
@@ -169,7 +169,7 @@ fn name_caches(lab: &mut Lab<'_>) -> Res {
     };
     record(lab, "DNLC", fits as f64, exceeds, note);
     record(lab, "MDC", fits as f64, exceeds, note);
-    Ok(crate::population::remove_tree(fs, root.as_bytes())?)
+    lab.clear(&root)
 }
 
 fn name(root: &str, number: u64) -> String {

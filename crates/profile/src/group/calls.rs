@@ -353,7 +353,7 @@ fn directories(lab: &mut Lab<'_>) -> Res {
         lab.end().map(|_| ())
     })?;
     for (dir, _) in dirs {
-        crate::population::remove_tree(lab.fs, dir.as_bytes())?;
+        lab.clear(&dir)?;
     }
     Ok(())
 }

@@ -140,7 +140,7 @@ fn visit(lab: &mut Lab<'_>, population: &Population, order: &[usize], stem: &str
     let fs = lab.fs;
     let probe = Probe::of(stem);
     let mut buffer = vec![0u8; 4096];
-    lab.cold_batch(|lab| {
+    lab.cold_batch(probe, |lab| {
         for (taken, &index) in order.iter().enumerate() {
             let Some(item) = population.items.get(index) else {
                 continue;
@@ -149,6 +149,7 @@ fn visit(lab: &mut Lab<'_>, population: &Population, order: &[usize], stem: &str
             if lab.part_over(taken / if order.len() > LONG_ORDER { 4 } else { 1 }) {
                 break;
             }
+            lab.asked_bytes += buffer.len() as u64;
             lab.with_open(&item.path, OpenFlags::READ, |lab, handle| {
                 lab.call(probe, 0, || fs.pread(handle, &mut buffer, 0))
                     .map(|_| ())
@@ -174,7 +175,7 @@ fn whole(lab: &mut Lab<'_>, once: &Once, round: usize) -> Res {
     lab.random.shuffle(&mut chosen);
     let fs = lab.fs;
     let mut buffer = vec![0u8; 256 << 10];
-    lab.cold_batch(|lab| {
+    lab.cold_batch(Probe::at("RF", 4), |lab| {
         for (taken, item) in chosen.into_iter().enumerate() {
             if lab.part_over(taken / 3) {
                 break;
@@ -183,6 +184,7 @@ fn whole(lab: &mut Lab<'_>, once: &Once, round: usize) -> Res {
             let Some(space) = buffer.get_mut(..(item.size_kib as usize) << 10) else {
                 continue;
             };
+            lab.asked_bytes += space.len() as u64;
             lab.with_open(&item.path, OpenFlags::READ, |lab, handle| {
                 lab.call(probe, 0, || fs.pread(handle, space, 0))
                     .map(|_| ())
@@ -237,7 +239,7 @@ fn directories(lab: &mut Lab<'_>) -> Res {
         },
     )?;
     for (dir, _) in dirs {
-        crate::population::remove_tree(lab.fs, dir.as_bytes())?;
+        lab.clear(&dir)?;
     }
     Ok(())
 }

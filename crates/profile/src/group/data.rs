@@ -218,24 +218,18 @@ fn line(lab: &mut Lab<'_>, series: &str, overhead: &str, rate: &str) {
         let note = format!("least squares over {} points of {series}", points.len());
         if let Some(id) = Probe::of(overhead).id(gap) {
             let series = lab.book.series(id);
-            series.given = Some((constant, constant, constant));
+            series.given = Some((constant, None));
             series.stop = "precise";
             series.note = Some(note.clone());
         }
         if gap == 0 {
-            let half = if fit.slope_half_width.is_finite() {
-                fit.slope_half_width
-            } else {
-                0.0
-            };
             let kib_per_s = |ns_per_kib: f64| 1e9 / ns_per_kib.max(0.1);
-            let slowest = kib_per_s(fit.slope + half);
-            let fastest = kib_per_s((fit.slope - half).max(fit.slope / 10.0));
-            lab.give(
-                Probe::of(rate),
-                (kib_per_s(fit.slope), slowest, fastest),
-                "precise",
-            );
+            let half = Some(fit.slope_half_width).filter(|h| h.is_finite());
+            let ends = half.map(|half| {
+                let fastest = (fit.slope - half).max(fit.slope / 10.0);
+                (kib_per_s(fit.slope + half), kib_per_s(fastest))
+            });
+            lab.give(Probe::of(rate), (kib_per_s(fit.slope), ends), "precise");
             lab.remark(rate, &note);
         }
     }
@@ -389,7 +383,7 @@ fn uncached(lab: &mut Lab<'_>) -> Res {
             })?;
         }
         lab.end()?;
-        Ok(crate::population::remove_tree(lab.fs, dir.as_bytes())?)
+        lab.clear(&dir)
     })?;
     small.remove(lab)
 }
@@ -400,7 +394,7 @@ fn partial(lab: &mut Lab<'_>, population: &Population, order: &[usize]) -> Res {
     let fs = lab.fs;
     let (part, one) = (Probe::at("WP", 1), Probe::at("WU", 1));
     let piece = lab.payload.get(..1024).unwrap_or_default().to_vec();
-    lab.cold_batch(|lab| {
+    lab.cold_batch(part, |lab| {
         for (turn, &index) in order.iter().enumerate() {
             let Some(item) = population.items.get(index) else {
                 continue;
@@ -449,7 +443,7 @@ fn sparse(lab: &mut Lab<'_>) -> Res {
                 lab.end().map(|_| ())
             })?;
         }
-        Ok(crate::population::remove_tree(lab.fs, dir.as_bytes())?)
+        lab.clear(&dir)
     })?;
     if let Some(reason) = no_reserve {
         lab.absent("FALLOC", &reason);

@@ -285,7 +285,7 @@ fn large(lab: &mut Lab<'_>, mut body: impl FnMut(&mut Lab<'_>, &[Item]) -> Res) 
             break;
         }
     }
-    Ok(crate::population::remove_tree(lab.fs, root.as_bytes())?)
+    lab.clear(&root)
 }
 
 /// A removal whose times are returned and not kept.

@@ -70,7 +70,7 @@ pub(crate) fn cached(lab: &mut Lab<'_>) -> Res {
             let (estimate, half) = ((estimate / components).max(5.0), half / components);
             let series = lab.book.series(id);
             let low = (estimate - half).max(0.0);
-            series.given = Some((estimate, low, estimate + half));
+            series.given = Some((estimate, Some((low, estimate + half))));
             series.counted = pair.deep.len() + pair.shallow.len();
             series.stop = "runs";
             series.note = Some(format!(

@@ -57,7 +57,7 @@ fn visit(lab: &mut Lab<'_>, population: &Population, order: &[usize], probe: Pro
     };
     fs.access(first.as_bytes(), Access::Exists)?;
     let rest = shallow(lab, first)?;
-    lab.cold_batch(|lab| {
+    lab.cold_batch(probe, |lab| {
         for (taken, &index) in order.iter().enumerate() {
             let Some(item) = population.items.get(index) else {
                 continue;
@@ -143,7 +143,7 @@ fn missing(lab: &mut Lab<'_>, population: &Population) -> Res {
     let rest = shallow(lab, first)?;
     let probe = Probe::of("LUM_NC");
     let order = lab.random.order(population.dirs.len());
-    lab.cold_batch(|lab| {
+    lab.cold_batch(probe, |lab| {
         for dir in order {
             let Some(dir) = population.dirs.get(dir) else {
                 continue;
@@ -202,7 +202,7 @@ fn by_another_name(lab: &mut Lab<'_>) -> Res {
         }
         Ok(())
     })?;
-    crate::population::remove_tree(fs, links.as_bytes())?;
+    lab.clear(&links)?;
     population.remove(lab)
 }
 
@@ -292,7 +292,7 @@ fn by_size(lab: &mut Lab<'_>) -> Res {
             }
             lab.end().map(|_| ())
         })?;
-        crate::population::remove_tree(fs, dir.as_bytes())?;
+        lab.clear(&dir)?;
     }
     Ok(())
 }

@@ -58,7 +58,7 @@ fn mapped(lab: &mut Lab<'_>) -> Res {
                 beside the faults, MUNMAP what is left of all sizes";
     lab.remark("MMAP", note);
     lab.remark("MUNMAP", note);
-    Ok(crate::population::remove_tree(lab.fs, dir.as_bytes())?)
+    lab.clear(&dir)
 }
 
 fn one(lab: &mut Lab<'_>, handle: fsage_core::Handle, gap: usize, size: u64, write: bool) -> Res {
@@ -101,12 +101,13 @@ fn cold_faults(lab: &mut Lab<'_>) -> Res {
         let pieces = (bytes / (256 << 10)) as usize;
         let order = lab.random.order(pieces);
         let handle = fs.open(&path, OpenFlags::READ, 0)?;
-        let result = lab.cold_batch(|lab| {
+        let result = lab.cold_batch(probe, |lab| {
             for piece in order.into_iter().take(100) {
                 let mut took = 0;
                 fs.map_touch(handle, piece as u64 * (256 << 10), PAGE, false, &mut |ns| {
                     took = ns;
                 })?;
+                lab.asked_bytes += PAGE;
                 lab.add(probe, 0, took as f64);
             }
             Ok(())

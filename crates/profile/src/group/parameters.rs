@@ -77,8 +77,12 @@ fn blocks(lab: &mut Lab<'_>) -> Res {
         statfs.fragment_bytes
     });
     let block = f64::from(statfs.block_bytes);
-    lab.give(Probe::of("BS"), (block, block, block), "precise");
-    lab.give(Probe::of("FS"), (fragment, fragment, fragment), "precise");
+    lab.give(Probe::of("BS"), (block, Some((block, block))), "precise");
+    lab.give(
+        Probe::of("FS"),
+        (fragment, Some((fragment, fragment))),
+        "precise",
+    );
     let found = format!(
         "a file of 1 byte is allocated {} bytes, one of {} bytes {step}",
         attr.allocated_bytes,

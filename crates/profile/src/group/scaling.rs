@@ -143,7 +143,7 @@ fn run(lab: &mut Lab<'_>, kind: Kind, shared: bool, count: u32) -> Res<f64> {
     let spans = at_once(&places, |(thread, (own, file))| {
         work(fs, kind, *thread, own, file, payload, &barrier)
     });
-    crate::population::remove_tree(lab.fs, dir.as_bytes())?;
+    lab.clear(&dir)?;
     rate(spans, kind.calls() * count as usize)
 }
 

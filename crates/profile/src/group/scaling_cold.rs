@@ -8,7 +8,7 @@ use super::cold::{of_round, scattered};
 use super::scaling::{at_once, rate};
 use crate::error::Res;
 use crate::lab::{Batch, Lab, QUICK_ROUNDS};
-use crate::population::{Population, remove_tree};
+use crate::population::Population;
 use crate::probe::Probe;
 use crate::registry::Procedure;
 
@@ -70,8 +70,7 @@ fn files(lab: &mut Lab<'_>) -> Res {
         lab.check()
     })?;
     anywhere.remove(lab)?;
-    remove_tree(lab.fs, streams.root.as_bytes())?;
-    Ok(())
+    lab.clear(&streams.root)
 }
 
 /// Files for threads that each read what lies beside the last.

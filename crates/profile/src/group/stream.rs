@@ -32,6 +32,8 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
 const KIB: u64 = 1024;
 const POWERS: std::ops::RangeInclusive<u32> = 0..=12;
 const LARGEST: usize = 4 << 20;
+/// Sweeps of a round, each a sample.
+const SWEEPS: usize = 4;
 
 /// A large file, half of the room at most.
 fn large_file(lab: &mut Lab<'_>, wanted: u64) -> Res<(Vec<u8>, u64)> {
@@ -78,15 +80,19 @@ fn reads(lab: &mut Lab<'_>) -> Res {
                 lab.begin_part(u64::from(POWERS.end() - power) + 1);
                 let request = KIB << power;
                 // Small requests need no more than many windows of read-ahead.
-                let span = bytes.min(if power < 6 { 8 << 20 } else { 64 << 20 });
-                let offsets: Vec<u64> = (0..span / request).map(|i| i * request).collect();
-                sweep(
-                    lab,
-                    &path,
-                    &offsets,
-                    Probe::at("RD", 1 << power),
-                    &mut buffer,
-                )?;
+                let span = bytes.min(if power < 6 { 4 << 20 } else { 16 << 20 });
+                for _ in 0..SWEEPS {
+                    // Anywhere, so that a drive's own buffer does not hold it from the sweep before.
+                    let places = (bytes - span) / LARGEST as u64 + 1;
+                    let start = lab.random.below(places as usize) as u64 * LARGEST as u64;
+                    let offsets: Vec<u64> =
+                        (0..span / request).map(|i| start + i * request).collect();
+                    let probe = Probe::at("RD", 1 << power);
+                    sweep(lab, &path, &offsets, probe, &mut buffer)?;
+                    if lab.part_over(usize::MAX) {
+                        break;
+                    }
+                }
                 let places = (bytes / request) as usize;
                 let most = if power < 8 { lab.scale(60, 200) } else { 16 };
                 let order = lab.random.order(places);
@@ -115,21 +121,35 @@ fn sweep(lab: &mut Lab<'_>, path: &[u8], offsets: &[u64], probe: Probe, buffer: 
     };
     evict(lab, path)?;
     let fs = lab.fs;
+    let bytes = u64::from(request) * KIB;
+    let in_order = matches!(offsets, [a, b, ..] if a + bytes == *b);
     // In sequence the device reads windows, of which there must be some.
-    let each = match offsets {
-        [a, b, ..] if a + u64::from(request) * KIB == *b => (128 / request).max(1) as usize,
-        _ => 1,
+    let each = if in_order {
+        (128 / request).max(1) as usize
+    } else {
+        1
     };
     let Some(space) = buffer.get_mut(..(request as usize) << 10) else {
         return Ok(());
     };
-    lab.cold_batch(|lab| {
+    lab.cold_batch(probe, |lab| {
         lab.with_open(path, OpenFlags::READ, |lab, handle| {
-            for (taken, &at) in offsets.iter().enumerate() {
+            let (mut taken, mut sum) = (0, 0.0);
+            for &at in offsets {
                 if lab.part_over(taken / each) {
                     break;
                 }
-                lab.call(probe, 0, || fs.pread(handle, space, at))?;
+                let sampled = if in_order { Probe::of("") } else { probe };
+                let start = lab.clock.now_ns();
+                lab.call(sampled, 0, || fs.pread(handle, space, at))?;
+                sum += lab.clock.now_ns().saturating_sub(start) as f64;
+                lab.asked_bytes += bytes;
+                taken += 1;
+            }
+            // Few of many requests wait for a window, and it is they that say how fast the device is: a
+            // sweep is one sample.
+            if in_order && taken > 0 {
+                lab.add(probe, 0, sum / taken as f64);
             }
             Ok(())
         })
@@ -155,7 +175,10 @@ fn read_ahead(lab: &mut Lab<'_>) -> Res {
     let (least, most) = found
         .iter()
         .fold((f64::INFINITY, 0.0f64), |(l, m), &v| (l.min(v), m.max(v)));
-    lab.give(Probe::of("RAW"), (most, least, most), "runs");
+    lab.give(Probe::of("RAW"), (most, Some((least, most))), "runs");
+    if let Some(id) = Probe::of("RAW").id(0) {
+        lab.book.series(id).counted = found.len();
+    }
     Ok(lab.fs.unlink(&path)?)
 }
 
@@ -212,11 +235,12 @@ fn by_distance(lab: &mut Lab<'_>) -> Res {
             if round % 2 == 1 {
                 offsets.reverse();
             }
-            lab.cold_batch(|lab| {
+            lab.cold_batch(probe, |lab| {
                 lab.with_open(&path, OpenFlags::READ, |lab, handle| {
                     // The first has no distance.
                     for (turn, &at) in offsets.iter().enumerate() {
                         let probe = if turn == 0 { Probe::of("") } else { probe };
+                        lab.asked_bytes += 4096;
                         lab.call(probe, 0, || fs.pread(handle, &mut buffer, at))?;
                     }
                     Ok(())

@@ -74,7 +74,7 @@ fn single(lab: &mut Lab<'_>) -> Res {
         Ok(())
     })?;
     note_placement(lab, &SINGLE, &before);
-    Ok(crate::population::remove_tree(lab.fs, dir.as_bytes())?)
+    lab.clear(&dir)
 }
 
 fn fresh(lab: &mut Lab<'_>, dir: &str) -> Vec<u8> {
@@ -264,7 +264,7 @@ fn rows(lab: &mut Lab<'_>) -> Res {
         Ok(())
     })?;
     note_placement(lab, &["FSYS", "FDSS"], &before);
-    Ok(crate::population::remove_tree(lab.fs, dir.as_bytes())?)
+    lab.clear(&dir)
 }
 
 fn ranges(lab: &mut Lab<'_>) -> Res {
@@ -289,7 +289,7 @@ fn ranges(lab: &mut Lab<'_>) -> Res {
         "SFR",
         "by fdatasync of 1 MiB over allocated blocks: targets have no ranges",
     );
-    Ok(crate::population::remove_tree(lab.fs, dir.as_bytes())?)
+    lab.clear(&dir)
 }
 
 /// The file system's kernel threads and the CPUs that they last ran on.

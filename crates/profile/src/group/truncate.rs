@@ -77,7 +77,7 @@ fn cached(lab: &mut Lab<'_>) -> Res {
         lab.settle()?;
         cut(lab, "TR", &files, Batch::Cached)?;
         partly(lab, &dir)?;
-        Ok(crate::population::remove_tree(lab.fs, dir.as_bytes())?)
+        lab.clear(&dir)
     })
 }
 
@@ -113,6 +113,6 @@ fn cold(lab: &mut Lab<'_>) -> Res {
         let files = make(lab, &dir)?;
         lab.make_data_cold()?;
         cut(lab, "TRC", &files, Batch::Blocking)?;
-        Ok(crate::population::remove_tree(lab.fs, dir.as_bytes())?)
+        lab.clear(&dir)
     })
 }

@@ -101,7 +101,7 @@ fn under(lab: &mut Lab<'_>, load: Load, runs: usize) -> Res<Vec<f64>> {
         }
         result.map(|()| samples)
     });
-    crate::population::remove_tree(lab.fs, dir.as_bytes())?;
+    lab.clear(&dir)?;
     samples
 }
 

@@ -1,0 +1,200 @@
+//! Time: what a measurement may still begin, what it begins with, and what is left out.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
+use crate::error::{Halt, Res};
+use crate::lab::Lab;
+use crate::registry::Procedure;
+
+/// Why a metric is absent that the time did not reach.
+pub(crate) const NO_TIME: &str = "no time left";
+
+/// Procedures by what they are worth to a prediction: what nearly every workload does, then what costs
+/// most where it is done, then the rest.
+const BY_VALUE: [&str; 43] = [
+    "empty call",
+    "block sizes",
+    "cached lookups",
+    "calls on cached files",
+    "new files",
+    "cached reads",
+    "fsync, single",
+    "cold files",
+    "writes to existing files",
+    "uncached reads of a large file",
+    "directories, renames and links",
+    "removal of clean files",
+    "cold lookups",
+    "cached directories",
+    "descriptors, locks, extended attributes",
+    "mapped files",
+    "fsync in sequences",
+    "changes of attributes",
+    "truncation",
+    "writes to uncached files",
+    "slowdown by bytes written",
+    "cold directories",
+    "cold files of several threads",
+    "removal of uncached files",
+    "closes of truncated and removed files",
+    "read-ahead",
+    "sparse files and reserved space",
+    "files touched a while ago",
+    "fsyncs of several threads",
+    "first allocations after a cold start",
+    "lookups of cached inodes",
+    "removal of directories that held many",
+    "cold faults",
+    "page cache",
+    "name and inode caches",
+    "sync and ranges",
+    "truncation of uncached files",
+    "several threads",
+    "uncached reads by distance",
+    "lookups by directory size",
+    "slowdown by blocks written",
+    "slowdown by creates",
+    "dirty throttling",
+];
+
+/// The least that a procedure is begun with, for each part of its share: a fourth of what it has in a
+/// quick measurement of the usual length.
+const LEAST_NS_OF_SHARE: u64 = 16_000_000;
+
+/// The share of a procedure's time that its files may take to make.
+const OF_FILES: f64 = 0.4;
+/// Fewer files are no population.
+const LEAST_FILES: usize = 48;
+/// What a file takes to make and to remove before any was made: in memory.
+const FILE_NS: f64 = 30_000.0;
+/// Files after which the older ones count half.
+const FILES_KNOWN: f64 = 2000.0;
+
+/// What things take here, as far as it is known.
+#[derive(Debug, Default)]
+pub(crate) struct Costs {
+    /// Files made, and the time for all; the older ones count less.
+    made: Cell<(f64, f64)>,
+    removed: Cell<(f64, f64)>,
+    /// Files that stand.
+    standing: Cell<u64>,
+    /// The last write-back of everything, and the last cold state, in nanoseconds.
+    pub settle_ns: Cell<u64>,
+    pub cold_ns: Cell<u64>,
+}
+
+fn mean(of: &Cell<(f64, f64)>) -> f64 {
+    let (count, ns) = of.get();
+    if count > 0.0 { ns / count } else { FILE_NS }
+}
+
+fn count(of: &Cell<(f64, f64)>, files: f64, took_ns: u64) {
+    let (count, ns) = of.get();
+    let fade = if count > FILES_KNOWN { 0.5 } else { 1.0 };
+    of.set((count * fade + files, ns * fade + took_ns as f64));
+}
+
+impl Costs {
+    /// A file was made.
+    pub(crate) fn made(&self, took_ns: u64) {
+        count(&self.made, 1.0, took_ns);
+        self.standing.set(self.standing.get() + 1);
+    }
+
+    /// A tree with so many entries was removed.
+    pub(crate) fn removed(&self, entries: u64, took_ns: u64) {
+        if entries > 0 {
+            count(&self.removed, entries as f64, took_ns);
+        }
+        self.standing
+            .set(self.standing.get().saturating_sub(entries));
+    }
+
+    /// What the removal of everything that stands takes, in nanoseconds.
+    fn clean_up_ns(&self) -> u64 {
+        (self.standing.get() as f64 * mean(&self.removed)) as u64
+    }
+}
+
+impl Lab<'_> {
+    /// Whether the procedure must not begin anything any more.
+    pub(crate) fn spent(&self) -> bool {
+        self.clock.now_ns() >= self.hard_ns
+    }
+
+    /// Ends the procedure if what takes `ns` more cannot be done in its time.
+    pub(crate) fn afford(&self, ns: u64) -> Res {
+        if self.clock.now_ns().saturating_add(ns) >= self.hard_ns {
+            return Err(Halt::Time);
+        }
+        Ok(())
+    }
+
+    /// How many of so many files, each of a mean size, the procedure's time allows.
+    pub(crate) fn files_in_time(&self, wanted: usize) -> usize {
+        let left = self.deadline_ns.saturating_sub(self.clock.now_ns());
+        let each = mean(&self.costs.made) + mean(&self.costs.removed);
+        let most = (left as f64 * OF_FILES / each.max(1.0)) as usize;
+        wanted.min(most.max(LEAST_FILES))
+    }
+
+    /// When the measurement must begin to clean up. What lies on a file system that goes with its target
+    /// need not be removed.
+    pub(crate) fn end_ns(&self, all_ns: u64) -> u64 {
+        if self.own_device {
+            return all_ns;
+        }
+        all_ns.saturating_sub(self.costs.clean_up_ns())
+    }
+}
+
+/// Of the chosen procedures those for which there is time, the most valuable first.
+pub(crate) fn affordable(
+    chosen: &[&'static Procedure],
+    time_ns: u64,
+    share: impl Fn(&Procedure) -> u64,
+) -> BTreeSet<&'static str> {
+    let rank = |p: &Procedure| BY_VALUE.iter().position(|&name| name == p.name);
+    let mut by_value: Vec<&&Procedure> = chosen.iter().collect();
+    by_value.sort_by_key(|p| rank(p).unwrap_or(usize::MAX));
+    let mut left = time_ns;
+    let mut taken = BTreeSet::new();
+    for procedure in by_value {
+        let least = share(procedure) * LEAST_NS_OF_SHARE;
+        // The most valuable is measured as well as the time allows.
+        if least > left && taken.len() > 3 {
+            continue;
+        }
+        left = left.saturating_sub(least);
+        taken.insert(procedure.name);
+    }
+    taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::procedures;
+
+    #[test]
+    fn every_procedure_has_its_value() {
+        let mut named: Vec<&str> = BY_VALUE.to_vec();
+        let mut known: Vec<&str> = procedures().iter().map(|p| p.name).collect();
+        named.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(named, known);
+    }
+
+    #[test]
+    fn a_short_time_goes_to_the_most_valuable() {
+        let quick: Vec<_> = procedures().into_iter().filter(|p| p.share.0 > 0).collect();
+        let share = |p: &Procedure| u64::from(p.share.0);
+        let all = affordable(&quick, 48_000_000_000, share);
+        assert_eq!(all.len(), quick.len());
+        let few = affordable(&quick, 2_000_000_000, share);
+        assert!(few.len() < quick.len() && few.contains("calls on cached files"));
+        assert!(!few.contains("cold files of several threads"), "{few:?}");
+        assert!(affordable(&quick, 1, share).contains("empty call"));
+    }
+}

@@ -1,0 +1,143 @@
+//! The device: cold states, write-back, and what is called cold held against the device's counters.
+
+use fsage_core::ColdLevel;
+use fsage_host::observe::ReadBytes;
+
+use crate::error::{Halt, Res};
+use crate::lab::{Batch, Lab};
+use crate::probe::Probe;
+
+const DATA_ONLY: &str =
+    "only file data can be made cold here (names and inodes need root or a scratch file system)";
+
+/// The device must have read this share of what was asked for: the rest may be tails of files, or lie in
+/// what was read with their inodes.
+const FETCHED_SHARE: f64 = 0.8;
+const SECTOR_BYTES: u64 = 512;
+
+/// What was read up to a moment.
+#[derive(Clone, Copy)]
+struct Reading {
+    sectors: Option<u64>,
+    thread: Option<u64>,
+}
+
+impl Reading {
+    fn now(lab: &Lab<'_>) -> Self {
+        Self {
+            sectors: lab.sectors_read(),
+            thread: ReadBytes::of_thread().map(|read| read.fetched),
+        }
+    }
+}
+
+impl Lab<'_> {
+    /// Sectors that the device has read since boot, where there is one.
+    pub(crate) fn sectors_read(&self) -> Option<u64> {
+        self.fs.platform().device_counters().map(|c| c.sectors_read)
+    }
+
+    /// Makes everything cold: names, inodes and data.
+    pub(crate) fn make_cold(&mut self) -> Res {
+        self.check()?;
+        if self.cold.is_some_and(|c| c.level == ColdLevel::DataOnly) {
+            return Err(Halt::Absent(DATA_ONLY.to_owned()));
+        }
+        self.afford(self.costs.cold_ns.get())?;
+        let start = self.clock.now_ns();
+        let made = self.fs.platform().make_cold();
+        let took_ns = self.clock.now_ns().saturating_sub(start);
+        self.costs.cold_ns.set(took_ns);
+        match made {
+            Ok(evidence) => {
+                self.cold = Some(evidence);
+                if evidence.level == ColdLevel::DataOnly {
+                    return Err(Halt::Absent(DATA_ONLY.to_owned()));
+                }
+                Ok(())
+            }
+            Err(errno) => Err(Halt::Absent(format!(
+                "no cold state can be reached here: {errno}"
+            ))),
+        }
+    }
+
+    /// Makes data cold; names and inodes too where that is how it is done.
+    pub(crate) fn make_data_cold(&mut self) -> Res {
+        match self.make_cold() {
+            Err(Halt::Absent(_)) if self.cold.is_some() => {
+                self.afford(self.costs.cold_ns.get())?;
+                self.fs.platform().make_cold()?;
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Writes everything back, so that what is measured next starts clean.
+    pub(crate) fn settle(&mut self) -> Res {
+        self.check()?;
+        self.afford(self.costs.settle_ns.get())?;
+        let start = self.clock.now_ns();
+        let synced = self.fs.sync();
+        let took_ns = self.clock.now_ns().saturating_sub(start);
+        self.costs.settle_ns.set(took_ns);
+        Ok(synced?)
+    }
+
+    /// Begins a procedure that makes many names: nothing is dirty and, where that can be reached,
+    /// nothing is cached. Without a journal ext4, which serves ext2 too, passes over the inodes that
+    /// were freed in the last minutes as long as it has their blocks in memory, at every create
+    /// (`recently_deleted` in fs/ext4/ialloc.c): what the suite itself removed before would count.
+    pub(crate) fn start_afresh(&mut self) -> Res {
+        match self.make_cold() {
+            Ok(()) | Err(Halt::Absent(_)) => self.settle(),
+            other => other,
+        }
+    }
+
+    /// Runs a batch that is meant to read from the device and notes in `asked_bytes` how much it asks for.
+    /// Its samples are thrown away if the device has not read about as much from its beginning to its end:
+    /// parts of it may well find everything read ahead. What others had the device read is not counted
+    /// where the kernel counts for each thread.
+    pub(crate) fn cold_batch(&mut self, probe: Probe, batch: impl FnOnce(&mut Self) -> Res) -> Res {
+        let before = Reading::now(self);
+        let mark = self.book.mark();
+        self.asked_bytes = 0;
+        self.begin(Batch::Blocking);
+        let done = batch(self);
+        match done {
+            Ok(()) | Err(Halt::Time) => self.cut_short(),
+            Err(_) => self.book.forget(),
+        }
+        if let Some(reason) = self.warm_since(before) {
+            self.book.rollback(&mark);
+            if let Some(id) = probe.id(0) {
+                self.reasons.push((id, reason));
+            }
+        }
+        done?;
+        self.check()
+    }
+
+    /// Why what was read since then was not cold, if it was not.
+    fn warm_since(&mut self, before: Reading) -> Option<String> {
+        let after = Reading::now(self);
+        let device = after.sectors?.saturating_sub(before.sectors?) * SECTOR_BYTES;
+        let thread = after.thread.zip(before.thread);
+        let thread = thread.map(|(after, before)| after.saturating_sub(before));
+        self.counted_for_thread |= thread.is_some_and(|bytes| bytes > 0);
+        let read = match thread {
+            Some(bytes) if self.counted_for_thread => bytes.min(device),
+            _ => device,
+        };
+        let enough = read > 0 && read as f64 >= self.asked_bytes as f64 * FETCHED_SHARE;
+        (!enough).then(|| {
+            format!(
+                "not cold: the device read {} KiB where {} KiB were asked for",
+                read / 1024,
+                self.asked_bytes / 1024
+            )
+        })
+    }
+}

@@ -1,0 +1,132 @@
+//! What else the machine did during a procedure: the marks of a run, as `fsage bench` has them.
+
+use fsage_core::Clock;
+use fsage_format::profile::Disturbance;
+use fsage_host::observe::{MachineTimes, Usage, Whose, running_children_user_ns};
+
+use crate::sched::Sched;
+
+/// Others that use more of a processor than this change what is measured, as a share of elapsed time.
+const OTHERS_SHARE: f64 = 0.10;
+/// A hypervisor that takes more than this.
+const STOLEN_SHARE: f64 = 0.02;
+/// The measuring thread waits for a processor for more than this. Its batches that waited are thrown
+/// away; beyond this what is left was not alone either.
+const WAITED_SHARE: f64 = 0.05;
+/// The kernel counts in ticks of 10 ms: fewer than this are chance.
+const LEAST_TICKS_NS: u64 = 100_000_000;
+/// Shorter delays are those of any thread that wakes up.
+const LEAST_DELAY_NS: u64 = 2_000_000;
+
+/// A reading of the machine's and this process's clocks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Watch {
+    at_ns: u64,
+    own_ns: u64,
+    machine: Option<MachineTimes>,
+    delay_ns: u64,
+}
+
+impl Watch {
+    pub(crate) fn now(clock: &dyn Clock, sched: &Sched) -> Self {
+        let own = Usage::of(Whose::Process).user_ns + Usage::of(Whose::Children).user_ns;
+        Self {
+            at_ns: clock.now_ns(),
+            // A daemon that serves the target is no other process.
+            own_ns: own + running_children_user_ns(),
+            machine: MachineTimes::now(),
+            delay_ns: sched.run_delay_ns(),
+        }
+    }
+
+    /// What happened from this reading to a later one.
+    pub(crate) fn until(&self, after: &Self, procedure: &str) -> Disturbance {
+        let elapsed_ns = after.at_ns.saturating_sub(self.at_ns).max(1);
+        let share = |ns: u64| ns as f64 / elapsed_ns as f64;
+        let own = after.own_ns.saturating_sub(self.own_ns);
+        let machine = after.machine.zip(self.machine);
+        let others =
+            machine.map(|(a, b)| (a.user_ns.saturating_sub(b.user_ns)).saturating_sub(own));
+        let stolen = machine.map(|(a, b)| a.stolen_ns.saturating_sub(b.stolen_ns));
+        let waited = after.delay_ns.saturating_sub(self.delay_ns);
+        let told = |ns: Option<u64>, least: u64, most: f64, words: &str| {
+            let ns = ns.filter(|&ns| ns >= least && share(ns) > most)?;
+            Some(words.replace('#', &format!("{:.0} %", 100.0 * share(ns))))
+        };
+        let marks = [
+            told(
+                others,
+                LEAST_TICKS_NS,
+                OTHERS_SHARE,
+                "other processes used # of a processor",
+            ),
+            told(
+                stolen,
+                LEAST_TICKS_NS,
+                STOLEN_SHARE,
+                "the hypervisor took # of a processor",
+            ),
+            told(
+                Some(waited),
+                LEAST_DELAY_NS,
+                WAITED_SHARE,
+                "the measuring thread waited for a processor in # of the time",
+            ),
+        ];
+        Disturbance {
+            procedure: procedure.to_owned(),
+            repeated: 0,
+            others_share: others.map(share),
+            stolen_share: stolen.map(share),
+            waited_share: Some(share(waited)),
+            marks: marks.into_iter().flatten().collect(),
+        }
+    }
+}
+
+/// How much was disturbed, to compare two measurements of one procedure.
+pub(crate) fn weight(d: &Disturbance) -> f64 {
+    let of = |share: Option<f64>| share.unwrap_or(0.0);
+    of(d.others_share) + of(d.stolen_share) + of(d.waited_share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64, own: u64, all: u64, stolen: u64, delay: u64) -> Watch {
+        Watch {
+            at_ns: seconds * 1_000_000_000,
+            own_ns: own,
+            machine: Some(MachineTimes {
+                user_ns: all,
+                stolen_ns: stolen,
+            }),
+            delay_ns: delay,
+        }
+    }
+
+    #[test]
+    fn a_quiet_second_has_no_mark() {
+        let quiet = at(0, 0, 0, 0, 0).until(&at(1, 900_000_000, 980_000_000, 0, 1_000_000), "x");
+        assert_eq!(quiet.marks, [] as [String; 0]);
+        assert!(weight(&quiet) < 0.1);
+    }
+
+    #[test]
+    fn each_disturbance_is_told() {
+        let busy = at(0, 0, 0, 0, 0).until(
+            &at(2, 500_000_000, 2_500_000_000, 200_000_000, 400_000_000),
+            "new files",
+        );
+        assert_eq!(
+            busy.marks,
+            [
+                "other processes used 100 % of a processor",
+                "the hypervisor took 10 % of a processor",
+                "the measuring thread waited for a processor in 20 % of the time"
+            ]
+        );
+        assert_eq!((busy.procedure.as_str(), weight(&busy)), ("new files", 1.3));
+    }
+}
