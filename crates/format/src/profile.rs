@@ -1,7 +1,9 @@
 //! `.fsp`: the system profile, JSON.
 //!
 //! [`SystemProfile::load`] refuses what it cannot vouch for: another format, a newer version, a
-//! metric without a unit, a value that is not finite or negative.
+//! value that no measurement gives (`check`). Version 2 tells an interval that is unknown from one
+//! of no width, a profile that is not whole, and what disturbed the measurement; version 1 is read
+//! as far as it tells these (`older`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,13 +11,16 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{FormatError, Version, check_version};
+use crate::error::{FormatError, Version};
+
+mod check;
+mod older;
 
 /// What the field `format` says.
 pub const PROFILE_FORMAT: &str = "fsage system profile";
 
 /// The version that is written; every version up to it is read.
-pub const PROFILE_VERSION: Version = Version(1);
+pub const PROFILE_VERSION: Version = Version(2);
 
 /// What one file system on one machine costs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -33,6 +38,30 @@ pub struct SystemProfile {
     /// What was not measured, and why.
     #[serde(default)]
     pub absent: Vec<Absent>,
+    /// Why the profile is not whole: the measurement was interrupted. Absent where it ran to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
+    /// What disturbed the measurement: the whole of it, and procedures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disturbances: Vec<Disturbance>,
+}
+
+/// What disturbed a measurement or one of its procedures.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Disturbance {
+    /// The procedure, by its name in the list of times; empty for the whole measurement.
+    pub procedure: String,
+    /// How often the procedure was repeated for this.
+    pub repeated: u32,
+    /// Processor time that other processes used, as a share of the time it took.
+    pub others_share: Option<f64>,
+    /// Processor time that the hypervisor took, as a share of the time it took.
+    pub stolen_share: Option<f64>,
+    /// Time in which the measuring thread waited for a processor, as a share of the time it took.
+    pub waited_share: Option<f64>,
+    /// The same in words, one line each.
+    pub marks: Vec<String>,
 }
 
 /// The entry of a profile's environment, and of a trace's extra metadata, that says that everything
@@ -105,10 +134,10 @@ pub struct MetricValue {
     pub unit: String,
     /// The estimate that predictions use.
     pub estimate: f64,
-    /// Lower end of the estimate's 95 % interval.
-    pub low: f64,
-    /// Upper end of the estimate's 95 % interval.
-    pub high: f64,
+    /// Lower end of the estimate's 95 % interval; null where the interval is unknown.
+    pub low: Option<f64>,
+    /// Upper end of the estimate's 95 % interval; null where the interval is unknown.
+    pub high: Option<f64>,
     /// Whether the true value is at least the estimate: the search for it was cut short.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lower_bound: bool,
@@ -133,6 +162,10 @@ pub struct MetricValue {
     /// What a reader should know: how it was reached here, what it stands on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// What makes the estimate suspect: a disturbed measurement, a disagreement with the device's
+    /// counters or with neighbours of the series. Empty where nothing does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<String>,
 }
 
 /// One quantile of a metric's samples.
@@ -163,6 +196,8 @@ impl SystemProfile {
             environment,
             metrics: Vec::new(),
             absent: Vec::new(),
+            incomplete: None,
+            disturbances: Vec::new(),
         }
     }
 
@@ -179,6 +214,17 @@ impl SystemProfile {
             .map(|a| a.reason.as_str())
     }
 
+    /// Whether the measurement ran to its end: metrics may be absent, each with its reason, but none
+    /// because the measurement was broken off.
+    pub fn is_whole(&self) -> bool {
+        self.incomplete.is_none()
+    }
+
+    /// Why the profile is not whole; `None` where it is.
+    pub fn incomplete_reason(&self) -> Option<&str> {
+        self.incomplete.as_deref()
+    }
+
     /// Reads and checks a profile.
     pub fn load(path: &Path) -> Result<Self, FormatError> {
         let bytes = std::fs::read(path).map_err(|e| FormatError::io("read", path, e))?;
@@ -187,8 +233,12 @@ impl SystemProfile {
 
     /// Reads and checks a profile from its bytes; errors name `path`.
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, FormatError> {
-        check_head(path, bytes)?;
-        let profile: Self = serde_json::from_slice(bytes).map_err(|e| at_line(path, &e))?;
+        let version = check::head(path, bytes)?;
+        let mut profile: Self =
+            serde_json::from_slice(bytes).map_err(|e| check::at_line(path, &e))?;
+        if version < PROFILE_VERSION {
+            older::bring_up(&mut profile);
+        }
         profile.check(path)?;
         Ok(profile)
     }
@@ -211,127 +261,12 @@ impl SystemProfile {
         text.push(b'\n');
         crate::record::write_whole(path, &text)
     }
-
-    /// Whether every metric is sound: named once, with a unit, finite, not negative, its interval in
-    /// order. Errors name `path` and the metric.
-    pub fn check(&self, path: &Path) -> Result<(), FormatError> {
-        let mut seen = rustc_hash::FxHashSet::default();
-        for (index, metric) in self.metrics.iter().enumerate() {
-            if metric.name.is_empty() {
-                let place = format!("metric {}", index + 1);
-                return Err(FormatError::corrupt(path, place, "no name, expected one"));
-            }
-            if !seen.insert(metric.name.as_str()) {
-                let place = format!("metric {}", metric.name);
-                return Err(FormatError::corrupt(
-                    path,
-                    place,
-                    "stands twice, expected once",
-                ));
-            }
-            metric.problem().map_or(Ok(()), |p| {
-                Err(FormatError::corrupt(
-                    path,
-                    format!("metric {}", metric.name),
-                    p,
-                ))
-            })?;
-        }
-        Ok(())
-    }
 }
 
 impl MetricValue {
-    /// What is wrong with it, `None` if nothing is.
-    fn problem(&self) -> Option<String> {
-        if self.unit.is_empty() {
-            return Some("no unit, expected one".to_owned());
-        }
-        let named = [
-            ("estimate", self.estimate),
-            ("low", self.low),
-            ("high", self.high),
-            ("mean", self.mean),
-            ("median", self.median),
-        ];
-        let quantiles = self.quantiles.iter().map(|q| ("quantile", q.value));
-        let samples = self.samples.iter().map(|&s| ("sample", s));
-        for (what, value) in named.into_iter().chain(quantiles).chain(samples) {
-            // An interval may reach below zero, and so may a sample from which the empty call was
-            // subtracted; the estimate itself may not.
-            let may_be_negative = matches!(what, "low" | "quantile" | "sample");
-            if !value.is_finite() || (value < 0.0 && !may_be_negative) {
-                return Some(format!(
-                    "{what} is {value} {}, expected a finite value of zero or more",
-                    self.unit
-                ));
-            }
-        }
-        if self.low > self.high {
-            return Some(format!(
-                "its interval {} to {} is empty",
-                self.low, self.high
-            ));
-        }
-        None
+    /// The 95 % interval of the estimate, (low, high); `None` where it is unknown: too few samples, or
+    /// a spread that was not measured.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        self.low.zip(self.high)
     }
-}
-
-/// Refuses what is no profile before its fields are looked at, so that the error names the cause.
-fn check_head(path: &Path, bytes: &[u8]) -> Result<(), FormatError> {
-    #[derive(Deserialize)]
-    struct Head {
-        format: Option<String>,
-        version: Option<u32>,
-    }
-    let expected = "a system profile (JSON)";
-    let head: Head = match serde_json::from_slice(bytes) {
-        Ok(head) => head,
-        Err(e) if bytes.trim_ascii_start().starts_with(b"{") => return Err(at_line(path, &e)),
-        Err(_) => {
-            let found = match crate::sniff(path) {
-                Ok(kind) => format!("a {} of fsage", format!("{kind:?}").to_lowercase()),
-                Err(_) => crate::sniff::describe(bytes),
-            };
-            return Err(FormatError::WrongKind {
-                path: path.to_owned(),
-                found,
-                expected,
-            });
-        }
-    };
-    match head.format.as_deref() {
-        Some(PROFILE_FORMAT) => {}
-        Some(other) => {
-            let found = format!("JSON of the format '{other}'");
-            return Err(FormatError::WrongKind {
-                path: path.to_owned(),
-                found,
-                expected,
-            });
-        }
-        None => {
-            let found = "JSON without a field 'format'".to_owned();
-            return Err(FormatError::WrongKind {
-                path: path.to_owned(),
-                found,
-                expected,
-            });
-        }
-    }
-    let Some(version) = head.version else {
-        return Err(FormatError::corrupt(
-            path,
-            "field 'version'",
-            "missing, expected a number",
-        ));
-    };
-    check_version(path, "system profile", Version(version), PROFILE_VERSION)
-}
-
-fn at_line(path: &Path, e: &serde_json::Error) -> FormatError {
-    let place = format!("line {}, column {}", e.line(), e.column());
-    let text = e.to_string();
-    let problem = text.split(" at line ").next().unwrap_or(&text).to_owned();
-    FormatError::corrupt(path, place, problem)
 }

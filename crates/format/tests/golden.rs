@@ -52,8 +52,22 @@ fn snapshot_version_1() {
 }
 
 #[test]
+fn profile_version_2() {
+    let file = golden("version-2.fsp");
+    let profile = golden_profile();
+    if writing() {
+        profile.save(&file).unwrap();
+    }
+    assert_eq!(SystemProfile::load(&file).unwrap(), profile);
+}
+
+#[test]
 fn profile_version_1() {
-    let file = golden("version-1.fsp");
+    let loaded = SystemProfile::load(&golden("version-1.fsp")).unwrap();
+    assert_eq!(loaded, golden_profile());
+}
+
+fn golden_profile() -> SystemProfile {
     let environment = Environment {
         seed: 7,
         cpus: 2,
@@ -64,18 +78,15 @@ fn profile_version_1() {
         name: "STAT".to_owned(),
         unit: "ns".to_owned(),
         estimate: 512.25,
-        low: 500.0,
-        high: 520.0,
+        low: Some(500.0),
+        high: Some(520.0),
         mean: 513.0,
         median: 512.25,
         runs: 3,
         samples: vec![500.0, 512.25, 526.75],
         ..MetricValue::default()
     });
-    if writing() {
-        profile.save(&file).unwrap();
-    }
-    assert_eq!(SystemProfile::load(&file).unwrap(), profile);
+    profile
 }
 
 #[test]

@@ -113,13 +113,13 @@ fn damaged_snapshots() {
 fn damaged_profiles_and_records() {
     let path = Path::new("damaged file");
     let mut profile = SystemProfile::new("ext4", Environment::default());
-    profile.metrics = ["RD64", "STAT"]
+    profile.metrics = ["RMD", "STAT"]
         .map(|name| MetricValue {
             name: name.to_owned(),
             unit: "ns".to_owned(),
             estimate: 10.0,
-            low: 9.0,
-            high: 11.0,
+            low: Some(9.0),
+            high: Some(11.0),
             ..MetricValue::default()
         })
         .to_vec();

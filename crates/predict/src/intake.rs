@@ -16,6 +16,7 @@ impl SystemVector {
         let mut vector = Self::new(profile.name.clone(), []);
         vector.machine = machine(&profile.environment);
         vector.target = target(&profile.environment);
+        vector.broken_off = profile.incomplete_reason().map(str::to_owned);
         let mut ignored = Vec::new();
         for metric in &profile.metrics {
             match MetricId::parse(&metric.name) {
@@ -29,17 +30,16 @@ impl SystemVector {
     }
 }
 
-/// Fewer samples than this give no interval, whatever the file says.
-const LEAST_RUNS: u32 = 3;
-
 fn estimate(metric: &MetricValue) -> Estimate {
+    let (low, high) = metric
+        .interval()
+        .unwrap_or((metric.estimate, metric.estimate));
     Estimate {
         value: metric.estimate,
-        low: metric.low,
-        high: metric.high,
+        low,
+        high,
         lower_bound: metric.lower_bound,
-        // No width says nothing either where there are no samples to tell.
-        unknown: metric.runs < LEAST_RUNS,
+        unknown: metric.interval().is_none(),
     }
 }
 

@@ -25,7 +25,7 @@ impl Target {
             .collect();
         missing.sort_by_key(|m| Reverse(m.uses));
         (!missing.is_empty()).then(|| Incomplete {
-            reason: reason(&missing),
+            reason: reason(&missing, self.vector.broken_off.as_deref()),
             missing,
             partial_latency_ns: partial_ns,
         })
@@ -42,7 +42,7 @@ impl Target {
     }
 }
 
-fn reason(missing: &[MissingCost]) -> String {
+fn reason(missing: &[MissingCost], broken_off: Option<&str>) -> String {
     let named: Vec<&str> = missing.iter().take(NAMED).map(|m| m.family.as_str()).collect();
     let more = missing.len().saturating_sub(NAMED);
     let more = if more > 0 {
@@ -51,9 +51,10 @@ fn reason(missing: &[MissingCost]) -> String {
         String::new()
     };
     let uses: u64 = missing.iter().map(|m| m.uses).sum();
+    let why = broken_off.map_or_else(String::new, |why| format!(" (profile: {why})"));
     format!(
-        "costs that the workload needs {uses} times were not measured: {}{more}",
-        named.join(", ")
+        "{} not measured, needed {uses} times{why}",
+        named.join(", ") + &more
     )
 }
 
@@ -77,6 +78,8 @@ impl Predictor {
     /// What makes a system's numbers less sure.
     pub(crate) fn target_warnings(&self, target: &Target) -> Vec<String> {
         let mut warnings = target.substitutes();
+        let broken_off = target.vector.broken_off.iter();
+        warnings.extend(broken_off.map(|why| format!("the profile is not whole: {why}")));
         for (name, what) in [("BC", "page"), ("DNLC", "name"), ("MDC", "attribute")] {
             if target.vector.named(name).is_none() {
                 warnings.push(format!(

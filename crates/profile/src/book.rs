@@ -322,6 +322,10 @@ impl Series {
             }
             sorted = sorted.into_iter().rev().map(rate).collect();
         }
+        // What was less than what is subtracted from it is under the resolution.
+        for value in samples.iter_mut().chain(&mut sorted) {
+            *value = value.max(0.0);
+        }
         let mut note = self.note.clone().or_else(|| stalls.note(values.len()));
         if self.needs_spoilt() {
             note =
@@ -350,8 +354,8 @@ impl Series {
             name: id.to_string(),
             unit: id.unit().name().to_owned(),
             estimate,
-            low: low.min(estimate).max(0.0),
-            high: high.max(estimate),
+            low: Some(low.min(estimate).max(0.0)),
+            high: Some(high.max(estimate)),
             lower_bound: self.lower_bound,
             mean: ns_mean.max(0.0),
             median: q(0.5).max(0.0),
@@ -363,6 +367,7 @@ impl Series {
             stop: self.stop.to_owned(),
             samples,
             note,
+            marks: Vec::new(),
         })
     }
 }
@@ -385,7 +390,7 @@ mod tests {
         book.commit(false);
         let value = book.value(id("CR")).unwrap();
         assert_eq!((value.estimate, value.median, value.runs), (20.0, 10.0, 4));
-        assert!(value.low < 20.0 && value.high > 20.0);
+        assert!(value.low < Some(20.0) && value.high > Some(20.0));
     }
 
     #[test]
@@ -398,7 +403,7 @@ mod tests {
         book.series(id("RD4")).kib = Some(4.0);
         let value = book.value(id("RD4")).unwrap();
         assert!((value.estimate - 4.0 * 1e9 / 2000.0).abs() < 1e-6);
-        assert!(value.low <= value.estimate && value.estimate <= value.high);
+        assert!(value.low <= Some(value.estimate) && Some(value.estimate) <= value.high);
     }
 
     #[test]

@@ -238,10 +238,7 @@ fn collect(
     let extra = &mut profile.environment.extra;
     extra.insert("time by procedure".to_owned(), took.join("; "));
     if stopped {
-        profile
-            .environment
-            .extra
-            .insert("interrupted".to_owned(), "yes".to_owned());
+        profile.incomplete = Some("interrupted".to_owned());
     }
     profile
 }

@@ -55,14 +55,15 @@ fn or_unknown(text: &str) -> &str {
 
 fn row(value: &MetricValue) -> [String; 5] {
     let bound = if value.lower_bound { "at least " } else { "" };
-    let interval = if value.low < value.high {
-        format!(
+    let interval = match value.interval() {
+        // Found out, not estimated.
+        Some((low, high)) if low >= high => String::new(),
+        Some((low, high)) => format!(
             "{} – {}",
-            units::metric(value.low, &value.unit),
-            units::metric(value.high, &value.unit)
-        )
-    } else {
-        String::new()
+            units::metric(low, &value.unit),
+            units::metric(high, &value.unit)
+        ),
+        None => "unknown".to_owned(),
     };
     [
         value.name.clone(),

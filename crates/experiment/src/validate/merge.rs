@@ -54,11 +54,15 @@ fn one(values: Vec<MetricValue>) -> Option<MetricValue> {
     let mean =
         |f: fn(&MetricValue) -> f64| fsage_stats::mean(&values.iter().map(f).collect::<Vec<_>>());
     let estimate = mean(|v| v.estimate);
-    let low = values.iter().map(|v| v.low).fold(f64::INFINITY, f64::min);
-    let high = values
-        .iter()
-        .map(|v| v.high)
-        .fold(f64::NEG_INFINITY, f64::max);
+    // Unknown of one instance, unknown of all together.
+    let intervals: Option<Vec<(f64, f64)>> = values.iter().map(MetricValue::interval).collect();
+    let (low, high) = intervals
+        .map(|all| {
+            all.iter().fold((f64::INFINITY, 0.0f64), |(low, high), i| {
+                (low.min(i.0), high.max(i.1))
+            })
+        })
+        .unzip();
     let (mean, median) = (mean(|v| v.mean), mean(|v| v.median));
     let runs = values.iter().map(|v| v.runs).sum();
     let preempted = values.iter().map(|v| v.preempted).sum();
@@ -94,8 +98,8 @@ mod tests {
             name: "STAT".into(),
             unit: "ns".into(),
             estimate,
-            low: estimate - 1.0,
-            high: estimate + 1.0,
+            low: Some(estimate - 1.0),
+            high: Some(estimate + 1.0),
             mean: estimate,
             median: estimate,
             runs: 10,
@@ -120,7 +124,7 @@ mod tests {
         let stat = merged.get("STAT").unwrap();
         assert_eq!(
             (stat.estimate, stat.low, stat.high, stat.runs),
-            (15.0, 9.0, 21.0, 20)
+            (15.0, Some(9.0), Some(21.0), 20)
         );
         assert_eq!(stat.samples, [10.0, 20.0]);
         assert_eq!(

@@ -113,6 +113,8 @@ pub struct SystemVector {
     pub machine: Machine,
     /// What tells its target from others; empty where nobody knows.
     pub target: String,
+    /// Why the profile is not whole; `None` where it is, or does not say.
+    pub broken_off: Option<String>,
     slots: Slots,
     values: Vec<Option<Estimate>>,
 }
@@ -130,6 +132,7 @@ impl SystemVector {
             name: name.into(),
             machine: Machine::default(),
             target: String::new(),
+            broken_off: None,
             slots,
             values,
         };

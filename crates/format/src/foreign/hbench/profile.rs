@@ -137,8 +137,9 @@ fn metric(name: &str, unit: Unit, value: f64) -> MetricValue {
         name: name.to_owned(),
         unit: unit.to_owned(),
         estimate: value,
-        low: value,
-        high: value,
+        // One figure: nothing is known of its spread.
+        low: None,
+        high: None,
         mean: value,
         median: value,
         runs: 1,
