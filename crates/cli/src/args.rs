@@ -44,6 +44,9 @@ Exit codes:
     max_term_width = 100
 )]
 pub struct Cli {
+    /// Say nothing on stderr but what is wrong or missing; no progress
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,

@@ -55,7 +55,7 @@ pub fn report(error: &anyhow::Error) -> Exit {
         return Exit::Interrupted;
     }
     if let Some(usage) = error.downcast_ref::<UsageError>() {
-        crate::ui::line(&format!("fsage: {usage}"));
+        crate::ui::lines(&format!("fsage: {usage}"));
         return Exit::Usage;
     }
     let mut parts: Vec<String> = Vec::new();
@@ -66,7 +66,7 @@ pub fn report(error: &anyhow::Error) -> Exit {
             parts.push(text);
         }
     }
-    crate::ui::line(&format!("fsage: failed to {}", parts.join(": ")));
+    crate::ui::lines(&format!("fsage: failed to {}", parts.join(": ")));
     if let Some(hint) = error.chain().find_map(hint) {
         crate::ui::line(&format!("hint: {hint}"));
     }

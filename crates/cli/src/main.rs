@@ -26,18 +26,20 @@ fn main() -> std::process::ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // clap prints help and version to stdout, mistakes to stderr.
-            let code = if error.use_stderr() {
-                Exit::Usage
-            } else {
-                Exit::Done
-            };
+            // clap prints help and version to stdout; a mistake repeats what was typed.
+            if error.use_stderr() {
+                ui::lines(&error.render().to_string());
+                return Exit::Usage.into();
+            }
             return match error.print() {
-                Ok(()) => code.into(),
+                Ok(()) => Exit::Done.into(),
                 Err(_) => Exit::Failed.into(),
             };
         }
     };
+    if cli.quiet {
+        ui::be_quiet();
+    }
     match verbs::run(cli.verb) {
         Ok(exit) => exit.into(),
         Err(error) => exit::report(&error).into(),

@@ -1,7 +1,8 @@
-//! Stdout: data only, complete or not at all.
+//! Stdout: data only, complete or not at all. Nothing that a terminal would act on gets out.
 
 use std::io::Write;
 
+use fsage_report::plain;
 use serde::Serialize;
 
 /// Stdout could not be written.
@@ -9,20 +10,29 @@ use serde::Serialize;
 #[error("write to stdout: {0}")]
 pub struct OutError(pub std::io::Error);
 
-/// Writes text.
+/// Writes a page. What is not printable is written out, whatever file it came from.
 pub fn text(text: &str) -> Result<(), OutError> {
-    let mut stdout = std::io::stdout().lock();
-    stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-        .map_err(OutError)
+    raw(&plain::lines(text))
 }
 
 /// Writes a value as indented JSON.
 pub fn json<T: Serialize>(value: &T) -> anyhow::Result<()> {
     let mut body = serde_json::to_string_pretty(value)?;
     body.push('\n');
-    Ok(text(&body)?)
+    Ok(json_lines(&body)?)
+}
+
+/// Writes JSON that is text already, ending with a line feed.
+pub fn json_lines(body: &str) -> Result<(), OutError> {
+    raw(&plain::json(body))
+}
+
+fn raw(text: &str) -> Result<(), OutError> {
+    let mut stdout = std::io::stdout().lock();
+    stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+        .map_err(OutError)
 }
 
 /// The width that tables on stdout may have: the terminal's, 100 characters where there is none.

@@ -1,22 +1,72 @@
 //! Messages and progress on stderr.
 
-use std::io::Write;
-use std::time::Duration;
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
+use fsage_report::{plain, units};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Writes a line to stderr; a closed stderr is nobody's concern.
-pub fn line(text: &str) {
-    drop(writeln!(std::io::stderr().lock(), "{text}"));
+/// Without a terminal, a long command says this often where it is.
+const EVERY: Duration = Duration::from_secs(25);
+
+/// Whether `--quiet` was given.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// From now on only what went wrong is said.
+pub fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
 }
 
-/// Progress of a long command: a bar on a terminal, nothing elsewhere.
+/// Says a line: what is done, or what was. Left out by `--quiet`.
+pub fn note(text: &str) {
+    if !QUIET.load(Ordering::Relaxed) {
+        line(text);
+    }
+}
+
+/// Writes a line to stderr, also under `--quiet`: what is wrong or missing. What is not printable is written
+/// out. A closed stderr is nobody's concern.
+pub fn line(text: &str) {
+    drop(writeln!(std::io::stderr().lock(), "{}", plain::plain(text)));
+}
+
+/// The same for text of several lines; those after the first are set in, so that none looks like a message of
+/// its own.
+pub fn lines(text: &str) {
+    let mut out = String::new();
+    for (index, part) in text.lines().enumerate() {
+        if index > 0 {
+            out.push_str("  ");
+        }
+        out.push_str(&plain::plain(part));
+        out.push('\n');
+    }
+    drop(std::io::stderr().lock().write_all(out.as_bytes()));
+}
+
+/// Progress of a long command: a bar on a terminal, a line now and then elsewhere, nothing if it is to be quiet.
 #[derive(Debug)]
-pub struct Progress(ProgressBar);
+pub enum Progress {
+    /// A bar.
+    Bar(ProgressBar),
+    /// Lines.
+    Lines(Lines),
+    /// Nothing.
+    Quiet,
+}
 
 impl Progress {
-    /// A bar of `total` steps.
+    /// Progress of `total` steps.
     pub fn new(total: u64) -> Self {
+        if QUIET.load(Ordering::Relaxed) {
+            return Self::Quiet;
+        }
+        if !std::io::stderr().is_terminal() {
+            return Self::Lines(Lines::start(EVERY));
+        }
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(8));
         // A template that does not parse would leave the default bar, which is no worse.
         if let Ok(style) =
@@ -25,21 +75,109 @@ impl Progress {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(250));
-        Self(bar)
+        Self::Bar(bar)
     }
 
     /// Moves to step `done` of `total`.
     pub fn set(&self, done: u64, total: u64, message: &str, remaining_s: Option<f64>) {
-        self.0.set_length(total);
-        self.0.set_position(done);
-        self.0.set_message(message.to_string());
-        self.0
-            .set_prefix(remaining_s.map_or(String::new(), |s| format!("about {s:.0} s left")));
+        let message = plain::plain(message).into_owned();
+        let left = remaining_s.map(|s| format!("about {} left", units::duration(s.round() * 1e9)));
+        match self {
+            Self::Bar(bar) => {
+                bar.set_length(total);
+                bar.set_position(done);
+                bar.set_message(message);
+                bar.set_prefix(left.unwrap_or_default());
+            }
+            Self::Lines(lines) => {
+                let left = left.map_or(String::new(), |l| format!(", {l}"));
+                lines.set(format!("{done}/{total} {message}{left}"));
+            }
+            Self::Quiet => {}
+        }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        match self {
+            Self::Bar(bar) => bar.finish_and_clear(),
+            Self::Lines(lines) => lines.end(),
+            Self::Quiet => {}
+        }
+    }
+}
+
+/// Says from a thread of its own where a command is, so that a long step is no silence.
+#[derive(Debug)]
+pub struct Lines {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    message: String,
+    ended: bool,
+}
+
+impl Lines {
+    fn start(every: Duration) -> Self {
+        let shared = Arc::new(Shared::default());
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("progress".into())
+            .spawn(move || say(&theirs, every))
+            .ok();
+        Self { shared, thread }
+    }
+
+    fn set(&self, message: String) {
+        let mut state = self
+            .shared
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        state.message = message;
+    }
+
+    fn end(&mut self) {
+        let mut state = self
+            .shared
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        state.ended = true;
+        drop(state);
+        self.shared.ended.notify_all();
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+fn say(shared: &Shared, every: Duration) {
+    let begun = Instant::now();
+    let mut next = begun + every;
+    let mut state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+    while !state.ended {
+        let now = Instant::now();
+        if now >= next {
+            let after = units::duration(begun.elapsed().as_secs() as f64 * 1e9);
+            line(&format!("after {after}: {}", state.message));
+            next = now + every;
+            continue;
+        }
+        state = shared
+            .ended
+            .wait_timeout(state, next - now)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0;
     }
 }

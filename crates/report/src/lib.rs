@@ -3,7 +3,8 @@
 //! Always true in this crate: every figure has a unit, every estimate its interval; a report is made
 //! from what was stored (`format`) and from nothing else; nothing is printed here, text is returned.
 //!
-//! * [`units`]: how times, sizes and rates are written. [`table`]: how tables are laid out.
+//! * [`units`]: how times, sizes and rates are written. [`page`] and [`table`]: how pages and tables are
+//!   laid out. [`plain`]: what a terminal may be given.
 //! * One module for each kind of result: [`validation`], [`profile`], [`ops`].
 
 pub mod characterization;
@@ -13,6 +14,8 @@ pub mod disk;
 pub mod environment;
 pub mod experiment;
 pub mod ops;
+pub mod page;
+pub mod plain;
 pub mod prediction;
 pub mod profile;
 pub mod replay;

@@ -1,50 +1,63 @@
 //! How tables are laid out: borderless, numbers to the right, never wider than the terminal.
+//!
+//! A number and its unit are never split, names are cut in their middle where they are long, prose wraps at
+//! words. What does not fit is left out by columns, least important first, and said.
 
-use comfy_table::{
-    Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
-};
+use std::borrow::Cow;
 
-/// How a column is aligned.
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::page::wrapped;
+use crate::plain::plain;
+
+/// Before a column is left out for it, a name is cut to this, and prose wraps to it.
+const NAME_LEAST: usize = 22;
+const PROSE_LEAST: usize = 26;
+/// Where nothing more can be left out.
+const LEAST: usize = 6;
+/// What prose in a cell may hold.
+const LONGEST_PROSE: usize = 800;
+const GAP: usize = 2;
+
+/// What a column holds, and how it is aligned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
-    /// Text.
+    /// Names, to the left.
     Left,
-    /// Numbers.
+    /// Numbers with their units, to the right; never cut.
     Right,
+    /// Words, to the left, on several lines where they are long.
+    Prose,
 }
 
 /// A table in the making.
 #[derive(Debug)]
 pub struct TextTable {
-    table: Table,
-    align: Vec<Align>,
+    columns: Vec<(String, Align)>,
+    rows: Vec<Vec<String>>,
+    width: usize,
+    /// Titles of columns that may be left out, least important first.
+    drop: Vec<String>,
 }
 
 impl TextTable {
     /// A table with these column titles, laid out for `width` characters.
     pub fn new(columns: &[(&str, Align)], width: u16) -> Self {
-        let mut table = Table::new();
-        table
-            .load_style(
-                TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')),
-            )
-            .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_width(width.max(40));
-        let align: Vec<Align> = columns.iter().map(|c| c.1).collect();
-        table.set_header(
-            columns
+        Self {
+            columns: columns
                 .iter()
-                .map(|(title, align)| Cell::new(title).set_alignment(to_cell(*align))),
-        );
-        for (index, (title, align)) in columns.iter().enumerate() {
-            if let (Align::Right, Some(column)) = (align, table.column_mut(index)) {
-                let title = title.chars().count() as u16;
-                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(
-                    title.max(6) + 2,
-                )));
-            }
+                .map(|(title, align)| (plain(title).into_owned(), *align))
+                .collect(),
+            rows: Vec::new(),
+            width: usize::from(width.max(40)),
+            drop: Vec::new(),
         }
-        Self { table, align }
+    }
+
+    /// Says which columns are left out first where not all fit; the others follow from the right.
+    pub fn dropping(mut self, titles: &[&str]) -> Self {
+        self.drop = titles.iter().map(|t| (*t).to_owned()).collect();
+        self
     }
 
     /// Adds a row; missing cells stay empty.
@@ -53,30 +66,205 @@ impl TextTable {
         I: IntoIterator<Item = S>,
         S: Into<String>,
     {
-        let align = &self.align;
-        self.table
-            .add_row(cells.into_iter().enumerate().map(|(i, text)| {
-                Cell::new(text.into())
-                    .set_alignment(to_cell(align.get(i).copied().unwrap_or(Align::Left)))
-            }));
+        let of_column = |(index, text): (usize, S)| {
+            let text: String = text.into();
+            let longest = match self.columns.get(index) {
+                Some((_, Align::Prose)) => LONGEST_PROSE,
+                _ => self.width,
+            };
+            // Cut before it is escaped, so that a long name costs no more than a short one.
+            elided(&plain(&elided(&text, longest)), longest).into_owned()
+        };
+        self.rows
+            .push(cells.into_iter().enumerate().map(of_column).collect());
+    }
+
+    /// Whether it has no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 
     /// The text, without trailing blanks, ending with a line feed.
     pub fn render(&self) -> String {
+        let (shown, dropped) = self.fit();
         let mut out = String::new();
-        for line in self.table.lines() {
-            out.push_str(line.trim_end());
-            out.push('\n');
+        let header: Vec<Vec<String>> = shown
+            .iter()
+            .map(|&(column, wide)| wrapped(&self.columns[column].0, wide))
+            .collect();
+        let height = header.iter().map(Vec::len).max().unwrap_or(0);
+        let header = header.into_iter().map(|mut lines| {
+            let above = height - lines.len();
+            lines.splice(0..0, std::iter::repeat_n(String::new(), above));
+            lines
+        });
+        self.lines(&mut out, &shown, &header.collect::<Vec<_>>());
+        let total = total(shown.iter().map(|s| s.1));
+        out.extend(std::iter::repeat_n('─', total.min(self.width)));
+        out.push('\n');
+        for row in &self.rows {
+            let cells: Vec<Vec<String>> = shown
+                .iter()
+                .map(|&(column, wide)| self.cell(row, column, wide))
+                .collect();
+            self.lines(&mut out, &shown, &cells);
+        }
+        if !dropped.is_empty() {
+            let said = format!(
+                "not shown at {} columns: {}",
+                self.width,
+                dropped.join(", ")
+            );
+            for line in wrapped(&said, self.width - 1) {
+                out.push_str(&format!(" {line}\n"));
+            }
         }
         out
     }
+
+    fn cell(&self, row: &[String], column: usize, wide: usize) -> Vec<String> {
+        let text = row.get(column).map_or("", String::as_str);
+        match self.columns[column].1 {
+            Align::Prose => wrapped(text, wide),
+            Align::Left => vec![elided(text, wide).into_owned()],
+            Align::Right => vec![text.to_owned()],
+        }
+    }
+
+    /// One row, on as many lines as its highest cell.
+    fn lines(&self, out: &mut String, shown: &[(usize, usize)], cells: &[Vec<String>]) {
+        let height = cells.iter().map(Vec::len).max().unwrap_or(0);
+        for index in 0..height {
+            let mut line = String::from(" ");
+            for (place, (&(column, wide), cell)) in shown.iter().zip(cells).enumerate() {
+                if place > 0 {
+                    line.push_str("  ");
+                }
+                let text = cell.get(index).map_or("", String::as_str);
+                let blanks = std::iter::repeat_n(' ', wide.saturating_sub(text.width()));
+                if self.columns[column].1 == Align::Right {
+                    line.extend(blanks);
+                    line.push_str(text);
+                } else {
+                    line.push_str(text);
+                    line.extend(blanks);
+                }
+            }
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+    }
+
+    /// The columns that are shown with their widths, and the titles of the others.
+    fn fit(&self) -> (Vec<(usize, usize)>, Vec<String>) {
+        let needs: Vec<Need> = (0..self.columns.len()).map(|c| self.need(c)).collect();
+        let mut kept: Vec<usize> = (0..self.columns.len()).collect();
+        let mut dropped = Vec::new();
+        let mut least: Vec<usize> = needs.iter().map(|n| n.least).collect();
+        while total(kept.iter().map(|&c| least[c])) > self.width {
+            let Some(column) = self.next_to_drop(&kept) else {
+                break;
+            };
+            kept.retain(|&c| c != column);
+            if !self.columns[column].0.is_empty() {
+                dropped.push((column, self.columns[column].0.clone()));
+            }
+        }
+        // Two columns may still be too wide: names give way, a number never does.
+        while total(kept.iter().map(|&c| least[c])) > self.width {
+            let flexible = kept
+                .iter()
+                .filter(|&&c| self.columns[c].1 != Align::Right && least[c] > LEAST);
+            let Some(&widest) = flexible.max_by_key(|&&c| least[c]) else {
+                break;
+            };
+            least[widest] -= 1;
+        }
+        let mut room = self
+            .width
+            .saturating_sub(total(kept.iter().map(|&c| least[c])));
+        for kind in [Align::Left, Align::Right, Align::Prose] {
+            for &column in kept.iter().filter(|&&c| self.columns[c].1 == kind) {
+                let more = room.min(needs[column].natural.saturating_sub(least[column]));
+                least[column] += more;
+                room -= more;
+            }
+        }
+        dropped.sort_unstable();
+        (
+            kept.into_iter().map(|c| (c, least[c])).collect(),
+            dropped.into_iter().map(|(_, title)| title).collect(),
+        )
+    }
+
+    /// Columns without a title are pictures of others; the first column and one beside it stay.
+    fn next_to_drop(&self, kept: &[usize]) -> Option<usize> {
+        if kept.len() <= 2 {
+            return None;
+        }
+        let untitled = |&&c: &&usize| c > 0 && self.columns[c].0.is_empty();
+        let named = |title: &String| kept.iter().copied().find(|&c| self.columns[c].0 == *title);
+        kept.iter()
+            .find(untitled)
+            .copied()
+            .or_else(|| self.drop.iter().find_map(named))
+            .or_else(|| kept.last().copied())
+    }
+
+    fn need(&self, column: usize) -> Need {
+        let (title, align) = &self.columns[column];
+        let cells = self.rows.iter().filter_map(|row| row.get(column));
+        let widest = cells.map(|cell| cell.width()).max().unwrap_or(0);
+        let word = title
+            .split(' ')
+            .map(UnicodeWidthStr::width)
+            .max()
+            .unwrap_or(0);
+        let least = match align {
+            Align::Right => widest,
+            Align::Left => widest.min(NAME_LEAST),
+            Align::Prose => widest.min(PROSE_LEAST),
+        };
+        Need {
+            natural: widest.max(title.width()),
+            least: least.max(word),
+        }
+    }
 }
 
-fn to_cell(align: Align) -> CellAlignment {
-    match align {
-        Align::Left => CellAlignment::Left,
-        Align::Right => CellAlignment::Right,
+/// How wide a column wants to be and how narrow it can be.
+struct Need {
+    natural: usize,
+    least: usize,
+}
+
+/// The width of a table with these columns.
+fn total(columns: impl Iterator<Item = usize>) -> usize {
+    let (count, sum) = columns.fold((0, 0), |(n, sum), wide| (n + 1, sum + wide));
+    1 + sum + GAP * usize::saturating_sub(count, 1)
+}
+
+/// The text in at most `width` columns: what is longer loses its middle.
+pub fn elided(text: &str, width: usize) -> Cow<'_, str> {
+    // A text of no more bytes than columns fits, and so nearly all do.
+    if text.len() <= width || (text.len() <= width.saturating_mul(8) && text.width() <= width) {
+        return Cow::Borrowed(text);
     }
+    let room = width.saturating_sub(1);
+    let fits = |limit: usize| {
+        let mut used = 0;
+        move |c: &char| {
+            used += c.width().unwrap_or(1).max(1);
+            used <= limit
+        }
+    };
+    let head: String = text.chars().take_while(fits(room.div_ceil(2))).collect();
+    let tail: Vec<char> = text.chars().rev().take_while(fits(room / 2)).collect();
+    if head.len() + tail.iter().map(|c| c.len_utf8()).sum::<usize>() >= text.len() {
+        return Cow::Borrowed(text);
+    }
+    let tail: String = tail.into_iter().rev().collect();
+    Cow::Owned(format!("{head}…{tail}"))
 }
 
 /// A bar of at most `width` characters for a share of 0 to 1.
@@ -103,6 +291,68 @@ mod tests {
         assert!(text.lines().all(|l| l.chars().count() <= 60), "{text}");
         let ends: Vec<usize> = text.lines().skip(2).map(|l| l.chars().count()).collect();
         assert_eq!(ends[0], ends[1], "{text}");
+    }
+
+    fn wide(width: u16) -> String {
+        let columns = [
+            ("target", Align::Left),
+            ("elapsed", Align::Right),
+            ("99 %", Align::Right),
+            ("longest", Align::Right),
+            ("why", Align::Prose),
+        ];
+        let mut table = TextTable::new(&columns, width).dropping(&["99 %", "longest"]);
+        table.row([
+            "scratch:ext4,size=4G,on=disk:hdd-7200,mount=noatime",
+            "12 min 5 s ± 20.5 s",
+            "12,345,678 ns",
+            "9,999,999,999 ns",
+            "stopped after 30 runs, which was the most allowed, without being as precise as asked",
+        ]);
+        table.render()
+    }
+
+    #[test]
+    fn numbers_stay_whole_and_columns_that_do_not_fit_are_named() {
+        for width in 40..200 {
+            let text = wide(width);
+            let longest = text.lines().map(UnicodeWidthStr::width).max().unwrap();
+            assert!(longest <= usize::from(width), "{width}\n{text}");
+            assert!(text.contains("12 min 5 s ± 20.5 s"), "{text}");
+            for (title, value) in [("99 %", "12,345,678 ns"), ("longest", "9,999,999,999 ns")] {
+                let said = text.contains(&format!("not shown at {width} columns"));
+                assert!(
+                    text.contains(value) || (said && text.contains(title)),
+                    "{text}"
+                );
+            }
+        }
+        assert!(
+            wide(100).contains("not shown at 100 columns: 99 %\n"),
+            "{}",
+            wide(100)
+        );
+        assert!(wide(100).contains("9,999,999,999 ns") && !wide(160).contains("not shown"));
+    }
+
+    #[test]
+    fn long_and_hostile_names_are_cut_and_escaped() {
+        let mut table = TextTable::new(&[("name", Align::Left), ("n", Align::Right)], 50);
+        for _ in 0..200 {
+            table.row(["/a\x1b[2J\n".repeat(12_500), "1".to_owned()]);
+        }
+        let text = table.render();
+        assert!(text.len() < 200 * 120 && !text.contains('\x1b'));
+        assert_eq!(text.lines().count(), 202);
+        assert!(text.contains('…'));
+    }
+
+    #[test]
+    fn the_middle_is_what_a_long_name_loses() {
+        assert_eq!(elided("abcdefghij", 10), "abcdefghij");
+        assert_eq!(elided("abcdefghij", 7), "abc…hij");
+        assert_eq!(elided("ééééé", 5), "ééééé");
+        assert_eq!(elided("字字字字字", 5), "字…字");
     }
 
     #[test]

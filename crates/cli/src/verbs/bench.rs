@@ -42,7 +42,7 @@ pub fn run(args: &BenchArgs) -> Result<Exit> {
     };
     let result = with_progress(&plan, &order)?;
     if args.json {
-        out::text(&(serde_json::to_string(&result)? + "\n"))?;
+        out::json_lines(&(serde_json::to_string(&result)? + "\n"))?;
     } else {
         out::text(&experiment::text(&result, out::width()))?;
     }

@@ -114,7 +114,11 @@ fn operations(args: &ShowArgs, range: &str) -> Result<Exit> {
             text.push('\n');
             index += 1;
         }
-        out::text(&text)?;
+        if args.json {
+            out::json_lines(&text)?;
+        } else {
+            out::text(&text)?;
+        }
     }
     Ok(if reader.loss().is_none() {
         Exit::Done
