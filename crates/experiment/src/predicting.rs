@@ -81,7 +81,7 @@ pub fn predict(
         }
         batch.clear();
     }
-    let mut prediction = predictor.finish(request.changes);
+    let mut prediction = predictor.finish();
     let placed = reader.meta().extra.get(one_cpu::ENTRY);
     prediction
         .warnings

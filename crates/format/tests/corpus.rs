@@ -63,7 +63,7 @@ const TARGETS: &[(&str, Body)] = &[
     ("result", |bytes, file| {
         std::fs::write(file, bytes).unwrap();
         let _ = fsage_format::sniff(file);
-        load::<Prediction>(file, "prediction_version", PREDICTION_VERSION).is_ok()
+        load::<Prediction>(file, "version", PREDICTION_VERSION).is_ok()
             || load::<Validation>(file, "validation_version", VALIDATION_VERSION).is_ok()
     }),
     ("snapshot", |bytes, file| {

@@ -205,7 +205,7 @@ fn from_memory(operations: u64) {
         done += batch.len() as u64;
     }
     let start = Instant::now();
-    let prediction = predictor.finish(&[]);
+    let prediction = predictor.finish();
     let finish = start.elapsed();
     let rate = done as f64 / spent.as_secs_f64();
     println!("operations            {done}");
@@ -248,7 +248,7 @@ fn from_file(path: &Path, operations: u64) -> Result<(), Box<dyn std::error::Err
         }
         done += batch.len() as u64;
     }
-    predictor.finish(&[]);
+    predictor.finish();
     let spent = start.elapsed();
     println!(
         "from a file           {:.0} operations per second, {:.1} ns each, {:.2} bytes each",

@@ -1,50 +1,102 @@
 //! From totals to what is said.
 
-use fsage_core::OpKind;
-
+use crate::certainty::{self, Totals, UNKNOWN_SAID};
 use crate::cost::ledger::dot;
-use crate::cost::{Stem, SystemVector};
 use crate::elapsed::Replay;
-use crate::rank::{Total, rank};
+use crate::rank::{Entry, rank};
 use crate::result::{
-    CacheUse, Caches, Changed, ChangedKind, KindPrediction, MetricShare, PREDICTION_FORMAT,
-    PREDICTION_VERSION, Prediction, TargetPrediction,
+    CacheUse, Caches, ChangeEffect, Changed, ChangedKind, KindPrediction, PREDICTION_FORMAT,
+    PREDICTION_VERSION, Prediction, TargetPrediction, Uncertainty,
 };
 use crate::run::{Predictor, Target};
-use crate::whatif::Change;
+use crate::shares;
+use crate::whatif::Applied;
 use crate::writeback;
 
-/// Half-width of a 95 % interval in standard errors.
-const Z_95: f64 = 1.96;
+/// A system's totals and what they are made of.
+struct Summed {
+    weights: Vec<f64>,
+    replayed: Replay,
+    totals: Totals,
+}
+
+impl Summed {
+    fn of(target: &Target) -> Self {
+        let weights = target.ledger.all_weights();
+        let replayed = target.replayed();
+        let (alone, error) = dot(&weights, &target.vector);
+        let latency_ns = alone + replayed.waited_total_ns();
+        let totals = Totals {
+            latency_ns,
+            elapsed_ns: replayed.elapsed_ns(),
+            profile: certainty::log_error(latency_ns, error),
+            in_memory: target.vector.machine.in_memory,
+        };
+        Self {
+            weights,
+            replayed,
+            totals,
+        }
+    }
+
+    fn latency_interval(&self) -> Option<(f64, f64)> {
+        certainty::interval(self.totals.latency_ns, self.totals.latency_half())
+    }
+
+    fn uncertainty(&self, target: &Target) -> Uncertainty {
+        let (unknown_share, unknown) = shares::unknown(&self.weights, &target.vector);
+        let mut trouble = Vec::new();
+        if self.latency_interval().is_none() {
+            trouble.push("the profile's metrics vary too much for an interval".to_owned());
+        }
+        if unknown_share > UNKNOWN_SAID {
+            let named: Vec<&str> = unknown.iter().take(3).map(String::as_str).collect();
+            trouble.push(format!(
+                "{:.0} % of it stands on metrics of fewer than 3 samples ({})",
+                unknown_share * 100.0,
+                named.join(", ")
+            ));
+        }
+        Uncertainty {
+            profile: self.totals.profile,
+            model: self.totals.model(),
+            log_half_width: self.totals.latency_half(),
+            unknown_share,
+            unknown,
+            trouble: (!trouble.is_empty()).then(|| trouble.join("; ")),
+        }
+    }
+}
 
 impl Predictor {
-    /// The prediction of everything pushed so far; `changes` fill the second column. May be called
-    /// again with other changes.
-    pub fn finish(&self, changes: &[Change]) -> Prediction {
+    /// The prediction of everything pushed so far.
+    pub fn finish(&self) -> Prediction {
         let mut targets = Vec::new();
-        let mut totals = Vec::new();
-        for target in &self.targets {
-            let replayed = target.replayed();
-            let (latency_ns, error_ns) = dot(&target.ledger.all_weights(), &target.vector);
-            totals.push(Total {
-                name: target.vector.name.clone(),
-                latency_ns: latency_ns + replayed.waited_total_ns(),
-                error_ns,
-            });
-            targets.push(self.target(target, &replayed, changes));
+        let mut entries = Vec::new();
+        for (index, target) in self.targets.iter().enumerate() {
+            let summed = Summed::of(target);
+            let made = self.target(index, target, &summed);
+            if made.incomplete.is_none() {
+                entries.push(Entry {
+                    name: made.name.clone(),
+                    target: target.vector.target.clone(),
+                    totals: summed.totals,
+                });
+            }
+            targets.push(made);
         }
-        let (ranking, pairs) = rank(&totals);
+        let (ranking, pairs) = rank(&entries);
         let traced = &self.traced;
         Prediction {
             format: PREDICTION_FORMAT.to_owned(),
-            prediction_version: PREDICTION_VERSION,
+            version: PREDICTION_VERSION,
             operations: traced.operations,
             operations_charged: traced.charged,
             traced_run_ns: traced.end_ns.saturating_sub(traced.first_ns.unwrap_or(0)),
             traced_latency_ns: traced.latency_ns,
             cache: self.options.policy.name().to_owned(),
             start: self.options.start.name().to_owned(),
-            what_if: changes.iter().map(|c| c.text().to_owned()).collect(),
+            what_if: self.changes.iter().map(|c| c.text().to_owned()).collect(),
             targets,
             ranking,
             pairs,
@@ -52,29 +104,46 @@ impl Predictor {
         }
     }
 
-    fn target(&self, target: &Target, replayed: &Replay, changes: &[Change]) -> TargetPrediction {
-        let weights = target.ledger.all_weights();
-        let (alone, error) = dot(&weights, &target.vector);
-        let total = alone + replayed.waited_total_ns();
-        let kinds = kinds(target, replayed, total);
+    fn target(&self, index: usize, target: &Target, summed: &Summed) -> TargetPrediction {
         let overhead = writeback::overhead(&target.vector, &self.load(target));
-        let what_if = (!changes.is_empty()).then(|| self.changed(target, changes, total, &kinds));
-        TargetPrediction {
-            name: target.vector.name.clone(),
-            latency_total_ns: total,
-            latency_interval_ns: interval(total, error),
+        let vector = &target.vector;
+        let Totals {
+            latency_ns,
+            elapsed_ns,
+            ..
+        } = summed.totals;
+        let incomplete = target.incomplete(latency_ns);
+        let mut made = TargetPrediction {
+            name: vector.name.clone(),
+            incomplete: None,
+            latency_total_ns: Some(latency_ns),
+            latency_interval_ns: summed.latency_interval(),
             device_ns: target.ledger.total().device_ns,
-            waiting_ns: replayed.waited_total_ns(),
-            elapsed_ns: replayed.elapsed_ns(),
+            waiting_ns: summed.replayed.waited_total_ns(),
+            elapsed_ns: Some(elapsed_ns),
+            elapsed_interval_ns: certainty::interval(elapsed_ns, summed.totals.elapsed_half()),
+            uncertainty: summed.uncertainty(target),
             writeback_ns: overhead.overhead_ns,
             writeback_slowdown: overhead.slowdown,
             utilization: overhead.utilization,
             write_kib_per_s: overhead.kib_per_s,
-            kinds,
+            kinds: kinds(target, summed),
             caches: self.caches(target),
-            metrics: metrics(&weights, &target.vector, total),
-            what_if,
-            warnings: self.target_warnings(target, changes),
+            metrics: shares::metrics(&summed.weights, vector),
+            families: shares::families(&summed.weights, vector),
+            helps: shares::helps(&summed.weights, vector, latency_ns),
+            what_if: None,
+            warnings: self.target_warnings(target),
+        };
+        if let Some(changed) = self.changed.get(index) {
+            made.what_if = Some(self.what_if(index, target, changed, summed, &made.kinds));
+        }
+        match incomplete {
+            None => made,
+            Some(_) => TargetPrediction {
+                incomplete,
+                ..without_totals(made)
+            },
         }
     }
 
@@ -95,113 +164,80 @@ impl Predictor {
         }
     }
 
-    fn changed(
+    fn what_if(
         &self,
+        index: usize,
         target: &Target,
-        changes: &[Change],
-        total: f64,
-        kinds: &[KindPrediction],
+        changed: &Target,
+        before: &Summed,
+        kinds_before: &[KindPrediction],
     ) -> Changed {
-        let mut vector = target.vector.clone();
-        for change in changes {
-            change.apply(&mut vector);
-        }
-        let (alone, error) = dot(&target.ledger.all_weights(), &vector);
-        let replayed = target.changed.as_ref().map(|(_, replay)| {
-            let mut replay = replay.clone();
-            replay.finish();
-            replay
-        });
-        let waited = |kind| replayed.as_ref().map_or(0.0, |r| r.waited_ns(kind));
-        let changed = alone + replayed.as_ref().map_or(0.0, Replay::waited_total_ns);
-        let mut load = self.load(target);
-        load.latency_ns = alone;
-        let kinds = kinds
+        let after = Summed::of(changed);
+        let Totals {
+            latency_ns,
+            elapsed_ns,
+            ..
+        } = after.totals;
+        let kinds_after = kinds(changed, &after);
+        let kinds = kinds_before
             .iter()
-            .filter_map(|k| {
-                let kind = OpKind::from_name(&k.kind)?;
-                let (alone_ns, _) = dot(target.ledger.weights(kind), &vector);
-                let latency_ns = alone_ns + waited(kind);
-                let difference_ns = latency_ns - k.latency_ns;
-                Some(ChangedKind {
+            .map(|k| {
+                let there = kinds_after.iter().find(|c| c.kind == k.kind);
+                let latency_ns = there.map_or(0.0, |c| c.latency_ns);
+                ChangedKind {
                     kind: k.kind.clone(),
                     latency_ns,
-                    difference_ns,
-                })
+                    difference_ns: latency_ns - k.latency_ns,
+                }
             })
             .collect();
+        let difference_ns = latency_ns - before.totals.latency_ns;
+        let elapsed_difference_ns = elapsed_ns - before.totals.elapsed_ns;
+        let moved = difference_ns != 0.0 || elapsed_difference_ns != 0.0;
+        let applied = self.applied.get(index).map_or(&[][..], Vec::as_slice);
+        let effects = self.changes.iter().zip(applied).map(|(change, applied)| {
+            let weights = [&before.weights, &after.weights];
+            ChangeEffect {
+                change: change.text().to_owned(),
+                meaning: applied.meaning.clone(),
+                nothing: self.nothing(applied, moved, target, changed, weights),
+            }
+        });
         Changed {
-            latency_total_ns: changed,
-            latency_interval_ns: interval(changed, error),
-            difference_ns: changed - total,
-            writeback_ns: writeback::overhead(&vector, &load).overhead_ns,
-            elapsed_ns: replayed.as_ref().map(Replay::elapsed_ns),
+            latency_total_ns: latency_ns,
+            latency_interval_ns: after.latency_interval(),
+            difference_ns,
+            writeback_ns: writeback::overhead(&changed.vector, &self.load(changed)).overhead_ns,
+            elapsed_ns,
+            elapsed_difference_ns,
             kinds,
+            effects: effects.collect(),
         }
     }
 
-    fn target_warnings(&self, target: &Target, changes: &[Change]) -> Vec<String> {
-        let mut warnings = Vec::new();
-        for &stem in Stem::ALL {
-            let uses = target.ledger.uses(stem);
-            if uses == 0 {
-                continue;
-            }
-            match target.plan.substitute(stem).as_deref() {
-                None => {}
-                Some("") => warnings.push(format!(
-                    "{} was not measured and nothing stands in for it: {uses} uses are missing from \
-                     the totals",
-                    stem.name()
-                )),
-                Some(other) => warnings.push(format!(
-                    "{} was not measured; {other} stands in for it in {uses} uses",
-                    stem.name()
-                )),
-            }
+    /// Why a change has no effect, if it has none; `moved` says whether all of them together have one.
+    fn nothing(
+        &self,
+        applied: &Applied,
+        moved: bool,
+        target: &Target,
+        changed: &Target,
+        weights: [&Vec<f64>; 2],
+    ) -> Option<String> {
+        if applied.nothing.is_some() {
+            return applied.nothing.clone();
         }
-        self.cache_warnings(target, &mut warnings);
-        for change in changes {
-            if change.apply(&mut target.vector.clone()) == 0 {
-                warnings.push(format!(
-                    "'{}' changes nothing: none of its metrics was measured",
-                    change.text()
-                ));
-            }
+        if applied.sizes {
+            return if moved { None } else { self.fits(target) };
         }
-        warnings
-    }
-
-    fn cache_warnings(&self, target: &Target, warnings: &mut Vec<String>) {
-        for (name, what) in [("BC", "page"), ("DNLC", "name"), ("MDC", "attribute")] {
-            if target.vector.named(name).is_none() {
-                warnings.push(format!(
-                    "{name} was not measured; the {what} cache has no bound"
-                ));
-            }
-        }
-        if target.vector.named("WR0").is_none() {
-            warnings.push("WR was not measured; no overhead of streams written behind".to_owned());
-        }
-        let Some(view) = self.views.get(target.view) else {
-            return;
-        };
-        if let Some(pages) = target
-            .at_least_pages
-            .filter(|&p| view.pages.len() as u64 > p)
-        {
-            warnings.push(format!(
-                "the page cache was measured to hold at least {} KiB; the workload holds more, and \
-                 is taken to fit",
-                pages * 4
-            ));
-        }
-        if view.direct_writes > 0 {
-            warnings.push(format!(
-                "{} direct writes are charged as synchronous ones",
-                view.direct_writes
-            ));
-        }
+        let slots = applied.metrics.iter();
+        let used = slots
+            .filter_map(|&id| changed.vector.slots().slot(id))
+            .any(|slot| {
+                let weight = |w: &&Vec<f64>| w.get(slot.0 as usize).is_some_and(|&w| w != 0.0);
+                weights.iter().any(weight)
+            });
+        (!used && !moved).then(|| "the workload uses nothing that it changes".to_owned())
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -229,53 +265,32 @@ impl Predictor {
     }
 }
 
-fn interval(value: f64, error: f64) -> (f64, f64) {
-    (
-        (value - Z_95 * error).max(0.0).min(value),
-        value + Z_95 * error,
+fn kinds(target: &Target, summed: &Summed) -> Vec<KindPrediction> {
+    let total = summed.totals;
+    let model = Totals {
+        profile: 0.0,
+        ..total
+    };
+    shares::kinds(
+        target,
+        &summed.replayed,
+        total.latency_ns,
+        model.latency_half(),
     )
 }
 
-fn share(part: f64, total: f64) -> f64 {
-    if total > 0.0 { part / total } else { 0.0 }
-}
-
-fn kinds(target: &Target, replayed: &Replay, total: f64) -> Vec<KindPrediction> {
-    OpKind::ALL
-        .iter()
-        .filter(|&&kind| target.ledger.count(kind) > 0)
-        .map(|&kind| {
-            let (alone_ns, error) = dot(target.ledger.weights(kind), &target.vector);
-            let waiting_ns = replayed.waited_ns(kind);
-            let latency_ns = alone_ns + waiting_ns;
-            KindPrediction {
-                kind: kind.name().to_owned(),
-                count: target.ledger.count(kind),
-                latency_ns,
-                waiting_ns,
-                interval_ns: interval(latency_ns, error),
-                share: share(latency_ns, total),
-            }
-        })
-        .collect()
-}
-
-fn metrics(weights: &[f64], vector: &SystemVector, total: f64) -> Vec<MetricShare> {
-    let mut all: Vec<MetricShare> = vector
-        .slots()
-        .iter()
-        .zip(weights)
-        .filter(|&(_, &weight)| weight != 0.0)
-        .map(|((slot, id), &weight)| {
-            let time_ns = weight * vector.unit_cost_ns(slot);
-            MetricShare {
-                name: id.to_string(),
-                weight,
-                time_ns,
-                share: share(time_ns, total),
-            }
-        })
-        .collect();
-    all.sort_by(|a, b| b.time_ns.abs().total_cmp(&a.time_ns.abs()));
-    all
+/// Parts of a sum that lacks something say nothing of the whole.
+fn without_totals(made: TargetPrediction) -> TargetPrediction {
+    TargetPrediction {
+        latency_total_ns: None,
+        latency_interval_ns: None,
+        elapsed_ns: None,
+        elapsed_interval_ns: None,
+        kinds: Vec::new(),
+        metrics: Vec::new(),
+        families: Vec::new(),
+        helps: Vec::new(),
+        what_if: None,
+        ..made
+    }
 }

@@ -2,7 +2,7 @@
 
 use fsage_core::metric::MetricId;
 use fsage_core::{DevId, FileId, FileType};
-use fsage_format::profile::{Environment, ONE_CPU, SystemProfile};
+use fsage_format::profile::{Environment, MetricValue, ONE_CPU, SystemProfile};
 use fsage_format::snapshot::SnapshotEntry;
 
 use crate::cost::{Estimate, Machine, SystemVector};
@@ -15,24 +15,13 @@ impl SystemVector {
     pub fn from_profile(profile: &SystemProfile) -> (Self, Vec<String>) {
         let mut vector = Self::new(profile.name.clone(), []);
         vector.machine = machine(&profile.environment);
+        vector.target = target(&profile.environment);
+        vector.broken_off = profile.incomplete_reason().map(str::to_owned);
         let mut ignored = Vec::new();
         for metric in &profile.metrics {
             match MetricId::parse(&metric.name) {
                 Some(id) if id.unit().name() == metric.unit => {
-                    // An interval that is unknown has no width until the model can say how wide it is.
-                    let (low, high) = metric
-                        .interval()
-                        .unwrap_or((metric.estimate, metric.estimate));
-                    let lower_bound = metric.lower_bound;
-                    vector.set(
-                        id,
-                        Estimate {
-                            value: metric.estimate,
-                            low,
-                            high,
-                            lower_bound,
-                        },
-                    );
+                    vector.set(id, estimate(metric));
                 }
                 _ => ignored.push(metric.name.clone()),
             }
@@ -41,11 +30,25 @@ impl SystemVector {
     }
 }
 
+fn estimate(metric: &MetricValue) -> Estimate {
+    let (low, high) = metric
+        .interval()
+        .unwrap_or((metric.estimate, metric.estimate));
+    Estimate {
+        value: metric.estimate,
+        low,
+        high,
+        lower_bound: metric.lower_bound,
+        unknown: metric.interval().is_none(),
+    }
+}
+
 /// What the threads of a workload on the profiled system share.
 fn machine(environment: &Environment) -> Machine {
     let extra = |name| environment.extra.get(name).map(String::as_str);
-    let in_memory = extra("image") == Some("ram")
-        || ["tmpfs", "ramfs"].contains(&environment.file_system.as_str())
+    let deviceless = ["tmpfs", "ramfs"].contains(&environment.file_system.as_str());
+    let in_memory = deviceless
+        || extra("image") == Some("ram")
         || ["/dev/ram", "/dev/zram", "/dev/pmem"]
             .iter()
             .any(|memory| environment.device.starts_with(memory));
@@ -53,7 +56,46 @@ fn machine(environment: &Environment) -> Machine {
         Some(_) => Some(1),
         None => usize::try_from(environment.cpus).ok().filter(|&n| n > 0),
     };
-    Machine { cpus, in_memory }
+    Machine {
+        cpus,
+        in_memory,
+        deviceless,
+        memory_bytes: Some(environment.memory_bytes).filter(|&bytes| bytes > 0),
+    }
+}
+
+/// What tells one target from another, so that two profiles of one are known; empty where the profile
+/// does not say.
+fn target(environment: &Environment) -> String {
+    let e = environment;
+    if e.target.is_empty() || e.file_system.is_empty() {
+        return String::new();
+    }
+    // Loop devices and the numbers of disks are handed out as they come.
+    let device: String = e.device.chars().filter(|c| !c.is_ascii_digit()).collect();
+    let mkfs = e.mkfs_options.as_deref().unwrap_or_default();
+    let aged = e.aged.as_deref().unwrap_or_default();
+    let one_cpu = e.extra.contains_key(ONE_CPU);
+    let disk = e.extra.get("disk_parameters").map_or("", String::as_str);
+    let parts = [
+        e.host.as_str(),
+        &e.kernel,
+        &e.cpu,
+        &e.target,
+        &e.file_system,
+        &e.mount_options,
+        mkfs,
+        &device,
+        aged,
+        disk,
+    ];
+    format!(
+        "{}\n{} {} {:?} {one_cpu}",
+        parts.join("\n"),
+        e.cpus,
+        e.memory_bytes,
+        e.device_bytes
+    )
 }
 
 impl Namespace {

@@ -14,19 +14,22 @@
 //!
 //! Beside them [`threads`] (pauses between calls), [`elapsed`] (think times, and waiting for processors and the
 //! device),
-//! [`writeback`] (eq. 4), [`rank`] and [`whatif`]. Begin at [`Predictor`]; [`result`] is what comes
+//! [`writeback`] (eq. 4), [`certainty`], [`rank`] and [`whatif`]. Begin at [`Predictor`]; [`result`] is what comes
 //! out.
 
 pub mod caches;
+pub mod certainty;
 pub mod cost;
 pub mod elapsed;
 mod finish;
 mod intake;
+mod lacking;
 pub mod namespace;
 pub mod pattern;
 pub mod rank;
 pub use fsage_format::result::prediction as result;
 mod run;
+mod shares;
 pub mod threads;
 pub mod whatif;
 pub mod writeback;

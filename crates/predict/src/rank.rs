@@ -1,90 +1,101 @@
 //! Which system is faster, and how sure that is.
 
+use crate::certainty::{Totals, elapsed_order, latency_order};
 use crate::result::{Confidence, PairRank, Ranked};
 
-/// Systems closer than this were ranked wrongly by a prototype, whatever their intervals (all of its
-/// misses lay between 2 and 13 % apart).
-const SURE_RATIO: f64 = 1.15;
-const LIKELY_RATIO: f64 = 1.05;
+/// From these probabilities on an order is told apart, and called likely.
+const APART: f64 = 0.95;
+const LIKELY: f64 = 0.75;
 
-/// A total with its standard error.
+/// A system in the race.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Total {
+pub struct Entry {
     /// The system.
     pub name: String,
-    /// Total latency in nanoseconds.
-    pub latency_ns: f64,
-    /// Its standard error in nanoseconds.
-    pub error_ns: f64,
+    /// What tells its target from others; empty where nobody knows.
+    pub target: String,
+    /// Its totals.
+    pub totals: Totals,
 }
 
-/// The order of the totals, and how sure each pair is.
-pub fn rank(totals: &[Total]) -> (Vec<Ranked>, Vec<PairRank>) {
-    let mut order: Vec<&Total> = totals.iter().collect();
-    order.sort_by(|a, b| a.latency_ns.total_cmp(&b.latency_ns));
-    let fastest = order.first().map_or(0.0, |t| t.latency_ns);
-    let ratio = |slow: f64, fast: f64| if fast > 0.0 { slow / fast } else { 1.0 };
+/// The order by elapsed time, and how sure that of each pair is. What one trace takes on two profiles
+/// of one target differs by chance alone.
+pub fn rank(entries: &[Entry]) -> (Vec<Ranked>, Vec<PairRank>) {
+    let mut order: Vec<&Entry> = entries.iter().collect();
+    order.sort_by(|a, b| {
+        let (a, b) = (&a.totals, &b.totals);
+        (a.elapsed_ns.total_cmp(&b.elapsed_ns)).then(a.latency_ns.total_cmp(&b.latency_ns))
+    });
+    let fastest = order.first().map_or(0.0, |e| e.totals.elapsed_ns);
     let ranked = order
         .iter()
         .zip(1..)
-        .map(|(t, place)| Ranked {
+        .map(|(e, place)| Ranked {
             place,
-            name: t.name.clone(),
-            latency_total_ns: t.latency_ns,
-            ratio: ratio(t.latency_ns, fastest),
+            name: e.name.clone(),
+            elapsed_ns: e.totals.elapsed_ns,
+            latency_total_ns: e.totals.latency_ns,
+            ratio: ratio(e.totals.elapsed_ns, fastest),
         })
         .collect();
     let mut pairs = Vec::new();
     for (i, fast) in order.iter().enumerate() {
-        for slow in order.iter().skip(i + 1) {
-            let error = fast.error_ns.hypot(slow.error_ns);
-            let difference = slow.latency_ns - fast.latency_ns;
-            let z = if error > 0.0 {
-                (difference / error).min(1e6)
-            } else if difference > 0.0 {
-                1e6
-            } else {
-                0.0
-            };
-            let ratio = ratio(slow.latency_ns, fast.latency_ns);
-            let confidence = if z >= 1.96 && ratio >= SURE_RATIO {
-                Confidence::Sure
-            } else if z >= 1.0 && ratio >= LIKELY_RATIO {
-                Confidence::Likely
-            } else {
-                Confidence::NotDistinguishable
-            };
-            let (faster, slower) = (fast.name.clone(), slow.name.clone());
-            pairs.push(PairRank {
-                faster,
-                slower,
-                ratio,
-                confidence,
-                z,
-            });
-        }
+        pairs.extend(order.iter().skip(i + 1).map(|slow| pair(fast, slow)));
     }
     (ranked, pairs)
+}
+
+fn ratio(slow: f64, fast: f64) -> f64 {
+    if fast > 0.0 { slow / fast } else { 1.0 }
+}
+
+fn pair(fast: &Entry, slow: &Entry) -> PairRank {
+    let same_target = !fast.target.is_empty() && fast.target == slow.target;
+    let (a, b) = (&fast.totals, &slow.totals);
+    let (probability, latency_probability) = if same_target {
+        (0.5, 0.5)
+    } else {
+        (elapsed_order(a, b), latency_order(a, b))
+    };
+    PairRank {
+        faster: fast.name.clone(),
+        slower: slow.name.clone(),
+        ratio: ratio(b.elapsed_ns, a.elapsed_ns),
+        probability,
+        confidence: match probability {
+            p if p >= APART => Confidence::Apart,
+            p if p >= LIKELY => Confidence::Likely,
+            _ => Confidence::NotDistinguishable,
+        },
+        latency_ratio: ratio(b.latency_ns, a.latency_ns),
+        latency_probability,
+        same_target,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn total(name: &str, latency_ns: f64, error_ns: f64) -> Total {
-        Total {
+    fn entry(name: &str, ns: f64, target: &str) -> Entry {
+        Entry {
             name: name.to_owned(),
-            latency_ns,
-            error_ns,
+            target: target.to_owned(),
+            totals: Totals {
+                latency_ns: ns,
+                elapsed_ns: ns,
+                profile: 0.02,
+                in_memory: true,
+            },
         }
     }
 
     #[test]
     fn order_and_confidence() {
         let (ranked, pairs) = rank(&[
-            total("b", 130.0, 5.0),
-            total("a", 100.0, 5.0),
-            total("c", 131.0, 5.0),
+            entry("b", 220.0, ""),
+            entry("a", 100.0, ""),
+            entry("c", 222.0, ""),
         ]);
         let names: Vec<&str> = ranked.iter().map(|r| r.name.as_str()).collect();
         assert_eq!(names, ["a", "b", "c"]);
@@ -92,14 +103,22 @@ mod tests {
         assert_eq!(
             sure,
             [
-                Confidence::Sure,
-                Confidence::Sure,
+                Confidence::Apart,
+                Confidence::Apart,
                 Confidence::NotDistinguishable
             ]
         );
-        let (_, pairs) = rank(&[total("a", 100.0, 0.0), total("b", 108.0, 0.0)]);
+        let (_, pairs) = rank(&[entry("a", 100.0, ""), entry("b", 135.0, "")]);
         assert_eq!(pairs[0].confidence, Confidence::Likely);
-        let (_, pairs) = rank(&[total("a", 0.0, 0.0), total("b", 0.0, 0.0)]);
+        assert!(pairs[0].probability > 0.75 && pairs[0].probability < 0.95);
+    }
+
+    #[test]
+    fn two_profiles_of_one_target_are_not_told_apart() {
+        let (_, pairs) = rank(&[entry("a", 43.5, "x"), entry("b", 1840.0, "x")]);
         assert_eq!(pairs[0].confidence, Confidence::NotDistinguishable);
+        assert!(pairs[0].same_target);
+        let (_, pairs) = rank(&[entry("a", 43.5, "x"), entry("b", 1840.0, "y")]);
+        assert_eq!(pairs[0].confidence, Confidence::Apart);
     }
 }

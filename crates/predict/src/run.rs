@@ -12,7 +12,7 @@ use crate::elapsed::follow::{Event, Follow};
 use crate::namespace::{Namespace, Resolved, Scope};
 use crate::pattern::Relation;
 use crate::threads::Threads;
-use crate::whatif::Change;
+use crate::whatif::{Applied, Change};
 use crate::writeback::Load;
 
 /// How to predict.
@@ -66,8 +66,6 @@ pub(crate) struct Target {
     pub plan: Plan,
     pub ledger: Ledger,
     pub replay: Replay,
-    /// With what-if changes, where elapsed time is asked for: costs by slot, and their replay.
-    pub changed: Option<(Vec<f64>, Replay)>,
     pub view: usize,
     /// Pages of a page cache that was not measured to its end.
     pub at_least_pages: Option<u64>,
@@ -102,6 +100,11 @@ pub struct Predictor {
     pub(crate) namespace: Namespace,
     pub(crate) views: Vec<View>,
     pub(crate) targets: Vec<Target>,
+    /// The same systems with the what-if changes, if there are any.
+    pub(crate) changed: Vec<Target>,
+    pub(crate) changes: Vec<Change>,
+    /// What each of the changes did on each of the systems.
+    pub(crate) applied: Vec<Vec<Applied>>,
     pub(crate) traced: Traced,
     threads: Threads,
     follow: Follow,
@@ -120,38 +123,18 @@ impl Predictor {
             .and_then(|v| v.named("BS"))
             .map_or(4096, |e| e.value as u64);
         let mut views: Vec<View> = Vec::new();
-        let mut targets = Vec::new();
-        for vector in vectors {
-            let (sizes, at_least_pages) = sizes(&vector);
-            let view = views
-                .iter()
-                .position(|v| v.sizes() == sizes)
-                .unwrap_or_else(|| {
-                    views.push(View::new(
-                        sizes,
-                        options.policy,
-                        options.start,
-                        options.write_back,
-                    ));
-                    views.len() - 1
-                });
-            let (plan, ledger) = (Plan::new(&vector), Ledger::new(&vector));
-            let replay = Replay::new(&vector);
-            targets.push(Target {
-                vector,
-                plan,
-                ledger,
-                replay,
-                changed: None,
-                view,
-                at_least_pages,
-            });
-        }
+        let targets = vectors
+            .into_iter()
+            .map(|vector| system(vector, &mut views, &options))
+            .collect();
         Self {
             namespace: Namespace::new(options.scope.clone(), block),
             needs: vec![Vec::new(); views.len()],
             views,
             targets,
+            changed: Vec::new(),
+            changes: Vec::new(),
+            applied: Vec::new(),
             traced: Traced::default(),
             threads: Threads::default(),
             follow: Follow::on(options.traced_cpus),
@@ -160,6 +143,25 @@ impl Predictor {
             request: Vec::new(),
             options,
         }
+    }
+
+    /// Predicts each system with these what-if changes as well, in all stages; before the first
+    /// operation.
+    #[must_use]
+    pub fn also(mut self, changes: &[Change]) -> Self {
+        if changes.is_empty() {
+            return self;
+        }
+        for target in &self.targets {
+            let mut vector = target.vector.clone();
+            let applied = changes.iter().map(|c| c.apply(&mut vector)).collect();
+            self.applied.push(applied);
+            self.changed
+                .push(system(vector, &mut self.views, &self.options));
+        }
+        self.changes = changes.to_vec();
+        self.needs.resize(self.views.len(), Vec::new());
+        self
     }
 
     /// The tree, to fill it from a snapshot before the first operation.
@@ -183,7 +185,7 @@ impl Predictor {
     #[inline]
     pub fn push(&mut self, op: &Op, paths: &PathTable) {
         self.resolve(op, paths);
-        for target in &mut self.targets {
+        for target in self.targets.iter_mut().chain(&mut self.changed) {
             let needs = self.needs.get(target.view).map_or(&[][..], Vec::as_slice);
             charge(target, op, &self.event, &self.resolved, needs);
         }
@@ -221,6 +223,10 @@ impl Predictor {
                 predicted_latency_ns: latency,
             };
             sink.annotate(index, op, paths, &annotation)?;
+        }
+        for target in &mut self.changed {
+            let needs = self.needs.get(target.view).map_or(&[][..], Vec::as_slice);
+            charge(target, op, &self.event, &self.resolved, needs);
         }
         Ok(())
     }
@@ -275,21 +281,6 @@ impl Predictor {
         }
     }
 
-    /// Follows elapsed time with these what-if changes as well; before the first operation.
-    #[must_use]
-    pub fn also(mut self, changes: &[Change]) -> Self {
-        for target in self.targets.iter_mut().filter(|_| !changes.is_empty()) {
-            let mut vector = target.vector.clone();
-            for change in changes {
-                change.apply(&mut vector);
-            }
-            let slots = vector.slots().iter();
-            let costs = slots.map(|(slot, _)| vector.unit_cost_ns(slot)).collect();
-            target.changed = Some((costs, Replay::new(&vector)));
-        }
-        self
-    }
-
     /// What the trace leaves to be written behind on a target.
     pub(crate) fn load(&self, target: &Target) -> Load {
         let pages = self
@@ -311,6 +302,27 @@ impl Predictor {
     }
 }
 
+/// A system before the first operation; it shares its view with those whose caches are as large.
+fn system(vector: SystemVector, views: &mut Vec<View>, options: &Options) -> Target {
+    let (sizes, at_least_pages) = sizes(&vector);
+    let view = views
+        .iter()
+        .position(|v| v.sizes() == sizes)
+        .unwrap_or_else(|| {
+            let (policy, start) = (options.policy, options.start);
+            views.push(View::new(sizes, policy, start, options.write_back));
+            views.len() - 1
+        });
+    Target {
+        plan: Plan::new(&vector),
+        ledger: Ledger::new(&vector),
+        replay: Replay::new(&vector),
+        vector,
+        view,
+        at_least_pages,
+    }
+}
+
 /// Stage 4 of one operation for one system; returns its latency in nanoseconds. An operation on
 /// another file system takes as long as it did.
 #[inline]
@@ -329,14 +341,6 @@ fn charge(target: &mut Target, op: &Op, event: &Event, resolved: &Resolved, need
         }
     };
     target.replay.push(op, event, place, latency, charged);
-    if let Some((costs, replay)) = &mut target.changed {
-        let changed = if charged {
-            target.ledger.request_at(costs)
-        } else {
-            latency
-        };
-        replay.push(op, event, place, changed, charged);
-    }
     if charged { latency.total_ns } else { 0.0 }
 }
 

@@ -42,7 +42,7 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
         FileKind::Profile => show(args, &SystemProfile::load(&args.file)?, profile::text),
         FileKind::Record => record(&args.file),
         FileKind::Prediction => {
-            let loaded: Prediction = load(&args.file, "prediction_version", PREDICTION_VERSION)?;
+            let loaded: Prediction = load(&args.file, "version", PREDICTION_VERSION)?;
             show(args, &loaded, prediction::text)
         }
         FileKind::Validation => {

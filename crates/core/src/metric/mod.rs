@@ -266,6 +266,19 @@ impl MetricId {
         allowed.then_some(MetricId { gap, ..self })
     }
 
+    /// What it measures, in words: the family's, its size and its pause.
+    pub fn words(self) -> String {
+        let row = self.family().row();
+        let mut words = row.what.to_owned();
+        if let (Some(point), Some(points)) = (self.point(), row.points) {
+            words = format!("{words}: {point} {}", points.unit);
+        }
+        match GAPS_US.get(self.gap()) {
+            Some(us) if self.gap > 0 => format!("{words}, after a pause of {us} us"),
+            _ => words,
+        }
+    }
+
     /// Unit of its value.
     pub fn unit(self) -> Unit {
         self.family().row().unit

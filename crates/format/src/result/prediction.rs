@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub const PREDICTION_FORMAT: &str = "fsage prediction";
 
 /// The version of [`Prediction`] that this release writes.
-pub const PREDICTION_VERSION: u32 = 2;
+pub const PREDICTION_VERSION: u32 = 3;
 
 /// The outcome of `fsage predict`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -15,7 +15,8 @@ pub struct Prediction {
     /// Always `fsage prediction`.
     pub format: String,
     /// Version of this structure.
-    pub prediction_version: u32,
+    #[serde(alias = "prediction_version")]
+    pub version: u32,
     /// Operations in the trace.
     pub operations: u64,
     /// Operations on the traced file system; only these are charged.
@@ -32,9 +33,10 @@ pub struct Prediction {
     pub what_if: Vec<String>,
     /// One for each system, in the order given.
     pub targets: Vec<TargetPrediction>,
-    /// The systems from the fastest to the slowest, by predicted latency.
+    /// The systems from the fastest to the slowest, by predicted elapsed time; those alone whose totals
+    /// are whole.
     pub ranking: Vec<Ranked>,
-    /// How sure the order of each pair is.
+    /// How sure the order of each pair of them is.
     pub pairs: Vec<PairRank>,
     /// What must be known of all of it.
     pub warnings: Vec<String>,
@@ -45,10 +47,15 @@ pub struct Prediction {
 pub struct TargetPrediction {
     /// The system.
     pub name: String,
-    /// Sum of the predicted latencies of all charged operations, nanoseconds.
-    pub latency_total_ns: f64,
-    /// Its 95 % interval, from the intervals of the profile.
-    pub latency_interval_ns: (f64, f64),
+    /// What the totals lack; null where they are whole. Then there are no totals, and it has no place.
+    #[serde(default)]
+    pub incomplete: Option<Incomplete>,
+    /// Sum of the predicted latencies of all charged operations, nanoseconds; null where costs are
+    /// missing.
+    pub latency_total_ns: Option<f64>,
+    /// Its 95 % interval, from the intervals of the profile and the error that the model had where it
+    /// was measured; null where that is too wide to be of use.
+    pub latency_interval_ns: Option<(f64, f64)>,
     /// The part of it that the device works, nanoseconds.
     pub device_ns: f64,
     /// The part of it that operations wait because of other threads: for a processor, or for the
@@ -56,8 +63,15 @@ pub struct TargetPrediction {
     #[serde(default)]
     pub waiting_ns: f64,
     /// Predicted elapsed time: the trace's think times with these latencies, threads sharing the
-    /// machine's processors and queueing at one device, nanoseconds. Without `writeback_ns`.
-    pub elapsed_ns: f64,
+    /// machine's processors and queueing at one device, nanoseconds. Without `writeback_ns`; null
+    /// where costs are missing.
+    pub elapsed_ns: Option<f64>,
+    /// Its 95 % interval; null where that is too wide to be of use.
+    #[serde(default)]
+    pub elapsed_interval_ns: Option<(f64, f64)>,
+    /// What the intervals are made of.
+    #[serde(default)]
+    pub uncertainty: Uncertainty,
     /// Predicted overhead of what is written behind (Smith 2001, eq. 4), nanoseconds; beside
     /// `latency_total_ns`, not in it.
     pub writeback_ns: f64,
@@ -73,10 +87,61 @@ pub struct TargetPrediction {
     pub caches: Caches,
     /// Where the time goes: every metric that was used, the largest first.
     pub metrics: Vec<MetricShare>,
+    /// The same by family of metrics; the shares add up to 1.
+    #[serde(default)]
+    pub families: Vec<FamilyShare>,
+    /// What would help most, the largest first: what-if changes, each alone.
+    #[serde(default)]
+    pub helps: Vec<Help>,
     /// The same with the what-if changes; absent without any.
     pub what_if: Option<Changed>,
     /// Substitutes and other things that make this system's numbers less sure.
     pub warnings: Vec<String>,
+}
+
+/// Costs that are missing from a system's totals.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Incomplete {
+    /// The same in one line.
+    pub reason: String,
+    /// Families of metrics that the workload needs, were not measured and have no reasonable
+    /// substitute; the most used first.
+    pub missing: Vec<MissingCost>,
+    /// What could be added up, nanoseconds: no total, and less than it by an unknown amount.
+    pub partial_latency_ns: f64,
+}
+
+/// A cost that is missing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MissingCost {
+    /// The family of metrics.
+    pub family: String,
+    /// What it measures.
+    pub what: String,
+    /// How often the workload needs it.
+    pub uses: u64,
+    /// What would have stood in for it, without costing what it costs; null for nothing.
+    pub stand_in: Option<String>,
+}
+
+/// What the intervals of a system's totals are made of. Errors are standard errors of the natural
+/// logarithm: 0.1 is about 10 %.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Uncertainty {
+    /// Of the total latency, from the intervals of the profile's metrics.
+    pub profile: f64,
+    /// Of the total latency, from what the model was off where it was measured: the scale of Student's
+    /// t with 3 degrees of freedom.
+    pub model: f64,
+    /// Half of the 95 % interval of the total latency, as a logarithm: its ends are the total times
+    /// and over exp of this.
+    pub log_half_width: f64,
+    /// Share of the time that stands on metrics whose interval is unknown.
+    pub unknown_share: f64,
+    /// These metrics, those of the most time first, as far as they hold 1 % of it.
+    pub unknown: Vec<String>,
+    /// What makes the interval doubtful or unusable, in one line; null for nothing.
+    pub trouble: Option<String>,
 }
 
 /// One kind of operation.
@@ -91,9 +156,9 @@ pub struct KindPrediction {
     /// The part of it that they wait because of other threads, nanoseconds.
     #[serde(default)]
     pub waiting_ns: f64,
-    /// Its 95 % interval.
-    pub interval_ns: (f64, f64),
-    /// Share of the total.
+    /// Its 95 % interval, as that of the total.
+    pub interval_ns: Option<(f64, f64)>,
+    /// Share of the total latency, 0 to 1.
     pub share: f64,
 }
 
@@ -136,30 +201,77 @@ impl CacheUse {
 pub struct MetricShare {
     /// Its name.
     pub name: String,
-    /// Its weight in the summed request vector: KiB for rates, a count otherwise.
+    /// What it measures, in words.
+    #[serde(default)]
+    pub what: String,
+    /// Its weight in the summed request vector: KiB for rates, a count otherwise. Below 0 where a line
+    /// through it is extended to larger sizes.
     pub weight: f64,
     /// The time it stands for, nanoseconds.
     pub time_ns: f64,
-    /// Share of the total.
+    /// Its part of the times above 0, 0 to 1.
     pub share: f64,
 }
 
-/// The column of what-if.
+/// What a family of metrics contributes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FamilyShare {
+    /// Its name.
+    pub family: String,
+    /// What it measures, in words.
+    pub what: String,
+    /// The time it stands for, nanoseconds.
+    pub time_ns: f64,
+    /// Share of the latency without what is waited because of other threads, 0 to 1.
+    pub share: f64,
+}
+
+/// A change and what it would save.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Help {
+    /// As `--what-if` takes it.
+    pub change: String,
+    /// The same in words.
+    pub what: String,
+    /// Latency that it saves, nanoseconds, without its effect on what is waited.
+    pub saves_ns: f64,
+    /// The same as a share of the total latency.
+    pub share: f64,
+}
+
+/// The column of what-if: the prediction for the system as changed, in a pass of its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Changed {
     /// Total latency with the changes, nanoseconds.
     pub latency_total_ns: f64,
-    /// Its 95 % interval.
-    pub latency_interval_ns: (f64, f64),
+    /// Its 95 % interval; null where that is too wide to be of use.
+    pub latency_interval_ns: Option<(f64, f64)>,
     /// It minus the total without them.
     pub difference_ns: f64,
     /// Overhead of writing behind with the changes, nanoseconds.
     pub writeback_ns: f64,
-    /// Predicted elapsed time with the changes, nanoseconds; absent where it was not followed.
+    /// Predicted elapsed time with the changes, nanoseconds.
     #[serde(default)]
-    pub elapsed_ns: Option<f64>,
+    pub elapsed_ns: f64,
+    /// It minus the elapsed time without them.
+    #[serde(default)]
+    pub elapsed_difference_ns: f64,
     /// By kind, in the order of [`TargetPrediction::kinds`].
     pub kinds: Vec<ChangedKind>,
+    /// Each change, as it was understood and what it did on this system.
+    #[serde(default)]
+    pub effects: Vec<ChangeEffect>,
+}
+
+/// What one change did on a system.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ChangeEffect {
+    /// The change as it was written.
+    pub change: String,
+    /// What was changed, in words.
+    pub meaning: String,
+    /// Why it changes nothing; null where it changes something.
+    pub nothing: Option<String>,
 }
 
 /// A kind in the column of what-if.
@@ -180,9 +292,12 @@ pub struct Ranked {
     pub place: u32,
     /// The system.
     pub name: String,
+    /// Its elapsed time, nanoseconds.
+    #[serde(default)]
+    pub elapsed_ns: f64,
     /// Its total latency, nanoseconds.
     pub latency_total_ns: f64,
-    /// Its total over that of the fastest.
+    /// Its elapsed time over that of the fastest.
     pub ratio: f64,
 }
 
@@ -190,11 +305,12 @@ pub struct Ranked {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
-    /// The intervals are apart, and so are the totals by more than the model is ever wrong by.
-    Sure,
-    /// More likely than not.
+    /// The order is right with a probability of 95 % or more.
+    #[serde(alias = "sure")]
+    Apart,
+    /// With 75 % or more.
     Likely,
-    /// The intervals or the model's own error are as large as the difference.
+    /// With less; or both are profiles of one target.
     NotDistinguishable,
 }
 
@@ -205,10 +321,21 @@ pub struct PairRank {
     pub faster: String,
     /// The slower one.
     pub slower: String,
-    /// The slower one's total over the faster one's.
+    /// The slower one's elapsed time over the faster one's.
     pub ratio: f64,
+    /// That the faster one would be measured to be faster, 0.5 to 1: from the intervals of the
+    /// profiles and the error of the model.
+    #[serde(default)]
+    pub probability: f64,
     /// How sure it is.
     pub confidence: Confidence,
-    /// Difference of the totals over its standard error, from the profiles alone.
-    pub z: f64,
+    /// The slower one's total latency over the faster one's.
+    #[serde(default)]
+    pub latency_ratio: f64,
+    /// That the faster one's total latency would be measured to be smaller, 0 to 1.
+    #[serde(default)]
+    pub latency_probability: f64,
+    /// Whether both are profiles of one target, so that no difference is expected.
+    #[serde(default)]
+    pub same_target: bool,
 }

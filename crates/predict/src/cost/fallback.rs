@@ -42,6 +42,18 @@ pub fn substitutes(stem: Stem) -> &'static [&'static [Term]] {
         .unwrap_or(&[])
 }
 
+/// What stands in first where there is no device: what is cached is all there is.
+pub fn without_device(stem: Stem) -> &'static [&'static [Term]] {
+    match stem {
+        Rd | RRd | RfN | RfS | RfF | RfO | Rf => &[&[Same(RcF)], &[Same(Rc)]],
+        Rx => &[&[Sized(Rc, 4.0)]],
+        Wp => &[&[Same(Wk)], &[Same(Wo)]],
+        MfRC => &[&[Same(MfR)]],
+        RDirC => &[&[Same(RDir)]],
+        _ => &[],
+    }
+}
+
 type Chain = Option<&'static [&'static [Term]]>;
 
 fn lookups(stem: Stem) -> Chain {

@@ -105,23 +105,6 @@ impl Ledger {
         latency
     }
 
-    /// What the operation charged last would take at other costs of the metrics, by slot.
-    pub fn request_at(&self, costs: &[f64]) -> Latency {
-        let mut latency = Latency::default();
-        for &(slot, weight) in &self.request {
-            let index = slot.0 as usize;
-            let ns = weight * costs.get(index).copied().unwrap_or(0.0);
-            latency.total_ns += ns;
-            if self.at_device.get(index) == Some(&true) {
-                latency.device_ns += ns;
-            }
-            if self.beside.get(index) == Some(&true) {
-                latency.beside_ns += ns;
-            }
-        }
-        latency
-    }
-
     /// The request vector of the operation charged last.
     pub fn request(&self) -> &[(Slot, f64)] {
         &self.request

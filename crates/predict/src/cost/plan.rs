@@ -2,7 +2,7 @@
 
 use fsage_core::metric::{GAPS_US, MetricId, Unit};
 
-use super::fallback::{Term, substitutes};
+use super::fallback::{Term, substitutes, without_device};
 use super::gap::Gap;
 use super::stem::Stem;
 use super::vector::{Slot, SystemVector};
@@ -98,7 +98,7 @@ impl Plan {
             let mut found = false;
             for (&stem, rule) in Stem::ALL.iter().zip(&mut rules) {
                 if matches!(rule, Rule::Missing)
-                    && let Some(terms) = stand_in(stem, &holds)
+                    && let Some(terms) = stand_in(stem, vector.machine.deviceless, &holds)
                 {
                     *rule = Rule::Substitute(terms);
                     found = true;
@@ -218,15 +218,38 @@ impl Plan {
         }
     }
 
-    /// What stands in for a family: `None` if it was measured; an empty text if nothing does.
+    /// What stands in for a family that was not measured: `None` if it was; an empty text if it is
+    /// taken to be in the costs of others.
     pub fn substitute(&self, stem: Stem) -> Option<String> {
         match self.rules.get(stem as usize) {
-            Some(Rule::Measured { .. }) | None => None,
-            Some(Rule::Missing) => Some(String::new()),
             Some(Rule::Substitute(terms)) => {
                 let names: Vec<&str> = terms.iter().map(|t| t.stem().name()).collect();
                 Some(names.join(" + "))
             }
+            _ => None,
+        }
+    }
+
+    /// Whether uses of a family are missing from the totals: it was not measured, and nothing stands in
+    /// for it, or on a machine with a device only what never goes there.
+    pub fn lacks(&self, stem: Stem, deviceless: bool) -> bool {
+        match self.rules.get(stem as usize) {
+            Some(Rule::Missing) => true,
+            Some(Rule::Substitute(_)) => {
+                !deviceless && stem.mostly_device() && !self.reaches_device(stem, 0)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether what is charged for a family is measured at the device, at least in part.
+    fn reaches_device(&self, stem: Stem, depth: u8) -> bool {
+        match self.rules.get(stem as usize) {
+            Some(Rule::Measured { .. }) => stem.at_device(),
+            Some(Rule::Substitute(terms)) if depth < 8 => terms
+                .iter()
+                .any(|term| self.reaches_device(term.stem(), depth + 1)),
+            _ => false,
         }
     }
 }
@@ -247,9 +270,15 @@ fn push(out: &mut Vec<(Slot, f64)>, point: &Point, gap: Gap, weight: f64) {
 }
 
 /// The first substitute all of whose terms can be charged.
-fn stand_in(stem: Stem, holds: &dyn Fn(Stem) -> bool) -> Option<&'static [Term]> {
-    substitutes(stem)
+fn stand_in(
+    stem: Stem,
+    deviceless: bool,
+    holds: &dyn Fn(Stem) -> bool,
+) -> Option<&'static [Term]> {
+    let in_memory = if deviceless { without_device(stem) } else { &[] };
+    in_memory
         .iter()
+        .chain(substitutes(stem))
         .copied()
         .find(|terms| terms.iter().all(|t| holds(t.stem())))
 }

@@ -97,6 +97,17 @@ impl Stem {
         )
     }
 
+    /// Whether nearly all of its time is the device's, so that nothing that stays in memory can stand
+    /// in for it.
+    #[allow(clippy::enum_glob_use, reason = "nearly all of at_device")]
+    pub fn mostly_device(self) -> bool {
+        use Stem::*;
+        // These are means of many calls without an access and some with one, or of what a commit
+        // before has paid.
+        let sometimes = matches!(self, CrC | MkdirC | RDirCE | TrC | RmFC | FsyDF);
+        self.at_device() && !sometimes
+    }
+
     /// Whether it is a request that lies beside the last one, which costs little because the device is
     /// there already.
     pub fn beside(self) -> bool {

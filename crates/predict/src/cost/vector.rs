@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use fsage_core::metric::{MetricId, Unit};
 
+use crate::certainty::UNKNOWN_RELATIVE;
+
 /// The place of a metric in dense tables: its rank among [`MetricId::all`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Slot(pub u16);
@@ -68,7 +70,26 @@ pub struct Estimate {
     pub high: f64,
     /// Whether the true value is at least the estimate (a cache that was not filled).
     pub lower_bound: bool,
+    /// Whether its interval is unknown: it stands on too few samples to have one.
+    pub unknown: bool,
 }
+
+impl Estimate {
+    /// An estimate that is known exactly.
+    pub fn exact(value: f64) -> Self {
+        Self {
+            value,
+            low: value,
+            high: value,
+            lower_bound: false,
+            unknown: false,
+        }
+    }
+}
+
+/// Larger values are taken as this much: sums and squares of them stay finite, and a single cost of
+/// thirty million years says as much as any.
+const MOST: f64 = 1e24;
 
 /// The machine that a system runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -77,6 +98,10 @@ pub struct Machine {
     pub cpus: Option<usize>,
     /// Whether the device is memory, and its work that of the caller's processor.
     pub in_memory: bool,
+    /// Whether there is no device at all, so that nothing is ever cold (tmpfs).
+    pub deviceless: bool,
+    /// Its memory in bytes; `None` where nobody knows.
+    pub memory_bytes: Option<u64>,
 }
 
 /// What one system costs. A metric that was not measured is absent, never zero.
@@ -86,6 +111,10 @@ pub struct SystemVector {
     pub name: String,
     /// What its threads share.
     pub machine: Machine,
+    /// What tells its target from others; empty where nobody knows.
+    pub target: String,
+    /// Why the profile is not whole; `None` where it is, or does not say.
+    pub broken_off: Option<String>,
     slots: Slots,
     values: Vec<Option<Estimate>>,
 }
@@ -102,6 +131,8 @@ impl SystemVector {
         let mut vector = Self {
             name: name.into(),
             machine: Machine::default(),
+            target: String::new(),
+            broken_off: None,
             slots,
             values,
         };
@@ -109,10 +140,9 @@ impl SystemVector {
             vector.set(
                 id,
                 Estimate {
-                    value,
                     low,
                     high,
-                    lower_bound: false,
+                    ..Estimate::exact(value)
                 },
             );
         }
@@ -129,17 +159,28 @@ impl SystemVector {
             && let Some(place) = self.values.get_mut(index as usize)
             && sound
         {
-            *place = Some(estimate);
+            *place = Some(Estimate {
+                value: value.min(MOST),
+                ..estimate
+            });
         }
     }
 
     /// Changes the estimate of a metric that is there, its interval in proportion.
     pub fn change(&mut self, slot: Slot, to: f64) {
         if let Some(Some(e)) = self.values.get_mut(slot.0 as usize) {
+            let to = to.min(MOST);
             let factor = if e.value > 0.0 { to / e.value } else { 1.0 };
-            e.low *= factor;
-            e.high *= factor;
+            e.low = (e.low * factor).clamp(-MOST, MOST);
+            e.high = (e.high * factor).clamp(-MOST, MOST);
             e.value = to;
+        }
+    }
+
+    /// Makes a size of the system exactly this, whatever was measured of it.
+    pub fn size(&mut self, name: &str, to: f64) {
+        if let Some(id) = MetricId::parse(name) {
+            self.set(id, Estimate::exact(to));
         }
     }
 
@@ -170,10 +211,14 @@ impl SystemVector {
         self.cost_of(slot, e.value)
     }
 
-    /// Standard error of [`Self::unit_cost_ns`]: the wider side of the 95 % interval over 1.96. A
-    /// rate's error is carried over to its inverse in the first order.
+    /// Standard error of [`Self::unit_cost_ns`]: the wider side of the 95 % interval over 1.96, or
+    /// where that is unknown such that the cost is off by a factor of two with 5 %. A rate's error is
+    /// carried over to its inverse in the first order.
     pub fn unit_error_ns(&self, slot: Slot) -> f64 {
         let Some(e) = self.at(slot) else { return 0.0 };
+        if e.unknown {
+            return self.cost_of(slot, e.value) * UNKNOWN_RELATIVE;
+        }
         let half = (e.high - e.value).abs().max((e.value - e.low).abs());
         let cost = self.cost_of(slot, e.value);
         if self.is_rate(slot) {

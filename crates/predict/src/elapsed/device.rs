@@ -4,6 +4,7 @@ use fsage_core::metric::MetricId;
 use fsage_core::{KindClass, OpKind};
 
 use super::contention::AtOnce;
+use super::schedule::Rest;
 use crate::cost::SystemVector;
 use crate::cost::ledger::Latency;
 
@@ -31,7 +32,7 @@ impl Queue {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Asked {
     /// The part of its predicted latency that this request is.
-    pub device_ns: f64,
+    pub device_ns: u64,
     /// Whether it would go on where the thread's last one ended, and another thread's came between: the
     /// device comes from elsewhere.
     pub between: bool,
@@ -53,9 +54,11 @@ pub(super) struct Device {
     last: Option<usize>,
     /// What was read ahead for each thread while nobody asked, as the time in which it was read.
     ahead_ns: Vec<f64>,
-    pub free_at: f64,
+    /// What was rounded off so far.
+    rest: Rest,
+    pub free_at: u64,
     /// When it has done all requests but those of fsync's kind.
-    others_done: f64,
+    others_done: u64,
     syncs: Queue,
     others: Queue,
 }
@@ -70,8 +73,9 @@ impl Device {
             owed_ns: 0.0,
             last: None,
             ahead_ns: Vec::new(),
-            free_at: 0.0,
-            others_done: 0.0,
+            rest: Rest::default(),
+            free_at: 0,
+            others_done: 0,
             syncs: Queue::of(vector, "SC_FS_D"),
             others: Queue::of(vector, "SC_RR_D"),
         }
@@ -81,20 +85,20 @@ impl Device {
     /// much shorter than one access is that of many operations without any and one that waits: the
     /// device is asked when such needs have come together.
     pub fn ask(&mut self, slot: usize, latency: Latency) -> Asked {
-        let asked = Asked {
-            device_ns: latency.device_ns,
-            between: self.between(slot, latency.beside_ns),
-        };
-        if asked.device_ns >= self.access_ns / 2.0 || asked.between {
-            return asked;
+        let between = self.between(slot, latency.beside_ns);
+        if latency.device_ns >= self.access_ns / 2.0 || between {
+            return Asked {
+                device_ns: self.rest.whole(latency.device_ns),
+                between,
+            };
         }
-        self.owed_ns += asked.device_ns;
+        self.owed_ns += latency.device_ns;
         if self.owed_ns < self.access_ns {
             return Asked::default();
         }
         Asked {
-            device_ns: std::mem::take(&mut self.owed_ns),
-            between: false,
+            device_ns: self.rest.whole(std::mem::take(&mut self.owed_ns)),
+            between,
         }
     }
 
@@ -121,8 +125,8 @@ impl Device {
     /// A thread's request arrives at `at`; returns when the device has done it, in the order of arrival
     /// among those of its kind.
     /// One commit may be what several wait for, and of several reads the nearest is next.
-    pub fn serve(&mut self, slot: usize, kind: OpKind, asked: Asked, at: f64) -> f64 {
-        let rested = at - self.free_at;
+    pub fn serve(&mut self, slot: usize, kind: OpKind, asked: Asked, at: u64) -> u64 {
+        let rested = at.saturating_sub(self.free_at) as f64;
         if let Some(last) = self.last.replace(slot)
             && rested > 0.0
         {
@@ -140,18 +144,18 @@ impl Device {
         let there = queue.there;
         let factor = queue.factor.as_ref().map_or(1.0, |f| f.factor(there));
         let need = if asked.between {
-            asked.device_ns.max(self.access_ns * factor)
+            asked.device_ns.max((self.access_ns * factor) as u64)
         } else {
-            asked.device_ns * factor
+            self.rest.scaled(asked.device_ns, factor)
         };
         let busy_until = self.free_at.max(at);
-        self.free_at = busy_until + need;
+        self.free_at = busy_until.saturating_add(need);
         if kind.class() == KindClass::Sync {
             return self.free_at;
         }
         // A commit is several requests in steps: others come in between, after one of them.
-        let between = (at + self.access_ns).min(busy_until);
-        self.others_done = self.others_done.max(between) + need;
+        let between = at.saturating_add(self.access_ns as u64).min(busy_until);
+        self.others_done = self.others_done.max(between).saturating_add(need);
         self.others_done
     }
 
@@ -223,16 +227,16 @@ mod tests {
     fn needs_far_below_an_access_come_together() {
         let mut device = device(&[("RFO", 100.0)]);
         let mut ask = |ns| device.ask(0, needs(ns, 0.0)).device_ns;
-        let asked: Vec<f64> = (0..5).map(|_| ask(40.0)).collect();
-        assert_eq!(asked, [0.0, 0.0, 120.0, 0.0, 0.0]);
-        assert_eq!(ask(50.0), 50.0);
+        let asked: Vec<u64> = (0..5).map(|_| ask(40.0)).collect();
+        assert_eq!(asked, [0, 0, 120, 0, 0]);
+        assert_eq!(ask(50.0), 50);
     }
 
     /// A thread's next request beside its last one: whether another came between, and how long it takes.
-    fn next(device: &mut Device, slot: usize) -> (bool, f64) {
+    fn next(device: &mut Device, slot: usize) -> (bool, u64) {
         let asked = device.ask(slot, needs(1.0, 1.0));
         let from = device.free_at;
-        if asked.device_ns > 0.0 {
+        if asked.device_ns > 0 {
             device.serve(slot, OpKind::Read, asked, from);
             device.done(OpKind::Read);
         }
@@ -240,7 +244,7 @@ mod tests {
     }
 
     /// Thread 1 asks for something else, so long after the device was done.
-    fn elsewhere(device: &mut Device, after_ns: f64) {
+    fn elsewhere(device: &mut Device, after_ns: u64) {
         let asked = device.ask(1, needs(100.0, 0.0));
         device.serve(1, OpKind::Read, asked, device.free_at + after_ns);
         device.done(OpKind::Read);
@@ -249,45 +253,45 @@ mod tests {
     #[test]
     fn what_was_read_ahead_meanwhile_costs_no_access() {
         let mut device = device(&[("RFO", 100.0)]);
-        elsewhere(&mut device, 0.0);
-        assert_eq!(next(&mut device, 0), (true, 100.0));
-        elsewhere(&mut device, 2.5);
-        assert_eq!(next(&mut device, 0), (false, 0.0));
-        assert_eq!(next(&mut device, 0), (false, 0.0));
-        assert_eq!(next(&mut device, 0), (true, 100.0));
+        elsewhere(&mut device, 0);
+        assert_eq!(next(&mut device, 0), (true, 100));
+        elsewhere(&mut device, 2);
+        assert_eq!(next(&mut device, 0), (false, 0));
+        assert_eq!(next(&mut device, 0), (false, 0));
+        assert_eq!(next(&mut device, 0), (true, 100));
     }
 
     #[test]
     fn another_threads_request_between_costs_an_access() {
         let mut device = device(&[("RFO", 100.0)]);
-        assert_eq!(next(&mut device, 0), (false, 0.0));
-        elsewhere(&mut device, 0.0);
-        assert_eq!(next(&mut device, 0), (true, 100.0));
+        assert_eq!(next(&mut device, 0), (false, 0));
+        elsewhere(&mut device, 0);
+        assert_eq!(next(&mut device, 0), (true, 100));
         // The thread's own request was the last.
-        assert_eq!(next(&mut device, 0), (false, 0.0));
-        assert_eq!(next(&mut device, 1), (true, 100.0));
+        assert_eq!(next(&mut device, 0), (false, 0));
+        assert_eq!(next(&mut device, 1), (true, 100));
     }
 
     #[test]
     fn nothing_comes_between_in_memory() {
         let mut device = device(&[("RFO", 100.0)]);
         device.in_memory = true;
-        elsewhere(&mut device, 0.0);
-        assert_eq!(next(&mut device, 0), (false, 0.0));
+        elsewhere(&mut device, 0);
+        assert_eq!(next(&mut device, 0), (false, 0));
     }
 
     #[test]
     fn a_read_waits_for_a_step_of_a_commit_and_not_for_all() {
         let mut device = device(&[("RFO", 100.0)]);
-        let asked = |device_ns| Asked {
+        let asked = |device_ns: u64| Asked {
             device_ns,
             between: false,
         };
-        assert_eq!(device.serve(0, OpKind::Fsync, asked(500.0), 0.0), 500.0);
-        assert_eq!(device.serve(1, OpKind::Read, asked(100.0), 50.0), 250.0);
-        assert_eq!(device.serve(2, OpKind::Read, asked(100.0), 60.0), 350.0);
+        assert_eq!(device.serve(0, OpKind::Fsync, asked(500), 0), 500);
+        assert_eq!(device.serve(1, OpKind::Read, asked(100), 50), 250);
+        assert_eq!(device.serve(2, OpKind::Read, asked(100), 60), 350);
         // What was read in between comes off nobody's work.
-        assert_eq!(device.serve(3, OpKind::Fsync, asked(500.0), 70.0), 1200.0);
+        assert_eq!(device.serve(3, OpKind::Fsync, asked(500), 70), 1200);
     }
 
     #[test]
@@ -295,7 +299,7 @@ mod tests {
         let mut device = device(&[("RFO", 100.0), ("RFT2", 30.0), ("SC_RR_D2", 1e7 / 0.6)]);
         let mut missed = 0;
         for _ in 0..10 {
-            elsewhere(&mut device, 0.0);
+            elsewhere(&mut device, 0);
             missed += u32::from(next(&mut device, 0).0);
         }
         assert_eq!(missed, 5);

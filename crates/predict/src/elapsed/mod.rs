@@ -53,8 +53,8 @@ impl Replay {
         let item = Item {
             kind: op.kind,
             place,
-            sleep_ns: event.sleep_ns,
-            think_ns: event.think_ns,
+            sleep_ns: event.sleep_ns as u64,
+            think_ns: event.think_ns as u64,
             latency,
             charged,
             joins: event.joins.clone(),
@@ -70,10 +70,10 @@ impl Replay {
         self.schedule.finish();
     }
 
-    /// From the first operation's start to the last one's predicted end, in nanoseconds; after
-    /// [`Self::finish`].
+    /// From the first operation's start to the last one's predicted end, in nanoseconds, 2^64 at the
+    /// most; after [`Self::finish`].
     pub fn elapsed_ns(&self) -> f64 {
-        self.schedule.end_ns
+        self.schedule.end_ns as f64
     }
 
     /// What the operations of a kind waited for processors and for the device, in nanoseconds; after
@@ -109,7 +109,11 @@ mod tests {
     impl Case {
         fn on(cpus: Option<usize>, in_memory: bool) -> Self {
             let mut vector = SystemVector::new("s", []);
-            vector.machine = Machine { cpus, in_memory };
+            vector.machine = Machine {
+                cpus,
+                in_memory,
+                ..Machine::default()
+            };
             Self {
                 follow: Follow::on(cpus),
                 replay: Replay::new(&vector),
@@ -225,5 +229,32 @@ mod tests {
         let (elapsed, waited) = case.ends();
         assert!((elapsed - (most + 11) as f64).abs() <= 12.0, "{elapsed}");
         assert_eq!(waited, 0.0);
+    }
+
+    #[test]
+    fn time_ends_and_so_does_a_replay() {
+        for ns in [0.0, 1e-300, 0.3, 1e16, 1e19, 1e23, 1e30, f64::MAX] {
+            for (cpus, in_memory) in [(Some(1), true), (Some(2), false), (None, false)] {
+                let mut case = Case::on(cpus, in_memory).two();
+                for i in 0..50 {
+                    case.op(1, 20_000_000 * i, 10, ns, ns);
+                    case.op(2, 20_000_000 * i + 5, 10, ns / 2.0, 0.0);
+                }
+                case.replay.finish();
+                let steps = case.replay.schedule.steps();
+                let (elapsed, waited) = case.ends();
+                assert!(steps < 20_000, "{steps} steps for {ns}");
+                assert!(elapsed > 0.0 && elapsed <= u64::MAX as f64 && waited.is_finite());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_rounded_off_is_not_lost() {
+        let mut case = Case::on(Some(1), false);
+        for i in 0..1000 {
+            case.op(1, 10 * i, 10, 0.3, 0.0);
+        }
+        assert_eq!(case.ends().0, 300.0);
     }
 }

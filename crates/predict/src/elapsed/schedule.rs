@@ -10,6 +10,9 @@
 //! Operations come in the order of the trace, and may not come in that of predicted time. So the
 //! machine stands still while a thread has nothing to do that is not known to have ended, until so
 //! many operations of others wait that the thread is taken to sleep.
+//!
+//! Time is in whole nanoseconds, so that it goes on however far it has come, and ends where a `u64`
+//! does, after 584 years: nothing that a profile says makes a prediction run for ever.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -22,7 +25,7 @@ use crate::cost::ledger::Latency;
 use crate::cost::{Machine, SystemVector};
 
 /// A slice of Linux (2.8 ms on two processors and more) ends at a tick, which mostly come every 4 ms.
-const SLICE_NS: f64 = 4e6;
+const SLICE_NS: u64 = 4_000_000;
 
 /// The share of a wait at the end of a slice that falls into the call.
 const SHARE_IN_CALL: f64 = 0.5;
@@ -36,8 +39,8 @@ pub(super) struct Item {
     pub kind: OpKind,
     /// Its directory or file.
     pub place: u32,
-    pub sleep_ns: f64,
-    pub think_ns: f64,
+    pub sleep_ns: u64,
+    pub think_ns: u64,
     /// What it takes alone.
     pub latency: Latency,
     /// Whether its waits are of interest.
@@ -45,6 +48,30 @@ pub(super) struct Item {
     pub joins: Option<Box<[usize]>>,
     pub spawns: Option<usize>,
     pub ends: bool,
+}
+
+/// Nanoseconds in whole numbers, such that what is rounded off is not lost.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Rest(f64);
+
+impl Rest {
+    /// So much, and what is left from before.
+    pub fn whole(&mut self, ns: f64) -> u64 {
+        let sum = ns.max(0.0) + self.0;
+        // A conversion of what is too large gives the largest.
+        let whole = (sum + 1e-6) as u64;
+        self.0 = (sum - whole as f64).clamp(0.0, 1.0);
+        whole
+    }
+
+    /// So many times as long.
+    pub fn scaled(&mut self, ns: u64, factor: f64) -> u64 {
+        if (factor - 1.0).abs() < f64::EPSILON {
+            ns
+        } else {
+            self.whole(ns as f64 * factor)
+        }
+    }
 }
 
 /// What a thread does next when it has a processor.
@@ -68,17 +95,17 @@ enum State {
     Waiting,
     /// On a processor until this moment, where nothing more is known to do; the slice ends later.
     Starved {
-        at: f64,
-        slice_end: f64,
+        at: u64,
+        slice_end: u64,
     },
     /// Nothing to do since this moment.
     Idle {
-        since: f64,
+        since: u64,
     },
     /// Until others end.
     Joining {
         left: usize,
-        since: f64,
+        since: u64,
     },
     Gone,
 }
@@ -92,11 +119,16 @@ struct Thread {
     /// What it asked of the device.
     asked: Asked,
     /// Processor time that is left of the stage.
-    left_ns: f64,
+    left_ns: u64,
+    /// What the operation takes of it in calls, and how much of that because others are in calls too.
+    memory_ns: u64,
+    stretched_ns: f64,
     /// When the operation began.
-    began: f64,
+    began: u64,
+    /// What was rounded off so far.
+    rest: Rest,
     /// The kind of the call in which its slice ended, and when.
-    cut: Option<(OpKind, f64)>,
+    cut: Option<(OpKind, u64)>,
     joiners: Vec<usize>,
 }
 
@@ -113,7 +145,7 @@ enum What {
 
 #[derive(Debug, Clone, Copy)]
 struct Due {
-    at: f64,
+    at: u64,
     number: u64,
     what: What,
 }
@@ -134,7 +166,7 @@ impl PartialOrd for Due {
 
 impl Ord for Due {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at.total_cmp(&other.at)).then(self.number.cmp(&other.number))
+        (self.at.cmp(&other.at)).then(self.number.cmp(&other.number))
     }
 }
 
@@ -149,14 +181,14 @@ pub(super) struct Schedule {
     ready: VecDeque<usize>,
     due: BinaryHeap<Reverse<Due>>,
     numbers: u64,
-    now: f64,
+    now: u64,
     pending: usize,
     /// Threads on a processor without anything to do.
     starved: Vec<usize>,
     contention: Option<Contention>,
     device: Device,
     pub waits: Waits,
-    pub end_ns: f64,
+    pub end_ns: u64,
 }
 
 impl Schedule {
@@ -169,13 +201,13 @@ impl Schedule {
             ready: VecDeque::new(),
             due: BinaryHeap::new(),
             numbers: 0,
-            now: 0.0,
+            now: 0,
             pending: 0,
             starved: Vec::new(),
             contention: Contention::of(vector),
             device: Device::of(vector),
             waits: [0.0; OpKind::ALL.len()],
-            end_ns: 0.0,
+            end_ns: 0,
         }
     }
 
@@ -191,7 +223,7 @@ impl Schedule {
         let now = self.now;
         let unborn = |t: &Thread| t.state == State::Unborn;
         if !born && self.threads.get(slot).is_some_and(unborn) {
-            item.sleep_ns = (item.sleep_ns - now).max(0.0);
+            item.sleep_ns = item.sleep_ns.saturating_sub(now);
             self.wake(slot, now);
         }
         self.pending += 1;
@@ -208,8 +240,9 @@ impl Schedule {
             // It was taken to sleep, and did until now or later.
             State::Idle { since } => {
                 if let Some(item) = thread.queue.front_mut() {
-                    item.sleep_ns = (item.sleep_ns + item.think_ns - (now - since)).max(0.0);
-                    item.think_ns = 0.0;
+                    let pause = item.sleep_ns.saturating_add(item.think_ns);
+                    item.sleep_ns = pause.saturating_sub(now.saturating_sub(since));
+                    item.think_ns = 0;
                 }
                 self.wake(slot, now.max(since));
             }
@@ -231,7 +264,9 @@ impl Schedule {
         let State::Starved { at, .. } = &mut thread.state else {
             return false;
         };
-        *at += item.sleep_ns + item.think_ns + item.latency.total_ns;
+        let pause = item.sleep_ns.saturating_add(item.think_ns);
+        let call = thread.rest.whole(item.latency.total_ns);
+        *at = at.saturating_add(pause).saturating_add(call);
         self.now = *at;
         self.end_ns = self.end_ns.max(*at);
         self.device.free_at = self.device.free_at.max(*at);
@@ -244,19 +279,25 @@ impl Schedule {
         self.pending
     }
 
+    /// What was planned so far, which is what the work grows with.
+    #[cfg(test)]
+    pub fn steps(&self) -> u64 {
+        self.numbers
+    }
+
     /// Nothing more comes: all that waits is done.
     pub fn finish(&mut self) {
         self.advance(true);
     }
 
-    fn wake(&mut self, slot: usize, at: f64) {
+    fn wake(&mut self, slot: usize, at: u64) {
         if let Some(thread) = self.threads.get_mut(slot) {
             thread.state = State::Waiting;
         }
         self.plan(at, What::Ready(slot));
     }
 
-    fn plan(&mut self, at: f64, what: What) {
+    fn plan(&mut self, at: u64, what: What) {
         self.numbers += 1;
         let number = self.numbers;
         self.due.push(Reverse(Due { at, number, what }));
@@ -270,9 +311,9 @@ impl Schedule {
                     state: State::Starved { at, .. },
                     ..
                 }) => *at,
-                _ => f64::INFINITY,
+                _ => u64::MAX,
             });
-            let known = known.fold(f64::INFINITY, f64::min);
+            let known = known.min().unwrap_or(u64::MAX);
             let forced = all || self.pending > MOST_PENDING;
             let due = self.due.peek().map(|&Reverse(due)| due);
             match due {
@@ -349,13 +390,13 @@ impl Schedule {
             if let Some(thread) = self.threads.get_mut(slot)
                 && let Some((kind, since)) = thread.cut.take()
             {
-                self.wait(kind, (at - since) * SHARE_IN_CALL);
+                self.wait(kind, at.saturating_sub(since) as f64 * SHARE_IN_CALL);
             }
-            self.run(slot, at, at + SLICE_NS);
+            self.run(slot, at, at.saturating_add(SLICE_NS));
         }
     }
 
-    fn gone(&mut self, slot: usize, at: f64) {
+    fn gone(&mut self, slot: usize, at: u64) {
         let Some(thread) = self.threads.get_mut(slot) else {
             return;
         };
@@ -385,7 +426,7 @@ impl Schedule {
     }
 
     /// Runs a thread on a processor from `at` on, until it gives it up.
-    fn run(&mut self, slot: usize, mut at: f64, slice_end: f64) {
+    fn run(&mut self, slot: usize, mut at: u64, slice_end: u64) {
         loop {
             let Some(thread) = self.threads.get_mut(slot) else {
                 return;
@@ -403,23 +444,25 @@ impl Schedule {
                     }
                 }
                 Stage::Think => {
-                    let ran = thread.left_ns.min((slice_end - at).max(0.0));
-                    at += ran;
+                    let ran = thread.left_ns.min(slice_end.saturating_sub(at));
+                    at = at.saturating_add(ran);
                     thread.left_ns -= ran;
-                    if thread.left_ns > 0.0 {
+                    // At the end of time no slice is long enough for anything.
+                    if thread.left_ns > 0 && at < u64::MAX {
                         return self.plan(at, What::Free(Some(slot)));
                     }
                     self.begin(slot, at);
                 }
                 Stage::Memory => {
-                    at += thread.left_ns;
+                    at = at.saturating_add(thread.left_ns);
                     let latency = thread.now.as_ref().map(|item| item.latency);
                     let asked = self.device.ask(slot, latency.unwrap_or_default());
                     thread.asked = asked;
-                    if asked.device_ns > 0.0 {
+                    if asked.device_ns > 0 {
                         thread.stage = Stage::Finish;
                         if self.machine.in_memory {
-                            return self.plan(at + asked.device_ns, What::Free(Some(slot)));
+                            let done = at.saturating_add(asked.device_ns);
+                            return self.plan(done, What::Free(Some(slot)));
                         }
                         self.plan(at, What::Arrives(slot));
                         return self.plan(at, What::Free(None));
@@ -449,7 +492,7 @@ impl Schedule {
     }
 
     /// Takes an operation up; whether the thread keeps its processor.
-    fn take(&mut self, slot: usize, mut item: Item, at: f64) -> bool {
+    fn take(&mut self, slot: usize, mut item: Item, at: u64) -> bool {
         let joins = item.joins.take();
         let sleep_ns = std::mem::take(&mut item.sleep_ns);
         let left = joins.map_or(0, |joins| self.join(slot, &joins));
@@ -461,8 +504,8 @@ impl Schedule {
         thread.stage = Stage::Think;
         if left > 0 {
             thread.state = State::Joining { left, since: at };
-        } else if sleep_ns > 0.0 {
-            self.wake(slot, at + sleep_ns);
+        } else if sleep_ns > 0 {
+            self.wake(slot, at.saturating_add(sleep_ns));
         } else {
             return true;
         }
@@ -485,7 +528,7 @@ impl Schedule {
     }
 
     /// The call begins.
-    fn begin(&mut self, slot: usize, at: f64) {
+    fn begin(&mut self, slot: usize, at: u64) {
         let several = self.threads.len() > 1;
         let Some(thread) = self.threads.get_mut(slot) else {
             return;
@@ -495,32 +538,41 @@ impl Schedule {
         let Some(item) = &thread.now else { return };
         let stretch = match &mut self.contention {
             Some(contention) if several => {
-                contention.stretch(slot, item.kind, item.place, at, item.latency.memory_ns())
+                let alone_ns = item.latency.memory_ns();
+                contention.stretch(slot, item.kind, item.place, at as f64, alone_ns)
             }
             _ => 1.0,
         };
-        thread.left_ns = item.latency.memory_ns() * stretch;
+        thread.memory_ns = thread.rest.whole(item.latency.memory_ns() * stretch);
+        thread.stretched_ns = item.latency.memory_ns() * (stretch - 1.0);
+        thread.left_ns = thread.memory_ns;
     }
 
     /// The call ends; whether its thread ends with it and its processor is free.
-    fn complete(&mut self, slot: usize, at: f64) -> bool {
+    fn complete(&mut self, slot: usize, at: u64) -> bool {
         let Some(thread) = self.threads.get_mut(slot) else {
             return true;
         };
-        let (began, asked) = (thread.began, std::mem::take(&mut thread.asked));
+        let asked = std::mem::take(&mut thread.asked);
+        let own = thread.memory_ns.saturating_add(asked.device_ns);
+        // Where time has ended nothing is known of waiting any more.
+        let waited = if at < u64::MAX {
+            at.saturating_sub(thread.began) as f64 - own as f64 + thread.stretched_ns
+        } else {
+            0.0
+        };
         thread.stage = Stage::Next;
         let Some(item) = thread.now.take() else {
             return false;
         };
         self.end_ns = self.end_ns.max(at);
         if item.charged {
-            // Less than nothing where the device was faster; else only what is rounded off is.
+            // Less than nothing where the device was faster.
             let least = if self.device.gains(item.kind) {
-                -asked.device_ns
+                -(asked.device_ns as f64)
             } else {
                 0.0
             };
-            let waited = at - began - item.latency.memory_ns() - asked.device_ns;
             self.wait(item.kind, waited.max(least));
         }
         if let Some(child) = item.spawns {

@@ -1,0 +1,195 @@
+//! How sure a prediction is: its intervals, and the probability of an order.
+//!
+//! Times are positive, and errors of predictions are factors; so all of this is about logarithms.
+//! Two sources are put together: the intervals of the profile's metrics, and the error that the model
+//! had where predictions were held against measurement. The second includes what two profiles of one
+//! target differ by, since each validated target was profiled once.
+
+use fsage_stats::student;
+
+/// Errors have tails far longer than the normal distribution's: one pair in ten of the kept
+/// validations is off by more than three times the median.
+const DEGREES: f64 = 3.0;
+
+/// 97.5 % quantile of Student's t with [`DEGREES`].
+const T_975: f64 = 3.182;
+
+/// Half-width of a 95 % interval in standard errors, normal.
+pub const Z_95: f64 = 1.96;
+
+/// Scales of the model's errors, ln(predicted / measured), as Student's t with 3 degrees of freedom:
+/// maximum likelihood over the 2 times 56 pairs of `benchmarks/runs/2026-11-22-matrix-3-runs` and
+/// `2026-11-22-matrix`. Of one total, on a device that is memory and on any other.
+const ONE_MEMORY: f64 = 0.16;
+const ONE_DEVICE: f64 = 0.28;
+
+/// The same of the ratio of two systems' totals for one workload, in which cancels what is common to
+/// both: 2 times 42 pairs of two systems in memory, as many on disks, 2 times 112 of one each.
+const RATIO_MEMORY: f64 = 0.22;
+const RATIO_DEVICE: f64 = 0.40;
+const RATIO_MIXED: f64 = 0.34;
+
+/// What programs take between their calls: of one elapsed time, and of the ratio of two. From the
+/// workload `compile` of `benchmarks/runs/2026-11-20-validate-ram` and `2026-11-21-validate-ram`.
+const ONE_THINK: f64 = 0.10;
+const RATIO_THINK: f64 = 0.04;
+
+/// An interval that reaches to more than this many times the value says nothing.
+const UNUSABLE: f64 = 4.0;
+
+/// Share of a total on metrics of unknown intervals from which on it is said.
+pub const UNKNOWN_SAID: f64 = 0.05;
+
+/// A metric whose interval is unknown is taken to be off by a factor of two with 5 %.
+pub const UNKNOWN_RELATIVE: f64 = 1.0 / Z_95;
+
+/// What is known of a system's totals.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Totals {
+    /// Total latency in nanoseconds.
+    pub latency_ns: f64,
+    /// Elapsed time in nanoseconds.
+    pub elapsed_ns: f64,
+    /// Standard error of the latency's logarithm, from the profile.
+    pub profile: f64,
+    /// Whether the device is memory.
+    pub in_memory: bool,
+}
+
+impl Totals {
+    /// Scale of the model's error of the latency.
+    pub fn model(&self) -> f64 {
+        if self.in_memory {
+            ONE_MEMORY
+        } else {
+            ONE_DEVICE
+        }
+    }
+
+    /// Half of the 95 % interval of the latency's logarithm.
+    pub fn latency_half(&self) -> f64 {
+        (T_975 * self.model()).hypot(Z_95 * self.profile)
+    }
+
+    /// Half of the 95 % interval of the elapsed time's logarithm: the file system's share of it is as
+    /// uncertain as the latency, the rest as programs' own time.
+    pub fn elapsed_half(&self) -> f64 {
+        let share = self.share();
+        (share * self.latency_half()).hypot((1.0 - share) * T_975 * ONE_THINK)
+    }
+
+    /// The share of the elapsed time that the file system may be the reason for. Where threads wait at
+    /// the same time that is at most all of it.
+    fn share(&self) -> f64 {
+        if self.elapsed_ns > 0.0 {
+            (self.latency_ns / self.elapsed_ns).clamp(0.0, 1.0)
+        } else {
+            1.0
+        }
+    }
+}
+
+/// Standard error of the logarithm of a sum with that standard error: the lognormal distribution of
+/// the same mean and variance.
+pub fn log_error(value: f64, error: f64) -> f64 {
+    if value > 0.0 {
+        (error / value).powi(2).ln_1p().sqrt()
+    } else {
+        0.0
+    }
+}
+
+/// The interval of a value whose logarithm is known within `half`; `None` where it is of no use.
+pub fn interval(value: f64, half: f64) -> Option<(f64, f64)> {
+    let factor = half.exp();
+    (factor <= UNUSABLE).then(|| (value / factor, value * factor))
+}
+
+/// The probability that the second one's latency would be measured to be larger than the first one's.
+pub fn latency_order(first: &Totals, second: &Totals) -> f64 {
+    let scale = ratio_scale(first, second).hypot(first.profile.hypot(second.profile));
+    order(first.latency_ns, second.latency_ns, scale)
+}
+
+/// The same of the elapsed times.
+pub fn elapsed_order(first: &Totals, second: &Totals) -> f64 {
+    let (a, b) = (first.share(), second.share());
+    let model = ratio_scale(first, second) * ((a * a + b * b) / 2.0).sqrt();
+    let think = RATIO_THINK * (1.0 - f64::midpoint(a, b));
+    let profile = (a * first.profile).hypot(b * second.profile);
+    order(
+        first.elapsed_ns,
+        second.elapsed_ns,
+        model.hypot(think).hypot(profile),
+    )
+}
+
+fn ratio_scale(first: &Totals, second: &Totals) -> f64 {
+    match (first.in_memory, second.in_memory) {
+        (true, true) => RATIO_MEMORY,
+        (false, false) => RATIO_DEVICE,
+        _ => RATIO_MIXED,
+    }
+}
+
+fn order(first_ns: f64, second_ns: f64, scale: f64) -> f64 {
+    if first_ns <= 0.0 || second_ns <= 0.0 {
+        return match first_ns.total_cmp(&second_ns) {
+            std::cmp::Ordering::Less => 1.0,
+            std::cmp::Ordering::Equal => 0.5,
+            std::cmp::Ordering::Greater => 0.0,
+        };
+    }
+    let ratio = (second_ns / first_ns).ln();
+    if scale > 0.0 {
+        student::cdf(ratio / scale, DEGREES)
+    } else {
+        0.5
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn totals(latency_ns: f64, elapsed_ns: f64, profile: f64, in_memory: bool) -> Totals {
+        Totals {
+            latency_ns,
+            elapsed_ns,
+            profile,
+            in_memory,
+        }
+    }
+
+    #[test]
+    fn intervals_of_positive_things_are_positive_and_useless_ones_are_none() {
+        // 2.26 s with a standard error of 65 s, as a profile said once.
+        let profile = log_error(2.26e9, 65e9);
+        let total = totals(2.26e9, 2.4e9, profile, true);
+        assert_eq!(interval(2.26e9, total.latency_half()), None);
+        let total = totals(1e9, 1.2e9, 0.05, true);
+        let (low, high) = interval(1e9, total.latency_half()).unwrap();
+        assert!(low > 0.0 && low < 1e9 && high > 1e9 && high < 2e9, "{low} {high}");
+        assert!(total.elapsed_half() < total.latency_half());
+    }
+
+    #[test]
+    fn an_order_is_as_likely_as_the_difference_is_large() {
+        let a = totals(1e9, 1e9, 0.0, true);
+        let p = |ratio: f64| elapsed_order(&a, &totals(1e9 * ratio, 1e9 * ratio, 0.0, true));
+        assert!((p(1.0) - 0.5).abs() < 1e-9);
+        assert!(p(1.05) < 0.7 && p(1.5) < 0.95 && p(2.0) > 0.95, "{}", p(1.5));
+        assert!((p(1.5) + p(1.0 / 1.5) - 1.0).abs() < 1e-9);
+        // On disks the model is off by more.
+        let disk = |ns| totals(ns, ns, 0.0, false);
+        assert!(elapsed_order(&disk(1e9), &disk(2e9)) < p(2.0));
+        // Where programs think for most of the time, little is uncertain.
+        let think = |fs: f64| totals(fs, 8e9 + fs, 0.0, true);
+        assert!(elapsed_half_relative(&think(35e6)) < 0.4);
+        assert!(latency_order(&think(35e6), &think(371e6)) > 0.99);
+    }
+
+    fn elapsed_half_relative(of: &Totals) -> f64 {
+        of.elapsed_half().exp() - 1.0
+    }
+}

@@ -1,0 +1,123 @@
+//! What a system's totals lack, and what else must be known of them.
+
+use std::cmp::Reverse;
+
+use crate::cost::{Plan, Stem};
+use crate::result::{Incomplete, MissingCost};
+use crate::run::{Predictor, Target};
+
+/// Families of a missing cost that the one line names.
+const NAMED: usize = 3;
+
+impl Target {
+    /// What its totals lack; `None` where they are whole. `partial_ns` is what could be added up.
+    pub(crate) fn incomplete(&self, partial_ns: f64) -> Option<Incomplete> {
+        let deviceless = self.vector.machine.deviceless;
+        let mut missing: Vec<MissingCost> = Stem::ALL
+            .iter()
+            .filter(|&&stem| self.ledger.uses(stem) > 0 && self.plan.lacks(stem, deviceless))
+            .map(|&stem| MissingCost {
+                family: stem.name().to_owned(),
+                what: what(stem).to_owned(),
+                uses: self.ledger.uses(stem),
+                stand_in: self.plan.substitute(stem),
+            })
+            .collect();
+        missing.sort_by_key(|m| Reverse(m.uses));
+        (!missing.is_empty()).then(|| Incomplete {
+            reason: reason(&missing, self.vector.broken_off.as_deref()),
+            missing,
+            partial_latency_ns: partial_ns,
+        })
+    }
+
+    /// Substitutes, by family.
+    pub(crate) fn substitutes(&self) -> Vec<String> {
+        let used = Stem::ALL
+            .iter()
+            .map(|&stem| (stem, self.ledger.uses(stem)))
+            .filter(|&(_, uses)| uses > 0);
+        used.filter_map(|(stem, uses)| substitute(stem, uses, &self.plan))
+            .collect()
+    }
+}
+
+fn reason(missing: &[MissingCost], broken_off: Option<&str>) -> String {
+    let named: Vec<&str> = missing.iter().take(NAMED).map(|m| m.family.as_str()).collect();
+    let more = missing.len().saturating_sub(NAMED);
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    let uses: u64 = missing.iter().map(|m| m.uses).sum();
+    let why = broken_off.map_or_else(String::new, |why| format!(" (profile: {why})"));
+    format!(
+        "{} not measured, needed {uses} times{why}",
+        named.join(", ") + &more
+    )
+}
+
+fn substitute(stem: Stem, uses: u64, plan: &Plan) -> Option<String> {
+    let name = stem.name();
+    match plan.substitute(stem)?.as_str() {
+        "" => Some(format!(
+            "{name} was not measured and is taken to be in the costs of the calls ({uses} uses)"
+        )),
+        other => Some(format!(
+            "{name} was not measured; {other} stands in for it in {uses} uses"
+        )),
+    }
+}
+
+fn what(stem: Stem) -> &'static str {
+    stem.family().map_or("", |family| family.row().what)
+}
+
+impl Predictor {
+    /// What makes a system's numbers less sure.
+    pub(crate) fn target_warnings(&self, target: &Target) -> Vec<String> {
+        let mut warnings = target.substitutes();
+        let broken_off = target.vector.broken_off.iter();
+        warnings.extend(broken_off.map(|why| format!("the profile is not whole: {why}")));
+        for (name, what) in [("BC", "page"), ("DNLC", "name"), ("MDC", "attribute")] {
+            if target.vector.named(name).is_none() {
+                warnings.push(format!(
+                    "{name} was not measured; the {what} cache has no bound"
+                ));
+            }
+        }
+        if target.vector.named("WR0").is_none() {
+            warnings.push("WR was not measured; no overhead of streams written behind".to_owned());
+        }
+        let Some(view) = self.views.get(target.view) else {
+            return warnings;
+        };
+        if let Some(pages) = target
+            .at_least_pages
+            .filter(|&p| view.pages.len() as u64 > p)
+        {
+            warnings.push(format!(
+                "the page cache was measured to hold at least {} KiB; the workload holds more, and \
+                 is taken to fit",
+                pages * 4
+            ));
+        }
+        if view.direct_writes > 0 {
+            warnings.push(format!(
+                "{} direct writes are charged as synchronous ones",
+                view.direct_writes
+            ));
+        }
+        warnings
+    }
+
+    /// Why another size of the caches changes nothing.
+    pub(crate) fn fits(&self, target: &Target) -> Option<String> {
+        let view = self.views.get(target.view)?;
+        Some(format!(
+            "the workload's {} KiB of pages fit either way",
+            view.pages.len() as u64 * 4
+        ))
+    }
+}

@@ -1,0 +1,424 @@
+//! What if a part of the system were faster, or the machine larger.
+//!
+//! A change is a name, an operator and a number with or without a unit:
+//!
+//! * `memory=8G`, `memory*2`, `cache=512M`: how much there is to cache in;
+//! * `disk*2`: a device twice as fast; `disk.seek*0.5`: half the time to get to a place;
+//!   `disk.rate*2`: data moves at twice the rate;
+//! * `fsync*0.5`, `create*0.5`: a group of metrics, their time times the number;
+//! * `RDC*1.5`, `RDC/2`, `RDC=500000`, `STAT+200`, `STAT=50us`: metrics of the profile by name, in
+//!   their own unit (`fsage profile --list`) or another of the kind;
+//! * `RRD**2`: a name may end in `*`, and then means every metric that begins so. Without it `RRD`
+//!   means the family RRD with all of its points and pauses.
+//!
+//! The operator is the first of `*/=+-` after which only a number follows, so that `RRD**2` is `RRD*`
+//! times 2. A sign after the operator belongs to the number.
+
+pub mod parts;
+pub mod quantity;
+
+use fsage_core::metric::MetricId;
+
+use crate::cost::SystemVector;
+use parts::Part;
+use quantity::{Dimension, Quantity};
+
+/// Why a change cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WhatIfError {
+    /// No operator, or no number after it.
+    #[error(
+        "read the change '{0}', expected NAME*FACTOR, NAME/DIVISOR, NAME=VALUE, NAME+X or NAME-X, \
+         such as memory=8G or fsync*0.5"
+    )]
+    Grammar(String),
+    /// Nothing has the name.
+    #[error(
+        "find '{0}', expected a part such as memory, disk or fsync, or a metric; the nearest are {1} \
+         ('fsage profile --list' names all metrics)"
+    )]
+    Unknown(String, String),
+    /// The change makes no sense.
+    #[error("apply the change '{0}': {1}")]
+    Value(String, String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Operator {
+    Times(f64),
+    Set(Quantity),
+    Add(Quantity),
+}
+
+/// A change of a system.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    text: String,
+    part: Part,
+    operator: Operator,
+}
+
+/// What a change did to a vector.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Applied {
+    /// Metrics that it changed.
+    pub metrics: Vec<MetricId>,
+    /// Other things that it changed, such as a size of the model.
+    pub sizes: bool,
+    /// In words.
+    pub meaning: String,
+    /// Why nothing was changed, where nothing was.
+    pub nothing: Option<String>,
+}
+
+impl std::str::FromStr for Change {
+    type Err = WhatIfError;
+
+    fn from_str(text: &str) -> Result<Self, WhatIfError> {
+        let grammar = || WhatIfError::Grammar(text.to_owned());
+        let (place, quantity) = text
+            .char_indices()
+            .filter(|&(at, c)| at > 0 && "*/=+-".contains(c))
+            .find_map(|(at, _)| Some((at, Quantity::parse(text.get(at + 1..)?)?)))
+            .ok_or_else(grammar)?;
+        let name = text
+            .get(..place)
+            .map(str::trim)
+            .filter(|p| !p.is_empty())
+            .ok_or_else(grammar)?;
+        let bad = |why: &str| WhatIfError::Value(text.to_owned(), why.to_owned());
+        let number = quantity.value;
+        if !number.is_finite() {
+            return Err(bad("the number is not finite"));
+        }
+        let plain = quantity.dimension == Dimension::None;
+        let operator = match text.get(place..=place) {
+            Some("*" | "/") if !plain => return Err(bad("a factor has no unit")),
+            Some("*") if number > 0.0 => Operator::Times(number),
+            Some("/") if number > 0.0 => Operator::Times(1.0 / number),
+            Some("*" | "/") => return Err(bad("a factor must be greater than zero")),
+            Some("=") if number >= 0.0 => Operator::Set(quantity),
+            Some("=") => return Err(bad("nothing of a system can be negative")),
+            Some("-") => Operator::Add(Quantity {
+                value: -number,
+                ..quantity
+            }),
+            _ => Operator::Add(quantity),
+        };
+        let part = Part::named(name).ok_or_else(|| {
+            WhatIfError::Unknown(name.to_owned(), parts::nearest(name).join(", "))
+        })?;
+        let change = Self {
+            text: text.to_owned(),
+            part,
+            operator,
+        };
+        change.check().map_err(|why| bad(&why))?;
+        Ok(change)
+    }
+}
+
+impl Change {
+    /// The change as it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether its number fits what it names.
+    fn check(&self) -> Result<(), String> {
+        let (Operator::Set(by) | Operator::Add(by)) = self.operator else {
+            return Ok(());
+        };
+        match &self.part {
+            Part::Metrics(metrics) | Part::Group(metrics) => {
+                let misfit = metrics.iter().find(|id| by.in_unit(id.unit()).is_none());
+                misfit.map_or(Ok(()), |id| {
+                    Err(format!("{id} is in {}", id.unit().name()))
+                })
+            }
+            Part::Memory | Part::Cache if by.dimension == Dimension::Size => Ok(()),
+            Part::Memory | Part::Cache => Err("expected a size such as 8G, or a factor".to_owned()),
+            Part::Disk | Part::Seek | Part::Bandwidth => {
+                Err("expected a factor, such as disk*2 or disk.seek*0.5".to_owned())
+            }
+        }
+    }
+
+    /// Applies it to what the vector holds. A metric does not fall below zero, and a rate not to zero.
+    pub fn apply(&self, vector: &mut SystemVector) -> Applied {
+        let factor = match self.operator {
+            Operator::Times(factor) => factor,
+            Operator::Set(_) | Operator::Add(_) => 1.0,
+        };
+        match &self.part {
+            Part::Metrics(metrics) => self.metrics(metrics, false, vector),
+            Part::Group(metrics) => self.metrics(metrics, true, vector),
+            Part::Memory => self.memory(vector, true),
+            Part::Cache => self.memory(vector, false),
+            Part::Disk => device(
+                vector,
+                |v| parts::speed_up(v, factor),
+                format!("a device {factor} times as fast"),
+            ),
+            Part::Seek => device(
+                vector,
+                |v| parts::reach(v, factor, 1.0),
+                format!("{factor} times the time to get to a place on the device"),
+            ),
+            Part::Bandwidth => device(
+                vector,
+                |v| parts::reach(v, 1.0, 1.0 / factor),
+                format!("a device that moves data at {factor} times the rate"),
+            ),
+        }
+    }
+
+    fn metrics(&self, metrics: &[MetricId], times: bool, vector: &mut SystemVector) -> Applied {
+        let mut applied = Applied::default();
+        for &id in metrics {
+            let (Some(slot), Some(now)) = (vector.slots().slot(id), vector.get(id)) else {
+                continue;
+            };
+            let by = |q: Quantity| q.in_unit(id.unit()).unwrap_or(q.value);
+            let size = ["BC", "DNLC", "MDC"].contains(&id.family().row().stem);
+            if size && now.lower_bound && !matches!(self.operator, Operator::Set(_)) {
+                applied.nothing = Some(format!(
+                    "{id} was not measured to its end, and everything is taken to fit; give a size, \
+                     such as {id}=…"
+                ));
+                continue;
+            }
+            let to = match self.operator {
+                Operator::Times(factor) if times && id.unit().is_rate() => now.value / factor,
+                Operator::Times(factor) => now.value * factor,
+                Operator::Set(to) => by(to),
+                Operator::Add(more) => (now.value + by(more)).max(0.0),
+            };
+            if id.unit().is_rate() && to <= 0.0 {
+                continue;
+            }
+            vector.change(slot, to);
+            if size {
+                // Who names a size means it, also where the search for it was cut short.
+                vector.size(id.family().row().stem, to);
+                applied.sizes = true;
+            }
+            applied.metrics.push(id);
+        }
+        applied.meaning = match applied.metrics.as_slice() {
+            [] => "no metric".to_owned(),
+            [one] => format!("{one}: {}", one.family().row().what),
+            [first, ..] => format!("{} metrics such as {first}", applied.metrics.len()),
+        };
+        if applied.metrics.is_empty() && applied.nothing.is_none() {
+            applied.nothing = Some("none of its metrics was measured".to_owned());
+        }
+        applied
+    }
+
+    /// Room to cache in. What was measured as a lower bound is known to be at most the memory.
+    fn memory(&self, vector: &mut SystemVector, names: bool) -> Applied {
+        let kib = |bytes: f64| bytes / 1024.0;
+        let memory = vector.machine.memory_bytes.map(|bytes| kib(bytes as f64));
+        let pages = vector.named("BC");
+        let measured = pages.filter(|e| !e.lower_bound).map(|e| e.value);
+        let base = if names { memory } else { measured.or(memory) };
+        let base = base.or(measured);
+        let wanted = match (self.operator, base) {
+            (Operator::Times(factor), Some(base)) => base * factor,
+            (Operator::Set(to), _) => kib(to.value),
+            (Operator::Add(more), Some(base)) => (base + kib(more.value)).max(0.0),
+            _ => {
+                return Applied {
+                    meaning: "room to cache in".to_owned(),
+                    nothing: Some(
+                        "the profile tells neither its memory nor the size of its page cache; give \
+                         a size, such as memory=8G"
+                            .to_owned(),
+                    ),
+                    ..Applied::default()
+                };
+            }
+        };
+        let scale = base.filter(|&b| b > 0.0).map(|b| wanted / b);
+        // Of the memory the page cache gets the share that it was measured to get.
+        let to = match (measured, scale) {
+            (Some(measured), Some(scale)) if names => measured * scale,
+            _ => wanted,
+        };
+        vector.size("BC", to.floor());
+        if names && let Some(scale) = scale {
+            for name in ["DNLC", "MDC"] {
+                if let Some(e) = vector.named(name).filter(|e| !e.lower_bound) {
+                    vector.size(name, (e.value * scale).floor());
+                }
+            }
+        }
+        let before = measured.map_or_else(
+            || "not measured to its end".to_owned(),
+            |kib| size_text(kib * 1024.0),
+        );
+        Applied {
+            metrics: Vec::new(),
+            sizes: true,
+            meaning: format!("a page cache of {}, before {before}", size_text(to * 1024.0)),
+            nothing: None,
+        }
+    }
+}
+
+fn device(
+    vector: &mut SystemVector,
+    change: impl FnOnce(&mut SystemVector) -> usize,
+    meaning: String,
+) -> Applied {
+    let before = vector.clone();
+    let changed = change(vector);
+    let ids = vector.slots().iter().filter(|&(slot, _)| vector.at(slot) != before.at(slot));
+    Applied {
+        metrics: ids.map(|(_, id)| id).collect(),
+        sizes: false,
+        meaning,
+        nothing: (changed == 0).then(|| "no metric of the device was measured".to_owned()),
+    }
+}
+
+fn size_text(bytes: f64) -> String {
+    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let (unit, shift) = units
+        .into_iter()
+        .find(|&(_, shift)| bytes >= f64::from(1u32 << shift))
+        .unwrap_or(("KiB", 10));
+    let value = bytes / f64::from(1u32 << shift);
+    if value >= 100.0 {
+        format!("{value:.0} {unit}")
+    } else {
+        format!("{value:.1} {unit}")
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::float_cmp, reason = "exact by construction")]
+mod tests {
+    use super::*;
+
+    fn vector() -> SystemVector {
+        let m = |name: &str, v: f64| (MetricId::parse(name).unwrap(), v, v * 0.9, v * 1.1);
+        SystemVector::new(
+            "s",
+            [
+                m("RDC", 1000.0),
+                m("RRD4", 10.0),
+                m("RRD64", 40.0),
+                m("STAT", 500.0),
+                m("STAT_G10", 700.0),
+            ],
+        )
+    }
+
+    fn after(change: &str, name: &str) -> f64 {
+        let mut v = vector();
+        change.parse::<Change>().unwrap().apply(&mut v);
+        v.named(name).unwrap().value
+    }
+
+    #[test]
+    fn the_grammar() {
+        assert_eq!(after("RDC*1.5", "RDC"), 1500.0);
+        assert_eq!(after("RDC/2", "RDC"), 500.0);
+        assert_eq!(after("RDC=5e2", "RDC"), 500.0);
+        assert_eq!(after("RRD**2", "RRD64"), 80.0);
+        assert_eq!(after("RRD*/2", "RRD4"), 5.0);
+        assert_eq!(after("RRD*2", "RRD4"), 20.0);
+        assert_eq!(after("RRD64 * 3", "RRD4"), 10.0);
+        assert_eq!(after("STAT+200", "STAT_G10"), 900.0);
+        assert_eq!(after("STAT-600", "STAT"), 0.0);
+        assert_eq!(after("STAT_G10=1", "STAT"), 500.0);
+        assert_eq!(after("STAT=-0", "STAT"), 0.0);
+    }
+
+    #[test]
+    fn what_is_refused() {
+        for bad in ["", "RDC", "RDC*", "*2", "RDC*x", "RDC*inf"] {
+            assert!(bad.parse::<Change>().is_err(), "{bad}");
+        }
+        assert!(matches!(
+            "NOPE*2".parse::<Change>(),
+            Err(WhatIfError::Unknown(..))
+        ));
+        assert!(matches!(
+            "RDC*0".parse::<Change>(),
+            Err(WhatIfError::Value(..))
+        ));
+        assert!(matches!(
+            "RDC=-1".parse::<Change>(),
+            Err(WhatIfError::Value(..))
+        ));
+    }
+
+    #[test]
+    fn units_are_those_of_the_metric_or_of_its_kind() {
+        assert_eq!(after("STAT=50us", "STAT"), 50_000.0);
+        assert_eq!(after("RDC=8M/s", "RDC"), 8192.0);
+        assert_eq!(after("stat*2", "STAT_G10"), 1400.0);
+        // Of a group, times are meant.
+        assert_eq!(after("read*2", "RDC"), 500.0);
+        for bad in ["STAT=8G", "STAT*8us", "memory=8", "memory=8us", "disk=8G", "fsync=4M"] {
+            let refused = bad.parse::<Change>();
+            assert!(matches!(refused, Err(WhatIfError::Value(..))), "{bad} {refused:?}");
+        }
+    }
+
+    #[test]
+    fn unknown_names_tell_the_nearest() {
+        let told = |text: &str| text.parse::<Change>().unwrap_err().to_string();
+        assert!(told("memroy*2").contains("memory"), "{}", told("memroy*2"));
+        assert!(told("STATS*2").contains("STAT"), "{}", told("STATS*2"));
+    }
+
+    #[test]
+    fn huge_factors_stay_finite() {
+        let mut v = vector();
+        for _ in 0..3 {
+            "STAT*1e300".parse::<Change>().unwrap().apply(&mut v);
+        }
+        let stat = v.named("STAT").unwrap();
+        assert!(stat.value.is_finite() && stat.value <= 1e24);
+    }
+
+    fn machine(cache: Option<(f64, bool)>, memory_bytes: Option<u64>) -> SystemVector {
+        let mut v = SystemVector::new("s", []);
+        v.machine.memory_bytes = memory_bytes;
+        if let Some((kib, lower_bound)) = cache {
+            let id = MetricId::parse("BC").unwrap();
+            let mut size = crate::cost::Estimate::exact(kib);
+            size.lower_bound = lower_bound;
+            v.set(id, size);
+        }
+        v
+    }
+
+    #[test]
+    fn memory_is_the_page_cache_in_proportion() {
+        let to = |change: &str, mut v: SystemVector| {
+            let applied = change.parse::<Change>().unwrap().apply(&mut v);
+            let size = v.named("BC").map(|e| (e.value, e.lower_bound));
+            (size, applied.nothing.is_some())
+        };
+        const G: u64 = 1 << 30;
+        let exact = || machine(Some((3.0 * 1048576.0, false)), Some(4 * G));
+        assert_eq!(to("memory*2", exact()).0, Some((6.0 * 1048576.0, false)));
+        assert_eq!(to("memory=8G", exact()).0, Some((6.0 * 1048576.0, false)));
+        assert_eq!(to("memory+4G", exact()).0, Some((6.0 * 1048576.0, false)));
+        assert_eq!(to("cache=8G", exact()).0, Some((8.0 * 1048576.0, false)));
+        assert_eq!(to("cache*2", exact()).0, Some((6.0 * 1048576.0, false)));
+        // Not measured to its end: at most all of the memory.
+        let bound = || machine(Some((1000.0, true)), Some(4 * G));
+        assert_eq!(to("memory/2", bound()).0, Some((2.0 * 1048576.0, false)));
+        assert_eq!(to("BC*2", bound()), (Some((1000.0, true)), true));
+        assert_eq!(to("BC=2M", bound()).0, Some((2048.0, false)));
+        let unknown = || machine(Some((1000.0, true)), None);
+        assert_eq!(to("memory*2", unknown()), (Some((1000.0, true)), true));
+        assert_eq!(to("memory=8G", unknown()).0, Some((8.0 * 1048576.0, false)));
+    }
+}
