@@ -1,10 +1,12 @@
 //! Traces and snapshots as the verbs use them.
 
+use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use fsage_core::{OpSink, OpSource};
+use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::{TraceEnd, TraceReader};
 
 use crate::ui;
@@ -29,27 +31,38 @@ pub fn copy(source: &mut dyn OpSource, sink: &mut dyn OpSink) -> Result<u64> {
 /// asked for all the same.
 pub fn open_whole_trace(path: &Path, allow_lossy: bool) -> Result<TraceReader> {
     let reader = TraceReader::open(path)?;
-    if reader.loss().is_none() {
-        return Ok(reader);
-    }
-    if !allow_lossy {
-        bail!(
-            "use {}: {}; with --allow-lossy it is used all the same",
-            path.display(),
-            reader.loss()
-        );
-    }
-    ui::line(&format!("{}: {}", path.display(), reader.loss()));
+    let loss = reader.loss();
+    accept(path, loss.is_none(), loss, allow_lossy)?;
     Ok(reader)
+}
+
+/// The same for a snapshot.
+pub fn open_whole_snapshot(path: &Path, allow_lossy: bool) -> Result<SnapshotReader> {
+    let reader = SnapshotReader::open(path)?;
+    let loss = reader.loss();
+    accept(path, loss.is_none(), loss, allow_lossy)?;
+    Ok(reader)
+}
+
+fn accept(path: &Path, whole: bool, loss: &dyn Display, allow_lossy: bool) -> Result<()> {
+    let path = path.display();
+    if !whole && !allow_lossy {
+        bail!("use {path}: {loss}; with --allow-lossy it is used all the same");
+    }
+    if !whole {
+        ui::line(&format!("{path}: {loss}"));
+    }
+    Ok(())
 }
 
 /// Opens a trace to look at; what it lacks is said.
 pub fn open_trace(path: &Path) -> Result<TraceReader> {
-    let reader = TraceReader::open(path)?;
-    if !reader.loss().is_none() {
-        ui::line(&format!("{}: {}", path.display(), reader.loss()));
-    }
-    Ok(reader)
+    open_whole_trace(path, true)
+}
+
+/// Opens a snapshot to look at; what it lacks is said.
+pub fn open_snapshot(path: &Path) -> Result<SnapshotReader> {
+    open_whole_snapshot(path, true)
 }
 
 /// A result that cannot be kept should be known before anything runs. Changes nothing.

@@ -382,9 +382,9 @@ fn tree_of(
     wanted: &mut Wanted,
 ) -> Result<(Tree, Placement), RestoreError> {
     let snapshot = SnapshotReader::open(path)?;
-    if snapshot.end().is_none() {
-        let why = "it was cut off before its end, expected a whole snapshot";
-        return Err(unfit(path, why));
+    if !snapshot.loss().is_none() {
+        let why = format!("{}, expected a whole snapshot", snapshot.loss());
+        return Err(unfit(path, &why));
     }
     let from = snapshot.meta().root.clone();
     if !from.starts_with('/') {

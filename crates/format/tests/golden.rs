@@ -26,29 +26,33 @@ fn writing() -> bool {
 }
 
 #[test]
-fn trace_version_1() {
-    let file = golden("version-1.fst");
+fn traces() {
     let (paths, ops) = operations(60, 41);
     if writing() {
-        write_trace(&file, &paths, &ops, 25);
+        write_trace(&golden("version-2.fst"), &paths, &ops, 25);
     }
-    let mut reader = TraceReader::open(&file).unwrap();
-    assert_eq!(reader.meta().host, "here");
-    assert_eq!(reader.loss().operations_lost, 9);
-    let found = drain(&mut reader).unwrap();
-    assert_same((&paths, &ops), (reader.paths(), &found));
+    for file in ["version-1.fst", "version-2.fst"] {
+        let mut reader = TraceReader::open(&golden(file)).unwrap();
+        assert_eq!(reader.meta().host, "here", "{file}");
+        assert_eq!(reader.loss().operations_lost, 9, "{file}");
+        assert!(!reader.loss().unfinished, "{file}");
+        let found = drain(&mut reader).unwrap();
+        assert_same((&paths, &ops), (reader.paths(), &found));
+    }
 }
 
 #[test]
-fn snapshot_version_1() {
-    let file = golden("version-1.fss");
+fn snapshots() {
     let written = entries(40, 41);
     if writing() {
-        write_snapshot(&file, &written);
+        write_snapshot(&golden("version-2.fss"), &written);
     }
-    let mut reader = SnapshotReader::open(&file).unwrap();
-    assert_eq!(reader.end().unwrap().vanished, 3);
-    assert_eq!(drain_snapshot(&mut reader).unwrap(), written);
+    for file in ["version-1.fss", "version-2.fss"] {
+        let mut reader = SnapshotReader::open(&golden(file)).unwrap();
+        assert_eq!(reader.end().unwrap().vanished, 3, "{file}");
+        assert!(reader.loss().is_none(), "{file}");
+        assert_eq!(drain_snapshot(&mut reader).unwrap(), written, "{file}");
+    }
 }
 
 #[test]

@@ -234,15 +234,16 @@ fn a_newer_version_is_refused_by_name() {
     let file = dir.path().join("t.fst");
     write_trace(&file, &PathTable::new(), &[], 1);
     let mut bytes = std::fs::read(&file).unwrap();
+    common::unsealed(&mut bytes);
     // The value after its key in the footer: one byte of length, then the digit.
     let key = b"fsage.version";
     let at = bytes.windows(key.len()).rposition(|w| w == key).unwrap() + key.len();
-    let digit = at + bytes[at..].iter().position(|&b| b == b'1').unwrap();
-    bytes[digit] = b'2';
+    let digit = at + bytes[at..].iter().position(|&b| b == b'2').unwrap();
+    bytes[digit] = b'3';
     std::fs::write(&file, &bytes).unwrap();
     let error = TraceReader::open(&file).err().unwrap().to_string();
-    assert!(error.contains("version 2 of the trace format"), "{error}");
-    assert!(error.contains("reads up to version 1"), "{error}");
+    assert!(error.contains("version 3 of the trace format"), "{error}");
+    assert!(error.contains("reads up to version 2"), "{error}");
 }
 
 proptest! {

@@ -11,7 +11,6 @@ use fsage_format::foreign::hbench::{self, HbenchSink};
 use fsage_format::foreign::strace::StraceSink;
 use fsage_format::profile::SystemProfile;
 use fsage_format::result::summary::{Content, ConversionSummary};
-use fsage_format::snapshot::SnapshotReader;
 use fsage_format::whole::Whole;
 use fsage_report::units;
 
@@ -113,13 +112,7 @@ fn trace(args: &ExportArgs, output: Output<'_>) -> Result<ConversionSummary> {
 }
 
 fn snapshot(args: &ExportArgs, output: Output<'_>) -> Result<ConversionSummary> {
-    let mut reader = SnapshotReader::open(&args.file)?;
-    if reader.end().is_none() && !args.allow_lossy {
-        bail!(
-            "use {}: it has no end; with --allow-lossy it is used all the same",
-            args.file.display()
-        );
-    }
+    let mut reader = open_whole_snapshot(&args.file, args.allow_lossy)?;
     let mut text = SnapshotText::new();
     let mut batch = Vec::new();
     let mut entries = 0;

@@ -9,7 +9,7 @@ use fsage_report::{prediction, units};
 
 use crate::args::{CacheArg, PredictArgs, StartArg};
 use crate::exit::{Exit, UsageError};
-use crate::files::open_whole_trace;
+use crate::files::{open_whole_snapshot, open_whole_trace};
 use crate::{out, ui};
 
 pub fn run(args: &PredictArgs) -> Result<Exit> {
@@ -29,6 +29,9 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
     tell_apart(&mut profiles, &args.on);
     let mut reader = open_whole_trace(&args.trace, args.allow_lossy)?;
     crate::files::remark(&args.trace, &reader);
+    if let Some(path) = &args.snapshot {
+        open_whole_snapshot(path, args.allow_lossy)?;
+    }
     let request = Request {
         options: Options {
             policy: match args.cache {

@@ -40,6 +40,9 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
     isolate_for(std::slice::from_ref(&request.target))?;
     let stop = signals::install()?;
     let reader = open_whole_trace(&args.trace, args.allow_lossy)?;
+    if let Some(path) = &args.snapshot {
+        open_whole_snapshot(path, args.allow_lossy)?;
+    }
     if let Some(output) = &args.output {
         writable(output)?;
     }

@@ -12,7 +12,6 @@ use fsage_format::result::experiment::Experiment;
 use fsage_format::result::load;
 use fsage_format::result::prediction::{PREDICTION_VERSION, Prediction};
 use fsage_format::result::validation::{VALIDATION_VERSION, Validation};
-use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::{Annotations, TraceReader};
 use fsage_report::{
     characterization, comparison, experiment, ops, prediction, profile, snapshot, validation,
@@ -22,7 +21,7 @@ use serde::Serialize;
 
 use crate::args::ShowArgs;
 use crate::exit::{Exit, UsageError};
-use crate::files::open_trace;
+use crate::files::{open_snapshot, open_trace};
 use crate::out;
 
 pub fn run(args: &ShowArgs) -> Result<Exit> {
@@ -169,7 +168,7 @@ fn parse_range(text: &str) -> Result<(u64, u64)> {
 }
 
 fn tree(args: &ShowArgs) -> Result<Exit> {
-    let mut reader = SnapshotReader::open(&args.file)?;
+    let mut reader = open_snapshot(&args.file)?;
     let mut summary = snapshot::Tree::new(reader.meta().clone());
     let mut batch = Vec::new();
     while reader.next_batch(&mut batch)? > 0 {
@@ -177,13 +176,13 @@ fn tree(args: &ShowArgs) -> Result<Exit> {
             summary.add(&entry);
         }
     }
-    let shown = summary.finish(reader.end().cloned(), reader.bytes_dropped());
+    let shown = summary.finish(reader.end().cloned(), reader.loss().bytes_dropped);
     if args.json {
         out::json(&shown)?;
     } else {
         out::text(&snapshot::text(&shown, out::width()))?;
     }
-    Ok(if reader.end().is_some() {
+    Ok(if reader.loss().is_none() {
         Exit::Done
     } else {
         Exit::Incomplete

@@ -2,11 +2,8 @@
 
 use super::decode::{Bits, PADDING, delta, hybrid, levels, plain, plain_bytes};
 use super::footer::{Chunk, Leaf, Physical};
+use super::limits::{Allowance, MAX_PAGE_BYTES};
 use super::thrift::{Expected, Reader, wire};
-
-/// The most that one page may hold when it is decompressed. What fsage writes has at most one piece
-/// in a page; the longest are dictionaries of paths.
-const MAX_PAGE_BYTES: u64 = 256 << 20;
 
 const CODEC_NONE: i64 = 0;
 const CODEC_ZSTD: i64 = 6;
@@ -19,6 +16,9 @@ const PLAIN: i64 = 0;
 const PLAIN_DICTIONARY: i64 = 2;
 const DELTA: i64 = 5;
 const RLE_DICTIONARY: i64 = 8;
+
+/// What a slot costs: its value, whether it is there, and the end of its text.
+const SLOT_BYTES: u64 = 17;
 
 /// Byte strings, one after the other.
 #[derive(Debug, Default)]
@@ -90,9 +90,15 @@ pub(crate) struct Decoder {
     zstd: zstd::bulk::Decompressor<'static>,
     page: Vec<u8>,
     dictionary: Vec<u64>,
+    /// Whether the chunk's dictionary was read; it may have no entries.
+    has_dictionary: bool,
     present: Vec<bool>,
     indices: Vec<u32>,
     dense: Vec<u64>,
+    /// Of the file.
+    pages: Allowance,
+    /// Of the piece.
+    held: Allowance,
 }
 
 /// What a page's header says.
@@ -109,15 +115,24 @@ struct Header {
 }
 
 impl Decoder {
-    pub(crate) fn new() -> std::io::Result<Self> {
+    /// For a file of that many bytes.
+    pub(crate) fn new(file_bytes: u64) -> std::io::Result<Self> {
         Ok(Self {
             zstd: zstd::bulk::Decompressor::new()?,
             page: Vec::new(),
             dictionary: Vec::new(),
+            has_dictionary: false,
             present: Vec::new(),
             indices: Vec::new(),
             dense: Vec::new(),
+            pages: Allowance::pages(file_bytes),
+            held: Allowance::held(0),
         })
+    }
+
+    /// Begins a piece of that many bytes.
+    pub(crate) fn begin_piece(&mut self, bytes: u64) {
+        self.held = Allowance::held(bytes);
     }
 
     /// Decodes a chunk's `bytes` into `out`, replacing what it held. At most `max_slots` values and
@@ -132,6 +147,7 @@ impl Decoder {
     ) -> Result<(), Expected> {
         out.clear();
         self.dictionary.clear();
+        self.has_dictionary = false;
         if chunk.values > max_slots {
             return Err(format!(
                 "{} values, expected at most {max_slots}",
@@ -142,6 +158,10 @@ impl Decoder {
         if leaf.max_def > 1 || leaf.max_rep > 1 {
             return Err("a column of at most one level of lists or absent values".to_owned());
         }
+        if leaf.max_rep == 0 {
+            self.held.take(chunk.values.saturating_mul(SLOT_BYTES))?;
+        }
+        out.values.reserve_exact(chunk.values as usize);
         let mut reader = Reader::new(bytes);
         while (out.values.len() as u64) < chunk.values {
             let header = parse_header(&mut reader)?;
@@ -167,8 +187,12 @@ impl Decoder {
     /// Fills `self.page` with the page and its padding.
     fn decompress(&mut self, header: &Header, codec: i64, body: &[u8]) -> Result<(), Expected> {
         if header.uncompressed > MAX_PAGE_BYTES {
-            return Err(format!("a page of {} bytes", header.uncompressed));
+            return Err(format!(
+                "a page of {} bytes, expected at most {MAX_PAGE_BYTES}",
+                header.uncompressed
+            ));
         }
+        self.pages.take(header.uncompressed)?;
         let whole = header.uncompressed as usize;
         // The levels of a version 2 page stand before its compressed part.
         let levels = header.rep_bytes.saturating_add(header.def_bytes);
@@ -229,14 +253,18 @@ impl Decoder {
         max_slots: u64,
         out: &mut Column,
     ) -> Result<(), Expected> {
-        if header.values > max_slots || !self.dictionary.is_empty() || !out.values.is_empty() {
+        if header.values > max_slots || self.has_dictionary || !out.values.is_empty() {
             return Err("one dictionary, before the values".to_owned());
         }
+        self.has_dictionary = true;
+        self.held.take(header.values.saturating_mul(SLOT_BYTES))?;
         let count = header.values as usize;
         let mut bits = Bits::new(page);
         if let Some(size) = size_of(physical) {
             return plain(&mut bits, size, count, &mut self.dictionary);
         }
+        // No text is longer than its page.
+        self.held.take(header.uncompressed)?;
         plain_bytes(&mut bits, count, |text| out.texts.push(text))?;
         self.dictionary.extend(0..header.values);
         Ok(())
@@ -330,10 +358,13 @@ impl Decoder {
                 Ok(())
             }
             (PLAIN, Some(size)) => plain(bits, size, count, out),
-            (PLAIN, None) => plain_bytes(bits, count, |text| {
-                out.push(texts.len() as u64);
-                texts.push(text);
-            }),
+            (PLAIN, None) => {
+                self.held.take(bits.rest().len() as u64)?;
+                plain_bytes(bits, count, |text| {
+                    out.push(texts.len() as u64);
+                    texts.push(text);
+                })
+            }
             (DELTA, Some(_)) if physical != Physical::Double => {
                 let before = out.len();
                 delta(bits, count, out)?;

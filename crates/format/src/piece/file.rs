@@ -6,27 +6,27 @@ use std::path::{Path, PathBuf};
 
 use super::chunk::{Column, Decoder};
 use super::footer::{Footer, Group, Leaf};
+use super::limits::{Allowance, MAX_GROUP_BYTES, MAX_GROUP_ROWS, MAX_LIST_SLOTS};
 use super::schema::Holds;
-use super::trailer::{Checksum, HEAD_BYTES, Head, TAIL_BYTES, TAIL_MAGIC};
-use super::{ENTRY_FORMAT, ENTRY_VERSION, Format, MAX_GROUP_ROWS, PARQUET_MAGIC};
+use super::trailer::{Checksum, HEAD_BYTES, HEAD_MAGIC, Head, SEAL_BYTES, Seal};
+use super::{ENTRY_FORMAT, ENTRY_VERSION, Format, PARQUET_MAGIC};
 use crate::error::{FormatError, Version, check_version};
 
 /// The most bytes that the footer of a finished file may take: about a million row groups.
 const MAX_FILE_FOOTER_BYTES: u64 = 1 << 30;
 
-/// The most bytes that one row group may take in the file.
-const MAX_GROUP_BYTES: u64 = 1 << 30;
-
-/// The most slots of a column with lists.
-const MAX_LIST_SLOTS: u64 = 1 << 24;
+/// The version whose footer has no seal.
+const UNSEALED_VERSION: &str = "1";
 
 /// An open file of pieces.
 pub(crate) struct PieceFile {
     path: PathBuf,
     file: File,
-    length: u64,
+    pub(super) length: u64,
     footer: Footer,
     finished: bool,
+    /// Whether every piece must have its checksum behind it.
+    summed: bool,
     dropped: u64,
     decoder: Decoder,
     bytes: Vec<u8>,
@@ -84,13 +84,14 @@ impl PieceFile {
             });
         }
         let length = about.len();
-        let decoder = Decoder::new().map_err(|e| FormatError::io("read", path, e))?;
+        let decoder = Decoder::new(length).map_err(|e| FormatError::io("read", path, e))?;
         let mut this = Self {
             path: path.to_owned(),
             file,
             length,
             footer: Footer::default(),
             finished: true,
+            summed: false,
             dropped: 0,
             decoder,
             bytes: Vec::new(),
@@ -105,7 +106,7 @@ impl PieceFile {
             });
         }
         match this.read_footer() {
-            Ok(footer) => this.footer = footer,
+            Ok((footer, sealed)) => (this.footer, this.summed) = (footer, sealed),
             Err(Missing::Error(e)) => return Err(e),
             Err(Missing::Footer(why)) => this.recover(&why)?,
         }
@@ -113,7 +114,7 @@ impl PieceFile {
         Ok(this)
     }
 
-    fn read(&self, start: u64, length: u64) -> Result<Vec<u8>, FormatError> {
+    pub(super) fn read(&self, start: u64, length: u64) -> Result<Vec<u8>, FormatError> {
         let mut bytes = Vec::new();
         self.read_into(start, length, &mut bytes)?;
         Ok(bytes)
@@ -127,8 +128,8 @@ impl PieceFile {
             .map_err(|e| FormatError::io("read", &self.path, e))
     }
 
-    /// Reads the footer of a finished file.
-    fn read_footer(&self) -> Result<Footer, Missing> {
+    /// Reads the footer of a finished file, and whether it is sealed.
+    fn read_footer(&self) -> Result<(Footer, bool), Missing> {
         let Some(tail_at) = self.length.checked_sub(8).filter(|&at| at >= 4) else {
             return Err(Missing::Footer("it ends after its first bytes".to_owned()));
         };
@@ -148,127 +149,80 @@ impl PieceFile {
             return Err(Missing::Footer(format!("its footer claims {length} bytes")));
         };
         let bytes = self.read(start, length).map_err(Missing::Error)?;
-        Footer::parse(&bytes)
-            .map_err(|e| Missing::Footer(format!("its footer (byte {start}) is damaged: {e}")))
+        let damaged = |why: &str| {
+            Missing::Footer(format!("its footer (byte {start}) is damaged: {why}"))
+        };
+        let seal = self.seal_before(start).map_err(Missing::Error)?;
+        if seal.is_some_and(|seal| !seal.is_of(&bytes)) {
+            return Err(damaged("it differs from its checksum"));
+        }
+        let footer = Footer::parse(&bytes).map_err(|e| damaged(&e))?;
+        // Another writer, who may have made this file of one of fsage's, keeps neither trailers nor
+        // the seal.
+        if seal.is_none()
+            && footer.entry(ENTRY_VERSION) != Some(UNSEALED_VERSION)
+            && self.has_first_trailer().map_err(Missing::Error)?
+        {
+            return Err(damaged("its checksum is missing"));
+        }
+        Ok((footer, seal.is_some()))
     }
 
-    /// Takes what the chain of trailers gives.
-    fn recover(&mut self, why: &str) -> Result<(), FormatError> {
+    /// The seal that ends where the footer starts, if there is one.
+    fn seal_before(&self, footer_at: u64) -> Result<Option<Seal>, FormatError> {
+        let Some(at) = footer_at.checked_sub(SEAL_BYTES as u64) else {
+            return Ok(None);
+        };
+        Ok(Seal::parse(&self.read(at, SEAL_BYTES as u64)?))
+    }
+
+    /// Whether the first trailer of fsage stands where it puts one, damaged or not.
+    fn has_first_trailer(&self) -> Result<bool, FormatError> {
+        if self.length < 4 + HEAD_MAGIC.len() as u64 {
+            return Ok(false);
+        }
+        Ok(self.read(4, HEAD_MAGIC.len() as u64)? == HEAD_MAGIC)
+    }
+
+    /// The file has no end; this is what is whole of it.
+    pub(super) fn recovered(&mut self, footer: Footer, end: u64) {
         self.finished = false;
-        let mut before = self.length;
-        while let Some(end) = self.last_tail(before)? {
-            if let Some(footer) = self.chain(end)? {
-                self.footer = footer;
-                self.dropped = self.length - end;
-                return Ok(());
-            }
-            before = end - 1;
-        }
-        let problem = format!("{why}, and no whole piece was found to recover");
-        Err(FormatError::corrupt(
-            &self.path,
-            format!("byte {}", self.length),
-            problem,
-        ))
+        self.summed = true;
+        self.footer = footer;
+        self.dropped = self.length - end;
     }
 
-    /// The end of the last tail that ends at or before byte `before`.
-    fn last_tail(&self, before: u64) -> Result<Option<u64>, FormatError> {
-        const WINDOW: u64 = 1 << 18;
-        let mut end = before;
-        let overlap = TAIL_MAGIC.len() as u64 - 1;
-        while end > overlap {
-            let start = end.saturating_sub(WINDOW);
-            let window = self.read(start, end - start)?;
-            let found = window
-                .windows(TAIL_MAGIC.len())
-                .rposition(|w| w == TAIL_MAGIC);
-            if let Some(at) = found {
-                return Ok(Some(start + at as u64 + TAIL_MAGIC.len() as u64));
-            }
-            if start == 0 {
-                break;
-            }
-            end = start + overlap;
-        }
-        Ok(None)
-    }
-
-    /// The footer of the trailer that ends at `end`, with the head; `None` if it is not whole.
-    fn trailer(&self, end: u64) -> Result<Option<(Head, Footer)>, FormatError> {
-        let Some(tail_at) = end
-            .checked_sub(TAIL_BYTES as u64)
-            .filter(|_| end <= self.length)
-        else {
-            return Ok(None);
-        };
-        let Some(footer_bytes) = Head::parse_tail(&self.read(tail_at, TAIL_BYTES as u64)?) else {
-            return Ok(None);
-        };
-        let whole = footer_bytes + HEAD_BYTES as u64;
-        let Some(head_at) = tail_at.checked_sub(whole) else {
-            return Ok(None);
-        };
-        let bytes = self.read(head_at, whole)?;
-        let footer = bytes.get(HEAD_BYTES..).unwrap_or_default();
-        let head = Head::parse(&bytes).filter(|h| {
-            h.footer_bytes == footer_bytes
-                && h.footer_checksum == Checksum::of(footer)
-                && h.piece_start <= head_at
-                && h.previous_end < end
-        });
-        Ok(head.and_then(|head| Some((head, Footer::parse(footer).ok()?))))
-    }
-
-    /// Walks the chain back from the trailer that ends at `end`; `None` if that one is not whole.
-    fn chain(&self, end: u64) -> Result<Option<Footer>, FormatError> {
-        let Some((head, mut footer)) = self.trailer(end)? else {
-            return Ok(None);
-        };
-        let mut groups: Vec<Group> = footer.groups.drain(..).rev().collect();
-        let mut next = head.previous_end;
-        while next > 0 {
-            let Some((head, earlier)) = self.trailer(next)? else {
-                let problem = "a damaged piece before a whole one, expected a whole one";
-                return Err(FormatError::corrupt(
-                    &self.path,
-                    format!("byte {next}"),
-                    problem,
-                ));
-            };
-            if earlier.leaves != footer.leaves {
-                let problem = "a piece with other columns than the one after it";
-                return Err(FormatError::corrupt(
-                    &self.path,
-                    format!("byte {next}"),
-                    problem,
-                ));
-            }
-            groups.extend(earlier.groups.into_iter().rev());
-            next = head.previous_end;
-        }
-        groups.reverse();
-        footer.groups = groups;
-        Ok(Some(footer))
-    }
-
-    /// Whether every column lies within the file, in pieces that can be held.
+    /// Whether every column lies within the file, no byte in two of them, in pieces that can be held.
     fn check_groups(&self) -> Result<(), FormatError> {
+        let mut rows = Allowance::rows(self.length);
+        let mut before = 4;
         for (index, group) in self.footer.groups.iter().enumerate() {
+            if group.chunks.is_empty() {
+                continue;
+            }
+            let (start, end) = span(group);
+            let chunks = group.chunks.iter().map(|c| c.length);
+            let bytes = chunks.fold(0, u64::saturating_add);
             let problem = if group.rows > MAX_GROUP_ROWS {
                 Some(format!(
                     "{} rows, expected at most {MAX_GROUP_ROWS}",
                     group.rows
                 ))
+            } else if start < before || start > end || end > self.length {
+                let length = self.length;
+                Some(format!(
+                    "bytes {start} to {end}, expected some between {before} and {length}"
+                ))
+            } else if end - start > MAX_GROUP_BYTES || bytes > end - start {
+                let length = end - start;
+                Some(format!("columns of {bytes} bytes in {length} bytes"))
             } else {
-                let (start, end) = span(group);
-                let inside = start >= 4 && start <= end && end <= self.length;
-                (!inside || end - start > MAX_GROUP_BYTES)
-                    .then(|| format!("bytes {start} to {end} of {}", self.length))
+                rows.take(group.rows).err()
             };
-            if let Some(problem) = problem.filter(|_| !group.chunks.is_empty()) {
+            if let Some(problem) = problem {
                 return Err(self.corrupt(index, "", problem));
             }
+            before = end;
         }
         Ok(())
     }
@@ -287,6 +241,11 @@ impl PieceFile {
         &self.path
     }
 
+    /// Its size in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.length
+    }
+
     /// Whether the file has its end.
     pub(crate) fn finished(&self) -> bool {
         self.finished
@@ -302,19 +261,16 @@ impl PieceFile {
         self.footer.entry(name)
     }
 
-    /// A metadata entry that is JSON; its default where it is missing.
-    pub(crate) fn json_entry<T: serde::de::DeserializeOwned + Default>(
+    /// A metadata entry that is JSON.
+    pub(crate) fn json_entry<T: serde::de::DeserializeOwned>(
         &self,
         name: &str,
     ) -> Result<T, FormatError> {
-        self.entry(name).map_or_else(
-            || Ok(T::default()),
-            |text| {
-                serde_json::from_str(text).map_err(|e| {
-                    FormatError::corrupt(&self.path, format!("metadata {name}"), e.to_string())
-                })
-            },
-        )
+        let bad = |problem: String| {
+            FormatError::corrupt(&self.path, format!("metadata {name}"), problem)
+        };
+        let text = self.entry(name).ok_or_else(|| bad("missing".to_owned()))?;
+        serde_json::from_str(text).map_err(|e| bad(e.to_string()))
     }
 
     /// The columns.
@@ -358,6 +314,7 @@ impl PieceFile {
         };
         let (start, end) = span(&group);
         let mut bytes = std::mem::take(&mut self.bytes);
+        self.decoder.begin_piece(end - start);
         self.read_into(start, end - start, &mut bytes)?;
         self.verify(piece, start, end, &bytes)?;
         for (&index, column) in wanted.iter().zip(out) {
@@ -390,15 +347,18 @@ impl PieceFile {
 
     /// Compares the piece with the checksum of the trailer behind it, if there is one.
     fn verify(&self, piece: usize, start: u64, end: u64, bytes: &[u8]) -> Result<(), FormatError> {
-        if end + HEAD_BYTES as u64 > self.length {
-            return Ok(());
-        }
-        let head = Head::parse(&self.read(end, HEAD_BYTES as u64)?);
+        let head = if end + HEAD_BYTES as u64 > self.length {
+            None
+        } else {
+            Head::parse(&self.read(end, HEAD_BYTES as u64)?).filter(|h| h.piece_start == start)
+        };
         match head {
-            Some(head)
-                if head.piece_start == start && head.piece_checksum != Checksum::of(bytes) =>
-            {
+            Some(head) if head.piece_checksum != Checksum::of(bytes) => {
                 let problem = format!("bytes {start} to {end} differ from their checksum");
+                Err(self.corrupt(piece, "", problem))
+            }
+            None if self.summed => {
+                let problem = format!("the checksum of bytes {start} to {end} is damaged");
                 Err(self.corrupt(piece, "", problem))
             }
             _ => Ok(()),

@@ -5,6 +5,13 @@
 
 use super::thrift::{Expected, Reader, wire};
 
+/// Columns that a file may have; a trace annotated for a thousand systems has three thousand more.
+const MAX_LEAVES: usize = 8192;
+const MAX_ELEMENTS: usize = 4 * MAX_LEAVES;
+/// Bytes of a column's name with those of the structures around it.
+const MAX_NAME_BYTES: usize = 4096;
+const MAX_ENTRIES: usize = 4096;
+
 /// How a column's values are stored (`Type` of the Parquet format).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Physical {
@@ -86,7 +93,7 @@ impl Footer {
             match (id, wire_type) {
                 (2, wire::LIST) => r.list(wire::STRUCT, |r| {
                     elements.push(Element::parse(r)?);
-                    Ok(())
+                    at_most(elements.len(), MAX_ELEMENTS, "columns and structures")
                 })?,
                 (4, wire::LIST) => r.list(wire::STRUCT, |r| {
                     footer.groups.push(parse_group(r)?);
@@ -94,7 +101,7 @@ impl Footer {
                 })?,
                 (5, wire::LIST) => r.list(wire::STRUCT, |r| {
                     footer.entries.push(parse_entry(r)?);
-                    Ok(())
+                    at_most(footer.entries.len(), MAX_ENTRIES, "metadata entries")
                 })?,
                 _ => return Ok(false),
             }
@@ -112,6 +119,13 @@ impl Footer {
         }
         Ok(footer)
     }
+}
+
+fn at_most(count: usize, most: usize, what: &str) -> Result<(), Expected> {
+    if count > most {
+        return Err(format!("more than {most} {what}"));
+    }
+    Ok(())
 }
 
 /// A node of the schema tree, which is stored depth first.
@@ -169,6 +183,12 @@ fn leaves(elements: &[Element]) -> Result<Vec<Leaf>, Expected> {
         let element = rest
             .next()
             .ok_or("a schema with all the columns that it announces")?;
+        at_most(leaves.len(), MAX_LEAVES, "columns")?;
+        at_most(
+            parent.prefix.len() + element.name.len(),
+            MAX_NAME_BYTES,
+            "bytes in a column's name",
+        )?;
         let name = format!("{}{}", parent.prefix, element.name);
         let max_def = parent.max_def + u32::from(element.repetition != REQUIRED);
         let max_rep = parent.max_rep + u32::from(element.repetition == REPEATED);

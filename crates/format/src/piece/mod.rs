@@ -5,8 +5,11 @@
 //! that row group, with checksums and the place of the previous trailer. Where the file's own footer
 //! is missing or damaged, the last whole trailer is found from the end and the chain walked back, so
 //! that every whole piece is read. The checksums are also verified when a finished file is read.
+//! Before the file's own footer stands a *seal* with its checksum, so that no bit of what it says can
+//! change unseen; a file of version 1 has none.
 //!
-//! * `trailer`: the trailer's bytes. `writer`: writes. `file`: opens, recovers, reads pieces.
+//! * `trailer`: the bytes of trailer and seal. `writer`: writes. `file`: opens and reads pieces;
+//!   `recover`: what is whole of a file without its end. `limits`: what a file may cost.
 //! * `thrift`, `footer`, `chunk`, `decode`: reading Parquet with every length checked. The parquet
 //!   crate only writes: its reader takes some lengths on trust and panics on some damage.
 
@@ -14,6 +17,8 @@ mod chunk;
 mod decode;
 mod file;
 mod footer;
+mod limits;
+mod recover;
 mod schema;
 mod thrift;
 mod trailer;
@@ -22,6 +27,7 @@ mod writer;
 pub(crate) use chunk::Column;
 pub(crate) use file::PieceFile;
 pub(crate) use footer::Physical;
+pub(crate) use limits::Allowance;
 pub use schema::Holds;
 pub(crate) use schema::primitive;
 pub(crate) use writer::{Buffer, Data, PieceWriter, schema_error};
@@ -37,9 +43,6 @@ pub(crate) const ENTRY_LOST: &str = "fsage.lost_so_far";
 
 /// Parquet's own magic, at both ends of a file.
 pub(crate) const PARQUET_MAGIC: &[u8; 4] = b"PAR1";
-
-/// The most rows that a row group of another writer may have.
-pub(crate) const MAX_GROUP_ROWS: u64 = 1 << 20;
 
 /// What distinguishes one format from another.
 #[derive(Debug, Clone, Copy)]

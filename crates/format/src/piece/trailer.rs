@@ -1,4 +1,4 @@
-//! The trailer that stands after each piece.
+//! The trailer that stands after each piece, and the seal before the footer of a finished file.
 //!
 //! ```text
 //! head  magic "FSGPIECE" | footer length u64 | start of the piece u64 |
@@ -6,13 +6,18 @@
 //!       rows up to here u64 | checksum of the footer u64 | checksum of this head u64
 //! footer (Parquet's, of this row group alone)
 //! tail  footer length u64 | magic "FSGPIEND"
+//!
+//! seal  magic "FSGSEALS" | footer length u64 | checksum of the footer u64 | rows u64 |
+//!       end of the last trailer u64 | checksum of this seal u64
 //! ```
 //! All numbers are little-endian; the piece begins where the previous trailer ends (or after the
 //! file's magic) and ends where the head begins.
 
 pub(crate) const HEAD_MAGIC: &[u8; 8] = b"FSGPIECE";
 pub(crate) const TAIL_MAGIC: &[u8; 8] = b"FSGPIEND";
+pub(crate) const SEAL_MAGIC: &[u8; 8] = b"FSGSEALS";
 pub(crate) const HEAD_BYTES: usize = 64;
+pub(crate) const SEAL_BYTES: usize = 48;
 pub(crate) const TAIL_BYTES: usize = 16;
 /// No footer of one row group is larger.
 pub(crate) const MAX_FOOTER_BYTES: u64 = 16 << 20;
@@ -144,6 +149,54 @@ impl Head {
         let &[length, magic] = words else { return None };
         let length = u64::from_le_bytes(length);
         (&magic == TAIL_MAGIC && length <= MAX_FOOTER_BYTES).then_some(length)
+    }
+}
+
+/// What stands before the footer of a finished file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seal {
+    pub footer_bytes: u64,
+    pub footer_checksum: u64,
+    pub rows: u64,
+    pub last_trailer_end: u64,
+}
+
+impl Seal {
+    /// The seal's bytes.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(SEAL_BYTES);
+        out.extend_from_slice(SEAL_MAGIC);
+        for field in [
+            self.footer_bytes,
+            self.footer_checksum,
+            self.rows,
+            self.last_trailer_end,
+        ] {
+            out.extend_from_slice(&field.to_le_bytes());
+        }
+        let checksum = Checksum::of(&out);
+        out.extend_from_slice(&checksum.to_le_bytes());
+        out
+    }
+
+    /// Reads a seal; `None` if these bytes are none or are damaged.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let (words, _) = bytes.get(..SEAL_BYTES)?.as_chunks::<8>();
+        let &[magic, length, checksum, rows, end, own] = words else {
+            return None;
+        };
+        let covered = bytes.get(..SEAL_BYTES - 8)?;
+        (&magic == SEAL_MAGIC && Checksum::of(covered) == u64::from_le_bytes(own)).then(|| Self {
+            footer_bytes: u64::from_le_bytes(length),
+            footer_checksum: u64::from_le_bytes(checksum),
+            rows: u64::from_le_bytes(rows),
+            last_trailer_end: u64::from_le_bytes(end),
+        })
+    }
+
+    /// Whether that footer is the one that was sealed.
+    pub(crate) fn is_of(&self, footer: &[u8]) -> bool {
+        self.footer_bytes == footer.len() as u64 && self.footer_checksum == Checksum::of(footer)
     }
 }
 

@@ -13,7 +13,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type};
 
-use super::trailer::{Checksum, Head};
+use super::trailer::{Checksum, Head, Seal};
 use super::{ENTRY_FORMAT, ENTRY_VERSION, Format};
 use crate::error::FormatError;
 use crate::whole::{Whole, sync, sync_name};
@@ -31,10 +31,27 @@ struct Summed {
     file: Target,
     sum: Checksum,
     bytes: u64,
+    /// Takes what is written from when the footer begins: its seal stands before it.
+    footer: Option<Vec<u8>>,
+}
+
+impl Summed {
+    fn put(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        match &mut self.file {
+            Target::InPlace(file) => file.write_all(bytes)?,
+            Target::Whole(file) => file.write_all(bytes)?,
+        }
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
 }
 
 impl Write for Summed {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if let Some(footer) = &mut self.footer {
+            footer.extend_from_slice(bytes);
+            return Ok(bytes.len());
+        }
         let written = match &mut self.file {
             Target::InPlace(file) => file.write(bytes)?,
             Target::Whole(file) => file.write(bytes)?,
@@ -169,6 +186,7 @@ impl PieceWriter {
             file: file.map_err(|e| FormatError::io("create", path, e))?,
             sum: Checksum::new(),
             bytes: 0,
+            footer: None,
         };
         let mut all = vec![
             KeyValue::new(ENTRY_FORMAT.to_owned(), format.name.to_owned()),
@@ -286,11 +304,28 @@ impl PieceWriter {
             self.file.append_key_value_metadata(entry);
         }
         let path = self.path;
+        self.file
+            .flush()
+            .map_err(|e| FormatError::io("write", &path, e))?;
+        self.file.inner_mut().footer = Some(Vec::new());
         // This writes the footer too.
-        let inner = self
+        let mut inner = self
             .file
             .into_inner()
             .map_err(|e| parquet_error(&path, e))?;
+        let footer = inner.footer.take().unwrap_or_default();
+        // Its length and the magic are no part of it.
+        let body = footer.get(..footer.len().saturating_sub(8)).unwrap_or_default();
+        let seal = Seal {
+            footer_bytes: body.len() as u64,
+            footer_checksum: Checksum::of(body),
+            rows: self.rows,
+            last_trailer_end: self.previous_end,
+        };
+        inner
+            .put(&seal.encode())
+            .and_then(|()| inner.put(&footer))
+            .map_err(|e| FormatError::io("write", &path, e))?;
         let kept = match inner.file {
             Target::InPlace(file) => sync(&file).map(|()| sync_name(&path)),
             Target::Whole(file) => file.commit(),

@@ -20,11 +20,11 @@ pub use writer::SnapshotWriter;
 use crate::error::Version;
 
 /// The version that is written; every version up to it is read.
-pub const SNAPSHOT_VERSION: Version = Version(1);
+pub const SNAPSHOT_VERSION: Version = Version(2);
 
 /// What a snapshot says about itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct SnapshotMeta {
     /// The fsage that wrote it.
     pub fsage: String,
@@ -54,7 +54,7 @@ pub struct SnapshotMeta {
 
 /// What is known when a snapshot ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct SnapshotEnd {
     /// Files that vanished between the listing of their directory and their turn.
     pub vanished: u64,
@@ -64,6 +64,45 @@ pub struct SnapshotEnd {
     pub other_mounts: u64,
     /// How long it took, in nanoseconds.
     pub elapsed_ns: u64,
+    /// Why it ended before the whole tree was recorded, if it did: `interrupted`, `cut` (it was made
+    /// from a snapshot without an end).
+    pub stopped: Option<String>,
+}
+
+/// What a snapshot lacks.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SnapshotLoss {
+    /// The file has no end: its writer was killed or the file was cut.
+    pub unfinished: bool,
+    /// Why it ended before the whole tree was recorded, if it did.
+    pub stopped: Option<String>,
+    /// Bytes after the last whole piece, which could not be read.
+    pub bytes_dropped: u64,
+}
+
+impl SnapshotLoss {
+    /// Whether the snapshot is whole.
+    pub fn is_none(&self) -> bool {
+        !self.unfinished && self.stopped.is_none()
+    }
+}
+
+impl std::fmt::Display for SnapshotLoss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (&self.stopped, self.unfinished) {
+            (_, true) => write!(
+                f,
+                "the snapshot has no end: names after its last whole piece are lost ({} bytes of \
+                 the file)",
+                self.bytes_dropped
+            ),
+            (Some(why), false) => write!(
+                f,
+                "the snapshot ended before the whole tree was recorded ({why})"
+            ),
+            (None, false) => f.write_str("nothing lost"),
+        }
+    }
 }
 
 /// A run of a file's blocks, as FIEMAP reports it.

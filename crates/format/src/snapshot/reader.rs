@@ -5,19 +5,26 @@ use std::path::Path;
 use fsage_core::DevId;
 
 use super::columns::{COLUMNS, EXTENT_COLUMNS, Id, type_of};
-use super::{ENTRY_META, Extent, FORMAT, SnapshotEnd, SnapshotEntry, SnapshotMeta};
+use super::{
+    ENTRY_META, Extent, FORMAT, SnapshotEnd, SnapshotEntry, SnapshotLoss, SnapshotMeta,
+};
 use crate::error::FormatError;
-use crate::piece::{Column, ENTRY_END, PieceFile};
+use crate::piece::{Allowance, Column, ENTRY_END, PieceFile};
 use crate::trace::columns::unescape;
 
 /// Entries handed out at once.
 const BATCH: usize = 4096;
+
+/// Bytes of names and extents that end a batch early.
+const BATCH_BYTES: u64 = 32 << 20;
 
 /// Reads a snapshot, one piece in memory at a time.
 pub struct SnapshotReader {
     file: PieceFile,
     meta: SnapshotMeta,
     end: Option<SnapshotEnd>,
+    loss: SnapshotLoss,
+    texts: Allowance,
     total: u64,
     wanted: Vec<usize>,
     columns: Vec<Column>,
@@ -29,14 +36,20 @@ pub struct SnapshotReader {
 }
 
 impl SnapshotReader {
-    /// Opens a snapshot; a truncated one as far as it is whole.
+    /// Opens a snapshot. A truncated or interrupted one is opened as far as it is whole;
+    /// [`SnapshotReader::loss`] says what is missing.
     pub fn open(path: &Path) -> Result<Self, FormatError> {
         let file = PieceFile::open(path, FORMAT)?;
         let meta = file.json_entry(ENTRY_META)?;
-        let end = if file.finished() {
+        let end: Option<SnapshotEnd> = if file.finished() {
             Some(file.json_entry(ENTRY_END)?)
         } else {
             None
+        };
+        let loss = SnapshotLoss {
+            unfinished: end.is_none(),
+            stopped: end.as_ref().and_then(|end| end.stopped.clone()),
+            bytes_dropped: file.dropped(),
         };
         let mut wanted = Vec::new();
         for column in COLUMNS {
@@ -49,9 +62,11 @@ impl SnapshotReader {
         Ok(Self {
             total: file.piece_rows().fold(0, u64::saturating_add),
             columns: wanted.iter().map(|_| Column::default()).collect(),
+            texts: Allowance::texts(file.bytes()),
             file,
             meta,
             end,
+            loss,
             wanted,
             next_piece: 0,
             rows: 0,
@@ -75,9 +90,9 @@ impl SnapshotReader {
         self.end.as_ref()
     }
 
-    /// Bytes after the last whole piece, which could not be read.
-    pub fn bytes_dropped(&self) -> u64 {
-        self.file.dropped()
+    /// What is missing.
+    pub fn loss(&self) -> &SnapshotLoss {
+        &self.loss
     }
 
     /// The number of entries in the file.
@@ -99,15 +114,23 @@ impl SnapshotReader {
                 self.file
                     .read_piece(piece, &self.wanted, &mut self.columns)? as usize;
         }
-        let count = (self.rows - self.row).min(BATCH);
-        for _ in 0..count {
+        let most = (self.rows - self.row).min(BATCH);
+        let (mut count, mut held) = (0, 0);
+        while count < most && held < BATCH_BYTES {
+            let piece = self.next_piece.saturating_sub(1);
             let entry = self.entry().ok_or_else(|| {
                 let problem = format!("row {} has a column without its value", self.row);
-                self.file
-                    .corrupt(self.next_piece.saturating_sub(1), "", problem)
+                self.file.corrupt(piece, "", problem)
             })?;
+            let target = entry.link_target.as_ref().map_or(0, Vec::len);
+            let text = (entry.path.len() + target) as u64;
+            self.texts
+                .take(text)
+                .map_err(|e| self.file.corrupt(piece, "", e))?;
+            held += text + (entry.extents.len() * size_of::<Extent>()) as u64;
             batch.push(entry);
             self.row += 1;
+            count += 1;
         }
         Ok(count)
     }

@@ -24,7 +24,7 @@ const PIECE_ROWS: usize = 65_536;
 const PIECE_EXTENTS: usize = 1 << 20;
 
 /// The most extents of one file that a reader accepts in a piece beside the others.
-const MAX_FILE_EXTENTS: usize = 15 << 20;
+const MAX_FILE_EXTENTS: usize = 7 << 20;
 
 /// Path bytes that end a piece early.
 const PIECE_TEXT_BYTES: usize = 32 << 20;

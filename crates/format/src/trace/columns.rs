@@ -130,6 +130,9 @@ pub fn escape(path: &[u8]) -> String {
 
 /// The bytes of a path written by [`escape`]. A backslash that begins no escape stays as it is.
 pub fn unescape(text: &[u8]) -> Vec<u8> {
+    if !text.contains(&b'\\') {
+        return text.to_vec();
+    }
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((&first, after)) = rest.split_first() {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// What is known when a trace begins. Every field may be left at its default where it is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct TraceMeta {
     /// The fsage that wrote it, e.g. `0.1.0`.
     pub fsage: String,
@@ -39,7 +39,7 @@ pub struct TraceMeta {
 
 /// What is known when a trace ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct TraceEnd {
     /// Operations that happened and are not in the trace.
     pub operations_lost: u64,

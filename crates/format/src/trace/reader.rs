@@ -14,10 +14,16 @@ use super::{
     TraceError, TraceMeta,
 };
 use crate::error::FormatError;
-use crate::piece::{Column, ENTRY_END, ENTRY_LOST, Physical, PieceFile};
+use crate::piece::{Allowance, Column, ENTRY_END, ENTRY_LOST, Physical, PieceFile};
 
 /// Operations handed out at once: few enough to stay in the processor's cache.
 const BATCH: usize = 4096;
+
+/// Bytes of added texts that end a batch early.
+const BATCH_TEXT_BYTES: u64 = 32 << 20;
+
+/// What a distinct path costs beside its bytes.
+const PATH_BYTES: usize = 64;
 
 /// Reads a trace, one piece in memory at a time.
 pub struct TraceReader {
@@ -32,6 +38,9 @@ pub struct TraceReader {
     columns: Vec<Column>,
     names: Names,
     paths: PathTable,
+    /// For distinct paths and for the texts of added columns.
+    path_bytes: Allowance,
+    texts: Allowance,
     next_piece: usize,
     rows: usize,
     row: usize,
@@ -71,6 +80,8 @@ impl TraceReader {
         let total = file.piece_rows().fold(0u64, u64::saturating_add);
         Ok(Self {
             columns: wanted.iter().map(|_| Column::default()).collect(),
+            path_bytes: Allowance::paths(file.bytes()),
+            texts: Allowance::texts(file.bytes()),
             file,
             meta,
             end,
@@ -143,17 +154,28 @@ impl TraceReader {
     ) -> Result<usize, TraceError> {
         notes.values.clear();
         notes.width = self.added.len();
+        let before = batch.len();
         let (start, count) = self.next_rows(batch)?;
-        for row in start..start + count {
-            for (column, decoded) in self
-                .added
-                .iter()
-                .zip(self.columns.iter().skip(COLUMNS.len()))
-            {
-                notes.values.push(added_value(column.kind, decoded, row));
+        let (mut taken, mut held) = (0, 0);
+        while taken < count && held < BATCH_TEXT_BYTES {
+            let decoded = self.columns.iter().skip(COLUMNS.len());
+            for (column, decoded) in self.added.iter().zip(decoded) {
+                let value = added_value(column.kind, decoded, start + taken);
+                if let AnnotationValue::Text(text) = &value {
+                    held += text.len() as u64;
+                    let piece = self.next_piece.saturating_sub(1);
+                    self.texts
+                        .take(text.len() as u64)
+                        .map_err(|e| self.file.corrupt(piece, &column.name, e))?;
+                }
+                notes.values.push(value);
             }
+            taken += 1;
         }
-        Ok(count)
+        // The others come with the next batch.
+        batch.truncate(before + taken);
+        self.row = start + taken;
+        Ok(taken)
     }
 
     /// Appends the next rows of the current or the next piece; returns the first one's place in its
@@ -190,7 +212,7 @@ impl TraceReader {
             .file
             .read_piece(piece, &self.wanted, &mut self.columns)?;
         self.names
-            .load(&self.columns, &mut self.paths)
+            .load(&self.columns, &mut self.paths, &mut self.path_bytes)
             .map_err(|(column, problem)| {
                 let name = COLUMNS.get(column).map_or("", |c| c.name);
                 self.file.corrupt(piece, name, problem)
@@ -217,7 +239,13 @@ impl OpSource for TraceReader {
 
 impl Names {
     /// Maps the texts of a new piece. The error names the column.
-    fn load(&mut self, columns: &[Column], paths: &mut PathTable) -> Result<(), (usize, String)> {
+    fn load(
+        &mut self,
+        columns: &[Column],
+        paths: &mut PathTable,
+        allowed: &mut Allowance,
+    ) -> Result<(), (usize, String)> {
+        let mut held = (paths.text_bytes() + PATH_BYTES * paths.len()) as u64;
         self.kinds.clear();
         let kind = Id::Kind as usize;
         for text in columns.get(kind).into_iter().flat_map(|c| c.texts.iter()) {
@@ -237,6 +265,9 @@ impl Names {
                 };
                 let full = || (index, "more than 2^32 distinct paths".to_owned());
                 ids.push(id.ok_or_else(full)?);
+                let grown = (paths.text_bytes() + PATH_BYTES * paths.len()) as u64 - held;
+                allowed.take(grown).map_err(|e| (index, e))?;
+                held += grown;
             }
         }
         Ok(())

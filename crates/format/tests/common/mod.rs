@@ -220,6 +220,15 @@ pub fn drain_snapshot(reader: &mut SnapshotReader) -> Result<Vec<SnapshotEntry>,
     }
 }
 
+/// Makes a file as another Parquet writer would leave it: without the magic of trailers and seal.
+pub fn unsealed(bytes: &mut [u8]) {
+    for magic in [b"FSGPIECE", b"FSGSEALS"] {
+        while let Some(at) = bytes.windows(8).position(|w| w == magic) {
+            bytes[at] = b'X';
+        }
+    }
+}
+
 /// One damage of `bytes`: flipped bits, a cut, a repeated or removed part, extreme numbers.
 pub fn mutate(bytes: &[u8], random: &mut Sequence) -> Vec<u8> {
     let mut out = bytes.to_vec();
