@@ -3,9 +3,12 @@
 //!
 //! The command itself asks the kernel for that. For its children a shell waits beside this process, as for
 //! directories: it kills the command's process group, and the control group that holds what has left that.
+//! When this process is asked to stop, the command's children end with it in the same way, wherever they have
+//! gone; without a control group this process lets the kernel hand orphans to it for that.
 
 #![allow(unsafe_code)]
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -16,10 +19,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::fs::FlockOperation;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process_group};
 
 use crate::guard::Afterwards;
-use crate::signals;
+use crate::{processes, signals};
 
 /// Kills the group and the control group that it was told last, unless it was told that they are done with.
 /// The control group is removed once it is empty.
@@ -32,8 +36,11 @@ const KILL: &str = "while read -r leader dir; do group=$leader place=$dir; done;
 /// Shells that wait and have nothing to kill now. They end with this process.
 static WAITING: Mutex<Vec<Afterwards>> = Mutex::new(Vec::new());
 
+/// What the name of a control group begins with.
+pub(crate) const PREFIX: &str = "fsage-";
+
 /// Where the kernel shows control groups of version 2: alone, or beside those of version 1.
-const HIERARCHIES: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+pub(crate) const HIERARCHIES: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
 /// Distinguishes the control groups of this process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -48,6 +55,8 @@ pub struct Kin {
     /// `None` where no shell could be started: then only the command itself ends with this process.
     shell: Option<Afterwards>,
     place: Option<ControlGroup>,
+    /// Without a control group, the children of this process that are not the command's.
+    others: Option<HashSet<u32>>,
 }
 
 /// A command that runs.
@@ -63,11 +72,14 @@ impl Kin {
         let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
         let shell = waiting.pop();
         drop(waiting);
-        let shell = shell.or_else(|| Afterwards::told(KILL));
+        let shell = shell.or_else(|| Afterwards::told(KILL).ok());
+        // Without the shell nobody would remove it after a kill.
+        let place = shell.as_ref().and_then(|_| ControlGroup::make());
+        let others = place.is_none().then(take_orphans).flatten();
         Self {
-            // Without the shell nobody would remove it after a kill.
-            place: shell.as_ref().and_then(|_| ControlGroup::make()),
             shell,
+            place,
+            others,
         }
     }
 
@@ -100,6 +112,30 @@ impl Kin {
         Ok(Running { child, kin: self })
     }
 
+    /// Kills what has left the command's process group.
+    fn end_all(&self) {
+        if let Some(place) = &self.place {
+            drop(std::fs::write(place.dir.join("cgroup.kill"), "1"));
+        }
+        let Some(others) = &self.others else { return };
+        // A parent that is killed leaves its children to this process.
+        for _ in 0..LOOKS {
+            let mut children = processes::children();
+            children.retain(|child| !others.contains(child));
+            if children.is_empty() {
+                return;
+            }
+            for child in children {
+                let Some(pid) = i32::try_from(child).ok().and_then(Pid::from_raw) else {
+                    continue;
+                };
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+                let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
     fn tell(&mut self, line: &str) {
         if let Some(pipe) = self.shell.as_mut().and_then(Afterwards::pipe) {
             // A shell that somebody killed kills nothing.
@@ -108,9 +144,20 @@ impl Kin {
     }
 }
 
+/// Makes this process the parent of what its children leave behind; returns its children until now. `None`
+/// where the kernel does not.
+fn take_orphans() -> Option<HashSet<u32>> {
+    // SAFETY: sets a flag of this process.
+    let done = unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+    (done == 0).then(|| processes::children().into_iter().collect())
+}
+
 impl Drop for Kin {
     fn drop(&mut self) {
         signals::forward_to_group(None);
+        if signals::exit_code().is_some() {
+            self.end_all();
+        }
         drop(self.place.take());
         self.tell("done\n");
         if let Some(shell) = self.shell.take() {
@@ -126,7 +173,7 @@ impl Running {
         self.child.id()
     }
 
-    /// Waits for its end. What it has left running goes on.
+    /// Waits for its end.
     pub fn wait(&mut self) -> std::io::Result<ExitStatus> {
         self.child.wait()
     }
@@ -142,12 +189,11 @@ impl Running {
             // It may have ended just now.
             let _ = kill_process_group(group, Signal::KILL);
         }
-        if let Some(place) = &self.kin.place {
-            drop(std::fs::write(place.dir.join("cgroup.kill"), "1"));
-        }
+        self.kin.end_all();
     }
 
-    /// Lets go of what the command needed while it ran.
+    /// Lets go of what the command needed while it ran. What it has left running goes on, unless this
+    /// process was asked to stop.
     pub fn done(self) {
         drop(self.kin);
     }
@@ -166,7 +212,7 @@ impl ControlGroup {
         let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
         let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("fsage-{}-{number}", std::process::id());
+        let name = format!("{PREFIX}{}-{number}", std::process::id());
         let hierarchies = HIERARCHIES.iter().map(|base| Path::new(base).join(own));
         for parent in hierarchies.filter(|dir| dir.join("cgroup.procs").exists()) {
             let dir = parent.join(&name);
@@ -176,7 +222,11 @@ impl ControlGroup {
             let joins = File::options().write(true).open(dir.join("cgroup.procs"));
             // Without the means to end all of it, it would be of no use.
             match joins.ok().filter(|_| dir.join("cgroup.kill").exists()) {
-                Some(joins) => return Some(Self { dir, joins }),
+                Some(joins) => {
+                    // For others to see that it has an owner.
+                    let _ = rustix::fs::flock(&joins, FlockOperation::NonBlockingLockShared);
+                    return Some(Self { dir, joins });
+                }
                 None => drop(std::fs::remove_dir(&dir)),
             }
         }

@@ -16,6 +16,7 @@ use super::state;
 use super::subject::{Caches, Rule, State, Subject};
 use super::vary::{self, Choice, RawSweep};
 use crate::bench::metrics;
+use crate::target::TargetSpec;
 
 /// Half of a digest tells plans apart.
 const DIGEST_BYTES: usize = 16;
@@ -341,7 +342,14 @@ fn targets(
         let its = entry.get_ref();
         let name = match &its.name {
             Some(name) => place.name(name)?,
-            None => its.spec.get_ref().trim().to_owned(),
+            // Without the values that vary it may be none yet.
+            None => TargetSpec::parse(its.spec.get_ref()).map_or_else(
+                |_| its.spec.get_ref().trim().to_owned(),
+                |spec| {
+                    spec.given_name()
+                        .unwrap_or_else(|| its.spec.get_ref().trim().to_owned())
+                },
+            ),
         };
         if names.contains(&name) {
             let twice = format!("target `{name}` stands twice, expected a name of its own");
