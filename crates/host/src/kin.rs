@@ -4,14 +4,13 @@
 //! The command itself asks the kernel for that. For its children a shell waits beside this process, as for
 //! directories: it kills the command's process group, and the control group that holds what has left that.
 //! When this process is asked to stop, the command's children end with it in the same way, wherever they have
-//! gone; without a control group this process lets the kernel hand orphans to it for that.
+//! gone. Where no control group may be made, a pipe that they inherit marks them instead.
 
 #![allow(unsafe_code)]
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
@@ -20,18 +19,25 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::FlockOperation;
-use rustix::process::{Pid, Signal, WaitOptions, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::guard::Afterwards;
 use crate::{processes, signals};
 
 /// Kills the group and the control group that it was told last, unless it was told that they are done with.
-/// The control group is removed once it is empty.
+/// The control group is removed once it is empty. A mark stands for one where there is none.
 const KILL: &str = "while read -r leader dir; do group=$leader place=$dir; done; \
     [ \"$group\" = done ] || [ -z \"$group\" ] || { \
     kill -KILL -- \"-$group\"; \
-    if [ -n \"$place\" ]; then echo 1 > \"$place/cgroup.kill\"; \
-    for wait in 1 2 3 4 5 6 7 8 9; do rmdir \"$place\" && break; sleep 0.1; done; fi; }";
+    case $place in \
+    pipe:*) for again in 1 2 3; do for process in /proc/[0-9]*; do \
+    [ \"$(readlink \"$process/fd/63\")\" = \"$place\" ] && kill -KILL \"${process#/proc/}\"; done; done;; \
+    ?*) echo 1 > \"$place/cgroup.kill\"; \
+    for wait in 1 2 3 4 5 6 7 8 9; do rmdir \"$place\" && break; sleep 0.1; done;; esac; }";
+
+/// The descriptor that a mark has in marked processes: out of the way of theirs, within the kernel's smallest
+/// table.
+const MARK: libc::c_int = 63;
 
 /// Shells that wait and have nothing to kill now. They end with this process.
 static WAITING: Mutex<Vec<Afterwards>> = Mutex::new(Vec::new());
@@ -55,8 +61,8 @@ pub struct Kin {
     /// `None` where no shell could be started: then only the command itself ends with this process.
     shell: Option<Afterwards>,
     place: Option<ControlGroup>,
-    /// Without a control group, the children of this process that are not the command's.
-    others: Option<HashSet<u32>>,
+    /// In place of a control group.
+    mark: Option<Mark>,
 }
 
 /// A command that runs.
@@ -75,20 +81,17 @@ impl Kin {
         let shell = shell.or_else(|| Afterwards::told(KILL).ok());
         // Without the shell nobody would remove it after a kill.
         let place = shell.as_ref().and_then(|_| ControlGroup::make());
-        let others = place.is_none().then(take_orphans).flatten();
-        Self {
-            shell,
-            place,
-            others,
-        }
+        let mark = place.is_none().then(Mark::make).flatten();
+        Self { shell, place, mark }
     }
 
     /// Starts it, in a process group of its own; signals that ask this process to stop are passed on to all
     /// of that.
     pub fn start(mut self, command: &mut Command) -> std::io::Result<Running> {
         let joins = self.place.as_ref().map(|place| place.joins.as_raw_fd());
+        let mark = self.mark.as_ref().map(|mark| mark.pipe.as_raw_fd());
         let parent = std::process::id();
-        // SAFETY: prctl, getppid and write are async-signal-safe, and the descriptor outlives the spawn.
+        // SAFETY: prctl, getppid, write and dup2 are async-signal-safe, and the descriptors outlive the spawn.
         unsafe {
             command.process_group(0).pre_exec(move || {
                 if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
@@ -102,11 +105,16 @@ impl Kin {
                     // Where that is refused, the process group is what can be killed.
                     libc::write(joins, c"0".as_ptr().cast(), 1);
                 }
+                if let Some(mark) = mark {
+                    // Where there may not be so many descriptors, likewise.
+                    libc::dup2(mark, MARK);
+                }
                 Ok(())
             });
         }
         let child = command.spawn()?;
         let place = self.place.as_ref().map(|p| p.dir.display().to_string());
+        let place = place.or_else(|| self.mark.as_ref().map(|mark| mark.name.clone()));
         self.tell(&format!("{} {}\n", child.id(), place.unwrap_or_default()));
         signals::forward_to_group(Some(child.id()));
         Ok(Running { child, kin: self })
@@ -117,20 +125,16 @@ impl Kin {
         if let Some(place) = &self.place {
             drop(std::fs::write(place.dir.join("cgroup.kill"), "1"));
         }
-        let Some(others) = &self.others else { return };
-        // A parent that is killed leaves its children to this process.
+        let Some(mark) = &self.mark else { return };
+        // Whoever is killed may just have started another.
         for _ in 0..LOOKS {
-            let mut children = processes::children();
-            children.retain(|child| !others.contains(child));
-            if children.is_empty() {
+            let marked = mark.processes();
+            if marked.is_empty() {
                 return;
             }
-            for child in children {
-                let Some(pid) = i32::try_from(child).ok().and_then(Pid::from_raw) else {
-                    continue;
-                };
-                let _ = rustix::process::kill_process(pid, Signal::KILL);
-                let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
+            for process in marked {
+                let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
+                let _ = pid.map(|pid| kill_process(pid, Signal::KILL));
             }
             std::thread::sleep(LOOK);
         }
@@ -144,12 +148,34 @@ impl Kin {
     }
 }
 
-/// Makes this process the parent of what its children leave behind; returns its children until now. `None`
-/// where the kernel does not.
-fn take_orphans() -> Option<HashSet<u32>> {
-    // SAFETY: sets a flag of this process.
-    let done = unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
-    (done == 0).then(|| processes::children().into_iter().collect())
+/// Something that a command inherits and does not use: who has it is of the command's kin, wherever it has gone.
+#[derive(Debug)]
+struct Mark {
+    /// Nobody writes to it.
+    pipe: OwnedFd,
+    /// What the kernel calls it, as `pipe:[4711]`.
+    name: String,
+}
+
+impl Mark {
+    fn make() -> Option<Self> {
+        let (pipe, _) = std::io::pipe().ok()?;
+        let pipe = OwnedFd::from(pipe);
+        let link = format!("/proc/self/fd/{}", pipe.as_raw_fd());
+        let name = std::fs::read_link(link).ok()?.to_str()?.to_owned();
+        Some(Self { pipe, name })
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        let has = |pid: u32| {
+            let link = format!("/proc/{pid}/fd/{MARK}");
+            std::fs::read_link(link).is_ok_and(|to| to == Path::new(&self.name))
+        };
+        let all = processes::all().into_iter();
+        all.filter(|p| p.lives && has(p.pid))
+            .map(|p| p.pid)
+            .collect()
+    }
 }
 
 impl Drop for Kin {
@@ -273,6 +299,31 @@ mod tests {
                 .start(&mut Command::new("/no/such/program"))
                 .is_err()
         );
+    }
+
+    #[test]
+    fn without_a_control_group_a_mark_reaches_what_has_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let pid = dir.path().join("pid");
+        let left = format!(
+            "setsid sh -c 'echo $$ > {0}; sleep 99' & until test -s {0}; do sleep 0.01; done",
+            pid.display()
+        );
+        let mut kin = Kin::ready();
+        drop(kin.place.take());
+        kin.mark = Mark::make();
+        let mut running = kin.start(&mut sh(&left)).unwrap();
+        assert!(running.wait().unwrap().success());
+        let process: u32 = std::fs::read_to_string(&pid)
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        let marked = || running.kin.mark.as_ref().unwrap().processes();
+        assert!(marked().contains(&process));
+        running.kin.end_all();
+        assert!(marked().is_empty());
+        running.done();
     }
 
     #[test]

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use fsage_experiment::bench::kept::{self, Options, plan_of, record_path};
 use fsage_experiment::bench::run::{Order, run as carry_out};
 use fsage_experiment::plan::allow::Wanted;
-use fsage_experiment::plan::{BenchPlan, CommandPlan};
+use fsage_experiment::plan::{BenchPlan, CommandPlan, PlanError};
 use fsage_format::result::experiment::Experiment;
 use fsage_host::guard::GuardedDir;
 use fsage_host::signals;
@@ -91,11 +91,10 @@ fn planned(args: &BenchArgs) -> Result<(BenchPlan, Options)> {
         return Ok((plan, options));
     }
     let mut plan = match &args.plan {
-        Some(path) => {
-            let plan = BenchPlan::read(path)?;
-            refuse_unless_allowed(Wanted::of_bench(&plan), &args.allow)?;
-            plan
-        }
+        Some(path) => match BenchPlan::read(path, args.allow.allowed()) {
+            Err(PlanError::NotAllowed(wanted)) => return Err(UsageError(wanted.to_string()).into()),
+            plan => plan?,
+        },
         None => of_command(args)?,
     };
     options.keep_going |= plan.keep_going;

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use toml::{Spanned, Value};
 
+use super::allow::{Allowed, Wanted};
 use super::named::{NamedTarget, NamedWorkload};
 use super::place::{self, Place, PlanError};
 use super::state;
@@ -115,14 +116,17 @@ struct Planned {
 }
 
 impl BenchPlan {
-    /// Reads a plan, and looks at the files that its states restore. Nothing is run.
-    pub fn read(path: &Path) -> Result<Self, PlanError> {
+    /// Reads a plan, and looks at the files that its states restore, if it may name them. Nothing is run.
+    pub fn read(path: &Path, allowed: Allowed) -> Result<Self, PlanError> {
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         let dir = dir.unwrap_or(Path::new("."));
         let base = dir
             .canonicalize()
             .map_err(|e| FormatError::io("find the directory of plan", path, e))?;
-        Self::build(path, &place::read(path)?, &base, true)
+        let text = place::read(path)?;
+        // To open a file can be too much already: of a device.
+        Wanted::of_bench(&Self::build(path, &text, &base, false)?).unless(allowed)?;
+        Self::build(path, &text, &base, true)
     }
 
     /// Reads a plan from its text; errors name `path`, files are relative to `base` and not looked at.
