@@ -20,9 +20,9 @@ done
 export COMMANDS="$PWD/examples/commands"
 mkdir -p "$out"
 if [ -e "$out/runs.jsonl" ]; then
-    "$fsage" bench --resume -o "$out" "${@:2}" >"$out/tables.txt"
+    "$fsage" bench --resume --allow-commands -o "$out" "${@:2}" >"$out/tables.txt"
 else
-    "$fsage" bench benchmarks/study-12.2.toml -o "$out" "${@:2}" >"$out/tables.txt"
+    "$fsage" bench benchmarks/study-12.2.toml --allow-commands -o "$out" "${@:2}" >"$out/tables.txt"
 fi
 
 # Each workload's slowings against the same without any.

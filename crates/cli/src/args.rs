@@ -1,7 +1,9 @@
 //! The command line as it is written; nothing happens while it is parsed.
 
+mod allow;
 mod bench;
 mod check;
+mod cleanup;
 mod disk;
 mod layout;
 mod run;
@@ -15,8 +17,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use fsage_experiment::plan::parse_time;
 
+pub use allow::AllowArgs;
 pub use bench::BenchArgs;
 pub use check::{CheckArgs, CompareArgs};
+pub use cleanup::CleanupArgs;
 pub use disk::{DiskArgs, DiskServeArgs, DiskVerb};
 pub use layout::command;
 pub use run::{RoleArg, RunArgs, RunChildArgs, WorkloadsArgs};
@@ -92,6 +96,8 @@ pub enum Verb {
     Slowfs(SlowfsArgs),
     /// Carry out a trace's operations on a target, and hold results and times against the trace's
     Replay(ReplayArgs),
+    /// List and remove what killed runs of fsage have left on this machine
+    Cleanup(CleanupArgs),
     /// All of the main job in one command, on this machine
     Demo(DemoArgs),
     /// Write the reference pages and schemas, or check that they are up to date
@@ -397,14 +403,17 @@ first, unmeasured, in the same directory.
 
 Examples:
   fsage validate --workload postmark --target scratch:ext4 --target scratch:xfs
-  fsage validate examples/validate-small.toml -o results
-  fsage validate examples/validate-small.toml -o results --resume
+  fsage validate examples/validate-small.toml --allow-commands -o results
+  fsage validate examples/validate-small.toml --allow-commands -o results --resume
   fsage validate --setup 'cp -r /usr/include tree' --workload 'cmd: grep -r main tree | wc -l' \\
       --target /mnt/a --target /mnt/b --runs 5 -o results")]
 pub struct ValidateArgs {
     /// A plan: targets, workloads and what else the options below say, which override it
     #[arg(value_name = "PLAN.toml", required_unless_present_all = ["workload", "target"])]
     pub plan: Option<PathBuf>,
+    /// What the plan may do
+    #[command(flatten)]
+    pub allow: AllowArgs,
     /// A workload (may be repeated); beside a plan, the name of one of its workloads
     #[arg(long, value_name = "W")]
     pub workload: Vec<String>,

@@ -59,7 +59,15 @@ fn an_experiment_is_measured_and_kept() {
     }
     let dir = temp_in_memory();
     plan(dir.path(), PLAN);
-    let line = ["bench", "plan.toml", "-o", "kept", "--json"];
+    let line = [
+        "bench",
+        "plan.toml",
+        "--allow-commands",
+        "--allow-paths",
+        "-o",
+        "kept",
+        "--json",
+    ];
     let result = run(dir.path(), line).exits(0).json();
     assert_eq!(result["format"], "fsage bench");
     assert_eq!(result["configurations"].as_array().unwrap().len(), 4);
@@ -83,6 +91,7 @@ fn an_experiment_is_measured_and_kept() {
                 "cold caches",
                 "settle",
                 "run",
+                "flush",
                 "collect",
                 "teardown"
             ]
@@ -137,23 +146,59 @@ fn goes_on_only_if_asked(dir: &Path, result: &Value) {
     let kept = dir.join("kept");
     assert_eq!(names(&kept), ["experiment.json", "runs.jsonl"]);
     let record = std::fs::read(kept.join("runs.jsonl")).unwrap();
-    run(dir, ["bench", "plan.toml", "-o", "kept"]).fails(2, &["--resume"]);
+    run(
+        dir,
+        [
+            "bench",
+            "plan.toml",
+            "--allow-commands",
+            "--allow-paths",
+            "-o",
+            "kept",
+        ],
+    )
+    .fails(2, &["--resume"]);
     // One that is over is made again from its record alone, and nothing is measured.
     std::fs::remove_file(kept.join("experiment.json")).unwrap();
-    let again = run(dir, ["bench", "--resume", "-o", "kept", "--json"])
-        .exits(0)
-        .json();
+    let again = run(
+        dir,
+        [
+            "bench",
+            "--resume",
+            "--allow-commands",
+            "--allow-paths",
+            "-o",
+            "kept",
+            "--json",
+        ],
+    )
+    .exits(0)
+    .json();
     assert_eq!(again, *result);
     assert_eq!(std::fs::read(kept.join("runs.jsonl")).unwrap(), record);
     let text = std::fs::read_to_string(kept.join("experiment.json")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), *result);
     plan(dir, &PLAN.replace("transactions=200", "transactions=300"));
-    run(dir, ["bench", "plan.toml", "-o", "kept", "--resume"]).fails(1, &["another plan"]);
+    run(
+        dir,
+        [
+            "bench",
+            "plan.toml",
+            "--allow-commands",
+            "--allow-paths",
+            "-o",
+            "kept",
+            "--resume",
+        ],
+    )
+    .fails(1, &["another plan"]);
     // More runs of the same plan are no other plan.
     plan(dir, PLAN);
     let more = [
         "bench",
         "plan.toml",
+        "--allow-commands",
+        "--allow-paths",
         "-o",
         "kept",
         "--resume",
@@ -203,7 +248,9 @@ fn a_command_runs_where_it_is_called() {
     }
     assert_eq!(
         step_names(&only["runs"][0]),
-        ["open", "setup", "settle", "run", "collect", "teardown"]
+        [
+            "open", "setup", "settle", "run", "flush", "collect", "teardown"
+        ]
     );
     assert!(result["plan"].as_str().unwrap().contains("in_place = true"));
     assert_eq!(names(dir.path()), ["here"]);
@@ -336,14 +383,32 @@ fn what_is_wrong_is_told_before_anything_runs() {
     let dir = temp_in_memory();
     run(dir.path(), ["bench"]).exits(2);
     plan(dir.path(), &PLAN.replace("runs = 3", "runs = 0"));
-    run(dir.path(), ["bench", "plan.toml"])
-        .fails(1, &["plan.toml:2: runs = 0, expected 1 to 1000"]);
+    run(
+        dir.path(),
+        ["bench", "plan.toml", "--allow-commands", "--allow-paths"],
+    )
+    .fails(1, &["plan.toml:2: runs = 0, expected 1 to 1000"]);
     plan(dir.path(), &PLAN.replace("files=50", "files=many"));
-    run(dir.path(), ["bench", "plan.toml"]).fails(1, &["plan.toml:10", "'many'"]);
+    run(
+        dir.path(),
+        ["bench", "plan.toml", "--allow-commands", "--allow-paths"],
+    )
+    .fails(1, &["plan.toml:10", "'many'"]);
     run(dir.path(), ["bench", "--required", "elapse", "--", "true"])
         .fails(2, &["unknown metric `elapse`"]);
     run(dir.path(), ["bench", "--cache", "tepid", "--", "true"]).exits(2);
-    run(dir.path(), ["bench", "--resume", "-o", "none"]).fails(2, &["holds no experiment"]);
+    run(
+        dir.path(),
+        [
+            "bench",
+            "--resume",
+            "--allow-commands",
+            "--allow-paths",
+            "-o",
+            "none",
+        ],
+    )
+    .fails(2, &["holds no experiment"]);
     let said = run(
         dir.path(),
         ["bench", "--min-runs", "9", "--max-runs", "3", "--", "true"],
@@ -353,7 +418,11 @@ fn what_is_wrong_is_told_before_anything_runs() {
         dir.path(),
         "[[target]]\nspec = '.'\n[[workload]]\nspec = 'seqio:nothing=1'\n",
     );
-    run(dir.path(), ["bench", "plan.toml"]).fails(1, &["plan.toml:4"]);
+    run(
+        dir.path(),
+        ["bench", "plan.toml", "--allow-commands", "--allow-paths"],
+    )
+    .fails(1, &["plan.toml:4"]);
 }
 
 #[test]
@@ -366,7 +435,15 @@ fn runs_are_kept_to_one_cpu_and_dirty_pages_are_the_targets() {
                 [[target]]\nname = 'here'\nspec = '.'\n\
                 [[workload]]\nname = 'c'\nspec = \"cmd: test $(nproc) = 1 && head -c 9000000 /dev/zero > x && sleep 0.2\"\n";
     plan(dir.path(), text);
-    let line = ["bench", "plan.toml", "-o", "kept", "--json"];
+    let line = [
+        "bench",
+        "plan.toml",
+        "--allow-commands",
+        "--allow-paths",
+        "-o",
+        "kept",
+        "--json",
+    ];
     let result = run(dir.path(), line).exits(0).json();
     let debugfs = Path::new("/sys/kernel/debug/bdi").exists();
     for (at, configuration) in result["configurations"]
@@ -395,7 +472,19 @@ fn runs_are_kept_to_one_cpu_and_dirty_pages_are_the_targets() {
     }
     // It is another experiment without.
     plan(dir.path(), &text.replace("one_cpu = true\n", ""));
-    run(dir.path(), ["bench", "plan.toml", "-o", "kept", "--resume"]).fails(1, &["another plan"]);
+    run(
+        dir.path(),
+        [
+            "bench",
+            "plan.toml",
+            "--allow-commands",
+            "--allow-paths",
+            "-o",
+            "kept",
+            "--resume",
+        ],
+    )
+    .fails(1, &["another plan"]);
     let line = [
         "bench",
         "--runs",

@@ -59,15 +59,29 @@ fn a_killed_experiment_gives_the_same_runs() {
     }
     let dir = temp_in_memory();
     std::fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
-    let whole = ["bench", "plan.toml", "-o", "whole", "--json"];
+    let whole = [
+        "bench",
+        "plan.toml",
+        "--allow-commands",
+        "--allow-paths",
+        "-o",
+        "whole",
+        "--json",
+    ];
     let whole = run(dir.path(), whole).exits(0).json();
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
     let mut killed = 0;
     for delay in delays(11).take(KILLS) {
         let mut command = fsage();
-        command
-            .current_dir(dir.path())
-            .args(["bench", "plan.toml", "-o", "killed", "--resume"]);
+        command.current_dir(dir.path()).args([
+            "bench",
+            "plan.toml",
+            "--allow-commands",
+            "--allow-paths",
+            "-o",
+            "killed",
+            "--resume",
+        ]);
         let mut running = start(&mut command);
         std::thread::sleep(delay);
         let devices = loop_devices(running.id());
@@ -77,7 +91,15 @@ fn a_killed_experiment_gives_the_same_runs() {
         until_detached(&devices);
     }
     assert_eq!(killed, KILLS);
-    let line = ["bench", "--resume", "-o", "killed", "--json"];
+    let line = [
+        "bench",
+        "--resume",
+        "--allow-commands",
+        "--allow-paths",
+        "-o",
+        "killed",
+        "--json",
+    ];
     let resumed = run(dir.path(), line).exits(0).json();
     assert_eq!(
         set_of_runs(&dir.path().join("killed")),

@@ -53,7 +53,18 @@ fn image(dir: &Path) {
 
 fn bench(dir: &Path, plan: &str) -> Value {
     std::fs::write(dir.join("plan.toml"), plan).unwrap();
-    run(dir, ["bench", "plan.toml", "--json"]).exits(0).json()
+    run(
+        dir,
+        [
+            "bench",
+            "plan.toml",
+            "--allow-commands",
+            "--allow-paths",
+            "--json",
+        ],
+    )
+    .exits(0)
+    .json()
 }
 
 /// The line of the plan that is at fault, and what is said.
@@ -61,7 +72,11 @@ fn refused(dir: &Path, plan: &str, line: usize, words: &[&str]) {
     std::fs::write(dir.join("plan.toml"), plan).unwrap();
     let at = format!("plan.toml:{line}: ");
     let words: Vec<&str> = words.iter().copied().chain([at.as_str()]).collect();
-    run(dir, ["bench", "plan.toml"]).fails(1, &words);
+    run(
+        dir,
+        ["bench", "plan.toml", "--allow-commands", "--allow-paths"],
+    )
+    .fails(1, &words);
 }
 
 fn steps(run: &Value) -> Vec<&str> {
@@ -99,7 +114,15 @@ fn a_tree_is_restored_before_every_run() {
          {btrfs}[[workload]]\nname = 'look'\nin_place = true\nspec = \"cmd: {check}\"\n"
     );
     std::fs::write(dir.path().join("plan.toml"), plan).unwrap();
-    let line = ["bench", "../plan.toml", "--json", "-o", "../kept"];
+    let line = [
+        "bench",
+        "../plan.toml",
+        "--allow-commands",
+        "--allow-paths",
+        "--json",
+        "-o",
+        "../kept",
+    ];
     let result = run(&dir.path().join("elsewhere"), line).exits(0).json();
     for configuration in result["configurations"].as_array().unwrap() {
         let runs = configuration["runs"].as_array().unwrap();
@@ -158,7 +181,15 @@ fn an_image_is_copied_before_every_run_and_never_written() {
         targets("aged = 'one file, which is no age'\n"),
     )
     .unwrap();
-    let line = ["bench", "plan.toml", "--json", "-o", "kept"];
+    let line = [
+        "bench",
+        "plan.toml",
+        "--allow-commands",
+        "--allow-paths",
+        "--json",
+        "-o",
+        "kept",
+    ];
     let result = run(dir.path(), line).exits(0).json();
     for configuration in result["configurations"].as_array().unwrap() {
         for run in configuration["runs"].as_array().unwrap() {
@@ -211,6 +242,8 @@ fn resumed_with_another_file(dir: &Path, plan: &str) {
     let line = [
         "bench",
         "plan.toml",
+        "--allow-commands",
+        "--allow-paths",
         "-o",
         "kept",
         "--resume",
@@ -223,12 +256,28 @@ fn resumed_with_another_file(dir: &Path, plan: &str) {
     );
     // Without the plan its files are still found, and one that is over needs none.
     std::fs::remove_file(&path).unwrap();
-    let line = ["bench", "-o", "../kept", "--resume", "--json"];
+    let line = [
+        "bench",
+        "-o",
+        "../kept",
+        "--resume",
+        "--allow-commands",
+        "--allow-paths",
+        "--json",
+    ];
     std::fs::create_dir(dir.join("there")).unwrap();
     run(&dir.join("there"), line).exits(0);
     std::fs::write(&path, whole).unwrap();
     let line = [
-        "bench", "-o", "../kept", "--resume", "--runs", "3", "--json",
+        "bench",
+        "-o",
+        "../kept",
+        "--resume",
+        "--allow-commands",
+        "--allow-paths",
+        "--runs",
+        "3",
+        "--json",
     ];
     let result = run(&dir.join("there"), line).exits(0).json();
     assert_eq!(
@@ -336,9 +385,13 @@ fn a_file_that_changes_meanwhile_ends_it() {
     )
     .unwrap();
     let mut command = fsage();
-    command
-        .current_dir(dir.path())
-        .args(["bench", "plan.toml", "--json"]);
+    command.current_dir(dir.path()).args([
+        "bench",
+        "plan.toml",
+        "--allow-commands",
+        "--allow-paths",
+        "--json",
+    ]);
     let result = run_command(&mut command).exits(3).json();
     assert_eq!(
         result["configurations"][0]["runs"]

@@ -49,7 +49,17 @@ fn a_failing_command_is_recorded_and_the_rest_goes_on_or_stops() {
                 [[workload]]\nname = 'good'\nspec = 'cmd: true'\n\
                 [[workload]]\nname = 'bad'\nspec = 'cmd: echo last words >&2; exit 3'\n";
     plan(dir.path(), &format!("keep_going = true\n{text}"));
-    let said = run(dir.path(), ["bench", "plan.toml", "--json"]).exits(3);
+    let said = run(
+        dir.path(),
+        [
+            "bench",
+            "plan.toml",
+            "--allow-commands",
+            "--allow-paths",
+            "--json",
+        ],
+    )
+    .exits(3);
     let result = said.json();
     assert_eq!(runs_of(&result, "t / good"), 4);
     assert_eq!(runs_of(&result, "t / bad"), 0);
@@ -67,13 +77,27 @@ fn a_failing_command_is_recorded_and_the_rest_goes_on_or_stops() {
     );
     // Without keep_going the first failure ends it, and --resume goes on.
     plan(dir.path(), text);
-    let said = run(dir.path(), ["bench", "plan.toml", "-o", "kept", "--json"]).exits(1);
+    let said = run(
+        dir.path(),
+        [
+            "bench",
+            "plan.toml",
+            "--allow-commands",
+            "--allow-paths",
+            "-o",
+            "kept",
+            "--json",
+        ],
+    )
+    .exits(1);
     let result = said.json();
     assert_eq!(failures(&result).len(), 1);
     assert_eq!(result["configurations"][0]["stop"], "after_failure");
     let line = [
         "bench",
         "plan.toml",
+        "--allow-commands",
+        "--allow-paths",
         "-o",
         "kept",
         "--resume",
@@ -88,6 +112,8 @@ fn a_failing_command_is_recorded_and_the_rest_goes_on_or_stops() {
     let line = [
         "bench",
         "--resume",
+        "--allow-commands",
+        "--allow-paths",
         "--retry-failed",
         "--keep-going",
         "-o",
@@ -111,9 +137,18 @@ fn a_full_target_is_recorded_and_the_rest_goes_on() {
          [[target]]\nname = 'large'\nspec = 'scratch:ext4,size=128M'\n\
          [[workload]]\nname = 'w'\nspec = 'postmark:files=400,transactions=100,size=40000-50000'\n",
     );
-    let result = run(dir.path(), ["bench", "plan.toml", "--json"])
-        .exits(3)
-        .json();
+    let result = run(
+        dir.path(),
+        [
+            "bench",
+            "plan.toml",
+            "--allow-commands",
+            "--allow-paths",
+            "--json",
+        ],
+    )
+    .exits(3)
+    .json();
     assert_eq!(
         (runs_of(&result, "small / w"), runs_of(&result, "large / w")),
         (0, 2)
@@ -185,9 +220,18 @@ fn a_target_that_vanishes_is_recorded() {
             dir.path().display()
         ),
     );
-    let result = run(dir.path(), ["bench", "plan.toml", "--json"])
-        .exits(3)
-        .json();
+    let result = run(
+        dir.path(),
+        [
+            "bench",
+            "plan.toml",
+            "--allow-commands",
+            "--allow-paths",
+            "--json",
+        ],
+    )
+    .exits(3)
+    .json();
     assert_eq!(runs_of(&result, "b / w"), 3);
     let failed = failures(&result);
     assert!(
@@ -320,6 +364,8 @@ fn an_interrupted_experiment_keeps_what_ended() {
         command.current_dir(dir.path()).args([
             "bench",
             "plan.toml",
+            "--allow-commands",
+            "--allow-paths",
             "-o",
             "kept",
             "--resume",
@@ -351,7 +397,16 @@ fn an_interrupted_experiment_keeps_what_ended() {
         );
         until_detached(&devices);
     }
-    let line = ["bench", "plan.toml", "-o", "kept", "--resume", "--json"];
+    let line = [
+        "bench",
+        "plan.toml",
+        "--allow-commands",
+        "--allow-paths",
+        "-o",
+        "kept",
+        "--resume",
+        "--json",
+    ];
     let result = run(dir.path(), line).exits(0).json();
     assert_eq!(
         (&result["interrupted"], runs_of(&result, "t / w")),
@@ -373,7 +428,18 @@ fn two_do_not_share_a_directory() {
         std::fs::read_to_string(&record)
             .is_ok_and(|text| text.ends_with("}\n") && text.lines().count() > 1)
     });
-    run(dir.path(), ["bench", "--resume", "-o", "kept"]).fails(1, &["in use by another"]);
+    run(
+        dir.path(),
+        [
+            "bench",
+            "--resume",
+            "--allow-commands",
+            "--allow-paths",
+            "-o",
+            "kept",
+        ],
+    )
+    .fails(1, &["in use by another"]);
     running.ended_by(Signal::TERM, || ());
 }
 
@@ -439,7 +505,12 @@ fn a_killed_fsage_takes_commands_that_never_end_with_it() {
         );
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
         let mut line = fsage();
-        line.current_dir(dir.path()).args(["bench", "plan.toml"]);
+        line.current_dir(dir.path()).args([
+            "bench",
+            "plan.toml",
+            "--allow-commands",
+            "--allow-paths",
+        ]);
         let running = start(&mut line);
         let fsage = running.id();
         let processes = processes(&said);

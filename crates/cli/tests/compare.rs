@@ -248,7 +248,18 @@ fn a_real_experiment_is_compared_and_checked() {
         [[target]]\nname = \"two\"\nspec = \"scratch:ext4,size=64M,mkfs=-O ^has_journal\"\n\
         [[workload]]\nname = \"PostMark\"\nspec = \"postmark:files=50,transactions=200\"\n";
     std::fs::write(dir.join("plan.toml"), plan).unwrap();
-    run(dir, ["bench", "plan.toml", "-o", "r"]).exits(0);
+    run(
+        dir,
+        [
+            "bench",
+            "plan.toml",
+            "--allow-commands",
+            "--allow-paths",
+            "-o",
+            "r",
+        ],
+    )
+    .exits(0);
     let found = run(dir, ["compare", "r", "--json"]).exits(0).json();
     let pair = &found["pairs"][0];
     assert_eq!(pair["a"]["runs"], 3);

@@ -18,16 +18,15 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use common::{Running, fsage, loop_devices, run, scratch, start, temp, until, until_detached};
+use common::{
+    Running, daemons, fsage, fuse, loop_devices, run, scratch, start, temp, until, until_detached,
+    until_gone,
+};
 use rustix::process::Signal;
 
 /// Whether disks can be served here.
 fn disks() -> bool {
-    if !Path::new("/dev/fuse").exists() {
-        eprintln!("not run: needs /dev/fuse");
-        return false;
-    }
-    scratch()
+    fuse() && scratch()
 }
 
 #[test]
@@ -186,22 +185,6 @@ fn a_killed_disk_answers_with_errors_and_leaves_no_mount() {
     });
 }
 
-/// Daemons that a process has started.
-fn daemons(pid: u32) -> Vec<u32> {
-    let all = fs::read_dir("/proc").unwrap().flatten();
-    all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
-        .filter(|child| {
-            let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-            let parent = stat
-                .rsplit(')')
-                .next()
-                .and_then(|s| s.split_whitespace().nth(1));
-            let line = fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
-            parent == Some(&pid.to_string()) && line.windows(10).any(|w| w == b"--launched")
-        })
-        .collect()
-}
-
 /// A profile of an emulated disk that goes on for a while, once its file system is mounted.
 fn profiling(dir: &Path) -> (Running, Vec<(PathBuf, String)>, u32) {
     let target = "scratch:ext4,size=256M,on=disk:hdd-7200";
@@ -216,13 +199,6 @@ fn profiling(dir: &Path) -> (Running, Vec<(PathBuf, String)>, u32) {
         panic!("{:?}", daemons(running.id()));
     };
     (running, devices, daemon)
-}
-
-fn until_gone(pid: u32) {
-    let path = format!("/proc/{pid}/stat");
-    until("the daemon to go", || {
-        fs::read_to_string(&path).map_or(true, |s| s.contains(") Z "))
-    });
 }
 
 #[test]
@@ -287,5 +263,32 @@ fn two_at_once_are_two_disks() {
             device.contains(&format!("disk:{model}, direct I/O")),
             "{device}"
         );
+    }
+}
+
+#[test]
+fn a_flush_takes_the_disks_time() {
+    if !disks() {
+        return;
+    }
+    let dir = temp();
+    let plan = "runs = 1\nmin_runs = 1\ncache = 'as found'\n[[target]]\nname = 't'\n\
+                spec = 'scratch:{kind},size=256M,on=disk:hdd-7200'\n[target.sweep]\n\
+                kind = ['ext4', 'ext2']\n[[workload]]\nname = 'w'\n\
+                spec = 'cmd: head -c 60000000 /dev/urandom > file'\n";
+    fs::write(
+        dir.path().join("plan.toml"),
+        plan.replace("min_runs = 1\n", ""),
+    )
+    .unwrap();
+    let line = ["bench", "plan.toml", "--allow-commands", "--json"];
+    let result = run(dir.path(), line).exits(0).json();
+    for configuration in result["configurations"].as_array().unwrap() {
+        let flush = &configuration["runs"][0]["flush"];
+        let bytes = flush["device"]["sectors_written"].as_u64().unwrap() * 512;
+        assert!(bytes > 30_000_000, "{flush}");
+        // No zone of the disk takes more than 202 MB/s.
+        let least_ns = bytes as f64 / 202e6 * 1e9;
+        assert!(flush["elapsed_ns"].as_f64().unwrap() > least_ns, "{flush}");
     }
 }

@@ -299,3 +299,29 @@ fn a_kind_that_the_kernel_does_not_know_is_one_error() {
     }
     assert!(names(dir.path()).is_empty());
 }
+
+#[test]
+fn a_target_is_called_what_its_specification_says() {
+    if !scratch() {
+        return;
+    }
+    let dir = temp();
+    let target = "scratch:ext4,size=64M,name=fast";
+    let line = ["profile", target, "--quick", "--only", "STAT", "-o", "x.fsp"];
+    run(dir.path(), line).exits(0);
+    let shown = run(dir.path(), ["show", "x.fsp", "--json"]).exits(0).json();
+    assert_eq!(shown["name"], "fast");
+    // Two that differ in nothing else can be told apart.
+    let plan = "runs = 1\ncache = 'as found'\n[[target]]\nspec = 'scratch:ext4,size=64M,name=A'\n\
+                [[target]]\nspec = 'scratch:ext4,size=64M,name=B'\n\
+                [[workload]]\nname = 'w'\nspec = 'postmark:files=5,transactions=5'\n";
+    std::fs::write(dir.path().join("plan.toml"), plan).unwrap();
+    let result = run(dir.path(), ["bench", "plan.toml", "--json"]).exits(0).json();
+    let names: Vec<&str> = result["configurations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["A / w", "B / w"]);
+}

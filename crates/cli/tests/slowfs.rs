@@ -148,7 +148,11 @@ fn what_cannot_be_is_one_error() {
         "runs = 1\n[[target]]\nspec = \"slow:read=2x:scratch:ext4\"\n[[workload]]\nspec = \"postmark\"\n",
     )
     .unwrap();
-    run(dir, ["validate", "plan.toml"]).fails(1, &["plan.toml:3", "'read=2x'"]);
+    run(
+        dir,
+        ["validate", "plan.toml", "--allow-commands", "--allow-paths"],
+    )
+    .fails(1, &["plan.toml:3", "'read=2x'"]);
 }
 
 #[test]

@@ -57,7 +57,13 @@ fn validate(dir: &Path, more: &[&str]) -> Command {
     let mut command = fsage();
     command
         .current_dir(dir)
-        .args(["validate", "plan.toml", "--json"])
+        .args([
+            "validate",
+            "plan.toml",
+            "--allow-commands",
+            "--allow-paths",
+            "--json",
+        ])
         .args(more);
     command
 }
@@ -357,7 +363,14 @@ fn the_example_runs() {
         .current_dir(dir.path())
         .arg("validate")
         .arg(plan)
-        .args(["--runs", "1", "--profile-time", "1s", "--json"]);
+        .args([
+            "--allow-commands",
+            "--runs",
+            "1",
+            "--profile-time",
+            "1s",
+            "--json",
+        ]);
     let result = run_command(&mut command).exits(0).json();
     assert_eq!(result["pairs"].as_array().unwrap().len(), 4);
 }

@@ -24,6 +24,9 @@ fn daemon_cpus() -> Vec<usize> {
     cpus
 }
 
+/// Under which name a disk's description has its model.
+const MODEL: &str = "disk_model";
+
 /// The span's name, as it is written.
 pub fn span_name(span: Span) -> &'static str {
     match span {
@@ -148,7 +151,7 @@ fn describe(wanted: &DiskSpec, found: &ModelSource) -> BTreeMap<String, String> 
         .unwrap_or_else(|| span_name(Span::default()).to_owned());
     let parameters = serde_json::to_string(&found.model).unwrap_or_default();
     [
-        ("disk_model", found.model.name.clone()),
+        (MODEL, found.model.name.clone()),
         ("disk_scheduler", scheduler),
         ("disk_span", span),
         ("disk_parameters", parameters),
@@ -175,6 +178,10 @@ struct LaunchedDisk {
 }
 
 impl LaunchedDisk {
+    fn described_as(&self) -> &str {
+        self.described.get(MODEL).map_or("", String::as_str)
+    }
+
     fn daemon(&self) -> MutexGuard<'_, Option<Held>> {
         self.daemon.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -231,6 +238,25 @@ impl Disk for LaunchedDisk {
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into()
+    }
+
+    fn drain(&self) -> Result<(), HostError> {
+        let failed = |e| HostError::io("write back what an emulated disk holds in its cache", e);
+        self.image.sync_all().map_err(failed)
+    }
+
+    fn check(&self) -> Result<(), HostError> {
+        let mut guard = self.daemon();
+        let Some(Held { daemon, .. }) = guard.as_mut() else {
+            return Ok(());
+        };
+        match daemon.ask("stats") {
+            Ok(_) => Ok(()),
+            Err(_) => Err(HostError::Refused {
+                what: format!("use emulated disk {}", self.described_as()),
+                why: daemon.end_in_words(),
+            }),
+        }
     }
 
     fn end(&self) {

@@ -7,13 +7,15 @@
 //! Always true in this crate:
 //! * the model decides when a request ends, the clock only waits for it: being late with one request
 //!   is measured and changes nothing in the model;
-//! * a daemon ends with the process that launched it, however that ended;
+//! * a daemon ends with the process that launched it, however that ended, and holds nothing open on what it
+//!   serves: either can be killed at any moment, and nobody waits for the other;
 //! * nothing of the image is cached twice: FUSE and the loop device both bypass the page cache.
 //!
-//! Where to look next: [`serve`] for the daemon, [`launch`] for the side that starts one, `model` for
-//! where models come from.
+//! Where to look next: [`serve`] for the daemon, [`launch`] for the side that starts one for a scratch file
+//! system, [`hand`] for one that a user starts, `model` for where models come from.
 
 mod fuse;
+pub mod hand;
 pub mod launch;
 mod model;
 mod pace;

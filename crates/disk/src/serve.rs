@@ -2,13 +2,12 @@
 
 use std::fs::File;
 use std::io::{BufRead, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use fsage_format::result::disk::DiskStatistics;
-use fsage_host::scratch::{FuseMount, daemon, detach, unmount};
+use fsage_host::scratch::{FuseMount, daemon, detach};
 use fsage_sim::{Disk, DiskModel, DiskOptions};
 use fuser::{Config, Session, SessionACL};
 
@@ -19,11 +18,8 @@ use crate::pace::Pace;
 /// Below the thread that receives requests, above everything that only computes.
 const END_PRIORITY: i32 = 50;
 
-/// How often a waiting daemon looks whether it is to end.
-const LOOK: Duration = Duration::from_millis(50);
-
-/// How long an unmount is tried before the mount is only taken out of sight.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The answer to `over` once the last user of the mount is gone.
+pub(crate) const YES: &str = "yes";
 
 /// What is to be served.
 #[derive(Debug)]
@@ -38,15 +34,14 @@ pub struct Service {
     pub delays: bool,
     /// The CPUs that the daemon may use; empty for all.
     pub cpus: Vec<usize>,
-    /// Whether another fsage has launched this process for a scratch file system.
-    pub launched: bool,
+    /// Whether it is for a scratch file system, whose mounts this process must not keep alive.
+    pub for_scratch: bool,
 }
 
 /// A disk that is being served.
 pub struct Served {
     pace: Arc<Pace>,
     ended: Arc<AtomicBool>,
-    dir: PathBuf,
 }
 
 impl std::fmt::Debug for Served {
@@ -55,7 +50,8 @@ impl std::fmt::Debug for Served {
     }
 }
 
-/// Mounts the disk's file in an empty directory and serves it from threads of its own. Real-time
+/// Mounts the disk's file in an empty directory and serves it from threads of its own. This process must never
+/// open anything there: killed, it could not close it, because it would have to answer itself. Real-time
 /// priority is taken where it is allowed; without it requests are only later.
 pub fn serve(service: Service, dir: &Path) -> Result<Served, EmulatedDiskError> {
     if !service.cpus.is_empty() {
@@ -83,7 +79,7 @@ pub fn serve(service: Service, dir: &Path) -> Result<Served, EmulatedDiskError> 
         let _ = detach(dir);
         EmulatedDiskError::io(format!("mount a disk on {}", dir.display()), e)
     })?;
-    if service.launched {
+    if service.for_scratch {
         // Its mount stays where it was made; only this process no longer keeps that place alive.
         fsage_host::namespace::leave_scratch()?;
     }
@@ -107,45 +103,13 @@ pub fn serve(service: Service, dir: &Path) -> Result<Served, EmulatedDiskError> 
             over.store(true, Ordering::Relaxed);
         })
         .map_err(spawned)?;
-    Ok(Served {
-        pace,
-        ended,
-        dir: dir.to_owned(),
-    })
+    Ok(Served { pace, ended })
 }
 
 impl Served {
     /// What was served so far.
     pub fn statistics(&self) -> DiskStatistics {
         self.pace.statistics()
-    }
-
-    /// Waits until `stop` is set or someone else unmounts the disk, then lets `let_go` give up what
-    /// still uses the disk and unmounts it.
-    pub fn wait(
-        self,
-        stop: &AtomicBool,
-        let_go: impl FnOnce(),
-    ) -> Result<DiskStatistics, EmulatedDiskError> {
-        while !stop.load(Ordering::Relaxed) && !self.ended.load(Ordering::Relaxed) {
-            std::thread::sleep(LOOK);
-        }
-        let statistics = self.statistics();
-        // What still uses the disk is not to wait for the arm.
-        self.pace.set_delays(false);
-        let_go();
-        if !self.ended.load(Ordering::Relaxed) {
-            let failed =
-                |e| EmulatedDiskError::io(format!("unmount the disk on {}", self.dir.display()), e);
-            // A loop device lets go of the file a moment after it was detached. What others hold open,
-            // they keep until they close it; it answers with errors once this process is gone.
-            match unmount(&self.dir, PATIENCE) {
-                Err(rustix::io::Errno::BUSY) => detach(&self.dir),
-                done => done,
-            }
-            .map_err(failed)?;
-        }
-        Ok(statistics)
     }
 
     /// Obeys the process that launched this one, line by line, until it is gone or lets go.
@@ -161,8 +125,14 @@ impl Served {
         let mut act = |order: &str| match order {
             "delays on" => delays(true),
             "delays off" => delays(false),
+            "over" => if self.ended.load(Ordering::Relaxed) {
+                YES
+            } else {
+                "no"
+            }
+            .to_owned(),
             "stats" => serde_json::to_string(&self.statistics()).unwrap_or_default(),
-            _ => "expected delays on, delays off or stats".to_owned(),
+            _ => "expected delays on, delays off, over or stats".to_owned(),
         };
         daemon::obey(orders, answers, &mut act)
             .map_err(|e| EmulatedDiskError::io("answer the process that launched the disk", e))

@@ -1,6 +1,6 @@
 //! A target that ends up as a system profile.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_format::profile::SystemProfile;
 use fsage_host::guard::GuardedDir;
@@ -8,7 +8,7 @@ use fsage_host::{ColdPolicy, Confinement, HostError, HostFs, HostOptions, machin
 use fsage_profile::{ProfileError, ProfileRequest, Progress};
 
 use crate::one_cpu::{self, OneCpu};
-use crate::target::OpenTarget;
+use crate::target::{OpenTarget, told_name};
 
 /// Why a target could not be profiled.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +59,9 @@ pub fn profile_target(
         ..request.clone()
     };
     let mut profile = fsage_profile::run(&request, &fs, environment, progress, stop)?;
-    profile.name = name.to_string();
+    if !stop.load(Ordering::Relaxed) {
+        target.check()?;
+    }
+    profile.name = told_name(name);
     Ok(profile)
 }

@@ -135,6 +135,12 @@ pub fn replay(
         placement: &placement,
     };
     let result = on_target(request, &found, (&target, place.path()), on_stage, stop);
+    let result = result.and_then(|result| {
+        if !result.interrupted {
+            target.check()?;
+        }
+        Ok(result)
+    });
     let result = result.map(|mut result| {
         if request.keep {
             result.kept = Some(place.path().display().to_string());

@@ -126,6 +126,14 @@ pub fn run_workload(
     }
     result.environment.elapsed_ns = MonotonicClock.now_ns().saturating_sub(start_ns);
     result.interrupted = stop.load(Ordering::Relaxed);
+    if !result.interrupted {
+        match (open.check(), &result.failed) {
+            (Ok(()), _) => {}
+            // The operation that failed is told; this says why.
+            (Err(error), Some(_)) => result.warnings.push(error.to_string()),
+            (Err(error), None) => return Err(error.into()),
+        }
+    }
     let kept = place.leave(request, result.failed.is_none() && !result.interrupted);
     open.close()?;
     Ok((result, kept))
@@ -317,11 +325,7 @@ impl Place {
             return Ok(Self::Guarded(GuardedDir::create(open.dir(), PREFIX)?));
         }
         let io = |e| HostError::at("make a directory in", open.dir(), e);
-        let dir = tempfile::Builder::new()
-            .prefix(PREFIX)
-            .tempdir_in(open.dir())
-            .map_err(io)?
-            .keep();
+        let dir = GuardedDir::create(open.dir(), PREFIX)?.keep();
         std::fs::write(marker(&dir), format!("{}\n", request.spec)).map_err(io)?;
         Ok(Self::Kept(dir))
     }

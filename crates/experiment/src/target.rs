@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use fsage_core::FileSystem;
 use fsage_disk::Launcher;
 use fsage_host::scratch::{
     Backing, FullSpeed, Layered, Restored, Scratch, ScratchRecord, ScratchSpec,
@@ -85,6 +86,16 @@ impl TargetSpec {
         }
     }
 
+    /// The name that its specification gives it.
+    pub fn given_name(&self) -> Option<String> {
+        self.scratch()?.name.clone()
+    }
+
+    /// What it is called: the name that its specification gives it, else that.
+    pub fn name(&self) -> String {
+        self.given_name().unwrap_or_else(|| self.to_string())
+    }
+
     /// Whether something is mounted for it, which should happen after [`fsage_host::isolate`]. What an
     /// ordinary user can mount needs no such thing.
     pub fn wants_isolation(&self) -> bool {
@@ -143,6 +154,11 @@ pub fn told_temporary(spec: &str) -> bool {
         .strip_prefix(SLOW)
         .and_then(|rest| rest.split_once(':'));
     lower.map_or(spec, |(_, lower)| lower).starts_with(SCRATCH)
+}
+
+/// What a target is called that is known only by its specification, as [`TargetSpec::name`] tells it.
+pub fn told_name(spec: &str) -> String {
+    TargetSpec::parse(spec).map_or_else(|_| spec.to_owned(), |target| target.name())
 }
 
 impl fmt::Display for TargetSpec {
@@ -218,6 +234,44 @@ impl OpenTarget {
         statistics
     }
 
+    /// Whether all that was written has arrived: writes it back, an emulated disk at full speed. Fails with what
+    /// was lost, and first with what has died of that which serves the target. For the end of what is measured:
+    /// a workload whose files never leave the page cache does not meet the errors of a dead disk.
+    pub fn check(&self) -> Result<(), HostError> {
+        let _full_speed = self.full_speed();
+        let written = self.write_back();
+        // What has died explains the errors.
+        self.served()?;
+        written
+    }
+
+    /// Writes back what is cached, until the device has it, in the time that takes.
+    pub fn write_back(&self) -> Result<(), HostError> {
+        let sync = |dir: &Path| {
+            let fs = HostFs::open(dir, HostOptions::default())?;
+            fs.sync().map_err(|errno| HostError::Refused {
+                what: format!("write back what is cached of {}", dir.display()),
+                why: errno.to_string(),
+            })
+        };
+        sync(&self.dir)?;
+        if self.layer.is_some() {
+            sync(&fsage_host::scratch::beneath(&self.dir).unwrap_or_else(|| self.dir.clone()))?;
+        }
+        // Not every file system flushes its device.
+        let disk = self.scratch.as_ref().and_then(Scratch::disk);
+        disk.map_or(Ok(()), |disk| disk.drain())
+    }
+
+    /// Fails with what has died of that which serves the target.
+    pub fn served(&self) -> Result<(), HostError> {
+        if let Some(layer) = &self.layer {
+            layer.check()?;
+        }
+        let disk = self.scratch.as_ref().and_then(Scratch::disk);
+        disk.map_or(Ok(()), |disk| disk.check())
+    }
+
     /// Takes down now what was made for it and says if that fails.
     pub fn close(self) -> Result<(), HostError> {
         let unmounted = self.layer.map_or(Ok(()), Layered::close);
@@ -244,6 +298,11 @@ mod tests {
         }
         let slow = TargetSpec::parse("slow:read=32:scratch:ext4,size=1G").unwrap();
         assert_eq!(slow.to_string(), "slow:read=32:scratch:ext4,size=1G");
+        let named = TargetSpec::parse("slow:read=32:scratch:ext4,name=slow reads").unwrap();
+        assert_eq!(named.name(), "slow reads");
+        assert_eq!(TargetSpec::parse(&named.to_string()).unwrap(), named);
+        assert_eq!(told_name("scratch:xfs,size=1G,name=x"), "x");
+        assert_eq!(told_name("scratch:xfs,size=1G"), "scratch:xfs,size=1G");
         let place = TargetSpec::parse("./slow:x").unwrap();
         assert!(matches!(place, TargetSpec::Directory(_)));
     }

@@ -28,6 +28,10 @@ impl BlockDevice {
         if mount.dev.major() != 0 {
             return Self::of_dev(mount.dev);
         }
+        // What a FUSE file system calls its source may lie on one that nobody answers for.
+        if !mount.source.starts_with("/dev") {
+            return None;
+        }
         let source = std::fs::metadata(&mount.source).ok()?;
         let is_block = source.mode() & libc::S_IFMT == libc::S_IFBLK;
         if is_block {

@@ -3,15 +3,21 @@
 //! Nothing that runs in a process survives SIGKILL of it, so a small shell waits beside it: it ends
 //! when the pipe to it closes, whoever closes it, and removes the directory.
 
+#![allow(unsafe_code)]
+
 use std::ffi::OsString;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use crate::HostError;
+use crate::{HostError, scratch};
 
-/// Removes the directory that is the script's argument.
-const REMOVE: &str = "rm -rf -- \"$1\"";
+/// Removes the directory that is the script's argument; again while what was killed beside it still adds
+/// to it.
+const REMOVE: &str = "rm -rf -- \"$1\"; for again in 1 2 3 4 5; do [ -e \"$1\" ] || break; \
+    sleep 0.2; rm -rf -- \"$1\"; done";
 
 /// A shell beside this process that does one thing once this is dropped, or this process killed.
 #[derive(Debug)]
@@ -19,17 +25,17 @@ pub(crate) struct Afterwards(Child);
 
 impl Afterwards {
     /// Runs `script` afterwards with one argument, `$1`. Signals of the terminal do not reach it: it
-    /// has a process group of its own. `None` where no shell can be started.
-    pub(crate) fn run(script: &str, argument: OsString) -> Option<Self> {
+    /// has a process group of its own. Fails where no process can be started.
+    pub(crate) fn run(script: &str, argument: OsString) -> std::io::Result<Self> {
         Self::start(&format!("read -r never; {script}"), vec![argument])
     }
 
     /// Runs `script` at once, which waits by itself for the end of what is told through the pipe.
-    pub(crate) fn told(script: &str) -> Option<Self> {
+    pub(crate) fn told(script: &str) -> std::io::Result<Self> {
         Self::start(script, Vec::new())
     }
 
-    fn start(script: &str, arguments: Vec<OsString>) -> Option<Self> {
+    fn start(script: &str, arguments: Vec<OsString>) -> std::io::Result<Self> {
         let script = format!("trap '' HUP INT TERM; {script}");
         let mut argv: Vec<OsString> = ["-c", &script, "sh"].map(OsString::from).to_vec();
         argv.extend(arguments);
@@ -42,7 +48,6 @@ impl Afterwards {
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()
-            .ok()
             .map(Self)
     }
 }
@@ -67,28 +72,46 @@ impl Drop for Afterwards {
     }
 }
 
-/// A directory of fsage's own inside a directory of the user's. It is removed on drop, and when the
-/// process is killed.
+/// A directory of fsage's own inside a directory of the user's, which only this user may enter. It is
+/// removed on drop, and when the process is killed.
 #[derive(Debug)]
 pub struct GuardedDir {
     path: PathBuf,
-    /// `None` where no shell could be started: then only drop removes the directory.
-    guard: Option<Afterwards>,
+    /// Locked while its owner lives, for others to see that it has one. `None` on a scratch file system,
+    /// which goes with its owner and could not be unmounted while it is held open.
+    _held: Option<OwnedFd>,
+    guard: Afterwards,
     kept: bool,
 }
 
 impl GuardedDir {
     /// Makes a directory with a name that begins with `prefix` inside `parent`. Fails where nothing
-    /// can be made there.
+    /// can be made there, or nothing that would remove it.
     pub fn create(parent: &Path, prefix: &str) -> Result<Self, HostError> {
-        let dir = tempfile::Builder::new()
-            .prefix(prefix)
-            .tempdir_in(parent)
-            .map_err(|e| HostError::at("make a directory in", parent, e))?;
-        let path = dir.keep();
-        let guard = Afterwards::run(REMOVE, path.clone().into());
+        let failed = |e: std::io::Error| HostError::at("make a directory in", parent, e);
+        let parent = std::path::absolute(parent).map_err(failed)?;
+        let name = own_name(prefix)?;
+        let path = parent.join(&name);
+        // What serves a layer dies with this process: the directory is removed where it really is.
+        let real =
+            scratch::beneath(&parent).map_or_else(|| path.clone(), |lower| lower.join(&name));
+        // Before there is a directory: what cannot be watched over is not made.
+        let guard = Afterwards::run(REMOVE, real.clone().into())
+            .map_err(|e| HostError::io("start what removes a directory after a kill", e))?;
+        let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
+        if let Err(error) = made {
+            let mut guard = guard;
+            guard.call_off();
+            return Err(failed(error));
+        }
+        // From here on the guard removes it, whatever fails.
+        let held = match scratch::mounted_at(&real) {
+            Some(_) => None,
+            None => Some(hold(&real)?),
+        };
         Ok(Self {
             path,
+            _held: held,
             guard,
             kept: false,
         })
@@ -101,9 +124,7 @@ impl GuardedDir {
 
     /// Leaves the directory where it is, for its user.
     pub fn keep(mut self) -> PathBuf {
-        if let Some(guard) = &mut self.guard {
-            guard.call_off();
-        }
+        self.guard.call_off();
         self.kept = true;
         self.path.clone()
     }
@@ -114,13 +135,56 @@ impl Drop for GuardedDir {
         if self.kept {
             return;
         }
-        // What a workload made undeletable is left for the user to see.
+        // What fails here, as for want of descriptors, the guard tries again. What a workload made undeletable
+        // is left for the user to see.
         drop(std::fs::remove_dir_all(&self.path));
     }
 }
 
+/// How many characters of a name of fsage's own are random.
+pub(crate) const RANDOM_CHARS: usize = 16;
+
+/// A name that nothing else has: the prefix and [`RANDOM_CHARS`] hexadecimal digits.
+pub(crate) fn own_name(prefix: &str) -> Result<String, HostError> {
+    let mut random = [0u8; 8];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
+        .map_err(|e| HostError::io("choose a name", e))?;
+    Ok(format!("{prefix}{:016x}", u64::from_ne_bytes(random)))
+}
+
+/// Opens a directory and locks it, as a sign that its owner lives. What is kept in it may be locked otherwise
+/// (flock) by whoever uses it.
+fn hold(dir: &Path) -> Result<OwnedFd, HostError> {
+    let held = crate::fs::open_root(dir)?;
+    // File systems without locks show only the processes that use it.
+    let _ = lock(&held, libc::F_OFD_SETLK, libc::F_RDLCK);
+    Ok(held)
+}
+
+/// Whether a process that lives has said that a directory is its own; unsure is yes.
+pub(crate) fn is_held(dir: &Path) -> bool {
+    let open = crate::fs::open_root(dir);
+    open.map_or(true, |open| {
+        lock(&open, libc::F_OFD_GETLK, libc::F_WRLCK) != Some(libc::F_UNLCK)
+    })
+}
+
+/// Sets or asks for a lock of an open file description; returns the kernel's answer, `None` if it is refused.
+fn lock(file: &OwnedFd, order: libc::c_int, kind: libc::c_int) -> Option<libc::c_int> {
+    // SAFETY: plain integers, valid when zeroed; all of the file, and no process, as such locks want it.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = kind as libc::c_short;
+    // SAFETY: reads and writes one flock that outlives the call.
+    let done = unsafe { libc::fcntl(file.as_raw_fd(), order, &raw mut lock) };
+    (done == 0).then(|| libc::c_int::from(lock.l_type))
+}
+
 /// Unmounts the directory that is the script's argument, unless that was done.
-const UNMOUNT: &str = "[ \"$never\" = done ] || umount -l -- \"$1\" || fusermount3 -uz -- \"$1\"";
+///
+/// With -f the kernel ends the connection, so that nobody waits any more for answers; where something still
+/// holds the mount, -l takes it out of sight.
+const UNMOUNT: &str = "[ \"$never\" = done ] || umount -f -- \"$1\" || umount -l -- \"$1\" || \
+    fusermount3 -uz -- \"$1\"";
 
 /// Sees to it that a mount goes when this process is killed.
 #[derive(Debug)]
@@ -138,7 +202,7 @@ impl GuardedMount {
             UNMOUNT.to_owned()
         };
         Self {
-            guard: Afterwards::run(&script, dir.into()),
+            guard: Afterwards::run(&script, dir.into()).ok(),
         }
     }
 
@@ -163,6 +227,28 @@ mod tests {
         let path = dir.path().to_owned();
         drop(dir);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn it_is_for_its_user_alone_and_shows_that_it_has_an_owner() {
+        use std::os::unix::fs::PermissionsExt;
+        let parent = tempfile::tempdir().unwrap();
+        let dir = GuardedDir::create(parent.path(), ".fsage-test-").unwrap();
+        let mode = std::fs::metadata(dir.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o700);
+        assert!(is_held(dir.path()));
+        let path = dir.keep();
+        assert!(!is_held(&path));
+    }
+
+    #[test]
+    fn where_nothing_can_be_made_nothing_is_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let file = parent.path().join("file");
+        std::fs::write(&file, b"x").unwrap();
+        assert!(GuardedDir::create(&file, ".fsage-test-").is_err());
+        assert!(GuardedDir::create(&parent.path().join("none"), "x").is_err());
+        assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 1);
     }
 
     #[test]

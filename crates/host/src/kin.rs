@@ -3,6 +3,8 @@
 //!
 //! The command itself asks the kernel for that. For its children a shell waits beside this process, as for
 //! directories: it kills the command's process group, and the control group that holds what has left that.
+//! When this process is asked to stop, the command's children end with it in the same way, wherever they have
+//! gone. Where no control group may be made, a pipe that they inherit marks them instead.
 
 #![allow(unsafe_code)]
 
@@ -10,7 +12,7 @@ mod began;
 
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
@@ -19,26 +21,37 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fsage_core::Clock;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::fs::FlockOperation;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::guard::Afterwards;
-use crate::{MonotonicClock, signals};
+use crate::{MonotonicClock, processes, signals};
 
 pub use began::Began;
 
 /// Kills the group and the control group that it was told last, unless it was told that they are done with.
-/// The control group is removed once it is empty.
+/// The control group is removed once it is empty. A mark stands for one where there is none.
 const KILL: &str = "while read -r leader dir; do group=$leader place=$dir; done; \
     [ \"$group\" = done ] || [ -z \"$group\" ] || { \
     kill -KILL -- \"-$group\"; \
-    if [ -n \"$place\" ]; then echo 1 > \"$place/cgroup.kill\"; \
-    for wait in 1 2 3 4 5 6 7 8 9; do rmdir \"$place\" && break; sleep 0.1; done; fi; }";
+    case $place in \
+    pipe:*) for again in 1 2 3; do for process in /proc/[0-9]*; do \
+    [ \"$(readlink \"$process/fd/63\")\" = \"$place\" ] && kill -KILL \"${process#/proc/}\"; done; done;; \
+    ?*) echo 1 > \"$place/cgroup.kill\"; \
+    for wait in 1 2 3 4 5 6 7 8 9; do rmdir \"$place\" && break; sleep 0.1; done;; esac; }";
+
+/// The descriptor that a mark has in marked processes: out of the way of theirs, within the kernel's smallest
+/// table.
+const MARK: libc::c_int = 63;
 
 /// Shells that wait and have nothing to kill now. They end with this process.
 static WAITING: Mutex<Vec<Afterwards>> = Mutex::new(Vec::new());
 
+/// What the name of a control group begins with.
+pub(crate) const PREFIX: &str = "fsage-";
+
 /// Where the kernel shows control groups of version 2: alone, or beside those of version 1.
-const HIERARCHIES: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+pub(crate) const HIERARCHIES: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
 /// Distinguishes the control groups of this process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -53,6 +66,8 @@ pub struct Kin {
     /// `None` where no shell could be started: then only the command itself ends with this process.
     shell: Option<Afterwards>,
     place: Option<ControlGroup>,
+    /// In place of a control group.
+    mark: Option<Mark>,
 }
 
 /// A command that runs.
@@ -69,23 +84,23 @@ impl Kin {
         let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
         let shell = waiting.pop();
         drop(waiting);
-        let shell = shell.or_else(|| Afterwards::told(KILL));
-        Self {
-            // Without the shell nobody would remove it after a kill.
-            place: shell.as_ref().and_then(|_| ControlGroup::make()),
-            shell,
-        }
+        let shell = shell.or_else(|| Afterwards::told(KILL).ok());
+        // Without the shell nobody would remove it after a kill.
+        let place = shell.as_ref().and_then(|_| ControlGroup::make());
+        let mark = place.is_none().then(Mark::make).flatten();
+        Self { shell, place, mark }
     }
 
     /// Starts it, in a process group of its own; signals that ask this process to stop are passed on to all
     /// of that.
     pub fn start(mut self, command: &mut Command) -> std::io::Result<Running> {
         let joins = self.place.as_ref().map(|place| place.joins.as_raw_fd());
+        let mark = self.mark.as_ref().map(|mark| mark.pipe.as_raw_fd());
         let parent = std::process::id();
         let note = began::Note::new().map(Arc::new);
         let began = note.clone();
-        // SAFETY: prctl, getppid, write, getrusage and clock_gettime are async-signal-safe, and the
-        // descriptor outlives the spawn.
+        // SAFETY: prctl, getppid, write, dup2, getrusage and clock_gettime are async-signal-safe, and the
+        // descriptors outlive the spawn.
         unsafe {
             command.process_group(0).pre_exec(move || {
                 if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
@@ -98,6 +113,10 @@ impl Kin {
                 if let Some(joins) = joins {
                     // Where that is refused, the process group is what can be killed.
                     libc::write(joins, c"0".as_ptr().cast(), 1);
+                }
+                if let Some(mark) = mark {
+                    // Where there may not be so many descriptors, likewise.
+                    libc::dup2(mark, MARK);
                 }
                 if let Some(began) = &began {
                     began.write();
@@ -113,6 +132,7 @@ impl Kin {
         let child = command.spawn()?;
         let began = note.and_then(|note| note.read()).unwrap_or(made);
         let place = self.place.as_ref().map(|p| p.dir.display().to_string());
+        let place = place.or_else(|| self.mark.as_ref().map(|mark| mark.name.clone()));
         self.tell(&format!("{} {}\n", child.id(), place.unwrap_or_default()));
         signals::forward_to_group(Some(child.id()));
         Ok(Running {
@@ -120,6 +140,26 @@ impl Kin {
             began,
             kin: self,
         })
+    }
+
+    /// Kills what has left the command's process group.
+    fn end_all(&self) {
+        if let Some(place) = &self.place {
+            drop(std::fs::write(place.dir.join("cgroup.kill"), "1"));
+        }
+        let Some(mark) = &self.mark else { return };
+        // Whoever is killed may just have started another.
+        for _ in 0..LOOKS {
+            let marked = mark.processes();
+            if marked.is_empty() {
+                return;
+            }
+            for process in marked {
+                let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
+                let _ = pid.map(|pid| kill_process(pid, Signal::KILL));
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 
     fn tell(&mut self, line: &str) {
@@ -130,9 +170,42 @@ impl Kin {
     }
 }
 
+/// Something that a command inherits and does not use: who has it is of the command's kin, wherever it has gone.
+#[derive(Debug)]
+struct Mark {
+    /// Nobody writes to it.
+    pipe: OwnedFd,
+    /// What the kernel calls it, as `pipe:[4711]`.
+    name: String,
+}
+
+impl Mark {
+    fn make() -> Option<Self> {
+        let (pipe, _) = std::io::pipe().ok()?;
+        let pipe = OwnedFd::from(pipe);
+        let link = format!("/proc/self/fd/{}", pipe.as_raw_fd());
+        let name = std::fs::read_link(link).ok()?.to_str()?.to_owned();
+        Some(Self { pipe, name })
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        let has = |pid: u32| {
+            let link = format!("/proc/{pid}/fd/{MARK}");
+            std::fs::read_link(link).is_ok_and(|to| to == Path::new(&self.name))
+        };
+        let all = processes::all().into_iter();
+        all.filter(|p| p.lives && has(p.pid))
+            .map(|p| p.pid)
+            .collect()
+    }
+}
+
 impl Drop for Kin {
     fn drop(&mut self) {
         signals::forward_to_group(None);
+        if signals::exit_code().is_some() {
+            self.end_all();
+        }
         drop(self.place.take());
         self.tell("done\n");
         if let Some(shell) = self.shell.take() {
@@ -153,7 +226,7 @@ impl Running {
         self.began
     }
 
-    /// Waits for its end. What it has left running goes on.
+    /// Waits for its end.
     pub fn wait(&mut self) -> std::io::Result<ExitStatus> {
         self.child.wait()
     }
@@ -169,12 +242,11 @@ impl Running {
             // It may have ended just now.
             let _ = kill_process_group(group, Signal::KILL);
         }
-        if let Some(place) = &self.kin.place {
-            drop(std::fs::write(place.dir.join("cgroup.kill"), "1"));
-        }
+        self.kin.end_all();
     }
 
-    /// Lets go of what the command needed while it ran.
+    /// Lets go of what the command needed while it ran. What it has left running goes on, unless this
+    /// process was asked to stop.
     pub fn done(self) {
         drop(self.kin);
     }
@@ -193,7 +265,7 @@ impl ControlGroup {
         let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
         let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("fsage-{}-{number}", std::process::id());
+        let name = format!("{PREFIX}{}-{number}", std::process::id());
         let hierarchies = HIERARCHIES.iter().map(|base| Path::new(base).join(own));
         for parent in hierarchies.filter(|dir| dir.join("cgroup.procs").exists()) {
             let dir = parent.join(&name);
@@ -203,7 +275,11 @@ impl ControlGroup {
             let joins = File::options().write(true).open(dir.join("cgroup.procs"));
             // Without the means to end all of it, it would be of no use.
             match joins.ok().filter(|_| dir.join("cgroup.kill").exists()) {
-                Some(joins) => return Some(Self { dir, joins }),
+                Some(joins) => {
+                    // For others to see that it has an owner.
+                    let _ = rustix::fs::flock(&joins, FlockOperation::NonBlockingLockShared);
+                    return Some(Self { dir, joins });
+                }
                 None => drop(std::fs::remove_dir(&dir)),
             }
         }
@@ -274,6 +350,31 @@ mod tests {
         assert!(began.at_ns - before_ns >= 300_000_000, "{began:?}");
         assert!(began.at_ns <= MonotonicClock.now_ns());
         assert!(began.used.minor_faults > 0, "of the fork: {began:?}");
+        running.done();
+    }
+
+    #[test]
+    fn without_a_control_group_a_mark_reaches_what_has_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let pid = dir.path().join("pid");
+        let left = format!(
+            "setsid sh -c 'echo $$ > {0}; sleep 99' & until test -s {0}; do sleep 0.01; done",
+            pid.display()
+        );
+        let mut kin = Kin::ready();
+        drop(kin.place.take());
+        kin.mark = Mark::make();
+        let mut running = kin.start(&mut sh(&left)).unwrap();
+        assert!(running.wait().unwrap().success());
+        let process: u32 = std::fs::read_to_string(&pid)
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        let marked = || running.kin.mark.as_ref().unwrap().processes();
+        assert!(marked().contains(&process));
+        running.kin.end_all();
+        assert!(marked().is_empty());
         running.done();
     }
 

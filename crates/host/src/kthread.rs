@@ -171,7 +171,7 @@ pub fn confine_workqueues(cpus: &[usize]) -> Result<WorkqueueMask, HostError> {
         format!("{:x},{:08x}", mask >> 32, mask & 0xffff_ffff)
     };
     fs::write(path, text).map_err(|e| HostError::at("write", path, e))?;
-    let afterwards = Afterwards::run(RESTORE_MASK, before.trim().into());
+    let afterwards = Afterwards::run(RESTORE_MASK, before.trim().into()).ok();
     let cleanup = crate::cleanup::register(move || {
         let _ = fs::write(WORKQUEUE_MASK, before);
     });

@@ -23,6 +23,7 @@ pub mod fs;
 pub mod guard;
 pub mod kin;
 pub mod kthread;
+pub mod leftovers;
 pub mod machine;
 pub mod mounts;
 pub mod namespace;
@@ -33,6 +34,7 @@ pub mod snapshot;
 pub mod thread;
 
 mod freeze;
+mod processes;
 
 pub use clock::MonotonicClock;
 pub use cold::ColdPolicy;

@@ -68,6 +68,22 @@ pub fn all() -> Vec<Mount> {
     text.split(|&b| b == b'\n').filter_map(parse).collect()
 }
 
+/// All mounts of the mount namespace of a process; empty where it may not be asked.
+pub(crate) fn of_process(pid: u32) -> Vec<Mount> {
+    let text = std::fs::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+    text.split(|&b| b == b'\n').filter_map(parse).collect()
+}
+
+/// Whether what is mounted there is answered by a process or another machine, which may be gone: it would
+/// never answer then. Nothing of it is touched.
+pub fn may_hang(mount: &Mount) -> bool {
+    let kind = mount.kind.as_str();
+    let remote = [
+        "nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "afs", "virtiofs", "autofs",
+    ];
+    kind == "fuse" || kind == "fuseblk" || kind.starts_with("fuse.") || remote.contains(&kind)
+}
+
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|&b| b == b' ');
     let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;

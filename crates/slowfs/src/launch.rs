@@ -124,6 +124,20 @@ impl Layer for LaunchedSlowfs {
         named
     }
 
+    fn check(&self) -> Result<(), HostError> {
+        let mut guard = self.daemon();
+        let Some(daemon) = guard.as_mut() else {
+            return Ok(());
+        };
+        match daemon.ask("stats") {
+            Ok(_) => Ok(()),
+            Err(_) => Err(HostError::Refused {
+                what: format!("use the file system slowed by {}", self.slowing),
+                why: daemon.end_in_words(),
+            }),
+        }
+    }
+
     fn end(&self) {
         let daemon = self.daemon().take();
         drop(daemon);

@@ -31,6 +31,10 @@ const BELIEVED: Duration = Duration::from_hours(24);
 /// Room for entries of one listing call.
 const LISTING_BYTES: usize = 32 << 10;
 
+/// What the kernel has cached of a file stays: nothing else changes it. A close asks nothing: a process that is
+/// killed closes its files when nobody may answer any more.
+const OPENED: FopenFlags = FopenFlags::FOPEN_KEEP_CACHE.union(FopenFlags::FOPEN_NOFLUSH);
+
 /// A directory as the kernel sees it.
 #[derive(Debug)]
 pub struct Served {
@@ -338,8 +342,7 @@ impl Filesystem for Served {
         let opened = self.slower.apply(Operation::Open, || {
             lower::open(&*self.nodes.get(ino.0)?, flags.0)
         });
-        // What the kernel has cached of the file stays: nothing else changes it.
-        answer!(reply, opened, file => reply.opened(self.opened(file), FopenFlags::FOPEN_KEEP_CACHE));
+        answer!(reply, opened, file => reply.opened(self.opened(file), OPENED));
     }
 
     fn create(
@@ -359,7 +362,7 @@ impl Filesystem for Served {
         });
         answer!(reply, created, made => {
             let handle = self.opened(made.1);
-            reply.created(&BELIEVED, &made.0, Generation(0), handle, FopenFlags::FOPEN_KEEP_CACHE);
+            reply.created(&BELIEVED, &made.0, Generation(0), handle, OPENED);
         });
     }
 
@@ -399,7 +402,8 @@ impl Filesystem for Served {
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply.ok();
+        // Kernels before 5.16 ask once, and after this answer never again.
+        reply.error(Code::ENOSYS);
     }
 
     fn release(

@@ -36,6 +36,9 @@ caches, with each value of the parameters that it varies:
 Each run: mkfs and mount, setup, cold caches (verified), settle, run, collect, teardown. It is on disk
 before the next begins: after a kill, --resume goes on without repeating or losing any.
 
+A plan that holds commands (cmd:, setup), or paths outside of its own directory, needs --allow-commands
+or --allow-paths, also with --resume: read a stranger's plan before you run it.
+
 A command without a plan runs in the working directory with the caches as they are; with --target in a
 directory of its own there, cold. One argument is taken as a line of shell.
 
@@ -48,6 +51,9 @@ pub struct BenchArgs {
     /// The plan; with --resume the one that DIR holds
     #[arg(value_name = "PLAN.toml", required_unless_present_any = ["command", "resume"])]
     pub plan: Option<PathBuf>,
+    /// What the plan may do
+    #[command(flatten)]
+    pub allow: super::AllowArgs,
     /// Exactly N runs of each configuration
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["min_runs", "max_runs"])]
     pub runs: Option<u32>,

@@ -76,6 +76,9 @@ pub struct DiskServeArgs {
     /// Obey another fsage on stdin and end with it
     #[arg(long, hide = true)]
     pub launched: bool,
+    /// Serve at a place that a user chose
+    #[arg(long, hide = true, requires = "launched")]
+    pub by_hand: bool,
     /// A CPU that the daemon may use
     #[arg(long, hide = true)]
     pub cpu: Vec<usize>,

@@ -6,14 +6,15 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result};
 use fsage_experiment::bench::kept::{self, Options, plan_of, record_path};
 use fsage_experiment::bench::run::{Order, run as carry_out};
-use fsage_experiment::plan::{BenchPlan, CommandPlan};
+use fsage_experiment::plan::allow::Wanted;
+use fsage_experiment::plan::{BenchPlan, CommandPlan, PlanError};
 use fsage_format::result::experiment::Experiment;
 use fsage_host::guard::GuardedDir;
 use fsage_host::signals;
 use fsage_report::experiment;
 
-use super::refuse_unless_resumed;
 use super::validate::isolate_for;
+use super::{refuse_unless_allowed, refuse_unless_resumed};
 use crate::args::BenchArgs;
 use crate::exit::{Exit, UsageError};
 use crate::{out, ui};
@@ -85,11 +86,15 @@ fn planned(args: &BenchArgs) -> Result<(BenchPlan, Options)> {
             return Err(UsageError(nothing).into());
         };
         let mut plan = plan_of(dir, &begin)?;
+        refuse_unless_allowed(Wanted::of_bench(&plan), &args.allow)?;
         apply(&options, &mut plan)?;
         return Ok((plan, options));
     }
     let mut plan = match &args.plan {
-        Some(path) => BenchPlan::read(path)?,
+        Some(path) => match BenchPlan::read(path, args.allow.allowed()) {
+            Err(PlanError::NotAllowed(wanted)) => return Err(UsageError(wanted.to_string()).into()),
+            plan => plan?,
+        },
         None => of_command(args)?,
     };
     options.keep_going |= plan.keep_going;

@@ -1,16 +1,18 @@
 //! `fsage disk`.
 
+use std::ffi::OsString;
 use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
+use fsage_disk::find;
+use fsage_disk::hand::Standing;
 use fsage_disk::launch::{parse_span, span_name};
 use fsage_disk::serve::{Service, serve};
-use fsage_disk::{IMAGE, STATS, find};
 use fsage_format::result::disk::{DiskList, DiskSummary};
-use fsage_host::guard::GuardedMount;
-use fsage_host::scratch::{Backing, LoopDevice, create_image};
+use fsage_host::scratch::daemon::Program;
+use fsage_host::scratch::{Backing, create_image, make_mount_point, needs_fuse};
 use fsage_host::signals;
 use fsage_sim::{BUILT_IN, DiskModel, DiskOptions, Policy, Span};
 
@@ -87,29 +89,36 @@ fn serve_disk(args: DiskServeArgs) -> Result<Exit> {
         }
         .into());
     }
-    let service = Service {
-        options: DiskOptions {
-            size_bytes: args.size,
-            policy,
-            span,
-        },
-        image: image(args.image.as_deref(), args.size)?,
-        model,
-        delays: !args.launched,
-        cpus: args.cpu.clone(),
-        launched: args.launched,
+    let options = DiskOptions {
+        size_bytes: args.size,
+        policy,
+        span,
     };
     if args.launched {
-        let dir = args
-            .mount
-            .context("serve a launched disk: expected --mount DIR")?;
-        let served = serve(service, &dir)?;
-        let mut orders = BufReader::new(std::io::stdin());
-        served.obey(&mut orders, &mut std::io::stdout())?;
-        return Ok(Exit::Done);
+        return launched(model, options, &args);
     }
     let stop = signals::install()?;
-    by_hand(service, &args, &stop)
+    by_hand(&model, &options, &args, &stop)
+}
+
+/// Serves a disk for another fsage.
+fn launched(model: DiskModel, options: DiskOptions, args: &DiskServeArgs) -> Result<Exit> {
+    let service = Service {
+        options,
+        image: image(args.image.as_deref(), args.size)?,
+        model,
+        delays: false,
+        cpus: args.cpu.clone(),
+        for_scratch: !args.by_hand,
+    };
+    let dir = args
+        .mount
+        .as_ref()
+        .context("serve a launched disk: expected --mount DIR")?;
+    let served = serve(service, dir)?;
+    let mut orders = BufReader::new(std::io::stdin());
+    served.obey(&mut orders, &mut std::io::stdout())?;
+    Ok(Exit::Done)
 }
 
 /// The disk's data: the user's file, or memory.
@@ -142,18 +151,19 @@ fn image(path: Option<&Path>, size: u64) -> Result<std::fs::File> {
     Ok(file)
 }
 
-/// Serves a disk until the user has enough of it.
-fn by_hand(service: Service, args: &DiskServeArgs, stop: &AtomicBool) -> Result<Exit> {
-    let made = match &args.mount {
-        Some(_) => None,
-        None => Some(tempfile::Builder::new().prefix("fsage-disk-").tempdir()?),
-    };
-    let dir: PathBuf = match (&args.mount, &made) {
-        (Some(dir), _) => dir
+/// Has a disk served until the user has enough of it.
+fn by_hand(
+    model: &DiskModel,
+    options: &DiskOptions,
+    args: &DiskServeArgs,
+    stop: &AtomicBool,
+) -> Result<Exit> {
+    needs_fuse(|| format!("serve disk {}", model.name))?;
+    let dir = match &args.mount {
+        Some(dir) => dir
             .canonicalize()
             .with_context(|| format!("find {}", dir.display()))?,
-        (None, Some(made)) => made.path().to_owned(),
-        (None, None) => bail!("serve a disk: expected a directory"),
+        None => make_mount_point("disk")?,
     };
     let empty = std::fs::read_dir(&dir)
         .with_context(|| format!("look into {}", dir.display()))?
@@ -162,40 +172,29 @@ fn by_hand(service: Service, args: &DiskServeArgs, stop: &AtomicBool) -> Result<
     if !empty {
         bail!("mount a disk on {}: it is not empty", dir.display());
     }
-    let (name, rotates) = (service.model.name.clone(), service.model.hdd.is_some());
-    let (policy, span) = (service.options.policy, service.options.span);
-    // A kill leaves no dead mount behind.
-    let guard = GuardedMount::of(&dir, made.is_some());
-    let served = match serve(service, &dir) {
-        Ok(served) => served,
-        Err(error) => {
-            // Nothing was mounted that the guard should take away.
-            guard.done();
-            return Err(error.into());
-        }
-    };
-    let file = dir.join(IMAGE);
-    let device = if args.no_loop {
-        None
+    let (policy, span) = (options.policy, span_name(options.span));
+    let mut arguments: Vec<OsString> = vec![args.model.clone().into()];
+    arguments.push(format!("--size={}", args.size).into());
+    arguments.push(format!("--scheduler={policy}").into());
+    arguments.push(format!("--span={span}").into());
+    if let Some(image) = &args.image {
+        arguments.extend(["--image".into(), image.into()]);
+    }
+    arguments.extend(["--launched", "--by-hand"].map(OsString::from));
+    let program = Program::this(&["disk", "serve"])?;
+    let mut standing = Standing::start(&program, arguments, &dir, args.mount.is_none())?;
+    let place = if args.no_loop {
+        standing.image()
     } else {
-        let open = std::fs::File::options().read(true).write(true).open(&file);
-        let image = open.with_context(|| format!("open {}", file.display()))?;
-        let device = LoopDevice::attach(image)?;
-        if rotates {
-            device.behave_as_rotating();
-        }
-        Some(device)
+        standing.attach(model.hdd.is_some())?
     };
-    let place = device.as_ref().map_or(file.display().to_string(), |d| {
-        d.path().display().to_string()
-    });
     ui::line(&format!(
-        "{name} ({policy}, {}) is {place}; statistics in {}; Ctrl-C ends it",
-        span_name(span),
-        dir.join(STATS).display()
+        "{} ({policy}, {span}) is {}; statistics in {}; Ctrl-C ends it",
+        model.name,
+        place.display(),
+        standing.statistics_file().display()
     ));
-    let statistics = served.wait(stop, || drop(device))?;
-    guard.done();
+    let statistics = standing.wait(stop)?;
     if args.json {
         out::json(&statistics)?;
     } else {

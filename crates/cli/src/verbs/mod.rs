@@ -3,6 +3,7 @@
 mod anonymize;
 mod bench;
 mod check;
+mod cleanup;
 mod compare;
 mod demo;
 mod disk;
@@ -23,7 +24,9 @@ mod workloads;
 
 use std::path::Path;
 
-use crate::args::Verb;
+use fsage_experiment::plan::allow::Wanted;
+
+use crate::args::{AllowArgs, Verb};
 use crate::exit::{Exit, UsageError};
 
 /// Carries out a verb.
@@ -46,10 +49,18 @@ pub fn run(verb: Verb) -> anyhow::Result<Exit> {
         Verb::Disk(args) => disk::run(args),
         Verb::Slowfs(args) => slowfs::run(&args),
         Verb::Replay(args) => replay::run(&args),
+        Verb::Cleanup(args) => cleanup::run(&args),
         Verb::Demo(args) => demo::run(&args),
         Verb::Reference(args) => reference::run(&args),
         Verb::RunChild(args) => run_child::run(&args),
     }
+}
+
+/// A plan runs only what it is allowed to.
+fn refuse_unless_allowed(wanted: Wanted, allow: &AllowArgs) -> anyhow::Result<()> {
+    Ok(wanted
+        .unless(allow.allowed())
+        .map_err(|e| UsageError(e.to_string()))?)
 }
 
 /// What an earlier measurement, an `experiment` or a `validation`, kept in its record would be mixed with what

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Command;
 use clap_complete::Shell;
 use fsage_core::metric::{self, Group};
+use fsage_format::result::cleanup::Leftovers;
 use fsage_format::result::comparison::Comparison;
 use fsage_format::result::compliance::Compliance;
 use fsage_format::result::disk::{DiskList, DiskStatistics, DiskSummary};
@@ -93,6 +94,7 @@ fn printed() -> Vec<(&'static str, String)> {
         ("bench.schema.json", text_of::<Experiment>()),
         ("compare.schema.json", text_of::<Comparison>()),
         ("check.schema.json", text_of::<Compliance>()),
+        ("cleanup.schema.json", text_of::<Leftovers>()),
         ("disk-list.schema.json", text_of::<DiskList>()),
         ("disk-show.schema.json", text_of::<DiskSummary>()),
         ("disk-serve.schema.json", text_of::<DiskStatistics>()),

@@ -1,12 +1,13 @@
 //! `fsage validate`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use fsage_experiment::one_cpu;
+use fsage_experiment::plan::allow::Wanted;
 use fsage_experiment::plan::{NamedTarget, NamedWorkload, PlanFile};
 use fsage_experiment::target::TargetSpec;
 use fsage_experiment::validate::kept::record_path;
@@ -17,13 +18,18 @@ use fsage_host::guard::GuardedDir;
 use fsage_host::signals;
 use fsage_report::validation;
 
-use super::refuse_unless_resumed;
+use super::{refuse_unless_allowed, refuse_unless_resumed};
 use crate::args::ValidateArgs;
 use crate::exit::{Exit, UsageError};
 use crate::{out, ui};
 
 pub fn run(args: &ValidateArgs) -> Result<Exit> {
     let file = args.plan.as_deref().map(PlanFile::read).transpose()?;
+    if let (Some(path), Some(file)) = (&args.plan, &file) {
+        let beside = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let base = beside.unwrap_or(Path::new(".")).canonicalize()?;
+        refuse_unless_allowed(Wanted::of_validation(file, &base), &args.allow)?;
+    }
     let plan = planned(args, file.as_ref())?;
     isolate_for(plan.targets.iter().map(|t| &t.spec))?;
     let stop = signals::install()?;

@@ -253,7 +253,7 @@ pub fn loop_devices(pid: u32) -> Vec<(PathBuf, String)> {
     let ours = mounts("/proc/self/mounts".into());
     mounts(format!("/proc/{pid}/mounts"))
         .lines()
-        .filter(|line| !ours.lines().any(|our| our == *line))
+        .filter(|line| !ours.lines().any(|our| our == *line) && line.contains("/fsage-scratch-"))
         .filter_map(|line| line.split(' ').next()?.strip_prefix("/dev/loop"))
         .filter_map(|number| {
             let file = PathBuf::from(format!("/sys/block/loop{number}/loop/backing_file"));
@@ -324,4 +324,72 @@ pub fn mix(trace: &Path) -> Vec<(String, u64)> {
         .collect();
     mix.sort();
     mix
+}
+
+/// Whether file systems can be served here.
+pub fn fuse() -> bool {
+    let there = Path::new("/dev/fuse").exists();
+    if !there {
+        eprintln!("not run: needs /dev/fuse");
+    }
+    there
+}
+
+/// Processes of fsage's that a process has started to serve something.
+pub fn daemons(pid: u32) -> Vec<u32> {
+    let all = std::fs::read_dir("/proc").expect("/proc").flatten();
+    all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        .filter(|child| {
+            let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+            let parent = stat
+                .rsplit(')')
+                .next()
+                .and_then(|s| s.split_whitespace().nth(1));
+            let line = std::fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
+            parent == Some(&pid.to_string()) && line.windows(10).any(|w| w == b"--launched")
+        })
+        .collect()
+}
+
+/// Waits until a process is gone or waits only for its parent to take note.
+pub fn until_gone(pid: u32) {
+    let path = format!("/proc/{pid}/stat");
+    until("a process to go", || {
+        std::fs::read_to_string(&path).map_or(true, |s| s.contains(") Z "))
+    });
+}
+
+/// Kills a process that is no child of this one.
+pub fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(pid as i32).expect("a process");
+    // It may have ended just now.
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+}
+
+/// Random numbers that are the same in every run.
+pub struct Chance(pub u64);
+
+impl Chance {
+    /// From 0 to below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// Whether something is mounted at or below a directory, as this process sees it.
+pub fn mounted_below(dir: &Path) -> bool {
+    let dir = dir
+        .canonicalize()
+        .expect("a directory")
+        .display()
+        .to_string();
+    let mounts = std::fs::read_to_string("/proc/self/mounts").expect("the mounts");
+    mounts.lines().any(|line| {
+        let place = line.split(' ').nth(1).unwrap_or_default();
+        place == dir || place.starts_with(&format!("{dir}/"))
+    })
 }

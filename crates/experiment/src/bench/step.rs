@@ -203,11 +203,19 @@ impl Making<'_> {
         self.step("run", |making| {
             let _kept = making.keep_to_one(&open)?;
             making.measure(&open, place.path(), phases)
+        })
+        .map_err(|why| match open.served() {
+            Ok(()) => why,
+            // What has died explains it.
+            Err(died) => format!("{}: {why}", text(&died)),
         })?;
+        detail("writing back");
+        // With the delays of an emulated disk: it is the disk's time.
+        self.step("flush", |making| making.flush(&open))?;
         let full_speed = open.full_speed();
         self.step("collect", |making| {
-            making.collect(&open, place.path());
-            Ok(())
+            making.collect(place.path());
+            open.check().map_err(|e| text(&e))
         })?;
         self.step("teardown", |_| {
             drop(place);
@@ -531,21 +539,26 @@ impl Making<'_> {
         run.dirty_of = activity.dirty_of;
     }
 
-    /// What was left to be written and what stayed in the cache.
-    fn collect(&mut self, open: &OpenTarget, dir: &Path) {
-        let Ok(fs) = self.file_system(open) else {
-            return;
-        };
+    /// Writes back what the workload has left to be written.
+    fn flush(&mut self, open: &OpenTarget) -> Result<(), String> {
+        let fs = self.file_system(open)?;
         let (before, start_ns) = (fs.device_counters(), MonotonicClock.now_ns());
-        if fs.sync().is_ok() {
-            let elapsed_ns = MonotonicClock.now_ns().saturating_sub(start_ns);
-            let counters = before.zip(fs.device_counters());
-            self.run.flush = Some(Flush {
-                elapsed_ns,
-                device: counters.map(|(before, after)| between(&before, &after)),
-            });
-        }
-        drop(fs);
+        open.write_back().map_err(|e| match open.check() {
+            Ok(()) => text(&e),
+            // What has died explains it.
+            Err(died) => text(&died),
+        })?;
+        let elapsed_ns = MonotonicClock.now_ns().saturating_sub(start_ns);
+        let counters = before.zip(fs.device_counters());
+        self.run.flush = Some(Flush {
+            elapsed_ns,
+            device: counters.map(|(before, after)| between(&before, &after)),
+        });
+        Ok(())
+    }
+
+    /// What stayed in the cache.
+    fn collect(&mut self, dir: &Path) {
         if let Some(cache) = &mut self.run.page_cache {
             cache.cached_pages = cachestat::below(dir, MOST_FILES).map(|p| p.cached);
         }

@@ -10,12 +10,14 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use toml::{Spanned, Value};
 
+use super::allow::{Allowed, Wanted};
 use super::named::{NamedTarget, NamedWorkload};
 use super::place::{self, Place, PlanError};
 use super::state;
 use super::subject::{Caches, Rule, State, Subject};
 use super::vary::{self, Choice, RawSweep};
 use crate::bench::metrics;
+use crate::target::TargetSpec;
 
 /// Half of a digest tells plans apart.
 const DIGEST_BYTES: usize = 16;
@@ -114,14 +116,17 @@ struct Planned {
 }
 
 impl BenchPlan {
-    /// Reads a plan, and looks at the files that its states restore. Nothing is run.
-    pub fn read(path: &Path) -> Result<Self, PlanError> {
+    /// Reads a plan, and looks at the files that its states restore, if it may name them. Nothing is run.
+    pub fn read(path: &Path, allowed: Allowed) -> Result<Self, PlanError> {
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         let dir = dir.unwrap_or(Path::new("."));
         let base = dir
             .canonicalize()
             .map_err(|e| FormatError::io("find the directory of plan", path, e))?;
-        Self::build(path, &place::read(path)?, &base, true)
+        let text = place::read(path)?;
+        // To open a file can be too much already: of a device.
+        Wanted::of_bench(&Self::build(path, &text, &base, false)?).unless(allowed)?;
+        Self::build(path, &text, &base, true)
     }
 
     /// Reads a plan from its text; errors name `path`, files are relative to `base` and not looked at.
@@ -341,7 +346,14 @@ fn targets(
         let its = entry.get_ref();
         let name = match &its.name {
             Some(name) => place.name(name)?,
-            None => its.spec.get_ref().trim().to_owned(),
+            // Without the values that vary it may be none yet.
+            None => TargetSpec::parse(its.spec.get_ref()).map_or_else(
+                |_| its.spec.get_ref().trim().to_owned(),
+                |spec| {
+                    spec.given_name()
+                        .unwrap_or_else(|| its.spec.get_ref().trim().to_owned())
+                },
+            ),
         };
         if names.contains(&name) {
             let twice = format!("target `{name}` stands twice, expected a name of its own");

@@ -4,7 +4,9 @@
 //!   [`subject`]: what that measures; `vary`: the parameters that it varies. `place`: what both share.
 //!   [`named`]: targets and workloads with their names. `state`: states of targets. [`time`]: times as
 //!   people write them.
+//! * [`allow`]: what a plan would do outside of its targets.
 
+pub mod allow;
 pub mod bench;
 #[cfg(test)]
 mod faulty;

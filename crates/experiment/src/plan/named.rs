@@ -74,10 +74,10 @@ pub struct NamedTarget {
 }
 
 impl From<TargetSpec> for NamedTarget {
-    /// A target under its own specification.
+    /// A target under the name that its specification gives it, else under that.
     fn from(spec: TargetSpec) -> Self {
         Self {
-            name: spec.to_string(),
+            name: spec.name(),
             spec,
             group: None,
         }

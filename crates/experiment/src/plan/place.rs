@@ -9,6 +9,7 @@ use fsage_workload::WorkloadSpec;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 
+use super::allow::Wanted;
 use super::time::parse_time;
 use crate::target::TargetSpec;
 
@@ -21,6 +22,9 @@ pub enum PlanError {
     /// The file could not be read.
     #[error(transparent)]
     Format(#[from] FormatError),
+    /// It wants more than it is allowed.
+    #[error(transparent)]
+    NotAllowed(#[from] Wanted),
     /// Something in it is wrong.
     #[error("read plan {}:{line}: {problem}", path.display())]
     At {

@@ -126,6 +126,7 @@ pub fn measure(
     if stop.load(Ordering::Relaxed) {
         return Err(ValidateError::Interrupted);
     }
+    open.check()?;
     match traced.summary.exit_status {
         Some(0) if too_lossy(&result) => Err(ValidateError::Lost {
             workload: result.workload,

@@ -4,6 +4,7 @@
 //! table, JSON document and page is made from what was stored and from nothing else.
 
 pub mod characterization;
+pub mod cleanup;
 pub mod comparison;
 pub mod compliance;
 pub mod disk;

@@ -105,6 +105,21 @@ impl Daemon {
         self.answer()
     }
 
+    /// How it has ended, for errors; that it does not answer if it has not.
+    pub fn end_in_words(&mut self) -> String {
+        // A process that was killed is seen as ended a moment after its pipe is.
+        for _ in 0..PATIENCE {
+            match self.child.try_wait() {
+                Ok(None) => std::thread::sleep(LOOK),
+                Ok(Some(status)) => {
+                    return format!("the process that served it has ended ({status})");
+                }
+                Err(_) => break,
+            }
+        }
+        "the process that serves it does not answer".into()
+    }
+
     fn answer(&mut self) -> std::io::Result<String> {
         let mut line = String::new();
         if self.answers.read_line(&mut line)? == 0 {

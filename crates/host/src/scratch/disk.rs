@@ -51,6 +51,11 @@ pub trait Disk: fmt::Debug + Send + Sync {
     fn describe(&self) -> BTreeMap<String, String>;
     /// What it has served so far, by name; empty if it is gone.
     fn statistics(&self) -> BTreeMap<String, String>;
+    /// Waits until the disk has what was given to it, in the time that it takes for that. Fails with what the
+    /// disk answered.
+    fn drain(&self) -> Result<(), HostError>;
+    /// Fails if it has died, with how.
+    fn check(&self) -> Result<(), HostError>;
     /// Ends it, as its drop would.
     fn end(&self);
 }

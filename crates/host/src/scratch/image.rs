@@ -28,6 +28,9 @@ const BLKDISCARD: libc::Ioctl = 0x1277;
 /// `_IO(0x12, 97)` of linux/fs.h.
 const BLKFLSBUF: libc::Ioctl = 0x1261;
 
+/// What fsage calls the images of its devices; the kernel keeps it.
+const OWN_NAME: &[u8] = b"fsage-scratch";
+
 /// Others take free devices too; each try asks for the next free one.
 const ATTACH_ATTEMPTS: u32 = 64;
 
@@ -221,7 +224,7 @@ fn configure(device: &File, image: &File) -> rustix::io::Result<()> {
         let mut config: LoopConfig = unsafe { std::mem::zeroed() };
         config.fd = image.as_raw_fd() as u32;
         config.info.flags = flags;
-        for (to, from) in config.info.file_name.iter_mut().zip(b"fsage-scratch") {
+        for (to, from) in config.info.file_name.iter_mut().zip(OWN_NAME) {
             *to = *from;
         }
         // SAFETY: reads a loop_config, laid out as in linux/loop.h.
@@ -247,6 +250,30 @@ fn configure(device: &File, image: &File) -> rustix::io::Result<()> {
 pub(crate) fn image_device(device: &Path) -> Option<DevId> {
     let device = File::open(device).ok()?;
     status(&device).map(|info| DevId(info.device))
+}
+
+/// Whether some fsage has attached a loop device.
+pub(crate) fn is_own_loop_device(path: &Path) -> bool {
+    let info = File::open(path).ok().and_then(|device| status(&device));
+    info.is_some_and(|info| {
+        let name = info.file_name.split(|&b| b == 0).next();
+        name == Some(OWN_NAME)
+    })
+}
+
+/// Lets go of the image of a device that some fsage has attached.
+pub(crate) fn clear_loop_device(path: &Path) -> Result<(), HostError> {
+    if !is_own_loop_device(path) {
+        return Ok(());
+    }
+    let device = open_device(path)?;
+    // SAFETY: takes no argument; the device is fsage's and nobody uses it.
+    let done = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CLR_FD, 0) };
+    if done < 0 {
+        let error = std::io::Error::last_os_error();
+        return Err(HostError::at("detach", path, error));
+    }
+    Ok(())
 }
 
 fn status(device: &File) -> Option<LoopInfo64> {

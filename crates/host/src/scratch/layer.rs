@@ -27,6 +27,8 @@ pub trait Layer: fmt::Debug + Send + Sync {
     fn describe(&self) -> BTreeMap<String, String>;
     /// What it has done so far, by name; empty if it is gone.
     fn statistics(&self) -> BTreeMap<String, String>;
+    /// Fails if what serves it has died, with how.
+    fn check(&self) -> Result<(), HostError>;
     /// Ends it, as its drop would. What is open on it then fails.
     fn end(&self);
 }
@@ -69,6 +71,11 @@ impl Layered {
     /// What it has done so far, by name.
     pub fn statistics(&self) -> BTreeMap<String, String> {
         self.mounted.layer.statistics()
+    }
+
+    /// Fails if what serves it has died, with how.
+    pub fn check(&self) -> Result<(), HostError> {
+        self.mounted.layer.check()
     }
 
     /// Takes it down now; fails if a file of it is still open, whose users then get errors.

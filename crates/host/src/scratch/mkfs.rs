@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::spec::ScratchSpec;
+use super::superblock;
 use crate::HostError;
 
 /// Background initialisation of inode tables and journal would run into the measurement.
@@ -29,6 +30,8 @@ pub(super) fn mkfs(spec: &ScratchSpec, device: &Path) -> Result<Made, HostError>
     let mut command = Command::new(&tool);
     command
         .args(&options)
+        // Whatever the options are, this is the operand.
+        .arg("--")
         .arg(device)
         .stdin(Stdio::null())
         .stdout(Stdio::null());
@@ -46,10 +49,30 @@ pub(super) fn mkfs(spec: &ScratchSpec, device: &Path) -> Result<Made, HostError>
             output: tail.into_iter().rev().collect(),
         });
     }
+    check_made(spec, device)?;
     Ok(Made {
         options: options.join(" "),
         version: version(&tool, &spec.kind),
     })
+}
+
+/// What was made must lie on this device: else the program has taken its options for something else.
+fn check_made(spec: &ScratchSpec, device: &Path) -> Result<(), HostError> {
+    let kind = spec.kind.as_str();
+    if !superblock::KNOWN.contains(&kind) {
+        return Ok(());
+    }
+    let failed = |e| HostError::at("read the superblock of", device, e);
+    let found = std::fs::File::open(device)
+        .and_then(|device| superblock::find(&device))
+        .map_err(failed)?;
+    match found {
+        Some(found) if superblock::takes(kind, found.kind) => Ok(()),
+        _ => Err(HostError::Refused {
+            what: format!("use what mkfs.{kind} has made on {}", device.display()),
+            why: format!("no {kind} was found there"),
+        }),
+    }
 }
 
 fn options(spec: &ScratchSpec) -> Vec<String> {

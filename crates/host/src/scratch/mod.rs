@@ -4,6 +4,7 @@
 //! [`crate::isolate`] the kernel does it when the process is gone, however it ended. Without
 //! isolation a kill leaves the mount.
 
+mod allowed;
 pub mod daemon;
 pub mod disk;
 mod dup;
@@ -20,13 +21,14 @@ mod unmount;
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use disk::{Disk, DiskProvider, DiskSpec, FullSpeed};
 pub use fuse::{FuseMount, needs_fuse};
-pub(crate) use image::image_device;
 pub use image::{LoopDevice, create_image};
+pub(crate) use image::{clear_loop_device, image_device, is_own_loop_device};
 pub use layer::{Layer, Layered, beneath};
 pub(crate) use layer::{MountedLayer, layer_at};
 pub(crate) use mkfs::find as find_program;
@@ -88,8 +90,21 @@ impl Scratch {
         Self::stand(spec, on, Made::Mkfs)
     }
 
-    /// Makes a file system on its image, unless it is there already, and mounts it.
+    /// Makes a file system on its image, unless it is there already, and mounts it. If the disk beneath has
+    /// died meanwhile, that is the error.
     fn stand(
+        spec: &ScratchSpec,
+        (disk, image): (Option<Arc<dyn Disk>>, File),
+        made: Made,
+    ) -> Result<Scratch, HostError> {
+        let below = disk.clone();
+        Self::stand_on(spec, (disk, image), made).map_err(|error| {
+            let died = below.and_then(|disk| disk.check().err());
+            died.unwrap_or(error)
+        })
+    }
+
+    fn stand_on(
         spec: &ScratchSpec,
         (disk, image): (Option<Arc<dyn Disk>>, File),
         made: Made,
@@ -221,12 +236,12 @@ fn provide(
 /// for it. `kind` becomes part of its name.
 pub fn make_mount_point(kind: &str) -> Result<PathBuf, HostError> {
     let base = crate::namespace::private_base().unwrap_or_else(std::env::temp_dir);
-    let mut random = [0u8; 8];
-    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
-        .map_err(|e| HostError::io("choose a name for the mount point", e))?;
-    let name = format!("{MOUNT_PREFIX}{kind}-{:016x}", u64::from_ne_bytes(random));
+    let name = crate::guard::own_name(&format!("{MOUNT_PREFIX}{kind}-"))?;
     let dir = base.join(name);
-    std::fs::create_dir(&dir).map_err(|e| HostError::at("make the mount point", &dir, e))?;
+    std::fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&dir)
+        .map_err(|e| HostError::at("make the mount point", &dir, e))?;
     dir.canonicalize()
         .map_err(|e| HostError::at("find the mount point", &dir, e))
 }

@@ -39,14 +39,13 @@ impl Image {
             what: format!("use image {}", path.display()),
             why,
         };
-        let file = File::open(path).map_err(|e| HostError::at("open image", path, e))?;
-        let about = file
-            .metadata()
-            .map_err(|e| HostError::at("look at image", path, e))?;
+        // Before it is opened, which of a device can be too much already.
+        let about = std::fs::metadata(path).map_err(|e| HostError::at("look at image", path, e))?;
         if !about.is_file() {
             let why = "it is no regular file, expected the image of a file system as dd makes it";
             return Err(refused(why.into()));
         }
+        let file = File::open(path).map_err(|e| HostError::at("open image", path, e))?;
         let found = superblock::find(&file)
             .map_err(|e| HostError::at("read the superblock of", path, e))?;
         let kind = spec.kind.as_str();

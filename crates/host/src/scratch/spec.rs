@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use super::allowed;
 use super::disk::DiskSpec;
 use crate::HostError;
 
@@ -29,6 +30,8 @@ pub enum Backing {
 /// A scratch file system to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScratchSpec {
+    /// What it is called; `None` where no name was given.
+    pub name: Option<String>,
     /// File system type: `ext2`, `ext3`, `ext4`, `xfs`, `btrfs`, or whatever has a `mkfs.KIND`.
     pub kind: String,
     /// Size of the (sparse) image in bytes.
@@ -65,7 +68,10 @@ pub fn parse_size(text: &str) -> Option<u64> {
 }
 
 /// What a specification may say.
-const KEYS: [&str; 6] = ["size", "on", "mkfs", "mount", "scheduler", "span"];
+const KEYS: [&str; 7] = ["name", "size", "on", "mkfs", "mount", "scheduler", "span"];
+
+/// The longest name.
+const NAME_CHARS: usize = 40;
 
 /// One `key=value` of a specification, or what continues the value before it.
 fn split_items(rest: &str) -> Vec<(&str, String)> {
@@ -108,7 +114,9 @@ impl FromStr for ScratchSpec {
         if !starts_well || !kind.bytes().all(word) {
             return Err(bad("expected a file system type such as ext4 first".into()));
         }
+        allowed::check_kind(kind).map_err(bad)?;
         let mut spec = ScratchSpec {
+            name: None,
             kind: kind.to_owned(),
             size_bytes: DEFAULT_SIZE_BYTES,
             backing: Backing::Ram,
@@ -118,6 +126,7 @@ impl FromStr for ScratchSpec {
         let mut of_disk = Vec::new();
         for (key, value) in rest {
             match key {
+                "name" => spec.name = Some(parse_name(&value).map_err(bad)?),
                 "size" => {
                     spec.size_bytes = parse_size(&value).ok_or_else(|| {
                         bad(format!(
@@ -131,12 +140,14 @@ impl FromStr for ScratchSpec {
                 "scheduler" | "span" => of_disk.push((key, value)),
                 _ => {
                     let problem = format!(
-                        "`{value}`, expected size=, on=, mkfs=, mount=, scheduler= or span="
+                        "`{value}`, expected name=, size=, on=, mkfs=, mount=, scheduler= or span="
                     );
                     return Err(bad(problem));
                 }
             }
         }
+        allowed::check_mkfs(kind, &spec.mkfs_options).map_err(bad)?;
+        allowed::check_mount(&spec.mount_options).map_err(bad)?;
         for (key, value) in of_disk {
             let Backing::Disk(disk) = &mut spec.backing else {
                 return Err(bad(format!(
@@ -161,6 +172,17 @@ impl FromStr for ScratchSpec {
         }
         Ok(spec)
     }
+}
+
+/// One line of text that can stand in a specification.
+fn parse_name(value: &str) -> Result<String, String> {
+    let name = value.trim();
+    if name.is_empty() || name.chars().count() > NAME_CHARS || name.chars().any(char::is_control) {
+        return Err(format!(
+            "name {value:?}, expected 1 to {NAME_CHARS} characters"
+        ));
+    }
+    Ok(name.to_owned())
 }
 
 fn parse_backing(value: &str) -> Result<Backing, String> {
@@ -191,6 +213,9 @@ impl fmt::Display for ScratchSpec {
     /// As it is read, with everything that differs from the default.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "scratch:{}", self.kind)?;
+        if let Some(name) = &self.name {
+            write!(f, ",name={name}")?;
+        }
         if self.size_bytes != DEFAULT_SIZE_BYTES {
             let shift = [40, 30, 20, 10]
                 .into_iter()
@@ -233,6 +258,25 @@ mod tests {
     }
 
     #[test]
+    fn a_name_may_be_given() {
+        let spec: ScratchSpec = "scratch:ext4,name=fast one,size=1G".parse().unwrap();
+        assert_eq!(spec.name.as_deref(), Some("fast one"));
+        assert_eq!(spec.to_string(), "scratch:ext4,name=fast one,size=1G");
+    }
+
+    #[test]
+    fn what_names_another_device_is_refused() {
+        for text in [
+            "scratch:ext4,size=64M,mkfs=/dev/loop9 -L",
+            "scratch:xfs,mount=logdev=/dev/loop9",
+            "scratch:overlay,mount=noatime",
+            "scratch:ext4,name=",
+        ] {
+            assert!(text.parse::<ScratchSpec>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn reads_an_emulated_disk() {
         let text = "scratch:xfs,on=disk:hdd-7200,scheduler=n-cscan,span=start,mount=noatime";
         let spec: ScratchSpec = text.parse().unwrap();
@@ -271,7 +315,7 @@ mod tests {
             ("scratch:ext4,scheduler=fcfs", "on=disk:MODEL"),
             (
                 "scratch:ext4,fast",
-                "size=, on=, mkfs=, mount=, scheduler= or span=",
+                "name=, size=, on=, mkfs=, mount=, scheduler= or span=",
             ),
             ("scratch:xfs,size=100M", "at least 300M"),
             ("scratch:btrfs,size=100M", "at least 109M"),

@@ -1,0 +1,45 @@
+//! `fsage cleanup`.
+
+use anyhow::Result;
+use fsage_format::result::cleanup::{Leftover, Leftovers};
+use fsage_host::leftovers::{self, find};
+
+use crate::args::CleanupArgs;
+use crate::exit::Exit;
+use crate::{out, ui};
+
+const FORMAT: &str = "fsage-cleanup";
+const VERSION: u32 = 1;
+
+pub fn run(args: &CleanupArgs) -> Result<Exit> {
+    let found = find(&args.dirs);
+    let found = found.iter().map(|left| carry_out(left, args.yes)).collect();
+    let result = Leftovers {
+        format: FORMAT.into(),
+        version: VERSION,
+        found,
+    };
+    if args.json {
+        out::json(&result)?;
+    } else {
+        out::text(&fsage_report::cleanup::text(&result))?;
+    }
+    let free = |left: &&Leftover| left.in_use.is_none();
+    if !args.yes && result.found.iter().any(|left| free(&left)) {
+        ui::line("nothing was changed; --yes removes what nobody uses");
+    }
+    let failed = result.found.iter().any(|left| left.error.is_some());
+    Ok(if failed { Exit::Failed } else { Exit::Done })
+}
+
+fn carry_out(left: &leftovers::Leftover, remove: bool) -> Leftover {
+    let done = (remove && left.in_use.is_none()).then(|| leftovers::remove(left));
+    Leftover {
+        kind: left.kind.name().into(),
+        place: left.place.display().to_string(),
+        about: left.about.clone(),
+        in_use: left.in_use.clone(),
+        removed: matches!(done, Some(Ok(()))),
+        error: done.and_then(Result::err).map(|e| e.to_string()),
+    }
+}

@@ -1,0 +1,153 @@
+//! What comes from a stranger, a plan or a specification, names no device, file or command that nobody has
+//! allowed.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on has failed"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "processes are waited for"
+)]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+
+use common::{names, run, scratch, temp, tool};
+
+/// A loop device that is somebody else's.
+struct Foreign(String);
+
+impl Foreign {
+    fn of(image: &std::path::Path) -> Self {
+        let output = std::process::Command::new("losetup")
+            .args(["--find", "--show"])
+            .arg(image)
+            .output()
+            .unwrap();
+        assert!(output.status.success());
+        Self(String::from_utf8(output.stdout).unwrap().trim().to_owned())
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        drop(
+            std::process::Command::new("losetup")
+                .args(["-d", &self.0])
+                .status(),
+        );
+    }
+}
+
+#[test]
+fn no_option_reaches_another_device() {
+    if !scratch() || !tool("losetup") {
+        return;
+    }
+    let dir = temp();
+    let dir = dir.path();
+    let image = dir.join("image");
+    let whole: Vec<u8> = (0..64u32 << 20).map(|at| (at % 251) as u8).collect();
+    fs::write(&image, &whole).unwrap();
+    let other = Foreign::of(&image);
+    let other = other.0.as_str();
+    fs::create_dir(dir.join("t")).unwrap();
+    let options = [
+        format!("ext4,size=64M,mkfs={other} -L"),
+        format!("ext4,size=64M,mkfs={other}"),
+        format!("ext4,size=64M,mkfs=-J device={other}"),
+        format!("ext4,size=64M,mkfs=-d {}", dir.display()),
+        format!("xfs,size=300M,mkfs=-l logdev={other},size=16m"),
+        format!("xfs,size=300M,mkfs=-r rtdev={other}"),
+        format!("btrfs,size=128M,mkfs=--rootdir={}", dir.display()),
+        format!("btrfs,size=128M,mkfs={other}"),
+        format!("ext4,size=64M,mount=journal_path={other}"),
+        format!("xfs,size=300M,mount=logdev={other}"),
+        format!("btrfs,size=128M,mount=device={other}"),
+        "ext4,size=64M,mount=errors=panic".to_owned(),
+        "overlay,mount=lowerdir=/etc".to_owned(),
+    ];
+    for option in &options {
+        let target = format!("scratch:{option}");
+        run(dir, ["run", "cmd:true", &target]).fails(1, &["scratch specification", "expected"]);
+    }
+    let mut now = vec![0; whole.len()];
+    let device = fs::File::open(other).unwrap();
+    device.read_exact_at(&mut now, 0).unwrap();
+    assert!(now == whole, "the other device was written to");
+    // What says how the file system is to be still does.
+    let good = "scratch:ext4,size=64M,mkfs=-O ^has_journal -m 0 -L data,mount=noatime";
+    run(dir, ["run", "cmd:test -d lost+found || test -d .", good]).exits(0);
+}
+
+const COMMANDS: &str = "runs = 1\ncache = 'as found'\n[[target]]\nspec = 't'\n[[workload]]\nname = 'w'\n\
+                        spec = 'cmd: touch ../../ran'\n";
+
+#[test]
+fn a_plan_runs_no_command_that_was_not_allowed() {
+    let dir = temp();
+    let dir = dir.path();
+    fs::create_dir(dir.join("t")).unwrap();
+    fs::write(dir.join("plan.toml"), COMMANDS).unwrap();
+    let said = run(dir, ["bench", "plan.toml"]).fails(2, &["--allow-commands", "touch ../../ran"]);
+    assert!(!said.stderr.contains("--allow-paths"), "{}", said.stderr);
+    run(dir, ["validate", "plan.toml"]).exits(1);
+    assert_eq!(names(dir), ["plan.toml", "t"]);
+    run(
+        dir,
+        ["bench", "plan.toml", "--allow-commands", "-o", "kept"],
+    )
+    .exits(0);
+    assert!(dir.join("ran").exists());
+    // What was kept may have come from a stranger as well.
+    run(dir, ["bench", "--resume", "-o", "kept"]).fails(2, &["--allow-commands"]);
+    // A command of the user's own needs no leave.
+    run(dir, ["bench", "--runs", "1", "--", "true"]).exits(0);
+    let setup =
+        "[[target]]\nspec='t'\n[[workload]]\nspec='postmark:files=5'\nsetup='touch ../../set'\n";
+    fs::write(dir.join("plan.toml"), setup).unwrap();
+    for verb in ["bench", "validate"] {
+        run(dir, [verb, "plan.toml"]).fails(2, &["--allow-commands", "touch ../../set"]);
+    }
+    assert!(!dir.join("set").exists());
+}
+
+#[test]
+fn a_plan_uses_no_path_that_was_not_allowed() {
+    let dir = temp();
+    let dir = dir.path();
+    fs::create_dir_all(dir.join("plans")).unwrap();
+    fs::create_dir(dir.join("other")).unwrap();
+    let other = dir.join("other").display().to_string();
+    let spec = |spec: &str| {
+        let text = format!("[[target]]\nspec='{spec}'\n[[workload]]\nspec='postmark:files=5'\n");
+        fs::write(dir.join("plans/plan.toml"), text).unwrap();
+    };
+    for target in [
+        other.clone(),
+        format!("scratch:ext4,on=file:{other}"),
+        format!("slow:read=2:{other}"),
+    ] {
+        spec(&target);
+        for verb in ["bench", "validate"] {
+            run(dir, [verb, "plans/plan.toml"]).fails(2, &["--allow-paths", "other"]);
+        }
+    }
+    // A link leads where it leads.
+    std::os::unix::fs::symlink(&other, dir.join("plans/link")).unwrap();
+    spec("plans/link");
+    run(dir, ["bench", "plans/plan.toml"]).fails(2, &["--allow-paths", "other"]);
+    assert!(names(&dir.join("other")).is_empty());
+    fs::create_dir(dir.join("plans/t")).unwrap();
+    fs::write(
+        dir.join("plans/plan.toml"),
+        "runs=1\ncache='as found'\n[[target]]\nspec='plans/t'\n[[workload]]\nspec='postmark:files=5,transactions=5'\n",
+    )
+    .unwrap();
+    run(dir, ["bench", "plans/plan.toml"]).exits(0);
+}

@@ -1,0 +1,118 @@
+//! Other processes, as /proc tells of them.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// `PF_EXITING` of linux/sched.h: it is on its way out, whatever it waits for.
+const EXITING: u64 = 0x4;
+
+/// A process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub pid: u32,
+    /// Whether it has not been killed and has not ended.
+    pub lives: bool,
+}
+
+/// All processes that this one may see.
+pub(crate) fn all() -> Vec<Process> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            let stat = std::fs::read(entry.path().join("stat")).ok()?;
+            parse(pid, &String::from_utf8_lossy(&stat))
+        })
+        .collect()
+}
+
+/// `PID (NAME) STATE PARENT …` of proc(5); the name may hold anything.
+fn parse(pid: u32, stat: &str) -> Option<Process> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_ascii_whitespace();
+    let state = fields.next()?;
+    // Parent, process group, session, terminal and its group stand between.
+    let flags: u64 = fields.nth(5)?.parse().ok()?;
+    Some(Process {
+        pid,
+        lives: !matches!(state, "Z" | "X" | "x") && flags & EXITING == 0,
+    })
+}
+
+/// Everything that a process has open or stands in, as its links in /proc say; nothing of it is touched.
+pub(crate) fn uses(pid: u32) -> Vec<PathBuf> {
+    let base = PathBuf::from(format!("/proc/{pid}"));
+    let fds = std::fs::read_dir(base.join("fd")).into_iter().flatten();
+    let mut links: Vec<PathBuf> = fds.flatten().map(|fd| fd.path()).collect();
+    links.extend(["cwd", "root"].map(|name| base.join(name)));
+    let read = |link: &PathBuf| std::fs::read_link(link).ok();
+    links.iter().filter_map(read).collect()
+}
+
+/// The first of the living processes, but this one, that has something open at or below `path`.
+pub(crate) fn user_of(path: &Path) -> Option<u32> {
+    let own = std::process::id();
+    let within = |used: &PathBuf| used.starts_with(path) || is_deleted(used, path);
+    all()
+        .into_iter()
+        .filter(|p| p.lives && p.pid != own)
+        .find(|p| uses(p.pid).iter().any(within))
+        .map(|p| p.pid)
+}
+
+/// Whether a process is a fsage that lives, by its name.
+pub(crate) fn is_fsage(process: &Process) -> bool {
+    let name = |who: &str| std::fs::read_to_string(format!("/proc/{who}/comm"));
+    let its = name(&process.pid.to_string()).unwrap_or_default();
+    let is = its.trim_end() == "fsage" || name("self").is_ok_and(|own| own == its);
+    is && process.lives && process.pid != std::process::id()
+}
+
+fn is_deleted(used: &Path, path: &Path) -> bool {
+    let bytes = used.as_os_str().as_bytes();
+    bytes
+        .strip_suffix(b" (deleted)")
+        .is_some_and(|used| used == path.as_os_str().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        let line = "7 (a) Z 1 (b) S 3 7 7 0 -1 4194304 0";
+        let process = parse(7, line).unwrap();
+        assert!(process.lives);
+        let dying = parse(7, "7 (x) D 3 7 7 0 -1 4194308 0").unwrap();
+        assert!(!dying.lives);
+        assert!(!parse(7, "7 (x) Z 3 7 7 0 -1 4194304 0").unwrap().lives);
+        assert!(parse(7, "7 x").is_none() && parse(7, "7 (x) S").is_none());
+    }
+
+    #[test]
+    fn this_process_lives_and_uses_its_directory() {
+        let own = all()
+            .into_iter()
+            .find(|p| p.pid == std::process::id())
+            .unwrap();
+        assert!(own.lives);
+        let here = std::env::current_dir().unwrap();
+        assert!(uses(own.pid).contains(&here));
+    }
+
+    #[test]
+    fn a_child_is_seen_with_what_it_uses() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("99")
+            .current_dir(&dir)
+            .spawn()
+            .unwrap();
+        assert_eq!(user_of(&dir), Some(child.id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(user_of(&dir), None);
+    }
+}
