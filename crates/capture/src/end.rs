@@ -39,8 +39,9 @@ pub(crate) fn tree(
         // What they start meanwhile must be known, and under ptrace they wait for their tracer.
         let more = running.poll(assembler).unwrap_or(false);
         let _ = assembler.flush(&mut Nowhere, true);
-        running.exit_status();
         let left = assembler.running_on();
+        // Leaves no zombie of its own.
+        running.exit_status();
         let waited = now().saturating_sub(begun);
         if left.is_empty() || waited >= patience + KILL_PATIENCE {
             return left;

@@ -9,7 +9,11 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fsage_capture::{CaptureRequest, CaptureSummary, Method, Notice, What, capture};
+use fsage_capture::ebpf::EbpfBackend;
+use fsage_capture::raw::{Backend as _, RawEvent};
+use fsage_capture::{
+    Buffers, CaptureRequest, CaptureSummary, HeldBack, Method, Notice, What, capture,
+};
 use fsage_core::{Op, OpFlags, OpKind, OpSink, PathTable, Pid, SinkError};
 
 /// Operations with their paths as text.
@@ -294,33 +298,57 @@ fn attaching_sees_what_was_open_before_and_leaves_the_process_running() {
     assert_eq!(Path::new(&open.dir), root);
 }
 
-#[test]
-fn what_a_full_ring_loses_is_counted() {
-    use fsage_capture::raw::{Backend as _, RawEvent};
-    if !can_trace() {
-        return;
-    }
-    let mut backend = fsage_capture::ebpf::EbpfBackend::with_ring_bytes(4096).unwrap();
+/// What came, what was lost and which calls were held back of `dd` with so many blocks, while
+/// nobody takes events.
+fn unread(blocks: u32, throttle: bool) -> (u64, u64, HeldBack) {
+    let mut backend = EbpfBackend::new(&Buffers {
+        ring_mib: 1,
+        spool_mib: Some(1),
+        throttle,
+    })
+    .unwrap();
+    let script = format!("read x; dd if=/dev/zero of=/dev/null bs=1 count={blocks} 2>/dev/null");
     let mut child = Command::new("sh")
-        .args([
-            "-c",
-            "read x; dd if=/dev/zero of=/dev/null bs=1 count=50000 2>/dev/null",
-        ])
+        .args(["-c", &script])
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
     backend.watch(&[Pid(child.id())]).unwrap();
     drop(child.stdin.take());
     child.wait().unwrap();
-    let (mut lost, mut calls) = (0, 0);
+    let (mut lost, mut came) = (0, 0);
     while backend
         .poll(&mut |event| match event {
             RawEvent::Lost { count, .. } => lost += count,
-            _ => calls += 1,
+            _ => came += 1,
         })
         .unwrap()
     {}
-    assert!(calls > 0 && lost > 90_000, "{calls} came, {lost} were lost");
+    (came, lost, backend.held_back())
+}
+
+#[test]
+fn what_there_is_no_room_for_is_counted() {
+    if !can_trace() {
+        return;
+    }
+    let (came, lost, held) = unread(100_000, false);
+    assert!(lost > 100_000, "{came} came, {lost} were lost");
+    assert!(came + lost > 200_000, "{came} came, {lost} were lost");
+    assert_eq!(held, HeldBack::default());
+}
+
+#[test]
+fn calls_are_held_back_before_any_is_lost() {
+    if !can_trace() {
+        return;
+    }
+    let (came, lost, held) = unread(8000, true);
+    assert_eq!(lost, 0, "{came} came");
+    assert!(came > 16_000, "{came} came");
+    assert!(held.calls > 1000, "{held:?}");
+    // None for longer than the last step, 256 us, but for what the machine takes meanwhile.
+    assert!(held.total_ns >= held.calls * 2000, "{held:?}");
 }
 
 #[test]
