@@ -23,6 +23,8 @@ const INTERRUPTED_LEAST_NS: f64 = 20_000.0;
 
 /// Fewer samples tell nothing of their spread.
 const LEAST_OF_INTERVAL: usize = 3;
+/// An interval of a mean from a twentieth to twenty times the estimate says nothing.
+const MOST_OF_INTERVAL: f64 = 3.0;
 /// With so many samples one that is far from the rest has had its chance to recur.
 const VERIFIED: usize = 60;
 
@@ -365,13 +367,14 @@ impl Series {
         let Some(means) = self.run_means(values) else {
             let mut interval = mean_interval(&batches(values), 0.95)?;
             let centre = interval.estimate;
-            if centre > 0.0 {
-                let factor = ((interval.high - centre) / centre).exp();
-                let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-                interval.low = (centre / factor).max(least).min(centre);
-                interval.high = centre * factor;
+            let half = (interval.high - centre) / centre;
+            if centre <= 0.0 || half > MOST_OF_INTERVAL {
+                return None;
             }
-            return Some(interval).filter(|i| i.high.is_finite());
+            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+            interval.low = (centre / half.exp()).max(least).min(centre);
+            interval.high = centre * half.exp();
+            return Some(interval);
         };
         // Too few runs for it: all of them.
         median_interval(&means, 0.95).or_else(|| {
@@ -618,6 +621,12 @@ mod tests {
         book.commit(false);
         let (low, high) = book.value(id("STAT")).unwrap().interval().unwrap();
         assert!(low >= 1e3 && high > 600e3, "{low} {high}");
+        // What is nearly all subtracted has a spread that says nothing.
+        for ns in [-900.0, 1100.0, -1000.0, 1000.0] {
+            book.push(id("SEEK"), ns, false);
+        }
+        book.commit(false);
+        assert_eq!(book.value(id("SEEK")).unwrap().interval(), None);
     }
 
     #[test]

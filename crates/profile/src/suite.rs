@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use fsage_core::metric::{FamilyId, MetricId};
 use fsage_core::{ColdMethod, FileSystem};
-use fsage_format::profile::{Absent, Disturbance, Environment, SystemProfile};
+use fsage_format::profile::{Absent, Disturbance, Environment, MetricValue, SystemProfile};
 
 use crate::budget::{NO_TIME, affordable};
 use crate::error::{Halt, ProfileError};
@@ -340,7 +340,14 @@ fn collect(
         if !wanted.contains(&id) && !needed {
             continue;
         }
-        if let Some(value) = lab.book.value(id) {
+        let value = lab.book.value(id);
+        // One impossible figure does not cost the others.
+        let problem = value.as_ref().and_then(MetricValue::problem);
+        if let Some(problem) = problem {
+            let reason = format!("impossible: {problem}");
+            let name = id.to_string();
+            profile.absent.push(Absent { name, reason });
+        } else if let Some(value) = value {
             profile.metrics.push(value);
         } else if wanted.contains(&id) {
             let reason = lab
