@@ -296,10 +296,13 @@ impl From<ColdArg> for fsage_host::ColdPolicy {
 #[command(after_help = "\
 A target is a directory, or a scratch file system that fsage makes and removes (needs root):
   scratch:ext4   scratch:xfs,size=4G   scratch:btrfs,on=file:/var/tmp,mount=compress=zstd
+on=disk:MODEL puts it on an emulated disk (fsage disk list), slow:OPERATION=FACTOR:TARGET slows it down.
 
 Examples:
   fsage profile /mnt/data -o data.fsp
   fsage profile scratch:ext4 --quick -o ext4.fsp
+  fsage profile scratch:ext4,on=disk:hdd-7200 --quick -o slow-disk.fsp
+  fsage profile /mnt/data --max-time 10s -o first.fsp
   fsage profile --list")]
 pub struct ProfileArgs {
     /// The target
@@ -317,7 +320,7 @@ pub struct ProfileArgs {
     /// Measure only these metrics, families or groups (and what they depend on)
     #[arg(long, value_name = "METRIC,...", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Stop after this long; what was not reached is recorded as such
+    /// Take this long in all; the most valuable first, and what was left out is recorded as such
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub max_time: Option<Duration>,
     /// How to make caches cold
@@ -330,7 +333,7 @@ pub struct ProfileArgs {
     /// Where random choices start
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Print the profile as JSON
+    /// Print the profile, or the list, as JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -44,6 +44,139 @@ fn the_list_names_every_metric_of_the_thesis() {
 }
 
 #[test]
+fn the_list_is_json_where_that_is_asked_for() {
+    let dir = temp();
+    let list = run(dir.path(), ["profile", "--list", "--json"])
+        .exits(0)
+        .json();
+    assert_eq!(list["format"], "fsage list of metrics");
+    assert_eq!(list["version"], 1);
+    let metrics = list["metrics"].as_array().unwrap();
+    let of = |name: &str| metrics.iter().find(|m| m["name"] == name).unwrap();
+    assert_eq!(of("RD")["unit"], "KiB/s");
+    assert_eq!(of("RD")["points"].as_array().unwrap().len(), 13);
+    assert_eq!(of("STAT")["gaps_us"].as_array().unwrap().len(), 5);
+}
+
+#[test]
+fn the_help_shows_a_slow_disk() {
+    let dir = temp();
+    let help = run(dir.path(), ["profile", "--help"]).exits(0).text();
+    assert!(help.contains("on=disk:MODEL"), "{help}");
+    assert!(help.contains("on=disk:hdd-7200"), "{help}");
+}
+
+/// A profile of `target` in so many seconds: what was said, and how many times as long it took.
+fn hurried(dir: &Path, target: &str, seconds: f64) -> (Ran, f64) {
+    let time = format!("{seconds}s");
+    let start = std::time::Instant::now();
+    let line = [
+        "profile",
+        target,
+        "--quick",
+        "--max-time",
+        &time,
+        "-o",
+        "o.fsp",
+    ];
+    let ran = run(dir, line);
+    (ran, start.elapsed().as_secs_f64() / seconds)
+}
+
+/// What a short time leaves out is told, the rest is sound, and it is no failure.
+fn is_short(dir: &Path, ran: Ran) {
+    assert!(
+        ran.stderr.contains("there was no time for"),
+        "{}",
+        ran.stderr
+    );
+    ran.exits(0);
+    let profile = run(dir, ["show", "o.fsp", "--json"]).exits(0).json();
+    assert!(metric_names(&profile).contains(&"EMPTY".to_string()));
+    assert!(profile["incomplete"].is_null());
+    let absent = profile["absent"].as_array().unwrap();
+    assert!(absent.iter().any(|a| a["reason"] == "no time left"));
+}
+
+#[test]
+fn a_profile_of_a_directory_keeps_to_its_time() {
+    let dir = temp();
+    std::fs::create_dir(dir.path().join("t")).unwrap();
+    let (ran, times) = hurried(dir.path(), "t", 4.0);
+    is_short(dir.path(), ran);
+    assert!(names(&dir.path().join("t")).is_empty());
+    // A fifth is what it should be; a disk that others write to keeps a single call for longer.
+    assert!(times < 3.0, "{times:.1} times as long as asked");
+}
+
+#[test]
+fn a_profile_of_a_scratch_file_system_keeps_to_its_time() {
+    if !scratch() {
+        return;
+    }
+    let dir = temp();
+    let (ran, times) = hurried(dir.path(), "scratch:ext4,size=512M", 4.0);
+    is_short(dir.path(), ran);
+    assert!(times < 1.8, "{times:.1} times as long as asked");
+}
+
+#[test]
+fn what_was_asked_for_and_is_missing_ends_with_3() {
+    let shm = Path::new("/dev/shm");
+    if !shm.is_dir() {
+        eprintln!("not run: needs a file system in memory");
+        return;
+    }
+    let target = tempfile::tempdir_in(shm).unwrap();
+    let dir = temp();
+    let place = target.path().to_str().unwrap();
+    let profile = |more: &[&str]| {
+        let mut line = vec!["profile", place, "--quick", "-o", "o.fsp"];
+        line.extend(more);
+        run(dir.path(), line)
+    };
+    profile(&["--only", "STAT,RD4", "--max-time", "2s"]).exits(3);
+    profile(&["--max-time", "3s"]).exits(0);
+    // The cold metrics that memory does not have are told all the same.
+    let profile = run(dir.path(), ["show", "o.fsp", "--json"]).exits(0).json();
+    assert!(!profile["absent"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn reads_from_a_disk_are_not_faster_than_the_disk() {
+    if !scratch() || !Path::new("/dev/fuse").exists() {
+        return;
+    }
+    let dir = temp();
+    let target = "scratch:ext4,size=512M,on=disk:hdd-7200";
+    let line = [
+        "profile",
+        target,
+        "--quick",
+        "--only",
+        "RD",
+        "--max-time",
+        "25s",
+        "-o",
+        "o.fsp",
+    ];
+    let ran = run(dir.path(), line);
+    assert!(matches!(ran.code(), 0 | 3), "{}", ran.stderr);
+    let profile = run(dir.path(), ["show", "o.fsp", "--json"]).exits(0).json();
+    let metrics = profile["metrics"].as_array().unwrap();
+    let rates: Vec<(&str, f64)> = metrics
+        .iter()
+        .filter(|m| m["name"].as_str().unwrap().starts_with("RD") && m["unit"] == "KiB/s")
+        .map(|m| (m["name"].as_str().unwrap(), m["estimate"].as_f64().unwrap()))
+        .collect();
+    assert!(rates.len() > 4, "{rates:?}");
+    for (name, kib_per_s) in rates {
+        // The model's outermost zone gives 202 MB/s; what the drive has read ahead comes on top.
+        assert!(kib_per_s < 300_000.0, "{name}: {kib_per_s} KiB/s");
+    }
+}
+
+#[test]
 fn what_cannot_be_profiled_is_refused_before_anything_happens() {
     let dir = temp();
     std::fs::create_dir(dir.path().join("t")).unwrap();
@@ -159,6 +292,11 @@ fn an_interrupted_profile_keeps_what_it_has() {
     let ran = running.ended_by(Signal::INT, || {});
     assert!(names(&dir.path().join("t")).is_empty(), "{}", ran.stderr);
     let profile = run(dir.path(), ["show", "o.fsp", "--json"]).exits(0).json();
+    let reason = profile["incomplete"].as_str().unwrap();
+    assert!(reason.starts_with("interrupted after"), "{reason}");
+    assert!(ran.stderr.contains("not whole"), "{}", ran.stderr);
+    let shown = run(dir.path(), ["show", "o.fsp"]).exits(0).text();
+    assert!(shown.contains("not whole: interrupted"), "{shown}");
     let absent = profile["absent"].as_array().unwrap();
     assert!(!absent.is_empty());
     assert!(

@@ -7,8 +7,8 @@ use crate::error::{Halt, Res};
 use crate::lab::Lab;
 use crate::registry::Procedure;
 
-/// Why a metric is absent that the time did not reach.
-pub(crate) const NO_TIME: &str = "no time left";
+/// The reason of a metric that is absent because the time did not reach to it.
+pub const NO_TIME: &str = "no time left";
 
 /// Procedures by what they are worth to a prediction: what nearly every workload does, then what costs
 /// most where it is done, then the rest.
@@ -62,12 +62,15 @@ const BY_VALUE: [&str; 43] = [
 /// quick measurement of the usual length.
 const LEAST_NS_OF_SHARE: u64 = 16_000_000;
 
-/// The share of a procedure's time that its files may take to make.
-const OF_FILES: f64 = 0.4;
+/// The share of what is left of a procedure's time that a population may take to make and to remove.
+/// Some have four.
+const OF_FILES: f64 = 0.2;
 /// Fewer files are no population.
 const LEAST_FILES: usize = 48;
 /// What a file takes to make and to remove before any was made: in memory.
 const FILE_NS: f64 = 30_000.0;
+/// What is removed at the end was used last long ago.
+const CLEAN_UP_FACTOR: f64 = 1.5;
 /// Files after which the older ones count half.
 const FILES_KNOWN: f64 = 2000.0;
 
@@ -113,7 +116,7 @@ impl Costs {
 
     /// What the removal of everything that stands takes, in nanoseconds.
     fn clean_up_ns(&self) -> u64 {
-        (self.standing.get() as f64 * mean(&self.removed)) as u64
+        (self.standing.get() as f64 * mean(&self.removed) * CLEAN_UP_FACTOR) as u64
     }
 }
 

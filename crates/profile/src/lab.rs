@@ -434,7 +434,7 @@ impl<'a> Lab<'a> {
             if self.book.count(id) > 0 {
                 let precise = self.book.precise(id);
                 self.book.series(id).stop = if precise { "precise" } else { stop };
-            } else if self.spent() {
+            } else if stop == "time" {
                 self.reasons.push((id, NO_TIME.to_owned()));
             }
         }

@@ -32,6 +32,7 @@ mod suite;
 mod walk;
 mod watch;
 
+pub use budget::NO_TIME;
 pub use error::ProfileError;
 pub use request::{ProfileRequest, list};
 pub use suite::{Progress, run};

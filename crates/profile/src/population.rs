@@ -112,7 +112,8 @@ impl Population {
         (least_kib, beside_kib): (u32, u64),
     ) -> Res<Self> {
         let most = (lab.room_bytes() / (2 * MEAN_BYTES + (beside_kib << 10))) as usize;
-        let mut population = Self::plan(lab, files.min(most), dirs, Order::ByDirectory)?;
+        let files = lab.files_in_time(2 * files.min(most)) / 2;
+        let mut population = Self::plan(lab, files, dirs, Order::ByDirectory)?;
         for (number, item) in population.items.iter_mut().enumerate() {
             item.size_kib = item.size_kib.max(least_kib);
             lab.make_file(&item.path, u64::from(item.size_kib) << 10)?;

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use fsage_core::metric::{FamilyId, MetricId};
 use fsage_core::{ColdMethod, FileSystem};
-use fsage_format::profile::{Absent, Disturbance, Environment, SystemProfile};
+use fsage_format::profile::{Absent, Disturbance, Environment, MetricValue, SystemProfile};
 
 use crate::budget::{NO_TIME, affordable};
 use crate::error::{Halt, ProfileError};
@@ -60,6 +60,8 @@ pub fn run(
     lab.own_device = request.own_device;
     let chosen = choose(&wanted);
     lab.hard_ns = start_ns.saturating_add(request.time_ns() / 4);
+    // With much of others waiting to be written a single write may wait for all of it.
+    lab.hard_ns = lab.hard_ns.saturating_sub(lab.write_back_ns(0));
     let before = Watch::now(lab.clock, &lab.sched);
     // Where it cannot be found out no call is taken to wait for the device.
     let _ = stall::weigh_device(&mut lab);
@@ -68,8 +70,11 @@ pub fn run(
     if !whole.marks.is_empty() {
         disturbances.insert(0, whole);
     }
+    let cleaning_ns = fs.clock().now_ns();
     clean_up(&lab)?;
     let elapsed_ns = fs.clock().now_ns().saturating_sub(start_ns);
+    let cleaned_ns = (start_ns + elapsed_ns).saturating_sub(cleaning_ns);
+    lab.took_ns.push(("clean-up", cleaned_ns, cleaned_ns));
     let mut profile = collect(&lab, &chosen, &wanted, request, environment, elapsed_ns);
     profile.disturbances = disturbances;
     Ok(profile)
@@ -117,8 +122,9 @@ fn choose(wanted: &BTreeSet<MetricId>) -> Vec<&'static Procedure> {
 
 /// A part of the time is kept for procedures that were disturbed.
 const REPEATS_SHARE: f64 = 0.12;
-/// A procedure that takes longer than its share of the time by this factor is ended.
-const OVERRUN: u64 = 2;
+/// A procedure that takes longer than its share of the time by this factor is ended: rounds end when they
+/// are done, and some find out late that a disk is slow.
+const OVERRUN: f64 = 1.5;
 
 fn measure(
     lab: &mut Lab<'_>,
@@ -171,7 +177,9 @@ fn run_one(lab: &mut Lab<'_>, procedure: &Procedure, own_ns: u64, end_ns: u64) -
     let start_ns = lab.clock.now_ns();
     let before = Watch::now(lab.clock, &lab.sched);
     lab.deadline_ns = start_ns.saturating_add(own_ns).min(end_ns);
-    lab.hard_ns = start_ns.saturating_add(own_ns * OVERRUN).min(end_ns);
+    lab.hard_ns = start_ns
+        .saturating_add((own_ns as f64 * OVERRUN) as u64)
+        .min(end_ns);
     lab.part_end_ns = u64::MAX;
     let result = lab.check().and_then(|()| (procedure.run)(lab));
     if let Err(halt) = result {
@@ -332,7 +340,14 @@ fn collect(
         if !wanted.contains(&id) && !needed {
             continue;
         }
-        if let Some(value) = lab.book.value(id) {
+        let value = lab.book.value(id);
+        // One impossible figure does not cost the others.
+        let problem = value.as_ref().and_then(MetricValue::problem);
+        if let Some(problem) = problem {
+            let reason = format!("impossible: {problem}");
+            let name = id.to_string();
+            profile.absent.push(Absent { name, reason });
+        } else if let Some(value) = value {
             profile.metrics.push(value);
         } else if wanted.contains(&id) {
             let reason = lab

@@ -26,6 +26,9 @@ pub fn text(profile: &SystemProfile, width: u16) -> String {
             .as_deref()
             .unwrap_or("nothing: not possible here"),
     );
+    if let Some(reason) = profile.incomplete_reason() {
+        out.push_str(&format!("not whole: {reason}\n\n"));
+    }
     let mut table = TextTable::new(
         &[
             ("metric", Align::Left),
@@ -40,6 +43,7 @@ pub fn text(profile: &SystemProfile, width: u16) -> String {
         table.row(row(value));
     }
     out.push_str(&table.render());
+    out.push_str(&suspects(profile));
     if !profile.absent.is_empty() {
         out.push_str("\nnot measured:\n");
         for absent in &profile.absent {
@@ -47,6 +51,37 @@ pub fn text(profile: &SystemProfile, width: u16) -> String {
         }
     }
     out
+}
+
+/// What disturbed the measurement, and which metrics are marked for what else.
+fn suspects(profile: &SystemProfile) -> String {
+    let mut out = String::new();
+    for disturbance in &profile.disturbances {
+        let what = match disturbance.procedure.as_str() {
+            "" => "the measurement",
+            procedure => procedure,
+        };
+        let repeated = match disturbance.repeated {
+            0 => String::new(),
+            1 => " (repeated once)".to_owned(),
+            times => format!(" (repeated {times} times)"),
+        };
+        let marks = match disturbance.marks.as_slice() {
+            [] => "quiet when it was repeated".to_owned(),
+            marks => marks.join(", "),
+        };
+        out.push_str(&format!("  {what}{repeated}: {marks}\n"));
+    }
+    let told = |mark: &String| profile.disturbances.iter().any(|d| d.marks.contains(mark));
+    for value in &profile.metrics {
+        for mark in value.marks.iter().filter(|mark| !told(mark)) {
+            out.push_str(&format!("  {}: {mark}\n", value.name));
+        }
+    }
+    if out.is_empty() {
+        return out;
+    }
+    format!("\ndisturbed or suspect:\n{out}")
 }
 
 fn or_unknown(text: &str) -> &str {
@@ -98,7 +133,7 @@ pub fn list(width: u16) -> String {
         out.push('\n');
     }
     out.push_str(
-        "Names ending in _G1, _G10 and _G150: the same after a pause of 1, 10 and 150 us.\n",
+        "Names ending in _G1, _G10, _G150 and _G2000: the same after a pause of 1, 10, 150 and 2,000 us.\n",
     );
     out
 }

@@ -1,15 +1,19 @@
 //! `fsage profile`.
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use fsage_core::ColdMethod;
+use fsage_core::metric::{Family, GAPS_US};
 use fsage_experiment::one_cpu;
 use fsage_experiment::profiling::profile_target;
 use fsage_experiment::target::TargetSpec;
+use fsage_format::profile::SystemProfile;
 use fsage_host::{ColdPolicy, signals};
 use fsage_profile::ProfileRequest;
 use fsage_report::{profile, units};
+use serde::Serialize;
 
 use crate::args::{ColdArg, ProfileArgs};
 use crate::exit::{Exit, UsageError};
@@ -17,8 +21,13 @@ use crate::files::writable;
 use crate::{out, ui};
 
 pub fn run(args: &ProfileArgs) -> Result<Exit> {
+    let begun = Instant::now();
     if args.list {
-        out::text(&profile::list(out::width()))?;
+        if args.json {
+            out::json(&metric_list())?;
+        } else {
+            out::text(&profile::list(out::width()))?;
+        }
         return Ok(Exit::Done);
     }
     // clap asks for both unless --list is given.
@@ -26,12 +35,9 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         return Err(UsageError("expected a target and --output FILE".into()).into());
     };
     let spec = TargetSpec::parse(target)?;
-    let request = ProfileRequest {
+    let mut request = ProfileRequest {
         quick: args.quick,
         only: args.only.clone(),
-        max_time_ns: args
-            .max_time
-            .map(|t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX)),
         seed: args.seed,
         ..ProfileRequest::default()
     };
@@ -44,6 +50,12 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     let stop = signals::install()?;
     let one_cpu = one_cpu::one_cpu(args.one_cpu);
     let open = spec.open()?;
+    // What it took to make is in the time, and about as much to take it down again.
+    let around = begun.elapsed().saturating_mul(2);
+    request.max_time_ns = args.max_time.map(|all| {
+        let left = all.saturating_sub(around).max(LEAST_TIME);
+        u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)
+    });
     let progress = ui::Progress::new(1);
     let measured = profile_target(
         &open,
@@ -73,16 +85,98 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         units::duration(measured.environment.elapsed_ns as f64),
         measured.absent.len()
     ));
+    tell(&measured, args.max_time.is_some());
     if args.json {
         out::json(&measured)?;
     }
     Ok(
         match (stop.load(Ordering::Relaxed), measured.absent.is_empty()) {
             (true, _) => Exit::Interrupted,
-            (false, true) => Exit::Done,
-            (false, false) => Exit::Incomplete,
+            // What a target does not have is no failure, unless it was asked for.
+            (false, false) if !args.only.is_empty() => Exit::Incomplete,
+            (false, _) => Exit::Done,
         },
     )
+}
+
+/// The least that a measurement is given, whatever it took to prepare.
+const LEAST_TIME: Duration = Duration::from_millis(100);
+
+/// What a reader must know before he uses it: one line each.
+fn tell(measured: &SystemProfile, hurried: bool) {
+    if let Some(reason) = measured.incomplete_reason() {
+        ui::line(&format!("the profile is not whole: {reason}"));
+    }
+    let left_out: Vec<&str> = measured
+        .absent
+        .iter()
+        .filter(|a| a.reason == fsage_profile::NO_TIME)
+        .map(|a| a.name.as_str())
+        .collect();
+    if let Some((first, rest)) = left_out.split_first().filter(|_| hurried) {
+        let last = rest.last().map_or(String::new(), |l| format!(" … {l}"));
+        ui::line(&format!(
+            "there was no time for {} of them: {first}{last}",
+            left_out.len()
+        ));
+    }
+    let whole = measured
+        .disturbances
+        .iter()
+        .find(|d| d.procedure.is_empty());
+    if let Some(disturbance) = whole {
+        ui::line(&format!(
+            "the machine was not quiet: {}; {} metrics are marked",
+            disturbance.marks.join(", "),
+            measured
+                .metrics
+                .iter()
+                .filter(|m| !m.marks.is_empty())
+                .count()
+        ));
+    }
+}
+
+/// The table of metrics, as `--list --json` prints it.
+#[derive(Serialize)]
+struct MetricList {
+    format: &'static str,
+    version: u32,
+    metrics: Vec<ListedMetric>,
+}
+
+#[derive(Serialize)]
+struct ListedMetric {
+    name: &'static str,
+    unit: &'static str,
+    group: &'static str,
+    what: &'static str,
+    how: &'static str,
+    source: &'static str,
+    quick: bool,
+    point_unit: Option<&'static str>,
+    points: &'static [u32],
+    gaps_us: &'static [u32],
+}
+
+fn metric_list() -> MetricList {
+    let listed = |row: &Family| ListedMetric {
+        name: row.stem,
+        unit: row.unit.name(),
+        group: row.group.name(),
+        what: row.what,
+        how: row.how,
+        source: row.source,
+        quick: row.quick,
+        point_unit: row.points.map(|p| p.unit),
+        points: row.points.map_or(&[], |p| p.values),
+        gaps_us: if row.gaps { &GAPS_US } else { &[] },
+    };
+    MetricList {
+        format: "fsage list of metrics",
+        version: 1,
+        metrics: fsage_profile::list().iter().map(listed).collect(),
+    }
 }
 
 fn cold(arg: ColdArg) -> ColdPolicy {

@@ -19,9 +19,17 @@ pub fn merge(profiles: Vec<SystemProfile>) -> Option<SystemProfile> {
     let mut values: BTreeMap<String, Vec<MetricValue>> = BTreeMap::new();
     let mut order: Vec<String> = Vec::new();
     let mut absent: BTreeMap<String, Absent> = BTreeMap::new();
+    let rest: Vec<SystemProfile> = profiles.collect();
+    for profile in &rest {
+        // One that is not whole is a part of the whole that they make.
+        merged.incomplete = merged.incomplete.or_else(|| profile.incomplete.clone());
+        merged
+            .disturbances
+            .extend(profile.disturbances.iter().cloned());
+    }
     let first_metrics = std::mem::take(&mut merged.metrics);
     let first_absent = std::mem::take(&mut merged.absent);
-    let rest = profiles.map(|p| (p.metrics, p.absent));
+    let rest = rest.into_iter().map(|p| (p.metrics, p.absent));
     for (metrics, missing) in std::iter::once((first_metrics, first_absent)).chain(rest) {
         for value in metrics {
             if !values.contains_key(&value.name) {
@@ -71,6 +79,12 @@ fn one(values: Vec<MetricValue>) -> Option<MetricValue> {
         .iter()
         .flat_map(|v| v.samples.iter().copied())
         .collect();
+    let mut marks: Vec<String> = values
+        .iter()
+        .flat_map(|v| v.marks.iter().cloned())
+        .collect();
+    marks.sort();
+    marks.dedup();
     let first = values.into_iter().next()?;
     Some(MetricValue {
         estimate,
@@ -82,6 +96,7 @@ fn one(values: Vec<MetricValue>) -> Option<MetricValue> {
         preempted,
         lower_bound,
         samples,
+        marks,
         quantiles: Vec::new(),
         ..first
     })

@@ -49,6 +49,11 @@ impl SystemProfile {
 }
 
 impl MetricValue {
+    /// What no measurement gives in it, in words; `None` where all of it is possible.
+    pub fn problem(&self) -> Option<String> {
+        self.possible().err()
+    }
+
     /// What is wrong with it, if anything is.
     fn possible(&self) -> Result<(), String> {
         let (least, most) = self.bounds()?;

@@ -56,7 +56,7 @@ type PathCall = fn(&dyn FileSystem, &[u8]) -> Result<(), Errno>;
 
 fn reading(lab: &mut Lab<'_>) -> Res {
     let population = Population::create(lab, LIVE_FILES, LIVE_DIRS, Order::Scattered)?;
-    lab.settle()?;
+    lab.settle_in_time()?;
     population.warm_data(lab)?;
     let stems = [
         "OPEN", "OPENC", "OPEND", "OPENM", "CLOSE", "STAT", "STATM", "FSTAT", "ACCESS", "SEEK",
@@ -263,7 +263,7 @@ fn on_handles(lab: &mut Lab<'_>, handles: &[(Handle, bool, u64)], gap: usize) ->
 fn changing(lab: &mut Lab<'_>) -> Res {
     let files = lab.scale(200, 1000);
     let population = Population::create(lab, files, 40, Order::Scattered)?;
-    lab.settle()?;
+    lab.settle_in_time()?;
     let (chmod, chown, utimens) = (Probe::of("CHMOD"), Probe::of("CHOWN"), Probe::of("UTIMENS"));
     let me = owner(lab);
     let rounds = (lab.scale(2, 4), lab.scale(5, 20));
@@ -326,7 +326,7 @@ fn directories(lab: &mut Lab<'_>) -> Res {
         }
         lab.check()?;
     }
-    lab.settle()?;
+    lab.settle_in_time()?;
     let (fixed, each) = (Probe::of("RDIR"), Probe::of("RDIRE"));
     let rounds = (lab.scale(10, 20), lab.scale(40, 200));
     lab.rounds(&["RDIR", "RDIRE"], rounds, |lab, _| {

@@ -81,7 +81,7 @@ impl Pool {
         let medium = store(lab, &root, "m", medium_count, Some(MEDIUM_BYTES))?;
         let large_count = fitting(LARGE, PAYLOAD_BYTES as u64);
         let large = store(lab, &root, "l", large_count, Some(PAYLOAD_BYTES as u64))?;
-        lab.settle()?;
+        lab.settle_in_time()?;
         Ok(Self {
             root,
             small,

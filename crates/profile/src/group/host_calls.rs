@@ -40,7 +40,7 @@ fn host_calls(lab: &mut Lab<'_>) -> Res {
     lab.start_afresh()?;
     let files = lab.scale(1200, 5000);
     let population = Population::create(lab, files, files / 100, Order::Scattered)?;
-    lab.settle()?;
+    lab.settle_in_time()?;
     let paths: Vec<PathBuf> = population
         .items
         .iter()

@@ -38,13 +38,13 @@ fn mapped(lab: &mut Lab<'_>) -> Res {
         lab.make_file(&path, 1 << 20)?;
         paths.push(path);
     }
-    lab.settle()?;
+    lab.settle_in_time()?;
     lab.steady(&["MMAP", "MUNMAP", "MFR"]);
     let stems = ["MMAP", "MUNMAP", "MFR", "MFW"];
     let rounds = (lab.scale(8, 16), lab.scale(30, 100));
     lab.rounds(&stems, rounds, |lab, round| {
         let gap = [0, 0, 1, 0, 2, 3, 4].get(round % 7).copied().unwrap_or(0);
-        lab.settle()?;
+        lab.settle_in_time()?;
         lab.begin(Batch::Cached);
         for path in &paths {
             let size = lab.random.pick(&SIZES, PAGE);

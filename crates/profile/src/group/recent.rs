@@ -28,7 +28,7 @@ const OBJECTS: usize = 128;
 
 fn files(lab: &mut Lab<'_>) -> Res {
     let population = Population::create(lab, FILES, DIRS, Order::Scattered)?;
-    lab.settle()?;
+    lab.settle_in_time()?;
     population.warm_data(lab)?;
     lab.steady(&["OBJR", "RCR"]);
     let mut buffer = vec![0u8; 16 << 10];
