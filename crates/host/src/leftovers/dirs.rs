@@ -152,6 +152,7 @@ mod tests {
             ".fsage-run-",
             ".fsage-run-0123456789abcdeX",
             ".fsage-other-0123456789abcdef",
+            "fsage-replay-kept-0123456789abcdef",
             "fsage-scratch-0123456789abcdef0",
             "0123456789abcdef",
         ] {
