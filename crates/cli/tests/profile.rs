@@ -445,7 +445,9 @@ fn a_target_is_called_what_its_specification_says() {
     }
     let dir = temp();
     let target = "scratch:ext4,size=64M,name=fast";
-    let line = ["profile", target, "--quick", "--only", "STAT", "-o", "x.fsp"];
+    let line = [
+        "profile", target, "--quick", "--only", "STAT", "-o", "x.fsp",
+    ];
     run(dir.path(), line).exits(0);
     let shown = run(dir.path(), ["show", "x.fsp", "--json"]).exits(0).json();
     assert_eq!(shown["name"], "fast");
@@ -454,7 +456,9 @@ fn a_target_is_called_what_its_specification_says() {
                 [[target]]\nspec = 'scratch:ext4,size=64M,name=B'\n\
                 [[workload]]\nname = 'w'\nspec = 'postmark:files=5,transactions=5'\n";
     std::fs::write(dir.path().join("plan.toml"), plan).unwrap();
-    let result = run(dir.path(), ["bench", "plan.toml", "--json"]).exits(0).json();
+    let result = run(dir.path(), ["bench", "plan.toml", "--json"])
+        .exits(0)
+        .json();
     let names: Vec<&str> = result["configurations"]
         .as_array()
         .unwrap()

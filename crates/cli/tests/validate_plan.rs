@@ -385,6 +385,6 @@ fn the_matrix_is_a_plan_that_reads() {
         .current_dir(dir.path())
         .arg("validate")
         .arg(plan)
-        .args(["--target", "nowhere"]);
+        .args(["--allow-commands", "--target", "nowhere"]);
     run_command(&mut command).fails(2, &["ext4 ram"]);
 }

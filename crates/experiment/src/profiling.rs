@@ -58,7 +58,8 @@ pub fn profile_target(
         own_device: target.record().is_some(),
         ..request.clone()
     };
-    let mut profile = fsage_profile::run(&request, &fs, environment, progress, stop)?;
+    let mut profile = fsage_profile::run(&request, &fs, environment, progress, stop)
+        .map_err(|error| target.explain(ProfilingError::from(error)))?;
     if !stop.load(Ordering::Relaxed) {
         target.check()?;
     }

@@ -141,17 +141,16 @@ pub fn replay(
         }
         Ok(result)
     });
-    let result = result.map(|mut result| {
-        if request.keep {
-            result.kept = Some(place.path().display().to_string());
+    let result = match result {
+        Ok(mut result) if request.keep => {
+            result.kept = Some(place.keep().display().to_string());
+            Ok(result)
         }
-        result
-    });
-    if request.keep && result.is_ok() {
-        drop(place.keep());
-    } else {
-        drop(place);
-    }
+        result => {
+            drop(place);
+            result
+        }
+    };
     target.close()?;
     result
 }

@@ -117,7 +117,7 @@ pub fn run_workload(
         progress(&phase.name);
         let name = phase.name.clone().into_owned();
         let (run, failed) = run_phase(&open, &place, request, phase, &mut result.warnings, stop)
-            .map_err(|error| error.of(name))?;
+            .map_err(|error| open.explain(error.of(name)))?;
         result.phases.push(run);
         result.failed = failed;
         if result.failed.is_some() {

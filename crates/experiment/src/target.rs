@@ -272,6 +272,11 @@ impl OpenTarget {
         disk.map_or(Ok(()), |disk| disk.check())
     }
 
+    /// The error, or what has died of that which serves the target, which explains it.
+    pub fn explain<E: From<HostError>>(&self, error: E) -> E {
+        self.served().map_or_else(E::from, |()| error)
+    }
+
     /// Takes down now what was made for it and says if that fails.
     pub fn close(self) -> Result<(), HostError> {
         let unmounted = self.layer.map_or(Ok(()), Layered::close);

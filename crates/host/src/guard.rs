@@ -122,11 +122,19 @@ impl GuardedDir {
         &self.path
     }
 
-    /// Leaves the directory where it is, for its user.
+    /// Leaves the directory to its user, under a name that says so; returns where it is then.
     pub fn keep(mut self) -> PathBuf {
         self.guard.call_off();
         self.kept = true;
-        self.path.clone()
+        let name = self.path.file_name().unwrap_or_default();
+        let kept = name.to_string_lossy();
+        let (prefix, random) = kept.rsplit_once('-').unwrap_or(("", &kept));
+        let kept = self.path.with_file_name(format!("{prefix}-kept-{random}"));
+        // Where it cannot be renamed it has its old name.
+        match std::fs::rename(&self.path, &kept) {
+            Ok(()) => kept,
+            Err(_) => self.path.clone(),
+        }
     }
 }
 
@@ -257,6 +265,8 @@ mod tests {
         let dir = GuardedDir::create(parent.path(), ".fsage-test-").unwrap();
         let path = dir.keep();
         assert!(path.is_dir());
+        let name = path.file_name().unwrap().to_string_lossy();
+        assert!(name.starts_with(".fsage-test-kept-"), "{name}");
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub(crate) fn user_of(path: &Path) -> Option<u32> {
 }
 
 /// Whether a process is a fsage that lives, by its name.
-pub(crate) fn is_fsage(process: &Process) -> bool {
+pub(crate) fn is_fsage(process: Process) -> bool {
     let name = |who: &str| std::fs::read_to_string(format!("/proc/{who}/comm"));
     let its = name(&process.pid.to_string()).unwrap_or_default();
     let is = its.trim_end() == "fsage" || name("self").is_ok_and(|own| own == its);

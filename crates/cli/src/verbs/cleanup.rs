@@ -12,8 +12,13 @@ const FORMAT: &str = "fsage-cleanup";
 const VERSION: u32 = 1;
 
 pub fn run(args: &CleanupArgs) -> Result<Exit> {
-    let found = find(&args.dirs);
-    let found = found.iter().map(|left| carry_out(left, args.yes)).collect();
+    let mut found = Vec::new();
+    // What is removed first may have used what comes later.
+    for holds in [true, false] {
+        let left = find(&args.dirs);
+        let of_pass = left.iter().filter(|left| left.kind.holds_others() == holds);
+        found.extend(of_pass.map(|left| carry_out(left, args.yes)));
+    }
     let result = Leftovers {
         format: FORMAT.into(),
         version: VERSION,

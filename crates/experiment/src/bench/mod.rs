@@ -8,6 +8,7 @@
 //! * [`metrics`]: the figures of a run. [`judge`]: what is said of all of them, a pure function of what was
 //!   kept.
 
+mod flush;
 pub mod judge;
 pub mod kept;
 mod marks;

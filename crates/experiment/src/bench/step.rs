@@ -15,6 +15,7 @@ use fsage_host::{ColdPolicy, HostError, HostFs, HostOptions, MonotonicClock, cac
 use fsage_host::{environment, kthread, machine};
 use fsage_workload::{Phase, Role};
 
+use super::flush::write_back;
 use super::measure::{Activity, between, measured};
 use super::probe::{Verdict, sectors_read, verified_cold};
 use super::{marks, metrics, steady};
@@ -215,7 +216,7 @@ impl Making<'_> {
         let full_speed = open.full_speed();
         self.step("collect", |making| {
             making.collect(place.path());
-            open.check().map_err(|e| text(&e))
+            open.served().map_err(|e| text(&e))
         })?;
         self.step("teardown", |_| {
             drop(place);
@@ -542,13 +543,13 @@ impl Making<'_> {
     /// Writes back what the workload has left to be written.
     fn flush(&mut self, open: &OpenTarget) -> Result<(), String> {
         let fs = self.file_system(open)?;
-        let (before, start_ns) = (fs.device_counters(), MonotonicClock.now_ns());
-        open.write_back().map_err(|e| match open.check() {
+        let before = fs.device_counters();
+        let (written, elapsed_ns) = write_back(open, self.settings.stop);
+        written.map_err(|e| match open.served() {
             Ok(()) => text(&e),
             // What has died explains it.
             Err(died) => text(&died),
         })?;
-        let elapsed_ns = MonotonicClock.now_ns().saturating_sub(start_ns);
         let counters = before.zip(fs.device_counters());
         self.run.flush = Some(Flush {
             elapsed_ns,

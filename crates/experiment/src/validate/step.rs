@@ -80,12 +80,12 @@ pub fn measure(
     let dir = GuardedDir::create(open.dir(), ".fsage-run-")?;
     let names = (workload.name.as_str(), target.name.as_str());
     if let Some(command) = &workload.setup {
-        run_setup(names, shell(command), dir.path(), stop)?;
+        run_setup(names, shell(command), dir.path(), stop).map_err(|e| open.explain(e))?;
     }
     if workload.spec.command().is_none() {
         // What it reads is named from where fsage was started.
         let argv = child(plan, &workload.spec, "setup", dir.path());
-        run_setup(names, argv, Path::new("."), stop)?;
+        run_setup(names, argv, Path::new("."), stop).map_err(|e| open.explain(e))?;
     }
     let mut cold = settle(plan, &open);
     if let Some(kept) = kept {
@@ -106,7 +106,8 @@ pub fn measure(
     };
     let trace = kept.map(|k| k.trace.as_path());
     drop(full_speed);
-    let traced = trace_to(trace, &request, &beside, stop, &mut |_| {})?;
+    let traced = trace_to(trace, &request, &beside, stop, &mut |_| {})
+        .map_err(|e| open.explain(ValidateError::from(e)))?;
     let result = MeasuredRun {
         workload: workload.to_string(),
         target: target.to_string(),

@@ -30,7 +30,7 @@ const PREFIXES: [(&str, &str); 7] = [
 const KEPT: &str = ".workload";
 
 /// Something may be mounted on what is younger in the next moment.
-const YOUNG: Duration = Duration::from_secs(60);
+const YOUNG: Duration = Duration::from_mins(1);
 
 /// How many characters the random part of earlier releases' names has.
 const RANDOM_CHARS_BEFORE: usize = 6;
@@ -111,7 +111,7 @@ fn in_use(kind: Kind, place: &Path) -> Option<String> {
         .and_then(|n| n.to_str())
         .unwrap_or_default();
     let random = name.rsplit('-').next().unwrap_or_default();
-    if !is_random(random) && processes::all().iter().any(processes::is_fsage) {
+    if !is_random(random) && processes::all().iter().any(|p| processes::is_fsage(*p)) {
         return Some("a fsage of an earlier release may own it, and some fsage runs".into());
     }
     used(place)
@@ -152,6 +152,7 @@ mod tests {
             ".fsage-run-",
             ".fsage-run-0123456789abcdeX",
             ".fsage-other-0123456789abcdef",
+            "fsage-replay-kept-0123456789abcdef",
             "fsage-scratch-0123456789abcdef0",
             "0123456789abcdef",
         ] {

@@ -78,7 +78,7 @@ fn is_held(place: &Path) -> bool {
         .split('-')
         .nth(1)
         .and_then(|pid| pid.parse::<u32>().ok());
-    let living = |p: &processes::Process| Some(p.pid) == owner && processes::is_fsage(p);
+    let living = |p: &processes::Process| Some(p.pid) == owner && processes::is_fsage(*p);
     if processes::all().iter().any(living) {
         return true;
     }

@@ -29,6 +29,11 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether its processes or files may use others that were left.
+    pub fn holds_others(self) -> bool {
+        matches!(self, Self::ControlGroup | Self::Mount)
+    }
+
     /// What it is called.
     pub fn name(self) -> &'static str {
         match self {

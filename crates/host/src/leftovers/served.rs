@@ -68,11 +68,11 @@ fn server(mount: &Mount) -> Option<String> {
     let living = processes::all().into_iter();
     living
         .filter(|p| p.lives && p.pid != own)
-        .find(|p| may_serve(p, mount.dev.minor()))
+        .find(|p| may_serve(*p, mount.dev.minor()))
         .map(|p| format!("process {} may serve it", p.pid))
 }
 
-fn may_serve(process: &Process, connection: u32) -> bool {
+fn may_serve(process: Process, connection: u32) -> bool {
     let pid = process.pid;
     let fds = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter();
     fds.flatten().flatten().any(|fd| {

@@ -114,7 +114,6 @@ impl FromStr for ScratchSpec {
         if !starts_well || !kind.bytes().all(word) {
             return Err(bad("expected a file system type such as ext4 first".into()));
         }
-        allowed::check_kind(kind).map_err(bad)?;
         let mut spec = ScratchSpec {
             name: None,
             kind: kind.to_owned(),
@@ -146,8 +145,6 @@ impl FromStr for ScratchSpec {
                 }
             }
         }
-        allowed::check_mkfs(kind, &spec.mkfs_options).map_err(bad)?;
-        allowed::check_mount(&spec.mount_options).map_err(bad)?;
         for (key, value) in of_disk {
             let Backing::Disk(disk) = &mut spec.backing else {
                 return Err(bad(format!(
@@ -159,19 +156,29 @@ impl FromStr for ScratchSpec {
                 _ => disk.scheduler = Some(value),
             }
         }
-        let of_kind = SMALLEST_OF_KIND
-            .iter()
-            .find(|(k, _)| *k == kind)
-            .map(|&(_, size)| size);
-        let smallest = of_kind.unwrap_or(SMALLEST_BYTES);
-        if spec.size_bytes < smallest {
-            let (size, least) = (spec.size_bytes, smallest / MIB);
-            return Err(bad(format!(
-                "size of {size} bytes, {kind} needs at least {least}M"
-            )));
-        }
+        check(&spec).map_err(bad)?;
         Ok(spec)
     }
+}
+
+/// Whether there can be such a file system, and may be.
+fn check(spec: &ScratchSpec) -> Result<(), String> {
+    let kind = spec.kind.as_str();
+    allowed::check_kind(kind)?;
+    allowed::check_mkfs(kind, &spec.mkfs_options)?;
+    allowed::check_mount(&spec.mount_options)?;
+    let of_kind = SMALLEST_OF_KIND
+        .iter()
+        .find(|(k, _)| *k == kind)
+        .map(|&(_, size)| size);
+    let smallest = of_kind.unwrap_or(SMALLEST_BYTES);
+    if spec.size_bytes < smallest {
+        let (size, least) = (spec.size_bytes, smallest / MIB);
+        return Err(format!(
+            "size of {size} bytes, {kind} needs at least {least}M"
+        ));
+    }
+    Ok(())
 }
 
 /// One line of text that can stand in a specification.
