@@ -57,14 +57,12 @@ fn direction(kind: OpKind) -> Option<bool> {
     }
 }
 
-/// How long a file system worked on an operation: a fork (a vfork lasts until the child's exec), a read of
-/// a pipe or of nobody knows what is none of its work. A prediction charges the same.
+/// How long a file system worked on an operation: a fork (a vfork lasts until the child's exec) or a read of
+/// a pipe is none of its work (the name of a device is). A prediction charges the same.
 fn in_file_system_ns(op: &Op) -> Option<u64> {
-    let of_descriptor = matches!(op.kind.class(), KindClass::Data | KindClass::File)
-        || op.kind.class() == KindClass::Sync && op.kind != OpKind::Sync;
-    let unknown = of_descriptor && op.file.is_none() && op.fd.is_some() && op.path.is_none();
-    let foreign =
-        unknown || op.kind.class() == KindClass::Process || op.record.contains(OpFlags::NOT_A_FILE);
+    let class = op.kind.class();
+    let foreign = class == KindClass::Process
+        || op.record.contains(OpFlags::NOT_A_FILE) && class != KindClass::Name;
     op.latency_ns.filter(|_| !foreign)
 }
 

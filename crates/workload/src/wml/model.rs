@@ -413,7 +413,8 @@ fn fileset(
     if let Number::Fixed(bytes) = size
         && bytes > MOST_FILE_BYTES as f64
     {
-        let text = format!("size of '{name}' is {bytes}, expected at most {MOST_FILE_BYTES} bytes");
+        let text =
+            format!("size of '{name}' is more than {MOST_FILE_BYTES} bytes, the most of a file");
         return Err((line, text));
     }
     let depth = match read.plain("dirdepthrv")? {
