@@ -167,6 +167,8 @@ pub struct TraceArgs {
 pub enum ImportFormat {
     /// Text of `strace -f -ttt -T`, with or without `-y`
     Strace,
+    /// An iolog that fio wrote (`--write_iolog`), version 2 or 3
+    FioIolog,
     /// HBench-FS: binary trace, text snapshot or text profile, told apart by the output's extension
     Hbench,
 }
@@ -193,6 +195,10 @@ pub struct ImportArgs {
     /// The file to write: .fst for a trace, .fss for a snapshot, .fsp for a profile
     #[arg(short, long, value_name = "OUT")]
     pub output: PathBuf,
+    /// Only operations on what lies below DIR, an absolute directory of the traced machine (may be
+    /// repeated)
+    #[arg(long, value_name = "DIR")]
+    pub under: Vec<PathBuf>,
     /// Print the summary as JSON
     #[arg(long)]
     pub json: bool,

@@ -181,6 +181,196 @@ fn the_text_of_the_real_strace_is_read() {
     );
 }
 
+/// Programs that talk through pipes, sockets, events and memory without a name, some of their calls
+/// interrupted by others'.
+const PIPELINE: &str = "seq 1 20000 > nums; cat nums | sort -n | uniq -c | wc -l > out; \
+    (sleep 0.2; echo late) | cat > /dev/null; exec 3<>nums; rm nums; head -c 100 <&3 > /dev/null; mkdir d; \
+    cp out d/copy; cat d/copy";
+
+#[test]
+fn the_time_of_pipes_is_no_file_systems() {
+    if !tool("strace") {
+        return;
+    }
+    let dir = temp();
+    let dir = dir.path();
+    std::fs::create_dir(dir.join("w")).unwrap();
+    let traced = Command::new("strace")
+        .args([
+            "-f", "-y", "-T", "-ttt", "-o", "../p.txt", "sh", "-c", PIPELINE,
+        ])
+        .current_dir(dir.join("w"))
+        .output()
+        .unwrap();
+    if !traced.status.success() {
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), b"not run: needs ptrace\n");
+        return;
+    }
+    let line = [
+        "import", "p.txt", "--from", "strace", "-o", "p.fst", "--json",
+    ];
+    let summary = run(dir, line).exits(0).json();
+    let pipes = &summary["left_out"]["operations on pipes, sockets, devices and the like"];
+    assert!(pipes.as_u64().unwrap() > 50, "{summary}");
+    let total_ns = |file: &str| {
+        let shown = run(dir, ["show", file, "--json"]).exits(0).json();
+        let profile = profile("ext4");
+        let line = ["predict", file, "--on", profile.to_str().unwrap(), "--json"];
+        let predicted = run(dir, line).exits(0).json();
+        let shown_ns = shown["latency_total_ns"].as_u64().unwrap();
+        assert_eq!(predicted["traced_latency_ns"], shown_ns, "{file}");
+        shown_ns
+    };
+    // The late process alone kept its reader waiting for longer than that.
+    let all_ns = total_ns("p.fst");
+    assert!(all_ns > 0 && all_ns < 200_000_000, "{all_ns}");
+    let under = dir.join("w");
+    let line = [
+        "import", "p.txt", "--from", "strace", "-o", "u.fst", "--under",
+    ];
+    run(dir, line.into_iter().chain([under.to_str().unwrap()])).exits(0);
+    assert!((1..all_ns).contains(&total_ns("u.fst")));
+    let kinds = mix(&dir.join("u.fst"));
+    let count = |kind: &str| kinds.iter().find(|k| k.0 == kind).map_or(0, |k| k.1);
+    assert_eq!((count("mkdir"), count("unlink")), (1, 1), "{kinds:?}");
+    let line = ["replay", "u.fst", ".", "--verify", "--json"];
+    let replayed = run(dir, line).exits(0).json();
+    assert_eq!(replayed["verified"]["wrong"], 0, "{replayed}");
+    run(
+        dir,
+        [
+            "import", "p.txt", "--from", "strace", "-o", "x.fst", "--under", "w",
+        ],
+    )
+    .fails(2, &["--under", "absolute"]);
+}
+
+#[test]
+fn an_iolog_of_the_real_fio_is_read() {
+    if !tool("fio") {
+        return;
+    }
+    let dir = temp();
+    let dir = dir.path();
+    let options = "--size=256k --bs=4k --ioengine=psync --write_iolog=log --name=a --rw=randrw --fsync=8 \
+        --name=b --rw=write --fdatasync=16";
+    let fio = Command::new("fio")
+        .arg(format!("--directory={}", dir.display()))
+        .args(options.split_whitespace())
+        .current_dir(dir)
+        .output()
+        .unwrap();
+    assert!(
+        fio.status.success(),
+        "{}",
+        String::from_utf8_lossy(&fio.stderr)
+    );
+    let text = std::fs::read_to_string(dir.join("log")).unwrap();
+    let version = if text.starts_with("fio version 3") {
+        3
+    } else {
+        2
+    };
+    let actions = |action: &str| {
+        let word = version - 1;
+        let of = |line: &&str| line.split(' ').nth(word) == Some(action);
+        text.lines().filter(of).count() as u64
+    };
+    let line = [
+        "import",
+        "log",
+        "--from",
+        "fio-iolog",
+        "-o",
+        "l.fst",
+        "--json",
+    ];
+    let summary = run(dir, line).exits(0).json();
+    let mut expected = Vec::new();
+    for (kind, action) in [
+        ("close", "close"),
+        ("fdatasync", "datasync"),
+        ("fsync", "sync"),
+        ("open", "open"),
+        ("read", "read"),
+        ("write", "write"),
+    ] {
+        expected.push((kind.to_owned(), actions(action)));
+    }
+    expected.retain(|(_, count)| *count > 0);
+    assert_eq!(mix(&dir.join("l.fst")), expected);
+    assert!(
+        actions("write") > 64 && actions("read") > 10,
+        "{expected:?}"
+    );
+    let all: u64 = expected.iter().map(|(_, count)| count).sum();
+    assert_eq!(summary["written"], all);
+    // It can be predicted and replayed, though it tells no time of any operation.
+    let profile = profile("ext4");
+    run(dir, ["predict", "l.fst", "--on", profile.to_str().unwrap()]).exits(0);
+    std::fs::create_dir(dir.join("out")).unwrap();
+    let result = run(dir, ["replay", "l.fst", "out", "--json"])
+        .exits(0)
+        .json();
+    assert_eq!(
+        (&result["replayed"], &result["differ"]),
+        (&all.into(), &0.into())
+    );
+    let of_b = dir.join("b.1.0");
+    let line = [
+        "import",
+        "log",
+        "--from",
+        "fio-iolog",
+        "-o",
+        "b.fst",
+        "--under",
+    ];
+    run(dir, line.into_iter().chain([of_b.to_str().unwrap()])).exits(0);
+    let kinds = mix(&dir.join("b.fst"));
+    assert!(kinds.contains(&("write".into(), 64)), "{kinds:?}");
+    assert!(!kinds.iter().any(|(kind, _)| kind == "read"), "{kinds:?}");
+    std::fs::write(dir.join("bad"), "fio version 2 iolog\n/a read 0 1\n").unwrap();
+    run(
+        dir,
+        ["import", "bad", "--from", "fio-iolog", "-o", "bad.fst"],
+    )
+    .fails(1, &["bad", "line 2", "not open"]);
+    assert!(!dir.join("bad.fst").exists());
+}
+
+#[test]
+fn an_export_can_go_to_stdout() {
+    let dir = temp();
+    small_trace(dir.path());
+    let line = ["export", "small.fst", "--to", "csv", "-o"];
+    run(dir.path(), line.into_iter().chain(["t.csv"])).exits(0);
+    let piped = run(dir.path(), line.into_iter().chain(["-"])).exits(0);
+    let file = std::fs::read(dir.path().join("t.csv")).unwrap();
+    assert!(piped.stdout == file, "another content");
+    let both = line.into_iter().chain(["-", "--json"]);
+    run(dir.path(), both).fails(2, &["--json", "--output"]);
+}
+
+#[test]
+fn a_limit_of_file_sizes_is_told() {
+    let dir = temp();
+    small_trace(dir.path());
+    let ran = run_command(
+        Command::new("sh")
+            .current_dir(dir.path())
+            .args([
+                "-c",
+                "ulimit -f 1; exec \"$@\"",
+                "sh",
+                env!("CARGO_BIN_EXE_fsage"),
+            ])
+            .args(["export", "small.fst", "--to", "csv", "-o", "t.csv"]),
+    );
+    ran.fails(1, &["t.csv", "large"]);
+    assert!(!dir.path().join("t.csv").exists());
+}
+
 #[test]
 fn an_hbench_trace_goes_both_ways() {
     let dir = temp();

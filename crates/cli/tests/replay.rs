@@ -529,3 +529,81 @@ fn holes_stay_holes() {
         .unwrap();
     assert_eq!((meta.len(), meta.blocks()), (8 << 20, 0));
 }
+
+/// Bytes in regular files below a directory; what goes meanwhile counts nothing.
+fn bytes_below(dir: &Path) -> u64 {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let meta = entry.metadata().ok()?;
+            let below = meta.is_dir().then(|| bytes_below(&entry.path()));
+            Some(below.unwrap_or(meta.len()))
+        })
+        .sum()
+}
+
+#[test]
+fn a_long_write_is_cut_short() {
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    let most = (1 << 31) - 4096;
+    let mut made = Made::new();
+    made.create(b"/w/big", 3);
+    for _ in 0..20 {
+        made.write(3, 0, most, most as i64);
+    }
+    made.save(&dir.join("long.fst"), true);
+    std::fs::create_dir(dir.join("out")).unwrap();
+    let line = ["replay", "long.fst", "out", "--map", "/w=", "-o", "-"];
+    let running = start(fsage().current_dir(dir).args(line));
+    until("the write to begin", || {
+        bytes_below(&dir.join("out")) > 1 << 20
+    });
+    running.signal(Signal::INT);
+    let ran = running.wait().exits(130);
+    let result = ran.json();
+    assert_eq!(result["interrupted"], true, "{result}");
+    assert!(result["replayed"].as_u64().unwrap() < 20, "{result}");
+    assert_eq!(
+        result["differ"], 0,
+        "a write that was cut short is no result: {result}"
+    );
+    assert_eq!(names(&dir.join("out")), Vec::<String>::new());
+}
+
+#[test]
+fn the_state_of_the_caches_is_told() {
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    let mut made = Made::new();
+    made.op(OpKind::Stat, b"/w/file", 0).size_bytes = Some(100_000);
+    made.save(&dir.join("s.fst"), true);
+    let line = ["replay", "s.fst", ".", "--map", "/w="];
+    let warm = run(dir, line).exits(0).text();
+    assert!(
+        warm.contains("caches: warm, as making that tree left them"),
+        "{warm}"
+    );
+    if rustix::fs::statfs(dir).unwrap().f_type == 0x0102_1994 {
+        run(dir, line.into_iter().chain(["--cold"])).fails(1, &["caches", "cold"]);
+        assert_eq!(names(dir), ["s.fst"]);
+    }
+    if !scratch() {
+        return;
+    }
+    let line = [
+        "replay",
+        "s.fst",
+        "scratch:ext4,size=64M",
+        "--map",
+        "/w=",
+        "--cold",
+        "--json",
+    ];
+    let result = run(dir, line).exits(0).json();
+    assert_eq!(result["caches"], "cold", "{result}");
+    assert!(
+        result["made_cold"].as_str().unwrap().contains("everything"),
+        "{result}"
+    );
+}

@@ -100,14 +100,17 @@ struct Maker<'a> {
     choices: Choices<'a>,
     paths: PathTable,
     now_ns: u64,
+    most_bytes: u64,
 }
 
 impl Maker<'_> {
     fn size(&mut self) -> u64 {
-        if self.choices.one_in(3) {
-            return self.choices.of(SIZES, 0);
-        }
-        self.choices.below(100_000)
+        let size = if self.choices.one_in(3) {
+            self.choices.of(SIZES, 0)
+        } else {
+            self.choices.below(100_000)
+        };
+        size.min(self.most_bytes)
     }
 
     fn path(&mut self) -> Option<PathId> {
@@ -234,12 +237,14 @@ impl Maker<'_> {
     }
 }
 
-/// So many operations from `bytes` and, once those are used up, from `seed`.
-pub fn any_ops(bytes: &[u8], seed: u64, operations: usize) -> VecSource {
+/// So many operations from `bytes` and, once those are used up, from `seed`; sizes and offsets of at
+/// most `most_bytes`.
+pub fn any_ops(bytes: &[u8], seed: u64, operations: usize, most_bytes: u64) -> VecSource {
     let mut maker = Maker {
         choices: Choices { bytes, state: seed },
         paths: PathTable::new(),
         now_ns: 0,
+        most_bytes,
     };
     let ops = (0..operations).map(|_| maker.operation()).collect();
     VecSource::new(maker.paths, ops)

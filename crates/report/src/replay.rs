@@ -200,6 +200,8 @@ fn skipped(result: &Replay) -> String {
             "unreadable_path" => "have a path that could not be read",
             "unknown_descriptor" => "have a descriptor of which the trace does not tell",
             "program_error" => "failed in the program",
+            "impossible" => "cannot have been done by any file system",
+            "no_thread" => "had no thread: this machine allows no more of them",
             _ => "have no call on a target",
         };
         out.push_str(&format!("{} {what}: {}\n", count(*total), list.join(", ")));

@@ -21,7 +21,7 @@ use crate::{out, ui};
 
 pub fn run(args: &ExportArgs) -> Result<Exit> {
     let kind = fsage_format::sniff(&args.file)?;
-    let convert = match (kind, args.to) {
+    let convert: Convert = match (kind, args.to) {
         (FileKind::Trace, _) => trace,
         (FileKind::Snapshot, ExportFormat::Hbench) => snapshot,
         (FileKind::Profile, ExportFormat::Hbench) => profile,
@@ -32,6 +32,9 @@ pub fn run(args: &ExportArgs) -> Result<Exit> {
             format!("{format:?}").to_lowercase()
         ))),
     };
+    if args.output.as_os_str() == "-" {
+        return to_stdout(args, convert);
+    }
     let failed = || format!("write {}", args.output.display());
     let mut output =
         BufWriter::with_capacity(1 << 20, Whole::create(&args.output).with_context(failed)?);
@@ -45,6 +48,32 @@ pub fn run(args: &ExportArgs) -> Result<Exit> {
         out::json(&summary)?;
     }
     Ok(Exit::Done)
+}
+
+/// `-o -`: the data itself is what stdout gets.
+fn to_stdout(args: &ExportArgs, convert: Convert) -> Result<Exit> {
+    if args.json {
+        bail!(UsageError(
+            "--json prints the summary where --output - writes the data: give one of them".into()
+        ));
+    }
+    let mut output = BufWriter::with_capacity(1 << 20, std::io::stdout().lock());
+    let converted = convert(args, &mut output)
+        .and_then(|summary| output.flush().context("write stdout").map(|()| summary));
+    // Who reads no further has what was wanted.
+    let closed = |cause: &(dyn std::error::Error + 'static)| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+    };
+    match converted {
+        Err(error) if error.chain().any(closed) => Ok(Exit::Done),
+        Err(error) => Err(error),
+        Ok(summary) => {
+            tell(&summary);
+            Ok(Exit::Done)
+        }
+    }
 }
 
 fn tell(summary: &ConversionSummary) {
@@ -64,7 +93,9 @@ fn tell(summary: &ConversionSummary) {
     }
 }
 
-type Output<'a> = &'a mut BufWriter<Whole>;
+type Output<'a> = &'a mut dyn Write;
+
+type Convert = fn(&ExportArgs, Output<'_>) -> Result<ConversionSummary>;
 
 fn summary(
     args: &ExportArgs,

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, Read};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use fsage_core::{OpSink, OpSource};
 use fsage_format::foreign::hbench::{self, HbenchSource};
+use fsage_format::foreign::iolog::IologSource;
 use fsage_format::foreign::strace::StraceSource;
 use fsage_format::result::summary::{Content, ConversionSummary as Summary};
 use fsage_format::snapshot::{SnapshotEnd, SnapshotMeta, SnapshotWriter};
@@ -20,15 +22,22 @@ use crate::files::{copy, writable};
 use crate::{out, ui};
 
 pub fn run(args: &ImportArgs) -> Result<Exit> {
+    check(args)?;
     writable(&args.output)?;
     let summary = match (args.from, extension(&args.output)) {
         (ImportFormat::Strace, "fst") => strace(args)?,
+        (ImportFormat::FioIolog, "fst") => fio_iolog(args)?,
         (ImportFormat::Hbench, "fst") => hbench_trace(args)?,
         (ImportFormat::Hbench, "fss") => hbench_snapshot(args)?,
         (ImportFormat::Hbench, "fsp") => hbench_profile(args)?,
-        (ImportFormat::Strace, _) => {
+        (from @ (ImportFormat::Strace | ImportFormat::FioIolog), _) => {
+            let from = if from == ImportFormat::Strace {
+                "strace"
+            } else {
+                "fio's iolog"
+            };
             bail!(UsageError(format!(
-                "an import from strace is a trace: expected --output NAME.fst, not {}",
+                "an import from {from} is a trace: expected --output NAME.fst, not {}",
                 args.output.display()
             )))
         }
@@ -52,6 +61,30 @@ pub fn run(args: &ImportArgs) -> Result<Exit> {
         out::json(&summary)?;
     }
     Ok(Exit::Done)
+}
+
+/// What the options ask for must make sense together.
+fn check(args: &ImportArgs) -> Result<()> {
+    if args.under.is_empty() {
+        return Ok(());
+    }
+    if args.from == ImportFormat::Hbench {
+        bail!(UsageError(
+            "--under is for what is imported from strace or fio, whose files have paths".into()
+        ));
+    }
+    if let Some(dir) = args.under.iter().find(|dir| !dir.is_absolute()) {
+        bail!(UsageError(format!(
+            "--under takes an absolute directory of the traced machine, not {}",
+            dir.display()
+        )));
+    }
+    Ok(())
+}
+
+fn under(args: &ImportArgs) -> Vec<Vec<u8>> {
+    let bytes = |dir: &PathBuf| dir.as_os_str().as_bytes().to_vec();
+    args.under.iter().map(bytes).collect()
 }
 
 fn summary(
@@ -84,6 +117,11 @@ fn meta(args: &ImportArgs, method: &str) -> TraceMeta {
         fsage: env!("CARGO_PKG_VERSION").into(),
         method: method.into(),
         clock: "of the imported file".into(),
+        under: args
+            .under
+            .iter()
+            .map(|dir| dir.display().to_string())
+            .collect(),
         extra: [("imported_from".to_string(), args.file.display().to_string())].into(),
         ..TraceMeta::default()
     }
@@ -119,7 +157,7 @@ impl OpSink for EndOf<'_> {
 }
 
 fn strace(args: &ImportArgs) -> Result<Summary> {
-    let mut source = StraceSource::new(open(&args.file)?, &args.file);
+    let mut source = StraceSource::new(open(&args.file)?, &args.file).under(&under(args));
     let (writer, elapsed_ns) = take(args, "import strace", &mut source)?;
     writer.finish(TraceEnd {
         elapsed_ns,
@@ -130,6 +168,11 @@ fn strace(args: &ImportArgs) -> Result<Summary> {
     for (what, count) in [
         ("calls that never returned", report.unreturned),
         ("lines that are not strace's", report.skipped_lines),
+        (
+            "operations on pipes, sockets, devices and the like",
+            report.not_files,
+        ),
+        ("operations outside of --under", report.outside),
     ] {
         if count > 0 {
             left_out.insert(what.into(), count);
@@ -138,6 +181,19 @@ fn strace(args: &ImportArgs) -> Result<Summary> {
     if let Some(first) = &report.first_skipped {
         ui::line(&format!("first line skipped: {first}"));
     }
+    Ok(summary(args, Content::Trace, report.operations, left_out))
+}
+
+fn fio_iolog(args: &ImportArgs) -> Result<Summary> {
+    let mut source = IologSource::open(&args.file, &under(args))?;
+    let (writer, elapsed_ns) = take(args, "import fio-iolog", &mut source)?;
+    writer.finish(TraceEnd {
+        elapsed_ns,
+        ..TraceEnd::default()
+    })?;
+    let report = source.report();
+    let outside = (report.outside > 0).then(|| ("outside of --under".to_string(), report.outside));
+    let left_out = outside.into_iter().collect();
     Ok(summary(args, Content::Trace, report.operations, left_out))
 }
 

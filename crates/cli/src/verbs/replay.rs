@@ -43,7 +43,9 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
     if let Some(path) = &args.snapshot {
         open_whole_snapshot(path, args.allow_lossy)?;
     }
-    if let Some(output) = &args.output {
+    // `-o -` is `--json`.
+    let file = args.output.as_deref().filter(|o| o.as_os_str() != "-");
+    if let Some(output) = file {
         writable(output)?;
     }
     let bar = ui::Progress::new(4);
@@ -56,11 +58,11 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
         }
         other => other?,
     };
-    if let Some(output) = &args.output {
+    if let Some(output) = file {
         let text = serde_json::to_string_pretty(&result)? + "\n";
         std::fs::write(output, text).with_context(|| format!("write {}", output.display()))?;
     }
-    if args.json {
+    if args.json || args.output.is_some() && file.is_none() {
         out::json(&result)?;
     } else {
         out::text(&fsage_report::replay::text(&result, out::width()))?;

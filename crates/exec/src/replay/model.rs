@@ -36,6 +36,8 @@ pub enum Skip {
     /// No file system can have done it: a directory moved into itself or linked, a name in what is no
     /// directory.
     Impossible,
+    /// The machine allows no more threads.
+    NoThread,
 }
 
 impl Skip {
@@ -50,6 +52,7 @@ impl Skip {
             Self::ProgramError => "program_error",
             Self::NoCall => "no_call",
             Self::Impossible => "impossible",
+            Self::NoThread => "no_thread",
         }
     }
 }

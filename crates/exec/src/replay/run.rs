@@ -289,6 +289,9 @@ impl Planner {
         self.window.enter(WINDOW);
         let Some(lane) = self.lane(scope, shared, op.tid) else {
             self.window.leave();
+            if step.skip.is_none() {
+                shared.tally.skipped(op.kind, Skip::NoThread);
+            }
             return;
         };
         let (progress, waits) = self.orderer.next(lane, op.tid, &step.uses, step.starts);

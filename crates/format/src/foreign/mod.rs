@@ -3,6 +3,7 @@
 //! * [`strace`]: text of `strace -f -ttt -T -y`, both ways.
 //! * [`hbench`]: the binary trace, the snapshot and the system profile of HBench-FS (Smith 2001,
 //!   appendix A), both ways.
+//! * [`iolog`]: fio's iologs, versions 2 and 3, read.
 //! * [`csv`]: traces as comma-separated values, one way.
 //! * [`wml`]: filebench's Workload Model Language, read.
 //!
@@ -12,6 +13,7 @@
 
 pub mod csv;
 pub mod hbench;
+pub mod iolog;
 pub mod strace;
 pub mod wml;
 

@@ -406,8 +406,9 @@ fn set_attr(dir: BorrowedFd<'_>, name: &[u8], attr: SetAttr) -> rustix::io::Resu
         SetAttr::Owner(uid, gid) => rustix::fs::chownat(
             dir,
             name,
-            Some(rustix::fs::Uid::from_raw(uid)),
-            Some(rustix::fs::Gid::from_raw(gid)),
+            // -1 leaves it as it is.
+            (uid != u32::MAX).then(|| rustix::fs::Uid::from_raw(uid)),
+            (gid != u32::MAX).then(|| rustix::fs::Gid::from_raw(gid)),
             AtFlags::empty(),
         ),
         SetAttr::Times(accessed, modified) => {

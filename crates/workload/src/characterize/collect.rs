@@ -57,6 +57,15 @@ fn direction(kind: OpKind) -> Option<bool> {
     }
 }
 
+/// How long a file system worked on an operation: a fork (a vfork lasts until the child's exec) or a read of
+/// a pipe is none of its work (the name of a device is). A prediction charges the same.
+fn in_file_system_ns(op: &Op) -> Option<u64> {
+    let class = op.kind.class();
+    let foreign = class == KindClass::Process
+        || op.record.contains(OpFlags::NOT_A_FILE) && class != KindClass::Name;
+    op.latency_ns.filter(|_| !foreign)
+}
+
 impl Characterizer {
     /// Nothing seen yet.
     pub fn new() -> Self {
@@ -91,8 +100,8 @@ impl Characterizer {
             kind.errors += 1;
             self.errors += 1;
         }
-        let Some(latency_ns) = op.latency_ns else {
-            self.without_latency += 1;
+        let Some(latency_ns) = in_file_system_ns(op) else {
+            self.without_latency += u64::from(op.latency_ns.is_none());
             return;
         };
         kind.total_ns = kind.total_ns.saturating_add(latency_ns);
@@ -179,7 +188,7 @@ impl Characterizer {
         process.operations += 1;
         process.bytes_read = process.bytes_read.saturating_add(read);
         process.bytes_written = process.bytes_written.saturating_add(written);
-        let latency_ns = op.latency_ns.unwrap_or(0);
+        let latency_ns = in_file_system_ns(op).unwrap_or(0);
         process.latency_total_ns = process.latency_total_ns.saturating_add(latency_ns);
     }
 

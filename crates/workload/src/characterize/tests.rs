@@ -115,6 +115,8 @@ fn a_small_stream_to_the_last_number() {
         (1, 10)
     );
     assert_eq!((found.span_ns, found.latency_unknown), (9000, 1));
+    // Without the pipe's.
+    assert_eq!(found.latency_total_ns, 6000);
     assert_eq!(found.kinds[0].kind, OpKind::Read);
     assert_eq!(found.kinds[0].latency_max_ns, Some(1000));
     assert_eq!(found.processes[0].bytes_read, 9192);

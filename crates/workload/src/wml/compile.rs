@@ -1,5 +1,6 @@
 //! The flowops of a thread to steps, composites unfolded.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -16,6 +17,8 @@ const MOST_ROTATED: usize = 1024;
 /// Steps of one thread, and composites in composites.
 const MOST_STEPS: usize = 100_000;
 const DEEPEST: usize = 16;
+/// Empty composites are no steps, and many of them take time.
+const MOST_UNFOLDED: usize = 2_000_000;
 
 /// A composite as defined.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +32,8 @@ pub(super) struct Compiler<'a> {
     variables: &'a Variables,
     trees: &'a [Arc<Tree>],
     composites: BTreeMap<&'a str, Composite<'a>>,
+    /// Flowops and composites that were unfolded so far.
+    unfolded: Cell<usize>,
 }
 
 impl Kind {
@@ -51,6 +56,7 @@ impl<'a> Compiler<'a> {
             variables,
             trees,
             composites,
+            unfolded: Cell::new(0),
         }
     }
 
@@ -78,6 +84,11 @@ impl<'a> Compiler<'a> {
     ) -> Result<(), Problem> {
         for written in body {
             let line = written.line;
+            self.unfolded.set(self.unfolded.get() + 1);
+            if self.unfolded.get() > MOST_UNFOLDED {
+                let text = format!("composites unfold to more than {MOST_UNFOLDED} flowops");
+                return Err((line, text));
+            }
             if code.steps.len() >= MOST_STEPS {
                 return Err((line, format!("more than {MOST_STEPS} steps in one thread")));
             }
@@ -268,6 +279,22 @@ impl<'a> Compiler<'a> {
             return Err((line, format!("'{written}' on '{name}', which is writeonly")));
         }
         Ok(found)
+    }
+}
+
+/// Flowops that count what others do, and end a run by it, do nothing themselves: alone they never end.
+pub(super) fn check_work(codes: &[Arc<Code>]) -> Result<(), Problem> {
+    let flowops = || codes.iter().flat_map(|c| &c.steps).filter_map(Step::flowop);
+    let ends = flowops().find(|f| matches!(f.kind, Kind::FinishOnCount | Kind::FinishOnBytes));
+    match ends {
+        Some(end) if flowops().all(|f| f.kind.limits()) => Err((
+            end.line,
+            format!(
+                "'{}' waits for what other flowops do, and no thread has one that does anything",
+                end.name
+            ),
+        )),
+        _ => Ok(()),
     }
 }
 

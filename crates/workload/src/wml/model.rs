@@ -7,10 +7,10 @@ use fsage_core::Seed;
 use fsage_format::foreign::wml::{self, Attribute, Command, Flowop as Written, QuitMode, Script};
 
 use super::code::{Code, Kind};
-use super::compile::{Compiler, Composite, check_gates};
+use super::compile::{Compiler, Composite, check_gates, check_work};
 use super::distribution::Number;
 use super::personalities;
-use super::tree::{Definition, Tree};
+use super::tree::{Definition, MOST_FILE_BYTES, Tree};
 use super::values::{Attributes, Plain, Problem, Scope, Variables};
 
 /// Bounds of what a script may ask for: files of one fileset, threads of all processes.
@@ -233,6 +233,7 @@ impl Definitions {
     fn trees(&self, variables: &Variables, seed: Seed) -> Result<Vec<Arc<Tree>>, Fault> {
         let mut definitions = Vec::new();
         let mut places = Vec::new();
+        let mut entries = 0;
         for defined in &self.filesets {
             let fault = |problem| Fault {
                 file: Arc::clone(&defined.file),
@@ -244,6 +245,11 @@ impl Definitions {
                 .any(|d: &Definition| d.name == definition.name)
             {
                 let text = format!("there is a fileset '{}' already", definition.name);
+                return Err(fault((defined.line, text)));
+            }
+            entries += definition.entries + definition.leaf_directories;
+            if entries > MOST_FILES {
+                let text = format!("more than {MOST_FILES} entries of all filesets");
                 return Err(fault((defined.line, text)));
             }
             definitions.push(definition);
@@ -263,7 +269,7 @@ impl Definitions {
                     file: defined.map_or_else(|| "".into(), |d| Arc::clone(&d.file)),
                     problem: (
                         defined.map_or(1, |d| d.line),
-                        format!("fileset '{name}' takes more than 2,000,000 directories"),
+                        format!("fileset '{name}' takes more than 2,000,000 directories or 256 MiB of their names"),
                     ),
                 }
             })?;
@@ -341,13 +347,15 @@ impl Definitions {
                 }
             }
         }
-        check_gates(&all).map_err(|problem| {
-            let file = self.processes.first().map(|d| Arc::clone(&d.file));
-            Fault {
-                file: file.unwrap_or_else(|| "".into()),
-                problem,
-            }
-        })?;
+        check_work(&all)
+            .and_then(|()| check_gates(&all))
+            .map_err(|problem| {
+                let file = self.processes.first().map(|d| Arc::clone(&d.file));
+                Fault {
+                    file: file.unwrap_or_else(|| "".into()),
+                    problem,
+                }
+            })?;
         Ok(out)
     }
 }
@@ -402,6 +410,13 @@ fn fileset(
         (Number::Fixed(mean), gamma) if gamma > 0.0 => Number::gamma(mean, gamma / 1000.0),
         (size, _) => size,
     };
+    if let Number::Fixed(bytes) = size
+        && bytes > MOST_FILE_BYTES as f64
+    {
+        let text =
+            format!("size of '{name}' is more than {MOST_FILE_BYTES} bytes, the most of a file");
+        return Err((line, text));
+    }
     let depth = match read.plain("dirdepthrv")? {
         None => None,
         Some(_) => Some(read.number("dirdepthrv", 1.0)?),

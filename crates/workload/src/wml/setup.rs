@@ -20,6 +20,8 @@ enum At {
     /// Directories of the fileset that were made by now; the first with those above it.
     Directory(usize),
     File(usize),
+    /// Of this file so many bytes are written.
+    Within(usize, u64),
     Leaf(usize),
 }
 
@@ -50,15 +52,22 @@ impl Setup {
         push(&mut self.paths, made, path, batch)
     }
 
-    fn file(&mut self, tree: &Tree, index: usize, batch: &mut Vec<Op>) -> Result<(), SourceError> {
-        let size = tree.files.get(index).map_or(0, |f| f.size);
+    fn open(&mut self, tree: &Tree, index: usize, batch: &mut Vec<Op>) -> Result<(), SourceError> {
         let mut open = op(OpKind::Open);
         open.flags = O_RDWR | O_CREAT;
         open.size_bytes = Some(0);
         open.result = Outcome::ok(FD.0 as u64);
-        push(&mut self.paths, open, &tree.file(index), batch)?;
-        let mut written = 0;
+        push(&mut self.paths, open, &tree.file(index), batch)
+    }
+
+    /// Goes on with a file of which so much is written; returns how much is then, `None` once it is
+    /// closed.
+    fn fill(size: u64, mut written: u64, batch: &mut Vec<Op>) -> Option<u64> {
+        let most = batch.len() + AHEAD;
         while written < size {
+            if batch.len() >= most {
+                return Some(written);
+            }
             let length = (size - written).min(PIECE_BYTES);
             let mut write = op(OpKind::Write);
             write.fd = Some(FD);
@@ -73,7 +82,7 @@ impl Setup {
         let mut close = op(OpKind::Close);
         close.fd = Some(FD);
         batch.push(close);
-        Ok(())
+        None
     }
 
     /// One directory or file more; false at the end of the fileset.
@@ -95,11 +104,18 @@ impl Setup {
             },
             At::File(n) => match tree.order.get(n) {
                 Some(&index) => {
-                    self.file(tree, index as usize, batch)?;
-                    At::File(n + 1)
+                    self.open(tree, index as usize, batch)?;
+                    At::Within(n, 0)
                 }
                 None => At::Leaf(0),
             },
+            At::Within(n, written) => {
+                let file = tree.order.get(n).and_then(|&i| tree.files.get(i as usize));
+                match Self::fill(file.map_or(0, |f| f.size), written, batch) {
+                    Some(written) => At::Within(n, written),
+                    None => At::File(n + 1),
+                }
+            }
             At::Leaf(n) => match tree.leaf_order.get(n) {
                 Some(&index) => {
                     self.make_directory(&tree.leaf(index as usize), batch)?;

@@ -143,7 +143,8 @@ impl ThreadStream {
         let Some(last) = memory.last.replace(total) else {
             return Done::Yes;
         };
-        memory.bucket -= total.saturating_sub(last) as i64;
+        let since = i64::try_from(total.saturating_sub(last)).unwrap_or(i64::MAX);
+        memory.bucket = memory.bucket.saturating_sub(since);
         if memory.bucket >= 0 {
             return Done::Yes;
         }
@@ -152,7 +153,8 @@ impl ThreadStream {
             Kind::BandwidthLimit => (missing / EVENT_BYTES + 1, EVENT_BYTES),
             _ => (missing, 1),
         };
-        memory.bucket += (events * worth) as i64;
+        let taken = i64::try_from(events.saturating_mul(worth)).unwrap_or(i64::MAX);
+        memory.bucket = memory.bucket.saturating_add(taken);
         Done::Rest(self.events(events, held))
     }
 }

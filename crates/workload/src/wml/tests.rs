@@ -740,3 +740,142 @@ proptest! {
         }
     }
 }
+
+/// A script that does one thing with one file, its attributes as they are given.
+fn one_file(fileset: &str, flowops: &str) -> String {
+    format!(
+        "define fileset name=f,{fileset}\n\
+         define process name=p {{\n thread name=t {{\n {flowops}\n }}\n}}\n"
+    )
+}
+
+/// Runs every stream of a script to its end, to an error, or through so many batches.
+fn exhaust(text: &str, batches: usize) -> Result<u64, String> {
+    let program = program("x.f", text, &options(&[], 3))?;
+    let mut count = 0;
+    for mut phase in program.phases {
+        for stream in &mut phase.streams {
+            let mut ops = Vec::new();
+            for _ in 0..batches {
+                ops.clear();
+                match stream.next_batch(&mut ops) {
+                    Ok(0) => break,
+                    Ok(more) => count += more as u64,
+                    Err(error) => return Err(error.to_string()),
+                }
+                assert!(ops.len() <= 2 << 20, "{text}: {} at once", ops.len());
+            }
+        }
+    }
+    Ok(count)
+}
+
+#[test]
+fn what_only_counts_never_ends_and_is_refused() {
+    for flowop in ["finishoncount", "finishonbytes"] {
+        let text = one_file("entries=1", &format!("flowop {flowop} name=x,value=10"));
+        let error = exhaust(&text, 10).unwrap_err();
+        assert!(
+            error.contains("line 4") && error.contains("'x' waits"),
+            "{error}"
+        );
+    }
+    let text = one_file("entries=1", "flowop print name=x,value=1,iters=4294967295");
+    let error = exhaust(&text, 10).unwrap_err();
+    assert!(
+        error.contains("has no flowop that does anything"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_large_file_is_made_piece_by_piece() {
+    let text = one_file(
+        "entries=1,size=1t,prealloc",
+        "flowop statfile name=x,filesetname=f",
+    );
+    let made = exhaust(&text, 1000).unwrap();
+    assert!((1000..1_000_000).contains(&made), "{made}");
+    let text = one_file(
+        "entries=1,size=9223372036854775807,prealloc",
+        "flowop statfile name=x,filesetname=f",
+    );
+    let error = exhaust(&text, 1000).unwrap_err();
+    assert!(error.contains("line 1: size of 'f'"), "{error}");
+}
+
+/// Every attribute that is a number at what breaks arithmetic: an answer or an error that names the
+/// line.
+#[test]
+fn numbers_at_their_extremes_end() {
+    let numbers = ["0", "1", "4294967296", "9223372036854775807", "8k", "0.5"];
+    let fileset = [
+        "size",
+        "entries",
+        "dirwidth",
+        "dirgamma",
+        "sizegamma",
+        "leafdirs",
+        "prealloc",
+        "dirdepthrv",
+    ];
+    let flowop = [
+        "iosize",
+        "iters",
+        "value",
+        "workingset",
+        "fd",
+        "srcfd",
+        "indexed",
+        "highwater",
+    ];
+    let kinds = [
+        "read",
+        "readwholefile",
+        "write",
+        "writewholefile",
+        "appendfile",
+        "appendfilerand",
+        "createfile",
+        "deletefile",
+        "statfile",
+        "listdir",
+        "makedir",
+        "removedir",
+        "delay",
+        "hog",
+        "semblock",
+        "eventlimit",
+        "bwlimit",
+        "iopslimit",
+        "opslimit",
+        "finishonbytes",
+        "fsyncset",
+        "aiowrite",
+    ];
+    for number in numbers {
+        let mut texts = Vec::new();
+        for name in fileset {
+            // Ten million entries take their time and are refused by nobody.
+            let rest = if name == "entries" { "" } else { "entries=20," };
+            let set = format!("{rest}{name}={number}");
+            texts.push(one_file(&set, "flowop statfile name=x,filesetname=f"));
+        }
+        for kind in kinds {
+            for name in flowop {
+                let op = format!("flowop {kind} name=x,filesetname=f,{name}={number}");
+                let other = "flowop statfile name=y,filesetname=f";
+                texts.push(one_file(
+                    "entries=20,prealloc=50,size=1m",
+                    &format!("{op}\n {other}"),
+                ));
+            }
+        }
+        for text in texts {
+            if let Err(error) = exhaust(&text, 50) {
+                let told = error.contains("line ") || error.contains("thread '");
+                assert!(told, "{text}: {error}");
+            }
+        }
+    }
+}

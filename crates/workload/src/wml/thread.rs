@@ -14,8 +14,9 @@ use crate::random::Random;
 use super::code::{Code, Flowop, Step};
 use super::state::{Shared, Verdict};
 
-/// How long a thread rests that went through all of its flowops and did nothing.
+/// How long a thread rests that went through all of its flowops, or through so many, and did nothing.
 const IDLE_NS: u64 = 1_000_000;
+const IDLE_STEPS: u64 = 10_000;
 
 /// What happened to a flowop.
 pub(super) enum Done {
@@ -182,7 +183,13 @@ impl ThreadStream {
         }
         self.release();
         let code = Arc::clone(&self.set.code);
+        let mut idle_steps = 0;
         loop {
+            idle_steps += 1;
+            if idle_steps > IDLE_STEPS {
+                // A loop that does nothing must leave time to others, and can be stopped.
+                return self.rest(Wait::Pause(IDLE_NS));
+            }
             let Some(step) = code.steps.get(self.at) else {
                 if let Some(wait) = self.round_ends() {
                     return wait;
@@ -358,16 +365,19 @@ impl ThreadStream {
         }
         let data = flowop.kind.transfers();
         let moved = if data {
-            self.batch.iter().map(Op::bytes_moved).sum()
+            self.batch
+                .iter()
+                .map(Op::bytes_moved)
+                .fold(0, u64::saturating_add)
         } else {
             0
         };
         held.done += 1;
         held.transfers += u64::from(data);
-        held.bytes += moved;
+        held.bytes = held.bytes.saturating_add(moved);
         if let Some(memory) = self.memory.get_mut(self.at) {
             memory.done += 1;
-            memory.bytes += moved;
+            memory.bytes = memory.bytes.saturating_add(moved);
         }
     }
 

@@ -9,6 +9,12 @@ use super::thread::{Done, Release, ThreadStream};
 
 const SEEK_END: u32 = 2;
 
+/// What one call of Linux moves at most (`MAX_RW_COUNT`).
+const CALL_BYTES: u64 = 0x7fff_f000;
+
+/// What a flowop does at once is held in memory.
+const MOST_TRANSFERS: u64 = 1 << 20;
+
 /// A descriptor and the file that it names: fileset and index.
 type Named = (usize, (usize, usize));
 
@@ -122,7 +128,10 @@ impl ThreadStream {
             return Ok(Done::Wait("transfers at the end of its file".to_owned()));
         }
         match flowop.kind {
-            Kind::ReadWhole => self.read_whole(at, file, [request, working_set], held),
+            Kind::ReadWhole => {
+                let request = whole_piece(request, working_set, size(file, held))?;
+                self.read_whole(at, file, request, held);
+            }
             Kind::WriteWhole => {
                 let source = self.slot(flowop.srcfd).file;
                 if flowop.srcfd > 0 && source.is_none() {
@@ -139,6 +148,7 @@ impl ThreadStream {
                         .map_or(working_set, |f| f.size),
                     None => working_set,
                 };
+                let request = whole_piece(request, length, length)?;
                 self.write_whole(at, file, [request, length], held);
             }
             Kind::Append => {
@@ -213,19 +223,8 @@ impl ThreadStream {
         moved
     }
 
-    fn read_whole(
-        &mut self,
-        at: usize,
-        file: (usize, usize),
-        [request, working_set]: [u64; 2],
-        held: &mut Shared,
-    ) {
+    fn read_whole(&mut self, at: usize, file: (usize, usize), request: u64, held: &mut Shared) {
         self.seek(at, 0, 0, size(file, held));
-        let request = if request == 0 {
-            working_set.max(1)
-        } else {
-            request
-        };
         while self.sequential(OpKind::Read, at, request, file, held) > 0 {}
     }
 
@@ -236,10 +235,9 @@ impl ThreadStream {
         [request, length]: [u64; 2],
         held: &mut Shared,
     ) {
-        let request = if request == 0 { length } else { request };
         let mut left = length;
         while left > 0 {
-            let piece = left.min(request.max(1));
+            let piece = left.min(request);
             self.sequential(OpKind::Write, at, piece, file, held);
             left -= piece;
         }
@@ -305,5 +303,25 @@ fn nonzero(iosize: u64) -> Result<u64, String> {
     if iosize == 0 {
         return Err("its iosize is 0".to_owned());
     }
+    if iosize > CALL_BYTES {
+        return Err(format!(
+            "its iosize is {iosize}, expected at most {CALL_BYTES}: what one call of Linux moves"
+        ));
+    }
     Ok(iosize)
+}
+
+/// What one transfer of a whole file moves: the iosize, or where there is none, as much as can be.
+fn whole_piece(iosize: u64, otherwise: u64, size: u64) -> Result<u64, String> {
+    let piece = match iosize {
+        0 => otherwise.clamp(1, CALL_BYTES),
+        _ => nonzero(iosize)?,
+    };
+    if size / piece >= MOST_TRANSFERS {
+        return Err(format!(
+            "a file of {size} bytes takes {} transfers of {piece}, expected at most {MOST_TRANSFERS}",
+            size / piece
+        ));
+    }
+    Ok(piece)
 }

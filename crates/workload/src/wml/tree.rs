@@ -14,6 +14,10 @@ const DEEPEST: f64 = 100.0;
 
 /// Their paths are held in memory.
 const MOST_DIRECTORIES: usize = 2_000_000;
+const MOST_PATH_BYTES: usize = 256 << 20;
+
+/// The largest file: what ext4 takes.
+pub(super) const MOST_FILE_BYTES: u64 = 16 << 40;
 
 /// A fileset as it is defined.
 #[derive(Debug, Clone)]
@@ -65,6 +69,7 @@ pub(super) struct Tree {
     pub(super) order: Vec<u32>,
     /// The same for leaf directories.
     pub(super) leaf_order: Vec<u32>,
+    path_bytes: usize,
 }
 
 struct Level {
@@ -75,7 +80,8 @@ struct Level {
 }
 
 impl Tree {
-    /// Lays a fileset out; `None` if it takes more than two million directories.
+    /// Lays a fileset out; `None` if it takes more than two million directories, or more memory than is
+    /// had for their names.
     pub(super) fn new(definition: Definition, seed: Seed) -> Option<Self> {
         let mut tree = Self {
             directories: vec![definition.root.clone()],
@@ -84,6 +90,7 @@ impl Tree {
             leaves: Vec::new(),
             order: Vec::new(),
             leaf_order: Vec::new(),
+            path_bytes: 0,
             definition,
         };
         let mut random = Random::new(seed);
@@ -92,7 +99,11 @@ impl Tree {
         let prealloc = tree.definition.prealloc;
         tree.order = chosen(tree.files.len(), prealloc, &mut random);
         tree.leaf_order = chosen(tree.leaves.len(), prealloc, &mut random);
-        (tree.directories.len() <= MOST_DIRECTORIES).then_some(tree)
+        (!tree.is_too_large()).then_some(tree)
+    }
+
+    fn is_too_large(&self) -> bool {
+        self.directories.len() > MOST_DIRECTORIES || self.path_bytes > MOST_PATH_BYTES
     }
 
     /// Fills directories one after the other with files or leaf directories: a directory that is
@@ -116,9 +127,7 @@ impl Tree {
             } else {
                 self.leaves.len()
             };
-            if have as u64 >= wanted
-                || f64::from(level.made) >= level.width
-                || self.directories.len() > MOST_DIRECTORIES
+            if have as u64 >= wanted || f64::from(level.made) >= level.width || self.is_too_large()
             {
                 open.pop();
                 continue;
@@ -130,7 +139,7 @@ impl Tree {
                 let next = self.directory(directory, serial, deep, files, random);
                 open.push(next);
             } else if files {
-                let size = self.definition.size.whole(random);
+                let size = self.definition.size.whole(random).min(MOST_FILE_BYTES);
                 self.files.push(File {
                     directory,
                     serial,
@@ -181,6 +190,7 @@ impl Tree {
         let path = self.directories.get(parent as usize);
         let path = format!("{}/{name}{serial:08}", path.map_or("", String::as_str));
         let directory = self.directories.len() as u32;
+        self.path_bytes += path.len();
         self.directories.push(path);
         self.parents.push(parent);
         Level {

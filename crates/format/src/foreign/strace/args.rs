@@ -142,7 +142,9 @@ pub(super) fn fd_name(tail: &[u8]) -> Option<FdName> {
     // -yy puts the kind of device behind its path.
     let device = name.windows(6).any(|w| w == b"<char " || w == b"<block");
     let (path, _) = unescape(name, 0)?;
-    if device || is_device(&path) || !path.starts_with(b"/") {
+    // Memory under a name that no directory has.
+    let in_memory = deleted && (path.starts_with(b"/memfd:") || path.starts_with(b"/SYSV"));
+    if device || in_memory || is_device(&path) || !path.starts_with(b"/") {
         return Some(FdName::NotAFile);
     }
     Some(FdName::Path { path, deleted })

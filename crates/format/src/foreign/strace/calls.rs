@@ -1,6 +1,6 @@
 //! Calls become operations; what the text leaves out comes from the state of the processes.
 
-use fsage_core::{Errno, Fd, Op, OpFlags, OpKind, Outcome, PathId, PathTable, Pid, Tid};
+use fsage_core::{Errno, Fd, KindClass, Op, OpFlags, OpKind, Outcome, PathId, PathTable, Pid, Tid};
 
 use super::args::{Arg, FdName, fd_name, is_device};
 use super::files::{Files, file_id, join};
@@ -37,9 +37,24 @@ pub(super) struct Importer {
     pub paths: PathTable,
     pub processes: Processes,
     pub files: Files,
+    /// Whether a name in the call at hand lies in a directory that is wanted.
+    named_under: bool,
 }
 
 impl Importer {
+    /// Whether an operation of the call that was taken last is about what is wanted.
+    pub fn is_wanted(&self, op: &Op) -> bool {
+        let of_file = |id: fsage_core::FileId| {
+            let number = u32::try_from(id.ino.saturating_sub(1)).unwrap_or(u32::MAX);
+            self.files.info(number).under
+        };
+        self.files.takes_all()
+            || op.kind.class() == KindClass::Process
+            || op.kind == OpKind::Sync
+            || self.named_under
+            || op.file.is_some_and(of_file)
+    }
+
     /// Takes one whole call of a thread.
     pub fn call(&mut self, tid: u32, start_ns: u64, call: &Call<'_>, ops: &mut Vec<Op>) -> Taken {
         let mut op = Op::new(
@@ -48,6 +63,7 @@ impl Importer {
             Tid(tid),
             start_ns,
         );
+        self.named_under = false;
         op.latency_ns = call.latency_ns;
         op.result = match outcome(call) {
             Ok(outcome) => outcome,
@@ -153,6 +169,11 @@ impl Importer {
         if let Some(path) = path {
             let name = join(&dir.path, &path);
             let other = path2.map(|path| join(&dir2.path, &path));
+            let second = other.as_deref().filter(|_| two_names);
+            self.named_under = [Some(&name[..]), second]
+                .into_iter()
+                .flatten()
+                .any(|name| self.files.is_under(name));
             self.name_effects(&mut op, call, &name, other.as_deref());
         }
         ops.push(op);

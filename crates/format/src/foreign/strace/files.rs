@@ -10,6 +10,8 @@ use fsage_core::{DevId, FileId};
 pub(super) struct FileInfo {
     pub size: Option<u64>,
     pub directory: bool,
+    /// Whether a name of it lies in one of the directories that are wanted.
+    pub under: bool,
 }
 
 /// Files by path. Ids are synthetic: device 0, inode = 1 + the order in which files were first
@@ -19,16 +21,38 @@ pub(super) struct FileInfo {
 pub(super) struct Files {
     names: BTreeMap<Box<[u8]>, u32>,
     infos: Vec<FileInfo>,
+    /// Absolute directories without a slash at their end; none: all are wanted.
+    under: Vec<Vec<u8>>,
 }
 
+/// The longest path that a call takes; longer names come from renames that cannot have been.
+const PATH_BYTES: usize = 4096;
+
 impl Files {
+    /// Wants what lies in these directories alone.
+    pub fn keep_under(&mut self, directories: Vec<Vec<u8>>) {
+        self.under = directories;
+    }
+
+    pub fn takes_all(&self) -> bool {
+        self.under.is_empty()
+    }
+
+    /// Whether a path is one of the directories that are wanted or lies in one.
+    pub fn is_under(&self, path: &[u8]) -> bool {
+        self.takes_all() || self.under.iter().any(|dir| beneath(path, dir))
+    }
+
     /// The file of a path, new if the path was not seen.
     pub fn named(&mut self, path: &[u8]) -> u32 {
         if let Some(&file) = self.names.get(path) {
             return file;
         }
         let file = self.infos.len() as u32;
-        self.infos.push(FileInfo::default());
+        self.infos.push(FileInfo {
+            under: self.is_under(path),
+            ..FileInfo::default()
+        });
         self.names.insert(path.into(), file);
         file
     }
@@ -51,17 +75,27 @@ impl Files {
 
     pub fn link(&mut self, from: &[u8], to: &[u8]) {
         let file = self.named(from);
-        self.names.insert(to.into(), file);
+        self.name(file, to);
     }
 
-    /// Renames a file, or a directory with everything under it.
+    fn name(&mut self, file: u32, path: &[u8]) {
+        let under = self.is_under(path);
+        if let Some(info) = self.infos.get_mut(file as usize) {
+            info.under |= under;
+        }
+        if path.len() < PATH_BYTES {
+            self.names.insert(path.into(), file);
+        }
+    }
+
+    /// Renames a file, or a directory with everything under it; not into itself, which cannot have been.
     pub fn rename(&mut self, from: &[u8], to: &[u8]) {
         let file = self.named(from);
-        if from == to {
+        if from.is_empty() || from == to || beneath(to, from) {
             return;
         }
         self.names.remove(from);
-        self.names.insert(to.into(), file);
+        self.name(file, to);
         let prefix = [from, b"/"].concat();
         let below = (Bound::Excluded(&prefix[..]), Bound::Unbounded);
         let moved: Vec<(Box<[u8]>, u32)> = self
@@ -72,8 +106,8 @@ impl Files {
             .collect();
         for (path, file) in moved {
             self.names.remove(&path);
-            self.names
-                .insert([to, &path[from.len()..]].concat().into(), file);
+            let rest = path.get(from.len()..).unwrap_or_default();
+            self.name(file, &[to, rest].concat());
         }
     }
 
@@ -82,6 +116,13 @@ impl Files {
         self.names.insert(a.into(), second);
         self.names.insert(b.into(), first);
     }
+}
+
+/// Whether `path` is `dir` or lies in it; both are normal.
+pub(crate) fn beneath(path: &[u8], dir: &[u8]) -> bool {
+    let dir = dir.strip_suffix(b"/").unwrap_or(dir);
+    let rest = path.strip_prefix(dir);
+    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'/')))
 }
 
 /// The identity that operations carry.
@@ -140,6 +181,29 @@ mod tests {
         for (dir, path, joined) in cases {
             assert_eq!(join(dir, path), joined);
         }
+    }
+
+    #[test]
+    fn nothing_moves_into_itself() {
+        let mut files = Files::default();
+        let file = files.named(b"/d/x");
+        for _ in 0..5 {
+            files.rename(b"/d", b"/d/x/d");
+            files.rename(b"", b"/elsewhere");
+        }
+        assert_eq!(files.find(b"/d/x"), Some(file));
+        assert_eq!(files.names.len(), 3, "{:?}", files.names);
+    }
+
+    #[test]
+    fn what_is_wanted_is_so_by_any_of_its_names() {
+        let mut files = Files::default();
+        files.keep_under(vec![b"/w".to_vec()]);
+        let (inside, outside) = (files.named(b"/w/a"), files.named(b"/ww/a"));
+        assert!(files.info(inside).under && !files.info(outside).under);
+        files.rename(b"/ww", b"/w/b");
+        assert!(files.info(outside).under);
+        assert_eq!(files.find(b"/w/b/a"), Some(outside));
     }
 
     #[test]

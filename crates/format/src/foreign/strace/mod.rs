@@ -33,7 +33,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
-use fsage_core::{Op, OpSource, PathTable, SourceError};
+use fsage_core::{Op, OpFlags, OpKind, OpSource, PathTable, SourceError};
 use rustc_hash::FxHashMap;
 
 use crate::FormatError;
@@ -42,7 +42,7 @@ use line::{Event, Line, parse_call, parse_line};
 use order::Reorder;
 
 pub use export::{NotCarried, StraceSink};
-pub(crate) use files::join;
+pub(crate) use files::{beneath, join};
 
 /// How many lines that strace did not write are skipped whatever the length of the text; beyond it,
 /// 1 % of the lines read so far are.
@@ -65,6 +65,10 @@ pub struct StraceReport {
     pub other_calls: BTreeMap<String, u64>,
     /// Captured calls that never returned.
     pub unreturned: u64,
+    /// Operations on pipes, sockets, devices and anonymous inodes, which are no file system's.
+    pub not_files: u64,
+    /// Operations outside of the directories that are wanted.
+    pub outside: u64,
     /// Lines that strace did not write, or that could not be read.
     pub skipped_lines: u64,
     /// The first of them and why, for a message.
@@ -113,6 +117,15 @@ impl<R: BufRead> StraceSource<R> {
             ended: false,
             line: Vec::new(),
         }
+    }
+
+    /// Wants operations on what lies in one of these directories alone (absolute, by spelling), and
+    /// those on processes.
+    #[must_use]
+    pub fn under(mut self, directories: &[Vec<u8>]) -> Self {
+        let normal = directories.iter().map(|dir| join(b"/", dir));
+        self.importer.files.keep_under(normal.collect());
+        self
     }
 
     /// What was met so far; whole once the source has ended.
@@ -341,9 +354,26 @@ impl<R: BufRead> StraceSource<R> {
             Taken::Malformed(expected) => return Err(expected),
         }
         for op in ops {
-            self.order.push(op);
+            if self.keeps(&op) {
+                self.order.push(op);
+            }
         }
         Ok(())
+    }
+
+    /// As a capture does: what is not about a file is counted and left out (but opens, which take a
+    /// descriptor's number). Neither a prediction nor a replay could use it, and its time is no file
+    /// system's.
+    fn keeps(&mut self, op: &Op) -> bool {
+        let count = if op.record.contains(OpFlags::NOT_A_FILE) && op.kind != OpKind::Open {
+            &mut self.report.not_files
+        } else if !self.importer.is_wanted(op) {
+            &mut self.report.outside
+        } else {
+            return true;
+        };
+        *count += 1;
+        false
     }
 
     fn ended_thread(&mut self, tid: u32, time_ns: u64, code: i64) {

@@ -91,11 +91,66 @@ fn interrupted_calls_come_back_in_the_order_of_their_start() {
 2 1.000004 <... openat resumed>) = 5</x> <0.000002>
 1 1.000005 close(3<pipe:[5]>) = 0 <0.000001>
 "#;
-    let (ops, _) = ops_of(text);
-    assert_eq!(kinds(&ops), ["read", "open", "close"]);
-    assert!(ops[0].record.contains(OpFlags::NOT_A_FILE) && ops[0].file.is_none());
-    assert_eq!((ops[1].start_ns, ops[1].result.value()), (1000, Some(5)));
-    assert!(ops[1].file.is_some());
+    let (ops, source) = ops_of(text);
+    // A pipe's are no file system's.
+    assert_eq!(kinds(&ops), ["open"]);
+    assert_eq!(source.report().not_files, 2);
+    assert_eq!((ops[0].start_ns, ops[0].result.value()), (1000, Some(5)));
+    assert!(ops[0].file.is_some());
+}
+
+#[test]
+fn what_is_no_file_is_left_out_and_counted() {
+    let text = r#"1 1.000001 pipe2( <unfinished ...>
+2 1.000002 read(0<pipe:[138106]>,  <unfinished ...>
+1 1.000003 <... pipe2 resumed>[4<pipe:[138114]>, 5<pipe:[138114]>], 0) = 0 <0.000014>
+1 1.000004 dup2(4<pipe:[138114]>, 1</out> <unfinished ...>
+2 1.000005 <... read resumed>"045
+"..., 4096) = 4 <1.500000>
+1 1.000006 <... dup2 resumed>)             = 1<pipe:[138114]> <0.000012>
+1 1.000007 write(1<pipe:[138114]>, "x", 1) = 1 <0.000003>
+1 1.000008 socket(AF_INET, SOCK_STREAM, IPPROTO_TCP) = 6<TCP:[140000]> <0.000010>
+1 1.000009 recvfrom(6<TCP:[127.0.0.1:5->127.0.0.1:6]>, "a", 1, 0, NULL, NULL) = 1 <0.3>
+1 1.000010 read(6<UNIX-STREAM:[17->18,"/run/a (deleted)"]>, "a", 1) = 1 <0.3>
+1 1.000011 epoll_wait(7<anon_inode:[eventpoll]>, [], 1, 10) = 0 <0.010>
+1 1.000012 read(8<anon_inode:[eventfd]>, "", 8) = 8 <0.2>
+1 1.000013 write(9</memfd:x>(deleted), "hello", 5) = 5 <0.000002>
+1 1.000014 read(3</w/gone>(deleted), "hello", 5) = 5 <0.000002>
+1 1.000015 close(1<pipe:[138114]>) = 0 <0.000001>
+1 1.000016 openat(AT_FDCWD</w>, "/dev/null", O_WRONLY) = 1</dev/null<char 1:3>> <0.000004>
+1 1.000017 write(1</dev/null<char 1:3>>, "x", 1) = 1 <0.000001>
+"#;
+    let (ops, source) = ops_of(text);
+    assert_eq!(
+        kinds(&ops),
+        ["read", "open"],
+        "of a file whose name is gone"
+    );
+    assert_eq!((ops[0].fd, ops[0].latency_ns), (Some(Fd(3)), Some(2000)));
+    assert_eq!(source.report().not_files, 8);
+    assert_eq!(source.report().skipped_lines, 0);
+}
+
+#[test]
+fn what_lies_elsewhere_is_left_out_if_so_asked() {
+    let text = r#"1 1.000001 openat(AT_FDCWD</w>, "a/x", O_RDWR|O_CREAT, 0666) = 3</w/a/x> <0.1>
+1 1.000002 openat(AT_FDCWD</w>, "/etc/hosts", O_RDONLY) = 4</etc/hosts> <0.1>
+1 1.000003 read(4</etc/hosts>, "h", 1) = 1 <0.1>
+1 1.000004 write(3</w/a/x>, "h", 1) = 1 <0.1>
+1 1.000005 rename("/tmp/n", "/w/a/n") = 0 <0.1>
+1 1.000006 stat("/w/ab", 0x1) = -1 ENOENT (No such file or directory) <0.1>
+1 1.000007 stat("/w/a/../a/none", 0x1) = -1 ENOENT (No such file or directory) <0.1>
+1 1.000008 clone(child_stack=NULL, flags=SIGCHLD) = 9 <0.1>
+1 1.000009 sync() = 0 <0.1>
+9 1.000010 write(3</w/a/x>, "h", 1) = 1 <0.1>
+"#;
+    let mut source =
+        StraceSource::new(text.as_bytes(), Path::new("x")).under(&[b"/w/./a/".to_vec()]);
+    let mut ops = Vec::new();
+    while source.read_ops(&mut ops).unwrap() > 0 {}
+    let expected = ["open", "write", "rename", "stat", "fork", "sync", "write"];
+    assert_eq!(kinds(&ops), expected);
+    assert_eq!(source.report().outside, 3);
 }
 
 #[test]
