@@ -73,7 +73,10 @@ fn two_systems_are_ranked() {
             target["elapsed_interval_ns"][1].as_f64().unwrap(),
         );
         let elapsed = target["elapsed_ns"].as_f64().unwrap();
-        assert!(0.0 < low && low < elapsed && elapsed < high, "{low} {elapsed} {high}");
+        assert!(
+            0.0 < low && low < elapsed && elapsed < high,
+            "{low} {elapsed} {high}"
+        );
     }
 }
 
@@ -97,8 +100,11 @@ fn two_profiles_of_one_target_are_not_told_apart() {
     let on = ["--on", "again.fsp", "--on"].map(String::from);
     let more = |last: &[&str]| {
         let args = ["predict", "small.fst"].map(String::from).into_iter();
-        let args = args.chain(on.clone()).chain([profile("ext4").display().to_string()]);
-        args.chain(last.iter().map(ToString::to_string)).collect::<Vec<_>>()
+        let args = args
+            .chain(on.clone())
+            .chain([profile("ext4").display().to_string()]);
+        args.chain(last.iter().map(ToString::to_string))
+            .collect::<Vec<_>>()
     };
     let result = run(dir.path(), more(&["--json"])).exits(0).json();
     let pair = &result["pairs"][0];
@@ -137,7 +143,12 @@ fn a_profile_that_is_not_whole_has_no_place() {
     for total in ["latency_total_ns", "elapsed_ns", "latency_interval_ns"] {
         assert!(target[total].is_null(), "{total}: {target}");
     }
-    assert!(!target["incomplete"]["missing"].as_array().unwrap().is_empty());
+    assert!(
+        !target["incomplete"]["missing"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
     let text = run(dir.path(), args).exits(3).text();
     let rows: Vec<&str> = text.lines().filter(|l| l.contains("incomplete")).collect();
     assert!(rows.len() == 2 && rows[1].contains("no place"), "{text}");
@@ -152,17 +163,26 @@ fn the_answer_fits_a_screen_and_the_rest_is_in_the_details() {
         command.current_dir(dir.path()).env("COLUMNS", columns);
         command.args(["predict", "small.fst"]);
         for (name, file) in [("a", "ext4"), ("b", "xfs"), ("c", "ext4"), ("d", "xfs")] {
-            command.arg("--on").arg(format!("{name}={}", profile(file).display()));
+            command
+                .arg("--on")
+                .arg(format!("{name}={}", profile(file).display()));
         }
         run_command(command.args(more)).exits(0).text()
     };
     let text = answer("80", &[]);
     assert!(text.lines().count() <= 24, "{text}");
     assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
-    assert!(text.contains("elapsed") && text.contains("% other"), "{text}");
+    assert!(
+        text.contains("elapsed") && text.contains("% other"),
+        "{text}"
+    );
     let details = answer("80", &["--details"]);
     assert!(details.starts_with(&text), "{details}");
-    for word in ["hit rates", "where the time goes, by metric", "the order of each two"] {
+    for word in [
+        "hit rates",
+        "where the time goes, by metric",
+        "the order of each two",
+    ] {
         assert!(details.contains(word), "{word}: {details}");
     }
 }
@@ -171,7 +191,10 @@ fn the_answer_fits_a_screen_and_the_rest_is_in_the_details() {
 fn a_metric_is_explained_by_its_name() {
     let dir = temp();
     let text = run(dir.path(), ["show", "FSYN16"]).exits(0).text();
-    assert!(text.starts_with("FSYN16: ") && text.contains("unit: ns"), "{text}");
+    assert!(
+        text.starts_with("FSYN16: ") && text.contains("unit: ns"),
+        "{text}"
+    );
     run(dir.path(), ["show", "NOSUCH16"]).fails(1, &["NOSUCH16"]);
 }
 
@@ -191,32 +214,56 @@ fn a_smaller_cache_is_what_a_profile_edited_by_hand_says() {
         }
     }
     save(&small, &dir.path().join("small.fsp"));
-    let by_hand = run(dir.path(), ["predict", "small.fst", "--json", "--on", "small.fsp"])
-        .exits(0)
-        .json();
+    let by_hand = run(
+        dir.path(),
+        ["predict", "small.fst", "--json", "--on", "small.fsp"],
+    )
+    .exits(0)
+    .json();
     let what_if = predict(dir.path(), &["ext4"], &["--json", "--what-if", "cache=8K"])
         .exits(0)
         .json();
     let expected = by_hand["targets"][0]["latency_total_ns"].as_f64().unwrap();
-    let found = what_if["targets"][0]["what_if"]["latency_total_ns"].as_f64().unwrap();
-    assert!((expected - found).abs() <= expected * 1e-9, "{expected} {found}");
-    let nothing = predict(dir.path(), &["ext4"], &["--json", "--what-if", "memory=64G"])
-        .exits(0)
-        .json();
+    let found = what_if["targets"][0]["what_if"]["latency_total_ns"]
+        .as_f64()
+        .unwrap();
+    assert!(
+        (expected - found).abs() <= expected * 1e-9,
+        "{expected} {found}"
+    );
+    let nothing = predict(
+        dir.path(),
+        &["ext4"],
+        &["--json", "--what-if", "memory=64G"],
+    )
+    .exits(0)
+    .json();
     let effect = &nothing["targets"][0]["what_if"]["effects"][0];
-    assert!(effect["nothing"].as_str().unwrap().contains("fit"), "{effect}");
+    assert!(
+        effect["nothing"].as_str().unwrap().contains("fit"),
+        "{effect}"
+    );
 }
 
 #[test]
 fn absurd_changes_end_and_unknown_ones_tell_the_nearest() {
     let dir = temp();
     small_trace(dir.path());
-    for change in ["RENAME*1e30", "MKDIR*1e300", "LU**1e-300", "fsync=1e25", "disk/1e30"] {
+    for change in [
+        "RENAME*1e30",
+        "MKDIR*1e300",
+        "LU**1e-300",
+        "fsync=1e25",
+        "disk/1e30",
+    ] {
         let result = predict(dir.path(), &["ext4"], &["--json", "--what-if", change])
             .exits(0)
             .json();
         let after = &result["targets"][0]["what_if"];
-        assert!(after["elapsed_ns"].as_f64().unwrap().is_finite(), "{change}: {after}");
+        assert!(
+            after["elapsed_ns"].as_f64().unwrap().is_finite(),
+            "{change}: {after}"
+        );
         predict(dir.path(), &["ext4"], &["--what-if", change]).exits(0);
     }
     predict(dir.path(), &["ext4"], &["--what-if", "memroy=8G"]).fails(2, &["memroy", "memory"]);

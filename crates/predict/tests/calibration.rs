@@ -1,7 +1,11 @@
 //! Words of certainty held against what was measured: the kept validations of `benchmarks/runs`.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-#![allow(clippy::disallowed_methods, reason = "gzip is waited for")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "gzip is waited for"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -81,7 +85,11 @@ fn of_what_is_said_with_95_percent_at_least_95_percent_is_right() {
         for least in [0.95, 0.75] {
             let (mut elapsed, mut latency) = (Score::default(), Score::default());
             for (i, a) in pairs.iter().enumerate() {
-                for b in pairs.iter().skip(i + 1).filter(|b| b.workload == a.workload) {
+                for b in pairs
+                    .iter()
+                    .skip(i + 1)
+                    .filter(|b| b.workload == a.workload)
+                {
                     let p = elapsed_order(&a.totals, &b.totals);
                     elapsed.count(p, least, a.measured_elapsed_ns < b.measured_elapsed_ns);
                     let p = latency_order(&a.totals, &b.totals);
@@ -95,7 +103,6 @@ fn of_what_is_said_with_95_percent_at_least_95_percent_is_right() {
                 elapsed.holds(least) && latency.holds(least),
                 "{run} {least}: {elapsed:?} {latency:?}"
             );
-            println!("{run}, {least}: elapsed {elapsed:?}, latency {latency:?}");
         }
     }
 }
@@ -116,7 +123,9 @@ fn intervals_hold_what_was_measured() {
             latency += u32::from(a.is_none() || within(a, p.measured_ns));
             elapsed += u32::from(b.is_none() || within(b, p.measured_elapsed_ns));
         }
-        println!("{run}: of {} usable {usable}; latency in {latency}, elapsed in {elapsed}", pairs.len());
-        assert!(usable >= 50 && latency >= 52 && elapsed >= 52, "{run}: {usable} {latency} {elapsed}");
+        assert!(
+            usable >= 50 && latency >= 52 && elapsed >= 52,
+            "{run}: {usable} {latency} {elapsed}"
+        );
     }
 }

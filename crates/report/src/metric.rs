@@ -21,7 +21,11 @@ pub fn explain(name: &str, width: u16) -> Option<String> {
     page.say(format!("source: {}", row.source));
     if let Some(points) = row.points {
         let values: Vec<String> = points.values.iter().map(u32::to_string).collect();
-        page.say(format!("measured for ({}): {}", points.unit, values.join(", ")));
+        page.say(format!(
+            "measured for ({}): {}",
+            points.unit,
+            values.join(", ")
+        ));
     }
     if row.gaps {
         let gaps: Vec<String> = GAPS_US.iter().map(u32::to_string).collect();
@@ -51,10 +55,17 @@ mod tests {
     #[test]
     fn metrics_and_families_are_explained() {
         let one = explain("FSYN16", 80).unwrap();
-        assert!(one.starts_with("FSYN16: ") && one.contains("16 KiB"), "{one}");
+        assert!(
+            one.starts_with("FSYN16: ") && one.contains("16 KiB"),
+            "{one}"
+        );
         let family = explain("fsyn", 80).unwrap();
         assert!(family.starts_with("FSYN: "), "{family}");
-        assert!(explain("STAT_G10", 80).unwrap().contains("after a pause of 10 us"));
+        assert!(
+            explain("STAT_G10", 80)
+                .unwrap()
+                .contains("after a pause of 10 us")
+        );
         assert!(explain("NOSUCH", 80).is_none());
     }
 }

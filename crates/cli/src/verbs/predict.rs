@@ -71,7 +71,10 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
     let mut exit = Exit::Done;
     for target in &result.targets {
         if let Some(what) = &target.incomplete {
-            ui::line(&format!("fsage: {} is incomplete: {}", target.name, what.reason));
+            ui::line(&format!(
+                "fsage: {} is incomplete: {}",
+                target.name, what.reason
+            ));
             exit = Exit::Incomplete;
         }
     }
@@ -122,7 +125,12 @@ struct Names {
 /// The name that was given; else the profile's own where that is short and no other's; else that of
 /// the file. A number is added to what stands twice all the same.
 fn short_names(wanted: &[Names]) -> Vec<String> {
-    let owns = |own: &str| wanted.iter().filter(|n| n.given.is_none() && n.own == own).count();
+    let owns = |own: &str| {
+        wanted
+            .iter()
+            .filter(|n| n.given.is_none() && n.own == own)
+            .count()
+    };
     let mut names: Vec<String> = Vec::new();
     for name in wanted {
         let short = name.own.chars().count() <= LONGEST_NAME && !name.own.is_empty();
@@ -161,9 +169,15 @@ mod tests {
     #[test]
     fn names_are_short_and_unique() {
         let long = "scratch:ext4,size=1G,on=disk:hdd-7200,mkfs=-O ^has_journal";
-        assert_eq!(names(&[(None, "scratch:ext4", "a"), (None, long, "b")]), ["scratch:ext4", "b"]);
+        assert_eq!(
+            names(&[(None, "scratch:ext4", "a"), (None, long, "b")]),
+            ["scratch:ext4", "b"]
+        );
         assert_eq!(names(&[(None, "x", "a"), (None, "x", "b")]), ["a", "b"]);
         assert_eq!(names(&[(None, "x", "a"), (None, "x", "a")]), ["a", "a (2)"]);
-        assert_eq!(names(&[(Some("new"), "x", "a"), (None, "x", "b")]), ["new", "x"]);
+        assert_eq!(
+            names(&[(Some("new"), "x", "a"), (None, "x", "b")]),
+            ["new", "x"]
+        );
     }
 }

@@ -7,8 +7,8 @@ use fsage_core::{Op, OpKind, PathTable, SinkError};
 use fsage_format::profile::SystemProfile;
 use fsage_format::result::prediction::TargetPrediction;
 use fsage_format::result::validation::{
-    Distribution, NamedSpec, NamedTarget, Pair, PairKind, VALIDATION_FORMAT, VALIDATION_VERSION,
-    Validation,
+    Distribution, FailedStep, NamedSpec, NamedTarget, Pair, PairKind, VALIDATION_FORMAT,
+    VALIDATION_VERSION, Validation,
 };
 use fsage_format::trace::TraceReader;
 use fsage_predict::{Annotation, AnnotationSink, Options, Start};
@@ -131,9 +131,12 @@ fn from_one_trace(
     }
     for (index, (&target, predicted)) in targets.iter().zip(&prediction.targets).enumerate() {
         if let Some(lacks) = &predicted.incomplete {
-            let target = &plan.targets[target];
-            let note = format!("{name} on {target}: not judged, {}", lacks.reason);
-            found.notes.push(note);
+            found.failed.push(FailedStep {
+                target: plan.targets[target].to_string(),
+                workload: Some(name.to_string()),
+                run: 0,
+                error: format!("failed to predict: {}", lacks.reason),
+            });
             continue;
         }
         let runs = found.of(workload, target);

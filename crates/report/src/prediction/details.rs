@@ -68,7 +68,10 @@ fn incomplete(target: &TargetPrediction, page: &mut Page) {
             missing.family.clone(),
             count(missing.uses),
             missing.what.clone(),
-            missing.stand_in.clone().unwrap_or_else(|| "nothing".to_owned()),
+            missing
+                .stand_in
+                .clone()
+                .unwrap_or_else(|| "nothing".to_owned()),
         ]);
     }
     page.table(&table);
@@ -186,10 +189,7 @@ fn kinds(target: &TargetPrediction, width: u16) -> TextTable {
         String::new(),
     ];
     if let Some(changed) = &target.what_if {
-        row.extend([
-            time(changed.latency_total_ns),
-            time(changed.difference_ns),
-        ]);
+        row.extend([time(changed.latency_total_ns), time(changed.difference_ns)]);
     }
     table.row(row);
     table

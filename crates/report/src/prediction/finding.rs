@@ -52,7 +52,11 @@ fn single(result: &Prediction, only: &Ranked) -> String {
         "On {} it would take {}{known}, {}.{hardly}",
         only.name,
         time(only.elapsed_ns),
-        in_file_system(only.latency_total_ns, only.latency_total_ns, only.elapsed_ns),
+        in_file_system(
+            only.latency_total_ns,
+            only.latency_total_ns,
+            only.elapsed_ns
+        ),
     )
 }
 
@@ -76,7 +80,11 @@ fn several(result: &Prediction, best: &Ranked) -> Vec<String> {
     if worst.ratio < HARDLY {
         return vec![hardly(result, best, worst)];
     }
-    let against: Vec<&PairRank> = result.pairs.iter().filter(|p| p.faster == best.name).collect();
+    let against: Vec<&PairRank> = result
+        .pairs
+        .iter()
+        .filter(|p| p.faster == best.name)
+        .collect();
     let close: Vec<&&PairRank> = against
         .iter()
         .filter(|p| p.confidence == Confidence::NotDistinguishable)
@@ -98,7 +106,7 @@ fn several(result: &Prediction, best: &Ranked) -> Vec<String> {
             "{} and {} are two profiles of one target: {}, which differ by chance.",
             best.name,
             one.slower,
-            times(result, &[&best.name, &one.slower])
+            times(result, &[best.name.as_str(), one.slower.as_str()])
         )),
         _ => {
             let mut names = vec![best.name.as_str()];
@@ -109,7 +117,9 @@ fn several(result: &Prediction, best: &Ranked) -> Vec<String> {
                 times(result, &names),
                 best.name,
                 names.last().copied().unwrap_or_default(),
-                close.last().map_or_else(String::new, |p| probability(p.probability))
+                close
+                    .last()
+                    .map_or_else(String::new, |p| probability(p.probability))
             ));
         }
     }

@@ -7,9 +7,7 @@ mod tests;
 
 pub use details::details;
 
-use fsage_format::result::prediction::{
-    FamilyShare, Prediction, Ranked, TargetPrediction,
-};
+use fsage_format::result::prediction::{FamilyShare, Prediction, Ranked, TargetPrediction};
 
 use crate::page::Page;
 use crate::table::{Align, TextTable};
@@ -72,7 +70,11 @@ fn range(interval: Option<(f64, f64)>) -> String {
         ns if ns < 7200e9 => (60e9, "min"),
         _ => (3600e9, "h"),
     };
-    format!("{}–{} {unit}", two_digits(low / scale), two_digits(high / scale))
+    format!(
+        "{}–{} {unit}",
+        two_digits(low / scale),
+        two_digits(high / scale)
+    )
 }
 
 fn two_digits(value: f64) -> String {
@@ -112,11 +114,16 @@ fn targets(result: &Prediction, width: u16) -> TextTable {
             continue;
         };
         let pair = result.pairs.iter().find(|p| p.slower == place.name);
-        let against = match pair.filter(|p| result.ranking.first().is_some_and(|r| r.name == p.faster)) {
-            Some(p) if p.same_target => format!("x{:.2}, same", p.ratio),
-            Some(p) => format!("x{:.2}, {}", p.ratio, probability(p.probability).replace("over ", ">")),
-            None => "best".to_owned(),
-        };
+        let against =
+            match pair.filter(|p| result.ranking.first().is_some_and(|r| r.name == p.faster)) {
+                Some(p) if p.same_target => format!("x{:.2}, same", p.ratio),
+                Some(p) => format!(
+                    "x{:.2}, {}",
+                    p.ratio,
+                    probability(p.probability).replace("over ", ">")
+                ),
+                None => "best".to_owned(),
+            };
         table.row([
             target.name.clone(),
             time(place.elapsed_ns),
@@ -181,7 +188,12 @@ fn kinds(target: &TargetPrediction, width: u16) -> TextTable {
     }
     let total = target.latency_total_ns.unwrap_or_default();
     let number = target.kinds.iter().map(|k| k.count).sum();
-    row("total".to_owned(), number, total, f64::from(u8::from(total > 0.0)));
+    row(
+        "total".to_owned(),
+        number,
+        total,
+        f64::from(u8::from(total > 0.0)),
+    );
     table
 }
 
@@ -190,7 +202,11 @@ fn told(result: &Prediction) -> Vec<(&TargetPrediction, &'static str)> {
     let at = |place: Option<&Ranked>| place.and_then(|p| whole(result, p));
     let mut told = Vec::new();
     if let Some(best) = at(result.ranking.first()) {
-        let role = if result.ranking.len() > 1 { " (best)" } else { "" };
+        let role = if result.ranking.len() > 1 {
+            " (best)"
+        } else {
+            ""
+        };
         told.push((best, role));
     }
     if result.ranking.len() > 1
@@ -212,7 +228,12 @@ fn where_time_goes(target: &TargetPrediction, role: &str) -> String {
         .filter(|f| f.share >= 0.005)
         .map(family)
         .collect();
-    let named: f64 = target.families.iter().take(parts.len()).map(|f| f.share).sum();
+    let named: f64 = target
+        .families
+        .iter()
+        .take(parts.len())
+        .map(|f| f.share)
+        .sum();
     if named < 0.995 && !parts.is_empty() {
         parts.push(format!("{:.0} % other", (1.0 - named) * 100.0));
     }
@@ -244,7 +265,14 @@ fn help(result: &Prediction, page: &mut Page) {
         .iter()
         .filter(|h| h.share >= 0.01)
         .take(2)
-        .map(|h| format!("{} saves {} (--what-if '{}')", h.what, time(h.saves_ns), h.change))
+        .map(|h| {
+            format!(
+                "{} saves {} (--what-if '{}')",
+                h.what,
+                time(h.saves_ns),
+                h.change
+            )
+        })
         .collect();
     if !helps.is_empty() {
         page.say(format!("What would help most there: {}.", helps.join("; ")));

@@ -46,8 +46,16 @@ fn target(name: &str, elapsed: f64, latency: f64) -> TargetPrediction {
         },
         metrics: vec![],
         families: vec![
-            family("FSYN", "fsync of a new file with data, by its size in blocks", 0.4),
-            family("RFO", "first read of 4 KiB of an uncached file in another directory", 0.3),
+            family(
+                "FSYN",
+                "fsync of a new file with data, by its size in blocks",
+                0.4,
+            ),
+            family(
+                "RFO",
+                "first read of 4 KiB of an uncached file in another directory",
+                0.3,
+            ),
             family("CR", "create of a file", 0.2),
             family("OPEN", "open of an existing file", 0.1),
         ],
@@ -119,23 +127,44 @@ fn fits(text: &str) {
     assert!(lines.iter().all(|l| l.chars().count() <= 80), "{text}");
     for line in &lines {
         let first = line.split_whitespace().next().unwrap_or_default();
-        assert!(!["ms", "us", "s", "%"].contains(&first), "a unit is split off:\n{text}");
+        assert!(
+            !["ms", "us", "s", "%"].contains(&first),
+            "a unit is split off:\n{text}"
+        );
     }
 }
 
 #[test]
 fn four_systems_fit_a_screen() {
-    let names = ["ext4-on-a-long-name-of-a-disk", "xfs", "btrfs on nvme", "ext2"];
+    let names = [
+        "ext4-on-a-long-name-of-a-disk",
+        "xfs",
+        "btrfs on nvme",
+        "ext2",
+    ];
     let all = [1.0, 2.0, 3.0, 4.5].map(|f| f * 115.0 * S);
     let targets = names.iter().zip(all).map(|(n, ns)| target(n, ns, ns * 0.9));
     let said = text(&prediction(targets.collect(), 0.97), 80);
     fits(&said);
-    assert!(said.starts_with("ext4-on-a-long-name-of-a-disk is the fastest: 115 s elapsed"), "{said}");
-    assert!(said.contains("97 %") && said.contains("x4.50") && said.contains("10 % other"), "{said}");
+    assert!(
+        said.starts_with("ext4-on-a-long-name-of-a-disk is the fastest: 115 s elapsed"),
+        "{said}"
+    );
+    assert!(
+        said.contains("97 %") && said.contains("x4.50") && said.contains("10 % other"),
+        "{said}"
+    );
     assert!(!said.contains("surely"), "{said}");
     for width in [60, 100, 160] {
-        let said = text(&prediction(vec![target("a", S, S), target("b", 2.0 * S, S)], 0.9), width);
-        assert!(said.lines().all(|l| l.chars().count() <= usize::from(width)), "{said}");
+        let said = text(
+            &prediction(vec![target("a", S, S), target("b", 2.0 * S, S)], 0.9),
+            width,
+        );
+        assert!(
+            said.lines()
+                .all(|l| l.chars().count() <= usize::from(width)),
+            "{said}"
+        );
     }
 }
 
@@ -147,8 +176,15 @@ fn where_the_file_system_hardly_matters_it_says_so() {
     ];
     let said = text(&prediction(targets, 0.8), 80);
     fits(&said);
-    let finding = "The file system hardly matters: 8 s to 8.2 s everywhere; 35 ms to 371 ms of it in";
-    assert_eq!(said.split_whitespace().take(17).collect::<Vec<_>>().join(" "), finding);
+    let finding =
+        "The file system hardly matters: 8 s to 8.2 s everywhere; 35 ms to 371 ms of it in";
+    assert_eq!(
+        said.split_whitespace()
+            .take(17)
+            .collect::<Vec<_>>()
+            .join(" "),
+        finding
+    );
 }
 
 #[test]
@@ -164,11 +200,21 @@ fn what_lacks_costs_stands_last_without_a_number() {
     let whole = target("ext4", 8.0 * S, 7.0 * S);
     let said = text(&prediction(vec![broken.clone(), whole], 0.8), 80);
     fits(&said);
-    let row = |name: &str| said.lines().position(|l| l.trim_start().starts_with(name)).unwrap();
+    let row = |name: &str| {
+        said.lines()
+            .position(|l| l.trim_start().starts_with(name))
+            .unwrap()
+    };
     let lines: Vec<&str> = said.lines().collect();
-    assert!(said.contains("broken is incomplete: FSY, RC not measured, needed 17 times."), "{said}");
+    assert!(
+        said.contains("broken is incomplete: FSY, RC not measured, needed 17 times."),
+        "{said}"
+    );
     let table = lines.iter().position(|l| l.contains("──")).unwrap();
-    assert!(lines[table + 1].contains("ext4") && lines[table + 2].contains("incomplete"), "{said}");
+    assert!(
+        lines[table + 1].contains("ext4") && lines[table + 2].contains("incomplete"),
+        "{said}"
+    );
     assert!(row("broken") < table && !said.contains("12.3 us"), "{said}");
     let said = text(&prediction(vec![broken], 0.8), 80);
     assert!(said.starts_with("No target can be told"), "{said}");
@@ -179,7 +225,10 @@ fn one_system_has_its_kinds_and_the_rest_is_a_row() {
     let one = prediction(vec![target("ext4", 8.0 * S, 7.0 * S)], 0.8);
     let said = text(&one, 80);
     fits(&said);
-    assert!(said.contains("2 others") && said.contains("total") && said.contains("100.0 %"), "{said}");
+    assert!(
+        said.contains("2 others") && said.contains("total") && said.contains("100.0 %"),
+        "{said}"
+    );
     assert!(details(&one, 80).contains("hit rates"));
 }
 
