@@ -231,7 +231,7 @@ Examples:
   fsage show build.fst --ops 100..120
   fsage show ext4.fsp --json | jq '.metrics[] | select(.name==\"CR\")'")]
 pub struct ShowArgs {
-    /// The file: a trace, snapshot, profile, run record or result
+    /// The file: a trace, snapshot, profile, run record or result; or the name of a metric
     pub file: PathBuf,
     /// Print operations one a line: all of them, or FIRST..LAST counted from 0
     #[arg(long, value_name = "RANGE", num_args = 0..=1, default_missing_value = "..")]
@@ -371,15 +371,24 @@ a number in the metric's unit. It may be repeated.
   --what-if 'RRD**2'       random reads at twice the rate, all sizes
   --what-if 'RDC=4000000'  cached reads at 4,000,000 KiB/s
 
+What-if changes (NAME, an operator of * / = + -, a number):
+  memory=8G, memory*2, cache=512M   how much there is to cache in
+  disk*2                            a device twice as fast
+  disk.seek*0.5, disk.rate*2        half the time to get to a place; data moves at twice the rate
+  fsync*0.5                         half the time; also lookup, open, create, close, stat, mkdir,
+                                    rmdir, rename, unlink, truncate, readdir, read, write
+  'RRD**2', STAT=50us, STAT+200     metrics of the profile by name (`fsage show METRIC` explains one)
+
 Examples:
-  fsage predict build.fst --on ext4.fsp --on xfs.fsp
+  fsage predict build.fst --on ext4.fsp --on new=xfs.fsp
+  fsage predict build.fst --on ext4.fsp --what-if memory=8G --what-if 'fsync*0.5'
   fsage predict build.fst --on ext4.fsp --snapshot tree.fss --annotate why.fst")]
 pub struct PredictArgs {
     /// The trace
     pub trace: PathBuf,
-    /// A profile to predict on (may be repeated)
-    #[arg(long, value_name = "PROFILE", required = true)]
-    pub on: Vec<PathBuf>,
+    /// A profile to predict on (may be repeated); NAME= before it says what it is called
+    #[arg(long, value_name = "[NAME=]PROFILE", required = true)]
+    pub on: Vec<String>,
     /// The tree at the start of the trace
     #[arg(long, value_name = "S")]
     pub snapshot: Option<PathBuf>,
@@ -389,9 +398,12 @@ pub struct PredictArgs {
     /// The state of the caches at the start
     #[arg(long, value_enum, default_value = "cold")]
     pub start: StartArg,
-    /// Change a metric (may be repeated)
+    /// Change a part of the systems or a metric (may be repeated), as below
     #[arg(long, value_name = "CHANGE")]
     pub what_if: Vec<String>,
+    /// Print all that is known of each system after the answer
+    #[arg(long)]
+    pub details: bool,
     /// Write the trace with request vector, relation and predicted latency beside each operation
     #[arg(long, value_name = "OUT")]
     pub annotate: Option<PathBuf>,

@@ -60,24 +60,214 @@ fn two_systems_are_ranked() {
         .json();
     let ranking = result["ranking"].as_array().unwrap();
     assert_eq!(ranking.len(), 2);
-    let place = |i: usize| ranking[i]["latency_total_ns"].as_f64().unwrap();
+    let place = |i: usize| ranking[i]["elapsed_ns"].as_f64().unwrap();
     assert!(place(0) <= place(1));
-    assert_eq!(result["pairs"].as_array().unwrap().len(), 1);
-    // One profile twice: told apart by their files.
-    let same = predict(dir.path(), &["ext4", "ext4"], &["--json"])
-        .exits(0)
-        .json();
+    let pairs = result["pairs"].as_array().unwrap();
+    assert_eq!(pairs.len(), 1);
+    let probability = pairs[0]["probability"].as_f64().unwrap();
+    assert!((0.5..1.0).contains(&probability), "{probability}");
+    assert_eq!(result["version"], 3);
+    for target in result["targets"].as_array().unwrap() {
+        let (low, high) = (
+            target["elapsed_interval_ns"][0].as_f64().unwrap(),
+            target["elapsed_interval_ns"][1].as_f64().unwrap(),
+        );
+        let elapsed = target["elapsed_ns"].as_f64().unwrap();
+        assert!(
+            0.0 < low && low < elapsed && elapsed < high,
+            "{low} {elapsed} {high}"
+        );
+    }
+}
+
+#[test]
+fn two_profiles_of_one_target_are_not_told_apart() {
+    let dir = temp();
+    small_trace(dir.path());
+    let text = std::fs::read_to_string(profile("ext4")).unwrap();
+    // The same target a second time, three times as slow in one metric.
+    let mut slow: Value = serde_json::from_str(&text).unwrap();
+    for metric in slow["metrics"].as_array_mut().unwrap() {
+        if metric["unit"] == "ns" {
+            for field in ["estimate", "low", "high", "mean", "median"] {
+                if let Some(value) = metric[field].as_f64() {
+                    metric[field] = (value * 30.0).into();
+                }
+            }
+        }
+    }
+    save(&slow, &dir.path().join("again.fsp"));
+    let on = ["--on", "again.fsp", "--on"].map(String::from);
+    let more = |last: &[&str]| {
+        let args = ["predict", "small.fst"].map(String::from).into_iter();
+        let args = args
+            .chain(on.clone())
+            .chain([profile("ext4").display().to_string()]);
+        args.chain(last.iter().map(ToString::to_string))
+            .collect::<Vec<_>>()
+    };
+    let result = run(dir.path(), more(&["--json"])).exits(0).json();
+    let pair = &result["pairs"][0];
+    assert_eq!(pair["confidence"], "not_distinguishable", "{pair}");
+    assert_eq!(pair["same_target"], true);
+    assert!(pair["latency_ratio"].as_f64().unwrap() > 2.0, "{pair}");
+    let text = run(dir.path(), more(&[])).exits(0).text();
+    assert!(!text.contains("surely"), "{text}");
+    assert!(text.contains("again") && text.contains("ext4"), "{text}");
+}
+
+/// Writes a profile with its format first, as files are told by it.
+fn save(profile: &Value, file: &Path) {
+    let mut fields = profile.as_object().unwrap().clone();
+    let format = fields.remove("format").unwrap();
+    let rest = Value::Object(fields).to_string();
+    std::fs::write(file, format!("{{\"format\":{format},{}", &rest[1..])).unwrap();
+}
+
+#[test]
+fn a_profile_that_is_not_whole_has_no_place() {
+    let dir = temp();
+    small_trace(dir.path());
+    let text = std::fs::read_to_string(profile("ext4")).unwrap();
+    let mut cut: Value = serde_json::from_str(&text).unwrap();
+    cut["metrics"].as_array_mut().unwrap().truncate(88);
+    save(&cut, &dir.path().join("cut.fsp"));
+    let xfs = profile("xfs").display().to_string();
+    let args = ["predict", "small.fst", "--on", "cut.fsp", "--on", &xfs];
+    let ran = run(dir.path(), args.iter().copied().chain(["--json"])).exits(3);
+    assert!(ran.stderr.contains("cut is incomplete") || ran.stderr.contains("incomplete"));
+    let result = ran.json();
+    let ranking = result["ranking"].as_array().unwrap();
+    assert_eq!(ranking.len(), 1, "{ranking:?}");
+    let target = &result["targets"][0];
+    for total in ["latency_total_ns", "elapsed_ns", "latency_interval_ns"] {
+        assert!(target[total].is_null(), "{total}: {target}");
+    }
     assert!(
-        same["targets"][0]["name"]
-            .as_str()
+        !target["incomplete"]["missing"]
+            .as_array()
             .unwrap()
-            .contains("ext4.fsp")
+            .is_empty()
     );
-    let text = predict(dir.path(), &["ext4", "xfs"], &[]).exits(0).text();
+    let text = run(dir.path(), args).exits(3).text();
+    let rows: Vec<&str> = text.lines().filter(|l| l.contains("incomplete")).collect();
+    assert!(rows.len() == 2 && rows[1].contains("no place"), "{text}");
+}
+
+#[test]
+fn the_answer_fits_a_screen_and_the_rest_is_in_the_details() {
+    let dir = temp();
+    small_trace(dir.path());
+    let answer = |columns: &str, more: &[&str]| {
+        let mut command = fsage();
+        command.current_dir(dir.path()).env("COLUMNS", columns);
+        command.args(["predict", "small.fst"]);
+        for (name, file) in [("a", "ext4"), ("b", "xfs"), ("c", "ext4"), ("d", "xfs")] {
+            command
+                .arg("--on")
+                .arg(format!("{name}={}", profile(file).display()));
+        }
+        run_command(command.args(more)).exits(0).text()
+    };
+    let text = answer("80", &[]);
+    assert!(text.lines().count() <= 24, "{text}");
+    assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
     assert!(
-        text.contains("scratch:ext4") && text.contains("scratch:xfs"),
+        text.contains("elapsed") && text.contains("% other"),
         "{text}"
     );
+    let details = answer("80", &["--details"]);
+    assert!(details.starts_with(&text), "{details}");
+    for word in [
+        "hit rates",
+        "where the time goes, by metric",
+        "the order of each two",
+    ] {
+        assert!(details.contains(word), "{word}: {details}");
+    }
+}
+
+#[test]
+fn a_metric_is_explained_by_its_name() {
+    let dir = temp();
+    let text = run(dir.path(), ["show", "FSYN16"]).exits(0).text();
+    assert!(
+        text.starts_with("FSYN16: ") && text.contains("unit: ns"),
+        "{text}"
+    );
+    run(dir.path(), ["show", "NOSUCH16"]).fails(1, &["NOSUCH16"]);
+}
+
+#[test]
+fn a_smaller_cache_is_what_a_profile_edited_by_hand_says() {
+    let dir = temp();
+    small_trace(dir.path());
+    let text = std::fs::read_to_string(profile("ext4")).unwrap();
+    let mut small: Value = serde_json::from_str(&text).unwrap();
+    for metric in small["metrics"].as_array_mut().unwrap() {
+        if metric["name"] == "BC" {
+            metric["estimate"] = 8.0.into();
+            metric["lower_bound"] = false.into();
+            for field in ["low", "high", "mean", "median"] {
+                metric[field] = 8.0.into();
+            }
+        }
+    }
+    save(&small, &dir.path().join("small.fsp"));
+    let by_hand = run(
+        dir.path(),
+        ["predict", "small.fst", "--json", "--on", "small.fsp"],
+    )
+    .exits(0)
+    .json();
+    let what_if = predict(dir.path(), &["ext4"], &["--json", "--what-if", "cache=8K"])
+        .exits(0)
+        .json();
+    let expected = by_hand["targets"][0]["latency_total_ns"].as_f64().unwrap();
+    let found = what_if["targets"][0]["what_if"]["latency_total_ns"]
+        .as_f64()
+        .unwrap();
+    assert!(
+        (expected - found).abs() <= expected * 1e-9,
+        "{expected} {found}"
+    );
+    let nothing = predict(
+        dir.path(),
+        &["ext4"],
+        &["--json", "--what-if", "memory=64G"],
+    )
+    .exits(0)
+    .json();
+    let effect = &nothing["targets"][0]["what_if"]["effects"][0];
+    assert!(
+        effect["nothing"].as_str().unwrap().contains("fit"),
+        "{effect}"
+    );
+}
+
+#[test]
+fn absurd_changes_end_and_unknown_ones_tell_the_nearest() {
+    let dir = temp();
+    small_trace(dir.path());
+    for change in [
+        "RENAME*1e30",
+        "MKDIR*1e300",
+        "LU**1e-300",
+        "fsync=1e25",
+        "disk/1e30",
+    ] {
+        let result = predict(dir.path(), &["ext4"], &["--json", "--what-if", change])
+            .exits(0)
+            .json();
+        let after = &result["targets"][0]["what_if"];
+        assert!(
+            after["elapsed_ns"].as_f64().unwrap().is_finite(),
+            "{change}: {after}"
+        );
+        predict(dir.path(), &["ext4"], &["--what-if", change]).exits(0);
+    }
+    predict(dir.path(), &["ext4"], &["--what-if", "memroy=8G"]).fails(2, &["memroy", "memory"]);
+    predict(dir.path(), &["ext4"], &["--what-if", "memory=8"]).fails(2, &["8G"]);
 }
 
 #[test]

@@ -169,7 +169,10 @@ mod tests {
         assert_eq!(interval(2.26e9, total.latency_half()), None);
         let total = totals(1e9, 1.2e9, 0.05, true);
         let (low, high) = interval(1e9, total.latency_half()).unwrap();
-        assert!(low > 0.0 && low < 1e9 && high > 1e9 && high < 2e9, "{low} {high}");
+        assert!(
+            low > 0.0 && low < 1e9 && high > 1e9 && high < 2e9,
+            "{low} {high}"
+        );
         assert!(total.elapsed_half() < total.latency_half());
     }
 
@@ -178,7 +181,11 @@ mod tests {
         let a = totals(1e9, 1e9, 0.0, true);
         let p = |ratio: f64| elapsed_order(&a, &totals(1e9 * ratio, 1e9 * ratio, 0.0, true));
         assert!((p(1.0) - 0.5).abs() < 1e-9);
-        assert!(p(1.05) < 0.7 && p(1.5) < 0.95 && p(2.0) > 0.95, "{}", p(1.5));
+        assert!(
+            p(1.05) < 0.7 && p(1.5) < 0.95 && p(2.0) > 0.95,
+            "{}",
+            p(1.5)
+        );
         assert!((p(1.5) + p(1.0 / 1.5) - 1.0).abs() < 1e-9);
         // On disks the model is off by more.
         let disk = |ns| totals(ns, ns, 0.0, false);

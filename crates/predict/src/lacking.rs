@@ -43,7 +43,11 @@ impl Target {
 }
 
 fn reason(missing: &[MissingCost], broken_off: Option<&str>) -> String {
-    let named: Vec<&str> = missing.iter().take(NAMED).map(|m| m.family.as_str()).collect();
+    let named: Vec<&str> = missing
+        .iter()
+        .take(NAMED)
+        .map(|m| m.family.as_str())
+        .collect();
     let more = missing.len().saturating_sub(NAMED);
     let more = if more > 0 {
         format!(" and {more} more")

@@ -14,6 +14,7 @@ pub mod compliance;
 pub mod disk;
 pub mod environment;
 pub mod experiment;
+pub mod metric;
 pub mod ops;
 pub mod page;
 pub mod plain;

@@ -1,5 +1,7 @@
 //! `fsage predict`.
 
+use std::path::Path;
+
 use anyhow::{Context, Result};
 use fsage_experiment::predicting::{AnnotatedTrace, Request, predict};
 use fsage_format::profile::SystemProfile;
@@ -21,12 +23,7 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
                 .map_err(|e| UsageError(format!("failed to {e}")).into())
         })
         .collect::<Result<Vec<Change>>>()?;
-    let mut profiles = args
-        .on
-        .iter()
-        .map(|path| Ok(SystemProfile::load(path)?))
-        .collect::<Result<Vec<SystemProfile>>>()?;
-    tell_apart(&mut profiles, &args.on);
+    let profiles = named_profiles(&args.on)?;
     let mut reader = open_whole_trace(&args.trace, args.allow_lossy)?;
     crate::files::remark(&args.trace, &reader);
     if let Some(path) = &args.snapshot {
@@ -70,16 +67,121 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
         out::json(&result)?;
     } else {
         out::text(&prediction::text(&result, out::width()))?;
+        if args.details {
+            out::text("\n")?;
+            out::text(&prediction::details(&result, out::width()))?;
+        }
     }
-    Ok(Exit::Done)
+    let mut exit = Exit::Done;
+    for target in &result.targets {
+        if let Some(what) = &target.incomplete {
+            ui::line(&format!(
+                "fsage: {} is incomplete: {}",
+                target.name, what.reason
+            ));
+            exit = Exit::Incomplete;
+        }
+    }
+    Ok(exit)
 }
 
-/// Profiles of one name are told apart by their files.
-fn tell_apart(profiles: &mut [SystemProfile], files: &[std::path::PathBuf]) {
-    let names: Vec<String> = profiles.iter().map(|p| p.name.clone()).collect();
-    for (profile, file) in profiles.iter_mut().zip(files) {
-        if names.iter().filter(|n| **n == profile.name).count() > 1 {
-            profile.name = format!("{} ({})", profile.name, file.display());
+/// Longer names leave no room for numbers.
+const LONGEST_NAME: usize = 22;
+
+/// The profiles, each under a short name of its own.
+fn named_profiles(on: &[String]) -> Result<Vec<SystemProfile>> {
+    let mut profiles = Vec::new();
+    let mut wanted = Vec::new();
+    for given in on {
+        let (name, file) = name_and_file(given);
+        let profile = SystemProfile::load(file)?;
+        let stem = file.file_stem().map(|s| s.to_string_lossy().into_owned());
+        wanted.push(Names {
+            given: name.map(str::to_owned),
+            own: profile.name.clone(),
+            file: stem.unwrap_or_default(),
+        });
+        profiles.push(profile);
+    }
+    for (profile, name) in profiles.iter_mut().zip(short_names(&wanted)) {
+        profile.name = name;
+    }
+    Ok(profiles)
+}
+
+/// `NAME=FILE`, or a file alone; a file of that whole name is meant where there is one.
+fn name_and_file(given: &str) -> (Option<&str>, &Path) {
+    match given.split_once('=') {
+        Some((name, file)) if !name.is_empty() && !Path::new(given).exists() => {
+            (Some(name), Path::new(file))
         }
+        _ => (None, Path::new(given)),
+    }
+}
+
+/// What a profile may be called.
+struct Names {
+    given: Option<String>,
+    own: String,
+    file: String,
+}
+
+/// The name that was given; else the profile's own where that is short and no other's; else that of
+/// the file. A number is added to what stands twice all the same.
+fn short_names(wanted: &[Names]) -> Vec<String> {
+    let owns = |own: &str| {
+        wanted
+            .iter()
+            .filter(|n| n.given.is_none() && n.own == own)
+            .count()
+    };
+    let mut names: Vec<String> = Vec::new();
+    for name in wanted {
+        let short = name.own.chars().count() <= LONGEST_NAME && !name.own.is_empty();
+        let base = match &name.given {
+            Some(given) => given.clone(),
+            None if short && owns(&name.own) == 1 => name.own.clone(),
+            None => name.file.chars().take(LONGEST_NAME).collect(),
+        };
+        let mut unique = base.clone();
+        let mut number = 2;
+        while names.contains(&unique) {
+            unique = format!("{base} ({number})");
+            number += 1;
+        }
+        names.push(unique);
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Names, short_names};
+
+    fn names(all: &[(Option<&str>, &str, &str)]) -> Vec<String> {
+        let wanted: Vec<Names> = all
+            .iter()
+            .map(|(given, own, file)| Names {
+                given: given.map(str::to_owned),
+                own: (*own).to_owned(),
+                file: (*file).to_owned(),
+            })
+            .collect();
+        short_names(&wanted)
+    }
+
+    #[test]
+    fn names_are_short_and_unique() {
+        let long = "scratch:ext4,size=1G,on=disk:hdd-7200,mkfs=-O ^has_journal";
+        assert_eq!(
+            names(&[(None, "scratch:ext4", "a"), (None, long, "b")]),
+            ["scratch:ext4", "b"]
+        );
+        assert_eq!(names(&[(None, "x", "a"), (None, "x", "b")]), ["a", "b"]);
+        assert_eq!(names(&[(None, "x", "a"), (None, "x", "a")]), ["a", "a (2)"]);
+        assert_eq!(
+            names(&[(Some("new"), "x", "a"), (None, "x", "b")]),
+            ["new", "x"]
+        );
     }
 }

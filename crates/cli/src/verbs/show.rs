@@ -25,6 +25,10 @@ use crate::files::{open_snapshot, open_trace};
 use crate::out;
 
 pub fn run(args: &ShowArgs) -> Result<Exit> {
+    if let Some(text) = named_metric(&args.file) {
+        out::text(&text)?;
+        return Ok(Exit::Done);
+    }
     let kind = fsage_format::sniff(&args.file)?;
     if args.ops.is_some() && kind != FileKind::Trace {
         bail!(UsageError(format!(
@@ -56,6 +60,12 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
             })
         }
     }
+}
+
+/// What the name of a metric means, where no file has it.
+fn named_metric(name: &Path) -> Option<String> {
+    let name = name.to_str().filter(|_| !name.exists())?;
+    fsage_report::metric::explain(name, out::width())
 }
 
 /// A result as JSON or as text.

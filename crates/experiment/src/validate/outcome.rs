@@ -7,8 +7,8 @@ use fsage_core::{Op, OpKind, PathTable, SinkError};
 use fsage_format::profile::SystemProfile;
 use fsage_format::result::prediction::TargetPrediction;
 use fsage_format::result::validation::{
-    Distribution, NamedSpec, NamedTarget, Pair, PairKind, VALIDATION_FORMAT, VALIDATION_VERSION,
-    Validation,
+    Distribution, FailedStep, NamedSpec, NamedTarget, Pair, PairKind, VALIDATION_FORMAT,
+    VALIDATION_VERSION, Validation,
 };
 use fsage_format::trace::TraceReader;
 use fsage_predict::{Annotation, AnnotationSink, Options, Start};
@@ -130,6 +130,15 @@ fn from_one_trace(
         found.notes.push(format!("{name}: {warning}"));
     }
     for (index, (&target, predicted)) in targets.iter().zip(&prediction.targets).enumerate() {
+        if let Some(lacks) = &predicted.incomplete {
+            found.failed.push(FailedStep {
+                target: plan.targets[target].to_string(),
+                workload: Some(name.to_string()),
+                run: 0,
+                error: format!("failed to predict: {}", lacks.reason),
+            });
+            continue;
+        }
         let runs = found.of(workload, target);
         let made = pair(
             plan,
@@ -155,6 +164,9 @@ fn pair(
     let count = runs.len().max(1) as f64;
     let elapsed_ns = runs.iter().map(|r| r.elapsed_ns as f64).sum::<f64>() / count;
     let error = |predicted: f64, measured: f64| (predicted - measured) / measured;
+    let predicted_ns = predicted.latency_total_ns.unwrap_or_default();
+    let predicted_elapsed_ns = predicted.elapsed_ns.unwrap_or_default();
+    let half = predicted.uncertainty.log_half_width.exp();
     Pair {
         workload: plan.workloads[workload].to_string(),
         target: plan.targets[target].to_string(),
@@ -164,17 +176,17 @@ fn pair(
         measured_runs_ns: totals,
         measured_interval_ns,
         measured_variation,
-        predicted_ns: predicted.latency_total_ns,
-        predicted_interval_ns: predicted.latency_interval_ns,
+        predicted_ns,
+        predicted_interval_ns: (predicted_ns / half, predicted_ns * half),
         error: if measured_ns > 0.0 {
-            error(predicted.latency_total_ns, measured_ns)
+            error(predicted_ns, measured_ns)
         } else {
             0.0
         },
         measured_elapsed_ns: elapsed_ns,
-        predicted_elapsed_ns: predicted.elapsed_ns,
-        elapsed_error: (elapsed_ns > 0.0 && predicted.elapsed_ns > 0.0)
-            .then(|| error(predicted.elapsed_ns, elapsed_ns)),
+        predicted_elapsed_ns,
+        elapsed_error: (elapsed_ns > 0.0 && predicted_elapsed_ns > 0.0)
+            .then(|| error(predicted_elapsed_ns, elapsed_ns)),
         predicted_writeback_ns: predicted.writeback_ns,
         kinds: kinds(runs, predicted, distributions),
         warnings: predicted.warnings.clone(),

@@ -87,7 +87,8 @@ pub struct Pair {
     pub measured_variation: Option<f64>,
     /// Predicted total latency, nanoseconds.
     pub predicted_ns: f64,
-    /// Its interval from the intervals of the profile.
+    /// Its 95 % interval, from the intervals of the profile and the error that the model had before;
+    /// until version 0.1.0 from the profile alone.
     pub predicted_interval_ns: (f64, f64),
     /// (predicted - measured) / measured.
     pub error: f64,

@@ -270,12 +270,12 @@ fn push(out: &mut Vec<(Slot, f64)>, point: &Point, gap: Gap, weight: f64) {
 }
 
 /// The first substitute all of whose terms can be charged.
-fn stand_in(
-    stem: Stem,
-    deviceless: bool,
-    holds: &dyn Fn(Stem) -> bool,
-) -> Option<&'static [Term]> {
-    let in_memory = if deviceless { without_device(stem) } else { &[] };
+fn stand_in(stem: Stem, deviceless: bool, holds: &dyn Fn(Stem) -> bool) -> Option<&'static [Term]> {
+    let in_memory = if deviceless {
+        without_device(stem)
+    } else {
+        &[]
+    };
     in_memory
         .iter()
         .chain(substitutes(stem))

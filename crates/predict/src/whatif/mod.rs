@@ -132,9 +132,7 @@ impl Change {
         match &self.part {
             Part::Metrics(metrics) | Part::Group(metrics) => {
                 let misfit = metrics.iter().find(|id| by.in_unit(id.unit()).is_none());
-                misfit.map_or(Ok(()), |id| {
-                    Err(format!("{id} is in {}", id.unit().name()))
-                })
+                misfit.map_or(Ok(()), |id| Err(format!("{id} is in {}", id.unit().name())))
             }
             Part::Memory | Part::Cache if by.dimension == Dimension::Size => Ok(()),
             Part::Memory | Part::Cache => Err("expected a size such as 8G, or a factor".to_owned()),
@@ -261,7 +259,10 @@ impl Change {
         Applied {
             metrics: Vec::new(),
             sizes: true,
-            meaning: format!("a page cache of {}, before {before}", size_text(to * 1024.0)),
+            meaning: format!(
+                "a page cache of {}, before {before}",
+                size_text(to * 1024.0)
+            ),
             nothing: None,
         }
     }
@@ -274,7 +275,10 @@ fn device(
 ) -> Applied {
     let before = vector.clone();
     let changed = change(vector);
-    let ids = vector.slots().iter().filter(|&(slot, _)| vector.at(slot) != before.at(slot));
+    let ids = vector
+        .slots()
+        .iter()
+        .filter(|&(slot, _)| vector.at(slot) != before.at(slot));
     Applied {
         metrics: ids.map(|(_, id)| id).collect(),
         sizes: false,
@@ -363,9 +367,19 @@ mod tests {
         assert_eq!(after("stat*2", "STAT_G10"), 1400.0);
         // Of a group, times are meant.
         assert_eq!(after("read*2", "RDC"), 500.0);
-        for bad in ["STAT=8G", "STAT*8us", "memory=8", "memory=8us", "disk=8G", "fsync=4M"] {
+        for bad in [
+            "STAT=8G",
+            "STAT*8us",
+            "memory=8",
+            "memory=8us",
+            "disk=8G",
+            "fsync=4M",
+        ] {
             let refused = bad.parse::<Change>();
-            assert!(matches!(refused, Err(WhatIfError::Value(..))), "{bad} {refused:?}");
+            assert!(
+                matches!(refused, Err(WhatIfError::Value(..))),
+                "{bad} {refused:?}"
+            );
         }
     }
 

@@ -50,9 +50,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("readdir", &["RDIR*"]),
     (
         "read",
-        &[
-            "RDO", "RDC", "RC*", "REOF", "RHO", "RD", "RRD", "RF*", "RX",
-        ],
+        &["RDO", "RDC", "RC*", "REOF", "RHO", "RD", "RRD", "RF*", "RX"],
     ),
     (
         "write",
@@ -145,7 +143,9 @@ fn distance(a: &[char], b: &[char]) -> usize {
         let mut diagonal = i;
         let mut left = i + 1;
         for (y, cell) in b.iter().zip(row.iter_mut().skip(1)) {
-            let next = (diagonal + usize::from(x != y)).min(left + 1).min(*cell + 1);
+            let next = (diagonal + usize::from(x != y))
+                .min(left + 1)
+                .min(*cell + 1);
             diagonal = *cell;
             *cell = next;
             left = next;
@@ -206,13 +206,24 @@ pub fn reach(vector: &mut SystemVector, seek: f64, moving: f64) -> usize {
         } else {
             now
         };
-        let data = if straight { all } else { (kib * sequential).min(all) };
+        let data = if straight {
+            all
+        } else {
+            (kib * sequential).min(all)
+        };
         let to = (all - data) * seek + data * moving;
         if (to - all).abs() <= all * 1e-12 {
             continue;
         }
         changed += 1;
-        vector.change(slot, if id.unit().is_rate() { kib * 1e9 / to } else { to });
+        vector.change(
+            slot,
+            if id.unit().is_rate() {
+                kib * 1e9 / to
+            } else {
+                to
+            },
+        );
     }
     changed
 }

@@ -61,9 +61,9 @@ impl Quantity {
     /// The number in the unit of a metric; `None` where it counts something else.
     pub fn in_unit(self, unit: Unit) -> Option<f64> {
         let scale = match (self.dimension, unit) {
-            (Dimension::None, _)
-            | (Dimension::Time, Unit::Ns)
-            | (Dimension::Size, Unit::Bytes) => 1.0,
+            (Dimension::None, _) | (Dimension::Time, Unit::Ns) | (Dimension::Size, Unit::Bytes) => {
+                1.0
+            }
             (Dimension::Time, Unit::Seconds) => 1e9,
             (Dimension::Size, Unit::Kib) | (Dimension::Rate, Unit::KibPerS) => 1024.0,
             _ => return None,
@@ -80,7 +80,10 @@ fn scale(unit: &str) -> Option<(f64, Dimension)> {
         Some(size) => (size, Dimension::Rate),
         None => (unit, Dimension::Size),
     };
-    let prefix = size.strip_suffix("iB").or_else(|| size.strip_suffix('B')).unwrap_or(size);
+    let prefix = size
+        .strip_suffix("iB")
+        .or_else(|| size.strip_suffix('B'))
+        .unwrap_or(size);
     let power = match prefix {
         "" if size == "B" => 0,
         "k" | "K" => 1,
@@ -107,7 +110,10 @@ mod tests {
         assert_eq!(read("8G"), Some((8e0 * 1024f64.powi(3), Dimension::Size)));
         assert_eq!(read("8GiB"), read("8G"));
         assert_eq!(read("512B"), Some((512.0, Dimension::Size)));
-        assert_eq!(read("200MB/s"), Some((200e0 * 1024f64.powi(2), Dimension::Rate)));
+        assert_eq!(
+            read("200MB/s"),
+            Some((200e0 * 1024f64.powi(2), Dimension::Rate))
+        );
         for bad in ["", "G", "8Q", "8G/m", "x5", "-", "5 5"] {
             assert_eq!(read(bad), None, "{bad}");
         }

@@ -1,0 +1,348 @@
+//! What a workload would cost: the answer on one screen. [`details`] has the rest.
+
+mod details;
+mod finding;
+#[cfg(test)]
+mod tests;
+
+pub use details::details;
+
+use fsage_format::result::prediction::{FamilyShare, Prediction, Ranked, TargetPrediction};
+
+use crate::page::Page;
+use crate::table::{Align, TextTable};
+use crate::units::{count, duration, percent};
+
+/// Families of metrics that are told of a system.
+const FAMILIES_SHOWN: usize = 3;
+/// Kinds of operations that are told of a single system.
+const KINDS_SHOWN: usize = 5;
+/// Longer times are no longer told apart: 31 years.
+const FOR_EVER_NS: f64 = 1e18;
+
+/// The answer: the finding, one table, where the time goes and what would help; at most 24 lines of 80
+/// columns for four systems.
+pub fn text(result: &Prediction, width: u16) -> String {
+    let mut page = Page::new(width);
+    for line in finding::lines(result) {
+        page.say(line);
+    }
+    page.blank();
+    match result.targets.as_slice() {
+        [one] if one.incomplete.is_none() => page.table(&kinds(one, width)),
+        _ => page.table(&targets(result, width)),
+    }
+    page.blank();
+    for (target, role) in told(result) {
+        page.say(where_time_goes(target, role));
+    }
+    if result.what_if.is_empty() {
+        help(result, &mut page);
+    } else {
+        changed(result, &mut page);
+    }
+    more(result, &mut page);
+    page.finish()
+}
+
+/// A time in words, however long.
+fn time(ns: f64) -> String {
+    if ns.abs() >= FOR_EVER_NS {
+        "> 31 years".to_owned()
+    } else {
+        duration(ns)
+    }
+}
+
+/// An interval in one unit, two digits: `6.1–11 s`; a question mark where it is of no use.
+fn range(interval: Option<(f64, f64)>) -> String {
+    let Some((low, high)) = interval else {
+        return "unusable".to_owned();
+    };
+    if high >= FOR_EVER_NS {
+        return "> 31 years".to_owned();
+    }
+    let (scale, unit) = match high {
+        ns if ns < 1e3 => (1.0, "ns"),
+        ns if ns < 1e6 => (1e3, "us"),
+        ns if ns < 1e9 => (1e6, "ms"),
+        ns if ns < 120e9 => (1e9, "s"),
+        ns if ns < 7200e9 => (60e9, "min"),
+        _ => (3600e9, "h"),
+    };
+    format!(
+        "{}–{} {unit}",
+        two_digits(low / scale),
+        two_digits(high / scale)
+    )
+}
+
+fn two_digits(value: f64) -> String {
+    match value {
+        v if v >= 9.95 => format!("{v:.0}"),
+        v if v >= 0.995 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+/// A probability; never certainty.
+fn probability(p: f64) -> String {
+    match p {
+        p if p >= 0.995 => "over 99 %".to_owned(),
+        p => format!("{:.0} %", p * 100.0),
+    }
+}
+
+fn whole<'a>(result: &'a Prediction, place: &Ranked) -> Option<&'a TargetPrediction> {
+    result.targets.iter().find(|t| t.name == place.name)
+}
+
+fn targets(result: &Prediction, width: u16) -> TextTable {
+    let mut table = TextTable::new(
+        &[
+            ("target", Align::Left),
+            ("elapsed", Align::Right),
+            ("95 %", Align::Right),
+            ("in the file system", Align::Right),
+            ("95 % ", Align::Right),
+            ("against the best", Align::Right),
+        ],
+        width,
+    );
+    for place in &result.ranking {
+        let Some(target) = whole(result, place) else {
+            continue;
+        };
+        let pair = result.pairs.iter().find(|p| p.slower == place.name);
+        let against =
+            match pair.filter(|p| result.ranking.first().is_some_and(|r| r.name == p.faster)) {
+                Some(p) if p.same_target => format!("x{:.2}, same", p.ratio),
+                Some(p) => format!(
+                    "x{:.2}, {}",
+                    p.ratio,
+                    probability(p.probability).replace("over ", ">")
+                ),
+                None => "best".to_owned(),
+            };
+        table.row([
+            target.name.clone(),
+            time(place.elapsed_ns),
+            range(target.elapsed_interval_ns),
+            time(place.latency_total_ns),
+            range(target.latency_interval_ns),
+            against,
+        ]);
+    }
+    for target in result.targets.iter().filter(|t| t.incomplete.is_some()) {
+        table.row([
+            target.name.as_str(),
+            "incomplete",
+            "",
+            "unknown",
+            "",
+            "no place",
+        ]);
+    }
+    table
+}
+
+/// The kinds of operations of a single system, the rest in a row of its own.
+fn kinds(target: &TargetPrediction, width: u16) -> TextTable {
+    let mut table = TextTable::new(
+        &[
+            ("operation", Align::Left),
+            ("count", Align::Right),
+            ("in the file system", Align::Right),
+            ("of it", Align::Right),
+            ("each", Align::Right),
+        ],
+        width,
+    );
+    let mut order: Vec<_> = target.kinds.iter().collect();
+    order.sort_by(|a, b| b.latency_ns.total_cmp(&a.latency_ns));
+    let mut row = |name: String, number: u64, ns: f64, share: f64| {
+        table.row([
+            name,
+            count(number),
+            time(ns),
+            percent(share),
+            time(ns / number.max(1) as f64),
+        ]);
+    };
+    let shown = if order.len() == KINDS_SHOWN + 1 {
+        order.len()
+    } else {
+        KINDS_SHOWN
+    };
+    for kind in order.iter().take(shown) {
+        row(kind.kind.clone(), kind.count, kind.latency_ns, kind.share);
+    }
+    let rest = order.get(shown..).unwrap_or_default();
+    if !rest.is_empty() {
+        row(
+            format!("{} others", rest.len()),
+            rest.iter().map(|k| k.count).sum(),
+            rest.iter().map(|k| k.latency_ns).sum(),
+            rest.iter().map(|k| k.share).sum(),
+        );
+    }
+    let total = target.latency_total_ns.unwrap_or_default();
+    let number = target.kinds.iter().map(|k| k.count).sum();
+    row(
+        "total".to_owned(),
+        number,
+        total,
+        f64::from(u8::from(total > 0.0)),
+    );
+    table
+}
+
+/// The systems of which is told where the time goes: the best and the worst.
+fn told(result: &Prediction) -> Vec<(&TargetPrediction, &'static str)> {
+    let at = |place: Option<&Ranked>| place.and_then(|p| whole(result, p));
+    let mut told = Vec::new();
+    if let Some(best) = at(result.ranking.first()) {
+        let role = if result.ranking.len() > 1 {
+            " (best)"
+        } else {
+            ""
+        };
+        told.push((best, role));
+    }
+    if result.ranking.len() > 1
+        && let Some(worst) = at(result.ranking.last())
+    {
+        told.push((worst, " (worst)"));
+    }
+    told
+}
+
+/// `On ext4 (best), 35 ms in the file system: 40 % fsync … (FSY), …, 12 % other.`
+fn where_time_goes(target: &TargetPrediction, role: &str) -> String {
+    let total = target.latency_total_ns.unwrap_or_default();
+    let alone = total - target.waiting_ns;
+    let mut parts: Vec<String> = target
+        .families
+        .iter()
+        .take(FAMILIES_SHOWN)
+        .filter(|f| f.share >= 0.005)
+        .map(family)
+        .collect();
+    let named: f64 = target
+        .families
+        .iter()
+        .take(parts.len())
+        .map(|f| f.share)
+        .sum();
+    if named < 0.995 && !parts.is_empty() {
+        parts.push(format!("{:.0} % other", (1.0 - named) * 100.0));
+    }
+    let mut text = format!("On {}{role}, of {}", target.name, time(alone));
+    if target.waiting_ns.abs() >= 0.005 * total {
+        text.push_str(" without waiting for other threads");
+    } else {
+        text.push_str(" in the file system");
+    }
+    format!("{text}: {}.", parts.join(", "))
+}
+
+fn family(family: &FamilyShare) -> String {
+    format!(
+        "{:.0} % {} ({})",
+        family.share * 100.0,
+        family.what,
+        family.family
+    )
+}
+
+/// What would help most on the best system.
+fn help(result: &Prediction, page: &mut Page) {
+    let Some(best) = result.ranking.first().and_then(|p| whole(result, p)) else {
+        return;
+    };
+    let helps: Vec<String> = best
+        .helps
+        .iter()
+        .filter(|h| h.share >= 0.01)
+        .take(2)
+        .map(|h| {
+            format!(
+                "{} saves {} (--what-if '{}')",
+                h.what,
+                time(h.saves_ns),
+                h.change
+            )
+        })
+        .collect();
+    if !helps.is_empty() {
+        page.say(format!("What would help most there: {}.", helps.join("; ")));
+    }
+}
+
+/// What the changes do on each system.
+fn changed(result: &Prediction, page: &mut Page) {
+    page.say(format!("What if {}:", result.what_if.join(", ")));
+    for target in &result.targets {
+        let Some(after) = &target.what_if else {
+            continue;
+        };
+        let before = target.elapsed_ns.unwrap_or_default();
+        let latency = target.latency_total_ns.unwrap_or_default();
+        page.item(format!(
+            "{}: elapsed {} to {}, in the file system {} to {}",
+            target.name,
+            time(before),
+            time(after.elapsed_ns),
+            time(latency),
+            time(after.latency_total_ns)
+        ));
+    }
+    for text in nothings(result) {
+        page.item(text);
+    }
+}
+
+/// Changes that change nothing, and why; what is so on all systems once.
+fn nothings(result: &Prediction) -> Vec<String> {
+    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    for target in &result.targets {
+        let effects = target.what_if.iter().flat_map(|w| &w.effects);
+        for effect in effects {
+            let Some(why) = &effect.nothing else { continue };
+            let text = format!("{} changes nothing: {why}", effect.change);
+            match told.iter_mut().find(|t| t.0 == text) {
+                Some((_, names)) => names.push(&target.name),
+                None => told.push((text, vec![&target.name])),
+            }
+        }
+    }
+    let all = result.targets.len();
+    told.into_iter()
+        .map(|(text, names)| match names.len() {
+            n if n == all => text,
+            _ => format!("on {}: {text}", names.join(", ")),
+        })
+        .collect()
+}
+
+/// What makes it less sure, as far as it must be said here, and where the rest is.
+fn more(result: &Prediction, page: &mut Page) {
+    for target in &result.targets {
+        if target.incomplete.is_some() {
+            continue;
+        }
+        if let Some(trouble) = &target.uncertainty.trouble {
+            page.say(format!("{}: {trouble}.", target.name));
+        }
+    }
+    let warnings: usize = result.targets.iter().map(|t| t.warnings.len()).sum();
+    let warnings = warnings + result.warnings.len();
+    if warnings > 0 {
+        page.say(format!("{} to know: --details.", plural(warnings, "thing")));
+    }
+}
+
+fn plural(number: usize, noun: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} more {noun}{s}")
+}

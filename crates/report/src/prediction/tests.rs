@@ -1,0 +1,242 @@
+use fsage_format::result::prediction::{
+    CacheUse, Caches, Confidence, FamilyShare, Help, Incomplete, KindPrediction, PairRank,
+    Prediction, Ranked, TargetPrediction, Uncertainty,
+};
+
+use super::{details, range, text};
+
+const S: f64 = 1e9;
+
+fn target(name: &str, elapsed: f64, latency: f64) -> TargetPrediction {
+    let none = CacheUse::new(0, 0);
+    let family = |family: &str, what: &str, share: f64| FamilyShare {
+        family: family.into(),
+        what: what.into(),
+        time_ns: share * latency,
+        share,
+    };
+    TargetPrediction {
+        name: name.into(),
+        incomplete: None,
+        latency_total_ns: Some(latency),
+        latency_interval_ns: Some((latency / 1.7, latency * 1.7)),
+        device_ns: latency / 3.0,
+        waiting_ns: 0.0,
+        elapsed_ns: Some(elapsed),
+        elapsed_interval_ns: Some((elapsed / 1.3, elapsed * 1.3)),
+        uncertainty: Uncertainty::default(),
+        writeback_ns: 0.0,
+        writeback_slowdown: 0.0,
+        utilization: 0.1,
+        write_kib_per_s: 0.0,
+        kinds: ["open", "read", "write", "fsync", "close", "stat", "unlink"]
+            .map(|kind| KindPrediction {
+                kind: kind.into(),
+                count: 1_234_567,
+                latency_ns: latency / 7.0,
+                waiting_ns: 0.0,
+                interval_ns: None,
+                share: 1.0 / 7.0,
+            })
+            .into(),
+        caches: Caches {
+            page: none,
+            name: none,
+            attribute: none,
+        },
+        metrics: vec![],
+        families: vec![
+            family(
+                "FSYN",
+                "fsync of a new file with data, by its size in blocks",
+                0.4,
+            ),
+            family(
+                "RFO",
+                "first read of 4 KiB of an uncached file in another directory",
+                0.3,
+            ),
+            family("CR", "create of a file", 0.2),
+            family("OPEN", "open of an existing file", 0.1),
+        ],
+        helps: vec![Help {
+            change: "fsync*0.5".into(),
+            what: "fsync in half the time".into(),
+            saves_ns: latency * 0.2,
+            share: 0.2,
+        }],
+        what_if: None,
+        warnings: vec!["X was not measured".into()],
+    }
+}
+
+fn prediction(targets: Vec<TargetPrediction>, p: f64) -> Prediction {
+    let mut whole: Vec<_> = targets.iter().filter(|t| t.incomplete.is_none()).collect();
+    whole.sort_by(|a, b| a.elapsed_ns.unwrap().total_cmp(&b.elapsed_ns.unwrap()));
+    let elapsed = |t: &TargetPrediction| t.elapsed_ns.unwrap();
+    let ranking: Vec<Ranked> = whole
+        .iter()
+        .zip(1..)
+        .map(|(t, place)| Ranked {
+            place,
+            name: t.name.clone(),
+            elapsed_ns: elapsed(t),
+            latency_total_ns: t.latency_total_ns.unwrap(),
+            ratio: elapsed(t) / elapsed(whole[0]),
+        })
+        .collect();
+    let mut pairs = Vec::new();
+    for (i, a) in ranking.iter().enumerate() {
+        for b in &ranking[i + 1..] {
+            pairs.push(PairRank {
+                faster: a.name.clone(),
+                slower: b.name.clone(),
+                ratio: b.elapsed_ns / a.elapsed_ns,
+                probability: p,
+                confidence: if p >= 0.95 {
+                    Confidence::Apart
+                } else {
+                    Confidence::NotDistinguishable
+                },
+                latency_ratio: b.latency_total_ns / a.latency_total_ns,
+                latency_probability: p,
+                same_target: false,
+            });
+        }
+    }
+    Prediction {
+        format: String::new(),
+        version: 3,
+        operations: 10,
+        operations_charged: 10,
+        traced_run_ns: 0,
+        traced_latency_ns: 0,
+        cache: "linux".into(),
+        start: "cold".into(),
+        what_if: vec![],
+        targets,
+        ranking,
+        pairs,
+        warnings: vec![],
+    }
+}
+
+fn fits(text: &str) {
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.len() <= 24, "{} lines:\n{text}", lines.len());
+    assert!(lines.iter().all(|l| l.chars().count() <= 80), "{text}");
+    for line in &lines {
+        let first = line.split_whitespace().next().unwrap_or_default();
+        assert!(
+            !["ms", "us", "s", "%"].contains(&first),
+            "a unit is split off:\n{text}"
+        );
+    }
+}
+
+#[test]
+fn four_systems_fit_a_screen() {
+    let names = [
+        "ext4-on-a-long-name-of-a-disk",
+        "xfs",
+        "btrfs on nvme",
+        "ext2",
+    ];
+    let all = [1.0, 2.0, 3.0, 4.5].map(|f| f * 115.0 * S);
+    let targets = names.iter().zip(all).map(|(n, ns)| target(n, ns, ns * 0.9));
+    let said = text(&prediction(targets.collect(), 0.97), 80);
+    fits(&said);
+    assert!(
+        said.starts_with("ext4-on-a-long-name-of-a-disk is the fastest: 115 s elapsed"),
+        "{said}"
+    );
+    assert!(
+        said.contains("97 %") && said.contains("x4.50") && said.contains("10 % other"),
+        "{said}"
+    );
+    assert!(!said.contains("surely"), "{said}");
+    for width in [60, 100, 160] {
+        let said = text(
+            &prediction(vec![target("a", S, S), target("b", 2.0 * S, S)], 0.9),
+            width,
+        );
+        assert!(
+            said.lines()
+                .all(|l| l.chars().count() <= usize::from(width)),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn where_the_file_system_hardly_matters_it_says_so() {
+    let targets = vec![
+        target("ext4", 8.0 * S, 0.035 * S),
+        target("btrfs", 8.2 * S, 0.371 * S),
+    ];
+    let said = text(&prediction(targets, 0.8), 80);
+    fits(&said);
+    let finding =
+        "The file system hardly matters: 8 s to 8.2 s everywhere; 35 ms to 371 ms of it in";
+    assert_eq!(
+        said.split_whitespace()
+            .take(17)
+            .collect::<Vec<_>>()
+            .join(" "),
+        finding
+    );
+}
+
+#[test]
+fn what_lacks_costs_stands_last_without_a_number() {
+    let mut broken = target("broken", 1.0, 1.0);
+    (broken.latency_total_ns, broken.elapsed_ns) = (None, None);
+    (broken.kinds, broken.families) = (vec![], vec![]);
+    broken.incomplete = Some(Incomplete {
+        reason: "FSY, RC not measured, needed 17 times".into(),
+        missing: vec![],
+        partial_latency_ns: 12_345.0,
+    });
+    let whole = target("ext4", 8.0 * S, 7.0 * S);
+    let said = text(&prediction(vec![broken.clone(), whole], 0.8), 80);
+    fits(&said);
+    let row = |name: &str| {
+        said.lines()
+            .position(|l| l.trim_start().starts_with(name))
+            .unwrap()
+    };
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(
+        said.contains("broken is incomplete: FSY, RC not measured, needed 17 times."),
+        "{said}"
+    );
+    let table = lines.iter().position(|l| l.contains("──")).unwrap();
+    assert!(
+        lines[table + 1].contains("ext4") && lines[table + 2].contains("incomplete"),
+        "{said}"
+    );
+    assert!(row("broken") < table && !said.contains("12.3 us"), "{said}");
+    let said = text(&prediction(vec![broken], 0.8), 80);
+    assert!(said.starts_with("No target can be told"), "{said}");
+}
+
+#[test]
+fn one_system_has_its_kinds_and_the_rest_is_a_row() {
+    let one = prediction(vec![target("ext4", 8.0 * S, 7.0 * S)], 0.8);
+    let said = text(&one, 80);
+    fits(&said);
+    assert!(
+        said.contains("2 others") && said.contains("total") && said.contains("100.0 %"),
+        "{said}"
+    );
+    assert!(details(&one, 80).contains("hit rates"));
+}
+
+#[test]
+fn intervals_are_in_one_unit() {
+    assert_eq!(range(Some((6.1e9, 10.7e9))), "6.1–11 s");
+    assert_eq!(range(Some((110e6, 240e6))), "110–240 ms");
+    assert_eq!(range(Some((0.5e9, 1.5e9))), "0.50–1.5 s");
+    assert_eq!(range(Some((600e9, 900e9))), "10–15 min");
+    assert_eq!(range(None), "unusable");
+}
