@@ -30,6 +30,9 @@ pub struct CompareArgs {
     /// Only this metric (may be repeated)
     #[arg(long, value_name = "METRIC")]
     pub metric: Vec<String>,
+    /// Show the tests, what may be the cause, and what else differs
+    #[arg(long, conflicts_with = "json")]
+    pub details: bool,
     /// Show every metric that both have, not only required ones and those that differ
     #[arg(long, conflicts_with = "json")]
     pub all: bool,
