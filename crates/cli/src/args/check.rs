@@ -60,6 +60,9 @@ pub struct CheckArgs {
     /// Exit with 3 if anything is missing
     #[arg(long)]
     pub strict: bool,
+    /// Show every guideline: what is there, what is missing, what to do
+    #[arg(long, conflicts_with = "json")]
+    pub details: bool,
     /// Print only the paragraph on the environment
     #[arg(long, conflicts_with = "json")]
     pub paragraph: bool,

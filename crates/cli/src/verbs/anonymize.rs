@@ -25,7 +25,7 @@ pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
             args.file.display()
         ))),
     };
-    ui::line(&format!(
+    ui::note(&format!(
         "{}: {} {} without their names",
         args.output.display(),
         units::count(rows),

@@ -189,7 +189,7 @@ fn by_hand(service: Service, args: &DiskServeArgs, stop: &AtomicBool) -> Result<
     let place = device.as_ref().map_or(file.display().to_string(), |d| {
         d.path().display().to_string()
     });
-    ui::line(&format!(
+    ui::note(&format!(
         "{name} ({policy}, {}) is {place}; statistics in {}; Ctrl-C ends it",
         span_name(span),
         dir.join(STATS).display()

@@ -50,7 +50,7 @@ pub fn run(args: &ExportArgs) -> Result<Exit> {
 
 fn tell(summary: &ConversionSummary) {
     let left_out: u64 = summary.left_out.values().sum();
-    ui::line(&format!(
+    ui::note(&format!(
         "{}: {} {}; {} left out",
         summary.file.display(),
         units::count(summary.written),
