@@ -206,6 +206,8 @@ pub struct CaptureSummary {
     pub pages_known: bool,
     /// Processes that were watched and run on.
     pub running_on: Vec<Pid>,
+    /// The programs that processes ran, by their number.
+    pub programs: std::collections::BTreeMap<u32, String>,
 }
 
 /// Runs a capture and hands every operation to `sink`, in the order of their start.
@@ -285,6 +287,7 @@ pub fn capture(
         elapsed_ns: assembler.end_ns(),
         pages_known,
         running_on: assembler.running_on(),
+        programs: assembler.take_program_names(),
     })
 }
 

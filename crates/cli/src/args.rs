@@ -236,6 +236,9 @@ pub struct ShowArgs {
     /// Print operations one a line: all of them, or FIRST..LAST counted from 0
     #[arg(long, value_name = "RANGE", num_args = 0..=1, default_missing_value = "..")]
     pub ops: Option<String>,
+    /// Show everything, not only the answer
+    #[arg(long)]
+    pub details: bool,
     /// Print as JSON; with --ops one object a line
     #[arg(long)]
     pub json: bool,
@@ -477,6 +480,9 @@ pub struct ValidateArgs {
     /// Keep traces, snapshots, profiles and results in DIR
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
+    /// Show everything, not only the answer
+    #[arg(long)]
+    pub details: bool,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
@@ -554,6 +560,9 @@ pub struct DemoArgs {
     /// Keep everything in DIR
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
+    /// Show everything, not only the answer
+    #[arg(long)]
+    pub details: bool,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,

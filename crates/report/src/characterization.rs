@@ -1,12 +1,17 @@
 //! What a trace is like.
 
-use fsage_format::result::characterization::{Characterization, SizeBucket};
+use std::collections::BTreeMap;
+
+use fsage_format::result::characterization::{
+    Characterization, NameStats, ProcessStats, SizeBucket,
+};
 use fsage_format::trace::{Loss, TraceEnd, TraceMeta};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::table::{Align, TextTable, bar};
-use crate::units::{bytes, count, duration};
+use crate::page::{Page, quoted};
+use crate::table::{Align, TextTable, bar, elided};
+use crate::units::{bytes, count, duration, percent};
 
 /// What `fsage show TRACE --json` prints.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -22,63 +27,260 @@ pub struct ShownTrace {
     pub found: Characterization,
 }
 
-/// Everything that a terminal shows of a trace.
-pub fn text(shown: &ShownTrace, width: u16) -> String {
-    let found = &shown.found;
-    let mut out = head(shown);
-    out.push('\n');
-    out.push_str(&mix(found, width));
-    out.push_str("\nsizes of reads, writes and files\n\n");
-    out.push_str(&sizes(found, width));
-    out.push('\n');
-    out.push_str(&locality(found));
-    out.push_str(&over_time(found));
-    if found.processes.len() > 1 {
-        out.push('\n');
-        out.push_str(&processes(found, width));
+/// Rows of each kind in the short form; what is left is a row of its own.
+const ROWS: [usize; 4] = [4, 3, 2, 3];
+
+/// A name in the short form keeps to one line.
+const NAME_MOST: usize = 60;
+
+/// What a terminal shows of the trace in `file`: the finding, where the time goes, what to do next; with `details`
+/// everything else.
+pub fn text(shown: &ShownTrace, file: &str, details: bool, width: u16) -> String {
+    let mut page = Page::new(width);
+    head(&mut page, shown);
+    page.blank();
+    page.table(&where_it_goes(shown, width));
+    if details {
+        all(&mut page, shown, width);
     }
-    out
+    page.blank();
+    next(&mut page, shown, file, details);
+    page.finish()
 }
 
-fn head(shown: &ShownTrace) -> String {
+fn head(page: &mut Page, shown: &ShownTrace) {
     let (meta, found) = (&shown.meta, &shown.found);
-    let what = if meta.command.is_empty() {
-        "running processes".into()
-    } else {
-        meta.command.join(" ")
+    let what = match (meta.command.is_empty(), meta.method.as_str()) {
+        (false, _) => elided(&meta.command.join(" "), NAME_MOST).into_owned(),
+        (true, "") => "operations".into(),
+        (true, method) => format!("{method} trace"),
     };
-    let mut out = format!("{what}\n");
-    if !meta.host.is_empty() {
-        out.push_str(&format!(
-            "on {}, kernel {}, captured by {}\n",
-            meta.host, meta.kernel, meta.method
-        ));
-    }
-    out.push_str(&format!(
-        "{} operations in {}, {} of it in the file system; {} failed, {}\n",
+    let host = if meta.host.is_empty() {
+        String::new()
+    } else {
+        format!(" on {}", meta.host)
+    };
+    let lost = if shown.loss.is_none() {
+        "none lost".into()
+    } else {
+        format!("INCOMPLETE: {}", shown.loss)
+    };
+    page.say(format!(
+        "{what}{host}: {} operations in {}, {} failed, {lost}",
         count(found.operations),
         duration(found.span_ns as f64),
-        duration(found.latency_total_ns as f64),
         count(found.errors),
-        if shown.loss.is_none() {
-            "none lost".into()
-        } else {
-            shown.loss.to_string()
-        },
     ));
-    out.push_str(&format!(
-        "{} read, {} written; {}{} files and {} directories touched\n",
+    if found.latency_total_ns > 0 {
+        let most: Vec<String> = found
+            .kinds
+            .iter()
+            .take(2)
+            .map(|k| {
+                format!(
+                    "{} of it in {}",
+                    percent(k.latency_percent / 100.0),
+                    k.kind.name()
+                )
+            })
+            .collect();
+        page.say(format!(
+            "{} in the file system, added up over {}: {}",
+            duration(found.latency_total_ns as f64),
+            counted(found.processes.len() as u64, "process", "processes"),
+            most.join(", "),
+        ));
+    }
+    let cached = found.page_cache.map_or(String::new(), |cache| {
+        format!("; {:.1} % of the pages read were cached", cache.hit_percent)
+    });
+    let least = if found.distinct_capped {
+        "at least "
+    } else {
+        ""
+    };
+    page.say(format!(
+        "{} read, {} written, {least}{} in {}{cached}",
         bytes(found.bytes_read),
         bytes(found.bytes_written),
-        if found.distinct_capped {
-            "at least "
-        } else {
-            ""
-        },
-        count(found.distinct_files),
-        count(found.distinct_directories),
+        counted(found.distinct_files, "file", "files"),
+        counted(found.distinct_directories, "directory", "directories"),
     ));
-    out
+}
+
+fn counted(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(n), if n == 1 { one } else { many })
+}
+
+/// A row of the short table: what, operations, time.
+type Row = (String, u64, u64);
+
+/// By kind, process, directory and file: the first of each, and the rest as a row, so that each adds up.
+fn where_it_goes(shown: &ShownTrace, width: u16) -> TextTable {
+    let found = &shown.found;
+    let timed = found.latency_total_ns > 0;
+    let mut columns = vec![
+        ("by", Align::Left),
+        ("where the time goes", Align::Left),
+        ("operations", Align::Right),
+    ];
+    if timed {
+        columns.push(("time", Align::Right));
+        columns.push(("share of time", Align::Right));
+    } else {
+        columns.push(("share of operations", Align::Right));
+    }
+    let mut table = TextTable::new(&columns, width);
+    let of_name = |n: &NameStats| (n.path.clone(), n.operations, n.latency_total_ns);
+    let kinds = found
+        .kinds
+        .iter()
+        .map(|k| (k.kind.name().to_owned(), k.count, k.latency_total_ns));
+    let mut processes: Vec<Row> = named(shown)
+        .into_iter()
+        .map(|(name, p)| (name, p.operations, p.latency_total_ns))
+        .collect();
+    processes.sort_by_key(|p| std::cmp::Reverse((p.2, p.1)));
+    let parts: [(&str, Vec<Row>); 4] = [
+        ("operation", kinds.collect()),
+        ("process", processes),
+        (
+            "directory",
+            found.directories_hottest.iter().map(of_name).collect(),
+        ),
+        ("file", found.files_hottest.iter().map(of_name).collect()),
+    ];
+    for ((title, rows), most) in parts.into_iter().zip(ROWS) {
+        let (mut operations, mut time) = (found.operations, found.latency_total_ns);
+        let rest = rows.len().saturating_sub(most);
+        // One row for one thing that is left says no more than the thing itself.
+        let most = if rest == 1 { most + 1 } else { most };
+        let mut put = |by: &str, (name, n, ns): Row| {
+            let (part, whole) = if timed {
+                (ns, found.latency_total_ns)
+            } else {
+                (n, found.operations)
+            };
+            let share = percent(part as f64 / whole.max(1) as f64);
+            let mut row = vec![by.to_owned(), name, count(n)];
+            row.extend(timed.then(|| duration(ns as f64)));
+            row.push(share);
+            table.row(row);
+        };
+        for (index, row) in rows.into_iter().take(most).enumerate() {
+            operations = operations.saturating_sub(row.1);
+            time = time.saturating_sub(row.2);
+            put(if index == 0 { title } else { "" }, row);
+        }
+        if operations > 0 {
+            put("", ("all others".into(), operations, time));
+        }
+    }
+    table
+}
+
+/// Processes with what they are called: their program, or that of the process that began them.
+fn named(shown: &ShownTrace) -> Vec<(String, &ProcessStats)> {
+    let found = &shown.found;
+    let empty = BTreeMap::new();
+    let programs = shown.end.as_ref().map_or(&empty, |end| &end.programs);
+    let own: BTreeMap<u32, &str> = found
+        .processes
+        .iter()
+        .filter_map(|p| Some((p.pid, p.name.as_deref()?)))
+        .chain(programs.iter().map(|(pid, name)| (*pid, name.as_str())))
+        .collect();
+    let parents: BTreeMap<u32, u32> = found
+        .processes
+        .iter()
+        .filter_map(|p| Some((p.pid, p.parent_pid?)))
+        .collect();
+    // Where calls outside of some directories were left out, a child's program may be unknown.
+    let inherits = shown.meta.under.is_empty() || !programs.is_empty();
+    let name = |pid: u32| {
+        let mut at = pid;
+        for _ in 0..64 {
+            if let Some(name) = own.get(&at) {
+                return format!("{name} ({pid})");
+            }
+            match parents.get(&at).filter(|_| inherits) {
+                Some(&parent) => at = parent,
+                None => break,
+            }
+        }
+        pid.to_string()
+    };
+    found.processes.iter().map(|p| (name(p.pid), p)).collect()
+}
+
+/// What one would do with it.
+fn next(page: &mut Page, shown: &ShownTrace, file: &str, details: bool) {
+    let word = quoted(file);
+    if shown.loss.is_none() {
+        page.verbatim(format!(
+            "next: fsage profile DIR --quick -o there.fsp && fsage predict {word} --on there.fsp"
+        ));
+    }
+    if !details {
+        page.verbatim(format!("more: fsage show {word} --details, or --ops"));
+    }
+}
+
+/// Everything else.
+fn all(page: &mut Page, shown: &ShownTrace, width: u16) {
+    let (meta, found) = (&shown.meta, &shown.found);
+    if !meta.command.is_empty() {
+        page.title(format!("command: {}", meta.command.join(" ")));
+    }
+    if !meta.host.is_empty() {
+        page.say(format!(
+            "kernel {}, captured by {}",
+            meta.kernel, meta.method
+        ));
+    }
+    page.title("by kind of operation; times are of single operations");
+    page.append(&mix(found, width));
+    page.title("sizes of reads, writes and files");
+    page.append(&sizes(found, width));
+    page.blank();
+    locality(page, found);
+    over_time(page, found);
+    for (title, names) in [
+        ("directories", &found.directories_hottest),
+        ("files", &found.files_hottest),
+    ] {
+        if !names.is_empty() {
+            page.title(format!("{title} with most time"));
+            page.append(&hottest(names, found, width));
+        }
+    }
+    if found.processes.len() > 1 {
+        page.title("processes, most operations first");
+        page.append(&processes(shown, width));
+    }
+}
+
+fn hottest(names: &[NameStats], found: &Characterization, width: u16) -> String {
+    let columns = [
+        ("name", Align::Left),
+        ("operations", Align::Right),
+        ("read", Align::Right),
+        ("written", Align::Right),
+        ("time", Align::Right),
+        ("share", Align::Right),
+    ];
+    let mut table = TextTable::new(&columns, width).dropping(&["read", "written"]);
+    for name in names {
+        table.row([
+            name.path.clone(),
+            count(name.operations),
+            bytes(name.bytes_read),
+            bytes(name.bytes_written),
+            duration(name.latency_total_ns as f64),
+            percent(name.latency_total_ns as f64 / found.latency_total_ns.max(1) as f64),
+        ]);
+    }
+    table.render()
 }
 
 fn mix(found: &Characterization, width: u16) -> String {
@@ -95,7 +297,8 @@ fn mix(found: &Characterization, width: u16) -> String {
             ("max", Align::Right),
         ],
         width,
-    );
+    )
+    .dropping(&["p90", "failed", "max"]);
     let time = |ns: Option<u64>| ns.map_or(String::new(), |ns| duration(ns as f64));
     for kind in &found.kinds {
         table.row([
@@ -157,33 +360,44 @@ fn sizes(found: &Characterization, width: u16) -> String {
     table.render()
 }
 
-fn locality(found: &Characterization) -> String {
+fn locality(page: &mut Page, found: &Characterization) {
     let share = |percent: Option<f64>| percent.map_or("unknown".into(), |p| format!("{p:.1} %"));
-    let mut out = format!(
-        "sequential: {} of reads, {} of writes\n",
+    page.say(format!(
+        "sequential: {} of reads, {} of writes",
         share(found.reads.sequential_percent),
         share(found.writes.sequential_percent)
-    );
+    ));
     match &found.page_cache {
-        Some(cache) => out.push_str(&format!(
-            "page cache as captured: {:.1} % of {} requested pages hit, {} read ahead\n",
+        Some(cache) => page.say(format!(
+            "page cache as captured: {:.1} % of {} requested pages hit, {} read ahead",
             cache.hit_percent,
             count(cache.pages_requested),
             count(cache.pages_ahead)
         )),
-        None => out.push_str("page cache as captured: unknown\n"),
+        None => page.say("page cache as captured: unknown"),
     }
-    out
 }
 
-fn over_time(found: &Characterization) -> String {
+fn over_time(page: &mut Page, found: &Characterization) {
     let series = &found.over_time;
-    format!(
-        "open files: at most {}; by pieces of {}: {}\n",
+    if series.open_files_max.is_empty() {
+        return;
+    }
+    let each = per_mark(series.open_files_max.len(), MARKS);
+    page.say(format!(
+        "open files: at most {}; over time, a mark for every {}:",
         count(found.open_files_max),
-        duration(series.piece_ns as f64),
-        sparkline(&series.open_files_max, 60)
-    )
+        duration(series.piece_ns as f64 * each as f64)
+    ));
+    page.item(sparkline(&series.open_files_max, MARKS));
+}
+
+/// Marks in a line of bars.
+const MARKS: usize = 60;
+
+/// How many of so many pieces one of at most `width` marks stands for.
+fn per_mark(pieces: usize, width: usize) -> usize {
+    pieces.div_ceil(width).max(1)
 }
 
 /// A line of bars, one for each of at most `width` equal pieces (the highest value of each).
@@ -191,7 +405,7 @@ fn sparkline(values: &[u64], width: usize) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = values.iter().copied().max().unwrap_or(0).max(1);
     values
-        .chunks(values.len().div_ceil(width).max(1))
+        .chunks(per_mark(values.len(), width))
         .map(|piece| {
             let value = piece.iter().copied().max().unwrap_or(0);
             BARS[(value * 7 / most).min(7) as usize]
@@ -199,39 +413,50 @@ fn sparkline(values: &[u64], width: usize) -> String {
         .collect()
 }
 
-fn processes(found: &Characterization, width: u16) -> String {
-    let mut table = TextTable::new(
-        &[
-            ("process", Align::Right),
-            ("operations", Align::Right),
-            ("read", Align::Right),
-            ("written", Align::Right),
-            ("time", Align::Right),
-        ],
-        width,
-    );
-    for process in found.processes.iter().take(20) {
+fn processes(shown: &ShownTrace, width: u16) -> String {
+    const MOST: usize = 40;
+    let columns = [
+        ("process", Align::Left),
+        ("operations", Align::Right),
+        ("read", Align::Right),
+        ("written", Align::Right),
+        ("time", Align::Right),
+    ];
+    let mut table = TextTable::new(&columns, width);
+    let all = named(shown);
+    for (name, process) in all.iter().take(MOST) {
         table.row([
-            process.pid.to_string(),
+            name.clone(),
             count(process.operations),
             bytes(process.bytes_read),
             bytes(process.bytes_written),
             duration(process.latency_total_ns as f64),
         ]);
     }
-    let mut out = table.render();
-    if found.processes.len() > 20 {
-        out.push_str(&format!(
-            "and {} more processes\n",
-            found.processes.len() - 20
-        ));
+    if all.len() > MOST {
+        let rest = all.iter().skip(MOST).map(|(_, p)| p);
+        let sum = |of: fn(&ProcessStats) -> u64| rest.clone().map(|p| of(p)).sum::<u64>();
+        table.row([
+            format!("{} others", count((all.len() - MOST) as u64)),
+            count(sum(|p| p.operations)),
+            bytes(sum(|p| p.bytes_read)),
+            bytes(sum(|p| p.bytes_written)),
+            duration(sum(|p| p.latency_total_ns) as f64),
+        ]);
     }
-    out
+    table.render()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::sparkline;
+    use super::{per_mark, sparkline};
+
+    #[test]
+    fn a_mark_says_how_long_it_is() {
+        assert_eq!(per_mark(490, 60), 9);
+        assert_eq!(sparkline(&[1; 490], 60).chars().count(), 55);
+        assert_eq!(per_mark(0, 60), 1);
+    }
 
     #[test]
     fn sparklines_keep_their_highest_value() {

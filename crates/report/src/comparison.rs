@@ -1,10 +1,11 @@
 //! A comparison as tables and sentences.
 
 use fsage_format::result::comparison::{
-    ComparedMetric, ComparedPair, ComparedSide, Comparison, Difference, Estimate, SampleSummary,
-    Verdict,
+    ComparedMetric, ComparedPair, ComparedSide, Comparison, Difference, Estimate, NotCompared,
+    SampleSummary, Verdict,
 };
 
+use crate::page::Page;
 use crate::table::{Align, TextTable};
 use crate::units;
 
@@ -14,87 +15,215 @@ const TOLD: usize = 20;
 /// A longer value of the environment is cut; the JSON has all of it.
 const LONGEST_VALUE: usize = 60;
 
-/// Everything that a terminal shows of a comparison. Of metrics that were not required only those that
-/// differ, unless `all` is asked for.
-pub fn text(comparison: &Comparison, all: bool, width: u16) -> String {
-    let mut out = String::new();
-    for (name, experiment) in ["A", "B"].iter().zip(&comparison.experiments) {
-        let host = experiment.host.as_ref();
-        let host = host.map_or(String::new(), |h| format!(", on {h}"));
-        out.push_str(&format!(
-            "{name}: {}{host}, seed {}\n",
-            experiment.path, experiment.seed
-        ));
+/// A smaller effect, however sure, is no headline.
+const WORTH_TELLING: f64 = 0.01;
+
+/// Rows of the table over all pairs.
+const ROWS: usize = 14;
+
+/// What a terminal shows of a comparison: the finding and one table over all pairs; with `details` everything. Of
+/// metrics that were not required only those that differ are among the details, unless `all` is asked for.
+pub fn text(comparison: &Comparison, details: bool, all: bool, width: u16) -> String {
+    let mut page = Page::new(width);
+    finding(&mut page, comparison);
+    page.blank();
+    page.table(&overview(comparison, width));
+    let rows = required(comparison).count();
+    if rows > ROWS {
+        page.say(format!("and {} more (--details)", rows - ROWS));
     }
-    for pair in &comparison.pairs {
-        out.push('\n');
-        out.push_str(&pair_text(pair, all, width));
+    page.blank();
+    if details {
+        for pair in &comparison.pairs {
+            page.blank();
+            pair_text(&mut page, pair, all, width);
+        }
+        page.blank();
+        families(&mut page, comparison);
+    } else {
+        let others = comparison.pairs.iter().flat_map(|p| &p.metrics);
+        let others = others.filter(|m| !m.required && differs(m)).count();
+        if others > 0 {
+            page.say(format!(
+                "{others} other metrics differ by {} or more",
+                units::percent(WORTH_TELLING)
+            ));
+        }
+        let causes: usize = comparison.pairs.iter().map(|p| p.differences.len()).sum();
+        if causes > 0 {
+            page.say(format!(
+                "{causes} differences of configuration or environment may be the cause"
+            ));
+        }
     }
-    out.push('\n');
-    out.push_str(&families(comparison));
-    for left in &comparison.not_compared {
-        out.push_str(&format!("not compared: {}: {}\n", left.what, left.why));
+    let left = |what: &NotCompared| format!("not compared: {}: {}", what.what, what.why);
+    let most = if details { usize::MAX } else { 2 };
+    for what in comparison.not_compared.iter().take(most) {
+        page.say(left(what));
     }
-    for warning in &comparison.warnings {
-        out.push_str(&format!("note: {warning}\n"));
+    for warning in comparison.warnings.iter().take(most) {
+        page.say(format!("note: {warning}"));
     }
-    out
+    if !details {
+        page.say("tests, causes, every metric: --details; all of it: --json");
+    }
+    page.finish()
 }
 
-fn families(comparison: &Comparison) -> String {
-    let mut out = String::new();
+/// Each pair's required metrics.
+fn required(comparison: &Comparison) -> impl Iterator<Item = (&ComparedPair, &ComparedMetric)> {
+    comparison.pairs.iter().flat_map(|pair| {
+        let its = pair.metrics.iter().filter(|m| m.required);
+        its.map(move |m| (pair, m))
+    })
+}
+
+/// Whether it differs significantly and by so much that somebody would ask for it.
+fn differs(m: &ComparedMetric) -> bool {
+    let significant = matches!(m.verdict, Verdict::Larger | Verdict::Smaller);
+    significant
+        && m.ratio
+            .is_none_or(|r| (r.value - 1.0).abs() >= WORTH_TELLING)
+}
+
+fn finding(page: &mut Page, comparison: &Comparison) {
+    for (name, experiment) in ["A", "B"].iter().zip(&comparison.experiments) {
+        let host = experiment.host.as_ref();
+        let host = host.map_or(String::new(), |h| format!(" on {h}"));
+        if comparison.experiments.len() > 1 || experiment.interrupted {
+            let stopped = if experiment.interrupted {
+                ", stopped before its end"
+            } else {
+                ""
+            };
+            page.say(format!("{name}: {}{host}{stopped}", experiment.path));
+        }
+    }
+    let all: Vec<_> = required(comparison).collect();
+    let apart: Vec<_> = all.iter().filter(|(_, m)| differs(m)).collect();
+    let tested = all.iter().filter(|(_, m)| m.test.is_some()).count();
+    if all.is_empty() {
+        page.say("no metric that was required is in both: nothing to say");
+        return;
+    }
+    if apart.is_empty() {
+        let why = if tested == 0 {
+            "nothing could be tested (too few runs)"
+        } else {
+            "no difference of 1 % or more is significant"
+        };
+        page.say(format!("{why}, in {} comparisons", all.len()));
+        return;
+    }
+    let size = |m: &ComparedMetric| m.ratio.map_or(f64::INFINITY, |r| r.value.ln().abs());
+    let largest = apart.iter().max_by(|a, b| size(a.1).total_cmp(&size(b.1)));
+    let largest = largest.map_or(String::new(), |(pair, m)| {
+        let ratio = m.ratio.map_or(String::new(), |r| {
+            format!(" x{:.2} ({})", r.value, ends(&r))
+        });
+        format!(
+            "; largest: {} of {}{ratio} against {}",
+            m.metric, pair.b.configuration, pair.a.configuration
+        )
+    });
+    page.say(format!(
+        "{} of {} comparisons differ significantly and by 1 % or more{largest}",
+        apart.len(),
+        all.len()
+    ));
+}
+
+fn overview(comparison: &Comparison, width: u16) -> TextTable {
+    let columns = [
+        ("b", Align::Left),
+        ("a", Align::Left),
+        ("metric", Align::Left),
+        ("a's mean", Align::Right),
+        ("b's mean", Align::Right),
+        ("b / a", Align::Right),
+        ("p", Align::Right),
+        ("so", Align::Left),
+    ];
+    let mut table = TextTable::new(&columns, width).dropping(&["p", "a's mean", "b's mean"]);
+    let same = comparison.experiments.len() > 1;
+    for (pair, m) in required(comparison).take(ROWS) {
+        let (a, b) = (&pair.a.configuration, &pair.b.configuration);
+        table.row([
+            b.clone(),
+            if same && a == b {
+                "same in A".to_owned()
+            } else {
+                a.clone()
+            },
+            m.metric.clone(),
+            units::metric(m.a.mean, &m.unit),
+            units::metric(m.b.mean, &m.unit),
+            m.ratio.map_or_else(
+                || "no bounds".to_owned(),
+                |r| format!("x{:.3} ({})", r.value, ends(&r)),
+            ),
+            m.test.map_or(String::new(), |t| probability(t.p_corrected)),
+            if matches!(m.verdict, Verdict::Larger | Verdict::Smaller) && !differs(m) {
+                "under 1 %".to_owned()
+            } else {
+                verdict(m).to_owned()
+            },
+        ]);
+    }
+    table
+}
+
+fn families(page: &mut Page, comparison: &Comparison) {
     for family in &comparison.families {
         let of = match family.name.as_str() {
             "required" => "required metrics",
             _ => "other metrics",
         };
         let (tests, correction) = (family.tests, &family.correction);
-        out.push_str(&match family.correction.as_str() {
-            "none" => format!("{of}: one test, nothing to correct\n"),
-            _ => format!(
-                "{of}: {tests} tests at once, p by {correction}'s correction for all of them\n"
-            ),
+        page.say(match family.correction.as_str() {
+            "none" => format!("{of}: one test, nothing to correct"),
+            _ => {
+                format!(
+                    "{of}: {tests} tests at once, p by {correction}'s correction for all of them"
+                )
+            }
         });
     }
-    if !out.is_empty() {
-        out.push_str(
-            "intervals are 95 %, each by itself: Student's t for means, Welch's for differences, \
-                      Fieller's for ratios\n",
+    if !comparison.families.is_empty() {
+        page.say(
+            "intervals are 95 %, each by itself: Student's t for means (log-normal where runs vary much), \
+             Welch's for differences, Fieller's for ratios",
         );
     }
-    out
 }
 
-fn pair_text(pair: &ComparedPair, all: bool, width: u16) -> String {
+fn pair_text(page: &mut Page, pair: &ComparedPair, all: bool, width: u16) {
     let side = |s: &ComparedSide| format!("{} ({} runs)", s.configuration, s.runs);
-    let mut out = format!("b: {}\nwith a: {}\n", side(&pair.b), side(&pair.a));
+    page.say(format!("b: {}", side(&pair.b)));
+    page.say(format!("with a: {}", side(&pair.a)));
     for metric in pair.metrics.iter().filter(|m| m.required) {
-        out.push_str(&format!("{}: {}\n", metric.metric, metric.text));
+        page.say(format!("{}: {}", metric.metric, metric.text));
         for warning in &metric.warnings {
-            out.push_str(&format!("  {warning}\n"));
+            page.item(warning);
         }
     }
-    let told = |m: &&ComparedMetric| {
-        let differs = !matches!(m.verdict, Verdict::NoSignificantDifference | Verdict::Equal);
-        all || m.required || differs
-    };
+    let told = |m: &&ComparedMetric| all || m.required || differs(m);
     let (shown, left): (Vec<&ComparedMetric>, Vec<_>) = pair.metrics.iter().partition(told);
     if pair.metrics.is_empty() {
-        out.push_str("no metric in common\n");
+        page.say("no metric in common");
     } else {
-        out.push_str(&table(&shown, width));
+        page.append(&table(&shown, width));
     }
     if !left.is_empty() {
-        out.push_str(&format!(
-            "{} other metrics: no significant difference (--all shows them)\n",
+        page.say(format!(
+            "{} other metrics: no significant difference of 1 % or more (--all shows them)",
             left.len()
         ));
     }
-    out.push_str(&differences(&pair.differences));
+    differences(page, &pair.differences);
     for warning in &pair.warnings {
-        out.push_str(&format!("note: {warning}\n"));
+        page.say(format!("note: {warning}"));
     }
-    out
 }
 
 fn table(metrics: &[&ComparedMetric], width: u16) -> String {
@@ -103,12 +232,12 @@ fn table(metrics: &[&ComparedMetric], width: u16) -> String {
         ("a", Align::Right),
         ("b", Align::Right),
         ("b / a", Align::Right),
-        ("interval", Align::Left),
+        ("interval", Align::Right),
         ("p", Align::Right),
         ("g", Align::Right),
-        ("", Align::Left),
+        ("so", Align::Left),
     ];
-    let mut table = TextTable::new(&columns, width);
+    let mut table = TextTable::new(&columns, width).dropping(&["g", "p", "so"]);
     for m in metrics {
         let ratio = m.ratio.as_ref();
         table.row([
@@ -126,12 +255,9 @@ fn table(metrics: &[&ComparedMetric], width: u16) -> String {
     table.render()
 }
 
-/// The mean with half the width of its interval, where there is one.
+/// The mean with its interval, where there is one.
 fn mean(samples: &SampleSummary, unit: &str) -> String {
-    match (samples.lower, samples.upper) {
-        (Some(low), Some(high)) => units::plus_minus(samples.mean, (high - low) / 2.0, unit),
-        _ => units::metric(samples.mean, unit),
-    }
+    units::with_ends(samples.mean, samples.lower, samples.upper, unit)
 }
 
 fn ends(estimate: &Estimate) -> String {
@@ -159,23 +285,23 @@ fn verdict(metric: &ComparedMetric) -> &'static str {
     }
 }
 
-fn differences(all: &[Difference]) -> String {
+fn differences(page: &mut Page, all: &[Difference]) {
     if all.is_empty() {
-        return "configuration and recorded environment: no difference\n".to_owned();
+        page.say("configuration and recorded environment: no difference");
+        return;
     }
-    let mut out = String::from("what differs beside the measurement, and may be the cause:\n");
+    page.say("what differs beside the measurement, and may be the cause:");
     for difference in all.iter().take(TOLD) {
-        out.push_str(&format!(
-            "  {}: a {}, b {}\n",
+        page.item(format!(
+            "{}: a {}, b {}",
             difference.what,
             shown(difference.a.as_deref()),
             shown(difference.b.as_deref())
         ));
     }
     if all.len() > TOLD {
-        out.push_str(&format!("  and {} more (--json)\n", all.len() - TOLD));
+        page.item(format!("and {} more (--json)", all.len() - TOLD));
     }
-    out
 }
 
 fn shown(value: Option<&str>) -> String {

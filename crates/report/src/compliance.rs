@@ -2,52 +2,82 @@
 
 use fsage_format::result::compliance::{Compliance, GuidelineFinding, GuidelineState};
 
+use crate::page::Page;
+use crate::table::{Align, TextTable};
+
 /// What is there and missing is told up to so many lines for each guideline; the JSON has all.
 const TOLD: usize = 4;
 
-/// Everything that a terminal shows.
-pub fn text(compliance: &Compliance) -> String {
-    let mut out = format!(
-        "{} ({}) held against the guidelines of Traeger, Zadok, Joukov and Wright 2007, section 3\n",
-        compliance.path, compliance.checked
-    );
-    for guideline in &compliance.guidelines {
-        out.push_str(&finding(guideline));
-    }
-    out.push_str(&format!(
-        "\n{} met, {} in part, {} missing, {} are the author's, {} do not concern this result\n",
+/// What a terminal shows: what is missing first, with what to do about it; with `details` every guideline.
+pub fn text(compliance: &Compliance, details: bool, width: u16) -> String {
+    let mut page = Page::new(width);
+    page.say(format!(
+        "{} ({}): {} of the guidelines of Traeger, Zadok, Joukov and Wright 2007, section 3, are met, {} in part, \
+         {} missing, {} are the author's, {} do not concern this result",
+        compliance.path,
+        compliance.checked,
         compliance.met,
         compliance.partly,
         compliance.missing,
         compliance.author,
         compliance.not_applicable
     ));
-    out
+    if details {
+        for guideline in &compliance.guidelines {
+            finding(&mut page, guideline);
+        }
+        return page.finish();
+    }
+    let columns = [
+        ("", Align::Left),
+        ("section", Align::Left),
+        ("guideline", Align::Left),
+        ("what is missing", Align::Prose),
+    ];
+    let mut table = TextTable::new(&columns, width);
+    let lacking =
+        |g: &&GuidelineFinding| matches!(g.state, GuidelineState::Missing | GuidelineState::Partly);
+    for guideline in compliance.guidelines.iter().filter(lacking) {
+        table.row([
+            state(guideline.state).to_owned(),
+            guideline.section.to_string(),
+            guideline.name.to_string(),
+            match guideline.missing.len() {
+                0 => guideline.advice.clone().unwrap_or_default(),
+                1 => guideline.missing[0].clone(),
+                n => format!("{} (and {} more)", guideline.missing[0], n - 1),
+            },
+        ]);
+    }
+    if !table.is_empty() {
+        page.blank();
+        page.table(&table);
+    }
+    page.blank();
+    page.say("what is there, and what to do about the rest: --details; all of it: --json");
+    page.finish()
 }
 
-fn finding(guideline: &GuidelineFinding) -> String {
-    let mut out = format!(
-        "\n{:<8} {} {}: {}\n",
+fn finding(page: &mut Page, guideline: &GuidelineFinding) {
+    page.blank();
+    page.say(format!(
+        "{:<8} {} {}: {}",
         state(guideline.state),
         guideline.section,
         guideline.name,
         guideline.asks
-    );
+    ));
     for (sign, lines) in [("has", &guideline.has), ("missing", &guideline.missing)] {
         for line in lines.iter().take(TOLD) {
-            out.push_str(&format!("         {sign}: {line}\n"));
+            page.item(format!("{sign}: {line}"));
         }
         if lines.len() > TOLD {
-            out.push_str(&format!(
-                "         {sign}: {} more (--json)\n",
-                lines.len() - TOLD
-            ));
+            page.item(format!("{sign}: {} more (--json)", lines.len() - TOLD));
         }
     }
     if let Some(advice) = &guideline.advice {
-        out.push_str(&format!("         do: {advice}\n"));
+        page.item(format!("do: {advice}"));
     }
-    out
 }
 
 fn state(state: GuidelineState) -> &'static str {

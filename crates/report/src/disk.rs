@@ -15,7 +15,7 @@ pub fn list(list: &DiskList, width: u16) -> String {
         ("model", Align::Left),
         ("random 4 KiB", Align::Right),
         ("sequential", Align::Right),
-        ("what it is", Align::Left),
+        ("what it is", Align::Prose),
     ];
     let mut table = TextTable::new(&columns, width);
     for model in &list.models {

@@ -1,124 +1,69 @@
-//! An experiment as tables: what was measured, how sure that is, and what must be known of it.
+//! An experiment as a person asks for it: what must be known first, who is fastest and how surely, one table.
 
-use fsage_format::result::experiment::{
-    BenchRun, Configuration, Experiment, FailedRun, MetricSummary,
-};
+mod details;
 
+use fsage_format::result::experiment::{Configuration, Experiment, StopReason};
+use fsage_stats::{mean, ratio};
+
+pub use details::failure;
+
+use crate::page::Page;
 use crate::table::{Align, TextTable};
 use crate::units;
+use details::{Names, PARTS, with_half_width};
 
-/// The metrics that are shown with their intervals, and their titles.
-const SHOWN: [(&str, &str); 4] = [
-    ("elapsed", "elapsed"),
-    ("user", "user"),
-    ("system", "system"),
-    ("wait", "wait"),
-];
+/// Configurations that the short form shows.
+const ROWS: usize = 12;
 
-/// What else is shown, by its mean: what processors did, and what caches and devices did.
-const ACTIVITY: [&[(&str, &str)]; 2] = [
-    &[
-        ("cpu_share", "CPU"),
-        ("run_delay", "run delay"),
-        ("involuntary_switches", "preempted"),
-        ("operations_per_s", "operations/s"),
-    ],
-    &[
-        ("page_cache_hits", "cache hits"),
-        ("device_sectors_read", "read"),
-        ("device_sectors_written", "written"),
-        ("flush", "flush after"),
-    ],
-];
+/// Groups of configurations whose finding is told.
+const FINDINGS: usize = 2;
 
-/// What separates the parts of a configuration's name.
-const PARTS: &str = " / ";
+/// Failures that the short form tells.
+const FAILURES: usize = 2;
 
-/// Everything that a terminal shows of an experiment.
-pub fn text(experiment: &Experiment, width: u16) -> String {
+/// Less than this is no difference that anybody asks for.
+const WORTH_TELLING: f64 = 0.01;
+
+/// What a terminal shows of an experiment: cautions, the finding, the table; with `details` everything.
+pub fn text(experiment: &Experiment, details: bool, width: u16) -> String {
+    let mut page = Page::new(width);
+    let names = Names::of(&experiment.configurations);
+    let groups = groups(experiment);
+    cautions(&mut page, experiment, &names);
+    findings(&mut page, experiment, &groups, &names);
     let runs: usize = experiment.configurations.iter().map(|c| c.runs.len()).sum();
-    let mut out = format!(
-        "{}, {} in {}, interleaved from seed {}\n",
+    let mut all = format!(
+        "{}, {} in {}, interleaved from seed {}",
         counted(experiment.configurations.len(), "configuration"),
         counted(runs, "run"),
         units::duration(experiment.elapsed_ns as f64),
         experiment.seed,
     );
-    let measured: Vec<&Configuration> = experiment
-        .configurations
-        .iter()
-        .filter(|c| !c.runs.is_empty())
-        .collect();
-    let names = Names::of(&experiment.configurations);
     if !names.common.is_empty() {
-        out.push_str(&format!("all: {}\n", names.common.join(PARTS)));
+        all.push_str(&format!("; all: {}", names.common.join(PARTS)));
     }
-    if !measured.is_empty() {
-        out.push_str("\nmean ± half-width of its 95 % interval (Student's t)\n");
-        out.push_str(&table(&measured, &names, &SHOWN, width));
-        let others = required_besides(experiment);
-        if !others.is_empty() {
-            out.push('\n');
-            let columns: Vec<(&str, &str)> = others.iter().map(|m| (*m, *m)).collect();
-            out.push_str(&table(&measured, &names, &columns, width));
-        }
-        out.push_str("\nmeans of what the system did for a run\n");
-        for columns in ACTIVITY {
-            out.push_str(&activity(&measured, &names, columns, width));
-        }
-        out.push_str(&steady(&measured, &names, width));
+    page.say(all);
+    if runs > 0 {
+        page.blank();
+        page.table(&table(experiment, &groups, &names, details, width));
     }
-    out.push_str("\nhow sure that is\n");
-    out.push_str(&sure(experiment, &names, width));
-    if !(experiment.failed.is_empty() && experiment.warnings.is_empty()) {
-        out.push('\n');
+    let shown: usize = groups.iter().map(|g| g.members.len()).sum();
+    if shown > ROWS && !details {
+        page.say(format!(
+            "and {} (--details)",
+            counted(shown - ROWS, "configuration")
+        ));
     }
-    for failed in &experiment.failed {
-        out.push_str(&format!("not measured: {}\n", failure(failed)));
-    }
-    for warning in &experiment.warnings {
-        out.push_str(&format!("note: {warning}\n"));
+    if details {
+        details::add(&mut page, experiment, width);
+    } else {
+        brief(&mut page, experiment);
     }
     if experiment.interrupted {
-        out.push_str("\ninterrupted: --resume goes on with it\n");
+        page.blank();
+        page.say("interrupted: --resume goes on with it");
     }
-    out
-}
-
-/// Configurations' names without the parts that all of them share, which are said once.
-struct Names {
-    common: Vec<String>,
-    /// Whether the part at that place is shared.
-    shared: Vec<bool>,
-}
-
-impl Names {
-    fn of(configurations: &[Configuration]) -> Self {
-        let split = |c: &Configuration| c.name.split(PARTS).map(str::to_owned).collect();
-        let parts: Vec<Vec<String>> = configurations.iter().map(split).collect();
-        let Some((first, rest)) = parts.split_first().filter(|(_, rest)| !rest.is_empty()) else {
-            return Self {
-                common: Vec::new(),
-                shared: Vec::new(),
-            };
-        };
-        let alike = |(i, part): (usize, &String)| rest.iter().all(|p| p.get(i) == Some(part));
-        let shared: Vec<bool> = first.iter().enumerate().map(alike).collect();
-        let common = first.iter().zip(&shared).filter(|(_, shared)| **shared);
-        Self {
-            common: common.map(|(part, _)| part.clone()).collect(),
-            shared,
-        }
-    }
-
-    fn short(&self, name: &str) -> String {
-        let own = |(i, part): (usize, &str)| {
-            let shared = self.shared.get(i).copied().unwrap_or(false);
-            (!shared).then(|| part.to_owned())
-        };
-        let parts: Vec<String> = name.split(PARTS).enumerate().filter_map(own).collect();
-        parts.join(PARTS)
-    }
+    page.finish()
 }
 
 fn counted(count: usize, what: &str) -> String {
@@ -126,217 +71,323 @@ fn counted(count: usize, what: &str) -> String {
     format!("{} {what}{plural}", units::count(count as u64))
 }
 
-/// Why a run failed, as a sentence.
-pub fn failure(failed: &FailedRun) -> String {
-    format!(
-        "run {} of {}: failed to {}",
-        failed.run, failed.configuration, failed.error
-    )
+/// The metric that the experiment is about.
+fn subject(experiment: &Experiment) -> &str {
+    let first = experiment.rule.required.first();
+    first.map_or("elapsed", String::as_str)
 }
 
-/// Required metrics that are not shown anyway.
-fn required_besides(experiment: &Experiment) -> Vec<&str> {
-    let shown = |name: &str| SHOWN.iter().any(|(metric, _)| *metric == name);
-    let required = experiment.rule.required.iter().map(String::as_str);
-    required.filter(|name| !shown(name)).collect()
+/// Whether more of it is better.
+fn is_rate(metric: &str) -> bool {
+    metric.contains("per_s") || metric.ends_with("hits")
+}
+
+/// Configurations that are held against one of them: the fastest of several targets, else the first.
+struct Group<'a> {
+    /// What its members have in common.
+    name: String,
+    base: usize,
+    by_target: bool,
+    members: Vec<&'a Configuration>,
+}
+
+fn groups(experiment: &Experiment) -> Vec<Group<'_>> {
+    let metric = subject(experiment);
+    let mut targets: Vec<&str> = Vec::new();
+    for c in &experiment.configurations {
+        if !targets.contains(&c.target.as_str()) {
+            targets.push(&c.target);
+        }
+    }
+    let by_target = targets.len() > 1;
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for c in experiment
+        .configurations
+        .iter()
+        .filter(|c| !c.runs.is_empty())
+    {
+        let parts: Vec<&str> = c.name.split(PARTS).filter(|p| *p != c.target).collect();
+        let name = if by_target {
+            parts.join(PARTS)
+        } else {
+            c.target.clone()
+        };
+        match groups.iter_mut().find(|g| g.name == name) {
+            Some(group) => group.members.push(c),
+            None => groups.push(Group {
+                name,
+                base: 0,
+                by_target,
+                members: vec![c],
+            }),
+        }
+    }
+    for group in groups.iter_mut().filter(|g| g.by_target) {
+        let value = |c: &Configuration| {
+            let value = c.metric(metric).map_or(f64::INFINITY, |m| m.mean);
+            if is_rate(metric) { -value } else { value }
+        };
+        let numbered = group.members.iter().enumerate();
+        let best = numbered.min_by(|a, b| value(a.1).total_cmp(&value(b.1)));
+        group.base = best.map_or(0, |(index, _)| index);
+    }
+    groups
+}
+
+/// What must be known before any figure.
+fn cautions(page: &mut Page, experiment: &Experiment, names: &Names) {
+    let mut all = Vec::new();
+    let runs: usize = experiment.configurations.iter().map(|c| c.runs.len()).sum();
+    let every = experiment.configurations.iter().flat_map(|c| &c.runs);
+    let marked: Vec<&str> = every
+        .filter_map(|r| r.marks.first().map(String::as_str))
+        .collect();
+    if let Some(first) = marked.first() {
+        all.push(format!(
+            "{} of {runs} runs were disturbed ({first})",
+            marked.len()
+        ));
+    }
+    if !experiment.failed.is_empty() {
+        all.push(format!(
+            "{} failed",
+            counted(experiment.failed.len(), "run")
+        ));
+    }
+    let goal = experiment.rule.half_width_relative;
+    let wide: Vec<String> = experiment
+        .configurations
+        .iter()
+        .filter(|c| c.stop != StopReason::Precise && !c.runs.is_empty())
+        .filter_map(|c| {
+            let width = c.metric(subject(experiment))?.half_width_relative()?;
+            let name = names.short(&c.name);
+            let name = if name.is_empty() {
+                c.name.clone()
+            } else {
+                name
+            };
+            (width > goal).then(|| format!("{name} ±{:.0} %", width * 100.0))
+        })
+        .collect();
+    if let Some(first) = wide.first() {
+        let more = match wide.len() {
+            1 => String::new(),
+            n => format!(" and {} more", n - 1),
+        };
+        all.push(format!(
+            "not as precise as asked (±{}): {first}{more}",
+            units::percent(goal)
+        ));
+    }
+    if experiment
+        .drift
+        .iter()
+        .any(|d| d.trend.is_some_and(|t| t.drifts))
+    {
+        all.push("the machine drifted from run to run".to_owned());
+    }
+    if !all.is_empty() {
+        page.say(format!("caution: {}", all.join("; ")));
+    }
+}
+
+fn findings(page: &mut Page, experiment: &Experiment, groups: &[Group<'_>], names: &Names) {
+    let metric = subject(experiment);
+    for group in groups.iter().take(FINDINGS) {
+        page.say(finding(group, metric, groups.len() > 1, names));
+    }
+    if groups.len() > FINDINGS {
+        page.say(format!("and {} more, below", groups.len() - FINDINGS));
+    }
+}
+
+fn finding(group: &Group<'_>, metric: &str, named: bool, names: &Names) -> String {
+    let Some(base) = group.members.get(group.base) else {
+        return String::new();
+    };
+    let called = |c: &Configuration| {
+        if group.by_target {
+            return c.target.clone();
+        }
+        let short = names.short(&c.name);
+        if short.is_empty() {
+            c.name.clone()
+        } else {
+            short
+        }
+    };
+    let value = base
+        .metric(metric)
+        .map_or_else(String::new, with_half_width);
+    let title = if named && !group.name.is_empty() {
+        format!("{}: ", group.name)
+    } else {
+        String::new()
+    };
+    if group.members.len() == 1 {
+        let runs = counted(base.runs.len(), "run");
+        return format!("{title}{}: {metric} {value} ({runs})", called(base));
+    }
+    let mut others: Vec<(f64, String)> = Vec::new();
+    let mut alike: Vec<String> = Vec::new();
+    for c in group.members.iter().filter(|c| c.name != base.name) {
+        match against(c, base, metric) {
+            Some(Against {
+                is_apart: false, ..
+            })
+            | None => alike.push(called(c)),
+            Some(told) => others.push((told.ratio, format!("{} {}", called(c), told.text))),
+        }
+    }
+    others.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut others: Vec<String> = others.into_iter().map(|(_, text)| text).collect();
+    if others.len() > 4 {
+        let more = others.len() - 3;
+        others.truncate(3);
+        others.push(format!("{more} more below"));
+    }
+    let mut text = match (group.by_target, alike.is_empty()) {
+        (true, true) => format!("{title}{} is fastest: {metric} {value}", called(base)),
+        (true, false) => format!(
+            "{title}{} and {} cannot be told apart: {metric} {value}",
+            called(base),
+            alike.join(", ")
+        ),
+        (false, _) => format!("{title}against {} ({metric} {value})", called(base)),
+    };
+    if !others.is_empty() {
+        text.push_str(&format!("; {}", others.join(", ")));
+    } else if !group.by_target {
+        text.push_str(": no other can be told from it");
+    }
+    text
+}
+
+/// A configuration against the base of its group.
+struct Against {
+    ratio: f64,
+    is_apart: bool,
+    text: String,
+}
+
+fn against(c: &Configuration, base: &Configuration, metric: &str) -> Option<Against> {
+    let (mine, its) = (c.samples(metric), base.samples(metric));
+    if mine.is_empty() || its.is_empty() {
+        return None;
+    }
+    let value = mean(&mine) / mean(&its);
+    let Some(found) = ratio(&mine, &its) else {
+        let text = format!("x{value:.2} (no interval)");
+        return value.is_finite().then_some(Against {
+            ratio: value,
+            is_apart: false,
+            text,
+        });
+    };
+    let is_apart = (found.low > 1.0 || found.high < 1.0) && (value - 1.0).abs() >= WORTH_TELLING;
+    Some(Against {
+        ratio: value,
+        is_apart,
+        text: format!(
+            "x{value:.2} ({:.2} to {:.2})",
+            found.low.max(0.0),
+            found.high
+        ),
+    })
 }
 
 fn table(
-    configurations: &[&Configuration],
+    experiment: &Experiment,
+    groups: &[Group<'_>],
     names: &Names,
-    metrics: &[(&str, &str)],
+    details: bool,
     width: u16,
-) -> String {
-    let there: Vec<&(&str, &str)> = metrics
-        .iter()
-        .filter(|(name, _)| configurations.iter().any(|c| c.metric(name).is_some()))
-        .collect();
-    let mut columns = vec![("configuration", Align::Left), ("n", Align::Right)];
-    columns.extend(there.iter().map(|(_, title)| (*title, Align::Right)));
-    let mut table = TextTable::new(&columns, width);
-    for configuration in configurations {
-        let n = configuration.runs.len() as u64;
-        let mut row = vec![names.short(&configuration.name), units::count(n)];
-        row.extend(there.iter().map(|(name, _)| {
-            configuration
-                .metric(name)
-                .map_or_else(String::new, with_half_width)
-        }));
-        table.row(row);
-    }
-    table.render()
-}
-
-/// A mean with half the width of its interval, where there is one.
-fn with_half_width(metric: &MetricSummary) -> String {
-    match metric.half_width {
-        Some(half) => units::plus_minus(metric.mean, half, &metric.unit),
-        None => units::metric(metric.mean, &metric.unit),
-    }
-}
-
-fn activity(
-    configurations: &[&Configuration],
-    names: &Names,
-    columns: &[(&str, &str)],
-    width: u16,
-) -> String {
-    let there: Vec<&(&str, &str)> = columns
-        .iter()
-        .filter(|(name, _)| configurations.iter().any(|c| c.metric(name).is_some()))
-        .collect();
-    let mut columns = vec![("configuration", Align::Left)];
-    columns.extend(there.iter().map(|(_, title)| (*title, Align::Right)));
-    let mut table = TextTable::new(&columns, width);
-    for configuration in configurations {
-        let mut row = vec![names.short(&configuration.name)];
-        row.extend(there.iter().map(|(name, _)| {
-            let metric = configuration.metric(name);
-            metric.map_or_else(String::new, |m| units::metric(m.mean, &m.unit))
-        }));
-        table.row(row);
-    }
-    table.render()
-}
-
-/// Warm-up and steady throughput of the phases that are long enough to tell.
-fn steady(configurations: &[&Configuration], names: &Names, width: u16) -> String {
-    let columns = [
-        ("configuration", Align::Left),
-        ("phase", Align::Left),
-        ("steady in", Align::Right),
-        ("warm-up", Align::Right),
-        ("operations/s then", Align::Right),
-        ("and steady", Align::Right),
-    ];
-    let mut table = TextTable::new(&columns, width);
-    let mut rows = 0;
-    for configuration in configurations {
-        for name in phases(&configuration.runs) {
-            let of_name = |run: &BenchRun| {
-                let phase = run.phases.iter().find(|p| p.result.name == name)?;
-                phase.steady
-            };
-            let told: Vec<_> = configuration.runs.iter().filter_map(of_name).collect();
-            if told.is_empty() {
-                continue;
-            }
-            rows += 1;
-            let steady: Vec<_> = told.iter().filter(|s| s.steady).collect();
-            let mean = |of: Vec<f64>, write: fn(f64) -> String| {
-                let n = of.len() as f64;
-                let sum: f64 = of.iter().sum();
-                if of.is_empty() {
-                    String::new()
-                } else {
-                    write(sum / n)
-                }
-            };
-            let rate = |of: f64| units::metric(of, "operations/s");
-            table.row([
-                names.short(&configuration.name),
-                name.clone(),
-                format!("{} of {} runs", steady.len(), told.len()),
-                mean(
-                    steady.iter().map(|s| s.warm_up_ns as f64).collect(),
-                    units::duration,
-                ),
-                mean(
-                    steady
-                        .iter()
-                        .filter_map(|s| s.warm_up_operations_per_s)
-                        .collect(),
-                    rate,
-                ),
-                mean(
-                    steady
-                        .iter()
-                        .filter_map(|s| s.steady_operations_per_s)
-                        .collect(),
-                    rate,
-                ),
-            ]);
-        }
-    }
-    if rows == 0 {
-        return String::new();
-    }
-    format!(
-        "\nwhere throughput becomes steady, by its change points\n{}",
-        table.render()
-    )
-}
-
-fn phases(runs: &[BenchRun]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for phase in runs.iter().flat_map(|r| &r.phases) {
-        if !names.contains(&phase.result.name) {
-            names.push(phase.result.name.clone());
-        }
-    }
-    names
-}
-
-/// Why measuring ended, and what the samples look like.
-fn sure(experiment: &Experiment, names: &Names, width: u16) -> String {
-    let columns = [
-        ("configuration", Align::Left),
-        ("why it ended", Align::Left),
-        ("metric", Align::Left),
-        ("normal", Align::Left),
-        ("far runs", Align::Left),
-        ("drift", Align::Left),
-    ];
-    let mut table = TextTable::new(&columns, width);
-    for configuration in &experiment.configurations {
-        let mut first = (
-            names.short(&configuration.name),
-            configuration.stop_text.clone(),
-        );
-        let mut named = false;
-        for name in &experiment.rule.required {
-            let Some(metric) = configuration.metric(name) else {
-                continue;
-            };
-            let (title, why) = std::mem::take(&mut first);
-            let (normal, far, drift) = looks(metric);
-            table.row([title, why, name.clone(), normal, far, drift]);
-            named = true;
-        }
-        if !named {
-            table.row([first.0, first.1]);
-        }
-    }
-    table.render()
-}
-
-/// What the samples of a metric look like: normal, which lie far, whether they drift.
-fn looks(metric: &MetricSummary) -> (String, String, String) {
-    let normal = metric.normal.map_or("too few".to_owned(), |n| {
-        let says = if n.normal { "yes" } else { "no" };
-        format!("{says} (p {:.2})", n.p)
-    });
-    let far: Vec<String> = metric.outliers.iter().map(u32::to_string).collect();
-    let far = if far.is_empty() {
-        "none".to_owned()
-    } else {
-        far.join(", ")
+) -> TextTable {
+    let metric = subject(experiment);
+    let several = groups.iter().any(|g| g.members.len() > 1);
+    let title = match groups.first() {
+        Some(g) if g.by_target => "against the fastest",
+        _ => "against the first",
     };
-    let drift = metric.trend.map_or("too few".to_owned(), |t| {
-        if t.drifts {
-            let share = t.slope / metric.mean;
-            format!("{} a run (p {:.2})", units::signed_percent(share), t.p)
-        } else {
-            format!("none (p {:.2})", t.p)
+    let mut columns = vec![
+        ("configuration", Align::Left),
+        ("runs", Align::Right),
+        (metric, Align::Right),
+    ];
+    if several {
+        columns.push((title, Align::Right));
+    }
+    columns.extend([
+        ("CPU", Align::Right),
+        ("read", Align::Right),
+        ("written", Align::Right),
+    ]);
+    let mut table = TextTable::new(&columns, width).dropping(&["CPU", "read", "written", "runs"]);
+    let most = if details { usize::MAX } else { ROWS };
+    let rows = groups
+        .iter()
+        .flat_map(|g| g.members.iter().map(move |c| (g, c)));
+    for (group, c) in rows.take(most) {
+        let short = names.short(&c.name);
+        let mut row = vec![
+            if short.is_empty() {
+                c.name.clone()
+            } else {
+                short
+            },
+            units::count(c.runs.len() as u64),
+            c.metric(metric).map_or("none".into(), with_half_width),
+        ];
+        if several {
+            row.push(match group.members.get(group.base) {
+                Some(base) if base.name == c.name => "1".to_owned(),
+                Some(base) => against(c, base, metric).map_or("unknown".into(), |a| a.text),
+                None => String::new(),
+            });
         }
-    });
-    (normal, far, drift)
+        for other in ["cpu_share", "device_sectors_read", "device_sectors_written"] {
+            let found = c.metric(other);
+            row.push(found.map_or_else(String::new, |m| units::metric(m.mean, &m.unit)));
+        }
+        table.row(row);
+    }
+    table
+}
+
+/// What the short form says of what failed and of the rest.
+fn brief(page: &mut Page, experiment: &Experiment) {
+    page.blank();
+    for failed in experiment.failed.iter().take(FAILURES) {
+        page.say(format!("not measured: {}", failure(failed)));
+    }
+    let left = experiment.failed.len().saturating_sub(FAILURES) + experiment.warnings.len();
+    let unusable = experiment
+        .configurations
+        .iter()
+        .filter_map(|c| c.metric(subject(experiment)))
+        .any(|m| units::is_unusable(m.lower, m.upper));
+    if unusable {
+        page.say(
+            "interval unusable: too few runs, or too different, to say more than that they vary",
+        );
+    }
+    if left > 0 {
+        page.say(format!(
+            "{} and every figure: --details, or --json",
+            counted(left, "note")
+        ));
+    } else {
+        page.say("every figure: --details, or --json");
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsage_format::result::experiment::{NormalityTest, StopReason, StoppingRule, Trend};
+    use fsage_format::result::experiment::{
+        BenchRun, FailedRun, MetricSummary, NormalityTest, StoppingRule, Trend,
+    };
     use std::collections::BTreeMap;
 
     fn metric(name: &str, unit: &str, mean: f64) -> MetricSummary {
@@ -423,7 +474,7 @@ mod tests {
 
     #[test]
     fn means_have_their_intervals_and_doubts_are_told() {
-        let text = text(&experiment(), 120);
+        let text = text(&experiment(), true, 120);
         for said in [
             "1 configuration, 10 runs in 20 s, interleaved from seed 7",
             "1.5 ± 0.03 s",
@@ -446,7 +497,7 @@ mod tests {
         let mut other = two.configurations[0].clone();
         other.name = "xfs / PostMark".into();
         two.configurations.push(other);
-        let text = text(&two, 100);
+        let text = text(&two, true, 100);
         assert!(text.contains("all: PostMark\n"), "{text}");
         assert!(text.lines().any(|l| l.starts_with(" xfs   ")), "{text}");
     }
@@ -456,10 +507,67 @@ mod tests {
         let mut nothing = experiment();
         nothing.configurations[0].runs.clear();
         nothing.configurations[0].metrics.clear();
-        let text = text(&nothing, 100);
+        let text = text(&nothing, true, 100);
         assert!(
             text.contains("how sure that is") && !text.contains("half-width"),
             "{text}"
         );
+    }
+
+    fn measured(target: &str, samples: &[f64], marks: &[&str]) -> Configuration {
+        let mut c = experiment().configurations.remove(0);
+        c.name = format!("{target} / PostMark");
+        c.target = target.into();
+        c.runs = samples
+            .iter()
+            .map(|&ns| BenchRun {
+                metrics: [("elapsed".to_owned(), ns)].into(),
+                marks: marks.iter().map(|m| (*m).to_owned()).collect(),
+                ..BenchRun::default()
+            })
+            .collect();
+        let found = fsage_stats::positive_mean_interval(samples, 0.95);
+        c.metrics = vec![MetricSummary {
+            mean: mean(samples),
+            lower: found.map(|i| i.low),
+            upper: found.map(|i| i.high),
+            ..metric("elapsed", "ns", 1.0)
+        }];
+        c
+    }
+
+    fn three() -> Experiment {
+        let mut three = experiment();
+        three.configurations = vec![
+            measured("xfs", &[2.0e9, 2.02e9, 1.98e9, 2.01e9], &["a hypervisor"]),
+            measured("ext4", &[1.0e9, 1.01e9, 0.99e9, 1.0e9], &[]),
+            measured("btrfs", &[1.001e9, 1.012e9, 0.992e9, 1.003e9], &[]),
+            measured("slow", &[8e9, 1e9, 40e9], &[]),
+        ];
+        three
+    }
+
+    #[test]
+    fn the_answer_is_first_and_fits() {
+        for width in [80, 160] {
+            let text = text(&three(), false, width);
+            assert!(text.lines().count() <= 24, "{text}");
+            let widest = text.lines().map(|l| l.chars().count()).max().unwrap();
+            assert!(widest <= usize::from(width), "{text}");
+            let flat = text.replace("\n  ", " ");
+            for said in [
+                "caution: 4 of 15 runs were disturbed (a hypervisor); 1 run failed",
+                "ext4 and btrfs, slow cannot be told apart: elapsed 1 ±",
+                "xfs x2.00 (1.9",
+                "(unusable)",
+                "every figure: --details",
+            ] {
+                assert!(flat.contains(said), "`{said}` is missing:\n{text}");
+            }
+            assert!(
+                !text.contains("-0.") && !text.contains("how sure"),
+                "{text}"
+            );
+        }
     }
 }

@@ -8,6 +8,7 @@ use fsage_format::trace::{AnnotationColumn, AnnotationValue};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::plain::plain;
 use crate::units;
 
 /// One operation as a line, without its line feed: number, start in seconds, process and thread,
@@ -77,7 +78,9 @@ pub fn annotations(columns: &[AnnotationColumn], values: &[AnnotationValue]) -> 
                     format_args!(" {}={}", column.name, units::significant(*x)),
                 );
             }
-            AnnotationValue::Text(text) => push(&mut out, format_args!(" {}={text}", column.name)),
+            AnnotationValue::Text(text) => {
+                push(&mut out, format_args!(" {}={}", column.name, plain(text)))
+            }
         }
     }
     out

@@ -117,6 +117,16 @@ impl Page {
     }
 }
 
+/// A file's name as a shell takes it.
+pub fn quoted(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !name.is_empty() && name.chars().all(plain) {
+        name.to_owned()
+    } else {
+        format!("'{}'", name.replace('\'', "'\\''"))
+    }
+}
+
 /// The text in lines of at most `width` columns. Words stay whole, and so do a number and its unit; what is
 /// longer than a line stands on one of its own.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {

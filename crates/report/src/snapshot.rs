@@ -5,8 +5,9 @@ use fsage_format::snapshot::{SnapshotEnd, SnapshotEntry, SnapshotMeta};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::page::{Page, quoted};
 use crate::table::{Align, TextTable, bar};
-use crate::units::{bytes, count};
+use crate::units::{bytes, count, percent};
 
 /// What `fsage show SNAPSHOT --json` prints.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -93,11 +94,20 @@ impl Tree {
     }
 }
 
-/// Everything that a terminal shows of a snapshot.
-pub fn text(shown: &ShownTree, width: u16) -> String {
-    let mut out = format!(
-        "{} ({}) on {}\n{} files ({}, {} allocated), {} directories, {} symbolic links\n\
-         {} extents; {} files in more than one\n",
+/// Sizes that the short form tells apart: up to this, and what it is called.
+const CLASSES: [(u64, &str); 5] = [
+    (1, "empty"),
+    (4 << 10, "up to 4 KiB"),
+    (64 << 10, "up to 64 KiB"),
+    (1 << 20, "up to 1 MiB"),
+    (64 << 20, "up to 64 MiB"),
+];
+
+/// What a terminal shows of the snapshot in `file`; with `details` every class of sizes.
+pub fn text(shown: &ShownTree, file: &str, details: bool, width: u16) -> String {
+    let mut page = Page::new(width);
+    page.say(format!(
+        "{} ({}) on {}: {} files ({}, {} allocated), {} directories, {} symbolic links",
         shown.meta.root,
         shown.meta.file_system,
         shown.meta.host,
@@ -106,41 +116,93 @@ pub fn text(shown: &ShownTree, width: u16) -> String {
         bytes(shown.allocated_bytes),
         count(shown.directories),
         count(shown.symlinks),
+    ));
+    let pieces = shown.files_in_pieces as f64 / shown.files.max(1) as f64;
+    page.say(format!(
+        "{} extents; {} files in more than one ({} of all files)",
         count(shown.extents),
         count(shown.files_in_pieces),
-    );
+        percent(pieces),
+    ));
     match &shown.end {
-        None => out.push_str("the snapshot has no end: what follows is what is whole of it\n"),
-        Some(end) if end.vanished + end.unreadable + end.other_mounts > 0 => {
-            out.push_str(&format!(
-                "{} vanished meanwhile, {} could not be read, {} other mounts left out\n",
-                end.vanished, end.unreadable, end.other_mounts
-            ));
-        }
+        None => page.say("INCOMPLETE: the snapshot has no end: this is what is whole of it"),
+        Some(end) if end.vanished + end.unreadable + end.other_mounts > 0 => page.say(format!(
+            "{} vanished meanwhile, {} could not be read, {} other mounts left out",
+            end.vanished, end.unreadable, end.other_mounts
+        )),
         Some(_) => {}
     }
-    let most = shown.sizes.iter().copied().max().unwrap_or(1).max(1);
-    let mut table = TextTable::new(
-        &[
-            ("file size", Align::Right),
-            ("files", Align::Right),
-            ("", Align::Left),
-        ],
-        width,
-    );
-    for (bucket, &files) in shown.sizes.iter().enumerate() {
-        let low = if bucket == 0 { 0 } else { 1u64 << (bucket - 1) };
-        table.row([
-            if bucket == 0 {
-                "empty".into()
-            } else {
-                format!("{} and more", bytes(low))
-            },
-            count(files),
-            bar(files as f64 / most as f64, 30),
-        ]);
+    page.blank();
+    page.table(&sizes(shown, details, width));
+    page.blank();
+    let next = "next: fsage predict TRACE --on PROFILE --snapshot";
+    page.verbatim(format!("{next} {}", quoted(file)));
+    page.finish()
+}
+
+fn sizes(shown: &ShownTree, details: bool, width: u16) -> TextTable {
+    let columns = [
+        ("file size", Align::Right),
+        ("files", Align::Right),
+        ("share", Align::Right),
+        ("", Align::Left),
+    ];
+    let mut table = TextTable::new(&columns, width);
+    let rows = if details {
+        by_power(&shown.sizes)
+    } else {
+        by_class(&shown.sizes)
+    };
+    for (title, files) in rows {
+        let share = files as f64 / shown.files.max(1) as f64;
+        table.row([title, count(files), percent(share), bar(share, 30)]);
     }
-    out.push('\n');
-    out.push_str(&table.render());
-    out
+    table
+}
+
+fn by_power(sizes: &[u64]) -> Vec<(String, u64)> {
+    let title = |bucket: usize| match bucket {
+        0 => "empty".to_owned(),
+        bucket => format!("{} and more", bytes(1u64 << (bucket - 1).min(63))),
+    };
+    let numbered = sizes.iter().enumerate();
+    numbered.map(|(b, &files)| (title(b), files)).collect()
+}
+
+/// Bucket N begins at 2^(N-1), and the classes end at powers of two.
+fn by_class(sizes: &[u64]) -> Vec<(String, u64)> {
+    let low = |bucket: usize| {
+        if bucket == 0 {
+            0
+        } else {
+            1u64 << (bucket - 1).min(63)
+        }
+    };
+    let mut rows: Vec<(String, u64)> = Vec::new();
+    let mut begin = 0;
+    for (end, title) in CLASSES {
+        let its = sizes.iter().enumerate();
+        let its = its.filter(|&(b, _)| (begin..end).contains(&low(b)));
+        rows.push((title.to_owned(), its.map(|(_, n)| n).sum()));
+        begin = end;
+    }
+    let large = sizes.iter().enumerate().filter(|&(b, _)| low(b) >= begin);
+    rows.push(("larger".to_owned(), large.map(|(_, n)| n).sum()));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_hold_every_file_once() {
+        let sizes: Vec<u64> = (0..65).collect();
+        for rows in [by_class(&sizes), by_power(&sizes)] {
+            assert_eq!(rows.iter().map(|r| r.1).sum::<u64>(), (0..65).sum::<u64>());
+        }
+        let rows = by_class(&[7, 1, 0, 2]);
+        assert_eq!(rows[0], ("empty".to_owned(), 7));
+        assert_eq!(rows[1], ("up to 4 KiB".to_owned(), 3));
+    }
 }

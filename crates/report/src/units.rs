@@ -128,6 +128,35 @@ pub fn plus_minus(value: f64, half_width: f64, unit: &str) -> String {
     }
 }
 
+/// The same with an interval that need not be symmetric: `1.5 ± 0.03 s`, `8.65 s (6.1 s to 14 s)`, or that it is
+/// unusable, where it says no more than that the value is positive.
+pub fn with_ends(value: f64, low: Option<f64>, high: Option<f64>, unit: &str) -> String {
+    let (Some(low), Some(high)) = (low, high) else {
+        return metric(value, unit);
+    };
+    if is_unusable(Some(low), Some(high)) {
+        return format!("{} (unusable)", metric(value, unit));
+    }
+    let (below, above) = (value - low, high - value);
+    if (above - below).abs() <= 0.02 * (high - low) {
+        return plus_minus(value, (high - low) / 2.0, unit);
+    }
+    format!(
+        "{} ({} to {})",
+        metric(value, unit),
+        metric(low, unit),
+        metric(high, unit)
+    )
+}
+
+/// Whether an interval says no more than that the value is positive.
+pub fn is_unusable(low: Option<f64>, high: Option<f64>) -> bool {
+    match (low, high) {
+        (Some(low), Some(high)) => !fsage_stats::usable(low, high),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,6 +180,17 @@ mod tests {
         assert_eq!(metric(2048.0, "sectors"), "1 MiB");
         assert_eq!(metric(2.5, "count"), "2.5");
         assert_eq!(metric(12_345.6, "operations/s"), "12,345");
+    }
+
+    #[test]
+    fn an_interval_is_never_negative() {
+        let of = |low, high| with_ends(8.65e9, Some(low), Some(high), "ns");
+        assert_eq!(of(8.5e9, 8.8e9), "8.65 ± 0.15 s");
+        assert_eq!(of(6.1e9, 14e9), "8.65 s (6.1 s to 14 s)");
+        assert_eq!(of(-3.2e9, 20e9), "8.65 s (unusable)");
+        assert_eq!(of(1e9, 20e9), "8.65 s (unusable)");
+        assert_eq!(with_ends(8.65e9, None, None, "ns"), "8.65 s");
+        assert_eq!(with_ends(0.0, Some(0.0), Some(0.0), "ns"), "0 ± 0 ns");
     }
 
     #[test]

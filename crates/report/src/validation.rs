@@ -6,46 +6,161 @@ use fsage_format::result::validation::{
     FailedStep, Figures, NamedError, Pair, PairKind, Validation,
 };
 
+use crate::page::Page;
 use crate::table::{Align, TextTable};
-use crate::units::{count, duration, percent, signed_percent};
+use crate::units::{self, count, duration, percent, signed_percent};
 
-/// Everything that a terminal shows of a validation.
-pub fn text(result: &Validation, width: u16) -> String {
-    let mut out = String::new();
-    out.push_str("Predicted and measured latency (Smith 2001, Table 4.7)\n\n");
-    out.push_str(&pairs(result, width));
-    out.push_str("\nAverage error by target (Table 4.8) and by workload (Table 4.9)\n\n");
-    out.push_str(&errors(result, width));
+/// Pairs that the short form shows, and notes.
+const ROWS: usize = 12;
+const NOTES: usize = 2;
+
+/// What a terminal shows of a validation: how far predictions are off, one table; with `details` the tables of the
+/// thesis and what the error consists of.
+pub fn text(result: &Validation, details: bool, width: u16) -> String {
+    let mut page = Page::new(width);
+    finding(&mut page, result);
+    if !result.pairs.is_empty() {
+        page.blank();
+        page.table(&overview(result, details, width));
+        if result.pairs.len() > ROWS && !details {
+            page.say(format!(
+                "and {} more pairs (--details)",
+                result.pairs.len() - ROWS
+            ));
+        }
+    }
+    if details {
+        all(&mut page, result, width);
+    }
+    page.blank();
+    let most = if details { usize::MAX } else { NOTES };
+    for failed in result.failed.iter().take(most) {
+        page.say(format!("failed: {}", failure(failed)));
+    }
+    for note in result.notes.iter().take(most) {
+        page.say(format!("note: {note}"));
+    }
+    if !details {
+        let left =
+            result.failed.len().saturating_sub(NOTES) + result.notes.len().saturating_sub(NOTES);
+        let notes = if left > 0 {
+            format!("{left} more notes, ")
+        } else {
+            String::new()
+        };
+        page.say(format!(
+            "{notes}causes of the error, every table: --details; all of it: --json"
+        ));
+    }
+    page.finish()
+}
+
+/// How far off, in three lines.
+fn finding(page: &mut Page, result: &Validation) {
+    let of = &result.judgement.figures;
+    let worst = result
+        .pairs
+        .iter()
+        .filter(|p| p.measured_ns > 0.0)
+        .max_by(|a, b| a.error.abs().total_cmp(&b.error.abs()));
+    let Some(worst) = worst else {
+        page.say("nothing was measured and predicted: nothing to say");
+        return;
+    };
+    page.say(format!(
+        "predicted time in the file system is off by {} on average (median {}); worst {}: {} on {}",
+        percent(of.average_error),
+        percent(of.median_error),
+        signed_percent(worst.error),
+        worst.workload,
+        worst.target,
+    ));
+    let elapsed = of.average_elapsed_error.map_or(String::new(), |e| {
+        format!("elapsed time is off by {} on average; ", percent(e))
+    });
+    let variation = match of.average_variation {
+        Some(v) => format!("measured runs themselves vary by {}", percent(v)),
+        None => "one run each: how much runs vary is unknown".to_owned(),
+    };
+    page.say(format!("{elapsed}{variation}"));
+    if of.ranks_total > 0 {
+        let apart = if of.ranks_apart_total > 0 {
+            format!(
+                ", {} of the {} that differ by more than their intervals",
+                count(of.ranks_apart_right.into()),
+                count(of.ranks_apart_total.into())
+            )
+        } else {
+            ", none of which differ by more than their intervals".to_owned()
+        };
+        page.say(format!(
+            "which target is faster: right for {} of {} pairs of targets{apart}",
+            count(of.ranks_right.into()),
+            count(of.ranks_total.into())
+        ));
+    }
+}
+
+fn overview(result: &Validation, details: bool, width: u16) -> TextTable {
+    let columns = [
+        ("workload", Align::Left),
+        ("target", Align::Left),
+        ("measured", Align::Right),
+        ("predicted", Align::Right),
+        ("error", Align::Right),
+        ("runs vary", Align::Right),
+        ("elapsed", Align::Right),
+        ("error of it", Align::Right),
+    ];
+    let mut table =
+        TextTable::new(&columns, width).dropping(&["elapsed", "runs vary", "error of it"]);
+    let most = if details { usize::MAX } else { ROWS };
+    for pair in result.pairs.iter().take(most) {
+        table.row([
+            pair.workload.clone(),
+            pair.target.clone(),
+            duration(pair.measured_ns),
+            duration(pair.predicted_ns),
+            signed_percent(pair.error),
+            pair.measured_variation.map_or("one run".into(), percent),
+            duration(pair.measured_elapsed_ns),
+            pair.elapsed_error.map_or("unknown".into(), signed_percent),
+        ]);
+    }
+    table
+}
+
+/// Everything else.
+fn all(page: &mut Page, result: &Validation, width: u16) {
+    page.title(
+        "Predicted and measured time in the file system, with intervals (Smith 2001, Table 4.7)",
+    );
+    page.append(&pairs(result, width));
+    page.title("Average error by target (Table 4.8) and by workload (Table 4.9)");
+    page.append(&errors(result, width));
     if result.pairs.iter().any(|p| p.elapsed_error.is_some()) {
-        out.push_str("\nPredicted and measured elapsed time\n\n");
-        out.push_str(&elapsed(result, width));
+        page.title("Predicted and measured elapsed time");
+        page.append(&elapsed(result, width));
     }
     if !result.judgement.causes.is_empty() {
-        out.push_str(&causes::text(&result.judgement, width));
+        causes::add(page, &result.judgement, width);
     }
-    out.push('\n');
-    out.push_str(&summary(result));
-    out.push_str("\nworkloads\n");
+    page.blank();
+    summary(page, result);
+    page.title("workloads");
     for workload in &result.workloads {
-        out.push_str(&format!("  {}: {}", workload.name, workload.spec));
-        if let Some(setup) = &workload.setup {
-            out.push_str(&format!(", prepared by: {setup}"));
-        }
-        out.push('\n');
+        let setup = workload
+            .setup
+            .as_ref()
+            .map_or(String::new(), |s| format!(", prepared by: {s}"));
+        page.item(format!("{}: {}{setup}", workload.name, workload.spec));
     }
     if result.targets.iter().any(|t| t.name != t.spec) {
-        out.push_str("targets\n");
+        page.say("targets");
         for target in &result.targets {
-            out.push_str(&format!("  {}: {}\n", target.name, target.spec));
+            page.item(format!("{}: {}", target.name, target.spec));
         }
     }
-    for failed in &result.failed {
-        out.push_str(&format!("failed: {}\n", failure(failed)));
-    }
-    for note in &result.notes {
-        out.push_str(&format!("note: {note}\n"));
-    }
-    out
 }
 
 fn pairs(result: &Validation, width: u16) -> String {
@@ -71,7 +186,7 @@ fn pairs(result: &Validation, width: u16) -> String {
         table.row([
             workload.to_string(),
             pair.target.clone(),
-            duration(pair.measured_ns),
+            measured(pair),
             pair.measured_variation.map_or("one run".into(), percent),
             with_interval(pair),
             signed_percent(pair.error),
@@ -120,16 +235,12 @@ fn elapsed(result: &Validation, width: u16) -> String {
 
 fn with_interval(pair: &Pair) -> String {
     let (low, high) = pair.predicted_interval_ns;
-    let half = (high - low) / 2.0;
-    if pair.predicted_ns > 0.0 && half > 0.0 {
-        format!(
-            "{} ±{:.0} %",
-            duration(pair.predicted_ns),
-            half / pair.predicted_ns * 100.0
-        )
-    } else {
-        duration(pair.predicted_ns)
-    }
+    units::with_ends(pair.predicted_ns, Some(low), Some(high), "ns")
+}
+
+fn measured(pair: &Pair) -> String {
+    let (low, high) = pair.measured_interval_ns.unzip();
+    units::with_ends(pair.measured_ns, low, high, "ns")
 }
 
 /// A row for each target and workload, a column for each group and one for all.
@@ -197,40 +308,45 @@ fn figures(of: &Figures) -> String {
     out
 }
 
-fn summary(result: &Validation) -> String {
+fn summary(page: &mut Page, result: &Validation) {
     let judged = &result.judgement;
-    let mut out = figures(&judged.figures);
+    for line in figures(&judged.figures).lines() {
+        page.say(line);
+    }
     for group in &judged.groups {
-        let its = figures(&group.figures);
-        out.push_str(&format!("within {}: ", group.name));
-        out.push_str(&its.replacen("\nranks", "\n  ranks", 1));
+        for (index, line) in figures(&group.figures).lines().enumerate() {
+            if index == 0 {
+                page.say(format!("within {}: {line}", group.name));
+            } else {
+                page.item(line);
+            }
+        }
     }
     if let Some(cpu) = result.cpu {
-        out.push_str(&format!(
-            "profiles, workloads and the kernel's work for them were kept on CPU {cpu} alike\n"
+        page.say(format!(
+            "profiles, workloads and the kernel's work for them were kept on CPU {cpu} alike"
         ));
     }
     for wrong in &judged.ranks_wrong {
-        out.push_str(&format!(
-            "  wrong: {}: {} was measured faster than {} by {}{}\n",
+        let within = if wrong.significant {
+            ""
+        } else {
+            ", within their variation or 15 %"
+        };
+        page.item(format!(
+            "wrong: {}: {} was measured faster than {} by {}{within}",
             wrong.workload,
             wrong.faster,
             wrong.slower,
             percent(wrong.measured_ratio - 1.0),
-            if wrong.significant {
-                ""
-            } else {
-                ", within their variation or 15 %"
-            }
         ));
     }
-    out.push_str(&format!(
-        "{} runs each, in random order from seed {}; {}\n",
+    page.say(format!(
+        "{} runs each, in random order from seed {}; {}",
         result.runs,
         result.seed,
         traces(result)
     ));
-    out
 }
 
 /// From which traces the predictions were made.
@@ -268,11 +384,13 @@ pub fn kinds(pair: &Pair, width: u16) -> String {
             ("measured", Align::Right),
             ("predicted", Align::Right),
             ("difference", Align::Right),
-            ("of the error", Align::Right),
+            ("of all differences", Align::Right),
         ],
         width,
     );
-    let total = (pair.predicted_ns - pair.measured_ns).abs().max(1.0);
+    // Kinds that are too high and too low cancel in the pair's error, so the whole is what they are off by.
+    let off = pair.kinds.iter().map(|k| difference(k).abs());
+    let total = off.sum::<f64>().max(1.0);
     let mut kinds: Vec<_> = pair.kinds.iter().collect();
     kinds.sort_by(|a, b| {
         let size = |k: &&PairKind| difference(k).abs();
@@ -285,7 +403,7 @@ pub fn kinds(pair: &Pair, width: u16) -> String {
             duration(kind.measured_ns),
             duration(kind.predicted_ns),
             duration(difference(kind)),
-            signed_percent(difference(kind) / total),
+            percent(difference(kind).abs() / total),
         ]);
     }
     table.render()
@@ -293,4 +411,113 @@ pub fn kinds(pair: &Pair, width: u16) -> String {
 
 fn difference(kind: &PairKind) -> f64 {
     kind.predicted_ns - kind.measured_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(kind: &str, measured_ns: f64, predicted_ns: f64) -> PairKind {
+        PairKind {
+            kind: kind.into(),
+            count: 10,
+            measured_count: 10.0,
+            measured_ns,
+            predicted_ns,
+            measured_distribution: fsage_format::result::validation::Distribution::default(),
+            predicted_distribution: fsage_format::result::validation::Distribution::default(),
+        }
+    }
+
+    fn pair(target: &str, kinds: Vec<PairKind>) -> Pair {
+        let sum = |of: fn(&PairKind) -> f64| kinds.iter().map(of).sum::<f64>();
+        let (measured_ns, predicted_ns) = (sum(|k| k.measured_ns), sum(|k| k.predicted_ns));
+        Pair {
+            workload: "PostMark".into(),
+            target: target.into(),
+            group: None,
+            trace_on: "ext4".into(),
+            measured_ns,
+            measured_runs_ns: Vec::new(),
+            measured_interval_ns: Some((measured_ns * 0.2, measured_ns * 9.0)),
+            measured_variation: Some(0.4),
+            predicted_ns,
+            predicted_interval_ns: (predicted_ns * 0.9, predicted_ns * 1.1),
+            error: predicted_ns / measured_ns - 1.0,
+            measured_elapsed_ns: 2.0 * measured_ns,
+            predicted_elapsed_ns: 2.0 * predicted_ns,
+            elapsed_error: Some(predicted_ns / measured_ns - 1.0),
+            predicted_writeback_ns: 0.0,
+            kinds,
+            warnings: Vec::new(),
+        }
+    }
+
+    fn shares(text: &str) -> Vec<f64> {
+        let last = |line: &str| {
+            let share = line.strip_suffix(" %")?.rsplit(' ').next()?;
+            share.parse().ok()
+        };
+        text.lines().filter_map(last).collect()
+    }
+
+    #[test]
+    fn shares_of_differences_that_cancel_are_shares() {
+        let kinds = vec![
+            kind("read", 1e6, 4e6),
+            kind("write", 4e6, 1.1e6),
+            kind("stat", 1e3, 1e3),
+        ];
+        let text = super::kinds(&pair("xfs", kinds), 100);
+        let shares = shares(&text);
+        assert_eq!(shares.len(), 3, "{text}");
+        assert!(shares.iter().all(|s| (0.0..=100.0).contains(s)), "{text}");
+        assert!((shares.iter().sum::<f64>() - 100.0).abs() < 0.2, "{text}");
+    }
+
+    #[test]
+    fn the_answer_is_first_and_fits() {
+        let mut result = Validation {
+            format: String::new(),
+            validation_version: 1,
+            fsage_version: String::new(),
+            started_unix_ns: 0,
+            elapsed_ns: 0,
+            seed: 1,
+            runs: 2,
+            trace_on: "ext4".into(),
+            cpu: None,
+            cache: String::new(),
+            plan: String::new(),
+            interrupted: false,
+            workloads: Vec::new(),
+            targets: Vec::new(),
+            pairs: Vec::new(),
+            judgement: fsage_format::result::validation::Judgement::default(),
+            failed: Vec::new(),
+            notes: vec!["a note that goes on\x1b[1m".repeat(20); 9],
+        };
+        assert!(text(&result, false, 80).starts_with("nothing was measured"));
+        for n in 0..30 {
+            let target = format!("scratch:ext4,size=4G,on=disk:hdd-7200,mount=noatime,number={n}");
+            result
+                .pairs
+                .push(pair(&target, vec![kind("read", 1e9, 3e9)]));
+        }
+        for width in [80, 160] {
+            let text = text(&result, false, width);
+            assert!(
+                text.lines().take(3).any(|l| l.contains("worst +200.0 %")),
+                "{text}"
+            );
+            let table = text.lines().position(|l| l.contains('─')).unwrap();
+            assert!(table <= 7, "{text}");
+            let widest = text.lines().map(|l| l.chars().count()).max().unwrap();
+            assert!(widest <= usize::from(width), "{text}");
+            assert!(!text.contains('\x1b'));
+            assert!(text.contains("and 18 more pairs (--details)"), "{text}");
+        }
+        let all = text(&result, true, 80);
+        assert!(all.contains("(unusable)"), "{all}");
+    }
 }

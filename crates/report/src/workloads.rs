@@ -2,39 +2,43 @@
 
 use fsage_format::result::run::WorkloadInfo;
 
+use crate::page::Page;
 use crate::table::{Align, TextTable};
 
-/// Every workload with its parameters.
+/// One workload with its parameters, or what all are for.
 pub fn text(workloads: &[WorkloadInfo], width: u16) -> String {
-    let mut out = String::new();
+    let mut page = Page::new(width);
     for workload in workloads {
-        out.push_str(&format!("{}: {}\n", workload.name, workload.what));
+        page.blank();
+        page.say(format!("{}: {}", workload.name, workload.what));
         for (title, text) in [
             ("good for", &workload.good_for),
             ("source", &workload.source),
         ] {
-            out.push_str(&format!("  {title}: {text}\n"));
+            page.item(format!("{title}: {text}"));
         }
         if !workload.parameters.is_empty() {
             let columns = [
                 ("  parameter", Align::Left),
                 ("default", Align::Left),
-                ("what", Align::Left),
+                ("what", Align::Prose),
             ];
             let mut table = TextTable::new(&columns, width);
             for p in &workload.parameters {
                 let what = format!("{}; {}", p.what, p.expected);
                 table.row([format!("  {}", p.name), p.default.clone(), what]);
             }
-            out.push_str(&table.render());
+            page.table(&table);
         }
         for config in &workload.configs {
-            out.push_str(&format!(
-                "  config={}: {}: {}\n",
-                config.name, config.what, config.values
+            page.item(format!(
+                "config={}: {}: {}",
+                config.name,
+                config.what,
+                // A place to wrap at.
+                config.values.replace(',', ", ")
             ));
         }
-        out.push('\n');
     }
-    out
+    page.finish()
 }

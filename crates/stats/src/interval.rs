@@ -51,6 +51,50 @@ pub fn mean_interval(samples: &[f64], confidence: f64) -> Option<Interval> {
     })
 }
 
+/// Beyond this half-width over the mean, Student's interval of a positive quantity is too symmetric to be true.
+const SYMMETRIC: f64 = 0.25;
+
+/// An interval whose ends are further apart than this factor says no more than the samples.
+const USABLE_FACTOR: f64 = 4.0;
+
+/// The interval of the mean of quantities that cannot be negative (times, counts, rates): Student's where it is
+/// narrow; where it is wide, that of a log-normal mean by Cox's method with Student's t (Olsson 2005, 2.4), which
+/// is as skewed as such samples are and never negative. With a zero among the samples Student's, from 0 on. `None`
+/// for fewer than two samples, for a negative one, or a confidence outside (0, 1).
+pub fn positive_mean_interval(samples: &[f64], confidence: f64) -> Option<Interval> {
+    let plain = mean_interval(samples, confidence)?;
+    if samples.iter().any(|&x| x < 0.0) {
+        return None;
+    }
+    if plain.high - plain.estimate <= SYMMETRIC * plain.estimate {
+        return Some(plain);
+    }
+    if samples.iter().any(|&x| x == 0.0) {
+        return Some(Interval {
+            low: plain.low.max(0.0),
+            ..plain
+        });
+    }
+    let logs: Vec<f64> = samples.iter().map(|x| x.ln()).collect();
+    let n = samples.len() as f64;
+    let variance = stddev(&logs).powi(2);
+    let center = mean(&logs) + variance / 2.0;
+    let t = student::quantile(0.5 + confidence / 2.0, n - 1.0);
+    let half = t * (variance / n + variance * variance / (2.0 * (n - 1.0))).sqrt();
+    Some(Interval {
+        // The mean of the samples is what is shown, and lies within.
+        low: (center - half).exp().min(plain.estimate),
+        high: (center + half).exp().max(plain.estimate),
+        ..plain
+    })
+}
+
+/// Whether an interval of a positive quantity says more than that it is positive: its ends lie within a factor
+/// of four.
+pub fn usable(low: f64, high: f64) -> bool {
+    low == high || (low > 0.0 && high <= USABLE_FACTOR * low)
+}
+
 /// The distribution-free interval of the median: the narrowest symmetric pair of order statistics
 /// whose binomial coverage reaches `confidence` (Le Boudec 2010, 2.2.2; Conover 1999, 3.2). `None`
 /// where there are too few samples for that (fewer than 6 for 95 %).
@@ -94,6 +138,52 @@ fn binomial_half_cdf(n: usize, k: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_positive_mean_has_no_negative_end() {
+        let narrow = [10.0, 10.1, 9.9, 10.05];
+        assert_eq!(
+            positive_mean_interval(&narrow, 0.95),
+            mean_interval(&narrow, 0.95)
+        );
+        let skewed = [1.2, 2.0, 1.4, 30.0, 8.65];
+        let plain = mean_interval(&skewed, 0.95).unwrap();
+        assert!(plain.low < 0.0, "{plain:?}");
+        let found = positive_mean_interval(&skewed, 0.95).unwrap();
+        assert!(found.low > 0.0 && found.low < found.estimate, "{found:?}");
+        assert!(found.high > found.estimate && !usable(found.low, found.high));
+        let zero = positive_mean_interval(&[0.0, 0.0, 5.0], 0.95).unwrap();
+        assert!(zero.low == 0.0 && !usable(zero.low, zero.high));
+        assert_eq!(positive_mean_interval(&[1.0], 0.95), None);
+        assert_eq!(positive_mean_interval(&[-1.0, 1.0], 0.95), None);
+        assert!(usable(2.0, 2.0) && usable(0.0, 0.0) && usable(2.0, 7.9) && !usable(2.0, 8.1));
+    }
+
+    #[test]
+    fn a_log_normal_mean_is_covered_as_often_as_said() {
+        // Normal quantiles in an order of no trend, scaled: samples with the mean exp(0.5 * 0.8^2).
+        let truth = (0.5_f64 * 0.64).exp();
+        let mut state = 12_345_u64;
+        let mut uniform = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            ((state >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+        };
+        let mut covered = 0;
+        for _ in 0..1000 {
+            let samples: Vec<f64> = (0..8)
+                .map(|_| {
+                    let (u, v) = (uniform(), uniform());
+                    let z = (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos();
+                    (0.8 * z).exp()
+                })
+                .collect();
+            let found = positive_mean_interval(&samples, 0.95).unwrap();
+            covered += u32::from(found.low <= truth && truth <= found.high);
+        }
+        assert!((900..=995).contains(&covered), "{covered} of 1000");
+    }
 
     #[test]
     fn the_median_needs_six_samples() {

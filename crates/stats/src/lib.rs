@@ -44,7 +44,7 @@ pub use describe::{Summary, mean, median, quantile, stddev, summary};
 pub use drift::{Drift, drift};
 pub use error::{RelativeErrors, relative_errors};
 pub use family::holm;
-pub use interval::{Interval, mean_interval, median_interval};
+pub use interval::{Interval, mean_interval, median_interval, positive_mean_interval, usable};
 pub use normality::{Normality, shapiro_wilk};
 pub use outlier::outliers;
 pub use rank::rank_sum;

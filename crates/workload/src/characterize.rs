@@ -10,6 +10,7 @@
 
 mod collect;
 mod footprint;
+mod hot;
 mod locality;
 mod series;
 mod sizes;

@@ -32,6 +32,9 @@ use process::Process;
 /// Generations remembered; stat(2) does not tell them.
 const GENERATIONS_LIMIT: usize = 1 << 20;
 
+/// Programs of more processes are not named.
+const PROGRAM_NAMES: usize = 4096;
+
 /// Paths held, and their bytes, at which those that are not needed any more are forgotten.
 const PATHS_LIMIT: usize = 1 << 18;
 const PATHS_BYTES: usize = 24 << 20;
@@ -45,6 +48,8 @@ pub struct Assembler {
     generations: FxHashMap<(u64, u64), u32>,
     /// The program that a process has begun to run, until its execve returns.
     programs: FxHashMap<Pid, FileId>,
+    /// What processes ran last, by name.
+    program_names: std::collections::BTreeMap<u32, String>,
     filter: Filter,
     /// Files last seen under a name that the filter takes, for what tells a file and no name.
     wanted_files: FxHashSet<(u64, u64)>,
@@ -78,6 +83,7 @@ impl Assembler {
             devices: devices::Devices::default(),
             generations: FxHashMap::default(),
             programs: FxHashMap::default(),
+            program_names: std::collections::BTreeMap::new(),
             filter: Filter::new(under)?,
             wanted_files: FxHashSet::default(),
             order: order::Order::default(),
@@ -97,6 +103,20 @@ impl Assembler {
     /// Looks at a process that runs already: what it has open and mapped, and where it is.
     pub fn adopt(&mut self, pid: Pid) {
         self.processes.insert(pid, Process::from_proc(pid));
+    }
+
+    /// The programs that processes ran, by their number.
+    pub fn take_program_names(&mut self) -> std::collections::BTreeMap<u32, String> {
+        std::mem::take(&mut self.program_names)
+    }
+
+    /// A process runs this program now.
+    fn name_program(&mut self, pid: Pid, path: &[u8]) {
+        let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+        if self.program_names.len() < PROGRAM_NAMES || self.program_names.contains_key(&pid.0) {
+            let name = String::from_utf8_lossy(name).into_owned();
+            self.program_names.insert(pid.0, name);
+        }
     }
 
     /// Takes an event.

@@ -121,6 +121,9 @@ impl Assembler {
             self.set_file(op, file);
         } else if op.kind == OpKind::Exec {
             op.file = self.programs.remove(&call.pid);
+            if let (true, Some(path)) = (op.result.is_ok(), path) {
+                self.name_program(call.pid, path);
+            }
         } else if let Some(path) = path
             && !creates(op.kind)
         {

@@ -91,6 +91,9 @@ pub struct BenchArgs {
     /// Keep the record of the runs (runs.jsonl) and the result (experiment.json) in DIR
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
+    /// Show everything, not only the answer
+    #[arg(long)]
+    pub details: bool,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,

@@ -30,6 +30,9 @@ pub struct CompareArgs {
     /// Only this metric (may be repeated)
     #[arg(long, value_name = "METRIC")]
     pub metric: Vec<String>,
+    /// Show the tests, what may be the cause, and what else differs
+    #[arg(long, conflicts_with = "json")]
+    pub details: bool,
     /// Show every metric that both have, not only required ones and those that differ
     #[arg(long, conflicts_with = "json")]
     pub all: bool,
@@ -57,6 +60,9 @@ pub struct CheckArgs {
     /// Exit with 3 if anything is missing
     #[arg(long)]
     pub strict: bool,
+    /// Show every guideline: what is there, what is missing, what to do
+    #[arg(long, conflicts_with = "json")]
+    pub details: bool,
     /// Print only the paragraph on the environment
     #[arg(long, conflicts_with = "json")]
     pub paragraph: bool,

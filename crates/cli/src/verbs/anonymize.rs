@@ -25,7 +25,7 @@ pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
             args.file.display()
         ))),
     };
-    ui::line(&format!(
+    ui::note(&format!(
         "{}: {} {} without their names",
         args.output.display(),
         units::count(rows),
@@ -54,6 +54,8 @@ fn trace(args: &AnonymizeArgs, mut key: Anonymizer) -> Result<u64> {
         .max(u64::from(reader.loss().unfinished));
     let end = TraceEnd {
         operations_lost: lost,
+        // The names of programs are names.
+        programs: std::collections::BTreeMap::new(),
         ..reader.end().cloned().unwrap_or_default()
     };
     let mut writer = TraceWriter::create_whole(&args.output, hidden)?;

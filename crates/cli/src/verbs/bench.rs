@@ -45,11 +45,11 @@ pub fn run(args: &BenchArgs) -> Result<Exit> {
     if args.json {
         out::json_lines(&(serde_json::to_string(&result)? + "\n"))?;
     } else {
-        out::text(&experiment::text(&result, out::width()))?;
+        out::text(&experiment::text(&result, args.details, out::width()))?;
     }
     match temporary {
-        Some(_) => ui::line("nothing is kept; -o DIR keeps every run"),
-        None => ui::line(&format!("kept in {}", dir.display())),
+        Some(_) => ui::note("nothing is kept; -o DIR keeps every run"),
+        None => ui::note(&format!("kept in {}", dir.display())),
     }
     Ok(exit(&result, plan.keep_going, &stop))
 }

@@ -37,7 +37,7 @@ pub fn run(args: &CheckArgs) -> Result<Exit> {
     } else if args.json {
         out::json(&found)?;
     } else {
-        out::text(&compliance::text(&found))?;
+        out::text(&compliance::text(&found, args.details, out::width()))?;
     }
     let lacking = found.partly + found.missing > 0;
     Ok(if args.strict && lacking {

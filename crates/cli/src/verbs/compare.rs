@@ -36,6 +36,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit> {
     } else {
         out::text(&comparison::text(
             &found,
+            args.details || args.all || !args.metric.is_empty(),
             args.all || !args.metric.is_empty(),
             out::width(),
         ))?;

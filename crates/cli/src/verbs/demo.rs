@@ -10,6 +10,7 @@ use fsage_format::result::validation::Validation;
 use fsage_host::guard::GuardedDir;
 use fsage_host::scratch::Scratch;
 use fsage_host::signals;
+use fsage_report::page::Page;
 use fsage_report::validation;
 
 use super::validate::{carry_out_with_progress, child, show};
@@ -17,8 +18,8 @@ use crate::args::DemoArgs;
 use crate::exit::Exit;
 use crate::{out, ui};
 
-/// One profile should not take longer: the whole demo is to end in three minutes.
-const PROFILE_NS: u64 = 30_000_000_000;
+/// One profile should not take longer: the whole demo is to end in two minutes on two processors.
+const PROFILE_NS: u64 = 22_000_000_000;
 /// What the second target is, the first that can be made here.
 const SECOND: [&str; 3] = ["xfs", "btrfs", "ext2"];
 /// Trees of real sources that machines tend to have; the first with enough files is taken.
@@ -60,7 +61,7 @@ pub fn run(args: &DemoArgs) -> Result<Exit> {
             .parse()
             .context("read the demo's workload")?,
     ];
-    let targets = targets.into_iter().map(NamedTarget::from).collect();
+    let targets = targets.into_iter().map(named).collect();
     let plan = ValidatePlan {
         runs: 2,
         profile_time_ns: Some(PROFILE_NS),
@@ -68,9 +69,11 @@ pub fn run(args: &DemoArgs) -> Result<Exit> {
     };
     explain(&plan, list.len());
     let result = carry_out_with_progress(&plan, &stop)?;
-    show(&result, args.json)?;
+    show(&result, args.json, args.details)?;
     if !args.json {
-        out::text(&details(&result))?;
+        if args.details {
+            out::text(&details(&result))?;
+        }
         out::text(&next(&plan, args.output.as_deref()))?;
     }
     Ok(Exit::Done)
@@ -91,6 +94,17 @@ fn scratch_targets() -> Result<Vec<TargetSpec>> {
         }
     }
     bail!("make a second file system beside ext4: {}", why.join("; "))
+}
+
+/// A target under a short name: the kind of file system, or the directory.
+fn named(spec: TargetSpec) -> NamedTarget {
+    let mut target = NamedTarget::from(spec);
+    let kind = target.name.strip_prefix("scratch:").map(|spec| {
+        let end = spec.find(',').unwrap_or(spec.len());
+        spec[..end].to_owned()
+    });
+    target.name = kind.unwrap_or(target.name);
+    target
 }
 
 /// The file system of the current directory, and one in memory.
@@ -158,17 +172,14 @@ fn tree_workload(list: &Path) -> String {
 }
 
 fn explain(plan: &ValidatePlan, files: usize) {
-    ui::line("fsage predicts how a workload runs on a file system where it never ran.");
-    ui::line(&format!(
+    let targets: Vec<String> = plan.targets.iter().map(|t| t.spec.to_string()).collect();
+    ui::note("fsage predicts how a workload runs on a file system where it never ran.");
+    ui::note(&format!(
         "Here: two workloads ({files} real files copied, searched, archived and deleted; PostMark)"
     ));
-    ui::line("are traced once, on the first of these targets, and predicted on both:");
-    for target in &plan.targets {
-        ui::line(&format!("  {target}"));
-    }
-    ui::line(
-        "Then the predictions are held against measured runs. This takes two to three minutes.",
-    );
+    ui::note("are traced once, on the first of these targets, and predicted on both:");
+    ui::note(&format!("  {}", targets.join(" and ")));
+    ui::note("Then the predictions are held against measured runs. One to two minutes.");
 }
 
 /// Where the time goes, for the first workload on each target.
@@ -188,20 +199,19 @@ fn details(result: &Validation) -> String {
 }
 
 fn next(plan: &ValidatePlan, kept: Option<&Path>) -> String {
-    let target = plan
-        .targets
-        .first()
-        .map(ToString::to_string)
-        .unwrap_or_default();
-    let mut text = String::from("\nTo go on with a workload of your own:\n");
-    text.push_str("  fsage trace -o mine.fst --under . -- make\n");
-    text.push_str(&format!("  fsage profile {target} --quick -o there.fsp\n"));
-    text.push_str("  fsage predict mine.fst --on there.fsp\n");
+    let target = plan.targets.first();
+    let target = target.map(|t| t.spec.to_string()).unwrap_or_default();
+    let mut page = Page::new(out::width());
+    page.blank();
+    page.say("With a workload of your own:");
+    page.verbatim("  fsage trace -o mine.fst --under . -- make");
+    page.verbatim(format!("  fsage profile {target} --quick -o there.fsp"));
+    page.verbatim("  fsage predict mine.fst --on there.fsp");
     if let Some(dir) = kept {
-        text.push_str(&format!(
-            "\nEverything of this run is kept in {}.\n",
+        page.say(format!(
+            "everything of this run is kept in {}",
             dir.display()
         ));
     }
-    text
+    format!("\n{}", page.finish())
 }

@@ -78,7 +78,7 @@ fn to_stdout(args: &ExportArgs, convert: Convert) -> Result<Exit> {
 
 fn tell(summary: &ConversionSummary) {
     let left_out: u64 = summary.left_out.values().sum();
-    ui::line(&format!(
+    ui::note(&format!(
         "{}: {} {}; {} left out",
         summary.file.display(),
         units::count(summary.written),

@@ -47,7 +47,7 @@ pub fn run(args: &ImportArgs) -> Result<Exit> {
         ))),
     };
     let left_out: u64 = summary.left_out.values().sum();
-    ui::line(&format!(
+    ui::note(&format!(
         "{}: {} {}; {} left out",
         args.output.display(),
         units::count(summary.written),

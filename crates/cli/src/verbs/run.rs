@@ -39,10 +39,10 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
         fsage_host::isolate()?;
     }
     let stop = signals::install()?;
-    let mut progress = |phase: &str| ui::line(&format!("{phase} …"));
+    let mut progress = |phase: &str| ui::note(&format!("{phase} …"));
     let (result, kept) = run_workload(&target, &request, &mut progress, &stop)?;
     if let Some(dir) = kept {
-        ui::line(&format!("kept: {}", dir.display()));
+        ui::note(&format!("kept: {}", dir.display()));
     }
     if let Some(path) = &args.output {
         let text = serde_json::to_string_pretty(&result)? + "\n";

@@ -50,13 +50,17 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
         }
         FileKind::Validation => {
             let loaded: Validation = load(&args.file, "validation_version", VALIDATION_VERSION)?;
-            show(args, &loaded, validation::text)
+            show(args, &loaded, |found, width| {
+                validation::text(found, args.details, width)
+            })
         }
-        FileKind::Experiment => show(args, &Experiment::load(&args.file)?, experiment::text),
+        FileKind::Experiment => show(args, &Experiment::load(&args.file)?, |found, width| {
+            experiment::text(found, args.details, width)
+        }),
         FileKind::Comparison => {
             let loaded: Comparison = load(&args.file, "comparison_version", COMPARISON_VERSION)?;
             show(args, &loaded, |found, width| {
-                comparison::text(found, false, width)
+                comparison::text(found, args.details, false, width)
             })
         }
     }
@@ -69,7 +73,11 @@ fn named_metric(name: &Path) -> Option<String> {
 }
 
 /// A result as JSON or as text.
-fn show<T: Serialize>(args: &ShowArgs, loaded: &T, text: fn(&T, u16) -> String) -> Result<Exit> {
+fn show<T: Serialize>(
+    args: &ShowArgs,
+    loaded: &T,
+    text: impl FnOnce(&T, u16) -> String,
+) -> Result<Exit> {
     if args.json {
         out::json(loaded)?;
     } else {
@@ -93,7 +101,12 @@ fn trace(args: &ShowArgs) -> Result<Exit> {
     if args.json {
         out::json(&shown)?;
     } else {
-        out::text(&characterization::text(&shown, out::width()))?;
+        out::text(&characterization::text(
+            &shown,
+            &args.file.display().to_string(),
+            args.details,
+            out::width(),
+        ))?;
     }
     Ok(if reader.loss().is_none() {
         Exit::Done
@@ -190,7 +203,12 @@ fn tree(args: &ShowArgs) -> Result<Exit> {
     if args.json {
         out::json(&shown)?;
     } else {
-        out::text(&snapshot::text(&shown, out::width()))?;
+        out::text(&snapshot::text(
+            &shown,
+            &args.file.display().to_string(),
+            args.details,
+            out::width(),
+        ))?;
     }
     Ok(if reader.loss().is_none() {
         Exit::Done

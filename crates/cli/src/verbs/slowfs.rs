@@ -27,7 +27,7 @@ pub fn run(args: &SlowfsArgs) -> Result<Exit> {
     let stop = signals::install()?;
     let slower = Arc::new(Slower::new(args.slow.clone()));
     let mounted = Mounted::mount(lower, dir, Arc::clone(&slower), true)?;
-    ui::line(&format!(
+    ui::note(&format!(
         "{} on {}, slowed: {}; Ctrl-C or an unmount ends it",
         lower.display(),
         mounted.dir().display(),

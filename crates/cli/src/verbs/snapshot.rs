@@ -18,7 +18,7 @@ pub fn run(args: &SnapshotArgs) -> Result<Exit> {
     for (path, errno) in &summary.errors {
         ui::line(&format!("not read: {}: {errno}", path.display()));
     }
-    ui::line(&format!(
+    ui::note(&format!(
         "{}: {} files, {} directories, {} symbolic links, {} further links, {} in {}",
         args.output.display(),
         units::count(summary.files),

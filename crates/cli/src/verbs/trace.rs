@@ -124,7 +124,7 @@ fn begin(start: &CaptureStart, is_command: bool) -> Begun {
     if is_command {
         signals::forward_to(Some(start.pid.0));
     }
-    ui::line(&format!(
+    ui::note(&format!(
         "tracing with {}: {}",
         start.method, start.method_reason
     ));
@@ -154,7 +154,7 @@ fn begin(start: &CaptureStart, is_command: bool) -> Begun {
 /// The result on stderr, and what a user should know of it.
 fn tell(output: &Path, traced: &Traced, is_command: bool) {
     let summary = &traced.summary;
-    ui::line(&format!(
+    ui::note(&format!(
         "{}: {} operations in {}, {} in the file system, {} lost, {}",
         output.display(),
         units::count(summary.operations),

@@ -49,9 +49,9 @@ pub fn run(args: &ValidateArgs) -> Result<Exit> {
     };
     let plan = ValidatePlan { dir, ..plan };
     let result = carry_out_with_progress(&plan, &stop)?;
-    show(&result, args.json)?;
+    show(&result, args.json, args.details)?;
     if temporary.is_none() {
-        ui::line(&format!("kept in {}", plan.dir.display()));
+        ui::note(&format!("kept in {}", plan.dir.display()));
     }
     for failed in &result.failed {
         ui::line(&format!("not done: {}", validation::failure(failed)));
@@ -210,10 +210,10 @@ pub fn carry_out_with_progress(plan: &ValidatePlan, stop: &AtomicBool) -> Result
 }
 
 /// Prints a validation.
-pub fn show(result: &Validation, json: bool) -> Result<()> {
+pub fn show(result: &Validation, json: bool, details: bool) -> Result<()> {
     if json {
         out::json(result)
     } else {
-        Ok(out::text(&validation::text(result, out::width()))?)
+        Ok(out::text(&validation::text(result, details, out::width()))?)
     }
 }

@@ -4,7 +4,7 @@ use fsage_format::result::experiment::{
     BenchRun, Configuration, EXPERIMENT_FORMAT, EXPERIMENT_VERSION, Experiment, ExperimentDrift,
     MetricSummary, NormalityTest, StopReason, StoppingRule, Trend,
 };
-use fsage_stats::{drift, mean_interval, outliers, shapiro_wilk, summary};
+use fsage_stats::{drift, mean_interval, outliers, positive_mean_interval, shapiro_wilk, summary};
 
 use super::kept::{Begin, Found};
 use super::metrics;
@@ -120,6 +120,7 @@ pub fn summarize(name: &str, runs: &[BenchRun], required: bool) -> MetricSummary
     let of = |run: &BenchRun| Some((run.run, *run.metrics.get(name)?));
     let (numbers, samples): (Vec<u32>, Vec<f64>) = runs.iter().filter_map(of).unzip();
     let interval = mean_interval(&samples, 0.95);
+    let ends = positive_mean_interval(&samples, 0.95).or(interval);
     let all = summary(&samples);
     let far = outliers(&samples);
     MetricSummary {
@@ -129,8 +130,8 @@ pub fn summarize(name: &str, runs: &[BenchRun], required: bool) -> MetricSummary
         n: samples.len() as u64,
         mean: all.mean,
         half_width: interval.map(|i| (i.high - i.low) / 2.0),
-        lower: interval.map(|i| i.low),
-        upper: interval.map(|i| i.high),
+        lower: ends.map(|i| i.low),
+        upper: ends.map(|i| i.high),
         median: fsage_stats::median(&samples),
         sd: (samples.len() > 1).then_some(all.stddev),
         min: all.min,

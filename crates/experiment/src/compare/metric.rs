@@ -4,7 +4,9 @@ use fsage_format::result::comparison::{
     ComparedMetric, EffectSize, Estimate, SampleSummary, Verdict, WelchTest,
 };
 use fsage_format::result::experiment::{Configuration, MetricSummary};
-use fsage_stats::{effect, outliers, rank_sum, ratio, shapiro_wilk, summary, welch};
+use fsage_stats::{
+    effect, outliers, positive_mean_interval, rank_sum, ratio, shapiro_wilk, summary, welch,
+};
 
 /// A metric that at least one of the two has.
 pub(super) struct Found<'a> {
@@ -103,12 +105,13 @@ fn named_unit(unit: &str) -> &str {
 
 fn told(samples: &[f64]) -> SampleSummary {
     let s = summary(samples);
+    let positive = positive_mean_interval(samples, 0.95);
     let known = |value: f64| value.is_finite().then_some(value);
     SampleSummary {
         n: u32::try_from(s.n).unwrap_or(u32::MAX),
         mean: s.mean,
-        lower: known(s.low),
-        upper: known(s.high),
+        lower: positive.map_or(known(s.low), |i| Some(i.low)),
+        upper: positive.map_or(known(s.high), |i| Some(i.high)),
         median: s.median,
         sd: known(s.stddev),
         outliers: u32::try_from(outliers(samples).len()).unwrap_or(u32::MAX),

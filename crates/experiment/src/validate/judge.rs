@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use fsage_format::result::validation::{
     Figures, GroupFigures, Judgement, NamedError, Pair, WrongRank,
 };
-use fsage_stats::{correlate, mean_interval, relative_errors, stddev};
+use fsage_stats::{correlate, positive_mean_interval, relative_errors, stddev};
 
 use super::causes::{by_kind, causes};
 
@@ -17,7 +17,7 @@ const SIGNIFICANT_DIFFERENCE: f64 = 0.15;
 pub fn measured(runs_ns: &[u64]) -> (f64, Option<(f64, f64)>, Option<f64>) {
     let samples: Vec<f64> = runs_ns.iter().map(|&ns| ns as f64).collect();
     let mean = fsage_stats::mean(&samples);
-    let interval = mean_interval(&samples, 0.95).map(|i| (i.low, i.high));
+    let interval = positive_mean_interval(&samples, 0.95).map(|i| (i.low, i.high));
     let variation = (samples.len() > 1 && mean > 0.0).then(|| stddev(&samples) / mean);
     (mean, interval, variation)
 }

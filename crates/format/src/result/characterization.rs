@@ -45,6 +45,12 @@ pub struct Characterization {
     pub processes: Vec<ProcessStats>,
     /// Operations of processes beyond those listed.
     pub processes_other_operations: u64,
+    /// The files with most time, most first.
+    #[serde(default)]
+    pub files_hottest: Vec<NameStats>,
+    /// The directories in which most time went to files and names, most first.
+    #[serde(default)]
+    pub directories_hottest: Vec<NameStats>,
     /// How the page cache did as captured; `None` if the capture cannot know.
     pub page_cache: Option<PageCache>,
     /// Distinct files by identity.
@@ -126,10 +132,16 @@ pub struct TimeSeries {
 }
 
 /// One process's share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessStats {
     /// Its number.
     pub pid: u32,
+    /// The program that it ran, the last if several; absent where that is unknown.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// The process that began it; absent where that is unknown.
+    #[serde(default)]
+    pub parent_pid: Option<u32>,
     /// Its operations.
     pub operations: u64,
     /// Bytes that it read from files.
@@ -137,6 +149,22 @@ pub struct ProcessStats {
     /// Bytes that it wrote to files.
     pub bytes_written: u64,
     /// Sum of its latencies in nanoseconds.
+    pub latency_total_ns: u64,
+}
+
+/// One file's or directory's share. A file is told by its name: one that was made anew under the same name is
+/// the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NameStats {
+    /// Its path by the spelling of programs; bytes that are not UTF-8 are escaped as `\\xNN`.
+    pub path: String,
+    /// Operations on it; of a directory, on what lies directly in it.
+    pub operations: u64,
+    /// Bytes read from it.
+    pub bytes_read: u64,
+    /// Bytes written to it.
+    pub bytes_written: u64,
+    /// Sum of their latencies in nanoseconds.
     pub latency_total_ns: u64,
 }
 

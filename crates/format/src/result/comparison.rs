@@ -137,7 +137,8 @@ pub struct SampleSummary {
     pub n: u32,
     /// Their mean.
     pub mean: f64,
-    /// Lower end of the mean's 95 % interval (Student's t); absent for fewer than two samples.
+    /// Lower end of the mean's 95 % interval (Student's; where that is wide, of a log-normal mean); absent for
+    /// fewer than two samples.
     pub lower: Option<f64>,
     /// Upper end of it.
     pub upper: Option<f64>,

@@ -80,7 +80,8 @@ pub struct Pair {
     pub measured_ns: f64,
     /// Each run's total.
     pub measured_runs_ns: Vec<u64>,
-    /// The 95 % interval of the mean (Student's t); `None` for a single run.
+    /// The 95 % interval of the mean (Student's; where that is wide, of a log-normal mean); `None` for a
+    /// single run.
     pub measured_interval_ns: Option<(f64, f64)>,
     /// Standard deviation of the runs over their mean; `None` for a single run. No prediction can be
     /// expected to come closer.

@@ -61,6 +61,8 @@ pub struct TraceEnd {
     pub exit_signal: Option<i32>,
     /// Why the capture ended, where it was not the end of the command: `interrupted`, `time`.
     pub stopped: Option<String>,
+    /// The programs that processes ran, by their number, also where `under` left their calls out.
+    pub programs: BTreeMap<u32, String>,
 }
 
 impl TraceEnd {

@@ -1,7 +1,8 @@
 //! What the error consists of, largest first.
 
-use fsage_format::result::validation::Judgement;
+use fsage_format::result::validation::{Judgement, KindCause};
 
+use crate::page::Page;
 use crate::table::{Align, TextTable};
 use crate::units::{count, duration, percent, signed_percent};
 
@@ -9,16 +10,15 @@ use crate::units::{count, duration, percent, signed_percent};
 const SHOWN: usize = 15;
 const LEAST: f64 = 0.001;
 
-/// Both lists: by group and kind of operation, and by pair and kind.
-pub(super) fn text(judged: &Judgement, width: u16) -> String {
-    let mut out = String::from(
-        "\nCauses of error by kind of operation, largest first: parts of all differences, each weighed \
-         by its pair's\nmeasured latency, so that every pair counts alike\n\n",
+/// Both lists: by group and kind of operation, and by pair and kind. Each adds up to all differences.
+pub(super) fn add(page: &mut Page, judged: &Judgement, width: u16) {
+    page.title(
+        "What the error consists of, by kind of operation, largest first: shares of all differences between \
+         predicted and measured; each is weighed by its pair's measured latency, so that every pair counts alike",
     );
-    out.push_str(&kinds(judged, width));
-    out.push_str("\nCauses of error by pair, largest first\n\n");
-    out.push_str(&pairs(judged, width));
-    out
+    page.append(&kinds(judged, width));
+    page.title("The same by pair; the error is the kind's part of the pair's measured time");
+    page.append(&pairs(judged, width));
 }
 
 fn kinds(judged: &Judgement, width: u16) -> String {
@@ -34,8 +34,10 @@ fn kinds(judged: &Judgement, width: u16) -> String {
         columns.insert(0, ("group", Align::Left));
     }
     let mut table = TextTable::new(&columns, width);
-    let shown = judged.causes_by_kind.iter().filter(|c| c.share >= LEAST);
-    for cause in shown.take(SHOWN) {
+    let by_kind = &judged.causes_by_kind;
+    let shown = by_kind.iter().take(SHOWN).take_while(|c| c.share >= LEAST);
+    let rest = &by_kind[shown.clone().count()..];
+    for cause in shown {
         let mut row = vec![
             cause.kind.clone(),
             percent(cause.share),
@@ -45,6 +47,19 @@ fn kinds(judged: &Judgement, width: u16) -> String {
         ];
         if grouped {
             row.insert(0, cause.group.clone().unwrap_or_default());
+        }
+        table.row(row);
+    }
+    if !rest.is_empty() {
+        let sum = |of: fn(&KindCause) -> f64| percent(rest.iter().map(of).sum());
+        let mut row = vec![
+            format!("{} others", rest.len()),
+            sum(|c| c.share),
+            sum(|c| c.share_high),
+            sum(|c| c.share_low),
+        ];
+        if grouped {
+            row.insert(0, String::new());
         }
         table.row(row);
     }
@@ -60,13 +75,16 @@ fn pairs(judged: &Judgement, width: u16) -> String {
             ("count", Align::Right),
             ("measured", Align::Right),
             ("predicted", Align::Right),
-            ("of the pair", Align::Right),
+            ("error", Align::Right),
             ("share", Align::Right),
         ],
         width,
-    );
-    let shown = judged.causes.iter().filter(|c| c.share >= LEAST);
-    for cause in shown.take(SHOWN) {
+    )
+    .dropping(&["count", "predicted", "measured"]);
+    let causes = &judged.causes;
+    let shown = causes.iter().take(SHOWN).take_while(|c| c.share >= LEAST);
+    let rest = &causes[shown.clone().count()..];
+    for cause in shown {
         table.row([
             cause.workload.clone(),
             cause.target.clone(),
@@ -77,6 +95,12 @@ fn pairs(judged: &Judgement, width: u16) -> String {
             signed_percent(cause.of_pair),
             percent(cause.share),
         ]);
+    }
+    if !rest.is_empty() {
+        let mut row = vec![format!("{} others", rest.len())];
+        row.resize(7, String::new());
+        row.push(percent(rest.iter().map(|c| c.share).sum()));
+        table.row(row);
     }
     table.render()
 }

@@ -5,6 +5,7 @@ use hdrhistogram::Histogram;
 use rustc_hash::FxHashMap;
 
 use super::footprint::Footprint;
+use super::hot::Hot;
 use super::locality::{Locality, with_share};
 use super::series::Series;
 use super::sizes::SizeHistogram;
@@ -46,6 +47,10 @@ pub struct Characterizer {
     series: Series,
     locality: Locality,
     footprint: Footprint,
+    hot: Hot,
+    /// Programs and parents of processes, from what they executed and began.
+    programs: FxHashMap<u32, String>,
+    parents: FxHashMap<u32, u32>,
 }
 
 /// The direction of a data operation on a file.
@@ -81,6 +86,8 @@ impl Characterizer {
         self.kind(op);
         let (read, written) = self.data(op);
         self.process(op, read, written);
+        self.program(op, paths);
+        self.hot.take(op, (read, written), paths);
         self.locality.take(op);
         self.series.set_open(self.locality.open());
         self.footprint.take(op, paths);
@@ -180,6 +187,8 @@ impl Characterizer {
         }
         let process = self.processes.entry(pid).or_insert(ProcessStats {
             pid,
+            name: None,
+            parent_pid: None,
             operations: 0,
             bytes_read: 0,
             bytes_written: 0,
@@ -192,10 +201,34 @@ impl Characterizer {
         process.latency_total_ns = process.latency_total_ns.saturating_add(latency_ns);
     }
 
+    fn program(&mut self, op: &Op, paths: &PathTable) {
+        let pid = op.pid.0;
+        match (op.kind, op.path, op.result.value()) {
+            (OpKind::Exec, Some(path), Some(_)) if self.programs.len() < MAX_PROCESSES => {
+                let path = paths.get(path);
+                let name = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
+                self.programs
+                    .insert(pid, String::from_utf8_lossy(name).into_owned());
+            }
+            (OpKind::Fork, _, Some(_)) if self.parents.len() < MAX_PROCESSES => {
+                let child = op.length.and_then(|child| u32::try_from(child).ok());
+                if let Some(child) = child.filter(|&child| child != pid) {
+                    self.parents.insert(child, pid);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// What was found; `lost` operations are known to be missing from the stream.
-    pub fn finish(self, lost: u64) -> Characterization {
+    pub fn finish(mut self, lost: u64) -> Characterization {
         let (distinct_files, distinct_directories, distinct_capped) = self.footprint.distinct();
+        let (files_hottest, directories_hottest) = self.hot.finish();
         let mut processes: Vec<ProcessStats> = self.processes.into_values().collect();
+        for process in &mut processes {
+            process.name = self.programs.remove(&process.pid);
+            process.parent_pid = self.parents.get(&process.pid).copied();
+        }
         processes.sort_by_key(|p| (std::cmp::Reverse(p.operations), p.pid));
         Characterization {
             operations: self.operations,
@@ -217,6 +250,8 @@ impl Characterizer {
             over_time: self.series.finish(),
             processes,
             processes_other_operations: self.other_operations,
+            files_hottest,
+            directories_hottest,
             page_cache: self.pages.map(|(requested, missed, ahead)| PageCache {
                 pages_requested: requested,
                 pages_missed: missed,
