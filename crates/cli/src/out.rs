@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use fsage_format::result::{Document, Printed};
 use serde::Serialize;
 
 /// Stdout could not be written.
@@ -18,11 +19,16 @@ pub fn text(text: &str) -> Result<(), OutError> {
         .map_err(OutError)
 }
 
-/// Writes a value as indented JSON.
+/// Writes a document that has the fields `format` and `version` as indented JSON.
 pub fn json<T: Serialize>(value: &T) -> anyhow::Result<()> {
     let mut body = serde_json::to_string_pretty(value)?;
     body.push('\n');
     Ok(text(&body)?)
+}
+
+/// Writes a document with the fields `format` and `version` before its own.
+pub fn document<T: Serialize + Document>(body: &T) -> anyhow::Result<()> {
+    json(&Printed::new(body))
 }
 
 /// The width that tables on stdout may have: the terminal's, 100 characters where there is none.

@@ -22,6 +22,10 @@ pub struct ShownTrace {
     pub found: Characterization,
 }
 
+fsage_format::document! {
+    ShownTrace, "fsage shown trace", 1;
+}
+
 /// Everything that a terminal shows of a trace.
 pub fn text(shown: &ShownTrace, width: u16) -> String {
     let found = &shown.found;

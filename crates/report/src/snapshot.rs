@@ -37,6 +37,10 @@ pub struct ShownTree {
     pub sizes: Vec<u64>,
 }
 
+fsage_format::document! {
+    ShownTree, "fsage shown snapshot", 1;
+}
+
 /// Sums up a tree entry by entry.
 #[derive(Debug)]
 pub struct Tree(ShownTree);
@@ -111,6 +115,9 @@ pub fn text(shown: &ShownTree, width: u16) -> String {
     );
     match &shown.end {
         None => out.push_str("the snapshot has no end: what follows is what is whole of it\n"),
+        Some(end) if end.stopped.is_some() => {
+            out.push_str("the snapshot was stopped before its end: what follows is a part of the tree\n");
+        }
         Some(end) if end.vanished + end.unreadable + end.other_mounts > 0 => {
             out.push_str(&format!(
                 "{} vanished meanwhile, {} could not be read, {} other mounts left out\n",
