@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use fsage_format::result::{Document, Printed};
 use fsage_report::plain;
 use serde::Serialize;
 
@@ -15,7 +16,7 @@ pub fn text(text: &str) -> Result<(), OutError> {
     raw(&plain::lines(text))
 }
 
-/// Writes a value as indented JSON.
+/// Writes a document that has the fields `format` and `version` as indented JSON.
 pub fn json<T: Serialize>(value: &T) -> anyhow::Result<()> {
     let mut body = serde_json::to_string_pretty(value)?;
     body.push('\n');
@@ -33,6 +34,11 @@ fn raw(text: &str) -> Result<(), OutError> {
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush())
         .map_err(OutError)
+}
+
+/// Writes a document with the fields `format` and `version` before its own.
+pub fn document<T: Serialize + Document>(body: &T) -> anyhow::Result<()> {
+    json(&Printed::new(body))
 }
 
 /// The width that tables on stdout may have: the terminal's, 100 characters where there is none.

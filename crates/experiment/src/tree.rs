@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::FileSystem;
 use fsage_format::FormatError;
-use fsage_format::snapshot::{SnapshotMeta, SnapshotWriter};
+use fsage_format::snapshot::{SnapshotEnd, SnapshotMeta, SnapshotWriter};
 use fsage_host::snapshot::{SnapshotSummary, walk};
 use fsage_host::{HostError, HostFs, HostOptions, machine};
 
@@ -21,12 +21,14 @@ pub enum TreeError {
     Format(#[from] FormatError),
 }
 
-/// Writes the tree below `dir` to `path`. Ends early, with what it has, once `stop` is set.
+/// Writes the tree below `dir` to `path`, whole or not at all. Ends early once `stop` is set: what it
+/// has says then that it is a part, and is kept unless another file stands there. Tells whether it
+/// was kept.
 pub fn write_snapshot(
     dir: &Path,
     path: &Path,
     stop: &AtomicBool,
-) -> Result<SnapshotSummary, TreeError> {
+) -> Result<(SnapshotSummary, bool), TreeError> {
     let mut writer = SnapshotWriter::create(path, meta(dir)?)?;
     let mut failed = None;
     let mut summary = walk(dir, &mut |entry| {
@@ -40,9 +42,15 @@ pub fn write_snapshot(
     if let Some(error) = failed {
         return Err(error.into());
     }
-    writer.finish(summary.end())?;
     summary.stopped |= stop.load(Ordering::Relaxed);
-    Ok(summary)
+    if summary.stopped && path.symlink_metadata().is_ok() {
+        return Ok((summary, false));
+    }
+    writer.finish(SnapshotEnd {
+        stopped: summary.stopped.then(|| "interrupted".to_owned()),
+        ..summary.end()
+    })?;
+    Ok((summary, true))
 }
 
 fn meta(dir: &Path) -> Result<SnapshotMeta, HostError> {

@@ -3,18 +3,25 @@
 //! Every component of every path becomes a keyed hash of itself: HMAC-SHA-256 (RFC 2104) with the
 //! user's key, of which 80 bits are kept as 16 letters and digits. The same component gives the same
 //! token everywhere, so that all structure stays: slashes, depth, `.`, `..`, which names are equal.
-//! What stays visible besides: sizes, times, process ids, the length of paths in components, and
-//! extensions where they are asked for. Without the key a guessed name cannot be checked.
+//! What is hidden and what stays visible stands in one table, [`PARTS`], which is printed and tested.
+//! Without the key a guessed name cannot be checked.
 
-use std::collections::BTreeMap;
+mod parts;
+
 use std::path::Path;
 
 use fsage_core::{Op, OpKind, OpSink, PathId, PathTable, SinkError};
 use hmac::{Hmac, KeyInit, Mac};
 use rustc_hash::FxHashMap;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use sha2::Sha256;
 
+pub use parts::{Of, PARTS, Part, Treatment, names};
+
 use crate::FormatError;
+use crate::profile::{CPUS, ONE_CPU};
 use crate::snapshot::{SnapshotEntry, SnapshotMeta};
 use crate::trace::TraceMeta;
 
@@ -26,6 +33,18 @@ const MAX_EXTENSION_BYTES: usize = 8;
 
 /// Tokens are forgotten beyond this many, and made again when needed.
 const MAX_TOKENS: usize = 1 << 20;
+
+/// Names that the kernel gives, and what lies below is no file of a user's.
+const KERNEL_NAMES: [&[u8]; 3] = [b"proc", b"sys", b"dev"];
+
+/// Entries of `extra` that a prediction needs.
+const NEEDED_EXTRA: [&str; 2] = [CPUS, ONE_CPU];
+
+/// Mount options whose value names nothing.
+const PLAIN_OPTIONS: [&str; 10] = [
+    "allocsize", "commit", "compress", "data", "errors", "logbsize", "logbufs", "mode", "size",
+    "space_cache",
+];
 
 /// Letters and digits that nobody takes for another (Crockford's base 32).
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
@@ -124,6 +143,7 @@ impl Anonymizer {
             }
             match component {
                 b"" | b"." | b".." => out.extend_from_slice(component),
+                _ if KERNEL_NAMES.contains(&component) => out.extend_from_slice(component),
                 _ => self.component(component, &mut out),
             }
         }
@@ -203,46 +223,74 @@ impl Anonymizer {
         self.token(name).to_vec()
     }
 
-    /// An entry of a snapshot with its path and link target replaced.
+    /// An entry of a snapshot with its path and link target replaced, of nobody.
     pub fn entry(&mut self, entry: &SnapshotEntry) -> SnapshotEntry {
         SnapshotEntry {
             path: self.path(&entry.path),
             link_target: entry.link_target.as_ref().map(|target| self.path(target)),
+            uid: 0,
+            gid: 0,
             ..entry.clone()
         }
     }
 
-    /// A trace's metadata without names: command, host, directories and whatever else was noted
-    /// become tokens.
+    /// A trace's metadata without names.
     pub fn trace_meta(&mut self, meta: &TraceMeta) -> TraceMeta {
-        TraceMeta {
-            host: self.word(&meta.host),
-            command: meta.command.iter().map(|word| self.word(word)).collect(),
-            directory: self.path_text(&meta.directory),
-            under: meta.under.iter().map(|dir| self.path_text(dir)).collect(),
-            snapshot: meta.snapshot.as_deref().map(|path| self.path_text(path)),
-            extra: self.extra(&meta.extra),
-            ..meta.clone()
+        self.metadata(Of::Trace, meta)
+    }
+
+    /// A snapshot's metadata without names.
+    pub fn snapshot_meta(&mut self, meta: &SnapshotMeta) -> SnapshotMeta {
+        self.metadata(Of::Snapshot, meta)
+    }
+
+    /// Treats every field as the table says; one that is not in it is left out.
+    fn metadata<T: Serialize + DeserializeOwned + Default>(&mut self, of: Of, meta: &T) -> T {
+        let Ok(Value::Object(mut fields)) = serde_json::to_value(meta) else {
+            return T::default();
+        };
+        fields.retain(|name, value| {
+            let Some(part) = PARTS.iter().find(|p| p.of == of && p.name == name) else {
+                return false;
+            };
+            self.treat(part.treatment, value);
+            true
+        });
+        serde_json::from_value(Value::Object(fields)).unwrap_or_default()
+    }
+
+    fn treat(&mut self, treatment: Treatment, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                *text = match treatment {
+                    Treatment::Kept => return,
+                    Treatment::Path => self.path_text(text),
+                    Treatment::Options => self.options(text),
+                    _ => self.word(text),
+                }
+            }
+            Value::Array(all) => all.iter_mut().for_each(|v| self.treat(treatment, v)),
+            Value::Object(all) if treatment == Treatment::Extra => {
+                for (name, value) in all {
+                    if !NEEDED_EXTRA.contains(&name.as_str()) {
+                        self.treat(Treatment::Word, value);
+                    }
+                }
+            }
+            _ => {}
         }
     }
 
-    /// A snapshot's metadata without names. Mount options stay but for those that hold a path.
-    pub fn snapshot_meta(&mut self, meta: &SnapshotMeta) -> SnapshotMeta {
-        let options = meta.mount_options.split(',').map(|option| {
-            if option.contains('/') {
-                self.word(option)
-            } else {
-                option.to_owned()
+    /// Mount options without the values that may name something.
+    fn options(&mut self, options: &str) -> String {
+        let hidden = options.split(',').map(|option| match option.split_once('=') {
+            Some((name, value)) if !is_plain(name, value) => {
+                format!("{name}={}", self.word(value))
             }
+            None if option.contains('/') => self.word(option),
+            _ => option.to_owned(),
         });
-        let mount_options = options.collect::<Vec<String>>().join(",");
-        SnapshotMeta {
-            host: self.word(&meta.host),
-            root: self.path_text(&meta.root),
-            mount_options,
-            extra: self.extra(&meta.extra),
-            ..meta.clone()
-        }
+        hidden.collect::<Vec<String>>().join(",")
     }
 
     /// One token for a text that may name something.
@@ -259,13 +307,13 @@ impl Anonymizer {
     fn path_text(&mut self, path: &str) -> String {
         String::from_utf8_lossy(&self.path(path.as_bytes())).into_owned()
     }
+}
 
-    fn extra(&mut self, extra: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-        extra
-            .iter()
-            .map(|(name, value)| (name.clone(), self.word(value)))
-            .collect()
-    }
+/// Whether the value of a mount option names nothing and nobody.
+fn is_plain(name: &str, value: &str) -> bool {
+    let number = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
+    let owner = ["uid", "gid", "fsuid", "user", "group"].iter().any(|o| name.contains(o));
+    !owner && (number || PLAIN_OPTIONS.contains(&name)) && !value.contains('/')
 }
 
 /// A sink that hides names on the way to another.
@@ -375,14 +423,18 @@ mod tests {
         }
         assert_eq!((hidden.command.len(), &hidden.kernel[..]), (2, "6.18"));
         let snapshot = SnapshotMeta {
-            mount_options: "rw,lowerdir=/secret/x".to_owned(),
+            mount_options: "rw,lowerdir=/secret/x,user=secret,uid=1234,data=ordered".to_owned(),
+            extra: [("note", "secret"), (CPUS, "8")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
             ..SnapshotMeta::default()
         };
-        let hidden = anonymizer(false).snapshot_meta(&snapshot).mount_options;
-        assert!(
-            hidden.starts_with("rw,") && !hidden.contains("secret"),
-            "{hidden}"
-        );
+        let hidden = anonymizer(false).snapshot_meta(&snapshot);
+        let text = format!("{hidden:?}");
+        assert!(!text.contains("secret") && !text.contains("1234"), "{text}");
+        assert!(hidden.mount_options.starts_with("rw,lowerdir="), "{text}");
+        assert!(hidden.mount_options.ends_with(",data=ordered"), "{text}");
+        assert_eq!(hidden.extra[CPUS], "8");
     }
 
     proptest! {

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use fsage_core::OpKind;
 
+use crate::anonymize::PARTS;
 use crate::profile::PROFILE_VERSION;
 use crate::record::RECORD_VERSION;
 use crate::snapshot::SNAPSHOT_VERSION;
@@ -77,6 +78,7 @@ pub fn formats_page() -> String {
     let _ = snapshot(&mut page);
     page.push_str(ENTRIES);
     page.push_str(CRASH);
+    let _ = anonymized(&mut page);
     let _ = others(&mut page);
     page
 }
@@ -141,6 +143,23 @@ fn snapshot(page: &mut String) -> std::fmt::Result {
             column.holds.text(),
             column.unit,
             column.what
+        )?;
+    }
+    Ok(())
+}
+
+fn anonymized(page: &mut String) -> std::fmt::Result {
+    page.push_str(
+        "\n## What `anonymize` does to each part\n\nWhat is known at a file's end stays; columns that an \
+         analysis added are left out.\n\n| part | what happens |\n| --- | --- |\n",
+    );
+    for part in PARTS {
+        writeln!(
+            page,
+            "| `{}.{}` | {} |",
+            part.of.name(),
+            part.name,
+            part.treatment.text()
         )?;
     }
     Ok(())

@@ -11,9 +11,12 @@
 //! * [`profile`]: `.fsp`, a system profile in JSON; [`record`]: run records, JSON lines.
 //! * [`schema`]: the published JSON schemas. [`sniff`]: which of them a file is.
 //! * [`result`]: what `predict`, `validate` and `show` found, stored and shown.
+//! * [`bounded`]: texts read without costing more than they hold. [`whole`]: files written whole
+//!   or not at all.
 //! * [`foreign`]: the formats of other tools. [`mod@anonymize`]: traces without their names.
 
 pub mod anonymize;
+pub mod bounded;
 pub mod docs;
 pub mod error;
 pub mod foreign;

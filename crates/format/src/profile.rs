@@ -227,7 +227,7 @@ impl SystemProfile {
 
     /// Reads and checks a profile.
     pub fn load(path: &Path) -> Result<Self, FormatError> {
-        let bytes = std::fs::read(path).map_err(|e| FormatError::io("read", path, e))?;
+        let bytes = crate::bounded::read_document(path)?;
         Self::parse(path, &bytes)
     }
 

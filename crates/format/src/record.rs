@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::bounded::{MAX_DOCUMENT_BYTES, read_document};
 use crate::error::{FormatError, Version, check_version};
+use crate::result::document;
 use crate::whole::Whole;
 
 /// What the field `format` of the first line says.
@@ -41,6 +43,10 @@ pub struct ShownRecord {
     pub records: Vec<serde_json::Value>,
 }
 
+document! {
+    ShownRecord, "fsage shown record", 1;
+}
+
 /// Appends records to a file.
 #[derive(Debug)]
 pub struct RecordWriter {
@@ -61,7 +67,9 @@ impl RecordWriter {
             .open(path)
             .map_err(|e| FormatError::io("open", path, e))?;
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)
+        (&mut file)
+            .take(MAX_DOCUMENT_BYTES)
+            .read_to_end(&mut bytes)
             .map_err(|e| FormatError::io("read", path, e))?;
         let mut writer = Self {
             file,
@@ -129,7 +137,7 @@ pub struct Records<T> {
 
 /// Reads every record of a file.
 pub fn read_records<T: DeserializeOwned>(path: &Path) -> Result<Records<T>, FormatError> {
-    let bytes = std::fs::read(path).map_err(|e| FormatError::io("read", path, e))?;
+    let bytes = read_document(path)?;
     parse_records(path, &bytes)
 }
 

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 
 use crate::profile::SystemProfile;
 use crate::record::{RecordHead, ShownRecord};
+use crate::result::Document;
 use crate::result::summary::{AnonymizeSummary, ConversionSummary, SnapshotSummary, TraceSummary};
 use crate::snapshot::SnapshotMeta;
 use crate::trace::{TraceEnd, TraceMeta};
@@ -11,6 +12,31 @@ use crate::trace::{TraceEnd, TraceMeta};
 /// The JSON schema (draft 2020-12) of any type, as indented text; how other crates publish theirs.
 pub fn text_of<T: JsonSchema>() -> String {
     let schema = schemars::schema_for!(T);
+    serde_json::to_string_pretty(&schema).unwrap_or_default()
+}
+
+/// The schema of a document as it is printed: with what it is.
+pub fn document_of<T: JsonSchema + Document>() -> String {
+    let mut schema = schemars::schema_for!(T).to_value();
+    if let Some(properties) = schema
+        .get_mut("properties")
+        .and_then(serde_json::Value::as_object_mut)
+    {
+        let format = serde_json::json!({"description": "What it is.", "const": T::FORMAT});
+        let version = serde_json::json!({
+            "description": "Version of its fields.", "const": T::VERSION
+        });
+        properties.insert("format".to_owned(), format);
+        properties.insert("version".to_owned(), version);
+    }
+    if let Some(schema) = schema.as_object_mut() {
+        let required = schema
+            .entry("required")
+            .or_insert_with(|| serde_json::Value::Array(Vec::new()));
+        if let Some(required) = required.as_array_mut() {
+            required.extend(["format".into(), "version".into()]);
+        }
+    }
     serde_json::to_string_pretty(&schema).unwrap_or_default()
 }
 
@@ -47,11 +73,11 @@ pub fn all() -> Vec<(&'static str, String)> {
         ("trace-end.schema.json", trace_end()),
         ("snapshot-meta.schema.json", snapshot_meta()),
         ("record-head.schema.json", record_head()),
-        ("trace.schema.json", text_of::<TraceSummary>()),
-        ("import.schema.json", text_of::<ConversionSummary>()),
-        ("export.schema.json", text_of::<ConversionSummary>()),
-        ("snapshot.schema.json", text_of::<SnapshotSummary>()),
-        ("anonymize.schema.json", text_of::<AnonymizeSummary>()),
-        ("show-record.schema.json", text_of::<ShownRecord>()),
+        ("trace.schema.json", document_of::<TraceSummary>()),
+        ("import.schema.json", document_of::<ConversionSummary>()),
+        ("export.schema.json", document_of::<ConversionSummary>()),
+        ("snapshot.schema.json", document_of::<SnapshotSummary>()),
+        ("anonymize.schema.json", document_of::<AnonymizeSummary>()),
+        ("show-record.schema.json", document_of::<ShownRecord>()),
     ]
 }

@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
@@ -36,9 +37,17 @@ impl Whole {
         // Through symbolic links, so that the file and not the link is replaced.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let regular = path.metadata().map_or(true, |about| about.is_file());
-        let (file, state) = match nameless(&path).or_else(|_| named(&path)) {
-            Ok(begun) if regular => begun,
-            _ => (File::create(&path)?, State::InPlace),
+        let begun = if regular {
+            nameless(&path).or_else(|_| named(&path))
+        } else {
+            Err(io::ErrorKind::PermissionDenied.into())
+        };
+        let (file, state) = match begun {
+            // A full disk is none: what stands there would be emptied and nothing put in its place.
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+                (File::create(&path)?, State::InPlace)
+            }
+            other => other?,
         };
         Ok(Self { file, path, state })
     }
@@ -51,7 +60,9 @@ impl Whole {
         if !matches!(self.state, State::InPlace)
             && let Ok(about) = self.path.metadata()
         {
-            // It replaces a file that its owner may have opened to, or closed from, others.
+            // It replaces a file that its owner may have opened to, or closed from, others. Only root
+            // can give it to another owner.
+            let _ = fchown(&self.file, Some(about.uid()), Some(about.gid()));
             self.file.set_permissions(about.permissions())?;
         }
         sync(&self.file)?;

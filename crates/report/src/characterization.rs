@@ -27,6 +27,10 @@ pub struct ShownTrace {
     pub found: Characterization,
 }
 
+fsage_format::document! {
+    ShownTrace, "fsage shown trace", 1;
+}
+
 /// Rows of each kind in the short form; what is left is a row of its own.
 const ROWS: [usize; 4] = [4, 3, 2, 3];
 

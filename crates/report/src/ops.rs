@@ -151,8 +151,10 @@ pub struct OpRow {
     /// Directory against which `path` resolves.
     pub dir: Option<String>,
     /// Offset, bytes.
+    #[serde(rename = "offset_bytes")]
     pub offset: Option<u64>,
     /// Length, bytes.
+    #[serde(rename = "length_bytes")]
     pub length: Option<u64>,
     /// Flags.
     pub flags: u32,
@@ -165,10 +167,15 @@ pub struct OpRow {
     /// Device of the file, `major:minor`.
     pub device: Option<String>,
     /// Inode of the file.
+    #[serde(rename = "ino")]
     pub inode: Option<u64>,
     /// What an analysis added, by column.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, serde_json::Value>,
+}
+
+fsage_format::document! {
+    OpRow, "fsage operations", 1;
 }
 
 impl OpRow {

@@ -38,6 +38,10 @@ pub struct ShownTree {
     pub sizes: Vec<u64>,
 }
 
+fsage_format::document! {
+    ShownTree, "fsage shown snapshot", 1;
+}
+
 /// Sums up a tree entry by entry.
 #[derive(Debug)]
 pub struct Tree(ShownTree);
@@ -126,6 +130,8 @@ pub fn text(shown: &ShownTree, file: &str, details: bool, width: u16) -> String 
     ));
     match &shown.end {
         None => page.say("INCOMPLETE: the snapshot has no end: this is what is whole of it"),
+        Some(end) if end.stopped.is_some() => page
+            .say("INCOMPLETE: the snapshot was stopped before its end: this is a part of the tree"),
         Some(end) if end.vanished + end.unreadable + end.other_mounts > 0 => page.say(format!(
             "{} vanished meanwhile, {} could not be read, {} other mounts left out",
             end.vanished, end.unreadable, end.other_mounts

@@ -3,15 +3,15 @@
 use anyhow::{Result, bail};
 use fsage_core::OpSource;
 use fsage_format::FileKind;
-use fsage_format::anonymize::Anonymizer;
+use fsage_format::anonymize::{Anonymizer, Of, names};
 use fsage_format::result::summary::{AnonymizeSummary, Content};
-use fsage_format::snapshot::{SnapshotReader, SnapshotWriter};
+use fsage_format::snapshot::{SnapshotEnd, SnapshotWriter};
 use fsage_format::trace::{TraceEnd, TraceWriter};
 use fsage_report::units;
 
 use crate::args::AnonymizeArgs;
 use crate::exit::{Exit, UsageError};
-use crate::files::open_trace;
+use crate::files::{open_snapshot, open_trace};
 use crate::{out, ui};
 
 pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
@@ -34,11 +34,20 @@ pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
             _ => "operations",
         }
     ));
+    let of = match content {
+        Content::Snapshot => [Of::Names, Of::Snapshot],
+        _ => [Of::Operations, Of::Trace],
+    };
+    let (hidden, kept) = (names(of, false), names(of, true));
+    ui::line(&format!("  hidden: {}", hidden.join(", ")));
+    ui::line(&format!("  kept: {}", kept.join(", ")));
     if args.json {
-        out::json(&AnonymizeSummary {
+        out::document(&AnonymizeSummary {
             file: args.output.clone(),
             content,
             rows,
+            hidden,
+            kept,
         })?;
     }
     Ok(Exit::Done)
@@ -72,10 +81,14 @@ fn trace(args: &AnonymizeArgs, mut key: Anonymizer) -> Result<u64> {
 }
 
 fn snapshot(args: &AnonymizeArgs, mut key: Anonymizer) -> Result<u64> {
-    let mut reader = SnapshotReader::open(&args.file)?;
+    let mut reader = open_snapshot(&args.file)?;
     let hidden = key.snapshot_meta(reader.meta());
-    let end = reader.end().cloned().unwrap_or_default();
-    let mut writer = SnapshotWriter::create_whole(&args.output, hidden)?;
+    // What was cut must not look whole afterwards.
+    let end = reader.end().cloned().unwrap_or_else(|| SnapshotEnd {
+        stopped: Some("cut".to_owned()),
+        ..SnapshotEnd::default()
+    });
+    let mut writer = SnapshotWriter::create(&args.output, hidden)?;
     let mut batch = Vec::new();
     while reader.next_batch(&mut batch)? > 0 {
         for entry in batch.drain(..) {

@@ -35,7 +35,7 @@ fn list(json: bool) -> Result<Exit> {
         .collect::<Result<Vec<_>>>()?;
     let list = DiskList { models };
     if json {
-        out::json(&list)?;
+        out::document(&list)?;
     } else {
         out::text(&fsage_report::disk::list(&list, out::width()))?;
     }
@@ -48,7 +48,7 @@ fn show(name: &str, toml: bool, json: bool) -> Result<Exit> {
     if toml {
         out::text(&found.text)?;
     } else if json {
-        out::json(&summary)?;
+        out::document(&summary)?;
     } else {
         out::text(&fsage_report::disk::model(&summary, &found.text))?;
     }
@@ -196,7 +196,7 @@ fn by_hand(
     ));
     let statistics = standing.wait(stop)?;
     if args.json {
-        out::json(&statistics)?;
+        out::document(&statistics)?;
     } else {
         out::text(&fsage_report::disk::statistics(&statistics))?;
     }

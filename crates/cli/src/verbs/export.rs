@@ -16,7 +16,7 @@ use fsage_report::units;
 
 use crate::args::{ExportArgs, ExportFormat};
 use crate::exit::{Exit, UsageError};
-use crate::files::{copy, open_whole_trace};
+use crate::files::{copy, open_whole_snapshot, open_whole_trace};
 use crate::{out, ui};
 
 pub fn run(args: &ExportArgs) -> Result<Exit> {
@@ -45,7 +45,7 @@ pub fn run(args: &ExportArgs) -> Result<Exit> {
     whole.and_then(Whole::commit).with_context(failed)?;
     tell(&summary);
     if args.json {
-        out::json(&summary)?;
+        out::document(&summary)?;
     }
     Ok(Exit::Done)
 }

@@ -58,7 +58,7 @@ pub fn run(args: &ImportArgs) -> Result<Exit> {
         ui::line(&format!("  left out: {what}: {}", units::count(*count)));
     }
     if args.json {
-        out::json(&summary)?;
+        out::document(&summary)?;
     }
     Ok(Exit::Done)
 }
@@ -219,7 +219,7 @@ fn hbench_snapshot(args: &ImportArgs) -> Result<Summary> {
         extra: [("imported_from".to_string(), args.file.display().to_string())].into(),
         ..SnapshotMeta::default()
     };
-    let mut writer = SnapshotWriter::create_whole(&args.output, meta)?;
+    let mut writer = SnapshotWriter::create(&args.output, meta)?;
     hbench::snapshot::read(open(&args.file)?, &args.file, |entry| writer.push(&entry))?;
     let entries = writer.entries();
     writer.finish(SnapshotEnd::default())?;

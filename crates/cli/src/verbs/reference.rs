@@ -10,14 +10,15 @@ use fsage_core::metric::{self, Group};
 use fsage_format::result::cleanup::Leftovers;
 use fsage_format::result::comparison::Comparison;
 use fsage_format::result::compliance::Compliance;
+use fsage_format::result::Head;
 use fsage_format::result::disk::{DiskList, DiskStatistics, DiskSummary};
 use fsage_format::result::experiment::Experiment;
 use fsage_format::result::prediction::Prediction;
 use fsage_format::result::replay::Replay;
-use fsage_format::result::run::{WorkloadInfo, WorkloadRun};
+use fsage_format::result::run::{WorkloadList, WorkloadRun};
 use fsage_format::result::slowfs::SlowfsStatistics;
 use fsage_format::result::validation::Validation;
-use fsage_format::schema::text_of;
+use fsage_format::schema::{document_of, text_of};
 use fsage_report::characterization::ShownTrace;
 use fsage_report::ops::OpRow;
 use fsage_report::snapshot::ShownTree;
@@ -83,22 +84,23 @@ fn pages() -> Result<Vec<(String, String)>> {
 /// Schemas of what verbs print with `--json`: the file's name and its text.
 fn printed() -> Vec<(&'static str, String)> {
     vec![
-        ("show-trace.schema.json", text_of::<ShownTrace>()),
-        ("show-snapshot.schema.json", text_of::<ShownTree>()),
+        ("show-trace.schema.json", document_of::<ShownTrace>()),
+        ("show-snapshot.schema.json", document_of::<ShownTree>()),
         ("show-operation.schema.json", text_of::<OpRow>()),
+        ("lines-head.schema.json", text_of::<Head>()),
         ("predict.schema.json", text_of::<Prediction>()),
         ("replay.schema.json", text_of::<Replay>()),
         ("run.schema.json", text_of::<WorkloadRun>()),
-        ("workloads.schema.json", text_of::<Vec<WorkloadInfo>>()),
+        ("workloads.schema.json", document_of::<WorkloadList>()),
         ("validate.schema.json", text_of::<Validation>()),
         ("bench.schema.json", text_of::<Experiment>()),
         ("compare.schema.json", text_of::<Comparison>()),
         ("check.schema.json", text_of::<Compliance>()),
         ("cleanup.schema.json", text_of::<Leftovers>()),
-        ("disk-list.schema.json", text_of::<DiskList>()),
-        ("disk-show.schema.json", text_of::<DiskSummary>()),
-        ("disk-serve.schema.json", text_of::<DiskStatistics>()),
-        ("slowfs.schema.json", text_of::<SlowfsStatistics>()),
+        ("disk-list.schema.json", document_of::<DiskList>()),
+        ("disk-show.schema.json", document_of::<DiskSummary>()),
+        ("disk-serve.schema.json", document_of::<DiskStatistics>()),
+        ("slowfs.schema.json", document_of::<SlowfsStatistics>()),
     ]
 }
 

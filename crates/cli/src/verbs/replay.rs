@@ -2,17 +2,18 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use fsage_exec::replay::{BuildError, Order, Pace};
 use fsage_experiment::replaying::{ReplayRequest, ReplayingError, Stage, replay};
 use fsage_experiment::target::TargetSpec;
+use fsage_format::record::write_whole;
 use fsage_format::result::replay::Replay;
 use fsage_host::signals;
 
 use super::validate::isolate_for;
 use crate::args::{OrderArg, ReplayArgs};
 use crate::exit::{Exit, UsageError};
-use crate::files::{open_whole_trace, writable};
+use crate::files::{open_whole_snapshot, open_whole_trace, writable};
 use crate::{out, ui};
 
 pub fn run(args: &ReplayArgs) -> Result<Exit> {
@@ -60,7 +61,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
     };
     if let Some(output) = file {
         let text = serde_json::to_string_pretty(&result)? + "\n";
-        std::fs::write(output, text).with_context(|| format!("write {}", output.display()))?;
+        write_whole(output, text.as_bytes())?;
     }
     if args.json || args.output.is_some() && file.is_none() {
         out::json(&result)?;

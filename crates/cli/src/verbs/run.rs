@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use fsage_core::{Op, OpSink, OpSource, Seed};
 use fsage_experiment::inputs;
 use fsage_experiment::running::{RunRequest, run_workload};
 use fsage_experiment::target::TargetSpec;
+use fsage_format::record::write_whole;
 use fsage_format::result::run::WorkloadRun;
 use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
 use fsage_host::{machine, signals};
@@ -46,7 +47,7 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     }
     if let Some(path) = &args.output {
         let text = serde_json::to_string_pretty(&result)? + "\n";
-        std::fs::write(path, text).with_context(|| format!("write {}", path.display()))?;
+        write_whole(path, text.as_bytes())?;
     }
     if args.json {
         out::json(&result)?;
@@ -155,7 +156,7 @@ fn to_trace(path: &Path, args: &RunArgs, request: &RunRequest, stop: &AtomicBool
         ));
     }
     let mut source = Merged::new(program, DIRECTORY, request.operations);
-    let mut writer = TraceWriter::create(path, trace_meta(request))?;
+    let mut writer = TraceWriter::create_whole(path, trace_meta(request))?;
     let mut batch: Vec<Op> = Vec::new();
     let (mut late, mut newest_ns) = (0, 0);
     while !stop.load(Ordering::Relaxed) && source.next_batch(&mut batch)? > 0 {

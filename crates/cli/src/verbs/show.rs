@@ -9,7 +9,7 @@ use fsage_format::profile::SystemProfile;
 use fsage_format::record::{ShownRecord, read_records};
 use fsage_format::result::comparison::{COMPARISON_VERSION, Comparison};
 use fsage_format::result::experiment::Experiment;
-use fsage_format::result::load;
+use fsage_format::result::{Head, load};
 use fsage_format::result::prediction::{PREDICTION_VERSION, Prediction};
 use fsage_format::result::validation::{VALIDATION_VERSION, Validation};
 use fsage_format::trace::{Annotations, TraceReader};
@@ -99,7 +99,7 @@ fn trace(args: &ShowArgs) -> Result<Exit> {
         found,
     };
     if args.json {
-        out::json(&shown)?;
+        out::document(&shown)?;
     } else {
         out::text(&characterization::text(
             &shown,
@@ -119,6 +119,10 @@ fn trace(args: &ShowArgs) -> Result<Exit> {
 fn operations(args: &ShowArgs, range: &str) -> Result<Exit> {
     let (first, last) = parse_range(range)?;
     let mut reader = open_trace(&args.file)?;
+    if args.json {
+        let head = serde_json::to_string(&Head::of::<ops::OpRow>())?;
+        out::text(&(head + "\n"))?;
+    }
     let mut index = reader.skip(first)?;
     let mut batch = Vec::new();
     let mut notes = Annotations::default();
@@ -201,7 +205,7 @@ fn tree(args: &ShowArgs) -> Result<Exit> {
     }
     let shown = summary.finish(reader.end().cloned(), reader.loss().bytes_dropped);
     if args.json {
-        out::json(&shown)?;
+        out::document(&shown)?;
     } else {
         out::text(&snapshot::text(
             &shown,
@@ -220,7 +224,7 @@ fn tree(args: &ShowArgs) -> Result<Exit> {
 /// A run record's lines.
 fn record(path: &Path) -> Result<Exit> {
     let read = read_records::<serde_json::Value>(path)?;
-    out::json(&ShownRecord {
+    out::document(&ShownRecord {
         head: read.head,
         records: read.records,
     })?;

@@ -36,7 +36,7 @@ pub fn run(args: &SlowfsArgs) -> Result<Exit> {
     until_it_ends(mounted, &stop)?;
     let statistics = slower.statistics();
     if args.json {
-        out::json(&statistics)?;
+        out::document(&statistics)?;
     } else {
         out::text(&fsage_report::slowfs::statistics(&statistics, out::width()))?;
     }

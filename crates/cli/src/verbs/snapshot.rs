@@ -14,7 +14,7 @@ use crate::{out, ui};
 
 pub fn run(args: &SnapshotArgs) -> Result<Exit> {
     let stop = signals::install()?;
-    let summary = write_snapshot(&args.dir, &args.output, &stop)?;
+    let (summary, kept) = write_snapshot(&args.dir, &args.output, &stop)?;
     for (path, errno) in &summary.errors {
         ui::line(&format!("not read: {}: {errno}", path.display()));
     }
@@ -38,8 +38,16 @@ pub fn run(args: &SnapshotArgs) -> Result<Exit> {
             summary.vanished, summary.unreadable, summary.other_mounts
         ));
     }
+    let stopped = stop.load(Ordering::Relaxed);
+    if stopped {
+        ui::line(if kept {
+            "fsage: interrupted; the snapshot holds what was recorded and says that it is a part"
+        } else {
+            "fsage: interrupted; the file that stood there stays"
+        });
+    }
     if args.json {
-        out::json(&SnapshotSummary {
+        out::document(&SnapshotSummary {
             file: args.output.clone(),
             entries: summary.entries,
             files: summary.files,
@@ -52,9 +60,10 @@ pub fn run(args: &SnapshotArgs) -> Result<Exit> {
             unreadable: summary.unreadable,
             other_mounts: summary.other_mounts,
             elapsed_ns: summary.elapsed_ns,
+            kept,
         })?;
     }
-    Ok(if stop.load(Ordering::Relaxed) {
+    Ok(if stopped {
         Exit::Interrupted
     } else if summary.unreadable > 0 {
         Exit::Incomplete

@@ -82,7 +82,7 @@ pub fn run(args: TraceArgs) -> Result<Exit> {
     let traced = traced?;
     let summary = &traced.summary;
     if args.json {
-        out::json(&TraceSummary {
+        out::document(&TraceSummary {
             file: args.output.clone(),
             file_bytes: traced.file_bytes,
             method: summary.method.into(),

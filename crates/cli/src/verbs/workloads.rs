@@ -1,7 +1,7 @@
 //! `fsage workloads`.
 
 use anyhow::Result;
-use fsage_format::result::run::{ConfigInfo, ParameterInfo, WorkloadInfo};
+use fsage_format::result::run::{ConfigInfo, ParameterInfo, WorkloadInfo, WorkloadList};
 use fsage_report::workloads;
 use fsage_workload::spec::expected;
 use fsage_workload::{Unit, Value, WORKLOADS, Workload};
@@ -28,7 +28,7 @@ pub fn run(args: &WorkloadsArgs) -> Result<Exit> {
         }
     };
     if args.json {
-        out::json(&shown)?;
+        out::document(&WorkloadList { workloads: shown })?;
     } else {
         out::text(&workloads::text(&shown, out::width()))?;
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fsage_format::FormatError;
+use fsage_format::{FormatError, bounded};
 use fsage_workload::WorkloadSpec;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
@@ -39,7 +39,7 @@ pub enum PlanError {
 
 /// The text of a plan's file.
 pub(super) fn read(path: &Path) -> Result<String, PlanError> {
-    let text = std::fs::read(path).map_err(|e| FormatError::io("read plan", path, e))?;
+    let text = bounded::read(path, bounded::MAX_TEXT_BYTES)?;
     String::from_utf8(text).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let before = error.as_bytes().get(..valid).unwrap_or_default();

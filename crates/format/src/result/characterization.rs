@@ -10,6 +10,7 @@ pub struct Characterization {
     /// Operations taken.
     pub operations: u64,
     /// Operations that the capture lost.
+    #[serde(rename = "operations_lost", alias = "lost")]
     pub lost: u64,
     /// Operations that failed.
     pub errors: u64,

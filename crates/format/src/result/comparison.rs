@@ -15,6 +15,7 @@ pub struct Comparison {
     /// Always `fsage comparison`.
     pub format: String,
     /// Version of this structure.
+    #[serde(rename = "version", alias = "comparison_version")]
     pub comparison_version: u32,
     /// The experiments: one, or two.
     pub experiments: Vec<ComparedExperiment>,

@@ -16,6 +16,7 @@ pub struct Compliance {
     /// Always `fsage check`.
     pub format: String,
     /// Version of this structure.
+    #[serde(rename = "version", alias = "compliance_version")]
     pub compliance_version: u32,
     /// The file or directory that was checked.
     pub path: String,

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::document;
+
 /// The disk models there are.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DiskList {
@@ -78,4 +80,10 @@ pub struct DiskStatistics {
     pub deepest_queue: u64,
     /// How late requests ended.
     pub lateness: DiskLateness,
+}
+
+document! {
+    DiskList, "fsage disk list", 1;
+    DiskSummary, "fsage disk", 1;
+    DiskStatistics, "fsage disk statistics", 1;
 }

@@ -27,6 +27,7 @@ pub struct Experiment {
     /// Always `fsage bench`.
     pub format: String,
     /// Version of this structure.
+    #[serde(rename = "version", alias = "experiment_version")]
     pub experiment_version: u32,
     /// The plan's text; for a command without a plan, the plan that says the same.
     pub plan: String,

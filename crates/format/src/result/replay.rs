@@ -17,6 +17,7 @@ pub struct Replay {
     /// Always `fsage replay`.
     pub format: String,
     /// Version of this structure.
+    #[serde(rename = "version", alias = "replay_version")]
     pub replay_version: u32,
     /// The trace's file.
     pub trace: String,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::document;
 use crate::profile::Environment;
 
 /// What the field `format` says.
@@ -19,6 +20,7 @@ pub struct WorkloadRun {
     /// Always `fsage run`.
     pub format: String,
     /// Version of this structure.
+    #[serde(rename = "version", alias = "run_version")]
     pub run_version: u32,
     /// The workload with every parameter: this text alone repeats the run.
     pub workload: String,
@@ -244,4 +246,15 @@ pub struct ConfigInfo {
     pub what: String,
     /// What it sets, as it would be written.
     pub values: String,
+}
+
+/// The workloads there are: what `fsage workloads --json` prints.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkloadList {
+    /// Each workload.
+    pub workloads: Vec<WorkloadInfo>,
+}
+
+document! {
+    WorkloadList, "fsage workloads", 1;
 }

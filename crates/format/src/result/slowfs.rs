@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::document;
+
 /// What a slowed file system has done since it was started.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SlowfsStatistics {
@@ -25,4 +27,8 @@ pub struct SlowedOperation {
     pub own_ns: u64,
     /// What was added, nanoseconds.
     pub added_ns: u64,
+}
+
+document! {
+    SlowfsStatistics, "fsage slowfs statistics", 1;
 }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::document;
+
 /// What `fsage trace --json` prints.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceSummary {
@@ -24,8 +26,10 @@ pub struct TraceSummary {
     /// Operations in the trace.
     pub operations: u64,
     /// Operations that happened and are not in it.
+    #[serde(rename = "operations_lost")]
     pub lost: u64,
     /// Of these, calls of 32-bit programs.
+    #[serde(rename = "operations_lost_32_bit")]
     pub lost_32_bit: u64,
     /// Of these, operations on files whose opening was lost, so that nobody knows whether they
     /// belong below `--under`.
@@ -113,6 +117,8 @@ pub struct SnapshotSummary {
     pub other_mounts: u64,
     /// How long it took, ns.
     pub elapsed_ns: u64,
+    /// Whether the snapshot was written: one that was interrupted does not replace another.
+    pub kept: bool,
 }
 
 /// What `fsage anonymize --json` prints.
@@ -124,4 +130,15 @@ pub struct AnonymizeSummary {
     pub content: Content,
     /// Operations or names whose names were hidden.
     pub rows: u64,
+    /// The parts of it that were replaced, as `operations.path`.
+    pub hidden: Vec<String>,
+    /// The parts of it that stayed as they were.
+    pub kept: Vec<String>,
+}
+
+document! {
+    TraceSummary, "fsage trace", 1;
+    ConversionSummary, "fsage conversion", 1;
+    SnapshotSummary, "fsage snapshot", 1;
+    AnonymizeSummary, "fsage anonymize", 1;
 }

@@ -23,8 +23,10 @@ pub struct Validation {
     /// Always `fsage validation`.
     pub format: String,
     /// Version of this structure.
+    #[serde(rename = "version", alias = "validation_version")]
     pub validation_version: u32,
     /// The release that wrote it.
+    #[serde(rename = "fsage", alias = "fsage_version")]
     pub fsage_version: String,
     /// Start, nanoseconds since 1970.
     pub started_unix_ns: u64,

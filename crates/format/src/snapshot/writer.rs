@@ -39,34 +39,21 @@ pub struct SnapshotWriter {
 }
 
 impl SnapshotWriter {
-    /// Creates the file, replacing what is there.
+    /// Creates the file without a name; it replaces what is there when it is finished, and is gone if
+    /// it never is.
     #[allow(
         clippy::needless_pass_by_value,
         reason = "what is given belongs to the file"
     )]
     pub fn create(path: &Path, meta: SnapshotMeta) -> Result<Self, FormatError> {
-        Self::begin(path, false, &meta)
-    }
-
-    /// Creates the file under another name; it replaces what is there when it is finished, and is
-    /// gone if it never is. For a snapshot that is made from another file.
-    #[allow(
-        clippy::needless_pass_by_value,
-        reason = "what is given belongs to the file"
-    )]
-    pub fn create_whole(path: &Path, meta: SnapshotMeta) -> Result<Self, FormatError> {
-        Self::begin(path, true, &meta)
-    }
-
-    fn begin(path: &Path, whole: bool, meta: &SnapshotMeta) -> Result<Self, FormatError> {
-        let json = serde_json::to_string(meta)
+        let json = serde_json::to_string(&meta)
             .map_err(|e| FormatError::unwritable(path, e.to_string()))?;
         let columns_of_file = schema().map_err(|e| schema_error(path, &e))?;
         let entries = [(ENTRY_META, json)];
         let own = COLUMNS.iter().map(|c| c.holds);
         let parts = EXTENT_COLUMNS.iter().map(|c| c.holds);
         Ok(Self {
-            pieces: PieceWriter::create(path, whole, FORMAT, columns_of_file, &entries)?,
+            pieces: PieceWriter::create(path, true, FORMAT, columns_of_file, &entries)?,
             buffers: own
                 .chain(parts)
                 .map(|h| Buffer::for_type(h.physical()))

@@ -8,7 +8,8 @@ mod layout;
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -63,6 +64,7 @@ impl SnapshotSummary {
             unreadable: self.unreadable,
             other_mounts: self.other_mounts,
             elapsed_ns: self.elapsed_ns,
+            stopped: None,
         }
     }
 }
@@ -78,6 +80,7 @@ pub fn walk(
     let root = crate::fs::open_root(dir)?;
     let statx = statx(root.as_fd(), b"").map_err(|e| HostError::at("look at", dir, e))?;
     let mut walker = Walker {
+        mounted: mounted_below(root.as_fd(), dir),
         mount: mount_of(&statx),
         dev: dev_of(&statx),
         layout: Layout::new(),
@@ -102,6 +105,9 @@ struct Pending {
 }
 
 struct Walker<'s> {
+    /// Where something else is mounted, relative to the root. To look at such a place asks the file
+    /// system mounted there, and one whose server is dead never answers.
+    mounted: HashSet<Vec<u8>>,
     mount: Option<u64>,
     dev: (u32, u32),
     layout: Layout,
@@ -149,6 +155,10 @@ impl Walker<'_> {
                 below.push(b'/');
             }
             below.extend_from_slice(&name);
+            if self.mounted.contains(&below) {
+                self.summary.other_mounts += 1;
+                continue;
+            }
             let statx = match statx(dir.as_fd(), &name) {
                 Ok(statx) => statx,
                 Err(e) => {
@@ -194,7 +204,6 @@ impl Walker<'_> {
     }
 
     fn failed(&mut self, path: &[u8], error: rustix::io::Errno) {
-        use std::os::unix::ffi::OsStrExt;
         if error == rustix::io::Errno::NOENT {
             self.summary.vanished += 1;
             return;
@@ -255,6 +264,20 @@ impl Walker<'_> {
         }
         entry
     }
+}
+
+/// Paths of what is mounted below an open directory, relative to it.
+fn mounted_below(root: BorrowedFd<'_>, dir: &Path) -> HashSet<Vec<u8>> {
+    let own = format!("/proc/thread-self/fd/{}", root.as_raw_fd());
+    let root = std::fs::read_link(own).unwrap_or_else(|_| dir.to_owned());
+    let mounts = crate::mounts::all().into_iter();
+    mounts
+        .filter_map(|mount| {
+            let below = mount.dir.strip_prefix(&root).ok()?;
+            Some(below.as_os_str().as_bytes().to_vec())
+        })
+        .filter(|below| !below.is_empty())
+        .collect()
 }
 
 fn statx(dir: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<Statx> {
