@@ -1,6 +1,7 @@
 //! Stdout: data only, complete or not at all.
 
 use std::io::Write;
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -8,6 +9,13 @@ use serde::Serialize;
 #[derive(Debug, thiserror::Error)]
 #[error("write to stdout: {0}")]
 pub struct OutError(pub std::io::Error);
+
+/// Where a result goes besides what is shown: the file, and whether stdout is to have it as JSON, and nothing
+/// else. `-` is stdout.
+pub fn places(output: Option<&Path>, json: bool) -> (Option<&Path>, bool) {
+    let to_stdout = output == Some(Path::new("-"));
+    (output.filter(|_| !to_stdout), json || to_stdout)
+}
 
 /// Writes text.
 pub fn text(text: &str) -> Result<(), OutError> {

@@ -37,7 +37,10 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     };
     // A name that is no metric should be refused before a file system is made.
     request.wanted()?;
-    writable(output)?;
+    let (file, json) = out::places(Some(output), args.json);
+    if let Some(file) = file {
+        writable(file)?;
+    }
     if spec.wants_isolation() {
         fsage_host::isolate()?;
     }
@@ -64,7 +67,9 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     )?;
     drop(progress);
     open.close()?;
-    measured.save(output)?;
+    if let Some(file) = file {
+        measured.save(file)?;
+    }
     ui::line(&format!(
         "{}: {} metrics of {} in {}, {} could not be measured (fsage show tells why)",
         output.display(),
@@ -73,7 +78,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         units::duration(measured.environment.elapsed_ns as f64),
         measured.absent.len()
     ));
-    if args.json {
+    if json {
         out::json(&measured)?;
     }
     Ok(

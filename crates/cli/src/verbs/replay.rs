@@ -39,7 +39,8 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
     isolate_for(std::slice::from_ref(&request.target))?;
     let stop = signals::install()?;
     let reader = open_whole_trace(&args.trace, args.allow_lossy)?;
-    if let Some(output) = &args.output {
+    let (output, json) = out::places(args.output.as_deref(), args.json);
+    if let Some(output) = output {
         writable(output)?;
     }
     let bar = ui::Progress::new(4);
@@ -52,11 +53,11 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
         }
         other => other?,
     };
-    if let Some(output) = &args.output {
+    if let Some(output) = output {
         let text = serde_json::to_string_pretty(&result)? + "\n";
         std::fs::write(output, text).with_context(|| format!("write {}", output.display()))?;
     }
-    if args.json {
+    if json {
         out::json(&result)?;
     } else {
         out::text(&fsage_report::replay::text(&result, out::width()))?;

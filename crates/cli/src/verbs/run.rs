@@ -32,7 +32,8 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
         return Err(UsageError("expected a target, or --to-trace OUT".into()).into());
     };
     let target = TargetSpec::parse(target)?;
-    if let Some(path) = &args.output {
+    let (output, json) = out::places(args.output.as_deref(), args.json);
+    if let Some(path) = output {
         writable(path)?;
     }
     if target.wants_isolation() {
@@ -44,11 +45,11 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     if let Some(dir) = kept {
         ui::line(&format!("kept: {}", dir.display()));
     }
-    if let Some(path) = &args.output {
+    if let Some(path) = output {
         let text = serde_json::to_string_pretty(&result)? + "\n";
         std::fs::write(path, text).with_context(|| format!("write {}", path.display()))?;
     }
-    if args.json {
+    if json {
         out::json(&result)?;
     } else {
         out::text(&run::text(&result, out::width()))?;
