@@ -317,7 +317,7 @@ pub struct ProfileArgs {
     /// The target
     #[arg(required_unless_present = "list")]
     pub target: Option<String>,
-    /// The profile to write
+    /// The profile to write; - is stdout
     #[arg(short, long, value_name = "OUT", required_unless_present = "list")]
     pub output: Option<PathBuf>,
     /// List every metric and what it measures
@@ -546,7 +546,7 @@ pub struct ReplayArgs {
     /// Replay a lossy trace all the same
     #[arg(long)]
     pub allow_lossy: bool,
-    /// Write the result as JSON
+    /// Write the result as JSON; - is stdout
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Print the result as JSON

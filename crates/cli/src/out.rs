@@ -1,6 +1,7 @@
 //! Stdout: data only, complete or not at all. Nothing that a terminal would act on gets out.
 
 use std::io::Write;
+use std::path::Path;
 
 use fsage_format::result::{Document, Printed};
 use fsage_report::plain;
@@ -10,6 +11,13 @@ use serde::Serialize;
 #[derive(Debug, thiserror::Error)]
 #[error("write to stdout: {0}")]
 pub struct OutError(pub std::io::Error);
+
+/// Where a result goes besides what is shown: the file, and whether stdout is to have it as JSON, and nothing
+/// else. `-` is stdout.
+pub fn places(output: Option<&Path>, json: bool) -> (Option<&Path>, bool) {
+    let to_stdout = output == Some(Path::new("-"));
+    (output.filter(|_| !to_stdout), json || to_stdout)
+}
 
 /// Writes a page. What is not printable is written out, whatever file it came from.
 pub fn text(text: &str) -> Result<(), OutError> {

@@ -1,8 +1,8 @@
 //! Transcripts in the documentation are what the program says.
 //!
-//! A block that follows the line `<!-- transcript -->` is run again: its lines with `$ ` are commands, the
-//! rest is what they said. `<!-- setup: COMMAND -->` is run and not shown. All of a page share one empty
-//! directory, and `fsage` is the program that was built. `<!-- transcript: root -->` needs root,
+//! A block that follows the line `<!-- transcript -->` is run again: its lines with `$ ` (or, as root, `# `) are
+//! commands, the rest is what they said. `<!-- setup: COMMAND -->` is run and not shown. All of a page share one empty
+//! directory, `fsage` is the program that was built, and `$REPO` is the repository. `<!-- transcript: root -->` needs root,
 //! `<!-- transcript: keep -->` is held against the program in its words only, whatever rows it has.
 //!
 //! Figures differ from run to run: numbers and their units are one mark when they are compared, and neither
@@ -100,8 +100,8 @@ fn again(
         match part {
             Part::Text(text) => new.push_str(&text),
             Part::Setup { text, command } => {
-                let (said, ok) = at.said(&command)?;
-                if !ok {
+                let (said, status) = at.said(&command, 0)?;
+                if !matches!(status, 0 | 3) {
                     eprintln!("{}: setup `{command}` failed: {said}", path.display());
                     *stale += 1;
                 }
@@ -133,33 +133,50 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// What a command said, both streams as they came, and whether it went well.
-    fn said(&self, command: &str) -> Result<(String, bool)> {
+    /// What a command said, both streams as they came, and its status. `last` is that of the one before.
+    fn said(&self, command: &str, last: i32) -> Result<(String, i32)> {
         let old = std::env::var_os("PATH").unwrap_or_default();
         let path = std::env::join_paths(
             std::iter::once(self.bin.to_owned()).chain(std::env::split_paths(&old)),
         )
         .context("name where programs are")?;
+        // A file: what a command leaves running may hold it.
+        let said = tempfile::NamedTempFile::new().context("make a temporary file")?;
+        // Both streams append to it, in their order.
+        let file = || {
+            let opened = std::fs::File::options().append(true).open(said.path());
+            opened.context("use a temporary file")
+        };
         let ran = Command::new("/bin/bash")
-            .args(["-c", &format!("{{ {command}\n}} 2>&1")])
+            .args(["-c", &format!("(exit {last})\n{command}")])
             .current_dir(self.dir)
             .env("PATH", path)
             .env("COLUMNS", "80")
             .env("LC_ALL", "C.UTF-8")
-            .env_remove("FSAGE_TORTURE")
+            .env("REPO", crate::root())
             .stdin(Stdio::null())
-            .output()
+            .stdout(file()?)
+            .stderr(file()?)
+            .status()
             .with_context(|| format!("run {command}"))?;
-        let text = String::from_utf8_lossy(&ran.stdout).into_owned();
-        // Where the scratch directory lies is nobody's concern.
-        let shown = text.replace(&self.dir.display().to_string(), "/tmp/w");
-        Ok((shown, ran.status.success()))
+        let bytes = std::fs::read(said.path()).context("read a temporary file")?;
+        // Where the scratch directory lies and who the machine is are nobody's concern.
+        let host = rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned();
+        let shown = String::from_utf8_lossy(&bytes)
+            .replace(&self.dir.display().to_string(), "/tmp/w")
+            .replace(&format!("on {host}"), "on vm");
+        Ok((shown, ran.code().unwrap_or(1)))
     }
 
     fn transcript(&self, old: &Transcript) -> Result<Transcript> {
         let mut now = old.clone();
+        let mut status = 0;
         for step in &mut now.steps {
-            let (said, _) = self.said(&step.command)?;
+            let said;
+            (said, status) = self.said(&step.command, status)?;
             let said: Vec<String> = said.lines().map(|l| l.trim_end().to_owned()).collect();
             step.said = page::cut_alike(&step.said, said);
         }

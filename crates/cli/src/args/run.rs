@@ -49,7 +49,7 @@ pub struct RunArgs {
     /// Write the workload as a trace instead of running it
     #[arg(long, value_name = "OUT", conflicts_with_all = ["keep", "json", "output"])]
     pub to_trace: Option<PathBuf>,
-    /// Write the result as JSON
+    /// Write the result as JSON; - is stdout
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Print the result as JSON

@@ -43,7 +43,10 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     };
     // A name that is no metric should be refused before a file system is made.
     request.wanted()?;
-    writable(output)?;
+    let (file, json) = out::places(Some(output), args.json);
+    if let Some(file) = file {
+        writable(file)?;
+    }
     if spec.wants_isolation() {
         fsage_host::isolate()?;
     }
@@ -76,7 +79,9 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     )?;
     drop(progress);
     open.close()?;
-    measured.save(output)?;
+    if let Some(file) = file {
+        measured.save(file)?;
+    }
     ui::line(&format!(
         "{}: {} metrics of {} in {}, {} could not be measured (fsage show tells why)",
         output.display(),
@@ -86,7 +91,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         measured.absent.len()
     ));
     tell(&measured, args.max_time.is_some());
-    if args.json {
+    if json {
         out::json(&measured)?;
     }
     Ok(

@@ -132,7 +132,7 @@ fn command_line() -> Result<String> {
 
 /// A manual page for fsage and one for each verb, those of `disk` too.
 fn manual() -> Result<Vec<(String, String)>> {
-    let mut root = args::command().term_width(100);
+    let mut root = args::command().disable_help_subcommand(true);
     root.build();
     let mut pages = Vec::new();
     page_of(&root, "fsage", &mut pages)?;

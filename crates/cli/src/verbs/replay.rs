@@ -44,9 +44,8 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
     if let Some(path) = &args.snapshot {
         open_whole_snapshot(path, args.allow_lossy)?;
     }
-    // `-o -` is `--json`.
-    let file = args.output.as_deref().filter(|o| o.as_os_str() != "-");
-    if let Some(output) = file {
+    let (output, json) = out::places(args.output.as_deref(), args.json);
+    if let Some(output) = output {
         writable(output)?;
     }
     let bar = ui::Progress::new(4);
@@ -59,11 +58,11 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
         }
         other => other?,
     };
-    if let Some(output) = file {
+    if let Some(output) = output {
         let text = serde_json::to_string_pretty(&result)? + "\n";
         write_whole(output, text.as_bytes())?;
     }
-    if args.json || args.output.is_some() && file.is_none() {
+    if json {
         out::json(&result)?;
     } else {
         out::text(&fsage_report::replay::text(&result, out::width()))?;

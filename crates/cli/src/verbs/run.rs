@@ -33,7 +33,8 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
         return Err(UsageError("expected a target, or --to-trace OUT".into()).into());
     };
     let target = TargetSpec::parse(target)?;
-    if let Some(path) = &args.output {
+    let (output, json) = out::places(args.output.as_deref(), args.json);
+    if let Some(path) = output {
         writable(path)?;
     }
     if target.wants_isolation() {
@@ -45,11 +46,11 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     if let Some(dir) = kept {
         ui::note(&format!("kept: {}", dir.display()));
     }
-    if let Some(path) = &args.output {
+    if let Some(path) = output {
         let text = serde_json::to_string_pretty(&result)? + "\n";
         write_whole(path, text.as_bytes())?;
     }
-    if args.json {
+    if json {
         out::json(&result)?;
     } else {
         out::text(&run::text(&result, out::width()))?;

@@ -20,6 +20,8 @@ pub struct Transcript {
     head: String,
     /// Set off by this, where there is no fence.
     indent: &'static str,
+    /// `$ ` or, of root, `# `.
+    prompt: &'static str,
     /// What ends it.
     tail: String,
     pub steps: Vec<Step>,
@@ -88,6 +90,8 @@ fn transcript(lines: &[&str], at: usize) -> Option<(Transcript, usize)> {
         head.push_str(lines.get(next)?);
         next += 1;
     }
+    let first = lines.get(next)?.strip_prefix(indent)?;
+    let prompt = if first.starts_with("# ") { "# " } else { "$ " };
     let mut steps: Vec<Step> = Vec::new();
     let mut tail = String::new();
     while let Some(line) = lines.get(next) {
@@ -99,7 +103,7 @@ fn transcript(lines: &[&str], at: usize) -> Option<(Transcript, usize)> {
         let Some(body) = line.strip_prefix(indent).map(|l| l.trim_end_matches('\n')) else {
             break;
         };
-        match (body.strip_prefix("$ "), steps.last_mut()) {
+        match (body.strip_prefix(prompt), steps.last_mut()) {
             (Some(command), _) => steps.push(Step {
                 command: command.to_owned(),
                 said: Vec::new(),
@@ -118,9 +122,10 @@ fn transcript(lines: &[&str], at: usize) -> Option<(Transcript, usize)> {
         line: at + 1,
         head,
         indent,
+        prompt,
         tail,
         steps,
-        root: mark.contains("root"),
+        root: mark.contains("root") || prompt == "# ",
         words: mark.contains("keep"),
     };
     Some((transcript, next))
@@ -132,7 +137,7 @@ impl Transcript {
         let mut text = self.head.clone();
         for step in &self.steps {
             for (number, line) in step.command.lines().enumerate() {
-                let prompt = if number == 0 { "$ " } else { "" };
+                let prompt = if number == 0 { self.prompt } else { "" };
                 text.push_str(&format!("{}{prompt}{line}\n", self.indent));
             }
             for line in &step.said {
@@ -177,7 +182,8 @@ mod tests {
     use super::*;
 
     const PAGE: &str = "# Page\n\n<!-- setup: mkdir a -->\n<!-- transcript -->\n```console\n$ ls a \\\n    b\none\n\n…\nlast\n$ true\n```\nmore\n\n\
-        <!-- transcript: root -->\n\n    $ id\n    root\nend\n";
+        <!-- transcript: root -->\n\n    $ id\n    root\nend\n\n\
+        <!-- transcript -->\n```console\n# id -u\n0\n```\n";
 
     #[test]
     fn a_page_is_what_its_parts_are() {
@@ -197,11 +203,12 @@ mod tests {
                 _ => None,
             })
             .collect();
-        assert_eq!(found.len(), 2);
+        assert_eq!(found.len(), 3);
         assert_eq!(found[0].steps[0].command, "ls a \\\n    b");
         assert_eq!(found[0].steps[0].said, ["one", "", "…", "last"]);
         assert_eq!(found[0].steps[1].said, [""; 0]);
-        assert!(found[1].root && !found[0].root);
+        assert!(found[1].root && !found[0].root && found[2].root);
+        assert_eq!(found[2].steps[0].command, "id -u");
         assert!(parts.contains(&Part::Setup {
             text: "<!-- setup: mkdir a -->\n".into(),
             command: "mkdir a".into()

@@ -26,8 +26,7 @@ const fn of(line: &'static str, root: bool, stays: &'static [&'static str]) -> L
     Long { line, root, stays }
 }
 
-const BUSY: &str =
-    "i=0; while [ $i -lt 400 ]; do echo x > f$i; cat f$i > /dev/null; rm f$i; i=$((i+1)); done";
+const BUSY: &str = "cd lower; i=0; while [ $i -lt 400 ]; do echo x > f$i; cat f$i > /dev/null; rm f$i; i=$((i+1)); done";
 
 const ALL: [Long; 17] = [
     of(
