@@ -220,9 +220,10 @@ fn a_trace_that_is_gone_is_no_success() {
     ] {
         let dir = temp_in_memory();
         std::fs::create_dir(dir.path().join("out")).unwrap();
+        let script = format!("while [ ! -e out/t.fst ]; do sleep 0.01; done; {script}");
         run(
             dir.path(),
-            ["trace", "-o", "out/t.fst", "--", "sh", "-c", script],
+            ["trace", "-o", "out/t.fst", "--", "sh", "-c", &script],
         )
         .fails(1, &["out/t.fst", word]);
     }

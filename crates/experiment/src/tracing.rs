@@ -267,7 +267,7 @@ impl OpSink for FileSink<'_> {
         let output = match file.as_mut() {
             None => return Ok(()),
             Some(Ok(output)) => output,
-            Some(Err(_)) => return Err(SinkError::new("write the trace")),
+            Some(Err(why)) => return Err(SinkError::new(why.to_string())),
         };
         output.writer.push(op, paths)?;
         self.pushed = self.pushed.wrapping_add(1);
