@@ -383,7 +383,7 @@ fn the_summary_is_json() {
     let summary = ran.json();
     for field in [
         "operations",
-        "lost",
+        "operations_lost",
         "elapsed_ns",
         "latency_total_ns",
         "file_bytes",
