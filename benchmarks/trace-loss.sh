@@ -13,7 +13,9 @@ seconds=${2:-3}
 fsage=${3:-fsage}
 options=("${@:4}")
 work=$(mktemp -d)
-place=$(mktemp -d "$directory/trace-loss-XXXXXX")
+place=$directory/trace-loss-$$
+mkdir "$place"
+place=$(realpath "$place")
 trap 'rm -rf "$work" "$place"' EXIT
 cat > "$work/hot.c" <<'C'
 /* hot PROCESSES SECONDS: prints how many calls of stat and pread were made. */
