@@ -13,7 +13,9 @@ seconds=${2:-3}
 fsage=${3:-fsage}
 options=("${@:4}")
 work=$(mktemp -d)
-place=$(mktemp -d "$directory/trace-loss-XXXXXX")
+place=$directory/trace-loss-$$
+mkdir "$place"
+place=$(realpath "$place")
 trap 'rm -rf "$work" "$place"' EXIT
 cat > "$work/hot.c" <<'C'
 /* hot PROCESSES SECONDS: prints how many calls of stat and pread were made. */
@@ -78,10 +80,11 @@ for processes in 4 8; do
         --argjson memory "$memory" --argjson elapsed "$elapsed" --argjson processes "$processes" '
         def rate: . / $seconds | round;
         "\($processes) processes: \($untraced | rate) calls/s untraced, \($calls | rate) traced",
-        "  in the trace \(.operations), lost \(.lost) of \($calls) calls (\(.lost * 100 / $calls | . * 100 | round / 100) %)",
+        "  in the trace \(.operations), lost \(.operations_lost) of \($calls) calls (\(.operations_lost * 100 / $calls | . * 100 | round / 100) %)",
         "  held back \(.throttled_calls // 0) calls by \((.throttled_ns // 0) / 1e9 * 100 | round / 100) s in all",
         "  tracer: \($memory / 1024 | round) MiB, done \(($elapsed - $seconds) * 10 | round / 10) s after the processes",
-        if .operations + .lost >= $calls then empty else "  NOT COUNTED: \($calls - .operations - .lost)" end
+        if .operations + .operations_lost >= $calls then empty
+        else "  NOT COUNTED: \($calls - .operations - .operations_lost)" end
     ' "$work/summary"
     [ "$status" = 0 ] || { echo "  fsage ended with $status:"; tail -3 "$work/said"; }
 done

@@ -68,9 +68,8 @@ pub struct CaptureRequest {
 pub struct Buffers {
     /// Size of the ring between kernel and tracer in MiB, rounded up to a power of two.
     pub ring_mib: u32,
-    /// Memory for what was taken out of the ring, MiB; an eighth of what is available, 1 GiB at
-    /// most, if `None`.
-    pub spool_mib: Option<u32>,
+    /// Memory for what was taken out of the ring, MiB.
+    pub spool_mib: u32,
     /// Calls are kept from returning while the ring is more than half full, instead of being lost
     /// when it is full.
     pub throttle: bool,
@@ -80,7 +79,7 @@ impl Default for Buffers {
     fn default() -> Self {
         Self {
             ring_mib: Self::DEFAULT_RING_MIB,
-            spool_mib: None,
+            spool_mib: Self::DEFAULT_SPOOL_MIB,
             throttle: true,
         }
     }
@@ -89,30 +88,16 @@ impl Default for Buffers {
 impl Buffers {
     /// Enough for what comes while the thread that empties it waits for a processor.
     pub const DEFAULT_RING_MIB: u32 = 16;
-
-    const SPOOL_MOST: u64 = 1 << 30;
-    const SPOOL_LEAST: u64 = 16 << 20;
+    /// Little enough for any machine.
+    pub const DEFAULT_SPOOL_MIB: u32 = 64;
 
     pub(crate) fn ring_bytes(&self) -> u32 {
         self.ring_mib.clamp(1, 1024).next_power_of_two() << 20
     }
 
     pub(crate) fn spool_bytes(&self) -> u64 {
-        match self.spool_mib {
-            Some(mib) => u64::from(mib) << 20,
-            None => (available_bytes() / 8).clamp(Self::SPOOL_LEAST, Self::SPOOL_MOST),
-        }
+        u64::from(self.spool_mib) << 20
     }
-}
-
-/// `MemAvailable` of /proc/meminfo; 0 where there is none.
-fn available_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kib.unwrap_or(0).saturating_mul(1024)
 }
 
 impl CaptureRequest {

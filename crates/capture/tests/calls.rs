@@ -303,7 +303,7 @@ fn attaching_sees_what_was_open_before_and_leaves_the_process_running() {
 fn unread(blocks: u32, throttle: bool) -> (u64, u64, HeldBack) {
     let mut backend = EbpfBackend::new(&Buffers {
         ring_mib: 1,
-        spool_mib: Some(1),
+        spool_mib: 1,
         throttle,
     })
     .unwrap();

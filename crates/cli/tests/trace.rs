@@ -383,7 +383,7 @@ fn the_summary_is_json() {
     let summary = ran.json();
     for field in [
         "operations",
-        "lost",
+        "operations_lost",
         "elapsed_ns",
         "latency_total_ns",
         "file_bytes",
@@ -391,4 +391,38 @@ fn the_summary_is_json() {
         assert!(summary[field].is_u64(), "{field}: {summary}");
     }
     assert_eq!(summary["exit_status"], 0);
+}
+
+#[test]
+fn the_summary_and_the_shown_trace_agree() {
+    let dir = temp();
+    for method in METHODS {
+        let args = [
+            "trace",
+            "--method",
+            method,
+            "--json",
+            "-o",
+            "t.fst",
+            "--",
+            "cp",
+            "-r",
+            "/etc/default",
+            "to",
+        ];
+        let summary = run(dir.path(), args).exits(0).json();
+        let shown = run(dir.path(), ["show", "t.fst", "--json"]).exits(0).json();
+        assert_eq!(summary["operations"], shown["operations"]);
+        assert_eq!(summary["elapsed_ns"], shown["span_ns"]);
+        // What processes take is no work of a file system.
+        let in_file_system: u64 = shown["kinds"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|kind| !["exec", "fork", "exit"].contains(&kind["kind"].as_str().unwrap()))
+            .filter_map(|kind| kind["latency_total_ns"].as_u64())
+            .sum();
+        assert_eq!(summary["latency_total_ns"], in_file_system, "{method}");
+        std::fs::remove_dir_all(dir.path().join("to")).unwrap();
+    }
 }

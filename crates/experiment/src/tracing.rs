@@ -68,6 +68,12 @@ pub struct Traced {
     pub file_bytes: u64,
 }
 
+/// What a capture may hold in memory, MiB: an eighth of what this process can have, 1 GiB at most.
+pub fn default_spool_mib() -> u32 {
+    let eighth = fsage_host::environment::available_bytes().unwrap_or(0) >> 23;
+    eighth.clamp(16, 1024) as u32
+}
+
 /// Captures, sums, and writes to `path` if there is one. `notice` is told how the capture is made
 /// once it runs, and what a user should know of it later. The file is readable whatever happens to this process.
 #[allow(clippy::disallowed_methods, reason = "pieces are written by time")]
@@ -268,7 +274,7 @@ impl OpSink for FileSink<'_> {
         let output = match file.as_mut() {
             None => return Ok(()),
             Some(Ok(output)) => output,
-            Some(Err(_)) => return Err(SinkError::new("write the trace")),
+            Some(Err(why)) => return Err(SinkError::new(why.to_string())),
         };
         output.writer.push(op, paths)?;
         self.pushed = self.pushed.wrapping_add(1);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use fsage_capture::{Buffers, CaptureRequest, CaptureStart, CaptureSummary, Method, Notice, What};
 use fsage_core::Pid;
-use fsage_experiment::tracing::{Beside, Traced, trace_to};
+use fsage_experiment::tracing::{Beside, Traced, default_spool_mib, trace_to};
 use fsage_format::result::summary::TraceSummary;
 use fsage_host::signals;
 use fsage_report::units;
@@ -23,15 +23,48 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub fn run(args: TraceArgs) -> Result<Exit> {
     writable(&args.output)?;
     let stop = signals::install()?;
+    let (output, json) = (args.output.clone(), args.json);
     let is_command = args.pid.is_empty();
-    let request = CaptureRequest {
+    let request = request(args)?;
+    let mut begun = Begun::default();
+    let traced = trace_to(
+        Some(&output),
+        &request,
+        &Beside::default(),
+        &stop,
+        &mut |told| {
+            if let Notice::Started(start) = told {
+                begun = begin(start, is_command);
+            } else {
+                notice(told, is_command);
+            }
+        },
+    );
+    signals::forward_to(None);
+    let traced = traced?;
+    let summary = &traced.summary;
+    if json {
+        out::document(&to_json(&output, &traced, &begun))?;
+    }
+    tell(&output, &traced, is_command);
+    Ok(match summary.exit_status {
+        Some(status) => Exit::Status(u8::try_from(status).unwrap_or(1)),
+        None if stop.load(Ordering::Relaxed) && is_command => Exit::Interrupted,
+        None if summary.lost > 0 => Exit::Incomplete,
+        None => Exit::Done,
+    })
+}
+
+/// What is asked for.
+fn request(args: TraceArgs) -> Result<CaptureRequest> {
+    Ok(CaptureRequest {
         method: match args.method {
             MethodArg::Auto => Method::Auto,
             MethodArg::Ebpf => Method::Ebpf,
             MethodArg::Ptrace => Method::Ptrace,
         },
         under: absolute(&args.under)?,
-        what: if is_command {
+        what: if args.pid.is_empty() {
             What::Command {
                 argv: args.command,
                 cwd: None,
@@ -43,73 +76,58 @@ pub fn run(args: TraceArgs) -> Result<Exit> {
         limit: args.duration,
         buffers: Buffers {
             ring_mib: args.ring_mib,
-            spool_mib: args.spool_mib,
+            spool_mib: args.spool_mib.unwrap_or_else(default_spool_mib),
             throttle: !args.no_throttle,
         },
         patience: PATIENCE,
         keep_running: args.keep_running,
         output_to_stderr: args.json,
-    };
-    let mut begun = Begun::default();
-    let traced = trace_to(
-        Some(&args.output),
-        &request,
-        &Beside::default(),
-        &stop,
-        &mut |told| match told {
-            Notice::Started(start) => {
-                begun = begin(start, is_command);
-            }
-            Notice::CommandEnded { running_on } => ui::line(&format!(
-                "the command has ended; still traced to the end, because under ptrace nothing it started \
-                 can live without its tracer: {} ({}); Ctrl-C ends that",
-                processes(running_on.len()),
-                numbers(running_on),
-            )),
-            Notice::Broken { why, ends } => ui::line(&format!(
-                "the capture cannot go on: failed to {why}; {}",
-                match (ends, is_command) {
-                    (true, _) =>
-                        "the command is ended (with --keep-running it would go on untraced)",
-                    (false, true) => "the command goes on untraced",
-                    (false, false) => "what was traced goes on",
-                }
-            )),
-            Notice::Lost { .. } => {}
-        },
-    );
-    signals::forward_to(None);
-    let traced = traced?;
-    let summary = &traced.summary;
-    if args.json {
-        out::document(&TraceSummary {
-            file: args.output.clone(),
-            file_bytes: traced.file_bytes,
-            method: summary.method.into(),
-            method_reason: summary.method_reason.clone(),
-            not_seen: begun.unseen.iter().map(ToString::to_string).collect(),
-            refused_pids: begun.refused.iter().map(|pid| pid.0).collect(),
-            operations: summary.operations,
-            lost: summary.lost,
-            lost_32_bit: summary.lost_32_bit,
-            lost_left_out: summary.left_out,
-            nameless: summary.nameless,
-            throttled_ns: summary.held_back.total_ns,
-            throttled_calls: summary.held_back.calls,
-            late: summary.late,
-            elapsed_ns: traced.span_ns,
-            latency_total_ns: traced.in_file_system_ns,
-            exit_status: summary.exit_status,
-            running_on_pids: summary.running_on.iter().map(|pid| pid.0).collect(),
-        })?;
-    }
-    tell(&args.output, &traced, is_command);
-    Ok(match summary.exit_status {
-        Some(status) => Exit::Status(u8::try_from(status).unwrap_or(1)),
-        None if stop.load(Ordering::Relaxed) && is_command => Exit::Interrupted,
-        None if summary.lost > 0 => Exit::Incomplete,
-        None => Exit::Done,
     })
+}
+
+/// Says what happens while it runs.
+fn notice(told: &Notice<'_>, is_command: bool) {
+    match told {
+        Notice::Started(_) | Notice::Lost { .. } => {}
+        Notice::CommandEnded { running_on } => ui::line(&format!(
+            "the command has ended; still traced to the end, because under ptrace nothing it started \
+             can live without its tracer: {} ({}); Ctrl-C ends that",
+            processes(running_on.len()),
+            numbers(running_on),
+        )),
+        Notice::Broken { why, ends } => ui::line(&format!(
+            "the capture cannot go on: failed to {why}; {}",
+            match (ends, is_command) {
+                (true, _) => "the command is ended (with --keep-running it would go on untraced)",
+                (false, true) => "the command goes on untraced",
+                (false, false) => "what was traced goes on",
+            }
+        )),
+    }
+}
+
+fn to_json(output: &Path, traced: &Traced, begun: &Begun) -> TraceSummary {
+    let summary = &traced.summary;
+    TraceSummary {
+        file: output.to_owned(),
+        file_bytes: traced.file_bytes,
+        method: summary.method.into(),
+        method_reason: summary.method_reason.clone(),
+        not_seen: begun.unseen.iter().map(ToString::to_string).collect(),
+        refused_pids: begun.refused.iter().map(|pid| pid.0).collect(),
+        operations: summary.operations,
+        lost: summary.lost,
+        lost_32_bit: summary.lost_32_bit,
+        operations_left_out: summary.left_out,
+        operations_nameless: summary.nameless,
+        throttled_ns: summary.held_back.total_ns,
+        throttled_calls: summary.held_back.calls,
+        late: summary.late,
+        elapsed_ns: traced.span_ns,
+        latency_total_ns: traced.in_file_system_ns,
+        exit_status: summary.exit_status,
+        running_on_pids: summary.running_on.iter().map(|pid| pid.0).collect(),
+    }
 }
 
 /// What was known at the start.

@@ -9,7 +9,9 @@
 
 int main(int count, char **arguments)
 {
-	int processes = count == 3 ? atoi(arguments[1]) : 0, bad = 0, status;
+	if (count != 3)
+		return 2;
+	int processes = atoi(arguments[1]), bad = 0, status;
 	long rounds = atol(arguments[2]);
 	for (int n = 0; n < processes; n++) {
 		if (fork())

@@ -33,9 +33,9 @@ pub struct TraceSummary {
     pub lost_32_bit: u64,
     /// Of these, operations on files whose opening was lost, so that nobody knows whether they
     /// belong below `--under`.
-    pub lost_left_out: u64,
+    pub operations_left_out: u64,
     /// Operations in the trace without the name of their file or directory, because it was lost.
-    pub nameless: u64,
+    pub operations_nameless: u64,
     /// For how long calls were kept from returning so that nothing is lost, summed over all
     /// threads, ns; it is in the pauses between operations.
     pub throttled_ns: u64,

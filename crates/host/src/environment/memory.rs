@@ -42,6 +42,13 @@ pub(super) fn write_back() -> WriteBackRecord {
     }
 }
 
+/// Memory that this process can have without taking it from others: what is available, and no more than
+/// its control groups may use.
+pub fn available_bytes() -> Option<u64> {
+    let available = kib(&read("/proc/meminfo")?, "MemAvailable")?;
+    Some(limit().map_or(available, |limit| limit.min(available)))
+}
+
 /// All of the memory.
 pub(crate) fn total_bytes() -> Option<u64> {
     kib(&read("/proc/meminfo")?, "MemTotal")

@@ -19,6 +19,7 @@ pub use target::{emulated, target};
 pub use tools::{tool, tools_of};
 
 pub(crate) use files::{cpu_ticks, kib, pressure_field, process, read};
+pub use memory::available_bytes;
 pub(crate) use memory::total_bytes;
 pub(crate) use processor::{cpus_online, governor, hypervisor, mitigations, model};
 
