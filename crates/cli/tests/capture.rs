@@ -205,8 +205,8 @@ fn calls_of_32_bit_programs_are_counted() {
         )
         .exits(0);
         let summary = ran.json();
-        assert_eq!(summary["lost_32_bit"], 5, "{method}: {summary}");
-        assert_eq!(summary["lost"], 5, "{method}: {summary}");
+        assert_eq!(summary["operations_lost_32_bit"], 5, "{method}: {summary}");
+        assert_eq!(summary["operations_lost"], 5, "{method}: {summary}");
         assert!(ran.stderr.contains("32-bit"), "{}", ran.stderr);
         assert!(!ran.stderr.contains("--ring-mib"), "{}", ran.stderr);
     }

@@ -116,7 +116,9 @@ pub fn text(shown: &ShownTree, width: u16) -> String {
     match &shown.end {
         None => out.push_str("the snapshot has no end: what follows is what is whole of it\n"),
         Some(end) if end.stopped.is_some() => {
-            out.push_str("the snapshot was stopped before its end: what follows is a part of the tree\n");
+            out.push_str(
+                "the snapshot was stopped before its end: what follows is a part of the tree\n",
+            );
         }
         Some(end) if end.vanished + end.unreadable + end.other_mounts > 0 => {
             out.push_str(&format!(
