@@ -267,6 +267,23 @@ fn equal_rows(rows: u64) -> Vec<Vec<u8>> {
 
 const BIG: usize = 100 << 20;
 
+/// A snapshot whose names are all the same long one.
+fn repeated_path(rows: u64) -> Vec<u8> {
+    let mut repeated: Vec<Vec<u8>> = NAMES
+        .iter()
+        .map(|c| {
+            constant(
+                code(c.holds),
+                rows,
+                if c.name == "type" { b"regular" } else { b"" },
+            )
+        })
+        .collect();
+    repeated[0] = constant(6, rows, &vec![b'a'; 60 << 20]);
+    repeated.extend(EXTENT_COLUMNS.iter().map(|_| no_lists(rows)));
+    one_group("snapshot", &snapshot_schema(), rows, &repeated)
+}
+
 fn bombs() -> Vec<(&'static str, Vec<u8>)> {
     let rows = 65_536;
     let zeros = vec![0; BIG];
@@ -309,18 +326,6 @@ fn bombs() -> Vec<(&'static str, Vec<u8>)> {
     ];
     names.extend((0..2000).map(|_| (String::new(), Ok(1), false)));
     let tail = [&0u64.to_le_bytes()[..], b"FSGPIEND"].concat();
-    let mut repeated: Vec<Vec<u8>> = NAMES
-        .iter()
-        .map(|c| {
-            constant(
-                code(c.holds),
-                rows,
-                if c.name == "type" { b"regular" } else { b"" },
-            )
-        })
-        .collect();
-    repeated[0] = constant(6, rows, &vec![b'a'; 60 << 20]);
-    repeated.extend(EXTENT_COLUMNS.iter().map(|_| no_lists(rows)));
     let trace = trace_schema(0);
     vec![
         (
@@ -341,10 +346,7 @@ fn bombs() -> Vec<(&'static str, Vec<u8>)> {
         ("groups again", file("trace", &trace, &again, body)),
         ("names", file("trace", &names, &[], b"PAR1".to_vec())),
         ("tails", [&b"PAR1"[..], &tail.repeat(200_000)].concat()),
-        (
-            "repeated path",
-            one_group("snapshot", &snapshot_schema(), rows, &repeated),
-        ),
+        ("repeated path", repeated_path(rows)),
     ]
 }
 
