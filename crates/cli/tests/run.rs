@@ -267,7 +267,7 @@ fn workloads_are_listed_with_their_parameters() {
         assert!(text.contains(word), "`{word}` is missing");
     }
     let all = run(dir.path(), ["workloads", "--json"]).exits(0).json();
-    for workload in all.as_array().unwrap() {
+    for workload in all["workloads"].as_array().unwrap() {
         let name = workload["name"].as_str().unwrap();
         assert!(!workload["what"].as_str().unwrap().is_empty(), "{name}");
         assert!(!workload["good_for"].as_str().unwrap().is_empty(), "{name}");

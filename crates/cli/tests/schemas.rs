@@ -28,6 +28,13 @@ fn conforms(dir: &Path, name: &str, value: &Value) {
         .map(|e| format!("{}: {e}", e.instance_path()))
         .collect();
     assert!(errors.is_empty(), "{name}: {errors:?}");
+    // Parts of documents, and lines after their head.
+    let parts = ["trace-meta", "trace-end", "show-operation"];
+    if !parts.iter().any(|part| name.starts_with(part)) {
+        let format = value["format"].as_str().unwrap_or_default();
+        assert!(format.starts_with("fsage "), "{name}: format '{format}'");
+        assert!(value["version"].is_u64(), "{name}: {}", value["version"]);
+    }
     // A schema that takes anything would say nothing.
     assert!(
         !validator.is_valid(&Value::Array(Vec::new())),
@@ -150,7 +157,12 @@ fn summaries_conform_to_their_schemas() {
         assert_ne!(printed[counted], 0, "{line}: {printed}");
     }
     let rows = run(dir, ["show", "small.fst", "--ops", "--json"]).exits(0);
-    for row in rows.text().lines() {
+    let text = rows.text();
+    let (head, rows) = text.split_once('\n').unwrap();
+    let head: Value = serde_json::from_str(head).unwrap();
+    conforms(dir, "lines-head.schema.json", &head);
+    assert_ne!(rows, "");
+    for row in rows.lines() {
         let row = serde_json::from_str(row).unwrap();
         conforms(dir, "show-operation.schema.json", &row);
     }
@@ -165,12 +177,60 @@ fn the_list_of_workloads_conforms_to_its_schema() {
     let dir = temp();
     run(dir.path(), ["reference", "docs"]).exits(0);
     let listed = run(dir.path(), ["workloads", "--json"]).exits(0).json();
-    let text =
-        std::fs::read_to_string(dir.path().join("docs/schemas/workloads.schema.json")).unwrap();
-    let schema: Value = serde_json::from_str(&text).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    assert!(validator.is_valid(&listed));
-    assert!(!validator.is_valid(&Value::Array(vec![Value::Null])));
+    conforms(dir.path(), "workloads.schema.json", &listed);
+}
+
+/// One thing has one name in all of them, and no structure stands without what it is.
+#[test]
+fn one_name_for_one_thing() {
+    let dir = temp();
+    run(dir.path(), ["reference", "docs"]).exits(0);
+    let parts = ["trace-meta", "trace-end", "snapshot-meta", "show-operation"];
+    for entry in std::fs::read_dir(dir.path().join("docs/schemas")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let schema: Value = serde_json::from_str(&text).unwrap();
+        if !parts.iter().any(|part| name.starts_with(part)) {
+            for field in ["format", "version"] {
+                assert!(
+                    schema["properties"][field].is_object(),
+                    "{name} has no {field}"
+                );
+                let required = schema["required"].as_array().unwrap();
+                assert!(
+                    required.iter().any(|r| r == field),
+                    "{name}: {field} may lack"
+                );
+            }
+        }
+        no_other_names(&name, &schema);
+    }
+}
+
+/// Names that fields once had, and what they are called.
+const FORMER_NAMES: [(&str, &str); 6] = [
+    ("inode", "ino"),
+    ("offset", "offset_bytes"),
+    ("length", "length_bytes"),
+    ("lost", "operations_lost"),
+    ("lost_32_bit", "operations_lost_32_bit"),
+    ("fsage_version", "fsage"),
+];
+
+fn no_other_names(file: &str, schema: &Value) {
+    if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+        for name in properties.keys() {
+            let former = FORMER_NAMES.iter().find(|(former, _)| former == name);
+            assert_eq!(former, None, "{file}");
+            assert!(!name.ends_with("_version"), "{file}: {name}");
+        }
+    }
+    match schema {
+        Value::Object(fields) => fields.values().for_each(|v| no_other_names(file, v)),
+        Value::Array(values) => values.iter().for_each(|v| no_other_names(file, v)),
+        _ => {}
+    }
 }
 
 #[test]

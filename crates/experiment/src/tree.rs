@@ -72,3 +72,31 @@ fn meta(dir: &Path) -> Result<SnapshotMeta, HostError> {
         ..SnapshotMeta::default()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use fsage_format::snapshot::SnapshotReader;
+
+    use super::*;
+
+    #[test]
+    fn an_interrupted_snapshot_says_so_and_replaces_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("s.fss");
+        let (now, later) = (AtomicBool::new(true), AtomicBool::new(false));
+        let (summary, kept) = write_snapshot(dir.path(), &file, &now).unwrap();
+        assert!(summary.stopped && kept);
+        let reader = SnapshotReader::open(&file).unwrap();
+        let loss = reader.loss();
+        assert!(!loss.is_none() && !loss.unfinished, "{loss}");
+        assert_eq!(loss.stopped.as_deref(), Some("interrupted"));
+        let (summary, kept) = write_snapshot(dir.path(), &file, &later).unwrap();
+        assert!(!summary.stopped && kept);
+        assert!(SnapshotReader::open(&file).unwrap().loss().is_none());
+        let before = std::fs::read(&file).unwrap();
+        let (summary, kept) = write_snapshot(dir.path(), &file, &now).unwrap();
+        assert!(summary.stopped && !kept);
+        assert_eq!(std::fs::read(&file).unwrap(), before);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}

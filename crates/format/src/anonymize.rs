@@ -42,7 +42,15 @@ const NEEDED_EXTRA: [&str; 2] = [CPUS, ONE_CPU];
 
 /// Mount options whose value names nothing.
 const PLAIN_OPTIONS: [&str; 10] = [
-    "allocsize", "commit", "compress", "data", "errors", "logbsize", "logbufs", "mode", "size",
+    "allocsize",
+    "commit",
+    "compress",
+    "data",
+    "errors",
+    "logbsize",
+    "logbufs",
+    "mode",
+    "size",
     "space_cache",
 ];
 
@@ -283,13 +291,15 @@ impl Anonymizer {
 
     /// Mount options without the values that may name something.
     fn options(&mut self, options: &str) -> String {
-        let hidden = options.split(',').map(|option| match option.split_once('=') {
-            Some((name, value)) if !is_plain(name, value) => {
-                format!("{name}={}", self.word(value))
-            }
-            None if option.contains('/') => self.word(option),
-            _ => option.to_owned(),
-        });
+        let hidden = options
+            .split(',')
+            .map(|option| match option.split_once('=') {
+                Some((name, value)) if !is_plain(name, value) => {
+                    format!("{name}={}", self.word(value))
+                }
+                None if option.contains('/') => self.word(option),
+                _ => option.to_owned(),
+            });
         hidden.collect::<Vec<String>>().join(",")
     }
 
@@ -312,7 +322,9 @@ impl Anonymizer {
 /// Whether the value of a mount option names nothing and nobody.
 fn is_plain(name: &str, value: &str) -> bool {
     let number = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
-    let owner = ["uid", "gid", "fsuid", "user", "group"].iter().any(|o| name.contains(o));
+    let owner = ["uid", "gid", "fsuid", "user", "group"]
+        .iter()
+        .any(|o| name.contains(o));
     !owner && (number || PLAIN_OPTIONS.contains(&name)) && !value.contains('/')
 }
 

@@ -52,7 +52,9 @@ a tail of 64-bit little-endian numbers.
 | tail | length of the footer, magic `FSGPIEND` |
 
 The first trailer stands before the first piece and has no rows. A finished file ends with Parquet's
-ordinary footer; where that is missing or damaged, the last whole tail is searched from the end and the
+ordinary footer, and before it, since version 2, a *seal*: magic `FSGSEALS`, length of the footer, checksum of
+the footer, rows, end of the last trailer, checksum of the seal so far. Where the footer is missing, differs
+from its seal, or has lost it, the last whole tail is searched from the end and the
 chain of trailers walked back. The checksum takes words of eight bytes, the last one filled up with
 zeros and followed by the number of its bytes: `state = (state ^ word) * 0x100000001b3; state ^= state >> 32`,
 beginning with `0xcbf29ce484222325`.

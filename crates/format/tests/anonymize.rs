@@ -39,8 +39,13 @@ fn operations_as_the_table_says() {
         }
     }
     assert!(ops.iter().any(|op| op.kind == OpKind::Setxattr));
-    let kept = PARTS.iter().filter(|p| p.of == Of::Operations && p.treatment == Treatment::Kept);
-    assert_eq!(kept.count() + 4, fsage_format::trace::columns::COLUMNS.len());
+    let kept = PARTS
+        .iter()
+        .filter(|p| p.of == Of::Operations && p.treatment == Treatment::Kept);
+    assert_eq!(
+        kept.count() + 4,
+        fsage_format::trace::columns::COLUMNS.len()
+    );
 }
 
 #[test]

@@ -19,6 +19,54 @@ use fsage_core::FileType;
 use fsage_format::snapshot::SnapshotEntry;
 use fsage_host::snapshot::{SnapshotSummary, walk};
 
+/// A server that never answers, as one that was stopped or killed: who looks at its mount waits.
+#[test]
+fn a_mount_whose_server_is_dead_is_not_touched() {
+    use std::os::fd::AsRawFd;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not run: needs root");
+        return;
+    }
+    let Ok(fuse) = fs::File::options().read(true).write(true).open("/dev/fuse") else {
+        eprintln!("not run: needs /dev/fuse");
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let tree = dir.path().join("tree");
+    fs::create_dir_all(tree.join("below/dead end")).unwrap();
+    fs::write(tree.join("below/file"), "x").unwrap();
+    let options = format!(
+        "fd={},rootmode=40000,user_id=0,group_id=0",
+        fuse.as_raw_fd()
+    );
+    let (told, tells) = mpsc::channel();
+    let walked = std::thread::spawn(move || {
+        fsage_host::isolate().unwrap();
+        let options = std::ffi::CString::new(options).unwrap();
+        let at = tree.join("below/dead end");
+        let flags = rustix::mount::MountFlags::NODEV | rustix::mount::MountFlags::NOSUID;
+        rustix::mount::mount("fsage-test", &at, "fuse", flags, options.as_c_str()).unwrap();
+        let link = tree.with_file_name("link");
+        symlink(&tree, &link).unwrap();
+        let found = [collect(&tree), collect(&link)];
+        rustix::mount::unmount(&at, rustix::mount::UnmountFlags::DETACH).unwrap();
+        told.send(()).unwrap();
+        found
+    });
+    let answered = tells.recv_timeout(Duration::from_mins(1));
+    // This ends the connection, and whoever waits for it.
+    drop(fuse);
+    assert!(answered.is_ok(), "the walk waits for the dead server");
+    for (entries, summary) in walked.join().unwrap() {
+        assert_eq!(summary.other_mounts, 1, "{summary:?}");
+        let names: Vec<&[u8]> = entries.iter().map(|e| e.path.as_slice()).collect();
+        assert_eq!(names, [&b""[..], b"below", b"below/file"]);
+    }
+}
+
 fn collect(dir: &Path) -> (Vec<SnapshotEntry>, SnapshotSummary) {
     let mut entries = Vec::new();
     let summary = walk(dir, &mut |entry| {

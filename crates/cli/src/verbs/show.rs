@@ -9,9 +9,9 @@ use fsage_format::profile::SystemProfile;
 use fsage_format::record::{ShownRecord, read_records};
 use fsage_format::result::comparison::{COMPARISON_VERSION, Comparison};
 use fsage_format::result::experiment::Experiment;
-use fsage_format::result::{Head, load};
 use fsage_format::result::prediction::{PREDICTION_VERSION, Prediction};
 use fsage_format::result::validation::{VALIDATION_VERSION, Validation};
+use fsage_format::result::{Head, load};
 use fsage_format::trace::{Annotations, TraceReader};
 use fsage_report::{
     characterization, comparison, experiment, ops, prediction, profile, snapshot, validation,

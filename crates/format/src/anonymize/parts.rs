@@ -49,7 +49,9 @@ impl Treatment {
     pub fn text(self) -> &'static str {
         match self {
             Self::Kept => "stays",
-            Self::Path => "each component becomes a token; `/`, `.`, `..`, `proc`, `sys`, `dev` stay",
+            Self::Path => {
+                "each component becomes a token; `/`, `.`, `..`, `proc`, `sys`, `dev` stay"
+            }
             Self::PathOrAttribute => {
                 "as a path; an attribute's name becomes a token, its namespace (`user.`) stays"
             }
@@ -135,9 +137,13 @@ mod tests {
 
     #[test]
     fn every_column_and_every_field_stands_in_the_table() {
-        let columns = crate::trace::columns::COLUMNS.iter().map(|c| c.name.to_owned());
+        let columns = crate::trace::columns::COLUMNS
+            .iter()
+            .map(|c| c.name.to_owned());
         assert_eq!(of(Of::Operations), columns.collect());
-        let columns = crate::snapshot::columns::COLUMNS.iter().map(|c| c.name.to_owned());
+        let columns = crate::snapshot::columns::COLUMNS
+            .iter()
+            .map(|c| c.name.to_owned());
         let extents = ["extents".to_owned()];
         assert_eq!(of(Of::Names), columns.chain(extents).collect());
         assert_eq!(of(Of::Trace), fields(&TraceMeta::default()));

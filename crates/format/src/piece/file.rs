@@ -149,9 +149,8 @@ impl PieceFile {
             return Err(Missing::Footer(format!("its footer claims {length} bytes")));
         };
         let bytes = self.read(start, length).map_err(Missing::Error)?;
-        let damaged = |why: &str| {
-            Missing::Footer(format!("its footer (byte {start}) is damaged: {why}"))
-        };
+        let damaged =
+            |why: &str| Missing::Footer(format!("its footer (byte {start}) is damaged: {why}"));
         let seal = self.seal_before(start).map_err(Missing::Error)?;
         if seal.is_some_and(|seal| !seal.is_of(&bytes)) {
             return Err(damaged("it differs from its checksum"));
@@ -266,9 +265,8 @@ impl PieceFile {
         &self,
         name: &str,
     ) -> Result<T, FormatError> {
-        let bad = |problem: String| {
-            FormatError::corrupt(&self.path, format!("metadata {name}"), problem)
-        };
+        let bad =
+            |problem: String| FormatError::corrupt(&self.path, format!("metadata {name}"), problem);
         let text = self.entry(name).ok_or_else(|| bad("missing".to_owned()))?;
         serde_json::from_str(text).map_err(|e| bad(e.to_string()))
     }

@@ -315,7 +315,9 @@ impl PieceWriter {
             .map_err(|e| parquet_error(&path, e))?;
         let footer = inner.footer.take().unwrap_or_default();
         // Its length and the magic are no part of it.
-        let body = footer.get(..footer.len().saturating_sub(8)).unwrap_or_default();
+        let body = footer
+            .get(..footer.len().saturating_sub(8))
+            .unwrap_or_default();
         let seal = Seal {
             footer_bytes: body.len() as u64,
             footer_checksum: Checksum::of(body),

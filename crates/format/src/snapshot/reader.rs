@@ -5,9 +5,7 @@ use std::path::Path;
 use fsage_core::DevId;
 
 use super::columns::{COLUMNS, EXTENT_COLUMNS, Id, type_of};
-use super::{
-    ENTRY_META, Extent, FORMAT, SnapshotEnd, SnapshotEntry, SnapshotLoss, SnapshotMeta,
-};
+use super::{ENTRY_META, Extent, FORMAT, SnapshotEnd, SnapshotEntry, SnapshotLoss, SnapshotMeta};
 use crate::error::FormatError;
 use crate::piece::{Allowance, Column, ENTRY_END, PieceFile};
 use crate::trace::columns::unescape;
