@@ -59,9 +59,13 @@ pub fn run(
     let mut lab = Lab::new(fs, place, work, request.seed, request.quick, stop);
     lab.own_device = request.own_device;
     let chosen = choose(&wanted);
+    lab.hurried_ns = request.max_time_ns;
     lab.hard_ns = start_ns.saturating_add(request.time_ns() / 4);
     // With much of others waiting to be written a single write may wait for all of it.
-    lab.hard_ns = lab.hard_ns.saturating_sub(lab.write_back_ns(0));
+    let settled = lab.settle_in_time();
+    if settled.is_err() || lab.costs.settle_ns.get() == 0 {
+        lab.hard_ns = 0;
+    }
     let before = Watch::now(lab.clock, &lab.sched);
     // Where it cannot be found out no call is taken to wait for the device.
     let _ = stall::weigh_device(&mut lab);
