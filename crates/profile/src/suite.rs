@@ -333,7 +333,38 @@ fn collect(
         environment.target.clone()
     };
     let mut profile = SystemProfile::new(name, environment);
-    let stopped = lab.stopped();
+    fill(&mut profile, lab, chosen, wanted);
+    let took: Vec<String> = lab
+        .took_ns
+        .iter()
+        .map(|(name, took, own)| {
+            let seconds = |ns: u64| ns as f64 / 1e9;
+            format!("{name}: {:.1} s of {:.1} s", seconds(*took), seconds(*own))
+        })
+        .collect();
+    let extra = &mut profile.environment.extra;
+    extra.insert("time by procedure".to_owned(), took.join("; "));
+    if lab.stopped() {
+        profile.incomplete = Some(format!(
+            "interrupted after {:.1} s",
+            elapsed_ns as f64 / 1e9
+        ));
+    }
+    profile
+}
+
+/// Puts every metric that is wanted or that one of these depends on into the profile, or why it is not there.
+fn fill(
+    profile: &mut SystemProfile,
+    lab: &Lab<'_>,
+    chosen: &[&Procedure],
+    wanted: &BTreeSet<MetricId>,
+) {
+    let nothing = if lab.stopped() {
+        "interrupted"
+    } else {
+        NOTHING_KEPT
+    };
     for id in MetricId::all() {
         let row = id.family().row();
         let was_run = chosen.iter().any(|p| p.stems.contains(&row.stem));
@@ -354,37 +385,13 @@ fn collect(
         } else if let Some(value) = value {
             profile.metrics.push(value);
         } else if wanted.contains(&id) {
-            let reason = lab
-                .reasons
-                .iter()
-                .rev()
-                .find(|(r, _)| *r == id)
-                .map(|(_, r)| r.clone());
-            let reason = reason
-                .unwrap_or_else(|| if stopped { "interrupted" } else { NOTHING_KEPT }.to_owned());
+            let said = lab.reasons.iter().rev().find(|(r, _)| *r == id);
             profile.absent.push(Absent {
                 name: id.to_string(),
-                reason,
+                reason: said.map_or(nothing, |(_, reason)| reason).to_owned(),
             });
         }
     }
-    let took: Vec<String> = lab
-        .took_ns
-        .iter()
-        .map(|(name, took, own)| {
-            let seconds = |ns: u64| ns as f64 / 1e9;
-            format!("{name}: {:.1} s of {:.1} s", seconds(*took), seconds(*own))
-        })
-        .collect();
-    let extra = &mut profile.environment.extra;
-    extra.insert("time by procedure".to_owned(), took.join("; "));
-    if stopped {
-        profile.incomplete = Some(format!(
-            "interrupted after {:.1} s",
-            elapsed_ns as f64 / 1e9
-        ));
-    }
-    profile
 }
 
 const NOTHING_KEPT: &str =
