@@ -27,9 +27,11 @@ fn parse(text: &str) -> Result<SystemProfile, String> {
     SystemProfile::parse(Path::new("bad.fsp"), text.as_bytes()).map_err(|e| e.to_string())
 }
 
-#[test]
-fn impossible_values_are_refused_by_file_metric_field_and_expectation() {
-    let cases = [
+/// A metric's name and unit, what is wrong with it, and what must be said.
+type Case = (&'static str, &'static str, Value, &'static str);
+
+fn units_and_samples() -> Vec<Case> {
+    vec![
         (
             "STAT",
             "furlong",
@@ -72,6 +74,11 @@ fn impossible_values_are_refused_by_file_metric_field_and_expectation() {
             json!({"quantiles": [{"p": 0.5, "value": -1e6}]}),
             "quantile 0.5 is -1000000",
         ),
+    ]
+}
+
+fn estimates() -> Vec<Case> {
+    vec![
         (
             "STAT",
             "ns",
@@ -122,8 +129,12 @@ fn impossible_values_are_refused_by_file_metric_field_and_expectation() {
             json!({"estimate": 0.0, "low": 0.0}),
             "estimate is 0 KiB/s, expected 0.000001",
         ),
-    ];
-    for (name, unit, change, expected) in cases {
+    ]
+}
+
+#[test]
+fn impossible_values_are_refused_by_file_metric_field_and_expectation() {
+    for (name, unit, change, expected) in units_and_samples().into_iter().chain(estimates()) {
         for version in [1, 2] {
             let error = parse(&text(version, name, unit, &change)).unwrap_err();
             let says = |part: &str| assert!(error.contains(part), "{version} {change}: {error}");

@@ -418,7 +418,9 @@ impl Series {
         let (mut estimate, mut interval) = self.estimate(&own.values);
         let mut sorted = ascending(&values);
         if let Some(kib) = self.kib {
-            samples.iter_mut().for_each(|v| *v = rate(kib, *v));
+            for value in &mut samples {
+                *value = rate(kib, *value);
+            }
             sorted = sorted.into_iter().rev().map(|ns| rate(kib, ns)).collect();
         }
         // What was less than what is subtracted from it is under the resolution.

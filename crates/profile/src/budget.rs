@@ -69,8 +69,8 @@ const OF_FILES: f64 = 0.2;
 const LEAST_FILES: usize = 48;
 /// What a file takes to make and to remove before any was made: in memory.
 const FILE_NS: f64 = 30_000.0;
-/// What is removed at the end was used last long ago.
-const CLEAN_UP_FACTOR: f64 = 1.5;
+/// What is removed at the end was used last long ago, and a journal that others fill has to be waited for.
+const CLEAN_UP_FACTOR: f64 = 3.0;
 /// Files after which the older ones count half.
 const FILES_KNOWN: f64 = 2000.0;
 

@@ -16,6 +16,15 @@ const FETCHED_SHARE: f64 = 0.8;
 /// What a disk writes a second, where nothing better is known.
 const DISK_BYTES_PER_S: u64 = 200_000_000;
 const SECTOR_BYTES: u64 = 512;
+/// What it takes to drop a KiB of cached data, and of names and inodes: a gigabyte and a tenth of it a second.
+const NS_OF_CACHED_KIB: u64 = 1_000;
+const NS_OF_NAMES_KIB: u64 = 10_000;
+
+/// How long a write-back or a cold state is expected to take after one that took so long: the first does
+/// what others have left.
+fn next_ns(last_ns: u64, took_ns: u64) -> u64 {
+    if last_ns == 0 { took_ns / 10 } else { took_ns }.max(1)
+}
 
 /// What was read up to a moment.
 #[derive(Clone, Copy)]
@@ -45,11 +54,12 @@ impl Lab<'_> {
         if self.cold.is_some_and(|c| c.level == ColdLevel::DataOnly) {
             return Err(Halt::Absent(DATA_ONLY.to_owned()));
         }
-        self.afford(self.write_back_ns(self.costs.cold_ns.get()))?;
+        let last_ns = self.costs.cold_ns.get();
+        self.expect(last_ns, self.write_back_ns() + self.drop_ns())?;
         let start = self.clock.now_ns();
         let made = self.fs.platform().make_cold();
         let took_ns = self.clock.now_ns().saturating_sub(start);
-        self.costs.cold_ns.set(took_ns);
+        self.costs.cold_ns.set(next_ns(last_ns, took_ns));
         match made {
             Ok(evidence) => {
                 self.cold = Some(evidence);
@@ -76,15 +86,43 @@ impl Lab<'_> {
         }
     }
 
-    /// How long it takes at least to write everything back: as long as the last time or, where others use
-    /// the file system, as long as what waits in memory takes a disk.
-    pub(crate) fn write_back_ns(&self, last_ns: u64) -> u64 {
-        if self.own_device {
-            return last_ns;
+    /// Ends the procedure if there is no time for what took so long the last time. The first time, where a
+    /// time was asked for, `first_ns` must be a small part of all of it.
+    fn expect(&self, last_ns: u64, first_ns: u64) -> Res {
+        if last_ns == 0 && self.hurried_ns.is_some_and(|all| first_ns > all / 4) {
+            return Err(Halt::Time);
+        }
+        self.afford(last_ns)
+    }
+
+    /// What waits in memory to be written takes a disk so long, where others may use it.
+    fn write_back_ns(&self) -> u64 {
+        if self.own_device || self.sectors_read().is_none() {
+            return 0;
         }
         let waiting = MemoryWatch::open(None).and_then(|memory| memory.read());
         let bytes = waiting.map_or(0u64, |w| w.dirty_bytes + w.write_back_bytes);
-        last_ns.max(bytes.saturating_mul(1_000_000_000) / DISK_BYTES_PER_S)
+        bytes.saturating_mul(1_000_000_000) / DISK_BYTES_PER_S
+    }
+
+    /// The caches of the whole machine, which root drops where nothing can be remounted, take so long.
+    fn drop_ns(&self) -> u64 {
+        if self.own_device || self.sectors_read().is_none() || !rustix::process::geteuid().is_root()
+        {
+            return 0;
+        }
+        let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let kib = |name: &str| -> u64 {
+            let of = |line: &str| {
+                line.strip_prefix(name)?
+                    .split_whitespace()
+                    .next()?
+                    .parse()
+                    .ok()
+            };
+            text.lines().find_map(of).unwrap_or(0)
+        };
+        kib("Cached:") * NS_OF_CACHED_KIB + kib("SReclaimable:") * NS_OF_NAMES_KIB
     }
 
     /// As [`Lab::settle`] for calls to which it makes little difference: left out where there is no time.
@@ -98,11 +136,12 @@ impl Lab<'_> {
     /// Writes everything back, so that what is measured next starts clean.
     pub(crate) fn settle(&mut self) -> Res {
         self.check()?;
-        self.afford(self.write_back_ns(self.costs.settle_ns.get()))?;
+        let last_ns = self.costs.settle_ns.get();
+        self.expect(last_ns, self.write_back_ns())?;
         let start = self.clock.now_ns();
         let synced = self.fs.sync();
         let took_ns = self.clock.now_ns().saturating_sub(start);
-        self.costs.settle_ns.set(took_ns);
+        self.costs.settle_ns.set(next_ns(last_ns, took_ns));
         Ok(synced?)
     }
 

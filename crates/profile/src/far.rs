@@ -130,7 +130,9 @@ mod tests {
 
     fn with(far: &[usize], of: usize) -> Vec<f64> {
         let mut values = vec![100.0; of];
-        far.iter().for_each(|&p| values[p] = 200_000.0);
+        for &place in far {
+            values[place] = 200_000.0;
+        }
         values
     }
 

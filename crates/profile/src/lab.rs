@@ -81,6 +81,8 @@ pub(crate) struct Lab<'a> {
     pub deadline_ns: u64,
     /// When it must not begin anything any more.
     pub hard_ns: u64,
+    /// The time for all of the measurement, where one was asked for.
+    pub hurried_ns: Option<u64>,
     /// What files, write-backs and cold states take here.
     pub costs: Costs,
     /// Bytes that the calls of the present cold batch asked for.
@@ -141,6 +143,7 @@ impl<'a> Lab<'a> {
             sched: Sched::new(),
             deadline_ns: u64::MAX,
             hard_ns: u64::MAX,
+            hurried_ns: None,
             costs: Costs::default(),
             asked_bytes: 0,
             counted_for_thread: false,

@@ -140,6 +140,8 @@ impl Population {
     /// Asks for every file once, so that names and inodes are cached.
     pub(crate) fn warm_names(&self, lab: &Lab<'_>) -> Res {
         for item in &self.items {
+            // Cold, each may wait for a busy disk.
+            lab.afford(0)?;
             lab.fs.stat(&item.path)?;
         }
         Ok(())
@@ -149,6 +151,7 @@ impl Population {
     pub(crate) fn warm_data(&self, lab: &Lab<'_>) -> Res {
         let mut buffer = vec![0u8; 64 << 10];
         for item in &self.items {
+            lab.afford(0)?;
             let handle = lab.fs.open(&item.path, OpenFlags::READ, 0)?;
             let read = lab.fs.pread(handle, &mut buffer, 0);
             lab.fs.close(handle)?;

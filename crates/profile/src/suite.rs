@@ -59,9 +59,13 @@ pub fn run(
     let mut lab = Lab::new(fs, place, work, request.seed, request.quick, stop);
     lab.own_device = request.own_device;
     let chosen = choose(&wanted);
+    lab.hurried_ns = request.max_time_ns;
     lab.hard_ns = start_ns.saturating_add(request.time_ns() / 4);
     // With much of others waiting to be written a single write may wait for all of it.
-    lab.hard_ns = lab.hard_ns.saturating_sub(lab.write_back_ns(0));
+    let settled = lab.settle_in_time();
+    if settled.is_err() || lab.costs.settle_ns.get() == 0 {
+        lab.hard_ns = 0;
+    }
     let before = Watch::now(lab.clock, &lab.sched);
     // Where it cannot be found out no call is taken to wait for the device.
     let _ = stall::weigh_device(&mut lab);
@@ -329,7 +333,38 @@ fn collect(
         environment.target.clone()
     };
     let mut profile = SystemProfile::new(name, environment);
-    let stopped = lab.stopped();
+    fill(&mut profile, lab, chosen, wanted);
+    let took: Vec<String> = lab
+        .took_ns
+        .iter()
+        .map(|(name, took, own)| {
+            let seconds = |ns: u64| ns as f64 / 1e9;
+            format!("{name}: {:.1} s of {:.1} s", seconds(*took), seconds(*own))
+        })
+        .collect();
+    let extra = &mut profile.environment.extra;
+    extra.insert("time by procedure".to_owned(), took.join("; "));
+    if lab.stopped() {
+        profile.incomplete = Some(format!(
+            "interrupted after {:.1} s",
+            elapsed_ns as f64 / 1e9
+        ));
+    }
+    profile
+}
+
+/// Puts every metric that is wanted or that one of these depends on into the profile, or why it is not there.
+fn fill(
+    profile: &mut SystemProfile,
+    lab: &Lab<'_>,
+    chosen: &[&Procedure],
+    wanted: &BTreeSet<MetricId>,
+) {
+    let nothing = if lab.stopped() {
+        "interrupted"
+    } else {
+        NOTHING_KEPT
+    };
     for id in MetricId::all() {
         let row = id.family().row();
         let was_run = chosen.iter().any(|p| p.stems.contains(&row.stem));
@@ -350,37 +385,13 @@ fn collect(
         } else if let Some(value) = value {
             profile.metrics.push(value);
         } else if wanted.contains(&id) {
-            let reason = lab
-                .reasons
-                .iter()
-                .rev()
-                .find(|(r, _)| *r == id)
-                .map(|(_, r)| r.clone());
-            let reason = reason
-                .unwrap_or_else(|| if stopped { "interrupted" } else { NOTHING_KEPT }.to_owned());
+            let said = lab.reasons.iter().rev().find(|(r, _)| *r == id);
             profile.absent.push(Absent {
                 name: id.to_string(),
-                reason,
+                reason: said.map_or(nothing, |(_, reason)| reason).to_owned(),
             });
         }
     }
-    let took: Vec<String> = lab
-        .took_ns
-        .iter()
-        .map(|(name, took, own)| {
-            let seconds = |ns: u64| ns as f64 / 1e9;
-            format!("{name}: {:.1} s of {:.1} s", seconds(*took), seconds(*own))
-        })
-        .collect();
-    let extra = &mut profile.environment.extra;
-    extra.insert("time by procedure".to_owned(), took.join("; "));
-    if stopped {
-        profile.incomplete = Some(format!(
-            "interrupted after {:.1} s",
-            elapsed_ns as f64 / 1e9
-        ));
-    }
-    profile
 }
 
 const NOTHING_KEPT: &str =

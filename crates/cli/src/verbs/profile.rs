@@ -23,12 +23,7 @@ use crate::{out, ui};
 pub fn run(args: &ProfileArgs) -> Result<Exit> {
     let begun = Instant::now();
     if args.list {
-        if args.json {
-            out::json(&metric_list())?;
-        } else {
-            out::text(&profile::list(out::width()))?;
-        }
-        return Ok(Exit::Done);
+        return list(args.json);
     }
     // clap asks for both unless --list is given.
     let (Some(target), Some(output)) = (&args.target, &args.output) else {
@@ -102,6 +97,15 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
             (false, _) => Exit::Done,
         },
     )
+}
+
+fn list(json: bool) -> Result<Exit> {
+    if json {
+        out::json(&metric_list())?;
+    } else {
+        out::text(&profile::list(out::width()))?;
+    }
+    Ok(Exit::Done)
 }
 
 /// The least that a measurement is given, whatever it took to prepare.

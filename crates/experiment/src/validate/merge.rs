@@ -125,6 +125,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_to_be_doubted_of_one_is_to_be_doubted_of_all() {
+        let mut second = profile(20.0);
+        second.incomplete = Some("interrupted".into());
+        second.metrics[0].marks = vec!["disturbed".into()];
+        (second.metrics[0].low, second.metrics[0].high) = (None, None);
+        let merged = merge(vec![profile(10.0), second]).unwrap();
+        assert_eq!(merged.incomplete_reason(), Some("interrupted"));
+        let stat = merged.get("STAT").unwrap();
+        assert_eq!((stat.interval(), stat.marks.len()), (None, 1));
+    }
+
+    #[test]
     fn estimates_are_means_and_intervals_cover_all() {
         let mut second = profile(20.0);
         second.absent.push(Absent {
