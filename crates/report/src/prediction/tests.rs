@@ -240,3 +240,18 @@ fn intervals_are_in_one_unit() {
     assert_eq!(range(Some((600e9, 900e9))), "10–15 min");
     assert_eq!(range(None), "unusable");
 }
+
+#[test]
+fn an_older_prediction_is_not_given_an_order_that_it_did_not_have() {
+    let mut old = prediction(vec![target("a", S, S), target("b", 2.0 * S, S)], 0.0);
+    old.version = 2;
+    let said = text(&old, 80);
+    assert!(
+        said.contains("predict again") && said.contains("on b"),
+        "{said}"
+    );
+    assert!(
+        !said.contains("fastest") && !said.contains("against the best"),
+        "{said}"
+    );
+}
