@@ -257,13 +257,10 @@ fn where_time_goes(target: &TargetPrediction, role: &str) -> String {
     format!("{text}: {}.", parts.join(", "))
 }
 
+/// Without the clauses that say how it is measured.
 fn family(family: &FamilyShare) -> String {
-    format!(
-        "{:.0} % {} ({})",
-        family.share * 100.0,
-        family.what,
-        family.family
-    )
+    let what = family.what.split(", ").next().unwrap_or_default();
+    format!("{:.0} % {what} ({})", family.share * 100.0, family.family)
 }
 
 /// What would help most on the best system.
