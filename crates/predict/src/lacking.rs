@@ -12,10 +12,9 @@ const NAMED: usize = 3;
 impl Target {
     /// What its totals lack; `None` where they are whole. `partial_ns` is what could be added up.
     pub(crate) fn incomplete(&self, partial_ns: f64) -> Option<Incomplete> {
-        let deviceless = self.vector.machine.deviceless;
         let mut missing: Vec<MissingCost> = Stem::ALL
             .iter()
-            .filter(|&&stem| self.ledger.uses(stem) > 0 && self.plan.lacks(stem, deviceless))
+            .filter(|&&stem| self.ledger.uses(stem) > 0 && self.lacks(stem))
             .map(|&stem| MissingCost {
                 family: stem.name().to_owned(),
                 what: what(stem).to_owned(),
@@ -29,6 +28,15 @@ impl Target {
             missing,
             partial_latency_ns: partial_ns,
         })
+    }
+
+    /// Whether uses of a family are missing from the totals. Where the measurement was broken off, a
+    /// substitute is what chance left for what would have been measured next.
+    fn lacks(&self, stem: Stem) -> bool {
+        let next = stem.family().is_some_and(|family| family.row().quick)
+            && self.vector.broken_off.is_some()
+            && self.plan.substitute(stem).is_some();
+        next || self.plan.lacks(stem, self.vector.machine.deviceless)
     }
 
     /// Substitutes, by family.

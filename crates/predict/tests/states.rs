@@ -366,7 +366,16 @@ fn what_if_tells_the_elapsed_time_too() {
     s.open("/f", CREATE, 3);
     s.data(OpKind::Write, 3, 0, 4096);
     let changes = ["CR*2".parse::<fsage_predict::Change>().unwrap()];
-    let vector = common::system("s", &[("CR", 5000.0), ("WF4", 1000.0)]);
+    let vector = common::system(
+        "s",
+        &[
+            ("CR", 5000.0),
+            ("WF4", 1000.0),
+            ("LUS_BC", 10.0),
+            ("LUR_NC", 10.0),
+            ("LUM_NC", 10.0),
+        ],
+    );
     let mut predictor = Predictor::new(Options::default(), vec![vector]).also(&changes);
     for op in &s.ops {
         predictor.push(op, &s.paths);

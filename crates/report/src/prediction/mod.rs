@@ -17,6 +17,8 @@ use crate::units::{count, duration, percent};
 const FAMILIES_SHOWN: usize = 3;
 /// Kinds of operations that are told of a single system.
 const KINDS_SHOWN: usize = 5;
+/// The version of predictions from which on orders have probabilities.
+const WITH_PROBABILITIES: u32 = 3;
 /// Longer times are no longer told apart: 31 years.
 const FOR_EVER_NS: f64 = 1e18;
 
@@ -24,6 +26,15 @@ const FOR_EVER_NS: f64 = 1e18;
 /// columns for four systems.
 pub fn text(result: &Prediction, width: u16) -> String {
     let mut page = Page::new(width);
+    if result.version < WITH_PROBABILITIES {
+        page.say(
+            "This prediction was made by an older release, which ranked by latency and had neither \
+             intervals of elapsed times nor probabilities: predict again for an answer.",
+        );
+        page.blank();
+        page.append(&details(result, width));
+        return page.finish();
+    }
     for line in finding::lines(result) {
         page.say(line);
     }
@@ -246,13 +257,10 @@ fn where_time_goes(target: &TargetPrediction, role: &str) -> String {
     format!("{text}: {}.", parts.join(", "))
 }
 
+/// Without the clauses that say how it is measured.
 fn family(family: &FamilyShare) -> String {
-    format!(
-        "{:.0} % {} ({})",
-        family.share * 100.0,
-        family.what,
-        family.family
-    )
+    let what = family.what.split(", ").next().unwrap_or_default();
+    format!("{:.0} % {what} ({})", family.share * 100.0, family.family)
 }
 
 /// What would help most on the best system.

@@ -136,18 +136,13 @@ fn fits(text: &str) {
 
 #[test]
 fn four_systems_fit_a_screen() {
-    let names = [
-        "ext4-on-a-long-name-of-a-disk",
-        "xfs",
-        "btrfs on nvme",
-        "ext2",
-    ];
+    let names = ["ext4-on-the-first-disk", "xfs", "btrfs on nvme", "ext2"];
     let all = [1.0, 2.0, 3.0, 4.5].map(|f| f * 115.0 * S);
     let targets = names.iter().zip(all).map(|(n, ns)| target(n, ns, ns * 0.9));
     let said = text(&prediction(targets.collect(), 0.97), 80);
     fits(&said);
     assert!(
-        said.starts_with("ext4-on-a-long-name-of-a-disk is the fastest: 115 s elapsed"),
+        said.starts_with("ext4-on-the-first-disk is the fastest: 115 s elapsed"),
         "{said}"
     );
     assert!(
@@ -178,13 +173,8 @@ fn where_the_file_system_hardly_matters_it_says_so() {
     fits(&said);
     let finding =
         "The file system hardly matters: 8 s to 8.2 s everywhere; 35 ms to 371 ms of it in";
-    assert_eq!(
-        said.split_whitespace()
-            .take(17)
-            .collect::<Vec<_>>()
-            .join(" "),
-        finding
-    );
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.starts_with(finding), "{words}");
 }
 
 #[test]
@@ -239,4 +229,19 @@ fn intervals_are_in_one_unit() {
     assert_eq!(range(Some((0.5e9, 1.5e9))), "0.50–1.5 s");
     assert_eq!(range(Some((600e9, 900e9))), "10–15 min");
     assert_eq!(range(None), "unusable");
+}
+
+#[test]
+fn an_older_prediction_is_not_given_an_order_that_it_did_not_have() {
+    let mut old = prediction(vec![target("a", S, S), target("b", 2.0 * S, S)], 0.0);
+    old.version = 2;
+    let said = text(&old, 80);
+    assert!(
+        said.contains("predict again") && said.contains("on b"),
+        "{said}"
+    );
+    assert!(
+        !said.contains("fastest") && !said.contains("against the best"),
+        "{said}"
+    );
 }
