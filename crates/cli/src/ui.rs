@@ -80,7 +80,7 @@ impl Progress {
 
     /// Moves to step `done` of `total`.
     pub fn set(&self, done: u64, total: u64, message: &str, remaining_s: Option<f64>) {
-        let message = plain::plain(message).into_owned();
+        let message = plain::plain(message.trim_end_matches([' ', ':'])).into_owned();
         let left = remaining_s.map(|s| format!("about {} left", units::duration(s.round() * 1e9)));
         match self {
             Self::Bar(bar) => {

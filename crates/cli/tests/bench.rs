@@ -341,7 +341,11 @@ fn measuring_ends_for_a_reason() {
 #[test]
 fn the_report_says_how_sure_it_is() {
     let dir = temp_in_memory();
-    let said = run(dir.path(), ["bench", "--runs", "3", "--", "true"]).exits(0);
+    let said = run(
+        dir.path(),
+        ["bench", "--runs", "3", "--details", "--", "true"],
+    )
+    .exits(0);
     let text = said.text();
     for word in [
         "1 configuration, 3 runs",
@@ -505,7 +509,7 @@ fn what_was_printed_is_shown_again() {
         let printed = run(dir.path(), line).exits(0);
         let shown = run(dir.path(), ["show", &format!("{name}/experiment.json")]).exits(0);
         assert_eq!(shown.text(), printed.text());
-        assert!(shown.text().contains("how sure that is"));
+        assert!(shown.text().contains("every figure"));
     }
     let file = dir.path().join("compared.json");
     let json = run(dir.path(), ["compare", "a", "b", "--json"]).exits(0);

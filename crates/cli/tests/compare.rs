@@ -78,7 +78,7 @@ fn a_difference_is_told_with_its_interval_and_none_as_none() {
     let mut slower = of(&SLOWER);
     slower["machine"]["kernel"]["release"] = json!("6.18");
     write(dir, "slower.json", &slower);
-    let text = run(dir, ["compare", "a.json", "alike.json"])
+    let text = run(dir, ["compare", "a.json", "alike.json", "--details"])
         .exits(0)
         .text();
     assert!(
@@ -90,7 +90,7 @@ fn a_difference_is_told_with_its_interval_and_none_as_none() {
         "{text}"
     );
     assert!(text.contains("one after the other"), "{text}");
-    let text = run(dir, ["compare", "a.json", "slower.json"])
+    let text = run(dir, ["compare", "a.json", "slower.json", "--details"])
         .exits(0)
         .text();
     assert!(
@@ -191,7 +191,7 @@ fn what_is_missing_is_named_and_strict_says_so() {
         "a.json",
         &experiment(&[configuration("a", POSTMARK, "ns", &A)]),
     );
-    let text = run(dir, ["check", "a.json"]).exits(0).text();
+    let text = run(dir, ["check", "a.json", "--details"]).exits(0).text();
     for words in [
         "MISSING  3.1 baseline",
         "the kernel's command line",

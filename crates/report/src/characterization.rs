@@ -32,10 +32,10 @@ fsage_format::document! {
 }
 
 /// Rows of each kind in the short form; what is left is a row of its own.
-const ROWS: [usize; 4] = [4, 3, 2, 3];
+const ROWS: [usize; 4] = [3, 3, 2, 2];
 
 /// A name in the short form keeps to one line.
-const NAME_MOST: usize = 60;
+const NAME_MOST: usize = 32;
 
 /// What a terminal shows of the trace in `file`: the finding, where the time goes, what to do next; with `details`
 /// everything else.
@@ -59,18 +59,13 @@ fn head(page: &mut Page, shown: &ShownTrace) {
         (true, "") => "operations".into(),
         (true, method) => format!("{method} trace"),
     };
-    let host = if meta.host.is_empty() {
-        String::new()
-    } else {
-        format!(" on {}", meta.host)
-    };
     let lost = if shown.loss.is_none() {
         "none lost".into()
     } else {
         format!("INCOMPLETE: {}", shown.loss)
     };
     page.say(format!(
-        "{what}{host}: {} operations in {}, {} failed, {lost}",
+        "{what}: {} operations in {}, {} failed, {lost}",
         count(found.operations),
         duration(found.span_ns as f64),
         count(found.errors),
@@ -80,23 +75,17 @@ fn head(page: &mut Page, shown: &ShownTrace) {
             .kinds
             .iter()
             .take(2)
-            .map(|k| {
-                format!(
-                    "{} of it in {}",
-                    percent(k.latency_percent / 100.0),
-                    k.kind.name()
-                )
-            })
+            .map(|k| format!("{} {}", percent(k.latency_percent / 100.0), k.kind.name()))
             .collect();
         page.say(format!(
-            "{} in the file system, added up over {}: {}",
+            "{} in the file system ({} of it); {}",
             duration(found.latency_total_ns as f64),
-            counted(found.processes.len() as u64, "process", "processes"),
             most.join(", "),
+            counted(found.processes.len() as u64, "process", "processes"),
         ));
     }
     let cached = found.page_cache.map_or(String::new(), |cache| {
-        format!("; {:.1} % of the pages read were cached", cache.hit_percent)
+        format!(" ({:.1} % of the pages cached)", cache.hit_percent)
     });
     let least = if found.distinct_capped {
         "at least "
@@ -104,7 +93,7 @@ fn head(page: &mut Page, shown: &ShownTrace) {
         ""
     };
     page.say(format!(
-        "{} read, {} written, {least}{} in {}{cached}",
+        "{} read{cached}, {} written; {least}{}, {}",
         bytes(found.bytes_read),
         bytes(found.bytes_written),
         counted(found.distinct_files, "file", "files"),
@@ -130,9 +119,9 @@ fn where_it_goes(shown: &ShownTrace, width: u16) -> TextTable {
     ];
     if timed {
         columns.push(("time", Align::Right));
-        columns.push(("share of time", Align::Right));
+        columns.push(("of time", Align::Right));
     } else {
-        columns.push(("share of operations", Align::Right));
+        columns.push(("of operations", Align::Right));
     }
     let mut table = TextTable::new(&columns, width);
     let of_name = |n: &NameStats| (n.path.clone(), n.operations, n.latency_total_ns);

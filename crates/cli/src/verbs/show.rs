@@ -13,8 +13,9 @@ use fsage_format::result::prediction::{PREDICTION_VERSION, Prediction};
 use fsage_format::result::validation::{VALIDATION_VERSION, Validation};
 use fsage_format::result::{Head, load};
 use fsage_format::trace::{Annotations, TraceReader};
+use fsage_report::page::Page;
 use fsage_report::{
-    characterization, comparison, experiment, ops, prediction, profile, snapshot, validation,
+    characterization, comparison, experiment, ops, prediction, profile, snapshot, units, validation,
 };
 use fsage_workload::characterize::Characterizer;
 use serde::Serialize;
@@ -43,7 +44,7 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
         },
         FileKind::Snapshot => tree(args),
         FileKind::Profile => show(args, &SystemProfile::load(&args.file)?, profile::text),
-        FileKind::Record => record(&args.file),
+        FileKind::Record => record(args),
         FileKind::Prediction => {
             let loaded: Prediction = load(&args.file, "version", PREDICTION_VERSION)?;
             show(args, &loaded, prediction::text)
@@ -221,13 +222,28 @@ fn tree(args: &ShowArgs) -> Result<Exit> {
     })
 }
 
-/// A run record's lines.
-fn record(path: &Path) -> Result<Exit> {
-    let read = read_records::<serde_json::Value>(path)?;
-    out::document(&ShownRecord {
-        head: read.head,
-        records: read.records,
-    })?;
+/// A run record: what it is of, or all of its lines.
+fn record(args: &ShowArgs) -> Result<Exit> {
+    let read = read_records::<serde_json::Value>(&args.file)?;
+    if args.json {
+        out::document(&ShownRecord {
+            head: read.head,
+            records: read.records,
+        })?;
+        return Ok(Exit::Done);
+    }
+    let mut page = Page::new(out::width());
+    let dir = args.file.parent().unwrap_or(Path::new(".")).display();
+    page.say(format!(
+        "the record of a {}: {} steps, written as each ended",
+        read.head.kind,
+        units::count(read.records.len() as u64)
+    ));
+    page.say(format!(
+        "its result is made from it by fsage {} --resume -o {dir}; the record itself: --json",
+        read.head.kind
+    ));
+    out::text(&page.finish())?;
     Ok(Exit::Done)
 }
 

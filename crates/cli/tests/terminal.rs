@@ -1,0 +1,242 @@
+//! What reaches a terminal: whatever a file holds, nothing that a terminal acts on; pages that fit.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on has failed"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "processes are waited for"
+)]
+
+mod common;
+
+use std::path::Path;
+
+use common::{Ran, fsage, profile, run_command, temp, temp_in_memory};
+use fsage_core::{DevId, FileId, Op, OpKind, Outcome, PathTable, Pid, Tid};
+use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
+use serde_json::Value;
+
+/// Colours, a title, the 8-bit CSI, a right-to-left override, a carriage return and what hides.
+const HOSTILE: &str = "x\u{1b}[31m\u{1b}]0;t\u{7}\u{9b}2J\u{202e}\r\u{200b}y";
+
+fn at(dir: &Path, width: u16, line: &[&str]) -> Ran {
+    run_command(
+        fsage()
+            .current_dir(dir)
+            .env("COLUMNS", width.to_string())
+            .args(line),
+    )
+}
+
+/// Nothing of it is left on either stream, and every line fits.
+fn is_harmless(ran: &Ran, line: &[&str]) {
+    for (name, text) in [("stdout", ran.text()), ("stderr", ran.stderr.clone())] {
+        let bad = text.chars().find(|&c| {
+            (c.is_control() && c != '\n')
+                || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
+        });
+        assert_eq!(bad, None, "{line:?}: {name}: {text:?}");
+    }
+}
+
+fn fits(ran: &Ran, width: usize) {
+    let text = ran.text();
+    let longest = text.lines().map(|l| l.chars().count()).max().unwrap_or(0);
+    assert!(longest <= width, "{longest} columns: {text}");
+}
+
+fn trace(dir: &Path, name: &str, hostile: &str) {
+    let mut paths = PathTable::new();
+    let meta = TraceMeta {
+        fsage: hostile.into(),
+        host: hostile.into(),
+        kernel: hostile.into(),
+        command: vec![hostile.into(), "b".into()],
+        directory: format!("/{hostile}"),
+        method: hostile.into(),
+        extra: [(hostile.to_owned(), hostile.to_owned())].into(),
+        ..TraceMeta::default()
+    };
+    let mut writer = TraceWriter::create(&dir.join(name), meta).unwrap();
+    for n in 0..50_u32 {
+        let mut op = Op::new(OpKind::Open, Pid(7 + n % 3), Tid(7), u64::from(n) * 1000);
+        op.latency_ns = Some(1000 + u64::from(n));
+        op.path = paths.intern(format!("{hostile}{n}").as_bytes());
+        op.dir = paths.intern(format!("/tmp/{hostile}").as_bytes());
+        op.result = Outcome::ok(3);
+        op.file = Some(FileId {
+            dev: DevId(1),
+            ino: u64::from(n),
+            generation: 0,
+        });
+        writer.push(&op, &paths).unwrap();
+    }
+    writer
+        .finish(TraceEnd {
+            stopped: Some(hostile.into()),
+            programs: [(7, hostile.to_owned()), (8, hostile.to_owned())].into(),
+            ..TraceEnd::default()
+        })
+        .unwrap();
+}
+
+/// Every text of a result but those that fsage tells apart itself.
+fn spoil(value: &mut Value, key: &str) {
+    const KNOWN: [&str; 16] = [
+        "format",
+        "unit",
+        "metric",
+        "name",
+        "stop",
+        "state",
+        "cache",
+        "required",
+        "kind",
+        "seed",
+        "verdict",
+        "group",
+        "role",
+        "plan",
+        "workload_spec",
+        "version",
+    ];
+    match value {
+        Value::String(text) if !KNOWN.contains(&key) => text.push_str(HOSTILE),
+        Value::Array(all) => all.iter_mut().for_each(|v| spoil(v, key)),
+        Value::Object(all) => all.iter_mut().for_each(|(k, v)| spoil(v, k)),
+        _ => {}
+    }
+}
+
+#[test]
+fn nothing_in_a_file_reaches_the_terminal_raw() {
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    trace(dir, "t.fst", HOSTILE);
+    let mut found: Value =
+        serde_json::from_slice(&std::fs::read(profile("ext4")).unwrap()).unwrap();
+    found["name"] = Value::from(HOSTILE);
+    spoil(&mut found["environment"], "environment");
+    std::fs::write(dir.join("p.fsp"), found.to_string()).unwrap();
+    at(
+        dir,
+        80,
+        &["bench", "--runs", "2", "-q", "-o", "kept", "--", "true"],
+    )
+    .exits(0);
+    let kept = dir.join("kept/experiment.json");
+    let mut result: Value = serde_json::from_slice(&std::fs::read(&kept).unwrap()).unwrap();
+    spoil(&mut result, "");
+    for c in result["configurations"].as_array_mut().unwrap() {
+        c["name"] = Value::from(format!("{HOSTILE} / {HOSTILE}"));
+    }
+    result["warnings"] = Value::from(vec![HOSTILE, HOSTILE]);
+    std::fs::write(dir.join("e.json"), result.to_string()).unwrap();
+    std::fs::write(
+        dir.join("plan.toml"),
+        format!("runs = 1\n'{HOSTILE}' = 2\n"),
+    )
+    .unwrap();
+    std::fs::write(dir.join("bad.fst"), HOSTILE).unwrap();
+    let lines: [&[&str]; 20] = [
+        &["show", "t.fst"],
+        &["show", "t.fst", "--details"],
+        &["show", "t.fst", "--json"],
+        &["show", "t.fst", "--ops"],
+        &["show", "t.fst", "--ops", "--json"],
+        &["show", "p.fsp"],
+        &["show", "p.fsp", "--json"],
+        &["predict", "t.fst", "--on", "p.fsp"],
+        &["predict", "t.fst", "--on", "p.fsp", "--json"],
+        &["show", "e.json"],
+        &["show", "e.json", "--details"],
+        &["check", "e.json"],
+        &["check", "e.json", "--details"],
+        &["check", "e.json", "--paragraph"],
+        &["compare", "e.json", "e.json", "--details"],
+        &["bench", "plan.toml"],
+        &["validate", "plan.toml"],
+        &["show", "bad.fst"],
+        &["show", HOSTILE],
+        &["show", "t.fst", "--ops", HOSTILE],
+    ];
+    for line in lines {
+        is_harmless(&at(dir, 80, line), line);
+    }
+    // What is typed is repeated by the parser of the command line.
+    let option = format!("--{HOSTILE}");
+    for line in [&["show", option.as_str()], &[HOSTILE, "x"]] {
+        is_harmless(&at(dir, 80, line), line);
+    }
+    // JSON says what the file says.
+    let shown = at(dir, 80, &["show", "t.fst", "--json"]).json();
+    assert_eq!(shown["meta"]["host"], HOSTILE);
+}
+
+#[test]
+fn an_error_cannot_pretend_to_be_two() {
+    let dir = temp();
+    let said = at(dir.path(), 80, &["show", "a\nhint: run this"]).exits(1);
+    assert!(!said.stderr.contains("\nhint: run this"), "{}", said.stderr);
+}
+
+#[test]
+fn the_answer_of_a_trace_fits_a_terminal() {
+    let dir = temp();
+    let dir = dir.path();
+    trace(dir, "t.fst", "a name of usual length");
+    for (width, most) in [(80, 24), (160, 24)] {
+        let shown = at(dir, width, &["show", "t.fst"]).exits(0);
+        let text = shown.text();
+        assert!(text.lines().count() <= most, "{text}");
+        fits(&shown, width.into());
+        for said in [
+            "50 operations",
+            "process",
+            "directory",
+            "file",
+            "next: fsage profile",
+        ] {
+            assert!(text.contains(said), "`{said}` is missing: {text}");
+        }
+        fits(
+            &at(dir, width, &["show", "t.fst", "--details"]).exits(0),
+            width.into(),
+        );
+        fits(&at(dir, width, &["workloads"]).exits(0), width.into());
+        fits(&at(dir, width, &["disk", "list"]).exits(0), width.into());
+    }
+    // The first of each and the rest add up to all of it.
+    let text = at(dir, 160, &["show", "t.fst"]).exits(0).text();
+    let mut sums = Vec::new();
+    for line in text.lines().filter(|l| l.ends_with(" %")) {
+        if !line.starts_with("  ") {
+            sums.push(0.0);
+        }
+        let share = line.trim_end_matches(" %").rsplit(' ').next().unwrap();
+        *sums.last_mut().unwrap() += share.parse::<f64>().unwrap();
+    }
+    assert_eq!(sums.len(), 4, "{text}");
+    assert!(
+        sums.iter().all(|s| (s - 100.0).abs() < 0.5),
+        "{sums:?} {text}"
+    );
+}
+
+#[test]
+fn quiet_is_quiet_and_what_is_wrong_is_said() {
+    let dir = temp();
+    let said = at(
+        dir.path(),
+        80,
+        &["bench", "--runs", "2", "-q", "--", "true"],
+    )
+    .exits(0);
+    assert_eq!(said.stderr, "");
+    let said = at(dir.path(), 80, &["--quiet", "show", "missing"]).exits(1);
+    assert!(said.stderr.contains("missing"), "{}", said.stderr);
+}
