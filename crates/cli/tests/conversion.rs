@@ -316,7 +316,7 @@ fn an_iolog_of_the_real_fio_is_read() {
         (&result["replayed"], &result["differ"]),
         (&all.into(), &0.into())
     );
-    let of_b = dir.join("b.1.0");
+    let of_b = dir.join("b.0.0");
     let line = [
         "import",
         "log",

@@ -35,13 +35,15 @@ pub fn text(result: &Replay, width: u16) -> String {
         count(built.directories),
         count(built.symlinks),
     ));
-    out.push_str(&match &result.made_cold {
-        Some(how) => format!("caches: {} ({how})\n\n", result.caches),
-        None => format!(
-            "caches: {}, as making that tree left them\n\n",
+    match &result.made_cold {
+        Some(how) => out.push_str(&format!("caches: {} ({how})\n", result.caches)),
+        None if result.caches.is_empty() => {}
+        None => out.push_str(&format!(
+            "caches: {}, as making that tree left them\n",
             result.caches
-        ),
-    });
+        )),
+    }
+    out.push('\n');
     out.push_str(&kinds(result, width));
     out.push('\n');
     out.push_str(&timing(result));

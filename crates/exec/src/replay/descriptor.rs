@@ -5,13 +5,14 @@ use std::sync::Arc;
 use fsage_core::{Op, OpFlags, OpKind, PathTable};
 
 use super::call::Call;
-use super::model::{Model, Skip, Step, msync_waits};
+use super::model::{Model, Skip, Step};
 use super::order::{Key, Mode, Use};
 use super::tree::{Kind, Node};
 
 const MAP_SHARED: u32 = 1;
 const MAP_SHARED_VALIDATE: u32 = 3;
 const PROT_WRITE: u32 = 2;
+const MS_SYNC: u32 = 4;
 const SYNC_FILE_RANGE_WAIT_AFTER: u32 = 4;
 const PAGE: u64 = 4096;
 
@@ -131,7 +132,7 @@ impl Model {
             }
             OpKind::Mmap => self.mmap(step, open, node),
             OpKind::Munmap => Err(Skip::Free),
-            OpKind::Msync if msync_waits(op.flags) => Ok(Call::File(slot)),
+            OpKind::Msync if op.flags & MS_SYNC != 0 => Ok(Call::File(slot)),
             OpKind::SyncFileRange if op.flags & SYNC_FILE_RANGE_WAIT_AFTER != 0 => {
                 Ok(Call::File(slot))
             }

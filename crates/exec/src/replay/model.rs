@@ -142,7 +142,6 @@ const O_TMPFILE: u32 = 0o20_000_000;
 const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
 const RENAME_NOREPLACE: u32 = 1;
 const RENAME_EXCHANGE: u32 = 2;
-const MS_SYNC: u32 = 4;
 const ENODATA: i32 = 61;
 
 /// A name of an operation, found.
@@ -597,8 +596,4 @@ pub(super) fn link_text(placement: Option<&Placement>, name: &[u8], text: &[u8])
         return super::place::relative(name, &to).into();
     }
     text.into()
-}
-
-pub(super) const fn msync_waits(flags: u32) -> bool {
-    flags & MS_SYNC != 0
 }

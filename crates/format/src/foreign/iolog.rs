@@ -322,14 +322,12 @@ fn parts(input: &mut dyn BufRead, name: &Path) -> Result<Vec<Part>, FormatError>
         }
         at = end;
     }
-    match parts.last_mut() {
-        Some(part) => part.to = at,
-        None => {
-            let [two, three] = HEADERS;
-            let problem = format!("it is empty, expected `{two}` or `{three}`");
-            return Err(FormatError::corrupt(name, "line 1", problem));
-        }
-    }
+    let Some(last) = parts.last_mut() else {
+        let [two, three] = HEADERS;
+        let problem = format!("it is empty, expected `{two}` or `{three}`");
+        return Err(FormatError::corrupt(name, "line 1", problem));
+    };
+    last.to = at;
     Ok(parts)
 }
 

@@ -40,9 +40,11 @@ pub struct Replay {
     /// The tree of the start.
     pub built: BuiltTree,
     /// The caches before the first operation: `warm` (as the making of the tree left them: what was
-    /// written is still cached) or `cold`.
+    /// written is still cached) or `cold`; empty in results of releases that did not tell.
+    #[serde(default)]
     pub caches: String,
     /// How they were made cold, and what that covers; absent for warm ones.
+    #[serde(default)]
     pub made_cold: Option<String>,
     /// Operations of the trace.
     pub operations: u64,

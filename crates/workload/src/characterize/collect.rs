@@ -1,6 +1,6 @@
 //! The sink that characterises.
 
-use fsage_core::{KindClass, Op, OpFlags, OpKind, OpSink, PathTable, SinkError};
+use fsage_core::{Errno, KindClass, Op, OpFlags, OpKind, OpSink, PathTable, SinkError};
 use hdrhistogram::Histogram;
 use rustc_hash::FxHashMap;
 
@@ -62,12 +62,13 @@ fn direction(kind: OpKind) -> Option<bool> {
     }
 }
 
-/// How long a file system worked on an operation: a fork (a vfork lasts until the child's exec) or a read of
-/// a pipe is none of its work (the name of a device is). A prediction charges the same.
+/// How long a file system worked on an operation: a fork (a vfork lasts until the child's exec), a read of
+/// a pipe or a call on no descriptor is none of its work (the name of a device is). A prediction charges the same.
 fn in_file_system_ns(op: &Op) -> Option<u64> {
     let class = op.kind.class();
     let foreign = class == KindClass::Process
-        || op.record.contains(OpFlags::NOT_A_FILE) && class != KindClass::Name;
+        || op.record.contains(OpFlags::NOT_A_FILE) && class != KindClass::Name
+        || op.file.is_none() && op.result.errno() == Some(Errno::EBADF);
     op.latency_ns.filter(|_| !foreign)
 }
 

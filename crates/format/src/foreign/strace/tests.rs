@@ -105,8 +105,7 @@ fn what_is_no_file_is_left_out_and_counted() {
 2 1.000002 read(0<pipe:[138106]>,  <unfinished ...>
 1 1.000003 <... pipe2 resumed>[4<pipe:[138114]>, 5<pipe:[138114]>], 0) = 0 <0.000014>
 1 1.000004 dup2(4<pipe:[138114]>, 1</out> <unfinished ...>
-2 1.000005 <... read resumed>"045
-"..., 4096) = 4 <1.500000>
+2 1.000005 <... read resumed>"045\n"..., 4096) = 4 <1.500000>
 1 1.000006 <... dup2 resumed>)             = 1<pipe:[138114]> <0.000012>
 1 1.000007 write(1<pipe:[138114]>, "x", 1) = 1 <0.000003>
 1 1.000008 socket(AF_INET, SOCK_STREAM, IPPROTO_TCP) = 6<TCP:[140000]> <0.000010>
