@@ -198,10 +198,10 @@ impl Disk for LaunchedDisk {
     }
 
     fn set_delays(&self, on: bool) -> Result<(), HostError> {
-        let failed = |e| HostError::io("switch the delays of an emulated disk", e);
         let mut guard = self.daemon();
         let Some(Held { daemon, held }) = guard.as_mut() else {
-            return Err(failed(std::io::ErrorKind::NotConnected.into()));
+            let gone = std::io::Error::from(std::io::ErrorKind::NotConnected);
+            return Err(HostError::io("switch the delays of an emulated disk", gone));
         };
         let before = *held;
         *held = if on {
