@@ -15,7 +15,7 @@ mod common;
 
 use std::path::Path;
 
-use common::{fsage, names, run, run_command, scratch, temp_in_memory};
+use common::{bench, fsage, names, run, run_command, scratch, temp_in_memory};
 use serde_json::Value;
 
 /// Two workloads in two states of the caches on a small scratch file system.
@@ -59,16 +59,8 @@ fn an_experiment_is_measured_and_kept() {
     }
     let dir = temp_in_memory();
     plan(dir.path(), PLAN);
-    let line = [
-        "bench",
-        "plan.toml",
-        "--allow-commands",
-        "--allow-paths",
-        "-o",
-        "kept",
-        "--json",
-    ];
-    let result = run(dir.path(), line).exits(0).json();
+    let line = ["plan.toml", "-o", "kept", "--json"];
+    let result = bench(dir.path(), &line).exits(0).json();
     assert_eq!(result["format"], "fsage bench");
     assert_eq!(result["configurations"].as_array().unwrap().len(), 4);
     let cold = configuration(&result, "ext4 / PostMark / cold");
@@ -146,59 +138,22 @@ fn goes_on_only_if_asked(dir: &Path, result: &Value) {
     let kept = dir.join("kept");
     assert_eq!(names(&kept), ["experiment.json", "runs.jsonl"]);
     let record = std::fs::read(kept.join("runs.jsonl")).unwrap();
-    run(
-        dir,
-        [
-            "bench",
-            "plan.toml",
-            "--allow-commands",
-            "--allow-paths",
-            "-o",
-            "kept",
-        ],
-    )
-    .fails(2, &["--resume"]);
+    bench(dir, &["plan.toml", "-o", "kept"]).fails(2, &["--resume"]);
     // One that is over is made again from its record alone, and nothing is measured.
     std::fs::remove_file(kept.join("experiment.json")).unwrap();
-    let again = run(
-        dir,
-        [
-            "bench",
-            "--resume",
-            "--allow-commands",
-            "--allow-paths",
-            "-o",
-            "kept",
-            "--json",
-        ],
-    )
-    .exits(0)
-    .json();
+    let again = bench(dir, &["--resume", "-o", "kept", "--json"])
+        .exits(0)
+        .json();
     assert_eq!(again, *result);
     assert_eq!(std::fs::read(kept.join("runs.jsonl")).unwrap(), record);
     let text = std::fs::read_to_string(kept.join("experiment.json")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), *result);
     plan(dir, &PLAN.replace("transactions=200", "transactions=300"));
-    run(
-        dir,
-        [
-            "bench",
-            "plan.toml",
-            "--allow-commands",
-            "--allow-paths",
-            "-o",
-            "kept",
-            "--resume",
-        ],
-    )
-    .fails(1, &["another plan"]);
+    bench(dir, &["plan.toml", "-o", "kept", "--resume"]).fails(1, &["another plan"]);
     // More runs of the same plan are no other plan.
     plan(dir, PLAN);
     let more = [
-        "bench",
         "plan.toml",
-        "--allow-commands",
-        "--allow-paths",
         "-o",
         "kept",
         "--resume",
@@ -206,7 +161,7 @@ fn goes_on_only_if_asked(dir: &Path, result: &Value) {
         "4",
         "--json",
     ];
-    let more = run(dir, more).exits(0).json();
+    let more = bench(dir, &more).exits(0).json();
     for (now, before) in more["configurations"]
         .as_array()
         .unwrap()
@@ -387,32 +342,13 @@ fn what_is_wrong_is_told_before_anything_runs() {
     let dir = temp_in_memory();
     run(dir.path(), ["bench"]).exits(2);
     plan(dir.path(), &PLAN.replace("runs = 3", "runs = 0"));
-    run(
-        dir.path(),
-        ["bench", "plan.toml", "--allow-commands", "--allow-paths"],
-    )
-    .fails(1, &["plan.toml:2: runs = 0, expected 1 to 1000"]);
+    bench(dir.path(), &["plan.toml"]).fails(1, &["plan.toml:2: runs = 0, expected 1 to 1000"]);
     plan(dir.path(), &PLAN.replace("files=50", "files=many"));
-    run(
-        dir.path(),
-        ["bench", "plan.toml", "--allow-commands", "--allow-paths"],
-    )
-    .fails(1, &["plan.toml:10", "'many'"]);
+    bench(dir.path(), &["plan.toml"]).fails(1, &["plan.toml:10", "'many'"]);
     run(dir.path(), ["bench", "--required", "elapse", "--", "true"])
         .fails(2, &["unknown metric `elapse`"]);
     run(dir.path(), ["bench", "--cache", "tepid", "--", "true"]).exits(2);
-    run(
-        dir.path(),
-        [
-            "bench",
-            "--resume",
-            "--allow-commands",
-            "--allow-paths",
-            "-o",
-            "none",
-        ],
-    )
-    .fails(2, &["holds no experiment"]);
+    bench(dir.path(), &["--resume", "-o", "none"]).fails(2, &["holds no experiment"]);
     let said = run(
         dir.path(),
         ["bench", "--min-runs", "9", "--max-runs", "3", "--", "true"],
@@ -422,11 +358,7 @@ fn what_is_wrong_is_told_before_anything_runs() {
         dir.path(),
         "[[target]]\nspec = '.'\n[[workload]]\nspec = 'seqio:nothing=1'\n",
     );
-    run(
-        dir.path(),
-        ["bench", "plan.toml", "--allow-commands", "--allow-paths"],
-    )
-    .fails(1, &["plan.toml:4"]);
+    bench(dir.path(), &["plan.toml"]).fails(1, &["plan.toml:4"]);
 }
 
 #[test]
@@ -439,16 +371,8 @@ fn runs_are_kept_to_one_cpu_and_dirty_pages_are_the_targets() {
                 [[target]]\nname = 'here'\nspec = '.'\n\
                 [[workload]]\nname = 'c'\nspec = \"cmd: test $(nproc) = 1 && head -c 9000000 /dev/zero > x && sleep 0.2\"\n";
     plan(dir.path(), text);
-    let line = [
-        "bench",
-        "plan.toml",
-        "--allow-commands",
-        "--allow-paths",
-        "-o",
-        "kept",
-        "--json",
-    ];
-    let result = run(dir.path(), line).exits(0).json();
+    let line = ["plan.toml", "-o", "kept", "--json"];
+    let result = bench(dir.path(), &line).exits(0).json();
     let debugfs = Path::new("/sys/kernel/debug/bdi").exists();
     for (at, configuration) in result["configurations"]
         .as_array()
@@ -476,19 +400,7 @@ fn runs_are_kept_to_one_cpu_and_dirty_pages_are_the_targets() {
     }
     // It is another experiment without.
     plan(dir.path(), &text.replace("one_cpu = true\n", ""));
-    run(
-        dir.path(),
-        [
-            "bench",
-            "plan.toml",
-            "--allow-commands",
-            "--allow-paths",
-            "-o",
-            "kept",
-            "--resume",
-        ],
-    )
-    .fails(1, &["another plan"]);
+    bench(dir.path(), &["plan.toml", "-o", "kept", "--resume"]).fails(1, &["another plan"]);
     let line = [
         "bench",
         "--runs",

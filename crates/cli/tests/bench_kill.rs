@@ -16,7 +16,7 @@ mod common;
 use std::path::Path;
 use std::time::Duration;
 
-use common::{fsage, loop_devices, run, scratch, start, temp_in_memory, until_detached};
+use common::{bench, fsage, loop_devices, run, scratch, start, temp_in_memory, until_detached};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -91,16 +91,8 @@ fn a_killed_experiment_gives_the_same_runs() {
         until_detached(&devices);
     }
     assert_eq!(killed, KILLS);
-    let line = [
-        "bench",
-        "--resume",
-        "--allow-commands",
-        "--allow-paths",
-        "-o",
-        "killed",
-        "--json",
-    ];
-    let resumed = run(dir.path(), line).exits(0).json();
+    let line = ["--resume", "-o", "killed", "--json"];
+    let resumed = bench(dir.path(), &line).exits(0).json();
     assert_eq!(
         set_of_runs(&dir.path().join("killed")),
         set_of_runs(&dir.path().join("whole"))

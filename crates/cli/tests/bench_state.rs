@@ -53,18 +53,7 @@ fn image(dir: &Path) {
 
 fn bench(dir: &Path, plan: &str) -> Value {
     std::fs::write(dir.join("plan.toml"), plan).unwrap();
-    run(
-        dir,
-        [
-            "bench",
-            "plan.toml",
-            "--allow-commands",
-            "--allow-paths",
-            "--json",
-        ],
-    )
-    .exits(0)
-    .json()
+    common::bench(dir, &["plan.toml", "--json"]).exits(0).json()
 }
 
 /// The line of the plan that is at fault, and what is said.
@@ -72,11 +61,7 @@ fn refused(dir: &Path, plan: &str, line: usize, words: &[&str]) {
     std::fs::write(dir.join("plan.toml"), plan).unwrap();
     let at = format!("plan.toml:{line}: ");
     let words: Vec<&str> = words.iter().copied().chain([at.as_str()]).collect();
-    run(
-        dir,
-        ["bench", "plan.toml", "--allow-commands", "--allow-paths"],
-    )
-    .fails(1, &words);
+    common::bench(dir, &["plan.toml"]).fails(1, &words);
 }
 
 fn steps(run: &Value) -> Vec<&str> {
@@ -114,16 +99,10 @@ fn a_tree_is_restored_before_every_run() {
          {btrfs}[[workload]]\nname = 'look'\nin_place = true\nspec = \"cmd: {check}\"\n"
     );
     std::fs::write(dir.path().join("plan.toml"), plan).unwrap();
-    let line = [
-        "bench",
-        "../plan.toml",
-        "--allow-commands",
-        "--allow-paths",
-        "--json",
-        "-o",
-        "../kept",
-    ];
-    let result = run(&dir.path().join("elsewhere"), line).exits(0).json();
+    let line = ["../plan.toml", "--json", "-o", "../kept"];
+    let result = common::bench(&dir.path().join("elsewhere"), &line)
+        .exits(0)
+        .json();
     for configuration in result["configurations"].as_array().unwrap() {
         let runs = configuration["runs"].as_array().unwrap();
         assert_eq!(runs.len(), 3);
@@ -183,16 +162,8 @@ fn an_image_is_copied_before_every_run_and_never_written() {
         targets("aged = 'one file, which is no age'\n"),
     )
     .unwrap();
-    let line = [
-        "bench",
-        "plan.toml",
-        "--allow-commands",
-        "--allow-paths",
-        "--json",
-        "-o",
-        "kept",
-    ];
-    let result = run(dir.path(), line).exits(0).json();
+    let line = ["plan.toml", "--json", "-o", "kept"];
+    let result = common::bench(dir.path(), &line).exits(0).json();
     for configuration in result["configurations"].as_array().unwrap() {
         for run in configuration["runs"].as_array().unwrap() {
             assert_eq!(steps(run)[..3], ["restore", "mount", "setup"]);
@@ -245,47 +216,19 @@ fn resumed_with_another_file(dir: &Path, plan: &str) {
     // In the boot block, which no file system uses.
     file.write_all_at(b"other", 10).unwrap();
     std::fs::write(dir.join("plan.toml"), plan).unwrap();
-    let line = [
-        "bench",
-        "plan.toml",
-        "--allow-commands",
-        "--allow-paths",
-        "-o",
-        "kept",
-        "--resume",
-        "--runs",
-        "3",
-    ];
-    run(dir, line).fails(
+    let line = ["plan.toml", "-o", "kept", "--resume", "--runs", "3"];
+    common::bench(dir, &line).fails(
         1,
         &["aged.img is not what the runs in kept were restored from"],
     );
     // Without the plan its files are still found, and one that is over needs none.
     std::fs::remove_file(&path).unwrap();
-    let line = [
-        "bench",
-        "-o",
-        "../kept",
-        "--resume",
-        "--allow-commands",
-        "--allow-paths",
-        "--json",
-    ];
+    let line = ["-o", "../kept", "--resume", "--json"];
     std::fs::create_dir(dir.join("there")).unwrap();
-    run(&dir.join("there"), line).exits(0);
+    common::bench(&dir.join("there"), &line).exits(0);
     std::fs::write(&path, whole).unwrap();
-    let line = [
-        "bench",
-        "-o",
-        "../kept",
-        "--resume",
-        "--allow-commands",
-        "--allow-paths",
-        "--runs",
-        "3",
-        "--json",
-    ];
-    let result = run(&dir.join("there"), line).exits(0).json();
+    let line = ["-o", "../kept", "--resume", "--runs", "3", "--json"];
+    let result = common::bench(&dir.join("there"), &line).exits(0).json();
     assert_eq!(
         result["configurations"][0]["runs"]
             .as_array()

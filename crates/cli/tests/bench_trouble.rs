@@ -18,8 +18,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use common::{
-    fsage, loop_devices, names, root, run, run_command, scratch, start, temp_in_memory, until,
-    until_detached,
+    bench, fsage, loop_devices, names, root, run, run_command, scratch, start, temp_in_memory,
+    until, until_detached,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -49,17 +49,7 @@ fn a_failing_command_is_recorded_and_the_rest_goes_on_or_stops() {
                 [[workload]]\nname = 'good'\nspec = 'cmd: true'\n\
                 [[workload]]\nname = 'bad'\nspec = 'cmd: echo last words >&2; exit 3'\n";
     plan(dir.path(), &format!("keep_going = true\n{text}"));
-    let said = run(
-        dir.path(),
-        [
-            "bench",
-            "plan.toml",
-            "--allow-commands",
-            "--allow-paths",
-            "--json",
-        ],
-    )
-    .exits(3);
+    let said = bench(dir.path(), &["plan.toml", "--json"]).exits(3);
     let result = said.json();
     assert_eq!(runs_of(&result, "t / good"), 4);
     assert_eq!(runs_of(&result, "t / bad"), 0);
@@ -77,50 +67,32 @@ fn a_failing_command_is_recorded_and_the_rest_goes_on_or_stops() {
     );
     // Without keep_going the first failure ends it, and --resume goes on.
     plan(dir.path(), text);
-    let said = run(
-        dir.path(),
-        [
-            "bench",
-            "plan.toml",
-            "--allow-commands",
-            "--allow-paths",
-            "-o",
-            "kept",
-            "--json",
-        ],
-    )
-    .exits(1);
+    let said = bench(dir.path(), &["plan.toml", "-o", "kept", "--json"]).exits(1);
     let result = said.json();
     assert_eq!(failures(&result).len(), 1);
     assert_eq!(result["configurations"][0]["stop"], "after_failure");
     let line = [
-        "bench",
         "plan.toml",
-        "--allow-commands",
-        "--allow-paths",
         "-o",
         "kept",
         "--resume",
         "--keep-going",
         "--json",
     ];
-    let result = run(dir.path(), line).exits(3).json();
+    let result = bench(dir.path(), &line).exits(3).json();
     assert_eq!(
         (runs_of(&result, "t / good"), failures(&result).len()),
         (4, 3)
     );
     let line = [
-        "bench",
         "--resume",
-        "--allow-commands",
-        "--allow-paths",
         "--retry-failed",
         "--keep-going",
         "-o",
         "kept",
         "--json",
     ];
-    let result = run(dir.path(), line).exits(3).json();
+    let result = bench(dir.path(), &line).exits(3).json();
     assert_eq!(failures(&result).len(), 6, "three more attempts");
     assert!(names(&dir.path().join("t")).is_empty());
 }
@@ -137,18 +109,7 @@ fn a_full_target_is_recorded_and_the_rest_goes_on() {
          [[target]]\nname = 'large'\nspec = 'scratch:ext4,size=128M'\n\
          [[workload]]\nname = 'w'\nspec = 'postmark:files=400,transactions=100,size=40000-50000'\n",
     );
-    let result = run(
-        dir.path(),
-        [
-            "bench",
-            "plan.toml",
-            "--allow-commands",
-            "--allow-paths",
-            "--json",
-        ],
-    )
-    .exits(3)
-    .json();
+    let result = bench(dir.path(), &["plan.toml", "--json"]).exits(3).json();
     assert_eq!(
         (runs_of(&result, "small / w"), runs_of(&result, "large / w")),
         (0, 2)
@@ -220,18 +181,7 @@ fn a_target_that_vanishes_is_recorded() {
             dir.path().display()
         ),
     );
-    let result = run(
-        dir.path(),
-        [
-            "bench",
-            "plan.toml",
-            "--allow-commands",
-            "--allow-paths",
-            "--json",
-        ],
-    )
-    .exits(3)
-    .json();
+    let result = bench(dir.path(), &["plan.toml", "--json"]).exits(3).json();
     assert_eq!(runs_of(&result, "b / w"), 3);
     let failed = failures(&result);
     assert!(
@@ -399,17 +349,8 @@ fn an_interrupted_experiment_keeps_what_ended() {
         );
         until_detached(&devices);
     }
-    let line = [
-        "bench",
-        "plan.toml",
-        "--allow-commands",
-        "--allow-paths",
-        "-o",
-        "kept",
-        "--resume",
-        "--json",
-    ];
-    let result = run(dir.path(), line).exits(0).json();
+    let line = ["plan.toml", "-o", "kept", "--resume", "--json"];
+    let result = bench(dir.path(), &line).exits(0).json();
     assert_eq!(
         (&result["interrupted"], runs_of(&result, "t / w")),
         (&false.into(), 6)
@@ -430,18 +371,7 @@ fn two_do_not_share_a_directory() {
         std::fs::read_to_string(&record)
             .is_ok_and(|text| text.ends_with("}\n") && text.lines().count() > 1)
     });
-    run(
-        dir.path(),
-        [
-            "bench",
-            "--resume",
-            "--allow-commands",
-            "--allow-paths",
-            "-o",
-            "kept",
-        ],
-    )
-    .fails(1, &["in use by another"]);
+    bench(dir.path(), &["--resume", "-o", "kept"]).fails(1, &["in use by another"]);
     running.ended_by(Signal::TERM, || ());
 }
 

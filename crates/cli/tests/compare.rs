@@ -15,7 +15,7 @@ mod common;
 
 use std::path::Path;
 
-use common::{run, scratch, temp, temp_in_memory};
+use common::{bench, run, scratch, temp, temp_in_memory};
 use serde_json::{Value, json};
 
 const POSTMARK: &str = "postmark:files=100";
@@ -248,18 +248,7 @@ fn a_real_experiment_is_compared_and_checked() {
         [[target]]\nname = \"two\"\nspec = \"scratch:ext4,size=64M,mkfs=-O ^has_journal\"\n\
         [[workload]]\nname = \"PostMark\"\nspec = \"postmark:files=50,transactions=200\"\n";
     std::fs::write(dir.join("plan.toml"), plan).unwrap();
-    run(
-        dir,
-        [
-            "bench",
-            "plan.toml",
-            "--allow-commands",
-            "--allow-paths",
-            "-o",
-            "r",
-        ],
-    )
-    .exits(0);
+    bench(dir, &["plan.toml", "-o", "r"]).exits(0);
     let found = run(dir, ["compare", "r", "--json"]).exits(0).json();
     let pair = &found["pairs"][0];
     assert_eq!(pair["a"]["runs"], 3);

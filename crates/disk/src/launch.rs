@@ -178,8 +178,12 @@ struct LaunchedDisk {
 }
 
 impl LaunchedDisk {
-    fn described_as(&self) -> &str {
-        self.described.get(MODEL).map_or("", String::as_str)
+    fn died(&self, daemon: &mut Daemon) -> HostError {
+        let model = self.described.get(MODEL).map_or("", String::as_str);
+        HostError::Refused {
+            what: format!("use emulated disk {model}"),
+            why: daemon.end_in_words(),
+        }
     }
 
     fn daemon(&self) -> MutexGuard<'_, Option<Held>> {
@@ -194,10 +198,10 @@ impl Disk for LaunchedDisk {
     }
 
     fn set_delays(&self, on: bool) -> Result<(), HostError> {
-        let failed = |e| HostError::io("switch the delays of an emulated disk", e);
         let mut guard = self.daemon();
         let Some(Held { daemon, held }) = guard.as_mut() else {
-            return Err(failed(std::io::ErrorKind::NotConnected.into()));
+            let gone = std::io::Error::from(std::io::ErrorKind::NotConnected);
+            return Err(HostError::io("switch the delays of an emulated disk", gone));
         };
         let before = *held;
         *held = if on {
@@ -206,11 +210,12 @@ impl Disk for LaunchedDisk {
             before + 1
         };
         match (before, *held) {
-            (0, 1) => daemon.ask("delays off").map_err(failed)?,
-            (1, 0) => daemon.ask("delays on").map_err(failed)?,
-            _ => String::new(),
-        };
-        Ok(())
+            (0, 1) => daemon.ask("delays off"),
+            (1, 0) => daemon.ask("delays on"),
+            _ => return Ok(()),
+        }
+        .map(drop)
+        .map_err(|_| self.died(daemon))
     }
 
     fn rotates(&self) -> bool {
@@ -252,10 +257,7 @@ impl Disk for LaunchedDisk {
         };
         match daemon.ask("stats") {
             Ok(_) => Ok(()),
-            Err(_) => Err(HostError::Refused {
-                what: format!("use emulated disk {}", self.described_as()),
-                why: daemon.end_in_words(),
-            }),
+            Err(_) => Err(self.died(daemon)),
         }
     }
 

@@ -24,7 +24,7 @@ pub fn run(args: DiskArgs) -> Result<Exit> {
     match args.verb {
         DiskVerb::List { json } => list(json),
         DiskVerb::Show { model, toml, json } => show(&model, toml, json),
-        DiskVerb::Serve(args) => serve_disk(args),
+        DiskVerb::Serve(args) => serve_disk(&args),
     }
 }
 
@@ -71,7 +71,7 @@ fn summary(model: &DiskModel) -> DiskSummary {
     }
 }
 
-fn serve_disk(args: DiskServeArgs) -> Result<Exit> {
+fn serve_disk(args: &DiskServeArgs) -> Result<Exit> {
     let model = find(&args.model)?.model;
     let policy: Policy = args.scheduler.parse()?;
     let span = parse_span(&args.span)?;
@@ -95,10 +95,10 @@ fn serve_disk(args: DiskServeArgs) -> Result<Exit> {
         span,
     };
     if args.launched {
-        return launched(model, options, &args);
+        return launched(model, options, args);
     }
     let stop = signals::install()?;
-    by_hand(&model, &options, &args, &stop)
+    by_hand(&model, &options, args, &stop)
 }
 
 /// Serves a disk for another fsage.

@@ -107,6 +107,12 @@ pub fn run<S: AsRef<OsStr>>(dir: &Path, args: impl IntoIterator<Item = S>) -> Ra
     run_command(fsage().current_dir(dir).args(args))
 }
 
+/// Runs `fsage bench` in `dir`, with leave for whatever the plan holds.
+pub fn bench(dir: &Path, more: &[&str]) -> Ran {
+    let leave = ["bench", "--allow-commands", "--allow-paths"];
+    run(dir, leave.iter().chain(more))
+}
+
 pub fn run_command(command: &mut Command) -> Ran {
     command.output().expect("run fsage").into()
 }

@@ -89,14 +89,13 @@ impl Wanted {
             TargetSpec::Directory(dir) => self.path(dir, base),
             TargetSpec::Slow(_, lower) => self.target(lower, base),
             TargetSpec::Scratch(spec) => match &spec.backing {
-                Backing::Ram => {}
                 Backing::File(dir) => self.path(dir, base),
                 // A model of fsage's own is no file.
-                // Any other is one of fsage's own.
-                Backing::Disk(disk) if disk.model.ends_with(".toml") => {
+                // A name without a dot is one of fsage's own.
+                Backing::Disk(disk) if disk.model.contains('.') => {
                     self.path(Path::new(&disk.model), base);
                 }
-                Backing::Disk(_) => {}
+                Backing::Ram | Backing::Disk(_) => {}
             },
         }
     }
