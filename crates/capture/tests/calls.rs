@@ -42,7 +42,7 @@ impl OpSink for Kept {
 
 /// Whether eBPF works here; says so where it does not.
 fn can_trace() -> bool {
-    match fsage_capture::ebpf::EbpfBackend::new(1) {
+    match EbpfBackend::new(&Buffers::default()) {
         Ok(_) => true,
         Err(error) => {
             eprintln!("not run: needs eBPF: failed to {error}");
