@@ -123,12 +123,20 @@ impl Costs {
 impl Lab<'_> {
     /// Whether the procedure must not begin anything any more.
     pub(crate) fn spent(&self) -> bool {
-        self.clock.now_ns() >= self.hard_ns
+        self.clock.now_ns() >= self.limit_ns()
+    }
+
+    fn limit_ns(&self) -> u64 {
+        if self.sampled {
+            self.hard_ns
+        } else {
+            self.last_ns
+        }
     }
 
     /// Ends the procedure if what takes `ns` more cannot be done in its time.
     pub(crate) fn afford(&self, ns: u64) -> Res {
-        if self.clock.now_ns().saturating_add(ns) >= self.hard_ns {
+        if self.clock.now_ns().saturating_add(ns) >= self.limit_ns() {
             return Err(Halt::Time);
         }
         Ok(())

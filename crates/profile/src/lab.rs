@@ -79,8 +79,11 @@ pub(crate) struct Lab<'a> {
     pub sched: Sched,
     /// When the present procedure should end.
     pub deadline_ns: u64,
-    /// When it must not begin anything any more.
+    /// When it must not begin anything any more: once it has a sample, and in any case.
     pub hard_ns: u64,
+    pub last_ns: u64,
+    /// Whether it has one.
+    pub sampled: bool,
     /// The time for all of the measurement, where one was asked for.
     pub hurried_ns: Option<u64>,
     /// What files, write-backs and cold states take here.
@@ -143,6 +146,8 @@ impl<'a> Lab<'a> {
             sched: Sched::new(),
             deadline_ns: u64::MAX,
             hard_ns: u64::MAX,
+            last_ns: u64::MAX,
+            sampled: false,
             hurried_ns: None,
             costs: Costs::default(),
             asked_bytes: 0,
@@ -371,6 +376,7 @@ impl<'a> Lab<'a> {
         if spoilt {
             self.book.reject();
         } else {
+            self.sampled |= self.book.pending() > 0;
             self.book.commit(kind == Batch::Blocking);
         }
         !spoilt

@@ -60,11 +60,11 @@ pub fn run(
     lab.own_device = request.own_device;
     let chosen = choose(&wanted);
     lab.hurried_ns = request.max_time_ns;
-    lab.hard_ns = start_ns.saturating_add(request.time_ns() / 4);
+    lab.last_ns = start_ns.saturating_add(request.time_ns() / 4);
     // With much of others waiting to be written a single write may wait for all of it.
     let settled = lab.settle_in_time();
     if settled.is_err() || lab.costs.settle_ns.get() == 0 {
-        lab.hard_ns = 0;
+        lab.last_ns = 0;
     }
     let before = Watch::now(lab.clock, &lab.sched);
     // Where it cannot be found out no call is taken to wait for the device.
@@ -129,6 +129,8 @@ const REPEATS_SHARE: f64 = 0.12;
 /// A procedure that takes longer than its share of the time by this factor is ended: rounds end when they
 /// are done, and some find out late that a disk is slow.
 const OVERRUN: f64 = 1.5;
+/// The same of one that has no sample yet.
+const OVERRUN_WITHOUT: f64 = 3.0;
 
 fn measure(
     lab: &mut Lab<'_>,
@@ -181,9 +183,12 @@ fn run_one(lab: &mut Lab<'_>, procedure: &Procedure, own_ns: u64, end_ns: u64) -
     let start_ns = lab.clock.now_ns();
     let before = Watch::now(lab.clock, &lab.sched);
     lab.deadline_ns = start_ns.saturating_add(own_ns).min(end_ns);
-    lab.hard_ns = start_ns
-        .saturating_add((own_ns as f64 * OVERRUN) as u64)
-        .min(end_ns);
+    let until = |factor: f64| {
+        let most_ns = (own_ns as f64 * factor) as u64;
+        start_ns.saturating_add(most_ns).min(end_ns)
+    };
+    (lab.hard_ns, lab.last_ns) = (until(OVERRUN), until(OVERRUN_WITHOUT));
+    lab.sampled = false;
     lab.part_end_ns = u64::MAX;
     let result = lab.check().and_then(|()| (procedure.run)(lab));
     if let Err(halt) = result {

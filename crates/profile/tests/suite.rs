@@ -148,40 +148,11 @@ fn a_short_time_is_kept_and_goes_to_what_is_worth_most() {
     let profile = measure(&fs, &request(&fs, &[], 2));
     let times = profile.environment.elapsed_ns as f64 / 2e9;
     assert!(times < 2.0, "{times:.1} times as long as asked");
-    assert!(profile.get("EMPTY").is_some() && profile.get("STAT").is_some());
+    assert!(profile.get("EMPTY").is_some() && profile.metrics.len() > 3);
     assert_eq!(profile.why_absent("SC_RR_D8"), Some(fsage_profile::NO_TIME));
     // It ran to its end all the same.
     assert!(profile.is_whole());
     assert!(names(dir.path()).is_empty());
-}
-
-#[test]
-fn what_disturbed_is_told_by_procedure_and_metric() {
-    let dir = in_memory();
-    let fs = open(dir.path());
-    let stop = AtomicBool::new(false);
-    let profile = std::thread::scope(|scope| {
-        // More than there are processors: the measuring thread has to wait.
-        for _ in 0..2 * std::thread::available_parallelism().unwrap().get() {
-            scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    std::hint::black_box(0u64);
-                }
-            });
-        }
-        let profile = measure(&fs, &request(&fs, &["CR"], 3));
-        stop.store(true, Ordering::Relaxed);
-        profile
-    });
-    let told = |procedure: &str| {
-        let of = |d: &&fsage_format::profile::Disturbance| d.procedure == procedure;
-        profile.disturbances.iter().find(of).unwrap()
-    };
-    let waited = "waited for a processor";
-    assert!(told("").marks.iter().any(|m| m.contains(waited)));
-    assert!(told("new files").waited_share.unwrap() > 0.05);
-    let marks = &profile.get("CR").unwrap().marks;
-    assert!(marks.iter().any(|m| m.contains(waited)), "{marks:?}");
 }
 
 #[test]

@@ -76,10 +76,12 @@ impl Pool {
         }
         let room = lab.room_bytes();
         let fitting = |wanted: usize, bytes: u64| wanted.min((room / 3 / bytes) as usize).max(1);
-        let small = store(lab, &root, "s", fitting(SMALL, 8 << 10), None)?;
-        let medium_count = fitting(MEDIUM, MEDIUM_BYTES);
+        // A large one takes as long as many small ones.
+        let small_count = lab.files_in_time(fitting(SMALL, 8 << 10));
+        let small = store(lab, &root, "s", small_count, None)?;
+        let medium_count = lab.files_in_time(fitting(MEDIUM, MEDIUM_BYTES) * 4) / 4;
         let medium = store(lab, &root, "m", medium_count, Some(MEDIUM_BYTES))?;
-        let large_count = fitting(LARGE, PAYLOAD_BYTES as u64);
+        let large_count = lab.files_in_time(fitting(LARGE, PAYLOAD_BYTES as u64) * 16) / 16;
         let large = store(lab, &root, "l", large_count, Some(PAYLOAD_BYTES as u64))?;
         lab.settle_in_time()?;
         Ok(Self {
