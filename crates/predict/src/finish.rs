@@ -136,7 +136,7 @@ impl Predictor {
             warnings: self.target_warnings(target),
         };
         if let Some(changed) = self.changed.get(index) {
-            made.what_if = Some(self.what_if(index, target, changed, summed, &made.kinds));
+            made.what_if = Some(self.what_if(index, changed, summed, &made.kinds));
         }
         match incomplete {
             None => made,
@@ -167,7 +167,6 @@ impl Predictor {
     fn what_if(
         &self,
         index: usize,
-        target: &Target,
         changed: &Target,
         before: &Summed,
         kinds_before: &[KindPrediction],
@@ -195,14 +194,16 @@ impl Predictor {
         let elapsed_difference_ns = elapsed_ns - before.totals.elapsed_ns;
         let moved = difference_ns != 0.0 || elapsed_difference_ns != 0.0;
         let applied = self.applied.get(index).map_or(&[][..], Vec::as_slice);
-        let effects = self.changes.iter().zip(applied).map(|(change, applied)| {
-            let weights = [&before.weights, &after.weights];
-            ChangeEffect {
+        let weights = [&before.weights, &after.weights];
+        let effects = self
+            .changes
+            .iter()
+            .zip(applied)
+            .map(|(change, applied)| ChangeEffect {
                 change: change.text().to_owned(),
                 meaning: applied.meaning.clone(),
-                nothing: self.nothing(applied, moved, target, changed, weights),
-            }
-        });
+                nothing: nothing(applied, moved, changed, weights),
+            });
         Changed {
             latency_total_ns: latency_ns,
             latency_interval_ns: after.latency_interval(),
@@ -213,31 +214,6 @@ impl Predictor {
             kinds,
             effects: effects.collect(),
         }
-    }
-
-    /// Why a change has no effect, if it has none; `moved` says whether all of them together have one.
-    fn nothing(
-        &self,
-        applied: &Applied,
-        moved: bool,
-        target: &Target,
-        changed: &Target,
-        weights: [&Vec<f64>; 2],
-    ) -> Option<String> {
-        if applied.nothing.is_some() {
-            return applied.nothing.clone();
-        }
-        if applied.sizes {
-            return if moved { None } else { self.fits(target) };
-        }
-        let slots = applied.metrics.iter();
-        let used = slots
-            .filter_map(|&id| changed.vector.slots().slot(id))
-            .any(|slot| {
-                let weight = |w: &&Vec<f64>| w.get(slot.0 as usize).is_some_and(|&w| w != 0.0);
-                weights.iter().any(weight)
-            });
-        (!used && !moved).then(|| "the workload uses nothing that it changes".to_owned())
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -263,6 +239,29 @@ impl Predictor {
             .map(|(count, what)| format!("{count} of {} operations {what}", traced.operations))
             .collect()
     }
+}
+
+/// Why a change has no effect, if it has none; `moved` says whether all of them together have one.
+fn nothing(
+    applied: &Applied,
+    moved: bool,
+    changed: &Target,
+    weights: [&Vec<f64>; 2],
+) -> Option<String> {
+    if applied.nothing.is_some() {
+        return applied.nothing.clone();
+    }
+    if applied.sizes {
+        return (!moved).then(|| "the workload's pages and names fit either way".to_owned());
+    }
+    let slots = applied.metrics.iter();
+    let used = slots
+        .filter_map(|&id| changed.vector.slots().slot(id))
+        .any(|slot| {
+            let weight = |w: &&Vec<f64>| w.get(slot.0 as usize).is_some_and(|&w| w != 0.0);
+            weights.iter().any(weight)
+        });
+    (!used && !moved).then(|| "the workload uses nothing that it changes".to_owned())
 }
 
 fn kinds(target: &Target, summed: &Summed) -> Vec<KindPrediction> {

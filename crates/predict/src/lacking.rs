@@ -123,13 +123,4 @@ impl Predictor {
         }
         warnings
     }
-
-    /// Why another size of the caches changes nothing.
-    pub(crate) fn fits(&self, target: &Target) -> Option<String> {
-        let view = self.views.get(target.view)?;
-        Some(format!(
-            "the workload's {} KiB of pages fit either way",
-            view.pages.len() as u64 * 4
-        ))
-    }
 }

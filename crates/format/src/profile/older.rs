@@ -29,6 +29,8 @@ pub(super) fn bring_up(profile: &mut SystemProfile) {
         if metric.unit == Unit::Ns.name() {
             not_negative(metric);
         }
+        // Symmetric intervals reached below zero.
+        metric.low = metric.low.map(|low| low.max(0.0));
     }
 }
 

@@ -156,17 +156,23 @@ impl Change {
             Part::Disk => device(
                 vector,
                 |v| parts::speed_up(v, factor),
-                format!("a device {factor} times as fast"),
+                format!("a device {} times as fast", number(factor)),
             ),
             Part::Seek => device(
                 vector,
                 |v| parts::reach(v, factor, 1.0),
-                format!("{factor} times the time to get to a place on the device"),
+                format!(
+                    "{} times the time to get to a place on the device",
+                    number(factor)
+                ),
             ),
             Part::Bandwidth => device(
                 vector,
                 |v| parts::reach(v, 1.0, 1.0 / factor),
-                format!("a device that moves data at {factor} times the rate"),
+                format!(
+                    "a device that moves data at {} times the rate",
+                    number(factor)
+                ),
             ),
         }
     }
@@ -284,6 +290,14 @@ fn device(
         sizes: false,
         meaning,
         nothing: (changed == 0).then(|| "no metric of the device was measured".to_owned()),
+    }
+}
+
+fn number(factor: f64) -> String {
+    if (1e-3..1e6).contains(&factor) {
+        factor.to_string()
+    } else {
+        format!("{factor:e}")
     }
 }
 

@@ -19,7 +19,7 @@ const FAMILIES_SHOWN: usize = 3;
 const KINDS_SHOWN: usize = 5;
 /// The version of predictions from which on orders have probabilities.
 const WITH_PROBABILITIES: u32 = 3;
-/// Longer times are no longer told apart: 31 years.
+/// Longer times are no longer told apart: 31 years, 277,778 hours.
 const FOR_EVER_NS: f64 = 1e18;
 
 /// The answer: the finding, one table, where the time goes and what would help; at most 24 lines of 80
@@ -59,7 +59,7 @@ pub fn text(result: &Prediction, width: u16) -> String {
 /// A time in words, however long.
 fn time(ns: f64) -> String {
     if ns.abs() >= FOR_EVER_NS {
-        "> 31 years".to_owned()
+        ">270,000 h".to_owned()
     } else {
         duration(ns)
     }
@@ -71,7 +71,7 @@ fn range(interval: Option<(f64, f64)>) -> String {
         return "unusable".to_owned();
     };
     if high >= FOR_EVER_NS {
-        return "> 31 years".to_owned();
+        return ">270,000 h".to_owned();
     }
     let (scale, unit) = match high {
         ns if ns < 1e3 => (1.0, "ns"),
