@@ -125,9 +125,7 @@ fn a_tree_is_restored_before_every_run() {
         let bytes = restored["data_bytes"].as_u64().unwrap();
         assert!((70_003..200_000).contains(&bytes), "{bytes}");
     }
-    let said = run(dir.path(), ["check", "kept", "--details"])
-        .exits(0)
-        .text();
+    let said = run(dir.path(), ["check", "kept", "--json"]).exits(0).text();
     assert!(said.contains("restored from the snapshot"), "{said}");
 }
 
@@ -180,16 +178,14 @@ fn an_image_is_copied_before_every_run_and_never_written() {
         assert!(copied < 16 << 20, "zeros are left out: {copied}");
     }
     assert_eq!(sha256(&dir.path().join("aged.img")), before);
-    let said = run(dir.path(), ["check", "kept", "--details"])
-        .exits(0)
-        .text();
+    let said = run(dir.path(), ["check", "kept", "--json"]).exits(0).text();
     assert!(said.contains("aged by one file, which is no age"), "{said}");
     assert!(said.contains(&before[..16]), "{said}");
     resumed_with_another_file(dir.path(), &targets(""));
     // Without words on its age something is missing.
     let result = bench(dir.path(), &targets(""));
     std::fs::write(dir.path().join("r.json"), result.to_string()).unwrap();
-    let said = run(dir.path(), ["check", "r.json", "--details"])
+    let said = run(dir.path(), ["check", "r.json", "--json"])
         .exits(0)
         .text();
     assert!(said.contains("how the image was aged"), "{said}");

@@ -16,7 +16,7 @@ mod common;
 use std::path::Path;
 
 use common::{Ran, fsage, profile, run_command, temp, temp_in_memory};
-use fsage_core::{DevId, FileId, Op, OpKind, OpSink, Outcome, PathTable, Pid, Tid};
+use fsage_core::{DevId, FileId, Op, OpKind, OpSink as _, Outcome, PathTable, Pid, Tid};
 use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
 use serde_json::Value;
 

@@ -40,8 +40,8 @@ pub fn text(compliance: &Compliance, details: bool, width: u16) -> String {
     for guideline in compliance.guidelines.iter().filter(lacking) {
         table.row([
             state(guideline.state).to_owned(),
-            guideline.section.to_string(),
-            guideline.name.to_string(),
+            guideline.section.clone(),
+            guideline.name.clone(),
             match guideline.missing.len() {
                 0 => guideline.advice.clone().unwrap_or_default(),
                 1 => guideline.missing[0].clone(),

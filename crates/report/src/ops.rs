@@ -79,7 +79,7 @@ pub fn annotations(columns: &[AnnotationColumn], values: &[AnnotationValue]) -> 
                 );
             }
             AnnotationValue::Text(text) => {
-                push(&mut out, format_args!(" {}={}", column.name, plain(text)))
+                push(&mut out, format_args!(" {}={}", column.name, plain(text)));
             }
         }
     }

@@ -141,7 +141,7 @@ fn wrapped_from(text: &str, first: usize, further: usize) -> Vec<String> {
         let wide = word.width();
         let room = if lines.is_empty() { first } else { further };
         if !line.is_empty() && used + 1 + wide > room {
-            lines.push(std::mem::take(&mut line));
+            lines.push(std::mem::take(&mut line).trim_end().to_owned());
             used = 0;
         }
         if !line.is_empty() {
@@ -160,7 +160,8 @@ fn wrapped_from(text: &str, first: usize, further: usize) -> Vec<String> {
 /// Words, with what must stand beside them.
 fn pieces(text: &str) -> Vec<String> {
     let mut pieces: Vec<String> = Vec::new();
-    for word in text.split(' ').filter(|w| !w.is_empty()) {
+    // Blanks of a name stay as many as they are.
+    for word in text.split(' ') {
         match pieces.last_mut() {
             Some(last) if belongs(last, word) => {
                 last.push(' ');

@@ -69,7 +69,7 @@ pub fn positive_mean_interval(samples: &[f64], confidence: f64) -> Option<Interv
     if plain.high - plain.estimate <= SYMMETRIC * plain.estimate {
         return Some(plain);
     }
-    if samples.iter().any(|&x| x == 0.0) {
+    if samples.contains(&0.0) {
         return Some(Interval {
             low: plain.low.max(0.0),
             ..plain

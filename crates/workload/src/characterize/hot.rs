@@ -110,14 +110,13 @@ impl Hot {
             Some(at) => &path[..at],
             None => &b"."[..],
         };
-        let directory = match self.by_directory.get(above) {
-            Some(&index) => index,
-            None => {
-                let index = self.directories.len();
-                self.by_directory.insert(above.into(), index);
-                self.directories.push((above.into(), Sums::default()));
-                index
-            }
+        let directory = if let Some(&index) = self.by_directory.get(above) {
+            index
+        } else {
+            let index = self.directories.len();
+            self.by_directory.insert(above.into(), index);
+            self.directories.push((above.into(), Sums::default()));
+            index
         };
         let index = self.files.len();
         let path: Box<[u8]> = path.into();
