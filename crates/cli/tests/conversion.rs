@@ -245,6 +245,35 @@ fn the_time_of_pipes_is_no_file_systems() {
     .fails(2, &["--under", "absolute"]);
 }
 
+/// Uses the imported iolog of that many operations in every way.
+fn an_iolog_is_used(dir: &std::path::Path, all: u64) {
+    // It can be predicted and replayed, though it tells no time of any operation.
+    let profile = profile("ext4");
+    run(dir, ["predict", "l.fst", "--on", profile.to_str().unwrap()]).exits(0);
+    std::fs::create_dir(dir.join("out")).unwrap();
+    let result = run(dir, ["replay", "l.fst", "out", "--json"])
+        .exits(0)
+        .json();
+    assert_eq!(
+        (&result["replayed"], &result["differ"]),
+        (&all.into(), &0.into())
+    );
+    let of_b = dir.join("b.0.0");
+    let line = [
+        "import",
+        "log",
+        "--from",
+        "fio-iolog",
+        "-o",
+        "b.fst",
+        "--under",
+    ];
+    run(dir, line.into_iter().chain([of_b.to_str().unwrap()])).exits(0);
+    let kinds = mix(&dir.join("b.fst"));
+    assert!(kinds.contains(&("write".into(), 64)), "{kinds:?}");
+    assert!(!kinds.iter().any(|(kind, _)| kind == "read"), "{kinds:?}");
+}
+
 #[test]
 fn an_iolog_of_the_real_fio_is_read() {
     if !tool("fio") {
@@ -305,31 +334,7 @@ fn an_iolog_of_the_real_fio_is_read() {
     );
     let all: u64 = expected.iter().map(|(_, count)| count).sum();
     assert_eq!(summary["written"], all);
-    // It can be predicted and replayed, though it tells no time of any operation.
-    let profile = profile("ext4");
-    run(dir, ["predict", "l.fst", "--on", profile.to_str().unwrap()]).exits(0);
-    std::fs::create_dir(dir.join("out")).unwrap();
-    let result = run(dir, ["replay", "l.fst", "out", "--json"])
-        .exits(0)
-        .json();
-    assert_eq!(
-        (&result["replayed"], &result["differ"]),
-        (&all.into(), &0.into())
-    );
-    let of_b = dir.join("b.0.0");
-    let line = [
-        "import",
-        "log",
-        "--from",
-        "fio-iolog",
-        "-o",
-        "b.fst",
-        "--under",
-    ];
-    run(dir, line.into_iter().chain([of_b.to_str().unwrap()])).exits(0);
-    let kinds = mix(&dir.join("b.fst"));
-    assert!(kinds.contains(&("write".into(), 64)), "{kinds:?}");
-    assert!(!kinds.iter().any(|(kind, _)| kind == "read"), "{kinds:?}");
+    an_iolog_is_used(dir, all);
     std::fs::write(dir.join("bad"), "fio version 2 iolog\n/a read 0 1\n").unwrap();
     run(
         dir,

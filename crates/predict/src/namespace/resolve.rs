@@ -134,11 +134,8 @@ impl Resolver {
             return failed(start, start);
         }
         let mut links = 0;
-        let remembered_base = if path.first() == Some(&b'/') {
-            Ino::NONE
-        } else {
-            base
-        };
+        let absolute = path.first() == Some(&b'/');
+        let remembered_base = if absolute { Ino::NONE } else { base };
         let (mut base, mut head, mut tail) = split(path, base);
         let mut followed: Vec<u8>;
         let mut plain = true;

@@ -406,17 +406,7 @@ fn fileset(
             format!("fileset '{name}' has neither entries nor leafdirs"),
         ));
     }
-    let size = match (read.number("size", 1024.0)?, read.real("sizegamma", 0.0)?) {
-        (Number::Fixed(mean), gamma) if gamma > 0.0 => Number::gamma(mean, gamma / 1000.0),
-        (size, _) => size,
-    };
-    if let Number::Fixed(bytes) = size
-        && bytes > MOST_FILE_BYTES as f64
-    {
-        let text =
-            format!("size of '{name}' is more than {MOST_FILE_BYTES} bytes, the most of a file");
-        return Err((line, text));
-    }
+    let size = file_size(&read, &name, line)?;
     let depth = match read.plain("dirdepthrv")? {
         None => None,
         Some(_) => Some(read.number("dirdepthrv", 1.0)?),
@@ -439,6 +429,22 @@ fn fileset(
         read.flag(known)?;
     }
     Ok((definition, place))
+}
+
+/// The size of a fileset's files.
+fn file_size(read: &Attributes<'_>, name: &str, line: u32) -> Result<Number, Problem> {
+    let size = match (read.number("size", 1024.0)?, read.real("sizegamma", 0.0)?) {
+        (Number::Fixed(mean), gamma) if gamma > 0.0 => Number::gamma(mean, gamma / 1000.0),
+        (size, _) => size,
+    };
+    if let Number::Fixed(bytes) = size
+        && bytes > MOST_FILE_BYTES as f64
+    {
+        let text =
+            format!("size of '{name}' is more than {MOST_FILE_BYTES} bytes, the most of a file");
+        return Err((line, text));
+    }
+    Ok(size)
 }
 
 /// How many parts at their start all paths share: that is the target's root.
