@@ -428,12 +428,12 @@ mod tests {
 
     #[test]
     fn memory_is_the_page_cache_in_proportion() {
+        const G: u64 = 1 << 30;
         let to = |change: &str, mut v: SystemVector| {
             let applied = change.parse::<Change>().unwrap().apply(&mut v);
             let size = v.named("BC").map(|e| (e.value, e.lower_bound));
             (size, applied.nothing.is_some())
         };
-        const G: u64 = 1 << 30;
         let exact = || machine(Some((3.0 * 1048576.0, false)), Some(4 * G));
         assert_eq!(to("memory*2", exact()).0, Some((6.0 * 1048576.0, false)));
         assert_eq!(to("memory=8G", exact()).0, Some((6.0 * 1048576.0, false)));
