@@ -114,7 +114,7 @@ pub fn latency_order(first: &Totals, second: &Totals) -> f64 {
 /// The same of the elapsed times.
 pub fn elapsed_order(first: &Totals, second: &Totals) -> f64 {
     let (a, b) = (first.share(), second.share());
-    let model = ratio_scale(first, second) * ((a * a + b * b) / 2.0).sqrt();
+    let model = ratio_scale(first, second) * f64::midpoint(a * a, b * b).sqrt();
     let think = RATIO_THINK * (1.0 - f64::midpoint(a, b));
     let profile = (a * first.profile).hypot(b * second.profile);
     order(

@@ -428,25 +428,28 @@ mod tests {
 
     #[test]
     fn memory_is_the_page_cache_in_proportion() {
+        const G: u64 = 1 << 30;
         let to = |change: &str, mut v: SystemVector| {
             let applied = change.parse::<Change>().unwrap().apply(&mut v);
             let size = v.named("BC").map(|e| (e.value, e.lower_bound));
             (size, applied.nothing.is_some())
         };
-        const G: u64 = 1 << 30;
-        let exact = || machine(Some((3.0 * 1048576.0, false)), Some(4 * G));
-        assert_eq!(to("memory*2", exact()).0, Some((6.0 * 1048576.0, false)));
-        assert_eq!(to("memory=8G", exact()).0, Some((6.0 * 1048576.0, false)));
-        assert_eq!(to("memory+4G", exact()).0, Some((6.0 * 1048576.0, false)));
-        assert_eq!(to("cache=8G", exact()).0, Some((8.0 * 1048576.0, false)));
-        assert_eq!(to("cache*2", exact()).0, Some((6.0 * 1048576.0, false)));
+        let exact = || machine(Some((3.0 * 1_048_576.0, false)), Some(4 * G));
+        assert_eq!(to("memory*2", exact()).0, Some((6.0 * 1_048_576.0, false)));
+        assert_eq!(to("memory=8G", exact()).0, Some((6.0 * 1_048_576.0, false)));
+        assert_eq!(to("memory+4G", exact()).0, Some((6.0 * 1_048_576.0, false)));
+        assert_eq!(to("cache=8G", exact()).0, Some((8.0 * 1_048_576.0, false)));
+        assert_eq!(to("cache*2", exact()).0, Some((6.0 * 1_048_576.0, false)));
         // Not measured to its end: at most all of the memory.
         let bound = || machine(Some((1000.0, true)), Some(4 * G));
-        assert_eq!(to("memory/2", bound()).0, Some((2.0 * 1048576.0, false)));
+        assert_eq!(to("memory/2", bound()).0, Some((2.0 * 1_048_576.0, false)));
         assert_eq!(to("BC*2", bound()), (Some((1000.0, true)), true));
         assert_eq!(to("BC=2M", bound()).0, Some((2048.0, false)));
         let unknown = || machine(Some((1000.0, true)), None);
         assert_eq!(to("memory*2", unknown()), (Some((1000.0, true)), true));
-        assert_eq!(to("memory=8G", unknown()).0, Some((8.0 * 1048576.0, false)));
+        assert_eq!(
+            to("memory=8G", unknown()).0,
+            Some((8.0 * 1_048_576.0, false))
+        );
     }
 }
