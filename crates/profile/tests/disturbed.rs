@@ -20,7 +20,7 @@ fn what_disturbed_is_told_by_procedure_and_metric() {
     let request = ProfileRequest {
         quick: true,
         only: vec!["CR".to_owned()],
-        max_time_ns: Some(3_000_000_000),
+        max_time_ns: Some(5_000_000_000),
         host_dir: Some(fs.dir().to_owned()),
         ..ProfileRequest::default()
     };
@@ -45,6 +45,8 @@ fn what_disturbed_is_told_by_procedure_and_metric() {
     let waited = "waited for a processor";
     assert!(told("").marks.iter().any(|m| m.contains(waited)));
     assert!(told("new files").waited_share.unwrap() > 0.05);
-    let marks = &profile.get("CR").unwrap().marks;
+    // At whichever pause there was time for.
+    let creates = profile.metrics.iter().filter(|m| m.name.starts_with("CR"));
+    let marks: Vec<&String> = creates.flat_map(|m| &m.marks).collect();
     assert!(marks.iter().any(|m| m.contains(waited)), "{marks:?}");
 }

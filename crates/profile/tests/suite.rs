@@ -62,7 +62,7 @@ fn what_is_asked_for_is_measured_and_nothing_is_left() {
     let fs = open(dir.path());
     let profile = measure(
         &fs,
-        &request(&fs, &["CR", "STAT", "RC4", "WF16", "RMF", "BS"], 4),
+        &request(&fs, &["CR", "STAT", "RC4", "WF16", "RMF", "BS"], 12),
     );
     for name in [
         "EMPTY", "CR", "CR_G150", "STAT", "STAT_G10", "RC4", "WF16", "RMF4", "BS",
@@ -193,7 +193,7 @@ const CHILD: &str = "FSAGE_PROFILE_ORDINARY_USER";
 /// Runs in the process that the next test starts without privileges.
 fn as_ordinary_user(dir: &Path) {
     let fs = open(dir);
-    let profile = measure(&fs, &request(&fs, &["CR", "OPEN", "RFN", "LUN_NC"], 4));
+    let profile = measure(&fs, &request(&fs, &["CR", "OPEN", "RFN", "LUN_NC"], 8));
     assert!(profile.get("CR").is_some() && profile.get("OPEN").is_some());
     assert!(
         profile.why_absent("LUN_NC").is_some(),
