@@ -77,7 +77,8 @@ pub fn measure(
     let open = target.spec.open()?;
     // Nothing of this is measured, so an emulated disk needs not delay it.
     let full_speed = open.full_speed();
-    let dir = GuardedDir::create(open.dir(), ".fsage-run-")?;
+    let dir = GuardedDir::create(open.dir(), ".fsage-run-")
+        .map_err(|e| open.explain(ValidateError::from(e)))?;
     let names = (workload.name.as_str(), target.name.as_str());
     if let Some(command) = &workload.setup {
         run_setup(names, shell(command), dir.path(), stop).map_err(|e| open.explain(e))?;
@@ -89,7 +90,8 @@ pub fn measure(
     }
     let mut cold = settle(plan, &open);
     if let Some(kept) = kept {
-        write_snapshot(dir.path(), &kept.snapshot, stop)?;
+        write_snapshot(dir.path(), &kept.snapshot, stop)
+            .map_err(|e| open.explain(ValidateError::from(e)))?;
         // Walking the tree has warmed its names again.
         cold = settle(plan, &open);
     }
