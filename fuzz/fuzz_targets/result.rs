@@ -12,6 +12,6 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     }
     let _ = fsage_format::sniff(&path);
-    let _ = load::<Prediction>(&path, "prediction_version", PREDICTION_VERSION);
+    let _ = load::<Prediction>(&path, "version", PREDICTION_VERSION);
     let _ = load::<Validation>(&path, "validation_version", VALIDATION_VERSION);
 });

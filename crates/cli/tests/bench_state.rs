@@ -304,7 +304,7 @@ fn what_cannot_be_restored_is_told_with_its_line() {
     refuses(
         "scratch:ext4",
         "snapshot:tree.fss",
-        &["cut off before its end"],
+        &["the snapshot has no end"],
     );
     // More data than there is room.
     std::fs::write(dir.path().join("tree/large"), vec![1; 20 << 20]).unwrap();

@@ -90,7 +90,14 @@ fn the_plan_over_them_runs() {
         .arg("validate")
         .arg(examples.join("validate-commands.toml"))
         .args(["--target", "scratch:ext4,size=512M"])
-        .args(["--runs", "1", "--profile-time", "1s", "--json"]);
+        .args([
+            "--runs",
+            "1",
+            "--profile-time",
+            "10s",
+            "--allow-commands",
+            "--json",
+        ]);
     let result = run_command(&mut command).exits(0).json();
     assert_eq!(result["pairs"].as_array().unwrap().len(), 3);
 }

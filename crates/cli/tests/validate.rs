@@ -24,7 +24,7 @@ use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 /// The profile is cut short: these tests are not about its quality.
-const SHORT: [&str; 2] = ["--profile-time", "1s"];
+const SHORT: [&str; 2] = ["--profile-time", "10s"];
 
 fn validate(dir: &Path, line: &[&str]) -> Command {
     let mut command = fsage();

@@ -137,7 +137,7 @@ fn one_operation_is_one_call() {
     let target = dir.path().join("target");
     std::fs::create_dir(&target).unwrap();
     let strace = Command::new("strace")
-        .args(["-qq", "-o"])
+        .args(["-f", "-qq", "-o"])
         .arg(&log)
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "one_operation_is_one_call", "--test-threads=1"])
@@ -163,9 +163,13 @@ fn one_operation_is_one_call() {
         "{}",
         String::from_utf8_lossy(&output.stdout)
     );
-    let calls: Vec<&str> = log
-        .lines()
-        .filter_map(|line| line.split_once('(').map(|(name, _)| name))
+    // A test has a thread of its own.
+    let lines = || log.lines().filter_map(|line| line.split_once(' '));
+    let thread = lines().find(|(_, call)| call.trim_start().starts_with("getppid"));
+    let thread = thread.map(|(thread, _)| thread);
+    let calls: Vec<&str> = lines()
+        .filter(|&(of, _)| Some(of) == thread)
+        .filter_map(|(_, call)| call.trim_start().split_once('(').map(|(name, _)| name))
         .filter(|name| !NOT_OPERATIONS.contains(name))
         .collect();
     let mut between = calls.split(|&name| name == "getppid");

@@ -64,8 +64,12 @@ fn reason(missing: &[MissingCost], broken_off: Option<&str>) -> String {
     };
     let uses: u64 = missing.iter().map(|m| m.uses).sum();
     let why = broken_off.map_or_else(String::new, |why| format!(" (profile: {why})"));
+    let times = match uses {
+        1 => "once".to_owned(),
+        uses => format!("{uses} times"),
+    };
     format!(
-        "{} not measured, needed {uses} times{why}",
+        "{} not measured, needed {times}{why}",
         named.join(", ") + &more
     )
 }

@@ -75,10 +75,16 @@ fn head(page: &mut Page, shown: &ShownTrace) {
             .kinds
             .iter()
             .take(2)
-            .map(|k| format!("{} {}", percent(k.latency_percent / 100.0), k.kind.name()))
+            .map(|k| {
+                format!(
+                    "{} of it {}",
+                    percent(k.latency_percent / 100.0),
+                    k.kind.name()
+                )
+            })
             .collect();
         page.say(format!(
-            "{} in the file system ({} of it); {}",
+            "{} in the file system ({}); {}",
             duration(found.latency_total_ns as f64),
             most.join(", "),
             counted(found.processes.len() as u64, "process", "processes"),
@@ -210,9 +216,8 @@ fn named(shown: &ShownTrace) -> Vec<(String, &ProcessStats)> {
 fn next(page: &mut Page, shown: &ShownTrace, file: &str, details: bool) {
     let word = quoted(file);
     if shown.loss.is_none() {
-        page.verbatim(format!(
-            "next: fsage profile DIR --quick -o there.fsp && fsage predict {word} --on there.fsp"
-        ));
+        page.verbatim("next: fsage profile DIR --quick -o there.fsp".to_owned());
+        page.verbatim(format!("      fsage predict {word} --on there.fsp"));
     }
     if !details {
         page.verbatim(format!("more: fsage show {word} --details, or --ops"));

@@ -47,6 +47,8 @@ pub fn without_device(stem: Stem) -> &'static [&'static [Term]] {
     match stem {
         Rd | RRd | RfN | RfS | RfF | RfO | Rf => &[&[Same(RcF)], &[Same(Rc)]],
         Rx => &[&[Sized(Rc, 4.0)]],
+        LusNc | LunNc | LufNc | LurNc => &[&[Same(LusBc)], &[Same(LurBc)]],
+        LumNc => &[&[Same(Lum)], &[Same(Lumr)]],
         Wp => &[&[Same(Wk)], &[Same(Wo)]],
         MfRC => &[&[Same(MfR)]],
         RDirC => &[&[Same(RDir)]],
@@ -60,14 +62,15 @@ fn lookups(stem: Stem) -> Chain {
     Some(match stem {
         LusBc => &[&[Same(LurBc)]],
         LurBc | Lud => &[&[Same(LusBc)], &[Same(LurBc)]],
-        LusNc => &[&[Same(LufNc)], &[Same(LurNc)], &[Same(LusBc)]],
-        LunNc | LufNc => &[&[Same(LusNc)], &[Same(LurNc)], &[Same(LusBc)]],
-        LurNc => &[&[Same(LufNc)], &[Same(LusNc)], &[Same(LurBc)]],
+        // Where no name can be made cold, as without privileges: one random access of the device.
+        LusNc => &[&[Same(LufNc)], &[Same(LurNc)], &[Sized(RRd, 4.0)]],
+        LunNc | LufNc => &[&[Same(LusNc)], &[Same(LurNc)], &[Sized(RRd, 4.0)]],
+        LurNc => &[&[Same(LufNc)], &[Same(LusNc)], &[Sized(RRd, 4.0)]],
         LusAc => &[&[Same(LurAc)], &[Same(LusBc)]],
         LurAc => &[&[Same(LusAc)], &[Same(LurBc)]],
         Lum => &[&[Same(Lumr)], &[Same(LusBc)], &[Same(LurBc)]],
         Lumr => &[&[Same(Lum)], &[Same(LusBc)], &[Same(LurBc)]],
-        LumNc => &[&[Same(LurNc)], &[Same(LusNc)], &[Same(Lum)]],
+        LumNc => &[&[Same(LurNc)], &[Same(LusNc)], &[Sized(RRd, 4.0)]],
         _ => return None,
     })
 }

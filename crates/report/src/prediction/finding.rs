@@ -13,7 +13,9 @@ const HARDLY_SHARE: f64 = 0.05;
 /// The finding's lines.
 pub(super) fn lines(result: &Prediction) -> Vec<String> {
     let mut lines = match result.ranking.as_slice() {
-        [] => vec!["No target can be told: costs that the workload needs are missing.".to_owned()],
+        [] => vec![
+            "No target can be predicted: costs that the workload needs are missing.".to_owned(),
+        ],
         [only] => vec![single(result, only)],
         [best, ..] => several(result, best),
     };

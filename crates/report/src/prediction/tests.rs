@@ -207,7 +207,7 @@ fn what_lacks_costs_stands_last_without_a_number() {
     );
     assert!(row("broken") < table && !said.contains("12.3 us"), "{said}");
     let said = text(&prediction(vec![broken], 0.8), 80);
-    assert!(said.starts_with("No target can be told"), "{said}");
+    assert!(said.starts_with("No target can be predicted"), "{said}");
 }
 
 #[test]

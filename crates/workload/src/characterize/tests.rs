@@ -125,7 +125,12 @@ fn a_small_stream_to_the_last_number() {
 #[test]
 fn the_contract_of_the_json_is_kept() {
     let json = serde_json::to_value(Characterizer::new().finish(0)).unwrap();
-    for field in ["operations", "lost", "bytes_read", "bytes_written"] {
+    for field in [
+        "operations",
+        "operations_lost",
+        "bytes_read",
+        "bytes_written",
+    ] {
         assert_eq!(json[field], 0, "{field}");
     }
     assert!(json["page_cache"].is_null(), "unknown is not zero");
