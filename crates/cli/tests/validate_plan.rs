@@ -178,7 +178,7 @@ fn a_bad_plan_is_told_by_file_and_line() {
             "plan.toml:2: runs = 0, expected 1 to 1000",
         ),
         ("runs = 1", "rums = 1", "plan.toml:2: unknown field `rums`"),
-        ("\"1s\"", "\"1 moon\"", "plan.toml:3:"),
+        ("\"10s\"", "\"1 moon\"", "plan.toml:3:"),
         (
             "trace_on = \"second\"",
             "trace_on = \"third\"",
@@ -224,7 +224,7 @@ fn an_interrupt_during_a_setup_ends_it() {
 
 #[test]
 fn an_interrupt_during_a_profile_ends_it() {
-    let plan = PLAN.replace("\"1s\"", "\"10m\"");
+    let plan = PLAN.replace("\"10s\"", "\"10m\"");
     interrupted(&plan, "a profile to run", |dir| {
         ["a", "b"].iter().any(|target| {
             let made = names(&dir.join(target));

@@ -216,7 +216,7 @@ fn named(shown: &ShownTrace) -> Vec<(String, &ProcessStats)> {
 fn next(page: &mut Page, shown: &ShownTrace, file: &str, details: bool) {
     let word = quoted(file);
     if shown.loss.is_none() {
-        page.verbatim("next: fsage profile DIR --quick -o there.fsp".to_owned());
+        page.verbatim("next: fsage profile DIR --quick -o there.fsp");
         page.verbatim(format!("      fsage predict {word} --on there.fsp"));
     }
     if !details {

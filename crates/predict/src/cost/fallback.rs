@@ -63,14 +63,34 @@ fn lookups(stem: Stem) -> Chain {
         LusBc => &[&[Same(LurBc)]],
         LurBc | Lud => &[&[Same(LusBc)], &[Same(LurBc)]],
         // Where no name can be made cold, as without privileges: one random access of the device.
-        LusNc => &[&[Same(LufNc)], &[Same(LurNc)], &[Sized(RRd, 4.0)]],
-        LunNc | LufNc => &[&[Same(LusNc)], &[Same(LurNc)], &[Sized(RRd, 4.0)]],
-        LurNc => &[&[Same(LufNc)], &[Same(LusNc)], &[Sized(RRd, 4.0)]],
+        LusNc => &[
+            &[Same(LufNc)],
+            &[Same(LurNc)],
+            &[Sized(RRd, 4.0)],
+            &[Same(LusBc)],
+        ],
+        LunNc | LufNc => &[
+            &[Same(LusNc)],
+            &[Same(LurNc)],
+            &[Sized(RRd, 4.0)],
+            &[Same(LusBc)],
+        ],
+        LurNc => &[
+            &[Same(LufNc)],
+            &[Same(LusNc)],
+            &[Sized(RRd, 4.0)],
+            &[Same(LurBc)],
+        ],
         LusAc => &[&[Same(LurAc)], &[Same(LusBc)]],
         LurAc => &[&[Same(LusAc)], &[Same(LurBc)]],
         Lum => &[&[Same(Lumr)], &[Same(LusBc)], &[Same(LurBc)]],
         Lumr => &[&[Same(Lum)], &[Same(LusBc)], &[Same(LurBc)]],
-        LumNc => &[&[Same(LurNc)], &[Same(LusNc)], &[Sized(RRd, 4.0)]],
+        LumNc => &[
+            &[Same(LurNc)],
+            &[Same(LusNc)],
+            &[Sized(RRd, 4.0)],
+            &[Same(Lum)],
+        ],
         _ => return None,
     })
 }
