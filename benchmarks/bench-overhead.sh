@@ -22,7 +22,7 @@ fi
 fsage=$(realpath "$fsage")
 mkdir -p "$(dirname "$out")"
 out=$(realpath "$out")
-dir=$(mktemp -d -p /dev/shm fsage-overhead-XXXXXX)
+dir=$(mktemp -d -p /dev/shm)
 trap 'rm -rf "$dir"' EXIT INT TERM
 {
     echo "command: benchmarks/bench-overhead.sh, $pairs pairs of $runs runs each"

@@ -19,6 +19,11 @@ pub fn places(output: Option<&Path>, json: bool) -> (Option<&Path>, bool) {
     (output.filter(|_| !to_stdout), json || to_stdout)
 }
 
+/// Stdout for a file's own bytes, where `-o -` asks for them.
+pub fn data() -> impl Write {
+    std::io::stdout().lock()
+}
+
 /// Writes a page. What is not printable is written out, whatever file it came from.
 pub fn text(text: &str) -> Result<(), OutError> {
     raw(&plain::lines(text))

@@ -57,7 +57,7 @@ fn to_stdout(args: &ExportArgs, convert: Convert) -> Result<Exit> {
             "--json prints the summary where --output - writes the data: give one of them".into()
         ));
     }
-    let mut output = BufWriter::with_capacity(1 << 20, std::io::stdout().lock());
+    let mut output = BufWriter::with_capacity(1 << 20, out::data());
     let converted = convert(args, &mut output)
         .and_then(|summary| output.flush().context("write stdout").map(|()| summary));
     // Who reads no further has what was wanted.

@@ -63,12 +63,8 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         one_cpu.as_ref(),
         &mut |step| {
             let message = format!("{} {}", step.group, step.metric);
-            progress.set(
-                step.done as u64,
-                step.total as u64,
-                &message,
-                Some(step.eta_s),
-            );
+            let (done, total) = (step.done as u64, step.total as u64);
+            progress.set(done, total, &message, Some(step.eta_s));
         },
         &stop,
     )?;
@@ -89,14 +85,14 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     if json {
         out::json(&measured)?;
     }
-    Ok(
-        match (stop.load(Ordering::Relaxed), measured.absent.is_empty()) {
-            (true, _) => Exit::Interrupted,
-            // What a target does not have is no failure, unless it was asked for.
-            (false, false) if !args.only.is_empty() => Exit::Incomplete,
-            (false, _) => Exit::Done,
-        },
-    )
+    Ok(if stop.load(Ordering::Relaxed) {
+        Exit::Interrupted
+    } else if !measured.absent.is_empty() && !args.only.is_empty() {
+        // What a target does not have is no failure, unless it was asked for.
+        Exit::Incomplete
+    } else {
+        Exit::Done
+    })
 }
 
 fn list(json: bool) -> Result<Exit> {
