@@ -117,6 +117,8 @@ mod tests {
             child.wait().unwrap();
             assert!(is_thawed(scratch.dir()));
         }
+        // The shells that thaw for the killed hold the file system until they have ended.
+        std::thread::sleep(Duration::from_millis(500));
         scratch.close().unwrap();
     }
 }

@@ -30,10 +30,11 @@ use crate::{MonotonicClock, processes, signals};
 pub use began::Began;
 
 /// Kills the group and the control group that it was told last, unless it was told that they are done with.
-/// The control group is removed once it is empty. A mark stands for one where there is none.
+/// The control group is removed once it is empty. A mark stands for one where there is none, and `none` for the
+/// process group before there is a command.
 const KILL: &str = "while read -r leader dir; do group=$leader place=$dir; done; \
     [ \"$group\" = done ] || [ -z \"$group\" ] || { \
-    kill -KILL -- \"-$group\"; \
+    [ \"$group\" = none ] || kill -KILL -- \"-$group\"; \
     case $place in \
     pipe:*) for again in 1 2 3; do for process in /proc/[0-9]*; do \
     [ \"$(readlink \"$process/fd/63\")\" = \"$place\" ] && kill -KILL \"${process#/proc/}\"; done; done;; \
@@ -84,9 +85,11 @@ impl Kin {
         let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
         let shell = waiting.pop();
         drop(waiting);
-        let shell = shell.or_else(|| Afterwards::told(KILL).ok());
-        // Without the shell nobody would remove it after a kill.
-        let place = shell.as_ref().and_then(|_| ControlGroup::make());
+        let mut shell = shell.or_else(|| Afterwards::told(KILL).ok());
+        // Without the shell nobody would remove it after a kill, which may come before there is a command.
+        let place = shell.as_mut().and_then(|shell| {
+            ControlGroup::make(&mut |dir| tell(shell, &format!("none {}\n", dir.display())))
+        });
         let mark = place.is_none().then(Mark::make).flatten();
         Self { shell, place, mark }
     }
@@ -163,10 +166,16 @@ impl Kin {
     }
 
     fn tell(&mut self, line: &str) {
-        if let Some(pipe) = self.shell.as_mut().and_then(Afterwards::pipe) {
-            // A shell that somebody killed kills nothing.
-            drop(pipe.write_all(line.as_bytes()));
+        if let Some(shell) = &mut self.shell {
+            tell(shell, line);
         }
+    }
+}
+
+fn tell(shell: &mut Afterwards, line: &str) {
+    if let Some(pipe) = shell.pipe() {
+        // A shell that somebody killed kills nothing.
+        drop(pipe.write_all(line.as_bytes()));
     }
 }
 
@@ -261,7 +270,8 @@ struct ControlGroup {
 
 impl ControlGroup {
     /// Below the one that holds this process; `None` where the kernel has none or none may be made.
-    fn make() -> Option<Self> {
+    /// `announce` is told of its place before it is there.
+    fn make(announce: &mut dyn FnMut(&Path)) -> Option<Self> {
         let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
         let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -269,6 +279,7 @@ impl ControlGroup {
         let hierarchies = HIERARCHIES.iter().map(|base| Path::new(base).join(own));
         for parent in hierarchies.filter(|dir| dir.join("cgroup.procs").exists()) {
             let dir = parent.join(&name);
+            announce(&dir);
             if std::fs::create_dir(&dir).is_err() {
                 continue;
             }

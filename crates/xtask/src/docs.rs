@@ -3,7 +3,8 @@
 //! A block that follows the line `<!-- transcript -->` is run again: its lines with `$ ` (or, as root, `# `) are
 //! commands, the rest is what they said. `<!-- setup: COMMAND -->` is run and not shown. All of a page share one empty
 //! directory, `fsage` is the program that was built, and `$REPO` is the repository. `<!-- transcript: root -->` needs root,
-//! `<!-- transcript: keep -->` is held against the program in its words only, whatever rows it has.
+//! `<!-- transcript: keep -->` is of something that comes out differently each time: the titles of its tables are held
+//! against the program's, and two thirds of its words.
 //!
 //! Figures differ from run to run: numbers and their units are one mark when they are compared, and neither
 //! the width of columns nor where lines are wrapped counts. A line with `…` stands for any lines.

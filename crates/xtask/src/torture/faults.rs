@@ -83,7 +83,7 @@ fn full(world: &mut World, random: &mut Pcg64Mcg, place: &Path) -> Result<()> {
     } else {
         "out.fst"
     });
-    let room = random.random_range(0..32) * 4096;
+    let room = random.random_range(0..30) * 4096;
     let filled = std::fs::write(&out, FORMER)
         .and_then(|()| std::fs::write(disk.join("filler"), vec![1; (120 << 10) - room]));
     filled.context("fill a disk")?;
