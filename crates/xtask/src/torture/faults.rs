@@ -203,7 +203,9 @@ fn limited(world: &mut World, random: &mut Pcg64Mcg, place: &Path) -> Result<()>
     let what = format!("fsage {line} under ulimit {limit}");
     // No room for the program itself: the loader or the allocator of threads ends it.
     let memory = limit.starts_with("-v");
-    if let Some(wrong) = ran.wrong(None, true) {
+    // Stdout is a file, and may be cut by the limit; then that is an error.
+    let whole = !limit.starts_with("-f") || ran.code == Some(0);
+    if let Some(wrong) = ran.wrong(None, whole) {
         let early = memory && (ran.code == Some(127) || wrong.contains("memory allocation of"));
         if early {
             world.count("faults: too little memory to run at all");

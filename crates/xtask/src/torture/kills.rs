@@ -65,7 +65,7 @@ const ALL: [Long; 17] = [
         &["out"],
     ),
     of(
-        "bench --json --target target -- 'setsid sleep 30 & sleep 0.2'",
+        "bench --json --target target -- 'setsid sleep 30 & sleep 20'",
         false,
         &[],
     ),
