@@ -14,7 +14,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:-benchmarks/runs/$(date +%Y-%m-%d)-three-profiles}
-shift || true
+if [ $# -gt 0 ]; then shift; fi
 [ $# -gt 0 ] || set -- scratch:ext4
 fsage=${FSAGE:-target/release/fsage}
 profiles=${PROFILES:-3}
