@@ -37,7 +37,7 @@ if [ -z "$traces" ]; then
         while IFS= read -r name; do only+=(--workload "$name"); done < <(tr , '\n' <<<"$WORKLOADS")
     fi
     # The profile that a validation needs is none of the three.
-    "$fsage" validate benchmarks/matrix.toml --allow-commands --target "ext4 ram" --runs 1 --profile-time 5s "${only[@]}" \
+    "$fsage" validate benchmarks/matrix.toml --allow-commands --target "ext4 ram" --runs 1 --profile-time 15s "${only[@]}" \
         --output "$traces" --resume >"$out/traces.txt" 2>&1 || { cat "$out/traces.txt" >&2; exit 1; }
 fi
 

@@ -214,6 +214,12 @@ pub trait FileSystem: Send + Sync {
     /// A call that enters and leaves the target and does nothing else, for subtraction.
     fn empty_call(&self);
 
+    /// Its time, where that is computed and not the machine's: nothing that drives the target then
+    /// sleeps, spins or reads another clock. `None` for real targets.
+    fn virtual_time(&self) -> Option<&dyn crate::VirtualTime> {
+        None
+    }
+
     /// What can be done to the target from outside.
     fn platform(&self) -> &dyn crate::Platform;
 }

@@ -7,6 +7,7 @@
 //!   Paths are interned in a [`PathTable`] that travels beside the stream.
 //! * [`FileSystem`] is a place to run operations; [`Platform`] is what can be done to it from
 //!   outside (make it cold, read its device's counters).
+//! * [`VirtualTime`] is what a target gives whose time is computed and not waited for.
 //! * [`metric`] is the one table of everything a system profile may hold.
 //! * `conformance` (a feature) is what every target must pass; `any_ops` with it makes streams that
 //!   everything must survive.
@@ -25,6 +26,7 @@ pub mod op;
 pub mod path;
 pub mod platform;
 pub mod stream;
+pub mod virtual_time;
 
 pub use clock::{Clock, ManualClock};
 pub use errno::Errno;
@@ -35,3 +37,4 @@ pub use op::{Op, OpFlags, Outcome};
 pub use path::PathTable;
 pub use platform::{ColdEvidence, ColdLevel, ColdMethod, DeviceCounters, Platform};
 pub use stream::{OpSink, OpSource, SinkError, SourceError, VecSource, Wait};
+pub use virtual_time::{Demand, VirtualTime};
