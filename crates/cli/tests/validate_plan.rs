@@ -207,7 +207,11 @@ fn interrupted(plan: &str, what: &str, begun: impl Fn(&Path) -> bool) {
     prepare(dir.path(), plan);
     let running = start(&mut validate(dir.path(), &["-o", "kept"]));
     until(what, || begun(dir.path()));
-    running.ended_by(Signal::INT, || {});
+    let ran = running.ended_by(Signal::INT, || {});
+    let said: Value = serde_json::from_slice(&ran.stdout).expect("whole JSON");
+    assert_eq!(said["interrupted"], true);
+    assert_eq!(said["targets"].as_array().unwrap().len(), 2);
+    assert!(!dir.path().join("kept/validation.json").exists());
     until("the directories of the run to go", || {
         names(&dir.path().join("a")).is_empty() && names(&dir.path().join("b")).is_empty()
     });
@@ -236,7 +240,7 @@ fn an_interrupt_during_a_profile_ends_it() {
 /// Half of the runs need more than the smaller target has.
 const FULL: &str = r#"
 runs = 1
-profile_time = "10s"
+profile_time = "20s"
 keep_going = true
 
 [[target]]

@@ -1,5 +1,6 @@
 //! Where models come from: fsage's own by name, the user's by path.
 
+use std::io::Read;
 use std::path::Path;
 
 use fsage_sim::{BUILT_IN, DiskModel, ModelError, built_in};
@@ -27,15 +28,19 @@ pub fn find(name: &str) -> Result<ModelSource, EmulatedDiskError> {
         return Ok(ModelSource { model, text });
     }
     let failed = |e: std::io::Error| EmulatedDiskError::io(format!("read disk model {name}"), e);
-    let length = std::fs::metadata(name).map_err(failed)?.len();
-    if length > LONGEST_FILE {
+    let mut text = String::new();
+    // What its length says is not trusted: a device or a pipe has none.
+    let mut file = std::fs::File::open(name)
+        .map_err(failed)?
+        .take(LONGEST_FILE + 1);
+    file.read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > LONGEST_FILE {
         return Err(ModelError::Syntax {
             file: name.to_owned(),
-            problem: format!("{length} bytes, expected at most {LONGEST_FILE}"),
+            problem: format!("it goes on, expected at most {LONGEST_FILE} bytes"),
         }
         .into());
     }
-    let text = std::fs::read_to_string(name).map_err(failed)?;
     let model = DiskModel::parse(&text, name)?;
     Ok(ModelSource { model, text })
 }

@@ -1,15 +1,17 @@
 //! What a replay gave.
 
 use fsage_core::Errno;
-use fsage_format::result::replay::{Replay, ReplayDifference};
+use fsage_format::result::replay::Replay;
 
+use crate::page::Page;
 use crate::table::{Align, TextTable};
 use crate::units::{bytes, count, duration, percent, signed_percent};
 
 /// Everything that a terminal shows of a replay.
 pub fn text(result: &Replay, width: u16) -> String {
-    let mut out = format!(
-        "{} operations, {} replayed on {} ({} speed, {} order, {} threads at most), seed {}\n",
+    let mut page = Page::new(width);
+    page.say(format!(
+        "{} operations, {} replayed on {} ({} speed, {} order, {} threads at most), seed {}",
         count(result.operations),
         count(result.replayed),
         result.target,
@@ -17,18 +19,18 @@ pub fn text(result: &Replay, width: u16) -> String {
         result.order,
         count(result.threads),
         result.seed,
-    );
+    ));
     for mapping in &result.mapped {
         let to = if mapping.to.is_empty() {
             "."
         } else {
             &mapping.to
         };
-        out.push_str(&format!("{} lies in {to}\n", mapping.from));
+        page.say(format!("{} lies in {to}", mapping.from));
     }
     let built = &result.built;
-    out.push_str(&format!(
-        "made before: {} files with {}, {} further names, {} directories, {} symbolic links\n",
+    page.say(format!(
+        "made before: {} files with {}, {} further names, {} directories, {} symbolic links",
         count(built.files),
         bytes(built.bytes),
         count(built.links),
@@ -36,33 +38,33 @@ pub fn text(result: &Replay, width: u16) -> String {
         count(built.symlinks),
     ));
     match &result.made_cold {
-        Some(how) => out.push_str(&format!("caches: {} ({how})\n", result.caches)),
+        Some(how) => page.say(format!("caches: {} ({how})", result.caches)),
         None if result.caches.is_empty() => {}
-        None => out.push_str(&format!(
-            "caches: {}, as making that tree left them\n",
+        None => page.say(format!(
+            "caches: {}, as making that tree left them",
             result.caches
         )),
     }
-    out.push('\n');
-    out.push_str(&kinds(result, width));
-    out.push('\n');
-    out.push_str(&timing(result));
-    out.push_str(&differences(result, width));
-    out.push_str(&skipped(result));
-    out.push_str(&verified(result));
+    page.blank();
+    page.table(&kinds(result, width));
+    page.blank();
+    say_timing(&mut page, result);
+    say_differences(&mut page, result);
+    say_skipped(&mut page, result);
+    say_verified(&mut page, result);
     if let Some(kept) = &result.kept {
-        out.push_str(&format!("kept in {kept}\n"));
+        page.say(format!("kept in {kept}"));
     }
     if result.interrupted {
-        out.push_str("interrupted: what follows in the trace was not replayed\n");
+        page.say("interrupted: what follows in the trace was not replayed");
     }
     for warning in &result.warnings {
-        out.push_str(&format!("warning: {warning}\n"));
+        page.say(format!("warning: {warning}"));
     }
-    out
+    page.finish()
 }
 
-fn kinds(result: &Replay, width: u16) -> String {
+fn kinds(result: &Replay, width: u16) -> TextTable {
     let columns = [
         ("operation", Align::Left),
         ("count", Align::Right),
@@ -96,43 +98,44 @@ fn kinds(result: &Replay, width: u16) -> String {
             time(true, kind.replayed.total_ns),
         ]);
     }
-    table.render()
+    table
 }
 
-fn timing(result: &Replay) -> String {
+fn say_timing(page: &mut Page, result: &Replay) {
     let timing = &result.timing;
     let took = duration(timing.replayed_elapsed_ns as f64);
     let traced = duration(timing.traced_elapsed_ns as f64);
-    let mut out = match (timing.due_elapsed_ns, timing.ratio) {
+    page.say(match (timing.due_elapsed_ns, timing.ratio) {
         (Some(due), Some(ratio)) => format!(
-            "took {took}, due in {} ({}); {traced} in the trace\n",
+            "took {took}, due in {} ({}); {traced} in the trace",
             duration(due as f64),
             signed_percent(ratio - 1.0),
         ),
-        (_, Some(ratio)) => format!("took {took}; {traced} in the trace (x{ratio:.3})\n"),
-        (_, None) => format!("took {took}\n"),
-    };
+        (_, Some(ratio)) => format!("took {took}; {traced} in the trace (x{ratio:.3})"),
+        (_, None) => format!("took {took}"),
+    });
     if let Some(error) = &timing.start_error {
-        out.push_str(&format!(
-            "operations started off their time by {} (median), {} (99 %), {} (most)\n",
+        page.say(format!(
+            "operations started off their time by {} (median), {} (99 %), {} (most)",
             duration(error.p50_ns as f64),
             duration(error.p99_ns as f64),
             duration(error.max_ns as f64),
         ));
     }
-    out
 }
 
-fn differences(result: &Replay, width: u16) -> String {
+fn say_differences(page: &mut Page, result: &Replay) {
     if result.differ == 0 {
-        return "every result is the trace's\n".into();
+        page.say("every result is the trace's");
+        return;
     }
     let share = result.differ as f64 / (result.replayed.max(1)) as f64;
-    let mut out = format!(
-        "{} results differ from the trace's ({}); the first:\n\n",
+    page.say(format!(
+        "{} results differ from the trace's ({}); the first:",
         count(result.differ),
         percent(share)
-    );
+    ));
+    page.blank();
     let columns = [
         ("row", Align::Right),
         ("operation", Align::Left),
@@ -140,33 +143,18 @@ fn differences(result: &Replay, width: u16) -> String {
         ("target", Align::Left),
         ("name", Align::Left),
     ];
-    let mut table = TextTable::new(&columns, width);
+    let mut table = TextTable::new(&columns, page.width());
     for d in &result.differences {
         table.row([
             count(d.row),
             d.kind.clone(),
             outcome(d.expected),
             outcome(d.actual),
-            name(d),
+            d.name.clone(),
         ]);
     }
-    out.push_str(&table.render());
-    out.push('\n');
-    out
-}
-
-/// Control characters of a stranger's name do not reach the terminal.
-fn name(difference: &ReplayDifference) -> String {
-    shown(&difference.name)
-}
-
-fn shown(name: &str) -> String {
-    name.chars()
-        .flat_map(|c| {
-            let escaped = c.is_control().then(|| c.escape_default().collect());
-            escaped.unwrap_or_else(|| vec![c])
-        })
-        .collect()
+    page.table(&table);
+    page.blank();
 }
 
 fn outcome(raw: i64) -> String {
@@ -182,8 +170,7 @@ fn outcome(raw: i64) -> String {
     }
 }
 
-fn skipped(result: &Replay) -> String {
-    let mut out = String::new();
+fn say_skipped(page: &mut Page, result: &Replay) {
     for (why, total) in &result.skipped {
         let mut kinds: Vec<(&str, u64)> = result
             .skipped_kinds
@@ -206,28 +193,27 @@ fn skipped(result: &Replay) -> String {
             "no_thread" => "had no thread: this machine allows no more of them",
             _ => "have no call on a target",
         };
-        out.push_str(&format!("{} {what}: {}\n", count(*total), list.join(", ")));
+        page.say(format!("{} {what}: {}", count(*total), list.join(", ")));
     }
-    out
 }
 
-fn verified(result: &Replay) -> String {
+fn say_verified(page: &mut Page, result: &Replay) {
     let Some(verified) = &result.verified else {
-        return String::new();
+        return;
     };
     if verified.wrong == 0 {
-        return format!(
-            "verified: all {} names are as the trace leads to\n",
+        page.say(format!(
+            "verified: all {} names are as the trace leads to",
             count(verified.names)
-        );
+        ));
+        return;
     }
-    let mut out = format!(
-        "verified: {} of {} names are not as the trace leads to; the first:\n",
+    page.say(format!(
+        "verified: {} of {} names are not as the trace leads to; the first:",
         count(verified.wrong),
         count(verified.names)
-    );
+    ));
     for wrong in &verified.first {
-        out.push_str(&format!("  {}: {}\n", shown(&wrong.name), wrong.problem));
+        page.item(format!("{}: {}", wrong.name, wrong.problem));
     }
-    out
 }

@@ -2,6 +2,7 @@
 
 use fsage_format::result::run::{CommandRun, PhaseRun, Unexpected, WorkloadRun};
 
+use crate::page::Page;
 use crate::table::{Align, TextTable};
 use crate::units;
 
@@ -13,29 +14,27 @@ const SHOWN_STREAMS: usize = 32;
 
 /// Everything that a terminal shows of a run.
 pub fn text(run: &WorkloadRun, width: u16) -> String {
-    let environment = &run.environment;
-    let mut out = format!(
-        "{}\non {}: {}{}\n",
-        run.workload,
-        run.target,
-        environment.file_system,
-        length(run),
-    );
+    let mut page = Page::new(width);
+    page.say(&run.workload);
+    let file_system = &run.environment.file_system;
+    page.say(format!("on {}: {file_system}{}", run.target, length(run)));
     for phase in &run.phases {
-        out.push('\n');
-        out.push_str(&phase_text(phase, width));
+        page.blank();
+        say_phase(&mut page, phase);
     }
     if let Some(command) = &run.command {
-        out.push('\n');
-        out.push_str(&command_text(command));
+        page.blank();
+        say_command(&mut page, command);
     }
     for warning in &run.warnings {
-        out.push_str(&format!("\nwarning: {warning}\n"));
+        page.blank();
+        page.say(format!("warning: {warning}"));
     }
     if run.interrupted {
-        out.push_str("\ninterrupted: these are not all of the workload's operations\n");
+        page.blank();
+        page.say("interrupted: these are not all of the workload's operations");
     }
-    out
+    page.finish()
 }
 
 fn length(run: &WorkloadRun) -> String {
@@ -48,37 +47,36 @@ fn length(run: &WorkloadRun) -> String {
     time.or(count).unwrap_or_default()
 }
 
-fn phase_text(phase: &PhaseRun, width: u16) -> String {
+fn say_phase(page: &mut Page, phase: &PhaseRun) {
     let streams = match phase.streams.len() {
         1 => String::new(),
         n => format!(", {n} streams at once"),
     };
     let cold = phase.cold.as_ref();
     let cold = cold.map_or(String::new(), |c| format!(", cold by {c}"));
-    let mut out = format!("{}: {}{streams}{cold}\n", phase.role, phase.name);
-    out.push_str(&format!(
+    page.say(format!("{}: {}{streams}{cold}", phase.role, phase.name));
+    let mut line = format!(
         "{} operations in {}: {} operations/s",
         units::count(phase.operations),
         units::duration(phase.elapsed_ns as f64),
         units::significant(phase.operations_per_s),
-    ));
+    );
     for (verb, bytes) in [("read", phase.bytes_read), ("written", phase.bytes_written)] {
         if bytes > 0 {
-            out.push_str(&format!(
+            line.push_str(&format!(
                 ", {} {verb} ({}/s)",
                 units::bytes(bytes),
                 units::bytes(per_second(bytes, phase.elapsed_ns))
             ));
         }
     }
-    out.push('\n');
+    page.say(line);
     if phase.operations > 0 {
-        out.push_str(&kinds(phase, width));
+        page.table(&kinds(phase, page.width()));
     }
-    out.push_str(&each_stream(phase));
-    out.push_str(&harness(phase));
-    out.push_str(&mismatches(phase));
-    out
+    say_streams(page, phase);
+    page.say(harness(phase));
+    say_mismatches(page, phase);
 }
 
 fn per_second(count: u64, elapsed_ns: u64) -> u64 {
@@ -88,7 +86,7 @@ fn per_second(count: u64, elapsed_ns: u64) -> u64 {
     (count as f64 * 1e9 / elapsed_ns as f64) as u64
 }
 
-fn kinds(phase: &PhaseRun, width: u16) -> String {
+fn kinds(phase: &PhaseRun, width: u16) -> TextTable {
     let columns = [
         ("operation", Align::Left),
         ("count", Align::Right),
@@ -120,20 +118,18 @@ fn kinds(phase: &PhaseRun, width: u16) -> String {
             errors.join(", "),
         ]);
     }
-    table.render()
+    table
 }
 
 /// When each of several streams was done: how fairly they were served.
-fn each_stream(phase: &PhaseRun) -> String {
+fn say_streams(page: &mut Page, phase: &PhaseRun) {
     if phase.streams.len() < 2 || phase.streams.len() > SHOWN_STREAMS {
-        return String::new();
+        return;
     }
     let times = phase.streams.iter();
     let times = times.map(|s| units::duration(s.elapsed_ns as f64));
-    format!(
-        "streams ended after {}\n",
-        times.collect::<Vec<_>>().join(", ")
-    )
+    let times = times.collect::<Vec<_>>().join(", ");
+    page.say(format!("streams ended after {times}"));
 }
 
 /// Where the time went that no operation took.
@@ -161,22 +157,20 @@ fn harness(phase: &PhaseRun) -> String {
             phase.skipped.keys().cloned().collect::<Vec<_>>().join(", ")
         ));
     }
-    out.push('\n');
     out
 }
 
-fn mismatches(phase: &PhaseRun) -> String {
+fn say_mismatches(page: &mut Page, phase: &PhaseRun) {
     if phase.unexpected == 0 {
-        return String::new();
+        return;
     }
-    let mut out = format!(
-        "{} operations did not end as the workload expected, the first:\n",
+    page.say(format!(
+        "{} operations did not end as the workload expected, the first:",
         units::count(phase.unexpected)
-    );
+    ));
     for mismatch in phase.mismatches.iter().take(TOLD) {
-        out.push_str(&format!("  {}\n", unexpected(mismatch)));
+        page.item(unexpected(mismatch));
     }
-    out
 }
 
 /// One operation that did not end as expected, as a sentence.
@@ -195,26 +189,30 @@ pub fn unexpected(m: &Unexpected) -> String {
     )
 }
 
-fn command_text(command: &CommandRun) -> String {
+fn say_command(page: &mut Page, command: &CommandRun) {
     let time = |ns: u64| units::duration(ns as f64);
     let end = match (command.exit_status, command.exit_signal) {
         (Some(status), _) => format!("exit status {status}"),
         (None, Some(signal)) => format!("ended by signal {signal}"),
         (None, None) => "no exit status".to_string(),
     };
-    format!(
-        "{} elapsed, {} user, {} system, {end}\n\
-         {} read from and {} written to devices, {} at most resident\n\
-         {} page faults with I/O, {} without; {} voluntary and {} involuntary context switches\n",
+    page.say(format!(
+        "{} elapsed, {} user, {} system, {end}",
         time(command.elapsed_ns),
         time(command.user_ns),
         time(command.system_ns),
+    ));
+    page.say(format!(
+        "{} read from and {} written to devices, {} at most resident",
         units::bytes(command.device_read_bytes),
         units::bytes(command.device_written_bytes),
         units::bytes(command.max_resident_bytes),
+    ));
+    page.say(format!(
+        "{} page faults with I/O, {} without; {} voluntary and {} involuntary context switches",
         units::count(command.major_faults),
         units::count(command.minor_faults),
         units::count(command.voluntary_switches),
         units::count(command.involuntary_switches),
-    )
+    ));
 }

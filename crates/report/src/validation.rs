@@ -33,6 +33,9 @@ pub fn text(result: &Validation, details: bool, width: u16) -> String {
         all(&mut page, result, width);
     }
     page.blank();
+    if result.interrupted {
+        page.say("interrupted: these are not all pairs of the plan");
+    }
     let most = if details { usize::MAX } else { NOTES };
     for failed in result.failed.iter().take(most) {
         page.say(format!("failed: {}", failure(failed)));

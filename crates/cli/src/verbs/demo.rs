@@ -70,6 +70,9 @@ pub fn run(args: &DemoArgs) -> Result<Exit> {
     explain(&plan, list.len());
     let result = carry_out_with_progress(&plan, &stop)?;
     show(&result, args.json, args.details)?;
+    if result.interrupted {
+        return Ok(Exit::Interrupted);
+    }
     if !args.json {
         if args.details {
             out::text(&details(&result))?;

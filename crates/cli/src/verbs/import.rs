@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use fsage_core::{OpSink, OpSource};
+use fsage_format::bounded;
 use fsage_format::foreign::hbench::{self, HbenchSource};
 use fsage_format::foreign::iolog::IologSource;
 use fsage_format::foreign::strace::StraceSource;
@@ -229,8 +230,16 @@ fn hbench_snapshot(args: &ImportArgs) -> Result<Summary> {
 fn hbench_profile(args: &ImportArgs) -> Result<Summary> {
     let mut text = String::new();
     open(&args.file)?
+        .take(bounded::MAX_TEXT_BYTES + 1)
         .read_to_string(&mut text)
         .with_context(|| format!("read {} as text", args.file.display()))?;
+    if text.len() as u64 > bounded::MAX_TEXT_BYTES {
+        bail!(
+            "read {}: it goes on, expected a profile of at most {} bytes",
+            args.file.display(),
+            bounded::MAX_TEXT_BYTES
+        );
+    }
     let title = args
         .file
         .file_stem()

@@ -56,7 +56,9 @@ pub fn run(args: &ValidateArgs) -> Result<Exit> {
     for failed in &result.failed {
         ui::line(&format!("not done: {}", validation::failure(failed)));
     }
-    Ok(if result.failed.is_empty() {
+    Ok(if result.interrupted {
+        Exit::Interrupted
+    } else if result.failed.is_empty() {
         Exit::Done
     } else {
         Exit::Incomplete

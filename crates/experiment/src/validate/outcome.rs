@@ -1,7 +1,6 @@
 //! From what was measured to what is said: predictions of every workload, pairs, judgement.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::{Op, OpKind, PathTable, SinkError};
 use fsage_format::profile::SystemProfile;
@@ -28,16 +27,12 @@ pub(super) fn outcome(
     plan: &ValidatePlan,
     profiles: &[Option<SystemProfile>],
     mut found: Measurements,
-    stop: &AtomicBool,
 ) -> Result<Validation, ValidateError> {
     let mut pairs = Vec::new();
     for workload in 0..plan.workloads.len() {
         let mut of_workload = BTreeMap::new();
         let sources: BTreeSet<usize> = (0..plan.targets.len()).map(|t| plan.traced_on(t)).collect();
         for source in sources {
-            if stop.load(Ordering::Relaxed) {
-                return Err(ValidateError::Interrupted);
-            }
             of_workload.extend(from_one_trace(
                 plan, profiles, &mut found, workload, source,
             )?);

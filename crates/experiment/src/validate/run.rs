@@ -38,7 +38,8 @@ pub struct Progress {
 }
 
 /// Carries out a plan. What is measured is kept in its directory as it comes, so that an error or an
-/// interruption loses nothing that was finished.
+/// interruption loses nothing that was finished. Interrupted, it judges what there is, says so in the result
+/// and leaves the directory's own result as it was.
 pub fn run(
     plan: &ValidatePlan,
     progress: &mut dyn FnMut(&Progress),
@@ -58,6 +59,7 @@ pub fn run(
     let one_cpu = plan.cpu.map(OneCpu::keep);
     let all = plan.steps();
     let steps: Vec<Step> = all.iter().copied().filter(|s| !found.has(*s)).collect();
+    let mut interrupted = false;
     for (index, &step) in steps.iter().enumerate() {
         let mut now = Progress {
             done: all.len() - steps.len() + index,
@@ -74,8 +76,9 @@ pub fn run(
         };
         let outcome = one_step(plan, step, &mut found, one_cpu.as_ref(), &mut detail, stop);
         // What fails while fsage stops, fails because of it.
-        if stop.load(Ordering::Relaxed) {
-            return Err(ValidateError::Interrupted);
+        interrupted = stop.load(Ordering::Relaxed);
+        if interrupted {
+            break;
         }
         let outcome = match outcome {
             Err(error) if plan.keep_going => passed_over(plan, step, &error),
@@ -92,10 +95,13 @@ pub fn run(
         settle(&mut found, step, entry.outcome);
     }
     let profiles = profiles(plan, &mut found)?;
-    let mut validation = super::outcome::outcome(plan, &profiles, found, stop)?;
+    let mut validation = super::outcome::outcome(plan, &profiles, found)?;
+    validation.interrupted = interrupted || stop.load(Ordering::Relaxed);
     validation.started_unix_ns = started_unix_ns;
     validation.elapsed_ns = MonotonicClock.now_ns().saturating_sub(start_ns);
-    save(&validation, &plan.dir.join(VALIDATION_FILE))?;
+    if !validation.interrupted {
+        save(&validation, &plan.dir.join(VALIDATION_FILE))?;
+    }
     Ok(validation)
 }
 
@@ -112,10 +118,11 @@ fn one_step(
         Step::Profile { target, instance } => {
             let profile = profile(plan, (target, instance), one_cpu, detail, stop)?;
             let file = profile_file(plan, target, instance);
+            // A part of a profile is no profile of the target.
             if !stop.load(Ordering::Relaxed) {
                 profile.save(&plan.dir.join(&file))?;
+                found.profiles.insert((target, instance), profile);
             }
-            found.profiles.insert((target, instance), profile);
             Ok(Outcome::Profile(ProfileRun {
                 target: plan.targets[target].to_string(),
                 instance,
