@@ -144,7 +144,7 @@ fn a_part_of_a_snapshot_is_shown_as_that_and_used_by_nobody() {
         let export = ["export", file, "--to", "hbench", "-o", "o.txt"];
         run(dir, export).fails(1, &[file, why, "--allow-lossy"]);
         let hide = ["anonymize", file, "--key-file", "key", "-o", "hidden.fss"];
-        run(dir, hide).exits(0);
+        run(dir, hide).exits(3);
         let hidden = SnapshotReader::open(&dir.join("hidden.fss")).unwrap();
         assert!(!hidden.loss().is_none(), "{file} became whole");
     }

@@ -17,7 +17,7 @@ use crate::{out, ui};
 pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
     let kind = fsage_format::sniff(&args.file)?;
     let key = Anonymizer::from_key_file(&args.key_file, args.keep_extensions)?;
-    let (content, rows) = match kind {
+    let (content, (rows, whole)) = match kind {
         FileKind::Trace => (Content::Trace, trace(args, key)?),
         FileKind::Snapshot => (Content::Snapshot, snapshot(args, key)?),
         _ => bail!(UsageError(format!(
@@ -50,10 +50,11 @@ pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
             kept,
         })?;
     }
-    Ok(Exit::Done)
+    Ok(if whole { Exit::Done } else { Exit::Incomplete })
 }
 
-fn trace(args: &AnonymizeArgs, mut key: Anonymizer) -> Result<u64> {
+/// Returns how many operations there are, and whether the trace is finished.
+fn trace(args: &AnonymizeArgs, mut key: Anonymizer) -> Result<(u64, bool)> {
     let mut reader = open_trace(&args.file)?;
     let hidden = key.trace_meta(reader.meta());
     // What an unfinished trace lost must not look whole afterwards.
@@ -77,10 +78,11 @@ fn trace(args: &AnonymizeArgs, mut key: Anonymizer) -> Result<u64> {
     }
     let count = writer.operations();
     writer.finish(end)?;
-    Ok(count)
+    Ok((count, !reader.loss().unfinished))
 }
 
-fn snapshot(args: &AnonymizeArgs, mut key: Anonymizer) -> Result<u64> {
+/// Returns how many files there are, and whether the snapshot is whole.
+fn snapshot(args: &AnonymizeArgs, mut key: Anonymizer) -> Result<(u64, bool)> {
     let mut reader = open_snapshot(&args.file)?;
     let hidden = key.snapshot_meta(reader.meta());
     // What was cut must not look whole afterwards.
@@ -95,7 +97,7 @@ fn snapshot(args: &AnonymizeArgs, mut key: Anonymizer) -> Result<u64> {
             writer.push(&key.entry(&entry))?;
         }
     }
-    let count = writer.entries();
+    let (count, whole) = (writer.entries(), end.stopped.is_none());
     writer.finish(end)?;
-    Ok(count)
+    Ok((count, whole))
 }

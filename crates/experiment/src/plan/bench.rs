@@ -22,9 +22,6 @@ use crate::target::TargetSpec;
 /// Half of a digest tells plans apart.
 const DIGEST_BYTES: usize = 16;
 
-/// More configurations than this are a slip.
-const MOST_CONFIGURATIONS: usize = 1000;
-
 /// What one experiment does.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BenchPlan {
@@ -137,6 +134,8 @@ impl BenchPlan {
     fn build(path: &Path, text: &str, base: &Path, look: bool) -> Result<Self, PlanError> {
         let place = Place { path, text };
         let raw: Raw = place.toml()?;
+        place.few(raw.target.len(), "targets")?;
+        place.few(raw.workload.len(), "workloads")?;
         let targets = targets(place, &raw.target, (base, look))?;
         let workloads = workloads(place, &raw.workload, raw.setup.as_ref())?;
         let end = text.len()..text.len();
@@ -148,15 +147,11 @@ impl BenchPlan {
             return Err(place.error(end, none.into()));
         }
         let caches = caches(place, raw.cache.as_ref())?;
+        place.few(
+            targets.len() * workloads.len() * caches.len(),
+            "configurations (targets by workloads by caches)",
+        )?;
         let subjects = cross(&targets, &workloads, &caches);
-        if subjects.len() > MOST_CONFIGURATIONS {
-            let many = format!(
-                "{} configurations (targets by workloads by caches), expected at most \
-                 {MOST_CONFIGURATIONS}",
-                subjects.len()
-            );
-            return Err(place.error(end, many));
-        }
         let rule = rule(place, &raw)?;
         check_required(place, raw.required.as_ref(), &subjects)?;
         let settle = place.time("settle", raw.settle.as_ref())?;
@@ -720,6 +715,16 @@ size = [1000]
                     sweep={a=[1,2,3,4,5,6,7,8,9,10],b=[1,2,3,4,5,6,7,8,9,10]}\n";
         let error = parse(many).unwrap_err().to_string();
         assert!(error.contains("1100 configurations"), "{error}");
+        let values: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
+        let values = values.join(",");
+        let many = format!(
+            "[[target]]\nspec='/'\n[target.sweep]\na=[{values}]\nb=[{values}]\nc=[{values}]\n"
+        );
+        let error = parse(&many).unwrap_err().to_string();
+        assert!(error.contains(":5: 1000000 combinations"), "{error}");
+        let many = "[[target]]\nspec='/'\n".repeat(20_000);
+        let error = parse(&many).unwrap_err().to_string();
+        assert!(error.contains("20000 targets"), "{error}");
     }
 
     #[test]

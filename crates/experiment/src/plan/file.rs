@@ -130,6 +130,7 @@ impl PlanFile {
 
 impl Place<'_> {
     fn targets(&self, raw: &[Spanned<RawTarget>]) -> Result<Vec<NamedTarget>, PlanError> {
+        self.few(raw.len(), "targets")?;
         let mut targets: Vec<NamedTarget> = Vec::new();
         for entry in raw {
             let its = entry.get_ref();
@@ -156,6 +157,7 @@ impl Place<'_> {
         raw: &[Spanned<RawWorkload>],
         setup: Option<&String>,
     ) -> Result<Vec<NamedWorkload>, PlanError> {
+        self.few(raw.len(), "workloads")?;
         let mut workloads: Vec<NamedWorkload> = Vec::new();
         for entry in raw {
             let its = entry.get_ref();

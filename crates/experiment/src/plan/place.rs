@@ -11,6 +11,7 @@ use toml::Spanned;
 
 use super::allow::Wanted;
 use super::time::parse_time;
+use super::vary::MOST_CONFIGURATIONS;
 use crate::target::TargetSpec;
 
 /// More of anything is a slip.
@@ -65,6 +66,16 @@ impl Place<'_> {
             let problem = e.message().trim().replace('\n', ", ");
             self.error(e.span().unwrap_or(0..0), problem)
         })
+    }
+
+    /// Fails where there are more of something than anybody runs: each is held, and held against the rest.
+    pub fn few(&self, count: usize, what: &str) -> Result<(), PlanError> {
+        if count <= MOST_CONFIGURATIONS {
+            return Ok(());
+        }
+        let end = self.text.len()..self.text.len();
+        let many = format!("{count} {what}, expected at most {MOST_CONFIGURATIONS}");
+        Err(self.error(end, many))
     }
 
     /// What is wrong at a place of the text.

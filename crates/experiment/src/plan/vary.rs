@@ -13,6 +13,9 @@ pub(super) type RawSweep = BTreeMap<Spanned<String>, Spanned<Value>>;
 /// One combination: each parameter, where it stands, and its value.
 pub(super) type Choice = Vec<(String, Range<usize>, String)>;
 
+/// More configurations than this are a slip.
+pub(super) const MOST_CONFIGURATIONS: usize = 1000;
+
 /// Every combination in the order in which they are written; the only one of nothing is nothing.
 pub(super) fn combinations(place: Place<'_>, sweep: &RawSweep) -> Result<Vec<Choice>, PlanError> {
     let mut all: Vec<Choice> = vec![Vec::new()];
@@ -20,6 +23,14 @@ pub(super) fn combinations(place: Place<'_>, sweep: &RawSweep) -> Result<Vec<Cho
     entries.sort_by_key(|(key, _)| key.span().start);
     for (key, values) in entries {
         let texts = texts(place, key.get_ref(), values)?;
+        let count = all.len().saturating_mul(texts.len());
+        if count > MOST_CONFIGURATIONS {
+            let what = format!(
+                "{count} combinations with the values of {}, expected at most {MOST_CONFIGURATIONS}",
+                key.get_ref()
+            );
+            return Err(place.error(values.span(), what));
+        }
         let longer = |choice: &Choice| {
             let add = |text: &String| {
                 let mut choice = choice.clone();
@@ -40,6 +51,12 @@ fn texts(place: Place<'_>, key: &str, values: &Spanned<Value>) -> Result<Vec<Str
         let what = format!("{key} is no list, expected its values as in {key} = [1, 2]");
         return Err(wrong(what));
     };
+    if list.len() > MOST_CONFIGURATIONS {
+        return Err(wrong(format!(
+            "{key} has {} values, expected at most {MOST_CONFIGURATIONS}",
+            list.len()
+        )));
+    }
     let mut texts: Vec<String> = Vec::new();
     for value in list {
         let text = match value {

@@ -15,13 +15,16 @@ use super::record::{HbFile, HbRecord, HbUnion, class_of, flag, op_type as t};
 use crate::FormatError;
 use crate::foreign::strace::join;
 
+/// No kernel takes a longer one (`PATH_MAX`).
+const LONGEST_PATH: usize = 4096;
+
 const O_CREAT: u32 = 0o100;
 const O_TRUNC: u32 = 0o1000;
 const O_DIRECTORY: u32 = 0o200_000;
 
 /// Writes operations as an HBench-FS trace.
 ///
-/// Kinds that the format has no type for (Table A.1) are left out and counted. Copies between files
+/// Kinds that the format has no type for (Table A.1), and paths that no kernel takes, are left out and counted. Copies between files
 /// become a read and a write. Descriptors, thread ids and devices are lost.
 #[derive(Debug)]
 pub struct HbenchSink<W> {
@@ -63,7 +66,8 @@ impl<W: Write> HbenchSink<W> {
     }
 
     fn write_op(&mut self, op: &Op, paths: &PathTable) -> Result<(), FormatError> {
-        let Some(op_type) = type_of(op) else {
+        let long = |path: Option<PathId>| path.is_some_and(|p| paths.get(p).len() > LONGEST_PATH);
+        let Some(op_type) = type_of(op).filter(|_| !long(op.path) && !long(op.path2)) else {
             *self.not_carried.entry(op.kind.name()).or_insert(0) += 1;
             return Ok(());
         };

@@ -29,7 +29,7 @@ mod state;
 mod symbols;
 mod table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
@@ -95,6 +95,8 @@ pub struct StraceSource<R> {
     name: PathBuf,
     importer: Importer,
     pending: FxHashMap<u32, Pending>,
+    /// Those of them that are forks whose child was not seen, by start.
+    forks: BTreeSet<(u64, u32)>,
     /// The thread of lines without a number.
     unnamed: Option<u32>,
     order: Reorder,
@@ -111,6 +113,7 @@ impl<R: BufRead> StraceSource<R> {
             name: name.to_owned(),
             importer: Importer::default(),
             pending: FxHashMap::default(),
+            forks: BTreeSet::new(),
             unnamed: None,
             order: Reorder::default(),
             report: StraceReport::default(),
@@ -263,8 +266,8 @@ impl<R: BufRead> StraceSource<R> {
                 Ok(())
             }
             Event::Superseded(by) => {
-                if let Some(pending) = self.pending.remove(&by) {
-                    self.pending.insert(tid, pending);
+                if let Some(pending) = self.landed(by) {
+                    self.fly(tid, pending);
                 }
                 Ok(())
             }
@@ -280,12 +283,9 @@ impl<R: BufRead> StraceSource<R> {
         if self.importer.processes.knows(tid) {
             return tid;
         }
-        let fork = self
-            .pending
-            .iter_mut()
-            .filter(|(_, pending)| pending.fork_flags.is_some() && pending.child.is_none())
-            .min_by_key(|(_, pending)| pending.start_ns);
-        if let Some((&parent, pending)) = fork {
+        if let Some((_, parent)) = self.forks.pop_first()
+            && let Some(pending) = self.pending.get_mut(&parent)
+        {
             pending.child = Some(tid);
             let flags = pending.fork_flags.unwrap_or(0);
             self.importer.processes.fork(parent, tid, flags);
@@ -315,14 +315,32 @@ impl<R: BufRead> StraceSource<R> {
             fork_flags,
             child: None,
         };
-        match self.pending.insert(tid, pending) {
-            None => Ok(()),
-            Some(_) => Err("the end of the thread's call before another one"),
+        if self.fly(tid, pending) {
+            Err("the end of the thread's call before another one")
+        } else {
+            Ok(())
         }
     }
 
+    /// A call is in flight; returns whether the thread had another one.
+    fn fly(&mut self, tid: u32, pending: Pending) -> bool {
+        let before = self.landed(tid);
+        if pending.fork_flags.is_some() && pending.child.is_none() {
+            self.forks.insert((pending.start_ns, tid));
+        }
+        self.pending.insert(tid, pending);
+        before.is_some()
+    }
+
+    /// The call of the thread that was in flight, and is no more.
+    fn landed(&mut self, tid: u32) -> Option<Pending> {
+        let pending = self.pending.remove(&tid)?;
+        self.forks.remove(&(pending.start_ns, tid));
+        Some(pending)
+    }
+
     fn resumed(&mut self, tid: u32, name: &str, rest: &[u8]) -> Result<(), &'static str> {
-        let Some(pending) = self.pending.remove(&tid) else {
+        let Some(pending) = self.landed(tid) else {
             return Err("the call's beginning, `<unfinished ...>`, before its end");
         };
         if name_of(&pending.text) != name.as_bytes() {
@@ -377,7 +395,7 @@ impl<R: BufRead> StraceSource<R> {
     }
 
     fn ended_thread(&mut self, tid: u32, time_ns: u64, code: i64) {
-        self.pending.remove(&tid);
+        self.landed(tid);
         let op = self.importer.exited(tid, time_ns, code);
         self.order.push(op);
     }
