@@ -130,7 +130,7 @@ pub fn run_workload(
         match (open.check(), &result.failed) {
             (Ok(()), _) => {}
             // The operation that failed is told; this says why.
-            (Err(error), Some(_)) => result.warnings.push(error.to_string()),
+            (Err(error), Some(_)) => result.warnings.push(format!("failed to {error}")),
             (Err(error), None) => return Err(error.into()),
         }
     }

@@ -113,6 +113,10 @@ fn exit(result: &WorkloadRun) -> Exit {
             failed.phase,
             run::unexpected(failed)
         ));
+        // What has died explains it.
+        for warning in &result.warnings {
+            ui::line(&format!("fsage: {warning}"));
+        }
         return Exit::Failed;
     }
     if let Some(command) = &result.command {
