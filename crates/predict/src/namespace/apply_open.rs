@@ -1,7 +1,7 @@
 //! What each kind of operation on an open file does.
 
 use fsage_core::{Fd, Op, OpFlags, OpKind};
-use fsage_namespace::flags::{O_APPEND, O_CLOEXEC};
+use fsage_namespace::flags::O_APPEND;
 
 use super::process::OpenId;
 use super::tree::{Ino, Kind};
@@ -95,9 +95,7 @@ impl Namespace {
             OpKind::Dup => {
                 let number = op.result.value().and_then(|v| i32::try_from(v).ok());
                 if let (Some(fd), Some(number)) = (op.fd, number) {
-                    let flags = open.and_then(|o| self.processes.open(o));
-                    let on_exec = flags.is_some_and(|o| o.flags & O_CLOEXEC != 0);
-                    let before = self.processes.dup(op.pid.0, fd, Fd(number), on_exec);
+                    let before = self.processes.dup(op.pid.0, fd, Fd(number), false);
                     if let Some(before) = before {
                         self.close(before, out);
                     }
