@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fsage_core::{Fd, FileSystem, Handle, Pid};
+use fsage_namespace::Fds;
 use rustc_hash::FxHashMap;
 
 /// The open files of all processes of a run. Streams that act as one process share its descriptors,
@@ -20,7 +21,7 @@ pub struct Directory {
 
 #[derive(Debug, Default)]
 struct Process {
-    open: Mutex<Table>,
+    open: Mutex<Fds<Handle>>,
     /// How often a descriptor was taken away or replaced: what was looked up before may be stale.
     /// Changed only by who holds the table.
     changes: AtomicU64,
@@ -28,68 +29,10 @@ struct Process {
 
 impl Process {
     /// What was looked up before may be stale; `_held` is this process's table.
-    fn change(&self, _held: &MutexGuard<'_, Table>) {
+    fn change(&self, _held: &MutexGuard<'_, Fds<Handle>>) {
         let changes = self.changes.load(Ordering::Relaxed);
         self.changes
             .store(changes.wrapping_add(1), Ordering::Release);
-    }
-}
-
-/// Descriptors below this have a place of their own: kernels give the lowest one that is free.
-const LOW: usize = 256;
-
-/// The descriptors of one process.
-#[derive(Debug, Default)]
-struct Table {
-    low: Vec<Option<Handle>>,
-    high: FxHashMap<Fd, Handle>,
-}
-
-impl Table {
-    fn place(fd: Fd) -> Option<usize> {
-        usize::try_from(fd.0).ok().filter(|&place| place < LOW)
-    }
-
-    fn get(&self, fd: Fd) -> Option<Handle> {
-        match Self::place(fd) {
-            Some(place) => self.low.get(place).copied().flatten(),
-            None => self.high.get(&fd).copied(),
-        }
-    }
-
-    /// Returns the file that the descriptor stood for.
-    fn insert(&mut self, fd: Fd, handle: Handle) -> Option<Handle> {
-        let Some(place) = Self::place(fd) else {
-            return self.high.insert(fd, handle);
-        };
-        if self.low.len() <= place {
-            self.low.resize(place + 1, None);
-        }
-        self.low.get_mut(place)?.replace(handle)
-    }
-
-    fn remove(&mut self, fd: Fd) -> Option<Handle> {
-        match Self::place(fd) {
-            Some(place) => self.low.get_mut(place)?.take(),
-            None => self.high.remove(&fd),
-        }
-    }
-
-    /// Every descriptor with its file, in order.
-    fn all(&self) -> Vec<(Fd, Handle)> {
-        let low = (0..).zip(&self.low);
-        let low = low.filter_map(|(fd, handle)| Some((Fd(fd), (*handle)?)));
-        let mut all: Vec<(Fd, Handle)> = low.collect();
-        all.extend(self.high.iter().map(|(fd, handle)| (*fd, *handle)));
-        all.sort_unstable();
-        all
-    }
-
-    /// The same, and takes them away.
-    fn take_all(&mut self) -> Vec<(Fd, Handle)> {
-        let all = self.all();
-        *self = Self::default();
-        all
     }
 }
 
@@ -124,11 +67,10 @@ impl Directory {
 
     /// Closes what is still open, when all streams have ended.
     pub fn close_all(&self, fs: &dyn FileSystem) {
-        let mut handles: Vec<Handle> = lock(&self.processes)
-            .drain()
-            .flat_map(|(_, process)| lock(&process.open).take_all())
-            .map(|(_, handle)| handle)
-            .collect();
+        let mut handles: Vec<Handle> = Vec::new();
+        for (_, process) in lock(&self.processes).drain() {
+            handles.extend(std::mem::take(&mut *lock(&process.open)).values());
+        }
         handles.sort_unstable();
         handles.dedup();
         lock(&self.shared).clear();
@@ -252,7 +194,7 @@ impl<'d> Handles<'d> {
             return Vec::new();
         }
         let stale = self.exit(child);
-        let copies = lock(&self.process(parent).open).all();
+        let copies = lock(&self.process(parent).open).in_order();
         for (fd, handle) in copies {
             self.directory.share(handle);
             // The child has none left that this could replace.
@@ -266,7 +208,7 @@ impl<'d> Handles<'d> {
     pub fn exit(&mut self, pid: Pid) -> Vec<Handle> {
         let process = self.process(pid);
         let mut open = lock(&process.open);
-        let gone = open.take_all();
+        let gone = std::mem::take(&mut *open).in_order();
         process.change(&open);
         drop(open);
         gone.into_iter()

@@ -1,6 +1,7 @@
 //! Calls that move data, and mappings.
 
-use fsage_core::{Op, OpFlags, OpKind, Outcome};
+use fsage_core::{FileId, Op, OpFlags, OpKind, Outcome};
+use fsage_namespace::Mapping;
 
 use super::Assembler;
 use crate::raw::{RawCall, RawFile};
@@ -101,7 +102,7 @@ impl Assembler {
         op.length = Some(length);
         op.flags = (protection as u32 & 0xff) | ((flags as u32) << 8);
         if let (Some(file), Some(address)) = (op.file, op.result.value()) {
-            self.process(call.pid).map(address, length, offset, file);
+            self.map(call.pid, address, length, offset, file);
         }
         self.emit(op);
     }
@@ -109,10 +110,10 @@ impl Assembler {
     fn munmap(&mut self, call: &RawCall) {
         let [address, length, ..] = call.args;
         if call.result == 0
-            && let Some((region, offset, length)) = self.process(call.pid).unmap(address, length)
+            && let Some(piece) = self.unmap(call.pid, address, length)
         {
             let op = self.begin(OpKind::Munmap, call);
-            self.mapped(op, region.file, offset, length);
+            self.mapped(op, piece);
         }
     }
 
@@ -120,31 +121,35 @@ impl Assembler {
     fn mremap(&mut self, call: &RawCall) {
         let [old, old_length, new_length, ..] = call.args;
         if let Ok(new) = u64::try_from(call.result)
-            && let Some((region, offset, _)) = self.process(call.pid).unmap(old, old_length)
+            && let Some(piece) = self.unmap(call.pid, old, old_length)
         {
-            self.process(call.pid)
-                .map(new, new_length, offset, region.file);
+            self.map(call.pid, new, new_length, piece.offset, piece.file);
         }
     }
 
     fn msync(&mut self, call: &RawCall) {
         let [address, length, flags, ..] = call.args;
-        if let Some((region, offset, length)) = self.process(call.pid).region(address, length) {
+        if let Some(piece) = self.first_mapped(call.pid, address, length) {
             let mut op = self.begin(OpKind::Msync, call);
             op.flags = flags as u32;
-            self.mapped(op, region.file, offset, length);
+            self.mapped(op, piece);
         }
     }
 
     /// An operation on a mapped range of a file.
-    fn mapped(&mut self, mut op: Op, file: fsage_core::FileId, offset: u64, length: u64) {
+    fn mapped(&mut self, mut op: Op, piece: Mapping<FileId>) {
+        let Mapping {
+            length,
+            offset,
+            file,
+        } = piece;
         let key = (file.dev.0, file.ino);
         let generation = self
             .generations
             .get(&key)
             .copied()
             .unwrap_or(file.generation);
-        op.file = Some(fsage_core::FileId { generation, ..file });
+        op.file = Some(FileId { generation, ..file });
         op.offset = Some(offset);
         op.length = Some(length);
         self.wanted |= self.filter.takes_device(file.dev) || self.wants_file(file);

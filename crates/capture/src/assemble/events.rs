@@ -33,13 +33,18 @@ impl Assembler {
                 op.flags = clone_flags as u32;
                 op.length = Some(child_pid.0.into());
                 if child_pid != pid {
-                    let child = self.process(pid).child(clone_flags);
-                    self.processes.insert(child_pid, child);
+                    self.meet(pid);
+                    if self.processes.knows(child_pid.0) {
+                        self.processes.exit(child_pid.0);
+                    }
+                    let flags = clone_flags as u32;
+                    self.processes.fork(pid.0, child_pid.0, flags);
                 }
                 self.emit(op);
             }
             RawEvent::Exec { pid, file, .. } => {
-                self.process(pid).exec();
+                self.meet(pid);
+                self.processes.exec(pid.0);
                 if let Some(file) = file {
                     let id = self.identify(&file);
                     self.programs.insert(pid, id);
@@ -56,7 +61,7 @@ impl Assembler {
                 op.length = Some(last.into());
                 op.result = Outcome::ok(exit_status(code) as u64);
                 if last {
-                    self.processes.remove(&pid);
+                    self.processes.exit(pid.0);
                 }
                 self.emit(op);
             }
@@ -135,7 +140,7 @@ impl Assembler {
             OpKind::Close => {
                 let fd = request.offset as i32;
                 self.set_descriptor(&mut op, fd, request.file.as_ref());
-                self.process(op.pid).descriptors.borrow_mut().remove(&fd);
+                self.processes.close(op.pid.0, Fd(fd));
                 return self.emit(op);
             }
             _ => {}

@@ -1,6 +1,7 @@
 //! Calls on descriptors that move no data.
 
-use fsage_core::{OpKind, Outcome};
+use fsage_core::{Fd, OpKind, Outcome};
+use fsage_namespace::flags::CLONE_FILES;
 
 use super::Assembler;
 use super::process::Open;
@@ -72,7 +73,7 @@ impl Assembler {
         let op = self.begin_fd(OpKind::Close, call, call.args[0], call.file.as_ref());
         let fd = call.args[0] as i32;
         // Gone even where close reports an error (close(2), "Dealing with error returns").
-        self.process(call.pid).descriptors.borrow_mut().remove(&fd);
+        self.processes.close(call.pid.0, Fd(fd));
         if call.file.is_some() || call.result < 0 {
             self.emit(op);
         }
@@ -83,28 +84,26 @@ impl Assembler {
         if call.result != 0 {
             return;
         }
-        let process = self.process(call.pid);
+        self.meet(call.pid);
+        let process = call.pid.0;
         if flags & CLOSE_RANGE_UNSHARE != 0 {
-            let own = process.descriptors.borrow().clone();
-            process.descriptors = std::rc::Rc::new(std::cell::RefCell::new(own));
+            self.processes.unshare(process, CLONE_FILES);
         }
-        let mut hit: Vec<i32> = process.descriptors.borrow().keys().copied().collect();
-        hit.retain(|&fd| (first..=last).contains(&(fd as u64)));
-        hit.sort_unstable();
+        let mut hit = self.processes.descriptors(process);
+        hit.retain(|fd| (first..=last).contains(&(fd.0 as u64)));
         if flags & CLOSE_RANGE_CLOEXEC != 0 {
             for fd in hit {
-                if let Some(open) = process.descriptors.borrow_mut().get_mut(&fd) {
-                    open.cloexec = true;
-                }
+                self.processes.set_close_on_exec(process, fd, true);
             }
             return;
         }
         let mut latency_ns = Some(call.latency_ns);
         for fd in hit {
             (self.wanted, self.unknown) = (self.filter.takes_all(), false);
-            let mut op = self.begin_fd(OpKind::Close, call, fd as u64, None);
-            let open = self.process(call.pid).descriptors.borrow_mut().remove(&fd);
+            let mut op = self.begin_fd(OpKind::Close, call, fd.0 as u64, None);
+            let open = self.processes.description(process, fd);
             op.file = open.and_then(|open| open.file);
+            self.processes.close(process, fd);
             // One call closed them all; its time is told once.
             op.latency_ns = Some(latency_ns.take().unwrap_or(0));
             if op.file.is_some() {
@@ -119,18 +118,18 @@ impl Assembler {
         if let (Some(new), Some(old)) = (op.result.value(), op.fd)
             && new != old.0 as u64
         {
-            let file = op.file;
-            let process = self.process(call.pid);
-            let mut table = process.descriptors.borrow_mut();
-            let known = table.get(&old.0).cloned();
-            let open = known.unwrap_or(Open {
-                path: None,
-                file,
-                cloexec,
-                inherited: false,
-                wanted: false,
-            });
-            table.insert(new as i32, Open { cloexec, ..open });
+            let (process, new) = (call.pid.0, Fd(new as i32));
+            if self.processes.open_of(process, old).is_some() {
+                self.processes.dup(process, old, new, cloexec);
+            } else {
+                let open = self.processes.add(Open {
+                    path: None,
+                    file: op.file,
+                    inherited: false,
+                    wanted: false,
+                });
+                self.processes.install(process, new, open, cloexec);
+            }
         }
         self.emit(op);
     }
@@ -141,10 +140,10 @@ impl Assembler {
             libc::F_DUPFD => self.dup(call, false),
             libc::F_DUPFD_CLOEXEC => self.dup(call, true),
             libc::F_SETFD if call.result >= 0 => {
-                let process = self.process(call.pid);
-                if let Some(open) = process.descriptors.borrow_mut().get_mut(&(fd as i32)) {
-                    open.cloexec = argument & libc::FD_CLOEXEC as u64 != 0;
-                }
+                self.meet(call.pid);
+                let value = argument & libc::FD_CLOEXEC as u64 != 0;
+                let fd = Fd(fd as i32);
+                self.processes.set_close_on_exec(call.pid.0, fd, value);
             }
             libc::F_GETLK
             | libc::F_SETLK
@@ -164,10 +163,10 @@ impl Assembler {
 
     fn fchdir(&mut self, call: &RawCall) {
         let mut op = self.begin_fd(OpKind::Fchdir, call, call.args[0], call.file.as_ref());
-        let process = self.process(call.pid);
-        let path = process.open(call.args[0] as i32).and_then(|open| open.path);
+        let open = self.open_of(call.pid, call.args[0] as i32);
+        let path = open.and_then(|open| open.path);
         if call.result == 0 {
-            process.directory.borrow_mut().clone_from(&path);
+            self.processes.set_directory(call.pid.0, path.clone());
         }
         // A later relative path starts here, so the operation tells where that is.
         op.path = path.and_then(|path| self.paths.intern(&path));

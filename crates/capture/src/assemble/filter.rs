@@ -7,9 +7,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use fsage_core::DevId;
+use fsage_namespace::path::is_beneath;
 use rustc_hash::FxHashMap;
 
-use super::names::is_under;
 use crate::CaptureError;
 
 /// Names remembered of each sort; past that all are forgotten.
@@ -67,7 +67,7 @@ impl Filter {
     /// Whether the file that `path` leads to through a symbolic link lies in one of them.
     pub(super) fn takes_target(&self, path: &[u8]) -> bool {
         // What stands there means something else to every process.
-        let own = is_under(path, b"/proc") || is_under(path, b"/dev");
+        let own = is_beneath(path, b"/proc") || is_beneath(path, b"/dev");
         !self.takes_all()
             && !own
             && remembered(&self.targets, path, || {
@@ -80,7 +80,7 @@ impl Filter {
     fn takes_resolved(&self, path: &[u8]) -> bool {
         self.directories
             .iter()
-            .any(|directory| is_under(path, directory))
+            .any(|directory| is_beneath(path, directory))
     }
 
     /// A symbolic link was made, moved or removed: names may lead elsewhere.

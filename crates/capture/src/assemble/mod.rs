@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use fsage_core::{Fd, FileId, Op, OpFlags, OpKind, OpSink, Outcome, PathTable, Pid};
+use fsage_namespace::path::join;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) use events::exit_status;
@@ -27,7 +28,7 @@ pub(crate) use events::exit_status;
 use crate::CaptureError;
 use crate::raw::{RawCall, RawEvent, RawFile};
 use filter::Filter;
-use process::Process;
+use process::Processes;
 
 /// Generations remembered; stat(2) does not tell them.
 const GENERATIONS_LIMIT: usize = 1 << 20;
@@ -42,7 +43,7 @@ const PATHS_BYTES: usize = 24 << 20;
 /// Turns events into operations.
 pub struct Assembler {
     paths: PathTable,
-    processes: FxHashMap<Pid, Process>,
+    processes: Processes,
     names: names::Names,
     devices: devices::Devices,
     generations: FxHashMap<(u64, u64), u32>,
@@ -78,7 +79,7 @@ impl Assembler {
     pub fn new(base_ns: u64, under: &[PathBuf]) -> Result<Self, CaptureError> {
         Ok(Self {
             paths: PathTable::new(),
-            processes: FxHashMap::default(),
+            processes: Processes::default(),
             names: names::Names::default(),
             devices: devices::Devices::default(),
             generations: FxHashMap::default(),
@@ -102,7 +103,10 @@ impl Assembler {
 
     /// Looks at a process that runs already: what it has open and mapped, and where it is.
     pub fn adopt(&mut self, pid: Pid) {
-        self.processes.insert(pid, Process::from_proc(pid));
+        if self.processes.knows(pid.0) {
+            self.processes.exit(pid.0);
+        }
+        process::read_proc(pid, &mut self.processes);
     }
 
     /// The programs that processes ran, by their number.
@@ -184,7 +188,7 @@ impl Assembler {
 
     /// The watched processes that have not ended, by their number.
     pub fn running_on(&self) -> Vec<Pid> {
-        let mut pids: Vec<Pid> = self.processes.keys().copied().collect();
+        let mut pids: Vec<Pid> = self.processes.tasks().map(Pid).collect();
         pids.retain(|&pid| process::runs(pid));
         pids.sort_unstable();
         pids
@@ -198,12 +202,6 @@ impl Assembler {
     /// The latest end of an operation, in ns since the capture's start.
     pub fn end_ns(&self) -> u64 {
         self.end_ns
-    }
-
-    fn process(&mut self, pid: Pid) -> &mut Process {
-        self.processes
-            .entry(pid)
-            .or_insert_with(|| Process::from_proc(pid))
     }
 
     fn since_start(&self, ns: u64) -> u64 {
@@ -242,7 +240,7 @@ impl Assembler {
         if let Some(file) = file {
             self.set_file(op, file);
         }
-        let open = self.process(op.pid).open(fd);
+        let open = self.open_of(op.pid, fd);
         let same = |open: &process::Open| match (open.file, op.file) {
             (Some(then), Some(now)) => (then.dev, then.ino) == (now.dev, now.ino),
             _ => true,
@@ -321,11 +319,11 @@ impl Assembler {
     /// The absolute path of what `path` names, relative to the directory `dir` or, without one, to
     /// the process's; with the directory. `None` where that is unknown.
     fn resolve(&mut self, pid: Pid, dir_fd: Option<i32>, path: &[u8]) -> Resolved {
-        let process = self.process(pid);
+        self.meet(pid);
         let directory = match dir_fd {
             _ if path.first() == Some(&b'/') => None,
-            Some(fd) if fd != libc::AT_FDCWD => process.open(fd).and_then(|open| open.path),
-            _ => process.directory.borrow().clone(),
+            Some(fd) if fd != libc::AT_FDCWD => self.open_of(pid, fd).and_then(|open| open.path),
+            _ => self.processes.directory(pid.0).cloned().flatten(),
         };
         if directory.is_none() && path.first() != Some(&b'/') {
             self.unknown |= self.gaps;
@@ -334,12 +332,7 @@ impl Assembler {
                 absolute: None,
             };
         }
-        let mut absolute = Vec::new();
-        names::absolute(
-            directory.as_deref().unwrap_or_default(),
-            path,
-            &mut absolute,
-        );
+        let absolute = join(directory.as_deref().unwrap_or_default(), path);
         self.wanted = self.wanted || self.filter.takes_path(&absolute);
         Resolved {
             directory,

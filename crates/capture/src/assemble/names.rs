@@ -1,45 +1,11 @@
-//! Names: making paths absolute, and which file was last seen under which name.
+//! Which file was last seen under which name.
 
 use fsage_core::FileId;
+use fsage_namespace::path::is_beneath;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Names remembered; past that all are forgotten, so that memory stays bounded (about 50 MB).
 const NAMES_LIMIT: usize = 200_000;
-
-/// Joins `path` to the absolute directory `dir` and resolves `.` and `..` by the text alone, as a
-/// shell does (symbolic links are not looked at).
-pub(super) fn absolute(dir: &[u8], path: &[u8], out: &mut Vec<u8>) {
-    out.clear();
-    if path.first() != Some(&b'/') {
-        out.extend_from_slice(dir);
-    }
-    if out.last() == Some(&b'/') {
-        out.pop();
-    }
-    for part in path.split(|&byte| byte == b'/') {
-        match part {
-            b"" | b"." => {}
-            b".." => {
-                let parent = out.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
-                out.truncate(parent);
-            }
-            name => {
-                out.push(b'/');
-                out.extend_from_slice(name);
-            }
-        }
-    }
-    if out.is_empty() {
-        out.push(b'/');
-    }
-}
-
-/// Whether `path` is `dir` or lies below it; both absolute.
-pub(super) fn is_under(path: &[u8], dir: &[u8]) -> bool {
-    let dir = dir.strip_suffix(b"/").unwrap_or(dir);
-    path.strip_prefix(dir)
-        .is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'/'))
-}
 
 #[derive(Debug, Clone, Copy)]
 struct Known {
@@ -127,7 +93,7 @@ impl Names {
             let inside: Vec<_> = self
                 .files
                 .keys()
-                .filter(|name| is_under(name, from))
+                .filter(|name| is_beneath(name, from))
                 .cloned()
                 .collect();
             for name in inside {
@@ -143,31 +109,6 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths_become_absolute_by_their_text() {
-        for (dir, path, expected) in [
-            ("/a", "b", "/a/b"),
-            ("/a/", "./b//c/", "/a/b/c"),
-            ("/a/b", "../c", "/a/c"),
-            ("/a", "../../..", "/"),
-            ("/a", "/x/./y", "/x/y"),
-            ("/", "", "/"),
-            ("/a", "", "/a"),
-        ] {
-            let mut out = Vec::new();
-            absolute(dir.as_bytes(), path.as_bytes(), &mut out);
-            assert_eq!(String::from_utf8_lossy(&out), expected, "{dir} {path}");
-        }
-    }
-
-    #[test]
-    fn a_prefix_ends_at_a_component() {
-        assert!(is_under(b"/a/b", b"/a"));
-        assert!(is_under(b"/a", b"/a/"));
-        assert!(is_under(b"/a", b"/"));
-        assert!(!is_under(b"/ab", b"/a"));
-    }
 
     #[test]
     fn a_renamed_tree_takes_its_names_along() {

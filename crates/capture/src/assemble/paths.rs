@@ -1,6 +1,7 @@
 //! Calls that are given names.
 
 use fsage_core::{Fd, FileId, Op, OpFlags, OpKind};
+use fsage_namespace::flags::O_CLOEXEC;
 
 use super::Assembler;
 use super::process::Open;
@@ -184,7 +185,8 @@ impl Assembler {
             }
             OpKind::Readlink if !self.names.is_link(path) => self.names.set_link(path, None),
             OpKind::Chdir => {
-                *self.process(call.pid).directory.borrow_mut() = Some(path.into());
+                self.meet(call.pid);
+                self.processes.set_directory(call.pid.0, Some(path.into()));
             }
             _ => {}
         }
@@ -197,17 +199,15 @@ impl Assembler {
         if let (Some(path), Some(id), false) = (path, op.file, unnamed) {
             self.name_is(path, id, op.record.contains(OpFlags::DIRECTORY));
         }
-        let open = Open {
+        self.meet(pid);
+        let open = self.processes.add(Open {
             path: path.map(Into::into),
             file: op.file,
-            cloexec: op.flags & libc::O_CLOEXEC as u32 != 0,
             inherited: false,
             wanted: self.wanted,
-        };
-        self.process(pid)
-            .descriptors
-            .borrow_mut()
-            .insert(fd as i32, open);
+        });
+        let on_exec = op.flags & O_CLOEXEC != 0;
+        self.processes.install(pid.0, Fd(fd as i32), open, on_exec);
     }
 
     /// Remembers which file a name is, and whether that file is wanted by it.

@@ -1,170 +1,103 @@
 //! What is known of each process: its descriptors, its directory, its mapped files.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::rc::Rc;
 
-use fsage_core::{FileId, Pid};
-use rustc_hash::FxHashMap;
+use fsage_core::{Fd, FileId, Pid};
+use fsage_namespace::Mapping;
 
-const CLONE_FS: u64 = 0x200;
-const CLONE_FILES: u64 = 0x400;
-const CLONE_VM: u64 = 0x100;
+use super::Assembler;
 
-/// An open descriptor.
+/// An open file.
 #[derive(Debug, Clone)]
 pub(super) struct Open {
     /// Absolute path, where known.
     pub path: Option<Rc<[u8]>>,
     /// Device and inode, to notice that the descriptor is another file by now.
     pub file: Option<FileId>,
-    pub cloexec: bool,
     /// It was open before the capture began, so no operation of the trace tells its path.
     pub inherited: bool,
     /// What opened it was wanted, by whatever name.
     pub wanted: bool,
 }
 
-/// A mapped range of a file.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Region {
-    pub end: u64,
-    pub offset: u64,
-    pub file: FileId,
-}
+/// All processes, with their directories and mapped files.
+pub(super) type Processes = fsage_namespace::Processes<Open, Option<Rc<[u8]>>, FileId>;
 
-type Descriptors = FxHashMap<i32, Open>;
-type Regions = BTreeMap<u64, Region>;
-
-/// A process. Clones may share each of the three with others.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Process {
-    pub descriptors: Rc<RefCell<Descriptors>>,
-    pub directory: Rc<RefCell<Option<Rc<[u8]>>>>,
-    pub regions: Rc<RefCell<Regions>>,
-}
-
-impl Process {
-    /// What /proc tells of a running process.
-    pub(super) fn from_proc(pid: Pid) -> Self {
-        let process = Self::default();
-        let root = format!("/proc/{}", pid.0);
-        *process.directory.borrow_mut() = fs::read_link(format!("{root}/cwd"))
-            .ok()
-            .map(|path| path.into_os_string().into_vec().into());
-        if let Ok(entries) = fs::read_dir(format!("{root}/fd")) {
-            let mut table = process.descriptors.borrow_mut();
-            for entry in entries.flatten() {
-                let Some(fd) = entry
-                    .file_name()
-                    .to_str()
-                    .and_then(|name| name.parse().ok())
-                else {
-                    continue;
-                };
-                let path = fs::read_link(entry.path()).ok();
-                // Pipes and their like have names such as "pipe:[12]".
-                let path = path.filter(|path| path.is_absolute());
-                let flags = descriptor_flags(&root, fd);
-                table.insert(
-                    fd,
-                    Open {
-                        path: path.map(|path| path.as_os_str().as_bytes().into()),
-                        file: None,
-                        cloexec: flags & libc::O_CLOEXEC as u32 != 0,
-                        inherited: true,
-                        wanted: false,
-                    },
-                );
-            }
-        }
-        *process.regions.borrow_mut() = regions_of(&root);
-        process
-    }
-
-    /// The child that clone(2) makes with these flags.
-    pub(super) fn child(&self, flags: u64) -> Self {
-        fn share<T: Clone>(shared: bool, of: &Rc<RefCell<T>>) -> Rc<RefCell<T>> {
-            if shared {
-                Rc::clone(of)
-            } else {
-                Rc::new(RefCell::new(of.borrow().clone()))
-            }
-        }
-        Self {
-            descriptors: share(flags & CLONE_FILES != 0, &self.descriptors),
-            directory: share(flags & CLONE_FS != 0, &self.directory),
-            regions: share(flags & CLONE_VM != 0, &self.regions),
+impl Assembler {
+    /// Looks at a process that is met for the first time.
+    pub(super) fn meet(&mut self, pid: Pid) {
+        if !self.processes.knows(pid.0) {
+            read_proc(pid, &mut self.processes);
         }
     }
 
-    /// Another program runs: its descriptors are its own, without those closed by exec, and its
-    /// memory is new.
-    pub(super) fn exec(&mut self) {
-        let mut table = self.descriptors.borrow().clone();
-        table.retain(|_, open| !open.cloexec);
-        self.descriptors = Rc::new(RefCell::new(table));
-        self.regions = Rc::default();
-    }
-
-    /// The absolute path of a descriptor, if it still is the file that it was.
-    pub(super) fn open(&self, fd: i32) -> Option<Open> {
-        self.descriptors.borrow().get(&fd).cloned()
+    /// What is known of a descriptor.
+    pub(super) fn open_of(&mut self, pid: Pid, fd: i32) -> Option<Open> {
+        self.meet(pid);
+        self.processes.description(pid.0, Fd(fd)).cloned()
     }
 
     /// Maps a range.
-    pub(super) fn map(&self, start: u64, length: u64, offset: u64, file: FileId) {
-        self.unmap(start, length);
-        let end = start.saturating_add(page_up(length));
-        self.regions
-            .borrow_mut()
-            .insert(start, Region { end, offset, file });
+    pub(super) fn map(&mut self, pid: Pid, start: u64, length: u64, offset: u64, file: FileId) {
+        self.meet(pid);
+        let mapping = Mapping {
+            length: page_up(length),
+            offset,
+            file,
+        };
+        self.processes.map(pid.0, start, mapping);
     }
 
     /// Unmaps a range; returns the first part of it that was a file's.
-    pub(super) fn unmap(&self, start: u64, length: u64) -> Option<(Region, u64, u64)> {
-        let end = start.saturating_add(page_up(length));
-        let first = self.region(start, length);
-        let mut regions = self.regions.borrow_mut();
-        let hit: Vec<_> = regions
-            .range(..end)
-            .rev()
-            .take_while(|(_, region)| region.end > start)
-            .map(|(&at, &region)| (at, region))
-            .collect();
-        for (at, region) in hit {
-            regions.remove(&at);
-            if at < start {
-                regions.insert(
-                    at,
-                    Region {
-                        end: start,
-                        ..region
-                    },
-                );
-            }
-            if region.end > end {
-                let offset = region.offset + (end - at);
-                regions.insert(end, Region { offset, ..region });
-            }
-        }
+    pub(super) fn unmap(&mut self, pid: Pid, start: u64, length: u64) -> Option<Mapping<FileId>> {
+        let first = self.first_mapped(pid, start, length);
+        self.processes.unmap(pid.0, start, page_up(length));
         first
     }
 
-    /// The first mapped part of a range: its region, the offset in the file and the length.
-    pub(super) fn region(&self, start: u64, length: u64) -> Option<(Region, u64, u64)> {
-        let end = start.saturating_add(length);
-        let regions = self.regions.borrow();
-        let before = regions
-            .range(..=start)
-            .next_back()
-            .filter(|(_, region)| region.end > start);
-        let (&at, &region) = before.or_else(|| regions.range(start..end).next())?;
-        let from = at.max(start);
-        let to = region.end.min(end);
-        Some((region, region.offset + (from - at), to.saturating_sub(from)))
+    /// The first mapped part of a range.
+    pub(super) fn first_mapped(
+        &mut self,
+        pid: Pid,
+        start: u64,
+        length: u64,
+    ) -> Option<Mapping<FileId>> {
+        self.meet(pid);
+        let pieces = self.processes.mapped(pid.0, start, length.max(1));
+        let mut first = *pieces.first()?;
+        first.length = first.length.min(length);
+        Some(first)
+    }
+}
+
+/// Adds what /proc tells of a running process.
+pub(super) fn read_proc(pid: Pid, processes: &mut Processes) {
+    let root = format!("/proc/{}", pid.0);
+    let directory = fs::read_link(format!("{root}/cwd")).ok();
+    let directory = directory.map(|path| path.into_os_string().into_vec().into());
+    processes.set_directory(pid.0, directory);
+    let entries = fs::read_dir(format!("{root}/fd")).ok();
+    for entry in entries.into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(fd) = name.to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        let path = fs::read_link(entry.path()).ok();
+        // Pipes and their like have names such as "pipe:[12]".
+        let path = path.filter(|path| path.is_absolute());
+        let flags = descriptor_flags(&root, fd);
+        let open = processes.add(Open {
+            path: path.map(|path| path.as_os_str().as_bytes().into()),
+            file: None,
+            inherited: true,
+            wanted: false,
+        });
+        processes.install(pid.0, Fd(fd), open, flags & libc::O_CLOEXEC as u32 != 0);
+    }
+    for (start, mapping) in mapped_files(&root) {
+        processes.map(pid.0, start, mapping);
     }
 }
 
@@ -189,87 +122,61 @@ fn descriptor_flags(root: &str, fd: i32) -> u32 {
 }
 
 /// The mapped files of /proc/PID/maps: "start-end perms offset major:minor inode path".
-fn regions_of(root: &str) -> Regions {
+fn mapped_files(root: &str) -> Vec<(u64, Mapping<FileId>)> {
     let text = fs::read(format!("{root}/maps")).unwrap_or_default();
-    let mut regions = Regions::new();
-    for line in String::from_utf8_lossy(&text).lines() {
-        let mut fields = line.split_whitespace();
-        let parsed = (|| {
-            let (start, end) = fields.next()?.split_once('-')?;
-            let _permissions = fields.next()?;
-            let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
-            let (major, minor) = fields.next()?.split_once(':')?;
-            let dev = fsage_core::DevId::new(
-                u32::from_str_radix(major, 16).ok()?,
-                u32::from_str_radix(minor, 16).ok()?,
-            );
-            let ino: u64 = fields.next()?.parse().ok().filter(|&ino| ino != 0)?;
-            let file = FileId {
-                dev,
-                ino,
-                generation: 0,
-            };
-            let end = u64::from_str_radix(end, 16).ok()?;
-            Some((
-                u64::from_str_radix(start, 16).ok()?,
-                Region { end, offset, file },
-            ))
-        })();
-        regions.extend(parsed);
-    }
-    regions
+    let text = String::from_utf8_lossy(&text);
+    text.lines().filter_map(mapped_file).collect()
+}
+
+fn mapped_file(line: &str) -> Option<(u64, Mapping<FileId>)> {
+    let hex = |text| u64::from_str_radix(text, 16).ok();
+    let mut fields = line.split_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    let (start, end) = (hex(start)?, hex(end)?);
+    let _permissions = fields.next()?;
+    let offset = hex(fields.next()?)?;
+    let (major, minor) = fields.next()?.split_once(':')?;
+    let dev = fsage_core::DevId::new(hex(major)? as u32, hex(minor)? as u32);
+    let ino: u64 = fields.next()?.parse().ok().filter(|&ino| ino != 0)?;
+    let mapping = Mapping {
+        length: end.checked_sub(start)?,
+        offset,
+        file: FileId {
+            dev,
+            ino,
+            generation: 0,
+        },
+    };
+    Some((start, mapping))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn file(ino: u64) -> FileId {
-        FileId {
-            ino,
-            ..FileId::default()
-        }
-    }
-
-    #[test]
-    fn unmapping_the_middle_leaves_both_ends() {
-        let process = Process::default();
-        process.map(0x10000, 0x5000, 0x1000, file(7));
-        let (region, offset, length) = process.unmap(0x12000, 0x1000).unwrap();
-        assert_eq!((region.file.ino, offset, length), (7, 0x3000, 0x1000));
-        assert!(process.region(0x12000, 0x1000).is_none());
-        let (_, offset, length) = process.region(0x13000, 0x9000).unwrap();
-        assert_eq!((offset, length), (0x4000, 0x2000));
-        let (_, offset, _) = process.region(0x10000, 0x1000).unwrap();
-        assert_eq!(offset, 0x1000);
-    }
-
-    #[test]
-    fn a_fork_copies_and_a_thread_shares() {
-        let parent = Process::default();
-        let open = Open {
-            path: None,
-            file: None,
-            cloexec: true,
-            inherited: false,
-            wanted: false,
-        };
-        let forked = parent.child(0);
-        let thread = parent.child(CLONE_FILES | CLONE_FS | CLONE_VM);
-        parent.descriptors.borrow_mut().insert(5, open);
-        assert!(forked.open(5).is_none());
-        assert!(thread.open(5).is_some());
-        let mut executed = parent.child(0);
-        executed.exec();
-        assert!(executed.open(5).is_none());
-    }
-
     #[test]
     fn proc_tells_of_this_process() {
-        let process = Process::from_proc(Pid(std::process::id()));
+        let pid = std::process::id();
+        let mut processes = Processes::default();
+        read_proc(Pid(pid), &mut processes);
         let cwd = std::env::current_dir().unwrap();
-        let known = process.directory.borrow().clone().unwrap();
+        let known = processes.directory(pid).cloned().flatten().unwrap();
         assert_eq!(&*known, cwd.as_os_str().as_bytes());
-        assert!(!process.regions.borrow().is_empty());
+        assert!(!processes.mapped(pid, 0, u64::MAX).is_empty());
+    }
+
+    #[test]
+    fn a_mapping_is_of_a_file_or_none() {
+        let line = "7f01000-7f05000 r--p 00002000 fe:01 42    /usr/lib/x.so";
+        let (start, mapping) = mapped_file(line).unwrap();
+        assert_eq!(
+            (start, mapping.length, mapping.offset),
+            (0x7f0_1000, 0x4000, 0x2000)
+        );
+        assert_eq!(
+            (mapping.file.ino, mapping.file.dev),
+            (42, fsage_core::DevId::new(0xfe, 1))
+        );
+        assert!(mapped_file("7f01000-7f05000 rw-p 00000000 00:00 0").is_none());
     }
 }

@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::{Errno, FileSystem, Handle, OpenFlags, Seed};
+use fsage_namespace::path::PATH_BYTES;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::model::link_text;
 use super::place::Placement;
-use super::tree::{Inode, Kind, Node, PATH_BYTES, Range, Tree};
+use super::tree::{Inode, Kind, Node, Range, Tree};
 use crate::payload::{PIECE_BYTES, Payload};
 
 /// Why the tree could not be made; completes "failed to …".

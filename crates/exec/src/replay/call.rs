@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fsage_core::{Clock, Errno, FileSystem, Handle, Op, OpFlags, OpKind, OpenFlags, SetAttr};
+use fsage_namespace::flags::{AT_SYMLINK_NOFOLLOW, RENAME_EXCHANGE};
 
 use crate::dispatch::{access, explicit_offset, open_flags};
 use crate::payload::{PIECE_BYTES, Payload};
@@ -17,9 +18,6 @@ const DIRECT_ALIGNMENT: usize = 4096;
 const NONE: u64 = u64::MAX;
 /// What is touched of a mapping before it is asked whether to go on.
 const TOUCH_BYTES: u64 = 64 << 20;
-
-const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
-const RENAME_EXCHANGE: u32 = 2;
 
 /// An open file of the trace and what stands for it on the target, once it is open there.
 #[derive(Debug)]

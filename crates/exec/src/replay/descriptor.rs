@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fsage_core::{Op, OpFlags, OpKind, PathTable};
+use fsage_namespace::SharedId;
 
 use super::call::Call;
 use super::model::{Model, Skip, Step};
@@ -16,7 +17,7 @@ const MS_SYNC: u32 = 4;
 const SYNC_FILE_RANGE_WAIT_AFTER: u32 = 4;
 const PAGE: u64 = 4096;
 
-fn descriptor_uses(step: &mut Step, open: u64, node: Option<Node>, directory: bool) {
+fn descriptor_uses(step: &mut Step, key: u64, node: Option<Node>, directory: bool) {
     let op = &step.op;
     let at_position = op.record.contains(OpFlags::IMPLICIT_OFFSET)
         || op.offset.is_none()
@@ -38,7 +39,7 @@ fn descriptor_uses(step: &mut Step, open: u64, node: Option<Node>, directory: bo
     } else {
         Mode::Shared
     };
-    step.uses.push(Use(Key::Open(open), own));
+    step.uses.push(Use(Key::Open(key), own));
     let Some(node) = node else { return };
     let changes = matches!(
         op.kind,
@@ -84,8 +85,8 @@ impl Model {
             }
             _ => self.open_of(step, paths)?,
         };
-        let file = self.opens.get(&open).ok_or(Skip::UnknownDescriptor)?;
-        let (slot, node) = (Arc::clone(&file.slot), file.node);
+        let file = self.processes.open(open).ok_or(Skip::UnknownDescriptor)?;
+        let (slot, node, key) = (Arc::clone(&file.slot), file.node, file.key);
         let (inherited, name) = (file.inherited, file.name.clone());
         if inherited {
             // Its position on the target is another: the trace's own is told.
@@ -138,7 +139,7 @@ impl Model {
             }
             _ => Err(Skip::NoCall),
         }?;
-        descriptor_uses(step, open, node, directory);
+        descriptor_uses(step, key, node, directory);
         Ok(call)
     }
 
@@ -152,8 +153,8 @@ impl Model {
     }
 
     /// Bytes went from or to a file.
-    fn moved(&mut self, op: &Op, open: u64, node: Option<Node>, write: bool) {
-        let Some(file) = self.opens.get_mut(&open) else {
+    fn moved(&mut self, op: &Op, open: SharedId, node: Option<Node>, write: bool) {
+        let Some(file) = self.processes.open_mut(open) else {
             return;
         };
         let implicit = op.record.contains(OpFlags::IMPLICIT_OFFSET) || op.offset.is_none();
@@ -187,14 +188,14 @@ impl Model {
     fn sought(
         &mut self,
         op: &Op,
-        open: u64,
+        open: SharedId,
         directory: bool,
         slot: Arc<super::call::Slot>,
     ) -> Result<Call, Skip> {
         let Some(to) = op.result.value() else {
             return Err(Skip::ProgramError);
         };
-        if let Some(file) = self.opens.get_mut(&open) {
+        if let Some(file) = self.processes.open_mut(open) {
             file.position = to;
         }
         if directory && to != 0 {
@@ -204,7 +205,7 @@ impl Model {
         Ok(Call::File(slot))
     }
 
-    fn mmap(&mut self, step: &mut Step, open: u64, node: Option<Node>) -> Result<Call, Skip> {
+    fn mmap(&mut self, step: &mut Step, open: SharedId, node: Option<Node>) -> Result<Call, Skip> {
         let op = step.op;
         let (Some(node), true) = (node, op.result.errno().is_none()) else {
             return Err(Skip::NoCall);
@@ -212,7 +213,7 @@ impl Model {
         self.note(&op, Some(node));
         self.tree.expect(node, Kind::File);
         let shared = matches!((op.flags >> 8) & 3, MAP_SHARED | MAP_SHARED_VALIDATE);
-        let writable = self.opens.get(&open).is_some_and(|f| f.writable);
+        let writable = self.processes.open(open).is_some_and(|f| f.writable);
         let write = shared && writable && op.flags & PROT_WRITE != 0;
         self.map(node, open, write, &mut step.closes);
         if self.faults {
@@ -230,7 +231,7 @@ impl Model {
             return Err(Skip::Free);
         }
         (step.op.offset, step.op.length) = (Some(offset), Some(length));
-        let slot = self.opens.get(&open).map(|f| Arc::clone(&f.slot));
+        let slot = self.processes.open(open).map(|f| Arc::clone(&f.slot));
         let slot = slot.ok_or(Skip::UnknownDescriptor)?;
         Ok(Call::Touch { slot, write: false })
     }

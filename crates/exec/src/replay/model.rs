@@ -7,13 +7,17 @@ mod process;
 use std::sync::Arc;
 
 use fsage_core::{Errno, Fd, FileId, Op, OpFlags, OpKind, PathId, PathTable, Pid, Tid};
+use fsage_namespace::flags::{
+    O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_TMPFILE, O_TRUNC,
+};
+use fsage_namespace::path::{NAME_BYTES, PATH_BYTES, normal};
+use fsage_namespace::{Processes, SharedId};
 use rustc_hash::FxHashMap;
 
 use super::call::{Call, Slot};
 use super::order::{Key, Mode, Use};
-use super::place::{Placement, common, normal};
-use super::tree::{Kind, Node, PATH_BYTES, Tree, Walk};
-use process::Descriptors;
+use super::place::{Placement, common};
+use super::tree::{Kind, Node, Tree, Walk};
 
 /// Why an operation has no call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -78,18 +82,13 @@ pub struct Step {
     pub ends: bool,
 }
 
-#[derive(Debug, Default)]
-struct Process {
-    fds: FxHashMap<Fd, (u64, bool)>,
-    directory: Option<Vec<u8>>,
-}
-
 #[derive(Debug)]
 pub(super) struct OpenFile {
+    /// No other open file has it.
+    pub(super) key: u64,
     pub(super) slot: Arc<Slot>,
     pub(super) node: Option<Node>,
     pub(super) position: u64,
-    references: u32,
     pub(super) writable: bool,
     /// Its position on the target is not the trace's.
     pub(super) inherited: bool,
@@ -100,23 +99,20 @@ pub(super) struct OpenFile {
 /// A mapped file's open file.
 #[derive(Debug, Clone, Copy)]
 struct Mapped {
-    open: u64,
+    open: SharedId,
     write: bool,
 }
 
 /// Mapped files that are kept open.
 const MAPPED: usize = 512;
 
-/// The longest name in a path, as Linux has it.
-const NAME_BYTES: usize = 255;
-
 /// The traced machine's files, processes and open files.
 #[derive(Debug)]
 pub struct Model {
     /// The files.
     pub tree: Tree,
-    pub(super) opens: FxHashMap<u64, OpenFile>,
-    processes: FxHashMap<Pid, Process>,
+    /// Their open files and working directories.
+    pub(super) processes: Processes<OpenFile, Option<Vec<u8>>>,
     next_open: u64,
     mapped: FxHashMap<Node, Mapped>,
     /// `None` while it is not known yet.
@@ -129,19 +125,8 @@ pub struct Model {
     common_node: Option<Node>,
     /// Open files that the operation at hand let go.
     released: Vec<u64>,
-    descriptors: Descriptors,
 }
 
-pub(super) const O_CREAT: u32 = 0o100;
-pub(super) const O_EXCL: u32 = 0o200;
-pub(super) const O_TRUNC: u32 = 0o1000;
-const O_DIRECTORY: u32 = 0o200_000;
-const O_NOFOLLOW: u32 = 0o400_000;
-const O_CLOEXEC: u32 = 0o2_000_000;
-const O_TMPFILE: u32 = 0o20_000_000;
-const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
-const RENAME_NOREPLACE: u32 = 1;
-const RENAME_EXCHANGE: u32 = 2;
 const ENODATA: i32 = 61;
 
 /// A name of an operation, found.
@@ -179,8 +164,7 @@ impl Model {
     pub fn new(tree: Tree, directory: &[u8], placement: Option<Placement>) -> Self {
         Self {
             tree,
-            opens: FxHashMap::default(),
-            processes: FxHashMap::default(),
+            processes: Processes::default(),
             next_open: 0,
             mapped: FxHashMap::default(),
             placement,
@@ -189,7 +173,6 @@ impl Model {
             common: None,
             common_node: None,
             released: Vec::new(),
-            descriptors: Descriptors::default(),
         }
     }
 
@@ -280,10 +263,8 @@ impl Model {
         if path.first() == Some(&b'/') {
             return Ok(path.to_vec());
         }
-        let own = self
-            .processes
-            .get(&pid)
-            .and_then(|p| p.directory.as_deref());
+        let own = self.processes.directory(pid.0);
+        let own = own.and_then(Option::as_deref);
         let dir = dir.or(own).unwrap_or(&self.directory);
         if dir.first() != Some(&b'/') {
             return Err(Skip::UnreadablePath);
@@ -411,7 +392,8 @@ impl Model {
             .map(Fd);
         if let Some(fd) = fd {
             // The number was free, whether its close was seen or not.
-            self.drop_descriptor(op.pid, fd, &mut step.closes);
+            let gone = self.processes.close(op.pid.0, fd);
+            self.let_go(gone, &mut step.closes);
         }
         if op.record.contains(OpFlags::NOT_A_FILE) {
             return Err(Skip::NotAFile);
@@ -463,27 +445,24 @@ impl Model {
     fn opened(&mut self, step: &mut Step, fd: Fd, node: Option<Node>, name: &[u8]) -> Arc<Slot> {
         let op = &step.op;
         let slot = Arc::new(Slot::default());
-        let open = self.next_open;
+        let key = self.next_open;
         self.next_open += 1;
         if let Some(node) = node {
             self.tree.hold(node, true);
         }
-        self.opens.insert(
-            open,
-            OpenFile {
-                slot: Arc::clone(&slot),
-                node,
-                position: 0,
-                references: 1,
-                writable: op.flags & 3 != 0 || op.kind != OpKind::Open,
-                inherited: op.kind != OpKind::Open,
-                name: name.into(),
-            },
-        );
-        let cloexec = op.kind == OpKind::Open && op.flags & O_CLOEXEC != 0;
-        let process = self.processes.entry(op.pid).or_default();
-        process.fds.insert(fd, (open, cloexec));
-        step.uses.push(Use(Key::Open(open), Mode::Exclusive));
+        let open = self.processes.add(OpenFile {
+            key,
+            slot: Arc::clone(&slot),
+            node,
+            position: 0,
+            writable: op.flags & 3 != 0 || op.kind != OpKind::Open,
+            inherited: op.kind != OpKind::Open,
+            name: name.into(),
+        });
+        let on_exec = op.kind == OpKind::Open && op.flags & O_CLOEXEC != 0;
+        let gone = self.processes.install(op.pid.0, fd, open, on_exec);
+        step.uses.push(Use(Key::Open(key), Mode::Exclusive));
+        self.let_go(gone, &mut step.closes);
         slot
     }
 
@@ -510,12 +489,10 @@ impl Model {
         let node = node.ok_or(Skip::UnknownDescriptor)?;
         self.note_file(&op, Some(node));
         let mapped = self.mapped.get(&node).ok_or(Skip::UnknownDescriptor)?;
-        let open = self
-            .opens
-            .get(&mapped.open)
-            .ok_or(Skip::UnknownDescriptor)?;
+        let open = self.processes.open(mapped.open);
+        let open = open.ok_or(Skip::UnknownDescriptor)?;
         let write = mapped.write && op.flags & 1 != 0;
-        step.uses.push(Use(Key::Open(mapped.open), Mode::Shared));
+        step.uses.push(Use(Key::Open(open.key), Mode::Shared));
         step.uses.push(Use(Key::File(node), Mode::Shared));
         Ok(Call::Touch {
             slot: Arc::clone(&open.slot),
@@ -524,13 +501,13 @@ impl Model {
     }
 
     /// The open file of a descriptor; one that the trace found open is told by its path.
-    pub(super) fn open_of(&mut self, step: &mut Step, paths: &PathTable) -> Result<u64, Skip> {
+    pub(super) fn open_of(&mut self, step: &mut Step, paths: &PathTable) -> Result<SharedId, Skip> {
         let op = step.op;
         if op.record.contains(OpFlags::NOT_A_FILE) {
             return Err(Skip::NotAFile);
         }
         let fd = op.fd.ok_or(Skip::UnknownDescriptor)?;
-        if let Some(open) = self.descriptor(op.pid, fd) {
+        if let Some(open) = self.processes.open_of(op.pid.0, fd) {
             return Ok(open);
         }
         let path = op.path.filter(|&p| paths.get(p).first() == Some(&b'/'));
@@ -547,7 +524,8 @@ impl Model {
         found.uses(Mode::Shared, &mut step.uses);
         let slot = self.opened(step, fd, found.walk.node, &found.name);
         step.inherited = Some((found.name, slot));
-        self.descriptor(op.pid, fd).ok_or(Skip::UnknownDescriptor)
+        let open = self.processes.open_of(op.pid.0, fd);
+        open.ok_or(Skip::UnknownDescriptor)
     }
 
     pub(super) fn note(&mut self, op: &Op, node: Option<Node>) {
@@ -555,7 +533,13 @@ impl Model {
     }
 
     /// Keeps a mapped file open for its page faults.
-    pub(super) fn map(&mut self, node: Node, open: u64, write: bool, closes: &mut Vec<Arc<Slot>>) {
+    pub(super) fn map(
+        &mut self,
+        node: Node,
+        open: SharedId,
+        write: bool,
+        closes: &mut Vec<Arc<Slot>>,
+    ) {
         let old = self.mapped.get(&node).copied();
         if old.is_some_and(|old| old.open == open || old.write && !write) {
             return;
@@ -567,8 +551,7 @@ impl Model {
                 self.release(gone.open, closes);
             }
         }
-        if let Some(file) = self.opens.get_mut(&open) {
-            file.references += 1;
+        if self.processes.share(open) {
             self.mapped.insert(node, Mapped { open, write });
             if let Some(old) = old {
                 self.release(old.open, closes);
@@ -576,14 +559,14 @@ impl Model {
         }
     }
 
-    pub(super) fn mapped_open(&self, id: Option<FileId>) -> Option<u64> {
+    pub(super) fn mapped_open(&self, id: Option<FileId>) -> Option<SharedId> {
         let node = self.tree.identified(id?)?;
         self.mapped.get(&node).map(|mapped| mapped.open)
     }
 
     pub(super) fn set_directory(&mut self, pid: Pid, node: Option<Node>) {
         if let Some(path) = node.and_then(|n| self.tree.path(n)) {
-            self.processes.entry(pid).or_default().directory = Some(normal(&path));
+            self.processes.set_directory(pid.0, Some(normal(&path)));
         }
     }
 }

@@ -1,5 +1,9 @@
 //! Where on the target a path of the traced machine lies.
 
+pub use fsage_namespace::path::normal;
+
+use fsage_namespace::path::beneath;
+
 /// Rules from absolute directories of the traced machine to directories of the target; the longest
 /// one that holds a path decides. What none holds is outside.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -48,38 +52,6 @@ impl Placement {
         mapped.extend_from_slice(rest);
         Some(mapped)
     }
-}
-
-/// What of `path` lies below `dir`, empty for `dir` itself.
-pub fn beneath<'p>(path: &'p [u8], dir: &[u8]) -> Option<&'p [u8]> {
-    let dir = dir.strip_suffix(b"/").unwrap_or(dir);
-    let rest = path.strip_prefix(dir)?;
-    match rest.first() {
-        None => Some(rest),
-        Some(b'/') => Some(rest.strip_prefix(b"/").unwrap_or_default()),
-        Some(_) => None,
-    }
-}
-
-/// An absolute path without `.`, `..` and doubled slashes, taken as text.
-pub fn normal(path: &[u8]) -> Vec<u8> {
-    let mut parts: Vec<&[u8]> = Vec::new();
-    for part in path.split(|&b| b == b'/') {
-        match part {
-            b"" | b"." => {}
-            b".." => drop(parts.pop()),
-            part => parts.push(part),
-        }
-    }
-    let mut out = Vec::with_capacity(path.len());
-    for part in parts {
-        out.push(b'/');
-        out.extend_from_slice(part);
-    }
-    if out.is_empty() {
-        out.push(b'/');
-    }
-    out
 }
 
 /// The directory that two normal directories share.
@@ -143,8 +115,6 @@ mod tests {
 
     #[test]
     fn text_of_paths() {
-        assert_eq!(normal(b"//a/./b/../c/"), b"/a/c");
-        assert_eq!(normal(b"/../.."), b"/");
         assert_eq!(common(b"/a/bc", b"/a/bd"), b"/a");
         assert_eq!(common(b"/a/b", b"/a/b/c"), b"/a/b");
         assert_eq!(common(b"/a", b"/b"), b"/");

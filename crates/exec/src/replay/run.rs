@@ -189,7 +189,7 @@ pub fn replay(
         Pace::Times(_) => Some(shared.tally.start_errors()),
     };
     run.interrupted = options.stop.load(Ordering::Relaxed);
-    for file in model.opens.values() {
+    for file in model.processes.opens() {
         if let Some(handle) = file.slot.take() {
             // What the trace left open: nobody asks for the result.
             let _ = fs.close(handle);

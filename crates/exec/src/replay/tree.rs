@@ -11,6 +11,7 @@ mod shape;
 mod start;
 
 use fsage_core::FileId;
+use fsage_namespace::path::{LINKS_FOLLOWED, PATH_BYTES, components};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A file, by number; numbers of files that are gone are given again.
@@ -127,19 +128,8 @@ enum Link {
 
 /// Puts the components of a path before those that are still to be walked.
 fn push(rest: &mut Vec<Box<[u8]>>, path: &[u8]) {
-    let parts = path.split(|&b| b == b'/').rev();
-    rest.extend(
-        parts
-            .filter(|p| !p.is_empty() && *p != b".")
-            .map(Into::into),
-    );
+    rest.extend(components(path).rev().map(Into::into));
 }
-
-/// As the kernel: more symbolic links than this are a loop.
-const LINKS_FOLLOWED: u32 = 40;
-
-/// The longest path that a call can name, as Linux has it.
-pub const PATH_BYTES: usize = 4096;
 
 impl Tree {
     /// An empty tree; with `learning`, what was there at the start is remembered.

@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 use fsage_core::{
     DevId, Fd, FileId, Op, OpKind, OpSource, Outcome, PathId, PathTable, Pid, SourceError, Tid,
 };
+use fsage_namespace::path::{is_beneath, join};
 use rustc_hash::FxHashMap;
 
-use super::strace::{beneath, join};
 use crate::FormatError;
 
 /// Jobs of one log; each is read through a descriptor of its own.
@@ -183,7 +183,7 @@ impl IologSource {
                 || self
                     .under
                     .iter()
-                    .any(|dir| beneath(&join(b"", line.file), dir));
+                    .any(|dir| is_beneath(&join(b"", line.file), dir));
             let op = job
                 .take(&line)
                 .map_err(|what| expected(format!("`{}` {what}", line.file.escape_ascii())))?;

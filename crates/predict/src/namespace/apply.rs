@@ -1,25 +1,21 @@
 //! What each kind of operation does to the tree.
 
-use fsage_core::{Errno, KindClass, Op, OpFlags, OpKind, PathTable};
+use fsage_core::{Errno, Fd, KindClass, Op, OpFlags, OpKind, PathTable};
+use fsage_namespace::Closed;
+use fsage_namespace::flags::{
+    AT_SYMLINK_NOFOLLOW, CLONE_THREAD, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW,
+    O_TRUNC, RENAME_EXCHANGE,
+};
 
-use super::process::OpenId;
+use super::process::OpenFile;
 use super::resolve::{Walk, can_be_there};
 use super::tree::{Ino, Kind};
 use super::{Action, Namespace, Resolved};
 
-const O_CREAT: u32 = 0o100;
-const O_EXCL: u32 = 0o200;
-const O_TRUNC: u32 = 0o1000;
-const O_DIRECTORY: u32 = 0o200_000;
-const O_NOFOLLOW: u32 = 0o400_000;
-const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
-const CLONE_THREAD: u32 = 0x10000;
-const RENAME_EXCHANGE: u32 = 2;
-
 impl Namespace {
     pub(super) fn apply_kind(&mut self, op: &Op, paths: &PathTable, out: &mut Resolved) {
         match op.kind {
-            OpKind::Fork => self.fork(op),
+            OpKind::Fork => self.fork(op, out),
             OpKind::Exit => self.exit(op, out),
             kind if kind.class() == KindClass::Name => {
                 // getxattr and statfs have forms on descriptors, which come without a path.
@@ -37,36 +33,37 @@ impl Namespace {
         }
     }
 
-    fn fork(&mut self, op: &Op) {
-        let child = op
-            .length
-            .and_then(|pid| u32::try_from(pid).ok())
-            .map(fsage_core::Pid);
-        if let Some(child) = child.filter(|_| op.result.is_ok() && op.flags & CLONE_THREAD == 0) {
-            self.processes.fork(op.pid, child);
+    fn fork(&mut self, op: &Op, out: &mut Resolved) {
+        let child = op.length.and_then(|pid| u32::try_from(pid).ok());
+        let makes_one = op.result.is_ok() && op.flags & CLONE_THREAD == 0;
+        if let Some(child) = child.filter(|&child| makes_one && child != op.pid.0) {
+            // One of that number, if it is known, ended unseen.
+            self.close_all(child, out);
+            self.processes.fork(op.pid.0, child, op.flags);
+        }
+    }
+
+    fn close_all(&mut self, process: u32, out: &mut Resolved) {
+        if self.processes.knows(process) {
+            for closed in self.processes.exit(process).closed {
+                self.close(closed, out);
+            }
         }
     }
 
     fn exit(&mut self, op: &Op, out: &mut Resolved) {
-        if op.length != Some(1) {
-            return;
-        }
-        self.processes.close_all(op.pid, false, &mut self.closing);
-        self.close_pending(out);
-    }
-
-    fn close_pending(&mut self, out: &mut Resolved) {
-        for open in std::mem::take(&mut self.closing) {
-            self.close(open, out);
+        if op.length == Some(1) {
+            self.close_all(op.pid.0, out);
         }
     }
 
-    /// Closes one descriptor of an open file.
-    pub(super) fn close(&mut self, id: OpenId, out: &mut Resolved) -> Action {
-        let Some(&open) = self.processes.open(id) else {
+    /// What the close of a descriptor means for its file.
+    pub(super) fn close(&mut self, closed: Closed<OpenFile>, out: &mut Resolved) -> Action {
+        let last = closed.last.is_some();
+        let open = closed.last.as_ref();
+        let Some(&open) = open.or_else(|| self.processes.open(closed.open)) else {
             return Action::Plain;
         };
-        let last = self.processes.release(id);
         let mut unlinked = None;
         if last && let Some(node) = self.tree.inode_mut(open.ino) {
             node.opens = node.opens.saturating_sub(1);
@@ -283,13 +280,19 @@ impl Namespace {
         out.action = if ok { Action::Plain } else { Action::Failed };
         match op.kind {
             OpKind::Truncate if ok => self.truncate(op, node, out),
-            OpKind::Chdir if ok => self.processes.set_cwd(op.pid, node),
+            OpKind::Chdir if ok => self.set_directory(op, node),
             OpKind::Exec if ok => {
-                self.processes.close_all(op.pid, true, &mut self.closing);
-                self.close_pending(out);
+                for closed in self.processes.exec(op.pid.0) {
+                    self.close(closed, out);
+                }
             }
             _ => {}
         }
+    }
+
+    pub(super) fn set_directory(&mut self, op: &Op, node: Ino) {
+        let known = node.is_some().then_some(node);
+        self.processes.set_directory(op.pid.0, known);
     }
 
     /// Whether the last component of a failed operation is missing; notes it.
@@ -390,21 +393,15 @@ impl Namespace {
         truncated: Option<u64>,
         out: &mut Resolved,
     ) {
-        let open = self.processes.make(node, op.flags);
-        if let Some(o) = self.processes.open_mut(open) {
-            o.created = created;
-            o.truncated = truncated.is_some();
-        }
-        if let Some(n) = self.tree.inode_mut(node) {
-            n.opens += 1;
-        }
+        let open = self.make_open(node, op.flags, created, truncated.is_some());
         out.open = Some(open);
         let number = op
             .result
             .value()
             .and_then(|v| i32::try_from(v).ok())
             .unwrap_or(i32::MAX);
-        if let Some(before) = self.processes.bind(op.pid, fsage_core::Fd(number), open) {
+        let (fd, on_exec) = (Fd(number), op.flags & O_CLOEXEC != 0);
+        if let Some(before) = self.processes.install(op.pid.0, fd, open, on_exec) {
             self.close(before, out);
         }
     }

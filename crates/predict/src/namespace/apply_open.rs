@@ -1,6 +1,7 @@
 //! What each kind of operation on an open file does.
 
-use fsage_core::{Op, OpFlags, OpKind};
+use fsage_core::{Fd, Op, OpFlags, OpKind};
+use fsage_namespace::flags::O_APPEND;
 
 use super::process::OpenId;
 use super::tree::{Ino, Kind};
@@ -8,7 +9,6 @@ use super::{Action, Namespace, Resolved};
 
 const FALLOC_KEEP_SIZE: u32 = 1;
 const FALLOC_PUNCH_HOLE: u32 = 2;
-const O_APPEND: u32 = 0o2000;
 
 /// Bytes that a name takes in the buffer of `getdents64`, on average (a header of 19 bytes, a name,
 /// rounded to 8).
@@ -36,13 +36,15 @@ impl Namespace {
 
     pub(super) fn on_descriptor(&mut self, op: &Op, out: &mut Resolved) {
         if op.record.contains(OpFlags::NOT_A_FILE) {
-            if let (OpKind::Close, Some(fd)) = (op.kind, op.fd) {
-                self.processes.unbind(op.pid, fd);
+            if let (OpKind::Close, Some(fd)) = (op.kind, op.fd)
+                && let Some(closed) = self.processes.close(op.pid.0, fd)
+            {
+                self.close(closed, out);
             }
             self.puzzles.not_files += 1;
             return;
         }
-        let mut open = op.fd.and_then(|fd| self.processes.open_of(op.pid, fd));
+        let mut open = op.fd.and_then(|fd| self.processes.open_of(op.pid.0, fd));
         let by_file = op.file.and_then(|id| self.tree.identified(id));
         let mut node = open
             .and_then(|o| self.processes.open(o))
@@ -59,11 +61,8 @@ impl Namespace {
             && let Some(fd) = op.fd.filter(|_| op.kind != OpKind::Close)
         {
             // Opened before the trace began.
-            let id = self.processes.make(node, 0);
-            self.processes.bind(op.pid, fd, id);
-            if let Some(n) = self.tree.inode_mut(node) {
-                n.opens += 1;
-            }
+            let id = self.make_open(node, 0, false, false);
+            self.processes.install(op.pid.0, fd, id, false);
             open = Some(id);
         }
         if matches!(op.kind, OpKind::Read | OpKind::Write | OpKind::Fstat)
@@ -82,7 +81,7 @@ impl Namespace {
     fn act_on_open(&mut self, op: &Op, node: Ino, open: Option<OpenId>, out: &mut Resolved) {
         if op.kind == OpKind::Close {
             out.action = Action::Plain;
-            if let Some(id) = op.fd.and_then(|fd| self.processes.unbind(op.pid, fd)) {
+            if let Some(id) = op.fd.and_then(|fd| self.processes.close(op.pid.0, fd)) {
                 out.action = self.close(id, out);
             }
             return;
@@ -95,8 +94,8 @@ impl Namespace {
         match op.kind {
             OpKind::Dup => {
                 let number = op.result.value().and_then(|v| i32::try_from(v).ok());
-                if let (Some(open), Some(number)) = (open, number) {
-                    let before = self.processes.bind(op.pid, fsage_core::Fd(number), open);
+                if let (Some(fd), Some(number)) = (op.fd, number) {
+                    let before = self.processes.dup(op.pid.0, fd, Fd(number), false);
                     if let Some(before) = before {
                         self.close(before, out);
                     }
@@ -110,7 +109,7 @@ impl Namespace {
                     o.position = to;
                 }
             }
-            OpKind::Fchdir => self.processes.set_cwd(op.pid, node),
+            OpKind::Fchdir => self.set_directory(op, node),
             OpKind::Ftruncate => self.truncate(op, node, out),
             OpKind::Fallocate => self.fallocate(op, node, out),
             OpKind::Readdir => {

@@ -16,7 +16,7 @@ pub mod tree;
 
 use fsage_core::{DevId, FileId, Op, PathId, PathTable};
 
-use process::{OpenId, Processes};
+use process::{OpenFile, OpenId, Processes};
 use resolve::{Resolver, Walk};
 use tree::{DentryId, Ino, Kind, Tree};
 
@@ -144,7 +144,8 @@ pub struct Namespace {
     scope: Scope,
     block: u64,
     puzzles: Puzzles,
-    closing: Vec<OpenId>,
+    /// Opens so far.
+    serials: u32,
 }
 
 impl Namespace {
@@ -263,7 +264,6 @@ impl Namespace {
     /// The directory from which a path of the operation is resolved.
     #[inline]
     fn base(&mut self, op: &Op, paths: &PathTable, dir: Option<PathId>) -> Ino {
-        let cwd = self.processes.cwd(op.pid);
         if let Some(dir) = dir {
             let text_known = paths.get(dir).first() == Some(&b'/');
             if text_known {
@@ -277,11 +277,29 @@ impl Namespace {
             }
         }
         if let Some(fd) = op.fd
-            && let Some(open) = self.processes.open_of(op.pid, fd)
+            && let Some(open) = self.processes.open_of(op.pid.0, fd)
             && let Some(open) = self.processes.open(open)
         {
             return open.ino;
         }
-        if cwd.is_some() { cwd } else { Ino::ROOT }
+        let cwd = self.processes.directory(op.pid.0).copied().flatten();
+        cwd.unwrap_or(Ino::ROOT)
+    }
+
+    /// An open of a file, not yet behind a descriptor.
+    fn make_open(&mut self, ino: Ino, flags: u32, created: bool, truncated: bool) -> OpenId {
+        self.serials = self.serials.checked_add(1).unwrap_or(1);
+        if let Some(node) = self.tree.inode_mut(ino) {
+            node.opens += 1;
+        }
+        self.processes.add(OpenFile {
+            ino,
+            position: 0,
+            serial: self.serials,
+            flags,
+            created,
+            truncated,
+            written: false,
+        })
     }
 }

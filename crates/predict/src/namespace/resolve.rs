@@ -5,12 +5,10 @@
 //! removed, renamed or made ([`Tree`]'s generation), so that an operation costs one indexed load.
 
 use fsage_core::{PathId, PathTable};
+use fsage_namespace::path::{LINKS_FOLLOWED, PATH_BYTES, components};
 use rustc_hash::FxHashMap;
 
-use super::tree::{DentryId, Ino, Kind, PATH_BYTES, Tree};
-
-/// The kernel's limit on symbolic links in one path.
-const MOST_LINKS: u32 = 40;
+use super::tree::{DentryId, Ino, Kind, Tree};
 
 /// The leading directories of paths, resolved.
 #[derive(Debug, Clone, Copy)]
@@ -158,7 +156,7 @@ impl Resolver {
                 .unwrap_or(Ino::NONE);
             let is_link = tree.inode(node).is_some_and(|n| n.kind == Kind::Symlink);
             links += 1;
-            if let (true, true, Some(l)) = (follow && is_link, links < MOST_LINKS, last)
+            if let (true, true, Some(l)) = (follow && is_link, links < LINKS_FOLLOWED, last)
                 && let Some(text) = tree.target(node)
             {
                 // What was walked so far was recorded only if it was not a known prefix.
@@ -261,7 +259,7 @@ impl Resolver {
                 && let Some(text) = tree.target(next)
             {
                 *links += 1;
-                if *links > MOST_LINKS {
+                if *links > LINKS_FOLLOWED {
                     return Found::Fails;
                 }
                 if text.first() == Some(&b'/') {
@@ -307,11 +305,6 @@ fn failed(start: u32, end: u32) -> Walk {
         start,
         end,
     }
-}
-
-fn components(path: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
-    path.split(|&b| b == b'/')
-        .filter(|c| !c.is_empty() && *c != b".")
 }
 
 /// Where to begin, the leading directories and the last component (without trailing slashes; empty

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use fsage_core::FileId;
+use fsage_namespace::path::PATH_BYTES;
 use rustc_hash::FxHashMap;
 
 /// A file of the tree: a dense number, given again once the file is gone (a directory's never is,
@@ -115,9 +116,6 @@ pub struct Tree {
 /// names thousands by a few bytes.
 const LEARNED_AT_LEAST: u64 = 1 << 18;
 const LEARNED_BY_EACH: u64 = 16;
-
-/// The longest path of a call, and text of a symbolic link, as Linux has it.
-pub(super) const PATH_BYTES: usize = 4096;
 
 impl Tree {
     /// A tree with nothing but its root.

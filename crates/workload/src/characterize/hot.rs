@@ -1,6 +1,7 @@
 //! Where the time went: by file and by directory.
 
 use fsage_core::{FileId, KindClass, Op, OpFlags, OpKind, PathId, PathTable};
+use fsage_namespace::path::join;
 use rustc_hash::FxHashMap;
 
 use super::NameStats;
@@ -159,25 +160,9 @@ fn hottest<'a>(all: impl Iterator<Item = (&'a Box<[u8]>, Sums)>) -> Vec<NameStat
         .collect()
 }
 
-/// A name by its spelling, seen from `base`: without `.`, `..` and doubled slashes.
+/// A name by its spelling, seen from `base`.
 fn normal(base: &[u8], path: &[u8]) -> Vec<u8> {
-    let base = if path.starts_with(b"/") {
-        &b""[..]
-    } else {
-        base
-    };
-    let absolute = path.starts_with(b"/") || base.starts_with(b"/");
-    let mut parts: Vec<&[u8]> = Vec::new();
-    for part in base.split(|&b| b == b'/').chain(path.split(|&b| b == b'/')) {
-        match part {
-            b"" | b"." => {}
-            b".." if parts.last().is_some_and(|last| *last != b"..") => drop(parts.pop()),
-            b".." if absolute => {}
-            _ => parts.push(part),
-        }
-    }
-    let mut out = if absolute { b"/".to_vec() } else { Vec::new() };
-    out.extend(parts.join(&b'/'));
+    let mut out = join(base, path);
     if out.is_empty() {
         out.push(b'.');
     }

@@ -1,14 +1,13 @@
 //! Open descriptors, and how accesses follow each other through them.
 
 use fsage_core::{FileId, Op, OpFlags, OpKind};
+use fsage_namespace::flags::{CLONE_THREAD, O_CLOEXEC};
 use rustc_hash::FxHashMap;
 
 use super::AccessPattern;
 
 /// More descriptors and files than this are not followed.
 const MAX_OPEN: usize = 1 << 20;
-const O_CLOEXEC: u32 = 0o2_000_000;
-const CLONE_THREAD: u32 = 0x1_0000;
 
 /// Where the last access of each direction ended.
 #[derive(Debug, Clone, Copy, Default)]

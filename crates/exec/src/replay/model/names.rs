@@ -1,14 +1,12 @@
 //! Operations on names.
 
 use fsage_core::{Errno, Op, OpFlags, OpKind, PathTable};
+use fsage_namespace::flags::{AT_SYMLINK_NOFOLLOW, RENAME_EXCHANGE, RENAME_NOREPLACE};
+use fsage_namespace::path::{PATH_BYTES, normal};
 
-use super::{
-    AT_SYMLINK_NOFOLLOW, ENODATA, Found, Model, PATH_BYTES, RENAME_EXCHANGE, RENAME_NOREPLACE,
-    Skip, Step, Verdict, link_text,
-};
+use super::{ENODATA, Found, Model, Skip, Step, Verdict, link_text};
 use crate::replay::call::Call;
 use crate::replay::order::{Key, Mode, Use};
-use crate::replay::place::normal;
 use crate::replay::tree::Kind;
 
 impl Model {
@@ -111,7 +109,7 @@ impl Model {
                     // By its own name where it has one: `cd x; cd ..` for ever stays short.
                     let own = found.walk.node.and_then(|n| self.tree.path(n));
                     let text = own.map_or(text, |path| normal(&path));
-                    self.processes.entry(op.pid).or_default().directory = Some(text);
+                    self.processes.set_directory(op.pid.0, Some(text));
                 }
                 Mode::Shared
             }

@@ -2,33 +2,12 @@
 
 use std::sync::Arc;
 
-use fsage_core::{Fd, OpFlags, OpKind, PathTable, Pid, Tid};
+use fsage_core::{Fd, OpFlags, OpKind, PathTable, Tid};
+use fsage_namespace::{Closed, SharedId};
 
-use super::{Model, Skip, Step, Verdict};
+use super::{Model, OpenFile, Skip, Step, Verdict};
 use crate::replay::call::{Call, Slot};
 use crate::replay::tree::Kind;
-
-/// Descriptors that all processes may have: as many as a machine holds at once, and few enough for
-/// memory. A child beyond them begins with none.
-const DESCRIPTORS: usize = 1 << 22;
-
-/// How many descriptors there can be, counted now and then.
-#[derive(Debug, Default)]
-pub(super) struct Descriptors {
-    counted: usize,
-    since: usize,
-}
-
-impl Descriptors {
-    /// Whether there is room for so many more.
-    fn take(&mut self, more: usize, count: impl FnOnce() -> usize) -> bool {
-        self.since += more.max(1);
-        if self.since >= DESCRIPTORS / 8 {
-            (self.counted, self.since) = (count(), more);
-        }
-        self.counted + self.since <= DESCRIPTORS
-    }
-}
 
 impl Model {
     /// What changes descriptors and processes.
@@ -42,24 +21,25 @@ impl Model {
                 let (Some(from), Some(to)) = (op.fd, fd) else {
                     return Err(Skip::Free);
                 };
-                let open = self.descriptor(op.pid, from);
-                if from != to {
-                    self.drop_descriptor(op.pid, to, &mut step.closes);
-                    if let Some(open) = open {
-                        self.refer(op.pid, to, open, false);
-                    }
-                }
+                let gone = match self.processes.open_of(op.pid.0, from) {
+                    Some(_) => self.processes.dup(op.pid.0, from, to, false),
+                    None => self.processes.close(op.pid.0, to),
+                };
+                self.let_go(gone, &mut step.closes);
             }
             OpKind::Fork => {
                 step.starts = value.and_then(|v| u32::try_from(v).ok()).map(Tid);
-                let child = op.length.and_then(|l| u32::try_from(l).ok()).map(Pid);
-                if let Some(child) = child.filter(|&c| c != op.pid) {
-                    self.fork(op.pid, child, &mut step.closes);
+                let child = op.length.and_then(|l| u32::try_from(l).ok());
+                if let Some(child) = child.filter(|&c| c != op.pid.0) {
+                    // One of that number, if it is known, ended unseen.
+                    self.end(child, &mut step.closes);
+                    self.processes.fork(op.pid.0, child, op.flags);
                 }
             }
             OpKind::Exec => {
                 if op.result.is_ok() {
-                    self.close_on_exec(op.pid, &mut step.closes);
+                    let gone = self.processes.exec(op.pid.0);
+                    self.let_go(gone, &mut step.closes);
                     self.find(&op, paths, op.path, op.dir, true, Some(Kind::File))?;
                 }
                 return Err(Skip::NoCall);
@@ -67,107 +47,53 @@ impl Model {
             _ => {
                 step.ends = true;
                 if op.length == Some(1) {
-                    let process = self.processes.remove(&op.pid).unwrap_or_default();
-                    for (open, _) in process.fds.into_values() {
-                        self.release(open, &mut step.closes);
-                    }
+                    self.end(op.pid.0, &mut step.closes);
                 }
             }
         }
         Err(Skip::Free)
     }
 
-    fn close_on_exec(&mut self, pid: Pid, closes: &mut Vec<Arc<Slot>>) {
-        let Some(process) = self.processes.get_mut(&pid) else {
-            return;
-        };
-        let mut gone = Vec::new();
-        process.fds.retain(|_, (open, cloexec)| {
-            if *cloexec {
-                gone.push(*open);
-            }
-            !*cloexec
-        });
-        for open in gone {
-            self.release(open, closes);
+    fn end(&mut self, process: u32, closes: &mut Vec<Arc<Slot>>) {
+        if self.processes.knows(process) {
+            let ended = self.processes.exit(process);
+            self.let_go(ended.closed, closes);
         }
     }
 
     fn close(&mut self, step: &mut Step) -> Verdict {
         let op = step.op;
         let fd = op.fd.ok_or(Skip::UnknownDescriptor)?;
-        let open =
-            self.descriptor(op.pid, fd)
-                .ok_or(if op.record.contains(OpFlags::NOT_A_FILE) {
-                    Skip::NotAFile
-                } else {
-                    Skip::UnknownDescriptor
-                })?;
-        if let Some(process) = self.processes.get_mut(&op.pid) {
-            process.fds.remove(&fd);
-        }
+        let unknown = if op.record.contains(OpFlags::NOT_A_FILE) {
+            Skip::NotAFile
+        } else {
+            Skip::UnknownDescriptor
+        };
+        let closed = self.processes.close(op.pid.0, fd).ok_or(unknown)?;
         let mut closes = Vec::new();
-        self.release(open, &mut closes);
+        self.let_go([closed], &mut closes);
         let slot = closes.pop().ok_or(Skip::Free)?;
         Ok(Call::Close(slot))
     }
 
-    pub(in crate::replay) fn descriptor(&self, pid: Pid, fd: Fd) -> Option<u64> {
-        self.processes
-            .get(&pid)?
-            .fds
-            .get(&fd)
-            .map(|(open, _)| *open)
-    }
-
-    fn refer(&mut self, pid: Pid, fd: Fd, open: u64, cloexec: bool) {
-        if let Some(file) = self.opens.get_mut(&open) {
-            file.references += 1;
-            let process = self.processes.entry(pid).or_default();
-            process.fds.insert(fd, (open, cloexec));
-        }
-    }
-
-    pub(super) fn drop_descriptor(&mut self, pid: Pid, fd: Fd, closes: &mut Vec<Arc<Slot>>) {
-        let process = self.processes.get_mut(&pid);
-        if let Some((open, _)) = process.and_then(|p| p.fds.remove(&fd)) {
-            self.release(open, closes);
-        }
-    }
-
-    /// One reference less; the last one lets the open file go.
-    pub(super) fn release(&mut self, open: u64, closes: &mut Vec<Arc<Slot>>) {
-        let Some(file) = self.opens.get_mut(&open) else {
-            return;
-        };
-        file.references = file.references.saturating_sub(1);
-        if file.references == 0
-            && let Some(file) = self.opens.remove(&open)
-        {
+    /// Descriptors are gone; the last one of an open file lets it go.
+    pub(super) fn let_go(
+        &mut self,
+        closed: impl IntoIterator<Item = Closed<OpenFile>>,
+        closes: &mut Vec<Arc<Slot>>,
+    ) {
+        for file in closed.into_iter().filter_map(|closed| closed.last) {
             if let Some(node) = file.node {
                 self.tree.hold(node, false);
             }
             closes.push(file.slot);
-            self.released.push(open);
+            self.released.push(file.key);
         }
     }
 
-    fn fork(&mut self, parent: Pid, child: Pid, closes: &mut Vec<Arc<Slot>>) {
-        let stale = self.processes.remove(&child).unwrap_or_default();
-        for (open, _) in stale.fds.into_values() {
-            self.release(open, closes);
-        }
-        let more = self.processes.get(&parent).map_or(0, |p| p.fds.len());
-        let count = || self.processes.values().map(|p| p.fds.len()).sum();
-        let room = self.descriptors.take(more, count);
-        let Some(process) = self.processes.get(&parent) else {
-            return;
-        };
-        let directory = process.directory.clone();
-        let fds: Vec<(Fd, (u64, bool))> = process.fds.iter().map(|(&fd, &o)| (fd, o)).collect();
-        for (fd, (open, cloexec)) in fds.into_iter().filter(|_| room) {
-            self.refer(child, fd, open, cloexec);
-        }
-        self.processes.entry(child).or_default().directory = directory;
+    /// What held an open file beside its descriptors is done with it.
+    pub(super) fn release(&mut self, open: SharedId, closes: &mut Vec<Arc<Slot>>) {
+        let last = self.processes.release(open);
+        self.let_go([Closed { open, last }], closes);
     }
 }

@@ -10,7 +10,7 @@ const LEARNED_AT_LEAST: u64 = 1 << 18;
 const LEARNED_BY_EACH: u64 = 16;
 
 /// Directories that lie deeper are moved nowhere: no call can name them.
-const DEPTH: usize = super::PATH_BYTES;
+const DEPTH: usize = fsage_namespace::path::PATH_BYTES;
 
 impl Tree {
     /// One more operation, from which names may be learned.

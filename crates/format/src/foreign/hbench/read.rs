@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use fsage_core::{
     DevId, Errno, FileId, Op, OpFlags, OpKind, OpSource, Outcome, PathTable, Pid, SourceError, Tid,
 };
+use fsage_namespace::flags::{O_CREAT, O_DIRECTORY};
 
 use super::record::{HbFile, HbRecord, HbUnion, RecordError, flag, op_type as t};
 use crate::FormatError;
@@ -292,8 +293,6 @@ fn kind_of(record: &HbRecord, named: bool) -> Option<OpKind> {
 
 /// Arguments and result from the fields that the type makes valid.
 fn fill(op: &mut Op, record: &HbRecord) {
-    const O_CREAT: u32 = 0o100;
-    const O_DIRECTORY: u32 = 0o200_000;
     match record.op_type {
         t::CREATE => op.flags = record.open_flags | O_CREAT,
         t::OPENDIR => op.flags = record.open_flags | O_DIRECTORY,

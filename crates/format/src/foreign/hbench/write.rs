@@ -8,19 +8,16 @@ use std::path::{Path, PathBuf};
 use fsage_core::{
     Errno, FileId, KindClass, Op, OpFlags, OpKind, OpSink, PathId, PathTable, SinkError,
 };
+use fsage_namespace::flags::{O_CREAT, O_DIRECTORY, O_TRUNC};
+use fsage_namespace::path::join;
 use rustc_hash::FxHashMap;
 
 use super::read::SECOND_PATH;
 use super::record::{HbFile, HbRecord, HbUnion, class_of, flag, op_type as t};
 use crate::FormatError;
-use crate::foreign::strace::join;
 
 /// No kernel takes a longer one (`PATH_MAX`).
 const LONGEST_PATH: usize = 4096;
-
-const O_CREAT: u32 = 0o100;
-const O_TRUNC: u32 = 0o1000;
-const O_DIRECTORY: u32 = 0o200_000;
 
 /// Writes operations as an HBench-FS trace.
 ///

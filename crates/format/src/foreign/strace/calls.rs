@@ -1,9 +1,11 @@
 //! Calls become operations; what the text leaves out comes from the state of the processes.
 
 use fsage_core::{Errno, Fd, KindClass, Op, OpFlags, OpKind, Outcome, PathId, PathTable, Pid, Tid};
+use fsage_namespace::flags::O_CLOEXEC;
+use fsage_namespace::path::join;
 
 use super::args::{Arg, FdName, fd_name, is_device};
-use super::files::{Files, file_id, join};
+use super::files::{Files, file_id};
 use super::line::{Call, Ret};
 use super::state::{Description, Processes};
 use super::symbols;
@@ -59,7 +61,7 @@ impl Importer {
     pub fn call(&mut self, tid: u32, start_ns: u64, call: &Call<'_>, ops: &mut Vec<Op>) -> Taken {
         let mut op = Op::new(
             OpKind::Open,
-            Pid(self.processes.pid(tid)),
+            Pid(self.processes.process(tid)),
             Tid(tid),
             start_ns,
         );
@@ -232,7 +234,7 @@ impl Importer {
                 self.fill_file(op, file);
                 self.change_dir(op.tid.0, name.to_vec());
             }
-            OpKind::Exec => self.processes.exec(op.tid.0),
+            OpKind::Exec => drop(self.processes.exec(op.tid.0)),
             OpKind::Rename if op.flags & 2 != 0 => {
                 if let Some(to) = other {
                     self.files.exchange(name, to);
@@ -289,8 +291,7 @@ impl Importer {
             not_a_file,
         };
         mark(op, &description);
-        self.processes
-            .install(op.tid.0, fd, description, flags & 0o2_000_000 != 0);
+        self.install(op.tid.0, fd, description, flags & O_CLOEXEC != 0);
         if not_a_file {
             op.record |= OpFlags::NOT_A_FILE;
         } else {
@@ -348,7 +349,11 @@ impl Importer {
         } else {
             path
         };
-        self.processes.set_cwd(tid, path);
+        self.processes.set_directory(tid, path);
+    }
+
+    fn working_directory(&self, tid: u32) -> Vec<u8> {
+        self.processes.directory(tid).cloned().unwrap_or_default()
     }
 
     /// The directory that a `dirfd` argument (or none) stands for.
@@ -356,7 +361,7 @@ impl Importer {
         let Some(arg) = arg else {
             return Ok(Dir {
                 fd: None,
-                path: self.processes.cwd(tid),
+                path: self.working_directory(tid),
             });
         };
         let (fd, told) = arg.fd().ok_or("a directory's descriptor or AT_FDCWD")?;
@@ -370,10 +375,13 @@ impl Importer {
             }
             return Ok(Dir {
                 fd: None,
-                path: self.processes.cwd(tid),
+                path: self.working_directory(tid),
             });
         };
-        let known = || self.processes.description(tid, fd).map(|d| d.path.clone());
+        let known = || {
+            let open = self.processes.description(tid, Fd(fd));
+            open.map(|d| d.path.clone())
+        };
         Ok(Dir {
             fd: Some(fd),
             path: told.or_else(known).unwrap_or_default(),

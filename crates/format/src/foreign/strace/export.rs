@@ -10,10 +10,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use fsage_core::{FileId, Op, OpFlags, OpKind, OpSink, PathId, PathTable, SinkError};
+use fsage_namespace::path::join;
 use rustc_hash::FxHashMap;
 
 use super::args::escape;
-use super::files::join;
 use super::symbols;
 use crate::FormatError;
 

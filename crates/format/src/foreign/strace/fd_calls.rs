@@ -1,11 +1,13 @@
 //! Calls on descriptors: offsets and sizes are kept up to date as far as the text allows.
 
 use fsage_core::{Fd, Op, OpFlags, OpKind, Outcome};
+use fsage_namespace::Mapping;
+use fsage_namespace::flags::{CLONE_FILES, CLONE_VM};
 
 use super::args::{Arg, FdName};
 use super::calls::{Importer, arg, arg_at, at, flags_of, id_of, mark, text_of};
 use super::line::Call;
-use super::state::{CLONE_FILES, CLONE_VM, Description, Mapping};
+use super::state::Description;
 use super::table::FdCall;
 
 /// `F_DUPFD`, `F_SETFD`, `F_SETFL`, … are told apart by name.
@@ -23,7 +25,7 @@ const KEEP_SIZE: u32 = 1;
 impl Importer {
     /// Brings a descriptor up to date with what `-y` says about it.
     fn sync_fd(&mut self, tid: u32, fd: i32, told: Option<FdName>) {
-        let known = self.processes.description(tid, fd).cloned();
+        let known = self.processes.description(tid, Fd(fd)).cloned();
         let fresh = match told {
             None => return,
             Some(FdName::NotAFile) => {
@@ -54,7 +56,19 @@ impl Importer {
                 }
             }
         };
-        self.processes.install(tid, fd, fresh, false);
+        self.install(tid, fd, fresh, false);
+    }
+
+    /// Puts a description behind a descriptor, closing what was there.
+    pub(super) fn install(
+        &mut self,
+        tid: u32,
+        fd: i32,
+        description: Description,
+        close_on_exec: bool,
+    ) {
+        let open = self.processes.add(description);
+        self.processes.install(tid, Fd(fd), open, close_on_exec);
     }
 
     fn fd_of(&mut self, tid: u32, arg: Arg<'_>) -> Result<i32, &'static str> {
@@ -70,7 +84,7 @@ impl Importer {
         arg: Arg<'_>,
     ) -> Result<Option<u32>, &'static str> {
         let fd = self.fd_of(tid, arg)?;
-        Ok(self.processes.description(tid, fd).and_then(|d| d.file))
+        Ok(self.processes.description(tid, Fd(fd)).and_then(|d| d.file))
     }
 
     /// Fills in what the descriptor says; returns a copy of its description.
@@ -79,7 +93,7 @@ impl Importer {
         op.fd = Some(Fd(fd));
         let description = self
             .processes
-            .description(op.tid.0, fd)
+            .description(op.tid.0, Fd(fd))
             .cloned()
             .unwrap_or_default();
         mark(op, &description);
@@ -152,12 +166,12 @@ impl Importer {
             OpKind::Mmap => self.mapped(op, description, call)?,
             OpKind::Close => {
                 if let Some(fd) = op.fd {
-                    self.processes.close(tid, fd.0);
+                    self.processes.close(tid, fd);
                 }
             }
             OpKind::Fchdir if ok => {
                 let path = description.path.clone();
-                self.processes.set_cwd(tid, path);
+                self.processes.set_directory(tid, path);
             }
             _ => {}
         }
@@ -216,7 +230,7 @@ impl Importer {
         if implicit
             && op.result.is_ok()
             && let Some(fd) = op.fd
-            && let Some(open) = self.processes.description(op.tid.0, fd.0)
+            && let Some(open) = self.processes.description(op.tid.0, fd)
         {
             open.offset = end;
         }
@@ -236,7 +250,7 @@ impl Importer {
     fn sought(&mut self, op: &Op, description: &Description) {
         let to = op.result.value();
         if let Some(fd) = op.fd
-            && let Some(open) = self.processes.description(op.tid.0, fd.0)
+            && let Some(open) = self.processes.description(op.tid.0, fd)
         {
             open.offset = to;
         }
@@ -255,12 +269,11 @@ impl Importer {
         call: &Call<'_>,
     ) -> Result<(), &'static str> {
         op.flags = (arg(call, 2)?.flags() & 0xff) | (arg(call, 3)?.flags() << 8);
-        if let (Some(address), Some(fd)) = (op.result.value(), op.fd) {
+        if let (Some(address), Some(_)) = (op.result.value(), op.fd) {
             let mapping = Mapping {
                 length: op.length.unwrap_or(0),
-                file: description.file,
                 offset: op.offset.unwrap_or(0),
-                fd: fd.0,
+                file: description.file,
             };
             self.processes.map(op.tid.0, address, mapping);
         }
@@ -332,11 +345,10 @@ impl Importer {
         let new = op.result.value().and_then(|fd| i32::try_from(fd).ok());
         if let (Some(old), Some(new)) = (op.fd, new) {
             let tid = op.tid.0;
-            if self.processes.description(tid, old.0).is_none() {
-                self.processes
-                    .install(tid, old.0, Description::default(), false);
+            if self.processes.open_of(tid, old).is_none() {
+                self.install(tid, old.0, Description::default(), false);
             }
-            self.processes.dup(tid, old.0, new, close_on_exec);
+            self.processes.dup(tid, old, Fd(new), close_on_exec);
         }
     }
 
@@ -359,11 +371,11 @@ impl Importer {
         } else if command == b"F_SETFD" && op.result.is_ok() {
             let fd = self.fd_of(op.tid.0, arg(call, 0)?)?;
             let value = at(call, 2).is_some_and(|arg| arg.0 != b"0");
-            self.processes.set_close_on_exec(op.tid.0, fd, value);
+            self.processes.set_close_on_exec(op.tid.0, Fd(fd), value);
         } else if command == b"F_SETFL" && op.result.is_ok() {
             let fd = self.fd_of(op.tid.0, arg(call, 0)?)?;
             let flags = at(call, 2).map_or(0, Arg::flags);
-            if let Some(open) = self.processes.description(op.tid.0, fd) {
+            if let Some(open) = self.processes.description(op.tid.0, Fd(fd)) {
                 open.append = flags & 0o2000 != 0;
                 open.direct = flags & 0o40_000 != 0;
             }
@@ -387,8 +399,9 @@ impl Importer {
         if flags & 2 != 0 {
             self.processes.unshare(op.tid.0, CLONE_FILES);
         }
-        let fds = self.processes.open_in(op.tid.0, first, last);
-        for (index, fd) in fds.into_iter().enumerate() {
+        let fds = self.processes.descriptors(op.tid.0).into_iter();
+        let fds = fds.filter(|fd| (first..=last).contains(&i64::from(fd.0)));
+        for (index, fd) in fds.enumerate() {
             if flags & 4 != 0 {
                 self.processes.set_close_on_exec(op.tid.0, fd, true);
                 continue;
@@ -402,7 +415,7 @@ impl Importer {
             } else {
                 op.latency_ns.map(|_| 0)
             };
-            let number = fd.to_string();
+            let number = fd.0.to_string();
             self.describe(&mut op, Arg(number.as_bytes()))?;
             self.processes.close(op.tid.0, fd);
             ops.push(op);
@@ -471,7 +484,7 @@ impl Importer {
         if offset.is_none()
             && ok
             && let Some(fd) = op.fd
-            && let Some(open) = self.processes.description(op.tid.0, fd.0)
+            && let Some(open) = self.processes.description(op.tid.0, fd)
         {
             open.offset = end;
         }
@@ -486,7 +499,7 @@ impl Importer {
         op.flags = clone_flags(call.name, &call.args);
         if let Some(child) = op.result.value().and_then(|tid| u32::try_from(tid).ok()) {
             self.processes.fork(op.tid.0, child, op.flags);
-            op.length = Some(u64::from(self.processes.pid(child)));
+            op.length = Some(u64::from(self.processes.process(child)));
         }
         ops.push(op);
     }
@@ -522,21 +535,20 @@ impl Importer {
                 .args
                 .iter()
                 .any(|arg| arg.0.windows(7).any(|window| window == b"CLOEXEC"));
-            self.processes
-                .install(op.tid.0, fd, description.clone(), on_exec);
+            self.install(op.tid.0, fd, description.clone(), on_exec);
         }
     }
 
     /// A thread's end.
     pub(super) fn exited(&mut self, tid: u32, start_ns: u64, code: i64) -> Op {
-        let (pid, last) = self.processes.exit(tid);
+        let ended = self.processes.exit(tid);
         let mut op = Op::new(
             OpKind::Exit,
-            fsage_core::Pid(pid),
+            fsage_core::Pid(ended.process),
             fsage_core::Tid(tid),
             start_ns,
         );
-        op.length = Some(u64::from(last));
+        op.length = Some(u64::from(ended.last));
         op.result = Outcome::ok(u64::try_from(code).unwrap_or(0));
         op
     }

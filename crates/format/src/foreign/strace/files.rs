@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use fsage_core::{DevId, FileId};
+use fsage_namespace::path::{PATH_BYTES, is_beneath};
 
 /// What is known of a file.
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,9 +26,6 @@ pub(super) struct Files {
     under: Vec<Vec<u8>>,
 }
 
-/// The longest path that a call takes; longer names come from renames that cannot have been.
-const PATH_BYTES: usize = 4096;
-
 impl Files {
     /// Wants what lies in these directories alone.
     pub fn keep_under(&mut self, directories: Vec<Vec<u8>>) {
@@ -40,7 +38,7 @@ impl Files {
 
     /// Whether a path is one of the directories that are wanted or lies in one.
     pub fn is_under(&self, path: &[u8]) -> bool {
-        self.takes_all() || self.under.iter().any(|dir| beneath(path, dir))
+        self.takes_all() || self.under.iter().any(|dir| is_beneath(path, dir))
     }
 
     /// The file of a path, new if the path was not seen.
@@ -83,6 +81,7 @@ impl Files {
         if let Some(info) = self.infos.get_mut(file as usize) {
             info.under |= under;
         }
+        // Longer names come from renames that cannot have been.
         if path.len() < PATH_BYTES {
             self.names.insert(path.into(), file);
         }
@@ -91,7 +90,7 @@ impl Files {
     /// Renames a file, or a directory with everything under it; not into itself, which cannot have been.
     pub fn rename(&mut self, from: &[u8], to: &[u8]) {
         let file = self.named(from);
-        if from.is_empty() || from == to || beneath(to, from) {
+        if from.is_empty() || from == to || is_beneath(to, from) {
             return;
         }
         self.names.remove(from);
@@ -118,13 +117,6 @@ impl Files {
     }
 }
 
-/// Whether `path` is `dir` or lies in it; both are normal.
-pub(crate) fn beneath(path: &[u8], dir: &[u8]) -> bool {
-    let dir = dir.strip_suffix(b"/").unwrap_or(dir);
-    let rest = path.strip_prefix(dir);
-    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'/')))
-}
-
 /// The identity that operations carry.
 pub(super) fn file_id(file: u32) -> FileId {
     FileId {
@@ -134,54 +126,9 @@ pub(super) fn file_id(file: u32) -> FileId {
     }
 }
 
-/// Joins a directory and a path and removes `.`, `..` and doubled slashes by their spelling alone:
-/// the text does not say which names are symbolic links. A relative result starts at the unknown
-/// directory in which the text starts.
-pub(crate) fn join(dir: &[u8], path: &[u8]) -> Vec<u8> {
-    let absolute = path.starts_with(b"/") || dir.starts_with(b"/");
-    let dir = if path.starts_with(b"/") {
-        &b""[..]
-    } else {
-        dir
-    };
-    let mut parts: Vec<&[u8]> = Vec::new();
-    for part in dir.split(|&b| b == b'/').chain(path.split(|&b| b == b'/')) {
-        match part {
-            b"" | b"." => {}
-            b".." => match parts.last() {
-                Some(&last) if last != b".." => drop(parts.pop()),
-                _ if absolute => {}
-                _ => parts.push(part),
-            },
-            _ => parts.push(part),
-        }
-    }
-    let body = parts.join(&b'/');
-    if absolute {
-        [b"/", &body[..]].concat()
-    } else {
-        body
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn joining_is_lexical() {
-        let cases: [(&[u8], &[u8], &[u8]); 6] = [
-            (b"/a/b", b"../c", b"/a/c"),
-            (b"/a", b"/x//y/.", b"/x/y"),
-            (b"", b"../../x", b"../../x"),
-            (b"d", b"..", b""),
-            (b"/", b"../..", b"/"),
-            (b"sub", b"f", b"sub/f"),
-        ];
-        for (dir, path, joined) in cases {
-            assert_eq!(join(dir, path), joined);
-        }
-    }
 
     #[test]
     fn nothing_moves_into_itself() {

@@ -34,6 +34,7 @@ use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
 use fsage_core::{Op, OpFlags, OpKind, OpSource, PathTable, SourceError};
+use fsage_namespace::path::join;
 use rustc_hash::FxHashMap;
 
 use crate::FormatError;
@@ -42,7 +43,6 @@ use line::{Event, Line, parse_call, parse_line};
 use order::Reorder;
 
 pub use export::{NotCarried, StraceSink};
-pub(crate) use files::{beneath, join};
 
 /// How many lines that strace did not write are skipped whatever the length of the text; beyond it,
 /// 1 % of the lines read so far are.
@@ -290,7 +290,7 @@ impl<R: BufRead> StraceSource<R> {
             let flags = pending.fork_flags.unwrap_or(0);
             self.importer.processes.fork(parent, tid, flags);
         } else if self.unnamed.is_none() && self.importer.processes.knows(0) {
-            self.importer.processes.rename_task(0, tid);
+            self.importer.processes.renumber(0, tid);
             self.unnamed = Some(tid);
         }
         tid
@@ -308,7 +308,7 @@ impl<R: BufRead> StraceSource<R> {
             fd_calls::clone_flags(std::str::from_utf8(name).unwrap_or(""), &args)
         });
         // The thread now exists, so that a child can copy what it holds.
-        self.importer.processes.pid(tid);
+        self.importer.processes.process(tid);
         let pending = Pending {
             start_ns,
             text: text.to_vec(),

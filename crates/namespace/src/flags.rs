@@ -1,0 +1,19 @@
+//! Flags of the calls that change processes, names and descriptors, as Linux numbers them.
+
+#![allow(missing_docs, reason = "open(2), fcntl(2), rename(2), clone(2)")]
+
+pub const O_CREAT: u32 = 0o100;
+pub const O_EXCL: u32 = 0o200;
+pub const O_TRUNC: u32 = 0o1000;
+pub const O_APPEND: u32 = 0o2000;
+pub const O_DIRECTORY: u32 = 0o200_000;
+pub const O_NOFOLLOW: u32 = 0o400_000;
+pub const O_CLOEXEC: u32 = 0o2_000_000;
+pub const O_TMPFILE: u32 = 0o20_000_000;
+pub const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
+pub const RENAME_NOREPLACE: u32 = 1;
+pub const RENAME_EXCHANGE: u32 = 2;
+pub const CLONE_VM: u32 = 0x100;
+pub const CLONE_FS: u32 = 0x200;
+pub const CLONE_FILES: u32 = 0x400;
+pub const CLONE_THREAD: u32 = 0x1_0000;

@@ -1,0 +1,25 @@
+//! Processes, descriptors, working directories and paths, as a stream of operations changes them.
+//!
+//! Whoever follows a stream (capture, importers, prediction, replay) needs the same four things; what
+//! each keeps of an open file, a directory or a file is its own and a parameter here.
+//!
+//! Always true:
+//! * whatever the stream says, memory is bounded by its length and by the constants here, never by a
+//!   number in it;
+//! * nothing allocates per operation once the tables have grown.
+//!
+//! [`processes`] knows which process has which descriptors, directory and mappings and who shares
+//! them; [`fds`] is one table of descriptors, [`shared`] what several owners hold, [`maps`] the mapped
+//! ranges of one address space; [`path`] takes paths apart as text.
+
+pub mod fds;
+pub mod flags;
+pub mod maps;
+pub mod path;
+pub mod processes;
+pub mod shared;
+
+pub use fds::Fds;
+pub use maps::{Mapping, Maps};
+pub use processes::{Closed, Processes};
+pub use shared::{Shared, SharedId};

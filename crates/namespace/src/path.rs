@@ -1,0 +1,102 @@
+//! Paths as text: no symbolic link is looked at here.
+
+/// The longest path that a call can name, as Linux has it.
+pub const PATH_BYTES: usize = 4096;
+
+/// The longest name in a path.
+pub const NAME_BYTES: usize = 255;
+
+/// More symbolic links than this on one path are a loop, as the kernel says.
+pub const LINKS_FOLLOWED: u32 = 40;
+
+/// The names in a path, `..` among them; `.` and doubled slashes are none.
+pub fn components(path: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+    path.split(|&b| b == b'/')
+        .filter(|c| !c.is_empty() && *c != b".")
+}
+
+/// Joins a directory and a path and takes `.`, `..` and doubled slashes out. Where neither is absolute
+/// the result starts where `dir` does and may begin with `..`; empty, it is that place itself.
+pub fn join(dir: &[u8], path: &[u8]) -> Vec<u8> {
+    let (dir, absolute) = match path.first() {
+        Some(b'/') => (&b""[..], true),
+        _ => (dir, dir.first() == Some(&b'/')),
+    };
+    let mut out: Vec<u8> = Vec::with_capacity(dir.len() + path.len() + 1);
+    for part in components(dir).chain(components(path)) {
+        if part == b".." && (absolute || !(out.is_empty() || out == b".." || out.ends_with(b"/..")))
+        {
+            let parent = out.iter().rposition(|&b| b == b'/').unwrap_or(0);
+            out.truncate(parent);
+            continue;
+        }
+        if absolute || !out.is_empty() {
+            out.push(b'/');
+        }
+        out.extend_from_slice(part);
+    }
+    if absolute && out.is_empty() {
+        out.push(b'/');
+    }
+    out
+}
+
+/// An absolute path without `.`, `..` and doubled slashes.
+pub fn normal(path: &[u8]) -> Vec<u8> {
+    join(b"/", path)
+}
+
+/// What of `path` lies below `dir`, empty for `dir` itself; both are normal.
+pub fn beneath<'p>(path: &'p [u8], dir: &[u8]) -> Option<&'p [u8]> {
+    let dir = dir.strip_suffix(b"/").unwrap_or(dir);
+    let rest = path.strip_prefix(dir)?;
+    match rest.split_first() {
+        None => Some(rest),
+        Some((b'/', rest)) => Some(rest),
+        Some(_) => None,
+    }
+}
+
+/// Whether `path` is `dir` or lies below it; both are normal.
+pub fn is_beneath(path: &[u8], dir: &[u8]) -> bool {
+    beneath(path, dir).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joining_is_by_the_text() {
+        for (dir, path, joined) in [
+            ("/a/b", "../c", "/a/c"),
+            ("/a", "b", "/a/b"),
+            ("/a/", "./b//c/", "/a/b/c"),
+            ("/a", "/x//y/.", "/x/y"),
+            ("/a", "../../..", "/"),
+            ("/a", "/../x", "/x"),
+            ("/", "", "/"),
+            ("/a", "", "/a"),
+            ("/", "../..", "/"),
+            ("", "../../x", "../../x"),
+            ("", "../a/../../x", "../../x"),
+            ("d", "..", ""),
+            ("d..", "..", ""),
+            ("sub", "f", "sub/f"),
+            ("", "", ""),
+        ] {
+            let out = join(dir.as_bytes(), path.as_bytes());
+            assert_eq!(String::from_utf8_lossy(&out), joined, "{dir} {path}");
+        }
+        assert_eq!(normal(b"a/./b/../c/"), b"/a/c");
+    }
+
+    #[test]
+    fn a_directory_ends_at_a_component() {
+        assert_eq!(beneath(b"/a/b/c", b"/a"), Some(&b"b/c"[..]));
+        assert_eq!(beneath(b"/a", b"/a/"), Some(&b""[..]));
+        assert_eq!(beneath(b"/a", b"/"), Some(&b"a"[..]));
+        assert!(!is_beneath(b"/ab", b"/a"));
+        assert!(!is_beneath(b"/", b"/a"));
+    }
+}
