@@ -11,7 +11,7 @@ use fsage_core::any_ops::any_ops;
 use fsage_exec::replay::{Order, Pace};
 use fsage_experiment::predicting::{Request, predict};
 use fsage_experiment::replaying::{ReplayRequest, replay};
-use fsage_experiment::target::TargetSpec;
+use fsage_experiment::target;
 use fsage_format::anonymize::Anonymizer;
 use fsage_format::foreign::strace::{StraceSink, StraceSource};
 use fsage_format::profile::SystemProfile;
@@ -84,7 +84,7 @@ fn followed(bytes: &[u8], dir: &Path) -> Option<()> {
     let request = ReplayRequest {
         trace: file.clone(),
         snapshot: None,
-        target: TargetSpec::parse(dir.to_str()?).ok()?,
+        target: target::parse(dir.to_str()?).ok()?,
         pace: Pace::AsFastAsPossible,
         order: Order::File,
         map: vec![(b"/w".to_vec(), Vec::new())],

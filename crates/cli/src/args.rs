@@ -59,6 +59,12 @@ pub struct Cli {
     pub verb: Verb,
 }
 
+/// Help that tells the kinds of targets between what comes before and after.
+fn with_targets(before: &str, after: &str) -> String {
+    let schemes = fsage_experiment::target::schemes().help();
+    format!("{before}A target is one of\n{schemes}\n{after}")
+}
+
 /// The verbs, one module each.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
@@ -289,7 +295,7 @@ pub enum ColdArg {
     Evict,
 }
 
-impl From<ColdArg> for fsage_host::ColdPolicy {
+impl From<ColdArg> for fsage_core::ColdPolicy {
     fn from(arg: ColdArg) -> Self {
         match arg {
             ColdArg::Auto => Self::Auto,
@@ -302,17 +308,16 @@ impl From<ColdArg> for fsage_host::ColdPolicy {
 
 /// Arguments of `profile`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-A target is a directory, or a scratch file system that fsage makes and removes (needs root):
-  scratch:ext4   scratch:xfs,size=4G   scratch:btrfs,on=file:/var/tmp,mount=compress=zstd
-on=disk:MODEL puts it on an emulated disk (fsage disk list), slow:OPERATION=FACTOR:TARGET slows it down.
+#[command(after_help = with_targets("", "\
+Scratch file systems take more: scratch:btrfs,size=4G,on=file:/var/tmp,mount=compress=zstd, and
+on=disk:MODEL puts one on an emulated disk (fsage disk list).
 
 Examples:
   fsage profile /mnt/data -o data.fsp
   fsage profile scratch:ext4 --quick -o ext4.fsp
   fsage profile scratch:ext4,on=disk:hdd-7200 --quick -o slow-disk.fsp
   fsage profile /mnt/data --max-time 10s -o first.fsp
-  fsage profile --list")]
+  fsage profile --list"))]
 pub struct ProfileArgs {
     /// The target
     #[arg(required_unless_present = "list")]
@@ -420,17 +425,16 @@ pub struct PredictArgs {
 
 /// Arguments of `validate`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_help = with_targets("\
 A workload is `postmark:files=5000,transactions=20000,...` or `cmd: COMMAND`, run by sh inside an
 empty directory of each target; NAME= before it says what it is called in tables. `--setup` runs
-first, unmeasured, in the same directory.
-
+first, unmeasured, in the same directory.\n\n", "\
 Examples:
   fsage validate --workload postmark --target scratch:ext4 --target scratch:xfs
   fsage validate examples/validate-small.toml --allow-commands -o results
   fsage validate examples/validate-small.toml --allow-commands -o results --resume
   fsage validate --setup 'cp -r /usr/include tree' --workload 'cmd: grep -r main tree | wc -l' \\
-      --target /mnt/a --target /mnt/b --runs 5 -o results")]
+      --target /mnt/a --target /mnt/b --runs 5 -o results"))]
 pub struct ValidateArgs {
     /// A plan: targets, workloads and what else the options below say, which override it
     #[arg(value_name = "PLAN.toml", required_unless_present_all = ["workload", "target"])]
@@ -501,17 +505,16 @@ pub enum OrderArg {
 
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-A target is a directory, in which a new one is made and removed again, or a scratch file system
-(scratch:xfs). Of the traced machine's files those lie on it that are below: the directories of --map,
-else the root of the snapshot, else the --under of the trace, else the directory that holds everything
-that the trace found. Nothing outside of the target is touched, whatever the trace names.
+#[command(after_help = with_targets("", "\
+Of the traced machine's files those lie on it that are below: the directories of --map, else the root
+of the snapshot, else the --under of the trace, else the directory that holds everything that the
+trace found. Nothing outside of the target is touched, whatever the trace names.
 
 Exit code 3: results differ from the trace's. Exit code 1 with --verify: the tree does.
 
 Examples:
   fsage replay build.fst scratch:xfs --verify
-  fsage replay mail.fst /mnt/new --snapshot mail.fss --speed original --json")]
+  fsage replay mail.fst /mnt/new --snapshot mail.fss --speed original --json"))]
 pub struct ReplayArgs {
     /// The trace
     pub trace: PathBuf,

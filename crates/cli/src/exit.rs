@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use fsage_capture::CaptureError;
+use fsage_core::TargetError;
 use fsage_experiment::profiling::ProfilingError;
 use fsage_experiment::tracing::TracingError;
 use fsage_experiment::validate::ValidateError;
@@ -85,11 +86,12 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn hint(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
     if let Some(error) = cause.downcast_ref::<ValidateError>() {
         return match error {
-            ValidateError::Host(host)
+            ValidateError::Host(host) => host.hint(),
+            ValidateError::Target(target)
             | ValidateError::Profiling {
-                source: ProfilingError::Host(host),
+                source: ProfilingError::Target(target),
                 ..
-            } => host.hint(),
+            } => hint(target),
             ValidateError::Tracing(tracing) => hint(tracing),
             _ => None,
         };
@@ -99,8 +101,11 @@ fn hint(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
     {
         return Some(hint.clone());
     }
-    if let Some(ProfilingError::Host(host)) = cause.downcast_ref() {
-        return host.hint();
+    if let Some(ProfilingError::Target(target)) = cause.downcast_ref() {
+        return hint(target);
+    }
+    if let Some(TargetError::Failed(source)) = cause.downcast_ref() {
+        return hint(&**source);
     }
     cause.downcast_ref::<HostError>().and_then(HostError::hint)
 }

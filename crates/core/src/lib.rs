@@ -7,6 +7,7 @@
 //!   Paths are interned in a [`PathTable`] that travels beside the stream.
 //! * [`FileSystem`] is a place to run operations; [`Platform`] is what can be done to it from
 //!   outside (make it cold, read its device's counters).
+//! * [`Target`] is such a place with all that it can do, [`Scheme`] how it is asked for.
 //! * [`VirtualTime`] is what a target gives whose time is computed and not waited for.
 //! * [`metric`] is the one table of everything a system profile may hold.
 //! * `conformance` (a feature) is what every target must pass; `any_ops` with it makes streams that
@@ -26,6 +27,7 @@ pub mod op;
 pub mod path;
 pub mod platform;
 pub mod stream;
+pub mod target;
 pub mod virtual_time;
 
 pub use clock::{Clock, ManualClock};
@@ -37,4 +39,8 @@ pub use op::{Op, OpFlags, Outcome};
 pub use path::PathTable;
 pub use platform::{ColdEvidence, ColdLevel, ColdMethod, DeviceCounters, Platform};
 pub use stream::{OpSink, OpSource, SinkError, SourceError, VecSource, Wait};
+pub use target::{
+    ColdPolicy, Confinement, FsOptions, Place, Registry, Root, Scheme, Target, TargetError,
+    TargetSpec,
+};
 pub use virtual_time::{Demand, VirtualTime};

@@ -1,9 +1,10 @@
 //! A trace that is replayed on a target.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fsage_core::{FileSystem, Seed, SourceError};
+use fsage_core::{FsOptions, Place, Seed, SourceError, TargetError, TargetSpec};
 use fsage_exec::replay::{
     self, BuildError, Built, Fault, Model, Order, Pace, Placement, ReplayOptions, ReplayRun, Scan,
     Times, Tree, Verified,
@@ -15,12 +16,9 @@ use fsage_format::result::replay::{
 };
 use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::{TraceMeta, TraceReader};
-use fsage_host::guard::GuardedDir;
-use fsage_host::{ColdPolicy, Confinement, HostError, HostFs, HostOptions};
 
 use crate::restoring::{AddError, add_snapshot};
 use crate::running::describe_cold;
-use crate::target::{OpenTarget, TargetSpec};
 
 /// Why nothing was replayed; completes "failed to …".
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +31,7 @@ pub enum ReplayingError {
     Source(#[from] SourceError),
     /// The target could not be made ready.
     #[error(transparent)]
-    Host(#[from] HostError),
+    Target(#[from] TargetError),
     /// The tree of the start could not be made.
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -75,7 +73,7 @@ pub struct ReplayRequest {
     /// The tree before it.
     pub snapshot: Option<PathBuf>,
     /// Where.
-    pub target: TargetSpec,
+    pub target: Arc<dyn TargetSpec>,
     /// When operations start.
     pub pace: Pace,
     /// What waits for what.
@@ -128,13 +126,13 @@ pub fn replay(
     }
     let placement = placement(request, &meta, root.as_deref(), &scan)?;
     let target = request.target.open()?;
-    let place = GuardedDir::create(target.dir(), "fsage-replay-")?;
+    let place = target.place("fsage-replay-")?;
     let found = Found {
         meta: &meta,
         scan: &scan,
         placement: &placement,
     };
-    let result = on_target(request, &found, (&target, place.path()), on_stage, stop);
+    let result = on_target(request, &found, &*place, on_stage, stop);
     let result = result.and_then(|result| {
         if !result.interrupted {
             target.check()?;
@@ -162,68 +160,49 @@ struct Found<'a> {
     placement: &'a Placement,
 }
 
-/// Every name is a stranger's.
-const OPTIONS: HostOptions = HostOptions {
-    confinement: Confinement::Beneath,
-    cold: ColdPolicy::Auto,
-};
-
-/// Makes the tree of the start in `dir`, and the caches as they were asked for.
+/// Makes the tree of the start in `place`, and the caches as they were asked for.
 fn make_start(
     request: &ReplayRequest,
     Found {
         scan, placement, ..
     }: &Found<'_>,
-    (target, dir): (&OpenTarget, &Path),
+    place: &dyn Place,
     stop: &AtomicBool,
 ) -> Result<(Built, Option<String>), ReplayingError> {
-    let fs = HostFs::open(dir, OPTIONS)?;
+    // Every name is a stranger's.
+    let fs = place.file_system(FsOptions::default())?;
     let seed = Seed(request.seed);
-    let built = replay::build(&fs, &scan.start, placement, seed, stop)?;
+    let built = replay::build(&*fs, &scan.start, placement, seed, stop)?;
     // What was made must not be written back while operations are timed.
-    fs.sync().map_err(|e| {
-        HostError::io(
-            "write the initial tree back",
-            std::io::Error::from_raw_os_error(e.0),
-        )
-    })?;
+    fs.sync()
+        .map_err(|errno| TargetError::refused("write the initial tree back", errno))?;
     if stop.load(Ordering::Relaxed) {
         return Err(BuildError::Interrupted.into());
     }
     if !request.cold {
         return Ok((built, None));
     }
-    // A remount needs the file system to be unused.
-    drop(fs);
-    let whole = match target.record() {
-        Some(_) => target.file_system(OPTIONS),
-        None => HostFs::open(dir, OPTIONS),
-    }?;
-    let evidence = whole
-        .platform()
-        .make_cold()
-        .map_err(|errno| HostError::Refused {
-            what: format!("make the caches of {} cold", request.target),
-            why: errno.to_string(),
-        })?;
+    let evidence = fs.platform().make_cold().map_err(|errno| {
+        TargetError::refused(format!("make the caches of {} cold", request.target), errno)
+    })?;
     Ok((built, Some(describe_cold(evidence))))
 }
 
 fn on_target(
     request: &ReplayRequest,
     found: &Found<'_>,
-    (target, dir): (&OpenTarget, &Path),
+    place: &dyn Place,
     on_stage: &mut dyn FnMut(Stage),
     stop: &AtomicBool,
 ) -> Result<Replay, ReplayingError> {
     on_stage(Stage::Build);
-    let (built, made_cold) = make_start(request, found, (target, dir), stop)?;
+    let (built, made_cold) = make_start(request, found, place, stop)?;
     let Found {
         meta,
         scan,
         placement,
     } = *found;
-    let fs = HostFs::open(dir, OPTIONS)?;
+    let fs = place.file_system(FsOptions::default())?;
     on_stage(Stage::Replay);
     let directory = meta.directory.clone().into_bytes();
     let mut model = Model::new(scan.start.restart(), &directory, Some(placement.clone()));
@@ -235,7 +214,7 @@ fn on_target(
         seed: Seed(request.seed.wrapping_add(1)),
         stop,
     };
-    let run = replay::replay(&fs, &mut source, &mut model, &options)?;
+    let run = replay::replay(&*fs, &mut source, &mut model, &options)?;
     let mut result = result(request, meta, placement, built, &run);
     if made_cold.is_some() {
         result.caches = "cold".into();
@@ -244,7 +223,7 @@ fn on_target(
     let mut verified = None;
     if request.verify && !run.interrupted {
         on_stage(Stage::Verify);
-        verified = replay::verify(&fs, &model.tree, placement, stop);
+        verified = replay::verify(&*fs, &model.tree, placement, stop);
         result.interrupted = verified.is_none();
     }
     result.verified = verified.as_ref().map(verified_result);

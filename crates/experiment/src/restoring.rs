@@ -7,13 +7,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fsage_core::{DevId, FileId, FileSystem, FileType, OpenFlags, Seed};
+use fsage_core::{
+    DevId, Errno, FileId, FileSystem, FileType, FsOptions, OpenFlags, Seed, Target, TargetError,
+    TargetSpec,
+};
 use fsage_exec::replay::{self, BuildError, Entry, Kind, Node, Placement, Range, Tree};
 use fsage_format::FormatError;
 use fsage_format::result::environment::RestoredRecord;
 use fsage_format::snapshot::{SnapshotEntry, SnapshotReader};
-use fsage_host::scratch::{Image, MARKER};
-use fsage_host::{ColdPolicy, Confinement, HostError, HostFs, HostOptions, ScratchSpec};
+use fsage_host::scratch::MARKER;
+use fsage_host::{HostError, HostFs};
 use sha2::{Digest, Sha256};
 
 use crate::plan::State;
@@ -38,6 +41,9 @@ pub enum RestoreError {
     #[error(transparent)]
     Format(#[from] FormatError),
     /// The target or the image could not be used.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// The file could not be used.
     #[error(transparent)]
     Host(#[from] HostError),
     /// The snapshot is no tree that can be made.
@@ -242,32 +248,30 @@ impl Source {
     /// is there.
     pub fn restore_tree(
         &self,
-        dir: &Path,
+        target: &dyn Target,
         stop: &AtomicBool,
     ) -> Result<RestoredRecord, RestoreError> {
         let mut wanted = Wanted::default();
         let (tree, placement) = tree_of(&self.path, stop, &mut wanted)?;
         // Every name is a stranger's.
-        let options = HostOptions {
-            confinement: Confinement::Beneath,
-            cold: ColdPolicy::Auto,
-        };
-        let fs = HostFs::open(dir, options)?;
+        let fs = target.file_system(FsOptions::default())?;
         let failed = |source| RestoreError::Build {
             file: self.path.display().to_string(),
             source,
         };
-        let own = names_of_root(&fs).map_err(|e| HostError::at("list", dir, e))?;
+        let refused =
+            |what: &str, errno| TargetError::refused(format!("{what} {}", fs.name()), errno);
+        let own = names_of_root(&*fs).map_err(|e| refused("list", e))?;
         let before = fs.statfs().unwrap_or_default().available_bytes;
-        let built = replay::build(&fs, &tree, &placement, CONTENTS, stop).map_err(failed)?;
-        fs.sync().map_err(|e| {
-            HostError::at("write back", dir, std::io::Error::from_raw_os_error(e.0))
-        })?;
+        let built = replay::build(&*fs, &tree, &placement, CONTENTS, stop).map_err(failed)?;
+        fs.sync().map_err(|e| refused("write back", e))?;
         let after = fs.statfs().unwrap_or_default().available_bytes;
-        self.verify(&fs, tree, (&placement, &own), stop)?;
+        self.verify(&*fs, tree, (&placement, &own), stop)?;
         let used = before.saturating_sub(after);
         // Small files may lie in their inodes, and btrfs keeps and counts in its own way.
-        let counts = fs.mount().is_some_and(|m| m.kind != "btrfs");
+        let host = HostFs::of(target).transpose()?;
+        let mount = host.as_ref().and_then(HostFs::mount);
+        let counts = mount.is_some_and(|m| m.kind != "btrfs");
         if counts && used < built.bytes / 2 {
             let why = format!("{} bytes were written and {used} are in use", built.bytes);
             return Err(unfit(&self.path, &why));
@@ -287,7 +291,7 @@ impl Source {
     /// Whether names, types, sizes and texts of links are those of the tree; `own` names were there before.
     fn verify(
         &self,
-        fs: &HostFs,
+        fs: &dyn FileSystem,
         mut tree: Tree,
         (placement, own): (&Placement, &[Vec<u8>]),
         stop: &AtomicBool,
@@ -329,16 +333,11 @@ fn identity(file: &File) -> std::io::Result<(u64, u64, u64, i128)> {
     Ok((about.dev(), about.ino(), about.len(), changed_ns))
 }
 
-fn names_of_root(fs: &HostFs) -> std::io::Result<Vec<Vec<u8>>> {
-    let list = || {
-        let root = fs.open(b"", OpenFlags::DIRECTORY, 0)?;
-        let entries = fs.read_dir(root);
-        fs.close(root)?;
-        entries
-    };
-    let errno = |e: fsage_core::Errno| std::io::Error::from_raw_os_error(e.0);
-    let entries = list().map_err(errno)?;
-    Ok(entries.into_iter().map(|entry| entry.name).collect())
+fn names_of_root(fs: &dyn FileSystem) -> Result<Vec<Vec<u8>>, Errno> {
+    let root = fs.open(b"", OpenFlags::DIRECTORY, 0)?;
+    let entries = fs.read_dir(root);
+    fs.close(root)?;
+    Ok(entries?.into_iter().map(|entry| entry.name).collect())
 }
 
 /// Which names of a snapshot are made, and what is known of them.
@@ -401,23 +400,29 @@ fn tree_of(
     Ok((tree.start(), placement))
 }
 
-/// Whether what a state restores can be used on a scratch file system, as far as the file tells; nothing is
-/// changed.
-pub(crate) fn check(state: &State, spec: &ScratchSpec) -> Result<(), RestoreError> {
+/// Whether what a state restores can be used on a target that is made for each run, as far as the file tells;
+/// nothing is changed.
+pub(crate) fn check(state: &State, spec: &dyn TargetSpec) -> Result<(), RestoreError> {
     match state {
         State::Fresh | State::AsFound => Ok(()),
-        State::Image(path) => Image::open(spec, path).map(drop).map_err(Into::into),
+        State::Image(path) => match spec.images() {
+            Some(images) => Ok(images.check(path)?),
+            None => Err(unfit(path, &format!("{spec} cannot be made of an image"))),
+        },
         State::Snapshot(path) => {
             let mut wanted = Wanted::default();
             tree_of(path, &AtomicBool::new(false), &mut wanted)?;
-            if wanted.data_bytes > spec.size_bytes {
-                let why = format!(
-                    "its files hold {} bytes, more than the {} of {spec}; expected a larger size=",
-                    wanted.data_bytes, spec.size_bytes
-                );
-                return Err(unfit(path, &why));
+            match spec.size_bytes() {
+                Some(size) if wanted.data_bytes > size => {
+                    let why = format!(
+                        "its files hold {} bytes, more than the {size} of {spec}; expected a larger \
+                         size=",
+                        wanted.data_bytes
+                    );
+                    Err(unfit(path, &why))
+                }
+                _ => Ok(()),
             }
-            Ok(())
         }
     }
 }

@@ -6,18 +6,17 @@ mod convert;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fsage_core::{Clock, ColdEvidence, FileSystem};
+use fsage_core::{
+    ColdEvidence, ColdPolicy, Confinement, FsOptions, Place, Root, Target, TargetError, TargetSpec,
+};
 use fsage_exec::{ExecError, Options};
 use fsage_format::result::run::{PhaseRun, RUN_FORMAT, RUN_VERSION, Unexpected, WorkloadRun};
-use fsage_host::guard::GuardedDir;
 use fsage_host::observe::Usage;
-use fsage_host::{
-    ColdPolicy, Confinement, HostError, HostFs, HostOptions, MonotonicClock, machine,
-};
+use fsage_host::{HostError, machine};
 use fsage_workload::{BuildError, Length, Phase, Role, WorkloadSpec};
 
 use crate::inputs::{self, InputError};
-use crate::target::{OpenTarget, TargetSpec};
+use crate::target::{check_commands, command_dir, directory};
 
 /// What directories of runs are called.
 const PREFIX: &str = ".fsage-run-";
@@ -27,7 +26,7 @@ const PREFIX: &str = ".fsage-run-";
 pub enum RunningError {
     /// The target cannot be used.
     #[error(transparent)]
-    Host(#[from] HostError),
+    Target(#[from] TargetError),
     /// What the workload needs could not be read.
     #[error(transparent)]
     Input(#[from] InputError),
@@ -91,24 +90,29 @@ impl RunRequest {
 /// begins. Once `stop` is set the run ends at the next operation; what was made goes with the
 /// directory. Returns the result and the directory, if it stays.
 pub fn run_workload(
-    target: &TargetSpec,
+    target: &dyn TargetSpec,
     request: &RunRequest,
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
 ) -> Result<(WorkloadRun, Option<PathBuf>), RunningError> {
-    // What cannot be built is known before a file system is made.
+    // What cannot be is known before a file system is made.
+    if request.spec.command().is_some() {
+        check_commands(target, "run a command")?;
+    }
     let (phases, run_for_ns) = program(request)?;
     let request = &RunRequest {
         run_for_ns,
         ..request.clone()
     };
     let open = target.open()?;
-    let place = Place::find(&open, target, request)?;
-    let mut result = empty_result(target, &open, &place, request)?;
-    let start_ns = MonotonicClock.now_ns();
+    let place = Where::find(&*open, target, request)?;
+    let mut result = empty_result(target, &*open, request)?;
+    let time = open.file_system(FsOptions::TRUSTED)?;
+    let start_ns = time.clock().now_ns();
     if let Some(text) = request.spec.command() {
         progress(text);
-        result.command = Some(command::run(text, place.path()).map_err(RunningError::Shell)?);
+        result.command =
+            Some(command::run(text, command_dir(place.root())?).map_err(RunningError::Shell)?);
     }
     for phase in phases {
         if stop.load(Ordering::Relaxed) {
@@ -116,7 +120,7 @@ pub fn run_workload(
         }
         progress(&phase.name);
         let name = phase.name.clone().into_owned();
-        let (run, failed) = run_phase(&open, &place, request, phase, &mut result.warnings, stop)
+        let (run, failed) = run_phase(place.root(), request, phase, &mut result.warnings, stop)
             .map_err(|error| open.explain(error.of(name)))?;
         result.phases.push(run);
         result.failed = failed;
@@ -124,7 +128,8 @@ pub fn run_workload(
             break;
         }
     }
-    result.environment.elapsed_ns = MonotonicClock.now_ns().saturating_sub(start_ns);
+    result.environment.elapsed_ns = time.clock().now_ns().saturating_sub(start_ns);
+    drop(time);
     result.interrupted = stop.load(Ordering::Relaxed);
     if !result.interrupted {
         match (open.check(), &result.failed) {
@@ -155,14 +160,12 @@ pub(crate) fn program(request: &RunRequest) -> Result<(Vec<Phase>, Option<u64>),
 }
 
 fn empty_result(
-    target: &TargetSpec,
-    open: &OpenTarget,
-    place: &Place,
+    target: &dyn TargetSpec,
+    open: &dyn Target,
     request: &RunRequest,
-) -> Result<WorkloadRun, HostError> {
+) -> Result<WorkloadRun, TargetError> {
     let seed = request.spec.seed();
-    let fs = HostFs::open(place.path(), HostOptions::default())?;
-    let mut environment = machine::describe(&fs, &target.to_string(), open.record());
+    let mut environment = fsage_host::target::describe(open, &target.to_string())?;
     environment.seed = seed.map_or(0, |s| s.0);
     Ok(WorkloadRun {
         format: RUN_FORMAT.to_string(),
@@ -186,36 +189,32 @@ fn empty_result(
 /// Why a phase gave no result.
 #[derive(Debug)]
 pub(crate) enum PhaseError {
-    Host(HostError),
+    Target(TargetError),
     Exec(ExecError),
 }
 
 impl PhaseError {
     pub(crate) fn of(self, phase: String) -> RunningError {
         match self {
-            Self::Host(error) => RunningError::Host(error),
+            Self::Target(error) => RunningError::Target(error),
             Self::Exec(source) => RunningError::Exec { phase, source },
         }
     }
 }
 
 fn run_phase(
-    open: &OpenTarget,
-    place: &Place,
+    root: &dyn Root,
     request: &RunRequest,
     phase: Phase,
     warnings: &mut Vec<String>,
     stop: &AtomicBool,
 ) -> Result<(PhaseRun, Option<Unexpected>), PhaseError> {
-    let options = host_options(request);
     let mut cold = None;
     if phase.cold {
-        // A remount needs the file system to be unused: it is asked for only for the moment.
-        let whole = match open.record() {
-            Some(_) => open.file_system(options),
-            None => HostFs::open(place.path(), options),
-        };
-        match whole.map_err(PhaseError::Host)?.platform().make_cold() {
+        let fs = root
+            .file_system(fs_options(request))
+            .map_err(PhaseError::Target)?;
+        match fs.platform().make_cold() {
             Ok(evidence) => cold = Some(describe_cold(evidence)),
             Err(errno) => warnings.push(format!(
                 "caches could not be made cold before phase '{}': {errno}",
@@ -223,7 +222,7 @@ fn run_phase(
             )),
         }
     }
-    let mut done = execute(place.path(), request, phase, 1_000_000_000, stop)?;
+    let mut done = execute(root, request, phase, 1_000_000_000, stop)?;
     done.run.cold = cold;
     Ok((done.run, done.failed))
 }
@@ -238,15 +237,17 @@ pub(crate) struct Executed {
     pub usage: Usage,
 }
 
-/// Runs a phase in `dir` with the caches as they are, with a series of points that wide.
+/// Runs a phase below `root` with the caches as they are, with a series of points that wide.
 pub(crate) fn execute(
-    dir: &Path,
+    root: &dyn Root,
     request: &RunRequest,
     phase: Phase,
     series_interval_ns: u64,
     stop: &AtomicBool,
 ) -> Result<Executed, PhaseError> {
-    let fs = HostFs::open(dir, host_options(request)).map_err(PhaseError::Host)?;
+    let fs = root
+        .file_system(fs_options(request))
+        .map_err(PhaseError::Target)?;
     let is_run = phase.role == Role::Run;
     let exec = Options {
         seed: request.spec.seed().unwrap_or(fsage_core::Seed(1)),
@@ -257,7 +258,7 @@ pub(crate) fn execute(
         end_on_fatal: true,
         stop: Some(stop),
     };
-    let result = fsage_exec::run(&fs, phase.streams, &exec).map_err(PhaseError::Exec)?;
+    let result = fsage_exec::run(&*fs, phase.streams, &exec).map_err(PhaseError::Exec)?;
     let failed = result.broken.as_ref();
     let failed = failed.map(|m| convert::told(&phase.name, m));
     Ok(Executed {
@@ -268,8 +269,8 @@ pub(crate) fn execute(
 }
 
 /// Names that came from a file of somebody's are kept inside.
-pub(crate) fn host_options(request: &RunRequest) -> HostOptions {
-    HostOptions {
+pub(crate) fn fs_options(request: &RunRequest) -> FsOptions {
+    FsOptions {
         confinement: if request.spec.needs().is_empty() {
             Confinement::Trusted
         } else {
@@ -285,61 +286,67 @@ pub(crate) fn describe_cold(evidence: ColdEvidence) -> String {
 
 /// The directory in which a workload runs.
 #[derive(Debug)]
-enum Place {
+enum Where {
     /// Goes in the end, also after a kill.
-    Guarded(GuardedDir),
+    Own(Box<dyn Place>),
     /// Stays; a file beside it says what was set up in it.
-    Kept(PathBuf),
+    Kept(PathBuf, Box<dyn Target>),
 }
 
-impl Place {
+impl Where {
     fn find(
-        open: &OpenTarget,
-        target: &TargetSpec,
+        open: &dyn Target,
+        target: &dyn TargetSpec,
         request: &RunRequest,
     ) -> Result<Self, RunningError> {
         let unfit = |dir: &Path, why: String| RunningError::Unfit {
             dir: dir.to_owned(),
             why,
         };
-        let is_scratch = open.record().is_some();
-        if is_scratch && (request.keep || request.role.is_some()) {
+        if !request.keep && request.role.is_none() {
+            return Ok(Self::Own(open.place(PREFIX)?));
+        }
+        let Some(dir) = open.host_dir().filter(|_| !open.is_temporary()) else {
             let why = "it is made for one run and removed after it; expected a directory for --keep \
                        and --role";
             return Err(unfit(Path::new(&target.to_string()), why.to_string()));
-        }
+        };
         if matches!(request.role, Some(Role::Run | Role::Teardown)) {
-            let made = std::fs::read_to_string(marker(open.dir())).map_err(|_| {
+            let made = std::fs::read_to_string(marker(dir)).map_err(|_| {
                 let why = "it is none that `fsage run --role setup --keep` made, and nothing else is \
                            run in";
-                unfit(open.dir(), why.to_string())
+                unfit(dir, why.to_string())
             })?;
             let expected = request.spec.to_string();
             if made.trim_end() != expected {
                 let why = format!("it was made for {}, not for {expected}", made.trim_end());
-                return Err(unfit(open.dir(), why));
+                return Err(unfit(dir, why));
             }
-            return Ok(Self::Kept(open.dir().to_owned()));
+            return Ok(Self::Kept(dir.to_owned(), directory::open(dir)?));
         }
+        let place = open.place(PREFIX)?;
         if !request.keep {
-            return Ok(Self::Guarded(GuardedDir::create(open.dir(), PREFIX)?));
+            return Ok(Self::Own(place));
         }
-        let io = |e| HostError::at("make a directory in", open.dir(), e);
-        let dir = GuardedDir::create(open.dir(), PREFIX)?.keep();
-        std::fs::write(marker(&dir), format!("{}\n", request.spec)).map_err(io)?;
-        Ok(Self::Kept(dir))
+        let kept = place.keep();
+        let io = |e| TargetError::from(HostError::at("make a directory in", dir, e));
+        std::fs::write(marker(&kept), format!("{}\n", request.spec)).map_err(io)?;
+        let open = directory::open(&kept)?;
+        Ok(Self::Kept(kept, open))
     }
 
-    fn path(&self) -> &Path {
+    fn root(&self) -> &dyn Root {
         match self {
-            Self::Guarded(dir) => dir.path(),
-            Self::Kept(dir) => dir,
+            Self::Own(place) => &**place,
+            Self::Kept(_, open) => &**open,
         }
     }
 
     /// The directory if it stays: one whose teardown is `done` goes, unless it is asked for.
     fn leave(self, request: &RunRequest, done: bool) -> Option<PathBuf> {
-        let Self::Kept(dir) = self else { return None };
+        let Self::Kept(dir, _) = self else {
+            return None;
+        };
         if request.role == Some(Role::Teardown) && done && !request.keep {
             drop(std::fs::remove_dir_all(&dir));
             drop(std::fs::remove_file(marker(&dir)));

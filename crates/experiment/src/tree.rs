@@ -4,11 +4,13 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fsage_core::FileSystem;
+use fsage_core::{FsOptions, TargetError};
 use fsage_format::FormatError;
 use fsage_format::snapshot::{SnapshotEnd, SnapshotMeta, SnapshotWriter};
 use fsage_host::snapshot::{SnapshotSummary, walk};
-use fsage_host::{HostError, HostFs, HostOptions, machine};
+use fsage_host::{HostError, machine};
+
+use crate::target::directory;
 
 /// Why a snapshot could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +18,9 @@ pub enum TreeError {
     /// The tree could not be read.
     #[error(transparent)]
     Host(#[from] HostError),
+    /// The directory cannot be used.
+    #[error(transparent)]
+    Target(#[from] TargetError),
     /// The file could not be written.
     #[error(transparent)]
     Format(#[from] FormatError),
@@ -53,15 +58,17 @@ pub fn write_snapshot(
     Ok((summary, true))
 }
 
-fn meta(dir: &Path) -> Result<SnapshotMeta, HostError> {
-    let fs = HostFs::open(dir, HostOptions::default())?;
-    let machine = machine::describe(&fs, &dir.to_string_lossy(), None);
+fn meta(dir: &Path) -> Result<SnapshotMeta, TargetError> {
+    let target = directory::open(dir)?;
+    let machine = fsage_host::target::describe(&*target, &dir.to_string_lossy())?;
+    let fs = target.file_system(FsOptions::default())?;
+    let root = target.host_dir().unwrap_or(dir);
     let space = fs.statfs().unwrap_or_default();
     Ok(SnapshotMeta {
         fsage: machine.fsage,
         host: machine.host,
         kernel: machine.kernel,
-        root: fs.dir().to_string_lossy().into_owned(),
+        root: root.to_string_lossy().into_owned(),
         dev: fs.stat(b"").map(|attr| attr.id.dev.0).unwrap_or_default(),
         file_system: machine.file_system,
         mount_options: machine.mount_options,

@@ -1,55 +1,17 @@
 //! Making a target cold, and its device's counters.
 
-use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::str::FromStr;
 
-use fsage_core::{ColdEvidence, ColdLevel, ColdMethod, DeviceCounters, Errno, Handle, Platform};
+use fsage_core::{
+    ColdEvidence, ColdLevel, ColdMethod, ColdPolicy, DeviceCounters, Errno, Handle, Platform,
+};
 use rustix::fs::{Advice, Dir, FileType, Mode, OFlags};
 
+use crate::freeze;
 use crate::fs::{HostFs, descriptor};
-use crate::{HostError, freeze};
 
 /// `TMPFS_MAGIC` and `RAMFS_MAGIC`: file systems whose only copy is the page cache.
 const MEMORY_ONLY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
-
-/// Which method is used to reach a cold state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ColdPolicy {
-    /// A remount of an fsage scratch file system, else `drop_caches` as root, else eviction.
-    #[default]
-    Auto,
-    /// This one or none.
-    Only(ColdMethod),
-}
-
-impl FromStr for ColdPolicy {
-    type Err = HostError;
-
-    fn from_str(text: &str) -> Result<Self, HostError> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "remount" => Ok(Self::Only(ColdMethod::Remount)),
-            "drop" => Ok(Self::Only(ColdMethod::Drop)),
-            "evict" => Ok(Self::Only(ColdMethod::Evict)),
-            other => Err(HostError::Refused {
-                what: format!("read cold method `{other}`"),
-                why: "expected auto, remount, drop or evict".into(),
-            }),
-        }
-    }
-}
-
-impl fmt::Display for ColdPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::Only(ColdMethod::Remount) => "remount",
-            Self::Only(ColdMethod::Drop) => "drop",
-            Self::Only(ColdMethod::Evict) => "evict",
-        })
-    }
-}
 
 impl Platform for HostFs {
     /// `EOPNOTSUPP` on tmpfs and ramfs, and for a remount of what fsage did not mount; `EBUSY` if a
@@ -203,17 +165,4 @@ fn errno(e: rustix::io::Errno) -> Errno {
 
 fn io_errno(e: &std::io::Error) -> Errno {
     Errno(e.raw_os_error().unwrap_or(libc::EIO))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn policies_are_read_as_they_are_written() {
-        for name in ["auto", "remount", "drop", "evict"] {
-            assert_eq!(name.parse::<ColdPolicy>().unwrap().to_string(), name);
-        }
-        assert!("cold".parse::<ColdPolicy>().is_err());
-    }
 }

@@ -31,14 +31,15 @@ pub mod observe;
 pub mod scratch;
 pub mod signals;
 pub mod snapshot;
+pub mod target;
 pub mod thread;
 
 mod freeze;
 mod processes;
 
 pub use clock::MonotonicClock;
-pub use cold::ColdPolicy;
 pub use error::HostError;
-pub use fs::{Confinement, HostFs, HostOptions};
+pub use fs::HostFs;
+pub use fsage_core::{ColdPolicy, Confinement, FsOptions as HostOptions};
 pub use namespace::isolate;
 pub use scratch::{Backing, Scratch, ScratchRecord, ScratchSpec};

@@ -13,14 +13,16 @@ use crate::device::BlockDevice;
 use crate::environment::{self, read};
 use crate::{HostFs, ScratchRecord, kthread};
 
-/// The machine and one target on it. `target` is its name as the user gave it; `scratch` how it was
-/// made, if fsage made it. The caller adds how it measured: elapsed time, scheduling, cold method,
-/// seed, and whether the file system was aged.
-pub fn describe(fs: &HostFs, target: &str, scratch: Option<&ScratchRecord>) -> Environment {
+/// The machine and one directory on it. `target` is its name as the user gave it.
+/// [`crate::target::describe`] does this for any target.
+pub fn describe(fs: &HostFs, target: &str) -> Environment {
+    let made = fs.made();
+    let scratch = made.as_ref().map(|made| made.record());
     let mount = fs.mount();
     let device = fs.device();
     let space = fs.statfs().unwrap_or_default();
-    let mut extra = machine_extra();
+    let machine = this();
+    let mut extra = machine.extra;
     if let Some(device) = device {
         device_extra(device, &mut extra);
     }
@@ -34,12 +36,6 @@ pub fn describe(fs: &HostFs, target: &str, scratch: Option<&ScratchRecord>) -> E
         extra.extend(layer.describe());
     }
     Environment {
-        fsage: env!("CARGO_PKG_VERSION").to_owned(),
-        host: read("/proc/sys/kernel/hostname").unwrap_or_default(),
-        kernel: kernel(),
-        cpu: environment::model().unwrap_or_default(),
-        cpus: environment::cpus_online(),
-        memory_bytes: environment::total_bytes().unwrap_or(0),
         target: target.to_owned(),
         file_system: mount.map(|m| m.kind.clone()).unwrap_or_default(),
         mount_options: mount.map(crate::mounts::Mount::options).unwrap_or_default(),
@@ -56,9 +52,30 @@ pub fn describe(fs: &HostFs, target: &str, scratch: Option<&ScratchRecord>) -> E
             .and_then(|sectors| sectors.checked_mul(512)),
         total_bytes: space.total_bytes,
         free_bytes: space.available_bytes,
-        start_unix_ns: unix_time_ns(),
-        privileged: rustix::process::geteuid().is_root(),
         extra,
+        ..machine
+    }
+}
+
+/// The machine alone.
+pub(crate) fn this() -> Environment {
+    Environment {
+        host: read("/proc/sys/kernel/hostname").unwrap_or_default(),
+        kernel: kernel(),
+        cpu: environment::model().unwrap_or_default(),
+        cpus: environment::cpus_online(),
+        memory_bytes: environment::total_bytes().unwrap_or(0),
+        privileged: rustix::process::geteuid().is_root(),
+        extra: machine_extra(),
+        ..none()
+    }
+}
+
+/// What does not depend on the machine.
+pub(crate) fn none() -> Environment {
+    Environment {
+        fsage: env!("CARGO_PKG_VERSION").to_owned(),
+        start_unix_ns: unix_time_ns(),
         ..Environment::default()
     }
 }
@@ -214,7 +231,7 @@ mod tests {
     fn describes_this_machine() {
         let dir = tempfile::tempdir().unwrap();
         let fs = HostFs::open(dir.path(), HostOptions::default()).unwrap();
-        let found = describe(&fs, "here", None);
+        let found = describe(&fs, "here");
         assert_eq!(found.target, "here");
         assert!(found.cpus > 0 && found.memory_bytes > 1 << 20, "{found:?}");
         assert!(

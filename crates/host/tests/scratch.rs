@@ -62,7 +62,7 @@ fn made_as_asked_and_gone_on_drop() {
     assert!(record.mkfs_version.contains("mke2fs"), "{record:?}");
     let marker = fs::read_to_string(made.dir().join(".fsage-scratch")).unwrap();
     assert!(marker.contains("scratch:ext4,size=32M"), "{marker}");
-    let environment = fsage_host::machine::describe(&fs, "scratch:ext4", Some(record));
+    let environment = fsage_host::machine::describe(&fs, "scratch:ext4");
     assert_eq!(environment.file_system, "ext4");
     assert_eq!(environment.device_bytes, Some(32 << 20));
     assert!(

@@ -26,8 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..HostOptions::default()
     };
     let fs = HostFs::open(dir, options)?;
-    let environment =
-        fsage_host::machine::describe(&fs, target, scratch.as_ref().map(Scratch::record));
+    let environment = fsage_host::machine::describe(&fs, target);
     let request = ProfileRequest {
         quick,
         only,

@@ -10,15 +10,13 @@ use super::ColdArg;
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-A workload is NAME:PARAMETER=VALUE,... (fsage workloads lists them) or `cmd:COMMAND`, run by sh. A
-target is a directory, in which a fresh directory is made, used and removed, or a scratch file system
-(needs root): scratch:ext4,size=2G
-
+#[command(after_help = super::with_targets("\
+A workload is NAME:PARAMETER=VALUE,... (fsage workloads lists them) or `cmd:COMMAND`, run by sh in a
+directory of the target.\n\n", "\
 Examples:
   fsage run postmark:config=fsl /mnt/data
   fsage run postmark:files=5000 scratch:xfs --for 30s --json
-  fsage run postmark --to-trace mail.fst && fsage predict mail.fst --on ext4.fsp")]
+  fsage run postmark --to-trace mail.fst && fsage predict mail.fst --on ext4.fsp"))]
 pub struct RunArgs {
     /// The workload
     pub workload: String,

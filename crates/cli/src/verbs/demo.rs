@@ -1,14 +1,15 @@
 //! `fsage demo`: the main job in one command.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use fsage_core::TargetSpec;
 use fsage_experiment::plan::NamedTarget;
-use fsage_experiment::target::TargetSpec;
+use fsage_experiment::target::{self, directory};
 use fsage_experiment::validate::plan::ValidatePlan;
 use fsage_format::result::validation::Validation;
 use fsage_host::guard::GuardedDir;
-use fsage_host::scratch::Scratch;
 use fsage_host::signals;
 use fsage_report::page::Page;
 use fsage_report::validation;
@@ -83,15 +84,12 @@ pub fn run(args: &DemoArgs) -> Result<Exit> {
 }
 
 /// ext4 and one more that can be made here, made for the occasion.
-fn scratch_targets() -> Result<Vec<TargetSpec>> {
-    let first = TargetSpec::parse("scratch:ext4,size=1G")?;
+fn scratch_targets() -> Result<Vec<Arc<dyn TargetSpec>>> {
+    let first = target::parse("scratch:ext4,size=1G")?;
     let mut why = Vec::new();
     for kind in SECOND {
-        let second = TargetSpec::parse(&format!("scratch:{kind},size=1G"))?;
-        let TargetSpec::Scratch(spec) = &second else {
-            continue;
-        };
-        match Scratch::create(spec).and_then(Scratch::close) {
+        let second = target::parse(&format!("scratch:{kind},size=1G"))?;
+        match second.open().and_then(|made| made.close()) {
             Ok(()) => return Ok(vec![first, second]),
             Err(error) => why.push(format!("{kind}: {error}")),
         }
@@ -100,7 +98,7 @@ fn scratch_targets() -> Result<Vec<TargetSpec>> {
 }
 
 /// A target under a short name: the kind of file system, or the directory.
-fn named(spec: TargetSpec) -> NamedTarget {
+fn named(spec: Arc<dyn TargetSpec>) -> NamedTarget {
     let mut target = NamedTarget::from(spec);
     let kind = target.name.strip_prefix("scratch:").map(|spec| {
         let end = spec.find(',').unwrap_or(spec.len());
@@ -111,16 +109,13 @@ fn named(spec: TargetSpec) -> NamedTarget {
 }
 
 /// The file system of the current directory, and one in memory.
-fn user_targets() -> Result<Vec<TargetSpec>> {
+fn user_targets() -> Result<Vec<Arc<dyn TargetSpec>>> {
     let here = std::env::current_dir().context("find the current directory")?;
-    let memory = PathBuf::from("/dev/shm");
-    if here.starts_with(&memory) || !memory.is_dir() {
+    let memory = Path::new("/dev/shm");
+    if here.starts_with(memory) || !memory.is_dir() {
         bail!("find two file systems: expected the current directory on another one than /dev/shm");
     }
-    Ok(vec![
-        TargetSpec::Directory(here),
-        TargetSpec::Directory(memory),
-    ])
+    Ok(vec![directory::spec(&here), directory::spec(memory)])
 }
 
 /// Real files to copy: up to 1500 of one tree, 24 MiB at most, without links.

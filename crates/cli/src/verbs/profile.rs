@@ -4,13 +4,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use fsage_core::ColdMethod;
 use fsage_core::metric::{Family, GAPS_US};
+use fsage_core::{ColdMethod, ColdPolicy};
 use fsage_experiment::one_cpu;
 use fsage_experiment::profiling::profile_target;
-use fsage_experiment::target::TargetSpec;
+use fsage_experiment::target;
 use fsage_format::profile::SystemProfile;
-use fsage_host::{ColdPolicy, signals};
+use fsage_host::signals;
 use fsage_profile::ProfileRequest;
 use fsage_report::{profile, units};
 use serde::Serialize;
@@ -29,7 +29,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     let (Some(target), Some(output)) = (&args.target, &args.output) else {
         return Err(UsageError("expected a target and --output FILE".into()).into());
     };
-    let spec = TargetSpec::parse(target)?;
+    let spec = target::parse(target)?;
     let mut request = ProfileRequest {
         quick: args.quick,
         only: args.only.clone(),
@@ -56,8 +56,8 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     });
     let progress = ui::Progress::new(1);
     let measured = profile_target(
-        &open,
-        &spec.to_string(),
+        &*open,
+        &*spec,
         cold(args.cold),
         &request,
         one_cpu.as_ref(),

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use anyhow::Result;
 use fsage_exec::replay::{BuildError, Order, Pace};
 use fsage_experiment::replaying::{ReplayRequest, ReplayingError, Stage, replay};
-use fsage_experiment::target::TargetSpec;
+use fsage_experiment::target;
 use fsage_format::record::write_whole;
 use fsage_format::result::replay::Replay;
 use fsage_host::signals;
@@ -17,7 +17,7 @@ use crate::files::{open_whole_snapshot, open_whole_trace, writable};
 use crate::{out, ui};
 
 pub fn run(args: &ReplayArgs) -> Result<Exit> {
-    let target = TargetSpec::parse(&args.target)?;
+    let target = target::parse(&args.target)?;
     if args.keep && target.is_temporary() {
         let text = "--keep needs a directory as target: a scratch file system goes when fsage ends";
         return Err(UsageError(text.into()).into());
@@ -38,7 +38,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
         keep: args.keep,
         seed: args.seed,
     };
-    isolate_for(std::slice::from_ref(&request.target))?;
+    isolate_for([&request.target])?;
     let stop = signals::install()?;
     let reader = open_whole_trace(&args.trace, args.allow_lossy)?;
     if let Some(path) = &args.snapshot {

@@ -7,7 +7,7 @@ use anyhow::Result;
 use fsage_core::{Op, OpSink, OpSource, Seed};
 use fsage_experiment::inputs;
 use fsage_experiment::running::{RunRequest, run_workload};
-use fsage_experiment::target::TargetSpec;
+use fsage_experiment::target;
 use fsage_format::record::write_whole;
 use fsage_format::result::run::WorkloadRun;
 use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
@@ -32,7 +32,7 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     let Some(target) = &args.target else {
         return Err(UsageError("expected a target, or --to-trace OUT".into()).into());
     };
-    let target = TargetSpec::parse(target)?;
+    let target = target::parse(target)?;
     let (output, json) = out::places(args.output.as_deref(), args.json);
     if let Some(path) = output {
         writable(path)?;
@@ -42,7 +42,7 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     }
     let stop = signals::install()?;
     let mut progress = |phase: &str| ui::note(&format!("{phase} …"));
-    let (result, kept) = run_workload(&target, &request, &mut progress, &stop)?;
+    let (result, kept) = run_workload(&*target, &request, &mut progress, &stop)?;
     if let Some(dir) = kept {
         ui::note(&format!("kept: {}", dir.display()));
     }

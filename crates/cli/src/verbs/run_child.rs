@@ -5,9 +5,11 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use fsage_core::FsOptions;
 use fsage_exec::{Options, run_direct};
 use fsage_experiment::inputs;
-use fsage_host::{ColdPolicy, Confinement, HostFs, HostOptions, thread};
+use fsage_experiment::target::directory;
+use fsage_host::thread;
 use fsage_workload::{Length, WorkloadSpec};
 
 use crate::args::RunChildArgs;
@@ -26,17 +28,13 @@ pub fn run(args: &RunChildArgs) -> Result<Exit> {
     }
     let inputs = inputs::load(&spec, Length::Count)?;
     let program = spec.program(&inputs)?;
-    let options = HostOptions {
-        confinement: Confinement::Trusted,
-        cold: ColdPolicy::Auto,
-    };
-    let fs = HostFs::open(&args.dir, options)?;
+    let fs = directory::open(&args.dir)?.file_system(FsOptions::TRUSTED)?;
     let program = match args.role {
         Some(role) => program.only(role.into()),
         None => program,
     };
     for phase in program.phases {
-        let result = run_direct(&fs, phase.streams, &Options::default())?;
+        let result = run_direct(&*fs, phase.streams, &Options::default())?;
         if let Some(errno) = result.first_error {
             bail!(
                 "run {spec}: {} operations of phase '{}' did not end as expected, the first with: \

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use fsage_core::TargetSpec;
 use fsage_experiment::one_cpu;
 use fsage_experiment::plan::allow::Wanted;
 use fsage_experiment::plan::{NamedTarget, NamedWorkload, PlanFile};
-use fsage_experiment::target::TargetSpec;
+use fsage_experiment::target;
 use fsage_experiment::validate::kept::record_path;
 use fsage_experiment::validate::plan::ValidatePlan;
 use fsage_experiment::validate::run::run as carry_out;
@@ -147,7 +149,7 @@ fn targets_of(args: &ValidateArgs, planned: &[NamedTarget]) -> Result<Vec<NamedT
     }
     let chosen = |text: &String| match planned.iter().find(|t| t.name == *text) {
         Some(target) => Ok(target.clone()),
-        None => Ok(TargetSpec::parse(text)?.into()),
+        None => Ok(target::parse(text)?.into()),
     };
     args.target.iter().map(chosen).collect()
 }
@@ -180,14 +182,14 @@ fn place_of(text: &str, targets: &[NamedTarget]) -> Result<usize> {
     if let Some(index) = targets.iter().position(|t| t.name == text) {
         return Ok(index);
     }
-    let wanted = TargetSpec::parse(text)?;
-    let place = targets.iter().position(|t| t.spec == wanted);
+    let wanted = target::parse(text)?.to_string();
+    let place = targets.iter().position(|t| t.spec.to_string() == wanted);
     Ok(place.ok_or_else(|| UsageError(format!("--trace-on {text} is none of the targets")))?)
 }
 
 /// Scratch targets are mounted where nobody else sees them; must come before any thread.
-pub fn isolate_for<'a>(targets: impl IntoIterator<Item = &'a TargetSpec>) -> Result<()> {
-    if targets.into_iter().any(TargetSpec::wants_isolation) {
+pub fn isolate_for<'a>(targets: impl IntoIterator<Item = &'a Arc<dyn TargetSpec>>) -> Result<()> {
+    if targets.into_iter().any(|target| target.wants_isolation()) {
         fsage_host::isolate()?;
     }
     Ok(())

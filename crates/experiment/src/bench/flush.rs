@@ -3,17 +3,27 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fsage_core::Clock;
-use fsage_host::{HostError, MonotonicClock};
-
-use crate::target::OpenTarget;
+use fsage_core::{Clock, Target, TargetError};
 
 /// How often is looked whether the wait is to end.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Writes back and says how long that took. Who asks to stop does not wait for an emulated disk: it is at full speed
-/// from then on.
-pub(super) fn write_back(open: &OpenTarget, stop: &AtomicBool) -> (Result<(), HostError>, u64) {
+/// Writes back and says how long that took on the target's clock. Who asks to stop does not wait for an emulated
+/// disk: it is at full speed from then on.
+pub(super) fn write_back(
+    open: &dyn Target,
+    clock: &dyn Clock,
+    stop: &AtomicBool,
+) -> (Result<(), TargetError>, u64) {
+    let timed = || {
+        let start_ns = clock.now_ns();
+        let written = open.write_back();
+        (written, clock.now_ns().saturating_sub(start_ns))
+    };
+    // Without a device that can hurry there is nothing to watch for.
+    if open.host_dir().is_none() {
+        return timed();
+    }
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -26,10 +36,8 @@ pub(super) fn write_back(open: &OpenTarget, stop: &AtomicBool) -> (Result<(), Ho
                 std::thread::sleep(LOOK);
             }
         });
-        let start_ns = MonotonicClock.now_ns();
-        let written = open.write_back();
-        let elapsed_ns = MonotonicClock.now_ns().saturating_sub(start_ns);
+        let done = timed();
         over.store(true, Ordering::Relaxed);
-        (written, elapsed_ns)
+        done
     })
 }

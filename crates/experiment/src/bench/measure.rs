@@ -1,6 +1,6 @@
 //! What is read before and after a part that is measured.
 
-use fsage_core::{DeviceCounters, Platform};
+use fsage_core::{DeviceCounters, FileSystem};
 use fsage_format::result::experiment::{DeviceActivity, Others, SystemPoint};
 use fsage_host::HostFs;
 use fsage_host::observe::{
@@ -26,6 +26,15 @@ pub struct Activity {
     pub elapsed_ns: u64,
 }
 
+impl Activity {
+    fn did(&mut self, before: Option<DeviceCounters>, after: Option<DeviceCounters>) {
+        self.device = before.zip(after).map(|(before, after)| {
+            let sum = self.device.unwrap_or_default();
+            add(sum, between(&before, &after))
+        });
+    }
+}
+
 /// One reading.
 struct Reading {
     process: Usage,
@@ -40,13 +49,13 @@ struct Reading {
 }
 
 impl Reading {
-    fn now(fs: &HostFs) -> Self {
+    fn now(fs: &dyn FileSystem) -> Self {
         Self {
             process: Usage::of(Whose::Process),
             children: Usage::of(Whose::Children),
             daemons_ns: running_children_user_ns(),
             read: ReadBytes::of_process(),
-            device: fs.device_counters(),
+            device: fs.platform().device_counters(),
             machine: MachineTimes::now(),
             pressure_ns: cpu_pressure_ns(),
             clocks: Clocks::now(),
@@ -54,9 +63,24 @@ impl Reading {
     }
 }
 
-/// Does `what` and adds what happened meanwhile to `activity`.
-pub fn measured<T>(fs: &HostFs, activity: &mut Activity, what: impl FnOnce() -> T) -> T {
-    let sampler = Sampler::start(fs.device().cloned(), fs.write_back_device());
+/// Does `what` and adds what happened meanwhile to `activity`. Where the target's time is computed nothing of
+/// the machine is looked at: what the device did is all there is.
+pub fn measured<T>(
+    (fs, host): (&dyn FileSystem, Option<&HostFs>),
+    activity: &mut Activity,
+    what: impl FnOnce() -> T,
+) -> T {
+    if fs.virtual_time().is_some() {
+        let now = || (fs.platform().device_counters(), fs.clock().now_ns());
+        let (before, start_ns) = now();
+        let result = what();
+        let (after, end_ns) = now();
+        activity.did(before, after);
+        activity.elapsed_ns += end_ns.saturating_sub(start_ns);
+        return result;
+    }
+    let device = host.and_then(HostFs::device).cloned();
+    let sampler = Sampler::start(device, host.and_then(HostFs::write_back_device));
     while !sampler.has_begun() {
         std::thread::yield_now();
     }
@@ -73,12 +97,7 @@ pub fn measured<T>(fs: &HostFs, activity: &mut Activity, what: impl FnOnce() -> 
             fetched: sum.fetched + read.fetched,
         }
     });
-    activity.device = after.device.zip(before.device).map(|(after, before)| {
-        add(
-            activity.device.unwrap_or_default(),
-            between(&before, &after),
-        )
-    });
+    activity.did(before.device, after.device);
     let first = activity.elapsed_ns == 0;
     let last = activity.points.last().copied().unwrap_or_default();
     // The last look of the part before came after its end.
@@ -199,7 +218,9 @@ mod tests {
             let mut activity = Activity::default();
             let mut most_off = 0;
             for part in 1..=2 {
-                let read = measured(&fs, &mut activity, || std::fs::read(&path).unwrap().len());
+                let read = measured((&fs, Some(&fs)), &mut activity, || {
+                    std::fs::read(&path).unwrap().len()
+                });
                 assert_eq!(read, 1 << 20);
                 let requested = activity.read.map_or(part << 20, |r| r.requested);
                 most_off = most_off.max(requested.abs_diff(part << 20));

@@ -21,6 +21,7 @@ pub mod schedule;
 mod steady;
 pub mod step;
 
+use fsage_core::TargetError;
 use fsage_format::FormatError;
 use fsage_host::HostError;
 
@@ -45,6 +46,9 @@ pub enum BenchError {
         /// Why.
         source: RunningError,
     },
+    /// A target cannot be used so.
+    #[error(transparent)]
+    Target(#[from] TargetError),
     /// The directory could not be used.
     #[error(transparent)]
     Host(#[from] HostError),

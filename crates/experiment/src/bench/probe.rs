@@ -1,11 +1,10 @@
 //! Whether caches that were made cold are: shown on a file that was in them.
 
-use std::io::Write;
 use std::os::fd::AsFd;
-use std::path::Path;
 
-use fsage_core::{ColdEvidence, ColdLevel, Platform};
-use fsage_host::guard::GuardedDir;
+use fsage_core::{
+    ColdEvidence, ColdLevel, Errno, FileSystem, FsOptions, OpenFlags, Target, TargetError,
+};
 use fsage_host::{HostError, cachestat};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -25,37 +24,52 @@ pub struct Verdict {
 }
 
 /// Makes a target cold with a file in its caches, looks whether that is gone, and makes it cold once
-/// more, as looking has warmed it a little. `sectors_read` tells what the device has read so far.
+/// more, as looking has warmed it a little.
 pub fn verified_cold(
-    dir: &Path,
-    make_cold: &mut dyn FnMut() -> Result<ColdEvidence, HostError>,
-    sectors_read: &dyn Fn() -> Option<u64>,
-) -> Result<Verdict, HostError> {
-    let place = GuardedDir::create(dir, ".fsage-probe-")?;
-    let path = place.path().join("probe");
-    write_probe(&path)?;
+    target: &dyn Target,
+    make_cold: &mut dyn FnMut() -> Result<ColdEvidence, TargetError>,
+) -> Result<Verdict, TargetError> {
+    let place = target.place(".fsage-probe-")?;
+    let failed = |what: &str, errno| TargetError::refused(format!("{what} the probe"), errno);
+    let fs = place.file_system(FsOptions::TRUSTED)?;
+    write_probe(&*fs).map_err(|e| failed("write", e))?;
     make_cold()?;
-    let file = std::fs::File::open(&path).map_err(|e| HostError::at("open", &path, e))?;
-    let cached = cachestat::of_file(file.as_fd()).ok().map(|p| p.cached);
-    let before = sectors_read();
-    let read = std::fs::read(&path).map_err(|e| HostError::at("read", &path, e))?;
-    let sectors = before.and_then(|b| Some(sectors_read()?.saturating_sub(b)));
-    drop(file);
-    drop(place);
+    let cached = place.host_dir().map(|dir| {
+        let path = dir.join(PROBE);
+        let file = std::fs::File::open(&path).map_err(|e| HostError::at("open", &path, e))?;
+        Ok::<_, HostError>(cachestat::of_file(file.as_fd()).ok().map(|p| p.cached))
+    });
+    let cached = cached.transpose()?.flatten();
+    let sectors = || Some(fs.platform().device_counters()?.sectors_read);
+    let before = sectors();
+    let read = read_probe(&*fs).map_err(|e| failed("read", e))?;
+    let sectors = before.and_then(|b| Some(sectors()?.saturating_sub(b)));
+    drop((fs, place));
     let evidence = make_cold()?;
-    Ok(judge(evidence, cached, sectors, read.len() as u64))
+    Ok(judge(evidence, cached, sectors, read))
 }
 
-fn write_probe(path: &Path) -> Result<(), HostError> {
+const PROBE: &str = "probe";
+
+fn write_probe(fs: &dyn FileSystem) -> Result<(), Errno> {
     // Nothing that a file system could compress away.
     let mut random = Pcg64::seed_from_u64(1);
     let bytes: Vec<u8> = (0..PROBE_BYTES).map(|_| random.random()).collect();
-    let write = || {
-        let mut file = std::fs::File::create(path)?;
-        file.write_all(&bytes)?;
-        file.sync_all()
-    };
-    write().map_err(|e| HostError::at("write", path, e))
+    let file = fs.open(PROBE.as_bytes(), OpenFlags::CREATE_NEW, 0o600)?;
+    let written = fs.pwrite(file, &bytes, 0).and_then(|n| match n {
+        PROBE_BYTES => fs.fsync(file),
+        _ => Err(Errno::EIO),
+    });
+    fs.close(file)?;
+    written
+}
+
+/// Reads all of it; returns how many bytes that were.
+fn read_probe(fs: &dyn FileSystem) -> Result<u64, Errno> {
+    let file = fs.open(PROBE.as_bytes(), OpenFlags::READ, 0)?;
+    let read = fs.pread(file, &mut [0; PROBE_BYTES], 0);
+    fs.close(file)?;
+    Ok(read? as u64)
 }
 
 fn judge(evidence: ColdEvidence, cached: Option<u64>, sectors: Option<u64>, bytes: u64) -> Verdict {
@@ -82,11 +96,6 @@ fn judge(evidence: ColdEvidence, cached: Option<u64>, sectors: Option<u64>, byte
         cold,
         evidence: text,
     }
-}
-
-/// The sectors that the device beneath a target has read so far.
-pub fn sectors_read(platform: &dyn Platform) -> Option<u64> {
-    platform.device_counters().map(|c| c.sectors_read)
 }
 
 #[cfg(test)]
@@ -124,7 +133,8 @@ mod tests {
                 level: ColdLevel::DataOnly,
             })
         };
-        let verdict = verified_cold(dir.path(), &mut nothing, &|| Some(0)).unwrap();
+        let target = crate::target::directory::open(dir.path()).unwrap();
+        let verdict = verified_cold(&*target, &mut nothing).unwrap();
         assert_eq!(verdict.cold, Some(false), "{verdict:?}");
         assert!(verdict.evidence.contains("names and inodes stay"));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -19,6 +19,7 @@ use crate::one_cpu::one_cpu;
 use crate::plan::{BenchPlan, Subject};
 use crate::restoring::Source;
 use crate::running;
+use crate::target::check_commands;
 
 /// How far an experiment is.
 #[derive(Debug, Clone)]
@@ -104,8 +105,12 @@ pub fn run(
 /// What cannot be built is known before anything is made.
 fn check_workloads(plan: &BenchPlan) -> Result<(), BenchError> {
     for subject in &plan.subjects {
+        let (workload, target) = (&subject.workload, &*subject.target.spec);
+        if workload.spec.command().is_some() || workload.setup.is_some() {
+            check_commands(target, &format!("run a command of `{workload}`"))?;
+        }
         running::program(&request_of(subject)).map_err(|source| BenchError::Workload {
-            workload: subject.workload.spec.to_string(),
+            workload: workload.spec.to_string(),
             source,
         })?;
     }
@@ -282,9 +287,10 @@ impl Experimenting<'_> {
         match result {
             Ok(mut done) => {
                 (done.run.run, done.run.order) = (number, order);
-                self.devices
-                    .entry(subject.target.name.clone())
-                    .or_insert(done.device);
+                if let Some(device) = done.device {
+                    let name = subject.target.name.clone();
+                    self.devices.entry(name).or_insert(device);
+                }
                 let name = &subject.name;
                 if !self.kept.targets.contains_key(name) {
                     self.record.append(&Entry::Target {

@@ -1,29 +1,27 @@
 //! One run: a target, its setup, its caches, what is measured, and nothing left of it.
 
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fsage_core::{Clock, FileSystem, Platform};
+use fsage_core::{Clock, ColdPolicy, FileSystem, FsOptions, Place, Root, Target, TargetError};
 use fsage_format::result::environment::{RestoredRecord, TargetRecord};
 use fsage_format::result::experiment::{BenchPhase, BenchRun, Flush, PageCache, StepTime};
 use fsage_format::result::run::{CommandRun, Unexpected};
-use fsage_host::guard::GuardedDir;
 use fsage_host::observe::Usage;
 use fsage_host::thread::{self, Pinned};
-use fsage_host::{ColdPolicy, HostError, HostFs, HostOptions, MonotonicClock, cachestat};
-use fsage_host::{environment, kthread, machine};
+use fsage_host::{HostFs, MonotonicClock, cachestat, kthread, machine};
 use fsage_workload::{Phase, Role};
 
 use super::flush::write_back;
 use super::measure::{Activity, between, measured};
-use super::probe::{Verdict, sectors_read, verified_cold};
+use super::probe::{Verdict, verified_cold};
 use super::{marks, metrics, steady};
 use crate::one_cpu::OneCpu;
 use crate::plan::{Caches, State, Subject};
 use crate::restoring::Source;
 use crate::running::{self, RunRequest, command};
-use crate::target::OpenTarget;
+use crate::target::{command_dir, own_device};
 use crate::validate::prepare::{run_setup, shell};
 
 /// Width of a point of throughput over time; short runs have some points too. [`steady::coarsen`] doubles it
@@ -59,8 +57,8 @@ pub struct Done {
     pub run: BenchRun,
     /// The target, as it was before the workload.
     pub target: TargetRecord,
-    /// The number of the device or file system that it lies on.
-    pub device: u64,
+    /// The number of the device or file system that a directory of this machine lies on.
+    pub device: Option<u64>,
 }
 
 /// A run that gave no result.
@@ -79,6 +77,8 @@ struct Making<'a> {
     settings: Settings<'a>,
     steps: Vec<StepTime>,
     run: BenchRun,
+    /// The target, once it is open: its clock is the run's.
+    time: Option<Arc<dyn FileSystem>>,
 }
 
 /// Makes one run. `detail` is told of each step.
@@ -96,6 +96,7 @@ pub fn one_run(
             started_unix_ns: machine::unix_time_ns(),
             ..BenchRun::default()
         },
+        time: None,
     };
     match making.all(detail) {
         Ok((target, device)) => {
@@ -130,20 +131,12 @@ pub fn request_of(subject: &Subject) -> RunRequest {
     }
 }
 
-/// The directory in which the workload runs.
-enum Place {
-    Own(GuardedDir),
-    Given(PathBuf),
-}
-
-impl Place {
-    fn path(&self) -> &Path {
-        match self {
-            Self::Own(dir) => dir.path(),
-            Self::Given(dir) => dir,
-        }
-    }
-}
+/// What the target was, and what lives until the run is over.
+type OnTarget = (
+    (TargetRecord, Option<u64>),
+    Option<Box<dyn Place>>,
+    Option<Box<dyn Send>>,
+);
 
 fn text(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
@@ -159,17 +152,26 @@ fn text(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 impl Making<'_> {
+    /// The time of the target; 0 before there is one whose time is computed.
+    fn now_ns(&self) -> u64 {
+        match &self.time {
+            Some(fs) => fs.clock().now_ns(),
+            None if self.subject.target.spec.has_virtual_time() => 0,
+            None => MonotonicClock.now_ns(),
+        }
+    }
+
     /// Does one step and keeps how long it took, however it ends.
     fn step<T>(
         &mut self,
         name: &str,
         what: impl FnOnce(&mut Self) -> Result<T, String>,
     ) -> Result<T, String> {
-        let start_ns = MonotonicClock.now_ns();
+        let start_ns = self.now_ns();
         let result = what(self);
         self.steps.push(StepTime {
             name: name.to_owned(),
-            elapsed_ns: MonotonicClock.now_ns().saturating_sub(start_ns),
+            elapsed_ns: self.now_ns().saturating_sub(start_ns),
         });
         if self.settings.stop.load(Ordering::Relaxed) {
             return Err("finish: interrupted".into());
@@ -177,33 +179,54 @@ impl Making<'_> {
         result
     }
 
-    fn all(&mut self, detail: &mut dyn FnMut(&str)) -> Result<(TargetRecord, u64), String> {
+    fn all(&mut self, detail: &mut dyn FnMut(&str)) -> Result<(TargetRecord, Option<u64>), String> {
+        let (opened, restored) = self.open(detail)?;
+        let (told, place, full_speed) = self.on(&*opened, restored, detail)?;
+        self.step("teardown", |_| {
+            drop(place);
+            drop(full_speed);
+            opened.close().map_err(|e| text(&e))
+        })?;
+        Ok(told)
+    }
+
+    /// All that happens on the target.
+    fn on(
+        &mut self,
+        open: &dyn Target,
+        restored: Option<RestoredRecord>,
+        detail: &mut dyn FnMut(&str),
+    ) -> Result<OnTarget, String> {
         let subject = self.subject;
-        let (open, restored) = self.open(detail)?;
-        let (mut target, device) = self.look(&open)?;
+        let (mut target, device) = self.look(open)?;
         (target.aged, target.restored) = (subject.aged.clone(), restored);
         let full_speed = open.full_speed();
         detail("setup");
-        let (place, phases) = self.step("setup", |making| making.setup(&open))?;
+        let (place, phases) = self.step("setup", |making| making.setup(open))?;
+        let root: &dyn Root = match &place {
+            Some(place) => &**place,
+            None => open,
+        };
         if let Caches::Warm(runs @ 1..) = subject.caches {
             detail("warming up");
-            self.step("warm-up runs", |making| making.warm_up(place.path(), runs))?;
+            let place = place.as_deref();
+            self.step("warm-up runs", |making| making.warm_up(root, place, runs))?;
         }
         // A program's state goes from phase to phase: what is measured goes on from its own setup.
         let phases = match subject.caches {
             Caches::Warm(1..) if !phases.is_empty() => {
-                self.step("setup", |making| making.generate(place.path()))?
+                self.step("setup", |making| making.generate(root))?
             }
             _ => phases,
         };
-        self.caches(&open, place.path())?;
+        self.caches(open)?;
         detail("settling");
-        self.step("settle", |making| making.settle(&open))?;
+        self.step("settle", Self::settle)?;
         drop(full_speed);
         detail("running");
         self.step("run", |making| {
-            let _kept = making.keep_to_one(&open)?;
-            making.measure(&open, place.path(), phases)
+            let _kept = making.keep_to_one(open)?;
+            making.measure(open, root, phases)
         })
         .map_err(|why| match open.served() {
             Ok(()) => why,
@@ -212,25 +235,20 @@ impl Making<'_> {
         })?;
         detail("writing back");
         // With the delays of an emulated disk: it is the disk's time.
-        self.step("flush", |making| making.flush(&open))?;
+        self.step("flush", |making| making.flush(open))?;
         let full_speed = open.full_speed();
         self.step("collect", |making| {
-            making.collect(place.path());
+            making.collect(root);
             open.served().map_err(|e| text(&e))
         })?;
-        self.step("teardown", |_| {
-            drop(place);
-            drop(full_speed);
-            open.close().map_err(|e| text(&e))
-        })?;
-        Ok((target, device))
+        Ok(((target, device), place, full_speed))
     }
 
     /// The target in the state that the plan asks for, and what was restored for that.
     fn open(
         &mut self,
         detail: &mut dyn FnMut(&str),
-    ) -> Result<(OpenTarget, Option<RestoredRecord>), String> {
+    ) -> Result<(Box<dyn Target>, Option<RestoredRecord>), String> {
         let Subject { target, state, .. } = self.subject;
         let (spec, stop) = (&target.spec, self.settings.stop);
         let source = || match self.settings.source {
@@ -242,13 +260,18 @@ impl Making<'_> {
                 let source = source()?;
                 detail("restoring the target");
                 let copy = self.step("restore", |_| {
-                    let copy = spec.restore(file, stop).map_err(|e| text(&e))?;
+                    let images = spec.images().ok_or_else(|| {
+                        format!(
+                            "restore {}: {spec} cannot be made of an image",
+                            file.display()
+                        )
+                    })?;
+                    let copy = images.restore(file, stop).map_err(|e| text(&e))?;
                     source.check().map_err(|e| text(&e))?;
                     Ok(copy)
                 })?;
-                let restored = source.of_image(copy.copied_bytes);
-                let open =
-                    self.step("mount", |_| spec.open_restored(copy).map_err(|e| text(&e)))?;
+                let restored = source.of_image(copy.copied_bytes());
+                let open = self.step("mount", |making| making.opened(copy.open()))?;
                 Ok((open, Some(restored)))
             }
             State::Snapshot(_) => {
@@ -257,7 +280,7 @@ impl Making<'_> {
                 detail("restoring the target");
                 let restored = self.step("restore", |_| {
                     let _full_speed = open.full_speed();
-                    let made = source.restore_tree(open.lower_dir(), stop);
+                    let made = source.restore_tree(open.beneath().unwrap_or(&*open), stop);
                     made.map_err(|e| text(&e))
                 })?;
                 Ok((open, Some(restored)))
@@ -267,46 +290,59 @@ impl Making<'_> {
         }
     }
 
-    fn make(&mut self, step: &str, detail: &mut dyn FnMut(&str)) -> Result<OpenTarget, String> {
+    fn make(
+        &mut self,
+        step: &str,
+        detail: &mut dyn FnMut(&str),
+    ) -> Result<Box<dyn Target>, String> {
         detail("making the target ready");
         let spec = &self.subject.target.spec;
-        self.step(step, |_| spec.open().map_err(|e| text(&e)))
+        self.step(step, |making| making.opened(spec.open()))
+    }
+
+    fn opened(
+        &mut self,
+        open: Result<Box<dyn Target>, TargetError>,
+    ) -> Result<Box<dyn Target>, String> {
+        let open = open.map_err(|e| text(&e))?;
+        let fs = open.file_system(FsOptions::TRUSTED);
+        self.time = Some(fs.map_err(|e| text(&e))?);
+        Ok(open)
     }
 
     /// What the target is; fails if it is no longer what it was.
-    fn look(&self, open: &OpenTarget) -> Result<(TargetRecord, u64), String> {
+    fn look(&self, open: &dyn Target) -> Result<(TargetRecord, Option<u64>), String> {
         use std::os::unix::fs::MetadataExt;
         let spec = self.subject.target.spec.to_string();
-        let fs = HostFs::open(open.dir(), HostOptions::default()).map_err(|e| text(&e))?;
-        let target = environment::target(&fs, &spec, open.record());
-        let meta = std::fs::metadata(open.dir())
-            .map_err(|e| format!("look at {}: {e}", open.dir().display()))?;
+        let target = fsage_host::target::record(open, &spec).map_err(|e| text(&e))?;
+        let Some(dir) = open.host_dir() else {
+            return Ok((target, None));
+        };
+        let meta = std::fs::metadata(dir).map_err(|e| format!("look at {}: {e}", dir.display()))?;
         let device = meta.dev();
         match self.settings.device {
-            Some(before) if before != device && !self.subject.target.spec.is_temporary() => {
-                Err(format!(
-                    "use {spec}: it lies on another file system than before (device {device} instead of \
-                     {before}); was it unmounted?"
-                ))
-            }
-            _ => Ok((target, device)),
+            Some(before) if before != device && !open.is_temporary() => Err(format!(
+                "use {spec}: it lies on another file system than before (device {device} instead of \
+                 {before}); was it unmounted?"
+            )),
+            _ => Ok((target, Some(device))),
         }
     }
 
-    /// The directory and what prepares it; returns the run phases.
-    fn setup(&mut self, open: &OpenTarget) -> Result<(Place, Vec<Phase>), String> {
-        let place = if self.subject.in_place {
-            Place::Given(open.dir().to_owned())
-        } else {
-            Place::Own(GuardedDir::create(open.dir(), ".fsage-run-").map_err(|e| text(&e))?)
-        };
-        self.prepare(place.path())?;
-        let phases = self.generate(place.path())?;
-        Ok((place, phases))
+    /// The directory, if it is not the target's own, and what prepares it; returns the run phases.
+    fn setup(&mut self, open: &dyn Target) -> Result<(Option<Box<dyn Place>>, Vec<Phase>), String> {
+        if self.subject.in_place {
+            self.prepare(open)?;
+            return Ok((None, self.generate(open)?));
+        }
+        let place = open.place(".fsage-run-").map_err(|e| text(&e))?;
+        self.prepare(&*place)?;
+        let phases = self.generate(&*place)?;
+        Ok((Some(place), phases))
     }
 
     /// Runs the setup phases of a generated workload; returns its run phases.
-    fn generate(&mut self, dir: &Path) -> Result<Vec<Phase>, String> {
+    fn generate(&mut self, root: &dyn Root) -> Result<Vec<Phase>, String> {
         let (phases, run_for_ns) = running::program(&self.request).map_err(|e| text(&e))?;
         self.request.run_for_ns = run_for_ns;
         let mut rest = Vec::new();
@@ -314,7 +350,7 @@ impl Making<'_> {
             match phase.role {
                 Role::Setup => {
                     let name = phase.name.clone().into_owned();
-                    let done = running::execute(dir, &self.request, phase, 0, self.settings.stop)
+                    let done = running::execute(root, &self.request, phase, 0, self.settings.stop)
                         .map_err(|e| text(&e.of(name.clone())))?;
                     let first = done.failed.or(done.run.mismatches.first().cloned());
                     check(&name, done.run.unexpected, first)?;
@@ -329,20 +365,25 @@ impl Making<'_> {
 
     /// Runs without measurement. A command runs again in the same directory; what a generated workload
     /// made goes before it begins again.
-    fn warm_up(&mut self, dir: &Path, runs: u32) -> Result<(), String> {
+    fn warm_up(
+        &mut self,
+        root: &dyn Root,
+        place: Option<&dyn Place>,
+        runs: u32,
+    ) -> Result<(), String> {
         for _ in 0..runs {
             if self.settings.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
             if let Some(text) = self.request.spec.command() {
-                command_once(text, dir)?;
+                command_once(text, root)?;
                 continue;
             }
-            self.clear(dir)?;
+            self.clear(place)?;
             let mut failed = None;
-            for phase in self.generate(dir)? {
+            for phase in self.generate(root)? {
                 let name = phase.name.clone().into_owned();
-                let done = running::execute(dir, &self.request, phase, 0, self.settings.stop)
+                let done = running::execute(root, &self.request, phase, 0, self.settings.stop)
                     .map_err(|e| text(&e.of(name.clone())))?;
                 failed = failed.or(done.failed.map(|b| (name, b)));
             }
@@ -351,39 +392,31 @@ impl Making<'_> {
             }
         }
         if self.request.spec.command().is_none() {
-            self.clear(dir)?;
+            self.clear(place)?;
         }
         Ok(())
     }
 
     /// Empties the run's own directory and repeats the user's setup in it.
-    fn clear(&self, dir: &Path) -> Result<(), String> {
-        let failed = |e: std::io::Error| format!("empty {}: {e}", dir.display());
-        for entry in std::fs::read_dir(dir).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let is_dir = entry.file_type().map_err(failed)?.is_dir();
-            let path = entry.path();
-            if is_dir {
-                std::fs::remove_dir_all(&path).map_err(failed)?;
-            } else {
-                std::fs::remove_file(&path).map_err(failed)?;
-            }
-        }
-        self.prepare(dir)
+    fn clear(&self, place: Option<&dyn Place>) -> Result<(), String> {
+        let Some(place) = place else { return Ok(()) };
+        place.clear().map_err(|e| text(&e))?;
+        self.prepare(place)
     }
 
     /// Runs the user's setup in a directory.
-    fn prepare(&self, dir: &Path) -> Result<(), String> {
+    fn prepare(&self, root: &dyn Root) -> Result<(), String> {
         let subject = self.subject;
         let Some(setup) = &subject.workload.setup else {
             return Ok(());
         };
+        let dir = command_dir(root).map_err(|e| text(&e))?;
         let names = (subject.workload.name.as_str(), subject.target.name.as_str());
         run_setup(names, shell(setup), dir, self.settings.stop).map_err(|e| text(&e))
     }
 
     /// Brings the caches into the state that the plan asks for.
-    fn caches(&mut self, open: &OpenTarget, dir: &Path) -> Result<(), String> {
+    fn caches(&mut self, open: &dyn Target) -> Result<(), String> {
         match self.subject.caches {
             Caches::Cold => {
                 let verdict = self.step("cold caches", |making| making.cold(open))?;
@@ -396,53 +429,51 @@ impl Making<'_> {
                 self.step("write back", |making| {
                     let fs = making.file_system(open)?;
                     fs.sync()
-                        .map_err(|e| format!("write back {}: {e}", dir.display()))
+                        .map_err(|e| format!("write back {}: {e}", fs.name()))
                 })
             }
             Caches::AsFound => Ok(()),
         }
     }
 
-    fn file_system(&self, open: &OpenTarget) -> Result<HostFs, String> {
-        let options = running::host_options(&self.request);
-        open.file_system(options).map_err(|e| text(&e))
+    fn file_system(&self, root: &dyn Root) -> Result<Arc<dyn FileSystem>, String> {
+        let options = running::fs_options(&self.request);
+        root.file_system(options).map_err(|e| text(&e))
     }
 
-    fn cold(&self, open: &OpenTarget) -> Result<Verdict, String> {
-        let options = running::host_options(&self.request);
+    fn cold(&self, open: &dyn Target) -> Result<Verdict, String> {
+        let options = running::fs_options(&self.request);
         let mut make_cold = || {
-            // A remount needs the file system to be unused: it is opened only for the moment.
             let fs = open.file_system(options)?;
-            fs.make_cold().map_err(|errno| HostError::Refused {
-                what: format!("make the caches of {} cold", self.subject.target.spec),
-                why: format!(
-                    "{errno}; expected cache = \"as found\" or \"warm N\" where it cannot be"
-                ),
+            fs.platform().make_cold().map_err(|errno| {
+                let why = "expected cache = \"as found\" or \"warm N\" where it cannot be";
+                TargetError::refused(
+                    format!("make the caches of {} cold", self.subject.target.spec),
+                    format!("{errno}; {why}"),
+                )
             })
         };
-        let sectors = || {
-            let fs = open.file_system(options).ok()?;
-            sectors_read(&fs)
-        };
-        verified_cold(open.dir(), &mut make_cold, &sectors).map_err(|e| text(&e))
+        verified_cold(open, &mut make_cold).map_err(|e| text(&e))
     }
 
     /// Waits until the device does nothing more.
-    fn settle(&mut self, open: &OpenTarget) -> Result<(), String> {
-        let fs = self.file_system(open)?;
-        let start_ns = MonotonicClock.now_ns();
-        let (mut last, mut quiet) = (fs.device_counters(), 0);
+    fn settle(&mut self) -> Result<(), String> {
+        let Some(fs) = &self.time else { return Ok(()) };
+        let longest_ns = u64::try_from(self.settings.settle.as_nanos()).unwrap_or(u64::MAX);
+        let (clock, start_ns) = (fs.clock(), fs.clock().now_ns());
+        let (mut last, mut quiet) = (fs.platform().device_counters(), 0);
         if last.is_none() {
             return Ok(());
         }
         while quiet < REST.1 && !self.settings.stop.load(Ordering::Relaxed) {
-            if u128::from(MonotonicClock.now_ns().saturating_sub(start_ns))
-                > self.settings.settle.as_nanos()
-            {
+            if clock.now_ns().saturating_sub(start_ns) > longest_ns {
                 break;
             }
-            std::thread::sleep(REST.0);
-            let now = fs.device_counters();
+            match fs.virtual_time() {
+                Some(time) => time.rest_until(clock.now_ns() + REST.0.as_nanos() as u64),
+                None => std::thread::sleep(REST.0),
+            }
+            let now = fs.platform().device_counters();
             quiet = if now == last { quiet + 1 } else { 0 };
             last = now;
         }
@@ -451,25 +482,33 @@ impl Making<'_> {
 
     /// Keeps what is started from now on to the CPU that the plan asks for, with the kernel's threads for the
     /// file system; of a remount they are new.
-    fn keep_to_one(&mut self, open: &OpenTarget) -> Result<Option<Pinned>, String> {
+    fn keep_to_one(&mut self, open: &dyn Target) -> Result<Option<Pinned>, String> {
         let Some(one) = self.settings.one_cpu else {
             return Ok(None);
         };
-        let device = open.record().and_then(|r| r.device.file_name()?.to_str());
-        if let Some(device) = device {
-            kthread::confine_of_device(device, &[one.cpu()]);
+        if open.host_dir().is_none() {
+            return Ok(None);
+        }
+        if let Some(device) = own_device(open) {
+            kthread::confine_of_device(&device, &[one.cpu()]);
         }
         self.run.one_cpu = Some(one.describe());
         thread::pin(one.cpu()).map(Some).map_err(|e| text(&e))
     }
 
-    fn measure(&mut self, open: &OpenTarget, dir: &Path, phases: Vec<Phase>) -> Result<(), String> {
+    fn measure(
+        &mut self,
+        open: &dyn Target,
+        root: &dyn Root,
+        phases: Vec<Phase>,
+    ) -> Result<(), String> {
+        let host = HostFs::of(open).transpose().map_err(|e| text(&e))?;
+        let fs = self.file_system(open)?;
+        let watched = (&*fs, host.as_ref());
         let mut activity = Activity::default();
         let mut usage = Usage::default();
         if let Some(text) = self.request.spec.command() {
-            let fs = self.file_system(open)?;
-            let text = text.to_owned();
-            let run = measured(&fs, &mut activity, || command_once(&text, dir))?;
+            let run = measured(watched, &mut activity, || command_once(text, root))?;
             usage = command::usage(&run);
             self.run.elapsed_ns = run.elapsed_ns;
             self.run.command = Some(run);
@@ -478,10 +517,9 @@ impl Making<'_> {
         for mut phase in phases {
             let cold = self.cold_phase(open, &mut phase)?;
             let name = phase.name.clone().into_owned();
-            let fs = self.file_system(open)?;
             let (stop, request) = (self.settings.stop, &self.request);
-            let done = measured(&fs, &mut activity, || {
-                running::execute(dir, request, phase, SERIES_NS, stop)
+            let done = measured(watched, &mut activity, || {
+                running::execute(root, request, phase, SERIES_NS, stop)
             })
             .map_err(|e| text(&e.of(name.clone())))?;
             check(&name, u64::from(done.failed.is_some()), done.failed)?;
@@ -498,13 +536,17 @@ impl Making<'_> {
             Some(command) => command.run_delay_ns,
             None => delay_ns,
         };
+        if fs.virtual_time().is_some() {
+            // What the simulation itself used is nothing of the target's.
+            usage = Usage::default();
+        }
         self.keep(activity, &usage);
-        self.run.disk = open.disk_statistics();
+        self.run.disk = open.statistics();
         Ok(())
     }
 
     /// Makes caches cold before a phase that asks for it, unless the plan asks for something else.
-    fn cold_phase(&self, open: &OpenTarget, phase: &mut Phase) -> Result<Option<String>, String> {
+    fn cold_phase(&self, open: &dyn Target, phase: &mut Phase) -> Result<Option<String>, String> {
         let wanted = phase.cold && self.subject.caches == Caches::Cold;
         // The first one has been seen to already.
         if !wanted || self.run.phases.is_empty() {
@@ -513,6 +555,7 @@ impl Making<'_> {
         let _full_speed = open.full_speed();
         let fs = self.file_system(open)?;
         let evidence = fs
+            .platform()
             .make_cold()
             .map_err(|e| format!("make caches cold before phase '{}': {e}", phase.name))?;
         Ok(Some(running::describe_cold(evidence)))
@@ -541,16 +584,17 @@ impl Making<'_> {
     }
 
     /// Writes back what the workload has left to be written.
-    fn flush(&mut self, open: &OpenTarget) -> Result<(), String> {
+    fn flush(&mut self, open: &dyn Target) -> Result<(), String> {
         let fs = self.file_system(open)?;
-        let before = fs.device_counters();
-        let (written, elapsed_ns) = write_back(open, self.settings.stop);
+        let counters = || fs.platform().device_counters();
+        let before = counters();
+        let (written, elapsed_ns) = write_back(open, fs.clock(), self.settings.stop);
         written.map_err(|e| match open.served() {
             Ok(()) => text(&e),
             // What has died explains it.
             Err(died) => text(&died),
         })?;
-        let counters = before.zip(fs.device_counters());
+        let counters = before.zip(counters());
         self.run.flush = Some(Flush {
             elapsed_ns,
             device: counters.map(|(before, after)| between(&before, &after)),
@@ -559,15 +603,16 @@ impl Making<'_> {
     }
 
     /// What stayed in the cache.
-    fn collect(&mut self, dir: &Path) {
-        if let Some(cache) = &mut self.run.page_cache {
+    fn collect(&mut self, root: &dyn Root) {
+        if let (Some(cache), Some(dir)) = (&mut self.run.page_cache, root.host_dir()) {
             cache.cached_pages = cachestat::below(dir, MOST_FILES).map(|p| p.cached);
         }
     }
 }
 
 /// Runs a command; one that ends badly is an error.
-fn command_once(text: &str, dir: &Path) -> Result<CommandRun, String> {
+fn command_once(text: &str, root: &dyn Root) -> Result<CommandRun, String> {
+    let dir = command_dir(root).map_err(|e| e.to_string())?;
     let (run, said) = command::run_quietly(text, dir).map_err(|e| format!("run /bin/sh: {e}"))?;
     let end = match (run.exit_status, run.exit_signal) {
         (Some(0), _) => return Ok(run),

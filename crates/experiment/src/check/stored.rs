@@ -9,7 +9,7 @@ use fsage_host::environment::{emulated, selected};
 use fsage_stats::{drift, mean, outliers, shapiro_wilk, summary};
 use fsage_workload::WorkloadSpec;
 
-use crate::target::told_temporary;
+use crate::target::was_temporary;
 
 use super::evidence::{Cell, Evidence, Measured, TargetEvidence, WorkloadEvidence};
 
@@ -195,7 +195,7 @@ pub(super) fn run(r: &WorkloadRun) -> Evidence {
         workload: name,
         target: r.target.clone(),
         cache: (!cold.is_empty()).then(|| format!("cold by {}", cold.join(", "))),
-        fresh: Some(told_temporary(&r.target)),
+        fresh: Some(was_temporary(&r.target)),
         runs: 1,
         elapsed_ns: Some(elapsed_ns as f64),
         metrics: vec![Measured {
@@ -257,7 +257,7 @@ fn pair_cell(v: &Validation, pair: &Pair, target_spec: &str) -> Cell {
         workload: pair.workload.clone(),
         target: pair.target.clone(),
         cache: Some(v.cache.clone()).filter(|c| !c.is_empty()),
-        fresh: Some(told_temporary(target_spec)),
+        fresh: Some(was_temporary(target_spec)),
         runs: samples.len(),
         elapsed_ns: Some(pair.measured_elapsed_ns),
         metrics: vec![Measured {

@@ -4,13 +4,12 @@
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
-use fsage_host::scratch::Backing;
+use fsage_core::TargetSpec;
 use fsage_workload::{Need, WorkloadSpec};
 
 use super::named::NamedWorkload;
 use super::subject::State;
 use super::{BenchPlan, PlanFile};
-use crate::target::TargetSpec;
 
 /// What is allowed of a plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,7 +33,7 @@ impl Wanted {
         let mut wanted = Self::default();
         for subject in &plan.subjects {
             wanted.workload(&subject.workload, &plan.base);
-            wanted.target(&subject.target.spec, &plan.base);
+            wanted.target(&*subject.target.spec, &plan.base);
             match &subject.state {
                 State::Fresh | State::AsFound => {}
                 State::Snapshot(file) | State::Image(file) => wanted.path(file, &plan.base),
@@ -50,7 +49,7 @@ impl Wanted {
             wanted.workload(workload, base);
         }
         for target in &plan.targets {
-            wanted.target(&target.spec, base);
+            wanted.target(&*target.spec, base);
         }
         wanted
     }
@@ -84,19 +83,9 @@ impl Wanted {
         }
     }
 
-    fn target(&mut self, target: &TargetSpec, base: &Path) {
-        match target {
-            TargetSpec::Directory(dir) => self.path(dir, base),
-            TargetSpec::Slow(_, lower) => self.target(lower, base),
-            TargetSpec::Scratch(spec) => match &spec.backing {
-                Backing::File(dir) => self.path(dir, base),
-                // A model of fsage's own is no file.
-                // A name without a dot is one of fsage's own.
-                Backing::Disk(disk) if disk.model.contains('.') => {
-                    self.path(Path::new(&disk.model), base);
-                }
-                Backing::Ram | Backing::Disk(_) => {}
-            },
+    fn target(&mut self, target: &dyn TargetSpec, base: &Path) {
+        for path in target.uses() {
+            self.path(&path, base);
         }
     }
 

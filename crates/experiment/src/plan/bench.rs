@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fsage_core::Registry;
 use fsage_format::FormatError;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -17,7 +18,7 @@ use super::state;
 use super::subject::{Caches, Rule, State, Subject};
 use super::vary::{self, Choice, RawSweep};
 use crate::bench::metrics;
-use crate::target::TargetSpec;
+use crate::target::schemes;
 
 /// Half of a digest tells plans apart.
 const DIGEST_BYTES: usize = 16;
@@ -122,17 +123,37 @@ impl BenchPlan {
             .map_err(|e| FormatError::io("find the directory of plan", path, e))?;
         let text = place::read(path)?;
         // To open a file can be too much already: of a device.
-        Wanted::of_bench(&Self::build(path, &text, &base, false)?).unless(allowed)?;
-        Self::build(path, &text, &base, true)
+        let place = Place {
+            path,
+            text: &text,
+            schemes: schemes(),
+        };
+        Wanted::of_bench(&Self::build(place, &base, false)?).unless(allowed)?;
+        Self::build(place, &base, true)
     }
 
     /// Reads a plan from its text; errors name `path`, files are relative to `base` and not looked at.
     pub fn parse(path: &Path, text: &str, base: &Path) -> Result<Self, PlanError> {
-        Self::build(path, text, base, false)
+        Self::parse_with(schemes(), path, text, base)
     }
 
-    fn build(path: &Path, text: &str, base: &Path, look: bool) -> Result<Self, PlanError> {
-        let place = Place { path, text };
+    /// The same with other kinds of targets.
+    pub fn parse_with(
+        schemes: &Registry,
+        path: &Path,
+        text: &str,
+        base: &Path,
+    ) -> Result<Self, PlanError> {
+        let place = Place {
+            path,
+            text,
+            schemes,
+        };
+        Self::build(place, base, false)
+    }
+
+    fn build(place: Place<'_>, base: &Path, look: bool) -> Result<Self, PlanError> {
+        let text = place.text;
         let raw: Raw = place.toml()?;
         place.few(raw.target.len(), "targets")?;
         place.few(raw.workload.len(), "workloads")?;
@@ -342,7 +363,7 @@ fn targets(
         let name = match &its.name {
             Some(name) => place.name(name)?,
             // Without the values that vary it may be none yet.
-            None => TargetSpec::parse(its.spec.get_ref()).map_or_else(
+            None => place.schemes.parse(its.spec.get_ref()).map_or_else(
                 |_| its.spec.get_ref().trim().to_owned(),
                 |spec| {
                     spec.given_name()
@@ -382,7 +403,7 @@ fn targets(
                 at = span;
             }
             let spec = place.target(at, &text)?;
-            let state = state::of(place, filled, &spec, files)?;
+            let state = state::of(place, filled, &*spec, files)?;
             let aged = its.aged.as_ref().map(|text| place.name(text));
             let target = NamedTarget {
                 name: name.clone(),

@@ -10,6 +10,7 @@ use toml::Spanned;
 use super::CacheState;
 use super::named::{NamedTarget, NamedWorkload};
 use super::place::{self, Place, PlanError};
+use crate::target::schemes;
 
 /// A plan as it was written; what it does not say is `None`.
 #[derive(Debug, Clone, PartialEq)]
@@ -94,7 +95,11 @@ impl PlanFile {
 
     /// Reads a plan from its text; errors name `path`.
     pub fn parse(path: &Path, text: &str) -> Result<Self, PlanError> {
-        let place = Place { path, text };
+        let place = Place {
+            path,
+            text,
+            schemes: schemes(),
+        };
         let raw: Raw = place.toml()?;
         let targets = place.targets(&raw.target)?;
         let workloads = place.workloads(&raw.workload, raw.setup.as_ref())?;
@@ -142,7 +147,7 @@ impl Place<'_> {
             target.group = its.group.as_ref().map(|g| self.name(g)).transpose()?;
             if let Some(other) = targets
                 .iter()
-                .find(|t| t.name == target.name || t.spec == target.spec)
+                .find(|t| t.name == target.name || t.spec.to_string() == target.spec.to_string())
             {
                 let problem = format!("target `{}` stands twice, first as `{other}`", target.name);
                 return Err(self.error(entry.span(), problem));

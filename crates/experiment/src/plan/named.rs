@@ -2,10 +2,10 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
+use fsage_core::TargetSpec;
 use fsage_workload::{SpecError, WorkloadSpec};
-
-use crate::target::TargetSpec;
 
 /// Longer names are cut in tables; the whole specification is kept beside them.
 const NAME_CHARS: usize = 36;
@@ -63,19 +63,27 @@ impl fmt::Display for NamedWorkload {
 }
 
 /// A target as it was asked for, with a name and a group where a plan gives them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct NamedTarget {
     /// What it is called.
     pub name: String,
     /// Where it is.
-    pub spec: TargetSpec,
+    pub spec: Arc<dyn TargetSpec>,
     /// The targets that it is averaged with; `None` for none.
     pub group: Option<String>,
 }
 
-impl From<TargetSpec> for NamedTarget {
+/// Targets are the same whose specifications read back as the same.
+impl PartialEq for NamedTarget {
+    fn eq(&self, other: &Self) -> bool {
+        let whole = |t: &Self| (t.name.clone(), t.spec.to_string(), t.group.clone());
+        whole(self) == whole(other)
+    }
+}
+
+impl From<Arc<dyn TargetSpec>> for NamedTarget {
     /// A target under the name that its specification gives it, else under that.
-    fn from(spec: TargetSpec) -> Self {
+    fn from(spec: Arc<dyn TargetSpec>) -> Self {
         Self {
             name: spec.name(),
             spec,

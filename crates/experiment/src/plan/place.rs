@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use fsage_core::{Registry, TargetSpec};
 use fsage_format::{FormatError, bounded};
 use fsage_workload::WorkloadSpec;
 use serde::de::DeserializeOwned;
@@ -12,7 +14,7 @@ use toml::Spanned;
 use super::allow::Wanted;
 use super::time::parse_time;
 use super::vary::MOST_CONFIGURATIONS;
-use crate::target::TargetSpec;
+use crate::target;
 
 /// More of anything is a slip.
 pub(super) const MOST_RUNS: i64 = 1000;
@@ -57,6 +59,8 @@ pub(super) fn read(path: &Path) -> Result<String, PlanError> {
 pub(super) struct Place<'a> {
     pub path: &'a Path,
     pub text: &'a str,
+    /// The kinds of targets that it may name.
+    pub schemes: &'a Registry,
 }
 
 impl Place<'_> {
@@ -123,8 +127,8 @@ impl Place<'_> {
     }
 
     /// A target's specification.
-    pub fn target(&self, span: Range<usize>, text: &str) -> Result<TargetSpec, PlanError> {
-        TargetSpec::parse(text).map_err(|e| self.error(span, e.to_string()))
+    pub fn target(&self, span: Range<usize>, text: &str) -> Result<Arc<dyn TargetSpec>, PlanError> {
+        target::parse_with(self.schemes, text).map_err(|e| self.error(span, e.to_string()))
     }
 
     /// A workload's specification.

@@ -20,6 +20,7 @@ pub(crate) mod prepare;
 pub mod run;
 pub mod step;
 
+use fsage_core::TargetError;
 use fsage_format::FormatError;
 use fsage_host::HostError;
 
@@ -35,6 +36,9 @@ pub enum ValidateError {
     #[error("plan the validation: {0}")]
     Plan(String),
     /// A target could not be made or used.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// The machine refused something else.
     #[error(transparent)]
     Host(#[from] HostError),
     /// A file could not be read or written.

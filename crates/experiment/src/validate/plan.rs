@@ -172,8 +172,16 @@ impl ValidatePlan {
         }
         for (i, target) in self.targets.iter().enumerate() {
             let mut later = self.targets.iter().skip(i + 1);
-            if later.any(|other| other.name == target.name || other.spec == target.spec) {
+            let spec = target.spec.to_string();
+            if later.any(|other| other.name == target.name || other.spec.to_string() == spec) {
                 return refuse(format!("target {target} stands twice"));
+            }
+            if !target.spec.has_host_dir() {
+                return refuse(format!(
+                    "{} has no directory on this machine, in which alone the kernel's tracers see \
+                     what happens; expected a target that has one",
+                    target.spec
+                ));
             }
         }
         Ok(())
@@ -201,11 +209,11 @@ impl ValidatePlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::TargetSpec;
+    use crate::target::directory;
     use std::collections::HashSet;
 
     fn directory(path: &str) -> NamedTarget {
-        TargetSpec::Directory(path.into()).into()
+        directory::spec(path.as_ref()).into()
     }
 
     fn plan() -> ValidatePlan {

@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::Clock;
+use fsage_core::ColdPolicy;
 use fsage_format::profile::SystemProfile;
 use fsage_format::result::validation::{FailedStep, VALIDATION_FILE, Validation};
-use fsage_host::{ColdPolicy, MonotonicClock, machine};
+use fsage_host::{MonotonicClock, machine};
 use fsage_profile::ProfileRequest;
 
 use super::ValidateError;
@@ -212,12 +213,11 @@ fn profile(
         max_time_ns: plan.profile_time_ns,
         ..ProfileRequest::default()
     };
-    let spec = target.spec.to_string();
     let mut progress =
         |step: fsage_profile::Progress<'_>| detail(&format!("{} {}", step.group, step.metric));
     let mut profile = profile_target(
-        &open,
-        &spec,
+        &*open,
+        &*target.spec,
         ColdPolicy::Auto,
         &request,
         one_cpu,

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_capture::{Buffers, CaptureRequest, What};
-use fsage_core::{ColdEvidence, FileSystem};
-use fsage_host::guard::GuardedDir;
-use fsage_host::{ColdPolicy, Confinement, HostOptions, kthread};
+use fsage_core::{ColdEvidence, FsOptions, Target};
+use fsage_host::kthread;
 use fsage_workload::WorkloadSpec;
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +17,8 @@ use super::plan::ValidatePlan;
 use super::prepare::{run_setup, shell};
 use crate::one_cpu::{self, OneCpu};
 use crate::plan::{CacheState, NamedWorkload};
-use crate::target::OpenTarget;
+use crate::running::describe_cold;
+use crate::target::{command_dir, own_device};
 use crate::tracing::{Beside, trace_to};
 use crate::tree::write_snapshot;
 
@@ -77,30 +77,31 @@ pub fn measure(
     let open = target.spec.open()?;
     // Nothing of this is measured, so an emulated disk needs not delay it.
     let full_speed = open.full_speed();
-    let dir = GuardedDir::create(open.dir(), ".fsage-run-")
+    let place = open
+        .place(".fsage-run-")
         .map_err(|e| open.explain(ValidateError::from(e)))?;
+    let dir = command_dir(&*place)?;
     let names = (workload.name.as_str(), target.name.as_str());
     if let Some(command) = &workload.setup {
-        run_setup(names, shell(command), dir.path(), stop).map_err(|e| open.explain(e))?;
+        run_setup(names, shell(command), dir, stop).map_err(|e| open.explain(e))?;
     }
     if workload.spec.command().is_none() {
         // What it reads is named from where fsage was started.
-        let argv = child(plan, &workload.spec, "setup", dir.path());
+        let argv = child(plan, &workload.spec, "setup", dir);
         run_setup(names, argv, Path::new("."), stop).map_err(|e| open.explain(e))?;
     }
-    let mut cold = settle(plan, &open);
+    let mut cold = settle(plan, &*open);
     if let Some(kept) = kept {
-        write_snapshot(dir.path(), &kept.snapshot, stop)
+        write_snapshot(dir, &kept.snapshot, stop)
             .map_err(|e| open.explain(ValidateError::from(e)))?;
         // Walking the tree has warmed its names again.
-        cold = settle(plan, &open);
+        cold = settle(plan, &*open);
     }
     // A remount has made new threads.
-    let device = open.record().and_then(|r| r.device.file_name()?.to_str());
     let _placed = one_cpu
-        .zip(device)
-        .map(|(one, device)| kthread::confine_of_device(device, &[one.cpu()]));
-    let request = request(plan, workload, dir.path());
+        .zip(own_device(&*open))
+        .map(|(one, device)| kthread::confine_of_device(&device, &[one.cpu()]));
+    let request = request(plan, workload, dir);
     let placed = one_cpu.map(|one| (one_cpu::ENTRY.to_string(), one.describe()));
     let beside = Beside {
         snapshot: kept.map(|k| k.snapshot.to_string_lossy().into_owned()),
@@ -120,11 +121,11 @@ pub fn measure(
         method: traced.summary.method.to_string(),
         lost: traced.summary.lost,
         measured: traced.measured,
-        mkfs_options: open.record().map(|r| r.mkfs_options.clone()),
-        disk: open.disk_statistics(),
+        mkfs_options: fsage_host::target::mkfs_options(&*open),
+        disk: open.statistics(),
     };
     let full_speed = open.full_speed();
-    drop(dir);
+    drop(place);
     drop(full_speed);
     if stop.load(Ordering::Relaxed) {
         return Err(ValidateError::Interrupted);
@@ -171,13 +172,8 @@ fn request(plan: &ValidatePlan, workload: &NamedWorkload, dir: &Path) -> Capture
 }
 
 /// Brings the caches into the state that the plan asks for; returns how they were made cold.
-fn settle(plan: &ValidatePlan, open: &OpenTarget) -> Option<ColdEvidence> {
-    let options = HostOptions {
-        confinement: Confinement::Trusted,
-        cold: ColdPolicy::Auto,
-    };
-    // The file system is opened only now: a remount needs it to be unused.
-    let fs = open.file_system(options).ok()?;
+fn settle(plan: &ValidatePlan, open: &dyn Target) -> Option<ColdEvidence> {
+    let fs = open.file_system(FsOptions::TRUSTED).ok()?;
     match plan.cache {
         CacheState::Cold => fs.platform().make_cold().ok(),
         CacheState::Warm => {
@@ -186,10 +182,6 @@ fn settle(plan: &ValidatePlan, open: &OpenTarget) -> Option<ColdEvidence> {
             None
         }
     }
-}
-
-fn describe_cold(evidence: ColdEvidence) -> String {
-    format!("{:?}, {:?}", evidence.method, evidence.level).to_lowercase()
 }
 
 /// A workload, or a part of it, in a child of this program: what is generated here, and what must be

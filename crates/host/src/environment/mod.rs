@@ -15,6 +15,7 @@ mod target;
 mod tools;
 
 pub use devices::selected;
+pub(crate) use target::space;
 pub use target::{emulated, target};
 pub use tools::{tool, tools_of};
 

@@ -9,12 +9,12 @@ use super::{devices, file_system};
 use crate::mounts::Mount;
 use crate::{HostFs, ScratchRecord, kthread};
 
-/// The file system that holds `fs`, and what is beneath it. `name` is the target as the user gave it,
-/// `scratch` how it was made, if fsage made it. The caller adds what was restored
-/// on it, and how it was aged.
-pub fn target(fs: &HostFs, name: &str, scratch: Option<&ScratchRecord>) -> TargetRecord {
+/// The file system that holds `fs`, and what is beneath it. `name` is the target as the user gave it.
+/// [`crate::target::record`] does this for any target.
+pub fn target(fs: &HostFs, name: &str) -> TargetRecord {
     let mount = fs.mount();
-    let space = fs.statfs().ok();
+    let made = fs.made();
+    let scratch = made.as_ref().map(|made| made.record());
     let mut record = TargetRecord {
         target: name.to_owned(),
         scratch: scratch.is_some(),
@@ -23,14 +23,8 @@ pub fn target(fs: &HostFs, name: &str, scratch: Option<&ScratchRecord>) -> Targe
         mount_options: mount.map(Mount::options),
         mount_options_given: scratch.map(|s| s.spec.mount_options.clone()),
         mkfs: scratch.filter(|s| s.restored.is_none()).map(mkfs),
-        total_bytes: space.as_ref().map(|s| s.total_bytes),
-        free_bytes: space.as_ref().map(|s| s.available_bytes),
-        used_inodes: space
-            .as_ref()
-            .filter(|s| s.files > 0)
-            .and_then(|s| s.files.checked_sub(s.free_files)),
         emulated: scratch.and_then(|s| emulated(&s.disk)),
-        ..TargetRecord::default()
+        ..space(fs)
     };
     if let Some(device) = fs.device() {
         record.devices = devices::stack(device);
@@ -51,6 +45,20 @@ pub fn target(fs: &HostFs, name: &str, scratch: Option<&ScratchRecord>) -> Targe
         record.parameters.extend(layer.describe());
     }
     record
+}
+
+/// How much any file system holds.
+pub(crate) fn space(fs: &dyn FileSystem) -> TargetRecord {
+    let space = fs.statfs().ok();
+    TargetRecord {
+        total_bytes: space.as_ref().map(|s| s.total_bytes),
+        free_bytes: space.as_ref().map(|s| s.available_bytes),
+        used_inodes: space
+            .as_ref()
+            .filter(|s| s.files > 0)
+            .and_then(|s| s.files.checked_sub(s.free_files)),
+        ..TargetRecord::default()
+    }
 }
 
 fn mkfs(made: &ScratchRecord) -> MkfsRecord {
@@ -83,7 +91,7 @@ mod tests {
     fn tells_a_directory_s_file_system() {
         let dir = tempfile::tempdir().unwrap();
         let fs = HostFs::open(dir.path(), HostOptions::default()).unwrap();
-        let found = target(&fs, "here", None);
+        let found = target(&fs, "here");
         assert_eq!((found.target.as_str(), found.scratch), ("here", false));
         assert!(found.file_system.is_some() && found.mount_options.is_some());
         assert!(found.total_bytes >= found.free_bytes && found.total_bytes > Some(0));
@@ -108,7 +116,7 @@ mod tests {
         ] {
             let scratch = Scratch::create(&spec.parse().unwrap()).unwrap();
             let fs = scratch.open(HostOptions::default()).unwrap();
-            let found = target(&fs, "s", Some(scratch.record()));
+            let found = target(&fs, "s");
             let mkfs = found.mkfs.as_ref().unwrap();
             assert_eq!(found.file_system.as_deref(), Some(&spec[..4]));
             assert!(

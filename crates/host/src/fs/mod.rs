@@ -15,35 +15,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use fsage_core::{Confinement, FsOptions, Root};
 use rustix::fs::{Mode, OFlags};
 
-use crate::cold::ColdPolicy;
 use crate::device::BlockDevice;
 use crate::mounts::Mount;
 use crate::scratch::{MountedLayer, MountedScratch};
 use crate::{HostError, MonotonicClock};
-
-/// How names are kept inside the root.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Confinement {
-    /// For names that came from strangers: every path is resolved by openat2 with
-    /// `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`; what would leave the root fails with `EXDEV` or
-    /// `ELOOP`. Operations other than `open` take two or more system calls.
-    #[default]
-    Beneath,
-    /// For names that fsage made itself: one plain `*at` call per operation. Absolute paths fail
-    /// with `EXDEV`; `..` and symbolic links are followed wherever they lead.
-    Trusted,
-}
-
-/// How a directory is used as a target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct HostOptions {
-    /// How names are kept inside.
-    pub confinement: Confinement,
-    /// How a cold state is reached.
-    pub cold: ColdPolicy,
-}
 
 /// A directory of this machine.
 #[derive(Debug)]
@@ -53,7 +31,7 @@ pub struct HostFs {
     prefix: Vec<u8>,
     /// Its number never changes; a remount puts the new root under the same number.
     root: Arc<OwnedFd>,
-    options: HostOptions,
+    options: FsOptions,
     clock: MonotonicClock,
     mount: Option<Mount>,
     device: Option<BlockDevice>,
@@ -63,7 +41,7 @@ pub struct HostFs {
 
 impl HostFs {
     /// Opens a directory as a target. Fails if it is not a directory that can be opened.
-    pub fn open(dir: &Path, options: HostOptions) -> Result<HostFs, HostError> {
+    pub fn open(dir: &Path, options: FsOptions) -> Result<HostFs, HostError> {
         let dir = dir
             .canonicalize()
             .map_err(|e| HostError::at("open directory", dir, e))?;
@@ -102,6 +80,11 @@ impl HostFs {
         })
     }
 
+    /// The directory of this machine that a root is, where it is one.
+    pub fn of(root: &dyn Root) -> Option<Result<HostFs, HostError>> {
+        Some(Self::open(root.host_dir()?, FsOptions::default()))
+    }
+
     /// The directory, absolute and without symbolic links.
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -118,7 +101,7 @@ impl HostFs {
     }
 
     /// How it is used.
-    pub fn options(&self) -> HostOptions {
+    pub fn options(&self) -> FsOptions {
         self.options
     }
 
@@ -128,6 +111,14 @@ impl HostFs {
 
     pub(crate) fn scratch(&self) -> Option<&Arc<MountedScratch>> {
         self.scratch.as_ref()
+    }
+
+    /// The scratch file system that the directory lies on, also beneath a layer.
+    pub(crate) fn made(&self) -> Option<Arc<MountedScratch>> {
+        match &self.layer {
+            Some(layer) => crate::scratch::mounted_at(layer.lower()),
+            None => self.scratch.clone(),
+        }
     }
 
     /// The device whose dirty pages are the target's, as the kernel counts them: of file systems that have

@@ -126,6 +126,11 @@ impl MountedLayer {
         lock(&self.state).roots.add(root, dir);
     }
 
+    /// The directory beneath.
+    pub fn lower(&self) -> &Path {
+        &self.lower
+    }
+
     /// What it is, by name, and what lies beneath.
     pub fn describe(&self) -> BTreeMap<String, String> {
         let mut described = self.layer.describe();

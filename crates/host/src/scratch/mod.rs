@@ -66,7 +66,6 @@ pub struct ScratchRecord {
 /// A scratch file system, mounted until this is dropped.
 #[derive(Debug)]
 pub struct Scratch {
-    record: ScratchRecord,
     dir: PathBuf,
     mounted: Arc<MountedScratch>,
     _cleanup: Cleanup,
@@ -131,16 +130,14 @@ impl Scratch {
         }
         let dir = make_mount_point(&spec.kind)?;
         let below = mounted::Below { device, disk };
-        let mounted = MountedScratch::mount(&spec.kind, &spec.mount_options, below, dir.clone())
-            .inspect_err(|_| {
-                let _ = std::fs::remove_dir(&dir);
-            })?;
+        let mounted = MountedScratch::mount(record, below, dir.clone()).inspect_err(|_| {
+            let _ = std::fs::remove_dir(&dir);
+        })?;
         let undo = Arc::clone(&mounted);
         let cleanup = cleanup::register(move || {
             let _ = undo.take_down();
         });
         let scratch = Scratch {
-            record,
             dir,
             mounted,
             _cleanup: cleanup,
@@ -170,7 +167,7 @@ impl Scratch {
 
     /// How it was made.
     pub fn record(&self) -> &ScratchRecord {
-        &self.record
+        self.mounted.record()
     }
 
     /// Its root as a target.
@@ -185,7 +182,11 @@ impl Scratch {
 
     fn mark(&self) -> Result<(), HostError> {
         let path = self.dir.join(MARKER);
-        let text = format!("{}\nmkfs {}\n", self.record.spec, self.record.mkfs_options);
+        let text = format!(
+            "{}\nmkfs {}\n",
+            self.record().spec,
+            self.record().mkfs_options
+        );
         std::fs::write(&path, text).map_err(|e| HostError::at("write", &path, e))
     }
 }

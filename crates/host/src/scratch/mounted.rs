@@ -12,6 +12,7 @@ use super::disk::{Disk, FullSpeed};
 use super::image::LoopDevice;
 use super::roots::Roots;
 use super::unmount::{detach, unmount};
+use super::{ScratchRecord, ScratchSpec};
 use crate::HostError;
 
 /// Mount options that mount(2) takes as flags.
@@ -45,8 +46,7 @@ pub(super) struct Below {
 /// A scratch file system that is mounted. Shared by its owner and the targets open on it.
 #[derive(Debug)]
 pub struct MountedScratch {
-    kind: String,
-    options: String,
+    record: ScratchRecord,
     dir: PathBuf,
     state: Mutex<State>,
 }
@@ -76,12 +76,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl MountedScratch {
     /// Mounts an attached device on an empty directory.
     pub(super) fn mount(
-        kind: &str,
-        options: &str,
+        record: ScratchRecord,
         below: Below,
         dir: PathBuf,
     ) -> Result<Arc<Self>, HostError> {
-        mount(kind, options, below.device.path(), &dir)?;
+        mount(&record.spec, below.device.path(), &dir)?;
         let state = State {
             device: Some(below.device),
             disk: below.disk,
@@ -89,8 +88,7 @@ impl MountedScratch {
             roots: Roots::default(),
         };
         let mounted = Arc::new(Self {
-            kind: kind.to_owned(),
-            options: options.to_owned(),
+            record,
             dir,
             state: Mutex::new(state),
         });
@@ -98,6 +96,11 @@ impl MountedScratch {
         all.retain(|m| m.strong_count() > 0);
         all.push(Arc::downgrade(&mounted));
         Ok(mounted)
+    }
+
+    /// How it was made.
+    pub(crate) fn record(&self) -> &ScratchRecord {
+        &self.record
     }
 
     /// The emulated disk beneath it; `None` once it is taken down.
@@ -145,7 +148,7 @@ impl MountedScratch {
         if !elsewhere {
             device.drop_cached();
         }
-        mount(&self.kind, &self.options, device.path(), &self.dir).map_err(|_| Errno::EIO)?;
+        mount(&self.record.spec, device.path(), &self.dir).map_err(|_| Errno::EIO)?;
         state.mounted = true;
         if elsewhere { Err(Errno::EBUSY) } else { Ok(()) }
     }
@@ -187,7 +190,8 @@ impl MountedScratch {
     }
 }
 
-fn mount(kind: &str, options: &str, device: &Path, dir: &Path) -> Result<(), HostError> {
+fn mount(spec: &ScratchSpec, device: &Path, dir: &Path) -> Result<(), HostError> {
+    let (kind, options) = (spec.kind.as_str(), spec.mount_options.as_str());
     let mut flags = MountFlags::empty();
     let mut data: Vec<&str> = Vec::new();
     for option in options
