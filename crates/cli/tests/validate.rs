@@ -179,10 +179,8 @@ fn kept(dir: &Path, result: &Value) {
     ];
     let again = run(dir, line).exits(0).json();
     let pair = &result["pairs"][3];
-    assert_eq!(
-        (&pair["workload"], &pair["target"]),
-        (&"small".into(), &"b".into())
-    );
+    assert_eq!(pair["workload"], "small");
+    assert!(pair["target"].as_str().unwrap().ends_with("/b"), "{pair}");
     let totals = [
         &again["targets"][0]["latency_total_ns"],
         &pair["predicted_ns"],
