@@ -13,7 +13,7 @@ export RUSTFLAGS="${flags[*]}"
 # Named, so that build scripts and macros are not instrumented.
 cargo build --locked --quiet --target "$host"
 
-found=$(mktemp -d "${TMPDIR:-/tmp}/fuzz-found-XXXXXX")
+found=$(mktemp -d)
 trap 'rm -rf "$found"' EXIT
 one() {
     local log="$found/$1.log" grown="$found/$1.grown"
