@@ -1,6 +1,6 @@
 //! Every captured call, made once by a real program, against what must be recorded of it.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
@@ -45,7 +45,7 @@ fn can_trace() -> bool {
     match EbpfBackend::new(&Buffers::default()) {
         Ok(_) => true,
         Err(error) => {
-            eprintln!("not run: needs eBPF: failed to {error}");
+            fsage_testing::not_run(format_args!("needs eBPF: failed to {error}"));
             false
         }
     }

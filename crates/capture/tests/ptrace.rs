@@ -35,7 +35,7 @@ fn compile(name: &str, directory: &Path) -> Option<PathBuf> {
         .env("TMPDIR", directory)
         .status();
     let Ok(status) = compiler else {
-        eprintln!("not run: needs cc");
+        fsage_testing::not_run("needs cc");
         return None;
     };
     assert!(status.success(), "cc failed on {name}");
@@ -316,7 +316,7 @@ fn counts_by_strace(
         .current_dir(cwd)
         .status();
     let Ok(status) = status else {
-        eprintln!("not run: needs strace");
+        fsage_testing::not_run("needs strace");
         return None;
     };
     assert_eq!(status.code(), Some(42));
@@ -363,7 +363,9 @@ fn strace_sees_the_same_calls() {
 #[test]
 fn an_ordinary_user_may() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("not run: needs root to become someone else; every other test shows the same");
+        fsage_testing::not_run(
+            "needs root to become someone else; every other test shows the same",
+        );
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -395,7 +397,7 @@ fn an_ordinary_user_may() {
         .current_dir(directory.path())
         .output();
     let Ok(ran) = ran else {
-        eprintln!("not run: needs setpriv");
+        fsage_testing::not_run("needs setpriv");
         return;
     };
     let said = String::from_utf8_lossy(&ran.stdout);

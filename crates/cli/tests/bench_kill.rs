@@ -13,10 +13,13 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use common::{bench, fsage, loop_devices, run, scratch, start, temp_in_memory, until_detached};
+use common::{
+    bench, fsage, loop_devices, run, scratch, start, temp_in_memory, until, until_detached,
+};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -26,8 +29,9 @@ const PLAN: &str = "runs = 40\nseed = 3\n[[target]]\nname = 'ext4'\nspec = 'scra
     [[target]]\nname = 'ext2'\nspec = 'scratch:ext2,size=64M'\n\
     [[workload]]\nname = 'w'\nspec = 'postmark:files=50,transactions=200,size=512-4096'\n";
 
-/// Configuration, number and place in the order of every run, in the order of the record.
-fn set_of_runs(dir: &Path) -> Vec<(String, u64, u64)> {
+/// Configuration, number and place in the order of every run, in the order of the record, and what does not
+/// vary between runs of one seed: operations, bytes read and written.
+fn set_of_runs(dir: &Path) -> Vec<(String, [u64; 5])> {
     let text = std::fs::read_to_string(dir.join("runs.jsonl")).unwrap();
     let lines = text
         .lines()
@@ -36,8 +40,12 @@ fn set_of_runs(dir: &Path) -> Vec<(String, u64, u64)> {
         .filter(|entry| entry["entry"] == "run")
         .map(|entry| {
             let name = entry["configuration"].as_str().unwrap().to_string();
-            let number = |key: &str| entry["run"][key].as_u64().unwrap();
-            (name, number("run"), number("order"))
+            let number = |of: &Value, key: &str| of[key].as_u64().unwrap();
+            let (run, done) = (&entry["run"], &entry["run"]["phases"][0]["result"]);
+            let [operations, read, written] =
+                ["operations", "bytes_read", "bytes_written"].map(|key| number(done, key));
+            let place = (number(run, "run"), number(run, "order"));
+            (name, [place.0, place.1, operations, read, written])
         })
         .collect()
 }
@@ -83,6 +91,11 @@ fn a_killed_experiment_gives_the_same_runs() {
             "--resume",
         ]);
         let mut running = start(&mut command);
+        // There is something to go on with.
+        until("the experiment to begin", || {
+            let record = std::fs::read_to_string(dir.path().join("killed/runs.jsonl"));
+            record.is_ok_and(|text| text.contains("\"entry\":\"run\""))
+        });
         std::thread::sleep(delay);
         let devices = loop_devices(running.id());
         assert!(!running.has_ended(), "done after {killed} kills");
@@ -93,9 +106,13 @@ fn a_killed_experiment_gives_the_same_runs() {
     assert_eq!(killed, KILLS);
     let line = ["--resume", "-o", "killed", "--json"];
     let resumed = bench(dir.path(), &line).exits(0).json();
-    assert_eq!(
-        set_of_runs(&dir.path().join("killed")),
-        set_of_runs(&dir.path().join("whole"))
+    let expected = set_of_runs(&dir.path().join("whole"));
+    assert_eq!(set_of_runs(&dir.path().join("killed")), expected);
+    let orders: BTreeSet<u64> = expected.iter().map(|(_, run)| run[1]).collect();
+    assert_eq!((expected.len(), orders.len()), (80, 80), "40 of each");
+    assert!(
+        expected.iter().all(|(_, run)| run[2] > 200 && run[4] > 0),
+        "{expected:?}"
     );
     let shape = |result: &Value| -> Vec<(Value, usize)> {
         let of = |c: &Value| {

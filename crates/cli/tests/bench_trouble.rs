@@ -284,7 +284,7 @@ fn caches_that_cannot_be_cold_are_no_cold_caches() {
     )
     .text();
     if kind.trim() != "tmpfs" {
-        eprintln!("not run: needs a tmpfs");
+        fsage_testing::not_run("needs a tmpfs");
         return;
     }
     let said = run(

@@ -6,7 +6,6 @@
     clippy::expect_used,
     reason = "a test that cannot go on has failed"
 )]
-#![allow(clippy::print_stderr, reason = "what is not run is said")]
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -109,7 +108,7 @@ fn ebpf_is_possible(dir: &Path) -> bool {
     );
     let possible = ran.code() == 0;
     if !possible {
-        eprintln!("not run: needs eBPF: {}", ran.stderr);
+        fsage_testing::not_run(format_args!("needs eBPF: {}", ran.stderr));
     }
     possible
 }
@@ -193,7 +192,7 @@ fn calls_of_32_bit_programs_are_counted() {
     assert!(built.unwrap().success());
     let works = Command::new(dir.path().join("p")).status().unwrap();
     if !works.success() {
-        eprintln!("not run: needs a kernel that runs 32-bit programs");
+        fsage_testing::not_run("needs a kernel that runs 32-bit programs");
         return;
     }
     for method in METHODS {

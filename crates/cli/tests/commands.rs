@@ -1,25 +1,16 @@
 //! The external commands of `examples/commands`, in a small size.
 #![allow(clippy::unwrap_used, reason = "tests")]
-#![allow(clippy::print_stderr, reason = "what is not run is said")]
 
 mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{fsage, run_command, scratch, temp_in_memory};
+use common::{fsage, run_command, scratch, temp_in_memory, tool};
 
 fn script(name: &str) -> PathBuf {
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/commands");
     scripts.join(name).canonicalize().unwrap()
-}
-
-fn there(tool: &str) -> bool {
-    let found = Command::new(tool).arg("--version").output().is_ok();
-    if !found {
-        eprintln!("not run: needs {tool}");
-    }
-    found
 }
 
 /// Every name below a directory, git's own left out, with its size.
@@ -46,12 +37,12 @@ fn tree(dir: &Path) -> Vec<(PathBuf, u64)> {
 
 #[test]
 fn the_commands_run_as_workloads_and_leave_what_they_found() {
-    for (tool, name, files) in [
+    for (program, name, files) in [
         ("cc", "compile.sh", 12),
         ("tar", "tar.sh", 45),
         ("git", "checkout.sh", 45),
     ] {
-        if !there(tool) {
+        if !tool(program) {
             continue;
         }
         let dir = temp_in_memory();
@@ -78,7 +69,7 @@ fn the_commands_run_as_workloads_and_leave_what_they_found() {
 
 #[test]
 fn the_plan_over_them_runs() {
-    if !scratch() || !["cc", "tar", "git"].into_iter().all(there) {
+    if !scratch() || !["cc", "tar", "git"].into_iter().all(tool) {
         return;
     }
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");

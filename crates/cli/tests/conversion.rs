@@ -203,7 +203,7 @@ fn the_time_of_pipes_is_no_file_systems() {
         .output()
         .unwrap();
     if !traced.status.success() {
-        let _ = std::io::Write::write_all(&mut std::io::stderr(), b"not run: needs ptrace\n");
+        fsage_testing::not_run("needs ptrace");
         return;
     }
     let line = [

@@ -18,8 +18,8 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{
-    Ran, fsage, loop_devices, names, root, run, run_command, scratch, start, temp, tool, until,
-    until_detached,
+    Ran, fsage, fuse, loop_devices, names, root, run, run_command, scratch, start, temp, tool,
+    until, until_detached,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -124,7 +124,7 @@ fn a_profile_of_a_scratch_file_system_keeps_to_its_time() {
 fn what_was_asked_for_and_is_missing_ends_with_3() {
     let shm = Path::new("/dev/shm");
     if !shm.is_dir() {
-        eprintln!("not run: needs a file system in memory");
+        fsage_testing::not_run("needs a file system in memory");
         return;
     }
     let target = tempfile::tempdir_in(shm).unwrap();
@@ -144,7 +144,7 @@ fn what_was_asked_for_and_is_missing_ends_with_3() {
 
 #[test]
 fn reads_from_a_disk_are_not_faster_than_the_disk() {
-    if !scratch() || !Path::new("/dev/fuse").exists() {
+    if !scratch() || !fuse() {
         return;
     }
     let dir = temp();

@@ -3,7 +3,6 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    clippy::print_stderr,
     reason = "a test that cannot go on has failed"
 )]
 #![allow(
@@ -30,11 +29,7 @@ use serde_json::Value;
 
 /// Whether directories can be served here.
 fn fuse() -> bool {
-    if !Path::new("/dev/fuse").exists() {
-        eprintln!("not run: needs /dev/fuse");
-        return false;
-    }
-    root()
+    fsage_testing::fuse() && root()
 }
 
 /// `dir/lower` served at `dir/slow`.

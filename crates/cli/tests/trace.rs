@@ -5,7 +5,6 @@
     clippy::expect_used,
     reason = "a test that cannot go on has failed"
 )]
-#![allow(clippy::print_stderr, reason = "what is not run is said")]
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -264,7 +263,7 @@ fn no_programs_stay_in_the_kernel() {
         std::fs::write(dir.path().join("stop"), "").unwrap();
     });
     if during.is_empty() {
-        eprintln!("not run: this bpftool shows no programs");
+        fsage_testing::not_run("this bpftool shows no programs");
         return;
     }
     until("the programs to go", || programs().is_disjoint(&during));

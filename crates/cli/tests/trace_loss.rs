@@ -6,7 +6,6 @@
     clippy::expect_used,
     reason = "a test that cannot go on has failed"
 )]
-#![allow(clippy::print_stderr, reason = "what is not run is said")]
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -84,7 +83,7 @@ fn each_call_is_in_the_trace_or_counted_as_lost() {
     let summary = ran.json();
     let number = |name: &str| summary[name].as_u64().unwrap();
     if number("operations_lost") == 0 {
-        eprintln!("not run: nothing was lost");
+        fsage_testing::not_run("nothing was lost");
         return;
     }
     assert!(

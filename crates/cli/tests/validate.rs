@@ -89,19 +89,50 @@ fn the_result_says_what_was_agreed_and_is_kept() {
             (error - (predicted - measured) / measured).abs() < 1e-9,
             "{pair}"
         );
-        assert_eq!(pair["measured_runs_ns"].as_array().unwrap().len(), 1);
+        let run = pair["measured_runs_ns"].as_array().unwrap();
+        assert_eq!((run.len(), run[0].as_f64()), (1, Some(measured)), "{pair}");
     }
-    for field in ["average_error", "median_error", "rms_error"] {
-        assert!(result[field].as_f64().unwrap() >= 0.0, "{field}");
-    }
-    assert!(
-        result["correlation"].is_null() || result["correlation"].as_f64().unwrap().abs() <= 1.0
-    );
-    let (right, total) = (&result["ranks_right"], &result["ranks_total"]);
-    assert!(right.as_u64().unwrap() <= total.as_u64().unwrap());
-    assert_eq!(total, 2);
+    summed_up(&result, pairs);
     kept(dir.path(), &result);
     conforms(dir.path(), &result);
+}
+
+/// The summary is that of the pairs, computed once more (the thesis, 4.5.3).
+fn summed_up(result: &Value, pairs: &[Value]) {
+    let column = |name: &str| -> Vec<f64> {
+        let values = pairs.iter().map(|p| p[name].as_f64().unwrap());
+        values.collect()
+    };
+    let (measured, predicted) = (column("measured_ns"), column("predicted_ns"));
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let products = |a: &[f64], b: &[f64]| -> f64 {
+        let (of_a, of_b) = (mean(a), mean(b));
+        a.iter().zip(b).map(|(a, b)| (a - of_a) * (b - of_b)).sum()
+    };
+    let mut errors: Vec<f64> = column("error").iter().map(|error| error.abs()).collect();
+    errors.sort_by(f64::total_cmp);
+    let squares: Vec<f64> = errors.iter().map(|error| error * error).collect();
+    let alike = products(&measured, &predicted)
+        / (products(&measured, &measured) * products(&predicted, &predicted)).sqrt();
+    for (field, expected) in [
+        ("average_error", mean(&errors)),
+        ("median_error", f64::midpoint(errors[1], errors[2])),
+        ("rms_error", mean(&squares).sqrt()),
+        ("correlation", alike),
+    ] {
+        let found = result[field].as_f64().unwrap();
+        assert!(
+            (found - expected).abs() < 1e-9,
+            "{field}: {found}, expected {expected}"
+        );
+    }
+    // Both targets of a workload, by what was measured and by what was predicted.
+    let right = [(0, 1), (2, 3)].into_iter().filter(|&(a, b)| {
+        assert_eq!(pairs[a]["workload"], pairs[b]["workload"]);
+        (measured[a] < measured[b]) == (predicted[a] < predicted[b])
+    });
+    assert_eq!(result["ranks_right"], right.count());
+    assert_eq!(result["ranks_total"], 2);
 }
 
 /// Everything that a later analysis needs is there.
@@ -146,7 +177,16 @@ fn kept(dir: &Path, result: &Value) {
         "kept/workload1-target0.fss",
         "--json",
     ];
-    run(dir, line).exits(0).json();
+    let again = run(dir, line).exits(0).json();
+    let pair = &result["pairs"][3];
+    assert_eq!(pair["workload"], "small");
+    assert!(pair["target"].as_str().unwrap().ends_with("/b"), "{pair}");
+    let totals = [
+        &again["targets"][0]["latency_total_ns"],
+        &pair["predicted_ns"],
+    ];
+    let [now, then] = totals.map(|total| total.as_f64().unwrap());
+    assert!((now - then).abs() <= then * 1e-9, "{now}, kept {then}");
 }
 
 fn conforms(dir: &Path, result: &Value) {
@@ -182,7 +222,18 @@ fn scratch_targets_are_made_and_removed() {
     std::fs::create_dir(&tmp).unwrap();
     let ran = run_command(validate(dir.path(), &line).env("TMPDIR", &tmp));
     let result = ran.exits(0).json();
-    assert_eq!(result["pairs"].as_array().unwrap().len(), 2);
+    let pairs = result["pairs"].as_array().unwrap();
+    let targets: Vec<&str> = pairs
+        .iter()
+        .map(|p| p["target"].as_str().unwrap())
+        .collect();
+    assert_eq!(targets, ["scratch:ext4,size=64M", "scratch:ext2,size=64M"]);
+    assert!(
+        pairs
+            .iter()
+            .all(|p| p["measured_ns"].as_f64().unwrap() > 0.0),
+        "{pairs:?}"
+    );
     // Nothing is kept without -o, and mount points are temporary directories.
     assert!(names(&tmp).is_empty(), "{:?}", names(&tmp));
     assert_eq!(names(dir.path()), ["tmp"]);

@@ -6,14 +6,13 @@
     clippy::expect_used,
     reason = "a test that cannot go on has failed"
 )]
-#![allow(clippy::print_stderr, reason = "what is not run is said")]
 
 mod common;
 
 use std::path::Path;
 use std::process::Command;
 
-use common::{fsage, names, run, run_command, scratch, start, temp_in_memory, until};
+use common::{fsage, fuse, names, run, run_command, scratch, start, temp_in_memory, until};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -325,8 +324,7 @@ fn disk_daemon(pid: u32) -> Option<rustix::process::Pid> {
 
 #[test]
 fn a_disk_that_dies_fails_its_run_and_the_rest_goes_on() {
-    if !scratch() || !Path::new("/dev/fuse").exists() {
-        eprintln!("not run: needs root, mkfs.ext4 and /dev/fuse");
+    if !scratch() || !fuse() {
         return;
     }
     let dir = temp_in_memory();

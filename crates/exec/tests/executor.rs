@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +12,9 @@ use fsage_core::{
     Errno, Fd, FileSystem, Op, OpFlags, OpKind, OpSource, Outcome, PathTable, Pid, Seed,
     SourceError, Tid, VecSource, Wait,
 };
-use fsage_exec::{ExecError, NullFs, Options, RunResult, StreamResult, run, run_direct};
+use fsage_exec::{
+    ExecError, KindResult, NullFs, Options, RunResult, StreamResult, run, run_direct,
+};
 use fsage_host::{Confinement, HostFs, HostOptions};
 use fsage_workload::WorkloadSpec;
 use fsage_workload::postmark::{Config, PostMark};
@@ -142,12 +145,33 @@ fn check_consistent(result: &RunResult) {
             kind.p999_ns,
         ];
         assert!(ladder.windows(2).all(|w| w[0] <= w[1]));
-        assert_eq!(
-            kind.distribution.iter().map(|d| d.1).sum::<u64>(),
-            kind.count
-        );
-        assert!(kind.max_ns <= kind.latency_total_ns + kind.latency_total_ns / 500 + 1);
+        check_distribution(kind, &ladder);
     }
+}
+
+/// The quantiles, the maximum and the total are those of the distribution, within the width of its steps.
+fn check_distribution(kind: &KindResult, ladder: &[u64; 5]) {
+    let steps = &kind.distribution;
+    assert_eq!(steps.iter().map(|d| d.1).sum::<u64>(), kind.count);
+    assert!(steps.windows(2).all(|w| w[0].0 < w[1].0), "{steps:?}");
+    let near = |found: u64, expected: u64| found.abs_diff(expected) <= expected / 100 + 1;
+    for (quantile, found) in [0.5, 0.9, 0.95, 0.99, 0.999].into_iter().zip(ladder) {
+        let rank = (quantile * kind.count as f64).ceil().max(1.0) as u64;
+        let mut below = 0;
+        let step = steps.iter().find(|d| {
+            below += d.1;
+            below >= rank
+        });
+        let expected = step.unwrap().0;
+        assert!(
+            near(*found, expected),
+            "{quantile}: {found}, expected {expected}"
+        );
+    }
+    assert!(near(kind.max_ns, steps.last().unwrap().0), "{kind:?}");
+    let total = steps.iter().map(|d| d.0 * d.1).sum::<u64>();
+    let apart = total.abs_diff(kind.latency_total_ns);
+    assert!(apart <= total / 50 + kind.count, "{total} {kind:?}");
 }
 
 #[test]
@@ -275,8 +299,27 @@ fn calls_of_every_family_do_what_they_say() {
     s.on(OpKind::Lock, 5);
     let result = run(&host(dir.path()), vec![s.source()], &Options::default()).unwrap();
     assert_eq!((result.unexpected, &result.mismatches[..]), (0, &[][..]));
-    assert_eq!(fs::read(dir.path().join("c")).unwrap().len(), 77);
-    assert_eq!(result.kinds[&OpKind::Stat].errors[&Errno::ENOENT.0], 1);
+    let (kept, renamed) = (dir.path().join("d/a"), dir.path().join("c"));
+    assert_eq!(fs::read(&renamed).unwrap().len(), 77);
+    let (kept, renamed) = (fs::metadata(kept).unwrap(), fs::metadata(renamed).unwrap());
+    assert_eq!((kept.ino(), kept.nlink()), (renamed.ino(), 2));
+    assert_eq!(kept.mode() & 0o7777, 0o600);
+    let names = |path: &str| {
+        let entries = fs::read_dir(dir.path().join(path)).unwrap().flatten();
+        let mut names: Vec<_> = entries.map(|e| e.file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!((names("").len(), names("d")), (2, vec!["a".into()]));
+    assert_eq!((result.bytes_read, result.bytes_written), (200, 3_000_010));
+    assert_eq!(
+        result.kinds[&OpKind::Stat].errors,
+        [(Errno::ENOENT.0, 1)].into()
+    );
+    assert_eq!(
+        result.kinds[&OpKind::Rmdir].errors,
+        [(Errno::ENOTEMPTY.0, 1)].into()
+    );
     let skipped = [
         (OpKind::Close, 1),
         (OpKind::Dup, 1),
@@ -325,11 +368,9 @@ fn a_stop_ends_the_run_and_keeps_what_there_is() {
     let result = run(&NullFs, vec![source(SPECS[0])], &options).unwrap();
     assert!(result.interrupted && result.operations == 0);
     stop.store(false, Ordering::Relaxed);
-    assert!(
-        !run(&NullFs, vec![source(SPECS[0])], &options)
-            .unwrap()
-            .interrupted
-    );
+    let whole = run(&NullFs, vec![source(SPECS[0])], &options).unwrap();
+    let operations = all_ops(SPECS[0]).0.len() as u64;
+    assert_eq!((whole.interrupted, whole.operations), (false, operations));
 }
 
 struct Broken(PathTable, bool);
@@ -388,7 +429,13 @@ fn time_ends_a_run_between_batches_and_during_rests() {
     let busy = paced(|| Wait::Ready);
     let waiting = paced(|| Wait::Blocked);
     let result = run(&NullFs, vec![resting, busy, waiting], &options).unwrap();
-    assert!(!result.interrupted && result.operations > 0);
+    let done: Vec<u64> = result.streams.iter().map(|s| s.operations).collect();
+    assert!(!result.interrupted && done[1] > 0);
+    assert_eq!(
+        done,
+        [0, result.operations, 0],
+        "who rests or waits does nothing"
+    );
     assert!(result.elapsed_ns >= 30_000_000);
 }
 
@@ -420,9 +467,10 @@ fn rests_are_kept_and_a_blocked_stream_goes_on_once_it_may() {
         ..Options::default()
     };
     let result = run(&NullFs, vec![first, second], &options).unwrap();
-    assert!(result.operations > 4, "{}", result.operations);
-    let before = result.series.iter().map(|p| p.operations).sum::<u64>();
-    assert_eq!(before, result.operations);
+    check_consistent(&result);
+    // The first rests before each of its operations, and for good after the last.
+    let done: Vec<u64> = result.streams.iter().map(|s| s.operations).collect();
+    assert!(done[0] == 4 && done[1] > 0, "{done:?}");
 }
 
 #[test]
@@ -518,6 +566,7 @@ fn streams_of_one_process_share_its_files() {
     let result = run(&fs, sources, &Options::default()).unwrap();
     assert_eq!((result.unexpected, result.bytes_written), (0, 100));
     assert!(result.skipped.is_empty());
+    assert_eq!(fs::read(dir.path().join("shared")).unwrap().len(), 100);
 }
 
 /// A stream behind a gate.

@@ -1,9 +1,5 @@
 //! The formats of HBench-FS: layout as a C compiler makes it, round trips, damage.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a test that fails says so"
-)]
+#![allow(clippy::unwrap_used, reason = "a test that fails says so")]
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -39,7 +35,7 @@ typedef struct {
 #[test]
 fn the_layout_is_the_c_compilers() {
     if !cfg!(all(target_pointer_width = "64", target_endian = "little")) {
-        eprintln!("not run: needs an LP64 little-endian machine");
+        fsage_testing::not_run("needs an LP64 little-endian machine");
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -58,7 +54,7 @@ fn the_layout_is_the_c_compilers() {
         .current_dir(dir.path())
         .output();
     let Ok(built) = built else {
-        eprintln!("not run: needs cc");
+        fsage_testing::not_run("needs cc");
         return;
     };
     assert!(

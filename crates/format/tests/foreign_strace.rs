@@ -1,9 +1,5 @@
 //! The installed strace on real programs, imported, exported and imported again.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a test that fails says so"
-)]
+#![allow(clippy::unwrap_used, reason = "a test that fails says so")]
 
 use std::fs;
 use std::path::Path;
@@ -11,14 +7,6 @@ use std::process::Command;
 
 use fsage_core::{Op, OpFlags, OpKind, OpSink, OpSource, PathTable};
 use fsage_format::foreign::strace::{StraceReport, StraceSink, StraceSource};
-
-fn has(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok();
-    if !found {
-        eprintln!("not run: needs {program}");
-    }
-    found
-}
 
 fn import(text: &[u8]) -> (Vec<Op>, PathTable, StraceReport) {
     let mut source = StraceSource::new(text, Path::new("text"));
@@ -40,7 +28,7 @@ fn strace(dir: &Path, options: &[&str], script: &str) -> Option<Vec<u8>> {
         .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     if errors.contains("PTRACE") && errors.contains("not permitted") {
-        eprintln!("not run: needs the right to trace processes");
+        fsage_testing::not_run("needs the right to trace processes");
         return None;
     }
     assert!(output.status.success(), "{errors}");
@@ -66,7 +54,7 @@ const SCRIPT: &str = "tar cf t.tar src && find src -name '*.txt' | wc -l > n && 
 
 #[test]
 fn real_programs_import_whole() {
-    if !has("strace") {
+    if !fsage_testing::tool("strace") {
         return;
     }
     for options in [&["-f", "-ttt", "-T", "-y"][..], &["-f", "-ttt", "-T"]] {

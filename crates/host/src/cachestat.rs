@@ -126,7 +126,7 @@ mod tests {
         match of_file(file.as_fd()) {
             Ok(pages) => assert!(pages.cached >= 1, "{pages:?}"),
             Err(e) => {
-                eprintln!("not run: needs cachestat: {e}");
+                fsage_testing::not_run(format_args!("needs cachestat: {e}"));
                 return;
             }
         }

@@ -100,7 +100,7 @@ mod tests {
         let scratch = match Scratch::create(&"ext4,size=32M".parse().unwrap()) {
             Ok(scratch) => scratch,
             Err(e @ (HostError::NotRoot { .. } | HostError::MissingTool { .. })) => {
-                eprintln!("not run: failed to {e}");
+                fsage_testing::not_run(format_args!("failed to {e}"));
                 return;
             }
             Err(e) => panic!("failed to {e}"),

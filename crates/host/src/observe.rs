@@ -372,7 +372,7 @@ mod tests {
     #[test]
     fn what_a_running_child_uses_is_seen() {
         if std::fs::read_to_string("/proc/thread-self/children").is_err() {
-            eprintln!("not run: needs CONFIG_PROC_CHILDREN");
+            fsage_testing::not_run("needs CONFIG_PROC_CHILDREN");
             return;
         }
         let mut shell = std::process::Command::new("sh")

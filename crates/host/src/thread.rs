@@ -189,7 +189,7 @@ mod tests {
                 assert_eq!(policy(), libc::SCHED_FIFO);
                 drop(guard);
             }
-            Err(e) => eprintln!("not run: needs CAP_SYS_NICE: {e}"),
+            Err(e) => fsage_testing::not_run(format_args!("needs CAP_SYS_NICE: {e}")),
         }
         assert_eq!(policy(), before);
     }

@@ -1,11 +1,6 @@
 //! Cold states, seen by the counters of the device.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 mod common;
 
@@ -124,7 +119,9 @@ fn dropping_caches_is_cold() {
         match fs.make_cold() {
             Ok(evidence) => assert_eq!(evidence.level, ColdLevel::Everything),
             Err(e @ (Errno::EACCES | Errno::EPERM | Errno::EROFS)) => {
-                eprintln!("not run: needs to write /proc/sys/vm/drop_caches: {e}");
+                fsage_testing::not_run(format_args!(
+                    "needs to write /proc/sys/vm/drop_caches: {e}"
+                ));
                 return;
             }
             Err(e) => panic!("{e}"),
@@ -190,7 +187,7 @@ fn an_open_file_prevents_a_remount_and_nothing_is_lost() {
 #[test]
 fn what_cannot_be_cold_says_so() {
     let Ok(dir) = tempfile::tempdir_in("/dev/shm") else {
-        eprintln!("not run: needs /dev/shm");
+        fsage_testing::not_run("needs /dev/shm");
         return;
     };
     let fs = HostFs::open(dir.path(), TRUSTED).unwrap();

@@ -1,11 +1,6 @@
 //! Hostile names: what a stranger's trace may hold never leads out of the root.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 mod common;
 
@@ -210,7 +205,7 @@ fn links_that_stay_inside_work() {
 fn magic_links_of_proc_are_not_followed() {
     // Root is /proc itself: `self/root` and `self/cwd` lead out without any `..`.
     let Ok(host) = HostFs::open(Path::new("/proc"), BENEATH) else {
-        eprintln!("not run: needs /proc");
+        fsage_testing::not_run("needs /proc");
         return;
     };
     for name in ["self/root/etc", "self/cwd/", "self/fd/0", "self/exe"] {

@@ -1,11 +1,6 @@
 //! The conformance body on real file systems of the kernel, in both confinements.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 mod common;
 
@@ -32,7 +27,7 @@ fn on_the_temporary_directory() {
 fn on_tmpfs() {
     match tempfile::tempdir_in("/dev/shm") {
         Ok(dir) => check(dir.path()),
-        Err(e) => eprintln!("not run: needs /dev/shm: {e}"),
+        Err(e) => fsage_testing::not_run(format_args!("needs /dev/shm: {e}")),
     }
 }
 

@@ -4,7 +4,6 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    clippy::print_stderr,
     reason = "a test that cannot go on has failed"
 )]
 #![allow(
@@ -25,7 +24,7 @@ fn delay_of(script: &str) -> Option<(Delay, String)> {
     let _pinned = thread::pin(cpu).unwrap();
     let Some(watch) = ExitWatch::start() else {
         assert!(!rustix::process::geteuid().is_root() || !first_namespace());
-        eprintln!("not run: needs root and the first namespace of processes");
+        fsage_testing::not_run("needs root and the first namespace of processes");
         return None;
     };
     let child = Command::new("/bin/sh")

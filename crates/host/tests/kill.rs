@@ -60,8 +60,7 @@ struct Running {
 impl Running {
     /// Starts the role of a test; `None` after saying so where it cannot run.
     fn start(test: &str) -> Option<Running> {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("not run: needs root");
+        if !fsage_testing::root() {
             return None;
         }
         let images = tempfile::tempdir_in("/var/tmp").unwrap();

@@ -1,11 +1,6 @@
 //! Scratch file systems: made as asked, refused clearly, taken down whatever happens.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 mod common;
 
@@ -216,8 +211,7 @@ fn a_missing_mkfs_names_its_package() {
         }
         return;
     }
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("not run: needs root");
+    if !fsage_testing::root() {
         return;
     }
     let status = again("a_missing_mkfs_names_its_package", "child")
@@ -240,7 +234,7 @@ fn without_root_it_says_so() {
         return;
     }
     if !rustix::process::geteuid().is_root() {
-        eprintln!("not run: needs root to become someone else");
+        fsage_testing::not_run("needs root to become someone else");
         return;
     }
     let dir = tempfile::tempdir().unwrap();

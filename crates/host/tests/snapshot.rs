@@ -1,11 +1,6 @@
 //! Walking whole trees.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 mod common;
 
@@ -26,12 +21,11 @@ fn a_mount_whose_server_is_dead_is_not_touched() {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("not run: needs root");
+    if !fsage_testing::root() {
         return;
     }
     let Ok(fuse) = fs::File::options().read(true).write(true).open("/dev/fuse") else {
-        eprintln!("not run: needs /dev/fuse");
+        fsage_testing::not_run("needs /dev/fuse");
         return;
     };
     let dir = tempfile::tempdir().unwrap();
@@ -182,7 +176,7 @@ fn on_real_file_systems() {
 #[test]
 fn on_tmpfs_without_extents() {
     let Ok(dir) = tempfile::tempdir_in("/dev/shm") else {
-        eprintln!("not run: needs /dev/shm");
+        fsage_testing::not_run("needs /dev/shm");
         return;
     };
     assert!(!check_tree(dir.path()).has_extents);

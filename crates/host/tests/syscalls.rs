@@ -1,6 +1,6 @@
 //! Trusted names: one operation is one system call, as strace sees it.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 
@@ -146,16 +146,16 @@ fn one_operation_is_one_call() {
     let output = match strace {
         Ok(output) => output,
         Err(e) => {
-            eprintln!("not run: needs strace: {e}");
+            fsage_testing::not_run(format_args!("needs strace: {e}"));
             return;
         }
     };
     let log = std::fs::read_to_string(&log).unwrap_or_default();
     if !output.status.success() && !log.contains("getppid") {
-        eprintln!(
-            "not run: needs ptrace: {}",
+        fsage_testing::not_run(format_args!(
+            "needs ptrace: {}",
             String::from_utf8_lossy(&output.stderr)
-        );
+        ));
         return;
     }
     assert!(

@@ -100,7 +100,7 @@ fn what_cannot_be_measured_is_absent_with_its_reason() {
     let dir = in_memory();
     let fs = open(dir.path());
     if fs.device().is_some() {
-        eprintln!("not run: needs a file system in memory");
+        fsage_testing::not_run("needs a file system in memory");
         return;
     }
     let profile = measure(&fs, &request(&fs, &["RD4", "RFN", "LUN_NC"], 3));
@@ -160,7 +160,7 @@ fn a_full_disk_is_left_as_it_was_found() {
     let scratch = match Scratch::create(&"scratch:ext2,size=8M".parse().unwrap()) {
         Ok(scratch) => scratch,
         Err(error) => {
-            eprintln!("not run: needs a scratch file system: {error}");
+            fsage_testing::not_run(format_args!("needs a scratch file system: {error}"));
             return;
         }
     };

@@ -186,8 +186,7 @@ mod tests {
 
     #[test]
     fn a_program_that_serves_nothing_is_said() {
-        if !Path::new("/dev/fuse").exists() {
-            eprintln!("not run: needs /dev/fuse");
+        if !fsage_testing::fuse() {
             return;
         }
         let lower = tempfile::tempdir().unwrap();

@@ -2,7 +2,6 @@
 
 #![allow(
     clippy::unwrap_used,
-    clippy::print_stderr,
     clippy::disallowed_methods,
     reason = "tests, which read a clock"
 )]
@@ -19,8 +18,7 @@ use fsage_slowfs::{Mounted, Slower, Slowing, Unmounted};
 
 /// Serves a fresh directory; `None` after saying why it cannot be.
 fn served(slowing: &str) -> Option<(tempfile::TempDir, tempfile::TempDir, Mounted)> {
-    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
-        eprintln!("not run: needs root and /dev/fuse");
+    if !fsage_testing::root() || !fsage_testing::fuse() {
         return None;
     }
     let (lower, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

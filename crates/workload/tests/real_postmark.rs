@@ -1,11 +1,6 @@
 //! The generator against the real PostMark: what its report counts and the system calls that it
 //! makes, within what a different random sequence explains. Needs `postmark` (and `strace`).
-#![allow(
-    clippy::unwrap_used,
-    clippy::float_cmp,
-    clippy::print_stderr,
-    reason = "a test says why it did not run"
-)]
+#![allow(clippy::unwrap_used, clippy::float_cmp, reason = "tests")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,7 +19,7 @@ type Counts = BTreeMap<&'static str, f64>;
 fn missing(tools: &[&str]) -> bool {
     let missing = tools.iter().find(|t| !Path::new(t).exists());
     if let Some(tool) = missing {
-        eprintln!("not run: needs {tool}");
+        fsage_testing::not_run(format_args!("needs {tool}"));
     }
     missing.is_some()
 }

@@ -1,5 +1,6 @@
 //! What is done with fsage around its building: it is packed, tormented, and its pages are held against it.
 //!
+//! * [`test`]: the tests, with those that could not run counted.
 //! * [`dist`]: a tar and a Debian package, with completions and manual pages.
 //! * [`torture`]: hostile files, impossible traces, kills and faults over all verbs.
 //! * [`docs`]: transcripts in the documentation are what the program says.
@@ -19,6 +20,7 @@
 
 mod dist;
 mod docs;
+mod test;
 mod torture;
 
 use std::path::{Path, PathBuf};
@@ -37,6 +39,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
+    /// Run the tests and count those that could not run here, each with its reason
+    Test(test::TestArgs),
     /// Pack the release binary, completions and manual pages as a tar and a .deb, and try both
     Dist(dist::DistArgs),
     /// Hostile files, impossible traces, kills and faults over all verbs, with the counts
@@ -47,6 +51,7 @@ enum Task {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().task {
+        Task::Test(args) => test::run(&args),
         Task::Dist(args) => dist::run(&args),
         Task::Torture(args) => torture::run(&args),
         Task::Docs(args) => docs::run(&args),
@@ -75,22 +80,29 @@ fn program(named: Option<&PathBuf>, release: bool) -> Result<PathBuf> {
     let mut build = std::process::Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     build
         .current_dir(root())
-        .args(["build", "--locked", "--package", "fsage"]);
-    build.args(["--message-format", "json-render-diagnostics"]);
+        .args(["build", "--package", "fsage"]);
     if release {
         build.arg("--release");
     }
-    let built = build
-        .stderr(std::process::Stdio::inherit())
-        .output()
-        .context("run cargo build")?;
-    if !built.status.success() {
-        bail!("build fsage: cargo ended with {}", built.status);
-    }
-    String::from_utf8_lossy(&built.stdout)
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+    messages(&mut build)?
+        .into_iter()
         .filter(|message| message["target"]["name"] == "fsage")
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
         .context("find the program that cargo built")
+}
+
+/// What cargo says of what it builds, once it is built.
+fn messages(build: &mut std::process::Command) -> Result<Vec<serde_json::Value>> {
+    let built = build
+        .args(["--locked", "--message-format", "json-render-diagnostics"])
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .context("run cargo")?;
+    if !built.status.success() {
+        bail!("build: cargo ended with {}", built.status);
+    }
+    Ok(String::from_utf8_lossy(&built.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect())
 }

@@ -1,12 +1,11 @@
 //! Running fsage as a user does, and looking at what it leaves.
 
-#![allow(dead_code, reason = "no test file uses all of it")]
+#![allow(dead_code, unused_imports, reason = "no test file uses all of it")]
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
     reason = "a test that cannot go on has failed"
 )]
-#![allow(clippy::print_stderr, reason = "what is not run is said")]
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -18,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
+pub use fsage_testing::{fuse, root, tool};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -138,28 +138,6 @@ pub fn temp_in_memory() -> TempDir {
 /// A profile of a real file system, without its raw samples: `ext4` or `xfs`.
 pub fn profile(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/{name}.fsp"))
-}
-
-/// Whether this is root; if not, says that the test is not run.
-pub fn root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("not run: needs root");
-    }
-    root
-}
-
-/// Whether a program is there; if not, says that the test is not run.
-pub fn tool(name: &str) -> bool {
-    let there = Command::new("sh")
-        .args(["-c", &format!("command -v {name}")])
-        .stdout(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    if !there {
-        eprintln!("not run: needs {name}");
-    }
-    there
 }
 
 /// Whether scratch file systems can be made here.
@@ -330,15 +308,6 @@ pub fn mix(trace: &Path) -> Vec<(String, u64)> {
         .collect();
     mix.sort();
     mix
-}
-
-/// Whether file systems can be served here.
-pub fn fuse() -> bool {
-    let there = Path::new("/dev/fuse").exists();
-    if !there {
-        eprintln!("not run: needs /dev/fuse");
-    }
-    there
 }
 
 /// Processes of fsage's that a process has started to serve something.

@@ -100,8 +100,7 @@ mod tests {
 
     #[test]
     fn tells_how_a_scratch_file_system_was_made_and_where_its_image_lies() {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("not run: needs root");
+        if !fsage_testing::root() {
             return;
         }
         let holder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! What the tests of this crate share.
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use fsage_host::{Confinement, HostOptions, Scratch, ScratchSpec};
 
@@ -25,7 +25,7 @@ pub const BENEATH: HostOptions = HostOptions {
 /// A scratch file system, or `None` after saying why it cannot be made here.
 pub fn scratch(spec: &str) -> Option<Scratch> {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("not run: scratch:{spec} needs root");
+        fsage_testing::not_run(format_args!("scratch:{spec} needs root"));
         return None;
     }
     let spec: ScratchSpec = spec.parse().unwrap();
@@ -35,7 +35,7 @@ pub fn scratch(spec: &str) -> Option<Scratch> {
             e @ (fsage_host::HostError::MissingTool { .. }
             | fsage_host::HostError::NoKernelSupport { .. }),
         ) => {
-            eprintln!("not run: needs {spec}: failed to {e}");
+            fsage_testing::not_run(format_args!("needs {spec}: failed to {e}"));
             None
         }
         Err(e) => panic!("failed to {e}"),

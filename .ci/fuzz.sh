@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Builds every fuzz target and runs each for some seconds from its seeds; what it finds fails.
+#   fuzz.sh [SECONDS]       5 unless told
+# The instrumentation that cargo-fuzz asks for, without a sanitizer: a stable toolchain has it.
+set -euo pipefail
+cd "$(dirname "$0")/../fuzz"
+host=$(rustc -vV | sed -n 's/^host: //p')
+flags=(--cfg fuzzing -Cpasses=sancov-module -Cdebug-assertions=yes)
+for set in level=4 inline-8bit-counters pc-table trace-compares; do
+    flags+=("-Cllvm-args=-sanitizer-coverage-$set")
+done
+export RUSTFLAGS="${flags[*]}"
+# Named, so that build scripts and macros are not instrumented.
+cargo build --locked --quiet --target "$host"
+
+found=$(mktemp -d)
+trap 'rm -rf "$found"' EXIT
+one() {
+    local log="$found/$1.log" grown="$found/$1.grown"
+    mkdir "$grown"
+    if "target/$host/debug/$1" "$grown" "corpus/$1" -max_total_time="$2" -rss_limit_mb=4096 -timeout=60 \
+        -artifact_prefix="$found/$1-" >"$log" 2>&1; then
+        sed -n 's/^\(stat::number_of_executed_units\|Done\)/'"$1"': &/p' "$log"
+    else
+        tail -40 "$log"
+        find "$found" -name "$1-*" -type f -exec sh -c 'echo "$1:"; head -c 3000 "$1" | base64' sh {} \;
+        return 1
+    fi
+}
+export -f one
+export found host
+sed -n 's/^name = "\(.*\)"$/\1/p' Cargo.toml | grep -v fsage-fuzz |
+    xargs -P "$(nproc)" -I{} bash -euc "one {} ${1:-5}"

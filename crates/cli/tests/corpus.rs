@@ -1,0 +1,179 @@
+//! The corpus: what six kept traces are predicted to cost on four kept profiles, to the nanosecond, and how that
+//! is printed.
+//!
+//! A prediction changes only with a reason, which belongs into the commit that writes it anew by
+//! `FSAGE_WRITE=1 cargo test -p fsage --test corpus`.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use common::{Ran, fsage, run, run_command, temp};
+use serde_json::Value;
+
+/// The traces, each with a kind of operation that it is there for.
+const TRACES: [(&str, &str); 6] = [
+    ("build", "fork"),
+    ("database", "fdatasync"),
+    ("mail", "fsync"),
+    ("threads", "rename"),
+    ("mapped", "fault"),
+    ("failing", "link"),
+];
+const PROFILES: [&str; 4] = ["ext4", "xfs", "btrfs", "ext4-hdd"];
+
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../corpus")
+        .canonicalize()
+        .unwrap()
+}
+
+/// Predicts a trace in `dir` on all profiles.
+fn predict(dir: &Path, name: &str, more: &[&str]) -> Ran {
+    let mut command = fsage();
+    command.current_dir(dir).env("COLUMNS", "80");
+    command.args(["predict", "--quiet", "--snapshot"]);
+    command.arg(format!("{name}.fss"));
+    for profile in PROFILES {
+        let file = corpus().join(format!("profiles/{profile}.fsp"));
+        command
+            .arg("--on")
+            .arg(format!("{profile}={}", file.display()));
+    }
+    run_command(command.arg(format!("{name}.fst")).args(more)).exits(0)
+}
+
+/// Whole nanoseconds.
+fn ns(value: &Value) -> String {
+    match value.as_f64() {
+        Some(ns) => format!("{ns:.0}"),
+        None => "-".to_owned(),
+    }
+}
+
+/// What of a prediction is held: a line for each total and for each kind of operation.
+fn table(prediction: &Value) -> String {
+    let mut text = "profile\twhat\tcount\tns\twaiting ns\n".to_owned();
+    for target in prediction["targets"].as_array().unwrap() {
+        let name = target["name"].as_str().unwrap();
+        let mut row = |what: &str, count: &Value, time: &Value, waiting: &Value| {
+            let (time, waiting) = (ns(time), ns(waiting));
+            writeln!(text, "{name}\t{what}\t{}\t{time}\t{waiting}", ns(count)).unwrap();
+        };
+        let (total, waiting) = (&target["latency_total_ns"], &target["waiting_ns"]);
+        row("latency", &prediction["operations_charged"], total, waiting);
+        for what in ["elapsed", "device", "writeback"] {
+            let value = &target[format!("{what}_ns")];
+            row(what, &Value::Null, value, &Value::Null);
+        }
+        for cache in ["page", "name", "attribute"] {
+            let found = &target["caches"][cache];
+            let what = format!("{cache} cache misses");
+            let count = |name: &str| found[name].as_u64().unwrap();
+            let misses = (count("accesses") - count("hits")).into();
+            row(&what, &misses, &Value::Null, &Value::Null);
+        }
+        for kind in target["kinds"].as_array().unwrap() {
+            let (name, count) = (kind["kind"].as_str().unwrap(), &kind["count"]);
+            row(name, count, &kind["latency_ns"], &kind["waiting_ns"]);
+        }
+    }
+    text
+}
+
+/// Holds what is said now against what was said.
+fn held(name: &str) {
+    let traces = corpus().join("traces");
+    let figures = table(&predict(&traces, name, &["--json"]).json());
+    let printed = predict(&traces, name, &["--details"]).text();
+    for (kind, now) in [("tsv", figures), ("txt", printed)] {
+        let file = corpus().join(format!("predictions/{name}.{kind}"));
+        if std::env::var_os("FSAGE_WRITE").is_some() {
+            std::fs::write(&file, &now).unwrap();
+        }
+        let was = std::fs::read_to_string(&file).unwrap();
+        let pairs = was.lines().zip(now.lines());
+        let changed: Vec<_> = pairs.filter(|(was, now)| was != now).collect();
+        assert!(
+            was == now,
+            "{name}.{kind}: {} of {} lines changed, {} now: was, now\n{changed:#?}",
+            changed.len(),
+            was.lines().count(),
+            now.lines().count(),
+        );
+    }
+}
+
+#[test]
+fn a_build_costs_what_it_did() {
+    held("build");
+}
+
+#[test]
+fn a_database_costs_what_it_did() {
+    held("database");
+}
+
+#[test]
+fn a_mail_spool_costs_what_it_did() {
+    held("mail");
+}
+
+#[test]
+fn several_threads_cost_what_they_did() {
+    held("threads");
+}
+
+#[test]
+fn mapped_files_and_rings_cost_what_they_did() {
+    held("mapped");
+}
+
+#[test]
+fn failing_calls_cost_what_they_did() {
+    held("failing");
+}
+
+#[test]
+fn traces_hold_what_they_are_there_for() {
+    for (name, kind) in TRACES {
+        let file = format!("traces/{name}.fst");
+        let shown = run(&corpus(), ["show", &file, "--json"]).exits(0).json();
+        let operations = shown["operations"].as_u64().unwrap();
+        assert!(
+            (5_000..=50_000).contains(&operations),
+            "{name}: {operations}"
+        );
+        assert_eq!(shown["operations_lost"], 0, "{name}");
+        let kinds = shown["kinds"].as_array().unwrap();
+        assert!(
+            kinds.iter().any(|k| k["kind"] == kind),
+            "{name} has no {kind}"
+        );
+        let meta = &shown["meta"];
+        let place = meta["directory"].as_str().unwrap();
+        assert!(place.starts_with("/srv/work/"), "{name}: {place}");
+        assert_eq!(meta["host"], "example", "{name}");
+    }
+}
+
+/// Names are hidden, and nothing that a prediction uses is.
+#[test]
+fn hidden_names_change_no_prediction() {
+    let dir = temp();
+    let dir = dir.path();
+    std::fs::write(dir.join("key"), "a key of sixteen bytes or more").unwrap();
+    for (name, _) in TRACES {
+        for kind in ["fst", "fss"] {
+            let file = format!("{name}.{kind}");
+            let from = corpus().join("traces").join(&file).display().to_string();
+            run(dir, ["anonymize", &from, "--key-file", "key", "-o", &file]).exits(0);
+        }
+        let known = predict(&corpus().join("traces"), name, &["--json"]).json();
+        let hidden = predict(dir, name, &["--json"]).json();
+        assert_eq!(table(&hidden), table(&known), "{name}");
+    }
+}

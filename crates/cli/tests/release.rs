@@ -1,0 +1,141 @@
+//! Files that the first release wrote are read for good: `corpus/release-1`.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::run;
+use serde_json::Value;
+
+fn files() -> PathBuf {
+    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/release-1");
+    files.canonicalize().unwrap()
+}
+
+/// What a verb says of them.
+fn said(line: &[&str]) -> Value {
+    run(&files(), line.iter().chain(&["--json"]))
+        .exits(0)
+        .json()
+}
+
+/// What is written in a file.
+fn written(name: &str) -> Value {
+    serde_json::from_slice(&std::fs::read(files().join(name)).unwrap()).unwrap()
+}
+
+#[test]
+fn a_trace_and_a_snapshot() {
+    let trace = said(&["show", "trace.fst"]);
+    let figure = |name: &str| trace[name].as_u64().unwrap();
+    let figures = ["operations", "errors", "bytes_written", "operations_lost"].map(figure);
+    assert_eq!(figures, [76, 10, 21, 0]);
+    assert_eq!(trace["meta"]["directory"], "/srv/work/tree");
+    let tree = said(&["show", "tree.fss"]);
+    let kinds = ["files", "directories", "symlinks"].map(|kind| tree[kind].as_u64().unwrap());
+    assert_eq!(kinds, [4, 2, 1]);
+}
+
+#[test]
+fn a_profile_and_what_is_predicted_with_it() {
+    let (profile, was) = (said(&["show", "profile.fsp"]), written("profile.fsp"));
+    assert_eq!(
+        (&was["version"], &profile["version"]),
+        (&1.into(), &2.into())
+    );
+    let metrics = |of: &Value| -> Vec<(String, f64)> {
+        let all = of["metrics"].as_array().unwrap();
+        let of = |m: &Value| (m["name"].to_string(), m["estimate"].as_f64().unwrap());
+        all.iter().map(of).collect()
+    };
+    assert_eq!(metrics(&profile), metrics(&was));
+    let line = [
+        "predict",
+        "trace.fst",
+        "--snapshot",
+        "tree.fss",
+        "--on",
+        "profile.fsp",
+    ];
+    let now = said(&line);
+    let then = written("prediction.json");
+    assert_eq!(now["operations_charged"], then["operations_charged"]);
+    assert_eq!(now["operations"], 76);
+}
+
+#[test]
+fn a_prediction() {
+    let (shown, was) = (
+        said(&["show", "prediction.json"]),
+        written("prediction.json"),
+    );
+    assert_eq!(was["prediction_version"], 2);
+    for field in ["latency_total_ns", "elapsed_ns", "kinds", "name"] {
+        assert_eq!(
+            shown["targets"][0][field], was["targets"][0][field],
+            "{field}"
+        );
+    }
+}
+
+#[test]
+fn a_validation_and_its_runs() {
+    let shown = said(&["show", "validate/validation.json"]);
+    let was = written("validate/validation.json");
+    for field in ["average_error", "ranks_right", "ranks_total"] {
+        assert_eq!(shown[field], was[field], "{field}");
+    }
+    let figures = |of: &Value| -> Vec<[f64; 3]> {
+        let pairs = of["pairs"].as_array().unwrap();
+        let of =
+            |p: &Value| ["measured_ns", "predicted_ns", "error"].map(|f| p[f].as_f64().unwrap());
+        pairs.iter().map(of).collect()
+    };
+    assert_eq!(figures(&shown), figures(&was));
+    let runs = said(&["show", "validate/runs.jsonl"]);
+    assert_eq!(
+        runs["records"].as_array().unwrap().len(),
+        10,
+        "8 runs, 2 profiles"
+    );
+    assert_eq!(said(&["check", "validate"])["checked"], "fsage validation");
+}
+
+#[test]
+fn an_experiment_and_its_runs() {
+    let shown = said(&["show", "bench/experiment.json"]);
+    let was = written("bench/experiment.json");
+    assert_eq!(was["experiment_version"], 1);
+    assert_eq!(shown["plan_digest"], was["plan_digest"]);
+    let elapsed = |of: &Value| -> Vec<Value> {
+        let all = of["configurations"].as_array().unwrap();
+        let runs = all.iter().flat_map(|c| c["runs"].as_array().unwrap());
+        runs.map(|run| run["elapsed_ns"].clone()).collect()
+    };
+    assert_eq!(elapsed(&shown), elapsed(&was));
+    assert_eq!(elapsed(&was).len(), 6);
+    let runs = said(&["show", "bench/runs.jsonl"]);
+    assert_eq!(runs["records"].as_array().unwrap().len(), 9);
+    assert_eq!(said(&["check", "bench"])["checked"], "fsage bench");
+    let compared = said(&["compare", "bench"]);
+    assert_eq!(
+        compared["experiments"][0]["plan_digest"],
+        was["plan_digest"]
+    );
+    let kept = said(&["show", "comparison.json"]);
+    assert_eq!(kept["pairs"], written("comparison.json")["pairs"]);
+}
+
+#[test]
+fn a_run() {
+    assert_eq!(written("run.json")["run_version"], 1);
+    assert_eq!(said(&["check", "run.json"])["checked"], "fsage run");
+}
+
+/// No verb reads the result of a replay; that is said, and by which format.
+#[test]
+fn a_replay_is_named() {
+    assert_eq!(written("replay.json")["replay_version"], 1);
+    run(&files(), ["show", "replay.json"]).fails(1, &["replay.json", "fsage replay"]);
+}

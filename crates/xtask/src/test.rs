@@ -1,0 +1,201 @@
+//! Runs the tests and counts apart those that could not run here, each with its reason.
+//!
+//! A test that lacks what it needs ends as `ok` for cargo. It notes the reason by `fsage_testing::not_run`
+//! in a file that this names for each test binary, and is told here from the tests that passed.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::{messages, root};
+
+#[derive(Debug, Args)]
+pub struct TestArgs {
+    /// Fail if a test did not run
+    #[arg(long)]
+    all: bool,
+    /// Run them as the user and the group of this number; only root can. What is built is built before
+    #[arg(long, value_name = "ID")]
+    user: Option<u32>,
+    /// Arguments of `cargo test`, without any: the whole workspace; after `--` those of the tests
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CARGO ARGUMENT"
+    )]
+    cargo: Vec<String>,
+}
+
+/// One test binary and what it gave.
+struct Ran {
+    passed: usize,
+    failed: bool,
+    /// By test.
+    not_run: BTreeMap<String, String>,
+}
+
+/// Runs all; whether that is a success.
+pub fn run(args: &TestArgs) -> Result<bool> {
+    let mut cargo = args.cargo.split(|argument| argument == "--");
+    let (build, rest) = (
+        cargo.next().unwrap_or_default(),
+        cargo.next().unwrap_or_default(),
+    );
+    let all = ["--workspace".to_owned()];
+    let build = if build.is_empty() { &all } else { build };
+    let home = tempfile::Builder::new()
+        .prefix("fsage-xtask-")
+        .permissions(PermissionsExt::from_mode(0o755))
+        .tempdir()?;
+    let (mut passed, mut failed, mut not_run) = (0, 0, BTreeMap::<_, Vec<_>>::new());
+    for (number, (binary, package)) in binaries(build)?.iter().enumerate() {
+        let notes = home.path().join(format!("not-run-{number}"));
+        let mut command = Command::new(binary);
+        command
+            .args(rest)
+            .current_dir(package)
+            .env("FSAGE_NOT_RUN", &notes)
+            .env("CARGO_MANIFEST_DIR", package);
+        if let Some(user) = args.user {
+            let own = home.path().join("home");
+            std::fs::create_dir_all(&own)?;
+            chown(&own, Some(user), Some(user)).context("give a directory to another user")?;
+            command.uid(user).gid(user);
+            command.env("HOME", &own).env("TMPDIR", &own);
+        }
+        let name = named(package, binary);
+        let ran = one(&mut command, &name, &notes)?;
+        passed += ran.passed;
+        failed += usize::from(ran.failed);
+        for (test, reason) in ran.not_run {
+            not_run
+                .entry(reason)
+                .or_default()
+                .push(format!("{name}: {test}"));
+        }
+    }
+    let count: usize = not_run.values().map(Vec::len).sum();
+    println!(
+        "\n{passed} passed, {failed} test binaries failed, {count} not run{}",
+        if count > 0 { ":" } else { "" }
+    );
+    for (reason, tests) in &not_run {
+        println!("  {reason}");
+        tests.iter().for_each(|test| println!("    {test}"));
+    }
+    Ok(failed == 0 && !(args.all && count > 0))
+}
+
+/// The test binaries that cargo builds, each with its package's directory.
+fn binaries(build: &[String]) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    cargo.current_dir(root()).args(["test", "--no-run"]);
+    let found: Vec<_> = messages(cargo.args(build))?
+        .into_iter()
+        .filter(|message| message["profile"]["test"] == true)
+        .filter_map(|message| {
+            let manifest = Path::new(message["manifest_path"].as_str()?);
+            let binary = message["executable"].as_str()?;
+            Some((binary.into(), manifest.parent()?.to_owned()))
+        })
+        .collect();
+    if found.is_empty() {
+        bail!(
+            "find a test binary: cargo test {} has none",
+            build.join(" ")
+        );
+    }
+    Ok(found)
+}
+
+/// Runs one binary and tells how it went.
+fn one(command: &mut Command, name: &str, notes: &Path) -> Result<Ran> {
+    std::fs::write(notes, "")?;
+    // Tests may become another user.
+    std::fs::set_permissions(notes, PermissionsExt::from_mode(0o666))?;
+    let start = Instant::now();
+    let ended = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("run {name}"))?;
+    let said = String::from_utf8_lossy(&ended.stdout);
+    let not_run: BTreeMap<_, _> = std::fs::read_to_string(notes)?
+        .lines()
+        .filter_map(|line| line.split_once('\t'))
+        .map(|(test, reason)| (test.to_owned(), reason.to_owned()))
+        .collect();
+    let good = passed(&said);
+    let ran = Ran {
+        passed: good.unwrap_or(0).saturating_sub(not_run.len()),
+        failed: good.is_none() || !ended.status.success(),
+        not_run,
+    };
+    if ran.failed {
+        print!("{said}");
+        eprint!("{}", String::from_utf8_lossy(&ended.stderr));
+        println!("{name} ended with {}", ended.status);
+    }
+    println!(
+        "{name:<28} {:>4} passed, {:>3} not run, {:>6.1} s",
+        ran.passed,
+        ran.not_run.len(),
+        start.elapsed().as_secs_f64()
+    );
+    Ok(ran)
+}
+
+/// How many tests ended well, by what a binary said at its end; `None` if it said nothing.
+fn passed(said: &str) -> Option<usize> {
+    let line = said.rfind("test result: ")?;
+    let (before, _) = said.get(line..)?.split_once(" passed")?;
+    before.rsplit(' ').next()?.parse().ok()
+}
+
+/// A test binary by its package's directory and its name, without what cargo appends.
+fn named(package: &Path, binary: &Path) -> String {
+    let last = |path: &Path| path.file_name().unwrap_or_default().display().to_string();
+    let name = last(binary);
+    let name = name.rsplit_once('-').map_or(&*name, |(name, _)| name);
+    format!("{}/{name}", last(package))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_summary_counts() {
+        let said =
+            "test result: ok. 1 passed; 0 failed\nx test result: FAILED. 23 passed; 1 failed;";
+        assert_eq!(passed(said), Some(23));
+        assert_eq!(passed("killed"), None);
+        let (package, binary) = (
+            Path::new("/w/crates/cli"),
+            Path::new("/t/run_trace-01234567"),
+        );
+        assert_eq!(named(package, binary), "cli/run_trace");
+    }
+
+    /// A test that notes that it did not run is no passed one, in a program that is run as tests are.
+    #[test]
+    fn what_is_noted_did_not_pass() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = "printf 'a::b\\tneeds root\\nc\\tneeds root\\na::b\\tneeds root\\n' >>$FSAGE_NOT_RUN; \
+                      echo 'test result: ok. 5 passed; 0 failed'; exit $CODE";
+        let notes = dir.path().join("notes");
+        for (code, failed) in [("0", false), ("101", true)] {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            command.env("FSAGE_NOT_RUN", &notes).env("CODE", code);
+            let ran = one(&mut command, "sh", &notes).unwrap();
+            assert_eq!((ran.passed, ran.failed, ran.not_run.len()), (3, failed, 2));
+            assert_eq!(ran.not_run["a::b"], "needs root");
+        }
+    }
+}
