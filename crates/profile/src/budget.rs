@@ -126,7 +126,8 @@ impl Lab<'_> {
         self.clock.now_ns() >= self.limit_ns()
     }
 
-    fn limit_ns(&self) -> u64 {
+    /// When it must have ended.
+    pub(crate) fn limit_ns(&self) -> u64 {
         if self.sampled {
             self.hard_ns
         } else {

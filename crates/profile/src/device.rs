@@ -37,7 +37,10 @@ impl Reading {
     fn now(lab: &Lab<'_>) -> Self {
         Self {
             sectors: lab.sectors_read(),
-            thread: ReadBytes::of_thread().map(|read| read.fetched),
+            thread: match lab.fs.virtual_time() {
+                Some(_) => None,
+                None => ReadBytes::of_thread().map(|read| read.fetched),
+            },
         }
     }
 }
@@ -95,9 +98,14 @@ impl Lab<'_> {
         self.afford(last_ns)
     }
 
+    /// Whether others write to the device beneath and have their data cached beside the target's.
+    fn shares_machine(&self) -> bool {
+        !self.own_device && self.sectors_read().is_some() && self.fs.virtual_time().is_none()
+    }
+
     /// What waits in memory to be written takes a disk so long, where others may use it.
     fn write_back_ns(&self) -> u64 {
-        if self.own_device || self.sectors_read().is_none() {
+        if !self.shares_machine() {
             return 0;
         }
         let waiting = MemoryWatch::open(None).and_then(|memory| memory.read());
@@ -107,8 +115,7 @@ impl Lab<'_> {
 
     /// The caches of the whole machine, which root drops where nothing can be remounted, take so long.
     fn drop_ns(&self) -> u64 {
-        if self.own_device || self.sectors_read().is_none() || !rustix::process::geteuid().is_root()
-        {
+        if !self.shares_machine() || !rustix::process::geteuid().is_root() {
             return 0;
         }
         let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use fsage_core::metric::{FamilyId, GAPS_US, MetricId};
 use fsage_core::{Clock, ColdEvidence, Errno, FileSystem, OpenFlags};
@@ -110,8 +111,10 @@ pub(crate) struct Lab<'a> {
     base_at_ns: u64,
     /// Empty calls after the longest pause.
     long_base: Vec<f64>,
-    polluter: Polluter,
-    stop: &'a AtomicBool,
+    /// Makes pauses, where time has to be spent for them.
+    polluter: Option<Polluter>,
+    /// Set when the user asks for the end.
+    pub stop: &'a AtomicBool,
     serial: u64,
     batch_start: (u64, u64),
     /// Tells calls that waited for the device.
@@ -143,7 +146,7 @@ impl<'a> Lab<'a> {
             random,
             quick,
             payload,
-            sched: Sched::new(),
+            sched: Sched::new(fs.virtual_time().is_some()),
             deadline_ns: u64::MAX,
             hard_ns: u64::MAX,
             last_ns: u64::MAX,
@@ -160,7 +163,7 @@ impl<'a> Lab<'a> {
             base_at_ns: 0,
             long_base: Vec::new(),
             lookup_ns: (0.0, 0.0),
-            polluter: Polluter::new(),
+            polluter: fs.virtual_time().is_none().then(Polluter::new),
             stop,
             serial: 0,
             batch_start: (0, 0),
@@ -221,7 +224,22 @@ impl<'a> Lab<'a> {
 
     /// Lets the time of a gap pass.
     pub(crate) fn pause(&mut self, gap: usize) {
-        self.polluter.pause(gap, self.clock);
+        if let Some(polluter) = &mut self.polluter {
+            polluter.pause(gap, self.clock);
+        } else {
+            let us = GAPS_US.get(gap).copied().unwrap_or(0);
+            self.rest(Duration::from_micros(u64::from(us)));
+        }
+    }
+
+    /// Lets time pass in which nothing is done.
+    pub(crate) fn rest(&self, time: Duration) {
+        match self.fs.virtual_time() {
+            Some(computed) => {
+                computed.rest_until(self.clock.now_ns() + time.as_nanos() as u64);
+            }
+            None => std::thread::sleep(time),
+        }
     }
 
     /// Runs a call and says how long it took, clock and entry included.

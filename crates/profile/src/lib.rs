@@ -29,6 +29,7 @@ mod request;
 mod sched;
 mod stall;
 mod suite;
+mod together;
 mod walk;
 mod watch;
 

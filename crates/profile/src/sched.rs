@@ -7,6 +7,8 @@ pub(crate) struct Sched {
     run_delay: Option<RunDelay>,
     /// Whether real-time priority was granted at least once.
     pub real_time: bool,
+    /// Whether time is computed: how this thread is scheduled makes no difference.
+    computed: bool,
 }
 
 /// The lowest real-time priority is above every ordinary thread.
@@ -20,10 +22,26 @@ pub(crate) struct Quiet {
 }
 
 impl Sched {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(computed: bool) -> Self {
         Self {
-            run_delay: RunDelay::open().ok(),
+            run_delay: if computed {
+                None
+            } else {
+                RunDelay::open().ok()
+            },
             real_time: false,
+            computed,
+        }
+    }
+
+    /// What the profile says of it.
+    pub(crate) fn describe(&self) -> &'static str {
+        if self.computed {
+            "virtual time"
+        } else if self.real_time {
+            "pinned and SCHED_FIFO for cached calls that change nothing, SCHED_OTHER otherwise"
+        } else {
+            "SCHED_OTHER; pinned for cached calls that change nothing"
         }
     }
 
@@ -40,6 +58,9 @@ impl Sched {
     /// that is allowed. Never for calls that leave work to kernel threads, which could not run on
     /// this CPU meanwhile.
     pub(crate) fn quiet(&mut self) -> Quiet {
+        if self.computed {
+            return Quiet::default();
+        }
         // Where the thread is already: which CPU it shares with the kernel's workers stays the
         // scheduler's choice.
         let pinned = fsage_host::thread::pin(fsage_host::thread::current_cpu()).ok();

@@ -69,6 +69,10 @@ impl Stalls {
 /// Finds out how long the device takes to make a write stable, where it can be asked to.
 pub(crate) fn weigh_device(lab: &mut Lab<'_>) -> Res {
     lab.afford(0)?;
+    // A thread whose time is computed never sleeps.
+    if lab.fs.virtual_time().is_some() {
+        return Ok(());
+    }
     let path = lab.fresh("w").into_bytes();
     let handle = lab.fs.open(&path, OpenFlags::CREATE_NEW, 0o600)?;
     let mut least = f64::INFINITY;

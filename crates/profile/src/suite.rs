@@ -49,7 +49,12 @@ pub fn run(
 ) -> Result<SystemProfile, ProfileError> {
     let wanted = request.wanted()?;
     let start_ns = fs.clock().now_ns();
-    let work = format!(".fsage-profile-{}-{start_ns:x}", std::process::id());
+    // Over computed time two measurements with one seed do the same.
+    let owner = match fs.virtual_time() {
+        Some(_) => request.seed,
+        None => u64::from(std::process::id()),
+    };
+    let work = format!(".fsage-profile-{owner}-{start_ns:x}");
     fs.mkdir(work.as_bytes(), 0o700)
         .map_err(|errno| ProfileError::WorkingDirectory {
             target: fs.name(),
@@ -66,11 +71,11 @@ pub fn run(
     if settled.is_err() || lab.costs.settle_ns.get() == 0 {
         lab.last_ns = 0;
     }
-    let before = Watch::now(lab.clock, &lab.sched);
+    let before = Watch::now(&lab);
     // Where it cannot be found out no call is taken to wait for the device.
     let _ = stall::weigh_device(&mut lab);
     let mut disturbances = measure(&mut lab, &chosen, request, start_ns, progress);
-    let whole = before.until(&Watch::now(lab.clock, &lab.sched), "");
+    let whole = before.until(&Watch::now(&lab), "");
     if !whole.marks.is_empty() {
         disturbances.insert(0, whole);
     }
@@ -181,7 +186,7 @@ fn measure(
 /// Runs a procedure and says what disturbed it.
 fn run_one(lab: &mut Lab<'_>, procedure: &Procedure, own_ns: u64, end_ns: u64) -> Disturbance {
     let start_ns = lab.clock.now_ns();
-    let before = Watch::now(lab.clock, &lab.sched);
+    let before = Watch::now(lab);
     lab.deadline_ns = start_ns.saturating_add(own_ns).min(end_ns);
     let until = |factor: f64| {
         let most_ns = (own_ns as f64 * factor) as u64;
@@ -197,7 +202,7 @@ fn run_one(lab: &mut Lab<'_>, procedure: &Procedure, own_ns: u64, end_ns: u64) -
     lab.cut_short();
     let took_ns = lab.clock.now_ns().saturating_sub(start_ns);
     lab.took_ns.push((procedure.name, took_ns, own_ns));
-    let disturbance = before.until(&Watch::now(lab.clock, &lab.sched), procedure.name);
+    let disturbance = before.until(&Watch::now(lab), procedure.name);
     for id in metrics_of(procedure) {
         if lab.book.count(id) > 0 {
             lab.book.series(id).disturbed = !disturbance.marks.is_empty();
@@ -326,12 +331,7 @@ fn collect(
         }
         .to_owned()
     });
-    let scheduling = if lab.sched.real_time {
-        "pinned and SCHED_FIFO for cached calls that change nothing, SCHED_OTHER otherwise"
-    } else {
-        "SCHED_OTHER; pinned for cached calls that change nothing"
-    };
-    scheduling.clone_into(&mut environment.scheduling);
+    lab.sched.describe().clone_into(&mut environment.scheduling);
     let name = if environment.target.is_empty() {
         lab.fs.name()
     } else {

@@ -1,10 +1,9 @@
 //! What else the machine did during a procedure: the marks of a run, as `fsage bench` has them.
 
-use fsage_core::Clock;
 use fsage_format::profile::Disturbance;
 use fsage_host::observe::{MachineTimes, Usage, Whose, running_children_user_ns};
 
-use crate::sched::Sched;
+use crate::lab::Lab;
 
 /// Others that use more of a processor than this change what is measured, as a share of elapsed time.
 const OTHERS_SHARE: f64 = 0.10;
@@ -28,14 +27,24 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn now(clock: &dyn Clock, sched: &Sched) -> Self {
+    pub(crate) fn now(lab: &Lab<'_>) -> Self {
+        let at_ns = lab.clock.now_ns();
+        // What the machine does makes no difference to a time that is computed.
+        if lab.fs.virtual_time().is_some() {
+            return Self {
+                at_ns,
+                own_ns: 0,
+                machine: None,
+                delay_ns: 0,
+            };
+        }
         let own = Usage::of(Whose::Process).user_ns + Usage::of(Whose::Children).user_ns;
         Self {
-            at_ns: clock.now_ns(),
+            at_ns,
             // A daemon that serves the target is no other process.
             own_ns: own + running_children_user_ns(),
             machine: MachineTimes::now(),
-            delay_ns: sched.run_delay_ns(),
+            delay_ns: lab.sched.run_delay_ns(),
         }
     }
 

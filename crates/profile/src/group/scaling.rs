@@ -1,13 +1,12 @@
 //! Creates, cached reads, appends and fsyncs by several threads at once.
 
-use std::sync::Barrier;
-
-use fsage_core::{Errno, FileSystem, OpenFlags};
+use fsage_core::{Errno, OpenFlags};
 
 use crate::error::Res;
 use crate::lab::{Batch, Lab};
 use crate::probe::Probe;
 use crate::registry::Procedure;
+use crate::together::{Next, Stream, at_once};
 
 pub(crate) const PROCEDURES: &[Procedure] = &[
     Procedure {
@@ -42,24 +41,6 @@ impl Kind {
             _ => 1500,
         }
     }
-}
-
-/// Runs `work` once for each of `parts`, a thread each.
-pub(super) fn at_once<T: Sync>(
-    parts: &[T],
-    work: impl Fn(&T) -> Result<(u64, u64), Errno> + Sync,
-) -> Vec<Result<(u64, u64), Errno>> {
-    std::thread::scope(|scope| {
-        let work = &work;
-        let running: Vec<_> = parts
-            .iter()
-            .map(|part| scope.spawn(move || work(part)))
-            .collect();
-        running
-            .into_iter()
-            .map(|t| t.join().unwrap_or(Err(Errno::EIO)))
-            .collect()
-    })
 }
 
 /// Calls per second from the first one's start to the last one's end.
@@ -137,64 +118,43 @@ fn run(lab: &mut Lab<'_>, kind: Kind, shared: bool, count: u32) -> Res<f64> {
         }
         places.push((own, file));
     }
-    let barrier = Barrier::new(count as usize);
     let (fs, payload) = (lab.fs, lab.payload.get(..4096).unwrap_or_default());
-    let places: Vec<_> = places.into_iter().enumerate().collect();
-    let spans = at_once(&places, |(thread, (own, file))| {
-        work(fs, kind, *thread, own, file, payload, &barrier)
-    });
-    lab.clear(&dir)?;
-    rate(spans, kind.calls() * count as usize)
-}
-
-fn work(
-    fs: &dyn FileSystem,
-    kind: Kind,
-    thread: usize,
-    own: &str,
-    file: &str,
-    payload: &[u8],
-    barrier: &Barrier,
-) -> Result<(u64, u64), Errno> {
-    let flags = OpenFlags {
-        append: matches!(kind, Kind::Append | Kind::Fsync),
-        ..OpenFlags::READ_WRITE
-    };
-    let handle = match kind {
-        Kind::Create => Ok(None),
-        _ => fs.open(file.as_bytes(), flags, 0).map(Some),
-    };
-    let mut buffer = [0u8; 4096];
-    // Whatever happened, the others wait for this one.
-    barrier.wait();
-    let handle = handle?;
-    let start = fs.clock().now_ns();
-    for turn in 0..kind.calls() {
-        match (kind, handle) {
-            (Kind::Read, Some(h)) => {
-                fs.pread(
-                    h,
-                    &mut buffer,
-                    ((turn * 37 + thread * 11) % 1024) as u64 * 4096,
-                )?;
+    let mut streams: Vec<Stream<'_>> = Vec::new();
+    let mut opened = Vec::new();
+    for (thread, (own, file)) in places.into_iter().enumerate() {
+        let flags = OpenFlags {
+            append: matches!(kind, Kind::Append | Kind::Fsync),
+            ..OpenFlags::READ_WRITE
+        };
+        let handle = match kind {
+            Kind::Create => None,
+            _ => Some(fs.open(file.as_bytes(), flags, 0)?),
+        };
+        opened.extend(handle);
+        let (mut turn, mut buffer) = (0, [0u8; 4096]);
+        streams.push(Box::new(move || {
+            if turn == kind.calls() {
+                return Ok(Next::End);
             }
-            (Kind::Append, Some(h)) => {
-                fs.write(h, payload)?;
+            let place = format!("{own}/t{thread}-{turn}");
+            let at = ((turn * 37 + thread * 11) % 1024) as u64 * 4096;
+            turn += 1;
+            match (kind, handle) {
+                (Kind::Read, Some(h)) => fs.pread(h, &mut buffer, at).map(drop)?,
+                (Kind::Append, Some(h)) => fs.write(h, payload).map(drop)?,
+                (Kind::Fsync, Some(h)) => {
+                    fs.write(h, payload)?;
+                    fs.fsync(h)?;
+                }
+                _ => fs.close(fs.open(place.as_bytes(), OpenFlags::CREATE_NEW, 0o644)?)?,
             }
-            (Kind::Fsync, Some(h)) => {
-                fs.write(h, payload)?;
-                fs.fsync(h)?;
-            }
-            _ => {
-                let path = format!("{own}/t{thread}-{turn}");
-                let made = fs.open(path.as_bytes(), OpenFlags::CREATE_NEW, 0o644)?;
-                fs.close(made)?;
-            }
-        }
+            Ok(Next::Step)
+        }));
     }
-    let end = fs.clock().now_ns();
-    if let Some(handle) = handle {
+    let spans = at_once(fs, streams);
+    for handle in opened {
         fs.close(handle)?;
     }
-    Ok((start, end))
+    lab.clear(&dir)?;
+    rate(spans, kind.calls() * count as usize)
 }

@@ -1,16 +1,15 @@
 //! First reads of cold files by several threads at once.
 
-use std::sync::Barrier;
-
 use fsage_core::{Handle, OpenFlags};
 
 use super::cold::{of_round, scattered};
-use super::scaling::{at_once, rate};
+use super::scaling::rate;
 use crate::error::Res;
 use crate::lab::{Batch, Lab, QUICK_ROUNDS};
 use crate::population::Population;
 use crate::probe::Probe;
 use crate::registry::Procedure;
+use crate::together::{Next, Stream, at_once};
 
 pub(crate) const PROCEDURES: &[Procedure] = &[Procedure {
     name: "cold files of several threads",
@@ -135,16 +134,16 @@ fn run(lab: &mut Lab<'_>, parts: &[Vec<&[u8]>]) -> Res<Option<f64>> {
         opened.push(handles.collect::<Result<_, _>>()?);
     }
     let before = lab.sectors_read();
-    let barrier = Barrier::new(opened.len());
-    let spans = at_once(&opened, |handles| {
-        let mut buffer = [0u8; 4096];
-        barrier.wait();
-        let start = fs.clock().now_ns();
-        for &handle in handles {
-            fs.pread(handle, &mut buffer, 0)?;
-        }
-        Ok((start, fs.clock().now_ns()))
-    });
+    let stream = |handles: &Vec<Handle>| -> Stream<'_> {
+        let (mut left, mut buffer) = (handles.clone().into_iter(), [0u8; 4096]);
+        Box::new(move || {
+            let Some(handle) = left.next() else {
+                return Ok(Next::End);
+            };
+            fs.pread(handle, &mut buffer, 0).map(|_| Next::Step)
+        })
+    };
+    let spans = at_once(fs, opened.iter().map(stream).collect());
     let reads: usize = opened.iter().map(Vec::len).sum();
     for handle in opened.into_iter().flatten() {
         fs.close(handle)?;

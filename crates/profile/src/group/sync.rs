@@ -49,7 +49,7 @@ fn rest(lab: &mut Lab<'_>) -> Res {
         lab.moved = fsage_host::kthread::confine_of_device(device, &cpus);
     }
     lab.settle()?;
-    std::thread::sleep(REST);
+    lab.rest(REST);
     lab.settle()
 }
 

@@ -1,15 +1,15 @@
 //! What is written behind slows the rest down: a fixed workload beside a paced writer (Smith 2001,
 //! 4.4.3.2.5). By bytes as there, and by blocks and by metadata operations.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use fsage_core::{Errno, FileSystem, OpenFlags};
+use fsage_core::{Errno, FileSystem, Handle, OpenFlags};
 
-use crate::error::{Halt, Res};
+use crate::error::Res;
 use crate::lab::Lab;
 use crate::probe::Probe;
 use crate::registry::Procedure;
+use crate::together::{Next, Stream, at_once};
 
 pub(crate) const PROCEDURES: &[Procedure] = &[
     Procedure {
@@ -48,72 +48,62 @@ enum Load {
 const REPEATS: usize = 24;
 /// The stream starts again at its file's beginning after this many bytes.
 const STREAM_BYTES: u64 = 64 << 20;
-const TICK: Duration = Duration::from_millis(5);
+const TICK_NS: u64 = 5_000_000;
 
-/// The hot truncation test: create, write, read, truncate, write, remove.
-fn fixed(lab: &Lab<'_>, dir: &str) -> Res {
-    let fs = lab.fs;
-    let piece = lab.payload.get(..64 << 10).unwrap_or_default();
+/// The hot truncation test: create, write, read, truncate, write, remove. Samples are seconds.
+fn fixed<'s>(
+    fs: &'s dyn FileSystem,
+    (dir, payload): (&'s str, &'s [u8]),
+    (runs, samples): (usize, &'s mut Vec<f64>),
+    over: impl Fn() -> bool + Send + 's,
+    done: &'s AtomicBool,
+) -> Stream<'s> {
+    const CALLS: usize = 6;
+    let piece = payload.get(..64 << 10).unwrap_or_default();
     let mut buffer = vec![0u8; 64 << 10];
-    for number in 0..REPEATS {
+    let (mut turn, mut start_ns, mut open) = (0, 0, Handle(0));
+    Box::new(move || {
+        let now_ns = fs.clock().now_ns();
+        let number = turn / CALLS;
+        if number == REPEATS {
+            samples.push(now_ns.saturating_sub(start_ns) as f64 / 1e9);
+            turn = 0;
+            if samples.len() < runs && !over() {
+                // The load has to be there while the workload runs, and after it to be written.
+                return Ok(Next::At(now_ns + TICK_NS));
+            }
+        }
+        if samples.len() >= runs || over() {
+            done.store(true, Ordering::Relaxed);
+            return Ok(Next::End);
+        }
+        if turn == 0 {
+            start_ns = now_ns;
+        }
         let path = format!("{dir}/x{number}").into_bytes();
-        let handle = fs.open(&path, OpenFlags::CREATE_NEW, 0o644)?;
-        let mut work = || {
-            fs.pwrite(handle, piece, 0)?;
-            fs.pread(handle, &mut buffer, 0)?;
-            fs.ftruncate(handle, 0)?;
-            fs.pwrite(handle, piece, 0)?;
-            Ok::<_, Errno>(())
-        };
-        let done = work();
-        fs.close(handle)?;
-        done?;
-        fs.unlink(&path)?;
-    }
-    Ok(())
+        match turn % CALLS {
+            0 => open = fs.open(&path, OpenFlags::CREATE_NEW, 0o644)?,
+            1 | 4 => drop(fs.pwrite(open, piece, 0)?),
+            2 => drop(fs.pread(open, &mut buffer, 0)?),
+            3 => fs.ftruncate(open, 0)?,
+            _ => {
+                fs.close(open)?;
+                fs.unlink(&path)?;
+            }
+        }
+        turn += 1;
+        Ok(Next::Step)
+    })
 }
 
-/// Mean seconds of the fixed workload under a load, and its samples.
+/// Seconds of the fixed workload under a load, once for each run.
 fn under(lab: &mut Lab<'_>, load: Load, runs: usize) -> Res<Vec<f64>> {
     lab.settle()?;
     let dir = lab.fresh_dir("wb")?;
-    let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
-    let (fs, payload) = (lab.fs, lab.payload.clone());
-    let samples = std::thread::scope(|scope| {
-        let writer = (load != Load::None)
-            .then(|| scope.spawn(|| write_paced(fs, &dir, &payload, load, &stop, &done)));
-        let mut samples = Vec::new();
-        let mut result = Ok(());
-        for _ in 0..runs {
-            let start = lab.clock.now_ns();
-            result = fixed(lab, &dir).and_then(|()| lab.check());
-            if result.is_err() {
-                break;
-            }
-            samples.push(lab.clock.now_ns().saturating_sub(start) as f64 / 1e9);
-            // The load has to be there while the workload runs, and after it to be written.
-            std::thread::sleep(TICK);
-        }
-        stop.store(true, Ordering::Relaxed);
-        if let Some(writer) = writer {
-            let wrote = writer.join().unwrap_or(Err(Errno::EIO));
-            result = result.and(wrote.map_err(Halt::from));
-        }
-        result.map(|()| samples)
-    });
-    lab.clear(&dir)?;
-    samples
-}
-
-fn write_paced(
-    fs: &dyn FileSystem,
-    dir: &str,
-    payload: &[u8],
-    load: Load,
-    stop: &AtomicBool,
-    done: &AtomicU64,
-) -> Result<(), Errno> {
-    let start = fs.clock().now_ns();
+    let done = AtomicBool::new(false);
+    let mut samples = Vec::new();
+    let (fs, stop, limit_ns) = (lab.fs, lab.stop, lab.limit_ns());
+    let over = || stop.load(Ordering::Relaxed) || fs.clock().now_ns() >= limit_ns;
     let stream = match load {
         Load::Stream(_) => Some(fs.open(
             format!("{dir}/stream").as_bytes(),
@@ -122,35 +112,56 @@ fn write_paced(
         )?),
         _ => None,
     };
+    let measured = fixed(fs, (&dir, &lab.payload), (runs, &mut samples), over, &done);
+    let mut streams = vec![measured];
+    if load != Load::None {
+        streams.push(paced(fs, (&dir, &lab.payload), (load, stream), &done));
+    }
+    let ended = at_once(fs, streams);
+    if let Some(handle) = stream {
+        fs.close(handle)?;
+    }
+    for span in ended {
+        span?;
+    }
+    lab.check()?;
+    lab.clear(&dir)?;
+    Ok(samples)
+}
+
+/// What the load writes, as often as it says, until the measured workload is done.
+fn paced<'s>(
+    fs: &'s dyn FileSystem,
+    (dir, payload): (&'s str, &'s [u8]),
+    (load, stream): (Load, Option<Handle>),
+    done: &'s AtomicBool,
+) -> Stream<'s> {
+    let start_ns = fs.clock().now_ns();
     let (rate, unit) = match load {
-        Load::None => (0, 1),
+        Load::None => (1, 1),
         Load::Stream(kib_per_s) => (u64::from(kib_per_s), 64),
         Load::Blocks(per_s) | Load::Names(per_s) => (u64::from(per_s), 1),
     };
     let mut made = 0u64;
-    let mut result = Ok(());
-    while result.is_ok() && !stop.load(Ordering::Relaxed) {
-        let due = fs.clock().now_ns().saturating_sub(start) / 1000 * rate / 1_000_000;
-        if made + unit > due {
-            std::thread::sleep(Duration::from_millis(1));
-            continue;
+    Box::new(move || {
+        if done.load(Ordering::Relaxed) {
+            return Ok(Next::End);
         }
-        result = match (load, stream) {
+        let due_ns = start_ns + ((made + unit) * 1_000_000_000).div_ceil(rate);
+        if fs.clock().now_ns() < due_ns {
+            return Ok(Next::At(due_ns));
+        }
+        match (load, stream) {
             (Load::Stream(_), Some(handle)) => {
                 let piece = payload.get(..64 << 10).unwrap_or_default();
-                fs.pwrite(handle, piece, made * 1024 % STREAM_BYTES)
-                    .map(|_| ())
+                fs.pwrite(handle, piece, made * 1024 % STREAM_BYTES)?;
             }
-            (Load::Blocks(_), _) => one_block(fs, dir, payload, made),
-            _ => one_name(fs, dir, made),
-        };
+            (Load::Blocks(_), _) => one_block(fs, dir, payload, made)?,
+            _ => one_name(fs, dir, made)?,
+        }
         made += unit;
-        done.store(made, Ordering::Relaxed);
-    }
-    if let Some(handle) = stream {
-        fs.close(handle)?;
-    }
-    result
+        Ok(Next::Step)
+    })
 }
 
 /// 4 KiB to one of a thousand files, in turn.
