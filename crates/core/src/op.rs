@@ -73,6 +73,8 @@ impl OpFlags {
     pub const NOT_A_FILE: OpFlags = OpFlags(64);
     /// The file is a directory.
     pub const DIRECTORY: OpFlags = OpFlags(128);
+    /// The call had to wait for the target's device; set only where the target tells.
+    pub const DEVICE: OpFlags = OpFlags(256);
 
     /// Whether all bits of `other` are set.
     pub fn contains(self, other: OpFlags) -> bool {

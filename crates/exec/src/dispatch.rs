@@ -1,24 +1,22 @@
 //! One operation of a stream as one call of the target.
 
 use fsage_core::{
-    Access, Clock, Errno, FileSystem, Handle, Op, OpFlags, OpKind, OpenFlags, PathTable, Pid,
-    SetAttr,
+    Access, Errno, Fd, FileSystem, Handle, Op, OpFlags, OpKind, OpenFlags, PathTable, Pid, SetAttr,
 };
 
 use crate::handles::{Directory, Handles};
 use crate::payload::{PIECE_BYTES, Payload};
+use crate::timer::{Called, Timer};
 
 /// What became of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It ran: its value or error, and how long the call took in nanoseconds (0 when not timed).
-    Ran {
-        /// What the target said.
-        result: Result<u64, Errno>,
-        /// Nanoseconds between the clock's readings around the call.
-        latency_ns: u64,
-        /// The second reading, 0 when not timed.
-        end_ns: u64,
+    /// Its call was made.
+    Ran(Called),
+    /// It changed descriptors and needed no call.
+    Free {
+        /// When; 0 where that is not known.
+        at_ns: u64,
     },
     /// It has no call: a target knows no such operation, or the descriptor is none of a file.
     Skipped,
@@ -27,7 +25,7 @@ pub enum Outcome {
 /// The executing side of one stream.
 pub struct Executor<'a> {
     fs: &'a dyn FileSystem,
-    clock: Option<&'a dyn Clock>,
+    timer: Timer<'a>,
     handles: Handles<'a>,
     payload: Payload,
     buffer: Vec<u8>,
@@ -35,17 +33,16 @@ pub struct Executor<'a> {
 }
 
 impl<'a> Executor<'a> {
-    /// An executor on `fs` whose open files stand in `directory`, which the caller closes; without
-    /// `timed` the clock is never read.
+    /// An executor on `fs` whose open files stand in `directory`, which the caller closes.
     pub fn new(
         fs: &'a dyn FileSystem,
         directory: &'a Directory,
         payload: Payload,
-        timed: bool,
+        timer: Timer<'a>,
     ) -> Self {
         Self {
             fs,
-            clock: timed.then(|| fs.clock()),
+            timer,
             handles: Handles::new(directory),
             payload,
             buffer: vec![0; PIECE_BYTES],
@@ -82,7 +79,7 @@ impl<'a> Executor<'a> {
     }
 
     fn timed(&self, call: impl FnOnce(&dyn FileSystem) -> Result<u64, Errno>) -> Outcome {
-        timed(self.fs, self.clock, call)
+        Outcome::Ran(self.timer.call(self.fs, call))
     }
 
     fn open(&mut self, op: &Op, paths: &PathTable) -> Outcome {
@@ -99,49 +96,47 @@ impl<'a> Executor<'a> {
             &mut self.names.0,
         );
         let mut opened = None;
-        let outcome = timed(self.fs, self.clock, |fs| {
+        let called = self.timer.call(self.fs, |fs| {
             let handle = fs.open(name, flags, 0o644)?;
             opened = Some(handle);
             Ok(0)
         });
         if let Some(handle) = opened {
             // The descriptor is the stream's; one that it did not get is closed again.
-            let fd = op
-                .result
-                .value()
-                .and_then(|v| i32::try_from(v).ok())
-                .map(fsage_core::Fd);
-            let stale = match fd {
+            let stale = match descriptor(op) {
                 Some(fd) => self.handles.insert(op.pid, fd, handle),
                 None => Some(handle),
             };
             self.close_silently(stale);
         }
-        outcome
+        Outcome::Ran(called)
     }
 
     fn close(&mut self, op: &Op) -> Outcome {
         let Some(fd) = op.fd else {
             return Outcome::Skipped;
         };
+        let known = self.handles.get(op.pid, op.fd).is_some();
         match self.handles.remove(op.pid, fd) {
             Some(handle) => self.timed(|fs| fs.close(handle).map(|()| 0)),
+            // Its file has other descriptors.
+            None if known => self.free(),
             None => Outcome::Skipped,
         }
     }
 
     /// What changes the table of descriptors and costs the target nothing.
     fn process(&mut self, op: &Op) -> Outcome {
-        let value = op.result.value();
         match op.kind {
             OpKind::Dup => {
-                let to = value
-                    .and_then(|v| i32::try_from(v).ok())
-                    .map(fsage_core::Fd);
-                if let (Some(from), Some(to)) = (op.fd, to) {
-                    let stale = self.handles.duplicate(op.pid, from, to);
-                    self.close_silently(stale);
+                let (Some(from), Some(to)) = (op.fd, descriptor(op)) else {
+                    return Outcome::Skipped;
+                };
+                if self.handles.get(op.pid, op.fd).is_none() {
+                    return Outcome::Skipped;
                 }
+                let stale = self.handles.duplicate(op.pid, from, to);
+                self.close_silently(stale);
             }
             OpKind::Fork => {
                 if let Some(child) = op.length.and_then(|l| u32::try_from(l).ok()) {
@@ -157,13 +152,19 @@ impl<'a> Executor<'a> {
             }
             _ => {}
         }
-        Outcome::Skipped
+        self.free()
+    }
+
+    fn free(&self) -> Outcome {
+        Outcome::Free {
+            at_ns: self.timer.now_ns(),
+        }
     }
 
     fn close_silently(&self, handle: Option<Handle>) {
         if let Some(handle) = handle {
             // The stream did not ask for this close.
-            let _ = self.fs.close(handle);
+            let _ = self.timer.aside(|| self.fs.close(handle));
         }
     }
 
@@ -174,7 +175,7 @@ impl<'a> Executor<'a> {
         let mut left = op.length.unwrap_or(0);
         let mut at = explicit_offset(op);
         let buffer = &mut self.buffer;
-        timed(self.fs, self.clock, |fs| {
+        Outcome::Ran(self.timer.call(self.fs, |fs| {
             let mut total = 0;
             loop {
                 let length = (left as usize).min(PIECE_BYTES);
@@ -190,7 +191,7 @@ impl<'a> Executor<'a> {
                     return Ok(total);
                 }
             }
-        })
+        }))
     }
 
     fn write(&mut self, op: &Op) -> Outcome {
@@ -200,7 +201,7 @@ impl<'a> Executor<'a> {
         let mut left = op.length.unwrap_or(0);
         let mut at = explicit_offset(op);
         let payload = &mut self.payload;
-        timed(self.fs, self.clock, |fs| {
+        Outcome::Ran(self.timer.call(self.fs, |fs| {
             let mut total = 0;
             loop {
                 let length = (left as usize).min(PIECE_BYTES);
@@ -216,7 +217,7 @@ impl<'a> Executor<'a> {
                     return Ok(total);
                 }
             }
-        })
+        }))
     }
 
     fn on_handle(&mut self, op: &Op, handle: Handle) -> Outcome {
@@ -260,23 +261,25 @@ impl<'a> Executor<'a> {
             &mut self.names.0,
         );
         let (offset, length) = (op.offset.unwrap_or(0), op.length.unwrap_or(0));
-        timed(self.fs, self.clock, |fs| match op.kind {
-            OpKind::Stat if op.flags & AT_SYMLINK_NOFOLLOW != 0 => fs.lstat(name).map(|_| 0),
-            OpKind::Stat => fs.stat(name).map(|_| 0),
-            OpKind::Access => fs.access(name, access(op.flags)).map(|()| 0),
-            OpKind::Unlink => fs.unlink(name).map(|()| 0),
-            OpKind::Mkdir => fs.mkdir(name, op.flags & 0o7777).map(|()| 0),
-            OpKind::Rmdir => fs.rmdir(name).map(|()| 0),
-            OpKind::Readlink => fs.readlink(name).map(|target| target.len() as u64),
-            OpKind::Truncate => fs.truncate(name, length).map(|()| 0),
-            OpKind::Chmod => fs
-                .set_attr(name, SetAttr::Mode(op.flags & 0o7777))
-                .map(|()| 0),
-            OpKind::Chown => fs
-                .set_attr(name, SetAttr::Owner(offset as u32, length as u32))
-                .map(|()| 0),
-            _ => fs.set_attr(name, SetAttr::Times(0, 0)).map(|()| 0),
-        })
+        Outcome::Ran(self.timer.call(self.fs, |fs| {
+            match op.kind {
+                OpKind::Stat if op.flags & AT_SYMLINK_NOFOLLOW != 0 => fs.lstat(name).map(|_| 0),
+                OpKind::Stat => fs.stat(name).map(|_| 0),
+                OpKind::Access => fs.access(name, access(op.flags)).map(|()| 0),
+                OpKind::Unlink => fs.unlink(name).map(|()| 0),
+                OpKind::Mkdir => fs.mkdir(name, op.flags & 0o7777).map(|()| 0),
+                OpKind::Rmdir => fs.rmdir(name).map(|()| 0),
+                OpKind::Readlink => fs.readlink(name).map(|target| target.len() as u64),
+                OpKind::Truncate => fs.truncate(name, length).map(|()| 0),
+                OpKind::Chmod => fs
+                    .set_attr(name, SetAttr::Mode(op.flags & 0o7777))
+                    .map(|()| 0),
+                OpKind::Chown => fs
+                    .set_attr(name, SetAttr::Owner(offset as u32, length as u32))
+                    .map(|()| 0),
+                _ => fs.set_attr(name, SetAttr::Times(0, 0)).map(|()| 0),
+            }
+        }))
     }
 
     fn two_names(&mut self, op: &Op, paths: &PathTable) -> Outcome {
@@ -288,40 +291,25 @@ impl<'a> Executor<'a> {
         let one = place(paths.get(first), dir, &mut self.names.0);
         if op.kind == OpKind::Symlink {
             let target = paths.get(second);
-            return timed(self.fs, self.clock, |fs| {
-                fs.symlink(target, one).map(|()| 0)
-            });
+            let called = self
+                .timer
+                .call(self.fs, |fs| fs.symlink(target, one).map(|()| 0));
+            return Outcome::Ran(called);
         }
         let two = place(paths.get(second), dir2, &mut self.names.1);
-        timed(self.fs, self.clock, |fs| match op.kind {
+        Outcome::Ran(self.timer.call(self.fs, |fs| match op.kind {
             OpKind::Rename => fs.rename(one, two).map(|()| 0),
             _ => fs.link(one, two).map(|()| 0),
-        })
+        }))
     }
 }
 
 const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
 
-fn timed(
-    fs: &dyn FileSystem,
-    clock: Option<&dyn Clock>,
-    call: impl FnOnce(&dyn FileSystem) -> Result<u64, Errno>,
-) -> Outcome {
-    let Some(clock) = clock else {
-        return Outcome::Ran {
-            result: call(fs),
-            latency_ns: 0,
-            end_ns: 0,
-        };
-    };
-    let start_ns = clock.now_ns();
-    let result = call(fs);
-    let end_ns = clock.now_ns();
-    Outcome::Ran {
-        result,
-        latency_ns: end_ns.saturating_sub(start_ns),
-        end_ns,
-    }
+/// The descriptor that an operation gives.
+fn descriptor(op: &Op) -> Option<Fd> {
+    let value = op.result.value()?;
+    i32::try_from(value).ok().map(Fd)
 }
 
 /// The offset of a transfer that names one; `None` for one at the file's own position.

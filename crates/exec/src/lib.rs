@@ -7,13 +7,17 @@
 //!   alone: names, payloads and handles are ready before the first, counting follows the second;
 //! * every operation is accounted for: run, or skipped with its kind; every error is counted by its
 //!   number and held against the one that the stream expected;
-//! * what streams leave open is closed in the end; no stream waits for ever.
+//! * what streams leave open is closed in the end; no stream waits for ever;
+//! * over a target in virtual time one thread drives all streams in the order of that time: nothing
+//!   sleeps or reads another clock, and two runs are the same.
 //!
 //! [`run`] measures, [`run_direct`] only does (for a process that is traced from outside).
 //! [`NullFs`] is the engine that does nothing: what it costs is the harness's own.
 
+mod agenda;
 mod dispatch;
 mod handles;
+mod measured;
 mod null;
 mod pace;
 mod payload;
@@ -21,8 +25,11 @@ mod record;
 pub mod replay;
 mod result;
 mod run;
+mod timer;
 mod usage;
+mod virtual_run;
 
+pub use measured::{Door, Measuring, Origin, Told};
 pub use null::NullFs;
 pub use payload::Payload;
 pub use result::{KindResult, Mismatch, RunResult, SeriesPoint, StreamResult};

@@ -139,6 +139,11 @@ impl<'a> Pace<'a> {
         self.gate.cut();
     }
 
+    /// All streams end at their next operation.
+    pub fn end_all(&self) {
+        self.gate.end_all();
+    }
+
     /// Which stream it is.
     pub fn stream(&self) -> usize {
         self.stream
@@ -176,11 +181,19 @@ impl<'a> Pace<'a> {
         }
     }
 
-    /// Waits as the stream wants to.
-    pub fn turn(&mut self, source: &mut dyn OpSource) -> Result<Turn, ExecError> {
+    /// Waits as the stream wants to; `rests` is told before it does.
+    pub fn turn(
+        &mut self,
+        source: &mut dyn OpSource,
+        rests: &mut dyn FnMut(),
+    ) -> Result<Turn, ExecError> {
         let turn = loop {
             self.tell(source);
-            let wait = match source.wait() {
+            let wait = source.wait();
+            if wait != Wait::Ready {
+                rests();
+            }
+            let wait = match wait {
                 Wait::Ready => break self.state(),
                 Wait::Blocked => match self.wait_for_others(source)? {
                     (Turn::Go, Some(wait)) => wait,

@@ -10,11 +10,13 @@ use fsage_host::observe::Usage;
 
 use crate::dispatch::{Executor, Outcome};
 use crate::handles::Directory;
+use crate::measured::{Door, Lane};
 use crate::pace::{Gate, Pace, Turn};
 use crate::payload::Payload;
 use crate::record::Recorder;
 use crate::result::RunResult;
-use crate::usage;
+use crate::timer::{Called, Timer};
+use crate::{usage, virtual_run};
 
 /// How to run.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +36,8 @@ pub struct Options<'a> {
     pub end_on_fatal: bool,
     /// Ends the run at the next operation once it is set.
     pub stop: Option<&'a AtomicBool>,
+    /// Where measured operations are handed over. Once they are taken no more, the run ends.
+    pub measured: Option<&'a Door>,
 }
 
 impl Default for Options<'_> {
@@ -47,6 +51,7 @@ impl Default for Options<'_> {
             most_operations: None,
             end_on_fatal: false,
             stop: None,
+            measured: None,
         }
     }
 }
@@ -75,13 +80,14 @@ pub enum ExecError {
     },
     /// Every stream that has not ended waits for another.
     #[error(
-        "{} all wait for one another since {seconds} s; expected one of them to go on",
-        names(streams)
+        "{} all wait for one another{}; expected one of them to go on",
+        names(streams),
+        if *seconds > 0 { format!(" since {seconds} s") } else { String::new() }
     )]
     Deadlock {
         /// Which ones, from 0.
         streams: Vec<usize>,
-        /// How long.
+        /// How long; 0 where nothing else can happen any more.
         seconds: u64,
     },
 }
@@ -107,6 +113,84 @@ pub struct DirectResult {
     pub interrupted: bool,
 }
 
+/// What is kept of the operations of one stream.
+pub(crate) trait Account {
+    /// Counts what became of an operation. Returns whether that ends the run.
+    fn count(&mut self, op: &Op, paths: &PathTable, outcome: Outcome) -> bool;
+
+    /// The stream rests now.
+    fn rests(&mut self) {}
+}
+
+/// Counts, latencies and the series; operations go on to the door.
+struct Measured<'a> {
+    recorder: Recorder,
+    end_on_fatal: bool,
+    lane: Option<Lane<'a>>,
+}
+
+impl<'a> Measured<'a> {
+    fn new(stream: usize, start_ns: u64, options: &Options<'a>) -> Self {
+        Self {
+            recorder: Recorder::new(stream, start_ns, options.series_interval_ns),
+            end_on_fatal: options.end_on_fatal,
+            lane: options.measured.map(Lane::new),
+        }
+    }
+}
+
+impl Account for Measured<'_> {
+    fn count(&mut self, op: &Op, paths: &PathTable, outcome: Outcome) -> bool {
+        let lane = self.lane.as_mut();
+        let (taken, broke) = match outcome {
+            Outcome::Ran(called) => {
+                let result = called.result;
+                let latency_ns = called.latency_ns();
+                let expected = self
+                    .recorder
+                    .ran(op, paths, result, latency_ns, called.end_ns);
+                let broke = !expected && self.end_on_fatal && result.err().is_some_and(is_fatal);
+                if broke {
+                    self.recorder.broke_off(op, paths, result);
+                }
+                (lane.is_none_or(|l| l.ran(op, paths, &called)), broke)
+            }
+            Outcome::Free { at_ns } => {
+                self.recorder.skipped(op.kind);
+                (lane.is_none_or(|l| l.free(op, paths, at_ns)), false)
+            }
+            Outcome::Skipped => {
+                self.recorder.skipped(op.kind);
+                (true, false)
+            }
+        };
+        broke || !taken
+    }
+
+    fn rests(&mut self) {
+        if let Some(lane) = &mut self.lane {
+            // An end is noticed with the next operation.
+            lane.hand_over();
+        }
+    }
+}
+
+impl Account for DirectResult {
+    fn count(&mut self, op: &Op, _: &PathTable, outcome: Outcome) -> bool {
+        let Outcome::Ran(Called { result, .. }) = outcome else {
+            self.skipped += 1;
+            return false;
+        };
+        self.operations += 1;
+        if result.err() != op.result.errno() {
+            self.unexpected += 1;
+            self.first_error = self.first_error.or(result.err());
+        }
+        false
+    }
+}
+
+/// A stream that has ended.
 struct StreamEnd {
     recorder: Recorder,
     start_ns: u64,
@@ -121,21 +205,39 @@ struct StreamEnd {
 /// streams' own waits allow. All wait for the last one before they start. An error of one stream ends
 /// only that one; it is returned when all have ended. What a stopped or broken stream made on the
 /// target stays there.
+///
+/// Over a target in virtual time this thread drives all of them, in the order of that time.
 pub fn run(
     fs: &dyn FileSystem,
     sources: Vec<Box<dyn OpSource + Send>>,
     options: &Options<'_>,
 ) -> Result<RunResult, ExecError> {
-    let barrier = Barrier::new(sources.len());
-    let (directory, gate) = (Directory::default(), Gate::new(sources.len()));
-    let ends = on_threads(sources, |stream, source| {
-        let shared = (&directory, &gate);
-        let end = run_stream(fs, stream, source, options, shared, &barrier);
-        gate.leave(stream);
-        end
-    });
+    let directory = Directory::default();
+    let ends = match fs.virtual_time() {
+        Some(time) => {
+            virtual_run::run((fs, time), sources, options, &directory, |stream, at_ns| {
+                Measured::new(stream, at_ns, options)
+            })
+            .into_iter()
+            .map(|end| end.map(StreamEnd::of_virtual))
+            .collect()
+        }
+        None => {
+            let (barrier, gate) = (Barrier::new(sources.len()), Gate::new(sources.len()));
+            on_threads(sources, |stream, source| {
+                let shared = (&directory, &gate);
+                let end = run_stream(fs, stream, source, options, shared, &barrier);
+                gate.leave(stream);
+                end
+            })
+        }
+    };
     directory.close_all(fs);
-    let ends = all_or_first(ends)?;
+    Ok(together(all_or_first(ends)?))
+}
+
+/// The result of all streams.
+fn together(ends: Vec<StreamEnd>) -> RunResult {
     let start_ns = ends.iter().map(|e| e.start_ns).min().unwrap_or(0);
     let end_ns = ends.iter().map(|e| e.end_ns).max().unwrap_or(0);
     let cpu_ns = ends.iter().map(|e| e.cpu_ns).sum();
@@ -149,7 +251,7 @@ pub fn run(
         .map(|e| e.recorder.stream(e.end_ns.saturating_sub(e.start_ns)))
         .collect();
     let recorders = ends.into_iter().map(|e| e.recorder).collect();
-    Ok(RunResult {
+    RunResult {
         elapsed_ns: end_ns.saturating_sub(start_ns),
         cpu_ns,
         run_delay_ns,
@@ -157,7 +259,22 @@ pub fn run(
         interrupted,
         streams,
         ..Recorder::merge(recorders)
-    })
+    }
+}
+
+impl StreamEnd {
+    /// There is no thread whose use of a processor could be told.
+    fn of_virtual(end: virtual_run::End<Measured<'_>>) -> Self {
+        Self {
+            recorder: end.account.recorder,
+            start_ns: end.start_ns,
+            end_ns: end.end_ns,
+            cpu_ns: 0,
+            run_delay_ns: None,
+            usage: Usage::default(),
+            interrupted: end.interrupted,
+        }
+    }
 }
 
 /// Gives each source to `each` on a thread of its own, with its number.
@@ -216,41 +333,22 @@ fn run_stream(
     barrier: &Barrier,
 ) -> Result<StreamEnd, ExecError> {
     let payload = payload(options, stream);
-    let mut executor = Executor::new(fs, directory, payload, true);
+    let mut executor = Executor::new(fs, directory, payload, Timer::Clock(fs.clock()));
     barrier.wait();
     let before = usage::now();
     let start_ns = fs.clock().now_ns();
-    let mut recorder = Recorder::new(stream, start_ns, options.series_interval_ns);
+    let mut account = Measured::new(stream, start_ns, options);
     let mut pace = Pace::new(stream, gate, options.stop);
     pace.begin(fs.clock(), start_ns);
     if let Some(limit) = options.run_for_ns {
         pace.until(fs.clock(), start_ns.saturating_add(limit));
     }
     pace.up_to(options.most_operations);
-    let drained = drain(&mut *source, &mut pace, |op, paths| {
-        match executor.execute(op, paths) {
-            Outcome::Ran {
-                result,
-                latency_ns,
-                end_ns,
-            } => {
-                let expected = recorder.ran(op, paths, result, latency_ns, end_ns);
-                if !expected && options.end_on_fatal && result.err().is_some_and(is_fatal) {
-                    recorder.broke_off(op, paths, result);
-                    gate.end_all();
-                }
-                end_ns
-            }
-            Outcome::Skipped => {
-                recorder.skipped(op.kind);
-                0
-            }
-        }
-    });
+    let drained = drain(&mut *source, &mut pace, &mut executor, &mut account);
     let end_ns = fs.clock().now_ns();
     let after = usage::now();
     Ok(StreamEnd {
-        recorder,
+        recorder: account.recorder,
         start_ns,
         end_ns,
         cpu_ns: after.cpu_ns.saturating_sub(before.cpu_ns),
@@ -271,36 +369,36 @@ pub fn run_direct(
     mut sources: Vec<Box<dyn OpSource + Send>>,
     options: &Options<'_>,
 ) -> Result<DirectResult, ExecError> {
-    let (directory, gate) = (Directory::default(), Gate::new(sources.len()));
-    let start_ns = fs.clock().now_ns();
-    let one = |stream: usize, mut source: Box<dyn OpSource + Send>| {
-        let payload = payload(options, stream);
-        let mut executor = Executor::new(fs, &directory, payload, false);
-        let mut done = DirectResult::default();
-        let mut pace = Pace::new(stream, &gate, options.stop);
-        pace.begin(fs.clock(), start_ns);
-        let drained = drain(&mut *source, &mut pace, |op, paths| {
-            match executor.execute(op, paths) {
-                Outcome::Ran { result, .. } => {
-                    done.operations += 1;
-                    if result.err() != op.result.errno() {
-                        done.unexpected += 1;
-                        done.first_error = done.first_error.or(result.err());
-                    }
-                }
-                Outcome::Skipped => done.skipped += 1,
-            }
-            0
+    let directory = Directory::default();
+    let ends = if let Some(time) = fs.virtual_time() {
+        let ends = virtual_run::run((fs, time), sources, options, &directory, |_, _| {
+            DirectResult::default()
         });
-        gate.leave(stream);
-        done.interrupted = drained?;
-        Ok(done)
-    };
-    let ends = match sources.pop() {
-        Some(only) if sources.is_empty() => vec![one(0, only)],
-        last => {
-            sources.extend(last);
-            on_threads(sources, one)
+        let told = |end: virtual_run::End<DirectResult>| DirectResult {
+            interrupted: end.interrupted,
+            ..end.account
+        };
+        ends.into_iter().map(|end| end.map(told)).collect()
+    } else {
+        let gate = Gate::new(sources.len());
+        let start_ns = fs.clock().now_ns();
+        let one = |stream: usize, mut source: Box<dyn OpSource + Send>| {
+            let payload = payload(options, stream);
+            let mut executor = Executor::new(fs, &directory, payload, Timer::Off);
+            let mut done = DirectResult::default();
+            let mut pace = Pace::new(stream, &gate, options.stop);
+            pace.begin(fs.clock(), start_ns);
+            let drained = drain(&mut *source, &mut pace, &mut executor, &mut done);
+            gate.leave(stream);
+            done.interrupted = drained?;
+            Ok(done)
+        };
+        match sources.pop() {
+            Some(only) if sources.is_empty() => vec![one(0, only)],
+            last => {
+                sources.extend(last);
+                on_threads(sources, one)
+            }
         }
     };
     directory.close_all(fs);
@@ -315,17 +413,18 @@ pub fn run_direct(
     Ok(total)
 }
 
-/// Gives every operation of a stream to `each`, which says when it ended (0 for unknown); returns
-/// whether the stream was stopped before its end and before its time.
+/// Executes every operation of a stream; returns whether the stream was stopped before its end and
+/// before its time.
 fn drain(
     source: &mut dyn OpSource,
     pace: &mut Pace<'_>,
-    mut each: impl FnMut(&Op, &PathTable) -> u64,
+    executor: &mut Executor<'_>,
+    account: &mut impl Account,
 ) -> Result<bool, ExecError> {
     let mut batch = Vec::new();
     let mut operations = 0;
     loop {
-        match pace.turn(source)? {
+        match pace.turn(source, &mut || account.rests())? {
             Turn::Go => {}
             Turn::TimeIsUp => {
                 pace.cut();
@@ -349,7 +448,13 @@ fn drain(
             if pace.is_stopped() {
                 return Ok(true);
             }
-            pace.ended(each(op, paths));
+            let outcome = executor.execute(op, paths);
+            if let Outcome::Ran(called) = &outcome {
+                pace.ended(called.end_ns);
+            }
+            if account.count(op, paths, outcome) {
+                pace.end_all();
+            }
         }
         operations += count as u64;
         if pace.has_done(operations) {
@@ -360,7 +465,7 @@ fn drain(
 }
 
 /// Streams write different bytes.
-fn payload(options: &Options<'_>, stream: usize) -> Payload {
+pub(crate) fn payload(options: &Options<'_>, stream: usize) -> Payload {
     let seed = Seed(options.seed.0.wrapping_add(stream as u64));
     Payload::new(seed, options.compressible_percent)
 }

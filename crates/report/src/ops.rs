@@ -63,6 +63,7 @@ const RECORD_FLAGS: &[(OpFlags, &str)] = &[
     (OpFlags::URING, "io_uring"),
     (OpFlags::DIRECT, "direct"),
     (OpFlags::NOT_A_FILE, "not-a-file"),
+    (OpFlags::DEVICE, "device"),
 ];
 
 /// The columns that an analysis added, as ` name=value`.

@@ -105,7 +105,8 @@ columns! {
         "pages read beyond the request; absent if unknown";
     Record "record" Holds::Unsigned(16), false, Dictionary, "", |op| Some(op.record.0.into()),
         "how the record came about, a set of bits: 1 path unreadable, 2 path cut, 4 io_uring, \
-         8 offset is the file's position, 16 `O_DIRECT`, 32 `O_APPEND`, 64 not a file, 128 directory";
+         8 offset is the file's position, 16 `O_DIRECT`, 32 `O_APPEND`, 64 not a file, 128 directory, \
+         256 waited for the device (told by targets in virtual time only)";
 }
 
 /// Writes a path as text: bytes that are not UTF-8 become `\xHH`, a backslash becomes `\\`;
