@@ -216,6 +216,54 @@ mod tests {
         assert_eq!(case.ends(), (1030.0, 0.0));
     }
 
+    /// Thread 1 begets 2, which reads for `child` and ends at 30 of the trace; 1 goes on `pause` later.
+    fn after_a_child(child: f64, pause: u64) -> f64 {
+        let mut case = Case::on(None, false);
+        let mut fork = Op::new(OpKind::Fork, Pid(1), Tid(1), 0);
+        (fork.result, fork.length) = (Outcome::ok(2), Some(2));
+        case.push(&fork, 0.0, 0.0);
+        case.op(2, 10, 10, 0.0, child);
+        let mut exit = Op::new(OpKind::Exit, Pid(2), Tid(2), 30);
+        exit.length = Some(1);
+        case.push(&exit, 0.0, 0.0);
+        case.op(1, 30 + pause, 5, 0.0, 5.0);
+        case.ends().0
+    }
+
+    #[test]
+    fn a_pause_after_a_childs_end_is_kept_however_long() {
+        for child in [1.0, 1000.0, 3e9] {
+            // Work, and from 100 ms on sleep: both from the child's end on.
+            for pause in [5, 99_000_000, 350_000_000, 5_000_000_000] {
+                let expected = 10.0 + child + 10.0 + pause as f64 + 5.0;
+                assert_eq!(after_a_child(child, pause), expected, "{child} {pause}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_thread_taken_to_sleep_still_pauses_from_its_childs_end_on() {
+        let mut case = Case::on(None, false);
+        let fork = |tid, child| {
+            let mut fork = Op::new(OpKind::Fork, Pid(tid), Tid(tid), 0);
+            (fork.result, fork.length) = (Outcome::ok(child), Some(child));
+            fork
+        };
+        case.push(&fork(1, 2), 0.0, 0.0);
+        case.push(&fork(1, 3), 0.0, 0.0);
+        // Another thread does so much that the first, of which nothing is heard, is taken to sleep.
+        let most = 3u64 << 16;
+        for index in 0..most {
+            case.op(3, 1 + index, 1, 1.0, 0.0);
+        }
+        let end = 1000 * most;
+        let mut exit = Op::new(OpKind::Exit, Pid(2), Tid(2), end);
+        exit.length = Some(1);
+        case.push(&exit, 0.0, 0.0);
+        case.op(1, end + 200_000_000, 5, 5.0, 0.0);
+        assert_eq!(case.ends().0, (end + 200_000_000 + 5) as f64);
+    }
+
     #[test]
     fn a_thread_without_anything_to_do_holds_nobody_up() {
         let mut case = Case::on(Some(1), false);

@@ -102,12 +102,15 @@ enum State {
     Idle {
         since: u64,
     },
-    /// Until others end.
+    /// Until others end, and then asleep for so long.
     Joining {
         left: usize,
         since: u64,
+        sleep_ns: u64,
     },
-    Gone,
+    Gone {
+        at: u64,
+    },
 }
 
 #[derive(Debug, Clone, Default)]
@@ -239,9 +242,12 @@ impl Schedule {
             }
             // It was taken to sleep, and did until now or later.
             State::Idle { since } => {
-                if let Some(item) = thread.queue.front_mut() {
+                let joins = thread.queue.front().and_then(|item| item.joins.clone());
+                let from = self.joined_at(joins.as_deref().unwrap_or_default(), since);
+                let queue = self.threads.get_mut(slot).map(|t| &mut t.queue);
+                if let Some(item) = queue.and_then(VecDeque::front_mut) {
                     let pause = item.sleep_ns.saturating_add(item.think_ns);
-                    item.sleep_ns = pause.saturating_sub(now.saturating_sub(since));
+                    item.sleep_ns = pause.saturating_sub(now.saturating_sub(from));
                     item.think_ns = 0;
                 }
                 self.wake(slot, now.max(since));
@@ -353,13 +359,23 @@ impl Schedule {
         let mut any = false;
         for slot in 0..self.threads.len() {
             if let Some(thread) = self.threads.get(slot)
-                && matches!(thread.state, State::Joining { .. })
+                && let State::Joining { sleep_ns, .. } = thread.state
             {
                 any = true;
-                self.wake(slot, now);
+                self.wake(slot, now.saturating_add(sleep_ns));
             }
         }
         any
+    }
+
+    /// When the last of these had ended, `since` at the earliest; now, where one has not.
+    fn joined_at(&self, joins: &[usize], since: u64) -> u64 {
+        let end = |&slot: &usize| match self.threads.get(slot).map(|t| t.state) {
+            Some(State::Gone { at }) => at,
+            Some(_) => self.now,
+            None => since,
+        };
+        joins.iter().map(end).fold(since, u64::max)
     }
 
     fn happen(&mut self, due: Due) {
@@ -400,20 +416,22 @@ impl Schedule {
         let Some(thread) = self.threads.get_mut(slot) else {
             return;
         };
-        thread.state = State::Gone;
+        thread.state = State::Gone { at };
         thread.queue = VecDeque::new();
         for joiner in std::mem::take(&mut thread.joiners) {
             let Some(thread) = self.threads.get_mut(joiner) else {
                 continue;
             };
-            if let State::Joining { left, since } = thread.state {
-                if left > 1 {
-                    thread.state = State::Joining {
-                        left: left - 1,
-                        since,
-                    };
-                } else {
-                    self.wake(joiner, at.max(since));
+            if let State::Joining {
+                left,
+                since,
+                sleep_ns,
+            } = &mut thread.state
+            {
+                *left -= 1;
+                if *left == 0 {
+                    let begins = at.max(*since).saturating_add(*sleep_ns);
+                    self.wake(joiner, begins);
                 }
             }
         }
@@ -503,7 +521,11 @@ impl Schedule {
         thread.now = Some(item);
         thread.stage = Stage::Think;
         if left > 0 {
-            thread.state = State::Joining { left, since: at };
+            thread.state = State::Joining {
+                left,
+                since: at,
+                sleep_ns,
+            };
         } else if sleep_ns > 0 {
             self.wake(slot, at.saturating_add(sleep_ns));
         } else {
@@ -518,7 +540,7 @@ impl Schedule {
         let mut left = 0;
         for &other in joins {
             if let Some(other) = self.threads.get_mut(other)
-                && other.state != State::Gone
+                && !matches!(other.state, State::Gone { .. })
             {
                 other.joiners.push(slot);
                 left += 1;
