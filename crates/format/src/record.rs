@@ -6,13 +6,14 @@
 //! and said.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 
-use crate::bounded::{MAX_DOCUMENT_BYTES, read_document};
+use crate::bounded::{MAX_LINE_BYTES, check_document};
 use crate::error::{FormatError, Version, check_version};
 use crate::result::document;
 use crate::whole::Whole;
@@ -35,12 +36,13 @@ pub struct RecordHead {
 }
 
 /// What `fsage show RECORD --json` prints.
-#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct ShownRecord {
     /// The first line.
     pub head: RecordHead,
     /// Every further line; its fields depend on `head.kind`.
-    pub records: Vec<serde_json::Value>,
+    #[schemars(with = "Vec<serde_json::Value>")]
+    pub records: Vec<Box<RawValue>>,
 }
 
 document! {
@@ -66,24 +68,17 @@ impl RecordWriter {
             .truncate(false)
             .open(path)
             .map_err(|e| FormatError::io("open", path, e))?;
-        let mut bytes = Vec::new();
-        (&mut file)
-            .take(MAX_DOCUMENT_BYTES)
-            .read_to_end(&mut bytes)
-            .map_err(|e| FormatError::io("read", path, e))?;
+        let whole = whole_lines(&mut file).map_err(|e| FormatError::io("read", path, e))?;
+        let first = line(path, 1, &mut BufReader::new(&mut file))?;
         let mut writer = Self {
             file,
             path: path.to_owned(),
         };
-        let whole = bytes.iter().rposition(|&b| b == b'\n').map_or(0, |i| i + 1);
-        if whole == 0
-            && !bytes.is_empty()
-            && !b"{\"format\":\"fsage run record\""
-                .starts_with(bytes.get(..bytes.len().min(28)).unwrap_or_default())
-        {
-            return Err(wrong_kind(path, &bytes));
-        }
         if whole == 0 {
+            let begin = first.get(..first.len().min(28)).unwrap_or_default();
+            if !b"{\"format\":\"fsage run record\"".starts_with(begin) {
+                return Err(wrong_kind(path, &first));
+            }
             writer.rewind_to(0)?;
             let head = RecordHead {
                 format: RECORD_FORMAT.to_owned(),
@@ -93,14 +88,14 @@ impl RecordWriter {
             writer.append(&head)?;
             return Ok(writer);
         }
-        let found = parse_head(path, &bytes)?;
+        let found = parse_head(path, &first)?;
         if found.kind != kind {
             return Err(FormatError::unwritable(
                 path,
                 format!("it holds records of '{}', expected '{kind}'", found.kind),
             ));
         }
-        writer.rewind_to(whole as u64)?;
+        writer.rewind_to(whole)?;
         Ok(writer)
     }
 
@@ -112,11 +107,14 @@ impl RecordWriter {
         Ok(())
     }
 
-    /// Appends one record; it is on stable storage when this returns.
+    /// Appends one record; it is on stable storage when this returns. Refuses one that could not be read.
     pub fn append<T: Serialize>(&mut self, record: &T) -> Result<(), FormatError> {
         let mut line = serde_json::to_vec(record)
             .map_err(|e| FormatError::unwritable(&self.path, e.to_string()))?;
         line.push(b'\n');
+        if let Err(problem) = check_line(&line) {
+            return Err(FormatError::unwritable(&self.path, format!("a record: {problem}")));
+        }
         self.file
             .write_all(&line)
             .and_then(|()| self.file.sync_data())
@@ -135,10 +133,10 @@ pub struct Records<T> {
     pub torn: Option<(usize, usize)>,
 }
 
-/// Reads every record of a file.
+/// Reads every record of a file, however many: line by line, each as bounded as it was written.
 pub fn read_records<T: DeserializeOwned>(path: &Path) -> Result<Records<T>, FormatError> {
-    let bytes = read_document(path)?;
-    parse_records(path, &bytes)
+    let file = File::open(path).map_err(|e| FormatError::io("read", path, e))?;
+    read_lines(path, &mut BufReader::new(file))
 }
 
 /// Reads every record from a file's bytes; errors name `path`.
@@ -146,18 +144,26 @@ pub fn parse_records<T: DeserializeOwned>(
     path: &Path,
     bytes: &[u8],
 ) -> Result<Records<T>, FormatError> {
-    let head = parse_head(path, bytes)?;
+    read_lines(path, &mut &*bytes)
+}
+
+fn read_lines<T: DeserializeOwned>(
+    path: &Path,
+    from: &mut impl BufRead,
+) -> Result<Records<T>, FormatError> {
     let mut out = Records {
-        head,
+        head: parse_head(path, &line(path, 1, from)?)?,
         records: Vec::new(),
         torn: None,
     };
-    for (index, line) in bytes.split_inclusive(|&b| b == b'\n').enumerate().skip(1) {
-        let number = index + 1;
-        if line.last() != Some(&b'\n') {
+    for number in 2.. {
+        let line = line(path, number, from)?;
+        if line.is_empty() {
+            break;
+        } else if line.last() != Some(&b'\n') {
             out.torn = Some((number, line.len()));
         } else if !line.trim_ascii().is_empty() {
-            let record = serde_json::from_slice(line).map_err(|e| {
+            let record = serde_json::from_slice(&line).map_err(|e| {
                 let text = e.to_string();
                 let problem = text.split(" at line ").next().unwrap_or(&text).to_owned();
                 FormatError::corrupt(
@@ -172,9 +178,46 @@ pub fn parse_records<T: DeserializeOwned>(
     Ok(out)
 }
 
+/// The next line with its end, if that is there; empty after the last.
+fn line(path: &Path, number: usize, from: &mut impl BufRead) -> Result<Vec<u8>, FormatError> {
+    let mut line = Vec::new();
+    from.take(MAX_LINE_BYTES + 1)
+        .read_until(b'\n', &mut line)
+        .map_err(|e| FormatError::io("read", path, e))?;
+    match check_line(&line) {
+        Ok(()) => Ok(line),
+        Err(problem) => Err(FormatError::corrupt(path, format!("line {number}"), problem)),
+    }
+}
+
+fn check_line(line: &[u8]) -> Result<(), String> {
+    if line.len() as u64 > MAX_LINE_BYTES {
+        return Err(format!("it goes on, expected at most {MAX_LINE_BYTES} bytes"));
+    }
+    check_document(line)
+}
+
+/// How long a file is up to the end of its last whole line; it is then read from its begin.
+fn whole_lines(file: &mut File) -> std::io::Result<u64> {
+    let mut end = file.metadata()?.len();
+    let mut piece = vec![0; 1 << 16];
+    while end > 0 {
+        let begin = end.saturating_sub(piece.len() as u64);
+        piece.truncate((end - begin) as usize);
+        file.seek(SeekFrom::Start(begin))?;
+        file.read_exact(&mut piece)?;
+        if let Some(last) = piece.iter().rposition(|&b| b == b'\n') {
+            end = begin + last as u64 + 1;
+            break;
+        }
+        end = begin;
+    }
+    file.rewind()?;
+    Ok(end)
+}
+
 fn parse_head(path: &Path, bytes: &[u8]) -> Result<RecordHead, FormatError> {
-    let line = bytes.split(|&b| b == b'\n').next().unwrap_or_default();
-    let head: RecordHead = serde_json::from_slice(line).map_err(|_| wrong_kind(path, bytes))?;
+    let head: RecordHead = serde_json::from_slice(bytes).map_err(|_| wrong_kind(path, bytes))?;
     if head.format != RECORD_FORMAT {
         return Err(wrong_kind(path, bytes));
     }

@@ -399,20 +399,16 @@ fn documents_that_cannot_be_held_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     limited();
     let path = dir.path().join("x.json");
-    let refused = |expected: &str| {
-        for error in [
-            load::<Validation>(&path, "validation_version", 9)
-                .err()
-                .unwrap()
-                .to_string(),
-            read_records::<serde_json::Value>(&path)
-                .err()
-                .unwrap()
-                .to_string(),
-            fsage_format::profile::SystemProfile::load(&path)
-                .unwrap_err()
-                .to_string(),
+    let refused = |of_document: &str, of_record: &str| {
+        let record = read_records::<serde_json::Value>(&path).err().unwrap();
+        let result = load::<Validation>(&path, "validation_version", 9).err().unwrap();
+        let profile = fsage_format::profile::SystemProfile::load(&path).unwrap_err();
+        for (error, expected) in [
+            (record, of_record),
+            (result, of_document),
+            (profile, of_document),
         ] {
+            let error = error.to_string();
             assert!(
                 error.contains("x.json") && error.contains(expected),
                 "{error}"
@@ -420,15 +416,21 @@ fn documents_that_cannot_be_held_are_refused() {
         }
     };
     let head = "{\"format\":\"fsage run record\",\"version\":1,\"kind\":\"x\"}\n";
-    std::fs::write(&path, head.to_owned() + &"{}\n".repeat(1 << 20)).unwrap();
-    refused("objects and lists");
-    std::fs::write(&path, format!("{{\"a\":[{}0]}}", "0,".repeat(9 << 20))).unwrap();
-    refused("values");
+    // The line too is longer than one of a record.
+    for (element, count, of_document) in [
+        ("{},", 1 << 20, "objects"),
+        ("[],", 1 << 20, "lists"),
+        ("0,", 9 << 20, "values"),
+    ] {
+        let line = format!("{{\"a\":[{}0]}}\n", element.repeat(count));
+        std::fs::write(&path, head.to_owned() + &line).unwrap();
+        refused(of_document, if count > 1 << 20 { "it goes on" } else { of_document });
+    }
     std::fs::File::create(&path)
         .unwrap()
         .set_len(1 << 40)
         .unwrap();
-    refused("it goes on");
+    refused("it goes on", "it goes on");
 }
 
 #[test]

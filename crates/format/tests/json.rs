@@ -180,6 +180,54 @@ fn records_are_appended_and_a_torn_line_is_said() {
 }
 
 #[test]
+fn records_and_results_as_long_as_experiments_are_read_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = records_at(dir.path());
+    // As 30 runs of postmark:files=5000,transactions=20000, beside many small ones.
+    let large: Vec<(u32, u32)> = (0..29_978).map(|i| (404 + i, 1 + i % 9)).collect();
+    let line = |runs: usize, run: &str| format!("{run}\n").repeat(runs);
+    let mut text = line(
+        1,
+        "{\"format\":\"fsage run record\",\"version\":1,\"kind\":\"bench\"}",
+    );
+    text += &line(30, &serde_json::to_string(&vec![("d", &large)]).unwrap());
+    text += &line(10_000, "[[\"e\",[[404,1]]]]");
+    std::fs::write(&file, &text).unwrap();
+    type Run = Vec<(String, Vec<(u32, u32)>)>;
+    let found = read_records::<Run>(&file).unwrap();
+    assert_eq!((found.records.len(), found.torn), (10_030, None));
+    assert_eq!(found.records[29][0].1, large);
+
+    // A torn line that is longer than what is looked at once, after many whole ones.
+    std::fs::write(&file, text.clone() + &"9".repeat(200_000)).unwrap();
+    let mut writer = RecordWriter::open(&file, "bench").unwrap();
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), text.len() as u64);
+    writer.append(&vec![("f", [(1, 2)])]).unwrap();
+    assert_eq!(read_records::<Run>(&file).unwrap().records.len(), 10_031);
+    let refused = writer.append(&"x".repeat(17 << 20)).unwrap_err().to_string();
+    assert!(refused.contains("expected at most"), "{refused}");
+    assert_eq!(read_records::<Run>(&file).unwrap().records.len(), 10_031);
+
+    // The result holds all runs at once.
+    let document = serde_json::to_vec(&vec![&large; 100]).unwrap();
+    assert_eq!(fsage_format::bounded::check_document(&document), Ok(()));
+}
+
+#[test]
+fn what_lies_behind_256_mib_of_a_record_is_not_cut_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = records_at(dir.path());
+    drop(RecordWriter::open(&file, "x").unwrap());
+    // A hole, as long lines would be, and whole lines behind it.
+    let length = 600 << 20;
+    let opened = std::fs::OpenOptions::new().append(true).open(&file).unwrap();
+    opened.set_len(length).unwrap();
+    std::io::Write::write_all(&mut &opened, b"\n{\"number\":1}\n{\"numb").unwrap();
+    RecordWriter::open(&file, "x").unwrap();
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), length + 14);
+}
+
+#[test]
 fn a_file_that_is_no_record_is_never_written_to() {
     let dir = tempfile::tempdir().unwrap();
     let file = records_at(dir.path());

@@ -224,7 +224,7 @@ fn tree(args: &ShowArgs) -> Result<Exit> {
 
 /// A run record: what it is of, or all of its lines.
 fn record(args: &ShowArgs) -> Result<Exit> {
-    let read = read_records::<serde_json::Value>(&args.file)?;
+    let read = read_records::<Box<serde_json::value::RawValue>>(&args.file)?;
     if args.json {
         out::document(&ShownRecord {
             head: read.head,

@@ -9,6 +9,7 @@ use fsage_format::result::validation::FailedStep;
 use fsage_format::{FormatError, record};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::eta::Pace;
 use super::plan::{Step, ValidatePlan};
@@ -108,7 +109,7 @@ pub(super) fn resumed(plan: &ValidatePlan) -> Result<Measurements, FormatError> 
         return Ok(found);
     }
     let digest = plan.digest();
-    let records = read_records::<Value>(&path)?;
+    let records = read_records::<Box<RawValue>>(&path)?;
     if records.head.kind != KIND {
         return Err(FormatError::corrupt(
             &path,
@@ -117,14 +118,16 @@ pub(super) fn resumed(plan: &ValidatePlan) -> Result<Measurements, FormatError> 
         ));
     }
     let mut others = 0;
-    for (index, value) in records.records.into_iter().enumerate() {
+    for (index, text) in records.records.into_iter().enumerate() {
+        let bad = |e: serde_json::Error| {
+            FormatError::corrupt(&path, format!("record {}", index + 1), e.to_string())
+        };
+        let value: Value = serde_json::from_str(text.get()).map_err(bad)?;
         if value.get("plan").and_then(Value::as_str) != Some(&digest) {
             others += 1;
             continue;
         }
-        let record: StepRecord = serde_json::from_value(value).map_err(|e| {
-            FormatError::corrupt(&path, format!("record {}", index + 1), e.to_string())
-        })?;
+        let record: StepRecord = serde_json::from_value(value).map_err(bad)?;
         take(plan, record, &mut found)?;
     }
     if others > 0 && found.runs.is_empty() && found.profiles.is_empty() {

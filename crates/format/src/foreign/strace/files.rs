@@ -112,8 +112,8 @@ impl Files {
 
     pub fn exchange(&mut self, a: &[u8], b: &[u8]) {
         let (first, second) = (self.named(a), self.named(b));
-        self.names.insert(a.into(), second);
-        self.names.insert(b.into(), first);
+        self.name(second, a);
+        self.name(first, b);
     }
 }
 
