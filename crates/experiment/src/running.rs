@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::{Clock, ColdEvidence, FileSystem};
-use fsage_exec::{ExecError, Options};
+use fsage_exec::{Door, ExecError, Options};
 use fsage_format::result::run::{PhaseRun, RUN_FORMAT, RUN_VERSION, Unexpected, WorkloadRun};
+use fsage_format::trace::TraceMeta;
 use fsage_host::guard::GuardedDir;
 use fsage_host::observe::Usage;
 use fsage_host::{
@@ -17,6 +18,7 @@ use fsage_host::{
 use fsage_workload::{BuildError, Length, Phase, Role, WorkloadSpec};
 
 use crate::inputs::{self, InputError};
+use crate::measured::{MeasuredError, MeasuredTrace, Sealed};
 use crate::target::{OpenTarget, TargetSpec};
 
 /// What directories of runs are called.
@@ -43,6 +45,9 @@ pub enum RunningError {
         #[source]
         source: ExecError,
     },
+    /// What was measured could not be written.
+    #[error(transparent)]
+    Measured(#[from] MeasuredError),
     /// The command could not be started.
     #[error("run /bin/sh")]
     Shell(#[source] std::io::Error),
@@ -89,13 +94,14 @@ impl RunRequest {
 
 /// Runs a workload in a directory of its own on the target. `progress` is told of each phase before it
 /// begins. Once `stop` is set the run ends at the next operation; what was made goes with the
-/// directory. Returns the result and the directory, if it stays.
+/// directory. With `trace` each measured operation is written there, of a stopped or broken run too.
 pub fn run_workload(
     target: &TargetSpec,
     request: &RunRequest,
+    trace: Option<&Path>,
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
-) -> Result<(WorkloadRun, Option<PathBuf>), RunningError> {
+) -> Result<Ran, RunningError> {
     // What cannot be built is known before a file system is made.
     let (phases, run_for_ns) = program(request)?;
     let request = &RunRequest {
@@ -110,20 +116,19 @@ pub fn run_workload(
         progress(text);
         result.command = Some(command::run(text, place.path()).map_err(RunningError::Shell)?);
     }
-    for phase in phases {
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        progress(&phase.name);
-        let name = phase.name.clone().into_owned();
-        let (run, failed) = run_phase(&open, &place, request, phase, &mut result.warnings, stop)
-            .map_err(|error| open.explain(error.of(name)))?;
-        result.phases.push(run);
-        result.failed = failed;
-        if result.failed.is_some() {
-            break;
-        }
-    }
+    let traced = trace.map(|path| begin_trace(path, target, &place, request));
+    let traced = traced.transpose()?;
+    let door = traced.as_ref().map(MeasuredTrace::door);
+    let ran = (&open, &place, request);
+    let broke = run_phases(ran, phases, &mut result, progress, (stop, door));
+    let why = match (&broke, &result.failed) {
+        _ if stop.load(Ordering::Relaxed) => Some("interrupted"),
+        (Ok(()), None) => None,
+        _ => Some("failed"),
+    };
+    // That it could not be written explains why the run ended.
+    let sealed = traced.map(|traced| traced.finish(why)).transpose()?;
+    broke?;
     result.environment.elapsed_ns = MonotonicClock.now_ns().saturating_sub(start_ns);
     result.interrupted = stop.load(Ordering::Relaxed);
     if !result.interrupted {
@@ -136,7 +141,42 @@ pub fn run_workload(
     }
     let kept = place.leave(request, result.failed.is_none() && !result.interrupted);
     open.close()?;
-    Ok((result, kept))
+    Ok(Ran {
+        result,
+        kept,
+        sealed,
+    })
+}
+
+/// What a run gave.
+#[derive(Debug)]
+pub struct Ran {
+    /// The result.
+    pub result: WorkloadRun,
+    /// The directory, if it stays.
+    pub kept: Option<PathBuf>,
+    /// What was written of its operations, if that was asked for.
+    pub sealed: Option<Sealed>,
+}
+
+/// Runs one phase after the other, until one fails.
+fn run_phases(
+    (open, place, request): (&OpenTarget, &Place, &RunRequest),
+    phases: Vec<Phase>,
+    result: &mut WorkloadRun,
+    progress: &mut dyn FnMut(&str),
+    (stop, door): (&AtomicBool, Option<&Door>),
+) -> Result<(), RunningError> {
+    for phase in phases {
+        if stop.load(Ordering::Relaxed) || result.failed.is_some() {
+            break;
+        }
+        progress(&phase.name);
+        let name = phase.name.clone().into_owned();
+        run_phase(open, place, request, phase, result, (stop, door))
+            .map_err(|error| open.explain(error.of(name)))?;
+    }
+    Ok(())
 }
 
 /// The phases that are asked for, none of a command, and how long its run phases last.
@@ -183,6 +223,22 @@ fn empty_result(
     })
 }
 
+fn begin_trace(
+    path: &Path,
+    target: &TargetSpec,
+    place: &Place,
+    request: &RunRequest,
+) -> Result<MeasuredTrace, RunningError> {
+    let fs = HostFs::open(place.path(), host_options(request))?;
+    let workload = request.spec.to_string();
+    let meta = TraceMeta {
+        command: vec!["fsage".into(), "run".into(), workload, target.to_string()],
+        seed: request.spec.seed().map(|s| s.0),
+        ..TraceMeta::default()
+    };
+    Ok(MeasuredTrace::begin(path, &fs, place.path(), meta)?)
+}
+
 /// Why a phase gave no result.
 #[derive(Debug)]
 pub(crate) enum PhaseError {
@@ -204,9 +260,9 @@ fn run_phase(
     place: &Place,
     request: &RunRequest,
     phase: Phase,
-    warnings: &mut Vec<String>,
-    stop: &AtomicBool,
-) -> Result<(PhaseRun, Option<Unexpected>), PhaseError> {
+    result: &mut WorkloadRun,
+    (stop, door): (&AtomicBool, Option<&Door>),
+) -> Result<(), PhaseError> {
     let options = host_options(request);
     let mut cold = None;
     if phase.cold {
@@ -217,15 +273,17 @@ fn run_phase(
         };
         match whole.map_err(PhaseError::Host)?.platform().make_cold() {
             Ok(evidence) => cold = Some(describe_cold(evidence)),
-            Err(errno) => warnings.push(format!(
+            Err(errno) => result.warnings.push(format!(
                 "caches could not be made cold before phase '{}': {errno}",
                 phase.name
             )),
         }
     }
-    let mut done = execute(place.path(), request, phase, 1_000_000_000, stop)?;
+    let mut done = execute_to(door, place.path(), request, phase, 1_000_000_000, stop)?;
     done.run.cold = cold;
-    Ok((done.run, done.failed))
+    result.phases.push(done.run);
+    result.failed = done.failed;
+    Ok(())
 }
 
 /// A phase that was run.
@@ -246,6 +304,18 @@ pub(crate) fn execute(
     series_interval_ns: u64,
     stop: &AtomicBool,
 ) -> Result<Executed, PhaseError> {
+    execute_to(None, dir, request, phase, series_interval_ns, stop)
+}
+
+/// The same, with each measured operation handed over.
+fn execute_to(
+    door: Option<&Door>,
+    dir: &Path,
+    request: &RunRequest,
+    phase: Phase,
+    series_interval_ns: u64,
+    stop: &AtomicBool,
+) -> Result<Executed, PhaseError> {
     let fs = HostFs::open(dir, host_options(request)).map_err(PhaseError::Host)?;
     let is_run = phase.role == Role::Run;
     let exec = Options {
@@ -256,6 +326,7 @@ pub(crate) fn execute(
         most_operations: request.operations.filter(|_| is_run),
         end_on_fatal: true,
         stop: Some(stop),
+        measured: door,
     };
     let result = fsage_exec::run(&fs, phase.streams, &exec).map_err(PhaseError::Exec)?;
     let failed = result.broken.as_ref();
