@@ -546,6 +546,9 @@ pub struct ReplayArgs {
     /// Where the bytes that are written come from
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Write every call that is made with what it took as a trace
+    #[arg(long = "trace", value_name = "OUT")]
+    pub measured: Option<PathBuf>,
     /// Replay a lossy trace all the same
     #[arg(long)]
     pub allow_lossy: bool,

@@ -6,8 +6,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use fsage_core::{OpSink, OpSource};
+use fsage_experiment::measured::Sealed;
 use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::{TraceEnd, TraceReader};
+use fsage_report::units;
 
 use crate::ui;
 
@@ -80,6 +82,18 @@ pub fn writable(output: &Path) -> Result<()> {
         .filter(|d| !d.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
     tempfile::tempfile_in(dir).map(drop).with_context(failed)
+}
+
+/// Says what was written of the operations that were measured.
+pub fn sealed_note(path: Option<&Path>, sealed: Option<Sealed>) {
+    if let (Some(path), Some(sealed)) = (path, sealed) {
+        ui::note(&format!(
+            "{}: {} operations, {}",
+            path.display(),
+            units::count(sealed.operations),
+            units::bytes(sealed.bytes)
+        ));
+    }
 }
 
 /// Says what a user of a trace should know beside what it lacks.

@@ -9,6 +9,7 @@
 //! * [`validate`]: predictions held against measurement (Smith 2001, 4.5).
 //! * [`plan`]: what an experiment does, as a file says it.
 //! * [`running`]: a workload on a target; [`inputs`]: what it needs from outside.
+//! * [`measured`]: what fsage measured of its own calls, as a trace.
 //! * [`restoring`]: states of file systems that runs begin with.
 //! * [`target`]: what `TARGET` means. [`tracing`], [`tree`], [`profiling`], [`predicting`], [`replaying`]:
 //!   captures, trees, measurements, predictions and replays between files.
@@ -17,6 +18,7 @@ pub mod bench;
 pub mod check;
 pub mod compare;
 pub mod inputs;
+pub mod measured;
 pub mod one_cpu;
 pub mod plan;
 pub mod predicting;

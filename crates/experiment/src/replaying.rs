@@ -17,6 +17,7 @@ use fsage_format::result::replay::{
 use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::{TraceMeta, TraceReader};
 
+use crate::measured::{MeasuredError, MeasuredTrace, Sealed, trace_root};
 use crate::restoring::{AddError, add_snapshot};
 use crate::running::describe_cold;
 
@@ -32,6 +33,9 @@ pub enum ReplayingError {
     /// The target could not be made ready.
     #[error(transparent)]
     Target(#[from] TargetError),
+    /// What was measured could not be written.
+    #[error(transparent)]
+    Measured(#[from] MeasuredError),
     /// The tree of the start could not be made.
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -88,6 +92,8 @@ pub struct ReplayRequest {
     pub keep: bool,
     /// Where the bytes that are written come from.
     pub seed: u64,
+    /// Where each measured operation is written.
+    pub measured: Option<PathBuf>,
 }
 
 /// What is being done, for the user to see.
@@ -105,12 +111,13 @@ pub enum Stage {
 
 /// Replays. `reader` is the trace, opened and accepted; it is read a second time by its name. A
 /// stopped replay gives what it has once operations run; before that it is [`BuildError::Interrupted`].
+/// Returns the result, and what was written of the operations.
 pub fn replay(
     mut reader: TraceReader,
     request: &ReplayRequest,
     on_stage: &mut dyn FnMut(Stage),
     stop: &AtomicBool,
-) -> Result<Replay, ReplayingError> {
+) -> Result<(Replay, Option<Sealed>), ReplayingError> {
     on_stage(Stage::Scan);
     let meta = reader.meta().clone();
     let mut tree = Tree::new(true);
@@ -134,14 +141,14 @@ pub fn replay(
     };
     let result = on_target(request, &found, &*place, on_stage, stop);
     let result = result.and_then(|result| {
-        if !result.interrupted {
+        if !result.0.interrupted {
             target.check()?;
         }
         Ok(result)
     });
     let result = match result {
         Ok(mut result) if request.keep => {
-            result.kept = Some(place.keep().display().to_string());
+            result.0.kept = Some(place.keep().display().to_string());
             Ok(result)
         }
         result => {
@@ -194,7 +201,7 @@ fn on_target(
     place: &dyn Place,
     on_stage: &mut dyn FnMut(Stage),
     stop: &AtomicBool,
-) -> Result<Replay, ReplayingError> {
+) -> Result<(Replay, Option<Sealed>), ReplayingError> {
     on_stage(Stage::Build);
     let (built, made_cold) = make_start(request, found, place, stop)?;
     let Found {
@@ -208,13 +215,24 @@ fn on_target(
     let mut model = Model::new(scan.start.restart(), &directory, Some(placement.clone()));
     model.faults = scan.faults;
     let mut source = TraceReader::open(&request.trace)?;
+    let traced = request.measured.as_deref();
+    let traced = traced
+        .map(|path| MeasuredTrace::begin(path, &*fs, trace_root(place), measured_meta(request)));
+    let traced = traced.transpose()?;
     let options = ReplayOptions {
         pace: request.pace,
         order: request.order,
         seed: Seed(request.seed.wrapping_add(1)),
         stop,
+        measured: traced.as_ref().map(MeasuredTrace::door),
     };
-    let run = replay::replay(&*fs, &mut source, &mut model, &options)?;
+    let run = replay::replay(&*fs, &mut source, &mut model, &options);
+    let why = match &run {
+        _ if stop.load(Ordering::Relaxed) => Some("interrupted"),
+        run => run.is_err().then_some("failed"),
+    };
+    let sealed = traced.map(|traced| traced.finish(why)).transpose()?;
+    let run = run?;
     let mut result = result(request, meta, placement, built, &run);
     if made_cold.is_some() {
         result.caches = "cold".into();
@@ -228,7 +246,21 @@ fn on_target(
     }
     result.verified = verified.as_ref().map(verified_result);
     result.warnings = warnings(request, scan, &run);
-    Ok(result)
+    Ok((result, sealed))
+}
+
+fn measured_meta(request: &ReplayRequest) -> TraceMeta {
+    let (trace, target) = (request.trace.display(), &request.target);
+    TraceMeta {
+        command: vec![
+            "fsage".into(),
+            "replay".into(),
+            trace.to_string(),
+            target.to_string(),
+        ],
+        seed: Some(request.seed),
+        ..TraceMeta::default()
+    }
 }
 
 /// Reads a snapshot into the tree; returns its root.

@@ -9,13 +9,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fsage_core::{
     ColdEvidence, ColdPolicy, Confinement, FsOptions, Place, Root, Target, TargetError, TargetSpec,
 };
-use fsage_exec::{ExecError, Options};
+use fsage_exec::{Door, ExecError, Options};
 use fsage_format::result::run::{PhaseRun, RUN_FORMAT, RUN_VERSION, Unexpected, WorkloadRun};
+use fsage_format::trace::TraceMeta;
 use fsage_host::observe::Usage;
 use fsage_host::{HostError, machine};
 use fsage_workload::{BuildError, Length, Phase, Role, WorkloadSpec};
 
 use crate::inputs::{self, InputError};
+use crate::measured::{MeasuredError, MeasuredTrace, Sealed, trace_root};
 use crate::target::{check_commands, command_dir, directory};
 
 /// What directories of runs are called.
@@ -42,6 +44,9 @@ pub enum RunningError {
         #[source]
         source: ExecError,
     },
+    /// What was measured could not be written.
+    #[error(transparent)]
+    Measured(#[from] MeasuredError),
     /// The command could not be started.
     #[error("run /bin/sh")]
     Shell(#[source] std::io::Error),
@@ -88,13 +93,14 @@ impl RunRequest {
 
 /// Runs a workload in a directory of its own on the target. `progress` is told of each phase before it
 /// begins. Once `stop` is set the run ends at the next operation; what was made goes with the
-/// directory. Returns the result and the directory, if it stays.
+/// directory. With `trace` each measured operation is written there, of a stopped or broken run too.
 pub fn run_workload(
     target: &dyn TargetSpec,
     request: &RunRequest,
+    trace: Option<&Path>,
     progress: &mut dyn FnMut(&str),
     stop: &AtomicBool,
-) -> Result<(WorkloadRun, Option<PathBuf>), RunningError> {
+) -> Result<Ran, RunningError> {
     // What cannot be is known before a file system is made.
     if request.spec.command().is_some() {
         check_commands(target, "run a command")?;
@@ -114,20 +120,19 @@ pub fn run_workload(
         result.command =
             Some(command::run(text, command_dir(place.root())?).map_err(RunningError::Shell)?);
     }
-    for phase in phases {
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        progress(&phase.name);
-        let name = phase.name.clone().into_owned();
-        let (run, failed) = run_phase(place.root(), request, phase, &mut result.warnings, stop)
-            .map_err(|error| open.explain(error.of(name)))?;
-        result.phases.push(run);
-        result.failed = failed;
-        if result.failed.is_some() {
-            break;
-        }
-    }
+    let traced = trace.map(|path| begin_trace(path, target, place.root(), request));
+    let traced = traced.transpose()?;
+    let door = traced.as_ref().map(MeasuredTrace::door);
+    let ran = (&*open, place.root(), request);
+    let broke = run_phases(ran, phases, &mut result, progress, (stop, door));
+    let why = match (&broke, &result.failed) {
+        _ if stop.load(Ordering::Relaxed) => Some("interrupted"),
+        (Ok(()), None) => None,
+        _ => Some("failed"),
+    };
+    // That it could not be written explains why the run ended.
+    let sealed = traced.map(|traced| traced.finish(why)).transpose()?;
+    broke?;
     result.environment.elapsed_ns = time.clock().now_ns().saturating_sub(start_ns);
     drop(time);
     result.interrupted = stop.load(Ordering::Relaxed);
@@ -141,7 +146,42 @@ pub fn run_workload(
     }
     let kept = place.leave(request, result.failed.is_none() && !result.interrupted);
     open.close()?;
-    Ok((result, kept))
+    Ok(Ran {
+        result,
+        kept,
+        sealed,
+    })
+}
+
+/// What a run gave.
+#[derive(Debug)]
+pub struct Ran {
+    /// The result.
+    pub result: WorkloadRun,
+    /// The directory, if it stays.
+    pub kept: Option<PathBuf>,
+    /// What was written of its operations, if that was asked for.
+    pub sealed: Option<Sealed>,
+}
+
+/// Runs one phase after the other, until one fails.
+fn run_phases(
+    (open, root, request): (&dyn Target, &dyn Root, &RunRequest),
+    phases: Vec<Phase>,
+    result: &mut WorkloadRun,
+    progress: &mut dyn FnMut(&str),
+    (stop, door): (&AtomicBool, Option<&Door>),
+) -> Result<(), RunningError> {
+    for phase in phases {
+        if stop.load(Ordering::Relaxed) || result.failed.is_some() {
+            break;
+        }
+        progress(&phase.name);
+        let name = phase.name.clone().into_owned();
+        run_phase(root, request, phase, result, (stop, door))
+            .map_err(|error| open.explain(error.of(name)))?;
+    }
+    Ok(())
 }
 
 /// The phases that are asked for, none of a command, and how long its run phases last.
@@ -186,6 +226,22 @@ fn empty_result(
     })
 }
 
+fn begin_trace(
+    path: &Path,
+    target: &dyn TargetSpec,
+    root: &dyn Root,
+    request: &RunRequest,
+) -> Result<MeasuredTrace, RunningError> {
+    let fs = root.file_system(fs_options(request))?;
+    let workload = request.spec.to_string();
+    let meta = TraceMeta {
+        command: vec!["fsage".into(), "run".into(), workload, target.to_string()],
+        seed: request.spec.seed().map(|s| s.0),
+        ..TraceMeta::default()
+    };
+    Ok(MeasuredTrace::begin(path, &*fs, trace_root(root), meta)?)
+}
+
 /// Why a phase gave no result.
 #[derive(Debug)]
 pub(crate) enum PhaseError {
@@ -206,9 +262,9 @@ fn run_phase(
     root: &dyn Root,
     request: &RunRequest,
     phase: Phase,
-    warnings: &mut Vec<String>,
-    stop: &AtomicBool,
-) -> Result<(PhaseRun, Option<Unexpected>), PhaseError> {
+    result: &mut WorkloadRun,
+    (stop, door): (&AtomicBool, Option<&Door>),
+) -> Result<(), PhaseError> {
     let mut cold = None;
     if phase.cold {
         let fs = root
@@ -216,15 +272,17 @@ fn run_phase(
             .map_err(PhaseError::Target)?;
         match fs.platform().make_cold() {
             Ok(evidence) => cold = Some(describe_cold(evidence)),
-            Err(errno) => warnings.push(format!(
+            Err(errno) => result.warnings.push(format!(
                 "caches could not be made cold before phase '{}': {errno}",
                 phase.name
             )),
         }
     }
-    let mut done = execute(root, request, phase, 1_000_000_000, stop)?;
+    let mut done = execute_to(door, root, request, phase, 1_000_000_000, stop)?;
     done.run.cold = cold;
-    Ok((done.run, done.failed))
+    result.phases.push(done.run);
+    result.failed = done.failed;
+    Ok(())
 }
 
 /// A phase that was run.
@@ -245,6 +303,18 @@ pub(crate) fn execute(
     series_interval_ns: u64,
     stop: &AtomicBool,
 ) -> Result<Executed, PhaseError> {
+    execute_to(None, root, request, phase, series_interval_ns, stop)
+}
+
+/// The same, with each measured operation handed over.
+fn execute_to(
+    door: Option<&Door>,
+    root: &dyn Root,
+    request: &RunRequest,
+    phase: Phase,
+    series_interval_ns: u64,
+    stop: &AtomicBool,
+) -> Result<Executed, PhaseError> {
     let fs = root
         .file_system(fs_options(request))
         .map_err(PhaseError::Target)?;
@@ -257,6 +327,7 @@ pub(crate) fn execute(
         most_operations: request.operations.filter(|_| is_run),
         end_on_fatal: true,
         stop: Some(stop),
+        measured: door,
     };
     let result = fsage_exec::run(&*fs, phase.streams, &exec).map_err(PhaseError::Exec)?;
     let failed = result.broken.as_ref();

@@ -44,6 +44,9 @@ pub struct RunArgs {
     /// Keep the directory that was made
     #[arg(long)]
     pub keep: bool,
+    /// Write every operation with what it took as a trace, phase after phase
+    #[arg(long, value_name = "OUT", conflicts_with = "to_trace")]
+    pub trace: Option<PathBuf>,
     /// Write the workload as a trace instead of running it
     #[arg(long, value_name = "OUT", conflicts_with_all = ["keep", "json", "output"])]
     pub to_trace: Option<PathBuf>,

@@ -13,7 +13,7 @@ use fsage_host::signals;
 use super::validate::isolate_for;
 use crate::args::{OrderArg, ReplayArgs};
 use crate::exit::{Exit, UsageError};
-use crate::files::{open_whole_snapshot, open_whole_trace, writable};
+use crate::files::{open_whole_snapshot, open_whole_trace, sealed_note, writable};
 use crate::{out, ui};
 
 pub fn run(args: &ReplayArgs) -> Result<Exit> {
@@ -37,6 +37,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
         verify: args.verify,
         keep: args.keep,
         seed: args.seed,
+        measured: args.measured.clone(),
     };
     isolate_for([&request.target])?;
     let stop = signals::install()?;
@@ -45,19 +46,20 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
         open_whole_snapshot(path, args.allow_lossy)?;
     }
     let (output, json) = out::places(args.output.as_deref(), args.json);
-    if let Some(output) = output {
-        writable(output)?;
+    for path in output.into_iter().chain(args.measured.as_deref()) {
+        writable(path)?;
     }
     let bar = ui::Progress::new(4);
     let replayed = replay(reader, &request, &mut |stage| show(&bar, stage), &stop);
     drop(bar);
-    let result = match replayed {
+    let (result, sealed) = match replayed {
         Err(ReplayingError::Build(BuildError::Interrupted)) => {
             ui::line("fsage: interrupted");
             return Ok(Exit::Interrupted);
         }
         other => other?,
     };
+    sealed_note(args.measured.as_deref(), sealed);
     if let Some(output) = output {
         let text = serde_json::to_string_pretty(&result)? + "\n";
         write_whole(output, text.as_bytes())?;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Result;
 use fsage_core::{Op, OpSink, OpSource, Seed};
 use fsage_experiment::inputs;
-use fsage_experiment::running::{RunRequest, run_workload};
+use fsage_experiment::running::{Ran, RunRequest, run_workload};
 use fsage_experiment::target;
 use fsage_format::record::write_whole;
 use fsage_format::result::run::WorkloadRun;
@@ -17,7 +17,7 @@ use fsage_workload::{Length, Merged, WorkloadSpec};
 
 use crate::args::RunArgs;
 use crate::exit::{Exit, UsageError};
-use crate::files::writable;
+use crate::files::{sealed_note, writable};
 use crate::{out, ui};
 
 /// Where a workload that was not run is thought to have run.
@@ -34,7 +34,8 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     };
     let target = target::parse(target)?;
     let (output, json) = out::places(args.output.as_deref(), args.json);
-    if let Some(path) = output {
+    let trace = args.trace.as_deref();
+    for path in output.into_iter().chain(trace) {
         writable(path)?;
     }
     if target.wants_isolation() {
@@ -42,7 +43,21 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     }
     let stop = signals::install()?;
     let mut progress = |phase: &str| ui::note(&format!("{phase} …"));
-    let (result, kept) = run_workload(&*target, &request, &mut progress, &stop)?;
+    let Ran {
+        result,
+        kept,
+        sealed,
+    } = run_workload(&*target, &request, trace, &mut progress, &stop)?;
+    for phase in result.phases.iter().filter(|p| p.cold.is_some()) {
+        if let Some(trace) = trace {
+            ui::line(&format!(
+                "{}: caches were made cold before phase '{}', which a trace cannot say",
+                trace.display(),
+                phase.name
+            ));
+        }
+    }
+    sealed_note(trace, sealed);
     if let Some(dir) = kept {
         ui::note(&format!("kept: {}", dir.display()));
     }
@@ -78,6 +93,7 @@ fn request(args: &RunArgs) -> Result<RunRequest> {
             ("--ops", args.operations.is_some()),
             ("--role", args.role.is_some()),
             ("--to-trace", args.to_trace.is_some()),
+            ("--trace", args.trace.is_some()),
         ];
         if let Some((option, _)) = options.into_iter().find(|o| o.1) {
             return refused(option, why);

@@ -1,13 +1,14 @@
 //! One operation as one call of the target, its names and its open file found already.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-use fsage_core::{Clock, Errno, FileSystem, Handle, Op, OpFlags, OpKind, OpenFlags, SetAttr};
+use fsage_core::{Errno, Fd, FileSystem, Handle, Op, OpFlags, OpKind, OpenFlags, SetAttr};
 use fsage_namespace::flags::{AT_SYMLINK_NOFOLLOW, RENAME_EXCHANGE};
 
 use crate::dispatch::{access, explicit_offset, open_flags};
 use crate::payload::{PIECE_BYTES, Payload};
+use crate::timer::{Called, Timer};
 
 /// As Linux: one call moves at most this much, whatever it asks for.
 const CALL_BYTES: u64 = 0x7fff_f000;
@@ -21,21 +22,42 @@ const TOUCH_BYTES: u64 = 64 << 20;
 
 /// An open file of the trace and what stands for it on the target, once it is open there.
 #[derive(Debug)]
-pub struct Slot(AtomicU64);
+pub struct Slot {
+    handle: AtomicU64,
+    /// By which it is told from others in what is measured: descriptors of the trace are used again, and
+    /// threads need not keep the order in which they were.
+    number: AtomicI32,
+}
 
 impl Default for Slot {
     fn default() -> Self {
-        Self(AtomicU64::new(NONE))
+        Self {
+            handle: AtomicU64::new(NONE),
+            number: AtomicI32::new(0),
+        }
     }
 }
 
 impl Slot {
+    /// The number that it has, or the `next` one, which it then has.
+    pub fn numbered(&self, next: &mut i32) {
+        if self.number.load(Ordering::Relaxed) == 0 {
+            *next += 1;
+            self.number.store(*next, Ordering::Relaxed);
+        }
+    }
+
+    /// The descriptor that stands for it in what is measured.
+    pub fn fd(&self) -> Fd {
+        Fd(self.number.load(Ordering::Relaxed))
+    }
+
     fn set(&self, handle: Handle) {
-        self.0.store(handle.0, Ordering::Release);
+        self.handle.store(handle.0, Ordering::Release);
     }
 
     fn get(&self) -> Result<Handle, Errno> {
-        match self.0.load(Ordering::Acquire) {
+        match self.handle.load(Ordering::Acquire) {
             NONE => Err(Errno::EBADF),
             handle => Ok(Handle(handle)),
         }
@@ -43,7 +65,7 @@ impl Slot {
 
     /// Takes the open file out, to be closed.
     pub fn take(&self) -> Option<Handle> {
-        match self.0.swap(NONE, Ordering::AcqRel) {
+        match self.handle.swap(NONE, Ordering::AcqRel) {
             NONE => None,
             handle => Some(Handle(handle)),
         }
@@ -96,6 +118,7 @@ impl Call {
 /// Carries out calls for one thread.
 pub struct Performer<'a> {
     fs: &'a dyn FileSystem,
+    timer: Timer<'a>,
     payload: Payload,
     buffer: Vec<u8>,
     /// For names that only this thread uses.
@@ -105,27 +128,18 @@ pub struct Performer<'a> {
     stop: &'a AtomicBool,
 }
 
-/// What a call gave and when: the value or error, start and end on the target's clock.
-#[derive(Debug, Clone, Copy)]
-pub struct Done {
-    /// What the target said.
-    pub result: Result<u64, Errno>,
-    /// Reading of the clock before.
-    pub start_ns: u64,
-    /// Reading of the clock after.
-    pub end_ns: u64,
-}
-
 impl<'a> Performer<'a> {
     /// For one thread, the `number`th.
     pub fn new(
         fs: &'a dyn FileSystem,
+        timer: Timer<'a>,
         payload: Payload,
         number: u64,
         stop: &'a AtomicBool,
     ) -> Self {
         Self {
             fs,
+            timer,
             payload,
             buffer: Vec::new(),
             number,
@@ -134,14 +148,8 @@ impl<'a> Performer<'a> {
         }
     }
 
-    /// The target's clock.
-    pub fn clock(&self) -> &'a dyn Clock {
-        self.fs.clock()
-    }
-
     /// Carries out a call; `None` for one that has nothing to do.
-    pub fn perform(&mut self, op: &Op, call: &Call) -> Option<Done> {
-        let fs = self.fs;
+    pub fn perform(&mut self, op: &Op, call: &Call) -> Option<Called> {
         let result = match call {
             Call::None => return None,
             Call::Open(name, slot) => return Some(self.open(op, name, slot.as_deref())),
@@ -161,8 +169,8 @@ impl<'a> Performer<'a> {
                     self.timed(|fs| touch(fs, handle?, (offset, length), write, self.stop)),
                 );
             }
-            Call::Name(name) => return Some(timed(fs, |fs| on_name(fs, op, name))),
-            Call::Attribute(name) => return Some(timed(fs, |fs| attribute(fs, op, name))),
+            Call::Name(name) => return Some(self.timed(|fs| on_name(fs, op, name))),
+            Call::Attribute(name) => return Some(self.timed(|fs| attribute(fs, op, name))),
             Call::Names(one, two) => return Some(self.names(op, one, two)),
         };
         Some(self.on_file(op, result))
@@ -171,7 +179,7 @@ impl<'a> Performer<'a> {
     /// Closes what nobody asked to close.
     pub fn close_silently(&self, slot: &Slot) {
         if let Some(handle) = slot.take() {
-            let _ = self.fs.close(handle);
+            let _ = self.timer.aside(|| self.fs.close(handle));
         }
     }
 
@@ -179,17 +187,17 @@ impl<'a> Performer<'a> {
     pub fn open_inherited(&self, name: &[u8], slot: &Slot) {
         let opened = [OpenFlags::READ_WRITE, OpenFlags::READ]
             .into_iter()
-            .find_map(|flags| self.fs.open(name, flags, 0).ok());
+            .find_map(|flags| self.timer.aside(|| self.fs.open(name, flags, 0)).ok());
         if let Some(handle) = opened {
             slot.set(handle);
         }
     }
 
-    fn timed(&self, call: impl FnOnce(&dyn FileSystem) -> Result<u64, Errno>) -> Done {
-        timed(self.fs, call)
+    fn timed(&self, call: impl FnOnce(&dyn FileSystem) -> Result<u64, Errno>) -> Called {
+        self.timer.call(self.fs, call)
     }
 
-    fn open(&mut self, op: &Op, name: &[u8], slot: Option<&Slot>) -> Done {
+    fn open(&mut self, op: &Op, name: &[u8], slot: Option<&Slot>) -> Called {
         let flags = open_flags(op.flags);
         let mut opened = None;
         let done = self.timed(|fs| {
@@ -199,14 +207,14 @@ impl<'a> Performer<'a> {
         match (opened, slot) {
             (Some(handle), Some(slot)) => slot.set(handle),
             // The trace did not get it.
-            (Some(handle), None) => drop(self.fs.close(handle)),
+            (Some(handle), None) => drop(self.timer.aside(|| self.fs.close(handle))),
             (None, _) => {}
         }
         done
     }
 
     /// `O_TMPFILE` by its equivalent: a new file whose name goes at once.
-    fn unnamed(&mut self, dir: &[u8], slot: &Slot) -> Done {
+    fn unnamed(&mut self, dir: &[u8], slot: &Slot) -> Called {
         let name = self.fresh_name(dir);
         let mut opened = None;
         let done = self.timed(|fs| {
@@ -230,7 +238,7 @@ impl<'a> Performer<'a> {
         name
     }
 
-    fn names(&mut self, op: &Op, one: &[u8], two: &[u8]) -> Done {
+    fn names(&mut self, op: &Op, one: &[u8], two: &[u8]) -> Called {
         match op.kind {
             OpKind::Rename if op.flags & RENAME_EXCHANGE != 0 => {
                 let dir = one.iter().rposition(|&b| b == b'/').unwrap_or(0);
@@ -247,7 +255,7 @@ impl<'a> Performer<'a> {
         }
     }
 
-    fn on_file(&mut self, op: &Op, handle: Result<Handle, Errno>) -> Done {
+    fn on_file(&mut self, op: &Op, handle: Result<Handle, Errno>) -> Called {
         let handle = match handle {
             Ok(handle) => handle,
             Err(errno) => return self.timed(|_| Err(errno)),
@@ -274,12 +282,12 @@ impl<'a> Performer<'a> {
         }
     }
 
-    fn read(&mut self, op: &Op, handle: Handle) -> Done {
+    fn read(&mut self, op: &Op, handle: Handle) -> Called {
         let mut left = op.length.unwrap_or(0).min(CALL_BYTES);
         let mut at = explicit_offset(op);
         let stop = self.stop;
         let buffer = aligned(&mut self.buffer, (left as usize).min(PIECE_BYTES));
-        timed(self.fs, |fs| {
+        self.timer.call(self.fs, |fs| {
             let mut total = 0;
             loop {
                 let length = (left as usize).min(PIECE_BYTES);
@@ -303,7 +311,7 @@ impl<'a> Performer<'a> {
         })
     }
 
-    fn write(&mut self, op: &Op, handle: Handle) -> Done {
+    fn write(&mut self, op: &Op, handle: Handle) -> Called {
         let mut left = op.length.unwrap_or(0).min(CALL_BYTES);
         let mut at = explicit_offset(op);
         let payload = &mut self.payload;
@@ -315,7 +323,7 @@ impl<'a> Performer<'a> {
             0
         };
         let buffer = aligned(&mut self.buffer, most);
-        timed(self.fs, |fs| {
+        self.timer.call(self.fs, |fs| {
             let mut total = 0;
             loop {
                 let length = (left as usize).min(PIECE_BYTES);
@@ -372,18 +380,6 @@ fn touch(
         left -= piece;
     }
     Ok(0)
-}
-
-fn timed(fs: &dyn FileSystem, call: impl FnOnce(&dyn FileSystem) -> Result<u64, Errno>) -> Done {
-    let clock = fs.clock();
-    let start_ns = clock.now_ns();
-    let result = call(fs);
-    let end_ns = clock.now_ns();
-    Done {
-        result,
-        start_ns,
-        end_ns,
-    }
 }
 
 fn attribute(fs: &dyn FileSystem, op: &Op, name: &[u8]) -> Result<u64, Errno> {

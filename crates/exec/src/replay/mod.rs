@@ -11,8 +11,8 @@
 //! * waits go backwards in the trace only: no two operations wait for each other.
 //!
 //! [`tree`] holds files and names, [`model`] and `descriptor` have one rule for each kind of operation,
-//! [`order`] says what waits for what, [`call`] makes the calls, [`run`] has the threads, [`tally`]
-//! counts; [`build`] makes the tree of the start, [`verify`] looks at the one of the end.
+//! [`order`] says what waits for what, [`call`] makes the calls, [`run`] gives them to `workers`, a thread
+//! for each of the trace's, or in virtual time to `virtual_lanes`; [`tally`] counts, `told` hands on; [`build`] makes the tree of the start, [`verify`] looks at the one of the end.
 
 pub mod build;
 pub mod call;
@@ -23,8 +23,11 @@ pub mod place;
 pub mod progress;
 pub mod run;
 pub mod tally;
+mod told;
 pub mod tree;
 pub mod verify;
+mod virtual_lanes;
+mod workers;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,37 +1,30 @@
-//! Replaying: one thread that reads the trace and says what waits for what, one for each thread of
-//! the trace that makes its calls.
+//! Replaying: the trace is read, and what waits for what is said, here; what stands for the trace's
+//! threads makes their calls.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::{self, Scope};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 
 use fsage_core::{FileSystem, Op, OpKind, OpSource, Seed, SourceError, Tid};
-use rustc_hash::FxHashMap;
 
 use super::call::{Call, Performer, Slot};
 use super::model::{Model, Skip, Step};
 use super::order::{Order, Orderer};
 use super::progress::{Dependency, Level, Progress};
 use super::tally::{Difference, KindReplay, Ran, Tally, Times};
+use super::told::Teller;
+use super::virtual_lanes::VirtualLanes;
+use super::workers::Threads;
+use crate::measured::Door;
 use crate::payload::Payload;
+use crate::timer::{Called, Collector};
 
 /// Operations between the reading of the trace and their end: memory is bounded by them.
 pub const WINDOW: usize = 16_384;
 
-/// Threads of the trace that run at once; one that has nothing to do gives way to another.
-pub const THREADS: usize = 1024;
-
 /// Time for the first threads to start before the first operation is due.
 const HEAD_START_NS: u64 = 20_000_000;
-
-/// A sleeping thread sees this late that it is to stop.
-const NAP: Duration = Duration::from_millis(50);
-
-const STACK_BYTES: usize = 256 << 10;
 
 /// When operations start.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -54,6 +47,8 @@ pub struct ReplayOptions<'a> {
     pub seed: Seed,
     /// Ends the replay once it is set.
     pub stop: &'a AtomicBool,
+    /// Where measured operations are handed over. Once they are taken no more, the replay ends.
+    pub measured: Option<&'a Door>,
 }
 
 /// What a replay gave.
@@ -83,77 +78,142 @@ pub struct ReplayRun {
     pub interrupted: bool,
 }
 
-struct Job {
-    row: u64,
-    op: Op,
-    call: Call,
+/// An operation that is to be carried out.
+pub(super) struct Job {
+    /// Which one of the trace.
+    pub row: u64,
+    pub op: Op,
+    pub call: Call,
     closes: Vec<Arc<Slot>>,
     inherited: Option<(Box<[u8]>, Arc<Slot>)>,
-    waits: Vec<Dependency>,
-    progress: Arc<Progress>,
-    window: Arc<Window>,
-    /// Of its own thread, how many are not over.
-    own: Arc<AtomicUsize>,
+    pub waits: Vec<Dependency>,
+    pub progress: Arc<Progress>,
 }
 
-impl Drop for Job {
-    /// Whatever becomes of it, nobody waits for it in vain.
-    fn drop(&mut self) {
-        self.progress.reach(Level::Done);
-        self.own.fetch_sub(1, Ordering::AcqRel);
-        self.window.leave();
-    }
-}
-
-#[derive(Default)]
-struct Window {
-    inside: Mutex<usize>,
-    left: Condvar,
-}
-
-impl Window {
-    fn enter(&self, most: usize) {
-        let inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut inside = self
-            .left
-            .wait_while(inside, |inside| *inside >= most)
-            .unwrap_or_else(PoisonError::into_inner);
-        *inside += 1;
+impl Job {
+    /// Makes its call; `None` for one that has nothing to do.
+    pub fn perform(&self, performer: &mut Performer<'_>) -> Option<Called> {
+        if let Some((name, slot)) = &self.inherited {
+            performer.open_inherited(name, slot);
+        }
+        self.progress.reach(Level::Started);
+        performer.perform(&self.op, &self.call)
     }
 
-    fn leave(&self) {
-        let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
-        *inside = inside.saturating_sub(1);
-        if *inside == WINDOW * 3 / 4 || *inside < 2 {
-            self.left.notify_all();
+    /// Closes what goes with it.
+    pub fn let_go(&self, performer: &Performer<'_>) {
+        for slot in &self.closes {
+            performer.close_silently(slot);
         }
     }
 
-    /// Waits for some job to end, a little at most.
-    fn rest(&self) {
-        let inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.left.wait_timeout(inside, Duration::from_millis(1)));
+    /// The open files that it is about.
+    fn slots(&self) -> impl Iterator<Item = &Slot> {
+        let of_call = match &self.call {
+            Call::Open(_, Some(slot))
+            | Call::Unnamed(_, slot)
+            | Call::File(slot)
+            | Call::Close(slot)
+            | Call::Touch { slot, .. } => Some(slot),
+            _ => None,
+        };
+        let inherited = self.inherited.as_ref().map(|(_, slot)| slot);
+        inherited.into_iter().chain(of_call).map(Arc::as_ref)
     }
 }
 
+/// What stands for the threads of the trace and makes their calls.
+pub(super) trait Lanes {
+    /// The number of what stands for a thread; `None` if nothing can.
+    fn lane(&mut self, tid: Tid) -> Option<u64>;
+    /// Gives it a job, once there is room for one.
+    fn put(&mut self, tid: Tid, job: Job);
+    /// Nothing more comes for that thread.
+    fn end(&mut self, tid: Tid);
+    /// How many there are.
+    fn count(&self) -> usize;
+    /// Nothing more comes.
+    fn finish(&mut self);
+}
+
 /// What the threads share.
-struct Shared<'a> {
-    fs: &'a dyn FileSystem,
-    options: ReplayOptions<'a>,
+pub(super) struct Shared<'a> {
+    pub fs: &'a dyn FileSystem,
+    pub options: ReplayOptions<'a>,
     tally: Tally,
-    payload: Payload,
+    pub payload: Payload,
     /// The trace's first start, and when it is due on the target's clock.
     origin_ns: (AtomicU64, AtomicU64),
+    /// Whether what is measured is taken no more.
+    refused: AtomicBool,
 }
 
-struct Worker {
-    jobs: Sender<Job>,
-    own: Arc<AtomicUsize>,
-    used: u64,
-    lane: u64,
+impl Shared<'_> {
+    pub fn is_stopped(&self) -> bool {
+        self.options.stop.load(Ordering::Relaxed) || self.refused.load(Ordering::Relaxed)
+    }
+
+    /// When a job should start; `None` as fast as possible.
+    pub fn due_ns(&self, job: &Job) -> Option<u64> {
+        let Pace::Times(speed) = self.options.pace else {
+            return None;
+        };
+        if matches!(job.call, Call::None) {
+            return None;
+        }
+        let due_ns = self.origin_ns.1.load(Ordering::Acquire);
+        let since_ns = job
+            .op
+            .start_ns
+            .saturating_sub(self.origin_ns.0.load(Ordering::Relaxed));
+        Some(due_ns.saturating_add((since_ns as f64 / speed) as u64))
+    }
+
+    /// Counts and tells what became of a job.
+    pub fn count(
+        &self,
+        job: &Job,
+        called: Option<Called>,
+        due_ns: Option<u64>,
+        teller: Option<&mut Teller<'_>>,
+        now_ns: impl FnOnce() -> u64,
+    ) {
+        // One that was cut short by the stop has no result.
+        let called = called.filter(|_| !self.is_stopped());
+        if let Some(called) = &called {
+            self.tally.ran(&Ran {
+                row: job.row,
+                op: &job.op,
+                name: job.call.name(),
+                result: called.result,
+                span_ns: (called.start_ns, called.end_ns),
+                due_ns,
+            });
+        }
+        let Some(teller) = teller else { return };
+        let opened = job.inherited.as_ref();
+        let opened = opened.map(|(name, slot)| (&**name, &**slot));
+        let mut taken = true;
+        match &called {
+            Some(called) => {
+                if opened.is_some() {
+                    taken = teller.free(&job.op, opened, called.start_ns);
+                }
+                taken &= teller.ran(&job.op, &job.call, called);
+            }
+            None if matches!(job.call, Call::None) => {
+                taken = teller.free(&job.op, opened, now_ns());
+            }
+            None => {}
+        }
+        if !taken {
+            self.refused.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
-/// Replays `source` on `fs`, where the tree of the start has been made. `model` knows that tree.
+/// Replays `source` on `fs`, where the tree of the start has been made. `model` knows that tree. Over a
+/// target in virtual time this thread makes all calls, in the order of that time.
 pub fn replay(
     fs: &dyn FileSystem,
     source: &mut dyn OpSource,
@@ -166,29 +226,37 @@ pub fn replay(
         tally: Tally::default(),
         payload: Payload::new(options.seed, 0),
         origin_ns: (AtomicU64::new(0), AtomicU64::new(0)),
+        refused: AtomicBool::new(false),
     };
-    allow_open_files();
-    let mut run = ReplayRun::default();
     let mut planner = Planner {
         orderer: Orderer::new(options.order),
-        workers: FxHashMap::default(),
-        window: Arc::new(Window::default()),
-        begun: 0,
         span: None,
+        slots: 0,
+        run: ReplayRun::default(),
     };
-    let read = thread::scope(|scope| planner.plan(scope, &shared, source, model, &mut run));
+    let read = if let Some(time) = fs.virtual_time() {
+        let collector = Collector::new(time);
+        let mut lanes = VirtualLanes::new(&shared, time, &collector);
+        planner.plan(&mut lanes, &shared, source, model)
+    } else {
+        allow_open_files();
+        thread::scope(|scope| {
+            planner.plan(&mut Threads::new(scope, &shared), &shared, source, model)
+        })
+    };
+    let Planner { mut run, span, .. } = planner;
     run.kinds = shared.tally.kinds();
     run.skipped = shared.tally.skips();
     run.differences = shared.tally.differences();
     run.replayed = run.kinds.iter().map(|k| k.operations).sum();
     run.differ = run.kinds.iter().map(|k| k.differ).sum();
-    run.traced_elapsed_ns = planner.span.map_or(0, |(first, last)| last - first);
+    run.traced_elapsed_ns = span.map_or(0, |(first, last)| last - first);
     run.replayed_elapsed_ns = shared.tally.elapsed_ns();
     run.start_error = match options.pace {
         Pace::AsFastAsPossible => None,
         Pace::Times(_) => Some(shared.tally.start_errors()),
     };
-    run.interrupted = options.stop.load(Ordering::Relaxed);
+    run.interrupted = shared.is_stopped();
     for file in model.processes.opens() {
         if let Some(handle) = file.slot.take() {
             // What the trace left open: nobody asks for the result.
@@ -212,20 +280,19 @@ fn allow_open_files() {
 
 struct Planner {
     orderer: Orderer,
-    workers: FxHashMap<Tid, Worker>,
-    window: Arc<Window>,
-    begun: u64,
     span: Option<(u64, u64)>,
+    /// Open files that have a number.
+    slots: i32,
+    run: ReplayRun,
 }
 
 impl Planner {
-    fn plan<'scope, 'env>(
+    fn plan(
         &mut self,
-        scope: &'scope Scope<'scope, 'env>,
-        shared: &'env Shared<'env>,
+        lanes: &mut dyn Lanes,
+        shared: &Shared<'_>,
         source: &mut dyn OpSource,
         model: &mut Model,
-        run: &mut ReplayRun,
     ) -> Result<(), SourceError> {
         let mut batch = Vec::new();
         let read = loop {
@@ -236,206 +303,76 @@ impl Planner {
                 Err(error) => break Err(error),
             }
             for op in &batch {
-                if shared.options.stop.load(Ordering::Relaxed) {
+                if shared.is_stopped() {
                     break;
                 }
                 let step = model.apply(op, source.paths());
-                self.take(scope, shared, run.operations, step);
-                run.operations += 1;
-                run.threads = run.threads.max(self.workers.len());
+                self.take(lanes, shared, step);
+                self.run.operations += 1;
+                self.run.threads = self.run.threads.max(lanes.count());
             }
-            if shared.options.stop.load(Ordering::Relaxed) {
+            if shared.is_stopped() {
                 break Ok(());
             }
         };
-        // Threads end when nothing more can come.
-        self.workers.clear();
+        lanes.finish();
         read
     }
 
-    fn take<'scope, 'env>(
-        &mut self,
-        scope: &'scope Scope<'scope, 'env>,
-        shared: &'env Shared<'env>,
-        row: u64,
-        step: Step,
-    ) {
-        let tid = step.op.tid;
+    fn take(&mut self, lanes: &mut dyn Lanes, shared: &Shared<'_>, step: Step) {
+        let op = step.op;
         if let Some(skip) = step.skip {
-            shared.tally.skipped(step.op.kind, skip);
+            shared.tally.skipped(op.kind, skip);
         }
-        let silent = matches!(step.call, Call::None)
+        let has_call = !matches!(step.call, Call::None);
+        let is_told =
+            shared.options.measured.is_some() && matches!(op.kind, OpKind::Fork | OpKind::Exit);
+        let silent = !has_call
             && step.closes.is_empty()
             && step.inherited.is_none()
-            && step.starts.is_none();
+            && step.starts.is_none()
+            && !is_told;
         if !silent {
-            self.give(scope, shared, row, step);
-        } else if step.ends {
-            self.workers.remove(&tid);
-        }
-    }
-
-    fn give<'scope, 'env>(
-        &mut self,
-        scope: &'scope Scope<'scope, 'env>,
-        shared: &'env Shared<'env>,
-        row: u64,
-        step: Step,
-    ) {
-        let op = step.op;
-        if !matches!(step.call, Call::None) {
-            self.span(shared, &op);
-        }
-        self.window.enter(WINDOW);
-        let Some(lane) = self.lane(scope, shared, op.tid) else {
-            self.window.leave();
-            if step.skip.is_none() {
+            if has_call {
+                self.span(shared, &op);
+            }
+            if let Some(lane) = lanes.lane(op.tid) {
+                let (progress, waits) = self.orderer.next(lane, op.tid, &step.uses, step.starts);
+                let job = Job {
+                    row: self.run.operations,
+                    op,
+                    call: step.call,
+                    closes: step.closes,
+                    inherited: step.inherited,
+                    waits,
+                    progress,
+                };
+                if shared.options.measured.is_some() {
+                    job.slots().for_each(|slot| slot.numbered(&mut self.slots));
+                }
+                lanes.put(op.tid, job);
+            } else if step.skip.is_none() {
                 shared.tally.skipped(op.kind, Skip::NoThread);
             }
-            return;
-        };
-        let (progress, waits) = self.orderer.next(lane, op.tid, &step.uses, step.starts);
-        let Some(worker) = self.workers.get_mut(&op.tid) else {
-            progress.reach(Level::Done);
-            self.window.leave();
-            return;
-        };
-        worker.own.fetch_add(1, Ordering::AcqRel);
-        worker.used = row;
-        let job = Job {
-            row,
-            op,
-            call: step.call,
-            closes: step.closes,
-            inherited: step.inherited,
-            waits,
-            progress,
-            own: Arc::clone(&worker.own),
-            window: Arc::clone(&self.window),
-        };
-        // A job that nobody takes ends with its drop.
-        drop(worker.jobs.send(job));
+        }
         if step.ends {
-            self.workers.remove(&op.tid);
+            lanes.end(op.tid);
         }
     }
 
     fn span(&mut self, shared: &Shared<'_>, op: &Op) {
         let end_ns = op.end_ns();
         let Some((first, last)) = self.span else {
-            let due_ns = shared.fs.clock().now_ns().saturating_add(HEAD_START_NS);
+            let head_start_ns = match shared.fs.virtual_time() {
+                Some(_) => 0,
+                None => HEAD_START_NS,
+            };
+            let due_ns = shared.fs.clock().now_ns().saturating_add(head_start_ns);
             shared.origin_ns.0.store(op.start_ns, Ordering::Relaxed);
             shared.origin_ns.1.store(due_ns, Ordering::Release);
             self.span = Some((op.start_ns, end_ns));
             return;
         };
         self.span = Some((first.min(op.start_ns), last.max(end_ns)));
-    }
-
-    /// The number of the thread that stands for one of the trace; `None` if none can be started.
-    fn lane<'scope, 'env>(
-        &mut self,
-        scope: &'scope Scope<'scope, 'env>,
-        shared: &'env Shared<'env>,
-        tid: Tid,
-    ) -> Option<u64> {
-        if let Some(worker) = self.workers.get(&tid) {
-            return Some(worker.lane);
-        }
-        while self.workers.len() >= THREADS && !self.retire() {
-            self.window.rest();
-        }
-        let (jobs, queue) = channel();
-        self.begun += 1;
-        let lane = self.begun;
-        thread::Builder::new()
-            .stack_size(STACK_BYTES)
-            .spawn_scoped(scope, move || work(shared, &queue, lane))
-            .ok()?;
-        let worker = Worker {
-            jobs,
-            own: Arc::default(),
-            used: 0,
-            lane,
-        };
-        self.workers.insert(tid, worker);
-        Some(lane)
-    }
-
-    /// Lets the thread go that has had nothing to do for longest; whether there was one.
-    fn retire(&mut self) -> bool {
-        let idle = self
-            .workers
-            .iter()
-            .filter(|(_, w)| w.own.load(Ordering::Acquire) == 0)
-            .min_by_key(|(_, w)| w.used)
-            .map(|(tid, _)| *tid);
-        idle.is_some_and(|tid| self.workers.remove(&tid).is_some())
-    }
-}
-
-/// One thread of the trace.
-fn work(shared: &Shared<'_>, jobs: &Receiver<Job>, number: u64) {
-    // Sleeps end when they are due and not 50 us later.
-    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-    let payload = shared.payload.begun_at(number.wrapping_mul(7919));
-    let mut performer = Performer::new(shared.fs, payload, number, shared.options.stop);
-    for mut job in jobs {
-        carry_out(shared, &mut performer, &mut job);
-    }
-}
-
-fn carry_out(shared: &Shared<'_>, performer: &mut Performer<'_>, job: &mut Job) {
-    let stop = shared.options.stop;
-    let has_call = !matches!(job.call, Call::None);
-    let due_ns = due_ns(shared, &job.op).filter(|_| has_call);
-    if let Some(due_ns) = due_ns {
-        sleep_until(performer, due_ns, stop);
-    }
-    for wait in &job.waits {
-        wait.on.wait(wait.level);
-    }
-    if !stop.load(Ordering::Relaxed) {
-        if let Some((name, slot)) = &job.inherited {
-            performer.open_inherited(name, slot);
-        }
-        job.progress.reach(Level::Started);
-        let done = performer.perform(&job.op, &job.call);
-        // One that was cut short by the stop has no result.
-        if let Some(done) = done.filter(|_| !stop.load(Ordering::Relaxed)) {
-            shared.tally.ran(&Ran {
-                row: job.row,
-                op: &job.op,
-                name: job.call.name(),
-                result: done.result,
-                span_ns: (done.start_ns, done.end_ns),
-                due_ns,
-            });
-        }
-    }
-    for slot in &job.closes {
-        performer.close_silently(slot);
-    }
-}
-
-fn due_ns(shared: &Shared<'_>, op: &Op) -> Option<u64> {
-    let Pace::Times(speed) = shared.options.pace else {
-        return None;
-    };
-    let due_ns = shared.origin_ns.1.load(Ordering::Acquire);
-    let since_ns = op
-        .start_ns
-        .saturating_sub(shared.origin_ns.0.load(Ordering::Relaxed));
-    Some(due_ns.saturating_add((since_ns as f64 / speed) as u64))
-}
-
-fn sleep_until(performer: &Performer<'_>, due_ns: u64, stop: &AtomicBool) {
-    let clock = performer.clock();
-    loop {
-        let left_ns = due_ns.saturating_sub(clock.now_ns());
-        if left_ns == 0 || stop.load(Ordering::Relaxed) {
-            return;
-        }
-        thread::sleep(Duration::from_nanos(left_ns).min(NAP));
     }
 }
