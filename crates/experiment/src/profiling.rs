@@ -47,6 +47,8 @@ pub fn profile_target(
     };
     let fs = root.file_system(options)?;
     let mut environment = fsage_host::target::describe(target, &spec.to_string())?;
+    // Where time is computed it does not matter which CPU computes.
+    let one_cpu = one_cpu.filter(|_| fs.virtual_time().is_none());
     if let Some(one) = one_cpu {
         environment
             .extra

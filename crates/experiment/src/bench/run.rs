@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_format::FormatError;
 use fsage_format::record::{RecordWriter, write_whole};
+use fsage_format::result::environment::MachineRecord;
 use fsage_format::result::experiment::{EXPERIMENT_FILE, Experiment, FailedRun, StopReason};
 use fsage_host::{environment, machine};
 
@@ -89,7 +90,7 @@ pub fn run(
         record,
         devices: BTreeMap::new(),
         sources,
-        one_cpu: one_cpu(plan.one_cpu && measures),
+        one_cpu: one_cpu(plan.one_cpu && measures && !all_virtual(plan)),
     };
     let reason = making.all(progress)?;
     let mut result = experiment(plan, &begin, &making.kept, &making.measured, reason);
@@ -192,13 +193,13 @@ fn begin(
             let unix_ns = machine::unix_time_ns();
             record.append(&Entry::Resumed {
                 unix_ns,
-                machine: Some(Box::new(environment::machine())),
+                machine: Some(Box::new(machine_of(plan))),
             })?;
             kept.resumed_unix_ns.push(unix_ns);
         }
         return Ok(begin);
     }
-    let mut machine = environment::machine();
+    let mut machine = machine_of(plan);
     for subject in &plan.subjects {
         let command = subject.workload.spec.command().unwrap_or_default();
         for tool in environment::tools_of(command) {
@@ -218,6 +219,23 @@ fn begin(
     record.append(&Entry::Begin(Box::new(begin.clone())))?;
     kept.begin = Some(begin.clone());
     Ok(begin)
+}
+
+fn all_virtual(plan: &BenchPlan) -> bool {
+    let mut subjects = plan.subjects.iter();
+    subjects.all(|subject| subject.target.spec.has_virtual_time())
+}
+
+/// The machine; of it nothing where all that is measured is computed, which is the same on every other one.
+fn machine_of(plan: &BenchPlan) -> MachineRecord {
+    if !all_virtual(plan) {
+        return environment::machine();
+    }
+    MachineRecord {
+        fsage: env!("CARGO_PKG_VERSION").to_owned(),
+        taken_unix_ns: machine::unix_time_ns(),
+        ..MachineRecord::default()
+    }
 }
 
 /// An experiment that is being carried out.

@@ -486,7 +486,7 @@ impl Making<'_> {
         let Some(one) = self.settings.one_cpu else {
             return Ok(None);
         };
-        if open.host_dir().is_none() {
+        if self.subject.target.spec.has_virtual_time() {
             return Ok(None);
         }
         if let Some(device) = own_device(open) {
