@@ -184,7 +184,7 @@ fn the_text_of_the_real_strace_is_read() {
 /// Programs that talk through pipes, sockets, events and memory without a name, some of their calls
 /// interrupted by others'.
 const PIPELINE: &str = "seq 1 20000 > nums; cat nums | sort -n | uniq -c | wc -l > out; \
-    (sleep 0.2; echo late) | cat > /dev/null; exec 3<>nums; rm nums; head -c 100 <&3 > /dev/null; mkdir d; \
+    (sleep 1.2; echo late) | cat > /dev/null; exec 3<>nums; rm nums; head -c 100 <&3 > /dev/null; mkdir d; \
     cp out d/copy; cat d/copy";
 
 #[test]
@@ -223,7 +223,7 @@ fn the_time_of_pipes_is_no_file_systems() {
     };
     // The late process alone kept its reader waiting for longer than that.
     let all_ns = total_ns("p.fst");
-    assert!(all_ns > 0 && all_ns < 200_000_000, "{all_ns}");
+    assert!(all_ns > 0 && all_ns < 1_000_000_000, "{all_ns}");
     let under = dir.join("w");
     let line = [
         "import", "p.txt", "--from", "strace", "-o", "u.fst", "--under",

@@ -123,6 +123,8 @@ impl Script {
             .intern(path2.as_bytes())
             .filter(|_| !path2.is_empty());
         op.result = Outcome::ok(0);
+        // Whoever replays it may go where it made something.
+        op.flags = if kind == OpKind::Mkdir { 0o755 } else { 0 };
         self.ops.push(op);
     }
 

@@ -406,7 +406,7 @@ fn the_summary_and_the_shown_trace_agree() {
             "--",
             "cp",
             "-r",
-            "/etc/default",
+            concat!(env!("CARGO_MANIFEST_DIR"), "/src"),
             "to",
         ];
         let summary = run(dir.path(), args).exits(0).json();

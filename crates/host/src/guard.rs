@@ -15,9 +15,9 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use crate::{HostError, scratch};
 
 /// Removes the directory that is the script's argument; again while what was killed beside it still adds
-/// to it.
+/// to it, or where an ordinary user's workload made directories that nobody may enter.
 const REMOVE: &str = "rm -rf -- \"$1\"; for again in 1 2 3 4 5; do [ -e \"$1\" ] || break; \
-    sleep 0.2; rm -rf -- \"$1\"; done";
+    chmod -R u+rwX -- \"$1\"; rm -rf -- \"$1\"; [ -e \"$1\" ] || break; sleep 0.2; done";
 
 /// A shell beside this process that does one thing once this is dropped, or this process killed.
 #[derive(Debug)]

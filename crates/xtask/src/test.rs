@@ -87,7 +87,9 @@ pub fn run(args: &TestArgs) -> Result<bool> {
     );
     for (reason, tests) in &not_run {
         println!("  {reason}");
-        tests.iter().for_each(|test| println!("    {test}"));
+        for test in tests {
+            println!("    {test}");
+        }
     }
     Ok(failed == 0 && !(args.all && count > 0))
 }

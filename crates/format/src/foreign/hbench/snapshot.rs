@@ -126,7 +126,8 @@ fn trim(path: &[u8]) -> &[u8] {
 /// The directory of a listing, relative to the root.
 fn listing(root: &[u8], text: &[u8]) -> Option<Vec<u8>> {
     let rest = trim(text).strip_prefix(root)?.strip_prefix(b"/")?;
-    (!rest.is_empty() && !rest.contains(&b' ')).then(|| rest.to_vec())
+    let beneath = |name: &[u8]| !matches!(name, b"" | b"." | b"..");
+    (rest.split(|&b| b == b'/').all(beneath) && !rest.contains(&b' ')).then(|| rest.to_vec())
 }
 
 fn entry_line(dir: &[u8], text: &[u8]) -> Option<SnapshotEntry> {
@@ -239,5 +240,25 @@ impl SnapshotText {
             .flush()
             .map_err(|e| FormatError::io("write", name, e))?;
         Ok(self.left_out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_lie_beneath_the_root() {
+        for (dir, good) in [
+            ("./src", true),
+            (".//etc", false),
+            ("./../etc", false),
+            ("./a/./b", false),
+            ("./a//b", false),
+        ] {
+            let text = format!(". 2 512\n21 0 10 file\n~~\n{dir}/\n22 0 10 other\n~~\n");
+            let read = read(text.as_bytes(), Path::new("s.txt"), |_| Ok(()));
+            assert_eq!(read.is_ok(), good, "{dir}: {read:?}");
+        }
     }
 }
