@@ -37,10 +37,8 @@ pub fn profile_target(
         confinement: Confinement::Trusted,
         cold,
     };
-    let place = match target.is_temporary() {
-        true => None,
-        false => Some(target.place(".fsage-profile-")?),
-    };
+    let own = !target.is_temporary();
+    let place = own.then(|| target.place(".fsage-profile-")).transpose()?;
     let root: &dyn Root = match &place {
         Some(place) => &**place,
         None => target,

@@ -10,7 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use fsage_core::target::{Description, Subdirectory};
-use fsage_core::*;
+use fsage_core::{
+    Access, Attr, Clock, ColdPolicy, Demand, DirEntry, Errno, FileSystem, FsOptions, Handle,
+    ManualClock, OpSource, OpenFlags, Platform, Registry, Root, Scheme, SetAttr, StatFs, Target,
+    TargetError, TargetSpec, VirtualTime, conformance,
+};
 use fsage_experiment::bench;
 use fsage_experiment::plan::{BenchPlan, NamedTarget};
 use fsage_experiment::profiling::profile_target;
@@ -365,12 +369,8 @@ fn it_is_run_and_what_needs_a_directory_is_refused() {
     }
 }
 
-#[test]
-fn it_is_profiled_predicted_and_replayed() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("w.fst");
-    trace(&file);
-    let target = spec("hidden:");
+/// A few metrics of it.
+fn profiled(target: &dyn TargetSpec) -> SystemProfile {
     let open = target.open().unwrap();
     let wanted = ProfileRequest {
         quick: true,
@@ -379,9 +379,9 @@ fn it_is_profiled_predicted_and_replayed() {
         seed: 1,
         ..ProfileRequest::default()
     };
-    let profile: SystemProfile = profile_target(
+    let profile = profile_target(
         &*open,
-        &*target,
+        target,
         ColdPolicy::Auto,
         &wanted,
         None,
@@ -390,6 +390,15 @@ fn it_is_profiled_predicted_and_replayed() {
     )
     .unwrap();
     open.close().unwrap();
+    profile
+}
+
+#[test]
+fn it_is_profiled_predicted_and_replayed() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("w.fst");
+    trace(&file);
+    let profile = profiled(&*spec("hidden:"));
     assert_eq!(
         (
             profile.name.as_str(),

@@ -53,19 +53,18 @@ impl Place for GuardedDir {
 /// elapsed time, scheduling, cold method, seed, and whether the file system was aged.
 pub fn describe(target: &dyn Target, name: &str) -> Result<Environment, TargetError> {
     let about = target.describe();
-    let mut found = match HostFs::of(target) {
-        Some(fs) => machine::describe(&fs?, name),
-        None => {
-            let fs = target.file_system(FsOptions::default())?;
-            let space = fs.statfs().unwrap_or_default();
-            Environment {
-                target: name.to_owned(),
-                total_bytes: space.total_bytes,
-                free_bytes: space.available_bytes,
-                ..match fs.virtual_time() {
-                    Some(_) => machine::none(),
-                    None => machine::this(),
-                }
+    let mut found = if let Some(fs) = HostFs::of(target) {
+        machine::describe(&fs?, name)
+    } else {
+        let fs = target.file_system(FsOptions::default())?;
+        let space = fs.statfs().unwrap_or_default();
+        Environment {
+            target: name.to_owned(),
+            total_bytes: space.total_bytes,
+            free_bytes: space.available_bytes,
+            ..match fs.virtual_time() {
+                Some(_) => machine::none(),
+                None => machine::this(),
             }
         }
     };

@@ -3,11 +3,13 @@
 //!
 //! * [`run`]: an experiment from its plan to its result. [`schedule`]: which run is next and when there are
 //!   enough. [`kept`]: what is on disk when a run has ended, and what a continued experiment finds there.
-//! * [`step`]: one run; `probe`: whether cold caches are; `measure`, `sampler`: what is read before, while
-//!   and after it; `steady`: where its throughput settles; `marks`: what makes it suspect.
+//! * [`step`]: one run; `ended`: how it ended; `probe`: whether cold caches are; `measure`, `sampler`: what
+//!   is read before, while and after it; `steady`: where its throughput settles; `marks`: what makes it
+//!   suspect.
 //! * [`metrics`]: the figures of a run. [`judge`]: what is said of all of them, a pure function of what was
 //!   kept.
 
+mod ended;
 mod flush;
 pub mod judge;
 pub mod kept;

@@ -67,7 +67,7 @@ fn write_probe(fs: &dyn FileSystem) -> Result<(), Errno> {
 /// Reads all of it; returns how many bytes that were.
 fn read_probe(fs: &dyn FileSystem) -> Result<u64, Errno> {
     let file = fs.open(PROBE.as_bytes(), OpenFlags::READ, 0)?;
-    let read = fs.pread(file, &mut [0; PROBE_BYTES], 0);
+    let read = fs.pread(file, &mut vec![0; PROBE_BYTES], 0);
     fs.close(file)?;
     Ok(read? as u64)
 }

@@ -7,12 +7,12 @@ use std::time::Duration;
 use fsage_core::{Clock, ColdPolicy, FileSystem, FsOptions, Place, Root, Target, TargetError};
 use fsage_format::result::environment::{RestoredRecord, TargetRecord};
 use fsage_format::result::experiment::{BenchPhase, BenchRun, Flush, PageCache, StepTime};
-use fsage_format::result::run::{CommandRun, Unexpected};
 use fsage_host::observe::Usage;
 use fsage_host::thread::{self, Pinned};
 use fsage_host::{HostFs, MonotonicClock, cachestat, kthread, machine};
 use fsage_workload::{Phase, Role};
 
+use super::ended::{check, command_once, text};
 use super::flush::write_back;
 use super::measure::{Activity, between, measured};
 use super::probe::{Verdict, verified_cold};
@@ -137,19 +137,6 @@ type OnTarget = (
     Option<Box<dyn Place>>,
     Option<Box<dyn Send>>,
 );
-
-fn text(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
-}
 
 impl Making<'_> {
     /// The time of the target; 0 before there is one whose time is computed.
@@ -608,35 +595,4 @@ impl Making<'_> {
             cache.cached_pages = cachestat::below(dir, MOST_FILES).map(|p| p.cached);
         }
     }
-}
-
-/// Runs a command; one that ends badly is an error.
-fn command_once(text: &str, root: &dyn Root) -> Result<CommandRun, String> {
-    let dir = command_dir(root).map_err(|e| e.to_string())?;
-    let (run, said) = command::run_quietly(text, dir).map_err(|e| format!("run /bin/sh: {e}"))?;
-    let end = match (run.exit_status, run.exit_signal) {
-        (Some(0), _) => return Ok(run),
-        (Some(status), _) => format!("exit status {status}"),
-        (None, signal) => format!("ended by signal {}", signal.unwrap_or(0)),
-    };
-    let said = if said.is_empty() {
-        String::new()
-    } else {
-        format!(": {said}")
-    };
-    Err(format!("run `{text}`: {end}, expected 0{said}"))
-}
-
-/// A phase in which something did not end as expected did not do its work.
-fn check(phase: &str, unexpected: u64, first: Option<Unexpected>) -> Result<(), String> {
-    if unexpected == 0 {
-        return Ok(());
-    }
-    let first = first.map_or_else(String::new, |m| {
-        format!(
-            ": {} of {} gave {} instead of {}",
-            m.kind, m.path, m.actual, m.expected
-        )
-    });
-    Err(format!("run phase '{phase}'{first}"))
 }

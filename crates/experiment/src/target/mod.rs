@@ -46,13 +46,11 @@ pub fn command_dir(root: &dyn Root) -> Result<&std::path::Path, TargetError> {
 
 /// Refuses commands for a target in which none can run; `what` is what cannot be done.
 pub fn check_commands(spec: &dyn TargetSpec, what: &str) -> Result<(), TargetError> {
-    match spec.has_host_dir() {
-        true => Ok(()),
-        false => Err(TargetError::refused(
-            format!("{what} on {spec}"),
-            NO_DIRECTORY,
-        )),
+    if spec.has_host_dir() {
+        return Ok(());
     }
+    let what = format!("{what} on {spec}");
+    Err(TargetError::refused(what, NO_DIRECTORY))
 }
 
 const NO_DIRECTORY: &str =

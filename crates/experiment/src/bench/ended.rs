@@ -1,0 +1,52 @@
+//! How a command or a phase of a run ended, and errors in words.
+
+use fsage_core::Root;
+use fsage_format::result::run::{CommandRun, Unexpected};
+
+use crate::running::command;
+use crate::target::command_dir;
+
+/// An error with its causes.
+pub(super) fn text(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Runs a command; one that ends badly is an error.
+pub(super) fn command_once(text: &str, root: &dyn Root) -> Result<CommandRun, String> {
+    let dir = command_dir(root).map_err(|e| e.to_string())?;
+    let (run, said) = command::run_quietly(text, dir).map_err(|e| format!("run /bin/sh: {e}"))?;
+    let end = match (run.exit_status, run.exit_signal) {
+        (Some(0), _) => return Ok(run),
+        (Some(status), _) => format!("exit status {status}"),
+        (None, signal) => format!("ended by signal {}", signal.unwrap_or(0)),
+    };
+    let said = if said.is_empty() {
+        String::new()
+    } else {
+        format!(": {said}")
+    };
+    Err(format!("run `{text}`: {end}, expected 0{said}"))
+}
+
+/// A phase in which something did not end as expected did not do its work.
+pub(super) fn check(phase: &str, unexpected: u64, first: Option<Unexpected>) -> Result<(), String> {
+    if unexpected == 0 {
+        return Ok(());
+    }
+    let first = first.map_or_else(String::new, |m| {
+        format!(
+            ": {} of {} gave {} instead of {}",
+            m.kind, m.path, m.actual, m.expected
+        )
+    });
+    Err(format!("run phase '{phase}'{first}"))
+}
