@@ -28,6 +28,7 @@ one() {
     fi
 }
 export -f one
-export found host
+# What targets write goes with the rest.
+export found host TMPDIR="$found"
 sed -n 's/^name = "\(.*\)"$/\1/p' Cargo.toml | grep -v fsage-fuzz |
     xargs -P "$(nproc)" -I{} bash -euc "one {} ${1:-5}"

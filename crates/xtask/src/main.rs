@@ -1,6 +1,6 @@
 //! What is done with fsage around its building: it is packed, tormented, and its pages are held against it.
 //!
-//! * [`test`]: the tests, with those that could not run counted.
+//! * [`mod@test`]: the tests, with those that could not run counted.
 //! * [`dist`]: a tar and a Debian package, with completions and manual pages.
 //! * [`torture`]: hostile files, impossible traces, kills and faults over all verbs.
 //! * [`docs`]: transcripts in the documentation are what the program says.
