@@ -138,9 +138,10 @@ mod tests {
             let (mut fds, mut map) = (Fds::default(), BTreeMap::new());
             for (what, fd, far) in steps {
                 let fd = Fd(if far == 0 { fd.wrapping_mul(7_919) } else { fd / i32::from(far) });
-                match what {
-                    0 => prop_assert_eq!(fds.remove(fd), map.remove(&fd)),
-                    _ => prop_assert_eq!(fds.insert(fd, fd.0), map.insert(fd, fd.0)),
+                if what == 0 {
+                    prop_assert_eq!(fds.remove(fd), map.remove(&fd));
+                } else {
+                    prop_assert_eq!(fds.insert(fd, fd.0), map.insert(fd, fd.0));
                 }
                 prop_assert_eq!(fds.get(fd), map.get(&fd).copied());
                 prop_assert_eq!(fds.get_mut(fd).copied(), map.get(&fd).copied());

@@ -10,16 +10,19 @@
 //!
 //! [`processes`] knows which process has which descriptors, directory and mappings and who shares
 //! them; [`fds`] is one table of descriptors, [`shared`] what several owners hold, [`maps`] the mapped
-//! ranges of one address space; [`path`] takes paths apart as text.
+//! ranges of one address space; [`path`] takes paths apart as text, [`learned`] bounds
+//! what is learned of names that nobody made.
 
 pub mod fds;
 pub mod flags;
+pub mod learned;
 pub mod maps;
 pub mod path;
 pub mod processes;
 pub mod shared;
 
 pub use fds::Fds;
+pub use learned::Learned;
 pub use maps::{Mapping, Maps};
 pub use processes::{Closed, Processes};
 pub use shared::{Shared, SharedId};

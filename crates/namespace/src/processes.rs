@@ -379,13 +379,9 @@ impl<O, D: Clone + Default, F: Copy> Processes<O, D, F> {
         let Some((fds, slot)) = self.fds_of(task).zip(slot) else {
             return Some(self.closed(open));
         };
-        match fds.insert(fd, slot) {
-            Some(old) => Some(self.closed(old.open())),
-            None => {
-                self.held += 1;
-                None
-            }
-        }
+        let old = fds.insert(fd, slot);
+        self.held += usize::from(old.is_none());
+        old.map(|old| self.closed(old.open()))
     }
 
     /// dup(2): both descriptors share an open file. What `new` named before is closed. Nothing happens

@@ -1,5 +1,7 @@
 //! Against a plain model: each task has its own maps behind `Rc`, as the kernel's are behind counts.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -188,7 +188,7 @@ impl Model {
             starts: None,
             ends: false,
         };
-        self.tree.operation();
+        self.tree.learned.operation();
         match self.verdict(&mut step, paths) {
             Ok(call) => step.call = call,
             Err(skip) => step.skip = Some(skip),

@@ -11,6 +11,7 @@ mod shape;
 mod start;
 
 use fsage_core::FileId;
+use fsage_namespace::Learned;
 use fsage_namespace::path::{LINKS_FOLLOWED, PATH_BYTES, components};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -111,9 +112,7 @@ pub struct Tree {
     learning: bool,
     /// Names that exist though neither the start nor the trace made them.
     pub unexplained: u64,
-    /// Names that were learned, and operations that they were learned from.
-    learned: u64,
-    operations: u64,
+    pub(super) learned: Learned,
 }
 
 /// What a component of a path is as a symbolic link.
@@ -146,8 +145,7 @@ impl Tree {
             spent: FxHashSet::default(),
             learning,
             unexplained: 0,
-            learned: 0,
-            operations: 0,
+            learned: Learned::default(),
         }
     }
 
@@ -333,10 +331,9 @@ impl Tree {
         kind: Kind,
         id: Option<FileId>,
     ) -> Option<Node> {
-        if !self.may_learn() || !self.may_hold(dir) {
+        if !self.may_hold(dir) || !self.learned.name() {
             return None;
         }
-        self.learned += 1;
         let key = (dir, Box::from(name));
         let from_start = dir == Node::ROOT
             || self

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use fsage_core::FileId;
+use fsage_namespace::Learned;
 use fsage_namespace::path::PATH_BYTES;
 use rustc_hash::FxHashMap;
 
@@ -105,17 +106,10 @@ pub struct Tree {
     holes: FxHashMap<u32, BTreeMap<u64, u64>>,
     ids: FxHashMap<FileId, Ino>,
     next_order: u64,
-    /// Files that were learned, and operations that they were learned from.
-    learned: u64,
-    operations: u64,
+    learned: Learned,
     /// Grows when a resolved prefix may have become wrong.
     pub(super) generation: u32,
 }
-
-/// Files that may be learned whatever the number of operations, and from each of them: a hostile trace
-/// names thousands by a few bytes.
-const LEARNED_AT_LEAST: u64 = 1 << 18;
-const LEARNED_BY_EACH: u64 = 16;
 
 impl Tree {
     /// A tree with nothing but its root.
@@ -191,18 +185,14 @@ impl Tree {
 
     /// One more operation, from which files may be learned.
     pub fn operation(&mut self) {
-        self.operations = self.operations.saturating_add(1);
+        self.learned.operation();
     }
 
     /// Makes a directory on the way of a path that the trace shows to be there; `None` once there are
     /// more than any program's operations tell of.
     pub fn learn_directory(&mut self, id: DentryId) -> Option<Ino> {
-        let by_operations = self.operations.saturating_mul(LEARNED_BY_EACH);
-        if self.learned >= by_operations.saturating_add(LEARNED_AT_LEAST) {
-            return None;
-        }
-        self.learned += 1;
-        Some(self.create(id, Kind::Directory, false))
+        let may = self.learned.name();
+        may.then(|| self.create(id, Kind::Directory, false))
     }
 
     /// Makes a file of `kind` with the name.

@@ -4,25 +4,10 @@ use rustc_hash::FxHashMap;
 
 use super::{Node, Tree};
 
-/// Names that may be learned whatever the number of operations, and from each of them: a hostile
-/// trace names thousands by a few bytes.
-const LEARNED_AT_LEAST: u64 = 1 << 18;
-const LEARNED_BY_EACH: u64 = 16;
-
 /// Directories that lie deeper are moved nowhere: no call can name them.
 const DEPTH: usize = fsage_namespace::path::PATH_BYTES;
 
 impl Tree {
-    /// One more operation, from which names may be learned.
-    pub fn operation(&mut self) {
-        self.operations = self.operations.saturating_add(1);
-    }
-
-    pub(super) fn may_learn(&self) -> bool {
-        let by_operations = self.operations.saturating_mul(LEARNED_BY_EACH);
-        self.learned < by_operations.saturating_add(LEARNED_AT_LEAST)
-    }
-
     /// Whether names can be made in it: what has several names is no directory.
     pub(super) fn may_hold(&self, dir: Node) -> bool {
         self.get(dir).is_some_and(|inode| inode.links <= 1)
@@ -275,7 +260,7 @@ mod tests {
         let mut tree = tree(&[]);
         let deep = "/a".repeat(2000);
         for n in 0..2000 {
-            tree.operation();
+            tree.learned.operation();
             tree.walk(Node::ROOT, deep.as_bytes(), true, true);
             let from = at(&mut tree, "/a");
             let name = format!("b{n}");

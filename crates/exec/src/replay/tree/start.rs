@@ -137,7 +137,7 @@ impl Tree {
             let id = (entry.kind == Kind::File).then_some(entry.id);
             let known = id.and_then(|id| self.identified(id)).is_some();
             // A snapshot's rows are what they are learned from.
-            self.operation();
+            self.learned.operation();
             let Some(node) = self.learn(at, part, entry.kind, id) else {
                 return false;
             };
