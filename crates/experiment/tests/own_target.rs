@@ -19,7 +19,7 @@ use fsage_experiment::bench;
 use fsage_experiment::plan::{BenchPlan, NamedTarget};
 use fsage_experiment::profiling::profile_target;
 use fsage_experiment::replaying::{ReplayRequest, replay};
-use fsage_experiment::running::{RunRequest, run_workload};
+use fsage_experiment::running::{Ran, RunRequest, run_workload};
 use fsage_experiment::target::{parse_with, schemes};
 use fsage_experiment::validate::plan::ValidatePlan;
 use fsage_experiment::{predicting, replaying};
@@ -335,8 +335,8 @@ fn it_is_found_by_its_name_and_told_in_help() {
 fn it_is_run_and_what_needs_a_directory_is_refused() {
     for text in ["hidden:", "hidden:virtual"] {
         let target = spec(text);
-        let (result, kept) =
-            run_workload(&*target, &request(WORKLOAD), &mut |_| {}, &go()).unwrap();
+        let Ran { result, kept, .. } =
+            run_workload(&*target, &request(WORKLOAD), None, &mut |_| {}, &go()).unwrap();
         assert_eq!((result.target.as_str(), kept), (text, None));
         assert_eq!(result.environment.file_system, "hidden");
         assert_eq!(result.environment.extra["call_ns"], CALL_NS.to_string());
@@ -349,7 +349,7 @@ fn it_is_run_and_what_needs_a_directory_is_refused() {
                 assert!(kind.count > 0 && whole_calls == is_virtual, "{kind:?}");
             }
         }
-        let error = run_workload(&*target, &request("cmd: true"), &mut |_| {}, &go());
+        let error = run_workload(&*target, &request("cmd: true"), None, &mut |_| {}, &go());
         let error = error.unwrap_err().to_string();
         assert!(
             error.contains("has no directory on this machine"),
@@ -359,7 +359,7 @@ fn it_is_run_and_what_needs_a_directory_is_refused() {
             keep: true,
             ..request(WORKLOAD)
         };
-        let error = run_workload(&*target, &keep, &mut |_| {}, &go()).unwrap_err();
+        let error = run_workload(&*target, &keep, None, &mut |_| {}, &go()).unwrap_err();
         assert!(error.to_string().contains("made for one run"), "{error}");
         let child = Vec::new();
         let workloads = vec![WORKLOAD.parse().unwrap()];
@@ -441,10 +441,11 @@ fn it_is_profiled_predicted_and_replayed() {
             verify: true,
             keep: false,
             seed: 1,
+            measured: None,
         };
         let reader = TraceReader::open(&file).unwrap();
         let mut stages = Vec::new();
-        let done = replay(reader, &request, &mut |stage| stages.push(stage), &go()).unwrap();
+        let (done, _) = replay(reader, &request, &mut |stage| stages.push(stage), &go()).unwrap();
         assert!(done.replayed > 100 && done.differ == 0, "{done:?}");
         assert_eq!(done.verified.unwrap().wrong, 0);
         assert_eq!(stages.last(), Some(&replaying::Stage::Verify));

@@ -86,7 +86,7 @@ impl MemFs {
 
 impl State {
     fn open(&mut self, path: &[u8], flags: OpenFlags, mode: u32) -> Result<u64, Errno> {
-        let follow = !flags.no_follow && !(flags.create && flags.exclusive);
+        let follow = !(flags.no_follow || flags.create && flags.exclusive);
         let opened = self.open_place(path, flags, mode, follow);
         let (ino, made) = match opened {
             Ok(opened) => opened,
@@ -524,7 +524,7 @@ impl FileSystem for MemFs {
             .checked_add(length)
             .filter(|&end| length > 0 && end <= attr.size_bytes);
         let end = end.ok_or(Errno::EINVAL)?;
-        if offset % PAGE != 0 {
+        if !offset.is_multiple_of(PAGE) {
             return Err(Errno::EINVAL);
         }
         self.of_handle(handle, calls.map_ns, |state, ino| {

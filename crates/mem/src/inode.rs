@@ -129,11 +129,19 @@ impl Inode {
     }
 }
 
-/// Every inode by its number; the lowest free one is given out next.
+/// Inodes of a block.
+pub(crate) const INODES_OF_BLOCK: u32 = 16;
+
+/// Every inode by its number. Numbers are given out block by block; one is used again once no inode of
+/// its block is in use, so that making an inode reads no block but the one that is being filled.
 #[derive(Debug)]
 pub(crate) struct Inodes {
     all: Vec<Option<Inode>>,
-    free: BTreeSet<u32>,
+    /// Inodes in use of each block, and the blocks beside `filling` that have none.
+    used: Vec<u32>,
+    free_blocks: BTreeSet<u32>,
+    /// The next number, unless it begins a block.
+    filling: u32,
     generation: u32,
     pub count: u64,
 }
@@ -142,7 +150,10 @@ impl Inodes {
     pub(crate) fn new() -> Self {
         let mut inodes = Self {
             all: vec![None],
-            free: BTreeSet::new(),
+            // The number 0 is no inode's.
+            used: vec![1],
+            free_blocks: BTreeSet::new(),
+            filling: ROOT,
             generation: 0,
             count: 0,
         };
@@ -155,9 +166,23 @@ impl Inodes {
         inode.and_then(Option::as_mut).ok_or(Errno::ESTALE)
     }
 
-    /// One beyond the highest number that was ever given out.
-    pub(crate) fn end(&self) -> u32 {
-        self.all.len() as u32
+    /// Whether no other inode of its block is in use.
+    pub(crate) fn alone(&self, ino: u32) -> bool {
+        let used = self.used.get((ino / INODES_OF_BLOCK) as usize);
+        used.is_some_and(|&used| used <= 1)
+    }
+
+    fn next(&mut self) -> u32 {
+        if self.filling.is_multiple_of(INODES_OF_BLOCK) {
+            let block = self.free_blocks.pop_first().unwrap_or_else(|| {
+                self.used.push(0);
+                self.used.len() as u32 - 1
+            });
+            self.filling = block * INODES_OF_BLOCK;
+        }
+        let ino = self.filling;
+        self.filling += 1;
+        ino
     }
 
     pub(crate) fn make(&mut self, node: Node, mode: u32) -> u32 {
@@ -174,10 +199,15 @@ impl Inodes {
             dirty_since_ns: 0,
             dirty_from: 0,
         };
-        let ino = self.free.pop_first().unwrap_or(self.end());
-        match self.all.get_mut(ino as usize) {
-            Some(place) => *place = Some(inode),
-            None => self.all.push(Some(inode)),
+        let ino = self.next();
+        if ino as usize >= self.all.len() {
+            self.all.resize_with(ino as usize + 1, || None);
+        }
+        if let Some(place) = self.all.get_mut(ino as usize) {
+            *place = Some(inode);
+        }
+        if let Some(used) = self.used.get_mut((ino / INODES_OF_BLOCK) as usize) {
+            *used += 1;
         }
         ino
     }
@@ -193,8 +223,16 @@ impl Inodes {
         if let Some(place) = self.all.get_mut(ino as usize)
             && place.take().is_some()
         {
-            self.free.insert(ino);
             self.count -= 1;
+            let block = ino / INODES_OF_BLOCK;
+            if let Some(used) = self.used.get_mut(block as usize) {
+                *used -= 1;
+                let filling = !self.filling.is_multiple_of(INODES_OF_BLOCK)
+                    && self.filling / INODES_OF_BLOCK == block;
+                if *used == 0 && !filling {
+                    self.free_blocks.insert(block);
+                }
+            }
         }
     }
 }

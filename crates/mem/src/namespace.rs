@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use fsage_core::{Errno, FileType};
 
-use crate::inode::{Directory, ENTRIES_OF_BLOCK, Entry, Node, ROOT};
-use crate::state::{DIRECTORIES, INODE_FILE, INODES, INODES_OF_BLOCK, State};
+use crate::inode::{Directory, ENTRIES_OF_BLOCK, Entry, INODES_OF_BLOCK, Node, ROOT};
+use crate::state::{DIRECTORIES, INODE_FILE, INODES, State};
 
 const MOST_LINKS: u32 = 40;
 const MOST_NAME: usize = 255;
@@ -42,6 +42,9 @@ impl Place<'_> {
         !matches!(&*self.name, b"" | b"." | b"..")
     }
 }
+
+/// A name and what it leads to.
+type Listed = (Box<[u8]>, Entry);
 
 /// Where the block of a directory lies that holds a slot.
 fn block_of(dir: u32, slot: u32) -> (u64, u64) {
@@ -214,12 +217,14 @@ impl State {
         }
         self.inodes.get(place.parent)?.dir()?;
         let is_dir = matches!(node, Node::Dir(_));
-        let end = self.inodes.end();
         let ino = self.inodes.make(node, mode);
-        // A block of inodes of which one was made before holds something.
+        // A block of which no other inode is in use holds nothing that must be read.
         let page = u64::from(ino / INODES_OF_BLOCK);
-        let new = ino >= end && ino.is_multiple_of(INODES_OF_BLOCK);
+        let new = self.inodes.alone(ino);
         self.touch_block(INODE_FILE, page, INODES + page, new);
+        if is_dir {
+            self.touch_block(ino, 0, block_of(ino, 0).1, true);
+        }
         if let Some(disk) = &mut self.disk {
             disk.inodes.touch(ino);
         }
@@ -237,7 +242,7 @@ impl State {
         let known = directory.missing.remove(name);
         let before = directory.slots;
         let slot = directory.take_slot();
-        let new = slot >= before && slot.is_multiple_of(ENTRIES_OF_BLOCK);
+        let new = slot >= before && slot > 0 && slot.is_multiple_of(ENTRIES_OF_BLOCK);
         let name_id = known
             .or_else(|| self.free_name_ids.pop())
             .unwrap_or_else(|| {
@@ -271,6 +276,7 @@ impl State {
         self.free_name_ids.push(id);
     }
 
+    /// A block that has never held an entry, beyond the first, is new.
     fn change_entry(&mut self, dir: u32, slot: u32, new: bool) {
         let (page, block) = block_of(dir, slot);
         self.touch_block(dir, page, block, new);
@@ -326,7 +332,7 @@ impl State {
     }
 
     /// What a listing reads, where it is not cached; the directory's entries in the order of their slots.
-    pub(crate) fn list(&mut self, dir: u32) -> Result<Vec<(Box<[u8]>, Entry)>, Errno> {
+    pub(crate) fn list(&mut self, dir: u32) -> Result<Vec<Listed>, Errno> {
         let directory: &Directory = self.inodes.get(dir)?.dir()?;
         let blocks = directory.blocks();
         let mut entries: Vec<_> = directory

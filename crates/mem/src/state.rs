@@ -7,15 +7,13 @@ use fsage_core::{Demand, Errno};
 
 use crate::body::PAGE;
 use crate::device::{Device, Request};
-use crate::inode::{Handles, Inodes};
+use crate::inode::{Handles, INODES_OF_BLOCK, Inodes};
 use crate::journal::Journal;
 use crate::truth::{self, Truth};
 
 /// Where blocks of directories and of inodes lie: far from each other and from data.
 pub(crate) const DIRECTORIES: u64 = 1 << 41;
 pub(crate) const INODES: u64 = 1 << 42;
-/// Inodes of a block.
-pub(crate) const INODES_OF_BLOCK: u32 = 16;
 /// The file that blocks of inodes are cached as.
 pub(crate) const INODE_FILE: u32 = 0;
 

@@ -61,7 +61,7 @@ sections! {
         open_directory_ns: u64,
         /// An open that fails.
         open_missing_ns: u64,
-        /// An open that makes the file, with the search for its name.
+        /// An open that makes the file. Calls that make a name also search for it.
         create_ns: u64,
         /// close; what a removed file held is freed in addition.
         close_ns: u64,

@@ -2,6 +2,7 @@
 //! the order of time.
 
 use std::sync::Barrier;
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use fsage_core::{Demand, Errno, FileSystem, VirtualTime};
@@ -50,7 +51,7 @@ pub(crate) fn at_once(
         let one = &one;
         let streams = streams.into_iter();
         let running: Vec<_> = streams.map(|s| scope.spawn(move || one(s))).collect();
-        let ended = running.into_iter().map(|t| t.join());
+        let ended = running.into_iter().map(ScopedJoinHandle::join);
         ended.map(|t| t.unwrap_or(Err(Errno::EIO))).collect()
     })
 }

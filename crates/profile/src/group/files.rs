@@ -261,6 +261,9 @@ fn write_one(lab: &mut Lab<'_>, handle: Handle, size_kib: u32, gap: usize, write
 fn large(lab: &mut Lab<'_>, mut body: impl FnMut(&mut Lab<'_>, &[Item]) -> Res) -> Res {
     let mut room = lab.room_bytes();
     let root = lab.fresh_dir("l")?;
+    // As deep as the population's files: as many components are subtracted.
+    let dir = format!("{root}/d");
+    lab.fs.mkdir(dir.as_bytes(), 0o755)?;
     let mut items = Vec::new();
     for (size_kib, quick, full) in LARGE {
         for number in 0..lab.scale(quick, full) {
@@ -269,7 +272,7 @@ fn large(lab: &mut Lab<'_>, mut body: impl FnMut(&mut Lab<'_>, &[Item]) -> Res) 
                 break;
             }
             room -= bytes;
-            let path = format!("{root}/l{size_kib}-{number}").into_bytes();
+            let path = format!("{dir}/l{size_kib}-{number}").into_bytes();
             items.push(Item {
                 path,
                 size_kib,

@@ -57,7 +57,7 @@ pub(crate) fn cached(lab: &mut Lab<'_>) -> Res {
                 in_one_directory(lab, &population, gap, count, s)?;
                 over_directories(lab, &population, gap, count, o)?;
             }
-            missing(lab, &population, gap, count / 2, &other)?;
+            missing(lab, &population, gap, count / 2, (&same, &other))?;
         }
         Ok(())
     })?;
@@ -150,16 +150,18 @@ fn missing(
     population: &Population,
     gap: usize,
     count: usize,
-    other: &[Pair; GAPS],
+    (same, other): (&[Pair; GAPS], &[Pair; GAPS]),
 ) -> Res {
     let fs = lab.fs;
     let root = other
         .get(gap)
         .map_or(0.0, |p| fsage_stats::median(&p.shallow));
-    let one = other
-        .get(gap)
-        .and_then(Pair::difference)
-        .map_or(0.0, |(one, _)| one);
+    let difference = |pairs: &[Pair; GAPS]| {
+        let found = pairs.get(gap).and_then(Pair::difference);
+        found.map_or(0.0, |(difference, _)| difference)
+    };
+    // One component of another directory than the last call's, and of two one that was in its path.
+    let (one, known) = (difference(other), difference(same) / 2.0);
     let (first, again) = (Probe::of("LUM"), Probe::of("LUMR"));
     // What a repeated lookup costs more after the pause counts for the call (STATM, OPENM).
     let shown = |lab: &Lab<'_>, gap| again.id(gap).and_then(|id| lab.book.mean(id));
@@ -175,7 +177,7 @@ fn missing(
         };
         let path = format!("{dir}/m{:08x}.h", lab.random.next() as u32).into_bytes();
         // The second time the directory was in the last call's path.
-        for (probe, directory) in [(first, root + one), (again, root)] {
+        for (probe, directory) in [(first, root + one), (again, root + known)] {
             lab.pause(gap);
             let (result, ns) = lab.timed(|| Ok(fs.access(&path, Access::Exists)))?;
             match result {

@@ -90,12 +90,17 @@ fn with(path: &[u8], suffix: &str) -> Vec<u8> {
     name
 }
 
-/// One directory and one file beside what there is in each directory, untimed: bitmaps and tables of
-/// inodes are cached after this.
+/// Lists each directory and makes one directory and one file beside what there is in it, untimed: all of
+/// its own blocks, bitmaps and tables of inodes are cached after this.
 fn allocate(lab: &Lab<'_>, population: &Population, round: usize) -> Res {
+    let fs = lab.fs;
     for dir in &population.dirs {
+        let handle = fs.open(dir.as_bytes(), OpenFlags::DIRECTORY, 0)?;
+        let listed = fs.read_dir(handle);
+        fs.close(handle)?;
+        listed?;
         let new = format!("{dir}/a{round}");
-        lab.fs.mkdir(new.as_bytes(), 0o755)?;
+        fs.mkdir(new.as_bytes(), 0o755)?;
         lab.make_file(format!("{new}/f").as_bytes(), 0)?;
     }
     Ok(())
@@ -225,6 +230,13 @@ fn renames(lab: &mut Lab<'_>, population: &Population, chunk: &[Item], gap: usiz
         at.push(new);
     }
     lab.end()?;
+    // What a workload renames over goes, and its space with it.
+    for item in kept {
+        match fs.unlink(&with(&item.path, ".l")) {
+            Ok(()) | Err(Errno::ENOENT) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
     lab.begin(Batch::Changing);
     for (from, item) in at.iter().zip(kept) {
         lab.call_path(over, gap, APART, || fs.rename(from, &item.path))?;

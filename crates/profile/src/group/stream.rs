@@ -32,6 +32,9 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
 const KIB: u64 = 1024;
 const POWERS: std::ops::RangeInclusive<u32> = 0..=12;
 const LARGEST: usize = 4 << 20;
+/// A stream's first requests find the place and grow the window: how fast the device goes on shows after
+/// so many bytes.
+const STARTED_BYTES: u64 = 1 << 20;
 /// Sweeps of a round, each a sample.
 const SWEEPS: usize = 4;
 
@@ -135,6 +138,7 @@ fn sweep(lab: &mut Lab<'_>, path: &[u8], offsets: &[u64], probe: Probe, buffer: 
     lab.cold_batch(probe, |lab| {
         lab.with_open(path, OpenFlags::READ, |lab, handle| {
             let (mut taken, mut sum) = (0, 0.0);
+            let mut before_start = (0, 0.0);
             for &at in offsets {
                 if lab.part_over(taken / each) {
                     break;
@@ -145,11 +149,18 @@ fn sweep(lab: &mut Lab<'_>, path: &[u8], offsets: &[u64], probe: Probe, buffer: 
                 sum += lab.clock.now_ns().saturating_sub(start) as f64;
                 lab.asked_bytes += bytes;
                 taken += 1;
+                if taken as u64 * bytes <= STARTED_BYTES {
+                    before_start = (taken, sum);
+                }
             }
             // Few of many requests wait for a window, and it is they that say how fast the device is: a
             // sweep is one sample.
             if in_order && taken > 0 {
-                lab.add(probe, 0, sum / taken as f64);
+                let (skipped, skipped_ns) = match before_start {
+                    (count, ns) if count < taken => (count, ns),
+                    _ => (0, 0.0),
+                };
+                lab.add(probe, 0, (sum - skipped_ns) / (taken - skipped) as f64);
             }
             Ok(())
         })

@@ -126,6 +126,8 @@ fn of_one_file(lab: &mut Lab<'_>, dir: &str) -> Res {
             write(lab, handle, 8192, 4096)?;
             lab.call(over, 0, sync)?;
         }
+        // fdatasync has left the times of the last overwrite.
+        fs.fsync(handle)?;
         for gap in 0..GAPS {
             lab.call(Probe::of("FSYQ"), gap, || fs.fsync(handle))?;
         }
