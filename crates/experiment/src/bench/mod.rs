@@ -11,7 +11,7 @@
 mod flush;
 pub mod judge;
 pub mod kept;
-mod marks;
+pub(crate) mod marks;
 mod measure;
 pub mod metrics;
 mod probe;
