@@ -230,14 +230,15 @@ pub struct ExportArgs {
 }
 
 /// Arguments of `show`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   fsage show build.fst
   fsage show build.fst --ops 100..120
   fsage show ext4.fsp --json | jq '.metrics[] | select(.name==\"CR\")'")]
 pub struct ShowArgs {
-    /// The file: a trace, snapshot, profile, run record or result; or the name of a metric
+    /// The file: a trace, snapshot, profile, run record or result, or a directory that holds a result; or
+    /// the name of a metric
     pub file: PathBuf,
     /// Print operations one a line: all of them, or FIRST..LAST counted from 0
     #[arg(long, value_name = "RANGE", num_args = 0..=1, default_missing_value = "..")]
@@ -373,13 +374,7 @@ pub enum StartArg {
 /// Arguments of `predict`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
---what-if changes metrics: a name (a * at its end stands for a whole series), then * / = + or -, then
-a number in the metric's unit. It may be repeated.
-  --what-if 'CR*0.5'       creates in half the time
-  --what-if 'RRD**2'       random reads at twice the rate, all sizes
-  --what-if 'RDC=4000000'  cached reads at 4,000,000 KiB/s
-
-What-if changes (NAME, an operator of * / = + -, a number):
+What-if changes (NAME, an operator of * / = + -, a number); --what-if may be repeated:
   memory=8G, memory*2, cache=512M   how much there is to cache in
   disk*2                            a device twice as fast
   disk.seek*0.5, disk.rate*2        half the time to get to a place; data moves at twice the rate

@@ -268,3 +268,70 @@ fn a_full_disk_is_one_error() {
         run(dir.path(), line).fails(1, &["/dev/full"]);
     }
 }
+
+#[test]
+fn show_reads_what_other_verbs_write() {
+    let dir = temp();
+    small_trace(dir.path());
+    let work = dir.path().join("work");
+    std::fs::create_dir(&work).unwrap();
+    let spec = "postmark:files=20,transactions=40";
+    run(dir.path(), ["run", spec, "work", "-o", "run.json"]).exits(0);
+    let said = run(dir.path(), ["show", "run.json"]).exits(0).text();
+    assert!(said.contains("postmark"), "{said}");
+    let checked = run(dir.path(), ["check", "run.json", "--json"]);
+    std::fs::write(dir.path().join("check.json"), &checked.stdout).unwrap();
+    let said = run(dir.path(), ["show", "check.json"]).exits(0).text();
+    assert!(said.contains("run.json"), "{said}");
+    let ext4 = profile("ext4").display().to_string();
+    let args = ["predict", "small.fst", "--json", "--on", &ext4];
+    std::fs::write(
+        dir.path().join("p.json"),
+        run(dir.path(), args).exits(0).stdout,
+    )
+    .unwrap();
+    let short = run(dir.path(), ["show", "p.json"]).exits(0).text();
+    let long = run(dir.path(), ["show", "p.json", "--details"])
+        .exits(0)
+        .text();
+    assert!(
+        long.starts_with(&short) && long.contains("hit rates"),
+        "{long}"
+    );
+}
+
+#[test]
+fn show_explains_metrics_and_names_the_nearest() {
+    let dir = temp();
+    let told = run(dir.path(), ["show", "FSYN16", "--json"])
+        .exits(0)
+        .json();
+    assert_eq!(
+        (&told["version"], &told["metrics"][0]["name"]),
+        (&1.into(), &"FSYN".into())
+    );
+    run(dir.path(), ["show", "RDD"]).fails(1, &["no file and no metric", "RD"]);
+}
+
+#[test]
+fn what_a_profile_lacks_is_grouped_by_why() {
+    let dir = temp();
+    let text = std::fs::read_to_string(profile("ext4")).unwrap();
+    let mut cut: Value = serde_json::from_str(&text).unwrap();
+    let absent =
+        |n: u32| serde_json::json!({"name": format!("RC{n}"), "reason": "no time was left"});
+    cut["absent"] = (0..90).map(absent).collect();
+    let mut fields = cut.as_object().unwrap().clone();
+    let format = fields.remove("format").unwrap();
+    let rest = Value::Object(fields).to_string();
+    std::fs::write(
+        dir.path().join("cut.fsp"),
+        format!("{{\"format\":{format},{}", &rest[1..]),
+    )
+    .unwrap();
+    let said = run(dir.path(), ["show", "cut.fsp"]).exits(0).text();
+    assert!(
+        said.contains("RC0, RC1, RC2, RC3 and 86 more: no time was left"),
+        "{said}"
+    );
+}

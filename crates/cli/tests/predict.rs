@@ -426,3 +426,97 @@ fn caches_and_starts_are_chosen_by_name() {
     // All of 24 MiB fit, so that the policies agree; fio drops the file from the cache before each of its jobs.
     assert_eq!(misses, [2799, 393, 2799, 393]);
 }
+
+#[test]
+fn a_profile_that_was_disturbed_is_not_believed() {
+    let dir = temp();
+    small_trace(dir.path());
+    let text = std::fs::read_to_string(profile("ext4")).unwrap();
+    let mut marked: Value = serde_json::from_str(&text).unwrap();
+    for metric in marked["metrics"].as_array_mut().unwrap() {
+        metric["marks"] = serde_json::json!(["other processes used 80 % of a processor"]);
+    }
+    marked["environment"]["extra"] = serde_json::json!({});
+    save(&marked, &dir.path().join("marked.fsp"));
+    let xfs = profile("xfs").display().to_string();
+    let args = ["predict", "small.fst", "--on", "marked.fsp", "--on", &xfs];
+    let result = run(dir.path(), args.iter().copied().chain(["--json"]))
+        .exits(0)
+        .json();
+    let of = |name: &str| {
+        let targets = result["targets"].as_array().unwrap();
+        targets
+            .iter()
+            .find(|t| t["name"].as_str().unwrap().contains(name))
+            .unwrap()
+            .clone()
+    };
+    let (bad, good) = (of("ext4"), of("xfs"));
+    let uncertainty = &bad["uncertainty"];
+    assert!(
+        uncertainty["marked_share"].as_f64().unwrap() > 0.99,
+        "{uncertainty}"
+    );
+    assert_eq!(
+        uncertainty["marked"].as_array().unwrap().len(),
+        uncertainty["carrying"].as_u64().unwrap() as usize
+    );
+    assert!(
+        bad["warnings"][0]
+            .as_str()
+            .unwrap()
+            .contains("were disturbed"),
+        "{bad}"
+    );
+    let half = |t: &Value| t["uncertainty"]["log_half_width"].as_f64().unwrap();
+    assert!(half(&bad) > half(&good), "{} {}", half(&bad), half(&good));
+    assert!(result["pairs"][0]["probability"].as_f64().unwrap() < 0.95);
+    let said = run(dir.path(), args).exits(0).text();
+    assert!(
+        said.contains("Caution: of the metrics that carry the total"),
+        "{said}"
+    );
+    assert!(!said.contains("is the fastest"), "{said}");
+}
+
+#[test]
+fn places_that_nothing_tells_are_said_and_asked_for() {
+    let dir = temp();
+    let mut strace = String::new();
+    for n in 0..300 {
+        let at = |more: u32| format!("1 1700000000.{:06}", n * 1000 + more);
+        let dir = n % 7;
+        strace.push_str(&format!(
+            "{} openat(AT_FDCWD, \"/data/d{dir}/f{n}\", O_RDONLY) = 3 <0.000010>\n\
+             {} pread64(3, \"\"..., 4096, 0) = 4096 <0.000100>\n{} close(3) = 0 <0.000001>\n",
+            at(0),
+            at(100),
+            at(300)
+        ));
+    }
+    std::fs::write(dir.path().join("reads.txt"), strace).unwrap();
+    run(dir.path(), ["import", "reads.txt", "-o", "small.fst"]).exits(0);
+    let ran = predict(dir.path(), &["ext4"], &["--json"]).exits(0).json();
+    let target = &ran["targets"][0];
+    let share = target["uncertainty"]["unplaced_share"].as_f64().unwrap();
+    assert!(share > 0.2, "{target}");
+    assert!(
+        target["warnings"].to_string().contains("--snapshot"),
+        "{target}"
+    );
+    let said = predict(dir.path(), &["ext4"], &[]).exits(0).text();
+    assert!(said.contains("hangs on where files lie"), "{said}");
+}
+
+#[test]
+fn what_if_means_the_metric_of_that_name_and_no_more_memory_than_there_is() {
+    let dir = temp();
+    small_trace(dir.path());
+    let details = ["--what-if", "OPEN=5us", "--details"];
+    let said = predict(dir.path(), &["ext4"], &details).exits(0).text();
+    assert!(said.contains("5 metrics such as OPEN"), "{said}");
+    for change in ["memory*1e300", "cache=1e30G"] {
+        predict(dir.path(), &["ext4"], &["--what-if", change])
+            .fails(2, &["no machine has so much memory"]);
+    }
+}

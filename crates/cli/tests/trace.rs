@@ -413,15 +413,21 @@ fn the_summary_and_the_shown_trace_agree() {
         let shown = run(dir.path(), ["show", "t.fst", "--json"]).exits(0).json();
         assert_eq!(summary["operations"], shown["operations"]);
         assert_eq!(summary["elapsed_ns"], shown["span_ns"]);
-        // What processes take is no work of a file system.
-        let in_file_system: u64 = shown["kinds"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|kind| !["exec", "fork", "exit"].contains(&kind["kind"].as_str().unwrap()))
-            .filter_map(|kind| kind["latency_total_ns"].as_u64())
-            .sum();
-        assert_eq!(summary["latency_total_ns"], in_file_system, "{method}");
+        let profile = common::profile("ext4").display().to_string();
+        let predicted = run(dir.path(), ["predict", "t.fst", "--on", &profile, "--json"]);
+        // One meaning of the time in the file system, in all that say it.
+        assert_eq!(
+            summary["latency_total_ns"], shown["latency_total_ns"],
+            "{method}"
+        );
+        assert_eq!(
+            summary["latency_total_ns"],
+            predicted.json()["traced_latency_ns"],
+            "{method}"
+        );
+        let kinds = shown["kinds"].as_array().unwrap();
+        let exec = kinds.iter().find(|kind| kind["kind"] == "exec").unwrap();
+        assert_eq!(exec["latency_total_ns"], 0, "{method}");
         std::fs::remove_dir_all(dir.path().join("to")).unwrap();
     }
 }

@@ -1,6 +1,6 @@
 //! One file system operation.
 
-use crate::{Errno, Fd, FileId, OpKind, PathId, Pid, Tid};
+use crate::{Errno, Fd, FileId, KindClass, OpKind, PathId, Pid, Tid};
 
 /// What an operation returned: a value of zero or more, or an error number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -167,6 +167,18 @@ impl Op {
         }
     }
 
+    /// Whether its latency is the work of a file system. A fork (a vfork lasts until the child's exec), an
+    /// exec (which mostly builds a process), a read of a pipe and a call on no descriptor are none of it;
+    /// the name of a device is.
+    pub fn in_file_system(&self) -> bool {
+        let class = self.kind.class();
+        let foreign = self.kind == OpKind::Exec
+            || class == KindClass::Process
+            || self.record.contains(OpFlags::NOT_A_FILE) && class != KindClass::Name
+            || self.file.is_none() && self.result.errno() == Some(Errno::EBADF);
+        !foreign
+    }
+
     /// When it returned, in nanoseconds since the stream began; its start where no latency is known.
     pub fn end_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.latency_ns.unwrap_or(0))
@@ -174,7 +186,7 @@ impl Op {
 
     /// Bytes moved by a successful data operation, 0 for everything else.
     pub fn bytes_moved(&self) -> u64 {
-        if self.kind.class() == crate::KindClass::Data && self.kind != OpKind::Fault {
+        if self.kind.class() == KindClass::Data && self.kind != OpKind::Fault {
             self.result.value().unwrap_or(0)
         } else {
             0
@@ -185,6 +197,22 @@ impl Op {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processes_pipes_and_no_descriptors_are_no_work_of_a_file_system() {
+        let op = |kind| Op::new(kind, Pid(1), Tid(1), 0);
+        assert!(op(OpKind::Read).in_file_system() && op(OpKind::Open).in_file_system());
+        for kind in [OpKind::Exec, OpKind::Fork, OpKind::Exit] {
+            assert!(!op(kind).in_file_system(), "{kind:?}");
+        }
+        let (mut pipe, mut device, mut closed) =
+            (op(OpKind::Read), op(OpKind::Open), op(OpKind::Read));
+        for op in [&mut pipe, &mut device] {
+            op.record = OpFlags::NOT_A_FILE;
+        }
+        closed.result = Outcome::err(Errno::EBADF);
+        assert!(!pipe.in_file_system() && device.in_file_system() && !closed.in_file_system());
+    }
 
     #[test]
     fn outcomes_keep_the_kernels_convention() {

@@ -67,6 +67,7 @@ pub fn predict(
         .roots
         .extend(reader.meta().under.iter().map(|d| d.clone().into_bytes()));
     options.traced_cpus = traced_cpus(reader.meta());
+    options.tree_known |= request.snapshot.is_some();
     let mut predictor = Predictor::new(options, vectors).also(request.changes);
     if let Some(path) = request.snapshot {
         load_snapshot(path, reader, &mut predictor)?;

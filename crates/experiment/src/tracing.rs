@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use fsage_capture::{
     CaptureError, CaptureRequest, CaptureStart, CaptureSummary, Notice, What, capture,
 };
-use fsage_core::{Op, OpFlags, OpSink, PathTable, SinkError};
+use fsage_core::{Op, OpSink, PathTable, SinkError};
 use fsage_format::profile::CPUS;
 use fsage_format::trace::{TraceEnd, TraceError, TraceMeta, TraceWriter};
 use fsage_host::machine;
 
-use crate::validate::measure::{Measured, Meter, is_charged};
+use crate::validate::measure::{Measured, Meter};
 
 /// A kill loses at most what was seen in this long.
 const PIECE_EVERY: Duration = Duration::from_secs(5);
@@ -259,7 +259,7 @@ impl FileSink<'_> {
     fn sum(&mut self, op: &Op) {
         let (first, last) = self.spanned.unwrap_or((op.start_ns, 0));
         self.spanned = Some((first, last.max(op.end_ns())));
-        if is_charged(op.kind) && !op.record.contains(OpFlags::NOT_A_FILE) {
+        if op.in_file_system() {
             let latency_ns = op.latency_ns.unwrap_or(0);
             self.in_file_system_ns = self.in_file_system_ns.saturating_add(latency_ns);
         }

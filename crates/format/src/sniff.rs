@@ -10,8 +10,11 @@ use crate::piece::{ENTRY_FORMAT, PARQUET_MAGIC, PieceFile};
 use crate::profile::PROFILE_FORMAT;
 use crate::record::RECORD_FORMAT;
 use crate::result::comparison::COMPARISON_FORMAT;
+use crate::result::compliance::COMPLIANCE_FORMAT;
 use crate::result::experiment::EXPERIMENT_FORMAT;
 use crate::result::prediction::PREDICTION_FORMAT;
+use crate::result::replay::REPLAY_FORMAT;
+use crate::result::run::RUN_FORMAT;
 use crate::result::validation::VALIDATION_FORMAT;
 
 /// What a file is.
@@ -33,6 +36,12 @@ pub enum FileKind {
     Experiment,
     /// The result of `fsage compare`.
     Comparison,
+    /// The result of `fsage run`.
+    Run,
+    /// The result of `fsage replay`.
+    Replay,
+    /// The result of `fsage check`.
+    Compliance,
 }
 
 const EXPECTED: &str = "a trace, a snapshot, a system profile, a result or a run record of fsage";
@@ -68,6 +77,9 @@ pub fn sniff(path: &Path) -> Result<FileKind, FormatError> {
         Some(VALIDATION_FORMAT) => Ok(FileKind::Validation),
         Some(EXPERIMENT_FORMAT) => Ok(FileKind::Experiment),
         Some(COMPARISON_FORMAT) => Ok(FileKind::Comparison),
+        Some(RUN_FORMAT) => Ok(FileKind::Run),
+        Some(REPLAY_FORMAT) => Ok(FileKind::Replay),
+        Some(COMPLIANCE_FORMAT) => Ok(FileKind::Compliance),
         Some(other) => Err(wrong(path, format!("JSON of the format '{other}'"))),
         None => Err(wrong(path, describe(&begin))),
     }

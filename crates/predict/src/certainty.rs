@@ -34,8 +34,26 @@ const RATIO_MIXED: f64 = 0.34;
 const ONE_THINK: f64 = 0.10;
 const RATIO_THINK: f64 = 0.04;
 
-/// An interval that reaches to more than this many times the value says nothing.
-const UNUSABLE: f64 = 4.0;
+/// Scale of the error of costs that hang on where files lie to each other, where only the trace tells of
+/// that: reads of `tar` that were predicted as far from one another took a third to a tenth.
+const UNPLACED: f64 = 0.6;
+
+/// Scale of the error of metrics that were disturbed when they were measured: profiles of one target
+/// made beside other work differ by two and more.
+const MARKED: f64 = 0.5;
+
+/// From this probability on an order is told apart.
+pub const APART: f64 = 0.95;
+
+/// An order that hangs on a profile of mostly marked metrics is never as sure as this.
+const MOSTLY: f64 = 0.5;
+const NEVER_APART: f64 = 0.94;
+
+/// Shares of a total that hang on places that nobody told, and on marked metrics, from which on it is
+/// said.
+pub const UNPLACED_SAID: f64 = 0.2;
+/// See [`UNPLACED_SAID`].
+pub const MARKED_SAID: f64 = 0.05;
 
 /// Share of a total on metrics of unknown intervals from which on it is said.
 pub const UNKNOWN_SAID: f64 = 0.05;
@@ -54,21 +72,31 @@ pub struct Totals {
     pub profile: f64,
     /// Whether the device is memory.
     pub in_memory: bool,
+    /// The share of the latency that hangs on where files lie, of which nothing is known.
+    pub unplaced: f64,
+    /// The share of it that stands on marked metrics.
+    pub marked: f64,
 }
 
 impl Totals {
     /// Scale of the model's error of the latency.
     pub fn model(&self) -> f64 {
-        if self.in_memory {
+        let scale = if self.in_memory {
             ONE_MEMORY
         } else {
             ONE_DEVICE
-        }
+        };
+        scale.hypot(self.unplaced * UNPLACED)
+    }
+
+    /// Standard error of the latency's logarithm by the profile: its intervals, and its marks.
+    pub fn profile_error(&self) -> f64 {
+        self.profile.hypot(self.marked * MARKED)
     }
 
     /// Half of the 95 % interval of the latency's logarithm.
     pub fn latency_half(&self) -> f64 {
-        (T_975 * self.model()).hypot(Z_95 * self.profile)
+        (T_975 * self.model()).hypot(Z_95 * self.profile_error())
     }
 
     /// Half of the 95 % interval of the elapsed time's logarithm: the file system's share of it is as
@@ -102,13 +130,19 @@ pub fn log_error(value: f64, error: f64) -> f64 {
 /// The interval of a value whose logarithm is known within `half`; `None` where it is of no use.
 pub fn interval(value: f64, half: f64) -> Option<(f64, f64)> {
     let factor = half.exp();
-    (factor <= UNUSABLE).then(|| (value / factor, value * factor))
+    let (low, high) = (value / factor, value * factor);
+    fsage_stats::usable(low, high).then_some((low, high))
 }
 
 /// The probability that the second one's latency would be measured to be larger than the first one's.
 pub fn latency_order(first: &Totals, second: &Totals) -> f64 {
-    let scale = ratio_scale(first, second).hypot(first.profile.hypot(second.profile));
-    order(first.latency_ns, second.latency_ns, scale)
+    let scale =
+        ratio_scale(first, second).hypot(first.profile_error().hypot(second.profile_error()));
+    order(
+        (first, first.latency_ns),
+        (second, second.latency_ns),
+        scale,
+    )
 }
 
 /// The same of the elapsed times.
@@ -116,23 +150,35 @@ pub fn elapsed_order(first: &Totals, second: &Totals) -> f64 {
     let (a, b) = (first.share(), second.share());
     let model = ratio_scale(first, second) * f64::midpoint(a * a, b * b).sqrt();
     let think = RATIO_THINK * (1.0 - f64::midpoint(a, b));
-    let profile = (a * first.profile).hypot(b * second.profile);
+    let profile = (a * first.profile_error()).hypot(b * second.profile_error());
     order(
-        first.elapsed_ns,
-        second.elapsed_ns,
+        (first, first.elapsed_ns),
+        (second, second.elapsed_ns),
         model.hypot(think).hypot(profile),
     )
 }
 
 fn ratio_scale(first: &Totals, second: &Totals) -> f64 {
-    match (first.in_memory, second.in_memory) {
+    let scale = match (first.in_memory, second.in_memory) {
         (true, true) => RATIO_MEMORY,
         (false, false) => RATIO_DEVICE,
         _ => RATIO_MIXED,
+    };
+    // Files lie as they do for both, but not as far from each other in time.
+    scale.hypot(UNPLACED * first.unplaced.hypot(second.unplaced) / 2.0)
+}
+
+fn order(first: (&Totals, f64), second: (&Totals, f64), scale: f64) -> f64 {
+    let ((first, first_ns), (second, second_ns)) = (first, second);
+    let p = order_of(first_ns, second_ns, scale);
+    if first.marked.max(second.marked) > MOSTLY {
+        p.clamp(1.0 - NEVER_APART, NEVER_APART)
+    } else {
+        p
     }
 }
 
-fn order(first_ns: f64, second_ns: f64, scale: f64) -> f64 {
+fn order_of(first_ns: f64, second_ns: f64, scale: f64) -> f64 {
     if first_ns <= 0.0 || second_ns <= 0.0 {
         return match first_ns.total_cmp(&second_ns) {
             std::cmp::Ordering::Less => 1.0,
@@ -158,7 +204,26 @@ mod tests {
             elapsed_ns,
             profile,
             in_memory,
+            unplaced: 0.0,
+            marked: 0.0,
         }
+    }
+
+    #[test]
+    fn what_stands_on_unknown_places_or_marked_metrics_is_less_sure() {
+        let sure = totals(1e9, 1e9, 0.02, true);
+        let (mut unplaced, mut marked) = (sure, sure);
+        (unplaced.unplaced, marked.marked) = (0.9, 0.9);
+        for unsure in [unplaced, marked] {
+            assert!(unsure.latency_half() > 1.5 * sure.latency_half());
+            let slow = totals(2.2e9, 2.2e9, 0.02, true);
+            let p = elapsed_order(&unsure, &slow);
+            assert!(p < 0.95 && elapsed_order(&sure, &slow) > 0.95, "{p}");
+        }
+        // However far apart: nobody knows by how much disturbed metrics are off.
+        let slow = totals(1e12, 1e12, 0.02, true);
+        assert!(elapsed_order(&marked, &slow) < 0.95 && latency_order(&slow, &marked) > 0.05);
+        assert!(elapsed_order(&unplaced, &slow) > 0.95);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! From totals to what is said.
 
-use crate::certainty::{self, Totals, UNKNOWN_SAID};
+use crate::certainty::{self, MARKED_SAID, Totals, UNKNOWN_SAID, UNPLACED_SAID};
 use crate::cost::ledger::dot;
 use crate::elapsed::Replay;
 use crate::rank::{Entry, rank};
@@ -9,7 +9,7 @@ use crate::result::{
     PREDICTION_VERSION, Prediction, TargetPrediction, Uncertainty,
 };
 use crate::run::{Predictor, Target};
-use crate::shares;
+use crate::shares::{self, Part};
 use crate::whatif::Applied;
 use crate::writeback;
 
@@ -18,24 +18,35 @@ struct Summed {
     weights: Vec<f64>,
     replayed: Replay,
     totals: Totals,
+    marked: Part,
+    by_place: Vec<&'static str>,
 }
 
 impl Summed {
-    fn of(target: &Target) -> Self {
+    /// `tree_known`: whether a snapshot tells where files lie.
+    fn of(target: &Target, tree_known: bool) -> Self {
         let weights = target.ledger.all_weights();
         let replayed = target.replayed();
         let (alone, error) = dot(&weights, &target.vector);
         let latency_ns = alone + replayed.waited_total_ns();
+        let vector = &target.vector;
+        let marked = |(slot, _)| vector.at(slot).is_some_and(|e| e.marked);
+        let marked = Part::of(&weights, vector, marked);
+        let (by_place_share, by_place) = shares::by_place(&weights, vector);
         let totals = Totals {
             latency_ns,
             elapsed_ns: replayed.elapsed_ns(),
             profile: certainty::log_error(latency_ns, error),
-            in_memory: target.vector.machine.in_memory,
+            in_memory: vector.machine.in_memory,
+            unplaced: if tree_known { 0.0 } else { by_place_share },
+            marked: marked.share,
         };
         Self {
             weights,
             replayed,
             totals,
+            marked,
+            by_place,
         }
     }
 
@@ -63,8 +74,35 @@ impl Summed {
             log_half_width: self.totals.latency_half(),
             unknown_share,
             unknown,
+            marked: self.marked.carrying.clone(),
+            carrying: self.marked.of,
+            marked_share: self.totals.marked,
+            unplaced_share: self.totals.unplaced,
             trouble: (!trouble.is_empty()).then(|| trouble.join("; ")),
         }
+    }
+
+    /// What its reader must know before anything else.
+    fn cautions(&self) -> Vec<String> {
+        let mut cautions = Vec::new();
+        if self.totals.marked > MARKED_SAID {
+            cautions.push(format!(
+                "{} of the {} metrics that carry its total, {:.0} % of it, were disturbed when they were \
+                 measured, or disagree",
+                self.marked.carrying.len(),
+                self.marked.of,
+                self.totals.marked * 100.0
+            ));
+        }
+        if self.totals.unplaced > UNPLACED_SAID {
+            cautions.push(format!(
+                "{:.0} % of it hangs on where files lie to each other ({}), which no snapshot tells: give \
+                 the one from before the trace (--snapshot)",
+                self.totals.unplaced * 100.0,
+                self.by_place.join(", ")
+            ));
+        }
+        cautions
     }
 }
 
@@ -74,7 +112,7 @@ impl Predictor {
         let mut targets = Vec::new();
         let mut entries = Vec::new();
         for (index, target) in self.targets.iter().enumerate() {
-            let summed = Summed::of(target);
+            let summed = Summed::of(target, self.options.tree_known);
             let made = self.target(index, target, &summed);
             if made.incomplete.is_none() {
                 entries.push(Entry {
@@ -112,14 +150,16 @@ impl Predictor {
             elapsed_ns,
             ..
         } = summed.totals;
-        let incomplete = target.incomplete(latency_ns);
+        // How long what is missing would make others wait, nobody knows.
+        let waiting_ns = summed.replayed.waited_total_ns();
+        let incomplete = target.incomplete(latency_ns - waiting_ns);
         let mut made = TargetPrediction {
             name: vector.name.clone(),
             incomplete: None,
             latency_total_ns: Some(latency_ns),
             latency_interval_ns: summed.latency_interval(),
             device_ns: target.ledger.total().device_ns,
-            waiting_ns: summed.replayed.waited_total_ns(),
+            waiting_ns,
             elapsed_ns: Some(elapsed_ns),
             elapsed_interval_ns: certainty::interval(elapsed_ns, summed.totals.elapsed_half()),
             uncertainty: summed.uncertainty(target),
@@ -135,6 +175,14 @@ impl Predictor {
             what_if: None,
             warnings: self.target_warnings(target),
         };
+        let cautions = summed.cautions();
+        made.warnings.splice(0..0, cautions);
+        made.warnings.extend(
+            vector
+                .disturbed
+                .iter()
+                .map(|mark| format!("while it was profiled: {mark}")),
+        );
         if let Some(changed) = self.changed.get(index) {
             made.what_if = Some(self.what_if(index, changed, summed, &made.kinds));
         }
@@ -171,7 +219,7 @@ impl Predictor {
         before: &Summed,
         kinds_before: &[KindPrediction],
     ) -> Changed {
-        let after = Summed::of(changed);
+        let after = Summed::of(changed, self.options.tree_known);
         let Totals {
             latency_ns,
             elapsed_ns,
@@ -285,6 +333,11 @@ fn without_totals(made: TargetPrediction) -> TargetPrediction {
         latency_interval_ns: None,
         elapsed_ns: None,
         elapsed_interval_ns: None,
+        device_ns: 0.0,
+        waiting_ns: 0.0,
+        writeback_ns: 0.0,
+        writeback_slowdown: 0.0,
+        uncertainty: Uncertainty::default(),
         kinds: Vec::new(),
         metrics: Vec::new(),
         families: Vec::new(),

@@ -17,6 +17,11 @@ impl SystemVector {
         vector.machine = machine(&profile.environment);
         vector.target = target(&profile.environment);
         vector.broken_off = profile.incomplete_reason().map(str::to_owned);
+        let whole = profile
+            .disturbances
+            .iter()
+            .filter(|d| d.procedure.is_empty());
+        vector.disturbed = whole.flat_map(|d| d.marks.iter().cloned()).collect();
         let mut ignored = Vec::new();
         for metric in &profile.metrics {
             match MetricId::parse(&metric.name) {
@@ -40,6 +45,7 @@ fn estimate(metric: &MetricValue) -> Estimate {
         high,
         lower_bound: metric.lower_bound,
         unknown: metric.interval().is_none(),
+        marked: !metric.marks.is_empty(),
     }
 }
 

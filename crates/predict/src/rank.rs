@@ -1,10 +1,9 @@
 //! Which system is faster, and how sure that is.
 
-use crate::certainty::{Totals, elapsed_order, latency_order};
+use crate::certainty::{APART, Totals, elapsed_order, latency_order};
 use crate::result::{Confidence, PairRank, Ranked};
 
-/// From these probabilities on an order is told apart, and called likely.
-const APART: f64 = 0.95;
+/// From this probability on an order is called likely.
 const LIKELY: f64 = 0.75;
 
 /// A system in the race.
@@ -86,6 +85,8 @@ mod tests {
                 elapsed_ns: ns,
                 profile: 0.02,
                 in_memory: true,
+                unplaced: 0.0,
+                marked: 0.0,
             },
         }
     }

@@ -26,6 +26,8 @@ pub struct Options {
     pub scope: Scope,
     /// When dirty pages are written back.
     pub write_back: WriteBack,
+    /// Whether the tree before the trace is known, from a snapshot.
+    pub tree_known: bool,
     /// Processors that the trace's threads shared; `None` where nobody knows: then no pause is taken
     /// to be waiting for one.
     pub traced_cpus: Option<usize>,
@@ -237,12 +239,14 @@ impl Predictor {
         let gap = self.threads.gap(op);
         self.event = self.follow.push(op);
         self.namespace.apply(op, paths, &mut self.resolved);
-        self.count(op);
         for (view, needs) in self.views.iter_mut().zip(&mut self.needs) {
             needs.clear();
             view.apply(op, &self.resolved, &self.namespace, gap, needs);
         }
         self.namespace.settle(&self.resolved);
+        // What is known of the tree and the caches all the same is no cost.
+        self.resolved.charged &= op.in_file_system();
+        self.count(op);
     }
 
     #[inline]

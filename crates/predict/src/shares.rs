@@ -1,15 +1,20 @@
 //! Where the time goes: by kind of operation, by metric, by family, and what would help.
 
 use fsage_core::OpKind;
-use fsage_core::metric::FamilyId;
+use fsage_core::metric::{FamilyId, MetricId};
 
 use crate::certainty;
-use crate::cost::SystemVector;
 use crate::cost::ledger::dot;
+use crate::cost::{Slot, SystemVector};
 use crate::elapsed::Replay;
 use crate::result::{FamilyShare, Help, KindPrediction, MetricShare};
 use crate::run::Target;
 use crate::whatif::{Change, parts};
+
+/// Costs of reads and lookups by how files lie to those before.
+const BY_PLACE: [&str; 8] = [
+    "RFN", "RFS", "RFF", "RFO", "LUS_NC", "LUN_NC", "LUF_NC", "LUR_NC",
+];
 
 /// Changes that are told to help.
 const HELPS: usize = 3;
@@ -85,7 +90,7 @@ pub fn families(weights: &[f64], vector: &SystemVector) -> Vec<FamilyShare> {
     sums.into_iter()
         .map(|(family, time_ns)| FamilyShare {
             family: family.row().stem.to_owned(),
-            what: family.row().what.to_owned(),
+            what: family.row().short.to_owned(),
             time_ns,
             share: share(time_ns, positive),
         })
@@ -126,17 +131,58 @@ fn half(group: &str) -> String {
 /// The share of the time that stands on metrics whose interval is unknown, and these, those that hold
 /// a hundredth of it and more, the largest first.
 pub fn unknown(weights: &[f64], vector: &SystemVector) -> (f64, Vec<String>) {
-    let mut total = 0.0;
-    let mut of_unknown = Vec::new();
-    for ((slot, id), &weight) in vector.slots().iter().zip(weights) {
-        let time_ns = (weight * vector.unit_cost_ns(slot)).max(0.0);
-        total += time_ns;
-        if time_ns > 0.0 && vector.at(slot).is_some_and(|e| e.unknown) {
-            of_unknown.push((time_ns, id.to_string()));
+    let of = |(slot, _): (Slot, MetricId)| vector.at(slot).is_some_and(|e| e.unknown);
+    let part = Part::of(weights, vector, of);
+    (part.share, part.carrying)
+}
+
+/// A part of the metrics that a time stands on.
+pub struct Part {
+    /// Its share of the time.
+    pub share: f64,
+    /// Those that hold a hundredth of the time and more, the largest first.
+    pub carrying: Vec<String>,
+    /// How many of all metrics hold so much.
+    pub of: usize,
+}
+
+impl Part {
+    /// The metrics that are `which`.
+    pub fn of(
+        weights: &[f64],
+        vector: &SystemVector,
+        which: impl Fn((Slot, MetricId)) -> bool,
+    ) -> Self {
+        let times = vector.slots().iter().zip(weights);
+        let times: Vec<_> = times
+            .map(|(metric, &weight)| ((weight * vector.unit_cost_ns(metric.0)).max(0.0), metric))
+            .filter(|time| time.0 > 0.0)
+            .collect();
+        let total: f64 = times.iter().map(|t| t.0).sum();
+        let carries = |t: &&(f64, (Slot, MetricId))| t.0 >= 0.01 * total;
+        let mut part: Vec<_> = times.iter().filter(|t| which(t.1)).collect();
+        part.sort_by(|a, b| b.0.total_cmp(&a.0));
+        Self {
+            share: share(part.iter().map(|t| t.0).sum(), total),
+            carrying: part
+                .into_iter()
+                .filter(carries)
+                .map(|t| t.1.1.to_string())
+                .collect(),
+            of: times.iter().filter(carries).count(),
         }
     }
-    of_unknown.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let sum = share(of_unknown.iter().map(|u| u.0).sum(), total);
-    let large = of_unknown.into_iter().filter(|u| u.0 >= 0.01 * total);
-    (sum, large.map(|u| u.1).collect())
+}
+
+/// The share of the time that hangs on where files lie to each other, and its families.
+pub fn by_place(weights: &[f64], vector: &SystemVector) -> (f64, Vec<&'static str>) {
+    let of = |(_, id): (Slot, MetricId)| BY_PLACE.contains(&id.family().row().stem);
+    let part = Part::of(weights, vector, of);
+    let named = part.carrying.iter();
+    (
+        part.share,
+        named
+            .filter_map(|name| Some(MetricId::parse(name)?.family().row().stem))
+            .collect(),
+    )
 }

@@ -44,6 +44,8 @@ fn kept(run: &str) -> Vec<Kept> {
                     elapsed_ns: number("predicted_elapsed_ns"),
                     profile: fsage_predict::certainty::log_error(latency_ns, error),
                     in_memory: p["group"] == "ram",
+                    unplaced: 0.0,
+                    marked: 0.0,
                 },
                 measured_ns: number("measured_ns"),
                 measured_elapsed_ns: number("measured_elapsed_ns"),

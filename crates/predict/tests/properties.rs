@@ -176,6 +176,8 @@ proptest! {
             prop_assert_eq!(ranked, target.incomplete.is_none());
             if target.incomplete.is_some() {
                 prop_assert!(target.kinds.is_empty() && target.metrics.is_empty());
+                let parts = [target.device_ns, target.waiting_ns, target.writeback_ns];
+                prop_assert!(parts.iter().all(|&ns| ns <= 0.0));
                 continue;
             }
             prop_assert!(target.elapsed_ns.unwrap() >= 0.0);

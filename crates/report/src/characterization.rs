@@ -166,13 +166,17 @@ fn where_it_goes(shown: &ShownTrace, width: u16) -> TextTable {
             row.push(share);
             table.row(row);
         };
+        let none = rows.is_empty();
         for (index, row) in rows.into_iter().take(most).enumerate() {
             operations = operations.saturating_sub(row.1);
             time = time.saturating_sub(row.2);
             put(if index == 0 { title } else { "" }, row);
         }
         if operations > 0 {
-            put("", ("all others".into(), operations, time));
+            put(
+                if none { title } else { "" },
+                ("all others".into(), operations, time),
+            );
         }
     }
     table

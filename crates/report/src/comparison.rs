@@ -18,6 +18,9 @@ const LONGEST_VALUE: usize = 60;
 /// A smaller effect, however sure, is no headline.
 const WORTH_TELLING: f64 = 0.01;
 
+/// Of an interval that says too little.
+const UNUSABLE: &str = "unusable";
+
 /// Rows of the table over all pairs.
 const ROWS: usize = 14;
 
@@ -160,7 +163,10 @@ fn overview(comparison: &Comparison, width: u16) -> TextTable {
             units::metric(m.b.mean, &m.unit),
             m.ratio.map_or_else(
                 || "no bounds".to_owned(),
-                |r| format!("x{:.3} ({})", r.value, ends(&r)),
+                |r| match ends(&r).as_str() {
+                    "" | UNUSABLE => format!("x{:.3} (unusable)", r.value),
+                    ends => format!("x{:.3} ({ends})", r.value),
+                },
             ),
             m.test.map_or(String::new(), |t| probability(t.p_corrected)),
             if matches!(m.verdict, Verdict::Larger | Verdict::Smaller) && !differs(m) {
@@ -262,6 +268,7 @@ fn mean(samples: &SampleSummary, unit: &str) -> String {
 
 fn ends(estimate: &Estimate) -> String {
     match (estimate.low, estimate.high) {
+        (Some(low), Some(high)) if units::is_unusable(Some(low), Some(high)) => UNUSABLE.to_owned(),
         (Some(low), Some(high)) => format!("{low:.3} to {high:.3}"),
         _ => String::new(),
     }
@@ -275,10 +282,20 @@ fn probability(p: f64) -> String {
     }
 }
 
+/// Whether a ratio's interval, which is of one test by itself, lies on one side of 1.
+fn alone_significant(metric: &ComparedMetric) -> bool {
+    let (low, high) = metric.ratio.map_or((None, None), |r| (r.low, r.high));
+    low.is_some_and(|low| low > 1.0) || high.is_some_and(|high| high < 1.0)
+}
+
 fn verdict(metric: &ComparedMetric) -> &'static str {
     match metric.verdict {
         Verdict::Larger => "b larger",
         Verdict::Smaller => "b smaller",
+        // The interval is of this test alone, and tells what it told.
+        Verdict::NoSignificantDifference if alone_significant(metric) => {
+            "not significant once corrected"
+        }
         Verdict::NoSignificantDifference => "not significant",
         Verdict::Equal => "equal",
         Verdict::Untestable => "not testable",
@@ -351,6 +368,36 @@ mod tests {
             text: String::new(),
             warnings: Vec::new(),
         }
+    }
+
+    #[test]
+    fn an_interval_and_its_verdict_say_one_thing() {
+        let mut m = metric("elapsed", "ns", 1e9, 2.176e9);
+        m.verdict = Verdict::NoSignificantDifference;
+        let with = |low, high| {
+            let ratio = Estimate {
+                value: 2.176,
+                low: Some(low),
+                high: Some(high),
+            };
+            ComparedMetric {
+                ratio: Some(ratio),
+                ..m.clone()
+            }
+        };
+        let wide = with(1.059, 36.396);
+        let said = table(&[&wide], 120);
+        assert!(
+            said.contains("unusable") && !said.contains("36.396"),
+            "{said}"
+        );
+        let said = table(&[&with(1.059, 4.396)], 120);
+        assert!(said.contains("not significant once corrected"), "{said}");
+        let said = table(&[&with(0.9, 4.396)], 120);
+        assert!(
+            said.contains("not significant") && !said.contains("corrected"),
+            "{said}"
+        );
     }
 
     #[test]

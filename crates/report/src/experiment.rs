@@ -372,6 +372,15 @@ fn brief(page: &mut Page, experiment: &Experiment) {
             "interval unusable: too few runs, or too different, to say more than that they vary",
         );
     }
+    let moved = |c: &Configuration| {
+        let sectors = ["device_sectors_read", "device_sectors_written"];
+        sectors
+            .iter()
+            .any(|name| c.metric(name).is_some_and(|m| m.mean > 0.0))
+    };
+    if experiment.configurations.iter().any(moved) {
+        page.say("read and written: by the device meanwhile, for anyone");
+    }
     if left > 0 {
         page.say(format!(
             "{} and every figure: --details, or --json",

@@ -46,11 +46,32 @@ pub fn text(profile: &SystemProfile, width: u16) -> String {
     out.push_str(&suspects(profile));
     if !profile.absent.is_empty() {
         out.push_str("\nnot measured:\n");
-        for absent in &profile.absent {
-            out.push_str(&format!("  {}: {}\n", absent.name, absent.reason));
+        for (reason, names) in by_reason(profile) {
+            let named = names.iter().take(NAMED).copied().collect::<Vec<_>>();
+            let more = names.len().saturating_sub(NAMED);
+            let more = match more {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            out.push_str(&format!("  {}{more}: {reason}\n", named.join(", ")));
         }
     }
     out
+}
+
+/// Names that stand before one reason.
+const NAMED: usize = 4;
+
+/// What was not measured, by why, in the order of the first of each.
+fn by_reason(profile: &SystemProfile) -> Vec<(&str, Vec<&str>)> {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for absent in &profile.absent {
+        match groups.iter_mut().find(|g| g.0 == absent.reason) {
+            Some((_, names)) => names.push(&absent.name),
+            None => groups.push((&absent.reason, vec![&absent.name])),
+        }
+    }
+    groups
 }
 
 /// What disturbed the measurement, and which metrics are marked for what else.

@@ -98,13 +98,13 @@ impl Tree {
     }
 }
 
-/// Sizes that the short form tells apart: up to this, and what it is called.
+/// Sizes that the short form tells apart: below this, and what it is called.
 const CLASSES: [(u64, &str); 5] = [
     (1, "empty"),
-    (4 << 10, "up to 4 KiB"),
-    (64 << 10, "up to 64 KiB"),
-    (1 << 20, "up to 1 MiB"),
-    (64 << 20, "up to 64 MiB"),
+    (4 << 10, "under 4 KiB"),
+    (64 << 10, "under 64 KiB"),
+    (1 << 20, "under 1 MiB"),
+    (64 << 20, "under 64 MiB"),
 ];
 
 /// What a terminal shows of the snapshot in `file`; with `details` every class of sizes.
@@ -193,7 +193,7 @@ fn by_class(sizes: &[u64]) -> Vec<(String, u64)> {
         begin = end;
     }
     let large = sizes.iter().enumerate().filter(|&(b, _)| low(b) >= begin);
-    rows.push(("larger".to_owned(), large.map(|(_, n)| n).sum()));
+    rows.push(("64 MiB and more".to_owned(), large.map(|(_, n)| n).sum()));
     rows
 }
 
@@ -209,6 +209,12 @@ mod tests {
         }
         let rows = by_class(&[7, 1, 0, 2]);
         assert_eq!(rows[0], ("empty".to_owned(), 7));
-        assert_eq!(rows[1], ("up to 4 KiB".to_owned(), 3));
+        assert_eq!(rows[1], ("under 4 KiB".to_owned(), 3));
+        // A file of exactly 4 KiB, in the bucket that begins there, is not under it.
+        let mut sizes = vec![0; 14];
+        sizes[13] = 1;
+        let rows = by_class(&sizes);
+        assert_eq!(rows[1].1, 0);
+        assert_eq!(rows[2], ("under 64 KiB".to_owned(), 1));
     }
 }

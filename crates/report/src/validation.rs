@@ -19,6 +19,12 @@ const NOTES: usize = 2;
 pub fn text(result: &Validation, details: bool, width: u16) -> String {
     let mut page = Page::new(width);
     finding(&mut page, result);
+    if !result.disturbed.is_empty() {
+        page.say(format!(
+            "caution: disturbed while measured: {}; measure again on a quiet machine",
+            result.disturbed.join("; ")
+        ));
+    }
     if !result.pairs.is_empty() {
         page.blank();
         page.table(&overview(result, details, width));
@@ -337,11 +343,8 @@ fn summary(page: &mut Page, result: &Validation) {
             ", within their variation or 15 %"
         };
         page.item(format!(
-            "wrong: {}: {} was measured faster than {} by {}{within}",
-            wrong.workload,
-            wrong.faster,
-            wrong.slower,
-            percent(wrong.measured_ratio - 1.0),
+            "wrong: {}: {} was measured to take {:.2} times as long as {}{within}",
+            wrong.workload, wrong.slower, wrong.measured_ratio, wrong.faster,
         ));
     }
     page.say(format!(
@@ -498,9 +501,17 @@ mod tests {
             pairs: Vec::new(),
             judgement: fsage_format::result::validation::Judgement::default(),
             failed: Vec::new(),
+            disturbed: Vec::new(),
             notes: vec!["a note that goes on\x1b[1m".repeat(20); 9],
         };
         assert!(text(&result, false, 80).starts_with("nothing was measured"));
+        result.disturbed = vec!["the profile of ext4: 300 of 650 metrics are marked".into()];
+        let said = text(&result, false, 200);
+        assert!(
+            said.contains("caution: disturbed while measured: the profile of ext4"),
+            "{said}"
+        );
+        result.disturbed.clear();
         for n in 0..30 {
             let target = format!("scratch:ext4,size=4G,on=disk:hdd-7200,mount=noatime,number={n}");
             result

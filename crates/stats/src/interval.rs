@@ -54,8 +54,9 @@ pub fn mean_interval(samples: &[f64], confidence: f64) -> Option<Interval> {
 /// Beyond this half-width over the mean, Student's interval of a positive quantity is too symmetric to be true.
 const SYMMETRIC: f64 = 0.25;
 
-/// An interval whose ends are further apart than this factor says no more than the samples.
-const USABLE_FACTOR: f64 = 4.0;
+/// An interval whose ends are further apart than this factor says no more than the samples: the one rule
+/// for means, ratios and predictions alike.
+const USABLE_FACTOR: f64 = 16.0;
 
 /// The interval of the mean of quantities that cannot be negative (times, counts, rates): Student's where it is
 /// narrow; where it is wide, that of a log-normal mean by Cox's method with Student's t (Olsson 2005, 2.4), which
@@ -90,7 +91,7 @@ pub fn positive_mean_interval(samples: &[f64], confidence: f64) -> Option<Interv
 }
 
 /// Whether an interval of a positive quantity says more than that it is positive: its ends lie within a factor
-/// of four.
+/// of sixteen.
 pub fn usable(low: f64, high: f64) -> bool {
     low == high || (low > 0.0 && high <= USABLE_FACTOR * low)
 }
@@ -156,7 +157,7 @@ mod tests {
         assert!(zero.low == 0.0 && !usable(zero.low, zero.high));
         assert_eq!(positive_mean_interval(&[1.0], 0.95), None);
         assert_eq!(positive_mean_interval(&[-1.0, 1.0], 0.95), None);
-        assert!(usable(2.0, 2.0) && usable(0.0, 0.0) && usable(2.0, 7.9) && !usable(2.0, 8.1));
+        assert!(usable(2.0, 2.0) && usable(0.0, 0.0) && usable(2.0, 31.9) && !usable(2.0, 32.1));
     }
 
     #[test]

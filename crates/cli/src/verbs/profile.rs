@@ -97,7 +97,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
 
 fn list(json: bool) -> Result<Exit> {
     if json {
-        out::json(&metric_list())?;
+        out::json(&metric_list(|_| true))?;
     } else {
         out::text(&profile::list(out::width()))?;
     }
@@ -144,7 +144,7 @@ fn tell(measured: &SystemProfile, hurried: bool) {
 
 /// The table of metrics, as `--list --json` prints it.
 #[derive(Serialize)]
-struct MetricList {
+pub(super) struct MetricList {
     format: &'static str,
     version: u32,
     metrics: Vec<ListedMetric>,
@@ -164,7 +164,8 @@ struct ListedMetric {
     gaps_us: &'static [u32],
 }
 
-fn metric_list() -> MetricList {
+/// The rows of the table that are asked for.
+pub(super) fn metric_list(which: impl Fn(&Family) -> bool) -> MetricList {
     let listed = |row: &Family| ListedMetric {
         name: row.stem,
         unit: row.unit.name(),
@@ -180,7 +181,10 @@ fn metric_list() -> MetricList {
     MetricList {
         format: "fsage list of metrics",
         version: 1,
-        metrics: fsage_profile::list().iter().map(listed).collect(),
+        metrics: (fsage_profile::list().iter())
+            .filter(|row| which(row))
+            .map(listed)
+            .collect(),
     }
 }
 

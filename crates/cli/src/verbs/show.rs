@@ -4,18 +4,24 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use fsage_core::OpSource;
+use fsage_core::metric::{MetricId, family};
 use fsage_format::FileKind;
 use fsage_format::profile::SystemProfile;
 use fsage_format::record::{ShownRecord, read_records};
 use fsage_format::result::comparison::{COMPARISON_VERSION, Comparison};
+use fsage_format::result::compliance::{COMPLIANCE_VERSION, Compliance};
 use fsage_format::result::experiment::Experiment;
 use fsage_format::result::prediction::{PREDICTION_VERSION, Prediction};
+use fsage_format::result::replay::{REPLAY_VERSION, Replay};
+use fsage_format::result::run::{RUN_VERSION, WorkloadRun};
 use fsage_format::result::validation::{VALIDATION_VERSION, Validation};
 use fsage_format::result::{Head, load};
 use fsage_format::trace::{Annotations, TraceReader};
+use fsage_predict::whatif::parts::nearest;
 use fsage_report::page::Page;
 use fsage_report::{
-    characterization, comparison, experiment, ops, prediction, profile, snapshot, units, validation,
+    characterization, comparison, compliance, experiment, ops, prediction, profile, snapshot,
+    units, validation,
 };
 use fsage_workload::characterize::Characterizer;
 use serde::Serialize;
@@ -26,9 +32,17 @@ use crate::files::{open_snapshot, open_trace};
 use crate::out;
 
 pub fn run(args: &ShowArgs) -> Result<Exit> {
-    if let Some(text) = named_metric(&args.file) {
-        out::text(&text)?;
-        return Ok(Exit::Done);
+    if !args.file.exists()
+        && let Some(exit) = metric(args)?
+    {
+        return Ok(exit);
+    }
+    if args.file.is_dir() {
+        let (file, _) = super::check::format_of(&args.file)?;
+        return run(&ShowArgs {
+            file,
+            ..args.clone()
+        });
     }
     let kind = fsage_format::sniff(&args.file)?;
     if args.ops.is_some() && kind != FileKind::Trace {
@@ -47,7 +61,14 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
         FileKind::Record => record(args),
         FileKind::Prediction => {
             let loaded: Prediction = load(&args.file, "version", PREDICTION_VERSION)?;
-            show(args, &loaded, prediction::text)
+            show(args, &loaded, |found, width| {
+                let mut text = prediction::text(found, width);
+                if args.details {
+                    text.push('\n');
+                    text.push_str(&prediction::details(found, width));
+                }
+                text
+            })
         }
         FileKind::Validation => {
             let loaded: Validation = load(&args.file, "validation_version", VALIDATION_VERSION)?;
@@ -64,13 +85,45 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
                 comparison::text(found, args.details, false, width)
             })
         }
+        FileKind::Run => {
+            let loaded: WorkloadRun = load(&args.file, "run_version", RUN_VERSION)?;
+            show(args, &loaded, fsage_report::run::text)
+        }
+        FileKind::Replay => {
+            let loaded: Replay = load(&args.file, "replay_version", REPLAY_VERSION)?;
+            show(args, &loaded, fsage_report::replay::text)
+        }
+        FileKind::Compliance => {
+            let loaded: Compliance = load(&args.file, "compliance_version", COMPLIANCE_VERSION)?;
+            show(args, &loaded, |found, width| {
+                compliance::text(found, args.details, width)
+            })
+        }
     }
 }
 
-/// What the name of a metric means, where no file has it.
-fn named_metric(name: &Path) -> Option<String> {
-    let name = name.to_str().filter(|_| !name.exists())?;
-    fsage_report::metric::explain(name, out::width())
+/// What the name of a metric means, where no file has it; `None` where it cannot be one.
+fn metric(args: &ShowArgs) -> Result<Option<Exit>> {
+    let name = args.file.to_string_lossy().to_uppercase();
+    let of = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if name.is_empty() || !name.chars().all(of) {
+        return Ok(None);
+    }
+    let Some(text) = fsage_report::metric::explain(&name, out::width()) else {
+        bail!(
+            "find {}: no file and no metric has that name; the nearest are {}",
+            args.file.display(),
+            nearest(&name).join(", ")
+        );
+    };
+    if args.json {
+        let id = MetricId::parse(&name).map(MetricId::family);
+        let family = id.or_else(|| family(&name)).map(|f| f.row().stem);
+        out::json(&super::profile::metric_list(|row| Some(row.stem) == family))?;
+    } else {
+        out::text(&text)?;
+    }
+    Ok(Some(Exit::Done))
 }
 
 /// A result as JSON or as text.
@@ -92,7 +145,12 @@ fn trace(args: &ShowArgs) -> Result<Exit> {
     crate::files::remark(&args.file, &reader);
     let mut sink = Characterizer::new();
     crate::files::copy(&mut reader, &mut sink)?;
-    let found = sink.finish(reader.loss().operations_lost);
+    let mut found = sink.finish(reader.loss().operations_lost);
+    // Where calls outside of some directories were left out, the end of the trace has the names.
+    let programs = reader.end().map(|end| &end.programs);
+    for process in found.processes.iter_mut().filter(|p| p.name.is_none()) {
+        process.name = programs.and_then(|all| all.get(&process.pid)).cloned();
+    }
     let shown = characterization::ShownTrace {
         meta: reader.meta().clone(),
         end: reader.end().cloned(),

@@ -137,6 +137,8 @@ pub struct Family {
     pub group: Group,
     /// Whether `--quick` measures it.
     pub quick: bool,
+    /// Its name in a sentence, at most 60 characters and no other family's.
+    pub short: &'static str,
     /// What it measures, one sentence without its full stop.
     pub what: &'static str,
     /// How it is measured.
@@ -314,6 +316,19 @@ mod tests {
         assert!(MetricId::parse("RD3").is_none());
         assert!(MetricId::parse("STAT_G7").is_none());
         assert!(MetricId::parse("BC_G10").is_none());
+    }
+
+    #[test]
+    fn short_names_are_short_and_no_two_are_alike() {
+        let mut seen = HashSet::new();
+        for row in FAMILIES.iter() {
+            assert!(
+                (3..=60).contains(&row.short.chars().count()),
+                "{}",
+                row.stem
+            );
+            assert!(seen.insert(row.short), "{}: {}", row.stem, row.short);
+        }
     }
 
     #[test]

@@ -6,11 +6,11 @@ use fsage_format::result::experiment::BenchRun;
 const CLOCK_STEP_NS: u64 = 1_000_000;
 
 /// Others that use more of a processor than this change what is measured, as a share of elapsed time.
-const OTHERS_SHARE: f64 = 0.10;
+pub(crate) const OTHERS_SHARE: f64 = 0.10;
 
 /// The kernel counts in ticks of 10 ms and gives each whole to user or system: fewer than this are
 /// chance. Shorter runs are judged by how long their threads waited.
-const LEAST_TICKS_NS: u64 = 100_000_000;
+pub(crate) const LEAST_TICKS_NS: u64 = 100_000_000;
 
 /// A hypervisor that takes more than this, as a share of elapsed time.
 const STOLEN_SHARE: f64 = 0.02;
@@ -31,7 +31,10 @@ pub fn marks(run: &BenchRun) -> Vec<String> {
     let mut marks = Vec::new();
     let elapsed = run.elapsed_ns.max(1) as f64;
     let share = |ns: u64| ns as f64 / elapsed;
-    let percent = |ns: u64| format!("{:.0} %", share(ns) * 100.0);
+    let of_processors = |ns: u64| match share(ns) {
+        s if s <= 1.0 => format!("{:.0} % of a processor", s * 100.0),
+        s => format!("{s:.1} processors"),
+    };
     let others = &run.others;
     if others.clock_step_ns.unsigned_abs() >= CLOCK_STEP_NS {
         marks.push(format!(
@@ -46,20 +49,14 @@ pub fn marks(run: &BenchRun) -> Vec<String> {
         .filter(long)
         .filter(|&n| share(n) > OTHERS_SHARE)
     {
-        marks.push(format!(
-            "other processes used {} of a processor",
-            percent(ns)
-        ));
+        marks.push(format!("other processes used {}", of_processors(ns)));
     }
     if let Some(ns) = others
         .stolen_ns
         .filter(long)
         .filter(|&n| share(n) > STOLEN_SHARE)
     {
-        marks.push(format!(
-            "the hypervisor took {} of a processor",
-            percent(ns)
-        ));
+        marks.push(format!("the hypervisor took {}", of_processors(ns)));
     }
     marks.extend(waiting(run));
     if run.cold_verified == Some(false) {
@@ -80,28 +77,30 @@ pub fn marks(run: &BenchRun) -> Vec<String> {
 /// What is to be said of waiting for processors.
 fn waiting(run: &BenchRun) -> Option<String> {
     let share = |ns: u64| ns as f64 / run.elapsed_ns.max(1) as f64;
-    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    // Times, since threads wait at once and are seen a little longer than they are measured: a sum of
+    // theirs is no share of the time.
+    let seconds = |ns: u64| format!("{:.3} s", ns as f64 / 1e9);
+    let in_all = seconds(run.elapsed_ns);
     let delay = run.run_delay_ns.filter(|&ns| ns >= LEAST_DELAY_NS);
     if run.command.is_none() {
         let streams = run.phases.iter().map(|p| p.result.streams.len()).max();
-        let waited = share(delay?) / streams.unwrap_or(1).max(1) as f64;
-        return (waited > RUN_DELAY_SHARE).then(|| {
-            let waited = percent(waited);
-            format!("the workload waited for a processor in {waited} of its time")
+        let streams = streams.unwrap_or(1).max(1);
+        let (ns, many) = (delay?, if streams > 1 { "s, all together," } else { "" });
+        return (share(ns) / streams as f64 > RUN_DELAY_SHARE).then(|| {
+            let waited = seconds(ns);
+            format!("the workload's thread{many} waited {waited} for a processor in {in_all}")
         });
     }
     // A command's processes may wait for each other.
     let (ns, who) = match run.run_delay_ns {
-        Some(_) => (
-            delay?,
-            "its processes waited for a processor, all together, for",
-        ),
+        Some(_) => (delay?, "its processes, all together, waited"),
         None => (
             run.others.cpu_pressure_ns?,
-            "something, its own processes included, waited for a processor in",
+            "something, its own processes included, waited",
         ),
     };
-    (share(ns) > PRESSURE_SHARE).then(|| format!("{who} {} of the time", percent(share(ns))))
+    let waited = seconds(ns);
+    (share(ns) > PRESSURE_SHARE).then(|| format!("{who} {waited} for a processor in {in_all}"))
 }
 
 #[cfg(test)]
@@ -146,10 +145,13 @@ mod tests {
             ..Others::default()
         });
         assert!(
-            said.contains("other processes used 150 % of a processor"),
+            said.contains("other processes used 1.5 processors"),
             "{said}"
         );
-        assert!(said.contains("hypervisor took 10 %"), "{said}");
+        assert!(
+            said.contains("hypervisor took 10 % of a processor"),
+            "{said}"
+        );
         let mut command = run(Others {
             cpu_pressure_ns: Some(300_000_000),
             ..Others::default()
@@ -165,7 +167,7 @@ mod tests {
         command.run_delay_ns = Some(1_500_000_000);
         let said = marks(&command).join("\n");
         assert!(
-            said.contains("all together, for 150 % of the time"),
+            said.contains("its processes, all together, waited 1.500 s for a processor in 1.000 s"),
             "{said}"
         );
         let mut waited = run(Others::default());
@@ -173,7 +175,8 @@ mod tests {
         waited.cold_verified = Some(false);
         let said = marks(&waited).join("\n");
         assert!(
-            said.contains("in 30 % of its time") && said.contains("not cold"),
+            said.contains("thread waited 0.300 s for a processor in 1.000 s")
+                && said.contains("not cold"),
             "{said}"
         );
     }

@@ -13,7 +13,7 @@ mod ended;
 mod flush;
 pub mod judge;
 pub mod kept;
-mod marks;
+pub(crate) mod marks;
 mod measure;
 pub mod metrics;
 mod probe;

@@ -40,6 +40,19 @@ pub struct Stored<'a> {
     pub experiment: &'a Experiment,
 }
 
+/// Metrics that an error names.
+const METRICS_NAMED: usize = 16;
+
+/// The first of a list, and how many more there are.
+fn first_of<T: AsRef<str>>(all: &[T], most: usize, between: &str) -> String {
+    let shown: Vec<&str> = all.iter().take(most).map(AsRef::as_ref).collect();
+    let shown = shown.join(between);
+    match all.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown}{between}and {more} more"),
+    }
+}
+
 /// Why nothing can be compared; each completes “failed to …”.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompareError {
@@ -65,7 +78,7 @@ pub enum CompareError {
         there: String,
     },
     /// Nothing is left.
-    #[error("compare anything of {what}: {}", .why.join("; "))]
+    #[error("compare anything of {what}: {}", first_of(.why, 2, "; "))]
     Nothing {
         /// The experiments.
         what: String,
@@ -157,7 +170,7 @@ fn no_metric(name: &str, pairs: &[(Side<'_>, Side<'_>)], why: &[NotCompared]) ->
     there.dedup();
     CompareError::NoMetric {
         name: name.to_owned(),
-        there: there.join(", "),
+        there: first_of(&there, METRICS_NAMED, ", "),
     }
 }
 

@@ -5,7 +5,7 @@ use fsage_format::result::comparison::NotCompared;
 use fsage_format::result::experiment::{Configuration, Experiment};
 use fsage_workload::WorkloadSpec;
 
-use super::{CompareError, Question, Side, Stored};
+use super::{CompareError, Question, Side, Stored, first_of};
 
 type Pairs<'a> = Vec<(Side<'a>, Side<'a>)>;
 
@@ -68,7 +68,7 @@ fn there(experiment: &Experiment) -> String {
     if names.is_empty() {
         return "no configuration".to_owned();
     }
-    names.join(", ")
+    first_of(&names, 6, ", ")
 }
 
 fn find<'a>(index: u32, stored: Stored<'a>, name: &str) -> Result<Side<'a>, CompareError> {

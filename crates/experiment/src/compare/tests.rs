@@ -403,3 +403,13 @@ fn two_experiments_are_matched_by_name_then_by_work_and_their_environments_held_
     let refused = compare(stored("A", &a), Some(stored("B", &b)), &question).unwrap_err();
     assert!(refused.to_string().contains("other workloads"), "{refused}");
 }
+
+#[test]
+fn a_list_in_an_error_is_short() {
+    let names: Vec<String> = (0..90).map(|n| format!("metric-{n}")).collect();
+    assert_eq!(
+        super::first_of(&names, 2, ", "),
+        "metric-0, metric-1, and 88 more"
+    );
+    assert_eq!(super::first_of(&names[..2], 2, "; "), "metric-0; metric-1");
+}

@@ -21,11 +21,21 @@ pub(super) fn sentence(m: &ComparedMetric, a: &str, b: &str) -> String {
                 ..
             }) = m.ratio
             {
-                text.push_str(&format!(
-                    ": '{b}' differs from '{a}' by {} to {}",
-                    signed_percent(low - 1.0),
-                    signed_percent(high - 1.0)
-                ));
+                text.push_str(&if fsage_stats::usable(low, high) {
+                    // The interval is of this test by itself.
+                    let alone = if low > 1.0 || high < 1.0 {
+                        " before the correction for all tests"
+                    } else {
+                        ""
+                    };
+                    format!(
+                        ": '{b}' differs from '{a}' by {} to {}{alone}",
+                        signed_percent(low - 1.0),
+                        signed_percent(high - 1.0)
+                    )
+                } else {
+                    ": the interval of the difference is too wide to be of use".to_owned()
+                });
             }
             text
         }
@@ -43,6 +53,14 @@ fn different(m: &ComparedMetric, a: &str, b: &str) -> String {
     };
     let mut text = format!("'{b}' is {word} than '{a}'");
     match m.ratio {
+        Some(Estimate {
+            value,
+            low: Some(low),
+            high: Some(high),
+        }) if !fsage_stats::usable(low, high) => text.push_str(&format!(
+            ": {} times as much (the interval is too wide to be of use)",
+            factor(value)
+        )),
         Some(Estimate {
             value,
             low: Some(low),

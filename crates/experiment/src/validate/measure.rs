@@ -50,11 +50,6 @@ impl Measured {
     }
 }
 
-/// Whether operations of that kind are a cost of the file system.
-pub fn is_charged(kind: OpKind) -> bool {
-    !matches!(kind, OpKind::Fork | OpKind::Exec | OpKind::Exit)
-}
-
 /// Sums what passes and hands it on, to a trace for one.
 pub struct Meter<'a> {
     /// The sums so far.
@@ -74,7 +69,7 @@ impl<'a> Meter<'a> {
 
 impl OpSink for Meter<'_> {
     fn push(&mut self, op: &Op, paths: &PathTable) -> Result<(), SinkError> {
-        if let (true, Some(latency_ns)) = (is_charged(op.kind), op.latency_ns) {
+        if let (true, Some(latency_ns)) = (op.in_file_system(), op.latency_ns) {
             self.measured.add(op.kind, latency_ns);
         }
         match &mut self.next {

@@ -15,12 +15,15 @@ use fsage_predict::{Annotation, AnnotationSink, Options, Start};
 use super::ValidateError;
 use super::judge::{judge, measured};
 use super::kept::{Measurements, trace_files};
-use super::measure::is_charged;
 use super::plan::ValidatePlan;
 use super::run::notes;
 use super::step::MeasuredRun;
+use crate::bench::marks::OTHERS_SHARE;
 use crate::plan::CacheState;
 use crate::predicting::{Request, predict};
+
+/// A profile of which more than one metric in so many is marked was disturbed.
+const MARKED_ONE_IN: usize = 20;
 
 /// Judges everything that was measured. `profiles` are in the order of the plan's targets.
 pub(super) fn outcome(
@@ -64,9 +67,44 @@ pub(super) fn outcome(
             .collect(),
         judgement: judge(&pairs),
         pairs,
+        disturbed: disturbed(plan, profiles, &found),
         notes: notes(&found),
         failed: found.failed,
     })
+}
+
+/// What was measured beside other things.
+fn disturbed(
+    plan: &ValidatePlan,
+    profiles: &[Option<SystemProfile>],
+    found: &Measurements,
+) -> Vec<String> {
+    let mut said = Vec::new();
+    for (target, profile) in plan.targets.iter().zip(profiles) {
+        let Some(profile) = profile else { continue };
+        let all = profile.metrics.len();
+        let marked = profile
+            .metrics
+            .iter()
+            .filter(|m| !m.marks.is_empty())
+            .count();
+        if marked * MARKED_ONE_IN > all {
+            said.push(format!(
+                "the profile of {target}: {marked} of {all} metrics are marked"
+            ));
+        }
+    }
+    let shares = found.runs.values().filter_map(|run| run.others_share);
+    let busy: Vec<f64> = shares.filter(|&share| share > OTHERS_SHARE).collect();
+    if !busy.is_empty() {
+        let most = busy.iter().copied().fold(0.0, f64::max);
+        said.push(format!(
+            "{} of {} runs: other processes used up to {most:.1} processors",
+            busy.len(),
+            found.runs.len()
+        ));
+    }
+    said
 }
 
 fn named(workload: &crate::plan::NamedWorkload) -> NamedSpec {
@@ -196,7 +234,6 @@ fn kinds(
     let count = runs.len().max(1) as f64;
     OpKind::ALL
         .iter()
-        .filter(|kind| is_charged(**kind))
         .filter_map(|kind| {
             let name = kind.name();
             let there = predicted.kinds.iter().find(|k| k.kind == name);

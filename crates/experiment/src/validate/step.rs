@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fsage_capture::{Buffers, CaptureRequest, What};
 use fsage_core::{ColdEvidence, FsOptions, Target};
 use fsage_host::kthread;
+use fsage_host::observe::{Clocks, MachineTimes, Usage, Whose, running_children_user_ns};
 use fsage_workload::WorkloadSpec;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,7 @@ use super::ValidateError;
 use super::measure::Measured;
 use super::plan::ValidatePlan;
 use super::prepare::{run_setup, shell};
+use crate::bench::marks::LEAST_TICKS_NS;
 use crate::one_cpu::{self, OneCpu};
 use crate::plan::{CacheState, NamedWorkload};
 use crate::running::describe_cold;
@@ -54,6 +56,35 @@ pub struct MeasuredRun {
     /// What an emulated disk served and how late it was, by name; empty without one.
     #[serde(default)]
     pub disk: BTreeMap<String, String>,
+    /// Processors that other processes used meanwhile, in user mode; `None` where it is not known.
+    #[serde(default)]
+    pub others_share: Option<f64>,
+}
+
+/// The clock, the machine's time in user mode and this process's and its children's part of it.
+fn processor_times() -> Option<(u64, u64, u64)> {
+    let own = Usage::of(Whose::Process).user_ns
+        + Usage::of(Whose::Children).user_ns
+        + running_children_user_ns();
+    Some((
+        Clocks::now().monotonic_ns,
+        MachineTimes::now()?.user_ns,
+        own,
+    ))
+}
+
+/// What others used between two readings, in processors. The kernel counts in ticks of 10 ms: less than
+/// ten of them are chance.
+fn others_share(before: Option<(u64, u64, u64)>, after: Option<(u64, u64, u64)>) -> Option<f64> {
+    let ((from, user_before, own_before), (to, user, own)) = before.zip(after)?;
+    let user = user.saturating_sub(user_before);
+    let others = user.saturating_sub(own.saturating_sub(own_before));
+    let elapsed = to.saturating_sub(from).max(1);
+    Some(if others < LEAST_TICKS_NS {
+        0.0
+    } else {
+        others as f64 / elapsed as f64
+    })
 }
 
 /// Where a run keeps its trace and the snapshot before it.
@@ -109,8 +140,10 @@ pub fn measure(
     };
     let trace = kept.map(|k| k.trace.as_path());
     drop(full_speed);
+    let before = processor_times();
     let traced = trace_to(trace, &request, &beside, stop, &mut |_| {})
         .map_err(|e| open.explain(ValidateError::from(e)))?;
+    let others_share = others_share(before, processor_times());
     let result = MeasuredRun {
         workload: workload.to_string(),
         target: target.to_string(),
@@ -123,6 +156,7 @@ pub fn measure(
         measured: traced.measured,
         mkfs_options: fsage_host::target::mkfs_options(&*open),
         disk: open.statistics(),
+        others_share,
     };
     let full_speed = open.full_speed();
     drop(place);
@@ -201,6 +235,16 @@ mod tests {
     use fsage_core::OpKind;
 
     #[test]
+    fn what_others_use_is_told_from_ones_own() {
+        let second = 1_000_000_000;
+        let share = |user, own| others_share(Some((5, 0, 0)), Some((5 + second, user, own)));
+        assert_eq!(share(second, second / 2), Some(0.5));
+        assert_eq!(share(second, second), Some(0.0));
+        assert_eq!(share(90_000_000, 0), Some(0.0), "less than ten ticks");
+        assert_eq!(others_share(None, Some((1, 1, 1))), None);
+    }
+
+    #[test]
     fn a_run_bears_a_small_loss() {
         let mut run = MeasuredRun {
             workload: "w".into(),
@@ -214,6 +258,7 @@ mod tests {
             measured: Measured::default(),
             mkfs_options: None,
             disk: BTreeMap::new(),
+            others_share: None,
         };
         assert!(!too_lossy(&run));
         for _ in 0..2000 {

@@ -140,6 +140,18 @@ pub struct Uncertainty {
     pub unknown_share: f64,
     /// These metrics, those of the most time first, as far as they hold 1 % of it.
     pub unknown: Vec<String>,
+    /// Share of the time that stands on metrics that the profile marks as disturbed or doubtful.
+    #[serde(default)]
+    pub marked_share: f64,
+    /// These metrics, those of the most time first, as far as they hold 1 % of it.
+    #[serde(default)]
+    pub marked: Vec<String>,
+    /// How many of all metrics hold 1 % of the time.
+    #[serde(default)]
+    pub carrying: usize,
+    /// Share of the time that hangs on where files lie to each other, where no snapshot tells it.
+    #[serde(default)]
+    pub unplaced_share: f64,
     /// What makes the interval doubtful or unusable, in one line; null for nothing.
     pub trouble: Option<String>,
 }

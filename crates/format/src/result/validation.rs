@@ -61,6 +61,9 @@ pub struct Validation {
     /// Steps that failed and were passed over.
     #[serde(default)]
     pub failed: Vec<FailedStep>,
+    /// Profiles and runs beside which other things went on: a line each, nothing where all was quiet.
+    #[serde(default)]
+    pub disturbed: Vec<String>,
     /// What went wrong or must be known: lossy traces, substitutes.
     pub notes: Vec<String>,
 }

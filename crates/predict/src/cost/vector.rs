@@ -72,6 +72,8 @@ pub struct Estimate {
     pub lower_bound: bool,
     /// Whether its interval is unknown: it stands on too few samples to have one.
     pub unknown: bool,
+    /// Whether the profile marks it: what it was measured by was disturbed, or disagrees.
+    pub marked: bool,
 }
 
 impl Estimate {
@@ -83,6 +85,7 @@ impl Estimate {
             high: value,
             lower_bound: false,
             unknown: false,
+            marked: false,
         }
     }
 }
@@ -115,6 +118,8 @@ pub struct SystemVector {
     pub target: String,
     /// Why the profile is not whole; `None` where it is, or does not say.
     pub broken_off: Option<String>,
+    /// What disturbed the whole of the measurement, in words.
+    pub disturbed: Vec<String>,
     slots: Slots,
     values: Vec<Option<Estimate>>,
 }
@@ -133,6 +138,7 @@ impl SystemVector {
             machine: Machine::default(),
             target: String::new(),
             broken_off: None,
+            disturbed: Vec::new(),
             slots,
             values,
         };

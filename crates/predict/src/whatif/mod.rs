@@ -43,6 +43,10 @@ pub enum WhatIfError {
     Value(String, String),
 }
 
+/// More memory than any machine has: so many times, and 1 EiB.
+const MOST_TIMES: f64 = 1e6;
+const MOST_BYTES: f64 = (1u64 << 60) as f64;
+
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Operator {
     Times(f64),
@@ -126,6 +130,13 @@ impl Change {
 
     /// Whether its number fits what it names.
     fn check(&self) -> Result<(), String> {
+        let too_much = match self.operator {
+            Operator::Times(factor) => factor > MOST_TIMES,
+            Operator::Set(to) | Operator::Add(to) => to.value > MOST_BYTES,
+        };
+        if too_much && matches!(self.part, Part::Memory | Part::Cache) {
+            return Err("no machine has so much memory".to_owned());
+        }
         let (Operator::Set(by) | Operator::Add(by)) = self.operator else {
             return Ok(());
         };
@@ -386,6 +397,8 @@ mod tests {
             "STAT*8us",
             "memory=8",
             "memory=8us",
+            "memory*1e300",
+            "cache=1e30G",
             "disk=8G",
             "fsync=4M",
         ] {

@@ -64,17 +64,16 @@ const GROUPS: &[(&str, &[&str])] = &[
 const DEVICE_SCALING: [&str; 3] = ["RFT", "SC_RR_D", "SC_FS_D"];
 
 impl Part {
-    /// What a name means: a part, a group, a family, a metric, or all metrics that begin so.
+    /// What a name means: a family, a metric or all metrics that begin so, as they are spelled; else a
+    /// part or a group, which are in small letters.
     pub fn named(name: &str) -> Option<Self> {
-        let lower = name.to_lowercase();
-        if let Some((_, part)) = PARTS.iter().find(|p| p.0 == lower) {
-            return Some(part.clone());
-        }
-        if let Some(group) = group(&lower) {
-            return Some(Part::Group(group));
-        }
         let metrics = matching(name);
-        (!metrics.is_empty()).then_some(Part::Metrics(metrics))
+        if !metrics.is_empty() {
+            return Some(Part::Metrics(metrics));
+        }
+        let part = PARTS.iter().find(|p| p.0 == name);
+        let group = || group(name).map(Part::Group);
+        part.map(|p| p.1.clone()).or_else(group)
     }
 }
 
@@ -267,6 +266,25 @@ mod tests {
                 assert!(there, "{name}: {start}");
             }
         }
+    }
+
+    #[test]
+    fn a_metrics_own_name_means_no_group() {
+        let stems = |name: &str| match Part::named(name) {
+            Some(Part::Metrics(ids)) => {
+                let mut stems: Vec<&str> = ids.iter().map(|id| id.family().row().stem).collect();
+                stems.dedup();
+                stems
+            }
+            other => panic!("{name}: {other:?}"),
+        };
+        for family in FamilyId::all() {
+            let stem = family.row().stem;
+            assert_eq!(stems(stem), [stem]);
+        }
+        assert!(matches!(Part::named("open"), Some(Part::Group(all)) if all.len() > 5));
+        assert_eq!(Part::named("Fsync"), None);
+        assert_eq!(Part::named("memory"), Some(Part::Memory));
     }
 
     #[test]

@@ -7,8 +7,11 @@ use super::{probability, range, time, whole};
 /// Elapsed times that lie within this of the best one's hardly differ.
 const HARDLY: f64 = 1.05;
 
-/// Below this share of the elapsed time a single system's file system hardly matters.
-const HARDLY_SHARE: f64 = 0.05;
+/// Up to this share of the elapsed time the file system hardly matters.
+const HARDLY_SHARE: f64 = 0.10;
+
+/// From this probability on an order is told as a fact.
+const APART: f64 = 0.95;
 
 /// The finding's lines.
 pub(super) fn lines(result: &Prediction) -> Vec<String> {
@@ -43,9 +46,9 @@ fn single(result: &Prediction, only: &Ranked) -> String {
     let interval = whole(result, only).and_then(|t| t.elapsed_interval_ns);
     let known = match interval {
         Some(_) => format!(" ({} with 95 %)", range(interval)),
-        None => String::new(),
+        None => " (its interval is too wide to be of use)".to_owned(),
     };
-    let hardly = if only.latency_total_ns < HARDLY_SHARE * only.elapsed_ns {
+    let hardly = if hardly_matters(result) {
         " The file system hardly matters."
     } else {
         ""
@@ -60,6 +63,12 @@ fn single(result: &Prediction, only: &Ranked) -> String {
             only.elapsed_ns
         ),
     )
+}
+
+/// Whether programs take nearly all of the time themselves, on every system.
+fn hardly_matters(result: &Prediction) -> bool {
+    let little = |r: &Ranked| r.latency_total_ns <= HARDLY_SHARE * r.elapsed_ns;
+    result.ranking.iter().all(little)
 }
 
 /// `35 ms to 371 ms of it in the file system`.
@@ -79,7 +88,7 @@ fn in_file_system(low: f64, high: f64, elapsed: f64) -> String {
 
 fn several(result: &Prediction, best: &Ranked) -> Vec<String> {
     let worst = result.ranking.last().unwrap_or(best);
-    if worst.ratio < HARDLY {
+    if worst.ratio < HARDLY && hardly_matters(result) {
         return vec![hardly(result, best, worst)];
     }
     let against: Vec<&PairRank> = result
@@ -87,30 +96,21 @@ fn several(result: &Prediction, best: &Ranked) -> Vec<String> {
         .iter()
         .filter(|p| p.faster == best.name)
         .collect();
-    let close: Vec<&&PairRank> = against
+    let close: Vec<&PairRank> = against
         .iter()
+        .copied()
         .filter(|p| p.confidence == Confidence::NotDistinguishable)
         .collect();
     let mut lines = Vec::new();
     match close.as_slice() {
-        [] => lines.push(format!(
-            "{} is the fastest: {} elapsed{}.",
-            best.name,
-            time(best.elapsed_ns),
-            against.first().map_or_else(String::new, |p| format!(
-                "; before {}, {}: {}",
-                p.slower,
-                slower(p.ratio),
-                probability(p.probability)
-            ))
-        )),
+        [] => lines.extend(fastest(best, &against)),
         [one] if one.same_target => lines.push(format!(
             "{} and {} are two profiles of one target: {}, which differ by chance.",
             best.name,
             one.slower,
             times(result, &[best.name.as_str(), one.slower.as_str()])
         )),
-        _ => {
+        [.., last] => {
             let mut names = vec![best.name.as_str()];
             names.extend(close.iter().map(|p| p.slower.as_str()));
             lines.push(format!(
@@ -118,27 +118,91 @@ fn several(result: &Prediction, best: &Ranked) -> Vec<String> {
                 listed(&names),
                 times(result, &names),
                 best.name,
-                names.last().copied().unwrap_or_default(),
-                close
-                    .last()
-                    .map_or_else(String::new, |p| probability(p.probability))
+                last.slower,
+                probability(last.probability)
             ));
         }
     }
-    if let Some(last) = against.iter().find(|p| p.slower == worst.name)
-        && last.confidence != Confidence::NotDistinguishable
-        && result.ranking.len() > 2
-    {
-        lines.push(format!(
-            "{} is the slowest: {} elapsed, {} {} before it: {}.",
-            worst.name,
-            time(worst.elapsed_ns),
-            slower(last.ratio) + ";",
-            best.name,
-            probability(last.probability)
-        ));
+    if result.ranking.len() > 2 {
+        lines.extend(slowest(result, &close));
     }
     lines
+}
+
+fn fastest(best: &Ranked, against: &[&PairRank]) -> Option<String> {
+    // Before the next; it is as sure as before the one that comes nearest.
+    let (next, least) = (against.first()?, least(against)?);
+    Some(format!(
+        "{} is {}the fastest: {} elapsed; before {}, {}: {}.",
+        best.name,
+        probably(least.probability),
+        time(best.elapsed_ns),
+        next.slower,
+        slower(next.ratio),
+        probability(next.probability)
+    ))
+}
+
+/// The slowest, or those that cannot be told apart from it, against the last one that is faster; nothing
+/// where that or they may be as fast as the best.
+fn slowest(result: &Prediction, close: &[&PairRank]) -> Option<String> {
+    let worst = result.ranking.last()?;
+    let pair = |faster: &str, slower: &str| {
+        let mut pairs = result.pairs.iter();
+        pairs.find(|p| p.faster == faster && p.slower == slower)
+    };
+    let apart = |r: &&Ranked| {
+        let pair = pair(&r.name, &worst.name);
+        pair.is_some_and(|p| p.confidence != Confidence::NotDistinguishable)
+    };
+    let before = result.ranking.iter().rev().skip(1).find(apart)?;
+    let tied: Vec<&Ranked> = result
+        .ranking
+        .iter()
+        .filter(|r| r.place > before.place)
+        .collect();
+    let first = tied.first()?;
+    if close
+        .iter()
+        .any(|p| tied.iter().any(|r| r.name == p.slower))
+    {
+        return None;
+    }
+    let against = pair(&before.name, &worst.name)?;
+    let certain = format!(
+        "{} after {}: {}",
+        slower(against.ratio),
+        before.name,
+        probability(against.probability)
+    );
+    Some(if tied.len() == 1 {
+        format!(
+            "{} is {}the slowest: {} elapsed; {certain}.",
+            worst.name,
+            probably(against.probability),
+            time(worst.elapsed_ns)
+        )
+    } else {
+        let names: Vec<&str> = tied.iter().map(|r| r.name.as_str()).collect();
+        format!(
+            "{} are {}the slowest and cannot be told apart: {} to {} elapsed; {}, {certain}.",
+            listed(&names),
+            probably(against.probability),
+            time(first.elapsed_ns),
+            time(worst.elapsed_ns),
+            worst.name
+        )
+    })
+}
+
+fn least<'a>(pairs: &[&'a PairRank]) -> Option<&'a PairRank> {
+    let by = |a: &&&PairRank, b: &&&PairRank| a.probability.total_cmp(&b.probability);
+    pairs.iter().min_by(by).copied()
+}
+
+/// Orders that are not told apart are no facts.
+fn probably(p: f64) -> &'static str {
+    if p < APART { "probably " } else { "" }
 }
 
 fn hardly(result: &Prediction, best: &Ranked, worst: &Ranked) -> String {

@@ -19,6 +19,9 @@ const FAMILIES_SHOWN: usize = 3;
 const KINDS_SHOWN: usize = 5;
 /// The version of predictions from which on orders have probabilities.
 const WITH_PROBABILITIES: u32 = 3;
+/// Shares of a total on marked metrics, and on where files lie, from which on it is said.
+const MARKED_SAID: f64 = 0.05;
+const UNPLACED_SAID: f64 = 0.2;
 /// Longer times are no longer told apart: 31 years, 277,778 hours.
 const FOR_EVER_NS: f64 = 1e18;
 
@@ -45,7 +48,9 @@ pub fn text(result: &Prediction, width: u16) -> String {
     }
     page.blank();
     for (target, role) in told(result) {
-        page.say(where_time_goes(target, role));
+        if let Some(text) = where_time_goes(target, role) {
+            page.say(text);
+        }
     }
     if result.what_if.is_empty() {
         help(result, &mut page);
@@ -230,9 +235,12 @@ fn told(result: &Prediction) -> Vec<(&TargetPrediction, &'static str)> {
 }
 
 /// `On ext4 (best), 35 ms in the file system: 40 % fsync … (FSY), …, 12 % other.`
-fn where_time_goes(target: &TargetPrediction, role: &str) -> String {
+fn where_time_goes(target: &TargetPrediction, role: &str) -> Option<String> {
     let total = target.latency_total_ns.unwrap_or_default();
     let alone = total - target.waiting_ns;
+    if alone <= 0.0 || target.families.is_empty() {
+        return None;
+    }
     let mut parts: Vec<String> = target
         .families
         .iter()
@@ -255,13 +263,12 @@ fn where_time_goes(target: &TargetPrediction, role: &str) -> String {
     } else {
         text.push_str(" in the file system");
     }
-    format!("{text}: {}.", parts.join(", "))
+    Some(format!("{text}: {}.", parts.join(", ")))
 }
 
-/// Without the clauses that say how it is measured.
 fn family(family: &FamilyShare) -> String {
-    let what = family.what.split(", ").next().unwrap_or_default();
-    format!("{:.0} % {what} ({})", family.share * 100.0, family.family)
+    let share = family.share * 100.0;
+    format!("{share:.0} % {} ({})", family.what, family.family)
 }
 
 /// What would help most on the best system.
@@ -284,7 +291,11 @@ fn help(result: &Prediction, page: &mut Page) {
         })
         .collect();
     if !helps.is_empty() {
-        page.say(format!("What would help most there: {}.", helps.join("; ")));
+        page.say(format!(
+            "What would help most on {}: {}.",
+            best.name,
+            helps.join("; ")
+        ));
     }
 }
 
@@ -344,11 +355,48 @@ fn more(result: &Prediction, page: &mut Page) {
             page.say(format!("{}: {trouble}.", target.name));
         }
     }
+    for text in cautions(result) {
+        page.say(text);
+    }
     let warnings: usize = result.targets.iter().map(|t| t.warnings.len()).sum();
     let warnings = warnings + result.warnings.len();
     if warnings > 0 {
         page.say(format!("{} to know: --details.", plural(warnings, "thing")));
     }
+}
+
+/// What the profiles and the lack of a snapshot make doubtful, of all systems in a line each.
+fn cautions(result: &Prediction) -> Vec<String> {
+    let of = |what: &dyn Fn(&TargetPrediction) -> Option<String>| {
+        let whole = result.targets.iter().filter(|t| t.incomplete.is_none());
+        whole.filter_map(what).collect::<Vec<_>>().join(", ")
+    };
+    let marked = of(&|t| {
+        let u = &t.uncertainty;
+        (u.marked_share > MARKED_SAID).then(|| {
+            let (marked, all) = (u.marked.len(), u.carrying);
+            let share = u.marked_share * 100.0;
+            format!("{marked} of {all} on {} ({share:.0} % of its time)", t.name)
+        })
+    });
+    let unplaced = of(&|t| {
+        let share = t.uncertainty.unplaced_share;
+        (share > UNPLACED_SAID).then(|| format!("{:.0} % on {}", share * 100.0, t.name))
+    });
+    let mut cautions = Vec::new();
+    if !marked.is_empty() {
+        cautions.push(format!(
+            "Caution: of the metrics that carry the total, {marked} were disturbed when they were measured, \
+             or disagree: profile again on a quiet machine."
+        ));
+    }
+    if !unplaced.is_empty() {
+        cautions.push(format!(
+            "Of the time, {unplaced} hangs on where files lie to each other, which only a snapshot from \
+             before the trace tells (--snapshot)."
+        ));
+    }
+    cautions
 }
 
 fn plural(number: usize, noun: &str) -> String {

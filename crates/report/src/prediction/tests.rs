@@ -70,6 +70,14 @@ fn target(name: &str, elapsed: f64, latency: f64) -> TargetPrediction {
     }
 }
 
+fn confidence(p: f64) -> Confidence {
+    match p {
+        p if p >= 0.95 => Confidence::Apart,
+        p if p >= 0.75 => Confidence::Likely,
+        _ => Confidence::NotDistinguishable,
+    }
+}
+
 fn prediction(targets: Vec<TargetPrediction>, p: f64) -> Prediction {
     let mut whole: Vec<_> = targets.iter().filter(|t| t.incomplete.is_none()).collect();
     whole.sort_by(|a, b| a.elapsed_ns.unwrap().total_cmp(&b.elapsed_ns.unwrap()));
@@ -93,11 +101,7 @@ fn prediction(targets: Vec<TargetPrediction>, p: f64) -> Prediction {
                 slower: b.name.clone(),
                 ratio: b.elapsed_ns / a.elapsed_ns,
                 probability: p,
-                confidence: if p >= 0.95 {
-                    Confidence::Apart
-                } else {
-                    Confidence::NotDistinguishable
-                },
+                confidence: confidence(p),
                 latency_ratio: b.latency_total_ns / a.latency_total_ns,
                 latency_probability: p,
                 same_target: false,
@@ -175,6 +179,95 @@ fn where_the_file_system_hardly_matters_it_says_so() {
         "The file system hardly matters: 8 s to 8.2 s everywhere; 35 ms to 371 ms of it in";
     let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.starts_with(finding), "{words}");
+}
+
+#[test]
+fn where_it_is_most_of_the_time_it_matters_however_alike_systems_are() {
+    let targets = vec![
+        target("ext4", 8.0 * S, 7.7 * S),
+        target("xfs", 8.2 * S, 7.9 * S),
+    ];
+    let said = text(&prediction(targets, 0.55), 80);
+    assert!(!said.contains("hardly matters"), "{said}");
+    assert!(
+        said.starts_with("ext4 and xfs cannot be told apart: 8 s to 8.2 s"),
+        "{said}"
+    );
+    let said = text(&prediction(vec![target("ext4", 8.0 * S, 0.8 * S)], 0.5), 80);
+    assert!(said.contains("hardly matters"), "{said}");
+    let said = text(&prediction(vec![target("ext4", 8.0 * S, 0.9 * S)], 0.5), 80);
+    assert!(!said.contains("hardly matters"), "{said}");
+}
+
+#[test]
+fn what_is_less_sure_than_95_percent_is_no_fact() {
+    let words = |p: f64, last: f64| {
+        let targets = ["a", "b", "c"].iter().zip([1.0, 2.0, 3.0]);
+        let targets = targets
+            .map(|(name, f)| target(name, f * S, f * S))
+            .collect();
+        let mut all = prediction(targets, p);
+        // The last two of each other.
+        let pair = all.pairs.last_mut().unwrap();
+        (pair.probability, pair.confidence) = (last, confidence(last));
+        let said = text(&all, 200);
+        said.lines().take(2).collect::<Vec<_>>().join("\n")
+    };
+    let said = words(0.97, 0.96);
+    assert!(
+        said.contains("a is the fastest: 1 s") && said.contains("c is the slowest: 3 s"),
+        "{said}"
+    );
+    assert!(said.contains("50 % slower after b: 96 %"), "{said}");
+    let said = words(0.8, 0.8);
+    assert!(
+        said.contains("a is probably the fastest") && said.contains("c is probably the slowest"),
+        "{said}"
+    );
+    let said = words(0.97, 0.6);
+    assert!(
+        said.contains("b and c are the slowest and cannot be told apart: 2 s to 3 s elapsed")
+            && said.contains("3.0 times as long after a: 97 %"),
+        "{said}"
+    );
+    assert!(!words(0.6, 0.6).contains("slowest"));
+}
+
+#[test]
+fn what_makes_it_doubtful_is_said_once_for_all_systems() {
+    let mut targets = vec![
+        target("ext4", 8.0 * S, 7.0 * S),
+        target("xfs", 9.0 * S, 8.0 * S),
+    ];
+    for target in &mut targets {
+        let u = &mut target.uncertainty;
+        (u.marked_share, u.unplaced_share, u.carrying) = (0.82, 0.9, 9);
+        u.marked = vec!["RFF".into(); 7];
+    }
+    let said = text(&prediction(targets, 0.9), 80);
+    fits(&said);
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains("7 of 9 on ext4 (82 % of its time), 7 of 9 on xfs"),
+        "{words}"
+    );
+    assert!(
+        words.contains("90 % on ext4, 90 % on xfs hangs on where files lie"),
+        "{words}"
+    );
+    assert!(words.contains("help most on ext4:"), "{words}");
+}
+
+#[test]
+fn an_unusable_interval_and_an_empty_trace_are_said_plainly() {
+    let mut wide = target("ext4", 8.0 * S, 7.0 * S);
+    wide.elapsed_interval_ns = None;
+    let said = text(&prediction(vec![wide], 0.5), 80);
+    assert!(said.contains("too wide"), "{said}");
+    let mut empty = target("ext4", 0.0, 0.0);
+    (empty.kinds, empty.families, empty.helps) = (vec![], vec![], vec![]);
+    let said = text(&prediction(vec![empty], 0.5), 80);
+    assert!(!said.contains("of 0 ns") && !said.contains(": ."), "{said}");
 }
 
 #[test]

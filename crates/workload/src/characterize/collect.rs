@@ -1,6 +1,6 @@
 //! The sink that characterises.
 
-use fsage_core::{Errno, KindClass, Op, OpFlags, OpKind, OpSink, PathTable, SinkError};
+use fsage_core::{KindClass, Op, OpFlags, OpKind, OpSink, PathTable, SinkError};
 use hdrhistogram::Histogram;
 use rustc_hash::FxHashMap;
 
@@ -13,6 +13,8 @@ use super::{Characterization, KindStats, PageCache, ProcessStats};
 
 /// Processes beyond it are summed up.
 const MAX_PROCESSES: usize = 65_536;
+/// Linux's `NAME_MAX`: what is longer is nobody's program.
+const LONGEST_NAME: usize = 255;
 const PAGE_BYTES: u64 = 4096;
 /// Two digits: quantiles are exact to 1 %.
 const DIGITS: u8 = 2;
@@ -62,14 +64,9 @@ fn direction(kind: OpKind) -> Option<bool> {
     }
 }
 
-/// How long a file system worked on an operation: a fork (a vfork lasts until the child's exec), a read of
-/// a pipe or a call on no descriptor is none of its work (the name of a device is). A prediction charges the same.
+/// How long a file system worked on an operation.
 fn in_file_system_ns(op: &Op) -> Option<u64> {
-    let class = op.kind.class();
-    let foreign = class == KindClass::Process
-        || op.record.contains(OpFlags::NOT_A_FILE) && class != KindClass::Name
-        || op.file.is_none() && op.result.errno() == Some(Errno::EBADF);
-    op.latency_ns.filter(|_| !foreign)
+    op.latency_ns.filter(|_| op.in_file_system())
 }
 
 impl Characterizer {
@@ -208,6 +205,7 @@ impl Characterizer {
             (OpKind::Exec, Some(path), Some(_)) if self.programs.len() < MAX_PROCESSES => {
                 let path = paths.get(path);
                 let name = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
+                let name = name.get(..LONGEST_NAME).unwrap_or(name);
                 self.programs
                     .insert(pid, String::from_utf8_lossy(name).into_owned());
             }

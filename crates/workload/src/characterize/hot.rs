@@ -8,6 +8,8 @@ use super::NameStats;
 
 /// Names beyond it are not told apart; most of the time is rarely there.
 const MAX_NAMES: usize = 1 << 18;
+/// Nor are they beyond so many bytes of names: a few bytes of a trace may each make a long one.
+const MAX_NAME_BYTES: usize = 64 << 20;
 /// How many are told.
 const TOLD: usize = 20;
 
@@ -25,25 +27,29 @@ impl Sums {
         self.operations += 1;
         self.bytes_read = self.bytes_read.saturating_add(read);
         self.bytes_written = self.bytes_written.saturating_add(written);
-        self.latency_ns = self.latency_ns.saturating_add(op.latency_ns.unwrap_or(0));
+        let latency_ns = op.latency_ns.filter(|_| op.in_file_system());
+        self.latency_ns = self.latency_ns.saturating_add(latency_ns.unwrap_or(0));
     }
 }
 
-/// A file: its name without `.` and `..`, and the place of its directory among the directories.
+/// A file: the place of its directory among the directories.
 #[derive(Debug)]
 struct File {
-    path: Box<[u8]>,
     directory: usize,
     sums: Sums,
+    /// It is itself a directory.
+    is_directory: bool,
 }
 
 /// Sums by name. A name is that of the program's spelling; symbolic links are not followed.
 #[derive(Debug, Default)]
 pub(super) struct Hot {
     files: Vec<File>,
+    /// By its name without `.` and `..`.
     by_path: FxHashMap<Box<[u8]>, usize>,
-    directories: Vec<(Box<[u8]>, Sums)>,
+    directories: Vec<Sums>,
     by_directory: FxHashMap<Box<[u8]>, usize>,
+    name_bytes: usize,
     /// The name under which a file was last met.
     by_id: FxHashMap<FileId, usize>,
     /// Spellings met before, of the table's epoch.
@@ -75,7 +81,12 @@ impl Hot {
             return;
         };
         file.sums.add(op, moved);
-        if let Some((_, sums)) = self.directories.get_mut(file.directory) {
+        file.is_directory |= op.record.contains(OpFlags::DIRECTORY)
+            || matches!(
+                op.kind,
+                OpKind::Mkdir | OpKind::Rmdir | OpKind::Chdir | OpKind::Readdir
+            );
+        if let Some(sums) = self.directories.get_mut(file.directory) {
             sums.add(op, moved);
         }
     }
@@ -102,9 +113,10 @@ impl Hot {
     }
 
     fn add(&mut self, path: Vec<u8>) -> Option<usize> {
-        if self.files.len() >= MAX_NAMES {
+        if self.files.len() >= MAX_NAMES || self.name_bytes + 2 * path.len() > MAX_NAME_BYTES {
             return None;
         }
+        self.name_bytes += path.len();
         let split = path.iter().rposition(|&b| b == b'/');
         let above = match split {
             Some(0) => &b"/"[..],
@@ -116,25 +128,32 @@ impl Hot {
         } else {
             let index = self.directories.len();
             self.by_directory.insert(above.into(), index);
-            self.directories.push((above.into(), Sums::default()));
+            self.name_bytes += above.len();
+            self.directories.push(Sums::default());
             index
         };
         let index = self.files.len();
-        let path: Box<[u8]> = path.into();
-        self.by_path.insert(path.clone(), index);
+        self.by_path.insert(path.into(), index);
         self.files.push(File {
-            path,
             directory,
             sums: Sums::default(),
+            is_directory: false,
         });
         Some(index)
     }
 
     /// The hottest files and directories, most time first.
     pub fn finish(&self) -> (Vec<NameStats>, Vec<NameStats>) {
+        let file = |path, &index: &usize| {
+            let file = self.files.get(index).filter(|f| !f.is_directory)?;
+            (!self.by_directory.contains_key(path)).then_some(file.sums)
+        };
+        let directory = |&index: &usize| self.directories.get(index).copied();
+        let files = self.by_path.iter();
+        let directories = self.by_directory.iter();
         (
-            hottest(self.files.iter().map(|f| (&f.path, f.sums))),
-            hottest(self.directories.iter().map(|(path, sums)| (path, *sums))),
+            hottest(files.filter_map(|(path, index)| Some((path, file(path, index)?)))),
+            hottest(directories.filter_map(|(path, index)| Some((path, directory(index)?)))),
         )
     }
 }
@@ -171,7 +190,31 @@ fn normal(base: &[u8], path: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::normal;
+    use fsage_core::{Op, OpKind, PathTable, Pid, Tid};
+
+    use super::{Hot, MAX_NAME_BYTES, normal};
+
+    #[test]
+    fn long_names_are_told_apart_within_a_budget_of_bytes() {
+        let mut paths = PathTable::default();
+        let dir = paths.intern(&[b'd'; 4000]);
+        let mut hot = Hot::default();
+        for number in 0..40_000 {
+            let mut op = Op::new(OpKind::Stat, Pid(1), Tid(1), 0);
+            op.dir = dir;
+            op.path = paths.intern(format!("f{number}").as_bytes());
+            hot.take(&op, (0, 0), &paths);
+        }
+        let bytes =
+            |map: &super::FxHashMap<Box<[u8]>, usize>| map.keys().map(|k| k.len()).sum::<usize>();
+        let held = bytes(&hot.by_path) + bytes(&hot.by_directory);
+        assert!(
+            held <= MAX_NAME_BYTES && held > MAX_NAME_BYTES / 2,
+            "{held}"
+        );
+        assert_eq!(held, hot.name_bytes);
+        assert_eq!(hot.finish().0.len(), 20);
+    }
 
     #[test]
     fn names_are_made_plain() {
