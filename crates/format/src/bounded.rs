@@ -66,9 +66,8 @@ pub fn read_text(path: &Path) -> Result<String, FormatError> {
 /// As [`read`]; more values than any document has.
 pub fn read_document(path: &Path) -> Result<Vec<u8>, FormatError> {
     let bytes = read(path, MAX_DOCUMENT_BYTES)?;
-    check_document(&bytes).map_err(|problem| {
-        FormatError::corrupt(path, format!("{} bytes", bytes.len()), problem)
-    })?;
+    check_document(&bytes)
+        .map_err(|problem| FormatError::corrupt(path, format!("{} bytes", bytes.len()), problem))?;
     Ok(bytes)
 }
 

@@ -113,7 +113,10 @@ impl RecordWriter {
             .map_err(|e| FormatError::unwritable(&self.path, e.to_string()))?;
         line.push(b'\n');
         if let Err(problem) = check_line(&line) {
-            return Err(FormatError::unwritable(&self.path, format!("a record: {problem}")));
+            return Err(FormatError::unwritable(
+                &self.path,
+                format!("a record: {problem}"),
+            ));
         }
         self.file
             .write_all(&line)
@@ -186,13 +189,19 @@ fn line(path: &Path, number: usize, from: &mut impl BufRead) -> Result<Vec<u8>, 
         .map_err(|e| FormatError::io("read", path, e))?;
     match check_line(&line) {
         Ok(()) => Ok(line),
-        Err(problem) => Err(FormatError::corrupt(path, format!("line {number}"), problem)),
+        Err(problem) => Err(FormatError::corrupt(
+            path,
+            format!("line {number}"),
+            problem,
+        )),
     }
 }
 
 fn check_line(line: &[u8]) -> Result<(), String> {
     if line.len() as u64 > MAX_LINE_BYTES {
-        return Err(format!("it goes on, expected at most {MAX_LINE_BYTES} bytes"));
+        return Err(format!(
+            "it goes on, expected at most {MAX_LINE_BYTES} bytes"
+        ));
     }
     check_document(line)
 }

@@ -401,7 +401,9 @@ fn documents_that_cannot_be_held_are_refused() {
     let path = dir.path().join("x.json");
     let refused = |of_document: &str, of_record: &str| {
         let record = read_records::<serde_json::Value>(&path).err().unwrap();
-        let result = load::<Validation>(&path, "validation_version", 9).err().unwrap();
+        let result = load::<Validation>(&path, "validation_version", 9)
+            .err()
+            .unwrap();
         let profile = fsage_format::profile::SystemProfile::load(&path).unwrap_err();
         for (error, expected) in [
             (record, of_record),
@@ -424,7 +426,14 @@ fn documents_that_cannot_be_held_are_refused() {
     ] {
         let line = format!("{{\"a\":[{}0]}}\n", element.repeat(count));
         std::fs::write(&path, head.to_owned() + &line).unwrap();
-        refused(of_document, if count > 1 << 20 { "it goes on" } else { of_document });
+        refused(
+            of_document,
+            if count > 1 << 20 {
+                "it goes on"
+            } else {
+                of_document
+            },
+        );
     }
     std::fs::File::create(&path)
         .unwrap()

@@ -204,7 +204,10 @@ fn records_and_results_as_long_as_experiments_are_read_back() {
     assert_eq!(std::fs::metadata(&file).unwrap().len(), text.len() as u64);
     writer.append(&vec![("f", [(1, 2)])]).unwrap();
     assert_eq!(read_records::<Run>(&file).unwrap().records.len(), 10_031);
-    let refused = writer.append(&"x".repeat(17 << 20)).unwrap_err().to_string();
+    let refused = writer
+        .append(&"x".repeat(17 << 20))
+        .unwrap_err()
+        .to_string();
     assert!(refused.contains("expected at most"), "{refused}");
     assert_eq!(read_records::<Run>(&file).unwrap().records.len(), 10_031);
 
@@ -220,7 +223,10 @@ fn what_lies_behind_256_mib_of_a_record_is_not_cut_off() {
     drop(RecordWriter::open(&file, "x").unwrap());
     // A hole, as long lines would be, and whole lines behind it.
     let length = 600 << 20;
-    let opened = std::fs::OpenOptions::new().append(true).open(&file).unwrap();
+    let opened = std::fs::OpenOptions::new()
+        .append(true)
+        .open(&file)
+        .unwrap();
     opened.set_len(length).unwrap();
     std::io::Write::write_all(&mut &opened, b"\n{\"number\":1}\n{\"numb").unwrap();
     RecordWriter::open(&file, "x").unwrap();

@@ -170,13 +170,6 @@ impl<'a> Performer<'a> {
         Some(self.on_file(op, result))
     }
 
-    /// Closes what nobody asked to close.
-    pub fn close_silently(&self, slot: &Slot) {
-        if let Some(handle) = slot.take() {
-            let _ = self.fs.close(handle);
-        }
-    }
-
     /// Opens an existing file that the trace found open, for both if that is allowed.
     pub fn open_inherited(&self, name: &[u8], slot: &Slot) {
         let opened = [OpenFlags::READ_WRITE, OpenFlags::READ]

@@ -190,10 +190,8 @@ pub fn replay(
     };
     run.interrupted = options.stop.load(Ordering::Relaxed);
     for file in model.opens.values() {
-        if let Some(handle) = file.slot.take() {
-            // What the trace left open: nobody asks for the result.
-            let _ = fs.close(handle);
-        }
+        // What the trace left open.
+        let_go(fs, &Call::None, std::slice::from_ref(&file.slot));
     }
     read.map(|()| run)
 }
@@ -292,6 +290,7 @@ impl Planner {
             if step.skip.is_none() {
                 shared.tally.skipped(op.kind, Skip::NoThread);
             }
+            let_go(shared.fs, &step.call, &step.closes);
             return;
         };
         let (progress, waits) = self.orderer.next(lane, op.tid, &step.uses, step.starts);
@@ -413,8 +412,19 @@ fn carry_out(shared: &Shared<'_>, performer: &mut Performer<'_>, job: &mut Job) 
             });
         }
     }
-    for slot in &job.closes {
-        performer.close_silently(slot);
+    let_go(shared.fs, &job.call, &job.closes);
+}
+
+/// Closes what a job leaves open to nobody, and what it was to close and, stopped, did not: a file that is
+/// open keeps a scratch file system from being unmounted.
+fn let_go(fs: &dyn FileSystem, call: &Call, closes: &[Arc<Slot>]) {
+    let own = match call {
+        Call::Close(slot) => Some(slot),
+        _ => None,
+    };
+    for handle in closes.iter().chain(own).filter_map(|slot| slot.take()) {
+        // Nobody asked for the result.
+        let _ = fs.close(handle);
     }
 }
 

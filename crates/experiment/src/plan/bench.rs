@@ -125,7 +125,7 @@ impl BenchPlan {
             .map_err(|e| FormatError::io("find the directory of plan", path, e))?;
         let text = place::read(path)?;
         // To open a file can be too much already: of a device.
-        Wanted::of_bench(&Self::build(path, &text, &base, false)?).unless(allowed)?;
+        Wanted::of_bench(&Self::build(path, &text, &base, false)?, &base).unless(allowed)?;
         Self::build(path, &text, &base, true)
     }
 
