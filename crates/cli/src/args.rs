@@ -240,7 +240,7 @@ pub struct ShowArgs {
     /// The file: a trace, snapshot, profile, run record or result, or a directory that holds a result; or
     /// the name of a metric
     pub file: PathBuf,
-    /// Print operations one a line: all of them, or FIRST..LAST counted from 0
+    /// Print operations one a line: all of them, or FIRST..LAST counted from 0 without LAST
     #[arg(long, value_name = "RANGE", num_args = 0..=1, default_missing_value = "..")]
     pub ops: Option<String>,
     /// Show everything, not only the answer

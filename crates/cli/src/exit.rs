@@ -46,12 +46,18 @@ impl From<Exit> for ExitCode {
 #[error("{0}")]
 pub struct UsageError(pub String);
 
+/// The user asked for the end before there was anything to keep.
+#[derive(Debug, thiserror::Error)]
+#[error("finish: interrupted")]
+pub struct Interrupted;
+
 /// Prints an error with its causes and, where there is one, a hint. A closed stdout is no error.
 pub fn report(error: &anyhow::Error) -> Exit {
     if is_broken_pipe(error) {
         return Exit::Done;
     }
-    if let Some(ValidateError::Interrupted) = error.downcast_ref() {
+    if matches!(error.downcast_ref(), Some(ValidateError::Interrupted)) || error.is::<Interrupted>()
+    {
         crate::ui::line("fsage: interrupted");
         return Exit::Interrupted;
     }

@@ -1,11 +1,18 @@
 //! Stdout: data only, complete or not at all. Nothing that a terminal would act on gets out.
 
-use std::io::Write;
-use std::path::Path;
+use std::io::{IsTerminal, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use fsage_format::result::{Document, Printed};
 use fsage_report::plain;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use serde::Serialize;
+
+use crate::exit::{Interrupted, UsageError};
 
 /// Stdout could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +24,61 @@ pub struct OutError(pub std::io::Error);
 pub fn places(output: Option<&Path>, json: bool) -> (Option<&Path>, bool) {
     let to_stdout = output == Some(Path::new("-"));
     (output.filter(|_| !to_stdout), json || to_stdout)
+}
+
+/// The file of bytes that a verb writes, once it can be written without waiting: `-` is stdout, which can have
+/// nothing else then, and a pipe without a reader is waited for until `stop`.
+pub fn file(output: &Path, json: bool, stop: &AtomicBool) -> anyhow::Result<PathBuf> {
+    if output != Path::new("-") {
+        wait_for_reader(output, stop)?;
+        return Ok(output.to_owned());
+    }
+    if json {
+        return Err(UsageError(
+            "--json prints the summary where - writes the data: give one of them".into(),
+        )
+        .into());
+    }
+    if std::io::stdout().is_terminal() {
+        return Err(UsageError(
+            "- is stdout, and stdout is a terminal: expected a file or a pipe".into(),
+        )
+        .into());
+    }
+    Ok(PathBuf::from("/dev/stdout"))
+}
+
+/// A directory of results, which is no stream.
+pub fn directory(output: Option<&Path>) -> Result<(), UsageError> {
+    match output {
+        Some(dir) if dir == Path::new("-") => Err(UsageError(
+            "-o is a directory here, and - none; its result goes to stdout with --json".into(),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// How often it is looked whether a pipe has a reader.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// An open for writing would wait for a reader whatever signals come. What this opens stays open, so that the
+/// next one finds what it found.
+fn wait_for_reader(output: &Path, stop: &AtomicBool) -> Result<(), Interrupted> {
+    if !std::fs::metadata(output).is_ok_and(|about| about.file_type().is_fifo()) {
+        return Ok(());
+    }
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    loop {
+        match rustix::fs::open(output, flags, Mode::empty()) {
+            Err(Errno::NXIO) if stop.load(Ordering::Relaxed) => return Err(Interrupted),
+            Err(Errno::NXIO) => std::thread::sleep(LOOK_EVERY),
+            // What is wrong with it is told by who writes.
+            opened => {
+                std::mem::forget(opened);
+                return Ok(());
+            }
+        }
+    }
 }
 
 /// Stdout for a file's own bytes, where `-o -` asks for them.

@@ -14,8 +14,10 @@
 mod common;
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use common::{Ran, fsage, profile, root, run, run_command, small_trace, temp};
+use common::{Ran, fsage, profile, root, run, run_command, small_trace, start, temp, until};
+use rustix::process::Signal;
 use serde_json::Value;
 
 /// Every verb that reads a trace, on `file`.
@@ -31,6 +33,81 @@ fn readers(dir: &Path, file: &str) -> Vec<Ran> {
         &["anonymize", file, "--key-file", "key", "-o", "out.fst"],
     ];
     lines.iter().map(|line| run(dir, *line)).collect()
+}
+
+#[test]
+fn data_goes_to_stdout_or_is_refused_and_no_file_is_called_dash() {
+    let dir = temp();
+    let dir = dir.path();
+    small_trace(dir);
+    std::fs::create_dir(dir.join("here")).unwrap();
+    std::fs::write(dir.join("here/file"), "x").unwrap();
+    std::fs::write(dir.join("key"), "a key of sixteen bytes or more").unwrap();
+    let snapshot = run(dir, ["snapshot", "here", "-o", "-"]).exits(0);
+    std::fs::write(dir.join("out.fss"), &snapshot.stdout).unwrap();
+    let shown = run(dir, ["show", "out.fss", "--json"]).exits(0).json();
+    assert_eq!(shown["files"], 1, "{shown}");
+    let line = ["anonymize", "small.fst", "--key-file", "key", "-o", "-"];
+    let hidden = run(dir, line).exits(0);
+    std::fs::write(dir.join("out.fst"), &hidden.stdout).unwrap();
+    run(dir, ["show", "out.fst"]).exits(0);
+    let ext4 = profile("ext4").display().to_string();
+    let refused: [&[&str]; 5] = [
+        &["snapshot", "here", "--json", "-o", "-"],
+        &[
+            "anonymize",
+            "small.fst",
+            "--key-file",
+            "key",
+            "--json",
+            "-o",
+            "-",
+        ],
+        &["predict", "small.fst", "--on", &ext4, "--annotate", "-"],
+        &["bench", "-o", "-", "--", "true"],
+        &[
+            "validate",
+            "--workload",
+            "postmark",
+            "--target",
+            "here",
+            "-o",
+            "-",
+        ],
+    ];
+    for line in refused {
+        run(dir, line).fails(2, &["-"]);
+    }
+    assert!(!dir.join("-").exists());
+}
+
+#[test]
+fn a_pipe_without_a_reader_is_waited_for_and_the_first_signal_ends_that() {
+    let dir = temp();
+    let dir = dir.path();
+    std::fs::create_dir(dir.join("here")).unwrap();
+    let made = Command::new("mkfifo").arg(dir.join("fifo")).status();
+    assert!(made.unwrap().success());
+    let line = ["snapshot", "here", "-o", "fifo"];
+    let running = start(fsage().current_dir(dir).args(line));
+    // It has asked for signals once it blocks none of its own.
+    until("the signal to be caught", || catches_int(running.id()));
+    running.signal(Signal::INT);
+    let ran = running.wait();
+    assert_eq!(ran.code(), 130, "{}", ran.stderr);
+    let running = start(fsage().current_dir(dir).args(line));
+    let written = std::fs::read(dir.join("fifo")).unwrap();
+    running.wait().exits(0);
+    std::fs::write(dir.join("out.fss"), written).unwrap();
+    run(dir, ["show", "out.fss"]).exits(0);
+}
+
+/// Whether a process has a handler of SIGINT.
+fn catches_int(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    caught.is_some_and(|mask| mask & 2 != 0)
 }
 
 #[test]

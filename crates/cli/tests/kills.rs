@@ -329,7 +329,7 @@ fn cleanup_lists_and_removes_what_is_dead_and_nothing_else() {
         here.collect::<Vec<_>>()
     };
     let listed = run(dir, ["cleanup", "t", "--json"]).exits(0).json();
-    assert_eq!(listed["format"], "fsage-cleanup");
+    assert_eq!(listed["format"], "fsage cleanup");
     let here = found(&listed);
     assert_eq!(here.len(), 2, "{here:?}");
     assert!(dead.exists());
@@ -350,7 +350,7 @@ fn cleanup_lists_and_removes_what_is_dead_and_nothing_else() {
     let mut alone = fsage();
     alone
         .current_dir(dir)
-        .args(["cleanup", "t", "--yes", "--json"]);
+        .args(["cleanup", "t", "--only", "--yes", "--json"]);
     let removed = common::run_command(&mut alone).json();
     let gone: Vec<_> = found(&removed)
         .into_iter()
@@ -377,7 +377,9 @@ fn cleanup_takes_a_dead_mount_away_without_touching_it() {
     // The shell that would take it away is killed too.
     let mut running = start(fsage().current_dir(dir).args(["slowfs", "lower", "m"]));
     until("the mount", || mounted_below(&dir.join("m")));
-    let listed = run(dir, ["cleanup", "--json"]).exits(0).json();
+    let listed = run(dir, ["cleanup", "m", "--only", "--json"])
+        .exits(0)
+        .json();
     let place = dir.canonicalize().unwrap().join("m").display().to_string();
     let mount = |result: &serde_json::Value| {
         let all = result["found"].as_array().unwrap();
@@ -385,14 +387,20 @@ fn cleanup_takes_a_dead_mount_away_without_touching_it() {
             .find(|left| left["place"] == place.as_str())
             .cloned()
     };
-    assert!(mount(&listed).unwrap().get("in_use").is_some(), "{listed}");
+    let live = mount(&listed).unwrap();
+    assert!(live.get("in_use").is_some(), "{listed}");
+    assert!(
+        !live["about"].as_str().unwrap().contains("nobody"),
+        "{listed}"
+    );
+    assert_eq!(listed["found"].as_array().unwrap().len(), 1, "{listed}");
     for shell in shells(running.id()) {
         kill(shell);
     }
     running.signal(Signal::KILL);
     assert_eq!(running.code(), None);
     assert!(mounted_below(&dir.join("m")));
-    let removed = run(dir, ["cleanup", "--yes", "--json"]).json();
+    let removed = run(dir, ["cleanup", "m", "--only", "--yes", "--json"]).json();
     assert_eq!(mount(&removed).unwrap()["removed"], true, "{removed}");
     assert!(!mounted_below(&dir.join("m")));
 }

@@ -143,6 +143,23 @@ fn what_was_asked_for_and_is_missing_ends_with_3() {
 }
 
 #[test]
+fn a_target_that_failed_ends_with_3() {
+    if !common::root() {
+        return;
+    }
+    let dir = temp();
+    let script =
+        "mount -t tmpfs -o size=64k none t && exec \"$0\" profile t --quick --max-time 2s -o o.fsp";
+    std::fs::create_dir(dir.path().join("t")).unwrap();
+    let mut command = Command::new("unshare");
+    command
+        .args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_fsage")])
+        .current_dir(dir.path());
+    let ran = common::run_command(&mut command).exits(3);
+    assert!(ran.stderr.contains("the target failed"), "{}", ran.stderr);
+}
+
+#[test]
 fn reads_from_a_disk_are_not_faster_than_the_disk() {
     if !scratch() || !fuse() {
         return;

@@ -572,6 +572,42 @@ fn a_long_write_is_cut_short() {
 }
 
 #[test]
+fn interrupted_on_a_scratch_file_system_it_takes_it_down_and_tells() {
+    if !common::scratch() {
+        return;
+    }
+    let dir = temp();
+    let dir = dir.path();
+    let mut made = Made::new();
+    made.create(b"/w/open", 3);
+    made.write(3, 0, 4096, 4096);
+    // Read ahead of the hour in which nothing happens, and carried out never.
+    let close = made.op(OpKind::Close, b"", 0);
+    (close.fd, close.start_ns) = (Some(fsage_core::Fd(3)), 3_600_000_000_000);
+    made.save(&dir.join("t.fst"), true);
+    let line = [
+        "replay",
+        "t.fst",
+        "scratch:ext4,size=64M",
+        "--speed",
+        "original",
+        "--json",
+    ];
+    let running = start(fsage().current_dir(dir).args(line));
+    until("the file to be open", || has_open(running.id(), "open"));
+    running.signal(Signal::INT);
+    let ran = running.wait();
+    assert_eq!(ran.code(), 130, "{}", ran.stderr);
+    let result = ran.json();
+    assert_eq!(result["interrupted"], true, "{result}");
+    assert!(!ran.stderr.contains("unmount"), "{}", ran.stderr);
+    assert!(
+        !result["warnings"].to_string().contains("unmount"),
+        "{result}"
+    );
+}
+
+#[test]
 fn the_state_of_the_caches_is_told() {
     let dir = temp_in_memory();
     let dir = dir.path();

@@ -106,6 +106,15 @@ fn a_plan_runs_no_command_that_was_not_allowed() {
     assert!(dir.join("ran").exists());
     // What was kept may have come from a stranger as well.
     run(dir, ["bench", "--resume", "-o", "kept"]).fails(2, &["--allow-commands"]);
+    // Nor is it a stranger's word from where a plan may use paths.
+    let record = fs::read_to_string(dir.join("kept/runs.jsonl")).unwrap();
+    let base = format!("\"base\":{:?}", dir.canonicalize().unwrap());
+    assert!(record.contains(&base), "{record}");
+    for word in ["\"base\":\"/\"", "\"base\":\"\""] {
+        fs::write(dir.join("kept/runs.jsonl"), record.replace(&base, word)).unwrap();
+        let line = ["bench", "--resume", "--allow-commands", "-o", "kept"];
+        run(dir, line).fails(2, &["--allow-paths"]);
+    }
     // A command of the user's own needs no leave.
     run(dir, ["bench", "--runs", "1", "--", "true"]).exits(0);
     let setup =

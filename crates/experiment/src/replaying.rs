@@ -156,8 +156,14 @@ pub fn replay(
             result
         }
     };
-    target.close()?;
-    result
+    match (result, target.close()) {
+        // What was found is told whatever becomes of the place.
+        (Ok(mut result), Err(error)) => {
+            result.warnings.push(format!("failed to {error}"));
+            Ok(result)
+        }
+        (result, _) => result,
+    }
 }
 
 /// What the first reading of the trace gave.

@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -15,6 +15,7 @@ use fsage_core::{Op, OpSink, PathTable, SinkError};
 use fsage_format::profile::CPUS;
 use fsage_format::trace::{TraceEnd, TraceError, TraceMeta, TraceWriter};
 use fsage_host::machine;
+use rustix::fs::OFlags;
 
 use crate::validate::measure::{Measured, Meter};
 
@@ -204,7 +205,12 @@ impl Output {
         let writer = TraceWriter::create(path, meta)?;
         let place = Place {
             path: path.to_owned(),
-            handle: File::open(path).ok(),
+            // Only to be looked at: of a pipe this must not be its reader.
+            handle: OpenOptions::new()
+                .read(true)
+                .custom_flags(OFlags::PATH.bits() as i32)
+                .open(path)
+                .ok(),
         };
         Ok(Self { writer, place })
     }

@@ -217,6 +217,11 @@ impl Book {
         measured.then(|| series.estimate(&own.values).0)
     }
 
+    /// Whether it has one.
+    pub(crate) fn known(&self, id: MetricId) -> bool {
+        self.estimate(id).is_some()
+    }
+
     /// Whether what is far from the rest of a metric's samples changes its estimate.
     pub(crate) fn suspect(&self, id: MetricId) -> bool {
         self.series

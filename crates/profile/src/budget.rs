@@ -85,6 +85,8 @@ pub(crate) struct Costs {
     /// The last write-back of everything, and the last cold state, in nanoseconds.
     pub settle_ns: Cell<u64>,
     pub cold_ns: Cell<u64>,
+    /// What write-backs, cold states and removals took so far.
+    pub prepared_ns: Cell<u64>,
 }
 
 fn mean(of: &Cell<(f64, f64)>) -> f64 {
@@ -105,8 +107,20 @@ impl Costs {
         self.standing.set(self.standing.get() + 1);
     }
 
+    /// What is no measurement took so long.
+    pub(crate) fn prepared(&self, took_ns: u64) {
+        let so_far = self.prepared_ns.get();
+        self.prepared_ns.set(so_far.saturating_add(took_ns));
+    }
+
+    /// Whether anything stands.
+    pub(crate) fn stands(&self) -> bool {
+        self.standing.get() > 0
+    }
+
     /// A tree with so many entries was removed.
     pub(crate) fn removed(&self, entries: u64, took_ns: u64) {
+        self.prepared(took_ns);
         if entries > 0 {
             count(&self.removed, entries as f64, took_ns);
         }
@@ -161,19 +175,70 @@ impl Lab<'_> {
     }
 }
 
+fn rank(procedure: &Procedure) -> usize {
+    let place = BY_VALUE.iter().position(|&name| name == procedure.name);
+    place.unwrap_or(usize::MAX)
+}
+
+/// What is begun with the time that is left over: the least that each of them takes, the cheapest first.
+pub(crate) fn cheapest_first(
+    procedures: &mut [&'static Procedure],
+    share: impl Fn(&Procedure) -> u64,
+) {
+    procedures.sort_by_key(|p| (share(p), rank(p)));
+}
+
+/// The least that a procedure is begun with.
+pub(crate) fn least_ns(share: u64) -> u64 {
+    share * LEAST_NS_OF_SHARE
+}
+
+/// The most valuable first, which are cheap calls, each after what it depends on: for a time that was asked
+/// for, of which the first cold state may take more than is thought.
+pub(crate) fn by_value(mut procedures: Vec<&'static Procedure>) -> Vec<&'static Procedure> {
+    procedures.sort_by_key(|p| rank(p));
+    let mut ordered: Vec<&'static Procedure> = Vec::with_capacity(procedures.len());
+    for procedure in &procedures {
+        place(procedure, &procedures, &mut ordered);
+    }
+    ordered
+}
+
+fn place(
+    one: &'static Procedure,
+    all: &[&'static Procedure],
+    ordered: &mut Vec<&'static Procedure>,
+) {
+    if ordered.iter().any(|p| p.name == one.name) {
+        return;
+    }
+    let families = one
+        .stems
+        .iter()
+        .filter_map(|s| fsage_core::metric::family(s));
+    let needed: Vec<&str> = families
+        .flat_map(|f| f.row().depends.iter().copied())
+        .collect();
+    for before in all {
+        if before.name != one.name && before.stems.iter().any(|s| needed.contains(s)) {
+            place(before, all, ordered);
+        }
+    }
+    ordered.push(one);
+}
+
 /// Of the chosen procedures those for which there is time, the most valuable first.
 pub(crate) fn affordable(
     chosen: &[&'static Procedure],
     time_ns: u64,
     share: impl Fn(&Procedure) -> u64,
 ) -> BTreeSet<&'static str> {
-    let rank = |p: &Procedure| BY_VALUE.iter().position(|&name| name == p.name);
     let mut by_value: Vec<&&Procedure> = chosen.iter().collect();
-    by_value.sort_by_key(|p| rank(p).unwrap_or(usize::MAX));
+    by_value.sort_by_key(|p| rank(p));
     let mut left = time_ns;
     let mut taken = BTreeSet::new();
     for procedure in by_value {
-        let least = share(procedure) * LEAST_NS_OF_SHARE;
+        let least = least_ns(share(procedure));
         // The most valuable is measured as well as the time allows.
         if least > left && taken.len() > 3 {
             continue;
@@ -196,6 +261,23 @@ mod tests {
         named.sort_unstable();
         known.sort_unstable();
         assert_eq!(named, known);
+    }
+
+    #[test]
+    fn the_most_valuable_comes_first_and_after_what_it_needs() {
+        let order = by_value(procedures());
+        assert_eq!(order.len(), procedures().len());
+        let at = |name: &str| order.iter().position(|p| p.name == name).unwrap();
+        assert!(at("empty call") < 3);
+        assert!(at("calls on cached files") < at("cold files"));
+        for (place, procedure) in order.iter().enumerate() {
+            let families = procedure.stems.iter();
+            let families = families.filter_map(|s| fsage_core::metric::family(s));
+            for needed in families.flat_map(|f| f.row().depends) {
+                let owner = order.iter().position(|p| p.stems.contains(needed));
+                assert!(owner.unwrap() <= place, "{}: {needed}", procedure.name);
+            }
+        }
     }
 
     #[test]

@@ -15,6 +15,8 @@ const DATA_ONLY: &str =
 const FETCHED_SHARE: f64 = 0.8;
 /// What a disk writes a second, where nothing better is known.
 const DISK_BYTES_PER_S: u64 = 200_000_000;
+/// The first write-back and cold state may be expected to take this part of the time that was asked for.
+const FIRST_SHARE: u64 = 16;
 const SECTOR_BYTES: u64 = 512;
 /// What it takes to drop a KiB of cached data, and of names and inodes: a gigabyte and a tenth of it a second.
 const NS_OF_CACHED_KIB: u64 = 1_000;
@@ -62,6 +64,7 @@ impl Lab<'_> {
         let start = self.clock.now_ns();
         let made = self.fs.platform().make_cold();
         let took_ns = self.clock.now_ns().saturating_sub(start);
+        self.costs.prepared(took_ns);
         self.costs.cold_ns.set(next_ns(last_ns, took_ns));
         match made {
             Ok(evidence) => {
@@ -90,9 +93,13 @@ impl Lab<'_> {
     }
 
     /// Ends the procedure if there is no time for what took so long the last time. The first time, where a
-    /// time was asked for, `first_ns` must be a small part of all of it.
+    /// time was asked for, `first_ns` must be a small part of all of it: others who write go on meanwhile.
     fn expect(&self, last_ns: u64, first_ns: u64) -> Res {
-        if last_ns == 0 && self.hurried_ns.is_some_and(|all| first_ns > all / 4) {
+        if last_ns == 0
+            && self
+                .hurried_ns
+                .is_some_and(|all| first_ns > all / FIRST_SHARE)
+        {
             return Err(Halt::Time);
         }
         self.afford(last_ns)
@@ -148,6 +155,7 @@ impl Lab<'_> {
         let start = self.clock.now_ns();
         let synced = self.fs.sync();
         let took_ns = self.clock.now_ns().saturating_sub(start);
+        self.costs.prepared(took_ns);
         self.costs.settle_ns.set(next_ns(last_ns, took_ns));
         Ok(synced?)
     }

@@ -56,8 +56,21 @@ pub(crate) enum Halt {
 
 impl From<Errno> for Halt {
     fn from(errno: Errno) -> Self {
-        Halt::Failed(errno)
+        match errno {
+            // What a target does not have is no failure of it.
+            Errno::EOPNOTSUPP | Errno::ENOSYS => Halt::Absent(format!("not offered here: {errno}")),
+            errno => Halt::Failed(errno),
+        }
     }
+}
+
+/// What the reason of a metric begins with that the target failed, or measured impossibly.
+const FAILED: &str = "the target failed: ";
+pub(crate) const IMPOSSIBLE: &str = "impossible: ";
+
+/// Whether a metric is absent for a reason that is a failure, and no property of the target or of the time.
+pub fn is_failure(reason: &str) -> bool {
+    reason.starts_with(FAILED) || reason.starts_with(IMPOSSIBLE)
 }
 
 impl Halt {
@@ -66,7 +79,7 @@ impl Halt {
         match self {
             Halt::Stopped => "interrupted".to_owned(),
             Halt::Time => crate::budget::NO_TIME.to_owned(),
-            Halt::Failed(errno) => format!("the target failed: {errno}"),
+            Halt::Failed(errno) => format!("{FAILED}{errno}"),
             Halt::Absent(reason) => reason.clone(),
         }
     }

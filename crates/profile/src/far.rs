@@ -26,11 +26,11 @@ pub(crate) struct Far {
     pub places: Vec<usize>,
     /// The largest of them.
     pub largest: f64,
-    /// The median of all.
+    /// The median of all; less than what is subtracted from the samples, it is below zero.
     pub median: f64,
     /// Whether it was the disturbance that let them out.
     disturbed: bool,
-    /// How much the mean would be more with them, as a share.
+    /// How much the mean would be more with them, as a share; infinite where it is not above zero without.
     pub share: f64,
 }
 
@@ -41,8 +41,8 @@ impl Far {
         if values.len() < LEAST {
             return Far::default();
         }
-        let median = fsage_stats::median(values).abs();
-        let limit = (FAR_TIMES * median).max(least);
+        let median = fsage_stats::median(values);
+        let limit = (FAR_TIMES * median.abs()).max(least);
         let places: Vec<usize> = (0..values.len())
             .filter(|&place| values.get(place).is_some_and(|&v| v > limit))
             .collect();
@@ -63,7 +63,11 @@ impl Far {
             largest: largest.fold(0.0, f64::max),
             median,
             disturbed,
-            share: (sum / n - rest) / rest.max(f64::MIN_POSITIVE),
+            share: if rest > 0.0 {
+                (sum / n - rest) / rest
+            } else {
+                f64::INFINITY
+            },
             places,
         }
     }
@@ -87,17 +91,27 @@ impl Far {
         let count = self.places.len();
         (count > 0).then(|| {
             format!(
-                "{count} of {of} samples, up to {:.0} times the median, {} and {} left out of the estimate; with \
-                 {} the mean were {:.0} % more",
-                self.largest / self.median.max(f64::MIN_POSITIVE),
+                "{count} of {of} samples, {}, {} and {} left out of the estimate{}",
+                if self.median > 0.0 {
+                    format!("up to {:.0} times the median", self.largest / self.median)
+                } else {
+                    "far above a median that is not above zero".to_owned()
+                },
                 if self.disturbed {
                     "came while others used the machine"
                 } else {
                     "did not recur over the measurement"
                 },
                 if count == 1 { "is" } else { "are" },
-                if count == 1 { "it" } else { "them" },
-                100.0 * self.share
+                if self.share.is_finite() {
+                    let them = if count == 1 { "it" } else { "them" };
+                    format!(
+                        "; with {them} the mean were {:.0} % more",
+                        100.0 * self.share
+                    )
+                } else {
+                    String::new()
+                }
             )
         })
     }

@@ -34,6 +34,6 @@ mod walk;
 mod watch;
 
 pub use budget::NO_TIME;
-pub use error::ProfileError;
+pub use error::{ProfileError, is_failure};
 pub use request::{ProfileRequest, list};
-pub use suite::{Progress, run};
+pub use suite::{PREPARED, Progress, run};

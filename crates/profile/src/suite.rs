@@ -7,8 +7,8 @@ use fsage_core::metric::{FamilyId, MetricId};
 use fsage_core::{ColdMethod, FileSystem};
 use fsage_format::profile::{Absent, Disturbance, Environment, MetricValue, SystemProfile};
 
-use crate::budget::{NO_TIME, affordable};
-use crate::error::{Halt, ProfileError};
+use crate::budget::{NO_TIME, affordable, by_value, cheapest_first, least_ns};
+use crate::error::{Halt, IMPOSSIBLE, ProfileError};
 use crate::lab::Lab;
 use crate::neighbours;
 use crate::population::remove_tree;
@@ -148,17 +148,24 @@ fn measure(
     let all_ns = start_ns.saturating_add(request.time_ns());
     let kept_ns = (request.time_ns() as f64 * REPEATS_SHARE) as u64;
     let within = affordable(chosen, request.time_ns() - kept_ns, share);
-    let (taken, left_out): (Vec<&Procedure>, Vec<&Procedure>) =
+    let (mut taken, left_out): (Vec<&'static Procedure>, Vec<&'static Procedure>) =
         chosen.iter().partition(|p| within.contains(p.name));
     for stem in left_out.iter().flat_map(|p| p.stems) {
         lab.absent(stem, NO_TIME);
     }
+    if request.max_time_ns.is_some() {
+        taken = by_value(taken);
+    }
+    // What is chosen may be little of what the usual time is for; each ends when it is precise.
+    let all_shares: u64 = procedures().iter().map(|p| share(p)).sum();
+    let usual_ns = request.time_ns() / all_shares.max(1);
     let mut shares: u64 = taken.iter().map(|p| share(p)).sum();
     let mut found = Vec::new();
     for (done, procedure) in taken.iter().enumerate() {
-        let end_ns = lab.end_ns(all_ns);
+        let end_ns = make_room(lab, all_ns);
         let now = lab.clock.now_ns();
         let left_ns = end_ns.saturating_sub(kept_ns).saturating_sub(now);
+        let expected_ns = left_ns.min(usual_ns.saturating_mul(shares));
         let own_ns =
             (u128::from(left_ns) * u128::from(share(procedure)) / u128::from(shares.max(1))) as u64;
         shares -= share(procedure);
@@ -167,11 +174,12 @@ fn measure(
             total: taken.len(),
             metric: procedure.name,
             group: group_of(procedure).map_or("", |g| g.name()),
-            eta_s: left_ns as f64 / 1e9,
+            eta_s: expected_ns as f64 / 1e9,
         });
         let disturbance = run_one(lab, procedure, own_ns, end_ns);
         found.push((*procedure, own_ns, disturbance));
     }
+    again(lab, (&taken, &left_out), &mut found, (all_ns, &share));
     repeat(lab, &mut found, all_ns);
     progress(Progress {
         done: taken.len(),
@@ -181,6 +189,53 @@ fn measure(
         eta_s: 0.0,
     });
     finish(lab, found)
+}
+
+/// When the measurement must begin to clean up. Where that is now, what stands goes now: what it really takes
+/// may leave time.
+fn make_room(lab: &mut Lab<'_>, all_ns: u64) -> u64 {
+    let end_ns = lab.end_ns(all_ns);
+    let now = lab.clock.now_ns();
+    if now < end_ns || now >= all_ns || lab.stopped() || !lab.costs.stands() {
+        return end_ns;
+    }
+    let work = lab.work.clone();
+    // What fails here the end tries again.
+    if let Ok(entries) = remove_tree(lab.fs, work.as_bytes()) {
+        let took_ns = lab.clock.now_ns().saturating_sub(now);
+        lab.costs.removed(entries, took_ns);
+    }
+    let _ = lab.fs.mkdir(work.as_bytes(), 0o700);
+    lab.end_ns(all_ns)
+}
+
+/// With time that is left over runs what had none, the cheapest first.
+fn again(
+    lab: &mut Lab<'_>,
+    (taken, left_out): (&[&'static Procedure], &[&'static Procedure]),
+    found: &mut Vec<(&'static Procedure, u64, Disturbance)>,
+    (all_ns, share): (u64, &dyn Fn(&Procedure) -> u64),
+) {
+    let without = |lab: &Lab<'_>, p: &Procedure| {
+        let ids = metrics_of(p);
+        let no_time = |id| matches!(lab.reasons.iter().rev().find(|(r, _)| r == id), Some((_, why)) if why == NO_TIME);
+        !ids.iter().any(|&id| lab.book.known(id)) && ids.iter().any(no_time)
+    };
+    let mut rest: Vec<&'static Procedure> = (taken.iter().chain(left_out).copied())
+        .filter(|p| without(lab, p))
+        .collect();
+    cheapest_first(&mut rest, share);
+    for procedure in rest {
+        let end_ns = make_room(lab, all_ns);
+        let left_ns = end_ns.saturating_sub(lab.clock.now_ns());
+        let own_ns = least_ns(share(procedure));
+        if lab.stopped() || own_ns >= left_ns {
+            break;
+        }
+        let disturbance = run_one(lab, procedure, own_ns, end_ns);
+        found.retain(|(p, ..)| p.name != procedure.name);
+        found.push((procedure, own_ns, disturbance));
+    }
 }
 
 /// Runs a procedure and says what disturbed it.
@@ -204,7 +259,7 @@ fn run_one(lab: &mut Lab<'_>, procedure: &Procedure, own_ns: u64, end_ns: u64) -
     lab.took_ns.push((procedure.name, took_ns, own_ns));
     let disturbance = before.until(&Watch::now(lab), procedure.name);
     for id in metrics_of(procedure) {
-        if lab.book.count(id) > 0 {
+        if lab.book.known(id) {
             lab.book.series(id).disturbed = !disturbance.marks.is_empty();
         }
     }
@@ -234,7 +289,7 @@ fn doubt(lab: &Lab<'_>, procedure: &Procedure, disturbance: &Disturbance) -> f64
 }
 
 /// Repeats what is to be doubted most, as long as there is time, and keeps the better of the two.
-fn repeat(lab: &mut Lab<'_>, found: &mut [(&Procedure, u64, Disturbance)], all_ns: u64) {
+fn repeat(lab: &mut Lab<'_>, found: &mut [(&'static Procedure, u64, Disturbance)], all_ns: u64) {
     let mut doubts: Vec<(f64, usize)> = (found.iter().enumerate())
         .map(|(place, (procedure, _, disturbance))| (doubt(lab, procedure, disturbance), place))
         .filter(|(doubt, _)| *doubt > 0.0)
@@ -249,7 +304,7 @@ fn repeat(lab: &mut Lab<'_>, found: &mut [(&Procedure, u64, Disturbance)], all_n
             continue;
         }
         let ids = metrics_of(procedure);
-        let had = |lab: &Lab<'_>| ids.iter().filter(|&&id| lab.book.count(id) > 0).count();
+        let had = |lab: &Lab<'_>| ids.iter().filter(|&&id| lab.book.known(id)).count();
         let known = had(lab);
         let old = lab.book.take(&ids);
         let again = run_one(lab, procedure, *own_ns, end_ns);
@@ -267,7 +322,10 @@ fn repeat(lab: &mut Lab<'_>, found: &mut [(&Procedure, u64, Disturbance)], all_n
 }
 
 /// Marks what is still to be doubted.
-fn finish(lab: &mut Lab<'_>, found: Vec<(&Procedure, u64, Disturbance)>) -> Vec<Disturbance> {
+fn finish(
+    lab: &mut Lab<'_>,
+    found: Vec<(&'static Procedure, u64, Disturbance)>,
+) -> Vec<Disturbance> {
     let mut disturbances = Vec::new();
     for (procedure, _, disturbance) in found {
         let ids = metrics_of(procedure);
@@ -275,7 +333,7 @@ fn finish(lab: &mut Lab<'_>, found: Vec<(&Procedure, u64, Disturbance)>) -> Vec<
             lab.book.series(id).marks.push(words);
         }
         for id in ids {
-            if lab.book.count(id) > 0 {
+            if lab.book.known(id) {
                 let marks = disturbance.marks.iter().cloned();
                 lab.book.series(id).marks.extend(marks);
             }
@@ -349,6 +407,15 @@ fn collect(
         .collect();
     let extra = &mut profile.environment.extra;
     extra.insert("time by procedure".to_owned(), took.join("; "));
+    let prepared_ns = lab.costs.prepared_ns.get();
+    if prepared_ns > elapsed_ns / 4 {
+        let text = format!(
+            "{:.1} s of {:.1} s",
+            prepared_ns as f64 / 1e9,
+            elapsed_ns as f64 / 1e9
+        );
+        extra.insert(PREPARED.to_owned(), text);
+    }
     if lab.stopped() {
         profile.incomplete = Some(format!(
             "interrupted after {:.1} s",
@@ -384,7 +451,7 @@ fn fill(
         // One impossible figure does not cost the others.
         let problem = value.as_ref().and_then(MetricValue::problem);
         if let Some(problem) = problem {
-            let reason = format!("impossible: {problem}");
+            let reason = format!("{IMPOSSIBLE}{problem}");
             let name = id.to_string();
             profile.absent.push(Absent { name, reason });
         } else if let Some(value) = value {
@@ -398,6 +465,9 @@ fn fill(
         }
     }
 }
+
+/// Where the environment says that what is no measurement took more than a fourth of the time.
+pub const PREPARED: &str = "write-backs, cold states and removals";
 
 const NOTHING_KEPT: &str =
     "no sample was kept: too little room, or each was preempted or did not reach the device";

@@ -61,6 +61,12 @@ pub fn count(value: u64) -> String {
     out
 }
 
+/// A count of things of which there may be one: `1 operation`, `2,000 operations`.
+pub fn counted(value: u64, what: &str) -> String {
+    let plural = if value == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", count(value))
+}
+
 /// A fraction as `12.3 %`.
 pub fn percent(fraction: f64) -> String {
     format!("{:.1} %", fraction * 100.0)

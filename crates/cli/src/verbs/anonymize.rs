@@ -1,5 +1,8 @@
 //! `fsage anonymize`.
 
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
 use anyhow::{Result, bail};
 use fsage_core::OpSource;
 use fsage_format::FileKind;
@@ -15,11 +18,12 @@ use crate::files::{open_snapshot, open_trace};
 use crate::{out, ui};
 
 pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
+    let output = out::file(&args.output, args.json, &AtomicBool::new(false))?;
     let kind = fsage_format::sniff(&args.file)?;
     let key = Anonymizer::from_key_file(&args.key_file, args.keep_extensions)?;
     let (content, (rows, whole)) = match kind {
-        FileKind::Trace => (Content::Trace, trace(args, key)?),
-        FileKind::Snapshot => (Content::Snapshot, snapshot(args, key)?),
+        FileKind::Trace => (Content::Trace, trace(args, &output, key)?),
+        FileKind::Snapshot => (Content::Snapshot, snapshot(args, &output, key)?),
         _ => bail!(UsageError(format!(
             "{} is neither a trace nor a snapshot: it holds no names of files",
             args.file.display()
@@ -39,8 +43,8 @@ pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
         _ => [Of::Operations, Of::Trace],
     };
     let (hidden, kept) = (names(of, false), names(of, true));
-    ui::line(&format!("  hidden: {}", hidden.join(", ")));
-    ui::line(&format!("  kept: {}", kept.join(", ")));
+    ui::note(&format!("  hidden: {}", hidden.join(", ")));
+    ui::note(&format!("  kept: {}", kept.join(", ")));
     if args.json {
         out::document(&AnonymizeSummary {
             file: args.output.clone(),
@@ -54,7 +58,7 @@ pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
 }
 
 /// Returns how many operations there are, and whether the trace is finished.
-fn trace(args: &AnonymizeArgs, mut key: Anonymizer) -> Result<(u64, bool)> {
+fn trace(args: &AnonymizeArgs, output: &Path, mut key: Anonymizer) -> Result<(u64, bool)> {
     let mut reader = open_trace(&args.file)?;
     let hidden = key.trace_meta(reader.meta());
     // What an unfinished trace lost must not look whole afterwards.
@@ -68,7 +72,7 @@ fn trace(args: &AnonymizeArgs, mut key: Anonymizer) -> Result<(u64, bool)> {
         programs: std::collections::BTreeMap::new(),
         ..reader.end().cloned().unwrap_or_default()
     };
-    let mut writer = TraceWriter::create_whole(&args.output, hidden)?;
+    let mut writer = TraceWriter::create_whole(output, hidden)?;
     let mut batch = Vec::new();
     while reader.next_batch(&mut batch)? > 0 {
         for op in batch.drain(..) {
@@ -82,7 +86,7 @@ fn trace(args: &AnonymizeArgs, mut key: Anonymizer) -> Result<(u64, bool)> {
 }
 
 /// Returns how many files there are, and whether the snapshot is whole.
-fn snapshot(args: &AnonymizeArgs, mut key: Anonymizer) -> Result<(u64, bool)> {
+fn snapshot(args: &AnonymizeArgs, output: &Path, mut key: Anonymizer) -> Result<(u64, bool)> {
     let mut reader = open_snapshot(&args.file)?;
     let hidden = key.snapshot_meta(reader.meta());
     // What was cut must not look whole afterwards.
@@ -90,7 +94,7 @@ fn snapshot(args: &AnonymizeArgs, mut key: Anonymizer) -> Result<(u64, bool)> {
         stopped: Some("cut".to_owned()),
         ..SnapshotEnd::default()
     });
-    let mut writer = SnapshotWriter::create(&args.output, hidden)?;
+    let mut writer = SnapshotWriter::create(output, hidden)?;
     let mut batch = Vec::new();
     while reader.next_batch(&mut batch)? > 0 {
         for entry in batch.drain(..) {

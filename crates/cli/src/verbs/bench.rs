@@ -20,6 +20,7 @@ use crate::exit::{Exit, UsageError};
 use crate::{out, ui};
 
 pub fn run(args: &BenchArgs) -> Result<Exit> {
+    out::directory(args.output.as_deref())?;
     let (plan, options) = planned(args)?;
     isolate_for(plan.subjects.iter().map(|s| &s.target.spec))?;
     let stop = signals::install()?;
@@ -86,7 +87,10 @@ fn planned(args: &BenchArgs) -> Result<(BenchPlan, Options)> {
             return Err(UsageError(nothing).into());
         };
         let mut plan = plan_of(dir, &begin)?;
-        refuse_unless_allowed(Wanted::of_bench(&plan), &args.allow)?;
+        let here = dir
+            .canonicalize()
+            .context("find the experiment's directory")?;
+        refuse_unless_allowed(Wanted::of_bench(&plan, &here), &args.allow)?;
         apply(&options, &mut plan)?;
         return Ok((plan, options));
     }

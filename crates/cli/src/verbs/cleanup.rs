@@ -1,5 +1,7 @@
 //! `fsage cleanup`.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::Result;
 use fsage_format::result::cleanup::{Leftover, Leftovers};
 use fsage_host::leftovers::{self, find};
@@ -8,14 +10,15 @@ use crate::args::CleanupArgs;
 use crate::exit::Exit;
 use crate::{out, ui};
 
-const FORMAT: &str = "fsage-cleanup";
+const FORMAT: &str = "fsage cleanup";
 const VERSION: u32 = 1;
 
 pub fn run(args: &CleanupArgs) -> Result<Exit> {
     let mut found = Vec::new();
     // What is removed first may have used what comes later.
     for holds in [true, false] {
-        let left = find(&args.dirs);
+        let mut left = find(&args.dirs);
+        left.retain(|left| !args.only || below(&left.place, &args.dirs));
         let of_pass = left.iter().filter(|left| left.kind.holds_others() == holds);
         found.extend(of_pass.map(|left| carry_out(left, args.yes)));
     }
@@ -35,6 +38,11 @@ pub fn run(args: &CleanupArgs) -> Result<Exit> {
     }
     let failed = result.found.iter().any(|left| left.error.is_some());
     Ok(if failed { Exit::Failed } else { Exit::Done })
+}
+
+fn below(place: &Path, dirs: &[PathBuf]) -> bool {
+    let inside = |dir: &PathBuf| std::path::absolute(dir).is_ok_and(|dir| place.starts_with(dir));
+    dirs.iter().any(inside)
 }
 
 fn carry_out(left: &leftovers::Leftover, remove: bool) -> Leftover {

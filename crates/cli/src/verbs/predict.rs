@@ -24,6 +24,11 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
         })
         .collect::<Result<Vec<Change>>>()?;
     let profiles = named_profiles(&args.on)?;
+    if args.annotate.as_deref() == Some(Path::new("-")) {
+        let text =
+            "--annotate - would mix the trace with the prediction on stdout: expected a file";
+        return Err(UsageError(text.into()).into());
+    }
     let mut reader = open_whole_trace(&args.trace, args.allow_lossy)?;
     crate::files::remark(&args.trace, &reader);
     if let Some(path) = &args.snapshot {
@@ -61,7 +66,7 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
     if let (Some(sink), Some(path)) = (annotated, &args.annotate) {
         let end: Option<TraceEnd> = reader.end().cloned();
         let bytes = sink.finish(end)?;
-        ui::line(&format!("{}: {}", path.display(), units::bytes(bytes)));
+        ui::note(&format!("{}: {}", path.display(), units::bytes(bytes)));
     }
     if args.json {
         out::json(&result)?;

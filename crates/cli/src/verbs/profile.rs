@@ -9,7 +9,7 @@ use fsage_core::{ColdMethod, ColdPolicy};
 use fsage_experiment::one_cpu;
 use fsage_experiment::profiling::profile_target;
 use fsage_experiment::target;
-use fsage_format::profile::SystemProfile;
+use fsage_format::profile::{Absent, SystemProfile};
 use fsage_host::signals;
 use fsage_profile::ProfileRequest;
 use fsage_report::{profile, units};
@@ -73,7 +73,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     if let Some(file) = file {
         measured.save(file)?;
     }
-    ui::line(&format!(
+    ui::note(&format!(
         "{}: {} metrics of {} in {}, {} could not be measured (fsage show tells why)",
         output.display(),
         measured.metrics.len(),
@@ -81,13 +81,13 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         units::duration(measured.environment.elapsed_ns as f64),
         measured.absent.len()
     ));
-    tell(&measured, args.max_time.is_some());
+    let failed = tell(&measured, args.max_time.is_some());
     if json {
         out::json(&measured)?;
     }
     Ok(if stop.load(Ordering::Relaxed) {
         Exit::Interrupted
-    } else if !measured.absent.is_empty() && !args.only.is_empty() {
+    } else if failed || !measured.absent.is_empty() && !args.only.is_empty() {
         // What a target does not have is no failure, unless it was asked for.
         Exit::Incomplete
     } else {
@@ -107,8 +107,8 @@ fn list(json: bool) -> Result<Exit> {
 /// The least that a measurement is given, whatever it took to prepare.
 const LEAST_TIME: Duration = Duration::from_millis(100);
 
-/// What a reader must know before he uses it: one line each.
-fn tell(measured: &SystemProfile, hurried: bool) {
+/// What a reader must know before he uses it: one line each. Whether the target failed.
+fn tell(measured: &SystemProfile, hurried: bool) -> bool {
     if let Some(reason) = measured.incomplete_reason() {
         ui::line(&format!("the profile is not whole: {reason}"));
     }
@@ -120,9 +120,25 @@ fn tell(measured: &SystemProfile, hurried: bool) {
         .collect();
     if let Some((first, rest)) = left_out.split_first().filter(|_| hurried) {
         let last = rest.last().map_or(String::new(), |l| format!(" … {l}"));
+        let prepared = measured.environment.extra.get(fsage_profile::PREPARED);
+        let why = prepared.map_or(String::new(), |took| {
+            format!("; {} took {took}", fsage_profile::PREPARED)
+        });
         ui::line(&format!(
-            "there was no time for {} of them: {first}{last}",
+            "there was no time for {} of them: {first}{last}{why}",
             left_out.len()
+        ));
+    }
+    let absent = measured.absent.iter();
+    let failed: Vec<&Absent> = absent
+        .filter(|a| fsage_profile::is_failure(&a.reason))
+        .collect();
+    if let [first, ..] = failed.as_slice() {
+        ui::line(&format!(
+            "{} could not be measured: {}: {}",
+            units::counted(failed.len() as u64, "metric"),
+            first.name,
+            first.reason
         ));
     }
     let whole = measured
@@ -140,6 +156,7 @@ fn tell(measured: &SystemProfile, hurried: bool) {
                 .count()
         ));
     }
+    !failed.is_empty()
 }
 
 /// The table of metrics, as `--list --json` prints it.

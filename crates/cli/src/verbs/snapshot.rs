@@ -14,7 +14,8 @@ use crate::{out, ui};
 
 pub fn run(args: &SnapshotArgs) -> Result<Exit> {
     let stop = signals::install()?;
-    let (summary, kept) = write_snapshot(&args.dir, &args.output, &stop)?;
+    let output = out::file(&args.output, args.json, &stop)?;
+    let (summary, kept) = write_snapshot(&args.dir, &output, &stop)?;
     for (path, errno) in &summary.errors {
         ui::line(&format!("not read: {}: {errno}", path.display()));
     }

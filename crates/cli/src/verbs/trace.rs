@@ -20,12 +20,15 @@ use crate::{out, ui};
 /// How long a command that was asked to stop gets to end by itself.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-pub fn run(args: TraceArgs) -> Result<Exit> {
-    writable(&args.output)?;
+pub fn run(mut args: TraceArgs) -> Result<Exit> {
     let stop = signals::install()?;
+    let to_stdout = args.output == Path::new("-");
+    args.output = out::file(&args.output, args.json, &stop)?;
+    writable(&args.output)?;
     let (output, json) = (args.output.clone(), args.json);
     let is_command = args.pid.is_empty();
-    let request = request(args)?;
+    let mut request = request(args)?;
+    request.output_to_stderr |= to_stdout;
     let mut begun = Begun::default();
     let traced = trace_to(
         Some(&output),
@@ -89,6 +92,7 @@ fn request(args: TraceArgs) -> Result<CaptureRequest> {
 fn notice(told: &Notice<'_>, is_command: bool) {
     match told {
         Notice::Started(_) | Notice::Lost { .. } => {}
+        Notice::CommandEnded { running_on } if running_on.is_empty() => {}
         Notice::CommandEnded { running_on } => ui::line(&format!(
             "the command has ended; still traced to the end, because under ptrace nothing it started \
              can live without its tracer: {} ({}); Ctrl-C ends that",

@@ -26,6 +26,7 @@ use crate::exit::{Exit, UsageError};
 use crate::{out, ui};
 
 pub fn run(args: &ValidateArgs) -> Result<Exit> {
+    out::directory(args.output.as_deref())?;
     let file = args.plan.as_deref().map(PlanFile::read).transpose()?;
     if let (Some(path), Some(file)) = (&args.plan, &file) {
         let beside = path.parent().filter(|dir| !dir.as_os_str().is_empty());

@@ -177,10 +177,8 @@ impl<'a> Performer<'a> {
     }
 
     /// Closes what nobody asked to close.
-    pub fn close_silently(&self, slot: &Slot) {
-        if let Some(handle) = slot.take() {
-            let _ = self.timer.aside(|| self.fs.close(handle));
-        }
+    pub fn close_silently(&self, handle: Handle) {
+        let _ = self.timer.aside(|| self.fs.close(handle));
     }
 
     /// Opens an existing file that the trace found open, for both if that is allowed.

@@ -100,10 +100,11 @@ impl Job {
         performer.perform(&self.op, &self.call)
     }
 
-    /// Closes what goes with it.
+    /// Closes what goes with it, and what it was to close itself and, stopped, did not: a file that is open
+    /// keeps a scratch file system from being unmounted.
     pub fn let_go(&self, performer: &Performer<'_>) {
-        for slot in &self.closes {
-            performer.close_silently(slot);
+        for handle in abandoned(&self.call, &self.closes) {
+            performer.close_silently(handle);
         }
     }
 
@@ -351,8 +352,14 @@ impl Planner {
                     job.slots().for_each(|slot| slot.numbered(&mut self.slots));
                 }
                 lanes.put(op.tid, job);
-            } else if step.skip.is_none() {
-                shared.tally.skipped(op.kind, Skip::NoThread);
+            } else {
+                if step.skip.is_none() {
+                    shared.tally.skipped(op.kind, Skip::NoThread);
+                }
+                // A file that is open keeps a scratch file system from being unmounted.
+                for handle in abandoned(&step.call, &step.closes) {
+                    let _ = shared.fs.close(handle);
+                }
             }
         }
         if step.ends {
@@ -375,4 +382,13 @@ impl Planner {
         };
         self.span = Some((first.min(op.start_ns), last.max(end_ns)));
     }
+}
+
+/// What a job leaves open to nobody, and what it was to close and, stopped, did not.
+fn abandoned(call: &Call, closes: &[Arc<Slot>]) -> impl Iterator<Item = Handle> {
+    let own = match call {
+        Call::Close(slot) => Some(slot),
+        _ => None,
+    };
+    closes.iter().chain(own).filter_map(|slot| slot.take())
 }

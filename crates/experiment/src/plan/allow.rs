@@ -28,15 +28,16 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// What a plan of an experiment wants.
-    pub fn of_bench(plan: &BenchPlan) -> Self {
+    /// What a plan of an experiment wants that the user has in `base`. What a kept experiment says of where its
+    /// plan was is a stranger's word.
+    pub fn of_bench(plan: &BenchPlan, base: &Path) -> Self {
         let mut wanted = Self::default();
         for subject in &plan.subjects {
-            wanted.workload(&subject.workload, &plan.base);
-            wanted.target(&*subject.target.spec, &plan.base);
+            wanted.workload(&subject.workload, base);
+            wanted.target(&*subject.target.spec, base);
             match &subject.state {
                 State::Fresh | State::AsFound => {}
-                State::Snapshot(file) | State::Image(file) => wanted.path(file, &plan.base),
+                State::Snapshot(file) | State::Image(file) => wanted.path(file, base),
             }
         }
         wanted
@@ -162,7 +163,7 @@ mod tests {
 
     fn wanted(text: &str) -> Wanted {
         let plan = BenchPlan::parse(Path::new("p.toml"), text, Path::new("/base")).unwrap();
-        Wanted::of_bench(&plan)
+        Wanted::of_bench(&plan, &plan.base)
     }
 
     const HARMLESS: &str =

@@ -128,7 +128,7 @@ impl BenchPlan {
             text: &text,
             schemes: schemes(),
         };
-        Wanted::of_bench(&Self::build(place, &base, false)?).unless(allowed)?;
+        Wanted::of_bench(&Self::build(place, &base, false)?, &base).unless(allowed)?;
         Self::build(place, &base, true)
     }
 

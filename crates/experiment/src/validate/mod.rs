@@ -94,6 +94,20 @@ pub enum ValidateError {
         /// Operations.
         lost: u64,
     },
+    /// The capture made the run so much slower that neither its times nor a prediction from its trace say
+    /// anything.
+    #[error(
+        "trace workload `{workload}` on {target}: so that nothing was lost its calls were held back by {percent} % \
+         of its time, expected at most 2 %; fewer threads or a quieter machine need less"
+    )]
+    HeldBack {
+        /// The workload.
+        workload: String,
+        /// The target.
+        target: String,
+        /// Of the run's time.
+        percent: u64,
+    },
     /// It was stopped.
     #[error("finish: interrupted")]
     Interrupted,

@@ -237,6 +237,14 @@ fn profile(
 pub(super) fn notes(found: &Measurements) -> Vec<String> {
     let mut notes = found.notes.clone();
     for run in found.runs.values() {
+        if run.held_back_ns > 0 {
+            notes.push(format!(
+                "{} on {}: the capture held its calls back by {:.2} % of its time, so that none was lost",
+                run.workload,
+                run.target,
+                100.0 * run.held_back_share()
+            ));
+        }
         if run.lost > 0 {
             notes.push(format!(
                 "{} on {}: {} operations lost by the capture",

@@ -30,6 +30,9 @@ const RING_MIB: u32 = 128;
 /// One operation in so many may be lost; it is noted.
 const BEARABLE_LOSS: u64 = 1000;
 
+/// The capture may hold a run up by this share of its time.
+const BEARABLE_HOLD: f64 = 0.02;
+
 /// A measured run as it is kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredRun {
@@ -49,6 +52,9 @@ pub struct MeasuredRun {
     pub method: String,
     /// Operations that the capture lost.
     pub lost: u64,
+    /// By how long in all the capture held calls back so that it lost none, nanoseconds.
+    #[serde(default)]
+    pub held_back_ns: u64,
     /// What the operations took.
     pub measured: Measured,
     /// The options of mkfs, for a scratch target.
@@ -85,6 +91,13 @@ fn others_share(before: Option<(u64, u64, u64)>, after: Option<(u64, u64, u64)>)
     } else {
         others as f64 / elapsed as f64
     })
+}
+
+impl MeasuredRun {
+    /// What the capture added to the run by holding calls back, as a share of what it took.
+    pub(super) fn held_back_share(&self) -> f64 {
+        self.held_back_ns as f64 / self.elapsed_ns.max(1) as f64
+    }
 }
 
 /// Where a run keeps its trace and the snapshot before it.
@@ -153,6 +166,7 @@ pub fn measure(
         cold: cold.map(describe_cold),
         method: traced.summary.method.to_string(),
         lost: traced.summary.lost,
+        held_back_ns: traced.summary.held_back.total_ns,
         measured: traced.measured,
         mkfs_options: fsage_host::target::mkfs_options(&*open),
         disk: open.statistics(),
@@ -170,6 +184,11 @@ pub fn measure(
             workload: result.workload,
             target: result.target,
             lost: result.lost,
+        }),
+        Some(0) if result.held_back_share() > BEARABLE_HOLD => Err(ValidateError::HeldBack {
+            percent: (100.0 * result.held_back_share()).round() as u64,
+            workload: result.workload,
+            target: result.target,
         }),
         Some(0) => Ok(result),
         status => Err(ValidateError::Workload {
@@ -255,6 +274,7 @@ mod tests {
             cold: None,
             method: "ebpf".into(),
             lost: 0,
+            held_back_ns: 0,
             measured: Measured::default(),
             mkfs_options: None,
             disk: BTreeMap::new(),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// What `fsage cleanup` found, and what became of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Leftovers {
-    /// `fsage-cleanup`.
+    /// `fsage cleanup`.
     pub format: String,
     /// Version of this format.
     pub version: u32,

@@ -20,10 +20,16 @@ pub(super) fn find() -> Vec<Leftover> {
     let mut found = Vec::new();
     for mount in mounts::all() {
         if SERVED.contains(&mount.kind.as_str()) {
+            let in_use = server(&mount);
+            let dead = if in_use.is_none() {
+                ", which nobody serves"
+            } else {
+                ""
+            };
             found.push(Leftover {
                 kind: Kind::Mount,
-                about: format!("of {}, which nobody serves", mount.source.display()),
-                in_use: server(&mount),
+                about: format!("of {}{dead}", mount.source.display()),
+                in_use,
                 connection: (mount.dev.major() == 0).then(|| mount.dev.minor()),
                 place: mount.dir,
             });
@@ -95,9 +101,24 @@ fn may_serve(process: Process, connection: u32) -> bool {
     })
 }
 
-/// Ends the connection, so that nobody waits for it any more, and takes the mount away.
+/// Ends the connection, so that nobody waits for it any more, and takes the mount away, if it still is the one
+/// that was found and still nobody's.
 pub(super) fn remove(place: &Path, connection: Option<u32>) -> Result<(), HostError> {
     let failed = |e| HostError::at("unmount", place, e);
+    let now = find().into_iter().find(|left| left.place == place);
+    let why = match now {
+        None => return Ok(()),
+        Some(left) if left.connection != connection => {
+            Some("another is mounted there now".to_owned())
+        }
+        Some(left) => left.in_use,
+    };
+    if let Some(why) = why {
+        return Err(HostError::Refused {
+            what: format!("unmount {}", place.display()),
+            why,
+        });
+    }
     if let Some(connection) = connection {
         let _ = abort(connection);
     }

@@ -289,34 +289,74 @@ fn check_value(kind: &str, (option, keys): &Valued, value: &str) -> Result<(), S
     Ok(())
 }
 
-/// Mount options that name another device or file, or change what is mounted.
-const REFUSED: [&str; 17] = [
-    "device",
-    "fd",
-    "jdev",
-    "journal",
-    "journal_dev",
-    "journal_path",
-    "logdev",
-    "loop",
-    "lowerdir",
-    "offset",
-    "rtdev",
-    "sizelimit",
-    "source",
-    "subdir",
-    "upperdir",
-    "usrjquota",
-    "workdir",
+/// Mount options of every kind.
+const MOUNT: &str = "async atime defaults diratime dev discard exec lazytime mand noatime nodev nodiratime nodiscard \
+    noexec nolazytime nomand norelatime nostrictatime nosuid relatime ro rw strictatime suid sync";
+
+/// Those of each kind beside them: how the file system keeps its data. None names a device, a file or a
+/// directory, none attaches quota files by name.
+const MOUNT_OF_KIND: [(&[&str], &str); 5] = [
+    (
+        &["ext2", "ext3", "ext4"],
+        "acl auto_da_alloc barrier block_validity bsddf bsdgroups commit data data_err dax delalloc \
+         dioread_lock dioread_nolock errors grpid grpquota i_version init_itable inode_readahead_blks \
+         journal_async_commit journal_checksum journal_ioprio max_batch_time max_dir_size_kb mb_optimize_scan \
+         min_batch_time minixdf no_mbcache no_prefetch_block_bitmaps noacl noauto_da_alloc nobarrier \
+         noblock_validity nodelalloc nodioread_nolock nogrpid noinit_itable nojournal_checksum noload \
+         nombcache noquota norecovery noreservation nouid32 nouser_xattr oldalloc orlov prefetch_block_bitmaps \
+         prjquota quota reservation resgid resuid stripe sysvgroups user_xattr usrquota",
+    ),
+    (
+        &["xfs"],
+        "allocsize attr2 barrier bsdgroups dax filestreams gqnoenforce gquota grpid grpquota ikeep inode32 inode64 \
+         largeio logbsize logbufs max_open_zones noalign noattr2 nobarrier nogrpid noikeep nolargeio \
+         noquota norecovery nouuid pqnoenforce pquota prjquota qnoenforce quota sunit swalloc swidth \
+         sysvgroups uqnoenforce uquota usrquota wsync",
+    ),
+    (
+        &["btrfs"],
+        "acl autodefrag barrier clear_cache commit compress compress-force datacow datasum degraded flushoncommit \
+         max_inline metadata_ratio noacl noautodefrag nobarrier nodatacow nodatasum noflushoncommit \
+         nologreplay norecovery nospace_cache nossd nossd_spread notreelog rescue skip_balance \
+         space_cache ssd ssd_spread subvol subvolid thread_pool treelog usebackuproot \
+         user_subvol_rm_allowed",
+    ),
+    (
+        &["f2fs"],
+        "acl active_logs age_extent_cache alloc_mode atgc background_gc barrier checkpoint checkpoint_merge \
+         compress_algorithm compress_cache compress_chksum compress_extension compress_log_size compress_mode \
+         data_flush disable_ext_identify disable_roll_forward discard_unit errors extent_cache fastboot \
+         flush_merge fsync_mode gc_merge heap inline_data inline_dentry inline_xattr inline_xattr_size \
+         io_bits memory mode no_heap noacl nobarrier nocheckpoint_merge nocompress_extension \
+         noextent_cache noflush_merge nogc_merge noinline_data noinline_dentry noinline_xattr \
+         norecovery nouser_xattr reserve_root resgid resuid user_xattr whint_mode",
+    ),
+    (
+        &["vfat", "fat", "msdos"],
+        "allow_utime check codepage dmask dos1xfloppy dots errors flush fmask gid iocharset nfs nodots \
+         nonumtail quiet rodir shortname showexec sys_immutable time_offset tz uid umask uni_xlate \
+         usefree utf8",
+    ),
 ];
 
 /// Says which mount option is not one that a specification may give.
-pub(super) fn check_mount(options: &str) -> Result<(), String> {
-    for option in options.split(',') {
+pub(super) fn check_mount(kind: &str, options: &str) -> Result<(), String> {
+    let of_kind = MOUNT_OF_KIND
+        .iter()
+        .find(|(kinds, _)| kinds.contains(&kind));
+    let of_kind = of_kind.map_or("", |(_, names)| names);
+    for option in options.split(',').filter(|option| !option.is_empty()) {
         let (key, value) = option.split_once('=').unwrap_or((option, ""));
-        if REFUSED.contains(&key) || value.contains('/') {
+        let mut known = MOUNT.split_whitespace().chain(of_kind.split_whitespace());
+        if !known.any(|name| name == key) {
             return Err(format!(
-                "mount option `{option}`, expected none that names a file or another device"
+                "mount option `{option}`, expected options of {kind} that name no file and no other device"
+            ));
+        }
+        let harmless = |c: char| c.is_ascii_alphanumeric() || "_.:%+-".contains(c);
+        if !value.chars().all(harmless) {
+            return Err(format!(
+                "mount option `{option}`, expected a value of letters, digits and any of _ . : % + -"
             ));
         }
         if value == "panic" {
@@ -430,14 +470,15 @@ mod tests {
 
     #[test]
     fn a_mount_names_no_other_device() {
-        for good in [
-            "",
-            "noatime,data=journal",
-            "compress=zstd:3,ssd",
-            "logbsize=256k",
-            "errors=remount-ro",
+        for (kind, good) in [
+            ("ext4", ""),
+            ("ext4", "noatime,data=journal"),
+            ("btrfs", "compress=zstd:3,ssd"),
+            ("xfs", "logbsize=256k"),
+            ("ext4", "errors=remount-ro"),
+            ("minix", "noatime"),
         ] {
-            assert_eq!(check_mount(good), Ok(()), "{good}");
+            assert_eq!(check_mount(kind, good), Ok(()), "{kind} {good}");
         }
         for bad in [
             "journal_path=x",
@@ -450,9 +491,17 @@ mod tests {
             "lowerdir=a",
             "fd=3",
             "errors=panic",
+            "usrjquota=aquota.user",
+            "grpjquota=aquota.group,jqfmt=vfsv0",
+            "no_such_option",
+            "commit=/etc",
         ] {
-            assert!(check_mount(bad).is_err(), "{bad}");
+            for kind in ["ext4", "xfs", "btrfs", "f2fs", "vfat", "minix"] {
+                assert!(check_mount(kind, bad).is_err(), "{kind} {bad}");
+            }
         }
+        // What another kind takes.
+        assert!(check_mount("ext4", "logbsize=256k").is_err());
     }
 
     #[test]

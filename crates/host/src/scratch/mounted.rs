@@ -32,6 +32,10 @@ const FLAGS: [(&str, MountFlags); 10] = [
 /// While something (udev, an indexer) looks at the file system.
 const PATIENCE: Duration = Duration::from_millis(100);
 
+/// The same at the end, where what still writes back or lets go of its files is waited for: what stays mounted
+/// stays until this process ends.
+const LAST_PATIENCE: Duration = Duration::from_secs(5);
+
 /// What this process has mounted now.
 static MOUNTED: Mutex<Vec<Weak<MountedScratch>>> = Mutex::new(Vec::new());
 
@@ -168,7 +172,7 @@ impl MountedScratch {
         let mut busy = None;
         if state.mounted {
             state.mounted = false;
-            if let Err(e) = unmount(&self.dir, PATIENCE) {
+            if let Err(e) = unmount(&self.dir, LAST_PATIENCE) {
                 busy = Some(HostError::at("unmount", &self.dir, e));
                 let _ = detach(&self.dir);
             }

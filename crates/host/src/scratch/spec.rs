@@ -166,7 +166,7 @@ fn check(spec: &ScratchSpec) -> Result<(), String> {
     let kind = spec.kind.as_str();
     allowed::check_kind(kind)?;
     allowed::check_mkfs(kind, &spec.mkfs_options)?;
-    allowed::check_mount(&spec.mount_options)?;
+    allowed::check_mount(kind, &spec.mount_options)?;
     let of_kind = SMALLEST_OF_KIND
         .iter()
         .find(|(k, _)| *k == kind)

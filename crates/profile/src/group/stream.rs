@@ -91,7 +91,7 @@ fn reads(lab: &mut Lab<'_>) -> Res {
                     let offsets: Vec<u64> =
                         (0..span / request).map(|i| start + i * request).collect();
                     let probe = Probe::at("RD", 1 << power);
-                    sweep(lab, &path, &offsets, probe, &mut buffer)?;
+                    sweep(lab, &path, (&offsets, true), probe, &mut buffer)?;
                     if lab.part_over(usize::MAX) {
                         break;
                     }
@@ -107,7 +107,7 @@ fn reads(lab: &mut Lab<'_>) -> Res {
                 sweep(
                     lab,
                     &path,
-                    &offsets,
+                    (&offsets, false),
                     Probe::at("RRD", 1 << power),
                     &mut buffer,
                 )?;
@@ -118,14 +118,20 @@ fn reads(lab: &mut Lab<'_>) -> Res {
     Ok(lab.fs.unlink(&path)?)
 }
 
-fn sweep(lab: &mut Lab<'_>, path: &[u8], offsets: &[u64], probe: Probe, buffer: &mut [u8]) -> Res {
+/// Reads at offsets that follow one another, or anywhere.
+fn sweep(
+    lab: &mut Lab<'_>,
+    path: &[u8],
+    (offsets, in_order): (&[u64], bool),
+    probe: Probe,
+    buffer: &mut [u8],
+) -> Res {
     let Some(request) = probe.id(0).and_then(fsage_core::metric::MetricId::point) else {
         return Ok(());
     };
     evict(lab, path)?;
     let fs = lab.fs;
     let bytes = u64::from(request) * KIB;
-    let in_order = matches!(offsets, [a, b, ..] if a + bytes == *b);
     // In sequence the device reads windows, of which there must be some.
     let each = if in_order {
         (128 / request).max(1) as usize
@@ -143,10 +149,12 @@ fn sweep(lab: &mut Lab<'_>, path: &[u8], offsets: &[u64], probe: Probe, buffer: 
                 if lab.part_over(taken / each) {
                     break;
                 }
-                let sampled = if in_order { Probe::of("") } else { probe };
-                let start = lab.clock.now_ns();
-                lab.call(sampled, 0, || fs.pread(handle, space, at))?;
-                sum += lab.clock.now_ns().saturating_sub(start) as f64;
+                if in_order {
+                    let (_, ns) = lab.timed(|| fs.pread(handle, space, at))?;
+                    sum += ns - lab.base_ns.first().copied().unwrap_or_default();
+                } else {
+                    lab.call(probe, 0, || fs.pread(handle, space, at))?;
+                }
                 lab.asked_bytes += bytes;
                 taken += 1;
                 if taken as u64 * bytes <= STARTED_BYTES {

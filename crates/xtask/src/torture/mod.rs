@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use rand::SeedableRng;
+use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -79,6 +79,8 @@ pub struct World {
     counts: BTreeMap<String, u64>,
     failures: u64,
     number: u64,
+    /// What the case is of, once that is drawn.
+    part: Option<Part>,
 }
 
 impl World {
@@ -89,7 +91,10 @@ impl World {
 
     /// A failure, told at once. `input` is kept for whoever looks into it.
     fn fail(&mut self, what: &str, input: Option<&Path>) {
-        let mut line = format!("case {} of seed {}: {what}", self.number, self.seed);
+        let part = self
+            .part
+            .map_or(String::new(), |part| format!(" ({part:?})"));
+        let mut line = format!("case {} of seed {}{part}: {what}", self.number, self.seed);
         if let Some(input) = input {
             let name = input.file_name().unwrap_or_default().to_string_lossy();
             let kept = self
@@ -142,46 +147,60 @@ pub fn run(args: &TortureArgs) -> Result<bool> {
         counts: BTreeMap::new(),
         failures: 0,
         number: 0,
+        part: None,
         dir,
     };
-    let parts: Vec<Part> = Part::ALL
-        .into_iter()
-        .filter(|part| args.only.is_empty() || args.only.contains(part))
-        .collect();
-    let mut spent: BTreeMap<Part, Duration> = BTreeMap::new();
     let mut number = args.case.unwrap_or(0);
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("watch for signals")?;
     }
-    // Each part gets the same time; a kill takes longer than a damaged file.
     while !stop.load(Ordering::Relaxed)
         && args
             .case
             .map_or(begun.elapsed() < args.duration, |only| number == only)
     {
-        let least = parts
-            .iter()
-            .min_by_key(|p| spent.get(p).copied().unwrap_or_default());
-        let Some(&part) = least else { break };
-        let start = Instant::now();
         world.number = number;
-        one(&mut world, part)?;
-        *spent.entry(part).or_default() += start.elapsed();
+        one(&mut world, &args.only)?;
         number += 1;
     }
     told(&world, begun.elapsed());
     Ok(world.failures == 0)
 }
 
-/// One case, which only the seed and its number decide.
-fn one(world: &mut World, part: Part) -> Result<()> {
-    let mut random = Pcg64Mcg::seed_from_u64(
-        world
-            .seed
-            .wrapping_mul(0x9e37_79b9)
-            .wrapping_add(world.number),
-    );
+fn random_of(seed: u64, number: u64) -> Pcg64Mcg {
+    Pcg64Mcg::seed_from_u64(seed.wrapping_mul(0x9e37_79b9).wrapping_add(number))
+}
+
+/// How often a case is of each part, of twenty: a kill takes longer than a damaged file.
+const SHARES: [(Part, u32); 4] = [
+    (Part::Files, 10),
+    (Part::Traces, 6),
+    (Part::Kills, 2),
+    (Part::Faults, 2),
+];
+
+/// Which part a case is of.
+fn part_of(random: &mut Pcg64Mcg) -> Part {
+    let mut drawn = random.random_range(0..SHARES.iter().map(|(_, share)| share).sum());
+    for (part, share) in SHARES {
+        if drawn < share {
+            return part;
+        }
+        drawn -= share;
+    }
+    Part::Files
+}
+
+/// One case, which only the seed and its number decide, its part too; one of a part that is not wanted is
+/// passed over.
+fn one(world: &mut World, only: &[Part]) -> Result<()> {
+    let mut random = random_of(world.seed, world.number);
+    let part = part_of(&mut random);
+    if !only.is_empty() && !only.contains(&part) {
+        return Ok(());
+    }
+    world.part = Some(part);
     match part {
         Part::Files => files::case(world, &mut random),
         Part::Traces => traces::case(world, &mut random),
@@ -215,6 +234,16 @@ fn time(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_part_of_a_case_follows_from_its_number() {
+        let part = |number| part_of(&mut random_of(7, number));
+        let parts: Vec<Part> = (0..200).map(part).collect();
+        assert_eq!(parts, (0..200).map(part).collect::<Vec<_>>());
+        for part in Part::ALL {
+            assert!(parts.contains(&part), "{part:?}");
+        }
+    }
 
     #[test]
     fn times_are_read() {
