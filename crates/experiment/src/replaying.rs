@@ -159,7 +159,7 @@ pub fn replay(
     match (result, target.close()) {
         // What was found is told whatever becomes of the place.
         (Ok(mut result), Err(error)) => {
-            result.warnings.push(format!("failed to {error}"));
+            result.0.warnings.push(format!("failed to {error}"));
             Ok(result)
         }
         (result, _) => result,

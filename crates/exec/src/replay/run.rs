@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use fsage_core::{FileSystem, Op, OpKind, OpSource, Seed, SourceError, Tid};
+use fsage_core::{FileSystem, Handle, Op, OpKind, OpSource, Seed, SourceError, Tid};
 
 use super::call::{Call, Performer, Slot};
 use super::model::{Model, Skip, Step};
@@ -385,7 +385,7 @@ impl Planner {
 }
 
 /// What a job leaves open to nobody, and what it was to close and, stopped, did not.
-fn abandoned(call: &Call, closes: &[Arc<Slot>]) -> impl Iterator<Item = Handle> {
+fn abandoned<'a>(call: &'a Call, closes: &'a [Arc<Slot>]) -> impl Iterator<Item = Handle> + 'a {
     let own = match call {
         Call::Close(slot) => Some(slot),
         _ => None,
