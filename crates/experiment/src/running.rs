@@ -3,6 +3,7 @@
 pub(crate) mod command;
 mod convert;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -326,7 +327,9 @@ impl Place {
         }
         let io = |e| HostError::at("make a directory in", open.dir(), e);
         let dir = GuardedDir::create(open.dir(), PREFIX)?.keep();
-        std::fs::write(marker(&dir), format!("{}\n", request.spec)).map_err(io)?;
+        // Nobody else's file or link is written to.
+        let mut marker = std::fs::File::create_new(marker(&dir)).map_err(io)?;
+        writeln!(marker, "{}", request.spec).map_err(io)?;
         Ok(Self::Kept(dir))
     }
 
@@ -341,7 +344,10 @@ impl Place {
     fn leave(self, request: &RunRequest, done: bool) -> Option<PathBuf> {
         let Self::Kept(dir) = self else { return None };
         if request.role == Some(Role::Teardown) && done && !request.keep {
-            drop(std::fs::remove_dir_all(&dir));
+            if let Err(error) = fsage_host::remove::tree(&dir) {
+                fsage_host::guard::not_removed(&error);
+                return Some(dir);
+            }
             drop(std::fs::remove_file(marker(&dir)));
             return None;
         }

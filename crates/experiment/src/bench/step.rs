@@ -358,17 +358,7 @@ impl Making<'_> {
 
     /// Empties the run's own directory and repeats the user's setup in it.
     fn clear(&self, dir: &Path) -> Result<(), String> {
-        let failed = |e: std::io::Error| format!("empty {}: {e}", dir.display());
-        for entry in std::fs::read_dir(dir).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let is_dir = entry.file_type().map_err(failed)?.is_dir();
-            let path = entry.path();
-            if is_dir {
-                std::fs::remove_dir_all(&path).map_err(failed)?;
-            } else {
-                std::fs::remove_file(&path).map_err(failed)?;
-            }
-        }
+        fsage_host::remove::contents(dir).map_err(|e| text(&e))?;
         self.prepare(dir)
     }
 

@@ -5,9 +5,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fsage_capture::{Buffers, CaptureRequest, What};
+use fsage_capture::{Buffers, CaptureRequest, Notice, What};
 use fsage_core::{ColdEvidence, FileSystem};
 use fsage_host::guard::GuardedDir;
+use fsage_host::kin::Kin;
 use fsage_host::{ColdPolicy, Confinement, HostOptions, kthread};
 use fsage_workload::WorkloadSpec;
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,7 @@ use super::prepare::{run_setup, shell};
 use crate::one_cpu::{self, OneCpu};
 use crate::plan::{CacheState, NamedWorkload};
 use crate::target::OpenTarget;
-use crate::tracing::{Beside, trace_to};
+use crate::tracing::{Beside, Traced, TracingError, trace_to};
 use crate::tree::write_snapshot;
 
 /// Room for what a workload of several threads does while the tracer waits for a CPU.
@@ -108,8 +109,9 @@ pub fn measure(
     };
     let trace = kept.map(|k| k.trace.as_path());
     drop(full_speed);
-    let traced = trace_to(trace, &request, &beside, stop, &mut |_| {})
-        .map_err(|e| open.explain(ValidateError::from(e)))?;
+    let traced = dir.is_there().map_err(ValidateError::from);
+    let traced = traced.and_then(|()| Ok(trace_own(trace, &request, &beside, stop)?));
+    let traced = traced.map_err(|e| open.explain(e))?;
     let result = MeasuredRun {
         workload: workload.to_string(),
         target: target.to_string(),
@@ -143,6 +145,21 @@ pub fn measure(
             status: status.map_or("no exit status".into(), |s| format!("exit status {s}")),
         }),
     }
+}
+
+/// Traces what is this run's own: interrupted or killed, it leaves nothing running.
+fn trace_own(
+    trace: Option<&Path>,
+    request: &CaptureRequest,
+    beside: &Beside,
+    stop: &AtomicBool,
+) -> Result<Traced, TracingError> {
+    let kin = Kin::ready_for_another();
+    trace_to(trace, request, beside, stop, &mut |told| {
+        if let Notice::Waiting { pid } = told {
+            kin.take_in(pid.0);
+        }
+    })
 }
 
 /// Whether so much was lost that neither the sums nor a prediction from the trace say anything.
