@@ -55,13 +55,20 @@ pub(crate) fn tree(
     }
 }
 
-/// Lets a command whose capture failed go on; to its end, where it cannot live without its tracer.
-pub(crate) fn leave(running: &mut Running, assembler: &mut Assembler) {
+/// Lets a command whose capture failed go on; to its end with `wait`, and where it cannot live without its tracer.
+pub(crate) fn leave(running: &mut Running, assembler: &mut Assembler, wait: bool) {
     if running.can_be_left() {
-        return;
+        if !wait {
+            return;
+        }
+        // Nothing keeps it from its calls any more.
+        running.stop();
     }
     while running.poll(assembler).unwrap_or(false) {
         let _ = assembler.flush(&mut Nowhere, true);
+    }
+    while wait && running.exit_status().is_none() {
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

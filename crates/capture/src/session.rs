@@ -136,7 +136,12 @@ pub struct CaptureStart {
 /// What a capture tells while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notice<'a> {
-    /// It begins; the first of all.
+    /// The command is there and waits to run its program; the first of all.
+    Waiting {
+        /// Its process.
+        pid: Pid,
+    },
+    /// It begins.
     Started(&'a CaptureStart),
     /// The command has ended, and the capture goes on with these, which it started.
     CommandEnded {
@@ -154,6 +159,11 @@ pub enum Notice<'a> {
         why: &'a str,
         /// The command is being ended; otherwise it runs on untraced.
         ends: bool,
+    },
+    /// A command whose capture could not go on has ended untraced.
+    EndedUntraced {
+        /// Its exit status (128 + signal).
+        exit_status: Option<i32>,
     },
 }
 
@@ -223,6 +233,10 @@ pub fn capture(
         assembler.adopt(process);
     }
     let method = running.method();
+    let is_command = matches!(request.what, What::Command { .. });
+    if is_command {
+        notice(&Notice::Waiting { pid });
+    }
     // A command that cannot be run has no capture; what the others do first waits in the ring.
     running.go()?;
     notice(&Notice::Started(&CaptureStart {
@@ -243,13 +257,19 @@ pub fn capture(
         notice,
     );
     if let Err(error) = driven {
-        let ends = matches!(request.what, What::Command { .. }) && !request.keep_running;
+        let ends = is_command && !request.keep_running;
         let why = &error.to_string();
         notice(&Notice::Broken { why, ends });
         if ends {
             crate::end::tree(&mut running, &mut assembler, request.patience);
         } else {
-            crate::end::leave(&mut running, &mut assembler);
+            // What was to be left in the end is left now; otherwise whoever waits for fsage waits for it.
+            let wait = is_command && request.limit.is_none();
+            crate::end::leave(&mut running, &mut assembler, wait);
+            if wait {
+                let exit_status = running.exit_status();
+                notice(&Notice::EndedUntraced { exit_status });
+            }
         }
         return Err(error);
     }

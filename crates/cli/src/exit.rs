@@ -80,6 +80,18 @@ pub fn report(error: &anyhow::Error) -> Exit {
     Exit::Failed
 }
 
+/// Tells what of fsage's own could not be removed: then not everything was done.
+pub fn with_left(exit: Exit) -> Exit {
+    let left = fsage_host::guard::left();
+    for what in &left {
+        crate::ui::lines(&format!("fsage: failed to {what}"));
+    }
+    match exit {
+        Exit::Done if !left.is_empty() => Exit::Incomplete,
+        exit => exit,
+    }
+}
+
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause

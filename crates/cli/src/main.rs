@@ -44,8 +44,9 @@ fn main() -> std::process::ExitCode {
         ui::be_quiet();
     }
     let ready = fsage_host::signals::survive_file_size_limit().map_err(anyhow::Error::from);
-    match ready.and_then(|()| verbs::run(cli.verb)) {
-        Ok(exit) => exit.into(),
-        Err(error) => exit::report(&error).into(),
-    }
+    let exit = match ready.and_then(|()| verbs::run(cli.verb)) {
+        Ok(exit) => exit,
+        Err(error) => exit::report(&error),
+    };
+    exit::with_left(exit).into()
 }

@@ -3,6 +3,7 @@
 pub(crate) mod command;
 mod convert;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -401,7 +402,9 @@ impl Where {
         }
         let kept = place.keep();
         let io = |e| TargetError::from(HostError::at("make a directory in", dir, e));
-        std::fs::write(marker(&kept), format!("{}\n", request.spec)).map_err(io)?;
+        // Nobody else's file or link is written to.
+        let mut marker = std::fs::File::create_new(marker(&kept)).map_err(io)?;
+        writeln!(marker, "{}", request.spec).map_err(io)?;
         let open = directory::open(&kept)?;
         Ok(Self::Kept(kept, open))
     }
@@ -419,7 +422,10 @@ impl Where {
             return None;
         };
         if request.role == Some(Role::Teardown) && done && !request.keep {
-            drop(std::fs::remove_dir_all(&dir));
+            if let Err(error) = fsage_host::remove::tree(&dir) {
+                fsage_host::guard::not_removed(&error);
+                return Some(dir);
+            }
             drop(std::fs::remove_file(marker(&dir)));
             return None;
         }

@@ -67,7 +67,7 @@ impl Whole {
         }
         sync(&self.file)?;
         if matches!(self.state, State::Nameless) {
-            let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+            let own = own_link(&self.file);
             // No link replaces a file; a rename does.
             let temporary = free_name(&self.path, |name| {
                 rustix::fs::linkat(CWD, &*own, CWD, name, AtFlags::SYMLINK_FOLLOW)
@@ -108,7 +108,14 @@ fn nameless(path: &Path) -> io::Result<(File, State)> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(0o666);
     let file = rustix::fs::open(directory_of(path), flags, mode)?;
+    // It gets its name through /proc, which not every container has.
+    std::fs::symlink_metadata(own_link(&file))?;
     Ok((file.into(), State::Nameless))
+}
+
+/// A name of an open file.
+fn own_link(file: &impl AsRawFd) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
 /// A file of another name in the same directory.

@@ -6,18 +6,34 @@
 #![allow(unsafe_code)]
 
 use std::ffi::OsString;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rustix::fs::{AtFlags, Dir, Mode, OFlags};
+
+use crate::mounts::{self, Mount};
+use crate::remove::{self, enter, parent_at};
 use crate::{HostError, scratch};
 
-/// Removes the directory that is the script's argument; again while what was killed beside it still adds
-/// to it, or where an ordinary user's workload made directories that nobody may enter.
-const REMOVE: &str = "rm -rf -- \"$1\"; for again in 1 2 3 4 5; do [ -e \"$1\" ] || break; \
-    chmod -R u+rwX -- \"$1\"; rm -rf -- \"$1\"; [ -e \"$1\" ] || break; sleep 0.2; done";
+/// Removes the directory `$1`, once it was told its device and inode, in a mount namespace of its own where it
+/// may: there nothing is mounted meanwhile. Before it is told, there is nothing in it.
+const REMOVE: &str = "own=; while read -r line; do own=$line; done; [ -e \"$1\" ] || exit 0; \
+    [ -n \"$own\" ] || { rmdir -- \"$1\"; exit; }; \
+    unshare -m true && exec unshare -m /bin/sh -c \"$3\" sh \"$1\" \"$2\" \"$own\"; \
+    exec /bin/sh -c \"$3\" sh \"$1\" \"$2\" \"$own\"";
+
+/// Removes the directory `$1`, if it is still `$3`, again while what was killed beside it still adds to it. With
+/// a mount in it, or on what is called `$2` as it is, it stays.
+const EMPTY: &str = "for again in 1 2 3 4 5 6; do \
+    cd -P -- \"$1\" && [ \"$(stat -c %d:%i .)\" = \"$3\" ] || exit; \
+    while read -r id parent device root at rest; do case $at/ in */\"$2\"/*) exit;; esac; done \
+    < /proc/self/mountinfo || exit; \
+    if command -v find; then find . -mindepth 1 -delete || chmod -R u+rwX .; else rm -rf -- \"$1\" || chmod -R u+rwX .; fi; \
+    cd /; rmdir -- \"$1\" && exit; [ -e \"$1\" ] || exit; sleep 0.2; done";
 
 /// A shell beside this process that does one thing once this is dropped, or this process killed.
 #[derive(Debug)]
@@ -27,15 +43,11 @@ impl Afterwards {
     /// Runs `script` afterwards with one argument, `$1`. Signals of the terminal do not reach it: it
     /// has a process group of its own. Fails where no process can be started.
     pub(crate) fn run(script: &str, argument: OsString) -> std::io::Result<Self> {
-        Self::start(&format!("read -r never; {script}"), vec![argument])
+        Self::told(&format!("read -r never; {script}"), vec![argument])
     }
 
     /// Runs `script` at once, which waits by itself for the end of what is told through the pipe.
-    pub(crate) fn told(script: &str) -> std::io::Result<Self> {
-        Self::start(script, Vec::new())
-    }
-
-    fn start(script: &str, arguments: Vec<OsString>) -> std::io::Result<Self> {
+    pub(crate) fn told(script: &str, arguments: Vec<OsString>) -> std::io::Result<Self> {
         let script = format!("trap '' HUP INT TERM; {script}");
         let mut argv: Vec<OsString> = ["-c", &script, "sh"].map(OsString::from).to_vec();
         argv.extend(arguments);
@@ -65,23 +77,60 @@ impl Afterwards {
     }
 }
 
-impl Drop for Afterwards {
-    fn drop(&mut self) {
+impl Afterwards {
+    /// Lets it do its thing, and waits for that.
+    fn finish(&mut self) {
         drop(self.0.stdin.take());
         drop(self.0.wait());
     }
 }
 
+impl Drop for Afterwards {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
 /// A directory of fsage's own inside a directory of the user's, which only this user may enter. It is
-/// removed on drop, and when the process is killed.
+/// removed on drop, and when the process is killed. Who else may change the user's directory may put something in
+/// its place: what uses its path here ([`crate::HostFs::open`], [`stand_in`]) gets the directory that was made.
 #[derive(Debug)]
 pub struct GuardedDir {
     path: PathBuf,
-    /// Locked while its owner lives, for others to see that it has one. `None` on a scratch file system,
-    /// which goes with its owner and could not be unmounted while it is held open.
-    _held: Option<OwnedFd>,
     guard: Afterwards,
     kept: bool,
+}
+
+/// A directory that was made here.
+struct Made {
+    path: PathBuf,
+    /// Where it was made. Neither is held on a scratch file system, which goes with its owner and could not be
+    /// unmounted.
+    parent: Option<OwnedFd>,
+    /// Locked while its owner lives, for others to see that it has one.
+    held: Option<OwnedFd>,
+    /// It is seen through a layer, and held beneath it.
+    layered: bool,
+}
+
+/// The directories of this process.
+static MADE: Mutex<Vec<Made>> = Mutex::new(Vec::new());
+
+/// What could not be removed, in words that complete "failed to …".
+static LEFT: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Tells of something that could not be removed, where its own user cannot.
+pub fn not_removed(error: &HostError) {
+    lock_of(&LEFT).push(error.to_string());
+}
+
+/// What could not be removed so far.
+pub fn left() -> Vec<String> {
+    lock_of(&LEFT).clone()
+}
+
+fn lock_of<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl GuardedDir {
@@ -89,32 +138,51 @@ impl GuardedDir {
     /// can be made there, or nothing that would remove it.
     pub fn create(parent: &Path, prefix: &str) -> Result<Self, HostError> {
         let failed = |e: std::io::Error| HostError::at("make a directory in", parent, e);
-        let parent = std::path::absolute(parent).map_err(failed)?;
+        let parent = parent.canonicalize().map_err(failed)?;
         let name = own_name(prefix)?;
         let path = parent.join(&name);
         // What serves a layer dies with this process: the directory is removed where it really is.
-        let real =
-            scratch::beneath(&parent).map_or_else(|| path.clone(), |lower| lower.join(&name));
+        let lower = scratch::beneath(&parent);
+        let real = lower
+            .as_ref()
+            .map_or_else(|| path.clone(), |l| l.join(&name));
         // Before there is a directory: what cannot be watched over is not made.
-        let guard = Afterwards::run(REMOVE, real.clone().into())
+        let arguments = vec![real.clone().into(), name.clone().into(), EMPTY.into()];
+        let mut guard = Afterwards::told(REMOVE, arguments)
             .map_err(|e| HostError::io("start what removes a directory after a kill", e))?;
-        let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
-        if let Err(error) = made {
-            let mut guard = guard;
+        let place = parent_at(&parent).map_err(|e| failed(e.into()))?;
+        if let Err(error) = rustix::fs::mkdirat(&place, &name, Mode::RWXU) {
             guard.call_off();
-            return Err(failed(error));
+            return Err(failed(error.into()));
         }
         // From here on the guard removes it, whatever fails.
-        let held = match scratch::mounted_at(&real) {
-            Some(_) => None,
-            None => Some(hold(&real)?),
-        };
-        Ok(Self {
+        let lower = lower.map(|lower| parent_at(&lower)).transpose();
+        let lower = lower.map_err(|e| failed(e.into()))?;
+        let (layered, place) = (lower.is_some(), lower.unwrap_or(place));
+        let own = enter(place.as_fd(), name.as_ref()).map_err(|e| failed(e.into()))?;
+        let about = check_own(&own, &path)?;
+        if let Some(pipe) = guard.pipe() {
+            let line = format!("{}:{}\n", about.st_dev, about.st_ino);
+            // A shell that somebody killed removes nothing.
+            drop(std::io::Write::write_all(pipe, line.as_bytes()));
+        }
+        // File systems without locks show only the processes that use it.
+        let _ = lock(&own, libc::F_OFD_SETLK, libc::F_RDLCK);
+        let holds = scratch::mounted_at(&real).is_none();
+        lock_of(&MADE).push(Made {
+            path: path.clone(),
+            parent: holds.then_some(place),
+            held: holds.then_some(own),
+            layered,
+        });
+        let made = Self {
             path,
-            _held: held,
             guard,
             kept: false,
-        })
+        };
+        // Few calls (truncate, those of a profile) have no form that takes a descriptor.
+        is_there(made.path())?;
+        Ok(made)
     }
 
     /// The directory.
@@ -131,10 +199,18 @@ impl GuardedDir {
         let (prefix, random) = kept.rsplit_once('-').unwrap_or(("", &kept));
         let kept = self.path.with_file_name(format!("{prefix}-kept-{random}"));
         // Where it cannot be renamed it has its old name.
-        match std::fs::rename(&self.path, &kept) {
+        let kept = match std::fs::rename(&self.path, &kept) {
             Ok(()) => kept,
             Err(_) => self.path.clone(),
+        };
+        for made in lock_of(&MADE).iter_mut().filter(|m| m.path == self.path) {
+            made.path.clone_from(&kept);
+            let _ = made
+                .held
+                .as_ref()
+                .map(|held| lock(held, libc::F_OFD_SETLK, libc::F_UNLCK));
         }
+        kept
     }
 }
 
@@ -143,9 +219,143 @@ impl Drop for GuardedDir {
         if self.kept {
             return;
         }
-        // What fails here, as for want of descriptors, the guard tries again. What a workload made undeletable
-        // is left for the user to see.
-        drop(std::fs::remove_dir_all(&self.path));
+        let mut all = lock_of(&MADE);
+        let made = all.iter().position(|made| made.path == self.path);
+        let made = made.map(|at| all.swap_remove(at));
+        drop(all);
+        let removed = made.map_or(Ok(()), Made::remove);
+        // What failed, as for want of descriptors, the guard tries again.
+        self.guard.finish();
+        if let Err(error) = removed
+            && self.path.symlink_metadata().is_ok()
+        {
+            not_removed(&error);
+        }
+    }
+}
+
+impl Made {
+    /// Whether it is where it was made; on a scratch file system nobody else can move it.
+    fn is_in_place(&self) -> bool {
+        let (Some(parent), Some(held)) = (&self.parent, &self.held) else {
+            return true;
+        };
+        let name = self.path.file_name().unwrap_or_default();
+        let named = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW);
+        let both = rustix::fs::fstat(held).and_then(|own| Ok((own, named?)));
+        both.is_ok_and(|(a, b)| (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
+    }
+
+    fn remove(self) -> Result<(), HostError> {
+        let in_place = self.is_in_place();
+        let (Some(parent), Some(held)) = (&self.parent, &self.held) else {
+            return remove::tree(&self.path);
+        };
+        if !in_place {
+            // Wherever it was moved to, what was made in it goes.
+            remove::emptied(held.as_fd(), &self.path)?;
+            return Err(HostError::Refused {
+                what: format!("remove {}", self.path.display()),
+                why: "somebody has moved it away".into(),
+            });
+        }
+        if self.layered {
+            return remove::tree(&self.path);
+        }
+        remove::emptied(held.as_fd(), &self.path)?;
+        let name = self.path.file_name().unwrap_or_default();
+        remove::unlink(parent.as_fd(), name, &self.path)
+    }
+}
+
+/// Opens a directory: one that was made here as it was made, whatever has come in its place.
+pub(crate) fn open(dir: &Path) -> Result<OwnedFd, HostError> {
+    let failed = |e: rustix::io::Errno| HostError::at("open directory", dir, e);
+    let all = lock_of(&MADE);
+    let Some(made) = all.iter().find(|made| made.path == dir) else {
+        drop(all);
+        return crate::fs::open_root(dir);
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match &made.held {
+        Some(held) if !made.layered => {
+            rustix::fs::openat(held, ".", flags, Mode::empty()).map_err(failed)
+        }
+        _ => crate::fs::open_unlinked(dir),
+    }
+}
+
+/// Takes a directory that another process of fsage's made for this one as if it was made here.
+pub fn adopt(dir: &Path) -> Result<(), HostError> {
+    let held = crate::fs::open_unlinked(dir)?;
+    let above = dir.parent().and_then(|above| above.metadata().ok());
+    // In a directory of this user's own nobody else has changed it, but its setup may have given it away.
+    if above.is_none_or(|above| above.uid() != rustix::process::geteuid().as_raw()) {
+        is_own(&held, dir)?;
+    }
+    lock_of(&MADE).push(Made {
+        path: dir.to_owned(),
+        parent: None,
+        held: Some(held),
+        layered: false,
+    });
+    Ok(())
+}
+
+/// Fails if something else has come in the place of a directory that was made, for what must use its path.
+pub fn is_there(dir: &Path) -> Result<(), HostError> {
+    let all = lock_of(&MADE);
+    let made = all.iter().find(|made| made.path == dir);
+    match made {
+        Some(made) if !made.is_in_place() => Err(replaced(dir)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a directory was made here and not removed since.
+pub(crate) fn is_made(dir: &Path) -> bool {
+    lock_of(&MADE).iter().any(|made| made.path == dir)
+}
+
+/// Lets a command run in a directory; in one that was made here whatever has come in its place.
+pub fn stand_in(command: &mut Command, dir: &Path) -> Result<(), HostError> {
+    if !is_made(dir) {
+        command.current_dir(dir);
+        return Ok(());
+    }
+    let own = open(dir)?;
+    // SAFETY: fchdir is async-signal-safe, and the descriptor belongs to the closure.
+    unsafe { command.pre_exec(move || Ok(rustix::process::fchdir(&own)?)) };
+    Ok(())
+}
+
+/// Fails unless a directory is this user's.
+fn is_own(dir: &OwnedFd, path: &Path) -> Result<rustix::fs::Stat, HostError> {
+    let about = rustix::fs::fstat(dir).map_err(|e| HostError::at("look at", path, e))?;
+    // Some file systems keep no owners.
+    let keeps = || Mount::of(dir.as_fd(), path).is_none_or(|mount| mounts::keeps_owners(&mount));
+    if about.st_uid == rustix::process::geteuid().as_raw() || !keeps() {
+        return Ok(about);
+    }
+    Err(replaced(path))
+}
+
+/// The same, and that nothing is in it.
+fn check_own(dir: &OwnedFd, path: &Path) -> Result<rustix::fs::Stat, HostError> {
+    let about = is_own(dir, path)?;
+    let entries = Dir::read_from(dir).map_err(|e| HostError::at("look into", path, e))?;
+    let named = |entry: rustix::fs::DirEntry| ![c".", c".."].contains(&entry.file_name());
+    if entries.flatten().any(named) {
+        return Err(replaced(path));
+    }
+    Ok(about)
+}
+
+fn replaced(path: &Path) -> HostError {
+    HostError::Refused {
+        what: format!("use {}", path.display()),
+        why: "it is not the directory that was made there; expected a target that nobody else changes"
+            .into(),
     }
 }
 
@@ -158,15 +368,6 @@ pub(crate) fn own_name(prefix: &str) -> Result<String, HostError> {
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
         .map_err(|e| HostError::io("choose a name", e))?;
     Ok(format!("{prefix}{:016x}", u64::from_ne_bytes(random)))
-}
-
-/// Opens a directory and locks it, as a sign that its owner lives. What is kept in it may be locked otherwise
-/// (flock) by whoever uses it.
-fn hold(dir: &Path) -> Result<OwnedFd, HostError> {
-    let held = crate::fs::open_root(dir)?;
-    // File systems without locks show only the processes that use it.
-    let _ = lock(&held, libc::F_OFD_SETLK, libc::F_RDLCK);
-    Ok(held)
 }
 
 /// Whether a process that lives has said that a directory is its own; unsure is yes.
@@ -269,16 +470,66 @@ mod tests {
         assert!(name.starts_with(".fsage-test-kept-"), "{name}");
     }
 
+    /// A directory with a file in it, and the shell that removes it.
+    fn watched(parent: &Path) -> (PathBuf, Afterwards) {
+        let dir = parent.join("a dir");
+        std::fs::create_dir_all(dir.join("sub")).unwrap();
+        std::fs::write(dir.join("sub/file"), b"x").unwrap();
+        let arguments = vec![dir.clone().into(), "a dir".into(), EMPTY.into()];
+        let mut guard = Afterwards::told(REMOVE, arguments).unwrap();
+        let about = dir.metadata().unwrap();
+        let line = format!("{}:{}\n", about.dev(), about.ino());
+        std::io::Write::write_all(guard.pipe().unwrap(), line.as_bytes()).unwrap();
+        (dir, guard)
+    }
+
     #[test]
     fn the_guard_removes_it_when_the_pipe_closes() {
         let parent = tempfile::tempdir().unwrap();
-        let dir = parent.path().join("dir");
-        std::fs::create_dir(&dir).unwrap();
-        std::fs::write(dir.join("file"), b"x").unwrap();
-        let guard = Afterwards::run(REMOVE, dir.clone().into()).unwrap();
+        let (dir, guard) = watched(parent.path());
         assert!(dir.exists());
         // What a kill of this process does: the write end of the pipe goes.
         drop(guard);
         assert!(!dir.exists());
+    }
+
+    #[test]
+    fn the_guard_removes_nothing_else() {
+        let parent = tempfile::tempdir().unwrap();
+        let (dir, guard) = watched(parent.path());
+        let moved = parent.path().join("moved");
+        std::fs::rename(&dir, &moved).unwrap();
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::write(dir.join("file"), b"x").unwrap();
+        drop(guard);
+        assert!(dir.join("file").exists() && moved.join("sub/file").exists());
+    }
+
+    #[test]
+    fn what_comes_in_its_place_is_neither_used_nor_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let victim = parent.path().join("victim");
+        std::fs::create_dir(&victim).unwrap();
+        std::fs::write(victim.join("file"), b"x").unwrap();
+        let dir = GuardedDir::create(parent.path(), ".fsage-test-").unwrap();
+        let moved = parent.path().join("moved");
+        std::fs::rename(dir.path(), &moved).unwrap();
+        std::os::unix::fs::symlink(&victim, dir.path()).unwrap();
+        let fs = crate::HostFs::open(dir.path(), crate::HostOptions::default()).unwrap();
+        fsage_core::FileSystem::mkdir(&fs, b"made", 0o700).unwrap();
+        assert!(moved.join("made").is_dir());
+        let mut touch = Command::new("touch");
+        stand_in(&mut touch, dir.path()).unwrap();
+        assert!(touch.arg("touched").status().unwrap().success());
+        assert!(moved.join("touched").exists());
+        let path = dir.path().display().to_string();
+        drop(dir);
+        assert_eq!(std::fs::read_dir(&victim).unwrap().count(), 1);
+        assert_eq!(std::fs::read_dir(&moved).unwrap().count(), 0);
+        assert!(
+            left()
+                .iter()
+                .any(|l| l.contains(&path) && l.contains("moved it away"))
+        );
     }
 }

@@ -85,13 +85,32 @@ impl Kin {
         let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
         let shell = waiting.pop();
         drop(waiting);
-        let mut shell = shell.or_else(|| Afterwards::told(KILL).ok());
+        let mut shell = shell.or_else(|| Afterwards::told(KILL, Vec::new()).ok());
         // Without the shell nobody would remove it after a kill, which may come before there is a command.
         let place = shell.as_mut().and_then(|shell| {
             ControlGroup::make(&mut |dir| tell(shell, &format!("none {}\n", dir.display())))
         });
         let mark = place.is_none().then(Mark::make).flatten();
         Self { shell, place, mark }
+    }
+
+    /// For a command that something else starts in this process: [`Kin::take_in`] it before it runs its program.
+    pub fn ready_for_another() -> Self {
+        let mut kin = Self::ready();
+        if let Some(mark) = &mut kin.mark {
+            mark.lend();
+            let line = format!("none {}\n", mark.name);
+            kin.tell(&line);
+        }
+        kin
+    }
+
+    /// Takes in a process with all that it will start. Its starter passes signals on to it.
+    pub fn take_in(&self, process: u32) {
+        if let Some(place) = &self.place {
+            // Where that is refused, only the command itself ends with this process.
+            drop((&place.joins).write_all(process.to_string().as_bytes()));
+        }
     }
 
     /// Starts it, in a process group of its own; signals that ask this process to stop are passed on to all
@@ -186,6 +205,8 @@ struct Mark {
     pipe: OwnedFd,
     /// What the kernel calls it, as `pipe:[4711]`.
     name: String,
+    /// This process has it too, for what it starts to inherit.
+    lent: bool,
 }
 
 impl Mark {
@@ -194,7 +215,24 @@ impl Mark {
         let pipe = OwnedFd::from(pipe);
         let link = format!("/proc/self/fd/{}", pipe.as_raw_fd());
         let name = std::fs::read_link(link).ok()?.to_str()?.to_owned();
-        Some(Self { pipe, name })
+        let lent = false;
+        Some(Self { pipe, name, lent })
+    }
+
+    fn lend(&mut self) {
+        // SAFETY: fcntl and dup2 take numbers; the descriptor is taken only where nothing has it.
+        unsafe {
+            self.lent = libc::fcntl(MARK, libc::F_GETFD) == -1
+                && libc::dup2(self.pipe.as_raw_fd(), MARK) == MARK;
+        }
+    }
+
+    /// Gives it back: who has it from now on is of the command's.
+    fn take_back(&mut self) {
+        if std::mem::take(&mut self.lent) {
+            // SAFETY: `lend` has made it, and nobody else knows of it.
+            unsafe { libc::close(MARK) };
+        }
     }
 
     fn processes(&self) -> Vec<u32> {
@@ -212,6 +250,9 @@ impl Mark {
 impl Drop for Kin {
     fn drop(&mut self) {
         signals::forward_to_group(None);
+        if let Some(mark) = &mut self.mark {
+            mark.take_back();
+        }
         if signals::exit_code().is_some() {
             self.end_all();
         }
@@ -387,6 +428,19 @@ mod tests {
         running.kin.end_all();
         assert!(marked().is_empty());
         running.done();
+    }
+
+    #[test]
+    fn what_another_starts_is_taken_in() {
+        let kin = Kin::ready_for_another();
+        if kin.place.is_none() {
+            eprintln!("not run: needs a control group");
+            return;
+        }
+        let mut other = sh("sleep 99").spawn().unwrap();
+        kin.take_in(other.id());
+        kin.end_all();
+        other.wait().unwrap();
     }
 
     #[test]

@@ -84,6 +84,13 @@ pub fn may_hang(mount: &Mount) -> bool {
     kind == "fuse" || kind == "fuseblk" || kind.starts_with("fuse.") || remote.contains(&kind)
 }
 
+/// Whether files there belong to who made them. Some file systems have one owner for all, others are told by a
+/// server who owns what.
+pub(crate) fn keeps_owners(mount: &Mount) -> bool {
+    let without = ["vfat", "msdos", "exfat", "ntfs3", "ntfs", "hfs", "hfsplus"];
+    !may_hang(mount) && !without.contains(&mount.kind.as_str())
+}
+
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|&b| b == b' ');
     let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;

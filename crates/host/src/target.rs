@@ -9,7 +9,7 @@ use fsage_format::profile::Environment;
 use fsage_format::result::environment::TargetRecord;
 
 use crate::guard::GuardedDir;
-use crate::{HostError, HostFs, environment, machine};
+use crate::{HostError, HostFs, environment, machine, remove};
 
 impl From<HostError> for TargetError {
     fn from(error: HostError) -> Self {
@@ -29,18 +29,7 @@ impl Root for GuardedDir {
 
 impl Place for GuardedDir {
     fn clear(&self) -> Result<(), TargetError> {
-        let empty = || {
-            for entry in std::fs::read_dir(self.path())? {
-                let entry = entry?;
-                if entry.file_type()?.is_dir() {
-                    std::fs::remove_dir_all(entry.path())?;
-                } else {
-                    std::fs::remove_file(entry.path())?;
-                }
-            }
-            Ok(())
-        };
-        empty().map_err(|e: std::io::Error| HostError::at("empty", self.path(), e).into())
+        Ok(remove::contents(self.path())?)
     }
 
     fn keep(self: Box<Self>) -> PathBuf {

@@ -17,13 +17,13 @@ use crate::exit::Exit;
 
 pub fn run(args: &RunChildArgs) -> Result<Exit> {
     let spec: WorkloadSpec = args.workload.parse().context("read the workload")?;
+    fsage_host::guard::adopt(&args.dir)?;
     // Kept by a command that replaces this process, and by what that starts.
     let _pinned = args.cpu.map(thread::pin).transpose()?;
     if let Some(text) = spec.command() {
-        let error = Command::new("/bin/sh")
-            .args(["-c", text])
-            .current_dir(&args.dir)
-            .exec();
+        let mut command = Command::new("/bin/sh");
+        fsage_host::guard::stand_in(&mut command, &args.dir)?;
+        let error = command.args(["-c", text]).exec();
         return Err(error).context("run /bin/sh");
     }
     let inputs = inputs::load(&spec, Length::Count)?;

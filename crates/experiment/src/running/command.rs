@@ -11,6 +11,7 @@ use fsage_core::Clock;
 use fsage_format::result::run::CommandRun;
 use fsage_host::MonotonicClock;
 use fsage_host::delay::ExitWatch;
+use fsage_host::guard::stand_in;
 use fsage_host::kin::Kin;
 use fsage_host::observe::{Usage, Whose};
 
@@ -44,10 +45,10 @@ fn run_with(text: &str, dir: &Path, stdout: Stdio, stderr: Stdio) -> std::io::Re
     let mut command = Command::new("/bin/sh");
     command
         .args(["-c", text])
-        .current_dir(dir)
         .stdin(Stdio::null())
         .stdout(stdout)
         .stderr(stderr);
+    stand_in(&mut command, dir).map_err(std::io::Error::other)?;
     let mut running = kin.start(&mut command)?;
     let status = running.wait();
     let began = running.began();

@@ -43,10 +43,10 @@ pub(crate) fn run_setup(
     let mut command = Command::new(program);
     command
         .args(argv)
-        .current_dir(dir)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(stderr);
+    fsage_host::guard::stand_in(&mut command, dir)?;
     let running = Kin::ready().start(&mut command);
     let mut running = running.map_err(|e| failed(e.to_string()))?;
     let status = wait(&mut running, stop).map_err(|e| failed(e.to_string()))?;

@@ -5,8 +5,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fsage_capture::{Buffers, CaptureRequest, What};
+use fsage_capture::{Buffers, CaptureRequest, Notice, What};
 use fsage_core::{ColdEvidence, FsOptions, Target};
+use fsage_host::kin::Kin;
 use fsage_host::kthread;
 use fsage_host::observe::{Clocks, MachineTimes, Usage, Whose, running_children_user_ns};
 use fsage_workload::WorkloadSpec;
@@ -21,7 +22,7 @@ use crate::one_cpu::{self, OneCpu};
 use crate::plan::{CacheState, NamedWorkload};
 use crate::running::describe_cold;
 use crate::target::{command_dir, own_device};
-use crate::tracing::{Beside, trace_to};
+use crate::tracing::{Beside, Traced, TracingError, trace_to};
 use crate::tree::write_snapshot;
 
 /// Room for what a workload of several threads does while the tracer waits for a CPU.
@@ -154,8 +155,9 @@ pub fn measure(
     let trace = kept.map(|k| k.trace.as_path());
     drop(full_speed);
     let before = processor_times();
-    let traced = trace_to(trace, &request, &beside, stop, &mut |_| {})
-        .map_err(|e| open.explain(ValidateError::from(e)))?;
+    let traced = fsage_host::guard::is_there(dir).map_err(ValidateError::from);
+    let traced = traced.and_then(|()| Ok(trace_own(trace, &request, &beside, stop)?));
+    let traced = traced.map_err(|e| open.explain(e))?;
     let others_share = others_share(before, processor_times());
     let result = MeasuredRun {
         workload: workload.to_string(),
@@ -197,6 +199,21 @@ pub fn measure(
             status: status.map_or("no exit status".into(), |s| format!("exit status {s}")),
         }),
     }
+}
+
+/// Traces what is this run's own: interrupted or killed, it leaves nothing running.
+fn trace_own(
+    trace: Option<&Path>,
+    request: &CaptureRequest,
+    beside: &Beside,
+    stop: &AtomicBool,
+) -> Result<Traced, TracingError> {
+    let kin = Kin::ready_for_another();
+    trace_to(trace, request, beside, stop, &mut |told| {
+        if let Notice::Waiting { pid } = told {
+            kin.take_in(pid.0);
+        }
+    })
 }
 
 /// Whether so much was lost that neither the sums nor a prediction from the trace say anything.

@@ -15,6 +15,9 @@ use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type};
 
 use super::trailer::{Checksum, Head, Seal};
 use super::{ENTRY_FORMAT, ENTRY_VERSION, Format};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
 use crate::error::FormatError;
 use crate::whole::{Whole, sync, sync_name};
 
@@ -36,7 +39,26 @@ struct Summed {
 }
 
 impl Summed {
+    /// Fails if somebody else has changed the size of a file that grows in place: what was written is gone, or
+    /// is not all of it.
+    fn is_own(&self) -> std::io::Result<()> {
+        let Target::InPlace(file) = &self.file else {
+            return Ok(());
+        };
+        let about = file.metadata()?;
+        if !about.is_file() || about.len() == self.bytes {
+            return Ok(());
+        }
+        let what = format!(
+            "something else has written to it or cut it: it has {} bytes, expected {}",
+            about.len(),
+            self.bytes
+        );
+        Err(std::io::Error::other(what))
+    }
+
     fn put(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.is_own()?;
         match &mut self.file {
             Target::InPlace(file) => file.write_all(bytes)?,
             Target::Whole(file) => file.write_all(bytes)?,
@@ -52,6 +74,7 @@ impl Write for Summed {
             footer.extend_from_slice(bytes);
             return Ok(bytes.len());
         }
+        self.is_own()?;
         let written = match &mut self.file {
             Target::InPlace(file) => file.write(bytes)?,
             Target::Whole(file) => file.write(bytes)?,
@@ -166,6 +189,24 @@ pub(crate) struct PieceWriter {
     rows: u64,
 }
 
+/// Empties a file and keeps others of fsage's from doing the same until it is closed.
+fn claimed(path: &Path) -> std::io::Result<File> {
+    let mut options = File::options();
+    let file = options
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)?;
+    if file.metadata()?.is_file() {
+        // On file systems without locks nobody is kept away.
+        if let Err(Errno::WOULDBLOCK) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            return Err(std::io::Error::other("another process is writing it"));
+        }
+        file.set_len(0)?;
+    }
+    Ok(file)
+}
+
 impl PieceWriter {
     /// Creates the file, replacing what is there, and writes a first trailer without rows, so that
     /// even a file that never got a piece says what it is. A `whole` file replaces what is there only
@@ -180,7 +221,7 @@ impl PieceWriter {
         let file = if whole {
             Whole::create(path).map(Target::Whole)
         } else {
-            File::create(path).map(Target::InPlace)
+            claimed(path).map(Target::InPlace)
         };
         let inner = Summed {
             file: file.map_err(|e| FormatError::io("create", path, e))?,
@@ -327,6 +368,7 @@ impl PieceWriter {
         inner
             .put(&seal.encode())
             .and_then(|()| inner.put(&footer))
+            .and_then(|()| inner.is_own())
             .map_err(|e| FormatError::io("write", &path, e))?;
         let kept = match inner.file {
             Target::InPlace(file) => sync(&file).map(|()| sync_name(&path)),

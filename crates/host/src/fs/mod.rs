@@ -42,16 +42,20 @@ pub struct HostFs {
 impl HostFs {
     /// Opens a directory as a target. Fails if it is not a directory that can be opened.
     pub fn open(dir: &Path, options: FsOptions) -> Result<HostFs, HostError> {
-        let dir = dir
-            .canonicalize()
-            .map_err(|e| HostError::at("open directory", dir, e))?;
+        // One of fsage's own is what was made, whatever has come in its place.
+        let dir = if crate::guard::is_made(dir) {
+            dir.to_owned()
+        } else {
+            dir.canonicalize()
+                .map_err(|e| HostError::at("open directory", dir, e))?
+        };
         if crate::namespace::private_base().is_some_and(|base| base == dir) {
             return Err(HostError::Refused {
                 what: format!("open directory {}", dir.display()),
                 why: "fsage's own mounts lie over it for as long as it runs".into(),
             });
         }
-        let root = Arc::new(open_root(&dir)?);
+        let root = Arc::new(crate::guard::open(&dir)?);
         let mount = Mount::of(root.as_fd(), &dir);
         let layer = crate::scratch::layer_at(&dir);
         let device = match &layer {
@@ -148,6 +152,12 @@ impl AsRawFd for HostFs {
     fn as_raw_fd(&self) -> i32 {
         self.root.as_raw_fd()
     }
+}
+
+/// The same of a directory that is no link.
+pub(crate) fn open_unlinked(dir: &Path) -> Result<OwnedFd, HostError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::open(dir, flags, Mode::empty()).map_err(|e| HostError::at("open directory", dir, e))
 }
 
 /// A descriptor of a directory that `*at` calls and syncfs accept.

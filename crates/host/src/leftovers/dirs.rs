@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Kind, Leftover, mounted_on, used};
 use crate::guard::{RANDOM_CHARS, is_held};
 use crate::scratch::MOUNT_PREFIX;
-use crate::{HostError, processes};
+use crate::{HostError, mounts, processes};
 
 /// What directories of fsage's own begin with, and what they hold.
 const PREFIXES: [(&str, &str); 7] = [
@@ -114,6 +114,10 @@ fn in_use(kind: Kind, place: &Path) -> Option<String> {
     if !is_random(random) && processes::all().iter().any(|p| processes::is_fsage(*p)) {
         return Some("a fsage of an earlier release may own it, and some fsage runs".into());
     }
+    let below = mounts::all().into_iter().find(|m| m.dir.starts_with(place));
+    if let Some(mount) = below {
+        return Some(format!("something is mounted on {}", mount.dir.display()));
+    }
     used(place)
 }
 
@@ -123,7 +127,7 @@ pub(super) fn remove(place: &Path) -> Result<(), HostError> {
         let what = format!("remove {}", place.display());
         return Err(HostError::Refused { what, why });
     }
-    std::fs::remove_dir_all(place).map_err(|e| HostError::at("remove", place, e))
+    crate::remove::tree(place)
 }
 
 /// Only what is empty: no file of anybody's lies there.

@@ -33,7 +33,7 @@ impl Roots {
         for (root, dir) in &self.0 {
             let Some(root) = root.upgrade() else { continue };
             // The directory may have been removed meanwhile: its target then has no root.
-            let reopened = crate::fs::open_root(dir).map_err(|_| Errno::ENOENT);
+            let reopened = crate::guard::open(dir).map_err(|_| Errno::ENOENT);
             if let Err(e) =
                 reopened.and_then(|new| replace(&root, &new).map_err(|e| Errno(e.raw_os_error())))
             {

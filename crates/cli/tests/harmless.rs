@@ -1,0 +1,335 @@
+//! Nothing of the user's is touched: what is mounted in a run's directory or put in its place, what somebody else
+//! writes to an output; and nothing of a run goes on.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "a test that cannot go on has failed"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "processes are waited for"
+)]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::{Ran, fsage, names, root, run, run_command, scratch, start, temp, tool, until};
+use rustix::process::Signal;
+
+/// Unmounts what a test's command has mounted.
+struct Unmount<'a>(&'a Path);
+
+impl Drop for Unmount<'_> {
+    fn drop(&mut self) {
+        let table = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let below = self.0.canonicalize().unwrap().display().to_string();
+        for dir in table.lines().filter_map(|line| line.split(' ').nth(1)) {
+            if dir.starts_with(&below) {
+                drop(Command::new("umount").arg(dir).status());
+            }
+        }
+    }
+}
+
+/// A target, and a directory of the user's with a file.
+fn target_and_victim(dir: &Path) {
+    fs::create_dir(dir.join("target")).unwrap();
+    fs::create_dir(dir.join("victim")).unwrap();
+    fs::write(dir.join("victim/f"), "x").unwrap();
+}
+
+fn bind(dir: &Path) -> String {
+    format!("mkdir m && mount --bind {}/victim m", dir.display())
+}
+
+fn told_and_left(dir: &Path, ran: &Ran) {
+    assert!(
+        ran.stderr.contains("something is mounted on"),
+        "{}",
+        ran.stderr
+    );
+    assert!(dir.join("victim/f").exists());
+    assert_eq!(names(&dir.join("target")).len(), 1);
+}
+
+#[test]
+fn what_a_command_mounts_stays_with_all_that_is_in_it() {
+    if !root() || !tool("umount") {
+        return;
+    }
+    let dir = temp();
+    let dir = dir.path();
+    target_and_victim(dir);
+    let _unmount = Unmount(dir);
+    let command = bind(dir);
+    let ran = run(dir, ["run", "-q", &format!("cmd: {command}"), "target"]).exits(3);
+    told_and_left(dir, &ran);
+    let listed = run(dir, ["cleanup", "target", "--yes"]);
+    assert!(
+        listed.text().contains("something is mounted on"),
+        "{}",
+        listed.text()
+    );
+    assert!(dir.join("victim/f").exists());
+    drop(Unmount(dir));
+    drop(run(dir, ["cleanup", "target", "--yes"]));
+    assert!(names(&dir.join("target")).is_empty());
+
+    let line = [
+        "bench", "-q", "--runs", "1", "--target", "target", "--setup", &command, "--", "true",
+    ];
+    let ran = run(dir, line);
+    assert_ne!(ran.code(), 0);
+    told_and_left(dir, &ran);
+    drop(Unmount(dir));
+    drop(run(dir, ["cleanup", "target", "--yes"]));
+}
+
+#[test]
+fn what_a_command_mounts_stays_after_a_signal() {
+    if !root() || !tool("umount") {
+        return;
+    }
+    for signal in [Signal::INT, Signal::KILL] {
+        let dir = temp();
+        let dir = dir.path();
+        target_and_victim(dir);
+        let _unmount = Unmount(dir);
+        let command = format!(
+            "cmd: {} && touch {}/ready; sleep 99",
+            bind(dir),
+            dir.display()
+        );
+        let running = start(
+            fsage()
+                .current_dir(dir)
+                .args(["run", "-q", &command, "target"]),
+        );
+        until("the mount", || dir.join("ready").exists());
+        let ran = running.ended_by(signal, || ());
+        if signal == Signal::KILL {
+            // What waits beside it has its time.
+            std::thread::sleep(Duration::from_secs(2));
+            assert!(dir.join("victim/f").exists());
+            assert_eq!(names(&dir.join("target")).len(), 1);
+        } else {
+            told_and_left(dir, &ran);
+        }
+    }
+}
+
+#[test]
+fn what_is_mounted_on_a_scratch_file_system_stays() {
+    if !scratch() {
+        return;
+    }
+    let dir = temp();
+    let dir = dir.path();
+    target_and_victim(dir);
+    let command = format!("cmd: {}", bind(dir));
+    let ran = run(dir, ["run", "-q", &command, "scratch:ext4,size=64M"]);
+    assert_ne!(ran.code(), 0, "{}", ran.stderr);
+    assert!(dir.join("victim/f").exists());
+}
+
+#[test]
+fn who_owns_the_target_cannot_lead_a_run_elsewhere() {
+    if !root() || !tool("setpriv") {
+        return;
+    }
+    let dir = temp();
+    let dir = dir.path();
+    target_and_victim(dir);
+    fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    std::os::unix::fs::chown(dir.join("target"), Some(65534), Some(65534)).unwrap();
+    let rival = format!(
+        "while :; do for d in .fsage-run-* fsage-replay-*; do [ -d \"$d\" ] && [ ! -L \"$d\" ] && \
+         mv \"$d\" moved-$n && ln -s {}/victim \"$d\"; n=$((n+1)); done; done",
+        dir.display()
+    );
+    let mut rival = Command::new("setpriv")
+        .args([
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "sh",
+            "-c",
+            &rival,
+        ])
+        .current_dir(dir.join("target"))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let trace = common::small_trace(dir);
+    let replay = ["replay", trace.to_str().unwrap(), "target"];
+    let workload = "postmark:files=50,transactions=200";
+    let lines: [&[&str]; 4] = [
+        &["run", workload, "target"],
+        &replay,
+        &[
+            "run",
+            "cmd: echo x > made; sleep 0.2; echo x > made",
+            "target",
+        ],
+        &[
+            "bench",
+            "--runs",
+            "1",
+            "--target",
+            "target",
+            "--",
+            "echo x > made",
+        ],
+    ];
+    for line in lines {
+        let ran = run(dir, line);
+        assert_eq!(
+            names(&dir.join("victim")),
+            ["f"],
+            "{line:?}: {}",
+            ran.stderr
+        );
+    }
+    rival.kill().unwrap();
+    rival.wait().unwrap();
+}
+
+/// Whether a process runs with these words in its command line.
+fn runs(words: &str) -> bool {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    all.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok())
+        .any(|line| String::from_utf8_lossy(&line).replace('\0', " ").trim() == words)
+}
+
+#[test]
+fn commands_of_a_validation_end_with_it() {
+    for (signal, seconds) in [
+        (Signal::INT, 7801),
+        (Signal::TERM, 7802),
+        (Signal::KILL, 7803),
+    ] {
+        let dir = temp();
+        let dir = dir.path();
+        fs::create_dir(dir.join("target")).unwrap();
+        let sleep = format!("sleep {seconds}");
+        let workload = format!("cmd: setsid {sleep} & {sleep}");
+        let line = [
+            "validate",
+            "-q",
+            "--workload",
+            &workload,
+            "--target",
+            "target",
+        ];
+        let time = ["--profile-time", "1s"];
+        let running = start(
+            fsage()
+                .current_dir(dir)
+                .env("TMPDIR", dir)
+                .args(line)
+                .args(time),
+        );
+        until("the command to run", || runs(&sleep));
+        // Whoever runs on would hold the pipes.
+        running.ended_by(signal, || until("the command to end", || !runs(&sleep)));
+    }
+}
+
+#[test]
+fn a_file_is_written_by_one_trace_at_a_time() {
+    let dir = temp();
+    let dir = dir.path();
+    let first = [
+        "trace", "--method", "ptrace", "-o", "c.fst", "--", "sh", "-c",
+    ];
+    let script = "while [ ! -e go ]; do sleep 0.05; done; cat /etc/passwd > copy";
+    let running = start(fsage().current_dir(dir).args(first).arg(script));
+    until("the trace to begin", || dir.join("c.fst").exists());
+    let second = run(dir, first.iter().chain(&["cat /etc/passwd > /dev/null"]));
+    second.fails(1, &["create c.fst", "another process is writing it"]);
+    fs::write(dir.join("go"), "").unwrap();
+    running.wait().exits(0);
+    run(dir, ["show", "c.fst"]).exits(0);
+}
+
+#[test]
+fn a_trace_that_its_command_cuts_is_no_success() {
+    for script in [
+        ": > c.fst",
+        "cat /etc/passwd; truncate -s 100 c.fst",
+        "echo >> c.fst",
+    ] {
+        let dir = temp();
+        let begun = format!("until [ -s c.fst ]; do :; done; {script}");
+        let line = [
+            "trace", "--method", "ptrace", "-o", "c.fst", "--", "sh", "-c", &begun,
+        ];
+        let ran = run(dir.path(), line);
+        assert_eq!(ran.code(), 1, "{script}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains("written to it or cut it"),
+            "{}",
+            ran.stderr
+        );
+    }
+}
+
+#[test]
+fn results_are_kept_without_proc() {
+    if !root() || !tool("unshare") {
+        return;
+    }
+    let dir = temp();
+    fs::create_dir(dir.path().join("tree")).unwrap();
+    let script = format!(
+        "umount -l /proc && exec {} snapshot tree -o x.fss",
+        env!("CARGO_BIN_EXE_fsage")
+    );
+    let mut command = Command::new("unshare");
+    command
+        .args(["-m", "sh", "-c", &script])
+        .current_dir(dir.path());
+    run_command(&mut command).exits(0);
+    assert_eq!(names(dir.path()), ["tree", "x.fss"]);
+    run(dir.path(), ["show", "x.fss"]).exits(0);
+}
+
+#[test]
+fn a_command_that_goes_on_untraced_is_waited_for() {
+    if !root() {
+        return;
+    }
+    for method in ["ebpf", "ptrace"] {
+        let dir = temp();
+        let dir = dir.path();
+        // The trace is removed, so that its capture cannot go on; what follows runs untraced.
+        let script = "until [ -s c.fst ]; do :; done; rm c.fst; end=$(($(date +%s) + 4)); \
+                      while [ $(date +%s) -lt $end ]; do :; done; sleep 2; touch ended; exit 5";
+        let line = [
+            "trace",
+            "--keep-running",
+            "--method",
+            method,
+            "-o",
+            "c.fst",
+            "--",
+            "sh",
+            "-c",
+            script,
+        ];
+        let ran = run(dir, line).exits(1);
+        assert!(dir.join("ended").exists(), "{method}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains("has ended, exit status 5"),
+            "{method}: {}",
+            ran.stderr
+        );
+    }
+}

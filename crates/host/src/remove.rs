@@ -1,0 +1,205 @@
+//! Removing what fsage has made, and nothing that somebody has mounted in it or put in its place.
+//!
+//! Every directory is entered by its name beneath a descriptor of the one above, without following links and
+//! without crossing into a mount, also one of the same file system.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use crate::HostError;
+
+/// How often what is killed meanwhile may add to a directory while it is emptied.
+const PASSES: u32 = 6;
+
+/// Each level holds a descriptor; what is deeper is left, and said.
+const MOST_LEVELS: usize = 512;
+
+/// What could not be removed first, and why.
+type Left = Option<(PathBuf, Errno)>;
+
+/// Removes a directory with all that lies in it. What is mounted in it stays, with what leads there; the error
+/// names it.
+pub fn tree(path: &Path) -> Result<(), HostError> {
+    let failed = |e: io::Error| HostError::at("remove", path, e);
+    let name = path
+        .file_name()
+        .ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
+    let parent = parent_at(parent.unwrap_or(Path::new("."))).map_err(|e| failed(e.into()))?;
+    let dir = enter(parent.as_fd(), name).map_err(|e| told(path, (path.to_owned(), e)))?;
+    emptied(dir.as_fd(), path)?;
+    drop(dir);
+    unlink(parent.as_fd(), name, path)
+}
+
+/// Empties a directory in the same way.
+pub fn contents(path: &Path) -> Result<(), HostError> {
+    let dir = crate::guard::open(path)?;
+    emptied(dir.as_fd(), path)
+}
+
+/// A descriptor for names below a directory of the user's.
+pub(crate) fn parent_at(dir: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(dir, flags, Mode::empty())
+}
+
+/// Opens a directory that is really there: `EXDEV` for a mount, `ELOOP` for a link. One of the user's own that
+/// nobody may enter is opened to him first.
+pub(crate) fn enter(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
+    let open = |access| {
+        let flags = access | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat2(parent, name, flags, Mode::empty(), resolve)
+    };
+    match open(OFlags::RDONLY) {
+        Err(Errno::ACCESS) => {
+            let own = open(OFlags::PATH)?;
+            let itself = format!("/proc/self/fd/{}", own.as_raw_fd());
+            rustix::fs::chmod(itself, Mode::RWXU)?;
+            open(OFlags::RDONLY)
+        }
+        opened => opened,
+    }
+}
+
+/// Empties an open directory, which is shown as `path`.
+pub(crate) fn emptied(dir: BorrowedFd<'_>, path: &Path) -> Result<(), HostError> {
+    let mut left = None;
+    empty(dir, path, 0, &mut left);
+    left.map_or(Ok(()), |left| Err(told(path, left)))
+}
+
+/// Removes an empty directory.
+pub(crate) fn unlink(parent: BorrowedFd<'_>, name: &OsStr, path: &Path) -> Result<(), HostError> {
+    rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
+        .map_err(|e| told(path, (path.to_owned(), e)))
+}
+
+fn told(path: &Path, (place, why): (PathBuf, Errno)) -> HostError {
+    let why = match why {
+        // The kernel removes nothing on which something is mounted.
+        Errno::XDEV | Errno::BUSY => format!(
+            "something is mounted on {}, and was left as it is; unmount it, and remove the directory",
+            place.display()
+        ),
+        why if place == path => why.to_string(),
+        why => format!("{}: {why}", place.display()),
+    };
+    let what = format!("remove {}", path.display());
+    HostError::Refused { what, why }
+}
+
+fn empty(dir: BorrowedFd<'_>, path: &Path, level: usize, left: &mut Left) {
+    if let Err(why) = passes(dir, path, level, left) {
+        left.get_or_insert_with(|| (path.to_owned(), why));
+    }
+}
+
+fn passes(dir: BorrowedFd<'_>, path: &Path, level: usize, left: &mut Left) -> Result<(), Errno> {
+    if level == MOST_LEVELS {
+        return Err(Errno::NAMETOOLONG);
+    }
+    let mut entries = Dir::read_from(dir)?;
+    for _ in 0..PASSES {
+        let mut found = false;
+        while let Some(entry) = entries.read() {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
+            remove(dir, name, entry.file_type(), (path, level), left);
+            found = true;
+        }
+        // What stays would be met again in every pass.
+        if !found || left.is_some() {
+            break;
+        }
+        entries.rewind();
+    }
+    Ok(())
+}
+
+fn remove(
+    dir: BorrowedFd<'_>,
+    name: &OsStr,
+    kind: FileType,
+    (path, level): (&Path, usize),
+    left: &mut Left,
+) {
+    let place = || path.join(name);
+    let mut result = Err(Errno::ISDIR);
+    if kind != FileType::Directory {
+        result = rustix::fs::unlinkat(dir, name, AtFlags::empty());
+    }
+    // Not every file system tells the type of its entries.
+    if let Err(Errno::ISDIR | Errno::PERM) = result {
+        result = enter(dir, name).and_then(|below| {
+            empty(below.as_fd(), &place(), level + 1, left);
+            drop(below);
+            rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR)
+        });
+    }
+    match result {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(why) => drop(left.get_or_insert_with(|| (place(), why))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_goes_and_links_are_not_followed() {
+        let parent = tempfile::tempdir().unwrap();
+        let (dir, other) = (parent.path().join("dir"), parent.path().join("other"));
+        std::fs::create_dir_all(dir.join("a/b/c")).unwrap();
+        std::fs::create_dir(&other).unwrap();
+        std::fs::write(other.join("file"), "x").unwrap();
+        for name in 0..300 {
+            std::fs::write(dir.join(format!("a/b/{name}")), "x").unwrap();
+        }
+        std::os::unix::fs::symlink(&other, dir.join("a/link")).unwrap();
+        std::os::unix::fs::symlink(&other, parent.path().join("link")).unwrap();
+        tree(&dir).unwrap();
+        assert!(!dir.exists());
+        tree(&parent.path().join("link")).unwrap_err();
+        assert!(other.join("file").exists());
+        contents(&other).unwrap();
+        assert!(other.exists() && !other.join("file").exists());
+    }
+
+    #[test]
+    fn what_is_mounted_stays_and_is_named() {
+        let parent = tempfile::tempdir().unwrap();
+        let (dir, victim) = (parent.path().join("dir"), parent.path().join("victim"));
+        std::fs::create_dir_all(dir.join("sub/m")).unwrap();
+        std::fs::create_dir_all(dir.join("sub/after")).unwrap();
+        std::fs::create_dir(&victim).unwrap();
+        std::fs::write(victim.join("file"), "x").unwrap();
+        std::fs::write(dir.join("f"), "x").unwrap();
+        let bind = |from: &Path, to: &Path| rustix::mount::mount_bind(from, to).is_ok();
+        if !bind(&victim, &dir.join("sub/m")) {
+            eprintln!("not run: needs root");
+            return;
+        }
+        assert!(bind(&victim.join("file"), &dir.join("f")));
+        let first = tree(&dir).unwrap_err().to_string();
+        assert!(first.contains("is mounted on"), "{first}");
+        rustix::mount::unmount(dir.join("f"), rustix::mount::UnmountFlags::empty()).unwrap();
+        let second = tree(&dir).unwrap_err().to_string();
+        assert!(second.contains("sub/m, and was left"), "{second}");
+        assert!(victim.join("file").exists() && !dir.join("sub/after").exists());
+        rustix::mount::unmount(dir.join("sub/m"), rustix::mount::UnmountFlags::empty()).unwrap();
+        tree(&dir).unwrap();
+        assert_eq!(std::fs::read(victim.join("file")).unwrap(), b"x");
+    }
+}
