@@ -57,7 +57,12 @@ impl Summed {
     fn uncertainty(&self, target: &Target) -> Uncertainty {
         let (unknown_share, unknown) = shares::unknown(&self.weights, &target.vector);
         let mut trouble = Vec::new();
-        if self.latency_interval().is_none() {
+        let by_profile = Totals {
+            unplaced: 0.0,
+            marked: 0.0,
+            ..self.totals
+        };
+        if certainty::interval(by_profile.latency_ns, by_profile.latency_half()).is_none() {
             trouble.push("the profile's metrics vary too much for an interval".to_owned());
         }
         if unknown_share > UNKNOWN_SAID {

@@ -163,7 +163,7 @@ impl Part {
         let mut part: Vec<_> = times.iter().filter(|t| which(t.1)).collect();
         part.sort_by(|a, b| b.0.total_cmp(&a.0));
         Self {
-            share: share(part.iter().map(|t| t.0).sum(), total),
+            share: share(part.iter().fold(0.0, |sum, t| sum + t.0), total),
             carrying: part
                 .into_iter()
                 .filter(carries)
