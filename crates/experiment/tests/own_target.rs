@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 use fsage_core::target::{Description, Subdirectory};
 use fsage_core::{
     Access, Attr, Clock, ColdPolicy, Demand, DirEntry, Errno, FileSystem, FsOptions, Handle,
-    ManualClock, OpSource, OpenFlags, Platform, Registry, Root, Scheme, SetAttr, StatFs, Target,
-    TargetError, TargetSpec, VirtualTime, conformance,
+    ManualClock, OpSink, OpSource, OpenFlags, Platform, Registry, Root, Scheme, SetAttr, StatFs,
+    Target, TargetError, TargetSpec, VirtualTime, conformance,
 };
 use fsage_experiment::bench;
 use fsage_experiment::plan::{BenchPlan, NamedTarget};
@@ -530,7 +530,13 @@ fn a_layer_needs_a_directory() {
         "{error}"
     );
     let stopped = AtomicBool::new(true);
-    let (result, _) =
-        run_workload(&*spec("hidden:"), &request(WORKLOAD), &mut |_| {}, &stopped).unwrap();
+    let Ran { result, .. } = run_workload(
+        &*spec("hidden:"),
+        &request(WORKLOAD),
+        None,
+        &mut |_| {},
+        &stopped,
+    )
+    .unwrap();
     assert!(result.interrupted && stopped.load(Ordering::Relaxed));
 }

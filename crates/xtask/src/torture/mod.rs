@@ -64,6 +64,7 @@ pub enum Part {
 }
 
 impl Part {
+    #[cfg(test)]
     const ALL: [Self; 4] = [Self::Files, Self::Traces, Self::Kills, Self::Faults];
 }
 
