@@ -2,16 +2,18 @@
 //!
 //! Prints JSON: nanoseconds per operation, the best, the median and all of the repetitions, for
 //! PostMark's operations prepared in memory (in batches as `VecSource` gives them, and all in one) and
-//! generated on the way: with measuring, without, and for reading the stream alone. What the executor
-//! adds is the difference to the last.
+//! generated on the way: with measuring, with measured operations handed on as well, without, and for
+//! reading the stream alone. What the executor adds is the difference to the last. `HandedOn` counts the
+//! processor time of the streams' thread, and `MeasuredCpu` is what to hold it against: the thread that
+//! takes the operations has another processor.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads a clock")]
 
 use std::error::Error;
 use std::time::Instant;
 
-use fsage_core::{Op, OpSource, PathTable, SourceError, VecSource};
-use fsage_exec::{NullFs, Options, run, run_direct};
+use fsage_core::{Op, OpSink, OpSource, PathTable, SinkError, SourceError, VecSource};
+use fsage_exec::{Measuring, NullFs, Options, Origin, run, run_direct};
 use fsage_workload::WorkloadSpec;
 use fsage_workload::postmark::{Config, PostMark};
 
@@ -29,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     while source.next_batch(&mut ops)? > 0 {}
     let count = ops.len();
     let mut rows = Vec::new();
-    for mode in [Mode::Measured, Mode::Direct, Mode::SourceAlone] {
+    for mode in Mode::ALL {
         for from in ["prepared", "one batch", "generated"] {
             let mut samples = Vec::new();
             for _ in 0..REPETITIONS {
@@ -77,15 +79,51 @@ enum Mode {
     Measured,
     Direct,
     SourceAlone,
+    MeasuredCpu,
+    HandedOn,
+}
+
+/// A sink that costs nothing.
+struct Count(u64);
+
+impl OpSink for Count {
+    fn push(&mut self, _: &Op, _: &PathTable) -> Result<(), SinkError> {
+        self.0 += 1;
+        Ok(())
+    }
 }
 
 impl Mode {
+    const ALL: [Mode; 5] = [
+        Mode::Measured,
+        Mode::Direct,
+        Mode::SourceAlone,
+        Mode::MeasuredCpu,
+        Mode::HandedOn,
+    ];
+
     /// Nanoseconds for the whole stream.
     fn run(self, mut source: Box<dyn OpSource + Send>) -> Result<f64, Box<dyn Error>> {
         let options = Options::default();
         let start = Instant::now();
         match self {
             Mode::Measured => return Ok(run(&NullFs, vec![source], &options)?.elapsed_ns as f64),
+            Mode::MeasuredCpu => return Ok(run(&NullFs, vec![source], &options)?.cpu_ns as f64),
+            Mode::HandedOn => {
+                let origin = Origin {
+                    start_ns: 0,
+                    directory: b"/".to_vec(),
+                    is_virtual: false,
+                };
+                let measuring = Measuring::begin(Count(0), origin)?;
+                let options = Options {
+                    measured: Some(measuring.door()),
+                    ..options
+                };
+                let cpu_ns = run(&NullFs, vec![source], &options)?.cpu_ns;
+                measuring.finish().1?;
+                return Ok(cpu_ns as f64);
+            }
             Mode::Direct => {
                 run_direct(&NullFs, vec![source], &options)?;
             }

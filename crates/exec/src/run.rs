@@ -1,8 +1,8 @@
 //! Running streams on a target.
 
 use std::panic::resume_unwind;
-use std::sync::Barrier;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
 use fsage_core::{Errno, FileSystem, Op, OpSource, PathTable, Seed, SourceError};
@@ -77,6 +77,17 @@ pub enum ExecError {
         /// What lies beneath.
         #[source]
         source: SourceError,
+    },
+    /// The machine allows no more threads.
+    #[error("{wanted} streams need a thread each, and only {begun} could be started")]
+    Threads {
+        /// How many there are.
+        begun: usize,
+        /// How many are needed.
+        wanted: usize,
+        /// What the machine said.
+        #[source]
+        source: std::io::Error,
     },
     /// Every stream that has not ended waits for another.
     #[error(
@@ -213,24 +224,20 @@ pub fn run(
     options: &Options<'_>,
 ) -> Result<RunResult, ExecError> {
     let directory = Directory::default();
-    let ends = match fs.virtual_time() {
-        Some(time) => {
-            virtual_run::run((fs, time), sources, options, &directory, |stream, at_ns| {
-                Measured::new(stream, at_ns, options)
-            })
-            .into_iter()
-            .map(|end| end.map(StreamEnd::of_virtual))
-            .collect()
-        }
-        None => {
-            let (barrier, gate) = (Barrier::new(sources.len()), Gate::new(sources.len()));
-            on_threads(sources, |stream, source| {
-                let shared = (&directory, &gate);
-                let end = run_stream(fs, stream, source, options, shared, &barrier);
-                gate.leave(stream);
-                end
-            })
-        }
+    let ends = if let Some(time) = fs.virtual_time() {
+        let each = |stream, at_ns| Measured::new(stream, at_ns, options);
+        let ends = virtual_run::run((fs, time), sources, options, &directory, each);
+        let ends = ends.into_iter();
+        ends.map(|end| end.map(StreamEnd::of_virtual)).collect()
+    } else {
+        let (line, gate) = (StartLine::default(), Gate::new(sources.len()));
+        let one = |stream, source| {
+            let shared = (&directory, &gate);
+            let end = run_stream(fs, stream, source, options, shared, &line);
+            gate.leave(stream);
+            end
+        };
+        on_threads(sources, one, |begun, all| line.go(begun, all))
     };
     directory.close_all(fs);
     Ok(together(all_or_first(ends)?))
@@ -264,7 +271,7 @@ fn together(ends: Vec<StreamEnd>) -> RunResult {
 
 impl StreamEnd {
     /// There is no thread whose use of a processor could be told.
-    fn of_virtual(end: virtual_run::End<Measured<'_>>) -> Self {
+    fn of_virtual(end: virtual_run::Finished<Measured<'_>>) -> Self {
         Self {
             recorder: end.account.recorder,
             start_ns: end.start_ns,
@@ -277,22 +284,62 @@ impl StreamEnd {
     }
 }
 
-/// Gives each source to `each` on a thread of its own, with its number.
+/// Where streams wait until all are ready.
+#[derive(Default)]
+struct StartLine {
+    /// How many are ready, and whether they start once that is known.
+    state: Mutex<(usize, Option<bool>)>,
+    changed: Condvar,
+}
+
+impl StartLine {
+    /// Whether the stream is to start.
+    fn wait(&self) -> bool {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.0 += 1;
+        self.changed.notify_all();
+        let state = self.changed.wait_while(state, |state| state.1.is_none());
+        state.unwrap_or_else(PoisonError::into_inner).1 == Some(true)
+    }
+
+    /// Lets them start when `begun` are ready, if those are `all`.
+    fn go(&self, begun: usize, all: bool) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.changed.wait_while(state, |state| state.0 < begun);
+        state.unwrap_or_else(PoisonError::into_inner).1 = Some(all);
+        self.changed.notify_all();
+    }
+}
+
+/// Gives each source to `each` on a thread of its own, with its number; `begun` is told how many there
+/// are and whether those are all. If not, the error is the last of the ends.
 fn on_threads<T: Send>(
     sources: Vec<Box<dyn OpSource + Send>>,
-    each: impl Fn(usize, Box<dyn OpSource + Send>) -> T + Sync,
-) -> Vec<T> {
+    each: impl Fn(usize, Box<dyn OpSource + Send>) -> Result<T, ExecError> + Sync,
+    begun: impl FnOnce(usize, bool),
+) -> Vec<Result<T, ExecError>> {
     thread::scope(|scope| {
-        let each = &each;
-        let threads: Vec<_> = sources
-            .into_iter()
-            .enumerate()
-            .map(|(stream, source)| scope.spawn(move || each(stream, source)))
-            .collect();
-        threads
-            .into_iter()
-            .map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic)))
-            .collect()
+        let (each, wanted) = (&each, sources.len());
+        let mut threads = Vec::new();
+        let mut failed = None;
+        for (stream, source) in sources.into_iter().enumerate() {
+            let thread = thread::Builder::new();
+            match thread.spawn_scoped(scope, move || each(stream, source)) {
+                Ok(thread) => threads.push(thread),
+                Err(source) => {
+                    failed = Some(ExecError::Threads {
+                        begun: stream,
+                        wanted,
+                        source,
+                    });
+                    break;
+                }
+            }
+        }
+        begun(threads.len(), failed.is_none());
+        let ends = threads.into_iter();
+        let ends = ends.map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        ends.chain(failed.map(Err)).collect()
     })
 }
 
@@ -316,7 +363,9 @@ fn all_or_first<T>(ends: Vec<Result<T, ExecError>>) -> Result<Vec<T>, ExecError>
 /// was found first, while all that wait were there.
 fn explains(error: &ExecError, other: &ExecError) -> bool {
     match (error, other) {
-        (ExecError::Source { .. }, ExecError::Deadlock { .. }) => true,
+        (ExecError::Threads { .. }, _) | (ExecError::Source { .. }, ExecError::Deadlock { .. }) => {
+            true
+        }
         (ExecError::Deadlock { streams, .. }, ExecError::Deadlock { streams: fewer, .. }) => {
             streams.len() > fewer.len()
         }
@@ -330,11 +379,11 @@ fn run_stream(
     mut source: Box<dyn OpSource + Send>,
     options: &Options<'_>,
     (directory, gate): (&Directory, &Gate),
-    barrier: &Barrier,
+    line: &StartLine,
 ) -> Result<StreamEnd, ExecError> {
     let payload = payload(options, stream);
     let mut executor = Executor::new(fs, directory, payload, Timer::Clock(fs.clock()));
-    barrier.wait();
+    let starts = line.wait();
     let before = usage::now();
     let start_ns = fs.clock().now_ns();
     let mut account = Measured::new(stream, start_ns, options);
@@ -344,7 +393,11 @@ fn run_stream(
         pace.until(fs.clock(), start_ns.saturating_add(limit));
     }
     pace.up_to(options.most_operations);
-    let drained = drain(&mut *source, &mut pace, &mut executor, &mut account);
+    let drained = if starts {
+        drain(&mut *source, &mut pace, &mut executor, &mut account)
+    } else {
+        Ok(true)
+    };
     let end_ns = fs.clock().now_ns();
     let after = usage::now();
     Ok(StreamEnd {
@@ -374,7 +427,7 @@ pub fn run_direct(
         let ends = virtual_run::run((fs, time), sources, options, &directory, |_, _| {
             DirectResult::default()
         });
-        let told = |end: virtual_run::End<DirectResult>| DirectResult {
+        let told = |end: virtual_run::Finished<DirectResult>| DirectResult {
             interrupted: end.interrupted,
             ..end.account
         };
@@ -397,7 +450,11 @@ pub fn run_direct(
             Some(only) if sources.is_empty() => vec![one(0, only)],
             last => {
                 sources.extend(last);
-                on_threads(sources, one)
+                on_threads(sources, one, |_, all| {
+                    if !all {
+                        gate.end_all();
+                    }
+                })
             }
         }
     };

@@ -15,7 +15,7 @@ use crate::run::{Account, ExecError, Options, payload};
 use crate::timer::{Collector, Timer};
 
 /// A stream that has ended.
-pub struct End<A> {
+pub struct Finished<A> {
     pub account: A,
     pub start_ns: u64,
     pub end_ns: u64,
@@ -56,7 +56,7 @@ struct Run<'a, A> {
     collector: &'a Collector<'a>,
     agenda: Agenda,
     lanes: Vec<Option<Lane<'a, A>>>,
-    ends: Vec<Option<Result<End<A>, ExecError>>>,
+    ends: Vec<Option<Result<Finished<A>, ExecError>>>,
     blocked: Vec<usize>,
     start_ns: u64,
     limit_ns: u64,
@@ -73,7 +73,7 @@ pub fn run<A: Account>(
     options: &Options<'_>,
     directory: &Directory,
     account: impl Fn(usize, u64) -> A,
-) -> Vec<Result<End<A>, ExecError>> {
+) -> Vec<Result<Finished<A>, ExecError>> {
     let collector = Collector::new(time);
     let start_ns = fs.clock().now_ns();
     let mut agenda = Agenda::default();
@@ -154,7 +154,7 @@ impl<A: Account> Run<'_, A> {
         let account = lane.account;
         // What the source does when it goes may let others go on.
         drop(lane.source);
-        let end = interrupted.map(|interrupted| End {
+        let end = interrupted.map(|interrupted| Finished {
             account,
             start_ns: self.start_ns,
             end_ns,

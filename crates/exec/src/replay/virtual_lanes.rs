@@ -16,8 +16,9 @@ use crate::timer::{Called, Collector, Timer};
 #[derive(Default)]
 struct Lane {
     jobs: VecDeque<Job>,
-    /// What became of the first job's call, while its demands are served.
-    called: Option<Option<Called>>,
+    /// Whether the first job's call was made and its demands are served, and what became of it.
+    made: bool,
+    called: Option<Called>,
     flight: Flight,
     /// Whether it is on the agenda or waits for another lane.
     busy: bool,
@@ -91,7 +92,7 @@ impl<'a> VirtualLanes<'a> {
         let shared = self.shared;
         while let Some(job) = lane.jobs.front() {
             let due_ns = shared.due_ns(job);
-            if lane.called.is_none() {
+            if !lane.made {
                 if due_ns.is_some_and(|due_ns| due_ns > now_ns) {
                     now_ns = due_ns.unwrap_or(now_ns);
                     if !self.agenda.is_next(now_ns, number) {
@@ -111,15 +112,15 @@ impl<'a> VirtualLanes<'a> {
                 let called = job.perform(&mut self.performer);
                 job.let_go(&self.performer);
                 lane.flight.begin(self.collector);
-                lane.called = Some(called);
+                (lane.made, lane.called) = (true, called);
                 wake(&mut self.waiting, &mut self.agenda, job, now_ns);
             }
             let agenda = &mut self.agenda;
             if !lane.flight.go_on(self.time, agenda, number, &mut now_ns) {
                 return true;
             }
-            let called = lane.called.take().flatten();
-            let called = called.map(|called| lane.flight.timed(called));
+            lane.made = false;
+            let called = lane.called.take().map(|called| lane.flight.timed(called));
             shared.count(job, called, due_ns, self.teller.as_mut(), || now_ns);
             self.last_ns = self.last_ns.max(now_ns);
             job.progress.reach(Level::Done);

@@ -51,6 +51,7 @@ impl Fifo {
         }
     }
 
+    #[allow(clippy::unnecessary_wraps, reason = "it is what most calls return")]
     fn none<T: Default>(&self) -> Result<T, Errno> {
         self.call(false);
         Ok(T::default())

@@ -1,0 +1,22 @@
+#!/bin/sh
+# Operations a second over a target in virtual time, one stream and eight.
+# Usage: benchmarks/virtual-throughput.sh [OUT.json]
+# Goal: 1,000,000 with one stream, 500,000 with eight.
+# THROUGHPUT names a build of the example that is there already.
+set -eu
+cd "$(dirname "$0")/.."
+out=${1:-benchmarks/runs/$(date +%Y-%m-%d)-virtual/throughput.json}
+mkdir -p "$(dirname "$out")"
+program=${THROUGHPUT:-}
+if [ -z "$program" ]; then
+    cargo build --release --quiet -p fsage-exec --example virtual_throughput
+    program="${CARGO_TARGET_DIR:-target}/release/examples/virtual_throughput"
+fi
+{
+    echo "command: benchmarks/virtual-throughput.sh"
+    echo "kernel: $(uname -sr)"
+    echo "cpu: $(grep -m1 'model name' /proc/cpuinfo | cut -d: -f2-), $(nproc) CPUs"
+    echo "compiler: $(rustc -V)"
+    echo "load before: $(cut -d' ' -f1-3 /proc/loadavg)"
+} > "${out%.json}.txt"
+"$program" | tee "$out"
