@@ -245,7 +245,7 @@ fn median(values: impl Iterator<Item = u64>) -> u64 {
 #[test]
 fn what_is_measured_is_what_the_kernels_tracer_sees() {
     if !root() || !scratch() {
-        eprintln!("not run: needs root, loop devices and mkfs.ext4");
+        fsage_testing::not_run("needs root, loop devices and mkfs.ext4");
         return;
     }
     let dir = temp();
@@ -325,7 +325,7 @@ fn compare(kernel: &Path, measured: &Path, empty_ns: u64) {
 #[test]
 fn too_few_threads_are_an_error_that_says_how_many() {
     if !root() {
-        eprintln!("not run: needs root, to be a user of whom nothing else runs");
+        fsage_testing::not_run("needs root, to be a user of whom nothing else runs");
         return;
     }
     let dir = temp_in_memory();

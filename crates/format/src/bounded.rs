@@ -79,7 +79,9 @@ pub fn read_document(path: &Path) -> Result<Vec<u8>, FormatError> {
 pub fn check_document(bytes: &[u8]) -> Result<(), String> {
     for (what, sign, least, share) in MOST {
         let most = least.max(bytes.len() / share);
-        let found = bytes.iter().fold(0_usize, |n, &b| n + usize::from(b == sign));
+        let found = bytes
+            .iter()
+            .fold(0_usize, |n, &b| n + usize::from(b == sign));
         if found > most {
             return Err(format!("about {found} {what}, expected at most {most}"));
         }

@@ -179,6 +179,9 @@ fn records_are_appended_and_a_torn_line_is_said() {
     );
 }
 
+/// A record with one list of pairs.
+type Lists = Vec<(String, Vec<(u32, u32)>)>;
+
 #[test]
 fn records_and_results_as_long_as_experiments_are_read_back() {
     let dir = tempfile::tempdir().unwrap();
@@ -193,8 +196,7 @@ fn records_and_results_as_long_as_experiments_are_read_back() {
     text += &line(30, &serde_json::to_string(&vec![("d", &large)]).unwrap());
     text += &line(10_000, "[[\"e\",[[404,1]]]]");
     std::fs::write(&file, &text).unwrap();
-    type Run = Vec<(String, Vec<(u32, u32)>)>;
-    let found = read_records::<Run>(&file).unwrap();
+    let found = read_records::<Lists>(&file).unwrap();
     assert_eq!((found.records.len(), found.torn), (10_030, None));
     assert_eq!(found.records[29][0].1, large);
 

@@ -434,7 +434,7 @@ mod tests {
     fn what_another_starts_is_taken_in() {
         let kin = Kin::ready_for_another();
         if kin.place.is_none() {
-            eprintln!("not run: needs a control group");
+            fsage_testing::not_run("needs a control group");
             return;
         }
         let mut other = sh("sleep 99").spawn().unwrap();

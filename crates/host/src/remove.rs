@@ -188,7 +188,7 @@ mod tests {
         std::fs::write(dir.join("f"), "x").unwrap();
         let bind = |from: &Path, to: &Path| rustix::mount::mount_bind(from, to).is_ok();
         if !bind(&victim, &dir.join("sub/m")) {
-            eprintln!("not run: needs root");
+            fsage_testing::not_run("needs root");
             return;
         }
         assert!(bind(&victim.join("file"), &dir.join("f")));

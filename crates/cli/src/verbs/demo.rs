@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use fsage_core::Target;
 use fsage_core::TargetSpec;
 use fsage_experiment::plan::NamedTarget;
 use fsage_experiment::target::{self, directory};
@@ -89,7 +90,7 @@ fn scratch_targets() -> Result<Vec<Arc<dyn TargetSpec>>> {
     let mut why = Vec::new();
     for kind in SECOND {
         let second = target::parse(&format!("scratch:{kind},size=1G"))?;
-        match second.open().and_then(|made| made.close()) {
+        match second.open().and_then(Target::close) {
             Ok(()) => return Ok(vec![first, second]),
             Err(error) => why.push(format!("{kind}: {error}")),
         }

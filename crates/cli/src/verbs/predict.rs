@@ -15,14 +15,7 @@ use crate::files::{open_whole_snapshot, open_whole_trace};
 use crate::{out, ui};
 
 pub fn run(args: &PredictArgs) -> Result<Exit> {
-    let changes = args
-        .what_if
-        .iter()
-        .map(|text| {
-            text.parse::<Change>()
-                .map_err(|e| UsageError(format!("failed to {e}")).into())
-        })
-        .collect::<Result<Vec<Change>>>()?;
+    let changes = changes(&args.what_if)?;
     let profiles = named_profiles(&args.on)?;
     if args.annotate.as_deref() == Some(Path::new("-")) {
         let text =
@@ -88,6 +81,14 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
         }
     }
     Ok(exit)
+}
+
+fn changes(what_if: &[String]) -> Result<Vec<Change>> {
+    let change = |text: &String| {
+        text.parse::<Change>()
+            .map_err(|e| UsageError(format!("failed to {e}")).into())
+    };
+    what_if.iter().map(change).collect()
 }
 
 /// Longer names leave no room for numbers.

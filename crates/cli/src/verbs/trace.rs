@@ -91,12 +91,14 @@ fn request(args: TraceArgs) -> Result<CaptureRequest> {
 /// Says what happens while it runs.
 fn notice(told: &Notice<'_>, is_command: bool) {
     match told {
-        Notice::Waiting { .. } | Notice::Started(_) | Notice::Lost { .. } => {}
+        Notice::Waiting { .. }
+        | Notice::Started(_)
+        | Notice::Lost { .. }
+        | Notice::CommandEnded { running_on: [] } => {}
         Notice::EndedUntraced { exit_status } => ui::line(&format!(
             "the command has ended, {}",
             exit_status.map_or("nobody knows how".into(), |s| format!("exit status {s}"))
         )),
-        Notice::CommandEnded { running_on } if running_on.is_empty() => {}
         Notice::CommandEnded { running_on } => ui::line(&format!(
             "the command has ended; still traced to the end, because under ptrace nothing it started \
              can live without its tracer: {} ({}); Ctrl-C ends that",

@@ -138,6 +138,9 @@ type OnTarget = (
     Option<Box<dyn Send>>,
 );
 
+/// The run's directory, if it is not the target's own, and the phases that are to be run.
+type Prepared = (Option<Box<dyn Place>>, Vec<Phase>);
+
 impl Making<'_> {
     /// The time of the target; 0 before there is one whose time is computed.
     fn now_ns(&self) -> u64 {
@@ -208,7 +211,7 @@ impl Making<'_> {
         };
         self.caches(open)?;
         detail("settling");
-        self.step("settle", Self::settle)?;
+        self.step("settle", |making| Ok(making.settle()))?;
         drop(full_speed);
         detail("running");
         self.step("run", |making| {
@@ -317,7 +320,7 @@ impl Making<'_> {
     }
 
     /// The directory, if it is not the target's own, and what prepares it; returns the run phases.
-    fn setup(&mut self, open: &dyn Target) -> Result<(Option<Box<dyn Place>>, Vec<Phase>), String> {
+    fn setup(&mut self, open: &dyn Target) -> Result<Prepared, String> {
         if self.subject.in_place {
             self.prepare(open)?;
             return Ok((None, self.generate(open)?));
@@ -386,9 +389,10 @@ impl Making<'_> {
 
     /// Empties the run's own directory and repeats the user's setup in it.
     fn clear(&self, place: Option<&dyn Place>) -> Result<(), String> {
-        let Some(place) = place else { return Ok(()) };
-        place.clear().map_err(|e| text(&e))?;
-        self.prepare(place)
+        place.map_or(Ok(()), |place| {
+            place.clear().map_err(|e| text(&e))?;
+            self.prepare(place)
+        })
     }
 
     /// Runs the user's setup in a directory.
@@ -443,16 +447,13 @@ impl Making<'_> {
         verified_cold(open, &mut make_cold).map_err(|e| text(&e))
     }
 
-    /// Waits until the device does nothing more.
-    fn settle(&mut self) -> Result<(), String> {
-        let Some(fs) = &self.time else { return Ok(()) };
+    /// Waits until the device does nothing more; returns whether it does.
+    fn settle(&mut self) -> bool {
+        let Some(fs) = &self.time else { return true };
         let longest_ns = u64::try_from(self.settings.settle.as_nanos()).unwrap_or(u64::MAX);
         let (clock, start_ns) = (fs.clock(), fs.clock().now_ns());
         let (mut last, mut quiet) = (fs.platform().device_counters(), 0);
-        if last.is_none() {
-            return Ok(());
-        }
-        while quiet < REST.1 && !self.settings.stop.load(Ordering::Relaxed) {
+        while last.is_some() && quiet < REST.1 && !self.settings.stop.load(Ordering::Relaxed) {
             if clock.now_ns().saturating_sub(start_ns) > longest_ns {
                 break;
             }
@@ -464,7 +465,7 @@ impl Making<'_> {
             quiet = if now == last { quiet + 1 } else { 0 };
             last = now;
         }
-        Ok(())
+        last.is_none() || quiet == REST.1
     }
 
     /// Keeps what is started from now on to the CPU that the plan asks for, with the kernel's threads for the

@@ -181,7 +181,12 @@ pub fn measure(
         return Err(ValidateError::Interrupted);
     }
     open.check()?;
-    match traced.summary.exit_status {
+    judged(result, traced.summary.exit_status)
+}
+
+/// The run, if it says something.
+fn judged(result: MeasuredRun, exit_status: Option<i32>) -> Result<MeasuredRun, ValidateError> {
+    match exit_status {
         Some(0) if too_lossy(&result) => Err(ValidateError::Lost {
             workload: result.workload,
             target: result.target,
@@ -194,8 +199,8 @@ pub fn measure(
         }),
         Some(0) => Ok(result),
         status => Err(ValidateError::Workload {
-            workload: workload.to_string(),
-            target: target.to_string(),
+            workload: result.workload,
+            target: result.target,
             status: status.map_or("no exit status".into(), |s| format!("exit status {s}")),
         }),
     }

@@ -12,6 +12,7 @@
 
 mod contention;
 mod device;
+mod due;
 pub mod follow;
 mod schedule;
 

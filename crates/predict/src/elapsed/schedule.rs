@@ -21,6 +21,7 @@ use fsage_core::OpKind;
 
 use super::contention::Contention;
 use super::device::{Asked, Device};
+use super::due::{Due, What};
 use crate::cost::ledger::Latency;
 use crate::cost::{Machine, SystemVector};
 
@@ -133,44 +134,6 @@ struct Thread {
     /// The kind of the call in which its slice ended, and when.
     cut: Option<(OpKind, u64)>,
     joiners: Vec<usize>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum What {
-    /// The thread begins or wakes.
-    Ready(usize),
-    /// A processor is free; the thread that had it wants one again, or not.
-    Free(Option<usize>),
-    /// The thread's request reaches the device.
-    Arrives(usize),
-    Gone(usize),
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Due {
-    at: u64,
-    number: u64,
-    what: What,
-}
-
-impl PartialEq for Due {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Due {}
-
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Due {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at.cmp(&other.at)).then(self.number.cmp(&other.number))
-    }
 }
 
 /// Time that operations of a kind waited in.

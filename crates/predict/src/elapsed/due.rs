@@ -1,0 +1,41 @@
+//! What happens when, in the order of predicted time.
+
+/// What happens to a thread.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum What {
+    /// The thread begins or wakes.
+    Ready(usize),
+    /// A processor is free; the thread that had it wants one again, or not.
+    Free(Option<usize>),
+    /// The thread's request reaches the device.
+    Arrives(usize),
+    Gone(usize),
+}
+
+/// When it happens; of those at one time the one that was planned first.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Due {
+    pub at: u64,
+    pub number: u64,
+    pub what: What,
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Due {}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at.cmp(&other.at)).then(self.number.cmp(&other.number))
+    }
+}
