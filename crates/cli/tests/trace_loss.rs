@@ -193,27 +193,6 @@ fn a_full_disk_ends_the_command_and_is_told() {
 }
 
 #[test]
-fn a_command_may_be_kept_running_without_its_trace() {
-    if !root() || !tool("unshare") {
-        return;
-    }
-    let dir = temp_in_memory();
-    std::fs::write(
-        dir.path().join("fills.sh"),
-        format!("exec > /dev/null 2>&1 < /dev/null; {FILLS}; echo lived > lived"),
-    )
-    .unwrap();
-    let ran = on_a_small_disk(
-        dir.path(),
-        "exec FSAGE trace --keep-running -o full/t.fst -- sh fills.sh",
-    );
-    assert!(!dir.path().join("lived").exists());
-    std::fs::write(dir.path().join("stop"), "").unwrap();
-    ran.fails(1, &["No space left", "the command goes on untraced"]);
-    until("the command to go on", || dir.path().join("lived").exists());
-}
-
-#[test]
 fn a_trace_that_is_gone_is_no_success() {
     for (script, word) in [
         ("rm -r out", "removed"),

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode};
 
 use crate::mounts::{self, Mount};
 use crate::remove::{self, enter, parent_at};
@@ -276,11 +276,9 @@ pub(crate) fn open(dir: &Path) -> Result<OwnedFd, HostError> {
         drop(all);
         return crate::fs::open_root(dir);
     };
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match &made.held {
-        Some(held) if !made.layered => {
-            rustix::fs::openat(held, ".", flags, Mode::empty()).map_err(failed)
-        }
+        // Not opened again: a tracer of the workload would see that.
+        Some(held) if !made.layered => rustix::io::fcntl_dupfd_cloexec(held, 0).map_err(failed),
         _ => crate::fs::open_unlinked(dir),
     }
 }
@@ -343,7 +341,7 @@ fn is_own(dir: &OwnedFd, path: &Path) -> Result<rustix::fs::Stat, HostError> {
 /// The same, and that nothing is in it.
 fn check_own(dir: &OwnedFd, path: &Path) -> Result<rustix::fs::Stat, HostError> {
     let about = is_own(dir, path)?;
-    let entries = Dir::read_from(dir).map_err(|e| HostError::at("look into", path, e))?;
+    let entries = remove::entries(dir.as_fd()).map_err(|e| HostError::at("look into", path, e))?;
     let named = |entry: rustix::fs::DirEntry| ![c".", c".."].contains(&entry.file_name());
     if entries.flatten().any(named) {
         return Err(replaced(path));

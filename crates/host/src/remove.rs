@@ -69,6 +69,13 @@ pub(crate) fn enter(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Err
     }
 }
 
+/// What is in an open directory. It is not opened again: a tracer of a workload would see that.
+pub(crate) fn entries(dir: BorrowedFd<'_>) -> Result<Dir, Errno> {
+    let mut entries = Dir::new(rustix::io::fcntl_dupfd_cloexec(dir, 0)?)?;
+    entries.rewind();
+    Ok(entries)
+}
+
 /// Empties an open directory, which is shown as `path`.
 pub(crate) fn emptied(dir: BorrowedFd<'_>, path: &Path) -> Result<(), HostError> {
     let mut left = None;
@@ -106,7 +113,7 @@ fn passes(dir: BorrowedFd<'_>, path: &Path, level: usize, left: &mut Left) -> Re
     if level == MOST_LEVELS {
         return Err(Errno::NAMETOOLONG);
     }
-    let mut entries = Dir::read_from(dir)?;
+    let mut entries = entries(dir)?;
     for _ in 0..PASSES {
         let mut found = false;
         while let Some(entry) = entries.read() {
