@@ -52,7 +52,11 @@ fn calls(trace: &Path) -> Vec<(Call, u64)> {
         inside.trim_start_matches('/').to_owned()
     };
     ops.iter()
-        .filter(|op| !matches!(op.kind, OpKind::Fork | OpKind::Exit | OpKind::Exec))
+        // The descriptor of the directory is doubled by whoever begins there.
+        .filter(|op| {
+            let begins = [OpKind::Fork, OpKind::Exit, OpKind::Exec, OpKind::Dup];
+            !begins.contains(&op.kind)
+        })
         .map(|op| {
             let error = op.result.errno().map(|e| e.0);
             ((op, error, named(op)), op.latency_ns.unwrap())
