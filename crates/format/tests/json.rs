@@ -205,13 +205,13 @@ fn records_and_results_as_long_as_experiments_are_read_back() {
     let mut writer = RecordWriter::open(&file, "bench").unwrap();
     assert_eq!(std::fs::metadata(&file).unwrap().len(), text.len() as u64);
     writer.append(&vec![("f", [(1, 2)])]).unwrap();
-    assert_eq!(read_records::<Run>(&file).unwrap().records.len(), 10_031);
+    assert_eq!(read_records::<Lists>(&file).unwrap().records.len(), 10_031);
     let refused = writer
         .append(&"x".repeat(17 << 20))
         .unwrap_err()
         .to_string();
     assert!(refused.contains("expected at most"), "{refused}");
-    assert_eq!(read_records::<Run>(&file).unwrap().records.len(), 10_031);
+    assert_eq!(read_records::<Lists>(&file).unwrap().records.len(), 10_031);
 
     // The result holds all runs at once.
     let document = serde_json::to_vec(&vec![&large; 100]).unwrap();
