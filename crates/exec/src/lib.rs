@@ -11,7 +11,7 @@
 //! * over a target in virtual time one thread drives all streams in the order of that time: nothing
 //!   sleeps or reads another clock, and two runs are the same.
 //!
-//! [`run`] measures, [`run_direct`] only does (for a process that is traced from outside).
+//! [`run()`] measures, [`run_direct`] only does (for a process that is traced from outside).
 //! [`NullFs`] is the engine that does nothing: what it costs is the harness's own.
 
 mod agenda;

@@ -4,7 +4,7 @@
 //! seed gives; what is measured is kept before it is judged; judgements are pure functions of what
 //! was kept.
 //!
-//! * [`bench`]: experiments: runs, repeated until they are precise.
+//! * [`mod@bench`]: experiments: runs, repeated until they are precise.
 //! * [`compare`]: two configurations held against each other; [`check`]: what a result lacks.
 //! * [`validate`]: predictions held against measurement (Smith 2001, 4.5).
 //! * [`plan`]: what an experiment does, as a file says it.

@@ -9,7 +9,7 @@
 //!   ordinary Parquet files, written in pieces that survive a crash ([`piece`]); their columns
 //!   stand in one table each, which also makes the documentation ([`docs`]).
 //! * [`profile`]: `.fsp`, a system profile in JSON; [`record`]: run records, JSON lines.
-//! * [`schema`]: the published JSON schemas. [`sniff`]: which of them a file is.
+//! * [`schema`]: the published JSON schemas. [`sniff()`]: which of them a file is.
 //! * [`result`]: what `predict`, `validate` and `show` found, stored and shown.
 //! * [`bounded`]: texts read without costing more than they hold. [`whole`]: files written whole
 //!   or not at all.

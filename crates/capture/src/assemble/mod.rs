@@ -3,7 +3,7 @@
 //! The assembler follows what each process has open, where it is and what it has mapped; fills in
 //! what an event does not tell by itself (the directory that a relative path starts from, the file
 //! behind a name, offsets); splits and merges events into operations as
-//! [`OpKind`](fsage_core::OpKind) defines them; drops what lies outside of the directories asked
+//! [`OpKind`] defines them; drops what lies outside of the directories asked
 //! for and what is no file (pipes, sockets, devices); and hands the rest on in the order of start.
 
 mod data;

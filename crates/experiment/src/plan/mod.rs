@@ -1,6 +1,6 @@
 //! Plans of experiments: what is run, where, how often, in which state of the caches.
 //!
-//! * [`file`]: a plan of `fsage validate` as a TOML file. [`bench`]: one of `fsage bench`;
+//! * [`mod@file`]: a plan of `fsage validate` as a TOML file. [`mod@bench`]: one of `fsage bench`;
 //!   [`subject`]: what that measures; `vary`: the parameters that it varies. `place`: what both share.
 //!   [`named`]: targets and workloads with their names. `state`: states of targets. [`time`]: times as
 //!   people write them.

@@ -3,7 +3,7 @@
 //!
 //! Everything is read once, from /proc, /sys and the file systems' own tools, without privileges as far
 //! as that goes. What is absent is `None`, never guessed. Nothing here waits for a device except
-//! [`target`], where a file system's tool reads its superblock: call it before caches are made cold.
+//! [`target()`], where a file system's tool reads its superblock: call it before caches are made cold.
 
 mod devices;
 mod file_system;

@@ -1,4 +1,4 @@
-//! What a workload would cost: the answer on one screen. [`details`] has the rest.
+//! What a workload would cost: the answer on one screen. [`details()`] has the rest.
 
 mod details;
 mod finding;

@@ -1,6 +1,6 @@
 //! Filebench's Workload Model Language, as its release 1.5 documents it and as 1.4 spoke it.
 //!
-//! [`parse`] makes a [`Script`] of any bytes or says what is wrong, with the file, the line and the
+//! [`parse()`] makes a [`Script`] of any bytes or says what is wrong, with the file, the line and the
 //! name. It knows every attribute of every entity; which flowops there are, and what a script means,
 //! is for the interpreter to say (`fsage-workload`). What would leave the workload – a shell command, another
 //! client – is refused here by name.
