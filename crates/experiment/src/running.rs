@@ -146,7 +146,10 @@ pub fn run_workload(
         }
     }
     let kept = place.leave(request, result.failed.is_none() && !result.interrupted);
-    open.close()?;
+    // What was found is told whatever becomes of the place.
+    if let Err(error) = open.close() {
+        result.warnings.push(format!("failed to {error}"));
+    }
     Ok(Ran {
         result,
         kept,

@@ -20,6 +20,7 @@ mod far;
 mod group;
 mod lab;
 mod neighbours;
+mod opened;
 mod pause;
 mod population;
 mod probe;

@@ -69,7 +69,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         &stop,
     )?;
     drop(progress);
-    open.close()?;
+    // What was measured is kept whatever becomes of the place.
     if let Some(file) = file {
         measured.save(file)?;
     }
@@ -85,6 +85,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     if json {
         out::json(&measured)?;
     }
+    open.close()?;
     Ok(if stop.load(Ordering::Relaxed) {
         Exit::Interrupted
     } else if failed || !measured.absent.is_empty() && !args.only.is_empty() {

@@ -97,10 +97,17 @@ impl Scratch {
         made: Made,
     ) -> Result<Scratch, HostError> {
         let below = disk.clone();
-        Self::stand_on(spec, (disk, image), made).map_err(|error| {
-            let died = below.and_then(|disk| disk.check().err());
+        let explained = |error| {
+            let died = below.as_ref().and_then(|disk| disk.check().err());
             died.unwrap_or(error)
-        })
+        };
+        let scratch = Self::stand_on(spec, (disk, image), made).map_err(explained)?;
+        // Asked while it stands: a disk that was let go has nothing to say.
+        scratch.mark().map_err(explained)?;
+        if let Some(disk) = &below {
+            disk.set_delays(true)?;
+        }
+        Ok(scratch)
     }
 
     fn stand_on(
@@ -137,16 +144,11 @@ impl Scratch {
         let cleanup = cleanup::register(move || {
             let _ = undo.take_down();
         });
-        let scratch = Scratch {
+        Ok(Scratch {
             dir,
             mounted,
             _cleanup: cleanup,
-        };
-        scratch.mark()?;
-        if let Some(disk) = scratch.mounted.disk() {
-            disk.set_delays(true)?;
-        }
-        Ok(scratch)
+        })
     }
 
     /// Lets an emulated disk beneath it work at full speed until the guard is dropped, for what is no

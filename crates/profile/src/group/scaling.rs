@@ -4,6 +4,7 @@ use fsage_core::{Errno, OpenFlags};
 
 use crate::error::Res;
 use crate::lab::{Batch, Lab};
+use crate::opened::Opened;
 use crate::probe::Probe;
 use crate::registry::Procedure;
 use crate::together::{Next, Stream, at_once};
@@ -120,7 +121,7 @@ fn run(lab: &mut Lab<'_>, kind: Kind, shared: bool, count: u32) -> Res<f64> {
     }
     let (fs, payload) = (lab.fs, lab.payload.get(..4096).unwrap_or_default());
     let mut streams: Vec<Stream<'_>> = Vec::new();
-    let mut opened = Vec::new();
+    let mut opened = Opened::of(fs);
     for (thread, (own, file)) in places.into_iter().enumerate() {
         let flags = OpenFlags {
             append: matches!(kind, Kind::Append | Kind::Fsync),
@@ -128,9 +129,8 @@ fn run(lab: &mut Lab<'_>, kind: Kind, shared: bool, count: u32) -> Res<f64> {
         };
         let handle = match kind {
             Kind::Create => None,
-            _ => Some(fs.open(file.as_bytes(), flags, 0)?),
+            _ => Some(opened.open(file.as_bytes(), flags)?),
         };
-        opened.extend(handle);
         let (mut turn, mut buffer) = (0, [0u8; 4096]);
         streams.push(Box::new(move || {
             if turn == kind.calls() {
@@ -152,9 +152,7 @@ fn run(lab: &mut Lab<'_>, kind: Kind, shared: bool, count: u32) -> Res<f64> {
         }));
     }
     let spans = at_once(fs, streams);
-    for handle in opened {
-        fs.close(handle)?;
-    }
+    opened.close()?;
     lab.clear(&dir)?;
     rate(spans, kind.calls() * count as usize)
 }

@@ -6,6 +6,7 @@ use super::cold::{of_round, scattered};
 use super::scaling::rate;
 use crate::error::Res;
 use crate::lab::{Batch, Lab, QUICK_ROUNDS};
+use crate::opened::Opened;
 use crate::population::Population;
 use crate::probe::Probe;
 use crate::registry::Procedure;
@@ -128,10 +129,11 @@ fn add(lab: &mut Lab<'_>, probe: Probe, sample: f64) {
 fn run(lab: &mut Lab<'_>, parts: &[Vec<&[u8]>]) -> Res<Option<f64>> {
     let fs = lab.fs;
     lab.make_data_cold()?;
-    let mut opened: Vec<Vec<Handle>> = Vec::new();
+    let mut opened = Opened::of(fs);
+    let mut handles: Vec<Vec<Handle>> = Vec::new();
     for part in parts {
-        let handles = part.iter().map(|path| fs.open(path, OpenFlags::READ, 0));
-        opened.push(handles.collect::<Result<_, _>>()?);
+        let of_part = part.iter().map(|path| opened.open(path, OpenFlags::READ));
+        handles.push(of_part.collect::<Result<_, _>>()?);
     }
     let before = lab.sectors_read();
     let stream = |handles: &Vec<Handle>| -> Stream<'_> {
@@ -143,11 +145,9 @@ fn run(lab: &mut Lab<'_>, parts: &[Vec<&[u8]>]) -> Res<Option<f64>> {
             fs.pread(handle, &mut buffer, 0).map(|_| Next::Step)
         })
     };
-    let spans = at_once(fs, opened.iter().map(stream).collect());
-    let reads: usize = opened.iter().map(Vec::len).sum();
-    for handle in opened.into_iter().flatten() {
-        fs.close(handle)?;
-    }
+    let spans = at_once(fs, handles.iter().map(stream).collect());
+    let reads: usize = handles.iter().map(Vec::len).sum();
+    opened.close()?;
     let rate = rate(spans, reads)?;
     let cold = before.is_none() || lab.sectors_read() != before;
     Ok((cold && reads > 0).then_some(rate))

@@ -61,8 +61,8 @@ fn fixed<'s>(
     const CALLS: usize = 6;
     let piece = payload.get(..64 << 10).unwrap_or_default();
     let mut buffer = vec![0u8; 64 << 10];
-    let (mut turn, mut start_ns, mut open) = (0, 0, Handle(0));
-    Box::new(move || {
+    let (mut turn, mut start_ns) = (0, 0);
+    let mut step = move |open: &mut Option<Handle>| {
         let now_ns = fs.clock().now_ns();
         let number = turn / CALLS;
         if number == REPEATS {
@@ -74,25 +74,34 @@ fn fixed<'s>(
             }
         }
         if samples.len() >= runs || over() {
-            done.store(true, Ordering::Relaxed);
             return Ok(Next::End);
         }
         if turn == 0 {
             start_ns = now_ns;
         }
         let path = format!("{dir}/x{number}").into_bytes();
-        match turn % CALLS {
-            0 => open = fs.open(&path, OpenFlags::CREATE_NEW, 0o644)?,
-            1 | 4 => drop(fs.pwrite(open, piece, 0)?),
-            2 => drop(fs.pread(open, &mut buffer, 0)?),
-            3 => fs.ftruncate(open, 0)?,
-            _ => {
-                fs.close(open)?;
+        match (turn % CALLS, *open) {
+            (1 | 4, Some(handle)) => drop(fs.pwrite(handle, piece, 0)?),
+            (2, Some(handle)) => drop(fs.pread(handle, &mut buffer, 0)?),
+            (3, Some(handle)) => fs.ftruncate(handle, 0)?,
+            (5, _) => {
+                open.take().map_or(Ok(()), |handle| fs.close(handle))?;
                 fs.unlink(&path)?;
             }
+            _ => *open = Some(fs.open(&path, OpenFlags::CREATE_NEW, 0o644)?),
         }
         turn += 1;
         Ok(Next::Step)
+    };
+    let mut open = None;
+    Box::new(move || {
+        let next = step(&mut open);
+        if matches!(next, Ok(Next::End) | Err(_)) {
+            // However it ends: the load ends with it, and no file stays open.
+            done.store(true, Ordering::Relaxed);
+            open.take().map_or(Ok(()), |handle| fs.close(handle))?;
+        }
+        next
     })
 }
 
