@@ -6,6 +6,7 @@
 # it, bench's begins when the program does. FSAGE names a program that is there already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. benchmarks/machine.sh
 out=${1:-benchmarks/runs/$(date +%Y-%m-%d)-bench-overhead/pairs.tsv}
 pairs=${2:-10}
 runs=${3:-40}
@@ -27,9 +28,7 @@ trap 'rm -rf "$dir"' EXIT INT TERM
 {
     echo "command: benchmarks/bench-overhead.sh, $pairs pairs of $runs runs each"
     echo "hyperfine: $(hyperfine --version), -N --warmup 5"
-    echo "kernel: $(uname -sr)"
-    echo "cpu: $(grep -m1 'model name' /proc/cpuinfo | cut -d: -f2-), $(nproc) CPUs"
-    echo "load before: $(cut -d' ' -f1-3 /proc/loadavg)"
+    machine
 } >"${out%.tsv}.txt"
 cd "$dir"
 theirs() {

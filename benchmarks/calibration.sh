@@ -16,6 +16,7 @@
 # and jq.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. benchmarks/machine.sh
 out=${1:-benchmarks/runs/$(date +%Y-%m-%d)-calibration}
 repetitions=${2:-40}
 fsage=${FSAGE:-target/release/fsage}
@@ -25,9 +26,7 @@ mkdir -p "$out"
 cp benchmarks/calibration.toml "$out/plan.toml"
 {
     echo "command: benchmarks/calibration.sh, $repetitions repetitions${BACK_TO_BACK:+, back to back}"
-    echo "kernel: $(uname -sr)"
-    echo "cpu: $(grep -m1 'model name' /proc/cpuinfo | cut -d: -f2-), $(nproc) CPUs"
-    echo "load before: $(cut -d' ' -f1-3 /proc/loadavg)"
+    machine
 } >"$out/machine.txt"
 
 work=$(mktemp -d)

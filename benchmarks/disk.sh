@@ -4,6 +4,7 @@
 # Goal: p99 lateness under 1 ms.
 set -eu
 cd "$(dirname "$0")/.."
+. benchmarks/machine.sh
 out=${1:-benchmarks/runs/$(date +%Y-%m-%d)-disk}
 fsage=${FSAGE:-target/release/fsage}
 mkdir -p "$out"
@@ -20,10 +21,8 @@ end() {
 trap end EXIT
 {
     echo "command: benchmarks/disk.sh"
-    echo "kernel: $(uname -sr)"
-    echo "cpu: $(grep -m1 'model name' /proc/cpuinfo | cut -d: -f2-), $(nproc) CPUs"
+    machine
     echo "fio: $(fio --version)"
-    echo "load before: $(cut -d' ' -f1-3 /proc/loadavg)"
 } > "$out/machine.txt"
 : > "$out/results.jsonl"
 

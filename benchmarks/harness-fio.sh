@@ -7,6 +7,7 @@
 # CACHED_PREAD names a build of the example that is there already. Needs fio and awk.
 set -eu
 cd "$(dirname "$0")/.."
+. benchmarks/machine.sh
 out=${1:-benchmarks/runs/$(date +%Y-%m-%d)-harness/fio.tsv}
 pairs=${2:-7}
 seconds=${3:-1}
@@ -22,10 +23,8 @@ head -c 64M /dev/urandom > "$dir/file"
 {
     echo "command: benchmarks/harness-fio.sh, $pairs pairs of $seconds s, 64 MiB file on tmpfs, CPU 1"
     echo "fio: $(fio --version), psync, bs=4k, iodepth=1, time_based, norandommap"
-    echo "kernel: $(uname -sr)"
-    echo "cpu: $(grep -m1 'model name' /proc/cpuinfo | cut -d: -f2-), $(nproc) CPUs"
+    machine
     echo "compiler: $(rustc -V)"
-    echo "load before: $(cut -d' ' -f1-3 /proc/loadavg)"
 } > "${out%.tsv}.txt"
 theirs() {
     taskset -c 1 fio --name=j --filename="$dir/file" --ioengine=psync --rw="$1" --bs=4k --size=64m \

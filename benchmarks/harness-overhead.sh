@@ -8,6 +8,7 @@
 # best repetition less that of the stream alone.
 set -eu
 cd "$(dirname "$0")/.."
+. benchmarks/machine.sh
 out=${1:-benchmarks/runs/$(date +%Y-%m-%d)-harness/overhead.tsv}
 rounds=${2:-5}
 older=${3:-}
@@ -19,10 +20,8 @@ if [ -z "$this" ]; then
 fi
 {
     echo "command: benchmarks/harness-overhead.sh, $rounds rounds, CPU 1"
-    echo "kernel: $(uname -sr)"
-    echo "cpu: $(grep -m1 'model name' /proc/cpuinfo | cut -d: -f2-), $(nproc) CPUs"
+    machine
     echo "compiler: $(rustc -V)"
-    echo "load before: $(cut -d' ' -f1-3 /proc/loadavg)"
 } > "${out%.tsv}.txt"
 printf 'build\tround\tmode\tstream\tbest_ns\tmedian_ns\n' > "$out"
 for round in $(seq "$rounds"); do

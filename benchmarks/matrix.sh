@@ -10,6 +10,7 @@
 # and btrfs-progs, and /dev/fuse.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. benchmarks/machine.sh
 out=${1:-benchmarks/runs/$(date +%Y-%m-%d)-matrix}
 fsage=${FSAGE:-target/release/fsage}
 
@@ -22,9 +23,7 @@ mkdir -p "$out"
 cp benchmarks/matrix.toml "$out/plan.toml"
 {
     echo "command: benchmarks/matrix.sh"
-    echo "kernel: $(uname -sr)"
-    echo "cpu: $(grep -m1 'model name' /proc/cpuinfo | cut -d: -f2-), $(nproc) CPUs"
+    machine
     echo "tree: ${MATRIX_TREE:-/usr/include/linux}, $(find "${MATRIX_TREE:-/usr/include/linux}" | wc -l) entries"
-    echo "load before: $(cut -d' ' -f1-3 /proc/loadavg)"
 } >"$out/machine.txt"
 "$fsage" validate benchmarks/matrix.toml --allow-commands --output "$out" --resume "${@:2}" | tee "$out/tables.txt"

@@ -6,6 +6,7 @@
 # OVERHEAD names a build of the example that is there already.
 set -eu
 cd "$(dirname "$0")/.."
+. benchmarks/machine.sh
 out=${1:-benchmarks/runs/$(date +%Y-%m-%d)-measured/overhead.tsv}
 rounds=${2:-5}
 mkdir -p "$(dirname "$out")"
@@ -16,10 +17,8 @@ if [ -z "$program" ]; then
 fi
 {
     echo "command: benchmarks/measured-ops.sh, $rounds rounds"
-    echo "kernel: $(uname -sr)"
-    echo "cpu: $(grep -m1 'model name' /proc/cpuinfo | cut -d: -f2-), $(nproc) CPUs"
+    machine
     echo "compiler: $(rustc -V)"
-    echo "load before: $(cut -d' ' -f1-3 /proc/loadavg)"
 } > "${out%.tsv}.txt"
 printf 'round\tmode\tstream\tbest_ns\tmedian_ns\n' > "$out"
 for round in $(seq "$rounds"); do

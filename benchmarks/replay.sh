@@ -4,6 +4,7 @@
 # Goal: total time within 5 %, median start error under 1 ms.
 set -eu
 cd "$(dirname "$0")/.."
+. benchmarks/machine.sh
 out=${1:-benchmarks/runs/$(date +%Y-%m-%d)-replay}
 fsage=$(realpath "${FSAGE:-${CARGO_TARGET_DIR:-target}/release/fsage}")
 mkdir -p "$out"
@@ -12,11 +13,9 @@ work=$(mktemp -d -p /dev/shm)
 trap 'rm -rf "$work"' EXIT INT TERM
 {
     echo "command: benchmarks/replay.sh"
-    echo "kernel: $(uname -sr)"
-    echo "cpu: $(grep -m1 'model name' /proc/cpuinfo | cut -d: -f2-), $(nproc) CPUs"
+    machine
     echo "fsage: $("$fsage" --version)"
     echo "file system: tmpfs, trees made from snapshots"
-    echo "load before: $(cut -d' ' -f1-3 /proc/loadavg)"
 } > "$out/machine.txt"
 
 cat > "$work/pauses" <<'SH'

@@ -13,6 +13,7 @@
 # run of this script whose traces are used again. About four minutes for one target. Needs root and jq.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. benchmarks/machine.sh
 out=${1:-benchmarks/runs/$(date +%Y-%m-%d)-three-profiles}
 if [ $# -gt 0 ]; then shift; fi
 [ $# -gt 0 ] || set -- scratch:ext4
@@ -24,9 +25,7 @@ command -v jq >/dev/null || { echo "not run: needs jq" >&2; exit 1; }
 mkdir -p "$out"
 {
     echo "command: benchmarks/three-profiles.sh, $profiles profiles of $*"
-    echo "kernel: $(uname -sr)"
-    echo "cpu: $(grep -m1 'model name' /proc/cpuinfo | cut -d: -f2-), $(nproc) CPUs"
-    echo "load before: $(cut -d' ' -f1-3 /proc/loadavg)"
+    machine
 } >"$out/machine.txt"
 
 traces=${TRACES:-}

@@ -5,6 +5,7 @@
 # THROUGHPUT names a build of the example that is there already.
 set -eu
 cd "$(dirname "$0")/.."
+. benchmarks/machine.sh
 out=${1:-benchmarks/runs/$(date +%Y-%m-%d)-virtual/throughput.json}
 mkdir -p "$(dirname "$out")"
 program=${THROUGHPUT:-}
@@ -14,9 +15,7 @@ if [ -z "$program" ]; then
 fi
 {
     echo "command: benchmarks/virtual-throughput.sh"
-    echo "kernel: $(uname -sr)"
-    echo "cpu: $(grep -m1 'model name' /proc/cpuinfo | cut -d: -f2-), $(nproc) CPUs"
+    machine
     echo "compiler: $(rustc -V)"
-    echo "load before: $(cut -d' ' -f1-3 /proc/loadavg)"
 } > "${out%.json}.txt"
 "$program" | tee "$out"

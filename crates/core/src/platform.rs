@@ -50,11 +50,15 @@ pub trait Platform: Send + Sync {
     /// Makes everything that is cached of the target cold, by the best means there is. Open handles
     /// of the target are closed first by the caller. `EOPNOTSUPP` where nothing can be done for
     /// names and inodes; data can still be evicted.
-    fn make_cold(&self) -> Result<ColdEvidence, Errno>;
+    fn make_cold(&self) -> Result<ColdEvidence, Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
 
     /// Drops the cached data of one open file (written back first).
     fn evict(&self, handle: Handle) -> Result<(), Errno>;
 
     /// The device's counters, `None` where there is no device to ask.
-    fn device_counters(&self) -> Option<DeviceCounters>;
+    fn device_counters(&self) -> Option<DeviceCounters> {
+        None
+    }
 }

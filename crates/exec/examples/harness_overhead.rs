@@ -114,6 +114,7 @@ impl Mode {
                     start_ns: 0,
                     directory: b"/".to_vec(),
                     is_virtual: false,
+                    empty_call_ns: 0,
                 };
                 let measuring = Measuring::begin(Count(0), origin)?;
                 let options = Options {

@@ -41,6 +41,8 @@ pub struct Origin {
     pub directory: Vec<u8>,
     /// Whether time is virtual: then nobody asks the machine how long something took.
     pub is_virtual: bool,
+    /// What an empty call takes: a trace has calls without the way in and out, as kernels see them.
+    pub empty_call_ns: u64,
 }
 
 /// What came of the operations.
@@ -164,10 +166,12 @@ impl<'d> Lane<'d> {
         if called.device {
             record |= OpFlags::DEVICE;
         }
+        let inside_ns = called.latency_ns();
+        let inside_ns = inside_ns.saturating_sub(self.door.origin.empty_call_ns);
         self.push(
             Op {
                 start_ns: called.start_ns,
-                latency_ns: Some(called.latency_ns()),
+                latency_ns: Some(inside_ns),
                 result: result(op, called.result),
                 record,
                 ..*op

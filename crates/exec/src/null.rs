@@ -1,8 +1,8 @@
 //! The engine that does nothing, to measure the harness by.
 
 use fsage_core::{
-    Access, Attr, Clock, ColdEvidence, DeviceCounters, DirEntry, Errno, FileId, FileSystem,
-    FileType, Handle, OpenFlags, Platform, SetAttr, StatFs,
+    Access, Attr, Clock, DirEntry, Errno, FileId, FileSystem, FileType, Handle, OpenFlags,
+    Platform, SetAttr, StatFs,
 };
 use rustix::time::{ClockId, clock_gettime};
 
@@ -34,16 +34,8 @@ impl Clock for NullFs {
 }
 
 impl Platform for NullFs {
-    fn make_cold(&self) -> Result<ColdEvidence, Errno> {
-        Err(Errno::EOPNOTSUPP)
-    }
-
     fn evict(&self, _: Handle) -> Result<(), Errno> {
         Ok(())
-    }
-
-    fn device_counters(&self) -> Option<DeviceCounters> {
-        None
     }
 }
 

@@ -45,6 +45,7 @@ fn replayed(pace: Pace, order: Order) -> (ReplayRun, Kept) {
         start_ns: 0,
         directory: b"/t".to_vec(),
         is_virtual: true,
+        empty_call_ns: 0,
     };
     let measuring = Measuring::begin(Kept::default(), origin).unwrap();
     let options = ReplayOptions {

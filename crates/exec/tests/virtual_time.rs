@@ -63,6 +63,7 @@ fn origin() -> Origin {
         start_ns: 0,
         directory: b"/t/dir".to_vec(),
         is_virtual: true,
+        empty_call_ns: 0,
     }
 }
 

@@ -2,14 +2,19 @@
 
 use std::path::Path;
 
-use fsage_core::{FileSystem, Root, SinkError};
+use fsage_core::{FileSystem, Op, OpSink, PathTable, Root, SinkError};
 use fsage_exec::{Door, Measuring, Origin};
 use fsage_format::profile::CPUS;
 use fsage_format::trace::{TraceEnd, TraceError, TraceMeta, TraceWriter};
 use fsage_host::machine;
 
+use crate::validate::measure::Measured;
+
 /// How such a trace says that it was captured.
 pub const METHOD: &str = "measured";
+
+/// Empty calls whose median is what one takes.
+const EMPTY_CALLS: usize = 2001;
 
 /// What the root of a target is called in a trace that has no directory on this machine.
 const NO_DIRECTORY: &str = "/target";
@@ -34,7 +39,26 @@ pub enum MeasuredError {
 }
 
 /// A trace that is being written; without [`MeasuredTrace::finish`] there is none.
-pub struct MeasuredTrace(Measuring<TraceWriter>);
+pub struct MeasuredTrace(Measuring<Sink>);
+
+/// Where the operations go.
+struct Sink {
+    writer: Option<TraceWriter>,
+    /// What they took by kind, where that is asked for.
+    sums: Option<Measured>,
+}
+
+impl OpSink for Sink {
+    fn push(&mut self, op: &Op, paths: &PathTable) -> Result<(), SinkError> {
+        if let Some(sums) = &mut self.sums {
+            sums.charge(op);
+        }
+        match &mut self.writer {
+            Some(writer) => writer.push(op, paths),
+            None => Ok(()),
+        }
+    }
+}
 
 impl MeasuredTrace {
     /// Begins the trace of what is done on `fs`, whose root is `directory`, absolute. `command`, `seed`
@@ -43,38 +67,40 @@ impl MeasuredTrace {
         path: &Path,
         fs: &dyn FileSystem,
         directory: &Path,
-        mut meta: TraceMeta,
+        meta: TraceMeta,
     ) -> Result<Self, MeasuredError> {
-        let machine = machine::identity();
-        let is_virtual = fs.virtual_time().is_some();
-        let text = directory.to_string_lossy().into_owned();
-        if !is_virtual {
-            let cpus = fsage_host::thread::allowed_cpus().len();
-            meta.extra.insert(CPUS.into(), cpus.to_string());
-        }
-        let clock = if is_virtual {
-            "virtual"
-        } else {
-            "CLOCK_MONOTONIC"
+        let written = written(fs, directory, meta);
+        let sink = Sink {
+            writer: Some(TraceWriter::create_whole(path, written)?),
+            sums: None,
         };
-        let meta = TraceMeta {
-            fsage: env!("CARGO_PKG_VERSION").into(),
-            host: machine.host,
-            kernel: machine.kernel,
-            directory: text.clone(),
-            start_unix_ns: machine::unix_time_ns(),
-            clock: clock.into(),
-            method: METHOD.into(),
-            under: vec![text],
-            ..meta
+        Self::into_sink(sink, fs, directory)
+    }
+
+    /// Sums what is done by kind, and writes the trace too where there is a path for it.
+    pub(crate) fn begin_summed(
+        path: Option<&Path>,
+        fs: &dyn FileSystem,
+        directory: &Path,
+        meta: TraceMeta,
+    ) -> Result<Self, MeasuredError> {
+        let create = |path| TraceWriter::create_whole(path, written(fs, directory, meta));
+        let sink = Sink {
+            writer: path.map(create).transpose()?,
+            sums: Some(Measured::default()),
         };
+        Self::into_sink(sink, fs, directory)
+    }
+
+    fn into_sink(sink: Sink, fs: &dyn FileSystem, directory: &Path) -> Result<Self, MeasuredError> {
+        let empty_call_ns = empty_call_ns(fs);
         let origin = Origin {
             start_ns: fs.clock().now_ns(),
             directory: directory.as_os_str().as_encoded_bytes().to_vec(),
-            is_virtual,
+            is_virtual: fs.virtual_time().is_some(),
+            empty_call_ns,
         };
-        let writer = TraceWriter::create_whole(path, meta)?;
-        Ok(Self(Measuring::begin(writer, origin)?))
+        Ok(Self(Measuring::begin(sink, origin)?))
     }
 
     /// Where executors hand over what they measure.
@@ -84,27 +110,78 @@ impl MeasuredTrace {
 
     /// Seals the trace once everything has arrived; `stopped` says why it ends before its time.
     pub fn finish(self, stopped: Option<&str>) -> Result<Sealed, MeasuredError> {
-        let (writer, told) = self.0.finish();
+        let (sink, told) = self.0.finish();
         let told = told?;
-        let bytes = writer.finish(TraceEnd {
+        let end = TraceEnd {
             late: told.late,
             elapsed_ns: told.end_ns,
             throttled_ns: told.held_back_ns,
             stopped: stopped.map(str::to_owned),
             ..TraceEnd::default()
-        })?;
+        };
+        let bytes = sink.writer.map(|writer| writer.finish(end)).transpose()?;
         Ok(Sealed {
             operations: told.operations,
-            bytes,
+            bytes: bytes.unwrap_or_default(),
+            elapsed_ns: told.end_ns,
+            held_back_ns: told.held_back_ns,
+            sums: sink.sums.unwrap_or_default(),
         })
     }
 }
 
+/// What entering and leaving the target takes: the median of the empty call.
+fn empty_call_ns(fs: &dyn FileSystem) -> u64 {
+    let mut samples: Vec<u64> = (0..EMPTY_CALLS)
+        .map(|_| {
+            let before_ns = fs.clock().now_ns();
+            fs.empty_call();
+            fs.clock().now_ns().saturating_sub(before_ns)
+        })
+        .collect();
+    let (_, median, _) = samples.select_nth_unstable(EMPTY_CALLS / 2);
+    *median
+}
+
+/// What such a trace says of itself.
+fn written(fs: &dyn FileSystem, directory: &Path, mut meta: TraceMeta) -> TraceMeta {
+    let is_virtual = fs.virtual_time().is_some();
+    // Nothing of the machine decides what is measured in virtual time.
+    let machine = (!is_virtual).then(machine::identity).unwrap_or_default();
+    if !is_virtual {
+        let cpus = fsage_host::thread::allowed_cpus().len();
+        meta.extra.insert(CPUS.into(), cpus.to_string());
+    }
+    let clock = if is_virtual {
+        "virtual"
+    } else {
+        "CLOCK_MONOTONIC"
+    };
+    let directory = directory.to_string_lossy().into_owned();
+    TraceMeta {
+        fsage: env!("CARGO_PKG_VERSION").into(),
+        host: machine.host,
+        kernel: machine.kernel,
+        directory: directory.clone(),
+        start_unix_ns: machine::unix_time_ns(),
+        clock: clock.into(),
+        method: METHOD.into(),
+        under: vec![directory],
+        ..meta
+    }
+}
+
 /// A trace that is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sealed {
     /// Its operations.
     pub operations: u64,
-    /// Its size in bytes.
+    /// Its size in bytes; 0 where none was written.
     pub bytes: u64,
+    /// From its beginning to the end of its last operation, nanoseconds.
+    pub(crate) elapsed_ns: u64,
+    /// How long in all it was held back until they were written, nanoseconds.
+    pub(crate) held_back_ns: u64,
+    /// What the operations took, where that was asked for.
+    pub(crate) sums: Measured,
 }

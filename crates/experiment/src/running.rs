@@ -82,6 +82,19 @@ pub struct RunRequest {
 }
 
 impl RunRequest {
+    /// All of a workload, as its parameters say.
+    pub fn of(spec: WorkloadSpec) -> Self {
+        Self {
+            spec,
+            role: None,
+            run_for_ns: None,
+            operations: None,
+            compressible_percent: 0,
+            cold: ColdPolicy::Auto,
+            keep: false,
+        }
+    }
+
     /// How long the streams of run phases go on by themselves.
     pub fn length(&self) -> Length {
         if self.run_for_ns.is_some() || self.operations.is_some() {
@@ -146,14 +159,11 @@ pub fn run_workload(
         }
     }
     let kept = place.leave(request, result.failed.is_none() && !result.interrupted);
-    // What was found is told whatever becomes of the place.
-    if let Err(error) = open.close() {
-        result.warnings.push(format!("failed to {error}"));
-    }
     Ok(Ran {
         result,
         kept,
         sealed,
+        closed: open.close(),
     })
 }
 
@@ -166,6 +176,8 @@ pub struct Ran {
     pub kept: Option<PathBuf>,
     /// What was written of its operations, if that was asked for.
     pub sealed: Option<Sealed>,
+    /// Whether the target could be taken down; what was found is told in any case.
+    pub closed: Result<(), TargetError>,
 }
 
 /// Runs one phase after the other, until one fails.
@@ -311,7 +323,7 @@ pub(crate) fn execute(
 }
 
 /// The same, with each measured operation handed over.
-fn execute_to(
+pub(crate) fn execute_to(
     door: Option<&Door>,
     root: &dyn Root,
     request: &RunRequest,

@@ -4,12 +4,13 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fsage_core::{FsOptions, TargetError};
+use fsage_core::{Errno, FileSystem, FileType, FsOptions, OpenFlags, Root, TargetError};
 use fsage_format::FormatError;
-use fsage_format::snapshot::{SnapshotEnd, SnapshotMeta, SnapshotWriter};
+use fsage_format::snapshot::{SnapshotEnd, SnapshotEntry, SnapshotMeta, SnapshotWriter};
 use fsage_host::snapshot::{SnapshotSummary, walk};
 use fsage_host::{HostError, machine};
 
+use crate::measured::trace_root;
 use crate::target::directory;
 
 /// Why a snapshot could not be made.
@@ -34,16 +35,31 @@ pub fn write_snapshot(
     path: &Path,
     stop: &AtomicBool,
 ) -> Result<(SnapshotSummary, bool), TreeError> {
-    let mut writer = SnapshotWriter::create(path, meta(dir)?)?;
+    let target = directory::open(dir)?;
+    write_target_snapshot(&*target, path, stop)
+}
+
+/// The same of any target's directory. One without a directory on this machine is listed by its own calls,
+/// which tell neither owners, times nor where data lies.
+pub(crate) fn write_target_snapshot(
+    root: &dyn Root,
+    path: &Path,
+    stop: &AtomicBool,
+) -> Result<(SnapshotSummary, bool), TreeError> {
+    let mut writer = SnapshotWriter::create(path, meta(root)?)?;
     let mut failed = None;
-    let mut summary = walk(dir, &mut |entry| {
+    let mut sink = |entry| {
         failed = writer.push(&entry).err();
         if failed.is_some() || stop.load(Ordering::Relaxed) {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
         }
-    })?;
+    };
+    let mut summary = match root.host_dir() {
+        Some(dir) => walk(dir, &mut sink)?,
+        None => walk_calls(root, &mut sink)?,
+    };
     if let Some(error) = failed {
         return Err(error.into());
     }
@@ -58,17 +74,81 @@ pub fn write_snapshot(
     Ok((summary, true))
 }
 
-fn meta(dir: &Path) -> Result<SnapshotMeta, TargetError> {
-    let target = directory::open(dir)?;
-    let machine = fsage_host::target::describe(&*target, &dir.to_string_lossy())?;
-    let fs = target.file_system(FsOptions::default())?;
-    let root = target.host_dir().unwrap_or(dir);
+/// Walks a directory by its file system's calls, parents before what they hold.
+fn walk_calls(
+    root: &dyn Root,
+    sink: &mut dyn FnMut(SnapshotEntry) -> ControlFlow<()>,
+) -> Result<SnapshotSummary, TargetError> {
+    let fs = root.file_system(FsOptions::TRUSTED)?;
+    let mut summary = SnapshotSummary::default();
+    let mut pending = vec![Vec::new()];
+    while let Some(path) = pending.pop() {
+        let failed = |errno| {
+            let what = format!("list {} of {}", path.escape_ascii(), fs.name());
+            TargetError::refused(what, errno)
+        };
+        let attr = fs.lstat(&path).map_err(failed)?;
+        let is_dir = attr.file_type == FileType::Directory;
+        let link = attr.file_type == FileType::Symlink;
+        let link = link.then(|| fs.readlink(&path)).transpose();
+        summary.entries += 1;
+        let entry = SnapshotEntry {
+            path: path.clone(),
+            ino: attr.id.ino,
+            generation: attr.id.generation,
+            file_type: attr.file_type,
+            size_bytes: attr.size_bytes,
+            allocated_bytes: attr.allocated_bytes,
+            links: attr.links,
+            link_target: link.map_err(failed)?,
+            mode: attr.mode,
+            uid: 0,
+            gid: 0,
+            atime_ns: 0,
+            mtime_ns: 0,
+            ctime_ns: 0,
+            btime_ns: None,
+            extents: Vec::new(),
+        };
+        if sink(entry).is_break() {
+            summary.stopped = true;
+            break;
+        }
+        if is_dir {
+            let mut names = list(&*fs, &path).map_err(failed)?;
+            names.sort_unstable();
+            pending.extend(names.into_iter().rev());
+        }
+    }
+    Ok(summary)
+}
+
+/// The paths of what a directory holds.
+fn list(fs: &dyn FileSystem, dir: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {
+    let handle = fs.open(dir, OpenFlags::DIRECTORY, 0)?;
+    let entries = fs.read_dir(handle);
+    fs.close(handle)?;
+    let names = entries?.into_iter().map(|entry| entry.name);
+    let below = |name: Vec<u8>| match dir {
+        [] => name,
+        dir => [dir, b"/", &name].concat(),
+    };
+    Ok(names
+        .filter(|name| name != b"." && name != b"..")
+        .map(below)
+        .collect())
+}
+
+fn meta(root: &dyn Root) -> Result<SnapshotMeta, TargetError> {
+    let fs = root.file_system(FsOptions::default())?;
+    let place = trace_root(root).to_string_lossy().into_owned();
+    let machine = fsage_host::target::describe_root(root, &place)?;
     let space = fs.statfs().unwrap_or_default();
     Ok(SnapshotMeta {
         fsage: machine.fsage,
         host: machine.host,
         kernel: machine.kernel,
-        root: root.to_string_lossy().into_owned(),
+        root: place,
         dev: fs.stat(b"").map(|attr| attr.id.dev.0).unwrap_or_default(),
         file_system: machine.file_system,
         mount_options: machine.mount_options,

@@ -16,13 +16,13 @@ use fsage_core::{
     Target, TargetError, TargetSpec, VirtualTime, conformance,
 };
 use fsage_experiment::bench;
-use fsage_experiment::plan::{BenchPlan, NamedTarget};
+use fsage_experiment::plan::{BenchPlan, CacheState, NamedTarget};
 use fsage_experiment::profiling::profile_target;
 use fsage_experiment::replaying::{ReplayRequest, replay};
 use fsage_experiment::running::{Ran, RunRequest, run_workload};
 use fsage_experiment::target::{parse_with, schemes};
 use fsage_experiment::validate::plan::ValidatePlan;
-use fsage_experiment::{predicting, replaying};
+use fsage_experiment::{predicting, replaying, validate};
 use fsage_format::profile::SystemProfile;
 use fsage_format::result::experiment::Experiment;
 use fsage_format::trace::{TraceEnd, TraceMeta, TraceReader, TraceWriter};
@@ -246,15 +246,7 @@ fn spec(text: &str) -> Arc<dyn TargetSpec> {
 const WORKLOAD: &str = "postmark:files=20,transactions=50,size=512-4096,subdirs=2";
 
 fn request(workload: &str) -> RunRequest {
-    RunRequest {
-        spec: workload.parse().unwrap(),
-        role: None,
-        run_for_ns: None,
-        operations: None,
-        compressible_percent: 0,
-        cold: ColdPolicy::Auto,
-        keep: false,
-    }
+    RunRequest::of(workload.parse().unwrap())
 }
 
 fn go() -> AtomicBool {
@@ -361,11 +353,13 @@ fn it_is_run_and_what_needs_a_directory_is_refused() {
         };
         let error = run_workload(&*target, &keep, None, &mut |_| {}, &go()).unwrap_err();
         assert!(error.to_string().contains("made for one run"), "{error}");
-        let child = Vec::new();
-        let workloads = vec![WORKLOAD.parse().unwrap()];
-        let plan = ValidatePlan::new(workloads, vec![target.into()], "x".into(), child);
+        let workloads = vec!["cmd: true".parse().unwrap()];
+        let plan = ValidatePlan::new(workloads, vec![target.into()], "x".into(), Vec::new());
         let error = plan.check().unwrap_err().to_string();
-        assert!(error.contains("kernel's tracers"), "{error}");
+        assert!(
+            error.contains("has no directory on this machine"),
+            "{error}"
+        );
     }
 }
 
@@ -515,6 +509,45 @@ fn it_is_benched_and_virtual_time_is_the_same_every_time() {
         (named.clone(), named.name.as_str()),
         (named.clone(), "hidden:")
     );
+}
+
+/// What fsage itself measures there is what predictions are held against.
+#[test]
+fn it_is_validated_by_what_fsage_measures() {
+    for text in ["hidden:", "hidden:virtual"] {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = dir.path().join("v");
+        let plan = ValidatePlan {
+            runs: 2,
+            cache: CacheState::Warm,
+            profile_time_ns: Some(20_000_000_000),
+            ..ValidatePlan::new(
+                vec![WORKLOAD.parse().unwrap()],
+                vec![spec(text).into()],
+                kept.clone(),
+                Vec::new(),
+            )
+        };
+        let judged = validate::run::run(&plan, &mut |_| {}, &go()).unwrap();
+        assert!(judged.failed.is_empty(), "{:?}", judged.failed);
+        let [pair] = judged.pairs.as_slice() else {
+            panic!("{:?}", judged.pairs)
+        };
+        assert_eq!(
+            (pair.target.as_str(), pair.measured_runs_ns.len()),
+            (text, 2)
+        );
+        assert!(pair.measured_ns > 0.0 && pair.predicted_ns > 0.0);
+        let counted = |kind: &str| pair.kinds.iter().find(|k| k.kind == kind).unwrap();
+        assert_eq!(counted("open").count as f64, counted("open").measured_count);
+        let reader = TraceReader::open(&kept.join("workload0-target0.fst")).unwrap();
+        assert_eq!(reader.meta().method, "measured");
+        if text.ends_with("virtual") {
+            assert_eq!(pair.measured_runs_ns[0], pair.measured_runs_ns[1]);
+            // Entry and exit are all that a call takes here.
+            assert!(pair.kinds.iter().all(|k| k.measured_ns == 0.0), "{pair:?}");
+        }
+    }
 }
 
 #[test]

@@ -71,6 +71,10 @@ pub const ONE_CPU: &str = "one_cpu";
 /// The entry of a trace's extra metadata with the number of CPUs that the traced processes shared.
 pub const CPUS: &str = "cpus";
 
+/// The entry of [`Environment::extra`] of a target that lies in memory alone, so that nothing of it is ever
+/// cold.
+pub const IN_MEMORY: &str = "in_memory";
+
 /// What was measured, on which machine and how. Empty or absent where it is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

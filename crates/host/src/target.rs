@@ -42,26 +42,30 @@ impl Place for GuardedDir {
 /// elapsed time, scheduling, cold method, seed, and whether the file system was aged.
 pub fn describe(target: &dyn Target, name: &str) -> Result<Environment, TargetError> {
     let about = target.describe();
-    let mut found = if let Some(fs) = HostFs::of(target) {
-        machine::describe(&fs?, name)
-    } else {
-        let fs = target.file_system(FsOptions::default())?;
-        let space = fs.statfs().unwrap_or_default();
-        Environment {
-            target: name.to_owned(),
-            total_bytes: space.total_bytes,
-            free_bytes: space.available_bytes,
-            ..match fs.virtual_time() {
-                Some(_) => machine::none(),
-                None => machine::this(),
-            }
-        }
-    };
+    let mut found = describe_root(target, name)?;
     if let Some(kind) = about.file_system {
         found.file_system = kind;
     }
     found.extra.extend(about.parameters);
     Ok(found)
+}
+
+/// The same of a directory of a target, as far as the directory tells it.
+pub fn describe_root(root: &dyn Root, name: &str) -> Result<Environment, TargetError> {
+    if let Some(fs) = HostFs::of(root) {
+        return Ok(machine::describe(&fs?, name));
+    }
+    let fs = root.file_system(FsOptions::default())?;
+    let space = fs.statfs().unwrap_or_default();
+    Ok(Environment {
+        target: name.to_owned(),
+        total_bytes: space.total_bytes,
+        free_bytes: space.available_bytes,
+        ..match fs.virtual_time() {
+            Some(_) => machine::none(),
+            None => machine::this(),
+        }
+    })
 }
 
 /// A target that is called `name` and what is beneath it. The caller adds what was restored on it, and how

@@ -1,7 +1,7 @@
 //! The calls: each charged with what the truth says, beside what it meets.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fsage_core::{
     Access, Attr, Clock, DirEntry, Errno, FileSystem, FileType, Handle, OpenFlags, Platform,
@@ -9,49 +9,79 @@ use fsage_core::{
 };
 
 use crate::body::{Body, PAGE};
-use crate::inode::{Directory, Node, Open};
+use crate::inode::{Directory, Node, Open, ROOT};
 use crate::read_ahead::Stream;
 use crate::state::State;
 use crate::truth::Truth;
 
 const MOST_LINKS: u32 = 65_000;
 
-/// A file system in memory whose costs are a [`Truth`].
+/// A file system in memory whose costs are a [`Truth`], or a directory of one.
 #[derive(Debug)]
 pub struct MemFs {
+    shared: Arc<Shared>,
+    /// The directory that its paths begin in.
+    root: u32,
+}
+
+#[derive(Debug)]
+struct Shared {
     name: String,
     truth: Truth,
     state: Mutex<State>,
     /// The state's clock, to be read without waiting for it.
-    pub(crate) clock_ns: AtomicU64,
+    clock_ns: AtomicU64,
 }
 
 impl MemFs {
     /// An empty one; `name` is what reports call it.
     pub fn new(name: &str, truth: Truth) -> Self {
-        Self {
+        let shared = Arc::new(Shared {
             name: name.to_owned(),
             state: Mutex::new(State::new(truth.clone())),
             truth,
             clock_ns: AtomicU64::new(0),
-        }
+        });
+        Self { shared, root: ROOT }
+    }
+
+    /// One of its directories as the root of paths; nothing above can be named.
+    pub fn below(&self, dir: &[u8]) -> Result<Self, Errno> {
+        let root = self.call(|state| {
+            let found = state.walk(dir, true)?.found()?;
+            state.inodes.get(found)?.dir()?;
+            Ok(found)
+        })?;
+        let shared = Arc::clone(&self.shared);
+        Ok(Self { shared, root })
     }
 
     /// What is stated of it.
     pub fn truth(&self) -> &Truth {
-        &self.truth
+        &self.shared.truth
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let state = &self.shared.state;
+        state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.shared.clock_ns.load(Ordering::Relaxed)
+    }
+
+    /// Tells the clock how far the state has come.
+    pub(crate) fn tell(&self, state: &State) {
+        self.shared.clock_ns.store(state.now_ns, Ordering::Relaxed);
     }
 
     /// One call.
     fn call<T>(&self, body: impl FnOnce(&mut State) -> Result<T, Errno>) -> Result<T, Errno> {
         let mut state = self.lock();
         state.enter();
+        state.root = self.root;
         let result = body(&mut state);
-        self.clock_ns.store(state.now_ns, Ordering::Relaxed);
+        self.tell(&state);
         result
     }
 
@@ -70,7 +100,7 @@ impl MemFs {
     }
 
     fn attributes(&self, path: &[u8], follow: bool) -> Result<Attr, Errno> {
-        let calls = &self.truth.calls;
+        let calls = &self.truth().calls;
         self.call(|state| {
             let found = state.walk(path, follow).and_then(|place| place.found());
             state.cpu(if found.is_ok() {
@@ -249,7 +279,7 @@ impl State {
 
 impl FileSystem for MemFs {
     fn name(&self) -> String {
-        self.name.clone()
+        self.shared.name.clone()
     }
 
     fn clock(&self) -> &dyn Clock {
@@ -262,7 +292,7 @@ impl FileSystem for MemFs {
 
     fn close(&self, handle: Handle) -> Result<(), Errno> {
         self.call(|state| {
-            state.cpu(self.truth.calls.close_ns);
+            state.cpu(self.truth().calls.close_ns);
             state.close(handle.0)
         })
     }
@@ -301,14 +331,14 @@ impl FileSystem for MemFs {
         if i64::try_from(offset).is_err() {
             return Err(Errno::EINVAL);
         }
-        self.of_handle(handle, self.truth.calls.seek_ns, |state, _| {
+        self.of_handle(handle, self.truth().calls.seek_ns, |state, _| {
             state.handles.get(handle.0)?.position = offset;
             Ok(offset)
         })
     }
 
     fn read_dir(&self, handle: Handle) -> Result<Vec<DirEntry>, Errno> {
-        self.of_handle(handle, self.truth.calls.list_ns, |state, ino| {
+        self.of_handle(handle, self.truth().calls.list_ns, |state, ino| {
             let from = state.handles.get(handle.0)?.position;
             state.inodes.get(ino)?.dir()?;
             if from > 0 {
@@ -316,7 +346,7 @@ impl FileSystem for MemFs {
             }
             let listed = state.list(ino)?;
             state.handles.get(handle.0)?.position = listed.len() as u64 + 1;
-            state.cpu(listed.len() as u64 * self.truth.calls.list_entry_ns);
+            state.cpu(listed.len() as u64 * self.truth().calls.list_entry_ns);
             let mut entries = Vec::with_capacity(listed.len());
             for (name, entry) in listed {
                 entries.push(DirEntry {
@@ -330,13 +360,13 @@ impl FileSystem for MemFs {
     }
 
     fn fsync(&self, handle: Handle) -> Result<(), Errno> {
-        self.of_handle(handle, self.truth.calls.fsync_ns, |state, ino| {
+        self.of_handle(handle, self.truth().calls.fsync_ns, |state, ino| {
             state.make_stable(ino, false, false)
         })
     }
 
     fn fdatasync(&self, handle: Handle) -> Result<(), Errno> {
-        self.of_handle(handle, self.truth.calls.fsync_ns, |state, ino| {
+        self.of_handle(handle, self.truth().calls.fsync_ns, |state, ino| {
             state.make_stable(ino, false, true)
         })
     }
@@ -353,7 +383,7 @@ impl FileSystem for MemFs {
     fn fallocate(&self, handle: Handle, offset: u64, length: u64) -> Result<(), Errno> {
         let end = offset.checked_add(length).filter(|_| length > 0);
         let end = end.ok_or(Errno::EINVAL)?;
-        self.of_handle(handle, self.truth.calls.reserve_ns, |state, ino| {
+        self.of_handle(handle, self.truth().calls.reserve_ns, |state, ino| {
             if !state.handles.get(handle.0)?.flags.write {
                 return Err(Errno::EBADF);
             }
@@ -372,7 +402,7 @@ impl FileSystem for MemFs {
     }
 
     fn fstat(&self, handle: Handle) -> Result<Attr, Errno> {
-        self.of_handle(handle, self.truth.calls.fstat_ns, |state, ino| {
+        self.of_handle(handle, self.truth().calls.fstat_ns, |state, ino| {
             Ok(state.inodes.get(ino)?.attr(ino))
         })
     }
@@ -388,21 +418,21 @@ impl FileSystem for MemFs {
     fn access(&self, path: &[u8], _: Access) -> Result<(), Errno> {
         self.call(|state| {
             let found = state.walk(path, true).and_then(|place| place.found());
-            state.cpu(self.truth.calls.access_ns);
+            state.cpu(self.truth().calls.access_ns);
             found.map(|_| ())
         })
     }
 
     fn unlink(&self, path: &[u8]) -> Result<(), Errno> {
         self.call(|state| {
-            state.cpu(self.truth.calls.unlink_ns);
+            state.cpu(self.truth().calls.unlink_ns);
             state.unlink(path)
         })
     }
 
     fn mkdir(&self, path: &[u8], mode: u32) -> Result<(), Errno> {
         self.call(|state| {
-            state.cpu(self.truth.calls.mkdir_ns);
+            state.cpu(self.truth().calls.mkdir_ns);
             let place = state.walk(path, false)?;
             if place.ino.is_some() {
                 return Err(Errno::EEXIST);
@@ -414,13 +444,13 @@ impl FileSystem for MemFs {
 
     fn rmdir(&self, path: &[u8]) -> Result<(), Errno> {
         self.call(|state| {
-            state.cpu(self.truth.calls.rmdir_ns);
+            state.cpu(self.truth().calls.rmdir_ns);
             state.rmdir(path)
         })
     }
 
     fn rename(&self, from: &[u8], to: &[u8]) -> Result<(), Errno> {
-        let calls = &self.truth.calls;
+        let calls = &self.truth().calls;
         self.call(|state| {
             let over = state.rename(from, to);
             state.cpu(if over == Ok(true) {
@@ -434,14 +464,14 @@ impl FileSystem for MemFs {
 
     fn link(&self, existing: &[u8], new: &[u8]) -> Result<(), Errno> {
         self.call(|state| {
-            state.cpu(self.truth.calls.link_ns);
+            state.cpu(self.truth().calls.link_ns);
             state.link(existing, new)
         })
     }
 
     fn symlink(&self, target: &[u8], new: &[u8]) -> Result<(), Errno> {
         self.call(|state| {
-            state.cpu(self.truth.calls.symlink_ns);
+            state.cpu(self.truth().calls.symlink_ns);
             if target.is_empty() || target.contains(&0) {
                 return Err(Errno::ENOENT);
             }
@@ -457,7 +487,7 @@ impl FileSystem for MemFs {
 
     fn readlink(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
         self.call(|state| {
-            state.cpu(self.truth.calls.readlink_ns);
+            state.cpu(self.truth().calls.readlink_ns);
             let ino = state.walk(path, false)?.found()?;
             match &state.inodes.get(ino)?.node {
                 Node::Link(target) => Ok(target.to_vec()),
@@ -474,7 +504,7 @@ impl FileSystem for MemFs {
     }
 
     fn set_attr(&self, path: &[u8], attr: SetAttr) -> Result<(), Errno> {
-        let calls = &self.truth.calls;
+        let calls = &self.truth().calls;
         self.call(|state| {
             state.cpu(match attr {
                 SetAttr::Mode(_) => calls.set_mode_ns,
@@ -487,8 +517,8 @@ impl FileSystem for MemFs {
 
     fn statfs(&self) -> Result<StatFs, Errno> {
         self.call(|state| {
-            state.cpu(self.truth.calls.statfs_ns);
-            let space = &self.truth.space;
+            state.cpu(self.truth().calls.statfs_ns);
+            let space = &self.truth().space;
             let total = space.total_mib << 20;
             Ok(StatFs {
                 block_bytes: PAGE as u32,
@@ -503,7 +533,7 @@ impl FileSystem for MemFs {
 
     fn sync(&self) -> Result<(), Errno> {
         self.call(|state| {
-            state.cpu(self.truth.calls.sync_ns);
+            state.cpu(self.truth().calls.sync_ns);
             state.sync_all();
             Ok(())
         })
@@ -517,7 +547,7 @@ impl FileSystem for MemFs {
         write: bool,
         touched: &mut dyn FnMut(u64),
     ) -> Result<(), Errno> {
-        let calls = &self.truth.calls;
+        let calls = &self.truth().calls;
         // Its size is asked for before, as of a directory of a machine.
         let attr = self.fstat(handle)?;
         let end = offset

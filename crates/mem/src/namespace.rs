@@ -58,7 +58,7 @@ impl State {
         if path.len() > MOST_PATH {
             return Err(Errno::ENAMETOOLONG);
         }
-        self.walk_from(ROOT, path, follow, 0)
+        self.walk_from(self.root, path, follow, 0)
     }
 
     fn walk_from<'p>(
@@ -117,7 +117,7 @@ impl State {
         let parent = self.inodes.get(at)?.dir()?.parent;
         let ino = match name {
             b"." => Some(at),
-            b".." if at == ROOT => return Err(Errno::EXDEV),
+            b".." if at == self.root => return Err(Errno::EXDEV),
             b".." => Some(parent),
             _ => self.lookup(at, name)?,
         };

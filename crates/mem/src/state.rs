@@ -7,7 +7,7 @@ use fsage_core::{Demand, Errno};
 
 use crate::body::PAGE;
 use crate::device::{Device, Request};
-use crate::inode::{Handles, INODES_OF_BLOCK, Inodes};
+use crate::inode::{Handles, INODES_OF_BLOCK, Inodes, ROOT};
 use crate::journal::Journal;
 use crate::truth::{self, Truth};
 
@@ -116,6 +116,8 @@ impl Disk {
 #[derive(Debug)]
 pub(crate) struct State {
     pub truth: Truth,
+    /// Where paths of the present call begin.
+    pub root: u32,
     pub now_ns: u64,
     /// Whether demands are collected and not served.
     pub collecting: bool,
@@ -135,6 +137,7 @@ impl State {
         Self {
             disk: truth.disk.clone().map(Disk::new),
             truth,
+            root: ROOT,
             now_ns: 0,
             collecting: false,
             demands: Vec::new(),

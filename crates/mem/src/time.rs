@@ -1,7 +1,5 @@
 //! An oracle's time, and what can be done to it from outside.
 
-use std::sync::atomic::Ordering;
-
 use fsage_core::{
     Clock, ColdEvidence, ColdLevel, ColdMethod, Demand, DeviceCounters, Errno, Handle, Platform,
     VirtualTime,
@@ -11,7 +9,7 @@ use crate::calls::MemFs;
 
 impl Clock for MemFs {
     fn now_ns(&self) -> u64 {
-        self.clock_ns.load(Ordering::Relaxed)
+        Self::now_ns(self)
     }
 }
 
@@ -19,7 +17,7 @@ impl VirtualTime for MemFs {
     fn begin(&self, now_ns: u64) {
         let mut state = self.lock();
         state.now_ns = state.now_ns.max(now_ns);
-        self.clock_ns.store(state.now_ns, Ordering::Relaxed);
+        self.tell(&state);
         state.collecting = true;
     }
 
@@ -41,7 +39,7 @@ impl VirtualTime for MemFs {
         let mut state = self.lock();
         state.now_ns = state.now_ns.max(then_ns);
         state.pass();
-        self.clock_ns.store(state.now_ns, Ordering::Relaxed);
+        self.tell(&state);
     }
 }
 
@@ -56,7 +54,7 @@ impl Platform for MemFs {
         let remount_ns = state.truth.machine.remount_ns;
         state.cpu(remount_ns);
         state.forget();
-        self.clock_ns.store(state.now_ns, Ordering::Relaxed);
+        self.tell(&state);
         Ok(ColdEvidence {
             method: ColdMethod::Remount,
             level: ColdLevel::Everything,
@@ -74,7 +72,7 @@ impl Platform for MemFs {
         if let Some(disk) = &mut state.disk {
             disk.pages.drop_clean(ino);
         }
-        self.clock_ns.store(state.now_ns, Ordering::Relaxed);
+        self.tell(&state);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use fsage_core::metric::MetricId;
 use fsage_core::{DevId, FileId, FileType};
-use fsage_format::profile::{Environment, MetricValue, ONE_CPU, SystemProfile};
+use fsage_format::profile::{Environment, IN_MEMORY, MetricValue, ONE_CPU, SystemProfile};
 use fsage_format::snapshot::SnapshotEntry;
 
 use crate::cost::{Estimate, Machine, SystemVector};
@@ -52,7 +52,8 @@ fn estimate(metric: &MetricValue) -> Estimate {
 /// What the threads of a workload on the profiled system share.
 fn machine(environment: &Environment) -> Machine {
     let extra = |name| environment.extra.get(name).map(String::as_str);
-    let deviceless = ["tmpfs", "ramfs"].contains(&environment.file_system.as_str());
+    let deviceless = ["tmpfs", "ramfs"].contains(&environment.file_system.as_str())
+        || extra(IN_MEMORY).is_some();
     let in_memory = deviceless
         || extra("image") == Some("ram")
         || ["/dev/ram", "/dev/zram", "/dev/pmem"]

@@ -65,7 +65,8 @@ pub fn run(
     lab.own_device = request.own_device;
     let chosen = choose(&wanted);
     lab.hurried_ns = request.max_time_ns;
-    lab.last_ns = start_ns.saturating_add(request.time_ns() / 4);
+    let time_ns = request.time_ns(fs.virtual_time().is_some());
+    lab.last_ns = start_ns.saturating_add(time_ns / 4);
     // With much of others waiting to be written a single write may wait for all of it.
     let settled = lab.settle_in_time();
     if settled.is_err() || lab.costs.settle_ns.get() == 0 {
@@ -145,9 +146,10 @@ fn measure(
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Vec<Disturbance> {
     let share = |p: &Procedure| u64::from(if request.quick { p.share.0 } else { p.share.1 }.max(1));
-    let all_ns = start_ns.saturating_add(request.time_ns());
-    let kept_ns = (request.time_ns() as f64 * REPEATS_SHARE) as u64;
-    let within = affordable(chosen, request.time_ns() - kept_ns, share);
+    let time_ns = request.time_ns(lab.fs.virtual_time().is_some());
+    let all_ns = start_ns.saturating_add(time_ns);
+    let kept_ns = (time_ns as f64 * REPEATS_SHARE) as u64;
+    let within = affordable(chosen, time_ns - kept_ns, share);
     let (mut taken, left_out): (Vec<&'static Procedure>, Vec<&'static Procedure>) =
         chosen.iter().partition(|p| within.contains(p.name));
     for stem in left_out.iter().flat_map(|p| p.stems) {
@@ -158,7 +160,7 @@ fn measure(
     }
     // What is chosen may be little of what the usual time is for; each ends when it is precise.
     let all_shares: u64 = procedures().iter().map(|p| share(p)).sum();
-    let usual_ns = request.time_ns() / all_shares.max(1);
+    let usual_ns = time_ns / all_shares.max(1);
     let mut shares: u64 = taken.iter().map(|p| share(p)).sum();
     let mut found = Vec::new();
     for (done, procedure) in taken.iter().enumerate() {

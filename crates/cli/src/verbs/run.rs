@@ -47,6 +47,7 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
         result,
         kept,
         sealed,
+        closed,
     } = run_workload(&*target, &request, trace, &mut progress, &stop)?;
     for phase in result.phases.iter().filter(|p| p.cold.is_some()) {
         if let Some(trace) = trace {
@@ -70,6 +71,7 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     } else {
         out::text(&run::text(&result, out::width()))?;
     }
+    closed?;
     Ok(exit(&result))
 }
 

@@ -24,6 +24,11 @@ pub struct Subdirectory {
 }
 
 impl Subdirectory {
+    /// Its path from the root that it was made in.
+    pub fn path(&self) -> &[u8] {
+        &self.below.dir
+    }
+
     /// Makes a directory with a name that begins with `prefix` in the root of a file system.
     pub fn create(fs: Arc<dyn FileSystem>, prefix: &str) -> Result<Self, TargetError> {
         for number in 0..MOST_NAMES {

@@ -94,14 +94,8 @@ impl Clock for Fifo {
 }
 
 impl Platform for Fifo {
-    fn make_cold(&self) -> Result<ColdEvidence, Errno> {
-        Err(Errno::EOPNOTSUPP)
-    }
     fn evict(&self, _: Handle) -> Result<(), Errno> {
         Ok(())
-    }
-    fn device_counters(&self) -> Option<DeviceCounters> {
-        None
     }
 }
 

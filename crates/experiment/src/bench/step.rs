@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fsage_core::{Clock, ColdPolicy, FileSystem, FsOptions, Place, Root, Target, TargetError};
+use fsage_core::{Clock, FileSystem, FsOptions, Place, Root, Target, TargetError};
 use fsage_format::result::environment::{RestoredRecord, TargetRecord};
 use fsage_format::result::experiment::{BenchPhase, BenchRun, Flush, PageCache, StepTime};
 use fsage_host::observe::Usage;
@@ -121,13 +121,8 @@ pub fn one_run(
 pub fn request_of(subject: &Subject) -> RunRequest {
     let run_for = subject.run_for;
     RunRequest {
-        spec: subject.workload.spec.clone(),
-        role: None,
         run_for_ns: run_for.map(|t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX)),
-        operations: None,
-        compressible_percent: 0,
-        cold: ColdPolicy::Auto,
-        keep: false,
+        ..RunRequest::of(subject.workload.spec.clone())
     }
 }
 

@@ -2,6 +2,7 @@
 //! plans.
 
 pub mod directory;
+mod mem;
 mod scratch;
 mod slow;
 
@@ -13,6 +14,7 @@ use fsage_host::HostFs;
 static SCHEMES: Registry = Registry::new(&[
     &directory::DirectoryScheme,
     &scratch::ScratchScheme,
+    &mem::MemScheme,
     &slow::SlowScheme,
 ]);
 

@@ -35,6 +35,13 @@ impl Measured {
         self.kinds.values().map(|k| k.count).sum()
     }
 
+    /// Counts an operation, if it is a file system's.
+    pub(crate) fn charge(&mut self, op: &Op) {
+        if let (true, Some(latency_ns)) = (op.in_file_system(), op.latency_ns) {
+            self.add(op.kind, latency_ns);
+        }
+    }
+
     /// Counts one latency.
     pub fn add(&mut self, kind: OpKind, latency_ns: u64) {
         // A lookup by `&str` first: the name is allocated once per kind, not once per operation.
@@ -69,9 +76,7 @@ impl<'a> Meter<'a> {
 
 impl OpSink for Meter<'_> {
     fn push(&mut self, op: &Op, paths: &PathTable) -> Result<(), SinkError> {
-        if let (true, Some(latency_ns)) = (op.in_file_system(), op.latency_ns) {
-            self.measured.add(op.kind, latency_ns);
-        }
+        self.measured.charge(op);
         match &mut self.next {
             Some(next) => next.push(op, paths),
             None => Ok(()),

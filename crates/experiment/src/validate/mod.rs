@@ -1,7 +1,7 @@
 //! Predictions held against measurement: `fsage validate`.
 //!
 //! * [`plan`]: what is done, in which order. [`run`]: all of it. [`step`]: one measured run,
-//!   after `prepare`;
+//!   after `prepare`; `own`: one where no tracer sees it;
 //!   [`measure`]: what it took. [`merge`]: several profiles of a target as one. [`kept`]: what is on
 //!   disk when a step has ended, and what a continued validation finds there. `eta`: how long the rest
 //!   takes.
@@ -15,6 +15,7 @@ pub mod kept;
 pub mod measure;
 pub mod merge;
 mod outcome;
+mod own;
 pub mod plan;
 pub(crate) mod prepare;
 pub mod run;
@@ -26,6 +27,7 @@ use fsage_host::HostError;
 
 use crate::predicting::PredictingError;
 use crate::profiling::ProfilingError;
+use crate::running::RunningError;
 use crate::tracing::TracingError;
 use crate::tree::TreeError;
 
@@ -72,14 +74,24 @@ pub enum ValidateError {
         why: String,
     },
     /// The workload failed.
-    #[error("run workload `{workload}` on {target}: {status}, expected 0")]
+    #[error("run workload `{workload}` on {target}: {status}")]
     Workload {
         /// The workload.
         workload: String,
         /// The target.
         target: String,
-        /// How it ended.
+        /// How it ended, and what was expected.
         status: String,
+    },
+    /// The workload could not be run by fsage itself.
+    #[error("run workload `{workload}` on {target}: {source}")]
+    Running {
+        /// The workload.
+        workload: String,
+        /// The target.
+        target: String,
+        /// Why.
+        source: Box<RunningError>,
     },
     /// The tracer did not keep up with the workload.
     #[error(

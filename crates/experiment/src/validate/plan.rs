@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::ValidateError;
 use crate::plan::{CacheState, NamedTarget, NamedWorkload};
+use crate::target::check_commands;
 
 /// Half of a digest tells plans apart.
 const DIGEST_BYTES: usize = 16;
@@ -176,12 +177,9 @@ impl ValidatePlan {
             if later.any(|other| other.name == target.name || other.spec.to_string() == spec) {
                 return refuse(format!("target {target} stands twice"));
             }
-            if !target.spec.has_host_dir() {
-                return refuse(format!(
-                    "{} has no directory on this machine, in which alone the kernel's tracers see \
-                     what happens; expected a target that has one",
-                    target.spec
-                ));
+            let commands = |w: &&NamedWorkload| w.spec.command().is_some() || w.setup.is_some();
+            if let Some(workload) = self.workloads.iter().find(commands) {
+                check_commands(&*target.spec, &format!("run a command of `{workload}`"))?;
             }
         }
         Ok(())

@@ -13,10 +13,10 @@ use fsage_host::observe::{Clocks, MachineTimes, Usage, Whose, running_children_u
 use fsage_workload::WorkloadSpec;
 use serde::{Deserialize, Serialize};
 
-use super::ValidateError;
 use super::measure::Measured;
 use super::plan::ValidatePlan;
 use super::prepare::{run_setup, shell};
+use super::{ValidateError, own};
 use crate::bench::marks::LEAST_TICKS_NS;
 use crate::one_cpu::{self, OneCpu};
 use crate::plan::{CacheState, NamedWorkload};
@@ -118,6 +118,9 @@ pub fn measure(
     one_cpu: Option<&OneCpu>,
     stop: &AtomicBool,
 ) -> Result<MeasuredRun, ValidateError> {
+    if !plan.targets[target].spec.has_host_dir() {
+        return own::measure(plan, (target, workload, run), kept, stop);
+    }
     let (target, workload) = (&plan.targets[target], &plan.workloads[workload]);
     let open = target.spec.open()?;
     // Nothing of this is measured, so an emulated disk needs not delay it.
@@ -201,7 +204,10 @@ fn judged(result: MeasuredRun, exit_status: Option<i32>) -> Result<MeasuredRun, 
         status => Err(ValidateError::Workload {
             workload: result.workload,
             target: result.target,
-            status: status.map_or("no exit status".into(), |s| format!("exit status {s}")),
+            status: format!(
+                "{}, expected 0",
+                status.map_or("no exit status".into(), |s| format!("exit status {s}"))
+            ),
         }),
     }
 }
@@ -247,7 +253,7 @@ fn request(plan: &ValidatePlan, workload: &NamedWorkload, dir: &Path) -> Capture
 }
 
 /// Brings the caches into the state that the plan asks for; returns how they were made cold.
-fn settle(plan: &ValidatePlan, open: &dyn Target) -> Option<ColdEvidence> {
+pub(super) fn settle(plan: &ValidatePlan, open: &dyn Target) -> Option<ColdEvidence> {
     let fs = open.file_system(FsOptions::TRUSTED).ok()?;
     match plan.cache {
         CacheState::Cold => fs.platform().make_cold().ok(),
