@@ -544,8 +544,7 @@ fn it_is_validated_by_what_fsage_measures() {
         assert_eq!(reader.meta().method, "measured");
         if text.ends_with("virtual") {
             assert_eq!(pair.measured_runs_ns[0], pair.measured_runs_ns[1]);
-            // Entry and exit are all that a call takes here.
-            assert!(pair.kinds.iter().all(|k| k.measured_ns == 0.0), "{pair:?}");
+            assert!(pair.error.abs() < 0.01, "{pair:?}");
         }
     }
 }
