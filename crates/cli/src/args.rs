@@ -432,11 +432,15 @@ Examples:
       --target /mnt/a --target /mnt/b --runs 5 -o results"))]
 pub struct ValidateArgs {
     /// A plan: targets, workloads and what else the options below say, which override it
-    #[arg(value_name = "PLAN.toml", required_unless_present_all = ["workload", "target"])]
+    #[arg(value_name = "PLAN.toml", required_unless_present_all = ["workload", "target"],
+        required_unless_present = "again")]
     pub plan: Option<PathBuf>,
     /// What the plan may do
     #[command(flatten)]
     pub allow: AllowArgs,
+    /// Predict and judge again what DIR holds of a validation that has ended, without measuring
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["plan", "workload", "target", "output"])]
+    pub again: Option<PathBuf>,
     /// A workload (may be repeated); beside a plan, the name of one of its workloads
     #[arg(long, value_name = "W")]
     pub workload: Vec<String>,

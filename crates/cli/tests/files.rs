@@ -47,6 +47,26 @@ fn data_goes_to_stdout_or_is_refused_and_no_file_is_called_dash() {
     std::fs::write(dir.join("out.fss"), &snapshot.stdout).unwrap();
     let shown = run(dir, ["show", "out.fss", "--json"]).exits(0).json();
     assert_eq!(shown["files"], 1, "{shown}");
+    // What stdout was sent to before stays.
+    let log = dir.join("log");
+    std::fs::write(&log, "kept\n").unwrap();
+    for line in [
+        &["snapshot", "here", "-o", "-"][..],
+        &["trace", "-q", "-o", "-", "--", "true"],
+    ] {
+        let before = std::fs::read(&log).unwrap();
+        let append = std::fs::File::options().append(true).open(&log).unwrap();
+        let status = fsage()
+            .current_dir(dir)
+            .args(line)
+            .stdout(append)
+            .status()
+            .unwrap();
+        assert!(status.success(), "{line:?}");
+        let after = std::fs::read(&log).unwrap();
+        assert!(after.starts_with(&before) && after.len() > before.len() + 4);
+        assert_eq!(&after[before.len()..before.len() + 4], b"PAR1");
+    }
     let line = ["anonymize", "small.fst", "--key-file", "key", "-o", "-"];
     let hidden = run(dir, line).exits(0);
     std::fs::write(dir.join("out.fst"), &hidden.stdout).unwrap();

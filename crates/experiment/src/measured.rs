@@ -69,12 +69,13 @@ impl MeasuredTrace {
         directory: &Path,
         meta: TraceMeta,
     ) -> Result<Self, MeasuredError> {
-        let written = written(fs, directory, meta);
+        let empty_call_ns = empty_call_ns(fs);
+        let written = written(fs, directory, (meta, empty_call_ns));
         let sink = Sink {
             writer: Some(TraceWriter::create_whole(path, written)?),
             sums: None,
         };
-        Self::into_sink(sink, fs, directory)
+        Self::into_sink(sink, fs, (directory, empty_call_ns))
     }
 
     /// Sums what is done by kind, and writes the trace too where there is a path for it.
@@ -84,16 +85,21 @@ impl MeasuredTrace {
         directory: &Path,
         meta: TraceMeta,
     ) -> Result<Self, MeasuredError> {
-        let create = |path| TraceWriter::create_whole(path, written(fs, directory, meta));
+        let empty_call_ns = empty_call_ns(fs);
+        let written = written(fs, directory, (meta, empty_call_ns));
+        let create = |path| TraceWriter::create_whole(path, written);
         let sink = Sink {
             writer: path.map(create).transpose()?,
             sums: Some(Measured::default()),
         };
-        Self::into_sink(sink, fs, directory)
+        Self::into_sink(sink, fs, (directory, empty_call_ns))
     }
 
-    fn into_sink(sink: Sink, fs: &dyn FileSystem, directory: &Path) -> Result<Self, MeasuredError> {
-        let empty_call_ns = empty_call_ns(fs);
+    fn into_sink(
+        sink: Sink,
+        fs: &dyn FileSystem,
+        (directory, empty_call_ns): (&Path, u64),
+    ) -> Result<Self, MeasuredError> {
         let origin = Origin {
             start_ns: fs.clock().now_ns(),
             directory: directory.as_os_str().as_encoded_bytes().to_vec(),
@@ -144,7 +150,11 @@ fn empty_call_ns(fs: &dyn FileSystem) -> u64 {
 }
 
 /// What such a trace says of itself.
-fn written(fs: &dyn FileSystem, directory: &Path, mut meta: TraceMeta) -> TraceMeta {
+fn written(
+    fs: &dyn FileSystem,
+    directory: &Path,
+    (mut meta, empty_call_ns): (TraceMeta, u64),
+) -> TraceMeta {
     let is_virtual = fs.virtual_time().is_some();
     // Nothing of the machine decides what is measured in virtual time.
     let machine = (!is_virtual).then(machine::identity).unwrap_or_default();
@@ -152,6 +162,8 @@ fn written(fs: &dyn FileSystem, directory: &Path, mut meta: TraceMeta) -> TraceM
         let cpus = fsage_host::thread::allowed_cpus().len();
         meta.extra.insert(CPUS.into(), cpus.to_string());
     }
+    let taken = ("empty_call_ns".to_owned(), empty_call_ns.to_string());
+    meta.extra.extend([taken]);
     let clock = if is_virtual {
         "virtual"
     } else {

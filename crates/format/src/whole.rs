@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
@@ -34,6 +34,13 @@ impl Whole {
     /// # Errors
     /// Why neither the file nor one beside it can be written.
     pub fn create(path: &Path) -> io::Result<Self> {
+        if is_stdout(path) {
+            return Ok(Self {
+                file: io::stdout().as_fd().try_clone_to_owned()?.into(),
+                path: path.to_owned(),
+                state: State::InPlace,
+            });
+        }
         // Through symbolic links, so that the file and not the link is replaced.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let regular = path.metadata().map_or(true, |about| about.is_file());
@@ -101,6 +108,13 @@ impl Drop for Whole {
             let _ = std::fs::remove_file(temporary);
         }
     }
+}
+
+/// Whether a path names stdout. Opened anew, a file that it was sent to would be emptied and written from its
+/// beginning.
+pub(crate) fn is_stdout(path: &Path) -> bool {
+    let names = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+    names.iter().any(|name| path == Path::new(name))
 }
 
 /// A file in the same directory that has no name yet.

@@ -12,13 +12,14 @@ use fsage_experiment::one_cpu;
 use fsage_experiment::plan::allow::Wanted;
 use fsage_experiment::plan::{NamedTarget, NamedWorkload, PlanFile};
 use fsage_experiment::target;
+use fsage_experiment::validate::again::again;
 use fsage_experiment::validate::kept::record_path;
 use fsage_experiment::validate::plan::ValidatePlan;
 use fsage_experiment::validate::run::run as carry_out;
 use fsage_format::result::validation::Validation;
 use fsage_host::guard::GuardedDir;
 use fsage_host::signals;
-use fsage_report::validation;
+use fsage_report::{units, validation};
 
 use super::{refuse_unless_allowed, refuse_unless_resumed};
 use crate::args::ValidateArgs;
@@ -26,6 +27,14 @@ use crate::exit::{Exit, UsageError};
 use crate::{out, ui};
 
 pub fn run(args: &ValidateArgs) -> Result<Exit> {
+    if let Some(dir) = &args.again {
+        let (before, after) = again(dir)?;
+        show(&after, args.json, args.details)?;
+        let error = |v: &Validation| units::percent(v.judgement.figures.average_error);
+        let (was, is) = (error(&before), error(&after));
+        ui::note(&format!("average error {is}, {was} when it was measured"));
+        return Ok(ended(&after));
+    }
     out::directory(args.output.as_deref())?;
     let file = args.plan.as_deref().map(PlanFile::read).transpose()?;
     if let (Some(path), Some(file)) = (&args.plan, &file) {
@@ -59,13 +68,17 @@ pub fn run(args: &ValidateArgs) -> Result<Exit> {
     for failed in &result.failed {
         ui::line(&format!("not done: {}", validation::failure(failed)));
     }
-    Ok(if result.interrupted {
+    Ok(ended(&result))
+}
+
+fn ended(result: &Validation) -> Exit {
+    if result.interrupted {
         Exit::Interrupted
     } else if result.failed.is_empty() {
         Exit::Done
     } else {
         Exit::Incomplete
-    })
+    }
 }
 
 /// The plan of the file, if there is one, and of the options, which override it.

@@ -108,28 +108,7 @@ pub(super) fn resumed(plan: &ValidatePlan) -> Result<Measurements, FormatError> 
     if !path.exists() {
         return Ok(found);
     }
-    let digest = plan.digest();
-    let records = read_records::<Box<RawValue>>(&path)?;
-    if records.head.kind != KIND {
-        return Err(FormatError::corrupt(
-            &path,
-            "line 1",
-            format!("it is of `{}`, expected `{KIND}`", records.head.kind),
-        ));
-    }
-    let mut others = 0;
-    for (index, text) in records.records.into_iter().enumerate() {
-        let bad = |e: serde_json::Error| {
-            FormatError::corrupt(&path, format!("record {}", index + 1), e.to_string())
-        };
-        let value: Value = serde_json::from_str(text.get()).map_err(bad)?;
-        if value.get("plan").and_then(Value::as_str) != Some(&digest) {
-            others += 1;
-            continue;
-        }
-        let record: StepRecord = serde_json::from_value(value).map_err(bad)?;
-        take(plan, record, &mut found)?;
-    }
+    let others = runs_of(plan, &plan.digest(), &mut found)?;
     if others > 0 && found.runs.is_empty() && found.profiles.is_empty() {
         return Err(FormatError::corrupt(
             &path,
@@ -149,6 +128,37 @@ pub(super) fn resumed(plan: &ValidatePlan) -> Result<Measurements, FormatError> 
         }
     }
     Ok(found)
+}
+
+/// Takes what the record holds of the plan with that digest; returns how many records are of others.
+pub(super) fn runs_of(
+    plan: &ValidatePlan,
+    digest: &str,
+    found: &mut Measurements,
+) -> Result<usize, FormatError> {
+    let path = record_path(&plan.dir);
+    let records = read_records::<Box<RawValue>>(&path)?;
+    if records.head.kind != KIND {
+        return Err(FormatError::corrupt(
+            &path,
+            "line 1",
+            format!("it is of `{}`, expected `{KIND}`", records.head.kind),
+        ));
+    }
+    let mut others = 0;
+    for (index, text) in records.records.into_iter().enumerate() {
+        let bad = |e: serde_json::Error| {
+            FormatError::corrupt(&path, format!("record {}", index + 1), e.to_string())
+        };
+        let value: Value = serde_json::from_str(text.get()).map_err(bad)?;
+        if value.get("plan").and_then(Value::as_str) != Some(digest) {
+            others += 1;
+            continue;
+        }
+        let record: StepRecord = serde_json::from_value(value).map_err(bad)?;
+        take(plan, record, found)?;
+    }
+    Ok(others)
 }
 
 fn take(

@@ -5,9 +5,11 @@
 //!   [`measure`]: what it took. [`merge`]: several profiles of a target as one. [`kept`]: what is on
 //!   disk when a step has ended, and what a continued validation finds there. `eta`: how long the rest
 //!   takes.
+//! * [`again`]: predictions and judgement from what was kept.
 //! * [`judge`]: what is said of it, a pure function of what was kept. `causes`: what the error
 //!   consists of.
 
+pub mod again;
 mod causes;
 mod eta;
 pub mod judge;

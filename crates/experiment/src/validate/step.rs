@@ -240,6 +240,8 @@ fn request(plan: &ValidatePlan, workload: &NamedWorkload, dir: &Path) -> Capture
     };
     CaptureRequest {
         under: vec![dir.to_owned()],
+        // Standard output is for the result.
+        output_to_stderr: true,
         buffers: Buffers {
             ring_mib: RING_MIB,
             ..Buffers::default()

@@ -19,7 +19,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use crate::error::FormatError;
-use crate::whole::{Whole, sync, sync_name};
+use crate::whole::{Whole, is_stdout, sync, sync_name};
 
 /// Where the bytes go.
 enum Target {
@@ -218,7 +218,8 @@ impl PieceWriter {
         (schema, properties): (Type, WriterProperties),
         entries: &[(&str, String)],
     ) -> Result<Self, FormatError> {
-        let file = if whole {
+        // Others may write to stdout too.
+        let file = if whole || is_stdout(path) {
             Whole::create(path).map(Target::Whole)
         } else {
             claimed(path).map(Target::InPlace)

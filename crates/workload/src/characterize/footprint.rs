@@ -6,6 +6,7 @@ use std::hash::Hasher;
 
 use super::Depth;
 use super::sizes::SizeHistogram;
+use crate::ops::O_DIRECTORY;
 
 /// More distinct things than this are not told apart.
 const MAX_DISTINCT: usize = 1 << 20;
@@ -19,6 +20,8 @@ type Place = (u32, u64);
 pub(super) struct Footprint {
     /// Last size seen; `None` for what is not a regular file or has no known size.
     files: FxHashMap<FileId, Option<u64>>,
+    /// Files that were opened and of which no operation tells more than the name, as hashes.
+    named: FxHashSet<u64>,
     places: FxHashMap<(Option<PathId>, PathId), Place>,
     directories: FxHashSet<u64>,
     capped: bool,
@@ -29,7 +32,7 @@ pub(super) struct Footprint {
 
 impl Footprint {
     pub fn take(&mut self, op: &Op, paths: &PathTable) {
-        self.file(op);
+        self.file(op, paths);
         if op.kind.class() != KindClass::Name {
             return;
         }
@@ -39,8 +42,10 @@ impl Footprint {
         }
     }
 
-    fn file(&mut self, op: &Op) {
-        let Some(file) = op.file else { return };
+    fn file(&mut self, op: &Op, paths: &PathTable) {
+        let Some(file) = op.file else {
+            return self.named_file(op, paths);
+        };
         if !self.files.contains_key(&file) && self.files.len() >= MAX_DISTINCT {
             self.capped = true;
             return;
@@ -60,6 +65,31 @@ impl Footprint {
             _ => op.size_bytes,
         };
         *seen = after.or(*seen);
+    }
+
+    fn named_file(&mut self, op: &Op, paths: &PathTable) {
+        let is_file = !op.record.contains(OpFlags::DIRECTORY)
+            && !op.record.contains(OpFlags::NOT_A_FILE)
+            && op.flags & O_DIRECTORY == 0;
+        let Some(path) = op.path.filter(|_| is_file) else {
+            return;
+        };
+        if op.kind != OpKind::Open || !op.result.is_ok() {
+            return;
+        }
+        let (dir, path) = (
+            op.dir.map_or(&b""[..], |dir| paths.get(dir)),
+            paths.get(path),
+        );
+        let mut hasher = FxHasher::default();
+        hasher.write(if path.starts_with(b"/") { b"" } else { dir });
+        hasher.write_u8(0);
+        hasher.write(path);
+        if self.named.len() < MAX_DISTINCT {
+            self.named.insert(hasher.finish());
+        } else {
+            self.capped = true;
+        }
     }
 
     fn name(&mut self, dir: Option<PathId>, path: Option<PathId>, paths: &PathTable) {
@@ -97,7 +127,7 @@ impl Footprint {
 
     pub fn distinct(&self) -> (u64, u64, bool) {
         (
-            self.files.len() as u64,
+            (self.files.len() + self.named.len()) as u64,
             self.directories.len() as u64,
             self.capped,
         )
