@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fsage_report::{plain, units};
+use fsage_report::{page, plain, units};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Without a terminal, a long command says this often where it is.
@@ -30,7 +30,7 @@ pub fn note(text: &str) {
 /// Writes a line to stderr, also under `--quiet`: what is wrong or missing. What is not printable is written
 /// out. A closed stderr is nobody's concern.
 pub fn line(text: &str) {
-    drop(writeln!(std::io::stderr().lock(), "{}", plain::plain(text)));
+    put(&broken(&plain::plain(text), ""));
 }
 
 /// The same for text of several lines; those after the first are set in, so that none looks like a message of
@@ -38,13 +38,31 @@ pub fn line(text: &str) {
 pub fn lines(text: &str) {
     let mut out = String::new();
     for (index, part) in text.lines().enumerate() {
-        if index > 0 {
-            out.push_str("  ");
-        }
-        out.push_str(&plain::plain(part));
-        out.push('\n');
+        let indent = if index > 0 { "  " } else { "" };
+        out.push_str(&broken(&plain::plain(part), indent));
     }
-    drop(std::io::stderr().lock().write_all(out.as_bytes()));
+    put(&out);
+}
+
+fn put(text: &str) {
+    drop(std::io::stderr().lock().write_all(text.as_bytes()));
+}
+
+/// A line as a terminal can show it, broken between words and set in from its second line on; anywhere else
+/// it stays one, for who searches it.
+fn broken(text: &str, indent: &str) -> String {
+    let text = format!("{indent}{text}");
+    let width = match rustix::termios::tcgetwinsize(std::io::stderr()) {
+        Ok(size) if size.ws_col > 20 => usize::from(size.ws_col),
+        _ => usize::MAX,
+    };
+    if text.chars().count() <= width {
+        return text + "\n";
+    }
+    let before: String = text.chars().take_while(|&c| c == ' ').collect();
+    let room = width.saturating_sub(before.len() + 2);
+    let wrapped = page::wrapped(text.trim_start_matches(' '), room);
+    format!("{before}{}\n", wrapped.join(&format!("\n{before}  ")))
 }
 
 /// Progress of a long command: a bar on a terminal, a line now and then elsewhere, nothing if it is to be quiet.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::{Command, CommandFactory};
+use fsage_report::page::wrapped;
 
 use super::Cli;
 
@@ -22,14 +23,77 @@ const GROUPS: [(&str, &[&str]); 6] = [
 /// Columns that the list of verbs may take: those of the narrowest usual terminal.
 const WIDTH: usize = 80;
 
+/// Columns of help where there is no terminal, and the most that prose takes on one.
+const PROSE: usize = 100;
+
 /// The command line with everything that derive does not say.
 pub fn command() -> Command {
-    let command = Cli::command();
+    let stdout = std::io::stdout();
+    let wide = rustix::termios::tcgetwinsize(stdout).map_or(PROSE, |size| size.ws_col.into());
+    let command = flowing(Cli::command(), wide.clamp(40, PROSE));
     let verbs = grouped(&command);
     command.help_template(format!(
         "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{verbs}Options:\n\
          {{options}}{{after-help}}"
     ))
+}
+
+/// What stands after the options, of all verbs, in lines of that width.
+fn flowing(mut command: Command, width: usize) -> Command {
+    if let Some(text) = command.get_after_help().map(ToString::to_string) {
+        command = command.after_help(flowed(&text, width));
+    }
+    let verbs: Vec<String> = command
+        .get_subcommands()
+        .map(|v| v.get_name().to_owned())
+        .collect();
+    verbs.into_iter().fold(command, |command, verb| {
+        command.mut_subcommand(verb, |verb| flowing(verb, width))
+    })
+}
+
+/// Lines that begin at the margin are prose and one paragraph until an empty one; those that are set in stay
+/// lines, and what does not fit goes on further in.
+fn flowed(text: &str, width: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut prose = String::new();
+    for line in text.lines().chain([""]) {
+        let indent = line.chars().take_while(|&c| c == ' ').count();
+        if indent == 0 && !line.is_empty() {
+            prose.push_str(if prose.is_empty() { "" } else { " " });
+            prose.push_str(line);
+            continue;
+        }
+        if !prose.is_empty() {
+            lines.extend(wrapped(&std::mem::take(&mut prose), width));
+        }
+        if line.chars().count() <= width {
+            lines.push(line.to_owned());
+            continue;
+        }
+        // Beneath where what is said of something begins, if that is a column of its own.
+        let words = line.trim_start_matches(' ');
+        let column = words.find("  ").map_or(0, |gap| {
+            let after = words.get(gap..).unwrap_or_default();
+            gap + after.chars().take_while(|&c| c == ' ').count()
+        });
+        let (head, rest) = words.split_at(column);
+        let wide = indent + head.chars().count();
+        let named = column > 0 && wide < width / 2;
+        let hang = if named { wide } else { indent + 4 };
+        let (head, rest) = if named { (head, rest) } else { ("", words) };
+        // Comments stay comments, and commands can be copied.
+        let mark = if rest.starts_with("# ") { "# " } else { "" };
+        let end = if words.starts_with("fsage ") {
+            " \\"
+        } else {
+            ""
+        };
+        let broken = wrapped(rest, width.saturating_sub(hang + 2));
+        let below = format!("{end}\n{:hang$}{mark}", "");
+        lines.push(format!("{:indent$}{head}{}", "", broken.join(&below)));
+    }
+    lines.join("\n").trim_end().to_owned()
 }
 
 /// Every verb that is shown, with what it does, below its group's name.
@@ -75,22 +139,6 @@ fn grouped(command: &Command) -> String {
     text
 }
 
-/// Lines of at most `width` characters, broken between words.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +164,18 @@ mod tests {
         let list = help.split("Options:").next().unwrap_or_default();
         assert!(list.lines().all(|l| l.chars().count() <= WIDTH), "{help}");
         assert!(!help.contains('{'), "{help}");
+    }
+
+    #[test]
+    fn prose_flows_and_what_is_set_in_keeps_its_lines() {
+        let text =
+            "One two\nthree four.\n\nA list:\n  a  first of two words\n  b  second\nAfter it.";
+        let narrow = "One two three\nfour.\n\nA list:\n  a  first\n     of two\n     words\n  b  second\n\
+                      After it.";
+        assert_eq!(flowed(text, 14), narrow);
+        let wide =
+            "One two three four.\n\nA list:\n  a  first of two words\n  b  second\nAfter it.";
+        assert_eq!(flowed(text, 60), wide);
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl Scheme for MemScheme {
     }
 
     fn help(&self) -> &'static str {
-        "in memory with stated costs: mem:fast, mem:disk, mem:tiny, mem:FILE.toml"
+        "in memory, its costs stated: mem:fast, mem:disk, mem:tiny or mem:FILE.toml"
     }
 
     fn parse(&self, rest: &str, _: &Registry) -> Result<Arc<dyn TargetSpec>, TargetError> {
