@@ -10,6 +10,8 @@ use crate::book::Book;
 /// How far off a point may be from both of its neighbours, as a factor. Real series have steps, at the
 /// size of a block, of a window of read-ahead or of a cache; they rise and fall with their neighbours.
 const ODD_TIMES: f64 = 4.0;
+/// The same of the first and the last, which have one: a step may lie there.
+const ODD_TIMES_AT_END: f64 = 8.0;
 
 /// The points of these metrics that do not go with their neighbours, and what is to be said of each.
 pub(crate) fn odd(book: &Book, ids: &[MetricId]) -> Vec<(MetricId, String)> {
@@ -39,24 +41,29 @@ fn request_ns(book: &Book, id: MetricId) -> Option<f64> {
 }
 
 fn of_series(series: &[(MetricId, f64)]) -> Vec<(MetricId, String)> {
-    let three = series.windows(3).filter_map(|window| match window {
-        [(_, a), (id, b), (_, c)] => {
-            let high = *b > ODD_TIMES * a.max(*c);
-            let low = *b < a.min(*c) / ODD_TIMES;
-            (high || low).then(|| {
-                let us = |ns: f64| format!("{:.1} us", ns / 1e3);
-                let words = format!(
-                    "a request takes {}, but {} and {} at the sizes beside it",
-                    us(*b),
-                    us(*a),
-                    us(*c)
-                );
-                (*id, words)
-            })
-        }
-        _ => None,
+    let at = |index: Option<usize>| series.get(index?).map(|&(_, ns)| ns);
+    let judged = series.iter().enumerate().filter_map(|(index, &(id, ns))| {
+        let before = at(index.checked_sub(1));
+        let after = at(Some(index + 1));
+        let (least, most, times) = match (before, after) {
+            (Some(a), Some(c)) => (a.min(c), a.max(c), ODD_TIMES),
+            (one, None) | (None, one) => (one?, one?, ODD_TIMES_AT_END),
+        };
+        let odd = ns > times * most || ns < least / times;
+        odd.then(|| (id, words(ns, before, after)))
     });
-    three.collect()
+    judged.collect()
+}
+
+fn words(ns: f64, before: Option<f64>, after: Option<f64>) -> String {
+    let us = |ns: f64| format!("{:.1} us", ns / 1e3);
+    let beside: Vec<String> = before.into_iter().chain(after).map(us).collect();
+    let sizes = if beside.len() > 1 { "sizes" } else { "size" };
+    let beside = beside.join(" and ");
+    format!(
+        "a request takes {}, but {beside} at the {sizes} beside it",
+        us(ns)
+    )
 }
 
 #[cfg(test)]
@@ -80,7 +87,20 @@ mod tests {
     }
 
     #[test]
+    fn the_first_has_one_neighbour() {
+        let odd = of_series(&series("RD", &[345.0, 14_500.0, 15e3, 16e3]));
+        assert_eq!(odd.len(), 1);
+        assert_eq!(odd[0].0.to_string(), "RD1");
+        assert!(
+            odd[0].1.ends_with("but 14.5 us at the size beside it"),
+            "{}",
+            odd[0].1
+        );
+        assert_eq!(of_series(&series("RD", &[345.0])), []);
+    }
+
+    #[test]
     fn a_step_is_no_oddity() {
-        assert_eq!(of_series(&series("RD", &[1.0, 1.0, 90.0, 95.0, 900.0])), []);
+        assert_eq!(of_series(&series("RD", &[1.0, 1.0, 90.0, 95.0, 700.0])), []);
     }
 }
