@@ -65,6 +65,10 @@ impl Waiting {
             // SAFETY: see above; the arrays end with a null pointer.
             unsafe {
                 libc::close(go_write.as_raw_fd());
+                // Whoever is asked to stop passes that on, also before the program runs.
+                for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
                 let mut byte = 0u8;
                 if libc::read(go_read.as_raw_fd(), (&raw mut byte).cast(), 1) != 1 {
                     libc::_exit(125);
@@ -101,8 +105,11 @@ impl Waiting {
     /// Runs the program.
     pub(crate) fn go(&mut self) -> Result<(), CaptureError> {
         if let Some(mut pipe) = self.go.take() {
-            pipe.write_all(b"x")
-                .map_err(|e| CaptureError::io("start the command", e))?;
+            match pipe.write_all(b"x") {
+                // A signal has ended it before.
+                Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+                written => written.map_err(|e| CaptureError::io("start the command", e))?,
+            }
         }
         let mut error = [0u8; 4];
         match self.failure.read_exact(&mut error) {

@@ -18,8 +18,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use common::{
-    Running, daemons, fsage, fuse, loop_devices, run, scratch, start, temp, until, until_detached,
-    until_gone,
+    Running, daemons, fsage, fuse, loop_devices, mounted_below, root, run, run_command, scratch,
+    start, temp, until, until_detached, until_gone,
 };
 use rustix::process::Signal;
 
@@ -290,4 +290,30 @@ fn a_flush_takes_the_disks_time() {
         let least_ns = bytes as f64 / 202e6 * 1e9;
         assert!(flush["elapsed_ns"].as_f64().unwrap() > least_ns, "{flush}");
     }
+}
+
+#[test]
+fn two_disks_do_not_share_an_image() {
+    if !fuse() || !root() {
+        return;
+    }
+    let dir = temp();
+    let dir = dir.path();
+    for mount in ["a", "b"] {
+        std::fs::create_dir(dir.join(mount)).unwrap();
+    }
+    let line = |mount: &str| {
+        let mut command = fsage();
+        command
+            .current_dir(dir)
+            .args(["disk", "serve", "nvme-ssd", "--size", "64M"]);
+        command.args(["--image", "image", "--mount", mount]);
+        command
+    };
+    let running = start(&mut line("a"));
+    until("the disk to be served", || mounted_below(&dir.join("a")));
+    let second = run_command(&mut line("b"));
+    second.fails(1, &["image", "another process serves it"]);
+    running.signal(Signal::TERM);
+    running.wait().exits(0);
 }

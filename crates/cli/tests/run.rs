@@ -10,7 +10,10 @@ mod common;
 
 use std::path::Path;
 
-use common::{fsage, mix, names, profile, run, scratch, start, temp, temp_in_memory, until};
+use common::{
+    daemons, fsage, fuse, kill, mix, names, profile, run, scratch, start, temp, temp_in_memory,
+    until,
+};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -515,4 +518,60 @@ fn a_target_that_fills_up_in_the_run_is_told() {
         (&"run".into(), &"ENOSPC".into())
     );
     assert!(said.stderr.contains("ENOSPC"), "{}", said.stderr);
+}
+
+/// A command that is started after fsage was asked to stop, or just before, is asked too.
+#[test]
+fn a_signal_that_comes_early_ends_the_command() {
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    std::fs::create_dir(dir.join("t")).unwrap();
+    for delay_ms in [1, 3, 5, 8, 12, 20, 40] {
+        for line in [
+            &["run", "cmd:sleep 30; echo whole > ../whole", "t"][..],
+            &[
+                "trace",
+                "-o",
+                "x.fst",
+                "--",
+                "sh",
+                "-c",
+                "sleep 30; echo whole > whole",
+            ],
+        ] {
+            let mut running = start(fsage().current_dir(dir).args(line));
+            std::thread::sleep(std::time::Duration::from_millis(delay_ms));
+            running.signal(Signal::TERM);
+            // Before it has a handler for it, the signal itself ends it.
+            until("fsage to end", || running.has_ended());
+            let ended = running.code();
+            assert!(matches!(ended, Some(143) | None), "{line:?}: {ended:?}");
+        }
+    }
+    assert!(!dir.join("whole").exists());
+}
+
+/// What serves the target dies under a command that does not notice.
+#[test]
+fn a_command_ends_with_what_serves_its_target() {
+    if !fuse() {
+        return;
+    }
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    std::fs::create_dir(dir.join("t")).unwrap();
+    let mut running = start(fsage().current_dir(dir).args([
+        "run",
+        "cmd:echo begun > ../../begun; while :; do sleep 1; done",
+        "slow:read=2:t",
+    ]));
+    until("the server", || !daemons(running.id()).is_empty());
+    let [server] = daemons(running.id())[..] else {
+        panic!("one server");
+    };
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    kill(server);
+    until("fsage to end", || running.has_ended());
+    let ran = running.wait();
+    assert!(ran.stderr.contains("has ended"), "{}", ran.stderr);
 }

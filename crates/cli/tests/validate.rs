@@ -399,3 +399,29 @@ fn a_kill_leaves_no_loop_device() {
     until_detached(&devices);
     until("temporary directories to go", || names(&tmp).is_empty());
 }
+
+/// What a full disk or a kill left of a record that never got a run is no earlier validation.
+#[test]
+fn a_record_without_a_run_is_begun_anew() {
+    let dir = temp_in_memory();
+    two_targets(dir.path());
+    let line = [
+        "--workload",
+        "postmark:files=5,transactions=5",
+        "--target",
+        "a",
+        "--runs",
+        "1",
+        "-o",
+        "kept",
+    ];
+    std::fs::create_dir(dir.path().join("kept")).unwrap();
+    for (before, more) in [("", &[][..]), ("{\"format\":\"fsage run", &["--resume"])] {
+        let record = dir.path().join("kept/runs.jsonl");
+        std::fs::write(&record, before).unwrap();
+        let ran = run_command(validate(dir.path(), &line).args(more));
+        assert!(!ran.stderr.contains("runs.jsonl"), "{}", ran.stderr);
+        let kept = std::fs::read_to_string(record).unwrap();
+        assert_eq!(kept.lines().count(), 3, "{kept}");
+    }
+}

@@ -131,8 +131,9 @@ pub fn run_workload(
     let start_ns = time.clock().now_ns();
     if let Some(text) = request.spec.command() {
         progress(text);
-        result.command =
-            Some(command::run(text, command_dir(place.root())?).map_err(RunningError::Shell)?);
+        result.command = Some(
+            command::run(text, command_dir(place.root())?, &*open).map_err(RunningError::Shell)?,
+        );
     }
     let traced = trace.map(|path| begin_trace(path, target, place.root(), request));
     let traced = traced.transpose()?;

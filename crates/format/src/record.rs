@@ -125,6 +125,17 @@ impl RecordWriter {
     }
 }
 
+/// Whether a file holds a record beside its head: one that was begun and got no further, on a full disk or by
+/// a kill, holds nothing that could be lost.
+pub fn holds_records(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else {
+        return path.exists();
+    };
+    let mut lines = BufReader::new(file.take(2 * MAX_LINE_BYTES as u64)).split(b'\n');
+    drop(lines.next());
+    lines.next().is_some()
+}
+
 /// The records of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Records<T> {

@@ -21,8 +21,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fsage_core::Clock;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::FlockOperation;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 
 use crate::guard::Afterwards;
 use crate::{MonotonicClock, processes, signals};
@@ -265,6 +266,20 @@ impl Drop for Kin {
     }
 }
 
+/// The end of a command that runs.
+#[derive(Debug)]
+pub struct End(OwnedFd);
+
+impl End {
+    /// Whether it has come, or comes within that time.
+    pub fn within(&self, time: Duration) -> bool {
+        let time = Timespec::try_from(time).ok();
+        let mut ends = [PollFd::new(&self.0, PollFlags::IN)];
+        // Interrupted, it is asked again.
+        rustix::event::poll(&mut ends, time.as_ref()).is_ok_and(|n| n > 0)
+    }
+}
+
 impl Running {
     /// Its process.
     pub fn id(&self) -> u32 {
@@ -279,6 +294,12 @@ impl Running {
     /// Waits for its end.
     pub fn wait(&mut self) -> std::io::Result<ExitStatus> {
         self.child.wait()
+    }
+
+    /// What tells of its end; `None` where the kernel has no such thing.
+    pub fn end(&self) -> Option<End> {
+        let pid = i32::try_from(self.id()).ok().and_then(Pid::from_raw)?;
+        pidfd_open(pid, PidfdFlags::empty()).ok().map(End)
     }
 
     /// How it ended; `None` if it has not.

@@ -60,6 +60,12 @@ pub(crate) fn user_of(path: &Path) -> Option<u32> {
         .map(|p| p.pid)
 }
 
+/// What a process calls itself.
+pub(crate) fn name_of(pid: u32) -> Option<String> {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    Some(name.trim_end().to_owned())
+}
+
 /// Whether a process is a fsage that lives, by its name.
 pub(crate) fn is_fsage(process: Process) -> bool {
     let name = |who: &str| std::fs::read_to_string(format!("/proc/{who}/comm"));

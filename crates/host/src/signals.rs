@@ -19,6 +19,9 @@ static SENT: AtomicBool = AtomicBool::new(false);
 /// The child that the first signal is passed on to; 0 for none, negative for a process group.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
+/// Whether the first signal has been passed on.
+static PASSED: AtomicBool = AtomicBool::new(false);
+
 fn last() -> &'static Arc<AtomicUsize> {
     LAST.get_or_init(Arc::default)
 }
@@ -75,26 +78,42 @@ pub fn survive_file_size_limit() -> Result<(), HostError> {
 /// `None` ends that. A terminal sends its signals to both, so those are not passed on.
 pub fn forward_to(child: Option<u32>) {
     let child = child.and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0);
-    CHILD.store(child, Ordering::Relaxed);
+    CHILD.store(child, Ordering::SeqCst);
+    catch_up();
 }
 
 /// From now on the first signal goes to this process group too, whoever sent it; `None` ends that. For a
 /// child that has a group of its own, which the terminal's signals do not reach.
 pub fn forward_to_group(leader: Option<u32>) {
     let leader = leader.and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0);
-    CHILD.store(-leader, Ordering::Relaxed);
+    CHILD.store(-leader, Ordering::SeqCst);
+    catch_up();
+}
+
+/// A signal that came before the child was there has not reached it, wherever it came from.
+fn catch_up() {
+    let child = CHILD.load(Ordering::SeqCst);
+    let signal = last().load(Ordering::SeqCst);
+    if child != 0 && signal != 0 && !PASSED.load(Ordering::SeqCst) {
+        send(child, signal);
+    }
 }
 
 fn pass_on() {
-    let (child, signal) = (
-        CHILD.load(Ordering::Relaxed),
-        last().load(Ordering::Relaxed),
-    );
-    if child < 0 || child > 0 && SENT.load(Ordering::Relaxed) {
-        // SAFETY: kill only takes numbers; a child or group that is gone gives ESRCH.
-        unsafe {
-            libc::kill(child, signal as libc::c_int);
-        }
+    let child = CHILD.load(Ordering::SeqCst);
+    if child == 0 {
+        return;
+    }
+    PASSED.store(true, Ordering::SeqCst);
+    if child < 0 || SENT.load(Ordering::Relaxed) {
+        send(child, last().load(Ordering::SeqCst));
+    }
+}
+
+fn send(child: i32, signal: usize) {
+    // SAFETY: kill only takes numbers; a child or group that is gone gives ESRCH.
+    unsafe {
+        libc::kill(child, signal as libc::c_int);
     }
 }
 

@@ -10,7 +10,7 @@ use fsage_core::Seed;
 
 use crate::ops::{File, NEW, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, Ops};
 use crate::params::{LARGEST_FILE, SEED, bytes, count, request};
-use crate::program::{BuildError, Inputs, Length, Program, Stream, stages};
+use crate::program::{BuildError, Inputs, Length, Program, Stream, check_requests, stages};
 use crate::random::{Random, permutation, stream_seed};
 use crate::spec::Values;
 use crate::steps::{Stepped, Steps, repeated, run, run_cold};
@@ -80,6 +80,7 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
             format!("the file is smaller than a chunk of {chunk} bytes"),
         ));
     }
+    check_requests(WORKLOAD.name, values.number("file-size"), chunk)?;
     let bonnie = Bonnie {
         size,
         chunk,

@@ -7,7 +7,7 @@
 
 use crate::ops::{File, NEW, O_RDONLY, O_RDWR, Ops};
 use crate::params::{SEED, bytes, count, request, switch};
-use crate::program::{BuildError, Inputs, Program};
+use crate::program::{BuildError, Inputs, Program, check_requests};
 use crate::random::{Random, permutation, stream_seed};
 use crate::spec::Values;
 use crate::steps::{Steps, repeated, run, run_cold, setup};
@@ -24,7 +24,7 @@ pub const SMALL: Workload = Workload {
     parameters: SMALL_PARAMETERS,
     configs: &[],
     needs: needs_nothing,
-    build: |values, inputs| Ok(small(values, inputs)),
+    build: small,
 };
 
 const SMALL_PARAMETERS: &[Parameter] = &[
@@ -43,20 +43,21 @@ const SMALL_PARAMETERS: &[Parameter] = &[
     ),
 ];
 
-fn small(values: &Values, inputs: &Inputs) -> Program {
+fn small(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
     let generator = Small {
         files: values.number("files"),
         size: values.number("size"),
         dirs: values.number("dirs").max(1),
         request: values.number("request").max(1),
     };
+    check_requests(SMALL.name, generator.size, generator.request)?;
     let plans = vec![
         setup("directories"),
         run("create"),
         run_cold("read"),
         run_cold("delete"),
     ];
-    repeated(SMALL.name, generator, plans, inputs.length)
+    Ok(repeated(SMALL.name, generator, plans, inputs.length))
 }
 
 struct Small {

@@ -13,16 +13,15 @@ use fsage_core::Seed;
 
 pub use generate::{PostMark, Tally};
 
-use crate::program::{BuildError, Inputs, Length, Phase, Program, Role, Stream, stages};
+use crate::program::{
+    BuildError, Inputs, Length, Phase, Program, Role, Stream, check_requests, stages,
+};
 use crate::random::stream_seed;
 use crate::spec::Values;
 use crate::table::{self, Parameter, Unit, Value, Workload, needs_nothing};
 
 /// Sizes above this would make a single file fill any target.
 const LARGEST_FILE: i64 = 1 << 40;
-
-/// A file is generated at once.
-const MOST_REQUESTS: u64 = 1 << 20;
 
 /// PostMark's row in the list of workloads.
 pub const WORKLOAD: Workload = Workload {
@@ -223,9 +222,9 @@ impl Config {
     }
 
     /// Requests that a file of the largest size takes at the most.
-    fn requests_of_largest(&self) -> u64 {
+    fn least_request(&self) -> u64 {
         let direct = self.read_bytes.min(self.write_bytes);
-        self.size_high_bytes / self.buffer_bytes.unwrap_or(direct).max(1)
+        self.buffer_bytes.unwrap_or(direct)
     }
 
     /// The share of process `i` of [`Config::threads`].
@@ -252,16 +251,11 @@ fn program(config: &Config, inputs: &Inputs) -> Result<Program, BuildError> {
             ),
         ));
     }
-    let requests = config.requests_of_largest();
-    if requests > MOST_REQUESTS {
-        return Err(BuildError::new(
-            WORKLOAD.name,
-            format!(
-                "a file of {} bytes takes {requests} requests; expected at most {MOST_REQUESTS}",
-                config.size_high_bytes
-            ),
-        ));
-    }
+    check_requests(
+        WORKLOAD.name,
+        config.size_high_bytes,
+        config.least_request(),
+    )?;
     let endless = inputs.length == Length::Endless;
     let phases = [
         (Role::Setup, "create the pool"),

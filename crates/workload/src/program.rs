@@ -221,6 +221,21 @@ impl BuildError {
     }
 }
 
+/// A file is generated at once, and held until it has been run.
+const MOST_REQUESTS: u64 = 1 << 20;
+
+/// Refuses files that take more requests than can be held.
+pub(crate) fn check_requests(workload: &str, bytes: u64, request: u64) -> Result<(), BuildError> {
+    let requests = bytes.div_ceil(request.max(1));
+    if requests <= MOST_REQUESTS {
+        return Ok(());
+    }
+    let message = format!(
+        "a file of {bytes} bytes takes {requests} requests; expected at most {MOST_REQUESTS}"
+    );
+    Err(BuildError::new(workload, message))
+}
+
 /// A generator whose phases are parts of one history. Stages are numbered from 0 in their order.
 pub trait Staged: Send + 'static {
     /// The paths of the operations yielded so far.

@@ -5,7 +5,7 @@ use fsage_core::Seed;
 
 use crate::ops::{O_RDONLY, Ops};
 use crate::params::{LARGEST_FILE, SEED, byte_range, count, request};
-use crate::program::{Inputs, Length, Program};
+use crate::program::{BuildError, Inputs, Length, Program, check_requests};
 use crate::random::{Random, permutation, stream_seed};
 use crate::spec::Values;
 use crate::steps::{Steps, program, run_cold, setup};
@@ -21,7 +21,7 @@ pub const WORKLOAD: Workload = Workload {
     parameters: PARAMETERS,
     configs: &[],
     needs: needs_nothing,
-    build: |values, inputs| Ok(build(values, inputs)),
+    build,
 };
 
 const PARAMETERS: &[Parameter] = &[
@@ -46,7 +46,7 @@ const PARAMETERS: &[Parameter] = &[
     SEED,
 ];
 
-fn build(values: &Values, inputs: &Inputs) -> Program {
+fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
     let generator = SmallRead {
         files: values.number("files"),
         dirs: values.number("dirs"),
@@ -57,8 +57,15 @@ fn build(values: &Values, inputs: &Inputs) -> Program {
         random: Random::new(stream_seed(Seed(values.number("seed")), 1)),
         order: Vec::new(),
     };
+    let (_, largest) = generator.size;
+    check_requests(WORKLOAD.name, largest, generator.request)?;
     let plans = vec![setup("create"), run_cold("read")];
-    program(WORKLOAD.name, vec![generator], plans, inputs.length)
+    Ok(program(
+        WORKLOAD.name,
+        vec![generator],
+        plans,
+        inputs.length,
+    ))
 }
 
 struct SmallRead {

@@ -114,6 +114,18 @@ fn what_does_not_fit_together_is_told() {
             "lfs-large:size=1G,request=1",
             ["requests of 1", "expected at most"],
         ),
+        (
+            "lfs-small:size=1G,request=1",
+            ["1073741824 bytes", "expected at most 1048576"],
+        ),
+        (
+            "small-read:size=0-1G,request=1",
+            ["1073741824 bytes", "expected at most 1048576"],
+        ),
+        (
+            "bonnie:size=1M,chunk=1,file-size=1G",
+            ["1073741824 bytes", "expected at most 1048576"],
+        ),
         ("bonnie:size=4k,chunk=8k", ["smaller than a chunk", "8192"]),
         (
             "seqio:size=1k-1M,total=512k",

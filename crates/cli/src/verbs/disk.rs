@@ -15,6 +15,8 @@ use fsage_host::scratch::daemon::Program;
 use fsage_host::scratch::{Backing, create_image, make_mount_point, needs_fuse};
 use fsage_host::signals;
 use fsage_sim::{BUILT_IN, DiskModel, DiskOptions, Policy, Span};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use crate::args::{DiskArgs, DiskServeArgs, DiskVerb};
 use crate::exit::Exit;
@@ -137,6 +139,10 @@ fn image(path: Option<&Path>, size: u64) -> Result<std::fs::File> {
     let found = file.metadata().with_context(failed)?;
     if !found.is_file() {
         bail!("{}: it is no regular file", failed());
+    }
+    // Two disks of one image would destroy what is on it. Held as long as it is served.
+    if let Err(Errno::WOULDBLOCK) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        bail!("{}: another process serves it", failed());
     }
     // What is there already is kept, so it must be of that size.
     if found.len() == 0 {

@@ -25,6 +25,7 @@ mod workloads;
 use std::path::Path;
 
 use fsage_experiment::plan::allow::Wanted;
+use fsage_format::record::holds_records;
 
 use crate::args::{AllowArgs, Verb};
 use crate::exit::{Exit, UsageError};
@@ -66,7 +67,7 @@ fn refuse_unless_allowed(wanted: Wanted, allow: &AllowArgs) -> anyhow::Result<()
 /// What an earlier measurement, an `experiment` or a `validation`, kept in its record would be mixed with what
 /// is measured now.
 fn refuse_unless_resumed(record: &Path, resume: bool, of: &str) -> anyhow::Result<()> {
-    if !resume && record.exists() {
+    if !resume && holds_records(record) {
         let dir = record.parent().unwrap_or(record);
         return Err(UsageError(format!(
             "{} holds the runs of an earlier {of}; --resume goes on with it, or name another directory",

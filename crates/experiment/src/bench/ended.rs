@@ -1,6 +1,6 @@
 //! How a command or a phase of a run ended, and errors in words.
 
-use fsage_core::Root;
+use fsage_core::{Root, Target};
 use fsage_format::result::run::{CommandRun, Unexpected};
 
 use crate::running::command;
@@ -21,9 +21,14 @@ pub(super) fn text(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 /// Runs a command; one that ends badly is an error.
-pub(super) fn command_once(text: &str, root: &dyn Root) -> Result<CommandRun, String> {
+pub(super) fn command_once(
+    text: &str,
+    root: &dyn Root,
+    target: &dyn Target,
+) -> Result<CommandRun, String> {
     let dir = command_dir(root).map_err(|e| e.to_string())?;
-    let (run, said) = command::run_quietly(text, dir).map_err(|e| format!("run /bin/sh: {e}"))?;
+    let ran = command::run_quietly(text, dir, target);
+    let (run, said) = ran.map_err(|e| format!("run /bin/sh: {e}"))?;
     let end = match (run.exit_status, run.exit_signal) {
         (Some(0), _) => return Ok(run),
         (Some(status), _) => format!("exit status {status}"),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fsage_format::FormatError;
-use fsage_format::record::{RecordWriter, read_records};
+use fsage_format::record::{RecordWriter, holds_records, read_records};
 use fsage_format::result::environment::{MachineRecord, TargetRecord};
 use fsage_format::result::experiment::{BenchRun, FailedRun};
 use serde::{Deserialize, Serialize};
@@ -181,7 +181,7 @@ pub(super) fn open_record(dir: &Path) -> Result<RecordWriter, FormatError> {
 pub fn found(dir: &Path) -> Result<Found, FormatError> {
     let path = record_path(dir);
     let mut found = Found::default();
-    if !path.exists() || std::fs::metadata(&path).is_ok_and(|m| m.len() == 0) {
+    if !holds_records(&path) {
         return Ok(found);
     }
     let records = read_records::<Entry>(&path)?;

@@ -195,7 +195,9 @@ impl Making<'_> {
         if let Caches::Warm(runs @ 1..) = subject.caches {
             detail("warming up");
             let place = place.as_deref();
-            self.step("warm-up runs", |making| making.warm_up(root, place, runs))?;
+            self.step("warm-up runs", |making| {
+                making.warm_up(open, root, place, runs)
+            })?;
         }
         // A program's state goes from phase to phase: what is measured goes on from its own setup.
         let phases = match subject.caches {
@@ -352,6 +354,7 @@ impl Making<'_> {
     /// made goes before it begins again.
     fn warm_up(
         &mut self,
+        open: &dyn Target,
         root: &dyn Root,
         place: Option<&dyn Place>,
         runs: u32,
@@ -361,7 +364,7 @@ impl Making<'_> {
                 return Ok(());
             }
             if let Some(text) = self.request.spec.command() {
-                command_once(text, root)?;
+                command_once(text, root, open)?;
                 continue;
             }
             self.clear(place)?;
@@ -491,7 +494,7 @@ impl Making<'_> {
         let mut activity = Activity::default();
         let mut usage = Usage::default();
         if let Some(text) = self.request.spec.command() {
-            let run = measured(watched, &mut activity, || command_once(text, root))?;
+            let run = measured(watched, &mut activity, || command_once(text, root, open))?;
             usage = command::usage(&run);
             self.run.elapsed_ns = run.elapsed_ns;
             self.run.command = Some(run);

@@ -5,31 +5,39 @@ use std::io::{Read, Seek};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
 
-use fsage_core::Clock;
+use fsage_core::{Clock, Target};
 use fsage_format::result::run::CommandRun;
 use fsage_host::MonotonicClock;
 use fsage_host::delay::ExitWatch;
 use fsage_host::guard::stand_in;
-use fsage_host::kin::Kin;
+use fsage_host::kin::{Kin, Running};
 use fsage_host::observe::{Usage, Whose};
+
+/// How often what serves a target is looked at.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Runs `text` by sh in `dir`. What it prints goes to stderr: stdout is for results. The first signal
 /// that asks this process to stop goes to the command and its children too, and they do not outlive this
-/// process.
-pub fn run(text: &str, dir: &Path) -> std::io::Result<CommandRun> {
+/// process. They end also when what serves `target` has died: a command may never notice.
+pub fn run(text: &str, dir: &Path, target: &dyn Target) -> std::io::Result<CommandRun> {
     let stdout = std::io::stderr().as_fd().try_clone_to_owned()?;
-    run_with(text, dir, stdout.into(), Stdio::inherit())
+    run_with(text, (dir, target), stdout.into(), Stdio::inherit())
 }
 
 /// The same of a command that is run again and again: what it prints goes nowhere. Returns the last line
 /// that it wrote to stderr beside the result.
-pub fn run_quietly(text: &str, dir: &Path) -> std::io::Result<(CommandRun, String)> {
+pub fn run_quietly(
+    text: &str,
+    dir: &Path,
+    target: &dyn Target,
+) -> std::io::Result<(CommandRun, String)> {
     // In memory: what is measured should not meet it on a device.
     let said = rustix::fs::memfd_create("fsage-stderr", rustix::fs::MemfdFlags::CLOEXEC)?;
     let mut said = File::from(said);
-    let run = run_with(text, dir, Stdio::null(), said.try_clone()?.into())?;
+    let run = run_with(text, (dir, target), Stdio::null(), said.try_clone()?.into())?;
     let mut bytes = Vec::new();
     // Without its words the result still says how it ended.
     drop(said.rewind().and_then(|()| said.read_to_end(&mut bytes)));
@@ -38,7 +46,12 @@ pub fn run_quietly(text: &str, dir: &Path) -> std::io::Result<(CommandRun, Strin
     Ok((run, last))
 }
 
-fn run_with(text: &str, dir: &Path, stdout: Stdio, stderr: Stdio) -> std::io::Result<CommandRun> {
+fn run_with(
+    text: &str,
+    (dir, target): (&Path, &dyn Target),
+    stdout: Stdio,
+    stderr: Stdio,
+) -> std::io::Result<CommandRun> {
     let kin = Kin::ready();
     let exits = ExitWatch::start();
     let before = Usage::of(Whose::Children);
@@ -50,7 +63,7 @@ fn run_with(text: &str, dir: &Path, stdout: Stdio, stderr: Stdio) -> std::io::Re
         .stderr(stderr);
     stand_in(&mut command, dir).map_err(std::io::Error::other)?;
     let mut running = kin.start(&mut command)?;
-    let status = running.wait();
+    let status = wait(&mut running, target);
     let began = running.began();
     let elapsed_ns = MonotonicClock.now_ns().saturating_sub(began.at_ns);
     let delay = exits.and_then(|exits| exits.finish(running.id()));
@@ -74,6 +87,23 @@ fn run_with(text: &str, dir: &Path, stdout: Stdio, stderr: Stdio) -> std::io::Re
         voluntary_switches: used.voluntary_switches,
         involuntary_switches: used.involuntary_switches,
     })
+}
+
+/// The end of a command; if what serves the target has died, of all that it started.
+fn wait(running: &mut Running, target: &dyn Target) -> std::io::Result<ExitStatus> {
+    // Only what serves has something to tell.
+    let ends = (!target.statistics().is_empty())
+        .then(|| running.end())
+        .flatten();
+    if let Some(ends) = ends {
+        while !ends.within(LOOK) {
+            if target.served().is_err() {
+                running.kill();
+                break;
+            }
+        }
+    }
+    running.wait()
 }
 
 /// What a command used.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fsage_format::profile::SystemProfile;
-use fsage_format::record::{RecordWriter, read_records};
+use fsage_format::record::{RecordWriter, holds_records, read_records};
 use fsage_format::result::validation::FailedStep;
 use fsage_format::{FormatError, record};
 use serde::{Deserialize, Serialize};
@@ -105,7 +105,7 @@ pub(super) fn open_record(plan: &ValidatePlan) -> Result<RecordWriter, FormatErr
 pub(super) fn resumed(plan: &ValidatePlan) -> Result<Measurements, FormatError> {
     let mut found = Measurements::default();
     let path = record_path(&plan.dir);
-    if !path.exists() {
+    if !holds_records(&path) {
         return Ok(found);
     }
     let others = runs_of(plan, &plan.digest(), &mut found)?;

@@ -13,7 +13,7 @@ use super::image::LoopDevice;
 use super::roots::Roots;
 use super::unmount::{detach, unmount};
 use super::{ScratchRecord, ScratchSpec};
-use crate::HostError;
+use crate::{HostError, processes};
 
 /// Mount options that mount(2) takes as flags.
 const FLAGS: [(&str, MountFlags); 10] = [
@@ -173,7 +173,7 @@ impl MountedScratch {
         if state.mounted {
             state.mounted = false;
             if let Err(e) = unmount(&self.dir, LAST_PATIENCE) {
-                busy = Some(HostError::at("unmount", &self.dir, e));
+                busy = Some(in_use(&self.dir, &self.record.device, e));
                 let _ = detach(&self.dir);
             }
         }
@@ -191,6 +191,21 @@ impl MountedScratch {
             disk.end();
         }
         detached
+    }
+}
+
+/// The error of what cannot be unmounted, with who uses it.
+fn in_use(dir: &Path, device: &Path, error: rustix::io::Errno) -> HostError {
+    match processes::user_of(dir) {
+        Some(pid) => HostError::Refused {
+            what: format!("unmount {}", dir.display()),
+            why: format!(
+                "process {pid}{} uses it; {} and its image stay until that has ended",
+                processes::name_of(pid).map_or_else(String::new, |name| format!(" ({name})")),
+                device.display()
+            ),
+        },
+        None => HostError::at("unmount", dir, error),
     }
 }
 
