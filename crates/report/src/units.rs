@@ -1,7 +1,7 @@
 //! How quantities are written: three significant digits and a unit.
 
 /// Longer times are written in minutes.
-const LONGEST_PLAIN_NS: f64 = 120e9;
+pub(crate) const LONGEST_PLAIN_NS: f64 = 120e9;
 
 /// Nanoseconds as `850 ns`, `12.3 us`, `4.56 ms`, `7.89 s`, `12 min 5 s`.
 pub fn duration(ns: f64) -> String {
@@ -23,7 +23,7 @@ pub fn duration(ns: f64) -> String {
 }
 
 /// The unit in which a time of less than two minutes is written, and its nanoseconds.
-fn time_unit(ns: f64) -> (f64, &'static str) {
+pub(crate) fn time_unit(ns: f64) -> (f64, &'static str) {
     match ns {
         ns if ns < 1e3 => (1.0, "ns"),
         ns if ns < 1e6 => (1e3, "us"),
