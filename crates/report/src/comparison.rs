@@ -151,7 +151,7 @@ fn overview(comparison: &Comparison, width: u16) -> TextTable {
         ("p", Align::Right),
         ("so", Align::Left),
     ];
-    let mut table = TextTable::new(&columns, width).dropping(&["p", "a's mean", "b's mean"]);
+    let mut table = TextTable::new(&columns, width).dropping(&["a's mean", "p", "b's mean"]);
     let same = comparison.experiments.len() > 1;
     for (pair, m) in required(comparison).take(ROWS) {
         let (a, b) = (&pair.a.configuration, &pair.b.configuration);

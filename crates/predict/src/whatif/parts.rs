@@ -139,7 +139,7 @@ fn nearest_of<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<Strin
             (if slip { away.min(1) } else { away }, candidate)
         })
         .collect();
-    all.sort();
+    all.sort_unstable();
     all.into_iter()
         .take(3)
         .map(|(_, name)| name.to_owned())

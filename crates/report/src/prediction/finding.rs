@@ -185,21 +185,21 @@ fn slowest(result: &Prediction) -> Option<String> {
         probability(against.probability)
     );
     let elapsed = times(result, &names);
-    Some(match names.as_slice() {
-        [one] => format!("{one} is {probably}the slowest: {elapsed} elapsed; {certain}."),
-        _ => {
-            let apart = if alike(result, &names) {
-                " and cannot be told apart"
-            } else {
-                ""
-            };
-            format!(
-                "{} are {probably}the slowest{apart}: {elapsed} elapsed; {}, {certain}.",
-                listed(&names),
-                against.slower
-            )
-        }
-    })
+    if let [one] = names.as_slice() {
+        return Some(format!(
+            "{one} is {probably}the slowest: {elapsed} elapsed; {certain}."
+        ));
+    }
+    let apart = if alike(result, &names) {
+        " and cannot be told apart"
+    } else {
+        ""
+    };
+    Some(format!(
+        "{} are {probably}the slowest{apart}: {elapsed} elapsed; {}, {certain}.",
+        listed(&names),
+        against.slower
+    ))
 }
 
 fn least<'a>(pairs: &[&'a PairRank]) -> Option<&'a PairRank> {
