@@ -107,6 +107,35 @@ fn held(name: &str) {
     }
 }
 
+/// What is said to help saves what that very change gives, which is never more than there is.
+#[test]
+fn what_would_help_saves_what_its_what_if_gives() {
+    for (name, on) in [("mail", 3), ("mail", 1), ("threads", 3)] {
+        let traces = corpus().join("traces");
+        let told = predict(&traces, name, &["--json"]).json();
+        let target = &told["targets"][on];
+        let helps = target["helps"].as_array().unwrap();
+        assert!(helps.iter().any(|h| h["change"] == "disk*2"), "{helps:?}");
+        for help in helps {
+            let change = help["change"].as_str().unwrap();
+            let changed = predict(&traces, name, &["--json", "--what-if", change]).json();
+            let then = &changed["targets"][on]["what_if"];
+            for (saved, difference) in [
+                ("saves_ns", "difference_ns"),
+                ("elapsed_saved_ns", "elapsed_difference_ns"),
+            ] {
+                let [saved, more] =
+                    [&help[saved], &then[difference]].map(|ns| ns.as_f64().unwrap());
+                assert!(
+                    (saved + more).abs() < 1.0,
+                    "{name} {change}: {saved} {more}"
+                );
+            }
+            assert!(help["elapsed_saved_ns"].as_f64() < target["elapsed_ns"].as_f64());
+        }
+    }
+}
+
 #[test]
 fn a_build_costs_what_it_did() {
     held("build");

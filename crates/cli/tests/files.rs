@@ -408,6 +408,18 @@ fn show_explains_metrics_and_names_the_nearest() {
         (&1.into(), &"FSYN".into())
     );
     run(dir.path(), ["show", "RDD"]).fails(1, &["no file and no metric", "RD"]);
+    // What is offered is explained, groups of metrics too.
+    let offered = run(dir.path(), ["show", "fsnyc"]).fails(1, &["the nearest are ", "fsync"]);
+    let offered = offered.stderr;
+    let names = offered.split("the nearest are ").nth(1).unwrap().trim();
+    for name in names.split(", ") {
+        let said = run(dir.path(), ["show", name]).exits(0).text();
+        assert!(said.starts_with(&format!("{name}: ")), "{said}");
+    }
+    let group = run(dir.path(), ["show", "fsync"]).exits(0).text();
+    assert!(group.contains("FSYN: "), "{group}");
+    let listed = run(dir.path(), ["show", "fsync", "--json"]).exits(0).json();
+    assert!(listed["metrics"].as_array().unwrap().len() > 3);
 }
 
 #[test]

@@ -90,6 +90,13 @@ fn a_wrong_command_line_is_exit_code_2() {
     }
     small_trace(dir.path());
     run(dir.path(), ["show", "small.fst", "--ops", "a..b"]).fails(2, &["a..b"]);
+    run(dir.path(), ["show", "small.fst", "--ops", "5..3"]).fails(2, &["5..3", "no operation"]);
+    let beyond = run(dir.path(), ["show", "small.fst", "--ops", "1000000.."]).exits(0);
+    assert!(
+        beyond
+            .stderr
+            .contains("no operation 1000000: small.fst has ")
+    );
     let line = [
         "show".to_string(),
         profile("ext4").display().to_string(),

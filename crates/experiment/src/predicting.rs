@@ -6,7 +6,7 @@ use fsage_core::metric::MetricId;
 use fsage_core::{DevId, Op, OpSource, PathTable, SinkError, SourceError};
 use fsage_format::FormatError;
 use fsage_format::profile::{CPUS, SystemProfile};
-use fsage_format::result::prediction::Prediction;
+use fsage_format::result::prediction::{Help, Prediction};
 use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::{
     AnnotationColumn, AnnotationKind, AnnotationValue, TraceEnd, TraceMeta, TraceReader,
@@ -54,13 +54,68 @@ pub struct Request<'a> {
 pub fn predict(
     reader: &mut TraceReader,
     request: &Request<'_>,
+    sink: Option<&mut dyn AnnotationSink>,
+) -> Result<Prediction, PredictingError> {
+    let vectors = request.profiles.iter().map(vector).collect();
+    let mut prediction = pass(reader, request, vectors, request.changes, sink)?;
+    let placed = reader.meta().extra.get(one_cpu::ENTRY);
+    prediction
+        .warnings
+        .extend(one_cpu::mixed(placed, request.profiles));
+    Ok(prediction)
+}
+
+fn vector(profile: &SystemProfile) -> SystemVector {
+    SystemVector::from_profile(profile).0
+}
+
+/// Says of every change that would help what it saves by that very what-if, in a pass over the trace of its own;
+/// `reader` stands at the trace's start again.
+pub fn weigh_helps(
+    reader: &mut TraceReader,
+    request: &Request<'_>,
+    prediction: &mut Prediction,
+) -> Result<(), PredictingError> {
+    let targets = || prediction.targets.iter().zip(request.profiles);
+    let changed = targets().flat_map(|(target, profile)| {
+        let changes = target.helps.iter().filter_map(|h| h.change.parse().ok());
+        changes.map(move |change: Change| {
+            let mut vector = vector(profile);
+            change.apply(&mut vector);
+            vector
+        })
+    });
+    let changed: Vec<SystemVector> = changed.collect();
+    if changed.is_empty() {
+        return Ok(());
+    }
+    let after = pass(reader, request, changed, &[], None)?;
+    let mut after = after.targets.iter();
+    for target in &mut prediction.targets {
+        let latency_ns = target.latency_total_ns.unwrap_or_default();
+        let elapsed_ns = target.elapsed_ns.unwrap_or_default();
+        for (help, then) in target.helps.iter_mut().zip(&mut after) {
+            help.saves_ns = latency_ns - then.latency_total_ns.unwrap_or(latency_ns);
+            help.share = (help.saves_ns / latency_ns).clamp(0.0, 1.0);
+            help.elapsed_saved_ns = then.elapsed_ns.map(|ns| elapsed_ns - ns);
+        }
+        let saved = |h: &Help| (h.elapsed_saved_ns.unwrap_or_default(), h.saves_ns);
+        target.helps.sort_by(|a, b| {
+            let (a, b) = (saved(a), saved(b));
+            b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
+        });
+    }
+    Ok(())
+}
+
+/// One pass over a trace. `sink` is told of every operation on every system if there is one.
+fn pass(
+    reader: &mut TraceReader,
+    request: &Request<'_>,
+    vectors: Vec<SystemVector>,
+    changes: &[Change],
     mut sink: Option<&mut dyn AnnotationSink>,
 ) -> Result<Prediction, PredictingError> {
-    let vectors = request
-        .profiles
-        .iter()
-        .map(|profile| SystemVector::from_profile(profile).0)
-        .collect();
     let mut options = request.options.clone();
     options
         .scope
@@ -68,7 +123,7 @@ pub fn predict(
         .extend(reader.meta().under.iter().map(|d| d.clone().into_bytes()));
     options.traced_cpus = traced_cpus(reader.meta());
     options.tree_known |= request.snapshot.is_some();
-    let mut predictor = Predictor::new(options, vectors).also(request.changes);
+    let mut predictor = Predictor::new(options, vectors).also(changes);
     if let Some(path) = request.snapshot {
         load_snapshot(path, reader, &mut predictor)?;
     }
@@ -82,12 +137,7 @@ pub fn predict(
         }
         batch.clear();
     }
-    let mut prediction = predictor.finish();
-    let placed = reader.meta().extra.get(one_cpu::ENTRY);
-    prediction
-        .warnings
-        .extend(one_cpu::mixed(placed, request.profiles));
-    Ok(prediction)
+    Ok(predictor.finish())
 }
 
 /// The processors that the traced processes shared, where the trace tells.

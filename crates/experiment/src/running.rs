@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::{
-    ColdEvidence, ColdPolicy, Confinement, FsOptions, Place, Root, Target, TargetError, TargetSpec,
+    ColdEvidence, ColdLevel, ColdPolicy, Confinement, FsOptions, Place, Root, Target, TargetError,
+    TargetSpec,
 };
 use fsage_exec::{Door, ExecError, Options};
 use fsage_format::result::run::{PhaseRun, RUN_FORMAT, RUN_VERSION, Unexpected, WorkloadRun};
@@ -369,7 +370,11 @@ pub(crate) fn fs_options(request: &RunRequest) -> FsOptions {
 }
 
 pub(crate) fn describe_cold(evidence: ColdEvidence) -> String {
-    format!("{:?}, {:?}", evidence.method, evidence.level).to_lowercase()
+    let method = format!("{:?}", evidence.method).to_lowercase();
+    match evidence.level {
+        ColdLevel::DataOnly => format!("{method}, data only: names and inodes stay"),
+        ColdLevel::Everything => format!("{method}, everything"),
+    }
 }
 
 /// The directory in which a workload runs.

@@ -7,6 +7,8 @@
 
 use fsage_stats::student;
 
+use crate::result::IntervalPart;
+
 /// Errors have tails far longer than the normal distribution's: one pair in ten of the kept
 /// validations is off by more than three times the median.
 const DEGREES: f64 = 3.0;
@@ -92,6 +94,29 @@ impl Totals {
     /// Standard error of the latency's logarithm by the profile: its intervals, and its marks.
     pub fn profile_error(&self) -> f64 {
         self.profile.hypot(self.marked * MARKED)
+    }
+
+    /// Of what half of the latency's interval is made: the model, where files lie, the profile, its marks.
+    pub fn parts(&self) -> Vec<IntervalPart> {
+        let model = Self {
+            unplaced: 0.0,
+            ..*self
+        };
+        let all = [
+            ("the model", T_975 * model.model()),
+            (
+                "places of files that nothing tells",
+                T_975 * self.unplaced * UNPLACED,
+            ),
+            ("the profile's intervals", Z_95 * self.profile),
+            ("disturbed metrics", Z_95 * self.marked * MARKED),
+        ];
+        let some = all.into_iter().filter(|part| part.1 > 0.0);
+        some.map(|(what, log_half_width)| IntervalPart {
+            what: what.to_owned(),
+            log_half_width,
+        })
+        .collect()
     }
 
     /// Half of the 95 % interval of the latency's logarithm.
@@ -215,6 +240,9 @@ mod tests {
         let (mut unplaced, mut marked) = (sure, sure);
         (unplaced.unplaced, marked.marked) = (0.9, 0.9);
         for unsure in [unplaced, marked] {
+            let parts = unsure.parts();
+            let sum: f64 = parts.iter().map(|p| p.log_half_width.powi(2)).sum();
+            assert!(parts.len() == 3 && (sum.sqrt() / unsure.latency_half() - 1.0).abs() < 1e-12);
             assert!(unsure.latency_half() > 1.5 * sure.latency_half());
             let slow = totals(2.2e9, 2.2e9, 0.02, true);
             let p = elapsed_order(&unsure, &slow);

@@ -77,6 +77,7 @@ impl Summed {
             profile: self.totals.profile,
             model: self.totals.model(),
             log_half_width: self.totals.latency_half(),
+            parts: self.totals.parts(),
             unknown_share,
             unknown,
             marked: self.marked.carrying.clone(),

@@ -257,7 +257,9 @@ impl Book {
             && value.estimate < hot
         {
             value.estimate = hot;
-            value.high = value.high.map(|high| high.max(hot));
+            // What it is taken from may be as much more as that may.
+            let above = self.value(id.with_gap(0)?).and_then(|v| v.high);
+            value.high = value.high.zip(above).map(|(own, above)| own.max(above));
             value.note = Some("under the resolution: what it costs back to back".to_owned());
         }
         Some(value)
@@ -510,6 +512,23 @@ mod tests {
         assert_eq!((value.estimate, value.median, value.runs), (20.0, 10.0, 4));
         assert!(value.low < Some(20.0) && value.high > Some(20.0));
         assert!(value.low > Some(0.0), "positive and skewed: {value:?}");
+    }
+
+    #[test]
+    fn what_is_taken_from_another_metric_is_as_uncertain_above() {
+        let mut book = Book::default();
+        for (hot, paused) in [(350.0, 270.0), (380.0, 330.0), (410.0, 280.0)] {
+            book.push(id("STAT"), hot, false);
+            book.push(id("STAT_G1"), paused, false);
+        }
+        book.commit(false);
+        book.series(id("STAT_G1")).steady = true;
+        let [hot, paused] = ["STAT", "STAT_G1"].map(|name| book.value(id(name)).unwrap());
+        assert_eq!(paused.estimate, hot.estimate);
+        assert!(
+            paused.high >= hot.high && hot.high > Some(hot.estimate),
+            "{paused:?}"
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fsage_format::result::characterization::{
-    Characterization, NameStats, ProcessStats, SizeBucket,
+    Characterization, NameStats, PageCache, ProcessStats, SizeBucket,
 };
 use fsage_format::trace::{Loss, TraceEnd, TraceMeta};
 use schemars::JsonSchema;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::page::{Page, quoted};
 use crate::table::{Align, TextTable, bar, elided};
-use crate::units::{bytes, count, duration, percent};
+use crate::units::{bytes, count, counted, duration, percent};
 
 /// What `fsage show TRACE --json` prints.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -87,12 +87,12 @@ fn head(page: &mut Page, shown: &ShownTrace) {
             "{} in the file system ({}); {}",
             duration(found.latency_total_ns as f64),
             most.join(", "),
-            counted(found.processes.len() as u64, "process", "processes"),
+            counted(found.processes.len() as u64, "process"),
         ));
     }
-    let cached = found.page_cache.map_or(String::new(), |cache| {
-        format!(" ({:.1} % of the pages cached)", cache.hit_percent)
-    });
+    let cached = found
+        .page_cache
+        .map_or(String::new(), |cache| pages(&cache));
     let least = if found.distinct_capped {
         "at least "
     } else {
@@ -102,13 +102,22 @@ fn head(page: &mut Page, shown: &ShownTrace) {
         "{} read{cached}, {} written; {least}{}, {}",
         bytes(found.bytes_read),
         bytes(found.bytes_written),
-        counted(found.distinct_files, "file", "files"),
-        counted(found.distinct_directories, "directory", "directories"),
+        counted(found.distinct_files, "file"),
+        counted(found.distinct_directories, "directory"),
     ));
 }
 
-fn counted(n: u64, one: &str, many: &str) -> String {
-    format!("{} {}", count(n), if n == 1 { one } else { many })
+/// What the page cache had: what was read ahead came from the device before it was asked for.
+fn pages(cache: &PageCache) -> String {
+    match cache.pages_ahead {
+        0 => format!(" ({:.1} % of the pages cached)", cache.hit_percent),
+        ahead => format!(
+            " ({} of {} pages missed, {} more read ahead)",
+            count(cache.pages_missed),
+            count(cache.pages_requested),
+            count(ahead)
+        ),
+    }
 }
 
 /// A row of the short table: what, operations, time.
@@ -451,7 +460,24 @@ fn processes(shown: &ShownTrace, width: u16) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{per_mark, sparkline};
+    use super::{PageCache, pages, per_mark, sparkline};
+
+    #[test]
+    fn what_was_read_ahead_was_not_cached() {
+        let read = |ahead| {
+            pages(&PageCache {
+                pages_requested: 32_768,
+                pages_missed: 32,
+                pages_ahead: ahead,
+                hit_percent: 99.9,
+            })
+        };
+        assert_eq!(
+            read(16_352),
+            " (32 of 32,768 pages missed, 16,352 more read ahead)"
+        );
+        assert_eq!(read(0), " (99.9 % of the pages cached)");
+    }
 
     #[test]
     fn a_mark_says_how_long_it_is() {

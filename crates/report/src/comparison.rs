@@ -16,10 +16,10 @@ const TOLD: usize = 20;
 const LONGEST_VALUE: usize = 60;
 
 /// A smaller effect, however sure, is no headline.
-const WORTH_TELLING: f64 = 0.01;
+pub(crate) const WORTH_TELLING: f64 = 0.01;
 
 /// Of an interval that says too little.
-const UNUSABLE: &str = "unusable";
+pub(crate) const UNUSABLE: &str = "unusable";
 
 /// Rows of the table over all pairs.
 const ROWS: usize = 14;
@@ -48,14 +48,16 @@ pub fn text(comparison: &Comparison, details: bool, all: bool, width: u16) -> St
         let others = others.filter(|m| !m.required && differs(m)).count();
         if others > 0 {
             page.say(format!(
-                "{others} other metrics differ by {} or more",
+                "of the other metrics {others} differ{} by {} or more",
+                if others == 1 { "s" } else { "" },
                 units::percent(WORTH_TELLING)
             ));
         }
         let causes: usize = comparison.pairs.iter().map(|p| p.differences.len()).sum();
         if causes > 0 {
             page.say(format!(
-                "{causes} differences of configuration or environment may be the cause"
+                "{} of configuration or environment may be the cause",
+                units::counted(causes as u64, "difference")
             ));
         }
     }
@@ -115,7 +117,8 @@ fn finding(page: &mut Page, comparison: &Comparison) {
         } else {
             "no difference of 1 % or more is significant"
         };
-        page.say(format!("{why}, in {} comparisons", all.len()));
+        let all = units::counted(all.len() as u64, "comparison");
+        page.say(format!("{why}, in {all}"));
         return;
     }
     let size = |m: &ComparedMetric| m.ratio.map_or(f64::INFINITY, |r| r.value.ln().abs());
@@ -130,9 +133,10 @@ fn finding(page: &mut Page, comparison: &Comparison) {
         )
     });
     page.say(format!(
-        "{} of {} comparisons differ significantly and by 1 % or more{largest}",
+        "{} of {} differ{} significantly and by 1 % or more{largest}",
         apart.len(),
-        all.len()
+        units::counted(all.len() as u64, "comparison"),
+        if apart.len() == 1 { "s" } else { "" }
     ));
 }
 
@@ -147,7 +151,7 @@ fn overview(comparison: &Comparison, width: u16) -> TextTable {
         ("p", Align::Right),
         ("so", Align::Left),
     ];
-    let mut table = TextTable::new(&columns, width).dropping(&["p", "a's mean", "b's mean"]);
+    let mut table = TextTable::new(&columns, width).dropping(&["a's mean", "p", "b's mean"]);
     let same = comparison.experiments.len() > 1;
     for (pair, m) in required(comparison).take(ROWS) {
         let (a, b) = (&pair.a.configuration, &pair.b.configuration);
@@ -162,7 +166,7 @@ fn overview(comparison: &Comparison, width: u16) -> TextTable {
             units::metric(m.a.mean, &m.unit),
             units::metric(m.b.mean, &m.unit),
             m.ratio.map_or_else(
-                || "no bounds".to_owned(),
+                || format!("x{:.3} (no bounds)", m.b.mean / m.a.mean),
                 |r| match ends(&r).as_str() {
                     "" | UNUSABLE => format!("x{:.3} (unusable)", r.value),
                     ends => format!("x{:.3} ({ends})", r.value),
@@ -204,7 +208,10 @@ fn families(page: &mut Page, comparison: &Comparison) {
 }
 
 fn pair_text(page: &mut Page, pair: &ComparedPair, all: bool, width: u16) {
-    let side = |s: &ComparedSide| format!("{} ({} runs)", s.configuration, s.runs);
+    let side = |s: &ComparedSide| {
+        let runs = units::counted(s.runs.into(), "run");
+        format!("{} ({runs})", s.configuration)
+    };
     page.say(format!("b: {}", side(&pair.b)));
     page.say(format!("with a: {}", side(&pair.a)));
     for metric in pair.metrics.iter().filter(|m| m.required) {
@@ -222,8 +229,8 @@ fn pair_text(page: &mut Page, pair: &ComparedPair, all: bool, width: u16) {
     }
     if !left.is_empty() {
         page.say(format!(
-            "{} other metrics: no significant difference of 1 % or more (--all shows them)",
-            left.len()
+            "{}: no significant difference of 1 % or more (--all shows them)",
+            units::counted(left.len() as u64, "other metric")
         ));
     }
     differences(page, &pair.differences);
@@ -243,15 +250,20 @@ fn table(metrics: &[&ComparedMetric], width: u16) -> String {
         ("g", Align::Right),
         ("so", Align::Left),
     ];
-    let mut table = TextTable::new(&columns, width).dropping(&["g", "p", "so"]);
+    let mut table = TextTable::new(&columns, width).dropping(&["g"]);
+    // Their own intervals are `show --details`'s.
+    let mean = |samples: &SampleSummary, unit: &str| match width {
+        ..110 => units::metric(samples.mean, unit),
+        _ => units::with_ends(samples.mean, samples.lower, samples.upper, unit),
+    };
     for m in metrics {
         let ratio = m.ratio.as_ref();
         table.row([
             m.metric.clone(),
             mean(&m.a, &m.unit),
             mean(&m.b, &m.unit),
-            ratio.map_or(String::new(), |r| format!("{:.3}", r.value)),
-            ratio.map_or(String::new(), ends),
+            format!("{:.3}", ratio.map_or(m.b.mean / m.a.mean, |r| r.value)),
+            ratio.map_or_else(|| "no bounds".to_owned(), ends),
             m.test.map_or(String::new(), |t| probability(t.p_corrected)),
             m.effect
                 .map_or(String::new(), |e| format!("{:.2}", e.hedges_g)),
@@ -259,11 +271,6 @@ fn table(metrics: &[&ComparedMetric], width: u16) -> String {
         ]);
     }
     table.render()
-}
-
-/// The mean with its interval, where there is one.
-fn mean(samples: &SampleSummary, unit: &str) -> String {
-    units::with_ends(samples.mean, samples.lower, samples.upper, unit)
 }
 
 fn ends(estimate: &Estimate) -> String {
@@ -293,9 +300,7 @@ fn verdict(metric: &ComparedMetric) -> &'static str {
         Verdict::Larger => "b larger",
         Verdict::Smaller => "b smaller",
         // The interval is of this test alone, and tells what it told.
-        Verdict::NoSignificantDifference if alone_significant(metric) => {
-            "not significant once corrected"
-        }
+        Verdict::NoSignificantDifference if alone_significant(metric) => "not once corrected",
         Verdict::NoSignificantDifference => "not significant",
         Verdict::Equal => "equal",
         Verdict::Untestable => "not testable",
@@ -392,12 +397,30 @@ mod tests {
             "{said}"
         );
         let said = table(&[&with(1.059, 4.396)], 120);
-        assert!(said.contains("not significant once corrected"), "{said}");
+        assert!(said.contains("not once corrected"), "{said}");
         let said = table(&[&with(0.9, 4.396)], 120);
         assert!(
             said.contains("not significant") && !said.contains("corrected"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn what_it_is_for_is_there_at_80_columns() {
+        let mut m = metric("device_sectors_written", "ns", 1.003e9, 2.176e9);
+        m.a.upper = Some(1.7e9);
+        m.verdict = Verdict::NoSignificantDifference;
+        m.test = Some(fsage_format::result::comparison::WelchTest {
+            t: 1.0,
+            df: 2.0,
+            p: 0.4385,
+            p_corrected: 0.4385,
+            rank_p: None,
+        });
+        let said = table(&[&m], 80);
+        for word in ["2.169", "no bounds", "0.4385", "not significant"] {
+            assert!(said.contains(word), "`{word}` is missing:\n{said}");
+        }
     }
 
     #[test]

@@ -93,13 +93,23 @@ fn processors(cpu: &ProcessorRecord) -> Option<String> {
         cpu.turbo
             .map(|on| format!("turbo {}", if on { "on" } else { "off" })),
     );
-    push(&mut inside, cpu.smt.as_ref().map(|s| format!("SMT {s}")));
+    push(&mut inside, cpu.smt.as_ref().map(|s| smt(s)));
     let inside = if inside.is_empty() {
         String::new()
     } else {
         format!(" ({})", inside.join(", "))
     };
     Some(format!("{count}{model}{inside}"))
+}
+
+/// As the kernel spells it, in words.
+fn smt(state: &str) -> String {
+    match state {
+        "notsupported" => "no SMT".to_owned(),
+        "notimplemented" => "SMT unknown to the kernel".to_owned(),
+        "forceoff" => "SMT forced off".to_owned(),
+        other => format!("SMT {other}"),
+    }
 }
 
 fn software(m: &MachineRecord) -> Vec<String> {
@@ -306,6 +316,10 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_not_mentioned() {
+        assert_eq!(
+            ["on", "notsupported"].map(smt),
+            ["SMT on", "no SMT"].map(str::to_owned)
+        );
         let nothing = paragraph(None, &[]);
         assert!(nothing.starts_with("Nothing is recorded"));
         let empty = paragraph(Some(&MachineRecord::default()), &[&TargetRecord::default()]);

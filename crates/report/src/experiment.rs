@@ -3,10 +3,11 @@
 mod details;
 
 use fsage_format::result::experiment::{Configuration, Experiment, StopReason};
-use fsage_stats::{mean, ratio};
+use fsage_stats::{SIGNIFICANCE, holm, mean, ratio, welch};
 
 pub use details::failure;
 
+use crate::comparison::{UNUSABLE, WORTH_TELLING};
 use crate::page::Page;
 use crate::table::{Align, TextTable};
 use crate::units;
@@ -20,9 +21,6 @@ const FINDINGS: usize = 2;
 
 /// Failures that the short form tells.
 const FAILURES: usize = 2;
-
-/// Less than this is no difference that anybody asks for.
-const WORTH_TELLING: f64 = 0.01;
 
 /// What a terminal shows of an experiment: cautions, the finding, the table; with `details` everything.
 pub fn text(experiment: &Experiment, details: bool, width: u16) -> String {
@@ -67,8 +65,7 @@ pub fn text(experiment: &Experiment, details: bool, width: u16) -> String {
 }
 
 fn counted(count: usize, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {what}{plural}", units::count(count as u64))
+    units::counted(count as u64, what)
 }
 
 /// The metric that the experiment is about.
@@ -89,6 +86,8 @@ struct Group<'a> {
     base: usize,
     by_target: bool,
     members: Vec<&'a Configuration>,
+    /// The members' p against the base, corrected for all that are held against one.
+    p: Vec<Option<f64>>,
 }
 
 fn groups(experiment: &Experiment) -> Vec<Group<'_>> {
@@ -119,6 +118,7 @@ fn groups(experiment: &Experiment) -> Vec<Group<'_>> {
                 base: 0,
                 by_target,
                 members: vec![c],
+                p: Vec::new(),
             }),
         }
     }
@@ -131,7 +131,29 @@ fn groups(experiment: &Experiment) -> Vec<Group<'_>> {
         let best = numbered.min_by(|a, b| value(a.1).total_cmp(&value(b.1)));
         group.base = best.map_or(0, |(index, _)| index);
     }
+    test(&mut groups, &experiment.rule.required);
     groups
+}
+
+/// Tests as `compare` does: Welch's, by Holm's correction for all required metrics of all pairs.
+fn test(groups: &mut [Group<'_>], required: &[String]) {
+    let mut all = Vec::new();
+    for group in groups.iter() {
+        let base = group.members.get(group.base);
+        for (member, base) in group.members.iter().zip(base.into_iter().cycle()) {
+            for metric in required {
+                let other = member.name != base.name;
+                let tested = welch(&member.samples(metric), &base.samples(metric));
+                let tested = tested.filter(|_| other);
+                all.push(tested.map_or(f64::NAN, |t| t.p));
+            }
+        }
+    }
+    let mut p = holm(&all).into_iter().step_by(required.len().max(1));
+    for group in groups {
+        let of = |_: &&Configuration| p.next().filter(|p| !p.is_nan());
+        group.p = group.members.iter().map(of).collect();
+    }
 }
 
 /// What must be known before any figure.
@@ -231,8 +253,9 @@ fn finding(group: &Group<'_>, metric: &str, named: bool, names: &Names) -> Strin
     }
     let mut others: Vec<(f64, String)> = Vec::new();
     let mut alike: Vec<String> = Vec::new();
-    for c in group.members.iter().filter(|c| c.name != base.name) {
-        match against(c, base, metric) {
+    let others_of = group.members.iter().zip(&group.p);
+    for (c, p) in others_of.filter(|(c, _)| c.name != base.name) {
+        match against(c, base, metric, *p) {
             Some(Against {
                 is_apart: false, ..
             })
@@ -271,29 +294,27 @@ struct Against {
     text: String,
 }
 
-fn against(c: &Configuration, base: &Configuration, metric: &str) -> Option<Against> {
+fn against(
+    c: &Configuration,
+    base: &Configuration,
+    metric: &str,
+    p: Option<f64>,
+) -> Option<Against> {
     let (mine, its) = (c.samples(metric), base.samples(metric));
     if mine.is_empty() || its.is_empty() {
         return None;
     }
     let value = mean(&mine) / mean(&its);
-    let Some(found) = ratio(&mine, &its) else {
-        let text = format!("x{value:.2} (no interval)");
-        return value.is_finite().then_some(Against {
-            ratio: value,
-            is_apart: false,
-            text,
-        });
+    let ends = match ratio(&mine, &its) {
+        None if mine.len() < 2 || its.len() < 2 => "no interval".to_owned(),
+        None => "no bounds".to_owned(),
+        Some(r) if units::is_unusable(Some(r.low), Some(r.high)) => UNUSABLE.to_owned(),
+        Some(r) => format!("{:.2} to {:.2}", r.low, r.high),
     };
-    let is_apart = (found.low > 1.0 || found.high < 1.0) && (value - 1.0).abs() >= WORTH_TELLING;
-    Some(Against {
+    value.is_finite().then(|| Against {
         ratio: value,
-        is_apart,
-        text: format!(
-            "x{value:.2} ({:.2} to {:.2})",
-            found.low.max(0.0),
-            found.high
-        ),
+        is_apart: p.is_some_and(|p| p < SIGNIFICANCE) && (value - 1.0).abs() >= WORTH_TELLING,
+        text: format!("x{value:.2} ({ends})"),
     })
 }
 
@@ -325,10 +346,11 @@ fn table(
     ]);
     let mut table = TextTable::new(&columns, width).dropping(&["CPU", "read", "written", "runs"]);
     let most = if details { usize::MAX } else { ROWS };
-    let rows = groups
-        .iter()
-        .flat_map(|g| g.members.iter().map(move |c| (g, c)));
-    for (group, c) in rows.take(most) {
+    let rows = groups.iter().flat_map(|g| {
+        let members = g.members.iter().zip(&g.p);
+        members.map(move |(c, p)| (g, c, *p))
+    });
+    for (group, c, p) in rows.take(most) {
         let short = names.short(&c.name);
         let mut row = vec![
             if short.is_empty() {
@@ -342,7 +364,7 @@ fn table(
         if several {
             row.push(match group.members.get(group.base) {
                 Some(base) if base.name == c.name => "1".to_owned(),
-                Some(base) => against(c, base, metric).map_or("unknown".into(), |a| a.text),
+                Some(base) => against(c, base, metric, p).map_or("unknown".into(), |a| a.text),
                 None => String::new(),
             });
         }
@@ -554,6 +576,37 @@ mod tests {
             measured("slow", &[8e9, 1e9, 40e9], &[]),
         ];
         three
+    }
+
+    #[test]
+    fn it_tells_apart_what_a_comparison_tells_apart() {
+        let mut two = experiment();
+        // Welch's p is 0.017; Fieller's ratio has no bounds.
+        two.configurations = vec![
+            measured("ext4", &[1.0e9, 0.01e9, 2.6e9, 0.2e9], &[]),
+            measured("xfs", &[9.0e9, 14.0e9, 11e9, 16e9], &[]),
+        ];
+        let said = text(&two, false, 120);
+        assert!(
+            said.contains("ext4 is fastest: elapsed") && said.contains("xfs x13.12 (no bounds)"),
+            "{said}"
+        );
+        // An interval that says too little is not printed.
+        two.configurations[1] = measured("xfs", &[0.95e9, 5.0e9, 1.2e9], &[]);
+        two.configurations[0] = measured("ext4", &[1.0e9, 1.1e9, 0.9e9], &[]);
+        let said = text(&two, false, 120);
+        assert!(
+            said.contains("cannot be told apart") && said.contains("x2.38 (unusable)"),
+            "{said}"
+        );
+        // Alone it would be told apart, among eleven tests not.
+        let near = [1.11e9, 1.04e9, 1.13e9, 1.08e9];
+        let base = measured("ext4", &[1.0e9, 1.06e9, 1.04e9, 1.0e9], &[]);
+        two.configurations = vec![base.clone(), measured("xfs", &near, &[])];
+        assert!(text(&two, false, 120).contains("ext4 is fastest"));
+        let more = (0..10).map(|i| measured(&format!("t{i}"), &near, &[]));
+        two.configurations.extend(more);
+        assert!(text(&two, false, 120).contains("cannot be told apart"));
     }
 
     #[test]

@@ -44,6 +44,19 @@ pub fn explain(name: &str, width: u16) -> Option<String> {
     Some(page.finish())
 }
 
+/// What a group of metrics holds.
+pub fn group(name: &str, families: &[FamilyId], width: u16) -> String {
+    let mut page = Page::new(width);
+    page.say(format!(
+        "{name}: metrics that 'fsage predict --what-if {name}*0.5' changes together"
+    ));
+    page.blank();
+    for family in families {
+        page.item(format!("{}: {}", family.row().stem, family.row().what));
+    }
+    page.finish()
+}
+
 fn first(family: FamilyId) -> MetricId {
     family.scalar()
 }

@@ -3,13 +3,15 @@
 use fsage_core::metric::{self, Group, MetricId};
 use fsage_format::profile::{MetricValue, SystemProfile};
 
+use crate::page::Page;
 use crate::table::{Align, TextTable};
 use crate::units;
 
 /// Everything that a terminal shows of a profile.
 pub fn text(profile: &SystemProfile, width: u16) -> String {
     let environment = &profile.environment;
-    let mut out = format!(
+    let mut out = caution(profile, width);
+    out += &format!(
         "{}: {} on {}\n{}, {} CPUs, {}, kernel {}\n{}{} metrics in {}, cold by {}\n\n",
         profile.name,
         or_unknown(&environment.file_system),
@@ -57,6 +59,24 @@ pub fn text(profile: &SystemProfile, width: u16) -> String {
         }
     }
     out
+}
+
+/// That it was disturbed, before any figure.
+fn caution(profile: &SystemProfile, width: u16) -> String {
+    let all = profile.metrics.len() as u64;
+    let marked = profile.metrics.iter().filter(|m| !m.marks.is_empty());
+    let marked = marked.count() as u64;
+    if marked == 0 {
+        return String::new();
+    }
+    let mut page = Page::new(width);
+    page.say(format!(
+        "caution: {} of {} disturbed while measured, or suspect: why stands below them; profile again on a quiet \
+         machine",
+        units::count(marked),
+        units::counted(all, "metric"),
+    ));
+    page.finish()
 }
 
 /// Names that stand before one reason.
@@ -114,6 +134,7 @@ fn row(value: &MetricValue) -> [String; 5] {
     let interval = match value.interval() {
         // Found out, not estimated.
         Some((low, high)) if low >= high => String::new(),
+        Some((low, high)) if units::is_unusable(Some(low), Some(high)) => "unusable".to_owned(),
         Some((low, high)) => format!(
             "{} – {}",
             units::metric(low, &value.unit),
@@ -175,5 +196,38 @@ fn names(row: &metric::Family) -> String {
         format!("{base} +_G")
     } else {
         base
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disturbance_leads_and_an_interval_that_says_nothing_is_unusable() {
+        let file = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../corpus/profiles/ext4.fsp"
+        );
+        let mut profile = SystemProfile::load(std::path::Path::new(file)).unwrap();
+        for metric in &mut profile.metrics {
+            metric.marks.clear();
+        }
+        assert!(text(&profile, 80).starts_with(&profile.name));
+        let all = profile.metrics.len();
+        let metric = profile.metrics.iter_mut().find(|m| m.name == "STAT");
+        let metric = metric.unwrap();
+        metric.marks = vec!["other processes ran".into()];
+        (metric.estimate, metric.low, metric.high) = (731.0, Some(0.0), Some(1540.0));
+        let said = text(&profile, 80);
+        assert!(
+            said.starts_with(&format!("caution: 1 of {all} metrics disturbed")),
+            "{said}"
+        );
+        let row = said.lines().find(|l| l.starts_with(" STAT ")).unwrap();
+        assert!(
+            row.contains("731 ns  ") && row.contains("unusable"),
+            "{row}"
+        );
     }
 }

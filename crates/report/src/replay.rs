@@ -5,7 +5,7 @@ use fsage_format::result::replay::Replay;
 
 use crate::page::Page;
 use crate::table::{Align, TextTable};
-use crate::units::{bytes, count, duration, percent, signed_percent};
+use crate::units::{bytes, count, counted, duration, percent, signed_percent};
 
 /// Everything that a terminal shows of a replay.
 pub fn text(result: &Replay, width: u16) -> String {
@@ -30,12 +30,12 @@ pub fn text(result: &Replay, width: u16) -> String {
     }
     let built = &result.built;
     page.say(format!(
-        "made before: {} files with {}, {} further names, {} directories, {} symbolic links",
-        count(built.files),
+        "made before: {} with {}, {}, {}, {}",
+        counted(built.files, "file"),
         bytes(built.bytes),
-        count(built.links),
-        count(built.directories),
-        count(built.symlinks),
+        counted(built.links, "further name"),
+        counted(built.directories, "directory"),
+        counted(built.symlinks, "symbolic link"),
     ));
     match &result.made_cold {
         Some(how) => page.say(format!("caches: {} ({how})", result.caches)),

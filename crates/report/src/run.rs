@@ -56,10 +56,10 @@ fn say_phase(page: &mut Page, phase: &PhaseRun) {
     let cold = cold.map_or(String::new(), |c| format!(", cold by {c}"));
     page.say(format!("{}: {}{streams}{cold}", phase.role, phase.name));
     let mut line = format!(
-        "{} operations in {}: {} operations/s",
-        units::count(phase.operations),
+        "{} in {}: {} operations/s",
+        units::counted(phase.operations, "operation"),
         units::duration(phase.elapsed_ns as f64),
-        units::significant(phase.operations_per_s),
+        units::metric(phase.operations_per_s, "operations/s"),
     );
     for (verb, bytes) in [("read", phase.bytes_read), ("written", phase.bytes_written)] {
         if bytes > 0 {
@@ -145,6 +145,9 @@ fn harness(phase: &PhaseRun) -> String {
         units::duration(all),
         units::duration(phase.cpu_ns as f64),
     );
+    if phase.cpu_ns as f64 > all {
+        out.push_str(" (reading that took some of it)");
+    }
     if let Some(delay_ns) = phase.run_delay_ns {
         let delay = units::duration(delay_ns as f64);
         out.push_str(&format!(", waiting for a processor {delay}"));

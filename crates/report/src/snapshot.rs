@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::page::{Page, quoted};
 use crate::table::{Align, TextTable, bar};
-use crate::units::{bytes, count, percent};
+use crate::units::{bytes, count, counted, percent};
 
 /// What `fsage show SNAPSHOT --json` prints.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -111,21 +111,21 @@ const CLASSES: [(u64, &str); 5] = [
 pub fn text(shown: &ShownTree, file: &str, details: bool, width: u16) -> String {
     let mut page = Page::new(width);
     page.say(format!(
-        "{} ({}) on {}: {} files ({}, {} allocated), {} directories, {} symbolic links",
+        "{} ({}) on {}: {} ({}, {} allocated), {}, {}",
         shown.meta.root,
         shown.meta.file_system,
         shown.meta.host,
-        count(shown.files),
+        counted(shown.files, "file"),
         bytes(shown.size_bytes),
         bytes(shown.allocated_bytes),
-        count(shown.directories),
-        count(shown.symlinks),
+        counted(shown.directories, "directory"),
+        counted(shown.symlinks, "symbolic link"),
     ));
     let pieces = shown.files_in_pieces as f64 / shown.files.max(1) as f64;
     page.say(format!(
-        "{} extents; {} files in more than one ({} of all files)",
-        count(shown.extents),
-        count(shown.files_in_pieces),
+        "{}; {} in more than one ({} of all files)",
+        counted(shown.extents, "extent"),
+        counted(shown.files_in_pieces, "file"),
         percent(pieces),
     ));
     match &shown.end {

@@ -13,6 +13,8 @@ use crate::plain::plain;
 /// Before a column is left out for it, a name is cut to this, and prose wraps to it.
 const NAME_LEAST: usize = 22;
 const PROSE_LEAST: usize = 26;
+/// And before one is left out that the table is for.
+const NAME_SHORT: usize = 11;
 /// Where nothing more can be left out.
 const LEAST: usize = 6;
 /// What prose in a cell may hold.
@@ -54,7 +56,8 @@ impl TextTable {
         }
     }
 
-    /// Says which columns are left out first where not all fit; the others follow from the right.
+    /// Says which columns are left out first where not all fit. The others follow from the right, once names are
+    /// short.
     pub fn dropping(mut self, titles: &[&str]) -> Self {
         self.drop = titles.iter().map(|t| (*t).to_owned()).collect();
         self
@@ -162,7 +165,12 @@ impl TextTable {
         let mut dropped = Vec::new();
         let mut least: Vec<usize> = needs.iter().map(|n| n.least).collect();
         while total(kept.iter().map(|&c| least[c])) > self.width {
-            let Some(column) = self.next_to_drop(&kept) else {
+            let next = self.next_to_drop(&kept);
+            let spare = next.filter(|&c| self.is_spare(c));
+            if spare.is_none() && self.narrowed(&kept, &mut least, NAME_SHORT) {
+                continue;
+            }
+            let Some(column) = next else {
                 break;
             };
             kept.retain(|&c| c != column);
@@ -172,13 +180,9 @@ impl TextTable {
         }
         // Two columns may still be too wide: names give way, a number never does.
         while total(kept.iter().map(|&c| least[c])) > self.width {
-            let flexible = kept
-                .iter()
-                .filter(|&&c| self.columns[c].1 != Align::Right && least[c] > LEAST);
-            let Some(&widest) = flexible.max_by_key(|&&c| least[c]) else {
+            if !self.narrowed(&kept, &mut least, LEAST) {
                 break;
-            };
-            least[widest] -= 1;
+            }
         }
         let mut room = self
             .width
@@ -195,6 +199,21 @@ impl TextTable {
             kept.into_iter().map(|c| (c, least[c])).collect(),
             dropped.into_iter().map(|(_, title)| title).collect(),
         )
+    }
+
+    /// Takes one from the widest of the columns that are no numbers, as long as it has more than `most`.
+    fn narrowed(&self, kept: &[usize], least: &mut [usize], most: usize) -> bool {
+        let names = kept.iter().copied();
+        let names = names.filter(|&c| self.columns[c].1 != Align::Right && least[c] > most);
+        let widest = names.max_by_key(|&c| least[c]);
+        let room = widest.and_then(|c| least.get_mut(c));
+        room.map(|wide| *wide -= 1).is_some()
+    }
+
+    /// Whether a table is nothing less without a column.
+    fn is_spare(&self, column: usize) -> bool {
+        let title = &self.columns[column].0;
+        title.is_empty() || self.drop.contains(title)
     }
 
     /// Columns without a title are pictures of others; the first column and one beside it stay.

@@ -1,7 +1,7 @@
 //! How quantities are written: three significant digits and a unit.
 
 /// Longer times are written in minutes.
-const LONGEST_PLAIN_NS: f64 = 120e9;
+pub(crate) const LONGEST_PLAIN_NS: f64 = 120e9;
 
 /// Nanoseconds as `850 ns`, `12.3 us`, `4.56 ms`, `7.89 s`, `12 min 5 s`.
 pub fn duration(ns: f64) -> String {
@@ -23,7 +23,7 @@ pub fn duration(ns: f64) -> String {
 }
 
 /// The unit in which a time of less than two minutes is written, and its nanoseconds.
-fn time_unit(ns: f64) -> (f64, &'static str) {
+pub(crate) fn time_unit(ns: f64) -> (f64, &'static str) {
     match ns {
         ns if ns < 1e3 => (1.0, "ns"),
         ns if ns < 1e6 => (1e3, "us"),
@@ -61,10 +61,15 @@ pub fn count(value: u64) -> String {
     out
 }
 
-/// A count of things of which there may be one: `1 operation`, `2,000 operations`.
+/// A count of things of which there may be one: `1 operation`, `2,000 operations`, `0 directories`.
 pub fn counted(value: u64, what: &str) -> String {
-    let plural = if value == 1 { "" } else { "s" };
-    format!("{} {what}{plural}", count(value))
+    let (stem, ending) = match (value, what.strip_suffix('y')) {
+        (1, _) => (what, ""),
+        (_, Some(stem)) => (stem, "ies"),
+        _ if what.ends_with('s') => (what, "es"),
+        _ => (what, "s"),
+    };
+    format!("{} {stem}{ending}", count(value))
 }
 
 /// A fraction as `12.3 %`.
@@ -121,6 +126,9 @@ pub fn plus_minus(value: f64, half_width: f64, unit: &str) -> String {
     if unit == "ns" && value.abs() < LONGEST_PLAIN_NS {
         let (scale, unit) = time_unit(value.abs());
         let (value, half) = (value / scale, half_width / scale);
+        if half == 0.0 {
+            return format!("{} {unit}", significant(value));
+        }
         return format!("{} ± {} {unit}", significant(value), significant(half));
     }
     let (value, half) = (metric(value, unit), metric(half_width, unit));
@@ -168,6 +176,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn things_are_one_or_many() {
+        let said = |n, what| counted(n, what);
+        assert_eq!(said(1, "file"), "1 file");
+        assert_eq!(said(2000, "file"), "2,000 files");
+        assert_eq!(said(1, "directory"), "1 directory");
+        assert_eq!(said(0, "directory"), "0 directories");
+        assert_eq!(said(3, "process"), "3 processes");
+        assert_eq!(plus_minus(0.0, 0.0, "ns"), "0 ns");
+    }
+
+    #[test]
     fn times_sizes_and_counts_read_well() {
         assert_eq!(duration(850.0), "850 ns");
         assert_eq!(duration(12_345.0), "12.3 us");
@@ -196,13 +215,13 @@ mod tests {
         assert_eq!(of(-3.2e9, 20e9), "8.65 s (unusable)");
         assert_eq!(of(1e9, 20e9), "8.65 s (unusable)");
         assert_eq!(with_ends(8.65e9, None, None, "ns"), "8.65 s");
-        assert_eq!(with_ends(0.0, Some(0.0), Some(0.0), "ns"), "0 ± 0 ns");
+        assert_eq!(with_ends(0.0, Some(0.0), Some(0.0), "ns"), "0 ns");
     }
 
     #[test]
     fn a_half_width_is_in_the_unit_of_its_value() {
         assert_eq!(plus_minus(1.5e9, 3e7, "ns"), "1.5 ± 0.03 s");
-        assert_eq!(plus_minus(0.0, 0.0, "ns"), "0 ± 0 ns");
+        assert_eq!(plus_minus(0.0, 0.0, "ns"), "0 ns");
         // Minutes have two units.
         assert_eq!(plus_minus(185e9, 125e9, "ns"), "3 min 5 s ± 2 min 5 s");
         assert_eq!(plus_minus(0.421, 0.011, "share"), "42.1 ± 1.1 %");

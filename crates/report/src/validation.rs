@@ -83,12 +83,17 @@ fn finding(page: &mut Page, result: &Validation) {
         "predictions are off by {} of the time in the file system{elapsed}",
         percent(of.average_error),
     ));
-    let variation = match of.average_variation {
-        Some(v) => format!("runs themselves vary by {}", percent(v)),
-        None => "of one run each, so how much runs vary is unknown".to_owned(),
+    let variation = match (worst.measured_variation, of.average_variation) {
+        (Some(its), Some(v)) => format!(
+            ", where runs vary by {}; of all pairs they do by {} on average",
+            percent(its),
+            percent(v)
+        ),
+        (None, Some(v)) => format!(" (one run); runs vary by {} on average", percent(v)),
+        _ => "; of one run each, so how much runs vary is unknown".to_owned(),
     };
     page.say(format!(
-        "worst: {} on {}, {}; {variation}",
+        "worst: {} on {}, {}{variation}",
         worst.workload,
         worst.target,
         signed_percent(worst.error),
@@ -118,10 +123,10 @@ fn overview(result: &Validation, details: bool, width: u16) -> TextTable {
         ("error", Align::Right),
         ("runs vary", Align::Right),
         ("elapsed", Align::Right),
-        ("error of it", Align::Right),
+        ("elapsed error", Align::Right),
     ];
     let mut table =
-        TextTable::new(&columns, width).dropping(&["elapsed", "runs vary", "error of it"]);
+        TextTable::new(&columns, width).dropping(&["elapsed", "runs vary", "elapsed error"]);
     let most = if details { usize::MAX } else { ROWS };
     for pair in result.pairs.iter().take(most) {
         table.row([
@@ -140,12 +145,14 @@ fn overview(result: &Validation, details: bool, width: u16) -> TextTable {
 
 /// Everything else.
 fn all(page: &mut Page, result: &Validation, width: u16) {
-    page.title(
-        "Predicted and measured time in the file system, with intervals (Smith 2001, Table 4.7)",
-    );
-    page.append(&pairs(result, width));
-    page.title("Average error by target (Table 4.8) and by workload (Table 4.9)");
-    page.append(&errors(result, width));
+    if !result.pairs.is_empty() {
+        page.title(
+            "Predicted and measured time in the file system, with intervals (Smith 2001, Table 4.7)",
+        );
+        page.append(&pairs(result, width));
+        page.title("Average error by target (Table 4.8) and by workload (Table 4.9)");
+        page.append(&errors(result, width));
+    }
     if result.pairs.iter().any(|p| p.elapsed_error.is_some()) {
         page.title("Predicted and measured elapsed time");
         page.append(&elapsed(result, width));
@@ -300,10 +307,13 @@ fn figures(of: &Figures) -> String {
     if let Some(variation) = of.average_variation {
         out.push_str(&format!("; runs vary by {} on average", percent(variation)));
     }
+    if of.ranks_total == 0 {
+        return out;
+    }
     out.push_str(&format!(
-        "\nranks: {} of {} pairs of targets in the right order",
+        "\nranks: {} of {} of targets in the right order",
         count(of.ranks_right.into()),
-        count(of.ranks_total.into())
+        units::counted(of.ranks_total.into(), "pair")
     ));
     if of.ranks_apart_total > 0 {
         out.push_str(&format!(
@@ -313,16 +323,21 @@ fn figures(of: &Figures) -> String {
             percent(f64::from(of.ranks_apart_right) / f64::from(of.ranks_apart_total))
         ));
     }
-    out.push('\n');
     out
 }
 
 fn summary(page: &mut Page, result: &Validation) {
     let judged = &result.judgement;
-    for line in figures(&judged.figures).lines() {
-        page.say(line);
+    if !result.pairs.is_empty() {
+        for line in figures(&judged.figures).lines() {
+            page.say(line);
+        }
     }
-    for group in &judged.groups {
+    let told = |name: &str| {
+        let mut pairs = result.pairs.iter();
+        pairs.any(|p| p.group.as_deref() == Some(name))
+    };
+    for group in judged.groups.iter().filter(|g| told(&g.name)) {
         for (index, line) in figures(&group.figures).lines().enumerate() {
             if index == 0 {
                 page.say(format!("within {}: {line}", group.name));
@@ -348,8 +363,8 @@ fn summary(page: &mut Page, result: &Validation) {
         ));
     }
     page.say(format!(
-        "{} runs each, in random order from seed {}; {}",
-        result.runs,
+        "{} each, in random order from seed {}; {}",
+        units::counted(result.runs.into(), "run"),
         result.seed,
         traces(result)
     ));
@@ -505,6 +520,27 @@ mod tests {
             notes: vec!["a note that goes on\x1b[1m".repeat(20); 9],
         };
         assert!(text(&result, false, 80).starts_with("nothing was measured"));
+        // Nothing is no zero, and has no tables.
+        let said = text(&result, true, 80);
+        assert!(
+            !said.contains("0.0 %") && !said.contains("0 of 0") && !said.contains('─'),
+            "{said}"
+        );
+        result.judgement.figures.average_variation = Some(0.227);
+        result.pairs = vec![pair("xfs", vec![kind("read", 1e9, 3e9)])];
+        let said = text(&result, false, 200);
+        assert!(
+            said.contains("worst: PostMark on xfs, +200.0 %, where runs vary by 40.0 %; of all pairs they do by 22.7 %"),
+            "{said}"
+        );
+        result.pairs[0].target = "scratch:ext4,on=disk:hdd".into();
+        let said = text(&result, true, 80);
+        let table = said.split("Table 4.7").nth(1).unwrap();
+        let table = table.split("\n\n").next().unwrap();
+        for word in ["predicted", "error", "3 ± 0.3 s", "+200.0 %"] {
+            assert!(table.contains(word), "`{word}` is missing:\n{table}");
+        }
+        result.pairs.clear();
         result.disturbed = vec!["the profile of ext4: 300 of 650 metrics are marked".into()];
         let said = text(&result, false, 200);
         assert!(

@@ -1,5 +1,8 @@
 //! Several tests at once.
 
+/// The probability of a difference where there is none that is accepted.
+pub const SIGNIFICANCE: f64 = 0.05;
+
 /// Holm's step-down correction (1979): for each p value the smallest error rate of the whole family at
 /// which its test is significant, so that among all tests of no difference at most that share finds
 /// one. In the order given; NaN is passed through and counts as no test.

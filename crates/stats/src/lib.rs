@@ -43,7 +43,7 @@ pub use compare::{Effect, Welch, effect, ratio, welch};
 pub use describe::{Summary, mean, median, quantile, stddev, summary};
 pub use drift::{Drift, drift};
 pub use error::{RelativeErrors, relative_errors};
-pub use family::holm;
+pub use family::{SIGNIFICANCE, holm};
 pub use interval::{Interval, mean_interval, median_interval, positive_mean_interval, usable};
 pub use normality::{Normality, shapiro_wilk};
 pub use outlier::outliers;

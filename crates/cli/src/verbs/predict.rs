@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use fsage_experiment::predicting::{AnnotatedTrace, Request, predict};
+use fsage_experiment::predicting::{AnnotatedTrace, Request, predict, weigh_helps};
 use fsage_format::profile::SystemProfile;
-use fsage_format::trace::TraceEnd;
+use fsage_format::trace::{TraceEnd, TraceReader};
 use fsage_predict::{AnnotationSink, Change, Options, Policy, Start};
 use fsage_report::{prediction, units};
 
@@ -48,7 +48,7 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
         .as_deref()
         .map(|path| AnnotatedTrace::create(path, &reader, &profiles))
         .transpose()?;
-    let result = predict(
+    let mut result = predict(
         &mut reader,
         &request,
         annotated
@@ -56,6 +56,8 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
             .map(|sink| sink as &mut dyn AnnotationSink),
     )
     .with_context(|| format!("predict {}", args.trace.display()))?;
+    weigh_helps(&mut TraceReader::open(&args.trace)?, &request, &mut result)
+        .with_context(|| format!("predict {}", args.trace.display()))?;
     if let (Some(sink), Some(path)) = (annotated, &args.annotate) {
         let end: Option<TraceEnd> = reader.end().cloned();
         let bytes = sink.finish(end)?;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use fsage_core::OpSource;
-use fsage_core::metric::{MetricId, family};
+use fsage_core::metric::{FamilyId, MetricId, family};
 use fsage_format::FileKind;
 use fsage_format::profile::SystemProfile;
 use fsage_format::record::{ShownRecord, read_records};
@@ -17,7 +17,7 @@ use fsage_format::result::run::{RUN_VERSION, WorkloadRun};
 use fsage_format::result::validation::{VALIDATION_VERSION, Validation};
 use fsage_format::result::{Head, load};
 use fsage_format::trace::{Annotations, TraceReader};
-use fsage_predict::whatif::parts::nearest;
+use fsage_predict::whatif::parts;
 use fsage_report::page::Page;
 use fsage_report::{
     characterization, comparison, compliance, experiment, ops, prediction, profile, snapshot,
@@ -29,7 +29,7 @@ use serde::Serialize;
 use crate::args::ShowArgs;
 use crate::exit::{Exit, UsageError};
 use crate::files::{open_snapshot, open_trace};
-use crate::out;
+use crate::{out, ui};
 
 pub fn run(args: &ShowArgs) -> Result<Exit> {
     if !args.file.exists()
@@ -109,17 +109,26 @@ fn metric(args: &ShowArgs) -> Result<Option<Exit>> {
     if name.is_empty() || !name.chars().all(of) {
         return Ok(None);
     }
-    let Some(text) = fsage_report::metric::explain(&name, out::width()) else {
+    let explained = fsage_report::metric::explain(&name, out::width());
+    let group = parts::families(&name.to_lowercase());
+    let group = group.filter(|_| explained.is_none());
+    let of_group = |families: &Vec<FamilyId>| {
+        fsage_report::metric::group(&name.to_lowercase(), families, out::width())
+    };
+    let Some(text) = explained.or_else(|| group.as_ref().map(of_group)) else {
         bail!(
             "find {}: no file and no metric has that name; the nearest are {}",
             args.file.display(),
-            nearest(&name).join(", ")
+            parts::nearest_metrics(&name).join(", ")
         );
     };
     if args.json {
         let id = MetricId::parse(&name).map(MetricId::family);
-        let family = id.or_else(|| family(&name)).map(|f| f.row().stem);
-        out::json(&super::profile::metric_list(|row| Some(row.stem) == family))?;
+        let family = id.or_else(|| family(&name)).filter(|_| group.is_none());
+        let all: Vec<FamilyId> = group.into_iter().flatten().chain(family).collect();
+        out::json(&super::profile::metric_list(|row| {
+            all.iter().any(|f| f.row().stem == row.stem)
+        }))?;
     } else {
         out::text(&text)?;
     }
@@ -186,6 +195,13 @@ fn operations(args: &ShowArgs, range: &str) -> Result<Exit> {
     let mut batch = Vec::new();
     let mut notes = Annotations::default();
     let mut text = String::new();
+    if first >= reader.total_operations() {
+        ui::line(&format!(
+            "fsage: no operation {first}: {} has {}, counted from 0",
+            args.file.display(),
+            units::counted(reader.total_operations(), "operation")
+        ));
+    }
     while index < last {
         batch.clear();
         if reader.next_annotated(&mut batch, &mut notes)? == 0 {
@@ -247,7 +263,15 @@ fn parse_range(text: &str) -> Result<(u64, u64)> {
         }
     };
     if let Some((first, last)) = text.split_once("..") {
-        return Ok((number(first, 0)?, number(last, u64::MAX)?));
+        let range = (number(first, 0)?, number(last, u64::MAX)?);
+        return if range.0 < range.1 {
+            Ok(range)
+        } else {
+            Err(UsageError(format!(
+                "`{text}` holds no operation; expected FIRST..LAST with FIRST below LAST"
+            ))
+            .into())
+        };
     }
     let only: u64 = text.parse().map_err(|_| bad())?;
     Ok((only, only.saturating_add(1)))
@@ -315,5 +339,9 @@ mod tests {
         assert_eq!(parse_range("5..9").unwrap(), (5, 9));
         assert_eq!(parse_range("7").unwrap(), (7, 8));
         assert!(parse_range("a..b").is_err());
+        for empty in ["5..3", "5..5"] {
+            let error = parse_range(empty).unwrap_err().to_string();
+            assert!(error.contains("holds no operation"), "{error}");
+        }
     }
 }

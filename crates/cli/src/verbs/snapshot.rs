@@ -20,14 +20,14 @@ pub fn run(args: &SnapshotArgs) -> Result<Exit> {
         ui::line(&format!("not read: {}: {errno}", path.display()));
     }
     ui::note(&format!(
-        "{}: {} files, {} directories, {} symbolic links, {} further links, {} in {}",
+        "{}: {}, {}, {}, {}, {} in {}",
         args.output.display(),
-        units::count(summary.files),
-        units::count(summary.directories),
-        units::count(summary.symlinks),
-        units::count(summary.further_links),
+        units::counted(summary.files, "file"),
+        units::counted(summary.directories, "directory"),
+        units::counted(summary.symlinks, "symbolic link"),
+        units::counted(summary.further_links, "further link"),
         if summary.has_extents {
-            format!("{} extents", units::count(summary.extents))
+            units::counted(summary.extents, "extent")
         } else {
             "no extents: this file system does not tell them".to_string()
         },

@@ -4,15 +4,14 @@ use fsage_format::result::experiment::{
     BenchRun, Configuration, EXPERIMENT_FORMAT, EXPERIMENT_VERSION, Experiment, ExperimentDrift,
     MetricSummary, NormalityTest, StopReason, StoppingRule, Trend,
 };
-use fsage_stats::{drift, mean_interval, outliers, positive_mean_interval, shapiro_wilk, summary};
+use fsage_stats::{
+    SIGNIFICANCE, drift, mean_interval, outliers, positive_mean_interval, shapiro_wilk, summary,
+};
 
 use super::kept::{Begin, Found};
 use super::metrics;
 use super::schedule::Measured;
 use crate::plan::{BenchPlan, Rule, Subject};
-
-/// What is less probable than this is no chance.
-const LEVEL: f64 = 0.05;
 
 /// The result of a plan from what was kept of it. `reason` is why configurations without enough runs have
 /// no more.
@@ -139,7 +138,7 @@ pub fn summarize(name: &str, runs: &[BenchRun], required: bool) -> MetricSummary
         normal: shapiro_wilk(&samples).map(|n| NormalityTest {
             w: n.w,
             p: n.p,
-            normal: n.p >= LEVEL,
+            normal: n.p >= SIGNIFICANCE,
         }),
         outliers: far
             .iter()
@@ -154,7 +153,7 @@ fn trend(samples: &[f64]) -> Option<Trend> {
         tau: d.tau,
         p: d.p,
         slope: d.slope,
-        drifts: d.p < LEVEL,
+        drifts: d.p < SIGNIFICANCE,
     })
 }
 

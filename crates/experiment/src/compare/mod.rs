@@ -14,10 +14,7 @@ use fsage_format::result::comparison::{
     ComparedSide, Comparison, Family, NotCompared, Verdict,
 };
 use fsage_format::result::experiment::{Configuration, Experiment, StopReason};
-use fsage_stats::holm;
-
-/// The probability of a difference where there is none that is accepted.
-pub const SIGNIFICANCE: f64 = 0.05;
+use fsage_stats::{SIGNIFICANCE, holm};
 
 /// What is to be compared, and how.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use fsage_format::result::comparison::{ComparedMetric, Estimate, SampleSummary, Verdict};
 
-use super::SIGNIFICANCE;
+use fsage_stats::SIGNIFICANCE;
 
 /// Differences of this many pooled standard deviations are called small, medium, large (Cohen 1988).
 const SIZES: [(f64, &str); 3] = [(0.2, "small"), (0.5, "medium"), (0.8, "large")];

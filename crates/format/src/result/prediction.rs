@@ -136,6 +136,9 @@ pub struct Uncertainty {
     /// Half of the 95 % interval of the total latency, as a logarithm: its ends are the total times
     /// and over exp of this.
     pub log_half_width: f64,
+    /// What that is made of; their squares add up to its square.
+    #[serde(default)]
+    pub parts: Vec<IntervalPart>,
     /// Share of the time that stands on metrics whose interval is unknown.
     pub unknown_share: f64,
     /// These metrics, those of the most time first, as far as they hold 1 % of it.
@@ -154,6 +157,15 @@ pub struct Uncertainty {
     pub unplaced_share: f64,
     /// What makes the interval doubtful or unusable, in one line; null for nothing.
     pub trouble: Option<String>,
+}
+
+/// A part of an interval's width.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct IntervalPart {
+    /// Where it comes from.
+    pub what: String,
+    /// Half of the 95 % interval that there were if nothing else was uncertain, as a logarithm.
+    pub log_half_width: f64,
 }
 
 /// One kind of operation.
@@ -245,10 +257,14 @@ pub struct Help {
     pub change: String,
     /// The same in words.
     pub what: String,
-    /// Latency that it saves, nanoseconds, without its effect on what is waited.
+    /// Latency that it saves, nanoseconds: what its what-if says, or without its effect on what is waited where
+    /// `elapsed_saved_ns` is null.
     pub saves_ns: f64,
     /// The same as a share of the total latency.
     pub share: f64,
+    /// Elapsed time that its what-if saves, nanoseconds; null where it was not predicted.
+    #[serde(default)]
+    pub elapsed_saved_ns: Option<f64>,
 }
 
 /// The column of what-if: the prediction for the system as changed, in a pass of its own.

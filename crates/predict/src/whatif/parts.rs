@@ -79,6 +79,12 @@ impl Part {
 
 /// The metrics of a group by its name.
 pub fn group(name: &str) -> Option<Vec<MetricId>> {
+    let families = families(name)?.into_iter();
+    Some(families.flat_map(FamilyId::metrics).collect())
+}
+
+/// The families of a group by its name.
+pub fn families(name: &str) -> Option<Vec<FamilyId>> {
     let (_, families) = GROUPS.iter().find(|g| g.0 == name)?;
     let belongs = |stem: &str| {
         families.iter().any(|f| match f.strip_suffix('*') {
@@ -86,8 +92,7 @@ pub fn group(name: &str) -> Option<Vec<MetricId>> {
             None => *f == stem,
         })
     };
-    let families = FamilyId::all().filter(|f| belongs(f.row().stem));
-    Some(families.flat_map(FamilyId::metrics).collect())
+    Some(FamilyId::all().filter(|f| belongs(f.row().stem)).collect())
 }
 
 /// The names of all groups.
@@ -111,12 +116,21 @@ fn matching(pattern: &str) -> Vec<MetricId> {
 
 /// The three names nearest to one that means nothing.
 pub fn nearest(name: &str) -> Vec<String> {
-    let parts = PARTS.iter().map(|p| p.0.to_owned());
-    let words = parts.chain(groups().map(str::to_owned));
-    let families = FamilyId::all().map(|f| f.row().stem.to_owned());
+    nearest_of(name, PARTS.iter().map(|p| p.0).chain(measured()))
+}
+
+/// The three names of families and groups of metrics nearest to one.
+pub fn nearest_metrics(name: &str) -> Vec<String> {
+    nearest_of(name, measured())
+}
+
+fn measured() -> impl Iterator<Item = &'static str> {
+    groups().chain(FamilyId::all().map(|f| f.row().stem))
+}
+
+fn nearest_of<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let wanted: Vec<char> = name.to_lowercase().chars().take(40).collect();
-    let mut all: Vec<(usize, String)> = words
-        .chain(families)
+    let mut all: Vec<(usize, &str)> = names
         .map(|candidate| {
             let letters: Vec<char> = candidate.to_lowercase().chars().collect();
             // Letters that are all there are a slip of the fingers.
@@ -125,8 +139,11 @@ pub fn nearest(name: &str) -> Vec<String> {
             (if slip { away.min(1) } else { away }, candidate)
         })
         .collect();
-    all.sort();
-    all.into_iter().take(3).map(|(_, name)| name).collect()
+    all.sort_unstable();
+    all.into_iter()
+        .take(3)
+        .map(|(_, name)| name.to_owned())
+        .collect()
 }
 
 fn sorted(letters: &[char]) -> Vec<char> {

@@ -90,13 +90,14 @@ fn one(target: &TargetPrediction, page: &mut Page) {
     page.say(format!(
         "in the file system {} ({} with 95 %), {} of it the device works{others}",
         time(total),
-        range(target.latency_interval_ns),
+        range(target.latency_interval_ns, total),
         time(target.device_ns),
     ));
+    let elapsed = target.elapsed_ns.unwrap_or_default();
     page.say(format!(
         "elapsed {} ({} with 95 %) with the think times of the trace",
-        time(target.elapsed_ns.unwrap_or_default()),
-        range(target.elapsed_interval_ns),
+        time(elapsed),
+        range(target.elapsed_interval_ns, elapsed),
     ));
     if target.writeback_ns > 0.0 {
         page.say(format!(
@@ -108,11 +109,15 @@ fn one(target: &TargetPrediction, page: &mut Page) {
         ));
     }
     let unsure = &target.uncertainty;
-    page.say(format!(
-        "standard errors: {} from the profile, {} from the model",
-        percent(unsure.profile.exp_m1()),
-        percent(unsure.model.exp_m1()),
-    ));
+    if !unsure.parts.is_empty() {
+        let parts = unsure.parts.iter();
+        let parts = parts.map(|p| format!("{} x{:.2}", p.what, p.log_half_width.exp()));
+        page.say(format!(
+            "95 % of the time in the file system: x{:.2} either way, of {} (squares of logarithms add up)",
+            unsure.log_half_width.exp(),
+            parts.collect::<Vec<_>>().join(", ")
+        ));
+    }
     if let Some(trouble) = &unsure.trouble {
         page.say(format!("the interval: {trouble}"));
     }

@@ -45,7 +45,7 @@ pub(super) fn lines(result: &Prediction) -> Vec<String> {
 fn single(result: &Prediction, only: &Ranked) -> String {
     let interval = whole(result, only).and_then(|t| t.elapsed_interval_ns);
     let known = match interval {
-        Some(_) => format!(" ({} with 95 %)", range(interval)),
+        Some(_) => format!(" ({} with 95 %)", range(interval, only.elapsed_ns)),
         None => " (its interval is too wide to be of use)".to_owned(),
     };
     let hardly = if hardly_matters(result) {
@@ -73,16 +73,22 @@ fn hardly_matters(result: &Prediction) -> bool {
 
 /// `35 ms to 371 ms of it in the file system`.
 fn in_file_system(low: f64, high: f64, elapsed: f64) -> String {
-    let times = if time(low) == time(high) {
-        time(low)
-    } else {
-        format!("{} to {}", time(low), time(high))
-    };
+    let times = span(low, high);
     // Threads spend time there at once.
     if high > elapsed {
         format!("all threads together {times} in the file system")
     } else {
         format!("{times} of it in the file system")
+    }
+}
+
+/// `8 s to 8.2 s`, or the one time that both are written as.
+fn span(low: f64, high: f64) -> String {
+    let (low, high) = (time(low), time(high));
+    if low == high {
+        low
+    } else {
+        format!("{low} to {high}")
     }
 }
 
@@ -96,11 +102,7 @@ fn several(result: &Prediction, best: &Ranked) -> Vec<String> {
         .iter()
         .filter(|p| p.faster == best.name)
         .collect();
-    let close: Vec<&PairRank> = against
-        .iter()
-        .copied()
-        .filter(|p| p.confidence == Confidence::NotDistinguishable)
-        .collect();
+    let close: Vec<&PairRank> = against.iter().copied().filter(|p| is_close(p)).collect();
     let mut lines = Vec::new();
     match close.as_slice() {
         [] => lines.extend(fastest(best, &against)),
@@ -113,9 +115,14 @@ fn several(result: &Prediction, best: &Ranked) -> Vec<String> {
         [.., last] => {
             let mut names = vec![best.name.as_str()];
             names.extend(close.iter().map(|p| p.slower.as_str()));
+            let who = if alike(result, &names) {
+                format!("{} cannot be told apart", listed(&names))
+            } else {
+                let others = names.get(1..).unwrap_or_default();
+                format!("{} cannot be told apart from {}", best.name, listed(others))
+            };
             lines.push(format!(
-                "{} cannot be told apart: {} elapsed ({} before {}: {}).",
-                listed(&names),
+                "{who}: {} elapsed ({} before {}: {}).",
                 times(result, &names),
                 best.name,
                 last.slower,
@@ -124,7 +131,7 @@ fn several(result: &Prediction, best: &Ranked) -> Vec<String> {
         }
     }
     if result.ranking.len() > 2 {
-        lines.extend(slowest(result, &close));
+        lines.extend(slowest(result));
     }
     lines
 }
@@ -143,56 +150,56 @@ fn fastest(best: &Ranked, against: &[&PairRank]) -> Option<String> {
     ))
 }
 
-/// The slowest, or those that cannot be told apart from it, against the last one that is faster; nothing
-/// where that or they may be as fast as the best.
-fn slowest(result: &Prediction, close: &[&PairRank]) -> Option<String> {
-    let worst = result.ranking.last()?;
-    let pair = |faster: &str, slower: &str| {
-        let mut pairs = result.pairs.iter();
-        pairs.find(|p| p.faster == faster && p.slower == slower)
+fn is_close(pair: &PairRank) -> bool {
+    pair.confidence == Confidence::NotDistinguishable
+}
+
+/// Whether no two of them can be told apart.
+fn alike(result: &Prediction, names: &[&str]) -> bool {
+    let has = |name: &String| names.contains(&name.as_str());
+    let mut pairs = result.pairs.iter();
+    pairs.all(|p| is_close(p) || !has(&p.faster) || !has(&p.slower))
+}
+
+/// The fewest at the end of the ranking of which each can be told from all that are faster, and the pair that is
+/// least sure of these; nothing where there are none.
+fn slowest(result: &Prediction) -> Option<String> {
+    let across = |at: usize| -> Vec<&PairRank> {
+        let fast = result.ranking.get(..at).unwrap_or_default();
+        let is_fast = |name: &String| fast.iter().any(|r| r.name == *name);
+        let pairs = result.pairs.iter();
+        pairs
+            .filter(|p| is_fast(&p.faster) && !is_fast(&p.slower))
+            .collect()
     };
-    let apart = |r: &&Ranked| {
-        let pair = pair(&r.name, &worst.name);
-        pair.is_some_and(|p| p.confidence != Confidence::NotDistinguishable)
-    };
-    let before = result.ranking.iter().rev().skip(1).find(apart)?;
-    let tied: Vec<&Ranked> = result
-        .ranking
-        .iter()
-        .filter(|r| r.place > before.place)
-        .collect();
-    let first = tied.first()?;
-    if close
-        .iter()
-        .any(|p| tied.iter().any(|r| r.name == p.slower))
-    {
-        return None;
-    }
-    let against = pair(&before.name, &worst.name)?;
+    let mut cuts = (1..result.ranking.len()).rev();
+    let at = cuts.find(|&at| !across(at).iter().any(|p| is_close(p)))?;
+    let against = least(&across(at))?;
+    let tied = result.ranking.get(at..)?;
+    let names: Vec<&str> = tied.iter().map(|r| r.name.as_str()).collect();
+    let probably = probably(against.probability);
     let certain = format!(
         "{} after {}: {}",
         slower(against.ratio),
-        before.name,
+        against.faster,
         probability(against.probability)
     );
-    Some(if tied.len() == 1 {
-        format!(
-            "{} is {}the slowest: {} elapsed; {certain}.",
-            worst.name,
-            probably(against.probability),
-            time(worst.elapsed_ns)
-        )
+    let elapsed = times(result, &names);
+    if let [one] = names.as_slice() {
+        return Some(format!(
+            "{one} is {probably}the slowest: {elapsed} elapsed; {certain}."
+        ));
+    }
+    let apart = if alike(result, &names) {
+        " and cannot be told apart"
     } else {
-        let names: Vec<&str> = tied.iter().map(|r| r.name.as_str()).collect();
-        format!(
-            "{} are {}the slowest and cannot be told apart: {} to {} elapsed; {}, {certain}.",
-            listed(&names),
-            probably(against.probability),
-            time(first.elapsed_ns),
-            time(worst.elapsed_ns),
-            worst.name
-        )
-    })
+        ""
+    };
+    Some(format!(
+        "{} are {probably}the slowest{apart}: {elapsed} elapsed; {}, {certain}.",
+        listed(&names),
+        against.slower
+    ))
 }
 
 fn least<'a>(pairs: &[&'a PairRank]) -> Option<&'a PairRank> {
@@ -209,11 +216,7 @@ fn hardly(result: &Prediction, best: &Ranked, worst: &Ranked) -> String {
     let latencies = || result.ranking.iter().map(|r| r.latency_total_ns);
     let low = latencies().fold(f64::INFINITY, f64::min);
     let high = latencies().fold(0.0, f64::max);
-    let elapsed = if time(best.elapsed_ns) == time(worst.elapsed_ns) {
-        time(best.elapsed_ns)
-    } else {
-        format!("{} to {}", time(best.elapsed_ns), time(worst.elapsed_ns))
-    };
+    let elapsed = span(best.elapsed_ns, worst.elapsed_ns);
     format!(
         "The file system hardly matters: {elapsed} everywhere; {}.",
         in_file_system(low, high, worst.elapsed_ns)
@@ -242,5 +245,5 @@ fn times(result: &Prediction, names: &[&str]) -> String {
     let (Some(first), Some(last)) = (all.first(), all.last()) else {
         return String::new();
     };
-    format!("{} to {}", time(*first), time(*last))
+    span(*first, *last)
 }

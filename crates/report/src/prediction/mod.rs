@@ -7,11 +7,11 @@ mod tests;
 
 pub use details::details;
 
-use fsage_format::result::prediction::{FamilyShare, Prediction, Ranked, TargetPrediction};
+use fsage_format::result::prediction::{FamilyShare, Help, Prediction, Ranked, TargetPrediction};
 
 use crate::page::Page;
 use crate::table::{Align, TextTable};
-use crate::units::{count, duration, percent};
+use crate::units::{LONGEST_PLAIN_NS, count, duration, percent, time_unit};
 
 /// Families of metrics that are told of a system.
 const FAMILIES_SHOWN: usize = 3;
@@ -22,6 +22,9 @@ const WITH_PROBABILITIES: u32 = 3;
 /// Shares of a total on marked metrics, and on where files lie, from which on it is said.
 const MARKED_SAID: f64 = 0.05;
 const UNPLACED_SAID: f64 = 0.2;
+/// Changes that are told to help, and the least share that they save.
+const HELPS_SHOWN: usize = 2;
+const HELP_SAID: f64 = 0.01;
 /// Longer times are no longer told apart: 31 years, 277,778 hours.
 const FOR_EVER_NS: f64 = 1e18;
 
@@ -70,21 +73,17 @@ fn time(ns: f64) -> String {
     }
 }
 
-/// An interval in one unit, two digits: `6.1–11 s`; a question mark where it is of no use.
-fn range(interval: Option<(f64, f64)>) -> String {
+/// An interval in the unit of the time that it is of, two digits: `6.1–11 s`.
+fn range(interval: Option<(f64, f64)>, of_ns: f64) -> String {
     let Some((low, high)) = interval else {
         return "unusable".to_owned();
     };
     if high >= FOR_EVER_NS {
         return ">270,000 h".to_owned();
     }
-    let (scale, unit) = match high {
-        ns if ns < 1e3 => (1.0, "ns"),
-        ns if ns < 1e6 => (1e3, "us"),
-        ns if ns < 1e9 => (1e6, "ms"),
-        ns if ns < 120e9 => (1e9, "s"),
-        ns if ns < 7200e9 => (60e9, "min"),
-        _ => (3600e9, "h"),
+    let (scale, unit) = match of_ns {
+        ns if ns < LONGEST_PLAIN_NS => time_unit(ns),
+        _ => (60e9, "min"),
     };
     format!(
         "{}–{} {unit}",
@@ -95,6 +94,7 @@ fn range(interval: Option<(f64, f64)>) -> String {
 
 fn two_digits(value: f64) -> String {
     match value {
+        v if v >= 999.5 => count((v / 100.0).round() as u64 * 100),
         v if v >= 9.95 => format!("{v:.0}"),
         v if v >= 0.995 => format!("{v:.1}"),
         v => format!("{v:.2}"),
@@ -144,9 +144,9 @@ fn targets(result: &Prediction, width: u16) -> TextTable {
         table.row([
             target.name.clone(),
             time(place.elapsed_ns),
-            range(target.elapsed_interval_ns),
+            range(target.elapsed_interval_ns, place.elapsed_ns),
             time(place.latency_total_ns),
-            range(target.latency_interval_ns),
+            range(target.latency_interval_ns, place.latency_total_ns),
             against,
         ]);
     }
@@ -271,32 +271,46 @@ fn family(family: &FamilyShare) -> String {
     format!("{share:.0} % {} ({})", family.what, family.family)
 }
 
-/// What would help most on the best system.
+/// What would help most on the best system: of the elapsed time, or where nothing does of that in calls.
 fn help(result: &Prediction, page: &mut Page) {
     let Some(best) = result.ranking.first().and_then(|p| whole(result, p)) else {
         return;
     };
-    let helps: Vec<String> = best
-        .helps
-        .iter()
-        .filter(|h| h.share >= 0.01)
-        .take(2)
+    let elapsed = best.elapsed_ns.unwrap_or_default();
+    let of_elapsed = |h: &&Help| {
+        let saved = h.elapsed_saved_ns;
+        saved.is_some_and(|ns| ns > 0.0 && ns >= HELP_SAID * elapsed)
+    };
+    let (mut helps, rest): (Vec<&Help>, Vec<&Help>) = best.helps.iter().partition(of_elapsed);
+    let in_calls = helps.is_empty();
+    if in_calls {
+        helps = rest.into_iter().filter(|h| h.share >= HELP_SAID).collect();
+    }
+    let helps: Vec<String> = helps
+        .into_iter()
+        .take(HELPS_SHOWN)
         .map(|h| {
-            format!(
-                "{} saves {} (--what-if '{}')",
-                h.what,
-                time(h.saves_ns),
-                h.change
-            )
+            let saved = match h.elapsed_saved_ns {
+                Some(ns) if !in_calls => format!("{} of {} elapsed", time(ns), time(elapsed)),
+                _ => format!("{} in the file system", time(h.saves_ns)),
+            };
+            format!("{} saves {saved} (--what-if '{}')", h.what, h.change)
         })
         .collect();
-    if !helps.is_empty() {
-        page.say(format!(
-            "What would help most on {}: {}.",
-            best.name,
-            helps.join("; ")
-        ));
+    if helps.is_empty() {
+        return;
     }
+    let known = best.helps.iter().any(|h| h.elapsed_saved_ns.is_some());
+    let least = if in_calls && known {
+        ", and less than 1 % of the elapsed time"
+    } else {
+        ""
+    };
+    page.say(format!(
+        "What would help most on {}: {}{least}.",
+        best.name,
+        helps.join("; ")
+    ));
 }
 
 /// What the changes do on each system.

@@ -64,6 +64,7 @@ fn target(name: &str, elapsed: f64, latency: f64) -> TargetPrediction {
             what: "fsync in half the time".into(),
             saves_ns: latency * 0.2,
             share: 0.2,
+            elapsed_saved_ns: Some(elapsed * 0.1),
         }],
         what_if: None,
         warnings: vec!["X was not measured".into()],
@@ -227,7 +228,7 @@ fn what_is_less_sure_than_95_percent_is_no_fact() {
     let said = words(0.97, 0.6);
     assert!(
         said.contains("b and c are the slowest and cannot be told apart: 2 s to 3 s elapsed")
-            && said.contains("3.0 times as long after a: 97 %"),
+            && said.contains("b, 2.0 times as long after a: 97 %"),
         "{said}"
     );
     assert!(!words(0.6, 0.6).contains("slowest"));
@@ -317,11 +318,14 @@ fn one_system_has_its_kinds_and_the_rest_is_a_row() {
 
 #[test]
 fn intervals_are_in_one_unit() {
-    assert_eq!(range(Some((6.1e9, 10.7e9))), "6.1–11 s");
-    assert_eq!(range(Some((110e6, 240e6))), "110–240 ms");
-    assert_eq!(range(Some((0.5e9, 1.5e9))), "0.50–1.5 s");
-    assert_eq!(range(Some((600e9, 900e9))), "10–15 min");
-    assert_eq!(range(None), "unusable");
+    assert_eq!(range(Some((6.1e9, 10.7e9)), 8e9), "6.1–11 s");
+    assert_eq!(range(Some((110e6, 240e6)), 170e6), "110–240 ms");
+    assert_eq!(range(Some((0.5e9, 1.5e9)), 1e9), "0.50–1.5 s");
+    assert_eq!(range(Some((600e9, 900e9)), 700e9), "10–15 min");
+    // In that of the time beside it: `530 ms`, `52.1 s`.
+    assert_eq!(range(Some((0.22e9, 1.3e9)), 530e6), "220–1,300 ms");
+    assert_eq!(range(Some((21.6e9, 126e9)), 52.1e9), "22–126 s");
+    assert_eq!(range(None, 1e9), "unusable");
 }
 
 #[test]
@@ -336,5 +340,84 @@ fn an_older_prediction_is_not_given_an_order_that_it_did_not_have() {
     assert!(
         !said.contains("fastest") && !said.contains("against the best"),
         "{said}"
+    );
+}
+
+fn order(p: [f64; 6]) -> String {
+    let all = [1.0, 1.03, 1.07, 1.13];
+    let targets = ["a", "b", "c", "d"].iter().zip(all);
+    let targets = targets
+        .map(|(name, f)| target(name, f * S, f * S))
+        .collect();
+    let mut all = prediction(targets, 0.5);
+    for (pair, p) in all.pairs.iter_mut().zip(p) {
+        (pair.probability, pair.confidence) = (p, confidence(p));
+    }
+    let said = text(&all, 400);
+    said.lines().take(2).collect::<Vec<_>>().join("\n")
+}
+
+/// Of the pairs ab, ac, ad, bc, bd, cd.
+#[test]
+fn the_words_follow_from_the_pairs() {
+    // c cannot be told from b, nor b from a: then nothing is said of c and d.
+    let said = order([0.71, 0.82, 0.95, 0.703, 0.92, 0.6]);
+    assert!(said.starts_with("a and b cannot be told apart"), "{said}");
+    assert!(!said.contains("slowest"), "{said}");
+    // d is told from each, c from none: the pair that is least sure is told.
+    let said = order([0.6, 0.7, 0.99, 0.6, 0.97, 0.8]);
+    assert!(
+        said.contains("d is probably the slowest: 1.13 s elapsed; 6 % slower after c: 80 %"),
+        "{said}"
+    );
+    // b and c are told apart from each other, but not from a.
+    let said = order([0.7, 0.7, 0.99, 0.8, 0.99, 0.99]);
+    assert!(
+        said.starts_with("a cannot be told apart from b and c:"),
+        "{said}"
+    );
+    let said = order([0.99, 0.99, 0.99, 0.6, 0.8, 0.6]);
+    assert!(
+        said.contains(
+            "b, c and d are the slowest: 1.03 s to 1.13 s elapsed; b, 3 % slower after a"
+        ),
+        "{said}"
+    );
+}
+
+#[test]
+fn times_that_are_written_alike_are_no_range() {
+    let targets = vec![target("a", 1.011 * S, S), target("b", 1.0111 * S, S)];
+    let said = text(&prediction(targets, 0.5), 200);
+    assert!(
+        said.contains("cannot be told apart: 1.01 s elapsed"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_helps_is_told_by_its_what_if() {
+    let mut one = target("ext4", 2.0 * S, 20.0 * S);
+    one.helps[0].saves_ns = 14.0 * S;
+    let said = |t: &super::TargetPrediction| text(&prediction(vec![t.clone()], 0.5), 400);
+    assert!(
+        said(&one).contains("fsync in half the time saves 200 ms of 2 s elapsed (--what-if"),
+        "{}",
+        said(&one)
+    );
+    one.helps[0].elapsed_saved_ns = Some(0.0);
+    assert!(
+        said(&one).contains(
+            "saves 14 s in the file system (--what-if 'fsync*0.5'), and less than 1 % of"
+        ),
+        "{}",
+        said(&one)
+    );
+    // As older releases kept it: of calls alone.
+    one.helps[0].elapsed_saved_ns = None;
+    let old = said(&one);
+    assert!(
+        old.contains("saves 14 s in the file system (--what-if 'fsync*0.5')."),
+        "{old}"
     );
 }
