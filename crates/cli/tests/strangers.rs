@@ -82,7 +82,28 @@ fn no_option_reaches_another_device() {
     assert!(now == whole, "the other device was written to");
     // What says how the file system is to be still does.
     let good = "scratch:ext4,size=64M,mkfs=-O ^has_journal -m 0 -L data,mount=noatime";
-    run(dir, ["run", "cmd:test -d lost+found || test -d .", good]).exits(0);
+    let command = format!(
+        "cmd: device=$(df --output=source . | tail -n 1); cd {}; \
+         dumpe2fs -h $device > made; grep \"^$device \" /proc/self/mounts > mounted",
+        dir.display()
+    );
+    run(dir, ["run", &command, good]).exits(0);
+    let made = fs::read_to_string(dir.join("made")).unwrap();
+    let value = |key: &str| {
+        let line = made.lines().find_map(|line| line.strip_prefix(key));
+        line.unwrap_or_else(|| panic!("{key}: {made}")).trim()
+    };
+    assert_eq!(value("Filesystem volume name:"), "data");
+    assert_eq!(value("Reserved block count:"), "0");
+    let size: u64 = value("Block count:").parse().unwrap();
+    let block: u64 = value("Block size:").parse().unwrap();
+    assert_eq!(size * block, 64 << 20);
+    let features = value("Filesystem features:");
+    assert!(features.contains("extent") && !features.contains("has_journal"));
+    let mounted = fs::read_to_string(dir.join("mounted")).unwrap();
+    let words: Vec<&str> = mounted.split_whitespace().collect();
+    assert_eq!(words[2], "ext4", "{mounted}");
+    assert!(words[3].split(',').any(|o| o == "noatime"), "{mounted}");
 }
 
 const COMMANDS: &str = "runs = 1\ncache = 'as found'\n[[target]]\nspec = 't'\n[[workload]]\nname = 'w'\n\
@@ -149,9 +170,25 @@ fn a_plan_uses_no_path_that_was_not_allowed() {
     }
     // A link leads where it leads.
     std::os::unix::fs::symlink(&other, dir.join("plans/link")).unwrap();
-    spec("plans/link");
-    run(dir, ["bench", "plans/plan.toml"]).fails(2, &["--allow-paths", "other"]);
-    assert!(names(&dir.join("other")).is_empty());
+    std::os::unix::fs::symlink("../other/not-yet", dir.join("plans/dangling")).unwrap();
+    for target in ["plans/link", "plans/dangling"] {
+        spec(target);
+        run(dir, ["bench", "plans/plan.toml"]).fails(2, &["--allow-paths"]);
+    }
+    // Nor may it lead there when what it names has come.
+    for workload in [
+        "plans/link/script.f",
+        "plans/link/not-yet/script.f",
+        "plans/dangling",
+    ] {
+        let text = format!("[[target]]\nspec='plans'\n[[workload]]\nspec='wml:{workload}'\n");
+        fs::write(dir.join("plans/plan.toml"), text).unwrap();
+        for verb in ["bench", "validate"] {
+            let line = [verb, "plans/plan.toml", "-o", "out"];
+            run(dir, line).fails(2, &["--allow-paths"]);
+        }
+    }
+    assert!(names(&dir.join("other")).is_empty() && !dir.join("out").exists());
     fs::create_dir(dir.join("plans/t")).unwrap();
     fs::write(
         dir.join("plans/plan.toml"),
