@@ -197,3 +197,87 @@ fn a_plan_uses_no_path_that_was_not_allowed() {
     .unwrap();
     run(dir, ["bench", "plans/plan.toml"]).exits(0);
 }
+
+#[test]
+fn a_plan_larger_than_anybody_runs_is_refused() {
+    let dir = temp();
+    let dir = dir.path();
+    fs::create_dir(dir.join("t")).unwrap();
+    let target = "[[target]]\nspec='t'\n";
+    let workload = "[[workload]]\nspec='postmark:files=5'\n";
+    let many: Vec<String> = (1..=1001).map(|n| n.to_string()).collect();
+    let values = many[..40].join(", ");
+    let plans: [(String, &[&str], &str); 4] = [
+        (
+            format!("{target}{}", workload.repeat(1001)),
+            &["bench", "validate"],
+            "1001 workloads, expected at most 1000",
+        ),
+        (
+            format!("{}{workload}", target.repeat(1001)),
+            &["bench", "validate"],
+            "1001 targets, expected at most 1000",
+        ),
+        (
+            format!(
+                "{target}{workload}[workload.sweep]\ntransactions = [{}]\n",
+                many.join(", ")
+            ),
+            &["bench"],
+            "transactions has 1001 values, expected at most 1000",
+        ),
+        (
+            format!("{target}{workload}[workload.sweep]\nread = [{values}]\nwrite = [{values}]\n"),
+            &["bench"],
+            "1600 combinations with the values of write, expected at most 1000",
+        ),
+    ];
+    for (plan, verbs, said) in &plans {
+        fs::write(dir.join("plan.toml"), plan).unwrap();
+        for verb in *verbs {
+            run(dir, [verb, "plan.toml", "-o", "out"]).fails(1, &["plan.toml", said]);
+        }
+    }
+    assert_eq!(names(dir), ["plan.toml", "t"]);
+}
+
+#[test]
+fn what_never_ends_is_no_input() {
+    let dir = temp();
+    let dir = dir.path();
+    fs::create_dir(dir.join("t")).unwrap();
+    // Its length says that it is empty.
+    std::os::unix::fs::symlink("/dev/zero", dir.join("zero.toml")).unwrap();
+    let zero = "/dev/zero";
+    let lines: [(&[&str], &str); 10] = [
+        (&["show", zero], "another format"),
+        (
+            &["import", zero, "--from", "strace", "-o", "o.fst"],
+            "line 1",
+        ),
+        (
+            &["import", zero, "--from", "fio-iolog", "-o", "o.fst"],
+            "line 1",
+        ),
+        (
+            &["import", zero, "--from", "hbench", "-o", "o.fsp"],
+            "it goes on",
+        ),
+        (&["disk", "show", "zero.toml"], "it goes on"),
+        (
+            &["run", "wml:/dev/zero", "--to-trace", "o.fst"],
+            "text file",
+        ),
+        (&["run", "postmark", "mem:zero.toml"], "zero.toml"),
+        (&["bench", zero], "it goes on"),
+        (&["validate", zero], "it goes on"),
+        (&["predict", zero, "--on", zero], "/dev/zero"),
+    ];
+    for (line, said) in lines {
+        let ran = run(dir, line);
+        assert!(matches!(ran.code(), 1 | 2), "{line:?}: {}", ran.stderr);
+        let code = ran.code();
+        ran.fails(code, &[said]);
+    }
+    assert_eq!(names(dir), ["t", "zero.toml"]);
+}
