@@ -2,7 +2,8 @@
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
-use std::path::Path;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use fsage_core::{OpSink, OpSource};
@@ -10,7 +11,9 @@ use fsage_experiment::measured::Sealed;
 use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::{TraceEnd, TraceReader};
 use fsage_report::units;
+use rustix::fs::Access;
 
+use crate::exit::UsageError;
 use crate::ui;
 
 /// Pushes everything of `source` into `sink`. Returns how many operations there were.
@@ -67,9 +70,41 @@ pub fn open_snapshot(path: &Path) -> Result<SnapshotReader> {
     open_whole_snapshot(path, true)
 }
 
+/// The files of one run, each its own and writable: of two results in one file the first would be lost.
+pub fn outputs(result: Option<&Path>, trace: Option<&Path>) -> Result<()> {
+    if let (Some(result), Some(trace)) = (result, trace)
+        && place(result) == place(trace)
+    {
+        let both = format!(
+            "-o and --trace both name {}: expected two files",
+            result.display()
+        );
+        bail!(UsageError(both));
+    }
+    result.into_iter().chain(trace).try_for_each(writable)
+}
+
+/// Where a file is or will be, by whatever name.
+fn place(path: &Path) -> PathBuf {
+    let absolute = path.canonicalize().or_else(|_| {
+        let name = path.file_name().unwrap_or_default();
+        Ok::<_, std::io::Error>(directory(path).canonicalize()?.join(name))
+    });
+    absolute.unwrap_or_else(|_| path.to_owned())
+}
+
+fn directory(path: &Path) -> &Path {
+    let dir = path.parent().filter(|d| !d.as_os_str().is_empty());
+    dir.unwrap_or(Path::new("."))
+}
+
 /// A result that cannot be kept should be known before anything runs. Changes nothing.
 pub fn writable(output: &Path) -> Result<()> {
     let failed = || format!("write {}", output.display());
+    // An open for a moment would be the end of the file to a pipe's reader.
+    if std::fs::metadata(output).is_ok_and(|about| about.file_type().is_fifo()) {
+        return rustix::fs::access(output, Access::WRITE_OK).with_context(failed);
+    }
     if output.exists() {
         return OpenOptions::new()
             .write(true)
@@ -77,11 +112,9 @@ pub fn writable(output: &Path) -> Result<()> {
             .map(drop)
             .with_context(failed);
     }
-    let dir = output
-        .parent()
-        .filter(|d| !d.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    tempfile::tempfile_in(dir).map(drop).with_context(failed)
+    tempfile::tempfile_in(directory(output))
+        .map(drop)
+        .with_context(failed)
 }
 
 /// Says what was written of the operations that were measured.

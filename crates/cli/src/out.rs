@@ -63,7 +63,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// An open for writing would wait for a reader whatever signals come. What this opens stays open, so that the
 /// next one finds what it found.
-fn wait_for_reader(output: &Path, stop: &AtomicBool) -> Result<(), Interrupted> {
+pub fn wait_for_reader(output: &Path, stop: &AtomicBool) -> Result<(), Interrupted> {
     if !std::fs::metadata(output).is_ok_and(|about| about.file_type().is_fifo()) {
         return Ok(());
     }

@@ -16,7 +16,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Ran, fsage, profile, root, run, run_command, small_trace, start, temp, until};
+use common::{Ran, fsage, names, profile, root, run, run_command, small_trace, start, temp, until};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -120,6 +120,68 @@ fn a_pipe_without_a_reader_is_waited_for_and_the_first_signal_ends_that() {
     running.wait().exits(0);
     std::fs::write(dir.join("out.fss"), written).unwrap();
     run(dir, ["show", "out.fss"]).exits(0);
+}
+
+#[test]
+fn every_result_goes_through_a_pipe_whole() {
+    let dir = temp();
+    let dir = dir.path();
+    let trace = small_trace(dir);
+    let trace = trace.to_str().unwrap();
+    std::fs::create_dir(dir.join("t")).unwrap();
+    let made = Command::new("mkfifo").arg(dir.join("fifo")).status();
+    assert!(made.unwrap().success());
+    let small = "postmark:files=5,transactions=10";
+    let lines: [&[&str]; 6] = [
+        &["run", small, "t", "-o", "fifo"],
+        &["run", small, "t", "--trace", "fifo"],
+        &["run", small, "--to-trace", "fifo"],
+        &["replay", trace, "t", "-o", "fifo"],
+        &["replay", trace, "t", "--trace", "fifo"],
+        &["profile", "t", "--quick", "--only", "STAT", "-o", "fifo"],
+    ];
+    for line in lines {
+        // Nobody reads yet, and the first signal ends that.
+        let running = start(fsage().current_dir(dir).args(line));
+        until("the signal to be caught", || catches_int(running.id()));
+        running.ended_by(Signal::INT, || ());
+        let running = start(fsage().current_dir(dir).args(line));
+        let written = std::fs::read(dir.join("fifo")).unwrap();
+        let ran = running.wait();
+        assert!(matches!(ran.code(), 0 | 3), "{line:?}: {}", ran.stderr);
+        std::fs::write(dir.join("out"), written).unwrap();
+        let shown = run(dir, ["show", "out", "--json"]).exits(0).json();
+        assert!(shown["format"].is_string(), "{line:?}: {shown}");
+        assert!(names(&dir.join("t")).is_empty(), "{line:?}");
+    }
+}
+
+#[test]
+fn two_results_in_one_file_are_refused() {
+    let dir = temp();
+    let dir = dir.path();
+    let trace = small_trace(dir);
+    std::fs::create_dir(dir.join("t")).unwrap();
+    std::fs::write(dir.join("former"), "x").unwrap();
+    std::os::unix::fs::symlink("former", dir.join("link")).unwrap();
+    let lines: [&[&str]; 4] = [
+        &["run", "postmark:files=5", "t"],
+        &["run", "postmark:files=5", "mem:fast"],
+        &["replay", trace.to_str().unwrap(), "t"],
+        &["replay", trace.to_str().unwrap(), "mem:fast"],
+    ];
+    for line in lines {
+        for (one, two) in [
+            ("new", "./new"),
+            ("t/new", "t/../t/new"),
+            ("former", "link"),
+        ] {
+            let both = ["-o", one, "--trace", two];
+            run(dir, line.iter().chain(&both)).fails(2, &["-o and --trace", "two files"]);
+        }
+    }
+    assert!(!dir.join("new").exists() && names(&dir.join("t")).is_empty());
+    assert_eq!(std::fs::read(dir.join("former")).unwrap(), b"x");
 }
 
 /// Whether a process has a handler of SIGINT.

@@ -35,11 +35,30 @@ fn metric_names(profile: &Value) -> Vec<String> {
 #[test]
 fn the_list_names_every_metric_of_the_thesis() {
     let dir = temp();
-    let list = run(dir.path(), ["profile", "--list"]).exits(0).text();
-    for name in [
-        "BC", "DNLC", "LUS_BC", "RDC", "RRD", "WRC", "OPEN", "CR", "RM", "STAT", "RENAME", "TRC",
+    let text = run(dir.path(), ["profile", "--list"]).exits(0).text();
+    let line = ["profile", "--list", "--json"];
+    let list = run(dir.path(), line).exits(0).json();
+    let metrics = list["metrics"].as_array().unwrap();
+    for (name, unit) in [
+        ("BC", "KiB"),
+        ("DNLC", "count"),
+        ("LUS_BC", "ns"),
+        ("RDC", "KiB/s"),
+        ("RRD", "KiB/s"),
+        ("WRC", "KiB/s"),
+        ("OPEN", "ns"),
+        ("CR", "ns"),
+        ("RM", "ns"),
+        ("STAT", "ns"),
+        ("RENAME", "ns"),
+        ("TRC", "ns"),
     ] {
-        assert!(list.contains(name), "{name} is missing");
+        let of: Vec<&Value> = metrics.iter().filter(|m| m["name"] == name).collect();
+        assert_eq!(of.len(), 1, "{name}");
+        assert_eq!(of[0]["unit"], unit, "{name}");
+        let sizes = format!("{name}1..");
+        let is_it = |word: &str| word == name || word.starts_with(&sizes);
+        assert!(text.split_whitespace().any(is_it), "{name}");
     }
 }
 
@@ -90,12 +109,30 @@ fn is_short(dir: &Path, ran: Ran) {
         "{}",
         ran.stderr
     );
-    ran.exits(0);
+    let ran = ran.exits(0);
     let profile = run(dir, ["show", "o.fsp", "--json"]).exits(0).json();
-    assert!(metric_names(&profile).contains(&"EMPTY".to_string()));
     assert!(profile["incomplete"].is_null());
     let absent = profile["absent"].as_array().unwrap();
-    assert!(absent.iter().any(|a| a["reason"] == "no time left"));
+    let late = absent.iter().filter(|a| a["reason"] == "no time left");
+    let told = format!("there was no time for {} of them", late.count());
+    assert!(ran.stderr.contains(&told), "{told}: {}", ran.stderr);
+    // Each is measured or absent, and what is measured is so many samples and lies in its interval.
+    let measured = metric_names(&profile);
+    assert!(measured.contains(&"EMPTY".to_string()));
+    let missing = absent.iter().map(|a| a["name"].as_str().unwrap());
+    let all: Vec<&str> = measured.iter().map(String::as_str).chain(missing).collect();
+    let once: std::collections::BTreeSet<&str> = all.iter().copied().collect();
+    assert_eq!(once.len(), all.len(), "{all:?}");
+    assert!(all.len() > 300, "{}", all.len());
+    for metric in profile["metrics"].as_array().unwrap() {
+        let value = |key: &str| metric[key].as_f64();
+        let estimate = value("estimate").unwrap();
+        assert!(estimate.is_finite() && estimate >= 0.0, "{metric}");
+        assert!(value("runs").unwrap() >= 1.0, "{metric}");
+        if let (Some(low), Some(high)) = (value("low"), value("high")) {
+            assert!(low <= estimate && estimate <= high, "{metric}");
+        }
+    }
 }
 
 #[test]

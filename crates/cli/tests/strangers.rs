@@ -82,7 +82,28 @@ fn no_option_reaches_another_device() {
     assert!(now == whole, "the other device was written to");
     // What says how the file system is to be still does.
     let good = "scratch:ext4,size=64M,mkfs=-O ^has_journal -m 0 -L data,mount=noatime";
-    run(dir, ["run", "cmd:test -d lost+found || test -d .", good]).exits(0);
+    let command = format!(
+        "cmd: device=$(df --output=source . | tail -n 1); cd {}; \
+         dumpe2fs -h $device > made; grep \"^$device \" /proc/self/mounts > mounted",
+        dir.display()
+    );
+    run(dir, ["run", &command, good]).exits(0);
+    let made = fs::read_to_string(dir.join("made")).unwrap();
+    let value = |key: &str| {
+        let line = made.lines().find_map(|line| line.strip_prefix(key));
+        line.unwrap_or_else(|| panic!("{key}: {made}")).trim()
+    };
+    assert_eq!(value("Filesystem volume name:"), "data");
+    assert_eq!(value("Reserved block count:"), "0");
+    let size: u64 = value("Block count:").parse().unwrap();
+    let block: u64 = value("Block size:").parse().unwrap();
+    assert_eq!(size * block, 64 << 20);
+    let features = value("Filesystem features:");
+    assert!(features.contains("extent") && !features.contains("has_journal"));
+    let mounted = fs::read_to_string(dir.join("mounted")).unwrap();
+    let words: Vec<&str> = mounted.split_whitespace().collect();
+    assert_eq!(words[2], "ext4", "{mounted}");
+    assert!(words[3].split(',').any(|o| o == "noatime"), "{mounted}");
 }
 
 const COMMANDS: &str = "runs = 1\ncache = 'as found'\n[[target]]\nspec = 't'\n[[workload]]\nname = 'w'\n\
@@ -149,9 +170,25 @@ fn a_plan_uses_no_path_that_was_not_allowed() {
     }
     // A link leads where it leads.
     std::os::unix::fs::symlink(&other, dir.join("plans/link")).unwrap();
-    spec("plans/link");
-    run(dir, ["bench", "plans/plan.toml"]).fails(2, &["--allow-paths", "other"]);
-    assert!(names(&dir.join("other")).is_empty());
+    std::os::unix::fs::symlink("../other/not-yet", dir.join("plans/dangling")).unwrap();
+    for target in ["plans/link", "plans/dangling"] {
+        spec(target);
+        run(dir, ["bench", "plans/plan.toml"]).fails(2, &["--allow-paths"]);
+    }
+    // Nor may it lead there when what it names has come.
+    for workload in [
+        "plans/link/script.f",
+        "plans/link/not-yet/script.f",
+        "plans/dangling",
+    ] {
+        let text = format!("[[target]]\nspec='plans'\n[[workload]]\nspec='wml:{workload}'\n");
+        fs::write(dir.join("plans/plan.toml"), text).unwrap();
+        for verb in ["bench", "validate"] {
+            let line = [verb, "plans/plan.toml", "-o", "out"];
+            run(dir, line).fails(2, &["--allow-paths"]);
+        }
+    }
+    assert!(names(&dir.join("other")).is_empty() && !dir.join("out").exists());
     fs::create_dir(dir.join("plans/t")).unwrap();
     fs::write(
         dir.join("plans/plan.toml"),
@@ -159,4 +196,88 @@ fn a_plan_uses_no_path_that_was_not_allowed() {
     )
     .unwrap();
     run(dir, ["bench", "plans/plan.toml"]).exits(0);
+}
+
+#[test]
+fn a_plan_larger_than_anybody_runs_is_refused() {
+    let dir = temp();
+    let dir = dir.path();
+    fs::create_dir(dir.join("t")).unwrap();
+    let target = "[[target]]\nspec='t'\n";
+    let workload = "[[workload]]\nspec='postmark:files=5'\n";
+    let many: Vec<String> = (1..=1001).map(|n| n.to_string()).collect();
+    let values = many[..40].join(", ");
+    let plans: [(String, &[&str], &str); 4] = [
+        (
+            format!("{target}{}", workload.repeat(1001)),
+            &["bench", "validate"],
+            "1001 workloads, expected at most 1000",
+        ),
+        (
+            format!("{}{workload}", target.repeat(1001)),
+            &["bench", "validate"],
+            "1001 targets, expected at most 1000",
+        ),
+        (
+            format!(
+                "{target}{workload}[workload.sweep]\ntransactions = [{}]\n",
+                many.join(", ")
+            ),
+            &["bench"],
+            "transactions has 1001 values, expected at most 1000",
+        ),
+        (
+            format!("{target}{workload}[workload.sweep]\nread = [{values}]\nwrite = [{values}]\n"),
+            &["bench"],
+            "1600 combinations with the values of write, expected at most 1000",
+        ),
+    ];
+    for (plan, verbs, said) in &plans {
+        fs::write(dir.join("plan.toml"), plan).unwrap();
+        for verb in *verbs {
+            run(dir, [verb, "plan.toml", "-o", "out"]).fails(1, &["plan.toml", said]);
+        }
+    }
+    assert_eq!(names(dir), ["plan.toml", "t"]);
+}
+
+#[test]
+fn what_never_ends_is_no_input() {
+    let dir = temp();
+    let dir = dir.path();
+    fs::create_dir(dir.join("t")).unwrap();
+    // Its length says that it is empty.
+    std::os::unix::fs::symlink("/dev/zero", dir.join("zero.toml")).unwrap();
+    let zero = "/dev/zero";
+    let lines: [(&[&str], &str); 10] = [
+        (&["show", zero], "another format"),
+        (
+            &["import", zero, "--from", "strace", "-o", "o.fst"],
+            "line 1",
+        ),
+        (
+            &["import", zero, "--from", "fio-iolog", "-o", "o.fst"],
+            "line 1",
+        ),
+        (
+            &["import", zero, "--from", "hbench", "-o", "o.fsp"],
+            "it goes on",
+        ),
+        (&["disk", "show", "zero.toml"], "it goes on"),
+        (
+            &["run", "wml:/dev/zero", "--to-trace", "o.fst"],
+            "text file",
+        ),
+        (&["run", "postmark", "mem:zero.toml"], "zero.toml"),
+        (&["bench", zero], "it goes on"),
+        (&["validate", zero], "it goes on"),
+        (&["predict", zero, "--on", zero], "/dev/zero"),
+    ];
+    for (line, said) in lines {
+        let ran = run(dir, line);
+        assert!(matches!(ran.code(), 1 | 2), "{line:?}: {}", ran.stderr);
+        let code = ran.code();
+        ran.fails(code, &[said]);
+    }
+    assert_eq!(names(dir), ["t", "zero.toml"]);
 }

@@ -13,7 +13,7 @@ use fsage_host::signals;
 use super::validate::isolate_for;
 use crate::args::{OrderArg, ReplayArgs};
 use crate::exit::{Exit, UsageError};
-use crate::files::{open_whole_snapshot, open_whole_trace, sealed_note, writable};
+use crate::files::{open_whole_snapshot, open_whole_trace, outputs, sealed_note};
 use crate::{out, ui};
 
 pub fn run(args: &ReplayArgs) -> Result<Exit> {
@@ -46,8 +46,10 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
         open_whole_snapshot(path, args.allow_lossy)?;
     }
     let (output, json) = out::places(args.output.as_deref(), args.json);
-    for path in output.into_iter().chain(args.measured.as_deref()) {
-        writable(path)?;
+    let measured = args.measured.as_deref();
+    outputs(output, measured)?;
+    for path in output.into_iter().chain(measured) {
+        out::wait_for_reader(path, &stop)?;
     }
     let bar = ui::Progress::new(4);
     let replayed = replay(reader, &request, &mut |stage| show(&bar, stage), &stop);
@@ -59,7 +61,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
         }
         other => other?,
     };
-    sealed_note(args.measured.as_deref(), sealed);
+    sealed_note(measured, sealed);
     if let Some(output) = output {
         let text = serde_json::to_string_pretty(&result)? + "\n";
         write_whole(output, text.as_bytes())?;

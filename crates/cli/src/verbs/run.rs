@@ -17,7 +17,7 @@ use fsage_workload::{Length, Merged, WorkloadSpec};
 
 use crate::args::RunArgs;
 use crate::exit::{Exit, UsageError};
-use crate::files::{sealed_note, writable};
+use crate::files::{outputs, sealed_note, writable};
 use crate::{out, ui};
 
 /// Where a workload that was not run is thought to have run.
@@ -35,13 +35,14 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     let target = target::parse(target)?;
     let (output, json) = out::places(args.output.as_deref(), args.json);
     let trace = args.trace.as_deref();
-    for path in output.into_iter().chain(trace) {
-        writable(path)?;
-    }
+    outputs(output, trace)?;
     if target.wants_isolation() {
         fsage_host::isolate()?;
     }
     let stop = signals::install()?;
+    for path in output.into_iter().chain(trace) {
+        out::wait_for_reader(path, &stop)?;
+    }
     let mut progress = |phase: &str| ui::note(&format!("{phase} …"));
     let Ran {
         result,
@@ -162,6 +163,7 @@ fn exit(result: &WorkloadRun) -> Exit {
 
 fn to_trace(path: &Path, args: &RunArgs, request: &RunRequest, stop: &AtomicBool) -> Result<Exit> {
     writable(path)?;
+    out::wait_for_reader(path, stop)?;
     // In a trace there is no time for which a script could run.
     let length = match request.length() {
         Length::Declared => Length::Count,

@@ -100,13 +100,29 @@ impl Wanted {
     /// Relative paths are used from where fsage was started.
     fn path(&mut self, path: &Path, base: &Path) {
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        // Links are followed, of what is there.
-        let real = absolute.canonicalize().unwrap_or(absolute);
-        let leaves = real.components().any(|c| c == Component::ParentDir);
-        if (leaves || !real.starts_with(base)) && !self.paths.contains(&real) {
-            self.paths.push(real);
+        let real = followed(&absolute);
+        let leaves = real
+            .as_ref()
+            .is_none_or(|real| !real.starts_with(base) || has_parent(real));
+        let shown = real.unwrap_or(absolute);
+        if leaves && !self.paths.contains(&shown) {
+            self.paths.push(shown);
         }
     }
+}
+
+/// A path without the links of what is there of it; what is not may come later. `None` if a link leads to nothing
+/// that is there.
+fn followed(absolute: &Path) -> Option<PathBuf> {
+    let there = absolute
+        .ancestors()
+        .find(|dir| dir.symlink_metadata().is_ok())?;
+    let rest = absolute.strip_prefix(there).ok()?;
+    Some(there.canonicalize().ok()?.join(rest))
+}
+
+fn has_parent(path: &Path) -> bool {
+    path.components().any(|part| part == Component::ParentDir)
 }
 
 /// More than this of one kind is counted.

@@ -1,5 +1,7 @@
 //! One run of fsage, and what must hold of every one.
 
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -48,16 +50,51 @@ pub fn fsage(world: &World, place: &Path, limits: &[&str]) -> Command {
     command
         .current_dir(place)
         .env("TMPDIR", place)
-        .env(MARK, mark(world))
+        .env(MARK, seed_mark(world.seed))
         .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
         .process_group(0);
     command
 }
 
-/// What tells this torture's processes from others.
-pub fn mark(world: &World) -> String {
-    format!("{}-{}", std::process::id(), world.seed)
+/// The same for a user who has no other process, so that a limit of processes counts those of `command` alone.
+pub fn as_nobody(world: &World, command: &Command, place: &Path) -> Result<Command> {
+    let user = 61_000 + std::process::id() % 4000;
+    let open = |dir: &Path| std::fs::set_permissions(dir, Permissions::from_mode(0o711));
+    let copy = world.dir.path().join("fsage");
+    open(world.dir.path()).context("open a directory to others")?;
+    if !copy.exists() {
+        std::fs::copy(&world.program, &copy).context("copy the program")?;
+    }
+    let own = |dir: &Path| chown(dir, Some(user), Some(user)).context("give a directory away");
+    own(place)?;
+    for name in super::left::names(place) {
+        own(&place.join(name))?;
+    }
+    let mut other = Command::new("setpriv");
+    let user = user.to_string();
+    other.args(["--reuid", &user, "--regid", &user, "--clear-groups"]);
+    other.arg(command.get_program());
+    for word in command.get_args() {
+        let program = word == world.program.as_os_str();
+        other.arg(if program { copy.as_os_str() } else { word });
+    }
+    let environment = command.get_envs();
+    other.envs(environment.filter_map(|(name, value)| Some((name, value?))));
+    other
+        .current_dir(place)
+        .stdin(Stdio::null())
+        .process_group(0);
+    Ok(other)
+}
+
+/// What tells this torture's processes from others, in their environment.
+pub fn mark(seed: u64) -> String {
+    format!("{MARK}={}", seed_mark(seed))
+}
+
+pub fn seed_mark(seed: u64) -> String {
+    format!("{}-{seed}", std::process::id())
 }
 
 /// A run that has begun.

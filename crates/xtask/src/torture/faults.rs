@@ -27,7 +27,7 @@ const WRITERS: [&str; 10] = [
 ];
 
 /// What a limit may meet.
-const LIMITED: [&str; 8] = [
+const LIMITED: [&str; 20] = [
     "show WHOLE.fst --json",
     "predict WHOLE.fst --on WHOLE.fsp --json",
     "replay WHOLE.fst target --json",
@@ -36,7 +36,24 @@ const LIMITED: [&str; 8] = [
     "trace --method ptrace --json -o out.fst -- true",
     "snapshot TREE -o out.fss --json",
     "export WHOLE.fst --to csv -o out.csv --json",
+    "import CORPUS/WHOLE.strace --from strace -o out.fst --json",
+    "anonymize WHOLE.fst --key-file KEY -o out.fst --json",
+    "profile target --quick --only STAT --max-time 1s -o out.fsp --json",
+    "validate --runs 1 --profile-time 1s --workload postmark:files=5 --target target -o out --json",
+    "validate --runs 1 --profile-time 1s --workload 'cmd: (cat /etc/passwd; true) > f' --target target --json",
+    "compare CORPUS/bench --json",
+    "check CORPUS/WHOLE.run --json",
+    "run 'cmd: (sleep 0.1; true) & sleep 0.1' target --json",
+    "cleanup target --only --json",
+    "disk show hdd-7200 --json",
+    "disk serve nvme-ssd --size 64M mounted --json",
+    "slowfs lower mounted --slow read=2 --json",
 ];
+
+/// Those that go on until they are asked to stop.
+fn serves(line: &str) -> bool {
+    line.starts_with("disk serve") || line.starts_with("slowfs")
+}
 
 const FORMER: &[u8] = b"the former result";
 
@@ -58,8 +75,10 @@ fn words(world: &World, line: &str, out: &Path) -> Vec<String> {
         .with_file_name("tree")
         .display()
         .to_string();
+    let corpus = world.corpus.trace.with_file_name("");
     let line = line
         .replace("TREE", &dir)
+        .replace("CORPUS/", &corpus.display().to_string())
         .replace("{out}", &out.display().to_string());
     world.corpus.words(&line, out, out)
 }
@@ -189,23 +208,38 @@ fn serving(world: &World, process: u32) -> Option<u32> {
 
 /// Limits of the process: files, sizes, memory.
 fn limited(world: &mut World, random: &mut Pcg64Mcg, place: &Path) -> Result<()> {
-    let limit = match random.random_range(0..3) {
+    for dir in ["lower", "mounted"] {
+        std::fs::create_dir(place.join(dir)).context("make a directory")?;
+    }
+    let limit = match random.random_range(0..4) {
         0 => format!("-n {}", random.random_range(3..40)),
         1 => format!("-f {}", random.random_range(0..16)),
+        2 if world.root => format!("-u {}", random.random_range(1..24)),
         _ => format!("-v {}", random.random_range(60..400) << 10),
     };
     let line = pick(&LIMITED, random).copied().unwrap_or_default();
     let out = place.join("out");
     let mut command = case::fsage(world, place, &[&limit]);
-    let going = case::Going::start(world, command.args(words(world, line, &out)))?;
+    if limit.starts_with("-u") {
+        command = case::as_nobody(world, &command, place)?;
+    }
+    let mut going = case::Going::start(world, command.args(words(world, line, &out)))?;
     let process = going.id();
+    let sent = serves(line).then_some(rustix::process::Signal::TERM);
+    if let Some(signal) = sent {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(2) && !going.has_ended() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        going.signal(signal);
+    }
     let ran = going.wait(case::PATIENCE)?;
     let what = format!("fsage {line} under ulimit {limit}");
     // No room for the program itself: the loader or the allocator of threads ends it.
     let memory = limit.starts_with("-v");
     // Stdout is a file, and may be cut by the limit; then that is an error.
     let whole = !limit.starts_with("-f") || ran.code == Some(0);
-    if let Some(wrong) = ran.wrong(None, whole) {
+    if let Some(wrong) = ran.wrong(sent, whole) {
         let early = memory && (ran.code == Some(127) || wrong.contains("memory allocation of"));
         if early {
             world.count("faults: too little memory to run at all");
@@ -213,7 +247,8 @@ fn limited(world: &mut World, random: &mut Pcg64Mcg, place: &Path) -> Result<()>
             world.fail(&format!("{what}: {wrong}"), None);
         }
     }
-    let stays = |name: &str| name == "target" || name.starts_with("out.");
+    let given = ["target", "lower", "mounted", "out"];
+    let stays = |name: &str| given.contains(&name) || name.starts_with("out.");
     let mut found = left::of(world, process, place, stays);
     found.extend(
         left::names(&place.join("target"))
@@ -244,7 +279,7 @@ fn closed(world: &mut World, random: &mut Pcg64Mcg, place: &Path) -> Result<()> 
         .args(arguments)
         .current_dir(place)
         .env("TMPDIR", place)
-        .env(case::MARK, case::mark(world));
+        .env(case::MARK, case::seed_mark(world.seed));
     let ran = case::run(world, &mut command)?;
     let what = format!("fsage {line} {redirect}");
     if let Some(wrong) = ran.wrong(None, true) {

@@ -28,7 +28,7 @@ const fn of(line: &'static str, root: bool, stays: &'static [&'static str]) -> L
 
 const BUSY: &str = "cd lower; i=0; while [ $i -lt 400 ]; do echo x > f$i; cat f$i > /dev/null; rm f$i; i=$((i+1)); done";
 
-const ALL: [Long; 17] = [
+const ALL: [Long; 19] = [
     of(
         "trace --method ptrace --json -o out.fst -- sh BUSY",
         false,
@@ -80,6 +80,16 @@ const ALL: [Long; 17] = [
         &["out"],
     ),
     of(
+        "validate --json --profile-time 1s --workload 'cmd: setsid sleep 30 & sleep 20' --target target",
+        false,
+        &[],
+    ),
+    of(
+        "validate --json --profile-time 1s --workload 'cmd: setsid sleep 30 & sleep 20' --target scratch:ext4,size=64M -o out",
+        true,
+        &["out"],
+    ),
+    of(
         "run --json postmark:files=2000,transactions=50000 target",
         false,
         &[],
@@ -122,6 +132,8 @@ pub fn case(world: &mut World, random: &mut Pcg64Mcg) -> Result<()> {
     let after = Duration::from_micros(match random.random_range(0..3) {
         0 => random.random_range(0..80_000),
         1 => random.random_range(0..600_000),
+        // Its commands run when its profiles are done.
+        _ if long.line.starts_with("validate") => random.random_range(0..9_000_000),
         _ => random.random_range(0..4_000_000),
     });
     let place = world.place()?;

@@ -37,7 +37,7 @@ pub fn of(
         found.extend(mounts(place));
         found.extend(loop_devices(place));
         found.extend(control_groups(process));
-        found.extend(programs());
+        found.extend(nobodys(world.seed).difference(&world.before).cloned());
         found.extend(
             names(place)
                 .into_iter()
@@ -81,15 +81,20 @@ fn processes(world: &World) -> Vec<String> {
 
 /// Processes of this torture that run; those that have ended and were not asked about do not count.
 fn marked(world: &World) -> Vec<u32> {
-    let mark = format!("{}={}", case::MARK, case::mark(world)).into_bytes();
+    let mark = case::mark(world.seed).into_bytes();
     names(Path::new("/proc"))
         .iter()
         .filter_map(|name| name.parse().ok())
-        .filter(|pid: &u32| {
-            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environment.split(|&b| b == 0).any(|entry| entry == mark)
-        })
+        .filter(|pid: &u32| is_marked(&pid.to_string(), &mark))
         .collect()
+}
+
+/// Whether an entry of a process's environment begins so.
+fn is_marked(pid: &str, mark: &[u8]) -> bool {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment
+        .split(|&b| b == 0)
+        .any(|entry| entry.starts_with(mark))
 }
 
 /// Descendants of a process, among those of this torture.
@@ -140,6 +145,67 @@ fn loop_devices(place: &Path) -> Vec<String> {
                 .then(|| format!("loop device {name} on {}", backing.trim()))
         })
         .collect()
+}
+
+/// What is fsage's by its looks and held by no process, or by one of this torture: others who run fsage hold theirs.
+pub fn nobodys(seed: u64) -> BTreeSet<String> {
+    let images = nameless_images();
+    let held = if images.is_empty() {
+        String::new()
+    } else {
+        held_by_others(seed)
+    };
+    let devices = images
+        .into_iter()
+        .filter(|(device, _)| !held.lines().any(|one| one == device));
+    let devices = devices.map(|(device, image)| format!("loop device {device} on {image}"));
+    devices.chain(programs()).collect()
+}
+
+/// Loop devices on images that never had a name (`O_TMPFILE`, memfd), as fsage makes them.
+fn nameless_images() -> Vec<(String, String)> {
+    let image_of = |name: String| {
+        let file = format!("/sys/block/{name}/loop/backing_file");
+        let backing = std::fs::read_to_string(file).ok()?;
+        let image = backing.trim().strip_suffix(" (deleted)")?;
+        let (_, last) = image.rsplit_once('/')?;
+        let number = last
+            .strip_prefix('#')
+            .is_some_and(|rest| rest.parse::<u64>().is_ok());
+        let own = number || last.starts_with("memfd:fsage");
+        own.then(|| (format!("/dev/{name}"), image.to_owned()))
+    };
+    let devices = names(Path::new("/sys/block")).into_iter();
+    devices
+        .filter(|name| name.starts_with("loop"))
+        .filter_map(image_of)
+        .collect()
+}
+
+/// What processes that this torture has not started have open, or mounted in a namespace other than this one, by lines.
+fn held_by_others(seed: u64) -> String {
+    let mark = case::mark(seed).into_bytes();
+    let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+    let (own, mut seen, mut held) = (namespace("self"), BTreeSet::new(), String::new());
+    for pid in names(Path::new("/proc")) {
+        if pid.parse::<u32>().is_err() || is_marked(&pid, &mark) {
+            continue;
+        }
+        let files = PathBuf::from(format!("/proc/{pid}/fd"));
+        for file in names(&files)
+            .into_iter()
+            .filter_map(|fd| std::fs::read_link(files.join(fd)).ok())
+        {
+            held.push_str(&format!("{}\n", file.display()));
+        }
+        let there = namespace(&pid);
+        if there != own && seen.insert(there) {
+            let mounts = std::fs::read_to_string(format!("/proc/{pid}/mounts")).unwrap_or_default();
+            let sources = mounts.lines().filter_map(|line| line.split(' ').next());
+            sources.for_each(|source| held.push_str(&format!("{source}\n")));
+        }
+    }
+    held
 }
 
 /// Those are named after the process that made them.

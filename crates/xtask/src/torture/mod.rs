@@ -1,5 +1,6 @@
 //! What a hostile world does to fsage, over all verbs, for as long as is asked: damaged files of every format,
-//! traces of things that cannot be, kills at random moments, resources that end.
+//! traces of things that cannot be, kills at random moments, resources that end, others at the same place, plans
+//! that reach for what is not theirs.
 //!
 //! After each case: the exit code is a documented one, nothing panicked or hung, what goes to stdout with
 //! `--json` is JSON or nothing, and no mount, loop device, control group, BPF program, process or temporary
@@ -11,9 +12,11 @@ mod faults;
 mod files;
 mod kills;
 mod left;
+mod others;
+mod plans;
 mod traces;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,11 +64,22 @@ pub enum Part {
     Kills,
     /// Full disks, dead disks, limits
     Faults,
+    /// Others in a run's directory, and at its results
+    Others,
+    /// Plans that name what is not theirs, and too much of it
+    Plans,
 }
 
 impl Part {
     #[cfg(test)]
-    const ALL: [Self; 4] = [Self::Files, Self::Traces, Self::Kills, Self::Faults];
+    const ALL: [Self; 6] = [
+        Self::Files,
+        Self::Traces,
+        Self::Kills,
+        Self::Faults,
+        Self::Others,
+        Self::Plans,
+    ];
 }
 
 /// What all cases share.
@@ -82,6 +96,8 @@ pub struct World {
     number: u64,
     /// What the case is of, once that is drawn.
     part: Option<Part>,
+    /// What was on the machine before, and is nobody's here.
+    before: BTreeSet<String>,
 }
 
 impl World {
@@ -149,6 +165,7 @@ pub fn run(args: &TortureArgs) -> Result<bool> {
         failures: 0,
         number: 0,
         part: None,
+        before: left::nobodys(seed),
         dir,
     };
     let mut number = args.case.unwrap_or(0);
@@ -173,12 +190,14 @@ fn random_of(seed: u64, number: u64) -> Pcg64Mcg {
     Pcg64Mcg::seed_from_u64(seed.wrapping_mul(0x9e37_79b9).wrapping_add(number))
 }
 
-/// How often a case is of each part, of twenty: a kill takes longer than a damaged file.
-const SHARES: [(Part, u32); 4] = [
-    (Part::Files, 10),
+/// How often a case is of each part, of 24: a kill takes longer than a damaged file.
+const SHARES: [(Part, u32); 6] = [
+    (Part::Files, 9),
     (Part::Traces, 6),
     (Part::Kills, 2),
-    (Part::Faults, 2),
+    (Part::Faults, 3),
+    (Part::Others, 2),
+    (Part::Plans, 2),
 ];
 
 /// Which part a case is of.
@@ -207,6 +226,8 @@ fn one(world: &mut World, only: &[Part]) -> Result<()> {
         Part::Traces => traces::case(world, &mut random),
         Part::Kills => kills::case(world, &mut random),
         Part::Faults => faults::case(world, &mut random),
+        Part::Others => others::case(world, &mut random),
+        Part::Plans => plans::case(world, &mut random),
     }
 }
 
