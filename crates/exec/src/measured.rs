@@ -99,9 +99,10 @@ impl<S: OpSink + Send + 'static> Measuring<S> {
         // The queue ends with the first error, by which streams see it.
         let take = move || {
             let taken = queue.into_iter().try_for_each(|mut batch| {
+                let goes_on = u64::from(!batch.last);
                 order.take(&mut batch)?;
-                // Nobody else has anything older.
-                let alone = begun.load(Ordering::Acquire) <= order.ended + 1;
+                // Nobody else holds anything older back.
+                let alone = begun.load(Ordering::Acquire) <= order.ended + goes_on;
                 order.give(if alone { 0 } else { WINDOW }, &mut sink)?;
                 lock(&used).push(batch);
                 Ok(())
@@ -366,8 +367,8 @@ impl InOrder {
         self.held.extend_from_slice(&batch.ops);
         batch.ops.clear();
         let mut held = std::mem::take(&mut self.held);
-        let named = held.iter_mut().skip(before);
-        let named = named.map(|op| self.name(op, &mut lane)).collect();
+        let mut new = held.iter_mut().skip(before);
+        let named = new.try_for_each(|op| self.name(op, &mut lane));
         self.held = held;
         if let Some(place) = self.lanes.get_mut(number) {
             *place = lane;
