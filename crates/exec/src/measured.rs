@@ -17,8 +17,8 @@ use rustc_hash::FxHashMap;
 
 use crate::timer::Called;
 
-/// Operations of a batch: a hand-over costs microseconds.
-const BATCH: usize = 1024;
+/// Operations of a batch: a hand-over costs microseconds, and few batches stay in a cache.
+const BATCH: usize = 512;
 
 /// A batch is handed over when its first operation is that old, so that it is not late.
 const BATCH_NS: u64 = 20_000_000;
@@ -61,6 +61,8 @@ pub struct Told {
 #[derive(Debug, Default)]
 struct Batch {
     lane: u64,
+    /// Whether nothing more comes from the lane.
+    last: bool,
     ops: Vec<Op>,
     /// Whether the lane's table began anew.
     anew: bool,
@@ -74,7 +76,7 @@ struct Batch {
 pub struct Door {
     batches: SyncSender<Batch>,
     origin: Origin,
-    lanes: AtomicU64,
+    lanes: Arc<AtomicU64>,
     held_back_ns: AtomicU64,
     spent: Arc<Mutex<Vec<Batch>>>,
 }
@@ -91,11 +93,17 @@ impl<S: OpSink + Send + 'static> Measuring<S> {
     pub fn begin(mut sink: S, origin: Origin) -> std::io::Result<Self> {
         let (batches, queue) = sync_channel::<Batch>(WAITING);
         let spent: Arc<Mutex<Vec<Batch>>> = Arc::default();
+        let lanes: Arc<AtomicU64> = Arc::default();
         let (mut order, used) = (InOrder::new(&origin), Arc::clone(&spent));
+        let begun = Arc::clone(&lanes);
         // The queue ends with the first error, by which streams see it.
         let take = move || {
             let taken = queue.into_iter().try_for_each(|mut batch| {
-                order.take(&mut batch, &mut sink)?;
+                let goes_on = u64::from(!batch.last);
+                order.take(&mut batch)?;
+                // Nobody else holds anything older back.
+                let alone = begun.load(Ordering::Acquire) <= order.ended + goes_on;
+                order.give(if alone { 0 } else { WINDOW }, &mut sink)?;
                 lock(&used).push(batch);
                 Ok(())
             });
@@ -108,7 +116,7 @@ impl<S: OpSink + Send + 'static> Measuring<S> {
         let door = Door {
             batches,
             origin,
-            lanes: AtomicU64::new(0),
+            lanes,
             held_back_ns: AtomicU64::new(0),
             spent,
         };
@@ -150,7 +158,7 @@ pub struct Lane<'d> {
 impl<'d> Lane<'d> {
     /// For one more stream.
     pub fn new(door: &'d Door) -> Self {
-        let number = door.lanes.fetch_add(1, Ordering::Relaxed);
+        let number = door.lanes.fetch_add(1, Ordering::AcqRel);
         Self {
             door,
             number,
@@ -168,39 +176,33 @@ impl<'d> Lane<'d> {
         }
         let inside_ns = called.latency_ns();
         let inside_ns = inside_ns.saturating_sub(self.door.origin.empty_call_ns);
-        self.push(
-            Op {
-                start_ns: called.start_ns,
-                latency_ns: Some(inside_ns),
-                result: result(op, called.result),
-                record,
-                ..*op
-            },
-            paths,
-        )
+        self.push(op, paths, called.start_ns, |op| {
+            op.latency_ns = Some(inside_ns);
+            op.result = result(op, called.result);
+            op.record = record;
+        })
     }
 
     /// An operation that changed descriptors only, at that time.
     #[must_use]
     pub fn free(&mut self, op: &Op, paths: &PathTable, at_ns: u64) -> bool {
-        self.push(
-            Op {
-                start_ns: at_ns,
-                latency_ns: None,
-                ..*op
-            },
-            paths,
-        )
+        self.push(op, paths, at_ns, |op| op.latency_ns = None)
     }
 
-    fn push(&mut self, mut op: Op, paths: &PathTable) -> bool {
-        op.start_ns = op.start_ns.saturating_sub(self.door.origin.start_ns);
+    #[inline]
+    fn push(&mut self, op: &Op, paths: &PathTable, at_ns: u64, tell: impl FnOnce(&mut Op)) -> bool {
         let known = (paths.epoch(), paths.len());
         if known != self.known && !self.learn(paths, known) {
             return false;
         }
-        let end_ns = op.end_ns();
-        self.batch.ops.push(op);
+        // Copied once, and changed where it stands.
+        self.batch.ops.extend_from_slice(std::slice::from_ref(op));
+        let Some(copy) = self.batch.ops.last_mut() else {
+            return true;
+        };
+        copy.start_ns = at_ns.saturating_sub(self.door.origin.start_ns);
+        tell(copy);
+        let end_ns = copy.end_ns();
         let ops = &self.batch.ops;
         let is_old = |first: &Op| end_ns.saturating_sub(first.start_ns) >= BATCH_NS;
         if ops.len() >= BATCH || ops.first().is_some_and(is_old) {
@@ -228,7 +230,7 @@ impl<'d> Lane<'d> {
 
     /// Hands over what there is: before the stream rests. `false` once the sink takes no more.
     pub fn hand_over(&mut self) -> bool {
-        if self.batch.ops.is_empty() && self.batch.ends.is_empty() {
+        if self.batch.ops.is_empty() && self.batch.ends.is_empty() && !self.batch.last {
             return true;
         }
         let next = lock(&self.door.spent).pop().unwrap_or_default();
@@ -255,6 +257,7 @@ impl<'d> Lane<'d> {
 
 impl Drop for Lane<'_> {
     fn drop(&mut self) {
+        self.batch.last = true;
         // Who ends the sink tells what went wrong with it.
         self.hand_over();
     }
@@ -313,6 +316,10 @@ impl LanePaths {
 /// Puts batches in order and gives them to a sink.
 struct InOrder {
     held: Vec<Op>,
+    /// Room for what stays held.
+    spare: Vec<Op>,
+    /// Lanes that have ended.
+    ended: u64,
     order: Vec<(u64, u32)>,
     lanes: Vec<LanePaths>,
     paths: PathTable,
@@ -333,6 +340,8 @@ impl InOrder {
         let mut paths = PathTable::new();
         Self {
             held: Vec::new(),
+            spare: Vec::new(),
+            ended: 0,
             order: Vec::new(),
             lanes: Vec::new(),
             root_id: paths.intern(if root.is_empty() { b"/" } else { root }),
@@ -343,7 +352,7 @@ impl InOrder {
         }
     }
 
-    fn take(&mut self, batch: &mut Batch, sink: &mut dyn OpSink) -> Result<(), SinkError> {
+    fn take(&mut self, batch: &mut Batch) -> Result<(), SinkError> {
         let number = batch.lane as usize;
         if self.lanes.len() <= number {
             self.lanes.resize_with(number + 1, LanePaths::default);
@@ -353,17 +362,19 @@ impl InOrder {
             .get_mut(number)
             .map_or_else(LanePaths::default, std::mem::take);
         lane.take(batch);
-        for op in &mut batch.ops {
-            self.name(op, &mut lane)?;
-        }
-        self.held.append(&mut batch.ops);
+        // What the stream will write to again is not written to here.
+        let before = self.held.len();
+        self.held.extend_from_slice(&batch.ops);
+        batch.ops.clear();
+        let mut held = std::mem::take(&mut self.held);
+        let mut new = held.iter_mut().skip(before);
+        let named = new.try_for_each(|op| self.name(op, &mut lane));
+        self.held = held;
         if let Some(place) = self.lanes.get_mut(number) {
             *place = lane;
         }
-        if self.held.len() >= 2 * WINDOW {
-            self.give(WINDOW, sink)?;
-        }
-        Ok(())
+        self.ended += u64::from(std::mem::take(&mut batch.last));
+        named
     }
 
     /// Names are told below the directory; a relative one says what it is relative to.
@@ -422,8 +433,11 @@ impl InOrder {
         self.paths.intern(&[&self.root, rest].join(&b'/'))
     }
 
-    /// Gives all but the `keep` latest.
+    /// Gives all but the `keep` latest, once those are at most a half.
     fn give(&mut self, keep: usize, sink: &mut dyn OpSink) -> Result<(), SinkError> {
+        if self.held.len() < 2 * keep {
+            return Ok(());
+        }
         self.order.clear();
         let starts = self.held.iter().map(|op| op.start_ns);
         self.order.extend(starts.zip(0..));
@@ -440,7 +454,9 @@ impl InOrder {
         let kept = later
             .iter()
             .filter_map(|&(_, at)| self.held.get(at as usize).copied());
-        self.held = kept.collect();
+        self.spare.clear();
+        self.spare.extend(kept);
+        std::mem::swap(&mut self.held, &mut self.spare);
         Ok(())
     }
 }

@@ -6,8 +6,8 @@
 use std::sync::Mutex;
 
 use fsage_core::{
-    Access, Attr, Clock, ColdEvidence, Demand, DeviceCounters, DirEntry, Errno, FileSystem, Handle,
-    OpenFlags, Platform, SetAttr, StatFs, VirtualTime,
+    Access, Attr, Clock, Demand, DirEntry, Errno, FileSystem, Handle, OpenFlags, Platform, SetAttr,
+    StatFs, VirtualTime,
 };
 use fsage_exec::NullFs;
 

@@ -23,7 +23,8 @@ const KIND: &str = "validate";
 pub struct StepRecord {
     /// The plan's digest.
     pub plan: String,
-    /// How long all of the step took, nanoseconds.
+    /// How long all of the step took, nanoseconds; on a target in virtual time what was measured, by its
+    /// clock.
     pub step_ns: u64,
     /// What came of it.
     #[serde(flatten)]

@@ -60,7 +60,7 @@ pub fn run(
     let one_cpu = plan.cpu.map(OneCpu::keep);
     let all = plan.steps();
     let steps: Vec<Step> = all.iter().copied().filter(|s| !found.has(*s)).collect();
-    let mut interrupted = false;
+    let (mut interrupted, mut steps_ns) = (false, 0);
     for (index, &step) in steps.iter().enumerate() {
         let mut now = Progress {
             done: all.len() - steps.len() + index,
@@ -85,25 +85,50 @@ pub fn run(
             Err(error) if plan.keep_going => passed_over(plan, step, &error),
             other => other?,
         };
-        let step_ns = MonotonicClock.now_ns().saturating_sub(began_ns);
+        let took_ns = MonotonicClock.now_ns().saturating_sub(began_ns);
+        let step_ns = computed_ns(plan, step, &outcome, &found).unwrap_or(took_ns);
+        steps_ns += step_ns;
         let entry = StepRecord {
             plan: digest.clone(),
             step_ns,
             outcome,
         };
         record.append(&entry)?;
-        found.pace.add(step, step_ns);
+        found.pace.add(step, took_ns);
         settle(&mut found, step, entry.outcome);
     }
     let profiles = profiles(plan, &mut found)?;
     let mut validation = super::outcome::outcome(plan, &profiles, found)?;
     validation.interrupted = interrupted || stop.load(Ordering::Relaxed);
     validation.started_unix_ns = started_unix_ns;
-    validation.elapsed_ns = MonotonicClock.now_ns().saturating_sub(start_ns);
+    validation.elapsed_ns = if plan.targets.iter().all(|t| t.spec.has_virtual_time()) {
+        steps_ns
+    } else {
+        MonotonicClock.now_ns().saturating_sub(start_ns)
+    };
     if !validation.interrupted {
         save(&validation, &plan.dir.join(VALIDATION_FILE))?;
     }
     Ok(validation)
+}
+
+/// How long a step took by the clock of a target in virtual time: the machine's says nothing of it.
+fn computed_ns(
+    plan: &ValidatePlan,
+    step: Step,
+    outcome: &Outcome,
+    found: &Measurements,
+) -> Option<u64> {
+    let (Step::Profile { target, .. } | Step::Measure { target, .. }) = step;
+    let is_virtual = plan.targets.get(target)?.spec.has_virtual_time();
+    is_virtual.then(|| match outcome {
+        Outcome::Run(run) => run.elapsed_ns,
+        Outcome::Profile(profile) => {
+            let made = found.profiles.get(&(target, profile.instance));
+            made.map_or(0, |made| made.environment.elapsed_ns)
+        }
+        Outcome::Failed(_) => 0,
+    })
 }
 
 /// Makes one step. A profile is put where it belongs at once, everything else by [`settle`].

@@ -30,7 +30,7 @@ pub struct Validation {
     pub fsage_version: String,
     /// Start, nanoseconds since 1970.
     pub started_unix_ns: u64,
-    /// How long all of it took, nanoseconds.
+    /// How long all of it took, nanoseconds; where every target's time is virtual, by their clocks.
     pub elapsed_ns: u64,
     /// Where the random order of runs started.
     pub seed: u64,
