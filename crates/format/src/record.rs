@@ -131,7 +131,7 @@ pub fn holds_records(path: &Path) -> bool {
     let Ok(file) = File::open(path) else {
         return path.exists();
     };
-    let mut lines = BufReader::new(file.take(2 * MAX_LINE_BYTES as u64)).split(b'\n');
+    let mut lines = BufReader::new(file.take(2 * MAX_LINE_BYTES)).split(b'\n');
     drop(lines.next());
     lines.next().is_some()
 }

@@ -184,7 +184,7 @@ impl Place for MemPlace {
 
 #[cfg(test)]
 mod tests {
-    use fsage_core::{Errno, OpenFlags};
+    use fsage_core::{Errno, FsOptions, OpenFlags};
 
     use super::super::{parse, schemes};
 
@@ -207,7 +207,7 @@ mod tests {
         let (_, text) = fsage_mem::Truth::BUILT_IN[0];
         std::fs::write(&file, text).unwrap();
         let own = format!("mem:{}", file.display());
-        assert_eq!(parse(&own).unwrap().uses(), [file.clone()]);
+        assert_eq!(parse(&own).unwrap().uses(), std::slice::from_ref(&file));
         std::fs::write(&file, text.replacen("open_ns", "opens_ns", 1)).unwrap();
         let error = parse(&own).unwrap_err().to_string();
         assert!(
@@ -219,9 +219,9 @@ mod tests {
     #[test]
     fn paths_of_a_place_begin_in_it() {
         let open = parse("mem:disk").unwrap().open().unwrap();
-        let root = open.file_system(Default::default()).unwrap();
+        let root = open.file_system(FsOptions::default()).unwrap();
         let place = open.place("p-").unwrap();
-        let fs = place.file_system(Default::default()).unwrap();
+        let fs = place.file_system(FsOptions::default()).unwrap();
         let took = |path: &[u8], fs: &dyn fsage_core::FileSystem| {
             let before = fs.clock().now_ns();
             fs.stat(path).unwrap();
