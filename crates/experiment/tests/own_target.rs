@@ -539,7 +539,8 @@ fn it_is_validated_by_what_fsage_measures() {
         );
         assert!(pair.measured_ns > 0.0 && pair.predicted_ns > 0.0);
         let counted = |kind: &str| pair.kinds.iter().find(|k| k.kind == kind).unwrap();
-        assert_eq!(counted("open").count as f64, counted("open").measured_count);
+        let opens = counted("open");
+        assert!((opens.count as f64 - opens.measured_count).abs() < 0.5);
         let reader = TraceReader::open(&kept.join("workload0-target0.fst")).unwrap();
         assert_eq!(reader.meta().method, "measured");
         if text.ends_with("virtual") {

@@ -114,18 +114,6 @@ fn what_does_not_fit_together_is_told() {
             "lfs-large:size=1G,request=1",
             ["requests of 1", "expected at most"],
         ),
-        (
-            "lfs-small:size=1G,request=1",
-            ["1073741824 bytes", "expected at most 1048576"],
-        ),
-        (
-            "small-read:size=0-1G,request=1",
-            ["1073741824 bytes", "expected at most 1048576"],
-        ),
-        (
-            "bonnie:size=1M,chunk=1,file-size=1G",
-            ["1073741824 bytes", "expected at most 1048576"],
-        ),
         ("bonnie:size=4k,chunk=8k", ["smaller than a chunk", "8192"]),
         (
             "seqio:size=1k-1M,total=512k",
@@ -177,5 +165,21 @@ fn what_does_not_fit_together_is_told() {
         for word in words {
             assert!(said.contains(word), "{spec}: `{word}` is missing: {said}");
         }
+    }
+}
+
+#[test]
+fn a_file_of_too_many_requests_is_refused() {
+    for spec in [
+        "lfs-small:size=1G,request=1",
+        "small-read:size=0-1G,request=1",
+        "bonnie:size=1M,chunk=1,file-size=1G",
+    ] {
+        let parsed: WorkloadSpec = spec.parse().unwrap();
+        let said = parsed.program(&Inputs::default()).unwrap_err().to_string();
+        assert!(
+            said.contains("1073741824 bytes") && said.contains("expected at most 1048576"),
+            "{said}"
+        );
     }
 }
