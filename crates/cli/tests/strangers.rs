@@ -249,11 +249,15 @@ fn what_never_ends_is_no_input() {
     // Its length says that it is empty.
     std::os::unix::fs::symlink("/dev/zero", dir.join("zero.toml")).unwrap();
     let zero = "/dev/zero";
-    let lines: [(&[&str], &str); 10] = [
+    let lines: [(&[&str], &str); 11] = [
         (&["show", zero], "another format"),
         (
             &["import", zero, "--from", "strace", "-o", "o.fst"],
-            "line 1",
+            "it is a device",
+        ),
+        (
+            &["import", zero, "--from", "hbench", "-o", "o.fst"],
+            "it is a device",
         ),
         (
             &["import", zero, "--from", "fio-iolog", "-o", "o.fst"],
@@ -261,7 +265,7 @@ fn what_never_ends_is_no_input() {
         ),
         (
             &["import", zero, "--from", "hbench", "-o", "o.fsp"],
-            "it goes on",
+            "it is a device",
         ),
         (&["disk", "show", "zero.toml"], "it goes on"),
         (

@@ -14,6 +14,7 @@
 //! * [`target`]: what `TARGET` means. [`tracing`], [`tree`], [`profiling`], [`predicting`], [`replaying`]:
 //!   captures, trees, measurements, predictions and replays between files.
 
+mod alone;
 pub mod bench;
 pub mod check;
 pub mod compare;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufReader, IsTerminal, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -109,7 +110,12 @@ fn extension(path: &Path) -> &str {
 }
 
 fn open(path: &Path) -> Result<BufReader<File>> {
-    let file = File::open(path).with_context(|| format!("open {}", path.display()))?;
+    let opening = || format!("open {}", path.display());
+    let file = File::open(path).with_context(opening)?;
+    let about = file.metadata().with_context(opening)?;
+    if about.file_type().is_char_device() && !file.is_terminal() {
+        bail!("{}: it is a device, expected a file or a pipe", opening());
+    }
     Ok(BufReader::with_capacity(1 << 20, file))
 }
 

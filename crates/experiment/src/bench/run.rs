@@ -15,6 +15,7 @@ use super::judge::experiment;
 use super::kept::{Begin, Entry, Found, Options, found, open_record};
 use super::schedule::{Measured, Next, expected_runs, next};
 use super::step::{Settings, one_run, request_of};
+use crate::alone::alone;
 use crate::one_cpu::OneCpu;
 use crate::one_cpu::one_cpu;
 use crate::plan::{BenchPlan, Subject};
@@ -60,7 +61,7 @@ pub fn run(
     check_workloads(plan)?;
     let dir = order.dir;
     std::fs::create_dir_all(dir).map_err(|e| FormatError::io("make directory", dir, e))?;
-    let _alone = lock(dir)?;
+    let _alone = alone(dir)?;
     let mut kept = if order.resume {
         found(dir)?
     } else {
@@ -116,21 +117,6 @@ fn check_workloads(plan: &BenchPlan) -> Result<(), BenchError> {
         })?;
     }
     Ok(())
-}
-
-/// Two experiments in one directory would mix their runs.
-fn lock(dir: &Path) -> Result<std::fs::File, BenchError> {
-    let file = std::fs::File::open(dir).map_err(|e| FormatError::io("open", dir, e))?;
-    rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(
-        |errno| match errno {
-            rustix::io::Errno::WOULDBLOCK => BenchError::Plan(format!(
-                "{} is in use by another fsage bench; expected a directory of its own",
-                dir.display()
-            )),
-            other => FormatError::io("lock", dir, other.into()).into(),
-        },
-    )?;
-    Ok(file)
 }
 
 /// Runs of another plan do not belong to this one.

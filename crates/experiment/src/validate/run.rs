@@ -17,6 +17,7 @@ use super::kept::{
 use super::merge::merge;
 use super::plan::{Step, ValidatePlan};
 use super::step::measure;
+use crate::alone::alone;
 use crate::one_cpu::OneCpu;
 use crate::profiling::profile_target;
 
@@ -49,6 +50,7 @@ pub fn run(
     plan.check()?;
     std::fs::create_dir_all(&plan.dir)
         .map_err(|e| fsage_format::FormatError::io("make directory", &plan.dir, e))?;
+    let _alone = alone(&plan.dir)?;
     let (started_unix_ns, start_ns) = (machine::unix_time_ns(), MonotonicClock.now_ns());
     let mut found = if plan.resume {
         resumed(plan)?
