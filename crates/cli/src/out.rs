@@ -121,9 +121,11 @@ pub fn width() -> u16 {
     if let Some(columns) = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()) {
         return columns;
     }
-    rustix::termios::tcgetwinsize(std::io::stdout())
-        .ok()
-        .map(|size| size.ws_col)
-        .filter(|&columns| columns > 0)
-        .unwrap_or(100)
+    terminal_width().unwrap_or(100)
+}
+
+/// The columns of the terminal that stdout is; `None` if it is none.
+pub fn terminal_width() -> Option<u16> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    Some(size.ws_col).filter(|&columns| columns > 0)
 }

@@ -6,6 +6,7 @@ use clap::{Command, CommandFactory};
 use fsage_report::page::wrapped;
 
 use super::Cli;
+use crate::out;
 
 /// Which verb belongs where. A verb that is not named here stands in the last group.
 const GROUPS: [(&str, &[&str]); 6] = [
@@ -28,8 +29,7 @@ const PROSE: usize = 100;
 
 /// The command line with everything that derive does not say.
 pub fn command() -> Command {
-    let stdout = std::io::stdout();
-    let wide = rustix::termios::tcgetwinsize(stdout).map_or(PROSE, |size| size.ws_col.into());
+    let wide = out::terminal_width().map_or(PROSE, usize::from);
     let command = flowing(Cli::command(), wide.clamp(40, PROSE));
     let verbs = grouped(&command);
     command.help_template(format!(
