@@ -10,7 +10,8 @@ use crate::book::Book;
 /// How far off a point may be from both of its neighbours, as a factor. Real series have steps, at the
 /// size of a block, of a window of read-ahead or of a cache; they rise and fall with their neighbours.
 const ODD_TIMES: f64 = 4.0;
-/// The same of the first and the last, which have one: a step may lie there.
+/// The same of the first and the last of rates, which have one neighbour: a step may lie there. What is a time
+/// may begin with a case of its own: an fsync of nothing, a write of less than a page.
 const ODD_TIMES_AT_END: f64 = 8.0;
 
 /// The points of these metrics that do not go with their neighbours, and what is to be said of each.
@@ -47,7 +48,10 @@ fn of_series(series: &[(MetricId, f64)]) -> Vec<(MetricId, String)> {
         let after = at(Some(index + 1));
         let (least, most, times) = match (before, after) {
             (Some(a), Some(c)) => (a.min(c), a.max(c), ODD_TIMES),
-            (one, None) | (None, one) => (one?, one?, ODD_TIMES_AT_END),
+            (one, None) | (None, one) if id.unit() == Unit::KibPerS => {
+                (one?, one?, ODD_TIMES_AT_END)
+            }
+            _ => return None,
         };
         let odd = ns > times * most || ns < least / times;
         odd.then(|| (id, words(ns, before, after)))
@@ -97,6 +101,7 @@ mod tests {
             odd[0].1
         );
         assert_eq!(of_series(&series("RD", &[345.0])), []);
+        assert_eq!(of_series(&series("FSY", &[100.0, 364e3, 370e3])), []);
     }
 
     #[test]

@@ -81,7 +81,11 @@ fn disturbed(
 ) -> Vec<String> {
     let mut said = Vec::new();
     for (target, profile) in plan.targets.iter().zip(profiles) {
-        let Some(profile) = profile else { continue };
+        // Nothing disturbs a time that is computed.
+        let measured = |p: &&SystemProfile| !p.environment.kernel.is_empty();
+        let Some(profile) = profile.as_ref().filter(measured) else {
+            continue;
+        };
         let all = profile.metrics.len();
         let marked = profile
             .metrics
