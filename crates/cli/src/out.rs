@@ -1,6 +1,7 @@
 //! Stdout: data only, complete or not at all. Nothing that a terminal would act on gets out.
 
 use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -126,6 +127,11 @@ pub fn width() -> u16 {
 
 /// The columns of the terminal that stdout is; `None` if it is none.
 pub fn terminal_width() -> Option<u16> {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    columns(std::io::stdout())
+}
+
+/// The columns of a terminal; `None` if it is none.
+pub fn columns(terminal: impl AsFd) -> Option<u16> {
+    let size = rustix::termios::tcgetwinsize(terminal).ok()?;
     Some(size.ws_col).filter(|&columns| columns > 0)
 }

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use fsage_report::{page, plain, units};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::out;
+
 /// Without a terminal, a long command says this often where it is.
 const EVERY: Duration = Duration::from_secs(25);
 
@@ -52,10 +54,8 @@ fn put(text: &str) {
 /// it stays one, for who searches it.
 fn broken(text: &str, indent: &str) -> String {
     let text = format!("{indent}{text}");
-    let width = match rustix::termios::tcgetwinsize(std::io::stderr()) {
-        Ok(size) if size.ws_col > 20 => usize::from(size.ws_col),
-        _ => usize::MAX,
-    };
+    let width = out::columns(std::io::stderr()).filter(|&columns| columns > 20);
+    let width = width.map_or(usize::MAX, usize::from);
     if text.chars().count() <= width {
         return text + "\n";
     }

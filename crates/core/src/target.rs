@@ -14,7 +14,7 @@ use crate::{ColdMethod, FileSystem};
 mod place;
 mod registry;
 
-pub use place::{Subdirectory, remove_below};
+pub use place::{Subdirectory, list_dir, remove_below};
 pub use registry::{Registry, Scheme};
 
 /// Why a target could not be used; each message completes "failed to …".

@@ -69,13 +69,7 @@ impl MeasuredTrace {
         directory: &Path,
         meta: TraceMeta,
     ) -> Result<Self, MeasuredError> {
-        let empty_call_ns = empty_call_ns(fs);
-        let written = written(fs, directory, (meta, empty_call_ns));
-        let sink = Sink {
-            writer: Some(TraceWriter::create_whole(path, written)?),
-            sums: None,
-        };
-        Self::into_sink(sink, fs, (directory, empty_call_ns))
+        Self::into_sink((Some(path), None), fs, directory, meta)
     }
 
     /// Sums what is done by kind, and writes the trace too where there is a path for it.
@@ -85,28 +79,26 @@ impl MeasuredTrace {
         directory: &Path,
         meta: TraceMeta,
     ) -> Result<Self, MeasuredError> {
-        let empty_call_ns = empty_call_ns(fs);
-        let written = written(fs, directory, (meta, empty_call_ns));
-        let create = |path| TraceWriter::create_whole(path, written);
-        let sink = Sink {
-            writer: path.map(create).transpose()?,
-            sums: Some(Measured::default()),
-        };
-        Self::into_sink(sink, fs, (directory, empty_call_ns))
+        Self::into_sink((path, Some(Measured::default())), fs, directory, meta)
     }
 
     fn into_sink(
-        sink: Sink,
+        (path, sums): (Option<&Path>, Option<Measured>),
         fs: &dyn FileSystem,
-        (directory, empty_call_ns): (&Path, u64),
+        directory: &Path,
+        meta: TraceMeta,
     ) -> Result<Self, MeasuredError> {
+        let empty_call_ns = empty_call_ns(fs);
+        let create =
+            |path| TraceWriter::create_whole(path, written(fs, directory, (meta, empty_call_ns)));
+        let writer = path.map(create).transpose()?;
         let origin = Origin {
             start_ns: fs.clock().now_ns(),
             directory: directory.as_os_str().as_encoded_bytes().to_vec(),
             is_virtual: fs.virtual_time().is_some(),
             empty_call_ns,
         };
-        Ok(Self(Measuring::begin(sink, origin)?))
+        Ok(Self(Measuring::begin(Sink { writer, sums }, origin)?))
     }
 
     /// Where executors hand over what they measure.

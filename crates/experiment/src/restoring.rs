@@ -7,9 +7,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fsage_core::target::list_dir;
 use fsage_core::{
-    DevId, Errno, FileId, FileSystem, FileType, FsOptions, OpenFlags, Seed, Target, TargetError,
-    TargetSpec,
+    DevId, Errno, FileId, FileSystem, FileType, FsOptions, Seed, Target, TargetError, TargetSpec,
 };
 use fsage_exec::replay::{self, BuildError, Entry, Kind, Node, Placement, Range, Tree};
 use fsage_format::FormatError;
@@ -334,10 +334,8 @@ fn identity(file: &File) -> std::io::Result<(u64, u64, u64, i128)> {
 }
 
 fn names_of_root(fs: &dyn FileSystem) -> Result<Vec<Vec<u8>>, Errno> {
-    let root = fs.open(b"", OpenFlags::DIRECTORY, 0)?;
-    let entries = fs.read_dir(root);
-    fs.close(root)?;
-    Ok(entries?.into_iter().map(|entry| entry.name).collect())
+    let entries = list_dir(fs, b"")?;
+    Ok(entries.into_iter().map(|entry| entry.name).collect())
 }
 
 /// Which names of a snapshot are made, and what is known of them.

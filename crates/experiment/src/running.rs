@@ -251,13 +251,18 @@ fn begin_trace(
     request: &RunRequest,
 ) -> Result<MeasuredTrace, RunningError> {
     let fs = root.file_system(fs_options(request))?;
+    let meta = trace_meta(request, target);
+    Ok(MeasuredTrace::begin(path, &*fs, trace_root(root), meta)?)
+}
+
+/// What a trace of a run tells of it.
+pub(crate) fn trace_meta(request: &RunRequest, target: &dyn TargetSpec) -> TraceMeta {
     let workload = request.spec.to_string();
-    let meta = TraceMeta {
+    TraceMeta {
         command: vec!["fsage".into(), "run".into(), workload, target.to_string()],
         seed: request.spec.seed().map(|s| s.0),
         ..TraceMeta::default()
-    };
-    Ok(MeasuredTrace::begin(path, &*fs, trace_root(root), meta)?)
+    }
 }
 
 /// Why a phase gave no result.

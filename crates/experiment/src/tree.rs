@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fsage_core::{Errno, FileSystem, FileType, FsOptions, OpenFlags, Root, TargetError};
+use fsage_core::target::list_dir;
+use fsage_core::{FileType, FsOptions, Root, TargetError};
 use fsage_format::FormatError;
 use fsage_format::snapshot::{SnapshotEnd, SnapshotEntry, SnapshotMeta, SnapshotWriter};
 use fsage_host::snapshot::{SnapshotSummary, walk};
@@ -92,51 +93,31 @@ fn walk_calls(
         let link = attr.file_type == FileType::Symlink;
         let link = link.then(|| fs.readlink(&path)).transpose();
         summary.entries += 1;
+        let (ino, size_bytes) = (attr.id.ino, attr.size_bytes);
         let entry = SnapshotEntry {
-            path: path.clone(),
-            ino: attr.id.ino,
             generation: attr.id.generation,
-            file_type: attr.file_type,
-            size_bytes: attr.size_bytes,
             allocated_bytes: attr.allocated_bytes,
             links: attr.links,
             link_target: link.map_err(failed)?,
             mode: attr.mode,
-            uid: 0,
-            gid: 0,
-            atime_ns: 0,
-            mtime_ns: 0,
-            ctime_ns: 0,
-            btime_ns: None,
-            extents: Vec::new(),
+            ..SnapshotEntry::of(path.clone(), ino, attr.file_type, size_bytes)
         };
         if sink(entry).is_break() {
             summary.stopped = true;
             break;
         }
         if is_dir {
-            let mut names = list(&*fs, &path).map_err(failed)?;
-            names.sort_unstable();
-            pending.extend(names.into_iter().rev());
+            let mut entries = list_dir(&*fs, &path).map_err(failed)?;
+            // The last is taken first.
+            entries.sort_unstable_by(|a, b| b.name.cmp(&a.name));
+            let below = |name: Vec<u8>| match path.as_slice() {
+                [] => name,
+                dir => [dir, b"/", &name].concat(),
+            };
+            pending.extend(entries.into_iter().map(|entry| below(entry.name)));
         }
     }
     Ok(summary)
-}
-
-/// The paths of what a directory holds.
-fn list(fs: &dyn FileSystem, dir: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {
-    let handle = fs.open(dir, OpenFlags::DIRECTORY, 0)?;
-    let entries = fs.read_dir(handle);
-    fs.close(handle)?;
-    let names = entries?.into_iter().map(|entry| entry.name);
-    let below = |name: Vec<u8>| match dir {
-        [] => name,
-        dir => [dir, b"/", &name].concat(),
-    };
-    Ok(names
-        .filter(|name| name != b"." && name != b"..")
-        .map(below)
-        .collect())
 }
 
 fn meta(root: &dyn Root) -> Result<SnapshotMeta, TargetError> {

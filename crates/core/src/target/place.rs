@@ -79,6 +79,16 @@ impl Drop for Subdirectory {
     }
 }
 
+/// What a directory holds, without itself and its parent.
+pub fn list_dir(fs: &dyn FileSystem, dir: &[u8]) -> Result<Vec<DirEntry>, Errno> {
+    let handle = fs.open(dir, OpenFlags::DIRECTORY, 0)?;
+    let entries = fs.read_dir(handle);
+    fs.close(handle)?;
+    let mut entries = entries?;
+    entries.retain(|entry| entry.name != b"." && entry.name != b"..");
+    Ok(entries)
+}
+
 /// Removes everything below a directory, which stays.
 pub fn remove_below(fs: &dyn FileSystem, dir: &[u8]) -> Result<(), Errno> {
     // Each directory is met twice: when what is in it is listed, and when that is gone.
@@ -90,14 +100,9 @@ pub fn remove_below(fs: &dyn FileSystem, dir: &[u8]) -> Result<(), Errno> {
             }
             continue;
         }
-        let handle = fs.open(&path, OpenFlags::DIRECTORY, 0)?;
-        let entries = fs.read_dir(handle);
-        fs.close(handle)?;
+        let entries = list_dir(fs, &path)?;
         pending.push((path.clone(), true));
-        for entry in entries? {
-            if entry.name == b"." || entry.name == b".." {
-                continue;
-            }
+        for entry in entries {
             let name = joined(&path, &entry.name);
             let kind = match entry.file_type {
                 Some(kind) => kind,

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fsage_core::{Errno, FileSystem, FileType, OpenFlags};
+use fsage_core::target::list_dir;
+use fsage_core::{Errno, FileSystem, FileType};
 
 use super::build::placed;
 use super::model::link_text;
@@ -134,10 +135,8 @@ pub fn verify(
 }
 
 fn list(fs: &dyn FileSystem, dir: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {
-    let handle = fs.open(dir, OpenFlags::DIRECTORY, 0)?;
-    let entries = fs.read_dir(handle);
-    fs.close(handle)?;
-    Ok(entries?.into_iter().map(|entry| entry.name).collect())
+    let entries = list_dir(fs, dir)?;
+    Ok(entries.into_iter().map(|entry| entry.name).collect())
 }
 
 fn look(

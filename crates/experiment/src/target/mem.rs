@@ -35,7 +35,7 @@ impl Scheme for MemScheme {
     }
 
     fn parse(&self, rest: &str, _: &Registry) -> Result<Arc<dyn TargetSpec>, TargetError> {
-        let known = Truth::BUILT_IN.iter().any(|(name, _)| *name == rest);
+        let known = is_built_in(rest);
         // A name without a dot is one of fsage's own, as those of disks are.
         if !known && !rest.contains('.') {
             let names: Vec<&str> = Truth::BUILT_IN.iter().map(|(name, _)| *name).collect();
@@ -47,6 +47,10 @@ impl Scheme for MemScheme {
         }
         Ok(Arc::new(Spec(rest.to_owned())))
     }
+}
+
+fn is_built_in(name: &str) -> bool {
+    Truth::BUILT_IN.iter().any(|(known, _)| *known == name)
 }
 
 /// The name of a truth, or its file.
@@ -83,8 +87,10 @@ impl TargetSpec for Spec {
     }
 
     fn uses(&self) -> Vec<PathBuf> {
-        let is_file = Truth::built_in(&self.0).is_none();
-        is_file.then(|| self.0.clone().into()).into_iter().collect()
+        (!is_built_in(&self.0))
+            .then(|| self.0.clone().into())
+            .into_iter()
+            .collect()
     }
 
     fn size_bytes(&self) -> Option<u64> {

@@ -13,7 +13,9 @@ use super::plan::ValidatePlan;
 use super::step::{Kept, MeasuredRun, settle};
 use crate::measured::{METHOD, MeasuredError, MeasuredTrace, Sealed, trace_root};
 use crate::plan::{NamedTarget, NamedWorkload};
-use crate::running::{self, RunRequest, RunningError, describe_cold, execute_to, fs_options};
+use crate::running::{
+    self, RunRequest, RunningError, describe_cold, execute_to, fs_options, trace_meta,
+};
 use crate::tree::write_target_snapshot;
 
 /// Phases are not told by their points.
@@ -88,19 +90,10 @@ impl Run<'_> {
     /// The phases that are measured, as a trace.
     fn traced(&self, kept: Option<&Kept>, phases: Vec<Phase>) -> Result<Sealed, ValidateError> {
         let fs = self.place.file_system(fs_options(&self.request))?;
-        let (workload, target) = self.names;
+        let (_, target) = self.names;
         let meta = TraceMeta {
-            command: [
-                "fsage",
-                "run",
-                &workload.spec.to_string(),
-                &target.spec.to_string(),
-            ]
-            .map(str::to_owned)
-            .to_vec(),
-            seed: self.request.spec.seed().map(|s| s.0),
             snapshot: kept.map(|k| k.snapshot.to_string_lossy().into_owned()),
-            ..TraceMeta::default()
+            ..trace_meta(&self.request, &*target.spec)
         };
         let broke = |e: MeasuredError| failed(self.names, e.into());
         let path = kept.map(|k| k.trace.as_path());

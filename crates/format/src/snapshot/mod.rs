@@ -156,6 +156,30 @@ pub struct SnapshotEntry {
     pub extents: Vec<Extent>,
 }
 
+impl SnapshotEntry {
+    /// A file of one name of which no more is known than that.
+    pub fn of(path: Vec<u8>, ino: u64, file_type: FileType, size_bytes: u64) -> Self {
+        Self {
+            path,
+            ino,
+            generation: 0,
+            file_type,
+            size_bytes,
+            allocated_bytes: size_bytes,
+            links: 1,
+            link_target: None,
+            mode: 0,
+            uid: 0,
+            gid: 0,
+            atime_ns: 0,
+            mtime_ns: 0,
+            ctime_ns: 0,
+            btime_ns: None,
+            extents: Vec::new(),
+        }
+    }
+}
+
 /// How the file is told from others.
 pub(crate) const FORMAT: crate::piece::Format = crate::piece::Format {
     name: "snapshot",

@@ -78,27 +78,6 @@ pub fn read(
     Ok(entries)
 }
 
-fn new_entry(path: Vec<u8>, ino: u64, file_type: FileType, size: u64) -> SnapshotEntry {
-    SnapshotEntry {
-        path,
-        ino,
-        generation: 0,
-        file_type,
-        size_bytes: size,
-        allocated_bytes: size,
-        links: 1,
-        link_target: None,
-        mode: 0,
-        uid: 0,
-        gid: 0,
-        atime_ns: 0,
-        mtime_ns: 0,
-        ctime_ns: 0,
-        btime_ns: None,
-        extents: Vec::new(),
-    }
-}
-
 fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
@@ -115,7 +94,7 @@ fn root_line(text: &[u8]) -> Option<(Vec<u8>, SnapshotEntry)> {
         .filter(|name| !name.is_empty() && !name.contains(&b' '))?;
     Some((
         trim(name).to_vec(),
-        new_entry(Vec::new(), ino, FileType::Directory, size),
+        SnapshotEntry::of(Vec::new(), ino, FileType::Directory, size),
     ))
 }
 
@@ -154,7 +133,7 @@ fn entry_line(dir: &[u8], text: &[u8]) -> Option<SnapshotEntry> {
     } else {
         [dir, b"/", name].concat()
     };
-    let entry = new_entry(path, number(ino)?, file_type, number(size)?);
+    let entry = SnapshotEntry::of(path, number(ino)?, file_type, number(size)?);
     Some(SnapshotEntry {
         link_target: link,
         ..entry
