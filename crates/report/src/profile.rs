@@ -37,7 +37,7 @@ pub fn text(profile: &SystemProfile, width: u16) -> String {
             ("estimate", Align::Right),
             ("95 % interval", Align::Right),
             ("runs", Align::Right),
-            ("what", Align::Left),
+            ("what", Align::Prose),
         ],
         width,
     );
@@ -160,7 +160,7 @@ pub fn list(width: u16) -> String {
             &[
                 ("metric", Align::Left),
                 ("unit", Align::Left),
-                ("what", Align::Left),
+                ("what", Align::Prose),
             ],
             width,
         );
