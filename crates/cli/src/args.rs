@@ -329,7 +329,7 @@ pub struct ProfileArgs {
     /// List every metric and what it measures
     #[arg(long)]
     pub list: bool,
-    /// Measure less, in under a minute
+    /// Measure less, in under a minute; under three on a disk that seeks
     #[arg(long)]
     pub quick: bool,
     /// Measure only these metrics, families or groups (and what they depend on)

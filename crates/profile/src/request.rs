@@ -36,14 +36,26 @@ const QUICK_NS: u64 = 48_000_000_000;
 /// Default length of the full suite.
 const FULL_NS: u64 = 500_000_000_000;
 /// So many times longer is either where time is computed and nobody waits for it.
-const VIRTUAL: u64 = 100;
+const VIRTUAL: f64 = 100.0;
+/// A device that makes a write stable within so long is measured in the usual length.
+const USUAL_STABLE_NS: f64 = 2_000_000.0;
+/// So many times longer is either on a disk that seeks: under three minutes for the short suite.
+const MOST_SLOWER: f64 = 3.4;
 
 impl ProfileRequest {
-    /// How long the measurement should take, in nanoseconds of the target's time.
-    pub fn time_ns(&self, is_virtual: bool) -> u64 {
+    /// How long the measurement should take, in nanoseconds of the target's time, which is computed or the
+    /// machine's. `stable_ns` is what the device takes to make a small write stable, where that is known: cold states,
+    /// commits and removals take as many times longer.
+    pub fn time_ns(&self, is_virtual: bool, stable_ns: Option<f64>) -> u64 {
         let usual_ns = if self.quick { QUICK_NS } else { FULL_NS };
-        let times = if is_virtual { VIRTUAL } else { 1 };
-        self.max_time_ns.unwrap_or(usual_ns * times)
+        let slower = |ns: f64| (ns / USUAL_STABLE_NS).clamp(1.0, MOST_SLOWER);
+        let times = if is_virtual {
+            VIRTUAL
+        } else {
+            stable_ns.map_or(1.0, slower)
+        };
+        let usual_ns = (usual_ns as f64 * times) as u64;
+        self.max_time_ns.unwrap_or(usual_ns)
     }
 
     /// The metrics that are asked for, without what they depend on. Fails on a name that is none,
@@ -149,6 +161,22 @@ mod tests {
         assert!(asked(&["mmap", "sync"]).unwrap().len() > 20);
         let all = ProfileRequest::default().wanted().unwrap();
         assert_eq!(all.len(), MetricId::all().count());
+    }
+
+    #[test]
+    fn a_slow_device_has_more_time_unless_it_is_asked_for() {
+        let mut request = ProfileRequest {
+            quick: true,
+            ..ProfileRequest::default()
+        };
+        let seconds = |r: &ProfileRequest, stable| r.time_ns(false, stable) / 1_000_000_000;
+        assert_eq!(seconds(&request, None), 48);
+        assert_eq!(seconds(&request, Some(80_000.0)), 48);
+        assert_eq!(seconds(&request, Some(3e6)), 72);
+        assert_eq!(seconds(&request, Some(2e7)), 163);
+        assert_eq!(request.time_ns(true, None), 4_800_000_000_000);
+        request.max_time_ns = Some(5_000_000_000);
+        assert_eq!(seconds(&request, Some(2e7)), 5);
     }
 
     #[test]

@@ -67,11 +67,13 @@ impl Stalls {
 }
 
 /// Finds out how long the device takes to make a write stable, where it can be asked to.
-pub(crate) fn weigh_device(lab: &mut Lab<'_>) -> Res {
+///
+/// In nanoseconds; `None` where it did not say.
+pub(crate) fn weigh_device(lab: &mut Lab<'_>) -> Res<Option<f64>> {
     lab.afford(0)?;
     // A thread whose time is computed never sleeps.
     if lab.fs.virtual_time().is_some() {
-        return Ok(());
+        return Ok(None);
     }
     let path = lab.fresh("w").into_bytes();
     let handle = lab.fs.open(&path, OpenFlags::CREATE_NEW, 0o600)?;
@@ -90,8 +92,9 @@ pub(crate) fn weigh_device(lab: &mut Lab<'_>) -> Res {
     }
     lab.fs.close(handle)?;
     lab.fs.unlink(&path)?;
-    lab.stalls.slow_device = least.is_finite() && least >= SLOW_DEVICE_NS;
-    Ok(())
+    let least = least.is_finite().then_some(least);
+    lab.stalls.slow_device = least.is_some_and(|ns| ns >= SLOW_DEVICE_NS);
+    Ok(least)
 }
 
 #[cfg(test)]

@@ -65,7 +65,8 @@ pub fn run(
     lab.own_device = request.own_device;
     let chosen = choose(&wanted);
     lab.hurried_ns = request.max_time_ns;
-    let time_ns = request.time_ns(fs.virtual_time().is_some());
+    let is_virtual = fs.virtual_time().is_some();
+    let time_ns = request.time_ns(is_virtual, None);
     lab.last_ns = start_ns.saturating_add(time_ns / 4);
     // With much of others waiting to be written a single write may wait for all of it.
     let settled = lab.settle_in_time();
@@ -74,8 +75,9 @@ pub fn run(
     }
     let before = Watch::now(&lab);
     // Where it cannot be found out no call is taken to wait for the device.
-    let _ = stall::weigh_device(&mut lab);
-    let mut disturbances = measure(&mut lab, &chosen, request, start_ns, progress);
+    let stable_ns = stall::weigh_device(&mut lab).ok().flatten();
+    let times = (start_ns, request.time_ns(is_virtual, stable_ns));
+    let mut disturbances = measure(&mut lab, &chosen, request, times, progress);
     let whole = before.until(&Watch::now(&lab), "");
     if !whole.marks.is_empty() {
         disturbances.insert(0, whole);
@@ -142,11 +144,10 @@ fn measure(
     lab: &mut Lab<'_>,
     chosen: &[&'static Procedure],
     request: &ProfileRequest,
-    start_ns: u64,
+    (start_ns, time_ns): (u64, u64),
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Vec<Disturbance> {
     let share = |p: &Procedure| u64::from(if request.quick { p.share.0 } else { p.share.1 }.max(1));
-    let time_ns = request.time_ns(lab.fs.virtual_time().is_some());
     let all_ns = start_ns.saturating_add(time_ns);
     let kept_ns = (time_ns as f64 * REPEATS_SHARE) as u64;
     let within = affordable(chosen, time_ns - kept_ns, share);
