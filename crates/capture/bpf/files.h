@@ -55,7 +55,7 @@ static __always_inline __u64 read_file(__u64 file, struct wire_file *out)
 	TAKE(flags, FILE_PART, part, file, struct file, f_flags);
 	out->position = position;
 	out->open_flags = flags;
-	out->unused = 0;
+	out->held = 0;
 	read_inode(inode, part, out);
 	return inode;
 }
@@ -70,7 +70,7 @@ static __always_inline void host_file(struct inode *host, struct wire_file *out)
 	out->mode = host->i_mode;
 	out->position = 0;
 	out->open_flags = 0;
-	out->unused = 0;
+	out->held = 0;
 }
 
 static __always_inline __u64 file_of(struct task_struct *task, __u64 fd)
@@ -114,7 +114,7 @@ static __always_inline void set_identity(struct wire *w, __u32 dev, __u64 ino, _
 		f->generation = 0;
 		f->open_flags = 0;
 		f->position = 0;
-		f->unused = 0;
+		f->held = 0;
 		f->dev = dev;
 		f->ino = ino;
 	}

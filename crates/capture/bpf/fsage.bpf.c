@@ -48,7 +48,7 @@ struct state {
 	struct wire wire;
 	__u64 inode;   /* of the call's first file, to compare with */
 	__u32 active;  /* a call is in flight */
-	__u32 unused;
+	__u32 held;    /* for how long it was held back since its last record, in 64 ns */
 	struct fault fault;
 	__u64 fault_start;   /* the page fault being handled, as its trace point told */
 	__u64 fault_address;
@@ -228,7 +228,7 @@ int BPF_PROG(fsage_exit, struct pt_regs *regs, long ret)
 	if (!s)
 		return 0;
 	if (!s->active) {
-		hold_back(counters());
+		hold_back(counters(), &s->held);
 		return 0;
 	}
 	s->active = 0;
@@ -246,10 +246,12 @@ int BPF_PROG(fsage_exit, struct pt_regs *regs, long ret)
 	}
 	if (call->extra)
 		read_extra(w, call->extra);
+	w->file.held = s->held > 0xffff ? 0xffff : s->held;
+	s->held -= w->file.held;
 	/* After a successful exec the old program's memory is gone; KIND_EXEC brought the path. */
 	bool executed = ret == 0 && (w->nr == NR_EXECVE || w->nr == NR_EXECVEAT);
 	if ((call->path >= 0 || call->path2 >= 0) && !executed) {
-		hold_back(send_with_paths(w, call));
+		hold_back(send_with_paths(w, call), &s->held);
 		return 0;
 	}
 	__u32 length = WIRE_FILE_END + 8 * (call->arguments & 7);
@@ -257,6 +259,6 @@ int BPF_PROG(fsage_exit, struct pt_regs *regs, long ret)
 		length = WIRE_END;
 	if (length > WIRE_END)
 		return 0;
-	hold_back(send(w, length));
+	hold_back(send(w, length), &s->held);
 	return 0;
 }

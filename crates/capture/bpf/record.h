@@ -101,9 +101,9 @@ static long held_enough(__u32 n, struct hold *h)
 /*
  * Keeps a call from returning while records are not taken away fast enough. Only where nothing is locked: at the
  * end of a system call, when its latency is already known. Nothing has to be undone if the reader
- * dies: the programs go with it.
+ * dies: the programs go with it. The thread's next record tells for how long it was.
  */
-static __always_inline void hold_back(struct counters *c)
+static __always_inline void hold_back(struct counters *c, __u32 *held)
 {
 	if (!c || !c->hold_ns)
 		return;
@@ -112,6 +112,7 @@ static __always_inline void hold_back(struct counters *c)
 	h.until = h.start + c->hold_ns;
 	bpf_loop(1 << 14, held_enough, &h, 0);
 	c->held_ns += h.now - h.start;
+	*held += (h.now - h.start) >> 6;
 	c->held++;
 	set_hold(c, bpf_ringbuf_query(&fsage_ring, BPF_RB_AVAIL_DATA));
 }

@@ -36,7 +36,7 @@ struct wire_file {
 	__u32 generation;
 	__u32 open_flags;
 	__u16 mode;
-	__u16 unused;
+	__u16 held; /* of a call's `file`: since its thread's last record the tracer held that back, in 64 ns */
 };
 
 struct wire {

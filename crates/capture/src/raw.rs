@@ -40,6 +40,8 @@ pub struct RawCall {
     pub tid: Tid,
     /// Return value.
     pub result: i64,
+    /// For how long the tracer held the thread back since its last record.
+    pub held_back_ns: u64,
     /// The six arguments.
     pub args: [u64; 6],
     /// The file of the first descriptor argument (for an open: of the descriptor returned).

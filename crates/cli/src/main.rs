@@ -35,8 +35,11 @@ fn main() -> std::process::ExitCode {
                 return Exit::Usage.into();
             }
             return match error.print() {
-                Ok(()) => Exit::Done.into(),
-                Err(_) => Exit::Failed.into(),
+                // Who has read enough of it has closed the pipe.
+                Err(failed) if failed.kind() != std::io::ErrorKind::BrokenPipe => {
+                    exit::report(&out::OutError(failed).into()).into()
+                }
+                _ => Exit::Done.into(),
             };
         }
     };

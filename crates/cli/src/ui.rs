@@ -65,6 +65,34 @@ fn broken(text: &str, indent: &str) -> String {
     format!("{before}{}\n", wrapped.join(&format!("\n{before}  ")))
 }
 
+/// Columns of a bar beside the numbers and words after it.
+const BAR_COLUMNS: usize = 6 + 1 + 24 + 1 + 1 + 1;
+
+fn left(remaining_s: f64) -> String {
+    format!("about {} left", units::duration(remaining_s.round() * 1e9))
+}
+
+/// As many of the words as there are columns for, and a sign that there are more.
+fn fitted(text: &str, columns: usize) -> String {
+    if page::columns(text) <= columns {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    for word in page::wrapped(text, 1) {
+        let blank = usize::from(!kept.is_empty());
+        if page::columns(&kept) + blank + page::columns(&word) + 2 > columns {
+            break;
+        }
+        kept.push_str(if blank == 1 { " " } else { "" });
+        kept.push_str(&word);
+    }
+    match (kept.is_empty(), columns) {
+        (true, 0) => kept,
+        (true, _) => "…".to_owned(),
+        (false, _) => kept + " …",
+    }
+}
+
 /// Progress of a long command: a bar on a terminal, a line now and then elsewhere, nothing if it is to be quiet.
 #[derive(Debug)]
 pub enum Progress {
@@ -99,17 +127,19 @@ impl Progress {
     /// Moves to step `done` of `total`.
     pub fn set(&self, done: u64, total: u64, message: &str, remaining_s: Option<f64>) {
         let message = plain::plain(message.trim_end_matches([' ', ':'])).into_owned();
-        let left = remaining_s.map(|s| format!("about {} left", units::duration(s.round() * 1e9)));
         match self {
             Self::Bar(bar) => {
+                let left = remaining_s.map(left);
                 bar.set_length(total);
                 bar.set_position(done);
-                bar.set_message(message);
-                bar.set_prefix(left.unwrap_or_default());
+                let left = left.unwrap_or_default();
+                let around = BAR_COLUMNS + format!("{done}/{total}").len() + left.len();
+                let columns = out::columns(std::io::stderr()).map_or(usize::MAX, usize::from);
+                bar.set_message(fitted(&message, columns.saturating_sub(around)));
+                bar.set_prefix(left);
             }
             Self::Lines(lines) => {
-                let left = left.map_or(String::new(), |l| format!(", {l}"));
-                lines.set(format!("{done}/{total} {message}{left}"));
+                lines.set(format!("{done}/{total} {message}"), remaining_s);
             }
             Self::Quiet => {}
         }
@@ -142,6 +172,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     message: String,
+    /// What was still to come, and when that was said.
+    left: Option<(f64, Instant)>,
     ended: bool,
 }
 
@@ -156,13 +188,14 @@ impl Lines {
         Self { shared, thread }
     }
 
-    fn set(&self, message: String) {
+    fn set(&self, message: String, remaining_s: Option<f64>) {
         let mut state = self
             .shared
             .state
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         state.message = message;
+        state.left = remaining_s.map(|s| (s, Instant::now()));
     }
 
     fn end(&mut self) {
@@ -188,7 +221,10 @@ fn say(shared: &Shared, every: Duration) {
         let now = Instant::now();
         if now >= next {
             let after = units::duration(begun.elapsed().as_secs() as f64 * 1e9);
-            line(&format!("after {after}: {}", state.message));
+            let still = |(s, then): (f64, Instant)| s - then.elapsed().as_secs_f64();
+            let still = state.left.map(still).filter(|&s| s >= 1.0);
+            let still = still.map_or(String::new(), |s| format!(", {}", left(s)));
+            line(&format!("after {after}: {}{still}", state.message));
             next = now + every;
             continue;
         }
@@ -197,5 +233,24 @@ fn say(shared: &Shared, every: Duration) {
             .wait_timeout(state, next - now)
             .unwrap_or_else(PoisonError::into_inner)
             .0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_ends_between_words_and_with_its_numbers_whole() {
+        let text = "reads of 16.4 MiB by 2 threads";
+        assert_eq!(fitted(text, 80), text);
+        for columns in 0..text.len() {
+            let fitted = fitted(text, columns);
+            assert!(fitted.chars().count() <= columns, "{columns}: {fitted}");
+            let words = fitted.trim_end_matches(['…', ' ']);
+            let rest = text.strip_prefix(words).unwrap();
+            assert!(words.is_empty() || rest.starts_with(' '), "{fitted}");
+            assert!(!words.ends_with("16.4"), "{fitted}");
+        }
     }
 }

@@ -55,6 +55,32 @@ fn strace_text_of_a_trace_has_the_same_operations() {
 }
 
 #[test]
+fn lines_that_an_import_skips_are_told_with_their_numbers() {
+    let dir = temp();
+    let mut text = String::new();
+    for line in 1..=20 {
+        text.push_str(&match line {
+            4 | 9 | 10 | 12 | 17 => format!("what a program said, {line}\n"),
+            _ => format!("7  {line}.000000 stat(\"/x\", 0x7ffe) = 0 <0.000010>\n"),
+        });
+    }
+    std::fs::write(dir.path().join("t.strace"), text).unwrap();
+    let line = ["import", "t.strace", "--from", "strace", "-o", "t.fst"];
+    let ran = run(dir.path(), line).exits(0);
+    for told in [
+        "left out: lines that are not strace's: 5",
+        "skipped line 4: ",
+        "skipped line 9: ",
+        "skipped line 10: ",
+        "found `what a program said, 10`",
+        "skipped 2 more",
+    ] {
+        assert!(ran.stderr.contains(told), "{told}: {}", ran.stderr);
+    }
+    assert!(!ran.stderr.contains("line 12"), "{}", ran.stderr);
+}
+
+#[test]
 fn names_of_any_bytes_survive() {
     let dir = temp();
     let name = OsStr::from_bytes(b"new\nline sp ace \xff\xfe\"quote\\");

@@ -136,6 +136,30 @@ fn what_would_help_saves_what_its_what_if_gives() {
     }
 }
 
+/// Waiting for a processor grows when somebody else needs one sooner; it is no cost of the file system.
+#[test]
+fn a_faster_part_makes_no_time_in_the_file_system_longer() {
+    let traces = corpus().join("traces");
+    let mut waited = 0.0;
+    for name in ["build", "threads", "mail"] {
+        for change in ["disk*2", "open*0.5", "read*0.5", "stat*0.5", "fsync*0.5"] {
+            let told = predict(&traces, name, &["--json", "--what-if", change]).json();
+            for target in told["targets"].as_array().unwrap() {
+                let difference = target["what_if"]["difference_ns"].as_f64().unwrap();
+                let total = target["latency_total_ns"].as_f64().unwrap();
+                // Requests of several threads may meet at the device where they did not.
+                assert!(
+                    difference <= 0.002 * total,
+                    "{name} {change} {}: {difference} of {total}",
+                    target["name"]
+                );
+                waited += target["processor_wait_ns"].as_f64().unwrap();
+            }
+        }
+    }
+    assert!(waited > 0.0, "nothing waits for a processor");
+}
+
 #[test]
 fn a_build_costs_what_it_did() {
     held("build");

@@ -159,6 +159,23 @@ fn a_served_disk_keeps_data_and_tells_what_it_did() {
 }
 
 #[test]
+fn two_signals_at_once_are_one_request_and_quiet_says_nothing() {
+    if !disks() {
+        return;
+    }
+    let dir = temp();
+    let dir = dir.path();
+    let running = served(dir, &["--json", "--quiet"]);
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        running.signal(signal);
+    }
+    let ran = running.wait().exits(0);
+    assert_eq!(ran.json()["delays"], true, "{}", ran.stderr);
+    assert_eq!(ran.stderr, "");
+    assert!(!dir.join("m/disk.img").exists());
+}
+
+#[test]
 fn a_killed_disk_answers_with_errors_and_leaves_no_mount() {
     if !disks() {
         return;

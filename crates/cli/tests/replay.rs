@@ -543,6 +543,61 @@ fn bytes_below(dir: &Path) -> u64 {
 }
 
 #[test]
+fn what_failed_then_has_no_effect_now() {
+    const EBADF: i64 = -9;
+    const ENOSPC: i64 = -28;
+    const EACCES: i64 = -13;
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    let mut made = Made::new();
+    made.create(b"/w/to", 4);
+    // The other file of the copy was not open, and 2 GiB were asked for.
+    for kind in [OpKind::CopyOut, OpKind::SpliceOut, OpKind::CopyIn] {
+        let op = made.op(kind, b"", EBADF);
+        (op.fd, op.length) = (Some(fsage_core::Fd(4)), Some(0x7fff_f000));
+    }
+    made.write(4, 0, 1 << 20, ENOSPC);
+    for kind in [OpKind::Ftruncate, OpKind::Fallocate] {
+        let op = made.op(kind, b"", ENOSPC);
+        (op.fd, op.offset) = (Some(fsage_core::Fd(4)), Some(0));
+        op.length = Some(1 << 30);
+    }
+    made.op(OpKind::Open, b"/w/not-made", EACCES).flags = 0o101;
+    made.op(OpKind::Mkdir, b"/w/no-directory", EACCES);
+    made.op(OpKind::Unlink, b"/w/to", EACCES);
+    // Fails here as it did there.
+    made.op(OpKind::Unlink, b"/w/missing", -2);
+    made.op(OpKind::Stat, b"/w/to", 0);
+    made.save(&dir.join("failed.fst"), true);
+    std::fs::create_dir(dir.join("out")).unwrap();
+    let line = [
+        "replay",
+        "failed.fst",
+        "out",
+        "--map",
+        "/w=",
+        "--keep",
+        "--verify",
+        "--json",
+    ];
+    let result = run(dir, line).exits(0).json();
+    assert_eq!(result["skipped"]["failed_then"], 9, "{result}");
+    assert_eq!(
+        (&result["replayed"], &result["differ"]),
+        (&3.into(), &0.into()),
+        "{result}"
+    );
+    let kept = only_entry(&dir.join("out"));
+    assert_eq!(names(&kept), ["to"]);
+    assert_eq!(kept.join("to").metadata().unwrap().len(), 0);
+    let text = run(dir, ["replay", "failed.fst", "out"]).exits(0).text();
+    assert!(
+        text.contains("9 failed in the trace and would not here"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_long_write_is_cut_short() {
     let dir = temp_in_memory();
     let dir = dir.path();

@@ -209,6 +209,8 @@ fn in_use_is_said_and_who_uses_it_keeps_it() {
     until("the mount to be out of sight", || {
         mounts(dir.path()).is_empty()
     });
+    // Signals at once are one request.
+    std::thread::sleep(std::time::Duration::from_millis(150));
     running.signal(Signal::INT);
     running.wait().exits(130);
     assert!(file.read_at(&mut [0; 8], 0).is_err());

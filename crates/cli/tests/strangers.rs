@@ -162,11 +162,19 @@ fn a_plan_uses_no_path_that_was_not_allowed() {
         other.clone(),
         format!("scratch:ext4,on=file:{other}"),
         format!("slow:read=2:{other}"),
+        // Nor is it opened before: what is not there is not missed.
+        format!("mem:{other}/none.toml"),
+        format!("scratch:ext4,on=disk:{other}/none.toml"),
     ] {
         spec(&target);
         for verb in ["bench", "validate"] {
             run(dir, [verb, "plans/plan.toml"]).fails(2, &["--allow-paths", "other"]);
         }
+    }
+    spec(&format!("mem:{other}/none.toml"));
+    for verb in ["bench", "validate"] {
+        run(dir, [verb, "plans/plan.toml", "--allow-paths"])
+            .fails(1, &["none.toml", "No such file"]);
     }
     // A link leads where it leads.
     std::os::unix::fs::symlink(&other, dir.join("plans/link")).unwrap();

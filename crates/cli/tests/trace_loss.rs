@@ -48,6 +48,19 @@ fn trace_hot(dir: &Path, options: &[&str], processes: u64, rounds: u64) -> Ran {
     run(dir, args)
 }
 
+/// For how long threads were held back by what operations say.
+fn told_ns(trace: &Path) -> u64 {
+    let mut reader = fsage_format::trace::TraceReader::open(trace).unwrap();
+    let (mut batch, mut sum) = (Vec::new(), 0);
+    while fsage_core::OpSource::next_batch(&mut reader, &mut batch).unwrap() > 0 {
+        sum += batch
+            .drain(..)
+            .map(|op| op.record.held_back_ns())
+            .sum::<u64>();
+    }
+    sum
+}
+
 #[test]
 fn nothing_is_lost_however_little_room_there_is() {
     let dir = temp_in_memory();
@@ -66,6 +79,15 @@ fn nothing_is_lost_however_little_room_there_is() {
     // 8 processes against one that writes a file: they were held back, and that is told.
     assert!(summary["throttled_ns"].as_u64().unwrap() > 0, "{summary}");
     assert!(ran.stderr.contains("held back"), "{}", ran.stderr);
+    // Before which operations, too: all but what each thread has left over at its end.
+    let (told, in_all) = (
+        told_ns(&dir.path().join("t.fst")),
+        summary["throttled_ns"].as_u64().unwrap(),
+    );
+    assert!(
+        told <= in_all && told as f64 >= 0.8 * in_all as f64 - 5e6,
+        "{told} of {in_all} ns"
+    );
     let shown = run(dir.path(), ["show", "t.fst"]).exits(0);
     assert!(shown.text().contains("none lost"), "{}", shown.text());
     assert!(shown.stderr.contains("held back"), "{}", shown.stderr);

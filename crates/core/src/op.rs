@@ -76,6 +76,30 @@ impl OpFlags {
     /// The call had to wait for the target's device; set only where the target tells.
     pub const DEVICE: OpFlags = OpFlags(256);
 
+    /// The bits that say how long a tracer held the thread back before the call.
+    const HELD_SHIFT: u32 = 12;
+    const HELD_LEAST_NS: u64 = 2000;
+
+    /// That a tracer held the thread back for so many nanoseconds since its last operation, in powers of two of
+    /// a microsecond from 2 us to 33 ms; and what that leaves over.
+    pub fn held_back(ns: u64) -> (OpFlags, u64) {
+        if ns < Self::HELD_LEAST_NS {
+            return (OpFlags::default(), ns);
+        }
+        let code = (ns / 1000).ilog2().min(15);
+        let flags = OpFlags((code as u16) << Self::HELD_SHIFT);
+        (flags, ns - flags.held_back_ns())
+    }
+
+    /// For how long a tracer held the thread back between its last operation and this one, in nanoseconds: time
+    /// that is neither's, and no work of the program's.
+    pub fn held_back_ns(self) -> u64 {
+        match self.0 >> Self::HELD_SHIFT {
+            0 => 0,
+            code => 1000 << code,
+        }
+    }
+
     /// Whether all bits of `other` are set.
     pub fn contains(self, other: OpFlags) -> bool {
         self.0 & other.0 == other.0

@@ -153,6 +153,8 @@ pub struct Lane<'d> {
     batch: Batch,
     /// How much of the stream's table is known on the other side.
     known: (u32, usize),
+    /// For how long it waited that no operation tells yet, in nanoseconds.
+    held_back_ns: u64,
 }
 
 impl<'d> Lane<'d> {
@@ -164,6 +166,7 @@ impl<'d> Lane<'d> {
             number,
             batch: Batch::default(),
             known: (0, 0),
+            held_back_ns: 0,
         }
     }
 
@@ -202,6 +205,11 @@ impl<'d> Lane<'d> {
         };
         copy.start_ns = at_ns.saturating_sub(self.door.origin.start_ns);
         tell(copy);
+        if self.held_back_ns > 0 {
+            let told;
+            (told, self.held_back_ns) = OpFlags::held_back(self.held_back_ns);
+            copy.record |= told;
+        }
         let end_ns = copy.end_ns();
         let ops = &self.batch.ops;
         let is_old = |first: &Op| end_ns.saturating_sub(first.start_ns) >= BATCH_NS;
@@ -249,6 +257,7 @@ impl<'d> Lane<'d> {
                 self.door
                     .held_back_ns
                     .fetch_add(waited_ns, Ordering::Relaxed);
+                self.held_back_ns = self.held_back_ns.saturating_add(waited_ns);
                 sent
             }
         }

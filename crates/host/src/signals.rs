@@ -5,6 +5,7 @@ use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -22,13 +23,16 @@ static CHILD: AtomicI32 = AtomicI32::new(0);
 /// Whether the first signal has been passed on.
 static PASSED: AtomicBool = AtomicBool::new(false);
 
+/// Signals that come so soon after the first are the same request: of a terminal and of a supervisor.
+const AT_ONCE: Duration = Duration::from_millis(100);
+
 fn last() -> &'static Arc<AtomicUsize> {
     LAST.get_or_init(Arc::default)
 }
 
 /// From now on SIGINT, SIGTERM and SIGHUP set the returned flag, for the caller to finish what it
-/// has and return. A second signal undoes what is registered with [`cleanup`] and exits with 128 +
-/// the signal's number. Starts a thread: call [`crate::isolate`] before. Children that
+/// has and return. A second signal (several at once are one request) undoes what is registered with
+/// [`cleanup`] and exits with 128 + the signal's number. Starts a thread: call [`crate::isolate`] before. Children that
 /// [`std::process::Command`] starts get the default actions back.
 pub fn install() -> Result<Arc<AtomicBool>, HostError> {
     let failed = |e: std::io::Error| HostError::io("watch for signals", e);
@@ -49,13 +53,14 @@ pub fn install() -> Result<Arc<AtomicBool>, HostError> {
         .name("fsage-signals".into())
         .spawn(move || {
             let mut byte = [0];
-            let mut seen = 0;
+            let mut first: Option<Instant> = None;
             while wake.read_exact(&mut byte).is_ok() {
-                seen += 1;
-                if seen == 1 {
+                let Some(first) = first else {
+                    first = Some(Instant::now());
                     pass_on();
-                }
-                if seen > 1 {
+                    continue;
+                };
+                if first.elapsed() >= AT_ONCE {
                     cleanup::run_all();
                     std::process::exit(exit_code().unwrap_or(1));
                 }

@@ -166,6 +166,7 @@ impl Predictor {
             latency_interval_ns: summed.latency_interval(),
             device_ns: target.ledger.total().device_ns,
             waiting_ns,
+            processor_wait_ns: 0.0,
             elapsed_ns: Some(elapsed_ns),
             elapsed_interval_ns: certainty::interval(elapsed_ns, summed.totals.elapsed_half()),
             uncertainty: summed.uncertainty(target),
@@ -181,6 +182,7 @@ impl Predictor {
             what_if: None,
             warnings: self.target_warnings(target),
         };
+        made.processor_wait_ns = made.kinds.iter().map(|k| k.processor_wait_ns).sum();
         let cautions = summed.cautions();
         made.warnings.splice(0..0, cautions);
         made.warnings.extend(
@@ -341,6 +343,7 @@ fn without_totals(made: TargetPrediction) -> TargetPrediction {
         elapsed_interval_ns: None,
         device_ns: 0.0,
         waiting_ns: 0.0,
+        processor_wait_ns: 0.0,
         writeback_ns: 0.0,
         writeback_slowdown: 0.0,
         uncertainty: Uncertainty::default(),

@@ -44,6 +44,7 @@ pub fn kinds(target: &Target, replayed: &Replay, total: f64, model: f64) -> Vec<
                 count: target.ledger.count(kind),
                 latency_ns,
                 waiting_ns,
+                processor_wait_ns: replayed.queued_ns(kind),
                 interval_ns: certainty::interval(latency_ns, model.hypot(profile)),
                 share: share(latency_ns, total),
             }

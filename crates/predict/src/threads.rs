@@ -12,7 +12,7 @@ const NEVER: u64 = u64::MAX;
 struct Thread {
     /// By kind: when its last call ended, on the thread's own clock.
     ends: [u64; KINDS],
-    /// Time in which the thread slept in a call: it wears no cache out.
+    /// Time in which the thread slept in a call, or was held back by the tracer: it wears no cache out.
     asleep_ns: u64,
 }
 
@@ -49,6 +49,8 @@ impl Threads {
         let Some(thread) = self.all.get_mut(slot) else {
             return Gap::LONGEST;
         };
+        let held = op.record.held_back_ns();
+        thread.asleep_ns = thread.asleep_ns.saturating_add(held);
         let start = op.start_ns.saturating_sub(thread.asleep_ns);
         if sleeps(op) {
             thread.asleep_ns = thread.asleep_ns.saturating_add(op.latency_ns.unwrap_or(0));

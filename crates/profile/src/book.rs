@@ -252,15 +252,21 @@ impl Book {
         let mut value = series.value(id)?;
         // After a pause the processor's caches hold less than in a loop.
         let hot = id.with_gap(0).filter(|_| series.steady && id.gap() > 0);
-        if let Some(hot) = hot.and_then(|hot| self.estimate(hot))
+        if let Some(hot) = hot.and_then(|hot| self.value(hot))
             && id.unit() == Unit::Ns
-            && value.estimate < hot
+            && value.estimate < hot.estimate
         {
-            value.estimate = hot;
-            // What it is taken from may be as much more as that may.
-            let above = self.value(id.with_gap(0)?).and_then(|v| v.high);
-            value.high = value.high.zip(above).map(|(own, above)| own.max(above));
-            value.note = Some("under the resolution: what it costs back to back".to_owned());
+            // With the samples that it is made of.
+            value = MetricValue {
+                name: value.name,
+                high: value.high.zip(hot.high).map(|(own, hot)| own.max(hot)),
+                preempted: value.preempted,
+                note: Some(format!(
+                    "under the resolution (on average {:.0} ns): what it costs back to back",
+                    value.mean
+                )),
+                ..hot
+            };
         }
         Some(value)
     }
@@ -431,8 +437,9 @@ impl Series {
             sorted = sorted.into_iter().rev().map(|ns| rate(kib, ns)).collect();
         }
         // What was less than what is subtracted from it is under the resolution.
+        let least = if id.unit() == Unit::Ns { 1.0 } else { 0.0 };
         for value in samples.iter_mut().chain(&mut sorted) {
-            *value = value.max(0.0);
+            *value = value.max(least);
         }
         let mut note = self.note.clone().or_else(|| own.stalls.note(values.len()));
         let mut marks = self.marks.clone();
@@ -525,6 +532,7 @@ mod tests {
         book.series(id("STAT_G1")).steady = true;
         let [hot, paused] = ["STAT", "STAT_G1"].map(|name| book.value(id(name)).unwrap());
         assert_eq!(paused.estimate, hot.estimate);
+        assert_eq!(paused.samples, hot.samples, "what it is made of");
         assert!(
             paused.high >= hot.high && hot.high > Some(hot.estimate),
             "{paused:?}"
@@ -666,8 +674,43 @@ mod tests {
         assert_eq!(book.value(id("STAT_G2000")).unwrap().estimate, 1.0);
         book.series(id("STAT_G2000")).steady = true;
         let value = book.value(id("STAT_G2000")).unwrap();
-        assert_eq!((value.estimate, value.median), (300.0, 0.0));
+        assert_eq!((value.estimate, value.median), (300.0, 300.0));
         assert!(value.note.unwrap().contains("back to back"));
+    }
+
+    #[test]
+    fn no_estimate_lies_outside_of_its_samples() {
+        let mut random = crate::random::Random::new(7);
+        for turn in 0..400 {
+            let mut book = Book::default();
+            let ids = ["STAT", "STAT_G1", "CR", "FSYN16", "RD4"].map(id);
+            for id in ids {
+                for _ in 0..1 + random.below(120) {
+                    let usual = 1.0 + random.below(400) as f64 - 50.0;
+                    let far = [1.0, 1.0, 1.0, 30.0, 4000.0][random.below(5)];
+                    book.push(id, usual * far, far > 1.0);
+                    if random.below(9) == 0 {
+                        book.reject();
+                    }
+                }
+                book.commit(random.below(2) == 0);
+                let series = book.series(id);
+                series.steady = random.below(2) == 0;
+                series.disturbed = random.below(2) == 0;
+            }
+            book.series(id("RD4")).kib = Some(4.0);
+            for value in ids.iter().filter_map(|&id| book.value(id)) {
+                // What is kept of many samples are means of some.
+                let least = value.samples.iter().copied().fold(f64::INFINITY, f64::min);
+                let most = value.samples.iter().copied().fold(value.median, f64::max);
+                let slack = 1.0 + 1e-9;
+                assert!(
+                    value.estimate <= most * slack && value.estimate * slack >= least,
+                    "{turn}: {} of {least} to {most}: {value:?}",
+                    value.estimate
+                );
+            }
+        }
     }
 
     #[test]

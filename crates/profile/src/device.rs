@@ -1,6 +1,7 @@
 //! The device: cold states, write-back, and what is called cold held against the device's counters.
 
 use fsage_core::ColdLevel;
+use fsage_core::metric::{MetricId, Unit};
 use fsage_host::observe::{MemoryWatch, ReadBytes};
 
 use crate::error::{Halt, Res};
@@ -18,6 +19,11 @@ const DISK_BYTES_PER_S: u64 = 200_000_000;
 /// The first write-back and cold state may be expected to take this part of the time that was asked for.
 const FIRST_SHARE: u64 = 16;
 const SECTOR_BYTES: u64 = 512;
+/// Shorter batches, or of fewer bytes, do not tell how fast a device reads.
+const LEAST_READING_NS: u64 = 20_000_000;
+const LEAST_READING_BYTES: u64 = 4 << 20;
+/// What starts and ends a sweep makes its device a little slower than it is.
+const FASTER_TIMES: f64 = 1.1;
 /// What it takes to drop a KiB of cached data, and of names and inodes: a gigabyte and a tenth of it a second.
 const NS_OF_CACHED_KIB: u64 = 1_000;
 const NS_OF_NAMES_KIB: u64 = 10_000;
@@ -177,6 +183,7 @@ impl Lab<'_> {
     /// where the kernel counts for each thread.
     pub(crate) fn cold_batch(&mut self, probe: Probe, batch: impl FnOnce(&mut Self) -> Res) -> Res {
         let before = Reading::now(self);
+        let start_ns = self.clock.now_ns();
         let mark = self.book.mark();
         self.asked_bytes = 0;
         self.begin(Batch::Blocking);
@@ -185,6 +192,7 @@ impl Lab<'_> {
             Ok(()) | Err(Halt::Time) => self.cut_short(),
             Err(_) => self.book.forget(),
         }
+        self.look_at_device(before, start_ns, probe);
         if let Some(reason) = self.warm_since(before) {
             self.book.rollback(&mark);
             if let Some(id) = probe.id(0) {
@@ -193,6 +201,46 @@ impl Lab<'_> {
         }
         done?;
         self.check()
+    }
+
+    /// Remembers how fast the device has read since then by its own counters, at its fastest.
+    fn look_at_device(&mut self, before: Reading, start_ns: u64, probe: Probe) {
+        let took_ns = self.clock.now_ns().saturating_sub(start_ns);
+        let sectors = self.sectors_read().zip(before.sectors);
+        let Some((after, before)) = sectors.filter(|_| self.fs.virtual_time().is_none()) else {
+            return;
+        };
+        let bytes = after.saturating_sub(before) * SECTOR_BYTES;
+        let rates = |id: &MetricId| id.unit() == Unit::KibPerS;
+        if let Some(id) = probe
+            .id(0)
+            .filter(rates)
+            .filter(|id| !self.cold_rates.contains(id))
+        {
+            self.cold_rates.push(id);
+        }
+        if took_ns >= LEAST_READING_NS && bytes >= LEAST_READING_BYTES {
+            let kib_per_s = bytes as f64 / 1024.0 * 1e9 / took_ns as f64;
+            self.device_kib_per_s = self.device_kib_per_s.max(kib_per_s);
+        }
+    }
+
+    /// Those of these metrics that say that more is read from the device than it reads, and what is to be said.
+    pub(crate) fn faster_than_device(&self, ids: &[MetricId]) -> Vec<(MetricId, String)> {
+        let own = self.device_kib_per_s;
+        let rates = ids.iter().filter(|id| self.cold_rates.contains(id));
+        let faster = rates.filter_map(|&id| {
+            let rate = self.book.estimate(id)?;
+            let words = || {
+                format!(
+                    "{:.0} MB/s, but the device read at most {:.0} MB/s by its own counters: some was in memory",
+                    rate * 1.024e-3,
+                    own * 1.024e-3
+                )
+            };
+            (own > 0.0 && rate > FASTER_TIMES * own).then(|| (id, words()))
+        });
+        faster.collect()
     }
 
     /// Why what was read since then was not cold, if it was not.

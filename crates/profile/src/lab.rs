@@ -91,6 +91,9 @@ pub(crate) struct Lab<'a> {
     pub costs: Costs,
     /// Bytes that the calls of the present cold batch asked for.
     pub asked_bytes: u64,
+    /// How fast the device read at its fastest, by its counters, and the rates that cannot be above that.
+    pub device_kib_per_s: f64,
+    pub cold_rates: Vec<MetricId>,
     /// Whether what the device reads was seen to be counted for the thread that asks.
     pub counted_for_thread: bool,
     /// When the present part of its round should end.
@@ -154,6 +157,8 @@ impl<'a> Lab<'a> {
             hurried_ns: None,
             costs: Costs::default(),
             asked_bytes: 0,
+            device_kib_per_s: 0.0,
+            cold_rates: Vec::new(),
             counted_for_thread: false,
             part_end_ns: u64::MAX,
             cold: None,

@@ -277,12 +277,19 @@ fn metrics_of(procedure: &Procedure) -> Vec<MetricId> {
         .collect()
 }
 
+/// What does not go with its neighbours, or with what the device says of itself.
+fn odd(lab: &Lab<'_>, ids: &[MetricId]) -> Vec<(MetricId, String)> {
+    let mut found = neighbours::odd(&lab.book, ids);
+    found.extend(lab.faster_than_device(ids));
+    found
+}
+
 /// How far a procedure's results are to be doubted: by what disturbed it, and by samples and points that
 /// do not go with the others.
 fn doubt(lab: &Lab<'_>, procedure: &Procedure, disturbance: &Disturbance) -> f64 {
     let ids = metrics_of(procedure);
     let far = ids.iter().filter(|&&id| lab.book.suspect(id)).count();
-    let odd = neighbours::odd(&lab.book, &ids).len();
+    let odd = odd(lab, &ids).len();
     let disturbed = if disturbance.marks.is_empty() {
         0.0
     } else {
@@ -332,7 +339,7 @@ fn finish(
     let mut disturbances = Vec::new();
     for (procedure, _, disturbance) in found {
         let ids = metrics_of(procedure);
-        for (id, words) in neighbours::odd(&lab.book, &ids) {
+        for (id, words) in odd(lab, &ids) {
             lab.book.series(id).marks.push(words);
         }
         for id in ids {

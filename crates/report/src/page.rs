@@ -127,6 +127,11 @@ pub fn quoted(name: &str) -> String {
     }
 }
 
+/// The columns that a text takes.
+pub fn columns(text: &str) -> usize {
+    text.width()
+}
+
 /// The text in lines of at most `width` columns. Words stay whole, and so do a number and its unit; what is
 /// longer than a line stands on one of its own.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {

@@ -189,6 +189,7 @@ fn say_skipped(page: &mut Page, result: &Replay) {
             "unreadable_path" => "have a path that could not be read",
             "unknown_descriptor" => "have a descriptor of which the trace does not tell",
             "program_error" => "failed in the program",
+            "failed_then" => "failed in the trace and would not here",
             "impossible" => "cannot have been done by any file system",
             "no_thread" => "had no thread: this machine allows no more of them",
             _ => "have no call on a target",

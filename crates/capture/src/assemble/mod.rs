@@ -19,7 +19,7 @@ mod process;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use fsage_core::{Fd, FileId, Op, OpFlags, OpKind, OpSink, Outcome, PathTable, Pid};
+use fsage_core::{Fd, FileId, Op, OpFlags, OpKind, OpSink, Outcome, PathTable, Pid, Tid};
 use fsage_namespace::path::join;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -63,6 +63,8 @@ pub struct Assembler {
     unknown: bool,
     /// Events were lost for want of room: what they told is missing from here on.
     gaps: bool,
+    /// For how long threads were held back that no operation tells yet, in nanoseconds.
+    held_back: FxHashMap<Tid, u64>,
     operations: u64,
     lost: u64,
     lost_32_bit: u64,
@@ -92,6 +94,7 @@ impl Assembler {
             wanted: true,
             unknown: false,
             gaps: false,
+            held_back: FxHashMap::default(),
             operations: 0,
             lost: 0,
             lost_32_bit: 0,
@@ -211,6 +214,10 @@ impl Assembler {
     fn call(&mut self, call: &RawCall) {
         self.wanted = self.filter.takes_all();
         self.unknown = false;
+        if call.held_back_ns > 0 {
+            let held = self.held_back.entry(call.tid).or_default();
+            *held = held.saturating_add(call.held_back_ns);
+        }
         let nr = libc::c_long::from(call.nr);
         let _ = self.data(nr, call) || self.descriptor(nr, call) || self.path_call(nr, call);
     }
@@ -302,7 +309,7 @@ impl Assembler {
     }
 
     /// Puts an operation into order, unless nobody wants it.
-    fn emit(&mut self, op: Op) {
+    fn emit(&mut self, mut op: Op) {
         self.end_ns = self.end_ns.max(op.end_ns());
         let is_file = !op.record.contains(OpFlags::NOT_A_FILE) || op.kind == OpKind::Open;
         if !is_file {
@@ -310,6 +317,11 @@ impl Assembler {
         }
         if self.wanted {
             self.nameless += u64::from(self.unknown);
+            if let Some(held) = self.held_back.get_mut(&op.tid) {
+                let told;
+                (told, *held) = OpFlags::held_back(*held);
+                op.record |= told;
+            }
             self.order.push(op);
         } else {
             self.left_out += u64::from(self.unknown);

@@ -6,6 +6,9 @@ use rustc_hash::FxHashMap;
 use crate::raw::{RawCall, RawEvent, RawFile};
 
 const FILE: usize = 40;
+/// In the first file.
+const HELD: usize = FILE + 38;
+const HELD_UNIT_NS: u64 = 64;
 const FILE_END: usize = 80;
 const EXTRA: usize = 128;
 const EXTRA_END: usize = 144;
@@ -207,6 +210,7 @@ impl Decoder {
             pid: head.pid(),
             tid: head.tid(),
             result: head.result(),
+            held_back_ns: u64::from(u16_at(head.bytes, HELD)) * HELD_UNIT_NS,
             args,
             file: head.file(),
             file2: file2.filter(|file| file.mode != 0),
@@ -312,7 +316,7 @@ mod tests {
         let Some(RawEvent::Call(call)) = Decoder::default().decode(&bytes) else {
             panic!("a call");
         };
-        assert_eq!(call.latency_ns, 5_000_000_000);
+        assert_eq!((call.latency_ns, call.held_back_ns), (5_000_000_000, 0));
         assert_eq!(call.file, None);
         assert_eq!(call.pages_missed, None);
     }

@@ -97,7 +97,12 @@ fn planned(args: &BenchArgs) -> Result<(BenchPlan, Options)> {
     let mut plan = match &args.plan {
         Some(path) => match BenchPlan::read(path, args.allow.allowed()) {
             Err(PlanError::NotAllowed(wanted)) => return Err(UsageError(wanted.to_string()).into()),
-            plan => plan?,
+            plan => {
+                let plan = plan?;
+                let mut targets = plan.subjects.iter().map(|s| &s.target.spec);
+                targets.try_for_each(|spec| spec.check())?;
+                plan
+            }
         },
         None => of_command(args)?,
     };

@@ -172,13 +172,14 @@ fn tree_workload(list: &Path) -> String {
 
 fn explain(plan: &ValidatePlan, files: usize) {
     let targets: Vec<String> = plan.targets.iter().map(|t| t.spec.to_string()).collect();
-    ui::note("fsage predicts how a workload runs on a file system where it never ran.");
     ui::note(&format!(
-        "Here: two workloads ({files} real files copied, searched, archived and deleted; PostMark)"
+        "Two workloads ({files} real files copied, searched, archived, deleted; PostMark) are traced on {},",
+        targets.first().map_or("", String::as_str)
     ));
-    ui::note("are traced once, on the first of these targets, and predicted on both:");
-    ui::note(&format!("  {}", targets.join(" and ")));
-    ui::note("Then the predictions are held against measured runs. One to two minutes.");
+    ui::note(&format!(
+        "predicted there and on {}, and measured there too: one to two minutes.",
+        targets.get(1..).unwrap_or_default().join(" and ")
+    ));
 }
 
 /// Where the time goes, for the first workload on each target.

@@ -194,7 +194,7 @@ fn by_hand(
     } else {
         standing.attach(model.hdd.is_some())?
     };
-    ui::line(&format!(
+    ui::note(&format!(
         "{} ({policy}, {span}) is {}; statistics in {}; Ctrl-C ends it",
         model.name,
         place.display(),

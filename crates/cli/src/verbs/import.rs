@@ -185,10 +185,19 @@ fn strace(args: &ImportArgs) -> Result<Summary> {
             left_out.insert(what.into(), count);
         }
     }
-    if let Some(first) = &report.first_skipped {
-        ui::line(&format!("first line skipped: {first}"));
-    }
+    tell_skipped(&report.first_skipped, report.skipped_lines);
     Ok(summary(args, Content::Trace, report.operations, left_out))
+}
+
+/// The first lines that were skipped, and how many more there are.
+fn tell_skipped(first: &[String], all: u64) {
+    for line in first {
+        ui::line(&format!("skipped {line}"));
+    }
+    let more = all.saturating_sub(first.len() as u64);
+    if more > 0 {
+        ui::line(&format!("skipped {} more", units::count(more)));
+    }
 }
 
 fn fio_iolog(args: &ImportArgs) -> Result<Summary> {

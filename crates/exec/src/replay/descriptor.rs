@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fsage_core::{Op, OpFlags, OpKind, PathTable};
+use fsage_core::{Errno, Op, OpFlags, OpKind, PathTable};
 use fsage_namespace::SharedId;
 
 use super::call::Call;
@@ -56,6 +56,24 @@ fn descriptor_uses(step: &mut Step, key: u64, node: Option<Node>, directory: boo
     }
 }
 
+/// Whether bytes or a position would move that did not: the call failed, and how its file was opened is not
+/// why. One call that copies has two files, either of which may be.
+fn fails_elsewhere(op: &Op, writable: bool) -> bool {
+    let Some(errno) = op.result.errno() else {
+        return false;
+    };
+    match op.kind {
+        OpKind::Read => !matches!(errno, Errno::EISDIR | Errno::EBADF),
+        OpKind::CopyIn | OpKind::Sendfile | OpKind::SpliceIn => true,
+        OpKind::Write
+        | OpKind::CopyOut
+        | OpKind::SpliceOut
+        | OpKind::Ftruncate
+        | OpKind::Fallocate => writable,
+        _ => false,
+    }
+}
+
 /// Programs ask the kernel to copy "all there is"; what there was is the result.
 fn moved_only(step: &mut Step) {
     let op = &mut step.op;
@@ -87,7 +105,8 @@ impl Model {
         };
         let file = self.processes.open(open).ok_or(Skip::UnknownDescriptor)?;
         let (slot, node, key) = (Arc::clone(&file.slot), file.node, file.key);
-        let (inherited, name) = (file.inherited, file.name.clone());
+        let (inherited, writable) = (file.inherited, file.writable);
+        let name = file.name.clone();
         if inherited {
             // Its position on the target is another: the trace's own is told.
             step.op.record.0 &= !OpFlags::IMPLICIT_OFFSET.0;
@@ -139,6 +158,9 @@ impl Model {
             }
             _ => Err(Skip::NoCall),
         }?;
+        if fails_elsewhere(&op, writable) {
+            return Err(Skip::FailedThen);
+        }
         descriptor_uses(step, key, node, directory);
         Ok(call)
     }

@@ -35,6 +35,9 @@ pub enum Skip {
     UnknownDescriptor,
     /// It failed for a reason that lies in the program (a bad address, an interruption).
     ProgramError,
+    /// It failed for a reason that the target need not have (no space, no permission, the other file of a
+    /// copy), and would change a file or a position where it did not.
+    FailedThen,
     /// No call of a target stands for its kind.
     NoCall,
     /// No file system can have done it: a directory moved into itself or linked, a name in what is no
@@ -54,6 +57,7 @@ impl Skip {
             Self::UnreadablePath => "unreadable_path",
             Self::UnknownDescriptor => "unknown_descriptor",
             Self::ProgramError => "program_error",
+            Self::FailedThen => "failed_then",
             Self::NoCall => "no_call",
             Self::Impossible => "impossible",
             Self::NoThread => "no_thread",
@@ -128,6 +132,8 @@ pub struct Model {
 }
 
 const ENODATA: i32 = 61;
+const ELOOP: i32 = 40;
+const ENAMETOOLONG: i32 = 36;
 
 /// A name of an operation, found.
 pub(super) struct Found {
@@ -154,6 +160,38 @@ impl Found {
             }
         }
     }
+}
+
+/// Whether a name would be made, changed or removed that was not: the call failed, and what names and files
+/// there are is not why.
+fn fails_elsewhere(op: &Op) -> bool {
+    let Some(errno) = op.result.errno() else {
+        return false;
+    };
+    let by_names = matches!(
+        errno,
+        Errno::ENOENT | Errno::EEXIST | Errno::ENOTDIR | Errno::EISDIR | Errno::ENOTEMPTY
+    ) || matches!(errno.0, ELOOP | ENAMETOOLONG);
+    let changes = match op.kind {
+        OpKind::Open => op.flags & (O_CREAT | O_TRUNC) != 0,
+        // Into itself.
+        OpKind::Rename => errno != Errno::EINVAL,
+        OpKind::Link
+        | OpKind::Symlink
+        | OpKind::Unlink
+        | OpKind::Mkdir
+        | OpKind::Rmdir
+        | OpKind::Mknod
+        | OpKind::Truncate
+        | OpKind::Chmod
+        | OpKind::Chown
+        | OpKind::Utimens
+        | OpKind::Fchmod
+        | OpKind::Fchown
+        | OpKind::Futimens => true,
+        _ => false,
+    };
+    changes && !by_names
 }
 
 type Verdict = Result<Call, Skip>;
@@ -190,6 +228,7 @@ impl Model {
         };
         self.tree.learned.operation();
         match self.verdict(&mut step, paths) {
+            Ok(_) if fails_elsewhere(op) => step.skip = Some(Skip::FailedThen),
             Ok(call) => step.call = call,
             Err(skip) => step.skip = Some(skip),
         }

@@ -126,9 +126,18 @@ impl Place<'_> {
         Ok(text.to_owned())
     }
 
-    /// A target's specification.
+    /// A target's specification. Files that it uses are not opened: the plan may not be allowed to.
     pub fn target(&self, span: Range<usize>, text: &str) -> Result<Arc<dyn TargetSpec>, PlanError> {
-        target::parse_with(self.schemes, text).map_err(|e| self.error(span, e.to_string()))
+        let spec = if self
+            .schemes
+            .parse(text)
+            .is_ok_and(|spec| !spec.uses().is_empty())
+        {
+            self.schemes.parse(text)
+        } else {
+            target::parse_with(self.schemes, text)
+        };
+        spec.map_err(|e| self.error(span, e.to_string()))
     }
 
     /// A workload's specification.

@@ -201,7 +201,8 @@ fn pair(
     let count = runs.len().max(1) as f64;
     let elapsed_ns = runs.iter().map(|r| r.elapsed_ns as f64).sum::<f64>() / count;
     let error = |predicted: f64, measured: f64| (predicted - measured) / measured;
-    let predicted_ns = predicted.latency_total_ns.unwrap_or_default();
+    // A tracer sees calls from their start to their end, whatever they waited for.
+    let predicted_ns = predicted.latency_total_ns.unwrap_or_default() + predicted.processor_wait_ns;
     let predicted_elapsed_ns = predicted.elapsed_ns.unwrap_or_default();
     let half = predicted.uncertainty.log_half_width.exp();
     Pair {
@@ -257,7 +258,7 @@ fn kinds(
                 count: there.map_or(0, |k| k.count),
                 measured_count: of_runs.iter().map(|t| t.count as f64).sum::<f64>() / count,
                 measured_ns: of_runs.iter().map(|t| t.latency_ns as f64).sum::<f64>() / count,
-                predicted_ns: there.map_or(0.0, |k| k.latency_ns),
+                predicted_ns: there.map_or(0.0, |k| k.latency_ns + k.processor_wait_ns),
                 measured_distribution,
                 predicted_distribution: distributions
                     .and_then(|d| d.get(name).cloned())

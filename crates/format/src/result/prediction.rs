@@ -58,10 +58,15 @@ pub struct TargetPrediction {
     pub latency_interval_ns: Option<(f64, f64)>,
     /// The part of it that the device works, nanoseconds.
     pub device_ns: f64,
-    /// The part of it that operations wait because of other threads: for a processor, or for the
-    /// device while that works for others, nanoseconds; an estimate without an interval.
+    /// The part of it that operations wait because of other threads: for the device while that works
+    /// for others, or for others in calls of the kind, nanoseconds; an estimate without an interval.
     #[serde(default)]
     pub waiting_ns: f64,
+    /// What they wait for a processor before they can end, nanoseconds: beside `latency_total_ns`, not in
+    /// it, but in the elapsed time and in what a tracer measures; version 3 of earlier releases had it in
+    /// `waiting_ns`.
+    #[serde(default)]
+    pub processor_wait_ns: f64,
     /// Predicted elapsed time: the trace's think times with these latencies, threads sharing the
     /// machine's processors and queueing at one device, nanoseconds. Without `writeback_ns`; null
     /// where costs are missing.
@@ -180,6 +185,9 @@ pub struct KindPrediction {
     /// The part of it that they wait because of other threads, nanoseconds.
     #[serde(default)]
     pub waiting_ns: f64,
+    /// What they wait for a processor, nanoseconds; not in it.
+    #[serde(default)]
+    pub processor_wait_ns: f64,
     /// Its 95 % interval, as that of the total.
     pub interval_ns: Option<(f64, f64)>,
     /// Share of the total latency, 0 to 1.

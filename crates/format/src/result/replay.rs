@@ -52,7 +52,8 @@ pub struct Replay {
     pub replayed: u64,
     /// Operations without a call on the target, by reason: `free` (they cost a file system nothing),
     /// `outside` (of what is replayed), `not_a_file`, `unreadable_path`, `unknown_descriptor`,
-    /// `program_error` (they failed in the program), `no_call` (no call stands for the kind), `impossible`
+    /// `program_error` (they failed in the program), `failed_then` (they failed for a reason that the target
+    /// need not have, and would change something), `no_call` (no call stands for the kind), `impossible`
     /// (no file system can have done it), `no_thread` (the machine allows no more threads).
     pub skipped: BTreeMap<String, u64>,
     /// The same by kind of operation, then by reason.

@@ -3,7 +3,7 @@
 //!
 //! A pause between two operations of a thread is its own work and, where more threads run than there
 //! are processors, waiting for one. What other threads are seen to use of the processors in the pause
-//! cannot have been the thread's: that much is taken off.
+//! cannot have been the thread's: that much is taken off, and what the tracer held the thread back.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -102,7 +102,7 @@ impl Follow {
             slot,
             ..Event::default()
         };
-        self.pause(op.pid, start, &mut event);
+        self.pause(op, start, &mut event);
         let latency = op.latency_ns.unwrap_or(0);
         if latency < LONGEST_BUSY_NS {
             self.used_ns += latency as f64;
@@ -136,11 +136,13 @@ impl Follow {
     }
 
     /// The pause before an operation that begins at `start`.
-    fn pause(&mut self, pid: Pid, start: u64, event: &mut Event) {
+    fn pause(&mut self, op: &Op, start: u64, event: &mut Event) {
         let Some(thread) = self.threads.get_mut(event.slot) else {
             return;
         };
-        let (mut from, mut used) = (thread.end_ns, thread.used_ns);
+        // What the tracer held it back is no work of its own.
+        let free = thread.end_ns.saturating_add(op.record.held_back_ns());
+        let (mut from, mut used) = (free, thread.used_ns);
         if std::mem::take(&mut thread.unknown) {
             event.sleep_ns = start as f64;
             return;
@@ -150,7 +152,7 @@ impl Follow {
         let children = if self.exits.is_empty() {
             None
         } else {
-            self.exits.get_mut(&pid)
+            self.exits.get_mut(&op.pid)
         };
         for exits in own.into_iter().chain(children) {
             exits.retain(|exit| {
@@ -244,7 +246,7 @@ impl Follow {
 )]
 mod tests {
     use super::*;
-    use fsage_core::Outcome;
+    use fsage_core::{OpFlags, Outcome};
 
     fn op(kind: OpKind, tid: u32, start: u64, took: u64) -> Op {
         let mut op = Op::new(kind, Pid(1), Tid(tid), start);
@@ -271,6 +273,20 @@ mod tests {
         assert_eq!(run(Some(1)), 70.0);
         assert_eq!(run(Some(2)), 100.0);
         assert_eq!(run(None), 100.0);
+    }
+
+    #[test]
+    fn what_the_tracer_held_back_is_no_work() {
+        let mut follow = Follow::on(None);
+        follow.push(&op(OpKind::Read, 1, 0, 10));
+        let mut held = op(OpKind::Read, 1, 10_010, 10);
+        held.record = OpFlags::held_back(8_900).0;
+        assert_eq!(follow.push(&held).think_ns, 2_000.0);
+        // Never less than nothing.
+        let mut held = op(OpKind::Read, 1, 10_030, 10);
+        held.record = OpFlags::held_back(u64::MAX).0;
+        let event = follow.push(&held);
+        assert_eq!((event.think_ns, event.sleep_ns), (0.0, 0.0));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Elapsed time, and waiting: the trace's think times replayed against predicted service times.
 //!
 //! Before an operation a thread thinks as long as it did in the trace, then the operation takes its
-//! predicted time; threads share the machine's processors and queue at its one device, and what they
-//! wait there is part of their operations' latency. Calls in memory are longer while others are in
+//! predicted time; threads share the machine's processors and queue at its one device. What they wait
+//! at the device is part of their operations' latency; what they wait for a processor is no cost of a
+//! file system, and counted apart. Calls in memory are longer while others are in
 //! calls of the kind, as far as the profile says how those scale. A child begins when its parent's
 //! fork ends; a parent whose pause saw a child end is taken to have waited for it. The thesis leaves
 //! all this out (Smith 2001, 4.4.5.6).
@@ -77,8 +78,8 @@ impl Replay {
         self.schedule.end_ns as f64
     }
 
-    /// What the operations of a kind waited for processors and for the device, in nanoseconds; after
-    /// [`Self::finish`].
+    /// What the operations of a kind waited for the device and for others in calls of the kind, in
+    /// nanoseconds; after [`Self::finish`].
     pub fn waited_ns(&self, kind: OpKind) -> f64 {
         let waits = &self.schedule.waits;
         waits.get(kind as usize).copied().unwrap_or(0.0)
@@ -87,6 +88,13 @@ impl Replay {
     /// The same for all operations.
     pub fn waited_total_ns(&self) -> f64 {
         self.schedule.waits.iter().sum()
+    }
+
+    /// What the operations of a kind waited for a processor before they could end, in nanoseconds;
+    /// after [`Self::finish`].
+    pub fn queued_ns(&self, kind: OpKind) -> f64 {
+        let queued = &self.schedule.queued;
+        queued.get(kind as usize).copied().unwrap_or(0.0)
     }
 }
 
@@ -148,9 +156,15 @@ mod tests {
             self.replay.push(op, &event, 0, latency, true);
         }
 
-        fn ends(mut self) -> (f64, f64) {
+        /// Elapsed, waited at the device, waited for a processor.
+        fn ends(mut self) -> (f64, f64, f64) {
             self.replay.finish();
-            (self.replay.elapsed_ns(), self.replay.waited_total_ns())
+            let queued = self.replay.schedule.queued.iter().sum();
+            (
+                self.replay.elapsed_ns(),
+                self.replay.waited_total_ns(),
+                queued,
+            )
         }
     }
 
@@ -161,7 +175,7 @@ mod tests {
         case.op(1, 200, 10, 0.0, 50.0);
         case.op(1, 210, 10, 5.0, 0.0);
         // 50, think 90, 50, 5.
-        assert_eq!(case.ends(), (195.0, 0.0));
+        assert_eq!(case.ends(), (195.0, 0.0, 0.0));
     }
 
     #[test]
@@ -172,11 +186,11 @@ mod tests {
             case.op(2, 0, 1, memory, device);
             case.ends()
         };
-        assert_eq!(run(None, 100.0, 0.0), (100.0, 0.0));
-        assert_eq!(run(None, 0.0, 100.0), (200.0, 100.0));
+        assert_eq!(run(None, 100.0, 0.0), (100.0, 0.0, 0.0));
+        assert_eq!(run(None, 0.0, 100.0), (200.0, 100.0, 0.0));
         // Behind the other's call nobody is in a call yet.
-        assert_eq!(run(Some(1), 100.0, 0.0), (200.0, 0.0));
-        assert_eq!(run(Some(1), 0.0, 100.0), (200.0, 100.0));
+        assert_eq!(run(Some(1), 100.0, 0.0), (200.0, 0.0, 0.0));
+        assert_eq!(run(Some(1), 0.0, 100.0), (200.0, 100.0, 0.0));
     }
 
     #[test]
@@ -187,7 +201,7 @@ mod tests {
         case.op(1, 5, 1, 10.0, 0.0);
         // The first has read after 60 and waits while the second works until 120; that one waits while
         // the first goes on until 134.
-        assert_eq!(case.ends(), (134.0, 60.0 + 14.0));
+        assert_eq!(case.ends(), (134.0, 0.0, 60.0 + 14.0));
     }
 
     #[test]
@@ -199,7 +213,7 @@ mod tests {
         }
         // Each call of the first pair is longer than a slice; the second thread's has nobody to wait
         // for but the first one's last.
-        assert_eq!(case.ends(), (12e6, 0.5 * 5e6 + 0.5 * 1e6));
+        assert_eq!(case.ends(), (12e6, 0.0, 0.5 * 5e6 + 0.5 * 1e6));
     }
 
     #[test]
@@ -214,7 +228,7 @@ mod tests {
         case.push(&exit, 0.0, 0.0);
         case.op(1, 35, 5, 0.0, 5.0);
         // 10 to the child's read, 1000, 10 to its exit, 5 until the parent goes on, 5.
-        assert_eq!(case.ends(), (1030.0, 0.0));
+        assert_eq!(case.ends(), (1030.0, 0.0, 0.0));
     }
 
     /// Thread 1 begets 2, which reads for `child` and ends at 30 of the trace; 1 goes on `pause` later.
@@ -275,7 +289,7 @@ mod tests {
         }
         assert!(case.replay.schedule.waiting() <= 1 << 17);
         case.op(1, most + 10, 1, 1.0, 0.0);
-        let (elapsed, waited) = case.ends();
+        let (elapsed, waited, _) = case.ends();
         assert!((elapsed - (most + 11) as f64).abs() <= 12.0, "{elapsed}");
         assert_eq!(waited, 0.0);
     }
@@ -291,7 +305,8 @@ mod tests {
                 }
                 case.replay.finish();
                 let steps = case.replay.schedule.steps();
-                let (elapsed, waited) = case.ends();
+                let (elapsed, waited, queued) = case.ends();
+                assert!(queued.is_finite() && queued >= 0.0);
                 assert!(steps < 20_000, "{steps} steps for {ns}");
                 assert!(elapsed > 0.0 && elapsed <= u64::MAX as f64 && waited.is_finite());
             }

@@ -131,6 +131,8 @@ struct Thread {
     began: u64,
     /// What was rounded off so far.
     rest: Rest,
+    /// How long it waited for a processor after the device had served it.
+    queued_ns: u64,
     /// The kind of the call in which its slice ended, and when.
     cut: Option<(OpKind, u64)>,
     joiners: Vec<usize>,
@@ -144,7 +146,8 @@ pub(super) struct Schedule {
     machine: Machine,
     free: usize,
     threads: Vec<Thread>,
-    ready: VecDeque<usize>,
+    /// Threads that want a processor, and since when.
+    ready: VecDeque<(usize, u64)>,
     due: BinaryHeap<Reverse<Due>>,
     numbers: u64,
     now: u64,
@@ -153,7 +156,10 @@ pub(super) struct Schedule {
     starved: Vec<usize>,
     contention: Option<Contention>,
     device: Device,
+    /// For the device, and because others were in calls of the kind.
     pub waits: Waits,
+    /// For a processor.
+    pub queued: Waits,
     pub end_ns: u64,
 }
 
@@ -173,6 +179,7 @@ impl Schedule {
             contention: Contention::of(vector),
             device: Device::of(vector),
             waits: [0.0; OpKind::ALL.len()],
+            queued: [0.0; OpKind::ALL.len()],
             end_ns: 0,
         }
     }
@@ -344,10 +351,10 @@ impl Schedule {
     fn happen(&mut self, due: Due) {
         self.now = self.now.max(due.at);
         match due.what {
-            What::Ready(slot) => self.ready.push_back(slot),
+            What::Ready(slot) => self.ready.push_back((slot, self.now)),
             What::Free(next) => {
                 self.free = self.free.saturating_add(1);
-                self.ready.extend(next);
+                self.ready.extend(next.map(|slot| (slot, self.now)));
             }
             What::Arrives(slot) => {
                 let thread = self.threads.get(slot);
@@ -362,14 +369,18 @@ impl Schedule {
             What::Gone(slot) => self.gone(slot, due.at),
         }
         while self.free > 0
-            && let Some(slot) = self.ready.pop_front()
+            && let Some((slot, since)) = self.ready.pop_front()
         {
             self.free -= 1;
             let at = self.now;
-            if let Some(thread) = self.threads.get_mut(slot)
-                && let Some((kind, since)) = thread.cut.take()
-            {
-                self.wait(kind, at.saturating_sub(since) as f64 * SHARE_IN_CALL);
+            if let Some(thread) = self.threads.get_mut(slot) {
+                if thread.stage == Stage::Finish {
+                    thread.queued_ns = at.saturating_sub(since);
+                }
+                if let Some((kind, since)) = thread.cut.take() {
+                    let ns = at.saturating_sub(since) as f64 * SHARE_IN_CALL;
+                    add(&mut self.queued, kind, ns);
+                }
             }
             self.run(slot, at, at.saturating_add(SLICE_NS));
         }
@@ -397,12 +408,6 @@ impl Schedule {
                     self.wake(joiner, begins);
                 }
             }
-        }
-    }
-
-    fn wait(&mut self, kind: OpKind, ns: f64) {
-        if let Some(sum) = self.waits.get_mut(kind as usize) {
-            *sum += ns;
         }
     }
 
@@ -539,7 +544,9 @@ impl Schedule {
             return true;
         };
         let asked = std::mem::take(&mut thread.asked);
+        let queued_ns = std::mem::take(&mut thread.queued_ns);
         let own = thread.memory_ns.saturating_add(asked.device_ns);
+        let own = own.saturating_add(queued_ns);
         // Where time has ended nothing is known of waiting any more.
         let waited = if at < u64::MAX {
             at.saturating_sub(thread.began) as f64 - own as f64 + thread.stretched_ns
@@ -558,7 +565,8 @@ impl Schedule {
             } else {
                 0.0
             };
-            self.wait(item.kind, waited.max(least));
+            add(&mut self.waits, item.kind, waited.max(least));
+            add(&mut self.queued, item.kind, queued_ns as f64);
         }
         if let Some(child) = item.spawns {
             if self.threads.len() <= child {
@@ -571,5 +579,11 @@ impl Schedule {
             self.plan(at, What::Free(None));
         }
         item.ends
+    }
+}
+
+fn add(waits: &mut Waits, kind: OpKind, ns: f64) {
+    if let Some(sum) = waits.get_mut(kind as usize) {
+        *sum += ns;
     }
 }

@@ -1,7 +1,8 @@
 //! Calls that only a directory of this machine has: the trait of targets does without them.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 
 use fsage_core::Errno;
 use rustix::fs::{Advice, FileType, FlockOperation, Mode, OFlags, XattrFlags};
@@ -41,15 +42,15 @@ fn host_calls(lab: &mut Lab<'_>) -> Res {
     let files = lab.scale(1200, 5000);
     let population = Population::create(lab, files, files / 100, Order::Scattered)?;
     lab.settle_in_time()?;
-    let paths: Vec<PathBuf> = population
-        .items
+    let own = WorkingDirectory::enter(lab, &root)?;
+    let below = |path: &[u8]| own.name(path);
+    let paths: Vec<PathBuf> = population.items.iter().map(|i| below(&i.path)).collect();
+    let dirs: Vec<PathBuf> = population
+        .dirs
         .iter()
-        .map(|i| absolute(&root, &i.path))
+        .map(|d| below(d.as_bytes()))
         .collect();
-    let dirs: Vec<PathBuf> = population.dirs.iter().map(|d| root.join(d)).collect();
     lab.steady(&["DUP", "LOCK", "ADVISE", "GETXATTR", "LISTXATTR", "CHDIR"]);
-    // Absolute paths: the components of the root come on top.
-    let above = root.components().count() as u32 - 1;
     let attributes = supports_attributes(lab, &paths);
     let rounds = (lab.scale(2, 4), lab.scale(6, 20));
     let stems = [
@@ -66,18 +67,70 @@ fn host_calls(lab: &mut Lab<'_>) -> Res {
         for gap in 0..GAPS {
             on_descriptors(lab, &paths, gap)?;
             if attributes {
-                on_attributes(lab, &paths, gap, FILE_COMPONENTS.below(above))?;
+                on_attributes(lab, &paths, gap)?;
             }
-            on_names(lab, &paths, &dirs, gap, FILE_COMPONENTS.below(above))?;
+            on_names(lab, &paths, (&dirs, &own), gap)?;
         }
         Ok(())
     })?;
+    drop(own);
     population.discard(lab)
 }
 
-fn absolute(root: &std::path::Path, path: &[u8]) -> PathBuf {
-    use std::os::unix::ffi::OsStrExt;
-    root.join(std::ffi::OsStr::from_bytes(path))
+/// The directory of the measurement as this process's working directory, for calls that have no form with a
+/// descriptor: whatever is put in the place of its path, names are beneath the one that was made. The former
+/// one comes back on drop.
+struct WorkingDirectory {
+    own: OwnedFd,
+    before: OwnedFd,
+    /// What names of the target begin with.
+    prefix: Vec<u8>,
+}
+
+/// Names lack the component that the target's have for the directory itself.
+const COMPONENTS: Components = Components {
+    same: FILE_COMPONENTS.same - 1,
+    ..FILE_COMPONENTS
+};
+
+impl WorkingDirectory {
+    fn enter(lab: &Lab<'_>, root: &Path) -> Res<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = |path: &Path| errno(rustix::fs::open(path, flags, Mode::empty()));
+        let (own, before) = (open(&root.join(&lab.work))?, open(Path::new("."))?);
+        let found = errno(rustix::fs::fstat(&own))?;
+        if found.st_ino != lab.fs.stat(lab.work.as_bytes())?.id.ino {
+            return Err(Halt::Absent(
+                "something else has come in the place of its directory".to_owned(),
+            ));
+        }
+        errno(rustix::process::fchdir(&own))?;
+        let prefix = format!("{}/", lab.work).into_bytes();
+        Ok(Self {
+            own,
+            before,
+            prefix,
+        })
+    }
+
+    /// A name of the target's, from here.
+    fn name(&self, path: &[u8]) -> PathBuf {
+        use std::os::unix::ffi::OsStrExt;
+        let path = path.strip_prefix(self.prefix.as_slice()).unwrap_or(path);
+        std::ffi::OsStr::from_bytes(path).into()
+    }
+
+    /// Back from one of its directories.
+    fn again(&self) -> Result<(), Errno> {
+        errno(rustix::process::fchdir(&self.own))
+    }
+}
+
+impl Drop for WorkingDirectory {
+    fn drop(&mut self) {
+        // Nothing that is measured after this takes relative names.
+        let _ = rustix::process::fchdir(&self.before);
+    }
 }
 
 fn errno<T>(result: rustix::io::Result<T>) -> Result<T, Errno> {
@@ -137,7 +190,7 @@ fn on_descriptors(lab: &mut Lab<'_>, paths: &[PathBuf], gap: usize) -> Res {
     lab.end().map(|_| ())
 }
 
-fn on_attributes(lab: &mut Lab<'_>, paths: &[PathBuf], gap: usize, components: Components) -> Res {
+fn on_attributes(lab: &mut Lab<'_>, paths: &[PathBuf], gap: usize) -> Res {
     let (get, set, list) = (
         Probe::of("GETXATTR"),
         Probe::of("SETXATTR"),
@@ -156,7 +209,7 @@ fn on_attributes(lab: &mut Lab<'_>, paths: &[PathBuf], gap: usize, components: C
         let _quiet = lab.sched.quiet();
         lab.begin(Batch::Cached);
         for path in &chosen {
-            lab.call_path(get, gap, components, || {
+            lab.call_path(get, gap, COMPONENTS, || {
                 match rustix::fs::getxattr(*path, NAME, &mut buffer) {
                     Err(rustix::io::Errno::NODATA) => Ok(0),
                     other => errno(other),
@@ -164,7 +217,7 @@ fn on_attributes(lab: &mut Lab<'_>, paths: &[PathBuf], gap: usize, components: C
             })?;
         }
         for path in &chosen {
-            lab.call_path(list, gap, components, || {
+            lab.call_path(list, gap, COMPONENTS, || {
                 errno(rustix::fs::listxattr(*path, &mut buffer))
             })?;
         }
@@ -172,7 +225,7 @@ fn on_attributes(lab: &mut Lab<'_>, paths: &[PathBuf], gap: usize, components: C
     }
     lab.begin(Batch::Changing);
     for path in &chosen {
-        lab.call_path(set, gap, components, || {
+        lab.call_path(set, gap, COMPONENTS, || {
             errno(rustix::fs::setxattr(
                 *path,
                 NAME,
@@ -192,29 +245,28 @@ fn on_attributes(lab: &mut Lab<'_>, paths: &[PathBuf], gap: usize, components: C
 fn on_names(
     lab: &mut Lab<'_>,
     paths: &[PathBuf],
-    dirs: &[PathBuf],
+    (dirs, own): (&[PathBuf], &WorkingDirectory),
     gap: usize,
-    components: Components,
 ) -> Res {
     let (chdir, mknod) = (Probe::of("CHDIR"), Probe::of("MKNOD"));
-    let before = std::env::current_dir().map_err(|e| Errno(e.raw_os_error().unwrap_or(2)))?;
     lab.begin(Batch::Cached);
     let mut result = Ok(());
     for _ in 0..32 {
         let index = lab.random.below(dirs.len());
         let Some(dir) = dirs.get(index) else { continue };
+        own.again()?;
         let call = || errno(rustix::process::chdir(dir));
         result = result.and(lab.call_path(
             chdir,
             gap,
             Components {
-                same: components.same - 1,
-                ..components
+                same: COMPONENTS.same - 1,
+                ..COMPONENTS
             },
             call,
         ));
     }
-    rustix::process::chdir(&before).map_err(|e| Errno(e.raw_os_error()))?;
+    own.again()?;
     result?;
     lab.end()?;
     let mut made = Vec::new();
@@ -226,7 +278,7 @@ fn on_names(
         };
         let mut name = path.clone().into_os_string();
         name.push(format!(".{:08x}", lab.random.next() as u32));
-        let done = lab.call_path(mknod, gap, components, || {
+        let done = lab.call_path(mknod, gap, COMPONENTS, || {
             errno(rustix::fs::mknodat(
                 rustix::fs::CWD,
                 &name,

@@ -93,6 +93,12 @@ fn one(target: &TargetPrediction, page: &mut Page) {
         range(target.latency_interval_ns, total),
         time(target.device_ns),
     ));
+    if target.processor_wait_ns >= 1.0 {
+        page.say(format!(
+            "beside it, {} of waiting for a processor in calls",
+            time(target.processor_wait_ns)
+        ));
+    }
     let elapsed = target.elapsed_ns.unwrap_or_default();
     page.say(format!(
         "elapsed {} ({} with 95 %) with the think times of the trace",

@@ -28,9 +28,29 @@ const HELP_SAID: f64 = 0.01;
 /// Longer times are no longer told apart: 31 years, 277,778 hours.
 const FOR_EVER_NS: f64 = 1e18;
 
+/// Lines of the answer, as far as it can be.
+const LINES: usize = 24;
+
+/// How much of the answer is left to the details, so that it fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Brief {
+    Not,
+    /// What makes it doubtful is said of all systems together.
+    Doubts,
+    /// And where the time goes of the best one alone.
+    Worst,
+}
+
 /// The answer: the finding, one table, where the time goes and what would help; at most 24 lines of 80
 /// columns for four systems.
 pub fn text(result: &Prediction, width: u16) -> String {
+    let fits = |text: &String| text.lines().count() <= LINES;
+    let briefer = [Brief::Not, Brief::Doubts].map(|brief| answer(result, width, brief));
+    let fitting = briefer.into_iter().find(fits);
+    fitting.unwrap_or_else(|| answer(result, width, Brief::Worst))
+}
+
+fn answer(result: &Prediction, width: u16, brief: Brief) -> String {
     let mut page = Page::new(width);
     if result.version < WITH_PROBABILITIES {
         page.say(
@@ -50,7 +70,8 @@ pub fn text(result: &Prediction, width: u16) -> String {
         _ => page.table(&targets(result, width)),
     }
     page.blank();
-    for (target, role) in told(result) {
+    let shown = if brief == Brief::Worst { 1 } else { 2 };
+    for (target, role) in told(result).into_iter().take(shown) {
         if let Some(text) = where_time_goes(target, role) {
             page.say(text);
         }
@@ -60,7 +81,7 @@ pub fn text(result: &Prediction, width: u16) -> String {
     } else {
         changed(result, &mut page);
     }
-    more(result, &mut page);
+    more(result, brief, &mut page);
     page.finish()
 }
 
@@ -360,22 +381,57 @@ fn nothings(result: &Prediction) -> Vec<String> {
 }
 
 /// What makes it less sure, as far as it must be said here, and where the rest is.
-fn more(result: &Prediction, page: &mut Page) {
-    for target in &result.targets {
-        if target.incomplete.is_some() {
-            continue;
+fn more(result: &Prediction, brief: Brief, page: &mut Page) {
+    let whole = || result.targets.iter().filter(|t| t.incomplete.is_none());
+    if brief == Brief::Not {
+        for target in whole() {
+            if let Some(trouble) = &target.uncertainty.trouble {
+                page.say(format!("{}: {trouble}.", target.name));
+            }
         }
-        if let Some(trouble) = &target.uncertainty.trouble {
-            page.say(format!("{}: {trouble}.", target.name));
+        for text in cautions(result) {
+            page.say(text);
         }
-    }
-    for text in cautions(result) {
-        page.say(text);
+    } else {
+        let targets: Vec<&TargetPrediction> = whole().collect();
+        doubts(&targets, page);
     }
     let warnings: usize = result.targets.iter().map(|t| t.warnings.len()).sum();
     let warnings = warnings + result.warnings.len();
     if warnings > 0 {
         page.say(format!("{} to know: --details.", plural(warnings, "thing")));
+    }
+}
+
+/// The same of all systems together; the details have each one's own.
+fn doubts(targets: &[&TargetPrediction], page: &mut Page) {
+    let over = |least: f64, share: &dyn Fn(&TargetPrediction) -> f64| {
+        let shares = targets.iter().map(|t| share(t)).filter(|&s| s > least);
+        let (count, most) = shares.fold((0, 0.0), |(n, most), s| (n + 1, f64::max(most, s)));
+        (count > 0).then(|| {
+            let (most, all) = (most * 100.0, targets.len());
+            format!("up to {most:.0} % of the time on {count} of {all} targets")
+        })
+    };
+    if let Some(marked) = over(MARKED_SAID, &|t| t.uncertainty.marked_share) {
+        page.say(format!(
+            "Caution: {marked} stands on metrics that were disturbed when they were measured, or disagree: \
+             profile again on a quiet machine."
+        ));
+    }
+    if let Some(unplaced) = over(UNPLACED_SAID, &|t| t.uncertainty.unplaced_share) {
+        page.say(format!(
+            "Where files lie to each other decides {unplaced}, and only a snapshot from before the trace tells \
+             it (--snapshot)."
+        ));
+    }
+    let doubtful = targets.iter().filter(|t| t.uncertainty.trouble.is_some());
+    match doubtful.count() {
+        0 => {}
+        count => page.say(format!(
+            "{count} of {} intervals are doubtful: --details says why.",
+            targets.len()
+        )),
     }
 }
 

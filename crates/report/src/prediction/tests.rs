@@ -22,6 +22,7 @@ fn target(name: &str, elapsed: f64, latency: f64) -> TargetPrediction {
         latency_interval_ns: Some((latency / 1.7, latency * 1.7)),
         device_ns: latency / 3.0,
         waiting_ns: 0.0,
+        processor_wait_ns: 0.0,
         elapsed_ns: Some(elapsed),
         elapsed_interval_ns: Some((elapsed / 1.3, elapsed * 1.3)),
         uncertainty: Uncertainty::default(),
@@ -35,6 +36,7 @@ fn target(name: &str, elapsed: f64, latency: f64) -> TargetPrediction {
                 count: 1_234_567,
                 latency_ns: latency / 7.0,
                 waiting_ns: 0.0,
+                processor_wait_ns: 0.0,
                 interval_ns: None,
                 share: 1.0 / 7.0,
             })
@@ -257,6 +259,33 @@ fn what_makes_it_doubtful_is_said_once_for_all_systems() {
         "{words}"
     );
     assert!(words.contains("help most on ext4:"), "{words}");
+}
+
+#[test]
+fn doubts_about_every_one_of_four_systems_fit_the_screen_too() {
+    let names = ["ext4-on-the-first-disk", "xfs", "btrfs on nvme", "ext2"];
+    let all = [1.0, 2.0, 3.0, 4.5].map(|f| f * 115.0 * S);
+    let targets = names.iter().zip(all).map(|(name, ns)| {
+        let mut target = target(name, ns, ns * 0.9);
+        let u = &mut target.uncertainty;
+        (u.marked_share, u.unplaced_share, u.carrying) = (0.82, 0.9, 9);
+        u.marked = vec!["RFF".into(); 7];
+        u.trouble =
+            Some("31 % of it stands on metrics of fewer than 3 samples (FDSO, FSYN16, RFF)".into());
+        target.waiting_ns = ns * 0.1;
+        target
+    });
+    let said = text(&prediction(targets.collect(), 0.8), 80);
+    fits(&said);
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    for told in [
+        "up to 82 % of the time on 4 of 4 targets stands on metrics that were disturbed",
+        "4 of 4 intervals are doubtful: --details",
+        "(--snapshot)",
+        "On ext4-on-the-first-disk (best)",
+    ] {
+        assert!(words.contains(told), "{told}:\n{said}");
+    }
 }
 
 #[test]

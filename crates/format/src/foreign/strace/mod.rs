@@ -54,6 +54,9 @@ const MAX_LINE_BYTES: u64 = 1 << 20;
 /// How many different names of calls are counted one by one.
 const MAX_NAMES: usize = 1024;
 
+/// Skipped lines that are told.
+const SKIPPED_TOLD: usize = 3;
+
 /// What an import met, beside the operations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StraceReport {
@@ -71,8 +74,8 @@ pub struct StraceReport {
     pub outside: u64,
     /// Lines that strace did not write, or that could not be read.
     pub skipped_lines: u64,
-    /// The first of them and why, for a message.
-    pub first_skipped: Option<String>,
+    /// The first few of them and why, for a message.
+    pub first_skipped: Vec<String>,
     /// The time of the first line, in nanoseconds on the text's own clock (`-ttt`: since the epoch);
     /// operations start relative to it.
     pub start_unix_ns: Option<u64>,
@@ -211,9 +214,10 @@ impl<R: BufRead> StraceSource<R> {
             return Err(FormatError::corrupt(&self.name, self.place(), problem));
         }
         let place = self.place();
-        self.report
-            .first_skipped
-            .get_or_insert_with(|| format!("{place}: {problem}"));
+        let first = &mut self.report.first_skipped;
+        if first.len() < SKIPPED_TOLD {
+            first.push(format!("{place}: {problem}"));
+        }
         Ok(())
     }
 
@@ -226,7 +230,12 @@ impl<R: BufRead> StraceSource<R> {
             .count();
         self.report.unreturned += calls as u64;
         if self.report.skipped_lines > 0 && self.report.start_unix_ns.is_none() {
-            let first = self.report.first_skipped.clone().unwrap_or_default();
+            let first = self
+                .report
+                .first_skipped
+                .first()
+                .cloned()
+                .unwrap_or_default();
             let (place, problem) = first
                 .split_once(": ")
                 .unwrap_or(("line 1", "no strace text"));
