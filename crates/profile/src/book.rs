@@ -65,6 +65,8 @@ pub(crate) struct Series {
     pub values: Vec<f64>,
     /// Which of them slept for the device although calls of the kind normally do not, ascending.
     stalled: Vec<usize>,
+    /// Which slept while this measurement's own device served them, ascending.
+    served: Vec<usize>,
     /// Samples thrown away because the thread had been preempted or interrupted.
     pub preempted: u32,
     /// What a reader should know.
@@ -101,7 +103,18 @@ pub(crate) struct Series {
 struct Sample {
     id: MetricId,
     value: f64,
-    stalled: bool,
+    slept: Slept,
+}
+
+/// Whether the thread slept for most of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Slept {
+    /// It did not, or it cannot be told.
+    No,
+    /// For the device, although calls of the kind normally do not.
+    Stalled,
+    /// For a device that nobody else uses, as such calls do.
+    Served,
 }
 
 /// Everything measured so far.
@@ -112,18 +125,19 @@ pub(crate) struct Book {
 }
 
 impl Book {
-    /// Takes a sample that counts once the batch is committed. `stalled`: whether the thread slept for
-    /// the device in it.
-    pub(crate) fn push(&mut self, id: MetricId, value: f64, stalled: bool) {
-        self.pending.push(Sample { id, value, stalled });
+    /// Takes a sample that counts once the batch is committed.
+    pub(crate) fn push(&mut self, id: MetricId, value: f64, slept: Slept) {
+        self.pending.push(Sample { id, value, slept });
     }
 
     /// Keeps the batch's samples.
     pub(crate) fn commit(&mut self, waits: bool) {
         for sample in std::mem::take(&mut self.pending) {
             let series = self.entry(sample.id);
-            if sample.stalled {
-                series.stalled.push(series.values.len());
+            match sample.slept {
+                Slept::Stalled => series.stalled.push(series.values.len()),
+                Slept::Served => series.served.push(series.values.len()),
+                Slept::No => {}
             }
             series.values.push(sample.value);
             series.waits |= waits;
@@ -158,6 +172,7 @@ impl Book {
             let (values, spoilt) = mark.get(id).copied().unwrap_or_default();
             series.values.truncate(values);
             series.stalled.retain(|&place| place < values);
+            series.served.retain(|&place| place < values);
             series.spoilt.truncate(spoilt);
         }
     }
@@ -319,7 +334,13 @@ impl Series {
             Far::default()
         } else {
             let least = INTERRUPTED_LEAST_NS * self.unit_ns();
-            Far::of(&values, least, self.disturbed)
+            // What the device served was no processor's that others had, if places are still those of samples.
+            let served = if values.len() == self.values.len() {
+                self.served.as_slice()
+            } else {
+                &[]
+            };
+            Far::of(&values, least, self.disturbed, served)
         };
         Own {
             values: far.without(&values),
@@ -504,6 +525,10 @@ struct Own {
 mod tests {
     use super::*;
 
+    fn stalled(is: bool) -> Slept {
+        if is { Slept::Stalled } else { Slept::No }
+    }
+
     fn id(name: &str) -> MetricId {
         MetricId::parse(name).unwrap()
     }
@@ -512,7 +537,7 @@ mod tests {
     fn the_estimate_is_the_mean_and_the_median_is_kept() {
         let mut book = Book::default();
         for value in [10.0, 10.0, 10.0, 50.0] {
-            book.push(id("CR"), value, false);
+            book.push(id("CR"), value, Slept::No);
         }
         book.commit(false);
         let value = book.value(id("CR")).unwrap();
@@ -525,8 +550,8 @@ mod tests {
     fn what_is_taken_from_another_metric_is_as_uncertain_above() {
         let mut book = Book::default();
         for (hot, paused) in [(350.0, 270.0), (380.0, 330.0), (410.0, 280.0)] {
-            book.push(id("STAT"), hot, false);
-            book.push(id("STAT_G1"), paused, false);
+            book.push(id("STAT"), hot, Slept::No);
+            book.push(id("STAT_G1"), paused, Slept::No);
         }
         book.commit(false);
         book.series(id("STAT_G1")).steady = true;
@@ -543,7 +568,7 @@ mod tests {
     fn a_rate_comes_from_the_mean_time() {
         let mut book = Book::default();
         for ns in [1000.0, 2000.0, 3000.0] {
-            book.push(id("RD4"), ns, false);
+            book.push(id("RD4"), ns, Slept::No);
         }
         book.commit(false);
         book.series(id("RD4")).kib = Some(4.0);
@@ -556,10 +581,10 @@ mod tests {
     fn interruptions_of_steady_calls_are_counted_and_rejected_batches_too() {
         let mut book = Book::default();
         for value in [300.0; 50].into_iter().chain([4e6]) {
-            book.push(id("STAT"), value, false);
+            book.push(id("STAT"), value, Slept::No);
         }
         book.commit(false);
-        book.push(id("STAT"), 900.0, false);
+        book.push(id("STAT"), 900.0, Slept::No);
         book.reject();
         book.series(id("STAT")).steady = true;
         let value = book.value(id("STAT")).unwrap();
@@ -573,10 +598,10 @@ mod tests {
     fn what_waited_for_the_device_is_no_part_of_the_estimate_and_stays_among_the_samples() {
         let mut book = Book::default();
         for turn in 0..99 {
-            book.push(id("CR"), 10.0, turn == 0);
+            book.push(id("CR"), 10.0, stalled(turn == 0));
         }
-        book.push(id("CR"), 1e6, true);
-        book.push(id("CR"), 910.0, false);
+        book.push(id("CR"), 1e6, Slept::Stalled);
+        book.push(id("CR"), 910.0, Slept::No);
         book.commit(false);
         let value = book.value(id("CR")).unwrap();
         assert_eq!(
@@ -593,7 +618,7 @@ mod tests {
     fn where_most_calls_wait_none_is_left_out() {
         let mut book = Book::default();
         for value in [1e6, 2e6, 3e6].into_iter().cycle().take(30) {
-            book.push(id("RMF4"), value, true);
+            book.push(id("RMF4"), value, Slept::Stalled);
         }
         book.commit(false);
         let value = book.value(id("RMF4")).unwrap();
@@ -606,7 +631,7 @@ mod tests {
         let mut book = Book::default();
         for turn in 0..15 {
             let ns = if turn == 7 { 213e6 } else { 83e3 };
-            book.push(id("FSYN16"), ns, false);
+            book.push(id("FSYN16"), ns, Slept::No);
         }
         book.commit(true);
         assert!(!book.precise(id("FSYN16")), "it may come again");
@@ -625,7 +650,7 @@ mod tests {
         let mut book = Book::default();
         for turn in 0..1000 {
             let ns = if turn % 100 == 50 { 1e6 } else { 1e4 };
-            book.push(id("CR"), ns, false);
+            book.push(id("CR"), ns, Slept::No);
         }
         book.commit(false);
         let value = book.value(id("CR")).unwrap();
@@ -636,7 +661,7 @@ mod tests {
     fn the_interval_of_few_samples_is_unknown() {
         let mut book = Book::default();
         for (count, known) in [(1, false), (2, false), (3, true)] {
-            book.push(id("FDSO"), 1e3 + f64::from(count), false);
+            book.push(id("FDSO"), 1e3 + f64::from(count), Slept::No);
             book.commit(true);
             let value = book.value(id("FDSO")).unwrap();
             assert_eq!(value.interval().is_some(), known, "{count} samples");
@@ -650,14 +675,14 @@ mod tests {
     fn intervals_of_skewed_times_are_never_negative() {
         let mut book = Book::default();
         for ns in [1.0, 2.0, 1.0, 900.0, 700.0] {
-            book.push(id("STAT"), ns * 1e3, false);
+            book.push(id("STAT"), ns * 1e3, Slept::No);
         }
         book.commit(false);
         let (low, high) = book.value(id("STAT")).unwrap().interval().unwrap();
         assert!(low >= 1e3 && high > 600e3, "{low} {high}");
         // What is nearly all subtracted has a spread that says nothing.
         for ns in [-900.0, 1100.0, -1000.0, 1000.0] {
-            book.push(id("SEEK"), ns, false);
+            book.push(id("SEEK"), ns, Slept::No);
         }
         book.commit(false);
         assert_eq!(book.value(id("SEEK")).unwrap().interval(), None);
@@ -667,8 +692,8 @@ mod tests {
     fn no_call_costs_less_after_a_pause_than_in_a_loop() {
         let mut book = Book::default();
         for turn in 0..9 {
-            book.push(id("STAT"), 300.0, false);
-            book.push(id("STAT_G2000"), 40.0 + f64::from(turn) - 60.0, false);
+            book.push(id("STAT"), 300.0, Slept::No);
+            book.push(id("STAT_G2000"), 40.0 + f64::from(turn) - 60.0, Slept::No);
         }
         book.commit(false);
         assert_eq!(book.value(id("STAT_G2000")).unwrap().estimate, 1.0);
@@ -688,7 +713,7 @@ mod tests {
                 for _ in 0..1 + random.below(120) {
                     let usual = 1.0 + random.below(400) as f64 - 50.0;
                     let far = [1.0, 1.0, 1.0, 30.0, 4000.0][random.below(5)];
-                    book.push(id, usual * far, far > 1.0);
+                    book.push(id, usual * far, stalled(far > 1.0));
                     if random.below(9) == 0 {
                         book.reject();
                     }

@@ -14,6 +14,8 @@ const RECURS_IN: usize = 3;
 const USUAL_SHARE: f64 = 0.2;
 /// The same on a disturbed machine.
 const DISTURBED_SHARE: f64 = 0.4;
+/// From this share of far samples on that the device served, disturbance is not why.
+const SERVED_SHARE: f64 = 0.8;
 /// Fewer samples have no rest to be far from.
 const LEAST: usize = 3;
 /// What is left out changes the mean by more than this: the estimate is suspect.
@@ -36,8 +38,9 @@ pub(crate) struct Far {
 
 impl Far {
     /// Of samples in the order in which they were taken; nothing under `least` is far. Where the machine was
-    /// disturbed what recurs may be the disturbance, and nothing far decides.
-    pub(crate) fn of(values: &[f64], least: f64, disturbed: bool) -> Far {
+    /// disturbed what recurs may be the disturbance, and nothing far decides, unless nearly all of it is at the
+    /// places (ascending) that the measurement's own device served.
+    pub(crate) fn of(values: &[f64], least: f64, disturbed: bool, served: &[usize]) -> Far {
         if values.len() < LEAST {
             return Far::default();
         }
@@ -46,6 +49,9 @@ impl Far {
         let places: Vec<usize> = (0..values.len())
             .filter(|&place| values.get(place).is_some_and(|&v| v > limit))
             .collect();
+        let of_device = places.iter().filter(|p| served.binary_search(p).is_ok());
+        let disturbed =
+            disturbed && (of_device.count() as f64) < SERVED_SHARE * places.len() as f64;
         let own = if disturbed {
             usual(&places, values.len(), DISTURBED_SHARE)
         } else {
@@ -153,7 +159,7 @@ mod tests {
     #[test]
     fn one_of_fifteen_decides_nothing() {
         let values = with(&[6], 15);
-        let far = Far::of(&values, 0.0, false);
+        let far = Far::of(&values, 0.0, false, &[]);
         assert_eq!((far.places.as_slice(), far.largest), (&[6][..], 200_000.0));
         assert!(far.is_suspect());
         assert_eq!(far.without(&values), vec![100.0; 14]);
@@ -167,32 +173,35 @@ mod tests {
     #[test]
     fn a_burst_is_none_of_the_calls_own_and_what_recurs_is() {
         assert_eq!(
-            Far::of(&with(&[500, 501, 502, 503, 504], 1000), 0.0, false)
+            Far::of(&with(&[500, 501, 502, 503, 504], 1000), 0.0, false, &[])
                 .places
                 .len(),
             5
         );
         assert_eq!(
-            Far::of(&with(&[10, 300, 700, 900], 1000), 0.0, false),
+            Far::of(&with(&[10, 300, 700, 900], 1000), 0.0, false, &[]),
             Far::default()
         );
         // Where others had the machine it may be theirs.
-        let busy = Far::of(&with(&[10, 300, 700, 900], 1000), 0.0, true);
+        let busy = Far::of(&with(&[10, 300, 700, 900], 1000), 0.0, true, &[]);
         assert_eq!(busy.places.len(), 4);
         assert!(
             busy.words(1000)
                 .unwrap()
                 .contains("others used the machine")
         );
+        let own = |served| Far::of(&with(&[10, 300, 700, 900], 1000), 0.0, true, served);
+        assert_eq!(own(&[10, 300, 500, 700, 900]), Far::default());
+        assert_eq!(own(&[10, 300, 500]).places.len(), 4);
         // Every fourth call is no exception.
-        assert_eq!(Far::of(&with(&[1, 5], 8), 0.0, false), Far::default());
+        assert_eq!(Far::of(&with(&[1, 5], 8), 0.0, false, &[]), Far::default());
     }
 
     #[test]
     fn what_is_short_or_alone_is_not_far() {
-        assert_eq!(Far::of(&with(&[6], 15), 1e6, false), Far::default());
-        assert_eq!(Far::of(&[1.0, 1e9], 0.0, false), Far::default());
-        let rare = Far::of(&with(&[50_000], 100_000), 0.0, false);
+        assert_eq!(Far::of(&with(&[6], 15), 1e6, false, &[]), Far::default());
+        assert_eq!(Far::of(&[1.0, 1e9], 0.0, false, &[]), Far::default());
+        let rare = Far::of(&with(&[50_000], 100_000), 0.0, false, &[]);
         assert!(!rare.places.is_empty() && !rare.is_suspect());
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fsage_core::metric::{FamilyId, GAPS_US, MetricId};
 use fsage_core::{Clock, ColdEvidence, Errno, FileSystem, OpenFlags};
 
-use crate::book::Book;
+use crate::book::{Book, Slept};
 use crate::budget::{Costs, NO_TIME};
 use crate::error::{Halt, Res};
 use crate::pause::Polluter;
@@ -353,10 +353,19 @@ impl<'a> Lab<'a> {
 
     /// Takes a sample.
     pub(crate) fn add(&mut self, probe: Probe, gap: usize, value: f64) {
-        let expected = matches!(self.batch, Some(Batch::Cached | Batch::Changing));
-        let stalled = expected && self.stalls.slept(value, self.clock, &self.sched);
+        let is_cached = matches!(self.batch, Some(Batch::Cached | Batch::Changing));
+        let slept = if !self.stalls.slept(value, self.clock, &self.sched) {
+            Slept::No
+        } else if is_cached {
+            Slept::Stalled
+        } else if self.own_device {
+            Slept::Served
+        } else {
+            // Others' requests may have been before it.
+            Slept::No
+        };
         if let Some(id) = probe.id(gap) {
-            self.book.push(id, value, stalled);
+            self.book.push(id, value, slept);
             self.divide(gap);
         }
     }
