@@ -5,11 +5,11 @@ use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
 
+use fsage_core::Clock;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::{HostError, cleanup};
+use crate::{HostError, MonotonicClock, cleanup};
 
 /// The signal that asked last; 0 if none did.
 static LAST: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
@@ -24,7 +24,7 @@ static CHILD: AtomicI32 = AtomicI32::new(0);
 static PASSED: AtomicBool = AtomicBool::new(false);
 
 /// Signals that come so soon after the first are the same request: of a terminal and of a supervisor.
-const AT_ONCE: Duration = Duration::from_millis(100);
+const AT_ONCE_NS: u64 = 100_000_000;
 
 fn last() -> &'static Arc<AtomicUsize> {
     LAST.get_or_init(Arc::default)
@@ -32,8 +32,8 @@ fn last() -> &'static Arc<AtomicUsize> {
 
 /// From now on SIGINT, SIGTERM and SIGHUP set the returned flag, for the caller to finish what it
 /// has and return. A second signal (several at once are one request) undoes what is registered with
-/// [`cleanup`] and exits with 128 + the signal's number. Starts a thread: call [`crate::isolate`] before. Children that
-/// [`std::process::Command`] starts get the default actions back.
+/// [`cleanup`] and exits with 128 + the signal's number. Starts a thread: call [`crate::isolate`] before.
+/// Children that [`std::process::Command`] starts get the default actions back.
 pub fn install() -> Result<Arc<AtomicBool>, HostError> {
     let failed = |e: std::io::Error| HostError::io("watch for signals", e);
     let stop = Arc::new(AtomicBool::new(false));
@@ -53,14 +53,15 @@ pub fn install() -> Result<Arc<AtomicBool>, HostError> {
         .name("fsage-signals".into())
         .spawn(move || {
             let mut byte = [0];
-            let mut first: Option<Instant> = None;
+            let mut first_ns = None;
             while wake.read_exact(&mut byte).is_ok() {
-                let Some(first) = first else {
-                    first = Some(Instant::now());
+                let now_ns = MonotonicClock.now_ns();
+                let Some(first_ns) = first_ns else {
+                    first_ns = Some(now_ns);
                     pass_on();
                     continue;
                 };
-                if first.elapsed() >= AT_ONCE {
+                if now_ns.saturating_sub(first_ns) >= AT_ONCE_NS {
                     cleanup::run_all();
                     std::process::exit(exit_code().unwrap_or(1));
                 }

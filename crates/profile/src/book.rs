@@ -710,7 +710,7 @@ mod tests {
             let mut book = Book::default();
             let ids = ["STAT", "STAT_G1", "CR", "FSYN16", "RD4"].map(id);
             for id in ids {
-                for _ in 0..1 + random.below(120) {
+                for _ in 0..=random.below(120) {
                     let usual = 1.0 + random.below(400) as f64 - 50.0;
                     let far = [1.0, 1.0, 1.0, 30.0, 4000.0][random.below(5)];
                     book.push(id, usual * far, stalled(far > 1.0));

@@ -392,47 +392,47 @@ fn more(result: &Prediction, brief: Brief, page: &mut Page) {
         for text in cautions(result) {
             page.say(text);
         }
-    } else {
-        let targets: Vec<&TargetPrediction> = whole().collect();
-        doubts(&targets, page);
     }
     let warnings: usize = result.targets.iter().map(|t| t.warnings.len()).sum();
     let warnings = warnings + result.warnings.len();
-    if warnings > 0 {
-        page.say(format!("{} to know: --details.", plural(warnings, "thing")));
+    let to_know = (warnings > 0).then(|| format!("{} to know", plural(warnings, "thing")));
+    let mut said = Vec::new();
+    if brief > Brief::Not {
+        said = doubts(&whole().collect::<Vec<_>>());
+    }
+    said.extend(to_know);
+    if !said.is_empty() {
+        page.say(format!("{}: --details.", said.join("; ")));
     }
 }
 
 /// The same of all systems together; the details have each one's own.
-fn doubts(targets: &[&TargetPrediction], page: &mut Page) {
+fn doubts(targets: &[&TargetPrediction]) -> Vec<String> {
+    let all = targets.len();
     let over = |least: f64, share: &dyn Fn(&TargetPrediction) -> f64| {
         let shares = targets.iter().map(|t| share(t)).filter(|&s| s > least);
         let (count, most) = shares.fold((0, 0.0), |(n, most), s| (n + 1, f64::max(most, s)));
-        (count > 0).then(|| {
-            let (most, all) = (most * 100.0, targets.len());
-            format!("up to {most:.0} % of the time on {count} of {all} targets")
-        })
+        let most = most * 100.0;
+        (count > 0).then(|| format!("up to {most:.0} % of the time on {count} of {all} targets"))
     };
-    if let Some(marked) = over(MARKED_SAID, &|t| t.uncertainty.marked_share) {
-        page.say(format!(
-            "Caution: {marked} stands on metrics that were disturbed when they were measured, or disagree: \
-             profile again on a quiet machine."
-        ));
-    }
-    if let Some(unplaced) = over(UNPLACED_SAID, &|t| t.uncertainty.unplaced_share) {
-        page.say(format!(
-            "Where files lie to each other decides {unplaced}, and only a snapshot from before the trace tells \
-             it (--snapshot)."
-        ));
-    }
+    let marked = over(MARKED_SAID, &|t| t.uncertainty.marked_share);
+    let unplaced = over(UNPLACED_SAID, &|t| t.uncertainty.unplaced_share);
     let doubtful = targets.iter().filter(|t| t.uncertainty.trouble.is_some());
-    match doubtful.count() {
-        0 => {}
-        count => page.say(format!(
-            "{count} of {} intervals are doubtful: --details says why.",
-            targets.len()
-        )),
+    let doubtful = doubtful.count();
+    let parts = [
+        marked.map(|what| {
+            format!(
+                "{what} stands on metrics that were disturbed (profile again on a quiet machine)"
+            )
+        }),
+        unplaced.map(|what| format!("{what} hangs on where files lie to each other (--snapshot)")),
+        (doubtful > 0).then(|| format!("{doubtful} of {all} intervals are doubtful")),
+    ];
+    let mut parts: Vec<String> = parts.into_iter().flatten().collect();
+    if let Some(first) = parts.first_mut() {
+        first.insert_str(0, "Caution: ");
     }
+    parts
 }
 
 /// What the profiles and the lack of a snapshot make doubtful, of all systems in a line each.

@@ -280,7 +280,7 @@ fn doubts_about_every_one_of_four_systems_fit_the_screen_too() {
     let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
     for told in [
         "up to 82 % of the time on 4 of 4 targets stands on metrics that were disturbed",
-        "4 of 4 intervals are doubtful: --details",
+        "4 of 4 intervals are doubtful; 4 more things to know: --details.",
         "(--snapshot)",
         "On ext4-on-the-first-disk (best)",
     ] {
