@@ -11,6 +11,8 @@ pub enum Of {
     Names,
     /// Metadata of a snapshot.
     Snapshot,
+    /// A system profile.
+    Profile,
 }
 
 impl Of {
@@ -21,6 +23,7 @@ impl Of {
             Self::Trace => "trace",
             Self::Names => "names",
             Self::Snapshot => "snapshot",
+            Self::Profile => "profile",
         }
     }
 }
@@ -65,12 +68,12 @@ impl Treatment {
     }
 }
 
-/// A part of a trace or a snapshot.
+/// A part of a trace, a snapshot or a profile.
 #[derive(Debug, Clone, Copy)]
 pub struct Part {
     /// Of what.
     pub of: Of,
-    /// The column's or the field's name.
+    /// The column's name, or the field's with those that it lies in, as `environment.machine.host`.
     pub name: &'static str,
     /// What happens to it.
     pub treatment: Treatment,
@@ -78,7 +81,7 @@ pub struct Part {
 
 macro_rules! parts {
     ($($of:ident $treatment:ident: $($name:literal)*;)*) => {
-        /// Every column and every field of the metadata. What is known at a file's end stays.
+        /// Every column, every field of the metadata and of a profile. What is known at a file's end stays.
         pub const PARTS: &[Part] = &[$($(Part {
             of: Of::$of,
             name: $name,
@@ -106,6 +109,48 @@ parts! {
     Snapshot Extra: "extra";
     Snapshot Kept: "fsage" "kernel" "dev" "file_system" "block_bytes" "total_bytes" "free_bytes"
         "taken_unix_ns";
+    Profile Word: "name" "environment.machine.host" "environment.machine.kernel.command_line"
+        "environment.machine.load.busiest.name" "environment.target.target" "environment.target.aged"
+        "environment.target.mkfs.options" "environment.target.restored.sha256";
+    Profile Path: "environment.machine.tools.path" "environment.target.source"
+        "environment.target.mkfs.image" "environment.target.restored.file"
+        "environment.target.devices.backing_file";
+    Profile Options: "environment.target.mount_options" "environment.target.mount_options_given";
+    Profile Extra: "environment.target.parameters";
+    Profile Zero: "environment.machine.load.users";
+    Profile Kept: "format" "version" "measurement" "metrics" "absent" "incomplete" "disturbances"
+        "environment.machine.fsage" "environment.machine.product" "environment.machine.hypervisor"
+        "environment.machine.container" "environment.machine.distribution"
+        "environment.machine.kernel.release" "environment.machine.kernel.build"
+        "environment.machine.kernel.architecture" "environment.machine.kernel.tainted"
+        "environment.machine.processor" "environment.machine.memory" "environment.machine.write_back"
+        "environment.machine.clock_source" "environment.machine.load.average"
+        "environment.machine.load.busy" "environment.machine.load.observed_ns"
+        "environment.machine.load.busiest.cpu_share" "environment.machine.load.threads"
+        "environment.machine.load.cpu_pressure" "environment.machine.load.io_pressure"
+        "environment.machine.load.memory_pressure" "environment.machine.tools.name"
+        "environment.machine.tools.version" "environment.machine.tools.size_bytes"
+        "environment.machine.privileged" "environment.machine.taken_unix_ns"
+        "environment.target.scratch" "environment.target.file_system"
+        "environment.target.mkfs.program" "environment.target.mkfs.version"
+        "environment.target.mkfs.image_bytes" "environment.target.restored.kind"
+        "environment.target.restored.bytes" "environment.target.restored.names"
+        "environment.target.restored.data_bytes" "environment.target.total_bytes"
+        "environment.target.free_bytes" "environment.target.used_inodes"
+        "environment.target.devices.name" "environment.target.devices.kind"
+        "environment.target.devices.depth" "environment.target.devices.model"
+        "environment.target.devices.firmware" "environment.target.devices.bus"
+        "environment.target.devices.size_bytes" "environment.target.devices.start_bytes"
+        "environment.target.devices.disk_bytes" "environment.target.devices.scheduler"
+        "environment.target.devices.read_ahead_bytes" "environment.target.devices.rotational"
+        "environment.target.devices.write_cache" "environment.target.devices.logical_block_bytes"
+        "environment.target.devices.physical_block_bytes"
+        "environment.target.devices.queued_requests"
+        "environment.target.devices.largest_request_bytes" "environment.target.devices.discard"
+        "environment.target.devices.write_throttle_us" "environment.target.devices.zoned"
+        "environment.target.devices.backing_file_system" "environment.target.devices.direct_io"
+        "environment.target.emulated" "environment.target.in_memory"
+        "environment.target.kernel_threads";
 }
 
 /// Names of the parts of these that stay (`kept`), or of those that do not, as `operations.path`.
@@ -120,6 +165,8 @@ pub fn names(of: [Of; 2], kept: bool) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+
+    use serde_json::Value;
 
     use super::*;
     use crate::snapshot::SnapshotMeta;
@@ -148,5 +195,36 @@ mod tests {
         assert_eq!(of(Of::Names), columns.chain(extents).collect());
         assert_eq!(of(Of::Trace), fields(&TraceMeta::default()));
         assert_eq!(of(Of::Snapshot), fields(&SnapshotMeta::default()));
+    }
+
+    /// The fields of a type that its schema has, down to those that the table has.
+    fn told(schema: &Value, of: &Value, path: &str, all: &mut BTreeSet<String>) {
+        let known = of_profile(path);
+        let inner = [&of["anyOf"][0], of, &of["items"]].map(|of| of["$ref"].as_str());
+        let inner = inner.into_iter().flatten().next();
+        let inner = inner.map_or(of, |name| {
+            &schema["$defs"][name.trim_start_matches("#/$defs/")]
+        });
+        match inner["properties"].as_object().filter(|_| !known) {
+            Some(fields) => fields.iter().for_each(|(name, of)| {
+                let path = format!("{path}.{name}");
+                told(schema, of, path.trim_start_matches('.'), all);
+            }),
+            None => {
+                all.insert(path.to_owned());
+            }
+        }
+    }
+
+    fn of_profile(name: &str) -> bool {
+        of(Of::Profile).contains(name)
+    }
+
+    #[test]
+    fn every_field_of_a_profile_stands_in_the_table() {
+        let schema: Value = serde_json::from_str(&crate::schema::system_profile()).unwrap();
+        let mut all = BTreeSet::new();
+        told(&schema, &schema, "", &mut all);
+        assert_eq!(of(Of::Profile), all);
     }
 }
