@@ -80,77 +80,58 @@ pub struct Part {
 }
 
 macro_rules! parts {
-    ($($of:ident $treatment:ident: $($name:literal)*;)*) => {
+    ($($of:ident $within:literal $treatment:ident: $($name:literal)*;)*) => {
         /// Every column, every field of the metadata and of a profile. What is known at a file's end stays.
         pub const PARTS: &[Part] = &[$($(Part {
             of: Of::$of,
-            name: $name,
+            name: concat!($within, $name),
             treatment: Treatment::$treatment,
         },)*)*];
     };
 }
 
 parts! {
-    Operations Path: "path" "dir" "dir2";
-    Operations PathOrAttribute: "path2";
-    Operations Kept: "kind" "start_ns" "latency_ns" "pid" "tid" "result" "fd" "dev" "ino" "generation"
+    Operations "" Path: "path" "dir" "dir2";
+    Operations "" PathOrAttribute: "path2";
+    Operations "" Kept: "kind" "start_ns" "latency_ns" "pid" "tid" "result" "fd" "dev" "ino" "generation"
         "offset" "length" "flags" "size_bytes" "pages_missed" "pages_ahead" "record";
-    Trace Word: "host" "command";
-    Trace Path: "directory" "under" "snapshot";
-    Trace Extra: "extra";
-    Trace Kept: "fsage" "kernel" "start_unix_ns" "clock" "method" "attached" "seed";
-    Names Path: "path" "link_target";
-    Names Zero: "uid" "gid";
-    Names Kept: "ino" "generation" "type" "size_bytes" "allocated_bytes" "links" "mode" "atime_ns"
+    Trace "" Word: "host" "command";
+    Trace "" Path: "directory" "under" "snapshot";
+    Trace "" Extra: "extra";
+    Trace "" Kept: "fsage" "kernel" "start_unix_ns" "clock" "method" "attached" "seed";
+    Names "" Path: "path" "link_target";
+    Names "" Zero: "uid" "gid";
+    Names "" Kept: "ino" "generation" "type" "size_bytes" "allocated_bytes" "links" "mode" "atime_ns"
         "mtime_ns" "ctime_ns" "btime_ns" "extents";
-    Snapshot Word: "host";
-    Snapshot Path: "root";
-    Snapshot Options: "mount_options";
-    Snapshot Extra: "extra";
-    Snapshot Kept: "fsage" "kernel" "dev" "file_system" "block_bytes" "total_bytes" "free_bytes"
+    Snapshot "" Word: "host";
+    Snapshot "" Path: "root";
+    Snapshot "" Options: "mount_options";
+    Snapshot "" Extra: "extra";
+    Snapshot "" Kept: "fsage" "kernel" "dev" "file_system" "block_bytes" "total_bytes" "free_bytes"
         "taken_unix_ns";
-    Profile Word: "name" "environment.machine.host" "environment.machine.kernel.command_line"
-        "environment.machine.load.busiest.name" "environment.target.target" "environment.target.aged"
-        "environment.target.mkfs.options" "environment.target.restored.sha256";
-    Profile Path: "environment.machine.tools.path" "environment.target.source"
-        "environment.target.mkfs.image" "environment.target.restored.file"
-        "environment.target.devices.backing_file";
-    Profile Options: "environment.target.mount_options" "environment.target.mount_options_given";
-    Profile Extra: "environment.target.parameters";
-    Profile Zero: "environment.machine.load.users";
-    Profile Kept: "format" "version" "measurement" "metrics" "absent" "incomplete" "disturbances"
-        "environment.machine.fsage" "environment.machine.product" "environment.machine.hypervisor"
-        "environment.machine.container" "environment.machine.distribution"
-        "environment.machine.kernel.release" "environment.machine.kernel.build"
-        "environment.machine.kernel.architecture" "environment.machine.kernel.tainted"
-        "environment.machine.processor" "environment.machine.memory" "environment.machine.write_back"
-        "environment.machine.clock_source" "environment.machine.load.average"
-        "environment.machine.load.busy" "environment.machine.load.observed_ns"
-        "environment.machine.load.busiest.cpu_share" "environment.machine.load.threads"
-        "environment.machine.load.cpu_pressure" "environment.machine.load.io_pressure"
-        "environment.machine.load.memory_pressure" "environment.machine.tools.name"
-        "environment.machine.tools.version" "environment.machine.tools.size_bytes"
-        "environment.machine.privileged" "environment.machine.taken_unix_ns"
-        "environment.target.scratch" "environment.target.file_system"
-        "environment.target.mkfs.program" "environment.target.mkfs.version"
-        "environment.target.mkfs.image_bytes" "environment.target.restored.kind"
-        "environment.target.restored.bytes" "environment.target.restored.names"
-        "environment.target.restored.data_bytes" "environment.target.total_bytes"
-        "environment.target.free_bytes" "environment.target.used_inodes"
-        "environment.target.devices.name" "environment.target.devices.kind"
-        "environment.target.devices.depth" "environment.target.devices.model"
-        "environment.target.devices.firmware" "environment.target.devices.bus"
-        "environment.target.devices.size_bytes" "environment.target.devices.start_bytes"
-        "environment.target.devices.disk_bytes" "environment.target.devices.scheduler"
-        "environment.target.devices.read_ahead_bytes" "environment.target.devices.rotational"
-        "environment.target.devices.write_cache" "environment.target.devices.logical_block_bytes"
-        "environment.target.devices.physical_block_bytes"
-        "environment.target.devices.queued_requests"
-        "environment.target.devices.largest_request_bytes" "environment.target.devices.discard"
-        "environment.target.devices.write_throttle_us" "environment.target.devices.zoned"
-        "environment.target.devices.backing_file_system" "environment.target.devices.direct_io"
-        "environment.target.emulated" "environment.target.in_memory"
-        "environment.target.kernel_threads";
+    Profile "" Word: "name";
+    Profile "" Kept: "format" "version" "measurement" "metrics" "absent" "incomplete" "disturbances";
+    Profile "environment.machine." Word: "host" "kernel.command_line" "load.busiest.name";
+    Profile "environment.machine." Path: "tools.path";
+    Profile "environment.machine." Zero: "load.users";
+    Profile "environment.machine." Kept: "fsage" "product" "hypervisor" "container" "distribution"
+        "kernel.release" "kernel.build" "kernel.architecture" "kernel.tainted" "processor" "memory"
+        "write_back" "clock_source" "load.average" "load.busy" "load.observed_ns"
+        "load.busiest.cpu_share" "load.threads" "load.cpu_pressure" "load.io_pressure"
+        "load.memory_pressure" "tools.name" "tools.version" "tools.size_bytes" "privileged"
+        "taken_unix_ns";
+    Profile "environment.target." Word: "target" "aged" "mkfs.options" "restored.sha256";
+    Profile "environment.target." Path: "source" "mkfs.image" "restored.file" "devices.backing_file";
+    Profile "environment.target." Options: "mount_options" "mount_options_given";
+    Profile "environment.target." Extra: "parameters";
+    Profile "environment.target." Kept: "scratch" "file_system" "mkfs.program" "mkfs.version"
+        "mkfs.image_bytes" "restored.kind" "restored.bytes" "restored.names" "restored.data_bytes"
+        "total_bytes" "free_bytes" "used_inodes" "emulated" "in_memory" "kernel_threads";
+    Profile "environment.target.devices." Kept: "name" "kind" "depth" "model" "firmware" "bus"
+        "size_bytes" "start_bytes" "disk_bytes" "scheduler" "read_ahead_bytes" "rotational"
+        "write_cache" "logical_block_bytes" "physical_block_bytes" "queued_requests"
+        "largest_request_bytes" "discard" "write_throttle_us" "zoned" "backing_file_system"
+        "direct_io";
 }
 
 /// Names of the parts of these that stay (`kept`), or of those that do not, as `operations.path`.
