@@ -134,7 +134,7 @@ fn a_run() {
     assert_eq!(checked["checked"], "fsage run");
     let told = checked["paragraph"].as_str().unwrap();
     for known in [
-        "a virtual machine (KVM) with 2 x Intel(R) Xeon(R) Processor (no SMT), 24 GiB of memory",
+        "a virtual machine (KVM) with 2 x Intel(R) Xeon(R) Processor (no SMT), 23.5 GiB of memory",
         "Linux 6.18.44-fc-v669 (#1 SMP PREEMPT_DYNAMIC @0)",
         "spectre_v2: Retpolines; STIBP: disabled; RSB filling; PBRSB-eIBRS: Not affected; BHI: Retpoline.",
         "Dirty pages expired after 30 s",
