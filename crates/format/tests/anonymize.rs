@@ -165,6 +165,8 @@ fn a_profile_as_the_table_says() {
     });
     target.parameters.insert("label".to_owned(), secret());
     target.devices[0].backing_file = Some(secret());
+    // The name of a logical volume.
+    target.devices[0].model = Some(secret());
     let mkfs = target.mkfs.as_mut().unwrap();
     mkfs.options = "-L secret".to_owned();
     mkfs.image = "file:/secret".to_owned();

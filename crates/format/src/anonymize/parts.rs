@@ -120,14 +120,15 @@ parts! {
         "load.busiest.cpu_share" "load.threads" "load.cpu_pressure" "load.io_pressure"
         "load.memory_pressure" "tools.name" "tools.version" "tools.size_bytes" "privileged"
         "taken_unix_ns";
-    Profile "environment.target." Word: "target" "aged" "mkfs.options" "restored.sha256";
+    Profile "environment.target." Word: "target" "aged" "mkfs.options" "restored.sha256"
+        "devices.model";
     Profile "environment.target." Path: "source" "mkfs.image" "restored.file" "devices.backing_file";
     Profile "environment.target." Options: "mount_options" "mount_options_given";
     Profile "environment.target." Extra: "parameters";
     Profile "environment.target." Kept: "scratch" "file_system" "mkfs.program" "mkfs.version"
         "mkfs.image_bytes" "restored.kind" "restored.bytes" "restored.names" "restored.data_bytes"
         "total_bytes" "free_bytes" "used_inodes" "emulated" "in_memory" "kernel_threads";
-    Profile "environment.target.devices." Kept: "name" "kind" "depth" "model" "firmware" "bus"
+    Profile "environment.target.devices." Kept: "name" "kind" "depth" "firmware" "bus"
         "size_bytes" "start_bytes" "disk_bytes" "scheduler" "read_ahead_bytes" "rotational"
         "write_cache" "logical_block_bytes" "physical_block_bytes" "queued_requests"
         "largest_request_bytes" "discard" "write_throttle_us" "zoned" "backing_file_system"
