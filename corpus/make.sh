@@ -26,9 +26,10 @@ profiles() {
         target=${file#*:} file=${file%%:*}
         "$fsage" profile "scratch:$target" --quick --quiet -o "/srv/$file.fsp"
         # Without samples, which take most of it, and what only this machine says of itself.
-        jq -c '.metrics[].samples = [] | .environment.kernel |= sub("-.*"; "")
-            | .environment.extra |= with_entries(select(.key
-                | test("command_line|^load$|time by|kernel_thread|mitigations|swaps") | not))' \
+        jq -c '.metrics[].samples = [] | .environment.machine |= (.kernel.release |= sub("-.*"; "")
+            | .kernel.build = null | .kernel.command_line = null | .load = {} | .tools = []
+            | .processor.mitigations = {}) | .environment.target.kernel_threads = {}
+            | .measurement.procedures = []' \
             "/srv/$file.fsp" >"$here/profiles/$file.fsp"
     done
 }

@@ -254,7 +254,7 @@ pub struct ShowArgs {
 /// Arguments of `anonymize`.
 #[derive(Debug, Args)]
 pub struct AnonymizeArgs {
-    /// The trace or snapshot to read
+    /// The trace, snapshot or profile to read
     pub file: PathBuf,
     /// A file with the key, at least 16 bytes; the same key hides the same name in the same way
     #[arg(long, value_name = "K")]

@@ -266,19 +266,12 @@ fn two_at_once_are_two_disks() {
     two.wait().exits(0);
     for (file, model) in [("a.fsp", "nvme-ssd"), ("b.fsp", "sata-ssd")] {
         let shown = run(dir.path(), ["show", file, "--json"]).exits(0).json();
-        let environment = &shown["environment"];
-        assert_eq!(environment["extra"]["disk_model"], model);
-        assert!(
-            environment["extra"]["disk_parameters"]
-                .as_str()
-                .unwrap()
-                .contains("ssd")
-        );
-        let device = environment["device"].as_str().unwrap();
-        assert!(
-            device.contains(&format!("disk:{model}, direct I/O")),
-            "{device}"
-        );
+        let disk = &shown["environment"]["target"]["emulated"];
+        assert_eq!(disk["model"], model);
+        assert!(disk["parameters"].as_str().unwrap().contains("ssd"));
+        let text = run(dir.path(), ["show", file]).exits(0).text();
+        let device = format!(" (loop on disk:{model}, direct I/O)");
+        assert!(text.contains(&device), "{text}");
     }
 }
 

@@ -332,7 +332,7 @@ fn an_ordinary_user_profiles_a_directory() {
     assert!(matches!(ran.code(), 0 | 3), "{}", ran.stderr);
     let profile = run(dir.path(), ["show", "o.fsp", "--json"]).exits(0).json();
     assert!(metric_names(&profile).contains(&"STAT".to_string()));
-    assert_eq!(profile["environment"]["privileged"], false);
+    assert_eq!(profile["environment"]["machine"]["privileged"], false);
     assert!(names(&dir.path().join("open")).is_empty());
 }
 
@@ -421,7 +421,7 @@ fn a_profile_kept_on_one_cpu_says_so() {
         let ran = run(dir.path(), line);
         assert!([0, 3].contains(&ran.code()), "{}", ran.stderr);
         let profile = run(dir.path(), ["show", "o.fsp", "--json"]).exits(0).json();
-        let said = &profile["environment"]["extra"]["one_cpu"];
+        let said = &profile["measurement"]["one_cpu"];
         assert_eq!(said.is_string(), one, "{said}");
         if one {
             assert!(said.as_str().unwrap().starts_with("CPU "), "{said}");

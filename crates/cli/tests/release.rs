@@ -5,7 +5,7 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::run;
+use common::{run, temp};
 use serde_json::Value;
 
 fn files() -> PathBuf {
@@ -42,7 +42,7 @@ fn a_profile_and_what_is_predicted_with_it() {
     let (profile, was) = (said(&["show", "profile.fsp"]), written("profile.fsp"));
     assert_eq!(
         (&was["version"], &profile["version"]),
-        (&1.into(), &2.into())
+        (&1.into(), &3.into())
     );
     let metrics = |of: &Value| -> Vec<(String, f64)> {
         let all = of["metrics"].as_array().unwrap();
@@ -130,13 +130,129 @@ fn an_experiment_and_its_runs() {
 #[test]
 fn a_run() {
     assert_eq!(written("run.json")["run_version"], 1);
-    assert_eq!(said(&["check", "run.json"])["checked"], "fsage run");
+    let checked = said(&["check", "run.json"]);
+    assert_eq!(checked["checked"], "fsage run");
+    let told = checked["paragraph"].as_str().unwrap();
+    for known in [
+        "a virtual machine (KVM) with 2 x Intel(R) Xeon(R) Processor (no SMT), 23.5 GiB of memory",
+        "Linux 6.18.44-fc-v669 (#1 SMP PREEMPT_DYNAMIC @0)",
+        "spectre_v2: Retpolines; STIBP: disabled; RSB filling; PBRSB-eIBRS: Not affected; BHI: Retpoline.",
+        "Dirty pages expired after 30 s",
+        "the load average was 4.11",
+        "loop0 (512 MiB, not rotating, scheduler none, read-ahead 2.5 MiB, write back)",
+    ] {
+        assert!(told.contains(known), "{known}: {told}");
+    }
+    let shown = said(&["show", "run.json"]);
+    let target = &shown["environment"]["target"];
+    assert_eq!(
+        (&shown["version"], &target["free_bytes"]),
+        (&2.into(), &470_179_840.into())
+    );
+    assert_eq!(target["kernel_threads"]["jbd2/loop0-8"], 0);
+    assert_eq!(target["devices"][0]["backing_file"], "/srv/image");
 }
 
-/// No verb reads the result of a replay; that is said, and by which format.
+/// Profiles of older versions, and the device that each is shown with.
+const PROFILES: [(&str, u64, &str); 5] = [
+    ("release-1/profile.fsp", 1, "/srv/image)"),
+    ("profiles/ext4.fsp", 2, "ram, direct I/O)"),
+    ("profiles/xfs.fsp", 2, "ram, direct I/O)"),
+    ("profiles/btrfs.fsp", 2, "ram, direct I/O)"),
+    ("profiles/ext4-hdd.fsp", 2, "disk:hdd-7200, direct I/O)"),
+];
+
+fn of_corpus(name: &str) -> String {
+    files().join("..").join(name).display().to_string()
+}
+
+/// The same in today's form: `now.fsp` in `dir`.
+fn in_todays_form(dir: &Path, name: &str) -> Value {
+    let now = run(dir, ["show", &of_corpus(name), "--json"]).exits(0);
+    std::fs::write(dir.join("now.fsp"), now.text()).unwrap();
+    now.json()
+}
+
 #[test]
-fn a_replay_is_shown() {
-    assert_eq!(written("replay.json")["replay_version"], 1);
-    let ran = run(&files(), ["show", "replay.json"]).exits(0);
-    assert!(ran.text().contains("76 operations, 44 replayed"));
+fn older_profiles_are_shown_as_they_were() {
+    let dir = temp();
+    for (name, version, device) in PROFILES {
+        let then: Value = serde_json::from_slice(&std::fs::read(of_corpus(name)).unwrap()).unwrap();
+        let now = in_todays_form(dir.path(), name);
+        assert_eq!(
+            (&then["version"], &now["version"]),
+            (&version.into(), &3.into())
+        );
+        let then = &then["environment"];
+        let parameters = &now["environment"]["target"]["parameters"];
+        assert_eq!(parameters, &serde_json::json!({}), "{name}: {then}");
+        assert_eq!(now["measurement"]["seed"], then["seed"]);
+        let one_cpu = then["extra"]["one_cpu"].as_str();
+        assert_eq!(now["measurement"]["one_cpu"].as_str(), one_cpu);
+        let said = ["now.fsp", &of_corpus(name)]
+            .map(|file| run(dir.path(), ["show", file]).exits(0).text());
+        assert_eq!(said[0], said[1], "{name}");
+        let kind = then["file_system"].as_str().unwrap();
+        let on = format!("{kind} on /dev/loop0 (loop on {device}\n");
+        assert!(said[0].contains(&on), "{on}: {}", said[0]);
+    }
+}
+
+#[test]
+fn older_profiles_predict_what_they_do_in_todays_form() {
+    let dir = temp();
+    let [trace, tree] = ["traces/mail.fst", "traces/mail.fss"].map(of_corpus);
+    for (name, ..) in PROFILES {
+        in_todays_form(dir.path(), name);
+        let on = [of_corpus(name), "now.fsp".to_owned()];
+        let predict = |on: &[String]| {
+            let mut line = vec!["predict", &trace, "--snapshot", &tree, "--json"];
+            for on in on {
+                line.extend(["--on", on]);
+            }
+            run(dir.path(), line).exits(0).json()
+        };
+        let of = |on: &String| predict(&[format!("it={on}")])["targets"].clone();
+        assert_eq!(of(&on[0]), of(&on[1]), "{name}");
+        // The two are known to be one target.
+        let both = [format!("then={}", on[0]), format!("now={}", on[1])];
+        assert_eq!(predict(&both)["pairs"][0]["same_target"], true, "{name}");
+    }
+}
+
+#[test]
+fn a_profile_without_its_names_predicts_what_it_did() {
+    let dir = temp();
+    std::fs::write(dir.path().join("key"), "a key of sixteen bytes or more").unwrap();
+    let profile = files().join("profile.fsp").display().to_string();
+    let line = [
+        "anonymize",
+        &profile,
+        "--key-file",
+        "key",
+        "-o",
+        "h.fsp",
+        "--json",
+    ];
+    let told = run(dir.path(), line).exits(0).json();
+    assert_eq!(told["content"], "profile");
+    assert!(
+        told["hidden"]
+            .to_string()
+            .contains("profile.environment.machine.host")
+    );
+    let hidden = std::fs::read_to_string(dir.path().join("h.fsp")).unwrap();
+    assert!(
+        !hidden.contains("/srv") && !hidden.contains("example"),
+        "{hidden}"
+    );
+    let trace = files().join("trace.fst").display().to_string();
+    let [then, now] = [profile.as_str(), "h.fsp"].map(|on| {
+        let found = run(dir.path(), ["predict", &trace, "--on", on, "--json"])
+            .exits(0)
+            .json();
+        found["targets"][0]["latency_total_ns"].clone()
+    });
+    assert!(then.as_f64() > Some(0.0));
+    assert_eq!(then, now);
 }

@@ -304,7 +304,7 @@ fn a_scratch_file_system_that_fills_up_is_told() {
     )
     .exits(0)
     .json();
-    assert_eq!(fits["environment"]["file_system"], "ext4");
+    assert_eq!(fits["environment"]["target"]["file_system"], "ext4");
     run(dir.path(), ["run", SMALL, "scratch:ext4", "--keep"]).fails(1, &["expected a directory"]);
 }
 

@@ -251,13 +251,12 @@ fn a_slowed_scratch_file_system_is_a_target() {
     ];
     let ran = run(dir.path(), line).exits(0).json();
     assert_eq!(ran["target"], target);
-    let environment = &ran["environment"];
-    assert_eq!(environment["file_system"], "fuse.fsage-slowfs");
-    assert_eq!(environment["extra"]["slowed"], "read=32,lookup=4");
-    assert_eq!(environment["extra"]["lower_file_system"], "ext4");
+    let record = &ran["environment"]["target"];
+    assert_eq!(record["file_system"], "fuse.fsage-slowfs");
+    assert_eq!(record["parameters"]["slowed"], "read=32,lookup=4");
+    assert_eq!(record["parameters"]["lower_file_system"], "ext4");
     // The device is the one beneath.
-    let device = environment["device"].as_str().unwrap();
-    assert!(device.starts_with("/dev/loop"), "{device}");
+    assert_eq!(record["devices"][0]["kind"], "loop");
     // A cold state reaches the file system beneath: the suite refuses reads that no device has seen.
     let target = "slow:none:scratch:ext4,size=256M";
     let line = [
@@ -267,9 +266,9 @@ fn a_slowed_scratch_file_system_is_a_target() {
     let shown = run(dir.path(), ["show", "x.fsp", "--json"]).exits(0).json();
     assert_eq!(shown["metrics"][0]["name"], "RD64", "{shown}");
     assert_eq!(
-        shown["environment"]["cold_method"], "remount",
+        shown["measurement"]["cold_method"], "remount",
         "{}",
-        shown["environment"]
+        shown["measurement"]
     );
 }
 

@@ -181,6 +181,8 @@ pub struct Description {
     pub file_system: Option<String>,
     /// What decides how it behaves, by name.
     pub parameters: BTreeMap<String, String>,
+    /// Whether it lies in memory alone, so that nothing of it is ever cold.
+    pub in_memory: bool,
 }
 
 /// A target that is ready, as the directory at its root. What was made for it goes when it is dropped.

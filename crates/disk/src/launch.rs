@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use fsage_format::result::disk::DiskStatistics;
+use fsage_format::result::environment::EmulatedDisk;
 use fsage_host::HostError;
 use fsage_host::scratch::daemon::{Daemon, Program};
 use fsage_host::scratch::{Disk, DiskProvider, DiskSpec, detach, make_mount_point, needs_fuse};
@@ -23,9 +24,6 @@ fn daemon_cpus() -> Vec<usize> {
     cpus.pop();
     cpus
 }
-
-/// Under which name a disk's description has its model.
-const MODEL: &str = "disk_model";
 
 /// The span's name, as it is written.
 pub fn span_name(span: Span) -> &'static str {
@@ -140,24 +138,15 @@ impl Launcher {
     }
 }
 
-fn describe(wanted: &DiskSpec, found: &ModelSource) -> BTreeMap<String, String> {
-    let scheduler = wanted
-        .scheduler
-        .clone()
-        .unwrap_or_else(|| Policy::default().to_string());
-    let span = wanted
-        .span
-        .clone()
-        .unwrap_or_else(|| span_name(Span::default()).to_owned());
-    let parameters = serde_json::to_string(&found.model).unwrap_or_default();
-    [
-        (MODEL, found.model.name.clone()),
-        ("disk_scheduler", scheduler),
-        ("disk_span", span),
-        ("disk_parameters", parameters),
-    ]
-    .map(|(name, value)| (name.to_owned(), value))
-    .into()
+fn describe(wanted: &DiskSpec, found: &ModelSource) -> EmulatedDisk {
+    let scheduler = wanted.scheduler.clone();
+    let span = wanted.span.clone();
+    EmulatedDisk {
+        model: found.model.name.clone(),
+        scheduler: scheduler.unwrap_or_else(|| Policy::default().to_string()),
+        span: span.unwrap_or_else(|| span_name(Span::default()).to_owned()),
+        parameters: serde_json::to_string(&found.model).unwrap_or_default(),
+    }
 }
 
 #[derive(Debug)]
@@ -174,12 +163,12 @@ struct LaunchedDisk {
     image: File,
     daemon: Mutex<Option<Held>>,
     rotates: bool,
-    described: BTreeMap<String, String>,
+    described: EmulatedDisk,
 }
 
 impl LaunchedDisk {
     fn died(&self, daemon: &mut Daemon) -> HostError {
-        let model = self.described.get(MODEL).map_or("", String::as_str);
+        let model = &self.described.model;
         HostError::Refused {
             what: format!("use emulated disk {model}"),
             why: daemon.end_in_words(),
@@ -222,7 +211,7 @@ impl Disk for LaunchedDisk {
         self.rotates
     }
 
-    fn describe(&self) -> BTreeMap<String, String> {
+    fn describe(&self) -> EmulatedDisk {
         self.described.clone()
     }
 

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use fsage_core::{FileSystem, Op, OpSink, PathTable, Root, SinkError};
 use fsage_exec::{Door, Measuring, Origin};
-use fsage_format::profile::CPUS;
-use fsage_format::trace::{TraceEnd, TraceError, TraceMeta, TraceWriter};
+use fsage_format::trace::{CPUS, TraceEnd, TraceError, TraceMeta, TraceWriter};
 use fsage_host::machine;
 
 use crate::validate::measure::Measured;

@@ -5,7 +5,7 @@ use fsage_format::profile::SystemProfile;
 use fsage_host::kthread::{self, WorkqueueMask};
 use fsage_host::thread;
 
-pub use fsage_format::profile::ONE_CPU as ENTRY;
+pub use fsage_format::trace::ONE_CPU as ENTRY;
 
 /// The kernel's unbound workqueues (loop devices, write-back) of the whole machine on one CPU, until
 /// this is dropped. The thread that measures pins itself.
@@ -54,7 +54,7 @@ pub fn one_cpu(wanted: bool) -> Option<OneCpu> {
 /// What must be said when a trace and profiles were not measured on CPUs alike: one line for what is
 /// known to differ, nothing otherwise. A trace that does not say where it ran is taken as it is.
 pub fn mixed(trace: Option<&String>, profiles: &[SystemProfile]) -> Option<String> {
-    let kept = |p: &&SystemProfile| p.environment.extra.contains_key(ENTRY);
+    let kept = |p: &&SystemProfile| p.measurement.one_cpu.is_some();
     let (one, free): (Vec<&SystemProfile>, Vec<&SystemProfile>) = profiles.iter().partition(kept);
     let names = |them: &[&SystemProfile]| {
         let names: Vec<&str> = them.iter().map(|p| p.name.as_str()).collect();
@@ -85,11 +85,9 @@ mod tests {
     #[test]
     fn what_differs_is_said() {
         let profile = |name: &str, one: bool| {
-            let mut environment = Environment::default();
-            if one {
-                environment.extra.insert(ENTRY.into(), "CPU 1".into());
-            }
-            SystemProfile::new(name, environment)
+            let mut profile = SystemProfile::new(name, Environment::default());
+            profile.measurement.one_cpu = one.then(|| "CPU 1".to_owned());
+            profile
         };
         let (a, b) = (profile("a", true), profile("b", false));
         let on = "CPU 1".to_string();

@@ -5,11 +5,11 @@ use std::path::Path;
 use fsage_core::metric::MetricId;
 use fsage_core::{DevId, Op, OpSource, PathTable, SinkError, SourceError};
 use fsage_format::FormatError;
-use fsage_format::profile::{CPUS, SystemProfile};
+use fsage_format::profile::SystemProfile;
 use fsage_format::result::prediction::{Help, Prediction};
 use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::{
-    AnnotationColumn, AnnotationKind, AnnotationValue, TraceEnd, TraceMeta, TraceReader,
+    AnnotationColumn, AnnotationKind, AnnotationValue, CPUS, TraceEnd, TraceMeta, TraceReader,
     TraceWriter,
 };
 use fsage_predict::{Annotation, AnnotationSink, Change, Options, Predictor, SystemVector};

@@ -8,7 +8,7 @@ use fsage_format::profile::SystemProfile;
 use fsage_host::{HostFs, thread};
 use fsage_profile::{ProfileError, ProfileRequest, Progress};
 
-use crate::one_cpu::{self, OneCpu};
+use crate::one_cpu::OneCpu;
 
 /// Why a target could not be profiled.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +23,7 @@ pub enum ProfilingError {
 
 /// Profiles a target that is open, asked for as `spec`. In a directory of the user's everything happens in
 /// a directory of its own, which goes even if this process is killed. With `one_cpu` the measuring
-/// thread stays there, and those of the file system's journal; the profile's environment says so.
+/// thread stays there, and those of the file system's journal; the profile says so.
 pub fn profile_target(
     target: &dyn Target,
     spec: &dyn TargetSpec,
@@ -44,14 +44,9 @@ pub fn profile_target(
         None => target,
     };
     let fs = root.file_system(options)?;
-    let mut environment = fsage_host::target::describe(target, &spec.to_string())?;
+    let environment = fsage_host::target::describe(target, &spec.to_string())?;
     // Where time is computed it does not matter which CPU computes.
     let one_cpu = one_cpu.filter(|_| fs.virtual_time().is_none());
-    if let Some(one) = one_cpu {
-        environment
-            .extra
-            .insert(one_cpu::ENTRY.into(), one.describe());
-    }
     let pinned = one_cpu.map(|one| thread::pin(one.cpu())).transpose();
     let _pinned = pinned.map_err(TargetError::from)?;
     let host = HostFs::of(root).transpose().map_err(TargetError::from)?;
@@ -67,5 +62,6 @@ pub fn profile_target(
         target.check()?;
     }
     profile.name = spec.name();
+    profile.measurement.one_cpu = one_cpu.map(OneCpu::describe);
     Ok(profile)
 }

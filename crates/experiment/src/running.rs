@@ -149,7 +149,7 @@ pub fn run_workload(
     // That it could not be written explains why the run ended.
     let sealed = traced.map(|traced| traced.finish(why)).transpose()?;
     broke?;
-    result.environment.elapsed_ns = time.clock().now_ns().saturating_sub(start_ns);
+    result.elapsed_ns = Some(time.clock().now_ns().saturating_sub(start_ns));
     drop(time);
     result.interrupted = stop.load(Ordering::Relaxed);
     if !result.interrupted {
@@ -223,16 +223,15 @@ fn empty_result(
     request: &RunRequest,
 ) -> Result<WorkloadRun, TargetError> {
     let seed = request.spec.seed();
-    let mut environment = fsage_host::target::describe(open, &target.to_string())?;
-    environment.seed = seed.map_or(0, |s| s.0);
     Ok(WorkloadRun {
         format: RUN_FORMAT.to_string(),
         run_version: RUN_VERSION,
         workload: request.spec.to_string(),
         seed: seed.map(|s| s.0),
         target: target.to_string(),
-        environment,
+        environment: fsage_host::target::describe(open, &target.to_string())?,
         started_unix_ns: machine::unix_time_ns(),
+        elapsed_ns: None,
         run_for_ns: request.run_for_ns,
         operations_per_stream: request.operations,
         compressible_percent: request.compressible_percent,

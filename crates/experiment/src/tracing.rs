@@ -12,8 +12,7 @@ use fsage_capture::{
     CaptureError, CaptureRequest, CaptureStart, CaptureSummary, Notice, What, capture,
 };
 use fsage_core::{Op, OpSink, PathTable, SinkError};
-use fsage_format::profile::CPUS;
-use fsage_format::trace::{TraceEnd, TraceError, TraceMeta, TraceWriter};
+use fsage_format::trace::{CPUS, TraceEnd, TraceError, TraceMeta, TraceWriter};
 use fsage_host::machine;
 use rustix::fs::OFlags;
 

@@ -9,7 +9,7 @@ use fsage_core::{FileType, FsOptions, Root, TargetError};
 use fsage_format::FormatError;
 use fsage_format::snapshot::{SnapshotEnd, SnapshotEntry, SnapshotMeta, SnapshotWriter};
 use fsage_host::snapshot::{SnapshotSummary, walk};
-use fsage_host::{HostError, machine};
+use fsage_host::{HostError, HostFs, machine, mounts::Mount};
 
 use crate::measured::trace_root;
 use crate::target::directory;
@@ -123,16 +123,21 @@ fn walk_calls(
 fn meta(root: &dyn Root) -> Result<SnapshotMeta, TargetError> {
     let fs = root.file_system(FsOptions::default())?;
     let place = trace_root(root).to_string_lossy().into_owned();
-    let machine = fsage_host::target::describe_root(root, &place)?;
+    let machine = match fs.virtual_time() {
+        Some(_) => machine::Identity::default(),
+        None => machine::identity(),
+    };
+    let host = HostFs::of(root).transpose().map_err(TargetError::from)?;
+    let mount = host.as_ref().and_then(HostFs::mount);
     let space = fs.statfs().unwrap_or_default();
     Ok(SnapshotMeta {
-        fsage: machine.fsage,
+        fsage: env!("CARGO_PKG_VERSION").to_owned(),
         host: machine.host,
         kernel: machine.kernel,
         root: place,
         dev: fs.stat(b"").map(|attr| attr.id.dev.0).unwrap_or_default(),
-        file_system: machine.file_system,
-        mount_options: machine.mount_options,
+        file_system: mount.map(|m| m.kind.clone()).unwrap_or_default(),
+        mount_options: mount.map(Mount::options).unwrap_or_default(),
         block_bytes: space.block_bytes.into(),
         total_bytes: space.total_bytes,
         free_bytes: space.available_bytes,

@@ -121,6 +121,7 @@ impl Target for Opened {
         Description {
             file_system: Some("hidden".into()),
             parameters: [("call_ns".to_owned(), CALL_NS.to_string())].into(),
+            ..Description::default()
         }
     }
 
@@ -330,10 +331,14 @@ fn it_is_run_and_what_needs_a_directory_is_refused() {
         let Ran { result, kept, .. } =
             run_workload(&*target, &request(WORKLOAD), None, &mut |_| {}, &go()).unwrap();
         assert_eq!((result.target.as_str(), kept), (text, None));
-        assert_eq!(result.environment.file_system, "hidden");
-        assert_eq!(result.environment.extra["call_ns"], CALL_NS.to_string());
+        let record = &result.environment.target;
+        assert_eq!(record.file_system.as_deref(), Some("hidden"));
+        assert_eq!(record.parameters["call_ns"], CALL_NS.to_string());
         let is_virtual = target.has_virtual_time();
-        assert_eq!(result.environment.kernel.is_empty(), is_virtual);
+        assert_eq!(
+            result.environment.machine.kernel.release.is_none(),
+            is_virtual
+        );
         for phase in &result.phases {
             assert_eq!((phase.unexpected, phase.mismatches.len()), (0, 0));
             for kind in &phase.kinds {
@@ -396,9 +401,9 @@ fn it_is_profiled_predicted_and_replayed() {
     assert_eq!(
         (
             profile.name.as_str(),
-            profile.environment.file_system.as_str()
+            profile.environment.target.file_system.as_deref()
         ),
-        ("hidden:", "hidden")
+        ("hidden:", Some("hidden"))
     );
     let measured = |name: &str| {
         profile

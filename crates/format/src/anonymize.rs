@@ -1,4 +1,4 @@
-//! Traces and snapshots without their names.
+//! Traces, snapshots and profiles without their names.
 //!
 //! Every component of every path becomes a keyed hash of itself: HMAC-SHA-256 (RFC 2104) with the
 //! user's key, of which 80 bits are kept as 16 letters and digits. The same component gives the same
@@ -21,9 +21,9 @@ use sha2::Sha256;
 pub use parts::{Of, PARTS, Part, Treatment, names};
 
 use crate::FormatError;
-use crate::profile::{CPUS, ONE_CPU};
+use crate::profile::SystemProfile;
 use crate::snapshot::{SnapshotEntry, SnapshotMeta};
-use crate::trace::TraceMeta;
+use crate::trace::{CPUS, ONE_CPU, TraceMeta};
 
 /// A shorter key is refused: 128 bits cannot be searched.
 pub const MIN_KEY_BYTES: usize = 16;
@@ -244,27 +244,39 @@ impl Anonymizer {
 
     /// A trace's metadata without names.
     pub fn trace_meta(&mut self, meta: &TraceMeta) -> TraceMeta {
-        self.metadata(Of::Trace, meta)
+        self.metadata(Of::Trace, meta).unwrap_or_default()
     }
 
     /// A snapshot's metadata without names.
     pub fn snapshot_meta(&mut self, meta: &SnapshotMeta) -> SnapshotMeta {
-        self.metadata(Of::Snapshot, meta)
+        self.metadata(Of::Snapshot, meta).unwrap_or_default()
+    }
+
+    /// A profile without names; `None` if what is left is no profile.
+    pub fn profile(&mut self, profile: &SystemProfile) -> Option<SystemProfile> {
+        self.metadata(Of::Profile, profile)
     }
 
     /// Treats every field as the table says; one that is not in it is left out.
-    fn metadata<T: Serialize + DeserializeOwned + Default>(&mut self, of: Of, meta: &T) -> T {
-        let Ok(Value::Object(mut fields)) = serde_json::to_value(meta) else {
-            return T::default();
-        };
-        fields.retain(|name, value| {
-            let Some(part) = PARTS.iter().find(|p| p.of == of && p.name == name) else {
-                return false;
-            };
-            self.treat(part.treatment, value);
-            true
-        });
-        serde_json::from_value(Value::Object(fields)).unwrap_or_default()
+    fn metadata<T: Serialize + DeserializeOwned>(&mut self, of: Of, meta: &T) -> Option<T> {
+        let mut fields = serde_json::to_value(meta).ok()?;
+        self.fields(of, "", &mut fields);
+        serde_json::from_value(fields).ok()
+    }
+
+    /// Whether anything of what lies at `path` stands in the table.
+    fn fields(&mut self, of: Of, path: &str, value: &mut Value) -> bool {
+        let part = PARTS.iter().find(|p| p.of == of && p.name == path);
+        match (part, value) {
+            (Some(part), value) => self.treat(part.treatment, value),
+            (None, Value::Object(inner)) => inner.retain(|name, value| {
+                let path = format!("{path}.{name}");
+                self.fields(of, path.trim_start_matches('.'), value)
+            }),
+            (None, Value::Array(all)) => all.retain_mut(|value| self.fields(of, path, value)),
+            _ => return false,
+        }
+        true
     }
 
     fn treat(&mut self, treatment: Treatment, value: &mut Value) {
@@ -277,6 +289,7 @@ impl Anonymizer {
                     _ => self.word(text),
                 }
             }
+            Value::Number(number) if treatment == Treatment::Zero => *number = 0.into(),
             Value::Array(all) => all.iter_mut().for_each(|v| self.treat(treatment, v)),
             Value::Object(all) if treatment == Treatment::Extra => {
                 for (name, value) in all {

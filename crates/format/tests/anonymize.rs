@@ -8,8 +8,11 @@ use std::path::Path;
 use common::{entries, named, operations};
 use fsage_core::OpKind;
 use fsage_format::anonymize::{Anonymizer, Of, PARTS, Treatment};
+use fsage_format::profile::SystemProfile;
+use fsage_format::result::environment::{BusyProcess, RestoredRecord, ToolRecord};
 use fsage_format::snapshot::{SnapshotEntry, SnapshotMeta};
 use fsage_format::trace::TraceMeta;
+use serde_json::Value;
 
 fn anonymizer() -> Anonymizer {
     Anonymizer::new(b"0123456789abcdef", false, Path::new("key")).unwrap()
@@ -124,5 +127,60 @@ fn metadata_as_the_table_says() {
             assert_eq!(kept, after[name] == *old, "{}.{name}", of.name());
             assert!(kept || !after[name].to_string().contains("secret"));
         }
+    }
+}
+
+#[test]
+fn a_profile_as_the_table_says() {
+    let secret = || "/secret".to_owned();
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/golden/version-2-environment.fsp"
+    );
+    let mut profile = SystemProfile::load(Path::new(file)).unwrap();
+    profile.name = secret();
+    let machine = &mut profile.environment.machine;
+    machine.host = Some(secret());
+    machine.kernel.command_line = Some(secret());
+    machine.load.users = Some(3);
+    machine.load.busiest = vec![BusyProcess {
+        name: secret(),
+        cpu_share: 0.5,
+    }];
+    machine.tools = vec![ToolRecord {
+        name: "libc".to_owned(),
+        path: Some(secret()),
+        ..ToolRecord::default()
+    }];
+    let target = &mut profile.environment.target;
+    target.target = secret();
+    target.source = Some(secret());
+    target.mount_options = Some("rw,subvol=/secret".to_owned());
+    target.mount_options_given = target.mount_options.clone();
+    target.aged = Some(secret());
+    target.restored = Some(RestoredRecord {
+        file: secret(),
+        sha256: secret(),
+        ..RestoredRecord::default()
+    });
+    target.parameters.insert("label".to_owned(), secret());
+    target.devices[0].backing_file = Some(secret());
+    // The name of a logical volume.
+    target.devices[0].model = Some(secret());
+    let mkfs = target.mkfs.as_mut().unwrap();
+    mkfs.options = "-L secret".to_owned();
+    mkfs.image = "file:/secret".to_owned();
+    let hidden = anonymizer().profile(&profile).unwrap();
+    let [before, after] = [&profile, &hidden].map(|p| serde_json::to_value(p).unwrap());
+    assert!(!after.to_string().contains("secret"), "{after}");
+    for part in PARTS.iter().filter(|part| part.of == Of::Profile) {
+        let path = format!("/{}", part.name.replace('.', "/"));
+        let first = ["busiest", "tools", "devices"];
+        let path = first.iter().fold(path, |path, list| {
+            path.replace(&format!("/{list}/"), &format!("/{list}/0/"))
+        });
+        let [before, after] = [&before, &after].map(|v| v.pointer(&path).unwrap_or(&Value::Null));
+        let kept = part.treatment == Treatment::Kept;
+        assert_eq!(kept, before == after, "{}: {before} {after}", part.name);
     }
 }

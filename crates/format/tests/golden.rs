@@ -56,28 +56,67 @@ fn snapshots() {
 }
 
 #[test]
-fn profile_version_2() {
-    let file = golden("version-2.fsp");
+fn profiles() {
     let profile = golden_profile();
     if writing() {
-        profile.save(&file).unwrap();
+        profile.save(&golden("version-3.fsp")).unwrap();
     }
-    assert_eq!(SystemProfile::load(&file).unwrap(), profile);
+    for file in ["version-1.fsp", "version-2.fsp", "version-3.fsp"] {
+        assert_eq!(
+            SystemProfile::load(&golden(file)).unwrap(),
+            profile,
+            "{file}"
+        );
+    }
 }
 
+/// What each field and entry of an environment of version 2 is in today's records.
 #[test]
-fn profile_version_1() {
-    let loaded = SystemProfile::load(&golden("version-1.fsp")).unwrap();
-    assert_eq!(loaded, golden_profile());
+fn an_environment_of_version_2() {
+    let (older, now) = ("version-2-environment.fsp", "version-3-environment.fsp");
+    let read = SystemProfile::load(&golden(older)).unwrap();
+    if writing() {
+        read.save(&golden(now)).unwrap();
+    }
+    assert_eq!(SystemProfile::load(&golden(now)).unwrap(), read);
+    let Environment { machine, target } = &read.environment;
+    assert_eq!(machine.kernel.text(), "6.18.44 #1 SMP");
+    let own = ["PBRSB-eIBRS", "swaps"].map(|name| target.parameters.contains_key(name));
+    assert_eq!(
+        (own, target.parameters["call_ns"].as_str()),
+        ([false, true], "100")
+    );
+    let spectre = machine.processor.mitigations["spectre_v2"].as_str();
+    assert_eq!(spectre, "Mitigation: Retpolines; STIBP: disabled");
+    assert_eq!(target.kernel_threads["jbd2/loop0-8"], 1);
+    assert_eq!(
+        target.device_text(),
+        "/dev/loop0 (loop on disk:hdd-7200, direct I/O)"
+    );
+    assert!(!target.is_in_memory() && !target.in_memory);
+    let measured = &read.measurement;
+    assert_eq!(measured.prepared_ns, Some(12_300_000_000));
+    let times: Vec<_> = measured
+        .procedures
+        .iter()
+        .map(|p| (p.name.as_str(), p.elapsed_ns))
+        .collect();
+    assert_eq!(
+        times,
+        [("caches", 1_500_000_000), ("clean-up", 200_000_000)]
+    );
+    assert_eq!((measured.seed, measured.instances), (7, Some(2)));
+    assert_eq!(
+        measured.one_cpu.as_deref(),
+        Some("CPU 1, with the kernel's workqueues")
+    );
 }
 
 fn golden_profile() -> SystemProfile {
-    let environment = Environment {
-        seed: 7,
-        cpus: 2,
-        ..Environment::default()
-    };
+    let mut environment = Environment::default();
+    environment.machine.processor.cpus = Some(2);
     let mut profile = SystemProfile::new("golden", environment);
+    profile.measurement.seed = 7;
     profile.metrics.push(MetricValue {
         name: "STAT".to_owned(),
         unit: "ns".to_owned(),

@@ -109,11 +109,11 @@ fn a_profile_that_cannot_be_vouched_for_is_refused() {
         "interval",
     );
     says(
-        &text.replace("\"version\":2", "\"version\":3"),
-        "version 3 of the system profile format",
+        &text.replace("\"version\":3", "\"version\":4"),
+        "version 4 of the system profile format",
     );
     says(
-        &text.replace("\"version\":2", "\"version\":0"),
+        &text.replace("\"version\":3", "\"version\":0"),
         "0 is no version",
     );
     says(

@@ -172,7 +172,7 @@ fn an_interval_of_no_width_from_few_samples_is_unknown_in_version_1() {
     ));
     let again = serde_json::to_string(&saved.unwrap()).unwrap();
     assert!(
-        again.contains("\"version\":2") && again.contains("\"low\":null"),
+        again.contains("\"version\":3") && again.contains("\"low\":null"),
         "{again}"
     );
     assert_eq!(parse(&again).unwrap().metrics[0].interval(), None);

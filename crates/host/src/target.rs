@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fsage_core::{FileSystem, FsOptions, Place, Root, Target, TargetError};
-use fsage_format::profile::Environment;
-use fsage_format::result::environment::TargetRecord;
+use fsage_format::result::environment::{Environment, TargetRecord};
 
 use crate::guard::GuardedDir;
-use crate::{HostError, HostFs, environment, machine, remove};
+use crate::{HostError, HostFs, environment, remove};
 
 impl From<HostError> for TargetError {
     fn from(error: HostError) -> Self {
@@ -38,33 +37,15 @@ impl Place for GuardedDir {
 }
 
 /// The machine and a target on it that is called `name`; of a target whose time is computed the target
-/// alone, as nothing of the machine decides what is measured there. The caller adds how it measured:
-/// elapsed time, scheduling, cold method, seed, and whether the file system was aged.
+/// alone, as nothing of the machine decides what is measured there. The caller adds how it measured.
 pub fn describe(target: &dyn Target, name: &str) -> Result<Environment, TargetError> {
-    let about = target.describe();
-    let mut found = describe_root(target, name)?;
-    if let Some(kind) = about.file_system {
-        found.file_system = kind;
-    }
-    found.extra.extend(about.parameters);
-    Ok(found)
-}
-
-/// The same of a directory of a target, as far as the directory tells it.
-pub fn describe_root(root: &dyn Root, name: &str) -> Result<Environment, TargetError> {
-    if let Some(fs) = HostFs::of(root) {
-        return Ok(machine::describe(&fs?, name));
-    }
-    let fs = root.file_system(FsOptions::default())?;
-    let space = fs.statfs().unwrap_or_default();
+    let fs = target.file_system(FsOptions::default())?;
     Ok(Environment {
-        target: name.to_owned(),
-        total_bytes: space.total_bytes,
-        free_bytes: space.available_bytes,
-        ..match fs.virtual_time() {
-            Some(_) => machine::none(),
-            None => machine::this(),
-        }
+        machine: match fs.virtual_time() {
+            Some(_) => environment::no_machine(),
+            None => environment::machine(),
+        },
+        target: record(target, name)?,
     })
 }
 
@@ -80,6 +61,7 @@ pub fn record(target: &dyn Target, name: &str) -> Result<TargetRecord, TargetErr
     found.scratch = target.is_temporary();
     found.file_system = about.file_system.or(found.file_system);
     found.parameters.extend(about.parameters);
+    found.in_memory |= about.in_memory;
     Ok(found)
 }
 

@@ -57,14 +57,11 @@ fn made_as_asked_and_gone_on_drop() {
     assert!(record.mkfs_version.contains("mke2fs"), "{record:?}");
     let marker = fs::read_to_string(made.dir().join(".fsage-scratch")).unwrap();
     assert!(marker.contains("scratch:ext4,size=32M"), "{marker}");
-    let environment = fsage_host::machine::describe(&fs, "scratch:ext4");
-    assert_eq!(environment.file_system, "ext4");
-    assert_eq!(environment.device_bytes, Some(32 << 20));
-    assert!(
-        environment.device.contains("loop on ram"),
-        "{}",
-        environment.device
-    );
+    let target = fsage_host::environment::target(&fs, "scratch:ext4");
+    assert_eq!(target.file_system.as_deref(), Some("ext4"));
+    assert_eq!(target.devices[0].size_bytes, Some(32 << 20));
+    let device = target.device_text();
+    assert!(device.contains("loop on ram"), "{device}");
     drop(fs);
     drop(made);
     assert_gone(&place, &image);

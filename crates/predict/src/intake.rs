@@ -2,7 +2,7 @@
 
 use fsage_core::metric::MetricId;
 use fsage_core::{DevId, FileId, FileType};
-use fsage_format::profile::{Environment, IN_MEMORY, MetricValue, ONE_CPU, SystemProfile};
+use fsage_format::profile::{Environment, MetricValue, SystemProfile};
 use fsage_format::snapshot::SnapshotEntry;
 
 use crate::cost::{Estimate, Machine, SystemVector};
@@ -14,8 +14,8 @@ impl SystemVector {
     /// another unit than the table's, come back: they are left out.
     pub fn from_profile(profile: &SystemProfile) -> (Self, Vec<String>) {
         let mut vector = Self::new(profile.name.clone(), []);
-        vector.machine = machine(&profile.environment);
-        vector.target = target(&profile.environment);
+        vector.machine = machine(profile);
+        vector.target = target(profile);
         vector.broken_off = profile.incomplete_reason().map(str::to_owned);
         let whole = profile
             .disturbances
@@ -50,58 +50,57 @@ fn estimate(metric: &MetricValue) -> Estimate {
 }
 
 /// What the threads of a workload on the profiled system share.
-fn machine(environment: &Environment) -> Machine {
-    let extra = |name| environment.extra.get(name).map(String::as_str);
-    let deviceless = ["tmpfs", "ramfs"].contains(&environment.file_system.as_str())
-        || extra(IN_MEMORY).is_some();
-    let in_memory = deviceless
-        || extra("image") == Some("ram")
-        || ["/dev/ram", "/dev/zram", "/dev/pmem"]
-            .iter()
-            .any(|memory| environment.device.starts_with(memory));
-    let cpus = match extra(ONE_CPU) {
+fn machine(profile: &SystemProfile) -> Machine {
+    let Environment { machine, target } = &profile.environment;
+    let cpus = match profile.measurement.one_cpu {
         Some(_) => Some(1),
-        None => usize::try_from(environment.cpus).ok().filter(|&n| n > 0),
+        None => machine.processor.cpus,
     };
+    let cpus = cpus.filter(|&n| n > 0);
     Machine {
-        cpus,
-        in_memory,
-        deviceless,
-        memory_bytes: Some(environment.memory_bytes).filter(|&bytes| bytes > 0),
+        cpus: cpus.and_then(|n| usize::try_from(n).ok()),
+        in_memory: target.is_in_memory(),
+        deviceless: target.is_deviceless(),
+        memory_bytes: machine.memory.total_bytes.filter(|&bytes| bytes > 0),
     }
 }
 
 /// What tells one target from another, so that two profiles of one are known; empty where the profile
 /// does not say.
-fn target(environment: &Environment) -> String {
-    let e = environment;
-    if e.target.is_empty() || e.file_system.is_empty() {
+fn target(profile: &SystemProfile) -> String {
+    let Environment { machine, target } = &profile.environment;
+    let file_system = target.file_system.as_deref().unwrap_or_default();
+    if target.target.is_empty() || file_system.is_empty() {
         return String::new();
     }
     // Loop devices and the numbers of disks are handed out as they come.
-    let device: String = e.device.chars().filter(|c| !c.is_ascii_digit()).collect();
-    let mkfs = e.mkfs_options.as_deref().unwrap_or_default();
-    let aged = e.aged.as_deref().unwrap_or_default();
-    let one_cpu = e.extra.contains_key(ONE_CPU);
-    let disk = e.extra.get("disk_parameters").map_or("", String::as_str);
+    let device = target.device_text();
+    let device: String = device.chars().filter(|c| !c.is_ascii_digit()).collect();
+    let kernel = machine.kernel.text();
+    let mkfs = target.mkfs.as_ref().map(|made| made.options.as_str());
+    let disk = target
+        .emulated
+        .as_ref()
+        .map(|disk| disk.parameters.as_str());
     let parts = [
-        e.host.as_str(),
-        &e.kernel,
-        &e.cpu,
-        &e.target,
-        &e.file_system,
-        &e.mount_options,
+        machine.host.as_deref(),
+        Some(&kernel),
+        machine.processor.model.as_deref(),
+        Some(&target.target),
+        Some(file_system),
+        target.mount_options.as_deref(),
         mkfs,
-        &device,
-        aged,
+        Some(&device),
+        target.aged.as_deref(),
         disk,
     ];
     format!(
-        "{}\n{} {} {:?} {one_cpu}",
-        parts.join("\n"),
-        e.cpus,
-        e.memory_bytes,
-        e.device_bytes
+        "{}\n{:?} {:?} {:?} {}",
+        parts.map(Option::unwrap_or_default).join("\n"),
+        machine.processor.cpus,
+        machine.memory.total_bytes,
+        target.devices.first().and_then(|d| d.size_bytes),
+        profile.measurement.one_cpu.is_some(),
     )
 }
 

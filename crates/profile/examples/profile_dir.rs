@@ -5,7 +5,8 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fsage_host::{Confinement, HostFs, HostOptions, Scratch};
+use fsage_format::profile::Environment;
+use fsage_host::{Confinement, HostFs, HostOptions, Scratch, environment};
 use fsage_profile::{ProfileRequest, run};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -26,7 +27,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..HostOptions::default()
     };
     let fs = HostFs::open(dir, options)?;
-    let environment = fsage_host::machine::describe(&fs, target);
+    let environment = Environment {
+        machine: environment::machine(),
+        target: environment::target(&fs, target),
+    };
     let request = ProfileRequest {
         quick,
         only,

@@ -37,4 +37,4 @@ mod watch;
 pub use budget::NO_TIME;
 pub use error::{ProfileError, is_failure};
 pub use request::{ProfileRequest, list};
-pub use suite::{PREPARED, Progress, run};
+pub use suite::{Progress, run};

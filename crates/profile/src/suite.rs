@@ -5,7 +5,9 @@ use std::sync::atomic::AtomicBool;
 
 use fsage_core::metric::{FamilyId, MetricId};
 use fsage_core::{ColdMethod, FileSystem};
-use fsage_format::profile::{Absent, Disturbance, Environment, MetricValue, SystemProfile};
+use fsage_format::profile::{
+    Absent, Disturbance, Environment, Measurement, MetricValue, ProcedureTime, SystemProfile,
+};
 
 use crate::budget::{NO_TIME, affordable, by_value, cheapest_first, least_ns};
 use crate::error::{Halt, IMPOSSIBLE, ProfileError};
@@ -385,47 +387,36 @@ fn collect(
     chosen: &[&Procedure],
     wanted: &BTreeSet<MetricId>,
     request: &ProfileRequest,
-    mut environment: Environment,
+    environment: Environment,
     elapsed_ns: u64,
 ) -> SystemProfile {
-    environment.quick = request.quick;
-    environment.seed = request.seed;
-    environment.elapsed_ns = elapsed_ns;
-    environment.cold_method = lab.cold.map(|c| {
-        match c.method {
-            ColdMethod::Remount => "remount",
-            ColdMethod::Drop => "drop",
-            ColdMethod::Evict => "evict",
-        }
-        .to_owned()
-    });
-    lab.sched.describe().clone_into(&mut environment.scheduling);
-    let name = if environment.target.is_empty() {
+    let name = if environment.target.target.is_empty() {
         lab.fs.name()
     } else {
-        environment.target.clone()
+        environment.target.target.clone()
     };
     let mut profile = SystemProfile::new(name, environment);
+    let cold_method = lab.cold.map(|c| match c.method {
+        ColdMethod::Remount => "remount",
+        ColdMethod::Drop => "drop",
+        ColdMethod::Evict => "evict",
+    });
+    let times = lab.took_ns.iter().map(|(name, took, own)| ProcedureTime {
+        name: (*name).to_owned(),
+        elapsed_ns: *took,
+        share_ns: *own,
+    });
+    profile.measurement = Measurement {
+        elapsed_ns,
+        quick: request.quick,
+        seed: request.seed,
+        cold_method: cold_method.map(str::to_owned),
+        scheduling: lab.sched.describe().to_owned(),
+        prepared_ns: Some(lab.costs.prepared_ns.get()),
+        procedures: times.collect(),
+        ..Measurement::default()
+    };
     fill(&mut profile, lab, chosen, wanted);
-    let took: Vec<String> = lab
-        .took_ns
-        .iter()
-        .map(|(name, took, own)| {
-            let seconds = |ns: u64| ns as f64 / 1e9;
-            format!("{name}: {:.1} s of {:.1} s", seconds(*took), seconds(*own))
-        })
-        .collect();
-    let extra = &mut profile.environment.extra;
-    extra.insert("time by procedure".to_owned(), took.join("; "));
-    let prepared_ns = lab.costs.prepared_ns.get();
-    if prepared_ns > elapsed_ns / 4 {
-        let text = format!(
-            "{:.1} s of {:.1} s",
-            prepared_ns as f64 / 1e9,
-            elapsed_ns as f64 / 1e9
-        );
-        extra.insert(PREPARED.to_owned(), text);
-    }
     if lab.stopped() {
         profile.incomplete = Some(format!(
             "interrupted after {:.1} s",
@@ -475,9 +466,6 @@ fn fill(
         }
     }
 }
-
-/// Where the environment says that what is no measurement took more than a fourth of the time.
-pub const PREPARED: &str = "write-backs, cold states and removals";
 
 const NOTHING_KEPT: &str =
     "no sample was kept: too little room, or each was preempted or did not reach the device";

@@ -87,7 +87,7 @@ fn what_is_asked_for_is_measured_and_nothing_is_left() {
         "not asked for and nothing depends on it"
     );
     profile.check(Path::new("profile")).unwrap();
-    assert_eq!(profile.environment.seed, 42);
+    assert_eq!(profile.measurement.seed, 42);
     assert_eq!(names(dir.path()), ["mine"]);
     assert_eq!(
         std::fs::read_to_string(dir.path().join("mine")).unwrap(),
@@ -146,7 +146,7 @@ fn a_short_time_is_kept_and_goes_to_what_is_worth_most() {
     let dir = in_memory();
     let fs = open(dir.path());
     let profile = measure(&fs, &request(&fs, &[], 2));
-    let times = profile.environment.elapsed_ns as f64 / 2e9;
+    let times = profile.measurement.elapsed_ns as f64 / 2e9;
     assert!(times < 2.0, "{times:.1} times as long as asked");
     assert!(profile.get("EMPTY").is_some() && profile.metrics.len() > 3);
     assert_eq!(profile.why_absent("SC_RR_D8"), Some(fsage_profile::NO_TIME));

@@ -23,31 +23,20 @@ pub fn paragraph(machine: Option<&MachineRecord>, targets: &[&TargetRecord]) -> 
     sentences.join(" ")
 }
 
-/// Adds what is known.
-fn push(parts: &mut Vec<String>, part: Option<String>) {
-    parts.extend(part);
-}
-
 fn hardware(m: &MachineRecord) -> Option<String> {
     let mut parts = Vec::new();
     let cpu = &m.processor;
-    push(&mut parts, m.product.clone());
-    push(&mut parts, processors(cpu));
+    parts.extend(m.product.clone());
+    parts.extend(processors(cpu));
     let caches: Vec<String> = cpu
         .caches
         .iter()
         .filter(|c| c.kind != "Instruction")
         .map(|c| format!("L{} {}", c.level, units::bytes(c.size_bytes)))
         .collect();
-    push(
-        &mut parts,
-        (!caches.is_empty()).then(|| format!("caches of {}", caches.join(", "))),
-    );
+    parts.extend((!caches.is_empty()).then(|| format!("caches of {}", caches.join(", "))));
     let memory = m.memory.total_bytes;
-    push(
-        &mut parts,
-        memory.map(|b| format!("{} of memory", units::bytes(b))),
-    );
+    parts.extend(memory.map(|b| format!("{} of memory", units::bytes(b))));
     if parts.is_empty() {
         return None;
     }
@@ -74,26 +63,16 @@ fn processors(cpu: &ProcessorRecord) -> Option<String> {
     }
     let mut inside = Vec::new();
     let plural = |n: u32, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    push(&mut inside, cpu.sockets.map(|n| plural(n, "socket")));
-    push(&mut inside, cpu.cores.map(|n| plural(n, "core")));
-    push(
-        &mut inside,
-        cpu.microcode.as_ref().map(|m| format!("microcode {m}")),
-    );
-    push(
-        &mut inside,
-        cpu.max_khz.map(|khz| format!("up to {} MHz", khz / 1000)),
-    );
-    push(
-        &mut inside,
-        cpu.governor.as_ref().map(|g| format!("governor {g}")),
-    );
-    push(
-        &mut inside,
+    inside.extend(cpu.sockets.map(|n| plural(n, "socket")));
+    inside.extend(cpu.cores.map(|n| plural(n, "core")));
+    inside.extend(cpu.microcode.as_ref().map(|m| format!("microcode {m}")));
+    inside.extend(cpu.max_khz.map(|khz| format!("up to {} MHz", khz / 1000)));
+    inside.extend(cpu.governor.as_ref().map(|g| format!("governor {g}")));
+    inside.extend(
         cpu.turbo
             .map(|on| format!("turbo {}", if on { "on" } else { "off" })),
     );
-    push(&mut inside, cpu.smt.as_ref().map(|s| smt(s)));
+    inside.extend(cpu.smt.as_ref().map(|s| smt(s)));
     let inside = if inside.is_empty() {
         String::new()
     } else {
@@ -142,8 +121,7 @@ fn software(m: &MachineRecord) -> Vec<String> {
         tools.push(format!("fsage {}", m.fsage));
     }
     for tool in &m.tools {
-        push(
-            &mut tools,
+        tools.extend(
             tool.version
                 .as_ref()
                 .map(|v| format!("{} ({v})", tool.name)),
@@ -170,29 +148,22 @@ fn state(m: &MachineRecord) -> Vec<String> {
         all.push(format!("The clock source was {clock}."));
     }
     let mut load = Vec::new();
-    push(
-        &mut load,
-        m.load.busy.map(|b| {
-            format!(
-                "other processes used {} of the processors",
-                units::percent(b)
-            )
-        }),
-    );
-    push(
-        &mut load,
+    load.extend(m.load.busy.map(|b| {
+        format!(
+            "other processes used {} of the processors",
+            units::percent(b)
+        )
+    }));
+    load.extend(
         m.load
             .average
             .map(|(one, _, _)| format!("the load average was {one}")),
     );
-    push(
-        &mut load,
-        m.load.users.map(|n| match n {
-            0 => "nobody was logged in".to_owned(),
-            1 => "one user was logged in".to_owned(),
-            n => format!("{n} users were logged in"),
-        }),
-    );
+    load.extend(m.load.users.map(|n| match n {
+        0 => "nobody was logged in".to_owned(),
+        1 => "one user was logged in".to_owned(),
+        n => format!("{n} users were logged in"),
+    }));
     if !load.is_empty() {
         all.push(format!("At the start {}.", load.join(", ")));
     }
@@ -214,11 +185,8 @@ fn target(t: &TargetRecord) -> String {
         .file_system
         .as_deref()
         .unwrap_or("a file system of unknown type");
-    push(
-        &mut parts,
-        t.total_bytes.map(|b| format!("{} large", units::bytes(b))),
-    );
-    push(&mut parts, t.mkfs.as_ref().map(mkfs));
+    parts.extend(t.total_bytes.map(|b| format!("{} large", units::bytes(b))));
+    parts.extend(t.mkfs.as_ref().map(mkfs));
     if t.mkfs.is_none() {
         for name in [
             "Filesystem features",
@@ -226,19 +194,15 @@ fn target(t: &TargetRecord) -> String {
             "meta-data isize",
             "features",
         ] {
-            push(
-                &mut parts,
-                t.parameters.get(name).map(|v| format!("{name}: {v}")),
-            );
+            parts.extend(t.parameters.get(name).map(|v| format!("{name}: {v}")));
         }
     }
-    push(
-        &mut parts,
+    parts.extend(
         t.mount_options
             .as_ref()
             .map(|o| format!("mounted with {o}")),
     );
-    push(&mut parts, t.aged.as_ref().map(|a| format!("aged by {a}")));
+    parts.extend(t.aged.as_ref().map(|a| format!("aged by {a}")));
     if t.aged.is_none() && t.scratch {
         parts.push("not aged".to_owned());
     }
@@ -270,9 +234,9 @@ fn mkfs(made: &MkfsRecord) -> String {
 
 fn device(d: &DeviceRecord) -> String {
     let mut inside = Vec::new();
-    push(&mut inside, d.model.clone());
-    push(&mut inside, d.bus.as_ref().map(|b| format!("on {b}")));
-    push(&mut inside, d.size_bytes.map(units::bytes));
+    inside.extend(d.model.clone());
+    inside.extend(d.bus.as_ref().map(|b| format!("on {b}")));
+    inside.extend(d.size_bytes.map(units::bytes));
     if let (Some(start), Some(disk)) = (d.start_bytes, d.disk_bytes) {
         let share = start as f64 / disk.max(1) as f64;
         inside.push(format!(
@@ -280,23 +244,17 @@ fn device(d: &DeviceRecord) -> String {
             units::percent(share)
         ));
     }
-    push(
-        &mut inside,
+    inside.extend(
         d.rotational
             .map(|r| if r { "rotating" } else { "not rotating" }.to_owned()),
     );
-    push(
-        &mut inside,
-        d.scheduler.as_ref().map(|s| format!("scheduler {s}")),
-    );
-    push(
-        &mut inside,
+    inside.extend(d.scheduler.as_ref().map(|s| format!("scheduler {s}")));
+    inside.extend(
         d.read_ahead_bytes
             .map(|b| format!("read-ahead {}", units::bytes(b))),
     );
-    push(&mut inside, d.write_cache.clone());
-    push(
-        &mut inside,
+    inside.extend(d.write_cache.clone());
+    inside.extend(
         d.backing_file_system
             .as_ref()
             .map(|kind| format!("image on {kind}")),

@@ -9,21 +9,22 @@ use crate::units;
 
 /// Everything that a terminal shows of a profile.
 pub fn text(profile: &SystemProfile, width: u16) -> String {
-    let environment = &profile.environment;
+    let (machine, target) = (&profile.environment.machine, &profile.environment.target);
+    let measured = &profile.measurement;
     let mut out = caution(profile, width);
     out += &format!(
         "{}: {} on {}\n{}, {} CPUs, {}, kernel {}\n{}{} metrics in {}, cold by {}\n\n",
         profile.name,
-        or_unknown(&environment.file_system),
-        or_unknown(&environment.device),
-        or_unknown(&environment.cpu),
-        environment.cpus,
-        units::bytes(environment.memory_bytes),
-        or_unknown(&environment.kernel),
-        if environment.quick { "quick; " } else { "" },
+        or_unknown(target.file_system.as_deref().unwrap_or_default()),
+        or_unknown(&target.device_text()),
+        or_unknown(machine.processor.model.as_deref().unwrap_or_default()),
+        machine.processor.cpus.unwrap_or(0),
+        units::bytes(machine.memory.total_bytes.unwrap_or(0)),
+        or_unknown(&machine.kernel.text()),
+        if measured.quick { "quick; " } else { "" },
         profile.metrics.len(),
-        units::duration(environment.elapsed_ns as f64),
-        environment
+        units::duration(measured.elapsed_ns as f64),
+        measured
             .cold_method
             .as_deref()
             .unwrap_or("nothing: not possible here"),

@@ -16,7 +16,8 @@ const SHOWN_STREAMS: usize = 32;
 pub fn text(run: &WorkloadRun, width: u16) -> String {
     let mut page = Page::new(width);
     page.say(&run.workload);
-    let file_system = &run.environment.file_system;
+    let file_system = run.environment.target.file_system.as_deref();
+    let file_system = file_system.unwrap_or_default();
     page.say(format!("on {}: {file_system}{}", run.target, length(run)));
     for phase in &run.phases {
         page.blank();

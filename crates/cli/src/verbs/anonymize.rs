@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use fsage_core::OpSource;
 use fsage_format::FileKind;
 use fsage_format::anonymize::{Anonymizer, Of, names};
+use fsage_format::profile::SystemProfile;
 use fsage_format::result::summary::{AnonymizeSummary, Content};
 use fsage_format::snapshot::{SnapshotEnd, SnapshotWriter};
 use fsage_format::trace::{TraceEnd, TraceWriter};
@@ -24,8 +25,9 @@ pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
     let (content, (rows, whole)) = match kind {
         FileKind::Trace => (Content::Trace, trace(args, &output, key)?),
         FileKind::Snapshot => (Content::Snapshot, snapshot(args, &output, key)?),
+        FileKind::Profile => (Content::Profile, profile(args, &output, key)?),
         _ => bail!(UsageError(format!(
-            "{} is neither a trace nor a snapshot: it holds no names of files",
+            "{} is neither a trace nor a snapshot nor a profile: it holds no names of files",
             args.file.display()
         ))),
     };
@@ -35,12 +37,13 @@ pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
         units::count(rows),
         match content {
             Content::Snapshot => "files",
-            _ => "operations",
+            Content::Trace | Content::Profile => content.items(),
         }
     ));
     let of = match content {
         Content::Snapshot => [Of::Names, Of::Snapshot],
-        _ => [Of::Operations, Of::Trace],
+        Content::Trace => [Of::Operations, Of::Trace],
+        Content::Profile => [Of::Profile; 2],
     };
     let (hidden, kept) = (names(of, false), names(of, true));
     ui::note(&format!("  hidden: {}", hidden.join(", ")));
@@ -83,6 +86,14 @@ fn trace(args: &AnonymizeArgs, output: &Path, mut key: Anonymizer) -> Result<(u6
     let count = writer.operations();
     writer.finish(end)?;
     Ok((count, !reader.loss().unfinished))
+}
+
+/// Returns how many metrics there are, and whether the profile is whole.
+fn profile(args: &AnonymizeArgs, output: &Path, mut key: Anonymizer) -> Result<(u64, bool)> {
+    let hidden = key.profile(&SystemProfile::load(&args.file)?);
+    let hidden = hidden.context("hide the names of the profile")?;
+    hidden.save(output)?;
+    Ok((hidden.metrics.len() as u64, hidden.is_whole()))
 }
 
 /// Returns how many files there are, and whether the snapshot is whole.

@@ -10,7 +10,7 @@ use fsage_format::FormatError;
 use fsage_format::profile::SystemProfile;
 use fsage_format::result::experiment::{EXPERIMENT_FILE, EXPERIMENT_FORMAT, Experiment};
 use fsage_format::result::load;
-use fsage_format::result::run::{RUN_FORMAT, RUN_VERSION};
+use fsage_format::result::run::{RUN_FORMAT, WorkloadRun};
 use fsage_format::result::validation::{
     VALIDATION_FILE, VALIDATION_FORMAT, VALIDATION_VERSION, Validation,
 };
@@ -51,7 +51,7 @@ fn evidence(path: &Path) -> Result<Evidence> {
     let (file, format) = format_of(path)?;
     Ok(match format.as_str() {
         EXPERIMENT_FORMAT => Evidence::of_experiment(&Experiment::load(&file)?),
-        RUN_FORMAT => Evidence::of_run(&load(&file, "run_version", RUN_VERSION)?),
+        RUN_FORMAT => Evidence::of_run(&WorkloadRun::load(&file)?),
         VALIDATION_FORMAT => {
             let found: Validation = load(&file, "validation_version", VALIDATION_VERSION)?;
             Evidence::of_validation(&found, &profiles(&file, found.targets.len())?)

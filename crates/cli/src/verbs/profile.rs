@@ -79,7 +79,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         output.display(),
         measured.metrics.len(),
         measured.name,
-        units::duration(measured.environment.elapsed_ns as f64),
+        units::duration(measured.measurement.elapsed_ns as f64),
         measured.absent.len()
     ));
     let failed = tell(&measured, args.max_time.is_some());
@@ -122,9 +122,15 @@ fn tell(measured: &SystemProfile, hurried: bool) -> bool {
         .collect();
     if let Some((first, rest)) = left_out.split_first().filter(|_| hurried) {
         let last = rest.last().map_or(String::new(), |l| format!(" … {l}"));
-        let prepared = measured.environment.extra.get(fsage_profile::PREPARED);
-        let why = prepared.map_or(String::new(), |took| {
-            format!("; {} took {took}", fsage_profile::PREPARED)
+        let took_ns = measured.measurement.elapsed_ns;
+        let prepared = measured.measurement.prepared_ns;
+        let why = prepared.filter(|&ns| ns > took_ns / 4);
+        let why = why.map_or(String::new(), |ns| {
+            format!(
+                "; write-backs, cold states and removals took {:.1} s of {:.1} s",
+                ns as f64 / 1e9,
+                took_ns as f64 / 1e9
+            )
         });
         ui::line(&format!(
             "there was no time for {} of them: {first}{last}{why}",

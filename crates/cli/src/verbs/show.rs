@@ -13,7 +13,7 @@ use fsage_format::result::compliance::{COMPLIANCE_VERSION, Compliance};
 use fsage_format::result::experiment::Experiment;
 use fsage_format::result::prediction::{PREDICTION_VERSION, Prediction};
 use fsage_format::result::replay::{REPLAY_VERSION, Replay};
-use fsage_format::result::run::{RUN_VERSION, WorkloadRun};
+use fsage_format::result::run::WorkloadRun;
 use fsage_format::result::validation::{VALIDATION_VERSION, Validation};
 use fsage_format::result::{Head, load};
 use fsage_format::trace::{Annotations, TraceReader};
@@ -86,7 +86,7 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
             })
         }
         FileKind::Run => {
-            let loaded: WorkloadRun = load(&args.file, "run_version", RUN_VERSION)?;
+            let loaded = WorkloadRun::load(&args.file)?;
             show(args, &loaded, fsage_report::run::text)
         }
         FileKind::Replay => {

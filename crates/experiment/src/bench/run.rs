@@ -214,13 +214,10 @@ fn all_virtual(plan: &BenchPlan) -> bool {
 
 /// The machine; of it nothing where all that is measured is computed, which is the same on every other one.
 fn machine_of(plan: &BenchPlan) -> MachineRecord {
-    if !all_virtual(plan) {
-        return environment::machine();
-    }
-    MachineRecord {
-        fsage: env!("CARGO_PKG_VERSION").to_owned(),
-        taken_unix_ns: machine::unix_time_ns(),
-        ..MachineRecord::default()
+    if all_virtual(plan) {
+        environment::no_machine()
+    } else {
+        environment::machine()
     }
 }
 

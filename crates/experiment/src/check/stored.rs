@@ -1,11 +1,9 @@
 //! From each kind of result to [`Evidence`].
 
-use fsage_format::profile::{Environment, SystemProfile};
-use fsage_format::result::environment::{DeviceRecord, MachineRecord, MkfsRecord, TargetRecord};
+use fsage_format::profile::SystemProfile;
 use fsage_format::result::experiment::{BenchRun, Configuration, EXPERIMENT_FORMAT, Experiment};
 use fsage_format::result::run::{RUN_FORMAT, WorkloadRun};
 use fsage_format::result::validation::{Pair, VALIDATION_FORMAT, Validation};
-use fsage_host::environment::{emulated, selected};
 use fsage_stats::{drift, mean, outliers, shapiro_wilk, summary};
 use fsage_workload::WorkloadSpec;
 
@@ -155,7 +153,6 @@ fn steady(runs: &[BenchRun]) -> Option<(usize, usize)> {
 }
 
 pub(super) fn run(r: &WorkloadRun) -> Evidence {
-    let (machine, target) = records(&r.environment);
     let measured: Vec<_> = r.phases.iter().filter(|p| p.role == "run").collect();
     let elapsed_ns: u64 = measured.iter().map(|p| p.elapsed_ns).sum();
     let cpu_ns: u64 = measured.iter().map(|p| p.cpu_ns).sum();
@@ -174,11 +171,11 @@ pub(super) fn run(r: &WorkloadRun) -> Evidence {
     let mut evidence = Evidence {
         kind: RUN_FORMAT,
         seed: r.seed,
-        machine: Some(machine),
+        machine: Some(r.environment.machine.clone()),
         targets: vec![TargetEvidence {
             name: r.target.clone(),
             spec: r.target.clone(),
-            record: Some(target),
+            record: Some(r.environment.target.clone()),
         }],
         failed: r
             .failed
@@ -213,8 +210,6 @@ pub(super) fn run(r: &WorkloadRun) -> Evidence {
 }
 
 pub(super) fn validation(v: &Validation, profiles: &[SystemProfile]) -> Evidence {
-    let known: Vec<(MachineRecord, TargetRecord)> =
-        profiles.iter().map(|p| records(&p.environment)).collect();
     let spec_of = |name: &str| {
         let named = v.targets.iter().find(|t| t.name == name);
         named.map_or_else(|| name.to_owned(), |t| t.spec.clone())
@@ -222,7 +217,7 @@ pub(super) fn validation(v: &Validation, profiles: &[SystemProfile]) -> Evidence
     let mut evidence = Evidence {
         kind: VALIDATION_FORMAT,
         seed: Some(v.seed),
-        machine: known.first().map(|k| k.0.clone()),
+        machine: profiles.first().map(|p| p.environment.machine.clone()),
         interleaved: v.pairs.len() > 1,
         failed: v.failed.iter().map(|f| f.error.clone()).collect(),
         interrupted: v.interrupted,
@@ -231,12 +226,13 @@ pub(super) fn validation(v: &Validation, profiles: &[SystemProfile]) -> Evidence
     for pair in &v.pairs {
         if !evidence.targets.iter().any(|t| t.name == pair.target) {
             let spec = spec_of(&pair.target);
-            let profile = profiles.iter().position(|p| {
-                p.name == pair.target || [&pair.target, &spec].contains(&&p.environment.target)
+            let profile = profiles.iter().find(|p| {
+                let target = &p.environment.target.target;
+                p.name == pair.target || [&pair.target, &spec].contains(&target)
             });
             evidence.targets.push(TargetEvidence {
                 name: pair.target.clone(),
-                record: profile.and_then(|at| known.get(at)).map(|k| k.1.clone()),
+                record: profile.map(|p| p.environment.target.clone()),
                 spec,
             });
         }
@@ -271,115 +267,5 @@ fn pair_cell(v: &Validation, pair: &Pair, target_spec: &str) -> Cell {
         by_kind: !pair.kinds.is_empty(),
         raw: !samples.is_empty(),
         ..Cell::default()
-    }
-}
-
-/// The records of a machine and a target, as far as the older form has them.
-pub(super) fn records(e: &Environment) -> (MachineRecord, TargetRecord) {
-    (machine(e), target(e))
-}
-
-fn text(value: &str) -> Option<String> {
-    (!value.is_empty()).then(|| value.to_owned())
-}
-
-fn machine(e: &Environment) -> MachineRecord {
-    let extra = |name: &str| e.extra.get(name).cloned();
-    let number = |name: &str| extra(name)?.parse::<u64>().ok();
-    let (release, build) = e.kernel.split_once(' ').unwrap_or((&e.kernel, ""));
-    let mut m = MachineRecord {
-        fsage: e.fsage.clone(),
-        host: text(&e.host),
-        product: extra("product"),
-        hypervisor: extra("hypervisor"),
-        clock_source: extra("clock_source"),
-        privileged: e.privileged,
-        taken_unix_ns: e.start_unix_ns,
-        ..MachineRecord::default()
-    };
-    m.kernel.release = text(release);
-    m.kernel.build = text(build);
-    m.kernel.command_line = extra("kernel_command_line");
-    m.processor.model = text(&e.cpu);
-    m.processor.cpus = (e.cpus > 0).then_some(e.cpus);
-    m.processor.smt = extra("smt");
-    m.processor.governor = extra("governor");
-    m.processor.turbo = number("turbo_off").map(|off| off == 0);
-    m.processor.mitigations = extra("mitigations")
-        .unwrap_or_default()
-        .split("; ")
-        .filter_map(|line| line.split_once(": "))
-        .map(|(name, state)| (name.to_owned(), state.to_owned()))
-        .collect();
-    m.memory.total_bytes = (e.memory_bytes > 0).then_some(e.memory_bytes);
-    m.memory.transparent_hugepages = extra("transparent_hugepage").map(|t| selected(&t));
-    m.write_back.dirty_ratio_percent = number("dirty_ratio");
-    m.write_back.dirty_background_ratio_percent = number("dirty_background_ratio");
-    m.write_back.dirty_expire_ms = number("dirty_expire_centisecs").and_then(|c| c.checked_mul(10));
-    m.write_back.workqueue_cpumask = extra("workqueue_cpumask");
-    m.load.average = extra("load").and_then(|load| {
-        let mut fields = load.split_ascii_whitespace().map(|f| f.parse::<f64>().ok());
-        Some((fields.next()??, fields.next()??, fields.next()??))
-    });
-    m
-}
-
-fn target(e: &Environment) -> TargetRecord {
-    let extra = |name: &str| e.extra.get(name).cloned();
-    let number = |name: &str| extra(name)?.parse::<u64>().ok();
-    let mkfs = e.mkfs_options.as_ref().map(|options| MkfsRecord {
-        program: format!("mkfs.{}", e.file_system),
-        options: options.clone(),
-        version: extra("mkfs_version"),
-        image_bytes: e.device_bytes.unwrap_or(0),
-        image: extra("image").unwrap_or_default(),
-    });
-    let device = DeviceRecord {
-        name: device_name(&e.device).to_owned(),
-        kind: device_kind(&e.device).to_owned(),
-        model: extra("device_model"),
-        size_bytes: e.device_bytes,
-        scheduler: extra("device_scheduler").map(|s| selected(&s)),
-        read_ahead_bytes: number("device_read_ahead_kib").and_then(|n| n.checked_mul(1024)),
-        rotational: e.rotational,
-        write_cache: extra("device_write_cache"),
-        logical_block_bytes: number("device_logical_block_bytes"),
-        physical_block_bytes: number("device_physical_block_bytes"),
-        queued_requests: number("device_requests"),
-        direct_io: extra("loop_direct_io").map(|d| d == "true"),
-        backing_file_system: (extra("image").as_deref() == Some("ram")).then(|| "tmpfs".to_owned()),
-        ..DeviceRecord::default()
-    };
-    TargetRecord {
-        target: e.target.clone(),
-        scratch: mkfs.is_some(),
-        file_system: text(&e.file_system),
-        mount_options: text(&e.mount_options),
-        mkfs,
-        aged: e.aged.clone(),
-        total_bytes: (e.total_bytes > 0).then_some(e.total_bytes),
-        free_bytes: (e.free_bytes > 0).then_some(e.free_bytes),
-        devices: if e.device.starts_with("/dev/") {
-            vec![device]
-        } else {
-            Vec::new()
-        },
-        emulated: emulated(&e.extra),
-        ..TargetRecord::default()
-    }
-}
-
-/// The name in `/dev/loop0 (loop on ram, direct I/O)`.
-fn device_name(told: &str) -> &str {
-    let path = told.split(' ').next().unwrap_or_default();
-    path.strip_prefix("/dev/").unwrap_or(path)
-}
-
-/// What the name tells: a loop device; of the others not whether it is a partition.
-fn device_kind(told: &str) -> &'static str {
-    match device_name(told).trim_end_matches(|c: char| c.is_ascii_digit()) {
-        "loop" => "loop",
-        "zram" => "zram",
-        _ => "device",
     }
 }

@@ -1,6 +1,5 @@
-use fsage_format::profile::Environment;
 use fsage_format::result::environment::{DeviceRecord, MachineRecord, MkfsRecord, TargetRecord};
-use fsage_format::result::run::{RUN_FORMAT, RUN_VERSION, WorkloadRun};
+use fsage_format::result::run::{RUN_FORMAT, WorkloadRun};
 
 use super::evidence::{Cell, Measured, TargetEvidence, WorkloadEvidence};
 use super::*;
@@ -252,44 +251,22 @@ fn each_thing_that_is_taken_away_is_named_by_its_guideline() {
 
 #[test]
 fn a_run_of_the_older_form_is_read_as_far_as_it_goes() {
-    let environment = Environment {
-        fsage: "0.1.0".into(),
-        kernel: "6.18.1 #1 SMP".into(),
-        cpu: "Xeon".into(),
-        cpus: 2,
-        memory_bytes: 1 << 34,
-        file_system: "ext4".into(),
-        mount_options: "rw".into(),
-        mkfs_options: Some("-q".into()),
-        device: "/dev/loop0 (loop on ram, direct I/O)".into(),
-        extra: [
-            ("image", "ram"),
-            ("mkfs_version", "mke2fs 1.47"),
-            ("device_scheduler", "[none] kyber"),
-            ("device_read_ahead_kib", "128"),
-            ("load", "0.10 0.20 0.30 1/99 1234"),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into(),
-        ..Environment::default()
-    };
-    let run = WorkloadRun {
-        format: RUN_FORMAT.into(),
-        run_version: RUN_VERSION,
-        workload: "postmark:files=9,seed=1".into(),
-        seed: Some(1),
-        target: "slow:read=2:scratch:ext4".into(),
-        environment,
-        started_unix_ns: 1,
-        run_for_ns: None,
-        operations_per_stream: None,
-        compressible_percent: 0,
-        phases: Vec::new(),
-        command: None,
-        failed: None,
-        interrupted: false,
-        warnings: Vec::new(),
-    };
+    let run = serde_json::json!({
+        "format": RUN_FORMAT, "run_version": 1, "workload": "postmark:files=9,seed=1", "seed": 1,
+        "target": "slow:read=2:scratch:ext4",
+        "environment": {
+            "fsage": "0.1.0", "kernel": "6.18.1 #1 SMP", "cpu": "Xeon", "cpus": 2,
+            "memory_bytes": 1_u64 << 34, "file_system": "ext4", "mount_options": "rw",
+            "mkfs_options": "-q", "device": "/dev/loop0 (loop on ram, direct I/O)",
+            "extra": {
+                "image": "ram", "mkfs_version": "mke2fs 1.47", "device_scheduler": "[none] kyber",
+                "device_read_ahead_kib": "128", "load": "0.10 0.20 0.30 1/99 1234",
+            },
+        },
+        "started_unix_ns": 1, "compressible_percent": 0, "phases": [], "interrupted": false,
+        "warnings": [],
+    });
+    let run: WorkloadRun = serde_json::from_value(run).unwrap();
     let evidence = Evidence::of_run(&run);
     let machine = evidence.machine.as_ref().unwrap();
     assert_eq!(machine.kernel.release.as_deref(), Some("6.18.1"));

@@ -11,7 +11,6 @@ use fsage_core::target::{Description, Subdirectory};
 use fsage_core::{
     FileSystem, FsOptions, Place, Registry, Root, Scheme, Target, TargetError, TargetSpec,
 };
-use fsage_format::profile::IN_MEMORY;
 use fsage_host::HostError;
 use fsage_mem::{MemFs, Truth};
 
@@ -125,13 +124,10 @@ impl Target for MemTarget {
     fn describe(&self) -> Description {
         let truth = self.0.truth();
         let table = toml::Table::try_from(truth).unwrap_or_default();
-        let mut parameters = parameters("", table);
-        if truth.disk.is_none() {
-            parameters.insert(IN_MEMORY.to_owned(), "true".to_owned());
-        }
         Description {
             file_system: Some("mem".to_owned()),
-            parameters,
+            parameters: parameters("", table),
+            in_memory: truth.disk.is_none(),
         }
     }
 

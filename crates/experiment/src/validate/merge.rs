@@ -51,10 +51,7 @@ pub fn merge(profiles: Vec<SystemProfile>) -> Option<SystemProfile> {
         .into_values()
         .filter(|a| !measured(&a.name))
         .collect();
-    merged
-        .environment
-        .extra
-        .insert("instances".into(), count.to_string());
+    merged.measurement.instances = u32::try_from(count).ok();
     Some(merged)
 }
 

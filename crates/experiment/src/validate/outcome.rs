@@ -82,7 +82,7 @@ fn disturbed(
     let mut said = Vec::new();
     for (target, profile) in plan.targets.iter().zip(profiles) {
         // Nothing disturbs a time that is computed.
-        let measured = |p: &&SystemProfile| !p.environment.kernel.is_empty();
+        let measured = |p: &&SystemProfile| p.environment.machine.kernel.release.is_some();
         let Some(profile) = profile.as_ref().filter(measured) else {
             continue;
         };

@@ -127,7 +127,7 @@ fn computed_ns(
         Outcome::Run(run) => run.elapsed_ns,
         Outcome::Profile(profile) => {
             let made = found.profiles.get(&(target, profile.instance));
-            made.map_or(0, |made| made.environment.elapsed_ns)
+            made.map_or(0, |made| made.measurement.elapsed_ns)
         }
         Outcome::Failed(_) => 0,
     })

@@ -9,6 +9,17 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// The machine and the target of one measurement.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Environment {
+    /// The machine; of one whose time is computed only fsage and when it began, as nothing else of it
+    /// decides what is measured.
+    pub machine: MachineRecord,
+    /// The target.
+    pub target: TargetRecord,
+}
+
 /// A machine, when a measurement began.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -246,8 +257,75 @@ pub struct TargetRecord {
     pub devices: Vec<DeviceRecord>,
     /// The emulated disk at the bottom, where there is one.
     pub emulated: Option<EmulatedDisk>,
+    /// Whether it says that it lies in memory alone, without a device, so that nothing of it is ever cold.
+    pub in_memory: bool,
     /// Threads of the kernel that work for it, and the CPU each last ran on.
     pub kernel_threads: BTreeMap<String, u32>,
+}
+
+impl KernelRecord {
+    /// Its release and build; empty where unknown.
+    pub fn text(&self) -> String {
+        let known: Vec<&str> = [&self.release, &self.build]
+            .into_iter()
+            .filter_map(Option::as_deref)
+            .collect();
+        known.join(" ")
+    }
+}
+
+impl TargetRecord {
+    /// Whether there is no device beneath it: nothing of it is ever cold.
+    pub fn is_deviceless(&self) -> bool {
+        self.in_memory || matches!(self.file_system.as_deref(), Some("tmpfs" | "ramfs"))
+    }
+
+    /// Whether what it lies on is memory.
+    pub fn is_in_memory(&self) -> bool {
+        self.is_deviceless() || self.devices.last().is_some_and(DeviceRecord::is_memory)
+    }
+
+    /// The device beneath it in a few words, as `/dev/loop0 (loop on ram, direct I/O)`; what is mounted
+    /// where there is none. Empty where unknown.
+    pub fn device_text(&self) -> String {
+        let Some(device) = self.devices.first() else {
+            return self.source.clone().unwrap_or_default();
+        };
+        let mut text = format!("/dev/{}", device.name);
+        if let Some(model) = &device.model {
+            text += &format!(" ({model})");
+        }
+        let image = self.mkfs.as_ref().map(|made| &made.image);
+        let image = image.filter(|image| !image.is_empty());
+        let holder = image.or(device.backing_file.as_ref());
+        if let Some(holder) = holder.filter(|_| device.kind == "loop") {
+            let way = match device.direct_io {
+                Some(true) => ", direct I/O",
+                Some(false) => ", buffered",
+                None => "",
+            };
+            text += &format!(" (loop on {holder}{way})");
+        }
+        text
+    }
+}
+
+impl DeviceRecord {
+    /// Whether its data lies in memory.
+    pub fn is_memory(&self) -> bool {
+        let holder = self.backing_file_system.as_deref();
+        matches!(holder, Some("tmpfs" | "ramfs"))
+            || matches!(self.kind.as_str(), "zram" | "ram" | "pmem")
+    }
+}
+
+/// What is chosen of several in sysfs: the one in brackets of `none [mq-deadline] kyber`, or all of a text
+/// without any.
+pub fn selected(text: &str) -> &str {
+    let inside = text
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'));
+    inside.map_or(text, |(chosen, _)| chosen)
 }
 
 /// A state that a file system is brought into before every run.
@@ -349,4 +427,15 @@ pub struct EmulatedDisk {
     pub span: String,
     /// The model's figures, as JSON.
     pub parameters: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chosen_of_several_is_told() {
+        assert_eq!(selected("none [mq-deadline] kyber"), "mq-deadline");
+        assert_eq!(selected("none"), "none");
+    }
 }

@@ -1,18 +1,21 @@
 //! What `fsage run` found: plain data, stored and printed by others.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::document;
-use crate::profile::Environment;
+use super::environment::Environment;
+use super::{document, load};
+use crate::error::FormatError;
+use crate::profile::older;
 
 /// What the field `format` says.
 pub const RUN_FORMAT: &str = "fsage run";
 
 /// The version of [`WorkloadRun`] that this release writes.
-pub const RUN_VERSION: u32 = 1;
+pub const RUN_VERSION: u32 = 2;
 
 /// One run of a workload on a target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,9 +32,13 @@ pub struct WorkloadRun {
     /// The target as it was asked for.
     pub target: String,
     /// The machine and the target.
+    #[serde(deserialize_with = "older::environment")]
     pub environment: Environment,
     /// Wall clock at the start, nanoseconds since 1970.
     pub started_unix_ns: u64,
+    /// How long all of it took, nanoseconds; absent in results of version 1.
+    #[serde(default)]
+    pub elapsed_ns: Option<u64>,
     /// How long run phases were to last, nanoseconds; absent where the parameters say how much.
     pub run_for_ns: Option<u64>,
     /// After how many operations each stream of a run phase was to end; absent likewise.
@@ -48,6 +55,17 @@ pub struct WorkloadRun {
     pub interrupted: bool,
     /// What must be known of all of it.
     pub warnings: Vec<String>,
+}
+
+impl WorkloadRun {
+    /// Reads a run, also of an older version, as one of today.
+    pub fn load(path: &Path) -> Result<Self, FormatError> {
+        let read: Self = load(path, "run_version", RUN_VERSION)?;
+        Ok(Self {
+            run_version: RUN_VERSION,
+            ..read
+        })
+    }
 }
 
 /// One phase. Its streams ran at once.

@@ -128,7 +128,7 @@ pub struct AnonymizeSummary {
     pub file: PathBuf,
     /// What it is.
     pub content: Content,
-    /// Operations or names whose names were hidden.
+    /// Operations, names or metrics of it.
     pub rows: u64,
     /// The parts of it that were replaced, as `operations.path`.
     pub hidden: Vec<String>,

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use fsage_core::DevId;
-use fsage_format::result::environment::DeviceRecord;
+use fsage_format::result::environment::{DeviceRecord, selected};
 
 use super::files::read;
 use crate::device::BlockDevice;
@@ -85,7 +85,7 @@ fn describe(device: &BlockDevice, depth: u32) -> DeviceRecord {
         disk_bytes: disk
             .and_then(|d| read(d.join("size"))?.parse().ok())
             .and_then(sectors),
-        scheduler: text("queue/scheduler").map(|s| selected(&s)),
+        scheduler: text("queue/scheduler").map(|s| selected(&s).to_owned()),
         read_ahead_bytes: kib("queue/read_ahead_kb"),
         rotational: text("queue/rotational").map(|r| r != "0"),
         write_cache: text("queue/write_cache"),
@@ -144,24 +144,9 @@ fn image(device: &BlockDevice, record: &mut DeviceRecord) -> Option<BlockDevice>
     BlockDevice::of_mount(mount.as_ref()?)
 }
 
-/// What is chosen of several in sysfs: the one in brackets of `none [mq-deadline] kyber`, or all of a text
-/// without any.
-pub fn selected(text: &str) -> String {
-    let inside = text
-        .split_once('[')
-        .and_then(|(_, rest)| rest.split_once(']'));
-    inside.map_or(text, |(chosen, _)| chosen).to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_chosen_of_several_is_told() {
-        assert_eq!(selected("none [mq-deadline] kyber"), "mq-deadline");
-        assert_eq!(selected("none"), "none");
-    }
 
     #[test]
     fn describes_the_devices_of_this_machine() {

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use fsage_format::result::environment::{MemoryRecord, WriteBackRecord};
+use fsage_format::result::environment::{MemoryRecord, WriteBackRecord, selected};
 
-use super::devices::selected;
 use super::files::{kib, number, read};
 
 /// Where control groups are mounted, on every system that follows the kernel's documents.
@@ -24,7 +23,7 @@ pub(super) fn record() -> MemoryRecord {
         swappiness: vm("swappiness"),
         vfs_cache_pressure: vm("vfs_cache_pressure"),
         transparent_hugepages: read("/sys/kernel/mm/transparent_hugepage/enabled")
-            .map(|t| selected(&t)),
+            .map(|t| selected(&t).to_owned()),
         page_bytes: Some(rustix::param::page_size() as u64),
     }
 }
@@ -47,11 +46,6 @@ pub(super) fn write_back() -> WriteBackRecord {
 pub fn available_bytes() -> Option<u64> {
     let available = kib(&read("/proc/meminfo")?, "MemAvailable")?;
     Some(limit().map_or(available, |limit| limit.min(available)))
-}
-
-/// All of the memory.
-pub(crate) fn total_bytes() -> Option<u64> {
-    kib(&read("/proc/meminfo")?, "MemTotal")
 }
 
 fn vm(name: &str) -> Option<u64> {

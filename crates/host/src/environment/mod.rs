@@ -14,15 +14,13 @@ mod processor;
 mod target;
 mod tools;
 
-pub use devices::selected;
 pub(crate) use target::space;
-pub use target::{emulated, target};
+pub use target::target;
 pub use tools::{tool, tools_of};
 
 pub(crate) use files::{cpu_ticks, kib, pressure_field, process, read};
 pub use memory::available_bytes;
-pub(crate) use memory::total_bytes;
-pub(crate) use processor::{cpus_online, governor, hypervisor, mitigations, model};
+pub(crate) use processor::cpus_online;
 
 use std::time::Duration;
 
@@ -56,6 +54,15 @@ pub fn machine() -> MachineRecord {
     }
 }
 
+/// Of a measurement in virtual time, of which nothing of the machine decides anything.
+pub fn no_machine() -> MachineRecord {
+    MachineRecord {
+        fsage: env!("CARGO_PKG_VERSION").to_owned(),
+        taken_unix_ns: unix_time_ns(),
+        ..MachineRecord::default()
+    }
+}
+
 /// The kernel.
 pub(crate) fn kernel() -> KernelRecord {
     KernelRecord {
@@ -68,7 +75,7 @@ pub(crate) fn kernel() -> KernelRecord {
 }
 
 /// Maker and model, as the firmware or the device tree says.
-pub(crate) fn product() -> Option<String> {
+fn product() -> Option<String> {
     let dmi = |name: &str| read(format!("/sys/class/dmi/id/{name}"));
     let known: Vec<String> = [dmi("sys_vendor"), dmi("product_name")]
         .into_iter()

@@ -40,10 +40,6 @@ fn count(n: usize) -> Option<u32> {
 }
 
 /// The model of the first processor.
-pub(crate) fn model() -> Option<String> {
-    model_of(&read("/proc/cpuinfo")?)
-}
-
 fn model_of(info: &str) -> Option<String> {
     // x86 says `model name`, others `Processor`, `cpu model` or only a part number.
     ["model name", "Processor", "cpu model", "CPU part"]
@@ -99,7 +95,7 @@ fn caches() -> Vec<CpuCache> {
 }
 
 /// The governor of all processors; all that there are, if they differ.
-pub(crate) fn governor() -> Option<String> {
+fn governor() -> Option<String> {
     let all: BTreeSet<String> = numbered(CPU, "cpu")
         .into_iter()
         .filter_map(|cpu| read(format!("{CPU}/cpu{cpu}/cpufreq/scaling_governor")))
@@ -114,7 +110,7 @@ fn turbo() -> Option<bool> {
 }
 
 /// What the kernel does about each vulnerability.
-pub(crate) fn mitigations() -> BTreeMap<String, String> {
+fn mitigations() -> BTreeMap<String, String> {
     let Ok(dir) = std::fs::read_dir(format!("{CPU}/vulnerabilities")) else {
         return BTreeMap::new();
     };
@@ -127,7 +123,7 @@ pub(crate) fn mitigations() -> BTreeMap<String, String> {
 }
 
 /// What virtualises the machine.
-pub(crate) fn hypervisor() -> Option<String> {
+pub(super) fn hypervisor() -> Option<String> {
     if let Some(kind) = read("/sys/hypervisor/type") {
         return Some(kind);
     }

@@ -1,13 +1,11 @@
 //! A target: a file system and what it lies on.
 
-use std::collections::BTreeMap;
-
 use fsage_core::FileSystem;
-use fsage_format::result::environment::{EmulatedDisk, MkfsRecord, TargetRecord};
+use fsage_format::result::environment::{MkfsRecord, TargetRecord};
 
 use super::{devices, file_system};
 use crate::mounts::Mount;
-use crate::{HostFs, ScratchRecord, kthread};
+use crate::{Backing, HostFs, ScratchRecord, kthread};
 
 /// The file system that holds `fs`, and what is beneath it. `name` is the target as the user gave it.
 /// [`crate::target::record`] does this for any target.
@@ -23,11 +21,18 @@ pub fn target(fs: &HostFs, name: &str) -> TargetRecord {
         mount_options: mount.map(Mount::options),
         mount_options_given: scratch.map(|s| s.spec.mount_options.clone()),
         mkfs: scratch.filter(|s| s.restored.is_none()).map(mkfs),
-        emulated: scratch.and_then(|s| emulated(&s.disk)),
+        emulated: scratch.and_then(|s| s.disk.clone()),
         ..space(fs)
     };
     if let Some(device) = fs.device() {
         record.devices = devices::stack(device);
+        if let Some(top) = record.devices.first_mut()
+            && scratch.is_some_and(|s| s.spec.backing == Backing::Ram)
+        {
+            // Anonymous memory lies on no mount that could be found.
+            top.backing_file_system
+                .get_or_insert_with(|| "tmpfs".to_owned());
+        }
         if let Some(mount) = mount {
             record.parameters = file_system::parameters(&mount.kind, device, &mount.dir);
             if mount.kind == "btrfs" {
@@ -69,17 +74,6 @@ fn mkfs(made: &ScratchRecord) -> MkfsRecord {
         image_bytes: made.spec.size_bytes,
         image: made.spec.backing.to_string(),
     }
-}
-
-/// What an emulated disk tells of itself (see `fsage-disk`), also among other things; `None` without one.
-pub fn emulated(told: &BTreeMap<String, String>) -> Option<EmulatedDisk> {
-    let of = |name: &str| told.get(name).cloned().unwrap_or_default();
-    told.contains_key("disk_model").then(|| EmulatedDisk {
-        model: of("disk_model"),
-        scheduler: of("disk_scheduler"),
-        span: of("disk_span"),
-        parameters: of("disk_parameters"),
-    })
 }
 
 #[cfg(test)]
@@ -144,10 +138,10 @@ mod tests {
                 let features = &found.parameters["Filesystem features"];
                 assert!(!features.contains("has_journal"), "{features}");
             } else {
-                assert!(matches!(
-                    top.backing_file_system.as_deref(),
-                    None | Some("tmpfs")
-                ));
+                assert_eq!(top.backing_file_system.as_deref(), Some("tmpfs"));
+                assert!(found.is_in_memory() && !found.is_deviceless());
+                let text = found.device_text();
+                assert_eq!(text, format!("/dev/{} (loop on ram, direct I/O)", top.name));
                 assert_eq!(found.devices.len(), 1, "{found:?}");
             }
             drop(fs);

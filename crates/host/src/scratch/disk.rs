@@ -6,6 +6,8 @@ use std::fmt;
 use std::fs::File;
 use std::sync::Arc;
 
+use fsage_format::result::environment::EmulatedDisk;
+
 use crate::HostError;
 
 /// An emulated disk that is wanted.
@@ -47,8 +49,8 @@ pub trait Disk: fmt::Debug + Send + Sync {
     fn set_delays(&self, on: bool) -> Result<(), HostError>;
     /// Whether the disk has platters: file systems look at that.
     fn rotates(&self) -> bool;
-    /// What it is, for the record of an experiment, by name.
-    fn describe(&self) -> BTreeMap<String, String>;
+    /// What it is, for the record of an experiment.
+    fn describe(&self) -> EmulatedDisk;
     /// What it has served so far, by name; empty if it is gone.
     fn statistics(&self) -> BTreeMap<String, String>;
     /// Waits until the disk has what was given to it, in the time that it takes for that. Fails with what the

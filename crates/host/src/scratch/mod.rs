@@ -19,7 +19,6 @@ mod spec;
 mod superblock;
 mod unmount;
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -37,6 +36,8 @@ pub(crate) use mounted::mounted_at;
 pub use restore::{Image, Restored};
 pub use spec::{Backing, ScratchSpec, parse_size};
 pub use unmount::{detach, unmount};
+
+use fsage_format::result::environment::EmulatedDisk;
 
 use crate::cleanup::{self, Cleanup};
 use crate::{HostError, HostFs, HostOptions};
@@ -59,8 +60,8 @@ pub struct ScratchRecord {
     pub device: PathBuf,
     /// Whether the loop device bypasses the page cache of the file system that holds the image.
     pub direct_io: bool,
-    /// The emulated disk beneath it, by name of what is told; empty where there is none.
-    pub disk: BTreeMap<String, String>,
+    /// The emulated disk beneath it.
+    pub disk: Option<EmulatedDisk>,
 }
 
 /// A scratch file system, mounted until this is dropped.
@@ -126,7 +127,7 @@ impl Scratch {
             restored: None,
             device: device.path().to_owned(),
             direct_io: device.direct_io,
-            disk: disk.as_ref().map(|d| d.describe()).unwrap_or_default(),
+            disk: disk.as_ref().map(|d| d.describe()),
         };
         match made {
             Made::Mkfs => {

@@ -1,6 +1,6 @@
 //! Section 3.2 and the testbed of 3.5: in what state the system was, and what it is.
 
-use fsage_format::result::environment::{DeviceRecord, MachineRecord, TargetRecord};
+use fsage_format::result::environment::{MachineRecord, TargetRecord};
 
 use super::{Answer, Evidence, Found, NOISY, mib, names, percent, split};
 use crate::check::evidence::TargetEvidence;
@@ -66,11 +66,7 @@ fn place(record: &TargetRecord) -> Result<String, String> {
             _ => Err(format!("the device beneath {kind}")),
         };
     };
-    let in_memory = |d: &DeviceRecord| {
-        let memory = matches!(d.backing_file_system.as_deref(), Some("tmpfs"));
-        memory || matches!(d.kind.as_str(), "zram" | "ram" | "pmem")
-    };
-    if in_memory(bottom) {
+    if bottom.is_memory() {
         return Ok("in memory, which has no zones".to_owned());
     }
     if bottom.rotational == Some(false) && bottom.kind != "loop" {

@@ -29,3 +29,9 @@ pub(crate) const FORMAT: crate::piece::Format = crate::piece::Format {
     expected: "a trace (.fst)",
     version: TRACE_VERSION,
 };
+
+/// The entry of a trace's extra metadata with the number of CPUs that the traced processes shared.
+pub const CPUS: &str = "cpus";
+
+/// The entry that says that everything was kept on one CPU.
+pub const ONE_CPU: &str = "one_cpu";

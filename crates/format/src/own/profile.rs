@@ -2,25 +2,26 @@
 //!
 //! [`SystemProfile::load`] refuses what it cannot vouch for: another format, a newer version, a
 //! value that no measurement gives (`check`). Version 2 tells an interval that is unknown from one
-//! of no width, a profile that is not whole, and what disturbed the measurement; version 1 is read
-//! as far as it tells these (`older`).
+//! of no width, a profile that is not whole, and what disturbed the measurement; version 3 has the
+//! machine and the target in the records that results have. Older ones are read as far as they tell
+//! these (`older`).
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{FormatError, Version};
+pub use crate::result::environment::Environment;
 
 mod check;
-mod older;
+pub(crate) mod older;
 
 /// What the field `format` says.
 pub const PROFILE_FORMAT: &str = "fsage system profile";
 
 /// The version that is written; every version up to it is read.
-pub const PROFILE_VERSION: Version = Version(2);
+pub const PROFILE_VERSION: Version = Version(3);
 
 /// What one file system on one machine costs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -31,8 +32,11 @@ pub struct SystemProfile {
     pub version: Version,
     /// What it is called in reports.
     pub name: String,
-    /// What was measured, and how.
+    /// What was measured.
     pub environment: Environment,
+    /// How it was measured.
+    #[serde(default)]
+    pub measurement: Measurement,
     /// What was measured, in the order of the table of metrics.
     pub metrics: Vec<MetricValue>,
     /// What was not measured, and why.
@@ -64,69 +68,40 @@ pub struct Disturbance {
     pub marks: Vec<String>,
 }
 
-/// The entry of a profile's environment, and of a trace's extra metadata, that says that everything
-/// was kept on one CPU.
-pub const ONE_CPU: &str = "one_cpu";
-
-/// The entry of a trace's extra metadata with the number of CPUs that the traced processes shared.
-pub const CPUS: &str = "cpus";
-
-/// The entry of [`Environment::extra`] of a target that lies in memory alone, so that nothing of it is ever
-/// cold.
-pub const IN_MEMORY: &str = "in_memory";
-
-/// What was measured, on which machine and how. Empty or absent where it is unknown.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// How a profile was measured. Empty or absent where it is unknown.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Environment {
-    /// The fsage that measured.
-    pub fsage: String,
-    /// The machine's name.
-    pub host: String,
-    /// The kernel's release and build.
-    pub kernel: String,
-    /// The processor's model.
-    pub cpu: String,
-    /// Processors on line.
-    pub cpus: u32,
-    /// Memory in bytes.
-    pub memory_bytes: u64,
-    /// The target as it was given, e.g. `scratch:ext4`.
-    pub target: String,
-    /// The file system's type.
-    pub file_system: String,
-    /// Its mount options.
-    pub mount_options: String,
-    /// The options with which it was made, where they are known.
-    pub mkfs_options: Option<String>,
-    /// The device beneath it: path, model, what lies beneath a loop device.
-    pub device: String,
-    /// Whether the device rotates, where it says so.
-    pub rotational: Option<bool>,
-    /// The device's size in bytes.
-    pub device_bytes: Option<u64>,
-    /// Size of the file system in bytes.
-    pub total_bytes: u64,
-    /// Free space when the measurement began, in bytes.
-    pub free_bytes: u64,
-    /// Whether the file system was aged: the aging workload's name; `None` for an empty one.
-    pub aged: Option<String>,
-    /// When the measurement began, in nanoseconds since the epoch.
-    pub start_unix_ns: u64,
+pub struct Measurement {
     /// How long it took, in nanoseconds.
     pub elapsed_ns: u64,
     /// Whether the short suite was measured.
     pub quick: bool,
+    /// The seed of every random choice.
+    pub seed: u64,
     /// How cold states were reached: `remount`, `drop`, `evict`; `None` where none could be.
     pub cold_method: Option<String>,
     /// Scheduling and pinning of the measuring thread, e.g. `SCHED_FIFO, CPU 1`.
     pub scheduling: String,
-    /// Whether fsage had root's privileges.
-    pub privileged: bool,
-    /// The seed of every random choice.
-    pub seed: u64,
-    /// Anything else worth keeping, by name.
-    pub extra: BTreeMap<String, String>,
+    /// The CPU that everything was kept on, and whether the kernel's workqueues were; absent where nothing was.
+    pub one_cpu: Option<String>,
+    /// How many instances of the target were measured, where several are in one profile.
+    pub instances: Option<u32>,
+    /// How much of the time went into write-backs, cold states and removals, in nanoseconds.
+    pub prepared_ns: Option<u64>,
+    /// How long each procedure took, in their order.
+    pub procedures: Vec<ProcedureTime>,
+}
+
+/// How long a procedure took.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ProcedureTime {
+    /// Its name.
+    pub name: String,
+    /// What it took, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Its share of the time that there was, in nanoseconds.
+    pub share_ns: u64,
 }
 
 /// One metric's result.
@@ -198,6 +173,7 @@ impl SystemProfile {
             version: PROFILE_VERSION,
             name: name.into(),
             environment,
+            measurement: Measurement::default(),
             metrics: Vec::new(),
             absent: Vec::new(),
             incomplete: None,
@@ -238,11 +214,12 @@ impl SystemProfile {
     /// Reads and checks a profile from its bytes; errors name `path`.
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, FormatError> {
         let version = check::head(path, bytes)?;
-        let mut profile: Self =
-            serde_json::from_slice(bytes).map_err(|e| check::at_line(path, &e))?;
-        if version < PROFILE_VERSION {
-            older::bring_up(&mut profile);
-        }
+        let read = if version < PROFILE_VERSION {
+            older::profile(version, bytes)
+        } else {
+            serde_json::from_slice(bytes)
+        };
+        let profile = read.map_err(|e| check::at_line(path, &e))?;
         profile.check(path)?;
         Ok(profile)
     }
