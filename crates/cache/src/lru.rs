@@ -45,6 +45,11 @@ impl LruSet {
         }
     }
 
+    /// Drops everything; what was never touched is not there either.
+    pub fn make_cold(&mut self) {
+        *self = Self::new(Some(self.capacity as u64), Start::Cold);
+    }
+
     /// How many ids it holds.
     pub fn len(&self) -> usize {
         self.len
@@ -161,6 +166,18 @@ mod tests {
             .filter(|i| set.touch(i % 5) == Touch::Hit)
             .count();
         assert_eq!(hits, 45);
+    }
+
+    #[test]
+    fn nothing_is_there_once_it_was_made_cold() {
+        let mut set = LruSet::new(Some(2), Start::Warm);
+        set.touch(1);
+        set.make_cold();
+        assert_eq!(
+            (set.touch(1), set.touch(2)),
+            (Touch::Miss(None), Touch::Miss(None))
+        );
+        assert_eq!(set.touch(3), Touch::Miss(Some(1)));
     }
 
     #[test]

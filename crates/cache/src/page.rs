@@ -325,6 +325,16 @@ impl PageCache {
         }
     }
 
+    /// Writes everything back and drops it, but for files that are `kept`; what was never touched is absent
+    /// as well.
+    pub fn make_cold(&mut self, kept: impl Fn(u32) -> bool) {
+        self.clean_all(|_| ());
+        for file in (0..self.files.len() as u32).filter(|&file| !kept(file)) {
+            self.drop_clean(file);
+        }
+        self.start = Start::Cold;
+    }
+
     /// Forgets a file altogether: its number may name another one from now on.
     pub fn forget(&mut self, file: u32) {
         self.cut(file, 0);
@@ -484,9 +494,12 @@ impl PageCache {
         };
         list.remove(&mut self.links, index);
         self.free.push(index);
-        let age = self.age;
+        let mut age = self.age;
         if evicted {
             self.age = self.age.wrapping_add(1);
+        } else {
+            // What was dropped on demand leaves no shadow: it went longer ago than any cache holds.
+            age = age.wrapping_sub(1 << 30);
         }
         if let Some(known) = self.files.get_mut(frame.file as usize) {
             if frame.dirty_epoch == known.epoch {

@@ -200,3 +200,31 @@ fn dirty_pages_go_after_thirty_seconds_and_the_next_round_of_the_flusher() {
     assert_eq!((files, cache.dirty_pages(3)), (vec![3], 0));
     assert_eq!(cache.peek(3, 0), PageState::Clean);
 }
+
+#[test]
+fn made_cold_everything_is_written_and_absent_but_what_is_kept() {
+    let mut cache = PageCache::new(Policy::Linux, Some(100), Start::Warm, WriteBack::default());
+    cache.write(1, 0, 7, 0);
+    cache.read(2, 0, false);
+    cache.make_cold(|file| file == 2);
+    assert_eq!((cache.counts().written, cache.dirty_pages(1)), (1, 0));
+    let states = [(1, 0), (1, 1), (2, 0), (3, 0)].map(|(file, page)| cache.peek(file, page));
+    let absent = PageState::Absent;
+    assert_eq!(states, [absent, absent, PageState::Clean, absent]);
+    assert_eq!(cache.len(), 1);
+}
+
+/// What is dropped on demand leaves no shadow: once it is back, it is as new, and goes before what was used.
+#[test]
+fn what_was_dropped_comes_back_as_something_new() {
+    let mut cache = cache(Policy::Linux, 4);
+    for file in [1, 1, 1, 2] {
+        cache.read(file, 0, false);
+    }
+    cache.drop_clean(2);
+    for file in 2..8 {
+        cache.read(file, 0, false);
+    }
+    let there = |file| cache.peek(file, 0) != PageState::Absent;
+    assert_eq!((there(1), there(2)), (true, false));
+}

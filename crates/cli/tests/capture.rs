@@ -61,6 +61,35 @@ fn under_finds_a_directory_by_other_names() {
     }
 }
 
+/// 4 is a value that drops nothing: what others measure meanwhile stays as it is.
+#[test]
+fn who_drops_caches_makes_the_next_operation_cold() {
+    for method in METHODS {
+        let dir = temp();
+        std::fs::create_dir(dir.path().join("tree")).unwrap();
+        std::fs::write(dir.path().join("tree/file"), "x").unwrap();
+        let script = "cat tree/file; echo 4 > /proc/sys/vm/drop_caches || exit 9; cat tree/file";
+        let args = [
+            "trace", "--method", method, "--under", "tree", "-o", "t.fst", "--",
+        ];
+        let args = args.into_iter().chain(["sh", "-c", script]);
+        if run(dir.path(), args).code() != 0 {
+            fsage_testing::not_run("needs root that may drop caches");
+            return;
+        }
+        let ops = run(dir.path(), ["show", "t.fst", "--ops"]).exits(0).text();
+        let at = |what| -> Vec<usize> {
+            let lines = ops.lines().enumerate();
+            lines.filter(|l| l.1.contains(what)).map(|l| l.0).collect()
+        };
+        let (opens, cold) = (at(" open("), at("cold-data cold-names"));
+        assert!(
+            cold.len() == 1 && opens[0] < cold[0] && cold[0] <= opens[1],
+            "{method}: {ops}"
+        );
+    }
+}
+
 /// Runs until there is a file `stop` beside it.
 const WAITING: &str = "while [ ! -e stop ]; do sleep 0.02; done";
 

@@ -75,6 +75,10 @@ impl OpFlags {
     pub const DIRECTORY: OpFlags = OpFlags(128);
     /// The call had to wait for the target's device; set only where the target tells.
     pub const DEVICE: OpFlags = OpFlags(256);
+    /// Since the operation before, dirty data was written back and cached data dropped.
+    pub const COLD_DATA: OpFlags = OpFlags(512);
+    /// Names and inodes were dropped with it.
+    pub const COLD_NAMES: OpFlags = OpFlags(1024);
 
     /// The bits that say how long a tracer held the thread back before the call.
     const HELD_SHIFT: u32 = 12;

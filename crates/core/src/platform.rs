@@ -1,6 +1,6 @@
 //! What can be done to a target from outside the operations.
 
-use crate::{Errno, Handle};
+use crate::{Errno, Handle, OpFlags};
 
 /// How a cold state is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -21,6 +21,16 @@ pub enum ColdLevel {
     Everything,
     /// Only file data comes from the device.
     DataOnly,
+}
+
+impl ColdLevel {
+    /// How the next operation of a trace says so.
+    pub fn record(self) -> OpFlags {
+        match self {
+            Self::Everything => OpFlags::COLD_DATA | OpFlags::COLD_NAMES,
+            Self::DataOnly => OpFlags::COLD_DATA,
+        }
+    }
 }
 
 /// Counters of the device beneath a target since boot.

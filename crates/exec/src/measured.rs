@@ -3,6 +3,7 @@
 //! A stream pays for a copy of each operation, and for a hand-over once in a batch. Batches that wait
 //! are bounded; who is faster than the sink waits between two operations, and for how long is told.
 
+use std::collections::VecDeque;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
@@ -10,7 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use fsage_core::{
-    Clock, Errno, KindClass, Op, OpFlags, OpKind, OpSink, Outcome, PathId, PathTable, SinkError,
+    Clock, ColdLevel, Errno, KindClass, Op, OpFlags, OpKind, OpSink, Outcome, PathId, PathTable,
+    SinkError,
 };
 use fsage_host::MonotonicClock;
 use rustc_hash::FxHashMap;
@@ -79,7 +81,11 @@ pub struct Door {
     lanes: Arc<AtomicU64>,
     held_back_ns: AtomicU64,
     spent: Arc<Mutex<Vec<Batch>>>,
+    cold: Arc<Mutex<Colds>>,
 }
+
+/// When caches were made cold, and what the first operation from then on says of it.
+type Colds = VecDeque<(u64, OpFlags)>;
 
 /// A sink that takes what streams measure, on a thread of its own.
 #[derive(Debug)]
@@ -94,7 +100,9 @@ impl<S: OpSink + Send + 'static> Measuring<S> {
         let (batches, queue) = sync_channel::<Batch>(WAITING);
         let spent: Arc<Mutex<Vec<Batch>>> = Arc::default();
         let lanes: Arc<AtomicU64> = Arc::default();
-        let (mut order, used) = (InOrder::new(&origin), Arc::clone(&spent));
+        let cold: Arc<Mutex<Colds>> = Arc::default();
+        let mut order = InOrder::new(&origin, Arc::clone(&cold));
+        let used = Arc::clone(&spent);
         let begun = Arc::clone(&lanes);
         // The queue ends with the first error, by which streams see it.
         let take = move || {
@@ -119,6 +127,7 @@ impl<S: OpSink + Send + 'static> Measuring<S> {
             lanes,
             held_back_ns: AtomicU64::new(0),
             spent,
+            cold,
         };
         Ok(Self { door, taking })
     }
@@ -138,6 +147,14 @@ impl<S: OpSink + Send + 'static> Measuring<S> {
             ..told
         });
         (sink, told)
+    }
+}
+
+impl Door {
+    /// Caches were made cold at `at_ns` of the target's clock, while no stream ran: the next operation says so.
+    pub fn made_cold(&self, level: ColdLevel, at_ns: u64) {
+        let at_ns = at_ns.saturating_sub(self.origin.start_ns);
+        lock(&self.cold).push_back((at_ns, level.record()));
     }
 }
 
@@ -336,6 +353,9 @@ struct InOrder {
     root_id: Option<PathId>,
     newest_ns: u64,
     told: Told,
+    /// As it is told, and what is left of it to tell.
+    made_cold: Arc<Mutex<Colds>>,
+    cold: Colds,
 }
 
 fn full() -> SinkError {
@@ -343,7 +363,7 @@ fn full() -> SinkError {
 }
 
 impl InOrder {
-    fn new(origin: &Origin) -> Self {
+    fn new(origin: &Origin, made_cold: Arc<Mutex<Colds>>) -> Self {
         let root = &origin.directory;
         let root = root.strip_suffix(b"/").unwrap_or(root);
         let mut paths = PathTable::new();
@@ -358,6 +378,8 @@ impl InOrder {
             root: root.to_vec(),
             newest_ns: 0,
             told: Told::default(),
+            made_cold,
+            cold: Colds::new(),
         }
     }
 
@@ -447,6 +469,7 @@ impl InOrder {
         if self.held.len() < 2 * keep {
             return Ok(());
         }
+        self.cold.append(&mut lock(&self.made_cold));
         self.order.clear();
         let starts = self.held.iter().map(|op| op.start_ns);
         self.order.extend(starts.zip(0..));
@@ -454,7 +477,11 @@ impl InOrder {
         let count = self.held.len().saturating_sub(keep);
         let (now, later) = self.order.split_at(count);
         for op in now.iter().filter_map(|&(_, at)| self.held.get(at as usize)) {
-            sink.push(op, &self.paths)?;
+            let mut cold = None;
+            while let Some((_, record)) = self.cold.pop_front_if(|(at, _)| *at <= op.start_ns) {
+                cold.get_or_insert(*op).record |= record;
+            }
+            sink.push(cold.as_ref().unwrap_or(op), &self.paths)?;
             self.told.late += u64::from(op.start_ns < self.newest_ns);
             self.newest_ns = self.newest_ns.max(op.start_ns);
             self.told.end_ns = self.told.end_ns.max(op.end_ns());

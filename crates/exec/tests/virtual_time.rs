@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use fifo::{Fifo, Kept};
 use fsage_core::{
-    Clock, Errno, Fd, Op, OpFlags, OpKind, OpSource, Outcome, PathTable, Pid, SourceError, Tid,
-    VecSource, Wait,
+    Clock, ColdLevel, Errno, Fd, Op, OpFlags, OpKind, OpSource, Outcome, PathTable, Pid,
+    SourceError, Tid, VecSource, Wait,
 };
 use fsage_exec::{ExecError, Measuring, Options, Origin, RunResult, Told, run, run_direct};
 use fsage_workload::postmark::{Config, PostMark};
@@ -116,6 +116,28 @@ fn two_streams_queue_at_the_device_as_computed_by_hand() {
     assert_eq!((result.cpu_ns, result.run_delay_ns), (0, None));
     assert_eq!(kept.text(kept.ops[0].path), "f");
     assert_eq!(kept.text(kept.ops[0].dir), "/t/dir");
+}
+
+#[test]
+fn the_first_operation_after_caches_were_made_cold_says_so() {
+    let fs = Fifo::default();
+    let measuring = Measuring::begin(Kept::default(), origin()).unwrap();
+    let options = Options {
+        measured: Some(measuring.door()),
+        ..Options::default()
+    };
+    let sources = || (0..2).map(|n| Box::new(stream(n, "f", [pread(n)])) as Stream);
+    for level in [ColdLevel::Everything, ColdLevel::DataOnly] {
+        run(&fs, sources().collect(), &options).unwrap();
+        let now_ns = fsage_core::FileSystem::clock(&fs).now_ns();
+        measuring.door().made_cold(level, now_ns);
+    }
+    run(&fs, sources().collect(), &options).unwrap();
+    let (kept, told) = measuring.finish();
+    assert_eq!(told.unwrap().operations, 12);
+    let mask = OpFlags::COLD_DATA.0 | OpFlags::COLD_NAMES.0;
+    let cold: Vec<u16> = kept.ops.iter().map(|op| op.record.0 & mask).collect();
+    assert_eq!(cold, [0, 0, 0, 0, 1536, 0, 0, 0, 512, 0, 0, 0]);
 }
 
 fn postmarks() -> Vec<Stream> {

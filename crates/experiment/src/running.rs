@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::{
-    ColdEvidence, ColdLevel, ColdPolicy, Confinement, FsOptions, Place, Root, Target, TargetError,
-    TargetSpec,
+    ColdEvidence, ColdLevel, ColdPolicy, Confinement, Errno, FileSystem, FsOptions, Place, Root,
+    Target, TargetError, TargetSpec,
 };
 use fsage_exec::{Door, ExecError, Options};
 use fsage_format::result::run::{PhaseRun, RUN_FORMAT, RUN_VERSION, Unexpected, WorkloadRun};
@@ -292,7 +292,7 @@ fn run_phase(
         let fs = root
             .file_system(fs_options(request))
             .map_err(PhaseError::Target)?;
-        match fs.platform().make_cold() {
+        match make_cold(&*fs, door) {
             Ok(evidence) => cold = Some(describe_cold(evidence)),
             Err(errno) => result.warnings.push(format!(
                 "caches could not be made cold before phase '{}': {errno}",
@@ -305,6 +305,21 @@ fn run_phase(
     result.phases.push(done.run);
     result.failed = done.failed;
     Ok(())
+}
+
+/// Makes caches cold before a phase; the first of its operations tells that.
+pub(crate) fn make_cold(fs: &dyn FileSystem, door: Option<&Door>) -> Result<ColdEvidence, Errno> {
+    let made = fs.platform().make_cold();
+    let level = match made {
+        Ok(evidence) => Some(evidence.level),
+        // Nothing can be cold here; on another target it is.
+        Err(Errno::EOPNOTSUPP) => Some(ColdLevel::Everything),
+        Err(_) => None,
+    };
+    if let (Some(door), Some(level)) = (door, level) {
+        door.made_cold(level, fs.clock().now_ns());
+    }
+    made
 }
 
 /// A phase that was run.

@@ -29,9 +29,9 @@ fn writing() -> bool {
 fn traces() {
     let (paths, ops) = operations(60, 41);
     if writing() {
-        write_trace(&golden("version-2.fst"), &paths, &ops, 25);
+        write_trace(&golden("version-3.fst"), &paths, &ops, 25);
     }
-    for file in ["version-1.fst", "version-2.fst"] {
+    for file in ["version-1.fst", "version-2.fst", "version-3.fst"] {
         let mut reader = TraceReader::open(&golden(file)).unwrap();
         assert_eq!(reader.meta().host, "here", "{file}");
         assert_eq!(reader.loss().operations_lost, 9, "{file}");

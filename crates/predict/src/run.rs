@@ -369,6 +369,7 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
             .named("RAW")
             .map_or(READ_AHEAD_PAGES, |e| e.value as u64 / 4),
         locality: has("LUN_NC") || has("LUF_NC"),
+        deviceless: vector.machine.deviceless,
         throttle: size("DTH")
             .zip(vector.named("DTR").map(|e| e.value as u64))
             .filter(|&(most, rate)| most > 0 && rate > 0),

@@ -77,7 +77,7 @@ fn any_op() -> impl Strategy<Value = Op> {
             op.latency_ns = a.4;
             (op.fd, op.path, op.path2) = (b.0.map(Fd), path(b.1), path(b.2));
             (op.dir, op.offset, op.length) = (path(c.0), c.1, c.2);
-            (op.flags, op.size_bytes, op.record) = (d.0, d.1, OpFlags(d.2 & 0xff));
+            (op.flags, op.size_bytes, op.record) = (d.0, d.1, OpFlags(d.2 & 0x6ff));
             op.file = d.3.map(|ino| FileId {
                 ino,
                 ..FileId::default()

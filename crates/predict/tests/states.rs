@@ -7,7 +7,7 @@ mod common;
 
 use common::{Notes, Script};
 use fsage_core::metric::MetricId;
-use fsage_core::{Errno, OpKind, Outcome, Pid, Tid};
+use fsage_core::{Errno, OpFlags, OpKind, Outcome, Pid, Tid};
 use fsage_predict::{Options, Predictor, SystemVector};
 
 /// A system on which everything was measured; every value is 1.
@@ -248,6 +248,49 @@ fn the_first_allocation_after_a_cold_start_is_the_dearest() {
             .unwrap();
     }
     assert!(notes.0[0].0.iter().all(|(name, _)| name != "MKDIRC"));
+}
+
+/// What is made cold within a trace is cold again; where names stay, only data is.
+#[test]
+fn caches_made_cold_within_a_trace() {
+    let after = |record| {
+        let mut s = Script::default();
+        s.name(OpKind::Mkdir, "/d");
+        s.open("/d/f", CREATE, 3);
+        s.data(OpKind::Write, 3, 0, 4096);
+        s.fd(OpKind::Close, 3);
+        s.open("/d/f", 2, 3).record = record;
+        s.data(OpKind::Read, 3, 0, 4096);
+        s.fd(OpKind::Fsync, 3);
+        s.open("/d/g", CREATE, 4);
+        let mut predictor = Predictor::new(Options::default(), vec![everything()]);
+        let mut notes = Notes::default();
+        for op in &s.ops {
+            predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+        }
+        let lookups = |note: &common::Note| {
+            let lookups = note.0.iter().filter(|(name, _)| name.starts_with("LU"));
+            lookups.map(|(name, _)| name.clone()).collect::<Vec<_>>()
+        };
+        let lookups = [lookups(&notes.0[4]), lookups(&notes.0[7])].map(|l| l.join("+"));
+        (families(&s).split_off(4), lookups)
+    };
+    let told = |families: [&str; 4], lookups: [&str; 2]| {
+        (
+            families.map(String::from).to_vec(),
+            lookups.map(String::from),
+        )
+    };
+    let warm = ["LUS_BC", "LUS_BC"];
+    let now = after(OpFlags::default());
+    assert_eq!(now, told(["OPEN", "RC", "FSYN", "CR"], warm));
+    let now = after(OpFlags::COLD_DATA);
+    assert_eq!(now, told(["OPEN", "RFO", "FSYQ", "CR"], warm));
+    let now = after(OpFlags::COLD_DATA | OpFlags::COLD_NAMES);
+    assert_eq!(
+        now,
+        told(["OPEN", "RFO", "FSYQ", "CRC"], ["LUR_NC+LUS_NC", "LUS_BC"])
+    );
 }
 
 #[test]

@@ -64,6 +64,8 @@ const RECORD_FLAGS: &[(OpFlags, &str)] = &[
     (OpFlags::DIRECT, "direct"),
     (OpFlags::NOT_A_FILE, "not-a-file"),
     (OpFlags::DEVICE, "device"),
+    (OpFlags::COLD_DATA, "cold-data"),
+    (OpFlags::COLD_NAMES, "cold-names"),
 ];
 
 /// The columns that an analysis added, as ` name=value`.

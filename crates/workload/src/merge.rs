@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use fsage_core::{Op, OpSource, PathId, PathTable, SourceError, Wait};
+use fsage_core::{ColdLevel, Op, OpSource, PathId, PathTable, SourceError, Wait};
 
 use crate::program::{Phase, Program, Role, Stream};
 
@@ -23,6 +23,8 @@ pub struct Merged {
     most: Option<u64>,
     /// Whether a stream of the present phase was ended by that.
     cut: bool,
+    /// Whether caches are to be cold before the next operation.
+    cold: bool,
     /// When the present phase began and the latest time that was reached.
     now_ns: u64,
 }
@@ -51,6 +53,7 @@ impl Merged {
             directory,
             most,
             cut: false,
+            cold: false,
             now_ns: 0,
         }
     }
@@ -73,6 +76,7 @@ impl Merged {
             };
             self.role = phase.role;
             self.cut = false;
+            self.cold |= phase.cold;
             let time_ns = self.now_ns;
             self.running
                 .extend(phase.streams.into_iter().map(|stream| Running {
@@ -154,6 +158,9 @@ impl Merged {
             if needs_directory {
                 op.dir = self.directory;
             }
+            if std::mem::take(&mut self.cold) {
+                op.record |= ColdLevel::Everything.record();
+            }
         }
         running.operations += count as u64;
         self.now_ns = self.now_ns.max(running.time_ns);
@@ -216,7 +223,7 @@ impl OpSource for Merged {
 
 #[cfg(test)]
 mod tests {
-    use fsage_core::{OpKind, Pid, Tid, VecSource};
+    use fsage_core::{OpFlags, OpKind, Pid, Tid, VecSource};
 
     use super::*;
 
@@ -268,6 +275,18 @@ mod tests {
         let seen = drain(Merged::new(program, "/d", None)).unwrap();
         let expected = [(1, "x", 0), (1, "y", 100), (2, "y", 200), (2, "z", 300)];
         assert_eq!(seen, expected.map(|(p, n, t)| (p, n.to_string(), t)));
+    }
+
+    #[test]
+    fn the_first_operation_after_caches_are_to_be_cold_says_so() {
+        let program = Program::new(vec![
+            Phase::new(Role::Setup, "a", stream(1, &["x"])),
+            Phase::new(Role::Run, "b", stream(2, &["x", "y"])).cold(),
+        ]);
+        let (mut merged, mut ops) = (Merged::new(program, "/d", None), Vec::new());
+        while merged.next_batch(&mut ops).unwrap() > 0 {}
+        let cold = ops.iter().map(|op| op.record != OpFlags::default());
+        assert_eq!(cold.collect::<Vec<_>>(), [false, true, false]);
     }
 
     #[test]

@@ -7,6 +7,8 @@ use super::Assembler;
 use crate::raw::{RawCall, RawFile};
 
 const PAGE: u64 = 4096;
+/// What is written here drops caches.
+const DROP_CACHES: &[u8] = b"/proc/sys/vm/drop_caches";
 
 /// Where a data call acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +66,13 @@ impl Assembler {
         } else {
             op.offset = call.file.map(|file| file.position);
             op.record |= OpFlags::IMPLICIT_OFFSET;
+        }
+        // Files of /proc are empty.
+        if kind == OpKind::Write && call.result > 0 && op.size_bytes == Some(0) {
+            let open = self.open_of(call.pid, call.args[0] as i32);
+            if open.and_then(|open| open.path).as_deref() == Some(DROP_CACHES) {
+                self.order.made_cold(op.end_ns());
+            }
         }
         self.emit(op);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use fsage_core::Op;
+use fsage_core::{ColdLevel, Op};
 
 /// Operations held at most, and how long: a longer call is handed on late.
 const HELD: usize = 1 << 15;
@@ -16,6 +16,8 @@ pub(super) struct Order {
     now_ns: u64,
     /// Start of the last operation handed on.
     passed_ns: u64,
+    /// When caches were made cold, as far as no operation has told it.
+    cold_ns: VecDeque<u64>,
     /// Operations handed on after one that started later.
     pub late: u64,
 }
@@ -36,6 +38,11 @@ impl Order {
         self.held.insert(at, op);
     }
 
+    /// Caches were made cold then: the first operation that began later says so.
+    pub(super) fn made_cold(&mut self, at_ns: u64) {
+        self.cold_ns.push_back(at_ns);
+    }
+
     /// The operations held.
     pub(super) fn held(&mut self) -> impl Iterator<Item = &mut Op> {
         self.held.iter_mut()
@@ -48,7 +55,10 @@ impl Order {
         if !(end || old || self.held.len() > HELD) {
             return None;
         }
-        let op = self.held.pop_front()?;
+        let mut op = self.held.pop_front()?;
+        while self.cold_ns.pop_front_if(|at| *at <= op.start_ns).is_some() {
+            op.record |= ColdLevel::Everything.record();
+        }
         if op.start_ns < self.passed_ns {
             self.late += 1;
         }
@@ -94,5 +104,18 @@ mod tests {
         order.push(op(500, 3 * WINDOW_NS));
         assert_eq!(order.pop(false).map(|op| op.start_ns), Some(500));
         assert_eq!(order.late, 1);
+    }
+
+    #[test]
+    fn the_first_operation_that_began_after_caches_were_dropped_says_so() {
+        let mut order = Order::default();
+        order.push(op(10, 100));
+        order.made_cold(50);
+        for (start, latency) in [(60, 9), (49, 2), (70, 1)] {
+            order.push(op(start, latency));
+        }
+        let ops = std::iter::from_fn(|| order.pop(true));
+        let cold: Vec<bool> = ops.map(|op| op.record.0 != 0).collect();
+        assert_eq!(cold, [false, false, true, false]);
     }
 }

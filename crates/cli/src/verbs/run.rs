@@ -50,15 +50,6 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
         sealed,
         closed,
     } = run_workload(&*target, &request, trace, &mut progress, &stop)?;
-    for phase in result.phases.iter().filter(|p| p.cold.is_some()) {
-        if let Some(trace) = trace {
-            ui::line(&format!(
-                "{}: caches were made cold before phase '{}', which a trace cannot say",
-                trace.display(),
-                phase.name
-            ));
-        }
-    }
     sealed_note(trace, sealed);
     if let Some(dir) = kept {
         ui::note(&format!("kept: {}", dir.display()));
@@ -173,12 +164,6 @@ fn to_trace(path: &Path, args: &RunArgs, request: &RunRequest, stop: &AtomicBool
     let mut program = request.spec.program(&inputs)?;
     if let Some(role) = request.role {
         program = program.only(role);
-    }
-    for phase in program.phases.iter().filter(|p| p.cold) {
-        ui::line(&format!(
-            "phase '{}' expects cold caches before it, which a trace cannot say",
-            phase.name
-        ));
     }
     let mut source = Merged::new(program, DIRECTORY, request.operations);
     let mut writer = TraceWriter::create_whole(path, trace_meta(request))?;

@@ -14,7 +14,7 @@ use super::step::{Kept, MeasuredRun, settle};
 use crate::measured::{METHOD, MeasuredError, MeasuredTrace, Sealed, trace_root};
 use crate::plan::{NamedTarget, NamedWorkload};
 use crate::running::{
-    self, RunRequest, RunningError, describe_cold, execute_to, fs_options, trace_meta,
+    self, RunRequest, RunningError, describe_cold, execute_to, fs_options, make_cold, trace_meta,
 };
 use crate::tree::write_target_snapshot;
 
@@ -113,7 +113,7 @@ impl Run<'_> {
             if phase.cold {
                 let fs = self.place.file_system(fs_options(&self.request))?;
                 // Where it cannot be made cold, caches are as they are.
-                let _ = fs.platform().make_cold();
+                let _ = make_cold(&*fs, door);
             }
             let name = phase.name.clone().into_owned();
             let ran = execute_to(

@@ -17,12 +17,12 @@ use dirty::Dirty;
 use recent::{Recent, Touched};
 
 use fsage_cache::{LruSet, PageCache, Policy, Start, WriteBack};
-use fsage_core::{Op, Tid};
+use fsage_core::{Op, OpFlags, Tid};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::{Gap, GapTable, Need, Stem};
 use crate::namespace::process::OpenId;
-use crate::namespace::tree::Ino;
+use crate::namespace::tree::{Ino, Kind};
 use crate::namespace::{Action, Namespace, Resolved};
 use crate::pattern::{Relation, Stream, Tracker, Untouched};
 
@@ -41,6 +41,8 @@ pub struct Sizes {
     /// cached. The thesis's rule (6.1.3.4) holds such a lookup to be cached; systems for which the
     /// lookups by creation order were measured are charged by those.
     pub locality: bool,
+    /// Whether there is no device from which anything could be missing.
+    pub deviceless: bool,
     /// Where writers are throttled: KiB of dirty data (DTH) and KiB per second from there on (DTR).
     pub throttle: Option<(u64, u64)>,
 }
@@ -137,6 +139,7 @@ pub(crate) struct Step<'a> {
 impl View {
     /// Empty (or, under a warm start, full) caches.
     pub fn new(sizes: Sizes, policy: Policy, start: Start, write_back: WriteBack) -> Self {
+        let start = if sizes.deviceless { Start::Warm } else { start };
         Self {
             sizes,
             pages: PageCache::new(policy, sizes.pages, start, write_back),
@@ -189,6 +192,9 @@ impl View {
         needs: &mut Vec<Need>,
     ) {
         self.relation = Relation::Cached;
+        if op.record.contains(OpFlags::COLD_DATA) && !self.sizes.deviceless {
+            self.make_cold(ns, op.record.contains(OpFlags::COLD_NAMES));
+        }
         if resolved.charged {
             let states = &mut self.files;
             self.pages.expire(op.start_ns, |file| {
@@ -213,6 +219,34 @@ impl View {
         }
         for &ino in &resolved.freed {
             self.forget(ino);
+        }
+    }
+
+    /// Nothing is dirty, and no data is cached, nor, with `names`, anything else.
+    #[cold]
+    fn make_cold(&mut self, ns: &Namespace, names: bool) {
+        let is_dir = |file| {
+            let inode = ns.tree.inode(Ino(file));
+            inode.is_some_and(|inode| inode.kind == Kind::Directory)
+        };
+        self.pages.make_cold(|file| !names && is_dir(file));
+        for state in &mut self.files {
+            *state = FileState {
+                seen: state.seen && !names,
+                ..FileState::default()
+            };
+        }
+        self.dirty = Dirty::default();
+        self.last_sync.clear();
+        self.last_data = Tracker::default();
+        if names {
+            self.names.make_cold();
+            self.attributes.make_cold();
+            self.epoch += 1;
+            self.last_meta = Tracker::default();
+            self.inode_blocks.clear();
+            self.allocated_in.clear();
+            self.cold_start = true;
         }
     }
 

@@ -14,7 +14,7 @@ pub mod process;
 pub mod resolve;
 pub mod tree;
 
-use fsage_core::{DevId, FileId, Op, PathId, PathTable};
+use fsage_core::{DevId, FileId, Op, OpFlags, PathId, PathTable};
 
 use process::{OpenFile, OpenId, Processes};
 use resolve::{Resolver, Walk};
@@ -257,6 +257,9 @@ impl Namespace {
         out.action = Action::None;
         out.node = None;
         out.open = None;
+        if op.record.contains(OpFlags::COLD_NAMES) {
+            self.tree.made_cold();
+        }
         self.apply_kind(op, paths, out);
         out.node = out.node.filter(|n| n.is_some());
     }

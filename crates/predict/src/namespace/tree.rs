@@ -53,7 +53,7 @@ pub struct Inode {
     pub in_scope: bool,
     /// Whether every name in this directory is known (from a snapshot, or made in the trace).
     pub complete: bool,
-    /// Whether it was created in the trace.
+    /// Whether it was created in the trace, since names were made cold last.
     pub born: bool,
     /// Whether its space has holes; then [`Tree::allocated`] knows more than `dense_to`.
     pub sparse: bool,
@@ -226,6 +226,11 @@ impl Tree {
         }
         self.attach(id, Ino(index));
         Ino(index)
+    }
+
+    /// Everything is on the device: nothing is known to be in memory because it was made in the trace.
+    pub fn made_cold(&mut self) {
+        self.inodes.iter_mut().for_each(|inode| inode.born = false);
     }
 
     /// Gives the name to a file that exists.

@@ -106,7 +106,8 @@ columns! {
     Record "record" Holds::Unsigned(16), false, Dictionary, "", |op| Some(op.record.0.into()),
         "how the record came about, a set of bits: 1 path unreadable, 2 path cut, 4 io_uring, \
          8 offset is the file's position, 16 `O_DIRECT`, 32 `O_APPEND`, 64 not a file, 128 directory, \
-         256 waited for the device (told by targets in virtual time only)";
+         256 waited for the device (told by targets in virtual time only); since version 3: 512 before it \
+         dirty data was written back and cached data dropped, 1024 names and inodes as well";
 }
 
 /// Writes a path as text: bytes that are not UTF-8 become `\xHH`, a backslash becomes `\\`;

@@ -1,0 +1,88 @@
+//! Predictions held against file systems whose costs are stated: no noise stands between them, so that each
+//! error is the suite's or the model's.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::atomic::AtomicBool;
+
+use fsage_experiment::plan::NamedTarget;
+use fsage_experiment::target::schemes;
+use fsage_experiment::validate;
+use fsage_experiment::validate::plan::ValidatePlan;
+
+const TARGETS: [&str; 3] = ["mem:fast", "mem:disk", "mem:tiny"];
+
+/// Workloads, by how many percent their totals may be off on each of the targets, and why where that is more
+/// than two.
+const BOUNDS: &[(&str, [f64; 3], &str)] = &[
+    (
+        "postmark:files=2000,transactions=5000",
+        [2.0, 2.2, 7.0],
+        "a quick profile does not find from how much dirty data on writers wait",
+    ),
+    ("sdet:scripts=2", [2.0, 31.0, 82.0], BLOCKS),
+    ("andrew", [2.0, 27.0, 64.0], BLOCKS),
+    (
+        "lfs-small:files=1000",
+        [2.0, 35.0, 14.0],
+        "a read after a block of inodes is charged as if the device had stayed with the last file",
+    ),
+    (
+        "small-read",
+        [2.0, 6.0, 14.0],
+        "RFO holds the read-ahead of files larger than 4 KiB, which is charged again",
+    ),
+    ("webserver:nthreads=2", [2.0, 40.0, 94.0], BLOCKS),
+    ("mongo", [2.2, 25.0, 39.0], BLOCKS),
+    ("bonnie:size=16M,files=500", [2.0, 2.0, 7.0], BLOCKS),
+];
+const BLOCKS: &str =
+    "blocks of inodes are charged for each directory, not found by the numbers of inodes";
+
+#[test]
+fn totals_are_within_their_bounds_and_ranks_are_right() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = schemes();
+    let targets: Vec<NamedTarget> = TARGETS
+        .iter()
+        .map(|text| registry.parse(text).unwrap().into())
+        .collect();
+    let plan = ValidatePlan {
+        runs: 1,
+        ..ValidatePlan::new(
+            BOUNDS.iter().map(|b| b.0.parse().unwrap()).collect(),
+            targets,
+            dir.path().join("v"),
+            Vec::new(),
+        )
+    };
+    let judged = validate::run::run(&plan, &mut |_| {}, &AtomicBool::new(false)).unwrap();
+    assert!(judged.failed.is_empty(), "{:?}", judged.failed);
+    let mut wrong = Vec::new();
+    for (workload, bounds, why) in BOUNDS {
+        let mut totals = Vec::new();
+        for (target, bound) in TARGETS.iter().zip(bounds) {
+            let same = |p: &&_| -> bool {
+                let p: &fsage_format::result::validation::Pair = p;
+                // Long names are cut.
+                workload.starts_with(p.workload.trim_end_matches('…')) && p.target == *target
+            };
+            let pair = judged.pairs.iter().find(same).unwrap();
+            let percent = 100.0 * pair.error;
+            if percent.abs() > *bound {
+                wrong.push(format!(
+                    "{workload} on {target}: {percent:+.1} %, at most {bound} {why}"
+                ));
+            }
+            totals.push((pair.measured_ns, pair.predicted_ns));
+        }
+        for (i, a) in totals.iter().enumerate() {
+            for b in totals.iter().skip(i + 1) {
+                if (a.0 < b.0) != (a.1 < b.1) {
+                    wrong.push(format!("{workload}: ranked wrongly: {totals:?}"));
+                }
+            }
+        }
+    }
+    assert_eq!(wrong, [] as [String; 0]);
+}
