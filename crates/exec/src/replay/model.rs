@@ -132,8 +132,6 @@ pub struct Model {
 }
 
 const ENODATA: i32 = 61;
-const ELOOP: i32 = 40;
-const ENAMETOOLONG: i32 = 36;
 
 /// A name of an operation, found.
 pub(super) struct Found {
@@ -160,38 +158,6 @@ impl Found {
             }
         }
     }
-}
-
-/// Whether a name would be made, changed or removed that was not: the call failed, and what names and files
-/// there are is not why.
-fn fails_elsewhere(op: &Op) -> bool {
-    let Some(errno) = op.result.errno() else {
-        return false;
-    };
-    let by_names = matches!(
-        errno,
-        Errno::ENOENT | Errno::EEXIST | Errno::ENOTDIR | Errno::EISDIR | Errno::ENOTEMPTY
-    ) || matches!(errno.0, ELOOP | ENAMETOOLONG);
-    let changes = match op.kind {
-        OpKind::Open => op.flags & (O_CREAT | O_TRUNC) != 0,
-        // Into itself.
-        OpKind::Rename => errno != Errno::EINVAL,
-        OpKind::Link
-        | OpKind::Symlink
-        | OpKind::Unlink
-        | OpKind::Mkdir
-        | OpKind::Rmdir
-        | OpKind::Mknod
-        | OpKind::Truncate
-        | OpKind::Chmod
-        | OpKind::Chown
-        | OpKind::Utimens
-        | OpKind::Fchmod
-        | OpKind::Fchown
-        | OpKind::Futimens => true,
-        _ => false,
-    };
-    changes && !by_names
 }
 
 type Verdict = Result<Call, Skip>;
@@ -228,7 +194,7 @@ impl Model {
         };
         self.tree.learned.operation();
         match self.verdict(&mut step, paths) {
-            Ok(_) if fails_elsewhere(op) => step.skip = Some(Skip::FailedThen),
+            Ok(_) if names::fails_elsewhere(op) => step.skip = Some(Skip::FailedThen),
             Ok(call) => step.call = call,
             Err(skip) => step.skip = Some(skip),
         }

@@ -1,13 +1,50 @@
 //! Operations on names.
 
 use fsage_core::{Errno, Op, OpFlags, OpKind, PathTable};
-use fsage_namespace::flags::{AT_SYMLINK_NOFOLLOW, RENAME_EXCHANGE, RENAME_NOREPLACE};
+use fsage_namespace::flags::{
+    AT_SYMLINK_NOFOLLOW, O_CREAT, O_TRUNC, RENAME_EXCHANGE, RENAME_NOREPLACE,
+};
 use fsage_namespace::path::{PATH_BYTES, normal};
 
 use super::{ENODATA, Found, Model, Skip, Step, Verdict, link_text};
 use crate::replay::call::Call;
 use crate::replay::order::{Key, Mode, Use};
 use crate::replay::tree::Kind;
+
+const ELOOP: i32 = 40;
+const ENAMETOOLONG: i32 = 36;
+
+/// Whether a name would be made, changed or removed that was not: the call failed, and what names and files
+/// there are is not why.
+pub(super) fn fails_elsewhere(op: &Op) -> bool {
+    let Some(errno) = op.result.errno() else {
+        return false;
+    };
+    let by_names = matches!(
+        errno,
+        Errno::ENOENT | Errno::EEXIST | Errno::ENOTDIR | Errno::EISDIR | Errno::ENOTEMPTY
+    ) || matches!(errno.0, ELOOP | ENAMETOOLONG);
+    let changes = match op.kind {
+        OpKind::Open => op.flags & (O_CREAT | O_TRUNC) != 0,
+        // Into itself.
+        OpKind::Rename => errno != Errno::EINVAL,
+        OpKind::Link
+        | OpKind::Symlink
+        | OpKind::Unlink
+        | OpKind::Mkdir
+        | OpKind::Rmdir
+        | OpKind::Mknod
+        | OpKind::Truncate
+        | OpKind::Chmod
+        | OpKind::Chown
+        | OpKind::Utimens
+        | OpKind::Fchmod
+        | OpKind::Fchown
+        | OpKind::Futimens => true,
+        _ => false,
+    };
+    changes && !by_names
+}
 
 impl Model {
     pub(super) fn named(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
