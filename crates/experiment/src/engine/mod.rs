@@ -1,8 +1,8 @@
 //! The one engine of all experiments: their steps in one order, each kept as it ends.
 //!
-//! A [`Verb`] says what its steps are, how one is made and, in the end, what is said of all. Here is the rest,
+//! A `Verb` says what its steps are, how one is made and, in the end, what is said of all. Here is the rest,
 //! once: which step is next (`order`), how long the others take (`pace`), the directory with its lock and its
-//! record (`record`), and what happens after a failure or when fsage is to stop ([`carry_out`]).
+//! record (`record`), and what happens after a failure or when fsage is to stop (`carry_out`).
 
 mod error;
 mod order;

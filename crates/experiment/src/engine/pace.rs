@@ -77,14 +77,11 @@ mod tests {
         assert_eq!(pace.remaining_s(&all), Some(6.0), "the same workload");
         (all[3].wanted, all[4].wanted, all[2].wanted) = (0, 1, 1);
         assert_eq!(pace.remaining_s(&all), Some(16.0), "any run");
-        let before = Series {
+        let all = [Series {
             attempts: 4,
             took_ns: 8_000_000_000,
             ..series(3, &[])
-        };
-        assert_eq!(
-            Pace::new(&[before.clone()]).remaining_s(&[before]),
-            Some(6.0)
-        );
+        }];
+        assert_eq!(Pace::new(&all).remaining_s(&all), Some(6.0));
     }
 }

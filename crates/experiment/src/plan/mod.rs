@@ -1,9 +1,9 @@
 //! Plans of experiments: what is run, where, how often, in which state of the caches.
 //!
-//! * `file`: a plan as a TOML file, of any verb. [`mod@validate`]: one of `fsage validate`; [`mod@bench`]: one of
-//!   `fsage bench`; [`subject`]: what that measures; `vary`: the parameters that it varies. `place`: what both share.
-//!   [`named`]: targets and workloads with their names. `state`: states of targets. [`time`]: times as
-//!   people write them.
+//! * `file`: a plan as a TOML file, of any verb. [`mod@validate`]: one of `fsage validate`; [`mod@bench`]: one
+//!   of `fsage bench`; [`subject`]: what that measures; `vary`: the parameters that it varies. `place`: where
+//!   something stands. [`named`]: targets and workloads with their names. `state`: states of targets.
+//!   [`time`]: times as people write them.
 //! * [`allow`]: what a plan would do outside of its targets.
 
 pub mod allow;
@@ -34,9 +34,11 @@ const DIGEST_BYTES: usize = 16;
 
 /// Tells plans apart by what decides what they measure.
 pub(crate) fn digest(text: &str) -> String {
-    let digest = Sha256::digest(text.as_bytes());
-    let bytes = digest.iter().take(DIGEST_BYTES);
-    bytes.map(|byte| format!("{byte:02x}")).collect()
+    let mut hex = String::new();
+    for byte in Sha256::digest(text.as_bytes()).iter().take(DIGEST_BYTES) {
+        hex.push_str(&format!("{byte:02x}"));
+    }
+    hex
 }
 
 /// What the caches hold when a workload begins.

@@ -164,21 +164,18 @@ pub fn measure(
         mkfs_options: fsage_host::target::mkfs_options(&*open),
         ..MeasuredRun::default()
     };
-    let exit_status = match own {
-        Some(own) => {
-            drop(full_speed);
-            own.measure(kept, &mut result)?;
-            Some(0)
-        }
-        None => {
-            // A remount has made new threads.
-            let _placed = one_cpu
-                .zip(own_device(&*open))
-                .map(|(one, device)| kthread::confine_of_device(&device, &[one.cpu()]));
-            let request = request(plan, workload, command_dir(&*place)?);
-            drop(full_speed);
-            traced(&request, kept, one_cpu, stop, &mut result).map_err(explained)?
-        }
+    let exit_status = if let Some(own) = own {
+        drop(full_speed);
+        own.measure(kept, &mut result)?;
+        Some(0)
+    } else {
+        // A remount has made new threads.
+        let _placed = one_cpu
+            .zip(own_device(&*open))
+            .map(|(one, device)| kthread::confine_of_device(&device, &[one.cpu()]));
+        let request = request(plan, workload, command_dir(&*place)?);
+        drop(full_speed);
+        traced(&request, kept, one_cpu, stop, &mut result).map_err(explained)?
     };
     result.disk = open.statistics();
     let full_speed = open.full_speed();
