@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use fsage_capture::CaptureError;
 use fsage_core::TargetError;
+use fsage_experiment::engine::ExperimentError;
 use fsage_experiment::profiling::ProfilingError;
 use fsage_experiment::tracing::TracingError;
-use fsage_experiment::validate::ValidateError;
 use fsage_host::HostError;
 
 /// How fsage ends; documented in `fsage --help`.
@@ -56,7 +56,8 @@ pub fn report(error: &anyhow::Error) -> Exit {
     if is_broken_pipe(error) {
         return Exit::Done;
     }
-    if matches!(error.downcast_ref(), Some(ValidateError::Interrupted)) || error.is::<Interrupted>()
+    if matches!(error.downcast_ref(), Some(ExperimentError::Interrupted))
+        || error.is::<Interrupted>()
     {
         crate::ui::line("fsage: interrupted");
         return Exit::Interrupted;
@@ -102,15 +103,15 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 /// What the user can do about it. Errors that are told as their cause hide it from the chain.
 fn hint(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
-    if let Some(error) = cause.downcast_ref::<ValidateError>() {
+    if let Some(error) = cause.downcast_ref::<ExperimentError>() {
         return match error {
-            ValidateError::Host(host) => host.hint(),
-            ValidateError::Target(target)
-            | ValidateError::Profiling {
+            ExperimentError::Host(host) => host.hint(),
+            ExperimentError::Target(target)
+            | ExperimentError::Profiling {
                 source: ProfilingError::Target(target),
                 ..
             } => hint(target),
-            ValidateError::Tracing(tracing) => hint(tracing),
+            ExperimentError::Tracing(tracing) => hint(tracing),
             _ => None,
         };
     }

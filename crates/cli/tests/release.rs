@@ -256,3 +256,71 @@ fn a_profile_without_its_names_predicts_what_it_did() {
     assert!(then.as_f64() > Some(0.0));
     assert_eq!(then, now);
 }
+
+/// Directories that were kept when each verb had an engine of its own, `corpus/kept`, are gone on with and
+/// judged; copied, as that writes to them.
+fn kept() -> tempfile::TempDir {
+    let dir = common::temp();
+    for place in ["", "bench", "validate"] {
+        let to = dir.path().join(place);
+        std::fs::create_dir_all(&to).unwrap();
+        for file in std::fs::read_dir(files().join("../kept").join(place)).unwrap() {
+            let file = file.unwrap().path();
+            if file.is_file() {
+                std::fs::copy(&file, to.join(file.file_name().unwrap())).unwrap();
+            }
+        }
+    }
+    dir
+}
+
+/// What was measured by each run of each configuration or pair.
+fn measured(result: &Value) -> Vec<Vec<Value>> {
+    let of = |one: &Value| match one["runs"].as_array() {
+        Some(runs) => runs.iter().map(|r| r["elapsed_ns"].clone()).collect(),
+        None => one["measured_runs_ns"].as_array().unwrap().clone(),
+    };
+    let all = [&result["configurations"], &result["pairs"]];
+    let all = all.into_iter().find_map(Value::as_array).unwrap();
+    all.iter().map(of).collect()
+}
+
+#[test]
+fn what_two_engines_kept_is_gone_on_with_and_judged_by_one() {
+    for (verb, result, retold) in [
+        (
+            "bench",
+            "experiment.json",
+            &["bench", "--resume", "-o", "bench"][..],
+        ),
+        (
+            "validate",
+            "validation.json",
+            &["validate", "--again", "validate"],
+        ),
+    ] {
+        let dir = kept();
+        let dir = dir.path();
+        let record = || std::fs::read(dir.join(verb).join("runs.jsonl")).unwrap();
+        let (before, was) = (record(), written(&format!("../kept/{verb}/{result}")));
+        let was = measured(&was);
+        assert_eq!(was.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2]);
+        let said = |line: &[&str]| run(dir, line.iter().chain(&["--json"])).exits(0).json();
+        assert_eq!(measured(&said(retold)), was, "{verb}");
+        let go_on = [verb, "plan.toml", "--resume", "-o", verb];
+        assert_eq!(measured(&said(&go_on)), was, "{verb}");
+        assert!(record() == before, "{verb}: nothing was to be measured");
+        let more = said(&[&go_on[..], &["--runs", "3"]].concat());
+        for (now, was) in measured(&more).iter().zip(&was) {
+            assert_eq!((now.len(), &now[..2]), (3, &was[..]), "{verb}");
+        }
+        assert!(record().starts_with(&before), "{verb}");
+        said(&["show", &format!("{verb}/{result}")]);
+        said(&["check", verb]);
+    }
+    let dir = kept();
+    let compared = run(dir.path(), ["compare", "bench", "--json"])
+        .exits(0)
+        .json();
+    assert_eq!(compared["pairs"].as_array().unwrap().len(), 1);
+}

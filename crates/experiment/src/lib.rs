@@ -4,6 +4,7 @@
 //! seed gives; what is measured is kept before it is judged; judgements are pure functions of what
 //! was kept.
 //!
+//! * [`engine`]: what carries all of them out, step by step.
 //! * [`mod@bench`]: experiments: runs, repeated until they are precise.
 //! * [`compare`]: two configurations held against each other; [`check`]: what a result lacks.
 //! * [`validate`]: predictions held against measurement (Smith 2001, 4.5).
@@ -14,10 +15,10 @@
 //! * [`target`]: what `TARGET` means. [`tracing`], [`tree`], [`profiling`], [`predicting`], [`replaying`]:
 //!   captures, trees, measurements, predictions and replays between files.
 
-mod alone;
 pub mod bench;
 pub mod check;
 pub mod compare;
+pub mod engine;
 pub mod inputs;
 pub mod measured;
 pub mod one_cpu;

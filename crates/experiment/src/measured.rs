@@ -60,33 +60,16 @@ impl OpSink for Sink {
 }
 
 impl MeasuredTrace {
-    /// Begins the trace of what is done on `fs`, whose root is `directory`, absolute. `command`, `seed`
-    /// and what else there is to tell come from `meta`.
+    /// Begins the trace of what is done on `fs`, whose root is `directory`, absolute; with a path it is written,
+    /// and if `sums` is set, what is done is summed by kind. `command`, `seed` and what else there is to tell come
+    /// from `meta`.
     pub fn begin(
-        path: &Path,
+        (path, sums): (Option<&Path>, bool),
         fs: &dyn FileSystem,
         directory: &Path,
         meta: TraceMeta,
     ) -> Result<Self, MeasuredError> {
-        Self::into_sink((Some(path), None), fs, directory, meta)
-    }
-
-    /// Sums what is done by kind, and writes the trace too where there is a path for it.
-    pub(crate) fn begin_summed(
-        path: Option<&Path>,
-        fs: &dyn FileSystem,
-        directory: &Path,
-        meta: TraceMeta,
-    ) -> Result<Self, MeasuredError> {
-        Self::into_sink((path, Some(Measured::default())), fs, directory, meta)
-    }
-
-    fn into_sink(
-        (path, sums): (Option<&Path>, Option<Measured>),
-        fs: &dyn FileSystem,
-        directory: &Path,
-        meta: TraceMeta,
-    ) -> Result<Self, MeasuredError> {
+        let sums = sums.then(Measured::default);
         let empty_call_ns = empty_call_ns(fs);
         let create =
             |path| TraceWriter::create_whole(path, written(fs, directory, (meta, empty_call_ns)));

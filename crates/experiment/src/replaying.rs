@@ -222,8 +222,14 @@ fn on_target(
     model.faults = scan.faults;
     let mut source = TraceReader::open(&request.trace)?;
     let traced = request.measured.as_deref();
-    let traced = traced
-        .map(|path| MeasuredTrace::begin(path, &*fs, trace_root(place), measured_meta(request)));
+    let traced = traced.map(|path| {
+        MeasuredTrace::begin(
+            (Some(path), false),
+            &*fs,
+            trace_root(place),
+            measured_meta(request),
+        )
+    });
     let traced = traced.transpose()?;
     let options = ReplayOptions {
         pace: request.pace,

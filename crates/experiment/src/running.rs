@@ -251,7 +251,12 @@ fn begin_trace(
 ) -> Result<MeasuredTrace, RunningError> {
     let fs = root.file_system(fs_options(request))?;
     let meta = trace_meta(request, target);
-    Ok(MeasuredTrace::begin(path, &*fs, trace_root(root), meta)?)
+    Ok(MeasuredTrace::begin(
+        (Some(path), false),
+        &*fs,
+        trace_root(root),
+        meta,
+    )?)
 }
 
 /// What a trace of a run tells of it.

@@ -16,7 +16,7 @@ use fsage_format::trace::{CPUS, TraceEnd, TraceError, TraceMeta, TraceWriter};
 use fsage_host::machine;
 use rustix::fs::OFlags;
 
-use crate::validate::measure::{Measured, Meter};
+use crate::validate::measure::Measured;
 
 /// A kill loses at most what was seen in this long.
 const PIECE_EVERY: Duration = Duration::from_secs(5);
@@ -92,11 +92,10 @@ pub fn trace_to(
         piece_began: Instant::now(),
         looked: Instant::now(),
         spanned: None,
-        in_file_system_ns: 0,
+        measured: Measured::default(),
     };
-    let mut meter = Meter::new(Some(&mut sink));
     let meta = |start: &CaptureStart| trace_meta(request, start, beside);
-    let summary = capture(request, stop, &mut meter, &mut |told| {
+    let summary = capture(request, stop, &mut sink, &mut |told| {
         match (path, told) {
             (Some(path), Notice::Started(start)) => {
                 *file.borrow_mut() = Some(Output::create(path, meta(start)));
@@ -110,10 +109,8 @@ pub fn trace_to(
         }
         notice(told);
     });
-    let measured = std::mem::take(&mut meter.measured);
-    drop(meter);
+    let measured = sink.measured;
     let span_ns = sink.spanned.map_or(0, |(first, last)| last - first);
-    let in_file_system_ns = sink.in_file_system_ns;
     let output = file.into_inner().transpose();
     // An error of the file is the cause of the sink's, so it is told first.
     let (output, summary) = (output?, summary?);
@@ -123,9 +120,9 @@ pub fn trace_to(
     };
     Ok(Traced {
         summary,
+        in_file_system_ns: measured.total_ns(),
         measured,
         span_ns,
-        in_file_system_ns,
         file_bytes,
     })
 }
@@ -257,17 +254,14 @@ struct FileSink<'a> {
     looked: Instant,
     /// The first start and the last end.
     spanned: Option<(u64, u64)>,
-    in_file_system_ns: u64,
+    measured: Measured,
 }
 
 impl FileSink<'_> {
     fn sum(&mut self, op: &Op) {
         let (first, last) = self.spanned.unwrap_or((op.start_ns, 0));
         self.spanned = Some((first, last.max(op.end_ns())));
-        if op.in_file_system() {
-            let latency_ns = op.latency_ns.unwrap_or(0);
-            self.in_file_system_ns = self.in_file_system_ns.saturating_add(latency_ns);
-        }
+        self.measured.charge(op);
     }
 }
 

@@ -4,17 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
-use fsage_experiment::bench::kept::{self, Options, plan_of, record_path};
+use fsage_experiment::bench::kept::{self, Options, plan_of};
 use fsage_experiment::bench::run::{Order, run as carry_out};
 use fsage_experiment::plan::allow::Wanted;
 use fsage_experiment::plan::{BenchPlan, CommandPlan, PlanError};
 use fsage_format::result::experiment::Experiment;
-use fsage_host::guard::GuardedDir;
 use fsage_host::signals;
 use fsage_report::experiment;
 
 use super::validate::isolate_for;
-use super::{refuse_unless_allowed, refuse_unless_resumed};
+use super::{refuse_unless_allowed, results_dir, with_bar};
 use crate::args::BenchArgs;
 use crate::exit::{Exit, UsageError};
 use crate::{out, ui};
@@ -24,17 +23,11 @@ pub fn run(args: &BenchArgs) -> Result<Exit> {
     let (plan, options) = planned(args)?;
     isolate_for(plan.subjects.iter().map(|s| &s.target.spec))?;
     let stop = signals::install()?;
-    let mut temporary = None;
-    let dir = match &args.output {
-        Some(dir) => {
-            refuse_unless_resumed(&record_path(dir), args.resume, "experiment")?;
-            dir.clone()
-        }
-        None => temporary
-            .insert(GuardedDir::create(&std::env::temp_dir(), "fsage-bench-")?)
-            .path()
-            .to_owned(),
-    };
+    let (dir, temporary) = results_dir(
+        args.output.as_deref(),
+        args.resume,
+        ("experiment", "fsage-bench-"),
+    )?;
     let order = Order {
         dir: &dir,
         options: &options,
@@ -42,7 +35,7 @@ pub fn run(args: &BenchArgs) -> Result<Exit> {
         retry_failed: args.retry_failed,
         stop: &stop,
     };
-    let result = with_progress(&plan, &order)?;
+    let result = with_bar(|progress| carry_out(&plan, &order, progress))?;
     if args.json {
         out::json_lines(&(serde_json::to_string(&result)? + "\n"))?;
     } else {
@@ -172,16 +165,6 @@ fn quoted(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', "'\\''"))
-}
-
-/// Carries out a plan with a bar on the terminal.
-fn with_progress(plan: &BenchPlan, order: &Order<'_>) -> Result<Experiment> {
-    let bar = ui::Progress::new(1);
-    let result = carry_out(plan, order, &mut |step| {
-        bar.set(step.done, step.expected, &step.what, step.eta_s);
-    });
-    drop(bar);
-    Ok(result?)
 }
 
 #[cfg(test)]

@@ -9,13 +9,15 @@ use fsage_core::TargetSpec;
 use fsage_experiment::plan::NamedTarget;
 use fsage_experiment::target::{self, directory};
 use fsage_experiment::validate::plan::ValidatePlan;
+use fsage_experiment::validate::run::run as carry_out;
 use fsage_format::result::validation::Validation;
 use fsage_host::guard::GuardedDir;
 use fsage_host::signals;
 use fsage_report::page::Page;
 use fsage_report::validation;
 
-use super::validate::{carry_out_with_progress, child, show};
+use super::validate::{child, show};
+use super::with_bar;
 use crate::args::DemoArgs;
 use crate::exit::Exit;
 use crate::{out, ui};
@@ -70,7 +72,7 @@ pub fn run(args: &DemoArgs) -> Result<Exit> {
         ..ValidatePlan::new(workloads, targets, dir, child()?)
     };
     explain(&plan, list.len());
-    let result = carry_out_with_progress(&plan, &stop)?;
+    let result = with_bar(|progress| carry_out(&plan, progress, &stop))?;
     show(&result, args.json, args.details)?;
     if result.interrupted {
         return Ok(Exit::Interrupted);

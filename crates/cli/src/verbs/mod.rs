@@ -22,13 +22,16 @@ mod trace;
 mod validate;
 mod workloads;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use fsage_experiment::engine::{Progress, record_path};
 use fsage_experiment::plan::allow::Wanted;
 use fsage_format::record::holds_records;
+use fsage_host::guard::GuardedDir;
 
 use crate::args::{AllowArgs, Verb};
 use crate::exit::{Exit, UsageError};
+use crate::ui;
 
 /// Carries out a verb.
 pub fn run(verb: Verb) -> anyhow::Result<Exit> {
@@ -64,16 +67,29 @@ fn refuse_unless_allowed(wanted: Wanted, allow: &AllowArgs) -> anyhow::Result<()
         .map_err(|e| UsageError(e.to_string()))?)
 }
 
-/// What an earlier measurement, an `experiment` or a `validation`, kept in its record would be mixed with what
-/// is measured now.
-fn refuse_unless_resumed(record: &Path, resume: bool, of: &str) -> anyhow::Result<()> {
-    if !resume && holds_records(record) {
-        let dir = record.parent().unwrap_or(record);
+/// Where results go, and the directory that goes in the end if nobody named one. What an earlier measurement,
+/// an `experiment` or a `validation`, kept there would be mixed with what is measured now.
+fn results_dir(
+    output: Option<&Path>,
+    resume: bool,
+    (of, prefix): (&str, &str),
+) -> anyhow::Result<(PathBuf, Option<GuardedDir>)> {
+    let Some(dir) = output else {
+        let temporary = GuardedDir::create(&std::env::temp_dir(), prefix)?;
+        return Ok((temporary.path().to_owned(), Some(temporary)));
+    };
+    if !resume && holds_records(&record_path(dir)) {
         return Err(UsageError(format!(
             "{} holds the runs of an earlier {of}; --resume goes on with it, or name another directory",
             dir.display()
         ))
         .into());
     }
-    Ok(())
+    Ok((dir.to_owned(), None))
+}
+
+/// Does what tells how far it is, with a bar on a terminal.
+fn with_bar<T>(work: impl FnOnce(&mut dyn FnMut(&Progress)) -> T) -> T {
+    let bar = ui::Progress::new(1);
+    work(&mut |step| bar.set(step.done, step.expected, &step.what, step.eta_s))
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -13,15 +12,13 @@ use fsage_experiment::plan::allow::Wanted;
 use fsage_experiment::plan::{NamedTarget, NamedWorkload, PlanFile};
 use fsage_experiment::target;
 use fsage_experiment::validate::again::again;
-use fsage_experiment::validate::kept::record_path;
 use fsage_experiment::validate::plan::ValidatePlan;
 use fsage_experiment::validate::run::run as carry_out;
 use fsage_format::result::validation::Validation;
-use fsage_host::guard::GuardedDir;
 use fsage_host::signals;
 use fsage_report::{units, validation};
 
-use super::{refuse_unless_allowed, refuse_unless_resumed};
+use super::{refuse_unless_allowed, results_dir, with_bar};
 use crate::args::ValidateArgs;
 use crate::exit::{Exit, UsageError};
 use crate::{out, ui};
@@ -46,22 +43,13 @@ pub fn run(args: &ValidateArgs) -> Result<Exit> {
     let plan = planned(args, file.as_ref())?;
     isolate_for(plan.targets.iter().map(|t| &t.spec))?;
     let stop = signals::install()?;
-    let mut temporary = None;
-    let dir = match &args.output {
-        Some(dir) => {
-            refuse_unless_resumed(&record_path(dir), args.resume, "validation")?;
-            dir.clone()
-        }
-        None => temporary
-            .insert(GuardedDir::create(
-                &std::env::temp_dir(),
-                "fsage-validate-",
-            )?)
-            .path()
-            .to_owned(),
-    };
+    let (dir, temporary) = results_dir(
+        args.output.as_deref(),
+        args.resume,
+        ("validation", "fsage-validate-"),
+    )?;
     let plan = ValidatePlan { dir, ..plan };
-    let result = carry_out_with_progress(&plan, &stop)?;
+    let result = with_bar(|progress| carry_out(&plan, progress, &stop))?;
     show(&result, args.json, args.details)?;
     if temporary.is_none() {
         ui::note(&format!("kept in {}", plan.dir.display()));
@@ -112,6 +100,7 @@ fn planned(args: &ValidateArgs, file: Option<&PlanFile>) -> Result<ValidatePlan>
         plan.cpu = one_cpu::last_allowed();
     }
     plan.keep_going |= args.keep_going;
+    plan.keep_traces = args.keep_traces.unwrap_or(plan.keep_traces);
     plan.resume = args.resume;
     plan.check()?;
     Ok(plan)
@@ -126,6 +115,7 @@ fn from_file(plan: &mut ValidatePlan, file: &PlanFile) {
     plan.profile_time_ns = file.profile_time.map(nanoseconds);
     plan.cpu = file.one_cpu.then(one_cpu::last_allowed).flatten();
     plan.keep_going = file.keep_going;
+    plan.keep_traces = file.keep_traces.unwrap_or_default();
 }
 
 /// Whose traces the plan predicts from; the options may have left those targets out.
@@ -214,18 +204,6 @@ pub fn isolate_for<'a>(targets: impl IntoIterator<Item = &'a Arc<dyn TargetSpec>
 pub fn child() -> Result<Vec<std::ffi::OsString>> {
     let exe: PathBuf = std::env::current_exe().context("find this program's own file")?;
     Ok(vec![exe.into(), "run-child".into()])
-}
-
-/// Carries out a plan with a bar on the terminal.
-pub fn carry_out_with_progress(plan: &ValidatePlan, stop: &AtomicBool) -> Result<Validation> {
-    let bar = ui::Progress::new(1);
-    let result = carry_out(
-        plan,
-        &mut |step| bar.set(step.done as u64, step.total as u64, &step.what, step.eta_s),
-        stop,
-    );
-    drop(bar);
-    Ok(result?)
 }
 
 /// Prints a validation.

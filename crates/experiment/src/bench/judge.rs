@@ -2,32 +2,31 @@
 
 use fsage_format::result::experiment::{
     BenchRun, Configuration, EXPERIMENT_FORMAT, EXPERIMENT_VERSION, Experiment, ExperimentDrift,
-    MetricSummary, NormalityTest, StopReason, StoppingRule, Trend,
+    FailedRun, MetricSummary, NormalityTest, StopReason, StoppingRule, Trend,
 };
 use fsage_stats::{
     SIGNIFICANCE, drift, mean_interval, outliers, positive_mean_interval, shapiro_wilk, summary,
 };
 
-use super::kept::{Begin, Found};
+use super::kept::Found;
 use super::metrics;
 use super::schedule::Measured;
 use crate::plan::{BenchPlan, Rule, Subject};
 
 /// The result of a plan from what was kept of it. `reason` is why configurations without enough runs have
 /// no more.
-pub fn experiment(
-    plan: &BenchPlan,
-    begin: &Begin,
-    found: &Found,
-    measured: &[Measured],
-    reason: StopReason,
-) -> Experiment {
+pub fn experiment(plan: &BenchPlan, found: &Found, reason: StopReason) -> Experiment {
     let configurations: Vec<Configuration> = plan
         .subjects
         .iter()
-        .zip(measured)
-        .map(|(subject, measured)| configuration(plan, subject, measured, found, reason))
+        .map(|subject| configuration(plan, subject, found, reason))
         .collect();
+    let mut failed: Vec<FailedRun> = Vec::new();
+    for measured in found.measured.values() {
+        failed.extend_from_slice(&measured.failed);
+    }
+    failed.sort_by_key(|run| run.order);
+    let begin = found.begin.as_ref();
     let drift = plan.rule.required.iter();
     let drift = drift.map(|m| drift_of(m, &configurations)).collect();
     let interrupted = configurations
@@ -37,15 +36,15 @@ pub fn experiment(
         format: EXPERIMENT_FORMAT.into(),
         experiment_version: EXPERIMENT_VERSION,
         plan: plan.text.clone(),
-        plan_digest: begin.digest.clone(),
+        plan_digest: begin.map_or_else(|| plan.digest(), |b| b.digest.clone()),
         seed: plan.seed,
         rule: rule(&plan.rule),
-        started_unix_ns: begin.started_unix_ns,
+        started_unix_ns: begin.map_or(0, |begin| begin.started_unix_ns),
         resumed_unix_ns: found.resumed_unix_ns.clone(),
-        elapsed_ns: measured.iter().map(Measured::used_ns).sum(),
-        machine: begin.machine.clone(),
+        elapsed_ns: found.used_ns(),
+        machine: begin.and_then(|begin| begin.machine.clone()),
         configurations,
-        failed: found.failed.clone(),
+        failed,
         drift,
         warnings: Vec::new(),
         interrupted,
@@ -67,10 +66,10 @@ fn rule(rule: &Rule) -> StoppingRule {
 fn configuration(
     plan: &BenchPlan,
     subject: &Subject,
-    measured: &Measured,
     found: &Found,
     reason: StopReason,
 ) -> Configuration {
+    let measured = found.of(&subject.name);
     let stop = measured.enough(&plan.rule).unwrap_or(reason);
     let metrics = names(&measured.runs);
     let metrics: Vec<MetricSummary> = metrics
@@ -313,7 +312,6 @@ fn of_runs(configuration: &Configuration, warnings: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::kept::Options;
     use std::path::Path;
 
     fn run(number: u32, order: u64, elapsed: f64) -> BenchRun {
@@ -329,27 +327,27 @@ mod tests {
         let text = "[[target]]\nname='a'\nspec='/'\n[[target]]\nname='b'\nspec='/tmp'\n\
                     [[workload]]\nname='w'\nspec='cmd: true'\n";
         let plan = BenchPlan::parse(Path::new("p"), text, Path::new("/")).unwrap();
-        let measured: Vec<Measured> = samples
-            .iter()
-            .enumerate()
-            .map(|(c, samples)| Measured {
-                runs: samples
-                    .iter()
-                    .enumerate()
+        let of = |(c, (subject, samples)): (usize, (&Subject, &&[f64]))| {
+            let runs = samples.iter().enumerate();
+            let measured = Measured {
+                runs: runs
                     .map(|(i, &x)| run(i as u32, (2 * i + c) as u64, x))
                     .collect(),
                 ..Measured::default()
-            })
-            .collect();
-        let begin = Begin {
-            base: plan.base.clone(),
-            plan: text.into(),
-            options: Options::default(),
-            digest: plan.digest(),
-            started_unix_ns: 1,
-            machine: None,
+            };
+            (subject.name.clone(), measured)
         };
-        experiment(&plan, &begin, &Found::default(), &measured, reason)
+        let found = Found {
+            measured: plan
+                .subjects
+                .iter()
+                .zip(&samples)
+                .enumerate()
+                .map(of)
+                .collect(),
+            ..Found::default()
+        };
+        experiment(&plan, &found, reason)
     }
 
     #[test]

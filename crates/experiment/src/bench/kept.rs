@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fsage_format::FormatError;
-use fsage_format::record::{RecordWriter, holds_records, read_records};
 use fsage_format::result::environment::{MachineRecord, TargetRecord};
 use fsage_format::result::experiment::{BenchRun, FailedRun};
 use serde::{Deserialize, Serialize};
 
 use super::BenchError;
-use super::schedule::Measured;
+use super::schedule::{Measured, NOTHING};
+use crate::engine::record::kept;
 use crate::plan::BenchPlan;
 
 /// What the first line of the record says that it is of.
-const KIND: &str = "bench";
+pub(super) const KIND: &str = "bench";
 
 /// One line of `runs.jsonl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -125,29 +125,23 @@ pub struct Found {
     pub resumed_unix_ns: Vec<u64>,
     /// Targets, by configuration.
     pub targets: BTreeMap<String, TargetRecord>,
-    /// Runs, by configuration.
-    pub runs: BTreeMap<String, Vec<BenchRun>>,
-    /// Runs that failed, in their order.
-    pub failed: Vec<FailedRun>,
+    /// What was measured, by configuration.
+    pub measured: BTreeMap<String, Measured>,
 }
 
 impl Found {
-    /// What was measured of each configuration of a plan.
-    pub fn measured(&self, plan: &BenchPlan) -> Vec<Measured> {
-        let of = |name: &String| Measured {
-            runs: self.runs.get(name).cloned().unwrap_or_default(),
-            failed: self
-                .failed
-                .iter()
-                .filter(|f| f.configuration == *name)
-                .cloned()
-                .collect(),
-            forgiven: 0,
-        };
-        plan.subjects.iter().map(|s| of(&s.name)).collect()
+    /// What was measured of a configuration.
+    pub fn of(&self, configuration: &str) -> &Measured {
+        self.measured.get(configuration).unwrap_or(&NOTHING)
     }
 
-    fn take(&mut self, entry: Entry) {
+    /// How long all runs took with all that belongs to them, nanoseconds.
+    pub fn used_ns(&self) -> u64 {
+        self.measured.values().map(Measured::used_ns).sum()
+    }
+
+    /// Takes a line of the record.
+    pub fn take(&mut self, entry: Entry) {
         match entry {
             Entry::Begin(begin) => {
                 self.begin.get_or_insert(*begin);
@@ -160,39 +154,24 @@ impl Found {
                 self.targets.entry(configuration).or_insert(*record);
             }
             Entry::Run { configuration, run } => {
-                self.runs.entry(configuration).or_default().push(*run);
+                self.measured
+                    .entry(configuration)
+                    .or_default()
+                    .runs
+                    .push(*run);
             }
-            Entry::Failed(failed) => self.failed.push(failed),
+            Entry::Failed(failed) => {
+                let of = self.measured.entry(failed.configuration.clone());
+                of.or_default().failed.push(failed);
+            }
         }
     }
 }
 
-/// Where an experiment's record is.
-pub fn record_path(dir: &Path) -> PathBuf {
-    dir.join("runs.jsonl")
-}
-
-/// The record, to append to.
-pub(super) fn open_record(dir: &Path) -> Result<RecordWriter, FormatError> {
-    RecordWriter::open(&record_path(dir), KIND)
-}
-
 /// What a directory holds; nothing where there is no record.
 pub fn found(dir: &Path) -> Result<Found, FormatError> {
-    let path = record_path(dir);
     let mut found = Found::default();
-    if !holds_records(&path) {
-        return Ok(found);
-    }
-    let records = read_records::<Entry>(&path)?;
-    if records.head.kind != KIND {
-        return Err(FormatError::corrupt(
-            &path,
-            "line 1",
-            format!("it is of `{}`, expected `{KIND}`", records.head.kind),
-        ));
-    }
-    for entry in records.records {
+    for entry in kept(dir, KIND)? {
         found.take(entry);
     }
     Ok(found)

@@ -5,36 +5,23 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_format::FormatError;
-use fsage_format::record::{RecordWriter, write_whole};
+use fsage_format::record::write_whole;
 use fsage_format::result::environment::MachineRecord;
 use fsage_format::result::experiment::{EXPERIMENT_FILE, Experiment, FailedRun, StopReason};
 use fsage_host::{environment, machine};
 
 use super::BenchError;
 use super::judge::experiment;
-use super::kept::{Begin, Entry, Found, Options, found, open_record};
-use super::schedule::{Measured, Next, expected_runs, next};
-use super::step::{Settings, one_run, request_of};
-use crate::alone::alone;
-use crate::one_cpu::OneCpu;
-use crate::one_cpu::one_cpu;
+use super::kept::{Begin, Entry, Found, KIND, Options, found};
+use super::schedule::expected_runs;
+use super::step::{Broken, Settings, one_run, request_of};
+use crate::engine::record::Results;
+use crate::engine::{Ended, How, Progress, Series, Verb, With, carry_out, has_more};
+use crate::one_cpu::last_allowed;
 use crate::plan::{BenchPlan, Subject};
 use crate::restoring::Source;
 use crate::running;
 use crate::target::check_commands;
-
-/// How far an experiment is.
-#[derive(Debug, Clone)]
-pub struct Progress {
-    /// Runs that are done.
-    pub done: u64,
-    /// Runs that there will be, as far as can be told now.
-    pub expected: u64,
-    /// What is done now.
-    pub what: String,
-    /// How long the rest takes, seconds; `None` before the first run has ended.
-    pub eta_s: Option<f64>,
-}
 
 /// Where and how an experiment is carried out.
 #[derive(Debug)]
@@ -60,41 +47,47 @@ pub fn run(
 ) -> Result<Experiment, BenchError> {
     check_workloads(plan)?;
     let dir = order.dir;
-    std::fs::create_dir_all(dir).map_err(|e| FormatError::io("make directory", dir, e))?;
-    let _alone = alone(dir)?;
+    let results = Results::open(dir, KIND)?;
     let mut kept = if order.resume {
         found(dir)?
     } else {
         Found::default()
     };
     same_plan(plan, dir, &kept)?;
-    let mut measured = kept.measured(plan);
     if order.retry_failed {
-        for one in &mut measured {
+        for one in kept.measured.values_mut() {
             one.forgiven = one.failed.len() as u32;
         }
     }
-    let mut record = open_record(dir)?;
-    let measures = matches!(next(plan, &measured), Next::Measure(_));
-    let sources = if measures {
-        sources(plan, dir, &kept, order.stop)?
-    } else {
-        BTreeMap::new()
-    };
-    let going_on = kept.begin.is_some() && measures;
-    let begin = begin(plan, order, &mut kept, going_on, &mut record)?;
+    let mut record = results.record()?;
     let mut making = Experimenting {
         plan,
-        order,
         kept,
-        measured,
-        record,
         devices: BTreeMap::new(),
-        sources,
-        one_cpu: one_cpu(plan.one_cpu && measures && !all_virtual(plan)),
+        sources: BTreeMap::new(),
     };
-    let reason = making.all(progress)?;
-    let mut result = experiment(plan, &begin, &making.kept, &making.measured, reason);
+    let measures = has_more(&making);
+    if measures {
+        making.sources = sources(plan, dir, &making.kept, order.stop)?;
+    }
+    if let Some(entry) = begin(plan, order, &making.kept, measures) {
+        record.append(&entry)?;
+        making.take(entry)?;
+    }
+    let wanted = plan.one_cpu && !all_virtual(plan);
+    let how = How {
+        seed: plan.seed,
+        keep_going: plan.keep_going,
+        cpu: wanted.then(last_allowed).flatten(),
+        stop: order.stop,
+    };
+    let reason = match carry_out(&mut making, &mut record, how, progress)? {
+        Ended::Done => StopReason::MaxRuns,
+        Ended::OutOfTime => StopReason::TimeBudget,
+        Ended::Interrupted => StopReason::Interrupted,
+        Ended::AfterFailure(_) => StopReason::AfterFailure,
+    };
+    let mut result = experiment(plan, &making.kept, reason);
     result.interrupted |= order.stop.load(Ordering::Relaxed);
     // Not indented: latency distributions are most of it, and a line for each figure would be ten times as
     // long.
@@ -111,9 +104,9 @@ fn check_workloads(plan: &BenchPlan) -> Result<(), BenchError> {
         if workload.spec.command().is_some() || workload.setup.is_some() {
             check_commands(target, &format!("run a command of `{workload}`"))?;
         }
-        running::program(&request_of(subject)).map_err(|source| BenchError::Workload {
-            workload: workload.spec.to_string(),
-            source,
+        running::program(&request_of(subject)).map_err(|source| BenchError::Running {
+            doing: format!("build workload `{}`", workload.spec),
+            source: Box::new(source),
         })?;
     }
     Ok(())
@@ -166,24 +159,13 @@ fn sources(
     Ok(sources)
 }
 
-/// Notes that the experiment begins or goes on. One that is over is only reported again.
-fn begin(
-    plan: &BenchPlan,
-    order: &Order<'_>,
-    kept: &mut Found,
-    going_on: bool,
-    record: &mut RecordWriter,
-) -> Result<Begin, BenchError> {
-    if let Some(begin) = kept.begin.clone() {
-        if going_on {
-            let unix_ns = machine::unix_time_ns();
-            record.append(&Entry::Resumed {
-                unix_ns,
-                machine: Some(Box::new(machine_of(plan))),
-            })?;
-            kept.resumed_unix_ns.push(unix_ns);
-        }
-        return Ok(begin);
+/// What notes that the experiment begins, or goes on if it measures. One that is over is only reported again.
+fn begin(plan: &BenchPlan, order: &Order<'_>, kept: &Found, measures: bool) -> Option<Entry> {
+    if kept.begin.is_some() {
+        return measures.then(|| Entry::Resumed {
+            unix_ns: machine::unix_time_ns(),
+            machine: Some(Box::new(machine_of(plan))),
+        });
     }
     let mut machine = machine_of(plan);
     for subject in &plan.subjects {
@@ -194,17 +176,14 @@ fn begin(
             }
         }
     }
-    let begin = Begin {
+    Some(Entry::Begin(Box::new(Begin {
         plan: plan.text.clone(),
         base: plan.base.clone(),
         options: order.options.clone(),
         digest: plan.digest(),
         started_unix_ns: machine::unix_time_ns(),
         machine: Some(machine),
-    };
-    record.append(&Entry::Begin(Box::new(begin.clone())))?;
-    kept.begin = Some(begin.clone());
-    Ok(begin)
+    })))
 }
 
 fn all_virtual(plan: &BenchPlan) -> bool {
@@ -224,134 +203,93 @@ fn machine_of(plan: &BenchPlan) -> MachineRecord {
 /// An experiment that is being carried out.
 struct Experimenting<'a> {
     plan: &'a BenchPlan,
-    order: &'a Order<'a>,
     kept: Found,
-    measured: Vec<Measured>,
-    record: RecordWriter,
     /// The devices of directories, by target: what is mounted there must stay.
     devices: BTreeMap<String, u64>,
     /// The files that states are restored from.
     sources: BTreeMap<PathBuf, Source>,
-    one_cpu: Option<OneCpu>,
 }
 
-impl Experimenting<'_> {
-    /// Makes every run that is to be made; returns why configurations without enough have no more.
-    fn all(&mut self, progress: &mut dyn FnMut(&Progress)) -> Result<StopReason, BenchError> {
-        loop {
-            if self.order.stop.load(Ordering::Relaxed) {
-                return Ok(StopReason::Interrupted);
+impl<'a> Experimenting<'a> {
+    /// A configuration, which run of it is next, and which of the experiment that is.
+    fn next(&self, series: usize) -> (&'a Subject, u32, u64) {
+        let subject = &self.plan.subjects[series];
+        let all = self.kept.measured.values();
+        let order = all.map(|m| u64::from(m.attempts())).sum();
+        (subject, self.kept.of(&subject.name).attempts(), order)
+    }
+}
+
+impl Verb for Experimenting<'_> {
+    type Entry = Entry;
+    type Failure = Broken;
+
+    fn series(&self) -> Vec<Series> {
+        let of = |subject: &Subject| {
+            let measured = self.kept.of(&subject.name);
+            let is_virtual = subject.target.spec.has_virtual_time();
+            Series {
+                attempts: measured.attempts(),
+                wanted: expected_runs(measured, &self.plan.rule) - measured.runs.len() as u32,
+                took_ns: if is_virtual { 0 } else { measured.used_ns() },
+                like: vec![subject.workload.name.clone()],
             }
-            let at = match next(self.plan, &self.measured) {
-                Next::Measure(at) => at,
-                Next::Done => return Ok(StopReason::MaxRuns),
-                Next::OutOfTime => return Ok(StopReason::TimeBudget),
-            };
-            let Some(subject) = self.plan.subjects.get(at) else {
-                return Ok(StopReason::MaxRuns);
-            };
-            let failed = self.one(at, subject, progress)?;
-            if failed && !self.plan.keep_going {
-                return Ok(StopReason::AfterFailure);
-            }
-        }
+        };
+        self.plan.subjects.iter().map(of).collect()
     }
 
-    /// Makes one run and keeps it; whether it failed. One that was interrupted is not kept.
-    fn one(
-        &mut self,
-        at: usize,
-        subject: &Subject,
-        progress: &mut dyn FnMut(&Progress),
-    ) -> Result<bool, BenchError> {
-        let number = self.measured[at].attempts();
-        let order = self.measured.iter().map(|m| u64::from(m.attempts())).sum();
-        let mut now = self.progress();
-        let what = format!("run {} of {}", number + 1, subject.name);
-        let mut detail = |text: &str| {
-            now.what = format!("{what}: {text}");
-            progress(&now);
-        };
+    fn left_ns(&self) -> Option<u64> {
+        let budget_ns = u64::try_from(self.plan.rule.budget.as_nanos()).unwrap_or(u64::MAX);
+        Some(budget_ns.saturating_sub(self.kept.used_ns()))
+    }
+
+    fn describe(&self, series: usize) -> String {
+        let (subject, number, _) = self.next(series);
+        format!("run {} of {}", number + 1, subject.name)
+    }
+
+    fn make(&mut self, series: usize, with: With<'_>) -> Result<Vec<Entry>, Broken> {
+        let (subject, number, order) = self.next(series);
         let settings = Settings {
             settle: self.plan.settle,
             device: self.devices.get(&subject.target.name).copied(),
             source: subject.state.file().and_then(|f| self.sources.get(f)),
-            one_cpu: self.one_cpu.as_ref(),
-            stop: self.order.stop,
+            one_cpu: with.one_cpu,
+            stop: with.stop,
         };
-        let started_unix_ns = machine::unix_time_ns();
-        let result = one_run(subject, settings, &mut detail);
-        // What fails while fsage stops, fails because of it.
-        if self.order.stop.load(Ordering::Relaxed) {
-            return Ok(false);
+        let mut done = one_run(subject, settings, with.detail)?;
+        (done.run.run, done.run.order) = (number, order);
+        let configuration = subject.name.clone();
+        if let Some(device) = done.device {
+            let target = subject.target.name.clone();
+            self.devices.entry(target).or_insert(device);
         }
-        match result {
-            Ok(mut done) => {
-                (done.run.run, done.run.order) = (number, order);
-                if let Some(device) = done.device {
-                    let name = subject.target.name.clone();
-                    self.devices.entry(name).or_insert(device);
-                }
-                let name = &subject.name;
-                if !self.kept.targets.contains_key(name) {
-                    self.record.append(&Entry::Target {
-                        configuration: name.clone(),
-                        record: Box::new(done.target.clone()),
-                    })?;
-                    self.kept.targets.insert(name.clone(), done.target);
-                }
-                let entry = Entry::Run {
-                    configuration: name.clone(),
-                    run: Box::new(done.run),
-                };
-                self.record.append(&entry)?;
-                if let Entry::Run { run, .. } = entry {
-                    self.measured[at].runs.push(*run);
-                }
-                Ok(false)
-            }
-            Err(broken) => {
-                let failed = FailedRun {
-                    configuration: subject.name.clone(),
-                    run: number,
-                    order,
-                    started_unix_ns,
-                    steps: broken.steps,
-                    error: broken.why,
-                };
-                self.record.append(&Entry::Failed(failed.clone()))?;
-                self.measured[at].failed.push(failed.clone());
-                self.kept.failed.push(failed);
-                Ok(true)
-            }
-        }
+        let first = !self.kept.targets.contains_key(&configuration);
+        let target = Entry::Target {
+            configuration: configuration.clone(),
+            record: Box::new(done.target),
+        };
+        let run = Entry::Run {
+            run: Box::new(done.run),
+            configuration,
+        };
+        Ok(first.then_some(target).into_iter().chain([run]).collect())
     }
 
-    fn progress(&self) -> Progress {
-        let done: u64 = self.measured.iter().map(|m| u64::from(m.attempts())).sum();
-        let mut expected = done;
-        let mut left_ns = Some(0.0);
-        let pace = |m: &Measured| {
-            let n = m.attempts();
-            (n > 0).then(|| m.used_ns() as f64 / f64::from(n))
-        };
-        let paces: Vec<f64> = self.measured.iter().filter_map(pace).collect();
-        let typical = (!paces.is_empty()).then(|| fsage_stats::mean(&paces));
-        for measured in &self.measured {
-            let runs = expected_runs(measured, &self.plan.rule) - measured.runs.len() as u32;
-            expected += u64::from(runs);
-            let each = pace(measured).or(typical);
-            left_ns = left_ns
-                .zip(each)
-                .map(|(sum, each)| sum + each * f64::from(runs));
-        }
-        let used_ns: u64 = self.measured.iter().map(Measured::used_ns).sum();
-        let budget_s = self.plan.rule.budget.as_secs_f64() - used_ns as f64 / 1e9;
-        Progress {
-            done,
-            expected,
-            what: String::new(),
-            eta_s: left_ns.map(|ns| (ns / 1e9).min(budget_s.max(0.0))),
-        }
+    fn failed(&self, series: usize, failure: &Broken, _: u64) -> Entry {
+        let (subject, run, order) = self.next(series);
+        Entry::Failed(FailedRun {
+            configuration: subject.name.clone(),
+            run,
+            order,
+            started_unix_ns: failure.started_unix_ns,
+            steps: failure.steps.clone(),
+            error: failure.why.clone(),
+        })
+    }
+
+    fn take(&mut self, entry: Entry) -> Result<(), FormatError> {
+        self.kept.take(entry);
+        Ok(())
     }
 }

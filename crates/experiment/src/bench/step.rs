@@ -64,6 +64,8 @@ pub struct Done {
 /// A run that gave no result.
 #[derive(Debug)]
 pub struct Broken {
+    /// Wall clock at its start, nanoseconds since 1970.
+    pub started_unix_ns: u64,
     /// What was done until then.
     pub steps: Vec<StepTime>,
     /// Why; completes “failed to …”.
@@ -111,6 +113,7 @@ pub fn one_run(
             })
         }
         Err(why) => Err(Broken {
+            started_unix_ns: making.run.started_unix_ns,
             steps: making.steps,
             why,
         }),

@@ -1,5 +1,4 @@
-//! A plan of `fsage bench` as a TOML file. Strict: what is not understood is an error with file and
-//! line.
+//! A plan of `fsage bench`: every combination of what it names, and when measuring ends.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,21 +6,14 @@ use std::time::Duration;
 
 use fsage_core::Registry;
 use fsage_format::FormatError;
-use serde::Deserialize;
-use sha2::{Digest, Sha256};
 use toml::{Spanned, Value};
 
 use super::allow::{Allowed, Wanted};
-use super::named::{NamedTarget, NamedWorkload};
+use super::file::{PlanVerb, Planned, PlannedTarget, Raw, Sheet};
 use super::place::{self, Place, PlanError};
-use super::state;
 use super::subject::{Caches, Rule, State, Subject};
-use super::vary::{self, Choice, RawSweep};
 use crate::bench::metrics;
 use crate::target::schemes;
-
-/// Half of a digest tells plans apart.
-const DIGEST_BYTES: usize = 16;
 
 /// What one experiment does.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,75 +34,6 @@ pub struct BenchPlan {
     pub one_cpu: bool,
     /// The longest wait for the device to come to rest before each run.
     pub settle: Duration,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Raw {
-    runs: Option<Spanned<i64>>,
-    min_runs: Option<Spanned<i64>>,
-    max_runs: Option<Spanned<i64>>,
-    precision: Option<Spanned<Value>>,
-    required: Option<Spanned<Vec<Spanned<String>>>>,
-    budget: Option<Spanned<String>>,
-    seed: Option<u64>,
-    cache: Option<Spanned<Value>>,
-    settle: Option<Spanned<String>>,
-    #[serde(default)]
-    keep_going: bool,
-    #[serde(default)]
-    one_cpu: bool,
-    setup: Option<String>,
-    #[serde(default)]
-    target: Vec<Spanned<RawTarget>>,
-    #[serde(default)]
-    workload: Vec<Spanned<RawWorkload>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawTarget {
-    name: Option<Spanned<String>>,
-    spec: Spanned<String>,
-    state: Option<Spanned<String>>,
-    aged: Option<Spanned<String>>,
-    #[serde(default)]
-    sweep: RawSweep,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawWorkload {
-    name: Option<Spanned<String>>,
-    spec: Spanned<String>,
-    setup: Option<String>,
-    #[serde(default)]
-    in_place: bool,
-    #[serde(rename = "for")]
-    run_for: Option<Spanned<String>>,
-    #[serde(default)]
-    sweep: RawSweep,
-}
-
-/// A target or workload with one choice of the values that vary.
-struct Varied<T> {
-    what: T,
-    parameters: Vec<(String, String)>,
-}
-
-/// A target and what a plan says of it alone.
-struct PlannedTarget {
-    target: NamedTarget,
-    state: State,
-    aged: Option<String>,
-}
-
-/// A workload and what a plan says of it alone.
-#[derive(Clone)]
-struct Planned {
-    workload: NamedWorkload,
-    in_place: bool,
-    run_for: Option<Duration>,
 }
 
 impl BenchPlan {
@@ -153,21 +76,12 @@ impl BenchPlan {
     }
 
     fn build(place: Place<'_>, base: &Path, look: bool) -> Result<Self, PlanError> {
-        let text = place.text;
-        let raw: Raw = place.toml()?;
-        place.few(raw.target.len(), "targets")?;
-        place.few(raw.workload.len(), "workloads")?;
-        let targets = targets(place, &raw.target, (base, look))?;
-        let workloads = workloads(place, &raw.workload, raw.setup.as_ref())?;
-        let end = text.len()..text.len();
-        if targets.is_empty() {
-            return Err(place.error(end, "no target, expected at least one [[target]]".into()));
-        }
-        if workloads.is_empty() {
-            let none = "no workload, expected at least one [[workload]]";
-            return Err(place.error(end, none.into()));
-        }
-        let caches = caches(place, raw.cache.as_ref())?;
+        let Sheet {
+            raw,
+            targets,
+            workloads,
+            caches,
+        } = Sheet::read(place, PlanVerb::Bench, (base, look))?;
         place.few(
             targets.len() * workloads.len() * caches.len(),
             "configurations (targets by workloads by caches)",
@@ -177,7 +91,7 @@ impl BenchPlan {
         check_required(place, raw.required.as_ref(), &subjects)?;
         let settle = place.time("settle", raw.settle.as_ref())?;
         Ok(Self {
-            text: text.to_owned(),
+            text: place.text.to_owned(),
             base: base.to_owned(),
             subjects,
             rule,
@@ -214,31 +128,21 @@ impl BenchPlan {
                 subject.caches,
             ));
         }
-        let digest = Sha256::digest(text.as_bytes());
-        let mut hex = String::new();
-        for byte in digest.iter().take(DIGEST_BYTES) {
-            hex.push_str(&format!("{byte:02x}"));
-        }
-        hex
+        super::digest(&text)
     }
 }
 
 /// Every combination of targets, workloads and caches.
-fn cross(
-    targets: &[Varied<PlannedTarget>],
-    workloads: &[Varied<Planned>],
-    caches: &[Caches],
-) -> Vec<Subject> {
+fn cross(targets: &[PlannedTarget], workloads: &[Planned], caches: &[Caches]) -> Vec<Subject> {
     let mut subjects = Vec::new();
-    for target in targets {
-        for workload in workloads {
+    for on in targets {
+        for planned in workloads {
             for &state in caches {
-                let planned = &workload.what;
-                let mut name = format!("{} / {}", target.what.target, planned.workload);
+                let mut name = format!("{} / {}", on.target, planned.workload);
                 let mut parameters = BTreeMap::new();
-                let of_target = target.parameters.iter();
+                let of_target = on.parameters.iter();
                 let of_target = of_target.map(|(key, value)| (format!("target.{key}"), value));
-                let of_workload = workload.parameters.iter();
+                let of_workload = planned.parameters.iter();
                 let of_workload = of_workload.map(|(key, value)| (key.clone(), value));
                 for (key, value) in of_target.chain(of_workload) {
                     name.push_str(&format!(" / {key}={value}"));
@@ -249,9 +153,9 @@ fn cross(
                 }
                 subjects.push(Subject {
                     name,
-                    target: target.what.target.clone(),
-                    state: target.what.state.clone(),
-                    aged: target.what.aged.clone(),
+                    target: on.target.clone(),
+                    state: on.state.clone(),
+                    aged: on.aged.clone(),
                     workload: planned.workload.clone(),
                     in_place: planned.in_place,
                     run_for: planned.run_for,
@@ -323,206 +227,6 @@ pub fn parse_share(text: &str) -> Option<f64> {
         None => text.trim().parse().ok()?,
     };
     in_range(share)
-}
-
-fn caches(place: Place<'_>, raw: Option<&Spanned<Value>>) -> Result<Vec<Caches>, PlanError> {
-    let Some(raw) = raw else {
-        return Ok(vec![Caches::Cold]);
-    };
-    let wrong = |what: String| place.error(raw.span(), what);
-    let list = match raw.get_ref() {
-        Value::Array(list) => list.as_slice(),
-        one => std::slice::from_ref(one),
-    };
-    let mut all: Vec<Caches> = Vec::new();
-    for value in list {
-        let text = value
-            .as_str()
-            .ok_or_else(|| wrong(format!("cache = {value}, expected texts such as \"cold\"")))?;
-        let state = text.parse().map_err(&wrong)?;
-        if all.contains(&state) {
-            return Err(wrong(format!("cache `{state}` stands twice")));
-        }
-        all.push(state);
-    }
-    if all.is_empty() {
-        return Err(wrong("cache is empty, expected at least one state".into()));
-    }
-    Ok(all)
-}
-
-fn targets(
-    place: Place<'_>,
-    raw: &[Spanned<RawTarget>],
-    files: (&Path, bool),
-) -> Result<Vec<Varied<PlannedTarget>>, PlanError> {
-    let mut all: Vec<Varied<PlannedTarget>> = Vec::new();
-    let mut names: Vec<String> = Vec::new();
-    for entry in raw {
-        let its = entry.get_ref();
-        let name = match &its.name {
-            Some(name) => place.name(name)?,
-            // Without the values that vary it may be none yet.
-            None => place.schemes.parse(its.spec.get_ref()).map_or_else(
-                |_| its.spec.get_ref().trim().to_owned(),
-                |spec| {
-                    spec.given_name()
-                        .unwrap_or_else(|| its.spec.get_ref().trim().to_owned())
-                },
-            ),
-        };
-        if names.contains(&name) {
-            let twice = format!("target `{name}` stands twice, expected a name of its own");
-            return Err(place.error(entry.span(), twice));
-        }
-        names.push(name.clone());
-        for choice in vary::combinations(place, &its.sweep)? {
-            let (mut text, left) = vary::fill(its.spec.get_ref(), &choice);
-            let filled = its.state.as_ref().map(|state| {
-                let of_state = vary::fill(state.get_ref(), &choice).0;
-                (state.span(), of_state)
-            });
-            let left = match &its.state {
-                Some(state) => vary::fill(state.get_ref(), &left).1,
-                None => left,
-            };
-            let mut at = its.spec.span();
-            // What is wrong without the values is told where it stands.
-            let takes_more = !left.is_empty() && place.target(at.clone(), &text)?.is_temporary();
-            for (key, span, value) in left {
-                if !takes_more {
-                    let what = format!(
-                        "a directory has no parameter `{key}`, expected {{{key}}} in its spec or a \
-                         scratch: target"
-                    );
-                    return Err(place.error(span, what));
-                }
-                text = vary::add(&text, ',', &key, &value);
-                // Each is told where it stands.
-                place.target(span.clone(), &text)?;
-                at = span;
-            }
-            let spec = place.target(at, &text)?;
-            let state = state::of(place, filled, &*spec, files)?;
-            let aged = its.aged.as_ref().map(|text| place.name(text));
-            let target = NamedTarget {
-                name: name.clone(),
-                spec,
-                group: None,
-            };
-            all.push(Varied {
-                what: PlannedTarget {
-                    target,
-                    state,
-                    aged: aged.transpose()?,
-                },
-                parameters: pairs(choice),
-            });
-        }
-    }
-    Ok(all)
-}
-
-fn workloads(
-    place: Place<'_>,
-    raw: &[Spanned<RawWorkload>],
-    setup: Option<&String>,
-) -> Result<Vec<Varied<Planned>>, PlanError> {
-    let mut all: Vec<Varied<Planned>> = Vec::new();
-    let mut names: Vec<String> = Vec::new();
-    for entry in raw {
-        let its = entry.get_ref();
-        let name = match &its.name {
-            Some(name) => place.name(name)?,
-            None => NamedWorkload::name_of(its.spec.get_ref()),
-        };
-        if names.contains(&name) {
-            let twice = format!("two workloads are called `{name}`");
-            return Err(place.error(entry.span(), twice));
-        }
-        names.push(name.clone());
-        let run_for = place.time("for", its.run_for.as_ref())?;
-        let setup = its.setup.as_ref().or(setup);
-        for choice in vary::combinations(place, &its.sweep)? {
-            let (text, left) = vary::fill(its.spec.get_ref(), &choice);
-            let (setup, left) = match setup {
-                // A value may stand in both.
-                Some(setup) => (
-                    Some(vary::fill(setup, &choice).0),
-                    vary::fill(setup, &left).1,
-                ),
-                None => (None, left),
-            };
-            if !left.is_empty() {
-                place.workload(its.spec.span(), &text)?;
-            }
-            let (text, at) = add_all(place, text, left, its.spec.span())?;
-            let spec = place.workload(at, &text)?;
-            check_alone(place, its, entry, spec.command().is_some())?;
-            let workload = NamedWorkload {
-                name: name.clone(),
-                spec,
-                setup,
-            };
-            all.push(Varied {
-                what: Planned {
-                    workload,
-                    in_place: its.in_place,
-                    run_for,
-                },
-                parameters: pairs(choice),
-            });
-        }
-    }
-    Ok(all)
-}
-
-/// Adds the parameters that have no place in the text; a command takes none so.
-fn add_all(
-    place: Place<'_>,
-    mut text: String,
-    left: Choice,
-    mut at: std::ops::Range<usize>,
-) -> Result<(String, std::ops::Range<usize>), PlanError> {
-    for (key, span, value) in left {
-        if text.trim_start().starts_with("cmd:") {
-            let what =
-                format!("a command has no parameter `{key}`, expected {{{key}}} in it or in setup");
-            return Err(place.error(span, what));
-        }
-        text = vary::add(&text, ':', &key, &value);
-        // Each is told where it stands.
-        place.workload(span.clone(), &text)?;
-        at = span;
-    }
-    Ok((text, at))
-}
-
-/// What is for commands alone, and what is not for them.
-fn check_alone(
-    place: Place<'_>,
-    its: &RawWorkload,
-    entry: &Spanned<RawWorkload>,
-    is_command: bool,
-) -> Result<(), PlanError> {
-    if its.in_place && !is_command {
-        let what = "in_place of a generated workload, expected a command: generated files have a \
-                    directory of their own";
-        return Err(place.error(entry.span(), what.into()));
-    }
-    if let Some(time) = its.run_for.as_ref().filter(|_| is_command) {
-        let what =
-            "for = TIME of a command, expected a generated workload: a command ends by itself";
-        return Err(place.error(time.span(), what.into()));
-    }
-    Ok(())
-}
-
-fn pairs(choice: Choice) -> Vec<(String, String)> {
-    choice
-        .into_iter()
-        .map(|(key, _, value)| (key, value))
-        .collect()
 }
 
 /// Metrics that nothing measures would never become precise.
@@ -782,7 +486,7 @@ size = [1000]
     fn the_digest_tells_what_is_measured_apart() {
         let digest = |from: &str, to: &str| parse(&WHOLE.replacen(from, to, 1)).unwrap().digest();
         let whole = digest("", "");
-        assert_eq!(whole.len(), 2 * DIGEST_BYTES);
+        assert_eq!(whole.len(), 32);
         for (from, to) in [
             ("max_runs = 9", "max_runs = 90"),
             ("\"2.5%\"", "0.01"),

@@ -1,76 +1,75 @@
-//! A plan as a TOML file. Strict: what is not understood is an error with file and line.
+//! A plan as a TOML file: one grammar for all verbs. Strict: what is not understood is an error with file and
+//! line, and so is what only another verb has.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
-use toml::Spanned;
+use toml::de::DeTable;
+use toml::{Spanned, Value};
 
-use super::CacheState;
-use super::named::{NamedTarget, NamedWorkload};
-use super::place::{self, Place, PlanError};
-use crate::target::schemes;
+use super::NamedTarget;
+use super::named::NamedWorkload;
+use super::place::{Place, PlanError};
+use super::state;
+use super::subject::{Caches, State};
+use super::vary::{self, Choice, RawSweep};
 
-/// A plan as it was written; what it does not say is `None`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlanFile {
-    /// Where.
-    pub targets: Vec<NamedTarget>,
-    /// What.
-    pub workloads: Vec<NamedWorkload>,
-    /// Runs of each workload on each target.
-    pub runs: Option<u32>,
-    /// Where random choices start.
-    pub seed: Option<u64>,
-    /// What the caches hold when a workload begins.
-    pub cache: CacheState,
-    /// Whether everything is kept on one CPU.
-    pub one_cpu: bool,
-    /// Whether a step that fails is passed over.
-    pub keep_going: bool,
-    /// Whether profiles are quick ones.
-    pub quick: Option<bool>,
-    /// Profiles of each target.
-    pub profiles: Option<u32>,
-    /// The longest that one profile takes.
-    pub profile_time: Option<Duration>,
-    /// The place of the target whose trace is predicted from.
-    pub trace_on: Option<usize>,
-    /// The same for the targets of a group.
-    pub group_trace_on: BTreeMap<String, usize>,
+/// Whose plan it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PlanVerb {
+    Bench,
+    Validate,
 }
 
+/// A plan as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Raw {
-    runs: Option<Spanned<i64>>,
-    seed: Option<u64>,
+pub(super) struct Raw {
+    pub runs: Option<Spanned<i64>>,
+    pub seed: Option<u64>,
+    pub cache: Option<Spanned<Value>>,
     #[serde(default)]
-    cache: CacheState,
+    pub one_cpu: bool,
     #[serde(default)]
-    one_cpu: bool,
-    #[serde(default)]
-    keep_going: bool,
-    quick: Option<bool>,
-    profiles: Option<Spanned<i64>>,
-    profile_time: Option<Spanned<String>>,
-    trace_on: Option<Spanned<String>>,
+    pub keep_going: bool,
     setup: Option<String>,
     #[serde(default)]
-    target: Vec<Spanned<RawTarget>>,
+    pub target: Vec<Spanned<RawTarget>>,
     #[serde(default)]
     workload: Vec<Spanned<RawWorkload>>,
+
+    // Of `bench` alone.
+    pub min_runs: Option<Spanned<i64>>,
+    pub max_runs: Option<Spanned<i64>>,
+    pub precision: Option<Spanned<Value>>,
+    pub required: Option<Spanned<Vec<Spanned<String>>>>,
+    pub budget: Option<Spanned<String>>,
+    pub settle: Option<Spanned<String>>,
+
+    // Of `validate` alone.
+    pub quick: Option<bool>,
+    pub profiles: Option<Spanned<i64>>,
+    pub profile_time: Option<Spanned<String>>,
+    pub trace_on: Option<Spanned<String>>,
+    pub keep_traces: Option<Spanned<String>>,
     #[serde(default)]
-    group: BTreeMap<Spanned<String>, RawGroup>,
+    pub group: BTreeMap<Spanned<String>, RawGroup>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawTarget {
-    name: Option<Spanned<String>>,
+pub(super) struct RawTarget {
+    pub name: Option<Spanned<String>>,
     spec: Spanned<String>,
-    group: Option<Spanned<String>>,
+    // Of `bench` alone.
+    state: Option<Spanned<String>>,
+    aged: Option<Spanned<String>>,
+    #[serde(default)]
+    sweep: RawSweep,
+    // Of `validate` alone.
+    pub group: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -79,286 +78,322 @@ struct RawWorkload {
     name: Option<Spanned<String>>,
     spec: Spanned<String>,
     setup: Option<String>,
+    // Of `bench` alone.
+    #[serde(default)]
+    in_place: bool,
+    #[serde(rename = "for")]
+    run_for: Option<Spanned<String>>,
+    #[serde(default)]
+    sweep: RawSweep,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawGroup {
-    trace_on: Option<Spanned<String>>,
+pub(super) struct RawGroup {
+    pub trace_on: Option<Spanned<String>>,
 }
 
-impl PlanFile {
-    /// Reads a plan. Nothing is opened or run.
-    pub fn read(path: &Path) -> Result<Self, PlanError> {
-        Self::parse(path, &place::read(path)?)
-    }
+/// A target and what a plan says of it alone.
+pub(super) struct PlannedTarget {
+    pub target: NamedTarget,
+    pub state: State,
+    pub aged: Option<String>,
+    /// The parameters that vary, and their values here.
+    pub parameters: Vec<(String, String)>,
+}
 
-    /// Reads a plan from its text; errors name `path`.
-    pub fn parse(path: &Path, text: &str) -> Result<Self, PlanError> {
-        let place = Place {
-            path,
-            text,
-            schemes: schemes(),
-        };
+/// A workload and what a plan says of it alone.
+pub(super) struct Planned {
+    pub workload: NamedWorkload,
+    pub in_place: bool,
+    pub run_for: Option<Duration>,
+    /// The parameters that vary, and their values here.
+    pub parameters: Vec<(String, String)>,
+}
+
+/// What a plan of any verb says.
+pub(super) struct Sheet {
+    pub raw: Raw,
+    pub targets: Vec<PlannedTarget>,
+    pub workloads: Vec<Planned>,
+    pub caches: Vec<Caches>,
+}
+
+impl Sheet {
+    /// Reads a plan. Files lie below the directory given; whether they can be restored is looked at if that is
+    /// wished.
+    pub fn read(place: Place<'_>, verb: PlanVerb, files: (&Path, bool)) -> Result<Self, PlanError> {
         let raw: Raw = place.toml()?;
-        let targets = place.targets(&raw.target)?;
-        let workloads = place.workloads(&raw.workload, raw.setup.as_ref())?;
-        let end = text.len()..text.len();
-        if targets.is_empty() {
-            return Err(place.error(end, "no target, expected at least one [[target]]".into()));
+        check_verb(place, verb)?;
+        place.few(raw.target.len(), "targets")?;
+        place.few(raw.workload.len(), "workloads")?;
+        let targets = targets(place, &raw.target, files)?;
+        let workloads = workloads(place, &raw.workload, raw.setup.as_ref())?;
+        for (none, what) in [
+            (targets.is_empty(), "target"),
+            (workloads.is_empty(), "workload"),
+        ] {
+            if none {
+                let end = place.text.len()..place.text.len();
+                let what = format!("no {what}, expected at least one [[{what}]]");
+                return Err(place.error(end, what));
+            }
         }
-        if workloads.is_empty() {
-            return Err(place.error(
-                end,
-                "no workload, expected at least one [[workload]]".into(),
-            ));
-        }
-        let trace_on = raw.trace_on.as_ref();
         Ok(Self {
-            runs: place.count("runs", raw.runs.as_ref())?,
-            seed: raw.seed,
-            cache: raw.cache,
-            one_cpu: raw.one_cpu,
-            keep_going: raw.keep_going,
-            quick: raw.quick,
-            profiles: place.count("profiles", raw.profiles.as_ref())?,
-            profile_time: place.time("profile_time", raw.profile_time.as_ref())?,
-            trace_on: trace_on
-                .map(|name| place.find(&targets, name))
-                .transpose()?,
-            group_trace_on: place.groups(&targets, &raw.group)?,
+            caches: caches(place, raw.cache.as_ref())?,
+            raw,
             targets,
             workloads,
         })
     }
 }
 
-impl Place<'_> {
-    fn targets(&self, raw: &[Spanned<RawTarget>]) -> Result<Vec<NamedTarget>, PlanError> {
-        self.few(raw.len(), "targets")?;
-        let mut targets: Vec<NamedTarget> = Vec::new();
-        for entry in raw {
-            let its = entry.get_ref();
-            let spec = self.target(its.spec.span(), its.spec.get_ref())?;
-            let mut target = NamedTarget::from(spec);
-            if let Some(name) = &its.name {
-                target.name = self.name(name)?;
-            }
-            target.group = its.group.as_ref().map(|g| self.name(g)).transpose()?;
-            if let Some(other) = targets
-                .iter()
-                .find(|t| t.name == target.name || t.spec.to_string() == target.spec.to_string())
-            {
-                let problem = format!("target `{}` stands twice, first as `{other}`", target.name);
-                return Err(self.error(entry.span(), problem));
-            }
-            targets.push(target);
+/// Refuses what only plans of the other verb have: of the plan, its targets and its workloads.
+fn check_verb(place: Place<'_>, verb: PlanVerb) -> Result<(), PlanError> {
+    const BENCH: [&[&str]; 3] = [
+        &[
+            "min_runs",
+            "max_runs",
+            "precision",
+            "required",
+            "budget",
+            "settle",
+        ],
+        &["state", "aged", "sweep"],
+        &["in_place", "for", "sweep"],
+    ];
+    const VALIDATE: [&[&str]; 3] = [
+        &[
+            "quick",
+            "profiles",
+            "profile_time",
+            "trace_on",
+            "keep_traces",
+            "group",
+        ],
+        &["group"],
+        &[],
+    ];
+    let (other, keys) = match verb {
+        PlanVerb::Bench => ("validate", VALIDATE),
+        PlanVerb::Validate => ("bench", BENCH),
+    };
+    let (table, _) = DeTable::parse_recoverable(place.text);
+    let refuse = |table: &DeTable<'_>, keys: &[&str]| {
+        let found = table.keys().find(|key| keys.contains(&&**key.get_ref()));
+        found.map_or(Ok(()), |key| {
+            let what = format!("`{}` is for plans of `fsage {other}` alone", key.get_ref());
+            Err(place.error(key.span(), what))
+        })
+    };
+    refuse(table.get_ref(), keys[0])?;
+    for (part, keys) in [("target", keys[1]), ("workload", keys[2])] {
+        let list = table
+            .get_ref()
+            .get(part)
+            .and_then(|list| list.get_ref().as_array());
+        for entry in list.into_iter().flatten() {
+            entry
+                .get_ref()
+                .as_table()
+                .map_or(Ok(()), |table| refuse(table, keys))?;
         }
-        Ok(targets)
     }
-
-    fn workloads(
-        &self,
-        raw: &[Spanned<RawWorkload>],
-        setup: Option<&String>,
-    ) -> Result<Vec<NamedWorkload>, PlanError> {
-        self.few(raw.len(), "workloads")?;
-        let mut workloads: Vec<NamedWorkload> = Vec::new();
-        for entry in raw {
-            let its = entry.get_ref();
-            let spec = self.workload(its.spec.span(), its.spec.get_ref())?;
-            let workload = NamedWorkload {
-                name: match &its.name {
-                    Some(name) => self.name(name)?,
-                    None => NamedWorkload::name_of(its.spec.get_ref()),
-                },
-                spec,
-                setup: its.setup.as_ref().or(setup).cloned(),
-            };
-            if workloads.iter().any(|w| w.name == workload.name) {
-                let problem = format!("two workloads are called `{workload}`");
-                return Err(self.error(entry.span(), problem));
-            }
-            workloads.push(workload);
-        }
-        Ok(workloads)
-    }
-
-    fn find(&self, targets: &[NamedTarget], name: &Spanned<String>) -> Result<usize, PlanError> {
-        let wanted = name.get_ref();
-        targets
-            .iter()
-            .position(|t| t.name == *wanted)
-            .ok_or_else(|| {
-                let known: Vec<&str> = targets.iter().map(|t| t.name.as_str()).collect();
-                let problem = format!(
-                    "trace_on = `{wanted}` is no target, expected one of {}",
-                    known.join(", ")
-                );
-                self.error(name.span(), problem)
-            })
-    }
-
-    fn groups(
-        &self,
-        targets: &[NamedTarget],
-        raw: &BTreeMap<Spanned<String>, RawGroup>,
-    ) -> Result<BTreeMap<String, usize>, PlanError> {
-        let mut groups = BTreeMap::new();
-        for (name, group) in raw {
-            if !targets
-                .iter()
-                .any(|t| t.group.as_ref() == Some(name.get_ref()))
-            {
-                let problem = format!("no target is of group `{}`", name.get_ref());
-                return Err(self.error(name.span(), problem));
-            }
-            if let Some(on) = &group.trace_on {
-                groups.insert(name.get_ref().clone(), self.find(targets, on)?);
-            }
-        }
-        Ok(groups)
-    }
+    Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::faulty::{damaged, told_with_its_line};
-    use super::*;
-
-    const WHOLE: &str = r#"
-runs = 5
-seed = 7
-one_cpu = true
-keep_going = true
-cache = "cold"
-quick = false
-profiles = 2
-profile_time = "90s"
-trace_on = "ext4 ram"
-setup = "true"
-
-[group.disk]
-trace_on = "ext4 disk"
-
-[[target]]
-name = "ext4 ram"
-spec = "scratch:ext4"
-group = "ram"
-
-[[target]]
-name = "ext4 disk"
-spec = "scratch:ext4,size=1G"
-group = "disk"
-
-[[workload]]
-name = "PostMark"
-spec = "postmark:files=50"
-
-[[workload]]
-spec = "cmd: cat *"
-setup = "echo x > y"
-"#;
-
-    fn parse(text: &str) -> Result<PlanFile, PlanError> {
-        PlanFile::parse(Path::new("p.toml"), text)
+fn caches(place: Place<'_>, raw: Option<&Spanned<Value>>) -> Result<Vec<Caches>, PlanError> {
+    let Some(raw) = raw else {
+        return Ok(vec![Caches::Cold]);
+    };
+    let wrong = |what: String| place.error(raw.span(), what);
+    let list = match raw.get_ref() {
+        Value::Array(list) => list.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    let mut all: Vec<Caches> = Vec::new();
+    for value in list {
+        let text = value
+            .as_str()
+            .ok_or_else(|| wrong(format!("cache = {value}, expected texts such as \"cold\"")))?;
+        let state = text.parse().map_err(&wrong)?;
+        if all.contains(&state) {
+            return Err(wrong(format!("cache `{state}` stands twice")));
+        }
+        all.push(state);
     }
+    if all.is_empty() {
+        return Err(wrong("cache is empty, expected at least one state".into()));
+    }
+    Ok(all)
+}
 
-    #[test]
-    fn a_whole_plan_reads() {
-        let plan = parse(WHOLE).unwrap();
-        assert_eq!(
-            (plan.runs, plan.seed, plan.profiles),
-            (Some(5), Some(7), Some(2))
-        );
-        assert_eq!(
-            (plan.one_cpu, plan.keep_going, plan.quick),
-            (true, true, Some(false))
-        );
-        assert_eq!(plan.profile_time, Some(Duration::from_secs(90)));
-        assert_eq!(plan.trace_on, Some(0));
-        assert_eq!(plan.group_trace_on["disk"], 1);
-        assert_eq!(plan.targets[1].name, "ext4 disk");
-        assert_eq!(plan.targets[1].group.as_deref(), Some("disk"));
-        let [postmark, command] = plan.workloads.as_slice() else {
-            panic!("{:?}", plan.workloads)
+fn targets(
+    place: Place<'_>,
+    raw: &[Spanned<RawTarget>],
+    files: (&Path, bool),
+) -> Result<Vec<PlannedTarget>, PlanError> {
+    let mut all: Vec<PlannedTarget> = Vec::new();
+    let mut names: Vec<String> = Vec::new();
+    for entry in raw {
+        let its = entry.get_ref();
+        let name = match &its.name {
+            Some(name) => place.name(name)?,
+            // Without the values that vary it may be none yet.
+            None => place.schemes.parse(its.spec.get_ref()).map_or_else(
+                |_| its.spec.get_ref().trim().to_owned(),
+                |spec| {
+                    spec.given_name()
+                        .unwrap_or_else(|| its.spec.get_ref().trim().to_owned())
+                },
+            ),
         };
-        assert_eq!(postmark.setup.as_deref(), Some("true"), "the plan's");
-        assert_eq!(command.setup.as_deref(), Some("echo x > y"), "its own");
-        assert_eq!(command.name, "cmd: cat *");
-        let small = parse("target=[{spec='/'}]\nworkload=[{spec='postmark'}]").unwrap();
-        assert_eq!(
-            (small.runs, small.trace_on, small.quick),
-            (None, None, None)
-        );
-        assert_eq!(small.targets[0].name, "/");
+        if names.contains(&name) {
+            let twice = format!("target `{name}` stands twice, expected a name of its own");
+            return Err(place.error(entry.span(), twice));
+        }
+        names.push(name.clone());
+        for choice in vary::combinations(place, &its.sweep)? {
+            let (mut text, left) = vary::fill(its.spec.get_ref(), &choice);
+            let filled = its.state.as_ref().map(|state| {
+                let of_state = vary::fill(state.get_ref(), &choice).0;
+                (state.span(), of_state)
+            });
+            let left = match &its.state {
+                Some(state) => vary::fill(state.get_ref(), &left).1,
+                None => left,
+            };
+            let mut at = its.spec.span();
+            // What is wrong without the values is told where it stands.
+            let takes_more = !left.is_empty() && place.target(at.clone(), &text)?.is_temporary();
+            for (key, span, value) in left {
+                if !takes_more {
+                    let what = format!(
+                        "a directory has no parameter `{key}`, expected {{{key}}} in its spec or a \
+                         scratch: target"
+                    );
+                    return Err(place.error(span, what));
+                }
+                text = vary::add(&text, ',', &key, &value);
+                // Each is told where it stands.
+                place.target(span.clone(), &text)?;
+                at = span;
+            }
+            let spec = place.target(at, &text)?;
+            let state = state::of(place, filled, &*spec, files)?;
+            let aged = its.aged.as_ref().map(|text| place.name(text));
+            let target = NamedTarget {
+                name: name.clone(),
+                spec,
+                group: None,
+            };
+            all.push(PlannedTarget {
+                target,
+                state,
+                aged: aged.transpose()?,
+                parameters: pairs(choice),
+            });
+        }
     }
+    Ok(all)
+}
 
-    /// What replaces a part of the whole plan, the line of the error, and what it says.
-    const BAD: [(&str, &str, usize, &str); 17] = [
-        ("runs = 5", "runs = 0", 2, "expected 1 to 1000"),
-        ("runs = 5", "runs = 'many'", 2, "expected"),
-        ("runs = 5", "runs = ", 2, ""),
-        ("seed = 7", "seed = -7", 3, "-7"),
-        ("seed = 7", "sead = 7", 3, "sead"),
-        ("\"cold\"", "\"tepid\"", 6, "tepid"),
-        ("\"90s\"", "\"90 moons\"", 9, "moons"),
-        (
-            "trace_on = \"ext4 ram\"",
-            "trace_on = \"xfs\"",
-            10,
-            "ext4 ram, ext4 disk",
-        ),
-        ("[group.disk]", "[group.tape]", 13, "tape"),
-        (
-            "trace_on = \"ext4 disk\"",
-            "trace_on = \"ext4\"",
-            14,
-            "`ext4` is no target",
-        ),
-        (
-            "trace_on = \"ext4 disk\"",
-            "trace_of = \"x\"",
-            14,
-            "trace_of",
-        ),
-        ("\"scratch:ext4\"", "\"scratch:ext4,on=tape\"", 18, "tape"),
-        (
-            "name = \"ext4 ram\"",
-            "name = \" \"",
-            17,
-            "one line of text",
-        ),
-        ("scratch:ext4,size=1G", "scratch:ext4", 21, "stands twice"),
-        ("postmark:files=50", "postmark:files=no", 28, "'no'"),
-        ("setup = \"echo x > y\"", "stup = \"x\"", 32, "stup"),
-        ("spec = \"cmd: cat *\"", "name = \"nothing\"", 30, "spec"),
-    ];
-
-    #[test]
-    fn what_is_wrong_is_told_with_its_line() {
-        told_with_its_line(WHOLE, &BAD, parse);
-        assert!(parse("").unwrap_err().to_string().contains("[[target]]"));
-        let none = parse("[[target]]\nspec='/'\n").unwrap_err().to_string();
-        assert!(
-            none.starts_with("read plan p.toml:3: no workload"),
-            "{none}"
-        );
+fn workloads(
+    place: Place<'_>,
+    raw: &[Spanned<RawWorkload>],
+    setup: Option<&String>,
+) -> Result<Vec<Planned>, PlanError> {
+    let mut all: Vec<Planned> = Vec::new();
+    let mut names: Vec<String> = Vec::new();
+    for entry in raw {
+        let its = entry.get_ref();
+        let name = match &its.name {
+            Some(name) => place.name(name)?,
+            None => NamedWorkload::name_of(its.spec.get_ref()),
+        };
+        if names.contains(&name) {
+            let twice = format!("two workloads are called `{name}`");
+            return Err(place.error(entry.span(), twice));
+        }
+        names.push(name.clone());
+        let run_for = place.time("for", its.run_for.as_ref())?;
+        let setup = its.setup.as_ref().or(setup);
+        for choice in vary::combinations(place, &its.sweep)? {
+            let (text, left) = vary::fill(its.spec.get_ref(), &choice);
+            let (setup, left) = match setup {
+                // A value may stand in both.
+                Some(setup) => (
+                    Some(vary::fill(setup, &choice).0),
+                    vary::fill(setup, &left).1,
+                ),
+                None => (None, left),
+            };
+            if !left.is_empty() {
+                place.workload(its.spec.span(), &text)?;
+            }
+            let (text, at) = add_all(place, text, left, its.spec.span())?;
+            let spec = place.workload(at, &text)?;
+            check_alone(place, its, entry, spec.command().is_some())?;
+            let workload = NamedWorkload {
+                name: name.clone(),
+                spec,
+                setup,
+            };
+            all.push(Planned {
+                workload,
+                in_place: its.in_place,
+                run_for,
+                parameters: pairs(choice),
+            });
+        }
     }
+    Ok(all)
+}
 
-    #[test]
-    fn what_is_no_text_is_told() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x.toml");
-        std::fs::write(&path, b"runs = 1\n\xff").unwrap();
-        let error = PlanFile::read(&path).unwrap_err().to_string();
-        assert!(error.contains("x.toml:2: it is no text"), "{error}");
-        let error = PlanFile::read(&dir.path().join("none")).unwrap_err();
-        assert!(error.to_string().contains("none"), "{error}");
+/// Adds the parameters that have no place in the text; a command takes none so.
+fn add_all(
+    place: Place<'_>,
+    mut text: String,
+    left: Choice,
+    mut at: std::ops::Range<usize>,
+) -> Result<(String, std::ops::Range<usize>), PlanError> {
+    for (key, span, value) in left {
+        if text.trim_start().starts_with("cmd:") {
+            let what =
+                format!("a command has no parameter `{key}`, expected {{{key}}} in it or in setup");
+            return Err(place.error(span, what));
+        }
+        text = vary::add(&text, ':', &key, &value);
+        // Each is told where it stands.
+        place.workload(span.clone(), &text)?;
+        at = span;
     }
+    Ok((text, at))
+}
 
-    #[test]
-    fn a_damaged_plan_is_answered() {
-        damaged(WHOLE, parse);
+/// What is for commands alone, and what is not for them.
+fn check_alone(
+    place: Place<'_>,
+    its: &RawWorkload,
+    entry: &Spanned<RawWorkload>,
+    is_command: bool,
+) -> Result<(), PlanError> {
+    if its.in_place && !is_command {
+        let what = "in_place of a generated workload, expected a command: generated files have a \
+                    directory of their own";
+        return Err(place.error(entry.span(), what.into()));
     }
+    if let Some(time) = its.run_for.as_ref().filter(|_| is_command) {
+        let what =
+            "for = TIME of a command, expected a generated workload: a command ends by itself";
+        return Err(place.error(time.span(), what.into()));
+    }
+    Ok(())
+}
+
+fn pairs(choice: Choice) -> Vec<(String, String)> {
+    choice
+        .into_iter()
+        .map(|(key, _, value)| (key, value))
+        .collect()
 }

@@ -1,31 +1,45 @@
 //! Plans of experiments: what is run, where, how often, in which state of the caches.
 //!
-//! * [`mod@file`]: a plan of `fsage validate` as a TOML file. [`mod@bench`]: one of `fsage bench`;
-//!   [`subject`]: what that measures; `vary`: the parameters that it varies. `place`: what both share.
-//!   [`named`]: targets and workloads with their names. `state`: states of targets. [`time`]: times as
-//!   people write them.
+//! * `file`: a plan as a TOML file, of any verb. [`mod@validate`]: one of `fsage validate`; [`mod@bench`]: one
+//!   of `fsage bench`; [`subject`]: what that measures; `vary`: the parameters that it varies. `place`: where
+//!   something stands. [`named`]: targets and workloads with their names. `state`: states of targets.
+//!   [`time`]: times as people write them.
 //! * [`allow`]: what a plan would do outside of its targets.
 
 pub mod allow;
 pub mod bench;
 #[cfg(test)]
 mod faulty;
-pub mod file;
+mod file;
 pub mod named;
 mod place;
 mod state;
 pub mod subject;
 pub mod time;
+pub mod validate;
 mod vary;
 
 pub use bench::BenchPlan;
-pub use file::PlanFile;
 pub use named::{NamedTarget, NamedWorkload};
 pub use place::PlanError;
 pub use subject::{Caches, CommandPlan, Rule, State, Subject};
 pub use time::parse_time;
+pub use validate::{KeepTraces, PlanFile};
 
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+/// Half of a digest tells plans apart.
+const DIGEST_BYTES: usize = 16;
+
+/// Tells plans apart by what decides what they measure.
+pub(crate) fn digest(text: &str) -> String {
+    let mut hex = String::new();
+    for byte in Sha256::digest(text.as_bytes()).iter().take(DIGEST_BYTES) {
+        hex.push_str(&format!("{byte:02x}"));
+    }
+    hex
+}
 
 /// What the caches hold when a workload begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]

@@ -10,9 +10,10 @@ use fsage_format::result::validation::{
 use fsage_format::{FormatError, result};
 
 use super::ValidateError;
-use super::kept::{Measurements, runs_of, target_profile};
+use super::kept::{KIND, Measurements, target_profile, trace_files};
 use super::outcome::outcome;
 use super::plan::ValidatePlan;
+use crate::engine::record::recorded;
 use crate::plan::{CacheState, NamedTarget, NamedWorkload};
 use crate::target::schemes;
 
@@ -23,12 +24,18 @@ pub fn again(dir: &Path) -> Result<(Validation, Validation), ValidateError> {
     let before: Validation = result::load(&file, "validation_version", VALIDATION_VERSION)?;
     let plan = planned(&before, dir)?;
     let mut found = Measurements::default();
-    runs_of(&plan, &before.plan, &mut found)?;
+    found.take_all(&plan, &before.plan, recorded(dir, KIND)?)?;
     found.failed.clone_from(&before.failed);
     // What could not be predicted then is tried again.
     found
         .failed
         .retain(|step| !step.error.starts_with("failed to predict"));
+    for (workload, source, _) in found.runs.keys() {
+        let files = trace_files(&plan, *source, *workload);
+        if plan.predicts_from(*source) && !files.are_there() {
+            return Err(ValidateError::NoTraces(files.trace));
+        }
+    }
     let profile = |target| {
         let path = dir.join(target_profile(target));
         path.exists()

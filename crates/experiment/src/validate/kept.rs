@@ -4,19 +4,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fsage_format::profile::SystemProfile;
-use fsage_format::record::{RecordWriter, holds_records, read_records};
 use fsage_format::result::validation::FailedStep;
 use fsage_format::{FormatError, record};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use serde_json::value::RawValue;
 
-use super::eta::Pace;
 use super::plan::{Step, ValidatePlan};
 use super::step::{Kept, MeasuredRun};
+use crate::engine::Series;
+use crate::engine::record::{kept, record_path};
 
 /// What the first line of the record says that it is of.
-const KIND: &str = "validate";
+pub(super) const KIND: &str = "validate";
 
 /// A step that ended, as one line of `runs.jsonl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,7 +37,7 @@ pub enum Outcome {
     Run(MeasuredRun),
     /// A target was profiled.
     Profile(ProfileRun),
-    /// Neither, and the plan goes on.
+    /// Neither.
     Failed(FailedStep),
 }
 
@@ -65,23 +63,11 @@ pub(super) struct Measurements {
     pub failed: Vec<FailedStep>,
     /// What a reader must know.
     pub notes: Vec<String>,
-    /// What the steps took.
-    pub pace: Pace,
+    /// How long every step took that has ended, well or not, nanoseconds.
+    pub ended: BTreeMap<Step, u64>,
 }
 
 impl Measurements {
-    /// Whether a step needs not be made.
-    pub fn has(&self, step: Step) -> bool {
-        match step {
-            Step::Profile { target, instance } => self.profiles.contains_key(&(target, instance)),
-            Step::Measure {
-                target,
-                workload,
-                run,
-            } => self.runs.contains_key(&(workload, target, run)),
-        }
-    }
-
     /// The runs of a workload on a target.
     pub fn of(&self, workload: usize, target: usize) -> Vec<&MeasuredRun> {
         self.runs
@@ -89,113 +75,111 @@ impl Measurements {
             .map(|(_, run)| run)
             .collect()
     }
-}
 
-/// Where a validation's record is.
-pub fn record_path(dir: &Path) -> PathBuf {
-    dir.join("runs.jsonl")
-}
+    /// The step that follows `first` in its series; all have ended if it is none that is wanted.
+    pub fn next(&self, plan: &ValidatePlan, first: Step) -> Step {
+        let of = |number| Step { number, ..first };
+        let open = (0..plan.wanted(first)).find(|&number| !self.ended.contains_key(&of(number)));
+        of(open.unwrap_or(u32::MAX))
+    }
 
-/// The record, to append to.
-pub(super) fn open_record(plan: &ValidatePlan) -> Result<RecordWriter, FormatError> {
-    RecordWriter::open(&record_path(&plan.dir), KIND)
+    /// How far the series is that begins with `first`.
+    pub fn series(&self, plan: &ValidatePlan, first: Step) -> Series {
+        let last = Step {
+            number: u32::MAX,
+            ..first
+        };
+        let ended = self.ended.range(first..=last);
+        let (attempts, took_ns) = ended.fold((0, 0), |sum, (_, ns)| (sum.0 + 1, sum.1 + ns));
+        Series {
+            attempts,
+            wanted: plan.wanted(first).saturating_sub(attempts),
+            took_ns: if plan.is_virtual(first.target) {
+                0
+            } else {
+                took_ns
+            },
+            like: match first.workload {
+                None => vec!["profile".into()],
+                Some(workload) => vec![format!("run {workload}"), "run".into()],
+            },
+        }
+    }
+
+    /// Takes a step that ended, if it is one of the plan's.
+    pub fn take(&mut self, plan: &ValidatePlan, record: StepRecord) -> Result<(), FormatError> {
+        let step = plan.step_of(&record.outcome);
+        let Some(step) = step.filter(|step| step.number < plan.wanted(*step)) else {
+            return Ok(());
+        };
+        let Step { target, number, .. } = step;
+        match (record.outcome, step.workload) {
+            (Outcome::Run(run), Some(workload)) => {
+                self.runs.insert((workload, target, number), run);
+            }
+            (Outcome::Profile(profile), _) => {
+                let path = plan.dir.join(&profile.file);
+                if !path.exists() {
+                    return Ok(());
+                }
+                let loaded = SystemProfile::load(&path)?;
+                self.profiles.insert((target, number), loaded);
+            }
+            (Outcome::Failed(failed), _) => self.failed.push(failed),
+            (Outcome::Run(_), None) => return Ok(()),
+        }
+        self.ended.insert(step, record.step_ns);
+        Ok(())
+    }
+
+    /// Takes those of the steps that are of the plan with that digest; returns how many are of others.
+    pub fn take_all(
+        &mut self,
+        plan: &ValidatePlan,
+        digest: &str,
+        records: Vec<StepRecord>,
+    ) -> Result<usize, FormatError> {
+        let mut others = 0;
+        for record in records {
+            if record.plan == digest {
+                self.take(plan, record)?;
+            } else {
+                others += 1;
+            }
+        }
+        Ok(others)
+    }
 }
 
 /// What the plan's directory holds of the same plan. Runs without the trace that predictions need are
 /// made again, and so are failed steps.
 pub(super) fn resumed(plan: &ValidatePlan) -> Result<Measurements, FormatError> {
     let mut found = Measurements::default();
-    let path = record_path(&plan.dir);
-    if !holds_records(&path) {
-        return Ok(found);
-    }
-    let others = runs_of(plan, &plan.digest(), &mut found)?;
+    let others = found.take_all(plan, &plan.digest(), kept(&plan.dir, KIND)?)?;
     if others > 0 && found.runs.is_empty() && found.profiles.is_empty() {
         return Err(FormatError::corrupt(
-            &path,
+            &record_path(&plan.dir),
             "every record",
             "they are of another plan (other workloads, targets, profiles or seed), expected those \
              of this one; continue with the same plan or name another directory",
         ));
     }
-    for workload in 0..plan.workloads.len() {
-        for target in 0..plan.targets.len() {
-            let kept = trace_files(plan, target, workload);
-            if !(kept.trace.exists() && kept.snapshot.exists()) {
-                found
-                    .runs
-                    .retain(|(w, t, _), _| (*w, *t) != (workload, target));
-            }
-        }
-    }
+    let Measurements {
+        runs,
+        profiles,
+        failed,
+        ended,
+        ..
+    } = &mut found;
+    runs.retain(|(workload, target, _), _| {
+        !plan.predicts_from(*target) || trace_files(plan, *target, *workload).are_there()
+    });
+    failed.clear();
+    ended.retain(|step, _| match step.workload {
+        None => profiles.contains_key(&(step.target, step.number)),
+        Some(workload) => runs.contains_key(&(workload, step.target, step.number)),
+    });
     Ok(found)
-}
-
-/// Takes what the record holds of the plan with that digest; returns how many records are of others.
-pub(super) fn runs_of(
-    plan: &ValidatePlan,
-    digest: &str,
-    found: &mut Measurements,
-) -> Result<usize, FormatError> {
-    let path = record_path(&plan.dir);
-    let records = read_records::<Box<RawValue>>(&path)?;
-    if records.head.kind != KIND {
-        return Err(FormatError::corrupt(
-            &path,
-            "line 1",
-            format!("it is of `{}`, expected `{KIND}`", records.head.kind),
-        ));
-    }
-    let mut others = 0;
-    for (index, text) in records.records.into_iter().enumerate() {
-        let bad = |e: serde_json::Error| {
-            FormatError::corrupt(&path, format!("record {}", index + 1), e.to_string())
-        };
-        let value: Value = serde_json::from_str(text.get()).map_err(bad)?;
-        if value.get("plan").and_then(Value::as_str) != Some(digest) {
-            others += 1;
-            continue;
-        }
-        let record: StepRecord = serde_json::from_value(value).map_err(bad)?;
-        take(plan, record, found)?;
-    }
-    Ok(others)
-}
-
-fn take(
-    plan: &ValidatePlan,
-    record: StepRecord,
-    found: &mut Measurements,
-) -> Result<(), FormatError> {
-    let target_of = |name: &str| plan.targets.iter().position(|t| t.name == name);
-    let workload_of = |name: &str| plan.workloads.iter().position(|w| w.name == name);
-    match record.outcome {
-        Outcome::Run(run) => {
-            let place = workload_of(&run.workload).zip(target_of(&run.target));
-            if let (Some((workload, target)), true) = (place, run.run < plan.runs) {
-                let step = Step::Measure {
-                    target,
-                    workload,
-                    run: run.run,
-                };
-                found.pace.add(step, record.step_ns);
-                found.runs.insert((workload, target, run.run), run);
-            }
-        }
-        Outcome::Profile(profile) => {
-            let path = plan.dir.join(&profile.file);
-            if let (Some(target), true) = (target_of(&profile.target), path.exists()) {
-                let instance = profile.instance;
-                found
-                    .pace
-                    .add(Step::Profile { target, instance }, record.step_ns);
-                let loaded = SystemProfile::load(&path)?;
-                found.profiles.insert((target, instance), loaded);
-            }
-        }
-        Outcome::Failed(_) => {}
-    }
-    Ok(())
 }
 
 /// Where the first run of a workload on a target keeps its trace and snapshot.
@@ -208,6 +192,19 @@ pub(super) fn trace_files(plan: &ValidatePlan, target: usize, workload: usize) -
         trace: file("fst"),
         snapshot: file("fss"),
     }
+}
+
+/// Removes all traces and snapshots.
+pub(super) fn remove_traces(plan: &ValidatePlan) -> Result<(), FormatError> {
+    for workload in 0..plan.workloads.len() {
+        for target in 0..plan.targets.len() {
+            let Kept { trace, snapshot } = trace_files(plan, target, workload);
+            for file in [trace, snapshot].iter().filter(|file| file.exists()) {
+                std::fs::remove_file(file).map_err(|e| FormatError::io("remove", file, e))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The file of a target's profile.

@@ -1,20 +1,15 @@
 //! What is to be validated, checked before anything happens.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_pcg::Pcg64;
-use sha2::{Digest, Sha256};
+use fsage_format::result::validation::FailedStep;
 
 use super::ValidateError;
-use crate::plan::{CacheState, NamedTarget, NamedWorkload};
+use super::kept::Outcome;
+use crate::plan::{CacheState, KeepTraces, NamedTarget, NamedWorkload, digest};
 use crate::target::check_commands;
-
-/// Half of a digest tells plans apart.
-const DIGEST_BYTES: usize = 16;
 
 /// What one validation does.
 #[derive(Debug, Clone)]
@@ -43,6 +38,8 @@ pub struct ValidatePlan {
     pub cpu: Option<usize>,
     /// Whether a step that fails is recorded and passed over.
     pub keep_going: bool,
+    /// What stays of the traces and snapshots that predictions are made from.
+    pub keep_traces: KeepTraces,
     /// Whether steps that the directory holds already are not repeated.
     pub resume: bool,
     /// Where the order of runs starts.
@@ -54,25 +51,15 @@ pub struct ValidatePlan {
     pub child: Vec<OsString>,
 }
 
-/// One step of a validation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Step {
-    /// Profile a target, for the n-th time.
-    Profile {
-        /// By its place in the plan.
-        target: usize,
-        /// Which profile of it.
-        instance: u32,
-    },
-    /// Run a workload on a target under the tracer.
-    Measure {
-        /// By its place in the plan.
-        target: usize,
-        /// By its place in the plan.
-        workload: usize,
-        /// Which run of it.
-        run: u32,
-    },
+/// One step of a validation: a profile of a target, or a workload that is measured there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Step {
+    /// By its place in the plan.
+    pub target: usize,
+    /// By its place in the plan; `None` for a profile.
+    pub workload: Option<usize>,
+    /// Which profile or run it is.
+    pub number: u32,
 }
 
 impl ValidatePlan {
@@ -95,6 +82,7 @@ impl ValidatePlan {
             profile_time_ns: None,
             cpu: None,
             keep_going: false,
+            keep_traces: KeepTraces::default(),
             resume: false,
             seed: 1,
             dir,
@@ -109,6 +97,11 @@ impl ValidatePlan {
             .and_then(|t| self.group_trace_on.get(t.group.as_ref()?))
             .copied()
             .unwrap_or(self.trace_on)
+    }
+
+    /// Whether a trace on that target is predicted from.
+    pub(super) fn predicts_from(&self, source: usize) -> bool {
+        (0..self.targets.len()).any(|target| self.traced_on(target) == source)
     }
 
     /// Tells plans apart by everything that decides what a step measures. How many runs are made, and
@@ -138,12 +131,7 @@ impl ValidatePlan {
                 target.spec.to_string()
             ));
         }
-        let digest = Sha256::digest(text.as_bytes());
-        let mut hex = String::new();
-        for byte in digest.iter().take(DIGEST_BYTES) {
-            hex.push_str(&format!("{byte:02x}"));
-        }
-        hex
+        digest(&text)
     }
 
     /// Refuses what cannot be carried out, by name.
@@ -159,22 +147,15 @@ impl ValidatePlan {
         if traced.max() >= Some(&self.targets.len()) {
             return refuse("the target to trace on is none of the targets".into());
         }
-        for (i, workload) in self.workloads.iter().enumerate() {
-            if self
-                .workloads
-                .iter()
-                .skip(i + 1)
-                .any(|other| other.name == workload.name)
-            {
-                return refuse(format!(
-                    "two workloads are called `{workload}`; name them apart with NAME=WORKLOAD"
-                ));
-            }
+        let mut names = BTreeSet::new();
+        if let Some(twice) = self.workloads.iter().find(|w| !names.insert(&w.name)) {
+            return refuse(format!(
+                "two workloads are called `{twice}`; name them apart with NAME=WORKLOAD"
+            ));
         }
-        for (i, target) in self.targets.iter().enumerate() {
-            let mut later = self.targets.iter().skip(i + 1);
-            let spec = target.spec.to_string();
-            if later.any(|other| other.name == target.name || other.spec.to_string() == spec) {
+        let (mut names, mut specs) = (BTreeSet::new(), BTreeSet::new());
+        for target in &self.targets {
+            if !(names.insert(&target.name) && specs.insert(target.spec.to_string())) {
                 return refuse(format!("target {target} stands twice"));
             }
             let commands = |w: &&NamedWorkload| w.spec.command().is_some() || w.setup.is_some();
@@ -185,22 +166,57 @@ impl ValidatePlan {
         Ok(())
     }
 
-    /// All steps in the order in which they are made: interleaved, so that drift of the machine
-    /// falls on all targets alike (Traeger 2007, section 4). The seed gives the order.
-    pub fn steps(&self) -> Vec<Step> {
-        let mut steps = Vec::new();
-        for target in 0..self.targets.len() {
-            steps.extend((0..self.profiles).map(|instance| Step::Profile { target, instance }));
-            for workload in 0..self.workloads.len() {
-                steps.extend((0..self.runs).map(|run| Step::Measure {
-                    target,
-                    workload,
-                    run,
-                }));
-            }
+    /// The first step of each series.
+    pub(super) fn firsts(&self) -> impl Iterator<Item = Step> {
+        let each = 1 + self.workloads.len();
+        (0..self.targets.len() * each).map(move |at| Step {
+            target: at / each,
+            workload: (at % each).checked_sub(1),
+            number: 0,
+        })
+    }
+
+    /// How many steps the series of one has.
+    pub(super) fn wanted(&self, of: Step) -> u32 {
+        match of.workload {
+            None => self.profiles,
+            Some(_) => self.runs,
         }
-        steps.shuffle(&mut Pcg64::seed_from_u64(self.seed));
-        steps
+    }
+
+    /// Whether a target's time is computed.
+    pub(super) fn is_virtual(&self, target: usize) -> bool {
+        let target = self.targets.get(target);
+        target.is_some_and(|target| target.spec.has_virtual_time())
+    }
+
+    /// The step of which a record tells; `None` if it is none of this plan's.
+    pub(super) fn step_of(&self, outcome: &Outcome) -> Option<Step> {
+        let (target, workload, number) = match outcome {
+            Outcome::Run(run) => (&run.target, Some(&run.workload), run.run),
+            Outcome::Profile(profile) => (&profile.target, None, profile.instance),
+            Outcome::Failed(failed) => (&failed.target, failed.workload.as_ref(), failed.run),
+        };
+        let place = |name: &String| self.workloads.iter().position(|w| w.name == *name);
+        let workload = match workload {
+            Some(name) => Some(place(name)?),
+            None => None,
+        };
+        Some(Step {
+            target: self.targets.iter().position(|t| t.name == *target)?,
+            workload,
+            number,
+        })
+    }
+
+    /// A step that gave no result.
+    pub(super) fn failed(&self, step: Step, error: String) -> FailedStep {
+        FailedStep {
+            target: self.targets[step.target].to_string(),
+            workload: step.workload.map(|w| self.workloads[w].to_string()),
+            run: step.number,
+            error,
+        }
     }
 }
 
@@ -208,7 +224,6 @@ impl ValidatePlan {
 mod tests {
     use super::*;
     use crate::target::directory;
-    use std::collections::HashSet;
 
     fn directory(path: &str) -> NamedTarget {
         directory::spec(path.as_ref()).into()
@@ -224,14 +239,15 @@ mod tests {
     }
 
     #[test]
-    fn every_step_is_made_once_in_the_order_of_the_seed() {
-        let plan = plan();
-        let steps = plan.steps();
-        assert_eq!(steps.len(), 2 * (1 + 2 * 3));
-        let distinct: HashSet<String> = steps.iter().map(|s| format!("{s:?}")).collect();
-        assert_eq!(distinct.len(), steps.len());
-        assert_eq!(steps, plan.steps());
-        assert_ne!(steps, ValidatePlan { seed: 8, ..plan }.steps());
+    fn every_series_is_there_once() {
+        let firsts: Vec<_> = plan().firsts().map(|s| (s.target, s.workload)).collect();
+        let each = [None, Some(0), Some(1)];
+        let all: Vec<_> = each
+            .map(|w| (0, w))
+            .into_iter()
+            .chain(each.map(|w| (1, w)))
+            .collect();
+        assert_eq!(firsts, all);
     }
 
     #[test]
@@ -273,7 +289,7 @@ mod tests {
     #[test]
     fn the_digest_tells_what_is_measured_apart() {
         let digest = plan().digest();
-        assert_eq!(digest.len(), 2 * DIGEST_BYTES);
+        assert_eq!(digest.len(), 32);
         let same = ValidatePlan {
             runs: 9,
             trace_on: 1,

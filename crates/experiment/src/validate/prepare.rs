@@ -28,10 +28,8 @@ pub(crate) fn run_setup(
     dir: &Path,
     stop: &AtomicBool,
 ) -> Result<(), ValidateError> {
-    let failed = |why: String| ValidateError::Setup {
-        workload: workload.to_string(),
-        target: target.to_string(),
-        why,
+    let failed = |why: String| {
+        ValidateError::Failed(format!("run the setup of `{workload}` on {target}: {why}"))
     };
     let mut argv = argv.into_iter();
     let program = argv.next().unwrap_or_default();

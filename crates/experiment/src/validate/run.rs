@@ -2,42 +2,30 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fsage_core::Clock;
-use fsage_core::ColdPolicy;
+use fsage_core::{Clock, ColdPolicy};
+use fsage_format::FormatError;
 use fsage_format::profile::SystemProfile;
-use fsage_format::result::validation::{FailedStep, VALIDATION_FILE, Validation};
+use fsage_format::result::validation::{VALIDATION_FILE, Validation};
 use fsage_host::{MonotonicClock, machine};
 use fsage_profile::ProfileRequest;
 
 use super::ValidateError;
 use super::kept::{
-    Measurements, Outcome, ProfileRun, StepRecord, open_record, profile_file, resumed, save,
-    target_profile, trace_files,
+    KIND, Measurements, Outcome, ProfileRun, StepRecord, profile_file, remove_traces, resumed,
+    save, target_profile, trace_files,
 };
 use super::merge::merge;
 use super::plan::{Step, ValidatePlan};
 use super::step::measure;
-use crate::alone::alone;
-use crate::one_cpu::OneCpu;
+use crate::engine::record::Results;
+use crate::engine::{Ended, How, Progress, Series, Verb, With, carry_out};
+use crate::plan::KeepTraces;
 use crate::profiling::profile_target;
 
 /// What a reader of figures must know that were measured without privileges.
 const PTRACE_NOTE: &str = "measured under ptrace, whose stops put some microseconds, and under load \
     tens of them, on every call: the errors say as much of the tracer as of the prediction; as root \
     eBPF measures instead";
-
-/// How far a validation is.
-#[derive(Debug, Clone)]
-pub struct Progress {
-    /// Steps that are done.
-    pub done: usize,
-    /// Steps there are.
-    pub total: usize,
-    /// What is done now.
-    pub what: String,
-    /// How long the rest takes, seconds; `None` before the first step has ended.
-    pub eta_s: Option<f64>,
-}
 
 /// Carries out a plan. What is measured is kept in its directory as it comes, so that an error or an
 /// interruption loses nothing that was finished. Interrupted, it judges what there is, says so in the result
@@ -48,160 +36,125 @@ pub fn run(
     stop: &AtomicBool,
 ) -> Result<Validation, ValidateError> {
     plan.check()?;
-    std::fs::create_dir_all(&plan.dir)
-        .map_err(|e| fsage_format::FormatError::io("make directory", &plan.dir, e))?;
-    let _alone = alone(&plan.dir)?;
+    let results = Results::open(&plan.dir, KIND)?;
     let (started_unix_ns, start_ns) = (machine::unix_time_ns(), MonotonicClock.now_ns());
-    let mut found = if plan.resume {
-        resumed(plan)?
-    } else {
-        Measurements::default()
+    let mut making = Validating {
+        plan,
+        digest: plan.digest(),
+        found: if plan.resume {
+            resumed(plan)?
+        } else {
+            Measurements::default()
+        },
     };
-    let mut record = open_record(plan)?;
-    let digest = plan.digest();
-    let one_cpu = plan.cpu.map(OneCpu::keep);
-    let all = plan.steps();
-    let steps: Vec<Step> = all.iter().copied().filter(|s| !found.has(*s)).collect();
-    let (mut interrupted, mut steps_ns) = (false, 0);
-    for (index, &step) in steps.iter().enumerate() {
-        let mut now = Progress {
-            done: all.len() - steps.len() + index,
-            total: all.len(),
-            what: describe(plan, step),
-            eta_s: found.pace.remaining_s(&steps[index..]),
-        };
-        progress(&now);
-        let began_ns = MonotonicClock.now_ns();
-        let what = now.what.clone();
-        let mut detail = |text: &str| {
-            now.what = format!("{what}: {text}");
-            progress(&now);
-        };
-        let outcome = one_step(plan, step, &mut found, one_cpu.as_ref(), &mut detail, stop);
-        // What fails while fsage stops, fails because of it.
-        interrupted = stop.load(Ordering::Relaxed);
-        if interrupted {
-            break;
-        }
-        let outcome = match outcome {
-            Err(error) if plan.keep_going => passed_over(plan, step, &error),
-            other => other?,
-        };
-        let took_ns = MonotonicClock.now_ns().saturating_sub(began_ns);
-        let step_ns = computed_ns(plan, step, &outcome, &found).unwrap_or(took_ns);
-        steps_ns += step_ns;
-        let entry = StepRecord {
-            plan: digest.clone(),
-            step_ns,
-            outcome,
-        };
-        record.append(&entry)?;
-        found.pace.add(step, took_ns);
-        settle(&mut found, step, entry.outcome);
+    let how = How {
+        seed: plan.seed,
+        keep_going: plan.keep_going,
+        cpu: plan.cpu,
+        stop,
+    };
+    let ended = carry_out(&mut making, &mut results.record()?, how, progress)?;
+    if let Ended::AfterFailure(why) = ended {
+        return Err(why);
     }
+    let mut found = making.found;
+    let computed_ns = found.ended.values().sum();
     let profiles = profiles(plan, &mut found)?;
     let mut validation = super::outcome::outcome(plan, &profiles, found)?;
-    validation.interrupted = interrupted || stop.load(Ordering::Relaxed);
+    validation.interrupted = stop.load(Ordering::Relaxed);
     validation.started_unix_ns = started_unix_ns;
-    validation.elapsed_ns = if plan.targets.iter().all(|t| t.spec.has_virtual_time()) {
-        steps_ns
+    validation.elapsed_ns = if (0..plan.targets.len()).all(|target| plan.is_virtual(target)) {
+        computed_ns
     } else {
         MonotonicClock.now_ns().saturating_sub(start_ns)
     };
     if !validation.interrupted {
         save(&validation, &plan.dir.join(VALIDATION_FILE))?;
+        if plan.keep_traces == KeepTraces::None {
+            remove_traces(plan)?;
+        }
     }
     Ok(validation)
 }
 
-/// How long a step took by the clock of a target in virtual time: the machine's says nothing of it.
-fn computed_ns(
-    plan: &ValidatePlan,
-    step: Step,
-    outcome: &Outcome,
-    found: &Measurements,
-) -> Option<u64> {
-    let (Step::Profile { target, .. } | Step::Measure { target, .. }) = step;
-    let is_virtual = plan.targets.get(target)?.spec.has_virtual_time();
-    is_virtual.then(|| match outcome {
-        Outcome::Run(run) => run.elapsed_ns,
-        Outcome::Profile(profile) => {
-            let made = found.profiles.get(&(target, profile.instance));
-            made.map_or(0, |made| made.measurement.elapsed_ns)
-        }
-        Outcome::Failed(_) => 0,
-    })
+/// A validation that is being carried out.
+struct Validating<'a> {
+    plan: &'a ValidatePlan,
+    digest: String,
+    found: Measurements,
 }
 
-/// Makes one step. A profile is put where it belongs at once, everything else by [`settle`].
-fn one_step(
-    plan: &ValidatePlan,
-    step: Step,
-    found: &mut Measurements,
-    one_cpu: Option<&OneCpu>,
-    detail: &mut dyn FnMut(&str),
-    stop: &AtomicBool,
-) -> Result<Outcome, ValidateError> {
-    match step {
-        Step::Profile { target, instance } => {
-            let profile = profile(plan, (target, instance), one_cpu, detail, stop)?;
-            let file = profile_file(plan, target, instance);
-            // A part of a profile is no profile of the target.
-            if !stop.load(Ordering::Relaxed) {
-                profile.save(&plan.dir.join(&file))?;
-                found.profiles.insert((target, instance), profile);
-            }
-            Ok(Outcome::Profile(ProfileRun {
-                target: plan.targets[target].to_string(),
-                instance,
-                file,
-            }))
-        }
-        Step::Measure {
-            target,
-            workload,
-            run,
-        } => {
-            // The first that ends well keeps its trace.
-            let first = found.of(workload, target).is_empty();
-            let kept = first.then(|| trace_files(plan, target, workload));
-            let place = (target, workload, run);
-            measure(plan, place, kept.as_ref(), one_cpu, stop).map(Outcome::Run)
-        }
+impl Validating<'_> {
+    /// The next step of a series.
+    fn step(&self, series: usize) -> Step {
+        let first = self.plan.firsts().nth(series);
+        self.found.next(self.plan, first.unwrap_or_default())
     }
 }
 
-fn passed_over(plan: &ValidatePlan, step: Step, error: &ValidateError) -> Outcome {
-    let (target, workload, run) = match step {
-        Step::Profile { target, instance } => (target, None, instance),
-        Step::Measure {
-            target,
-            workload,
-            run,
-        } => (target, Some(plan.workloads[workload].to_string()), run),
-    };
-    Outcome::Failed(FailedStep {
-        target: plan.targets[target].to_string(),
-        workload,
-        run,
-        error: format!("failed to {error}"),
-    })
-}
+impl Verb for Validating<'_> {
+    type Entry = StepRecord;
+    type Failure = ValidateError;
 
-fn settle(found: &mut Measurements, step: Step, outcome: Outcome) {
-    match (step, outcome) {
-        (
-            Step::Measure {
-                target,
-                workload,
-                run,
-            },
-            Outcome::Run(result),
-        ) => {
-            found.runs.insert((workload, target, run), result);
+    fn series(&self) -> Vec<Series> {
+        let of = |first| self.found.series(self.plan, first);
+        self.plan.firsts().map(of).collect()
+    }
+
+    fn describe(&self, series: usize) -> String {
+        let step = self.step(series);
+        let target = &self.plan.targets[step.target];
+        match step.workload {
+            None => format!("profile {target}"),
+            Some(workload) => {
+                let workload = &self.plan.workloads[workload];
+                format!("run {} of {workload} on {target}", step.number + 1)
+            }
         }
-        (_, Outcome::Failed(failed)) => found.failed.push(failed),
-        _ => {}
+    }
+
+    fn make(&mut self, series: usize, with: With<'_>) -> Result<Vec<StepRecord>, ValidateError> {
+        let (plan, step) = (self.plan, self.step(series));
+        let began_ns = MonotonicClock.now_ns();
+        let (outcome, computed_ns) = match step.workload {
+            None => profile(plan, step, with)?,
+            Some(workload) => {
+                let wanted =
+                    plan.keep_traces == KeepTraces::Compressed || plan.predicts_from(step.target);
+                // The first that ends well keeps its trace.
+                let kept = wanted && self.found.of(workload, step.target).is_empty();
+                let kept = kept.then(|| trace_files(plan, step.target, workload));
+                let place = (step.target, workload, step.number);
+                let run = measure(plan, place, kept.as_ref(), with.one_cpu, with.stop)?;
+                let elapsed_ns = run.elapsed_ns;
+                (Outcome::Run(run), elapsed_ns)
+            }
+        };
+        Ok(vec![StepRecord {
+            plan: self.digest.clone(),
+            // The machine's clock says nothing of time that is computed.
+            step_ns: if plan.is_virtual(step.target) {
+                computed_ns
+            } else {
+                MonotonicClock.now_ns().saturating_sub(began_ns)
+            },
+            outcome,
+        }])
+    }
+
+    fn failed(&self, series: usize, failure: &ValidateError, took_ns: u64) -> StepRecord {
+        let step = self.step(series);
+        let is_virtual = self.plan.is_virtual(step.target);
+        let error = format!("failed to {failure}");
+        StepRecord {
+            plan: self.digest.clone(),
+            step_ns: if is_virtual { 0 } else { took_ns },
+            outcome: Outcome::Failed(self.plan.failed(step, error)),
+        }
+    }
+
+    fn take(&mut self, entry: StepRecord) -> Result<(), FormatError> {
+        self.found.take(self.plan, entry)
     }
 }
 
@@ -225,14 +178,13 @@ fn profiles(
     Ok(profiles)
 }
 
+/// Makes a profile; returns how long it took by the target's own clock too.
 fn profile(
     plan: &ValidatePlan,
-    (target, instance): (usize, u32),
-    one_cpu: Option<&OneCpu>,
-    detail: &mut dyn FnMut(&str),
-    stop: &AtomicBool,
-) -> Result<SystemProfile, ValidateError> {
-    let target = &plan.targets[target];
+    step: Step,
+    with: With<'_>,
+) -> Result<(Outcome, u64), ValidateError> {
+    let (target, instance) = (&plan.targets[step.target], step.number);
     let open = target.spec.open()?;
     let request = ProfileRequest {
         quick: plan.quick,
@@ -240,6 +192,7 @@ fn profile(
         max_time_ns: plan.profile_time_ns,
         ..ProfileRequest::default()
     };
+    let detail = with.detail;
     let mut progress =
         |step: fsage_profile::Progress<'_>| detail(&format!("{} {}", step.group, step.metric));
     let mut profile = profile_target(
@@ -247,9 +200,9 @@ fn profile(
         &*target.spec,
         ColdPolicy::Auto,
         &request,
-        one_cpu,
+        with.one_cpu,
         &mut progress,
-        stop,
+        with.stop,
     )
     .map_err(|source| ValidateError::Profiling {
         target: target.to_string(),
@@ -257,7 +210,17 @@ fn profile(
     })?;
     open.close()?;
     profile.name.clone_from(&target.name);
-    Ok(profile)
+    let file = profile_file(plan, step.target, instance);
+    // A part of a profile is no profile of the target.
+    if !with.stop.load(Ordering::Relaxed) {
+        profile.save(&plan.dir.join(&file))?;
+    }
+    let made = ProfileRun {
+        target: target.to_string(),
+        instance,
+        file,
+    };
+    Ok((Outcome::Profile(made), profile.measurement.elapsed_ns))
 }
 
 /// What a reader must know of the runs.
@@ -285,22 +248,4 @@ pub(super) fn notes(found: &Measurements) -> Vec<String> {
     notes.sort();
     notes.dedup();
     notes
-}
-
-fn describe(plan: &ValidatePlan, step: Step) -> String {
-    match step {
-        Step::Profile { target, .. } => format!("profile {}", plan.targets[target]),
-        Step::Measure {
-            target,
-            workload,
-            run,
-        } => {
-            format!(
-                "run {} of {} on {}",
-                run + 1,
-                plan.workloads[workload],
-                plan.targets[target]
-            )
-        }
-    }
 }

@@ -8,22 +8,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fsage_capture::{Buffers, CaptureRequest, Notice, What};
 use fsage_core::{ColdEvidence, FsOptions, Target};
 use fsage_host::kin::Kin;
-use fsage_host::kthread;
 use fsage_host::observe::{Clocks, MachineTimes, Usage, Whose, running_children_user_ns};
+use fsage_host::{kthread, machine};
 use fsage_workload::WorkloadSpec;
 use serde::{Deserialize, Serialize};
 
+use super::ValidateError;
 use super::measure::Measured;
+use super::own::OwnRun;
 use super::plan::ValidatePlan;
 use super::prepare::{run_setup, shell};
-use super::{ValidateError, own};
 use crate::bench::marks::LEAST_TICKS_NS;
 use crate::one_cpu::{self, OneCpu};
 use crate::plan::{CacheState, NamedWorkload};
 use crate::running::describe_cold;
 use crate::target::{command_dir, own_device};
 use crate::tracing::{Beside, Traced, TracingError, trace_to};
-use crate::tree::write_snapshot;
+use crate::tree::write_target_snapshot;
 
 /// Room for what a workload of several threads does while the tracer waits for a CPU.
 const RING_MIB: u32 = 128;
@@ -35,7 +36,7 @@ const BEARABLE_LOSS: u64 = 1000;
 const BEARABLE_HOLD: f64 = 0.02;
 
 /// A measured run as it is kept.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredRun {
     /// The workload as it was asked for.
     pub workload: String,
@@ -110,6 +111,13 @@ pub struct Kept {
     pub snapshot: PathBuf,
 }
 
+impl Kept {
+    /// Whether both are there.
+    pub(super) fn are_there(&self) -> bool {
+        self.trace.exists() && self.snapshot.exists()
+    }
+}
+
 /// Makes one run. With `kept`, the trace and a snapshot of the directory before the run are written.
 pub fn measure(
     plan: &ValidatePlan,
@@ -118,65 +126,58 @@ pub fn measure(
     one_cpu: Option<&OneCpu>,
     stop: &AtomicBool,
 ) -> Result<MeasuredRun, ValidateError> {
-    if !plan.targets[target].spec.has_host_dir() {
-        return own::measure(plan, (target, workload, run), kept, stop);
-    }
     let (target, workload) = (&plan.targets[target], &plan.workloads[workload]);
     let open = target.spec.open()?;
+    let explained = |error: ValidateError| open.explain(error);
     // Nothing of this is measured, so an emulated disk needs not delay it.
     let full_speed = open.full_speed();
-    let place = open
-        .place(".fsage-run-")
-        .map_err(|e| open.explain(ValidateError::from(e)))?;
-    let dir = command_dir(&*place)?;
+    let place = open.place(".fsage-run-");
+    let place = place.map_err(|e| explained(e.into()))?;
     let names = (workload.name.as_str(), target.name.as_str());
     if let Some(command) = &workload.setup {
-        run_setup(names, shell(command), dir, stop).map_err(|e| open.explain(e))?;
+        let dir = command_dir(&*place)?;
+        run_setup(names, shell(command), dir, stop).map_err(explained)?;
     }
-    if workload.spec.command().is_none() {
-        // What it reads is named from where fsage was started.
-        let argv = child(plan, &workload.spec, "setup", dir);
-        run_setup(names, argv, Path::new("."), stop).map_err(|e| open.explain(e))?;
+    let mut own = None;
+    match place.host_dir() {
+        Some(dir) if workload.spec.command().is_none() => {
+            // What it reads is named from where fsage was started.
+            let argv = child(plan, &workload.spec, "setup", dir);
+            run_setup(names, argv, Path::new("."), stop).map_err(explained)?;
+        }
+        Some(_) => {}
+        None => own = Some(OwnRun::set_up((workload, target), (&*open, &*place), stop)?),
     }
     let mut cold = settle(plan, &*open);
     if let Some(kept) = kept {
-        write_snapshot(dir, &kept.snapshot, stop)
-            .map_err(|e| open.explain(ValidateError::from(e)))?;
+        let written = write_target_snapshot(&*place, &kept.snapshot, stop);
+        written.map_err(|e| explained(e.into()))?;
         // Walking the tree has warmed its names again.
         cold = settle(plan, &*open);
     }
-    // A remount has made new threads.
-    let _placed = one_cpu
-        .zip(own_device(&*open))
-        .map(|(one, device)| kthread::confine_of_device(&device, &[one.cpu()]));
-    let request = request(plan, workload, dir);
-    let placed = one_cpu.map(|one| (one_cpu::ENTRY.to_string(), one.describe()));
-    let beside = Beside {
-        snapshot: kept.map(|k| k.snapshot.to_string_lossy().into_owned()),
-        extra: placed.into_iter().collect::<BTreeMap<_, _>>(),
-    };
-    let trace = kept.map(|k| k.trace.as_path());
-    drop(full_speed);
-    let before = processor_times();
-    let traced = fsage_host::guard::is_there(dir).map_err(ValidateError::from);
-    let traced = traced.and_then(|()| Ok(trace_own(trace, &request, &beside, stop)?));
-    let traced = traced.map_err(|e| open.explain(e))?;
-    let others_share = others_share(before, processor_times());
-    let result = MeasuredRun {
+    let mut result = MeasuredRun {
         workload: workload.to_string(),
         target: target.to_string(),
         run,
-        start_unix_ns: traced.summary.start_unix_ns,
-        elapsed_ns: traced.summary.elapsed_ns,
+        start_unix_ns: machine::unix_time_ns(),
         cold: cold.map(describe_cold),
-        method: traced.summary.method.to_string(),
-        lost: traced.summary.lost,
-        held_back_ns: traced.summary.held_back.total_ns,
-        measured: traced.measured,
         mkfs_options: fsage_host::target::mkfs_options(&*open),
-        disk: open.statistics(),
-        others_share,
+        ..MeasuredRun::default()
     };
+    let exit_status = if let Some(own) = own {
+        drop(full_speed);
+        own.measure(kept, &mut result)?;
+        Some(0)
+    } else {
+        // A remount has made new threads.
+        let _placed = one_cpu
+            .zip(own_device(&*open))
+            .map(|(one, device)| kthread::confine_of_device(&device, &[one.cpu()]));
+        let request = request(plan, workload, command_dir(&*place)?);
+        drop(full_speed);
+        traced(&request, kept, one_cpu, stop, &mut result).map_err(explained)?
+    };
+    result.disk = open.statistics();
     let full_speed = open.full_speed();
     drop(place);
     drop(full_speed);
@@ -184,32 +185,60 @@ pub fn measure(
         return Err(ValidateError::Interrupted);
     }
     open.check()?;
-    judged(result, traced.summary.exit_status)
+    judged(result, exit_status)
+}
+
+/// Runs the workload under the tracer; returns how it ended.
+fn traced(
+    request: &CaptureRequest,
+    kept: Option<&Kept>,
+    one_cpu: Option<&OneCpu>,
+    stop: &AtomicBool,
+    result: &mut MeasuredRun,
+) -> Result<Option<i32>, ValidateError> {
+    let placed = one_cpu.map(|one| (one_cpu::ENTRY.to_string(), one.describe()));
+    let beside = Beside {
+        snapshot: kept.map(|k| k.snapshot.to_string_lossy().into_owned()),
+        extra: placed.into_iter().collect(),
+    };
+    let before = processor_times();
+    request
+        .under
+        .iter()
+        .try_for_each(|dir| fsage_host::guard::is_there(dir))?;
+    let traced = trace_own(kept.map(|k| k.trace.as_path()), request, &beside, stop)?;
+    result.others_share = others_share(before, processor_times());
+    result.start_unix_ns = traced.summary.start_unix_ns;
+    result.elapsed_ns = traced.summary.elapsed_ns;
+    result.method = traced.summary.method.to_string();
+    result.lost = traced.summary.lost;
+    result.held_back_ns = traced.summary.held_back.total_ns;
+    result.measured = traced.measured;
+    Ok(traced.summary.exit_status)
 }
 
 /// The run, if it says something.
 fn judged(result: MeasuredRun, exit_status: Option<i32>) -> Result<MeasuredRun, ValidateError> {
-    match exit_status {
-        Some(0) if too_lossy(&result) => Err(ValidateError::Lost {
-            workload: result.workload,
-            target: result.target,
-            lost: result.lost,
-        }),
-        Some(0) if result.held_back_share() > BEARABLE_HOLD => Err(ValidateError::HeldBack {
-            percent: (100.0 * result.held_back_share()).round() as u64,
-            workload: result.workload,
-            target: result.target,
-        }),
-        Some(0) => Ok(result),
-        status => Err(ValidateError::Workload {
-            workload: result.workload,
-            target: result.target,
-            status: format!(
-                "{}, expected 0",
-                status.map_or("no exit status".into(), |s| format!("exit status {s}"))
-            ),
-        }),
-    }
+    let MeasuredRun {
+        workload, target, ..
+    } = &result;
+    let percent = (100.0 * result.held_back_share()).round();
+    Err(ValidateError::Failed(match exit_status {
+        Some(0) if too_lossy(&result) => format!(
+            "trace workload `{workload}` on {target}: {} of its operations were lost, expected at most one in a \
+             thousand; a smaller workload, fewer threads or a quieter machine loses less",
+            result.lost
+        ),
+        Some(0) if result.held_back_share() > BEARABLE_HOLD => format!(
+            "trace workload `{workload}` on {target}: so that nothing was lost its calls were held back by \
+             {percent} % of its time, expected at most 2 %; fewer threads or a quieter machine need less"
+        ),
+        Some(0) => return Ok(result),
+        status => {
+            let status = status.map_or("no exit status".into(), |s| format!("exit status {s}"));
+            format!("run workload `{workload}` on {target}: {status}, expected 0")
+        }
+    }))
 }
 
 /// Traces what is this run's own: interrupted or killed, it leaves nothing running.
@@ -255,7 +284,7 @@ fn request(plan: &ValidatePlan, workload: &NamedWorkload, dir: &Path) -> Capture
 }
 
 /// Brings the caches into the state that the plan asks for; returns how they were made cold.
-pub(super) fn settle(plan: &ValidatePlan, open: &dyn Target) -> Option<ColdEvidence> {
+fn settle(plan: &ValidatePlan, open: &dyn Target) -> Option<ColdEvidence> {
     let fs = open.file_system(FsOptions::TRUSTED).ok()?;
     match plan.cache {
         CacheState::Cold => fs.platform().make_cold().ok(),
@@ -295,21 +324,7 @@ mod tests {
 
     #[test]
     fn a_run_bears_a_small_loss() {
-        let mut run = MeasuredRun {
-            workload: "w".into(),
-            target: "t".into(),
-            run: 0,
-            start_unix_ns: 0,
-            elapsed_ns: 1,
-            cold: None,
-            method: "ebpf".into(),
-            lost: 0,
-            held_back_ns: 0,
-            measured: Measured::default(),
-            mkfs_options: None,
-            disk: BTreeMap::new(),
-            others_share: None,
-        };
+        let mut run = MeasuredRun::default();
         assert!(!too_lossy(&run));
         for _ in 0..2000 {
             run.measured.add(OpKind::Read, 1);
