@@ -106,7 +106,11 @@ fn served(dir: &Path, more: &[&str]) -> Running {
         "disk", "serve", "hdd-7200", "--size", "256M", "--mount", "m",
     ];
     let running = start(fsage().current_dir(dir).args(line).args(more));
-    until("the disk to be there", || dir.join("m/disk.img").exists());
+    // It is there before it is slow.
+    until("the disk to be there", || {
+        let stats = fs::read_to_string(dir.join("m/stats")).unwrap_or_default();
+        stats.replace(' ', "").contains("\"delays\":true")
+    });
     running
 }
 
