@@ -6,7 +6,7 @@ use fsage_core::metric::MetricId;
 use fsage_core::{DevId, Op, OpSource, PathTable, SinkError, SourceError};
 use fsage_format::FormatError;
 use fsage_format::profile::SystemProfile;
-use fsage_format::result::prediction::{Help, Prediction};
+use fsage_format::result::prediction::{HELP_SAID, Help, Prediction};
 use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::{
     AnnotationColumn, AnnotationKind, AnnotationValue, CPUS, TraceEnd, TraceMeta, TraceReader,
@@ -99,13 +99,23 @@ pub fn weigh_helps(
             help.share = (help.saves_ns / latency_ns).clamp(0.0, 1.0);
             help.elapsed_saved_ns = then.elapsed_ns.map(|ns| elapsed_ns - ns);
         }
-        let saved = |h: &Help| (h.elapsed_saved_ns.unwrap_or_default(), h.saves_ns);
-        target.helps.sort_by(|a, b| {
-            let (a, b) = (saved(a), saved(b));
-            b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
-        });
+        rank(&mut target.helps, elapsed_ns);
     }
     Ok(())
+}
+
+/// Leaves what saves something, the largest first: by elapsed time where any saves enough of that to be said, by
+/// time in calls where none does.
+fn rank(helps: &mut Vec<Help>, elapsed_ns: f64) {
+    let elapsed = |h: &Help| {
+        h.elapsed_saved_ns
+            .filter(|&ns| ns >= HELP_SAID * elapsed_ns)
+    };
+    helps.retain(|h| h.saves_ns > 0.0 && h.share > 0.0);
+    helps.sort_by(|a, b| {
+        let (x, y) = (elapsed(a).unwrap_or(0.0), elapsed(b).unwrap_or(0.0));
+        y.total_cmp(&x).then(b.saves_ns.total_cmp(&a.saves_ns))
+    });
 }
 
 /// One pass over a trace. `sink` is told of every operation on every system if there is one.
@@ -279,4 +289,41 @@ fn vector_text(vector: &[(MetricId, f64)]) -> String {
         text.push_str(&format!("{rounded} {id}"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn help(change: &str, saves_ns: f64, elapsed_saved_ns: f64) -> Help {
+        Help {
+            change: change.to_owned(),
+            what: String::new(),
+            saves_ns,
+            share: (saves_ns / 1000.0).clamp(0.0, 1.0),
+            elapsed_saved_ns: Some(elapsed_saved_ns),
+        }
+    }
+
+    #[test]
+    fn helps_are_ranked_by_the_figure_that_is_printed_and_save_something() {
+        let ranked = |mut helps: Vec<Help>| -> Vec<String> {
+            rank(&mut helps, 1_000_000.0);
+            helps.into_iter().map(|h| h.change).collect()
+        };
+        // Less than a hundredth of the elapsed time is noise: calls decide.
+        let noise = [
+            help("a", 10.0, 900.0),
+            help("b", 400.0, 3.0),
+            help("c", -5.0, 950.0),
+        ];
+        assert_eq!(ranked(noise.to_vec()), ["b", "a"]);
+        let said = [
+            help("a", 400.0, 11_000.0),
+            help("b", 20.0, 90_000.0),
+            help("c", 500.0, 0.0),
+        ];
+        assert_eq!(ranked(said.to_vec()), ["b", "a", "c"]);
+        assert_eq!(ranked(vec![help("none", 0.0, 0.0)]), [] as [String; 0]);
+    }
 }

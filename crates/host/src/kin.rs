@@ -423,6 +423,10 @@ mod tests {
         assert!(began.at_ns - before_ns >= 300_000_000, "{began:?}");
         assert!(began.at_ns <= MonotonicClock.now_ns());
         assert!(began.used.minor_faults > 0, "of the fork: {began:?}");
+        let counted = std::fs::read_to_string("/proc/self/schedstat").is_ok();
+        // Whoever slept has been made ready again, which takes some time always.
+        assert!(!counted || began.waited_ns > 0, "{began:?}");
+        assert!(began.waited_ns <= began.at_ns - before_ns, "{began:?}");
         running.done();
     }
 

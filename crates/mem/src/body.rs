@@ -1,6 +1,9 @@
 //! What a file holds: pages where something was written, and where each lies on the device.
 
-use rustc_hash::FxHashMap;
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHasher};
 
 /// Bytes of a page and of a block.
 pub(crate) const PAGE: u64 = fsage_cache::PAGE_BYTES;
@@ -11,7 +14,67 @@ const PAGE_LEN: usize = PAGE as usize;
 struct Page {
     block: u64,
     /// `None`: room that was reserved and never written.
-    bytes: Option<Box<[u8; PAGE_LEN]>>,
+    bytes: Option<Held>,
+}
+
+/// The bytes of a page; pages that hold the same may share them.
+type Held = Arc<[u8; PAGE_LEN]>;
+
+/// Pages that were filled lately and may be filled with the same again: what is written mostly comes from few
+/// buffers.
+const LATELY: usize = 4096;
+
+/// What all files hold together.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    lately: Vec<Option<Held>>,
+    /// Pages that take memory.
+    pages: u64,
+}
+
+impl Pool {
+    /// Pages that take memory, each that is shared once.
+    pub(crate) fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    fn place(&mut self, bytes: &[u8; PAGE_LEN]) -> Option<&mut Option<Held>> {
+        if self.lately.is_empty() {
+            self.lately.resize(LATELY, None);
+        }
+        let mut hasher = FxHasher::default();
+        hasher.write(bytes.get(..64).unwrap_or_default());
+        let hash = hasher.finish();
+        self.lately.get_mut((hash ^ (hash >> 32)) as usize % LATELY)
+    }
+
+    /// How many pages hold these bytes.
+    fn holders(&mut self, held: &Held) -> usize {
+        let lately = self.place(held);
+        let own = lately.is_some_and(|place| place.as_ref().is_some_and(|p| Arc::ptr_eq(p, held)));
+        Arc::strong_count(held) - usize::from(own)
+    }
+
+    fn give_back(&mut self, held: &Held) {
+        self.pages -= u64::from(self.holders(held) <= 1);
+    }
+
+    /// The bytes of a page that was filled: those of another where it holds the same.
+    fn share(&mut self, held: Held) -> Held {
+        let known = match self.place(&held) {
+            Some(Some(known)) if Arc::ptr_eq(known, &held) => return held,
+            Some(Some(known)) if *known == held => Arc::clone(known),
+            Some(place) => {
+                *place = Some(Arc::clone(&held));
+                return held;
+            }
+            None => return held,
+        };
+        self.give_back(&held);
+        // Nobody may have held it but this place.
+        self.pages += u64::from(Arc::strong_count(&known) == 2);
+        known
+    }
 }
 
 /// Contents of a regular file.
@@ -65,17 +128,28 @@ impl Body {
     }
 
     /// Stores at `offset`, in pages that have room.
-    pub(crate) fn write(&mut self, offset: u64, data: &[u8]) {
+    pub(crate) fn write(&mut self, offset: u64, data: &[u8], pool: &mut Pool) {
         let mut rest = data;
         let mut at = offset;
         while !rest.is_empty() {
             let within = (at % PAGE) as usize;
             let (now, later) = rest.split_at((PAGE_LEN - within).min(rest.len()));
             if let Some(page) = self.pages.get_mut(&(at / PAGE)) {
-                let bytes = page.bytes.get_or_insert_with(|| Box::new([0; PAGE_LEN]));
-                if let Some(target) = bytes.get_mut(within..within + now.len()) {
+                let mut held = match page.bytes.take() {
+                    Some(held) => {
+                        pool.pages += u64::from(pool.holders(&held) > 1);
+                        held
+                    }
+                    None => {
+                        pool.pages += 1;
+                        Arc::new([0; PAGE_LEN])
+                    }
+                };
+                if let Some(target) = Arc::make_mut(&mut held).get_mut(within..within + now.len()) {
                     target.copy_from_slice(now);
                 }
+                let filled = within + now.len() == PAGE_LEN;
+                page.bytes = Some(if filled { pool.share(held) } else { held });
             }
             at += now.len() as u64;
             rest = later;
@@ -84,18 +158,26 @@ impl Body {
     }
 
     /// Cuts or extends to `size_bytes`; returns how many pages lost their room.
-    pub(crate) fn resize(&mut self, size_bytes: u64) -> u64 {
+    pub(crate) fn resize(&mut self, size_bytes: u64, pool: &mut Pool) -> u64 {
         let keep = size_bytes.div_ceil(PAGE);
         let before = self.pages.len();
         if size_bytes < self.size_bytes {
+            let mut give_back = |page: &Page| {
+                if let Some(held) = &page.bytes {
+                    pool.give_back(held);
+                }
+            };
             if keep == 0 {
-                self.pages.clear();
+                self.pages.drain().for_each(|(_, page)| give_back(&page));
             } else if keep < self.end_page && self.end_page - keep < before as u64 {
                 (keep..self.end_page).for_each(|page| {
-                    self.pages.remove(&page);
+                    if let Some(page) = self.pages.remove(&page) {
+                        give_back(&page);
+                    }
                 });
             } else if keep < self.end_page {
-                self.pages.retain(|&page, _| page < keep);
+                let cut = self.pages.extract_if(|&page, _| page >= keep);
+                cut.for_each(|(_, page)| give_back(&page));
             }
             self.end_page = self.end_page.min(keep);
             let within = (size_bytes % PAGE) as usize;
@@ -103,10 +185,49 @@ impl Body {
                 && let Some(page) = self.pages.get_mut(&(size_bytes / PAGE))
                 && let Some(bytes) = &mut page.bytes
             {
+                pool.pages += u64::from(pool.holders(bytes) > 1);
+                let bytes = Arc::make_mut(bytes);
                 bytes.iter_mut().skip(within).for_each(|b| *b = 0);
             }
         }
         self.size_bytes = size_bytes;
         (before - self.pages.len()) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_pages_are_held_once_and_holes_not_at_all() {
+        let (mut pool, mut bodies) = (Pool::default(), [Body::default(), Body::default()]);
+        let mut number = 0;
+        for body in &mut bodies {
+            for page in 0..4 {
+                body.allocate(page, number);
+                number += 1;
+            }
+            body.write(0, &[7; 4 * PAGE_LEN], &mut pool);
+            body.resize(1 << 40, &mut pool);
+        }
+        assert_eq!(pool.pages(), 1);
+        // A write to one of them is seen in no other.
+        bodies[0].write(PAGE + 5, &[9], &mut pool);
+        assert_eq!(pool.pages(), 2);
+        let mut found = [0; 1];
+        bodies[1].read(PAGE + 5, &mut found);
+        assert_eq!(found, [7]);
+        bodies[0].read(PAGE + 5, &mut found);
+        assert_eq!(found, [9]);
+        bodies[0].resize(10, &mut pool);
+        assert_eq!(pool.pages(), 2, "the first page's rest is cut off");
+        bodies[0].resize(0, &mut pool);
+        assert_eq!(pool.pages(), 1);
+        bodies[1].resize(0, &mut pool);
+        assert_eq!(pool.pages(), 0);
+        bodies[0].allocate(0, 1);
+        bodies[0].write(0, &[7; PAGE_LEN], &mut pool);
+        assert_eq!(pool.pages(), 1);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use fsage_cache::{LruSet, PageCache, Policy, Start, WriteBack};
 use fsage_core::{Demand, Errno};
 
-use crate::body::PAGE;
+use crate::body::{PAGE, Pool};
 use crate::device::{Device, Request};
 use crate::inode::{Handles, INODES_OF_BLOCK, Inodes, ROOT};
 use crate::journal::Journal;
@@ -124,6 +124,7 @@ pub(crate) struct State {
     pub demands: Vec<Demand>,
     pub inodes: Inodes,
     pub handles: Handles,
+    pub pool: Pool,
     pub disk: Option<Disk>,
     /// Names known to the name cache so far, and those free to be used again.
     pub name_ids: u32,
@@ -143,6 +144,7 @@ impl State {
             demands: Vec::new(),
             inodes: Inodes::new(),
             handles: Handles::default(),
+            pool: Pool::default(),
             name_ids: 0,
             free_name_ids: Vec::new(),
             used_blocks: 0,

@@ -147,6 +147,10 @@ impl State {
             return Ok((0, offset));
         }
         let (first, last) = (offset / PAGE, (end - 1) / PAGE);
+        let most_held = self.truth.space.held_mib * ((1 << 20) / PAGE);
+        if self.pool.pages() + (last - first + 1) > most_held {
+            return Err(Errno::ENOSPC);
+        }
         let allocated = self.allocate(open.ino, first, last + 1)?;
         if self.disk.is_some() {
             for page in first..=last {
@@ -159,7 +163,10 @@ impl State {
             let cost_ns = costs.new_page_ns + costs.dirty_page_ns;
             self.cpu(allocated * cost_ns);
         }
-        self.inodes.get(open.ino)?.body()?.write(offset, data);
+        self.inodes
+            .get(open.ino)?
+            .body()?
+            .write(offset, data, &mut self.pool);
         self.change_inode(open.ino, allocated > 0 || end > size);
         if open.flags.sync || open.flags.direct {
             self.make_stable(open.ino, open.flags.direct && !open.flags.sync, true)?;
@@ -209,7 +216,11 @@ impl State {
         if size_bytes > MOST_BYTES {
             return Err(Errno::EFBIG);
         }
-        let blocks = self.inodes.get(ino)?.body()?.resize(size_bytes);
+        let blocks = self
+            .inodes
+            .get(ino)?
+            .body()?
+            .resize(size_bytes, &mut self.pool);
         let pages = match &mut self.disk {
             Some(disk) => {
                 let before = disk.pages.len();

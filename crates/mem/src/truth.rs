@@ -48,6 +48,10 @@ sections! {
     Space {
         /// Data, in MiB.
         total_mib: u64,
+        /// Of that what may take memory of this machine, in MiB: what is written, without what is equal to
+        /// other pages. More is refused as if the device were full.
+        #[serde(default = "held_mib")]
+        held_mib: u64,
         /// Inodes.
         files: u64,
     }
@@ -236,6 +240,11 @@ sections! {
         /// The journal.
         journal: JournalTruth,
     }
+}
+
+/// Where a truth does not say it.
+fn held_mib() -> u64 {
+    1024
 }
 
 /// No time stated is longer: a quarter of an hour.

@@ -119,6 +119,13 @@ impl Predictor {
                 pages * 4
             ));
         }
+        if view.pages_not_followed > 0 {
+            warnings.push(format!(
+                "{} GiB of very long reads and writes are not followed page by page, but taken to be like the \
+                 4 MiB before them in the same call",
+                view.pages_not_followed.div_ceil(1 << 18)
+            ));
+        }
         if view.direct_writes > 0 {
             warnings.push(format!(
                 "{} direct writes are charged as synchronous ones",

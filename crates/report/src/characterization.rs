@@ -75,6 +75,7 @@ fn head(page: &mut Page, shown: &ShownTrace) {
             .kinds
             .iter()
             .take(2)
+            .filter(|k| k.latency_percent >= 0.05)
             .map(|k| {
                 format!(
                     "{} of it {}",

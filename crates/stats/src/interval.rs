@@ -59,15 +59,17 @@ const SYMMETRIC: f64 = 0.25;
 const USABLE_FACTOR: f64 = 16.0;
 
 /// The interval of the mean of quantities that cannot be negative (times, counts, rates): Student's where it is
-/// narrow; where it is wide, that of a log-normal mean by Cox's method with Student's t (Olsson 2005, 2.4), which
-/// is as skewed as such samples are and never negative. With a zero among the samples Student's, from 0 on. `None`
-/// for fewer than two samples, for a negative one, or a confidence outside (0, 1).
+/// narrow; where it is wide, that of a log-normal mean, as wide on the scale of logarithms as by Cox's method with
+/// Student's t (Olsson 2005, 2.4), around the mean of the samples: asymmetric and never negative. With a
+/// zero among the samples Student's, from 0 on. `None` for fewer than two samples, for a negative one, or a
+/// confidence outside (0, 1).
 pub fn positive_mean_interval(samples: &[f64], confidence: f64) -> Option<Interval> {
     let plain = mean_interval(samples, confidence)?;
     if samples.iter().any(|&x| x < 0.0) {
         return None;
     }
-    if plain.high - plain.estimate <= SYMMETRIC * plain.estimate {
+    let half = plain.high - plain.estimate;
+    if half <= SYMMETRIC * plain.estimate {
         return Some(plain);
     }
     if samples.contains(&0.0) {
@@ -79,13 +81,12 @@ pub fn positive_mean_interval(samples: &[f64], confidence: f64) -> Option<Interv
     let logs: Vec<f64> = samples.iter().map(|x| x.ln()).collect();
     let n = samples.len() as f64;
     let variance = stddev(&logs).powi(2);
-    let center = mean(&logs) + variance / 2.0;
     let t = student::quantile(0.5 + confidence / 2.0, n - 1.0);
     let half = t * (variance / n + variance * variance / (2.0 * (n - 1.0))).sqrt();
+    let factor = half.exp();
     Some(Interval {
-        // The mean of the samples is what is shown, and lies within.
-        low: (center - half).exp().min(plain.estimate),
-        high: (center + half).exp().max(plain.estimate),
+        low: plain.estimate / factor,
+        high: plain.estimate * factor,
         ..plain
     })
 }
@@ -153,6 +154,19 @@ mod tests {
         let found = positive_mean_interval(&skewed, 0.95).unwrap();
         assert!(found.low > 0.0 && found.low < found.estimate, "{found:?}");
         assert!(found.high > found.estimate && !usable(found.low, found.high));
+        // Around the mean by a factor: neither end is the mean itself.
+        for samples in [
+            &[1.5, 2.0, 8.0][..],
+            &[6.8, 7.3, 1.9, 12.1, 6.9, 7.1],
+            &skewed,
+        ] {
+            let found = positive_mean_interval(samples, 0.95).unwrap();
+            let (below, above) = (found.estimate / found.low, found.high / found.estimate);
+            assert!(
+                below > 1.2 && (below / above - 1.0).abs() < 1e-9,
+                "{found:?}"
+            );
+        }
         let zero = positive_mean_interval(&[0.0, 0.0, 5.0], 0.95).unwrap();
         assert!(zero.low == 0.0 && !usable(zero.low, zero.high));
         assert_eq!(positive_mean_interval(&[1.0], 0.95), None);

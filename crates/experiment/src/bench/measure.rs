@@ -1,5 +1,7 @@
 //! What is read before and after a part that is measured.
 
+use std::num::NonZero;
+
 use fsage_core::{DeviceCounters, FileSystem};
 use fsage_format::result::experiment::{DeviceActivity, Others, SystemPoint};
 use fsage_host::HostFs;
@@ -27,6 +29,26 @@ pub struct Activity {
 }
 
 impl Activity {
+    /// What others did in a run of `elapsed_ns` in which its own used `own_ns` of the processors. The readings
+    /// are further apart than the run is long, and the kernel counts whole ticks: what is more than there was
+    /// is none of theirs.
+    pub fn others_of(&self, elapsed_ns: u64, own_ns: u64, processors: u32) -> Others {
+        let part = (elapsed_ns as f64 / self.elapsed_ns.max(1) as f64).min(1.0);
+        // 0: the kernel does not say.
+        let processors = NonZero::new(u64::from(processors)).map_or(u64::MAX, NonZero::get);
+        let there_ns = elapsed_ns.saturating_mul(processors);
+        let within = |ns: u64, most: u64| ((ns as f64 * part) as u64).min(most);
+        let others = self.others;
+        Others {
+            user_ns: others
+                .user_ns
+                .map(|ns| within(ns, there_ns.saturating_sub(own_ns))),
+            stolen_ns: others.stolen_ns.map(|ns| within(ns, there_ns)),
+            cpu_pressure_ns: others.cpu_pressure_ns.map(|ns| within(ns, elapsed_ns)),
+            ..others
+        }
+    }
+
     fn did(&mut self, before: Option<DeviceCounters>, after: Option<DeviceCounters>) {
         self.device = before.zip(after).map(|(before, after)| {
             let sum = self.device.unwrap_or_default();
@@ -206,6 +228,42 @@ mod tests {
         assert_eq!(step(2_000_005_000, 998_000_000_000), -4_000_000_000, "back");
         let far = clocks(2_000_005_000, u64::MAX);
         assert_eq!(clock_step_ns(&before, &far), i64::MAX);
+    }
+
+    #[test]
+    fn others_use_no_more_than_there_was() {
+        let all = |ns| Others {
+            user_ns: Some(ns),
+            stolen_ns: Some(ns),
+            cpu_pressure_ns: Some(ns),
+            clock_step_ns: 5,
+        };
+        let activity = Activity {
+            others: all(4_600),
+            elapsed_ns: 2_000,
+            ..Activity::default()
+        };
+        let others = activity.others_of(1_000, 100, 2);
+        assert_eq!(
+            (others.user_ns, others.stolen_ns),
+            (Some(1_900), Some(2_000))
+        );
+        assert_eq!(
+            (others.cpu_pressure_ns, others.clock_step_ns),
+            (Some(1_000), 5)
+        );
+        let others = Activity {
+            others: all(800),
+            ..activity
+        }
+        .others_of(1_000, 100, 2);
+        assert_eq!(
+            others,
+            Others {
+                clock_step_ns: 5,
+                ..all(400)
+            }
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use fsage_core::{Clock, FileSystem, FsOptions, Place, Root, Target, TargetError};
 use fsage_format::result::environment::{RestoredRecord, TargetRecord};
 use fsage_format::result::experiment::{BenchPhase, BenchRun, Flush, PageCache, StepTime};
+use fsage_host::environment::cpus_online;
 use fsage_host::observe::Usage;
 use fsage_host::thread::{self, Pinned};
 use fsage_host::{HostFs, MonotonicClock, cachestat, kthread, machine};
@@ -567,7 +568,7 @@ impl Making<'_> {
             fetched_bytes: read.fetched,
             cached_pages: None,
         });
-        run.others = activity.others;
+        run.others = activity.others_of(run.elapsed_ns, used_ns, cpus_online());
         run.series = activity.points;
         run.dirty_of = activity.dirty_of;
     }

@@ -77,7 +77,8 @@ fn run_with(
         elapsed_ns,
         user_ns: used.user_ns,
         system_ns: used.system_ns,
-        run_delay_ns: delay.map(|d| d.ns),
+        // What it waited before its clock ran is none of its own.
+        run_delay_ns: delay.map(|d| d.ns.saturating_sub(began.waited_ns)),
         threads: delay.map(|d| d.threads),
         max_resident_bytes: used.max_resident_bytes,
         device_read_bytes: used.device_read_bytes,

@@ -332,7 +332,7 @@ pub struct MetricSummary {
     /// Half the width of the mean's 95 % interval (Student's t); absent for fewer than two runs.
     pub half_width: Option<f64>,
     /// Lower end of the mean's 95 % interval: Student's; where that is wider than a quarter of the mean to
-    /// each side, of a log-normal mean (Olsson 2005), which is never negative.
+    /// each side, of a log-normal mean (Olsson 2005): by a factor to each side, never negative.
     pub lower: Option<f64>,
     /// Upper end of the interval.
     pub upper: Option<f64>,

@@ -258,6 +258,9 @@ pub struct FamilyShare {
     pub share: f64,
 }
 
+/// What saves less than this share of the time is not said to help.
+pub const HELP_SAID: f64 = 0.01;
+
 /// A change and what it would save.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Help {

@@ -20,7 +20,7 @@ pub use tools::{tool, tools_of};
 
 pub(crate) use files::{cpu_ticks, kib, pressure_field, process, read};
 pub use memory::available_bytes;
-pub(crate) use processor::cpus_online;
+pub use processor::cpus_online;
 
 use std::time::Duration;
 

@@ -48,7 +48,7 @@ fn model_of(info: &str) -> Option<String> {
 }
 
 /// Processors on line; 0 where the kernel does not say.
-pub(crate) fn cpus_online() -> u32 {
+pub fn cpus_online() -> u32 {
     read(format!("{CPU}/online"))
         .and_then(|list| list_length(&list))
         .unwrap_or(0)

@@ -27,6 +27,22 @@ struct ReadPages {
     holes: u64,
 }
 
+impl ReadPages {
+    /// What some pages are, all of the read's are.
+    fn stand_for(&mut self, all: u64, followed: u64) {
+        if followed < all {
+            for count in [
+                &mut self.hits,
+                &mut self.ahead,
+                &mut self.missed,
+                &mut self.holes,
+            ] {
+                *count = *count * all / followed;
+            }
+        }
+    }
+}
+
 impl View {
     pub(super) fn read(
         &mut self,
@@ -51,6 +67,7 @@ impl View {
         let length = length.min(MOST_BYTES);
         let first = offset / PAGE_BYTES;
         let last = offset.saturating_add(length - 1) / PAGE_BYTES;
+        let (all, followed) = (last - first + 1, self.followed(last - first + 1));
         let open = step
             .resolved
             .open
@@ -72,7 +89,7 @@ impl View {
             untouched,
             ..ReadPages::default()
         };
-        for page in first..=last {
+        for page in first..first + followed {
             let again = page + 1 == next_page && page == first;
             match self.pages.read(ino.0, page, again) {
                 PageState::Clean | PageState::Dirty(_) => pages.hits += 1,
@@ -91,6 +108,7 @@ impl View {
                 }
             }
         }
+        pages.stand_for(all, followed);
         if let Some((id, serial)) = open {
             self.read_ahead(step, ino, (id, serial), first, last, pages.missed > 0);
         }
@@ -312,7 +330,8 @@ impl View {
             (Stem::Wd, 0),
         ];
         let (mut partial, mut fresh) = (0u64, 0u64);
-        for page in first..=last {
+        let (all, followed) = (last - first + 1, self.followed(last - first + 1));
+        for page in first..first + followed {
             let begin = page.saturating_mul(PAGE_BYTES);
             let limit = begin.saturating_add(PAGE_BYTES);
             let inside = begin < old_size;
@@ -337,6 +356,11 @@ impl View {
             if let Some(count) = counts.iter_mut().find(|c| c.0 == stem) {
                 count.1 += 1;
             }
+        }
+        if followed < all {
+            // What some pages are, all of the write's are.
+            fresh = fresh * all / followed;
+            counts.iter_mut().for_each(|c| c.1 = c.1 * all / followed);
         }
         self.throttle(step, fresh, needs);
         let kib = length as f64 / 1024.0;

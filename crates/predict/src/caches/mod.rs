@@ -126,7 +126,16 @@ pub struct View {
     relation: Relation,
     /// Writes that bypassed the page cache.
     pub direct_writes: u64,
+    /// Pages that operations to come may touch beside each its own.
+    page_credit: u64,
+    /// Pages that were taken to be like the others of their operation.
+    pub pages_not_followed: u64,
 }
+
+/// Pages of each operation that are followed one by one, and of all operations together beside these: 4 MiB and
+/// 4 GiB. So time and memory stay in proportion to the trace, whatever lengths stand in it.
+const PAGES_OF_OPERATION: u64 = 1 << 10;
+const PAGE_CREDIT: u64 = 1 << 20;
 
 /// One operation on its way through a view.
 pub(crate) struct Step<'a> {
@@ -167,7 +176,17 @@ impl View {
             recent: Recent::default(),
             relation: Relation::Cached,
             direct_writes: 0,
+            page_credit: PAGE_CREDIT,
+            pages_not_followed: 0,
         }
+    }
+
+    /// How many of an operation's pages, from the first, are followed; the rest is taken to be like them.
+    fn followed(&mut self, pages: u64) -> u64 {
+        let followed = pages.min(PAGES_OF_OPERATION + self.page_credit);
+        self.page_credit -= followed.saturating_sub(PAGES_OF_OPERATION);
+        self.pages_not_followed += pages - followed;
+        followed
     }
 
     /// The sizes it was made with.

@@ -7,7 +7,9 @@ mod tests;
 
 pub use details::details;
 
-use fsage_format::result::prediction::{FamilyShare, Help, Prediction, Ranked, TargetPrediction};
+use fsage_format::result::prediction::{
+    FamilyShare, HELP_SAID, Help, Prediction, Ranked, TargetPrediction,
+};
 
 use crate::page::Page;
 use crate::table::{Align, TextTable};
@@ -24,7 +26,6 @@ const MARKED_SAID: f64 = 0.05;
 const UNPLACED_SAID: f64 = 0.2;
 /// Changes that are told to help, and the least share that they save.
 const HELPS_SHOWN: usize = 2;
-const HELP_SAID: f64 = 0.01;
 /// Longer times are no longer told apart: 31 years, 277,778 hours.
 const FOR_EVER_NS: f64 = 1e18;
 

@@ -1,6 +1,6 @@
 //! What a stream touches: files with their sizes, directories, how deep names lie.
 
-use fsage_core::{FileId, KindClass, Op, OpFlags, OpKind, PathId, PathTable};
+use fsage_core::{DevId, FileId, KindClass, Op, OpFlags, OpKind, PathId, PathTable};
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use std::hash::Hasher;
 
@@ -20,6 +20,8 @@ type Place = (u32, u64);
 pub(super) struct Footprint {
     /// Last size seen; `None` for what is not a regular file or has no known size.
     files: FxHashMap<FileId, Option<u64>>,
+    /// The generation seen last: some captures tell it of open files only, and 0 of names.
+    generations: FxHashMap<(DevId, u64), u32>,
     /// Files that were opened and of which no operation tells more than the name, as hashes.
     named: FxHashSet<u64>,
     places: FxHashMap<(Option<PathId>, PathId), Place>,
@@ -46,6 +48,7 @@ impl Footprint {
         let Some(file) = op.file else {
             return self.named_file(op, paths);
         };
+        let file = self.whole(file);
         if !self.files.contains_key(&file) && self.files.len() >= MAX_DISTINCT {
             self.capped = true;
             return;
@@ -65,6 +68,23 @@ impl Footprint {
             _ => op.size_bytes,
         };
         *seen = after.or(*seen);
+    }
+
+    /// The file as it is known with its generation; what was known of it without is its own from now on.
+    fn whole(&mut self, mut file: FileId) -> FileId {
+        let key = (file.dev, file.ino);
+        if file.generation == 0 {
+            file.generation = self.generations.get(&key).copied().unwrap_or(0);
+        } else if self.generations.len() < MAX_DISTINCT
+            && self.generations.insert(key, file.generation).is_none()
+            && let Some(size) = self.files.remove(&FileId {
+                generation: 0,
+                ..file
+            })
+        {
+            self.files.insert(file, size);
+        }
+        file
     }
 
     fn named_file(&mut self, op: &Op, paths: &PathTable) {

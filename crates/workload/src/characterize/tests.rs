@@ -123,6 +123,32 @@ fn a_small_stream_to_the_last_number() {
 }
 
 #[test]
+fn a_file_named_without_its_generation_is_the_one_opened_with_it() {
+    let count = |generations: &[u32]| {
+        let mut all = Characterizer::new();
+        for (&generation, at_us) in generations.iter().zip(0..) {
+            let id = FileId {
+                generation,
+                ..file(7)
+            };
+            let stat = Op {
+                file: Some(id),
+                size_bytes: Some(2),
+                result: Outcome::ok(0),
+                ..op(OpKind::Stat, at_us)
+            };
+            all.push(&stat, &PathTable::new()).unwrap();
+        }
+        let found = all.finish(0);
+        let sized: u64 = found.file_sizes.iter().map(|b| b.count).sum();
+        (found.distinct_files, sized)
+    };
+    assert_eq!(count(&[0, 9, 0]), (1, 1));
+    assert_eq!(count(&[9, 0]), (1, 1));
+    assert_eq!(count(&[0, 9, 10, 0]), (2, 2));
+}
+
+#[test]
 fn the_contract_of_the_json_is_kept() {
     let json = serde_json::to_value(Characterizer::new().finish(0)).unwrap();
     for field in [

@@ -9,7 +9,7 @@ use super::files::{Files, file_id};
 use super::line::{Call, Ret};
 use super::state::{Description, Processes};
 use super::symbols;
-use super::table::{PathCall, fd_call, makes_descriptor, path_call};
+use super::table::{FdCall, PathCall, fd_call, makes_descriptor, path_call};
 
 /// Longer working directories are forgotten; the kernel takes no longer path than 4096.
 const MAX_DIR_BYTES: usize = 16_384;
@@ -71,6 +71,11 @@ impl Importer {
             Ok(outcome) => outcome,
             Err(taken) => return skipped(call, taken),
         };
+        if moves_too_much(call.name, op.result) {
+            return Taken::Malformed(
+                "at most 2147479552 bytes, the most that one call of Linux moves",
+            );
+        }
         let taken = self.dispatch(op, call, ops);
         taken.map_or_else(Taken::Malformed, |known| {
             if known { Taken::Known } else { Taken::Unknown }
@@ -396,6 +401,17 @@ impl Importer {
             None
         }
     }
+}
+
+/// The most bytes that a call moves (`MAX_RW_COUNT`).
+const MOST_MOVED: u64 = 0x7fff_f000;
+
+/// Whether a call says to have moved more than any can.
+fn moves_too_much(name: &str, result: Outcome) -> bool {
+    let moves = |row: FdCall| matches!(row.kind, OpKind::Read | OpKind::Write | OpKind::Readdir);
+    let transfers = ["copy_file_range", "sendfile", "sendfile64", "splice"];
+    result.value().is_some_and(|bytes| bytes > MOST_MOVED)
+        && (transfers.contains(&name) || fd_call(name).is_some_and(moves))
 }
 
 fn skipped(call: &Call<'_>, taken: Taken) -> Taken {

@@ -315,6 +315,24 @@ fn what_strace_did_not_write_is_tolerated_up_to_a_limit() {
     );
 }
 
+#[test]
+fn no_call_moves_more_than_linux_can() {
+    let text = "7 1.000000 openat(AT_FDCWD, \"/f\", O_RDWR) = 3 <0.000001>\n\
+                7 1.000001 pread64(3, \"\"..., 2147479553, 0) = 2147479552 <0.000001>\n\
+                7 1.000002 pread64(3, \"\"..., 9223372036854775807, 0) = 9223372036854775807 <0.000001>\n\
+                7 1.000003 sendfile(3, 3, NULL, 9223372036854775807) = 2147479553 <0.000001>\n\
+                7 1.000004 lseek(3, 9223372036854775807, SEEK_SET) = 9223372036854775807 <0.000001>\n";
+    let (ops, source) = import(text.as_bytes()).unwrap();
+    let kinds: Vec<OpKind> = ops.iter().map(|op| op.kind).collect();
+    assert_eq!(kinds, [OpKind::Open, OpKind::Read, OpKind::Seek]);
+    let report = source.report();
+    assert_eq!(report.skipped_lines, 2);
+    assert!(
+        report.first_skipped[0].starts_with("line 3: expected at most 2147479552 bytes"),
+        "{report:?}"
+    );
+}
+
 /// Operations -> text -> operations.
 pub(super) fn round_trip(
     ops: &[Op],
