@@ -49,7 +49,10 @@ fn main() -> std::process::ExitCode {
     let ready = fsage_host::signals::survive_file_size_limit().map_err(anyhow::Error::from);
     let exit = match ready.and_then(|()| verbs::run(cli.verb)) {
         Ok(exit) => exit,
-        Err(error) => exit::report(&error),
+        Err(error) => {
+            fsage_host::signals::give_way();
+            exit::report(&error)
+        }
     };
     exit::with_left(exit).into()
 }

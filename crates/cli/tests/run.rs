@@ -560,16 +560,17 @@ fn a_command_ends_with_what_serves_its_target() {
     let dir = temp_in_memory();
     let dir = dir.path();
     std::fs::create_dir(dir.join("t")).unwrap();
-    let mut running = start(fsage().current_dir(dir).args([
-        "run",
-        "cmd:echo begun > ../../begun; while :; do sleep 1; done",
-        "slow:read=2:t",
-    ]));
-    until("the server", || !daemons(running.id()).is_empty());
+    let begun = dir.join("begun");
+    let command = format!(
+        "cmd:echo begun > {}; while :; do sleep 1; done",
+        begun.display()
+    );
+    let line = ["run", &command, "slow:read=2:t"];
+    let mut running = start(fsage().current_dir(dir).args(line));
+    until("the command to begin", || begun.exists());
     let [server] = daemons(running.id())[..] else {
         panic!("one server");
     };
-    std::thread::sleep(std::time::Duration::from_millis(300));
     kill(server);
     until("fsage to end", || running.has_ended());
     let ran = running.wait();

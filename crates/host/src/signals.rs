@@ -22,6 +22,8 @@ static CHILD: AtomicI32 = AtomicI32::new(0);
 
 /// Whether the first signal has been passed on.
 static PASSED: AtomicBool = AtomicBool::new(false);
+/// Whether a second signal is ending this process.
+static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// Signals that come so soon after the first are the same request: of a terminal and of a supervisor.
 const AT_ONCE_NS: u64 = 100_000_000;
@@ -62,6 +64,7 @@ pub fn install() -> Result<Arc<AtomicBool>, HostError> {
                     continue;
                 };
                 if now_ns.saturating_sub(first_ns) >= AT_ONCE_NS {
+                    ENDING.store(true, Ordering::SeqCst);
                     cleanup::run_all();
                     std::process::exit(exit_code().unwrap_or(1));
                 }
@@ -69,6 +72,14 @@ pub fn install() -> Result<Arc<AtomicBool>, HostError> {
         })
         .map_err(failed)?;
     Ok(stop)
+}
+
+/// Where a second signal is ending this process, does not return: what fails meanwhile fails because of that, and
+/// is no reason of its own.
+pub fn give_way() {
+    while ENDING.load(Ordering::SeqCst) {
+        std::thread::park();
+    }
 }
 
 /// From now on a write beyond the limit of file sizes (`ulimit -f`) fails with `EFBIG`, as any other error,

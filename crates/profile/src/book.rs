@@ -274,7 +274,10 @@ impl Book {
             // With the samples that it is made of.
             value = MetricValue {
                 name: value.name,
-                high: value.high.zip(hot.high).map(|(own, hot)| own.max(hot)),
+                // Both ends or neither.
+                high: hot
+                    .high
+                    .map(|hot| value.high.map_or(hot, |own| own.max(hot))),
                 preempted: value.preempted,
                 note: Some(format!(
                     "under the resolution (on average {:.0} ns): what it costs back to back",
@@ -701,6 +704,25 @@ mod tests {
         let value = book.value(id("STAT_G2000")).unwrap();
         assert_eq!((value.estimate, value.median), (300.0, 300.0));
         assert!(value.note.unwrap().contains("back to back"));
+    }
+
+    #[test]
+    fn an_interval_has_both_ends_or_neither() {
+        for paused in [1, 2, 30] {
+            let mut book = Book::default();
+            for turn in 0..40 {
+                book.push(id("SEEK"), 40.0 + f64::from(turn % 3), Slept::No);
+            }
+            for _ in 0..paused {
+                book.push(id("SEEK_G2000"), 20.0, Slept::No);
+            }
+            book.commit(false);
+            book.series(id("SEEK")).steady = true;
+            book.series(id("SEEK_G2000")).steady = true;
+            let value = book.value(id("SEEK_G2000")).unwrap();
+            assert!(value.estimate >= 40.0);
+            assert_eq!(value.low.is_some(), value.high.is_some(), "{paused}");
+        }
     }
 
     #[test]

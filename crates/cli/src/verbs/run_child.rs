@@ -33,7 +33,12 @@ pub fn run(args: &RunChildArgs) -> Result<Exit> {
         Some(role) => program.only(role.into()),
         None => program,
     };
-    for phase in program.phases {
+    for (number, phase) in program.phases.into_iter().enumerate() {
+        // The first one finds caches as whoever started this has made them. Where they cannot be made cold they
+        // are as they are.
+        if phase.cold && number > 0 {
+            let _ = fs.platform().make_cold();
+        }
         let result = run_direct(&*fs, phase.streams, &Options::default())?;
         if let Some(errno) = result.first_error {
             bail!(
