@@ -86,19 +86,18 @@ impl Files {
         let mut at = 0;
         for part in path.split(|&b| b == b'/') {
             let below = self.names.get(at as usize).map(|name| &name.below);
-            at = match below.and_then(|below| below.get(part)) {
-                Some(&next) => next,
-                None => {
-                    let next = self.free.pop().unwrap_or(self.names.len() as u32);
-                    if next as usize == self.names.len() {
-                        self.names.push(Name::default());
-                    }
-                    if let Some(name) = self.names.get_mut(at as usize) {
-                        name.below.insert(part.into(), next);
-                    }
-                    next
-                }
-            };
+            if let Some(&next) = below.and_then(|below| below.get(part)) {
+                at = next;
+                continue;
+            }
+            let next = self.free.pop().unwrap_or(self.names.len() as u32);
+            if next as usize == self.names.len() {
+                self.names.push(Name::default());
+            }
+            if let Some(name) = self.names.get_mut(at as usize) {
+                name.below.insert(part.into(), next);
+            }
+            at = next;
         }
         at
     }
