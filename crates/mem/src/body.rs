@@ -135,16 +135,10 @@ impl Body {
             let within = (at % PAGE) as usize;
             let (now, later) = rest.split_at((PAGE_LEN - within).min(rest.len()));
             if let Some(page) = self.pages.get_mut(&(at / PAGE)) {
-                let mut held = match page.bytes.take() {
-                    Some(held) => {
-                        pool.pages += u64::from(pool.holders(&held) > 1);
-                        held
-                    }
-                    None => {
-                        pool.pages += 1;
-                        Arc::new([0; PAGE_LEN])
-                    }
-                };
+                let old = page.bytes.take();
+                let own = old.as_ref().is_some_and(|held| pool.holders(held) <= 1);
+                pool.pages += u64::from(!own);
+                let mut held = old.unwrap_or_else(|| Arc::new([0; PAGE_LEN]));
                 if let Some(target) = Arc::make_mut(&mut held).get_mut(within..within + now.len()) {
                     target.copy_from_slice(now);
                 }

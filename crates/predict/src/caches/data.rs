@@ -357,11 +357,9 @@ impl View {
                 count.1 += 1;
             }
         }
-        if followed < all {
-            // What some pages are, all of the write's are.
-            fresh = fresh * all / followed;
-            counts.iter_mut().for_each(|c| c.1 = c.1 * all / followed);
-        }
+        // What some pages are, all of the write's are.
+        fresh = fresh * all / followed;
+        counts = counts.map(|(stem, pages)| (stem, pages * all / followed));
         self.throttle(step, fresh, needs);
         let kib = length as f64 / 1024.0;
         let rest: u64 = counts.iter().map(|c| c.1).sum();

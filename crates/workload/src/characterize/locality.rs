@@ -103,12 +103,13 @@ impl Locality {
         let Some(child) = op.length.and_then(|pid| u32::try_from(pid).ok()) else {
             return;
         };
-        let Some(copy) = self.tables.get(&op.pid.0).cloned() else {
+        // A copy that is not kept is not made: every child of a process with many descriptors asks for one.
+        let fits =
+            |table: &&FxHashMap<i32, Open>| self.held.saturating_add(table.len()) <= MAX_OPEN;
+        let table = self.tables.get(&op.pid.0).filter(fits);
+        let Some(copy) = table.filter(|_| child != op.pid.0).cloned() else {
             return;
         };
-        if child == op.pid.0 || self.held.saturating_add(copy.len()) > MAX_OPEN {
-            return;
-        }
         self.exit(child);
         self.held += copy.len();
         self.open += copy.values().filter(|open| open.counted).count() as u64;
