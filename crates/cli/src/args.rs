@@ -33,7 +33,7 @@ Exit codes:
   2    the command line is wrong
   3    done, but something is missing (lost events, metrics that could not be
        measured): stderr says what
-  130  interrupted; what was finished is kept
+  130  interrupted (129 by SIGHUP, 143 by SIGTERM); what was finished is kept
 `fsage trace -- COMMAND` exits with the command's own status.";
 
 /// How will my workload run on that file system?

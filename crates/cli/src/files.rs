@@ -1,8 +1,8 @@
 //! Traces and snapshots as the verbs use them.
 
 use std::fmt::Display;
-use std::fs::OpenOptions;
-use std::os::unix::fs::FileTypeExt;
+use std::fs::{Metadata, OpenOptions};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -82,6 +82,27 @@ pub fn outputs(result: Option<&Path>, trace: Option<&Path>) -> Result<()> {
         bail!(UsageError(both));
     }
     result.into_iter().chain(trace).try_for_each(writable)
+}
+
+/// No result may take the place of what it is made from.
+pub fn apart<'a>(
+    reads: impl IntoIterator<Item = &'a Path>,
+    writes: impl IntoIterator<Item = &'a Path>,
+) -> Result<(), UsageError> {
+    let file = |path: &Path| {
+        let about = std::fs::metadata(path).ok().filter(Metadata::is_file);
+        about.map(|about| (about.dev(), about.ino()))
+    };
+    let reads: Vec<_> = reads.into_iter().filter_map(file).collect();
+    for output in writes {
+        if file(output).is_some_and(|id| reads.contains(&id)) {
+            return Err(UsageError(format!(
+                "{} would be read and written over: expected another file for the output",
+                output.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Where a file is or will be, by whatever name.

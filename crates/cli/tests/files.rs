@@ -123,6 +123,24 @@ fn a_pipe_without_a_reader_is_waited_for_and_the_first_signal_ends_that() {
 }
 
 #[test]
+fn the_first_signal_ends_the_wait_for_an_input() {
+    let dir = temp();
+    let dir = dir.path();
+    let made = Command::new("mkfifo").arg(dir.join("fifo")).status();
+    assert!(made.unwrap().success());
+    let running = start(
+        fsage()
+            .current_dir(dir)
+            .args(["replay", "fifo", "mem:fast"]),
+    );
+    let status = format!("/proc/{}/status", running.id());
+    let waits = || std::fs::read_to_string(&status).is_ok_and(|s| s.contains("State:\tS"));
+    until("the open to wait", waits);
+    running.signal(Signal::INT);
+    assert!(!running.wait().status.success());
+}
+
+#[test]
 fn every_result_goes_through_a_pipe_whole() {
     let dir = temp();
     let dir = dir.path();
@@ -182,6 +200,46 @@ fn two_results_in_one_file_are_refused() {
     }
     assert!(!dir.join("new").exists() && names(&dir.join("t")).is_empty());
     assert_eq!(std::fs::read(dir.join("former")).unwrap(), b"x");
+}
+
+#[test]
+fn no_result_takes_the_place_of_what_it_is_made_from() {
+    let dir = temp();
+    let dir = dir.path();
+    let trace = std::fs::read(small_trace(dir)).unwrap();
+    let profile = std::fs::read(common::profile("ext4")).unwrap();
+    let kept: [(&str, &[u8]); 4] = [
+        ("i.fst", &trace),
+        ("p.fsp", &profile),
+        ("key", b"0123456789abcdef"),
+        ("w.wml", b"x"),
+    ];
+    for (name, bytes) in kept {
+        std::fs::write(dir.join(name), bytes).unwrap();
+    }
+    std::os::unix::fs::symlink("i.fst", dir.join("link")).unwrap();
+    let lines: [&[&str]; 11] = [
+        &["predict", "i.fst", "--on", "p.fsp", "--annotate", "p.fsp"],
+        &["predict", "i.fst", "--on", "a=p.fsp", "--annotate", "p.fsp"],
+        &["predict", "i.fst", "--on", "p.fsp", "--annotate", "link"],
+        &["anonymize", "i.fst", "--key-file", "key", "-o", "./key"],
+        &["replay", "i.fst", "mem:fast", "-o", "i.fst"],
+        &["replay", "i.fst", "mem:fast", "--trace", "link"],
+        &["export", "i.fst", "--to", "csv", "-o", "i.fst"],
+        &["import", "i.fst", "--from", "hbench", "-o", "i.fst"],
+        &["run", "wml:w.wml", "mem:fast", "-o", "w.wml"],
+        &["run", "wml:w.wml", "mem:fast", "--trace", "w.wml"],
+        &["run", "wml:w.wml", "--to-trace", "w.wml"],
+    ];
+    for line in lines {
+        run(dir, line).fails(2, &["would be read and written over"]);
+        for (name, bytes) in kept {
+            assert!(std::fs::read(dir.join(name)).unwrap() == bytes, "{line:?}");
+        }
+    }
+    let key = ["anonymize", "i.fst", "--key-file", "key", "-o", "i.fst"];
+    run(dir, key).exits(0);
+    run(dir, ["show", "i.fst"]).exits(0);
 }
 
 /// Whether a process has a handler of SIGINT.

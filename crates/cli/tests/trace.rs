@@ -60,6 +60,25 @@ fn the_commands_output_is_its_own() {
 }
 
 #[test]
+fn without_proc_it_is_traced_by_ptrace() {
+    if !root() || !tool("unshare") {
+        return;
+    }
+    let dir = temp();
+    let script =
+        "mount -t tmpfs none /proc && \"$0\" trace -o t.fst -- sh -c 'cp /etc/passwd z; cat z'";
+    let mut command = Command::new("unshare");
+    command
+        .current_dir(dir.path())
+        .args(["-m", "--propagation", "private", "sh", "-c", script])
+        .arg(env!("CARGO_BIN_EXE_fsage"));
+    run_command(&mut command).exits(0);
+    let shown = run(dir.path(), ["show", "t.fst", "--json"]).exits(0).json();
+    assert_eq!(shown["meta"]["method"], "ptrace", "{shown}");
+    assert!(shown["operations"].as_u64().unwrap() > 10, "{shown}");
+}
+
+#[test]
 fn a_command_that_is_not_there_is_one_error() {
     let dir = temp();
     for method in METHODS {

@@ -51,6 +51,7 @@ impl EbpfBackend {
     ///
     /// Errors: [`CaptureError::Unsupported`] where the kernel or the user's rights do not allow it.
     pub fn new(buffers: &Buffers) -> Result<Self, CaptureError> {
+        seed::processes_are_seen()?;
         let adopt_threads = !seed::threads_have_pidfds();
         let mut loaded = load::load(buffers.ring_bytes(), buffers.throttle, adopt_threads)?;
         let info = loaded.tasks.info().map_err(|e| {

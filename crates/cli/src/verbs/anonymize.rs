@@ -15,11 +15,13 @@ use fsage_report::units;
 
 use crate::args::AnonymizeArgs;
 use crate::exit::{Exit, UsageError};
-use crate::files::{open_snapshot, open_trace};
+use crate::files::{apart, open_snapshot, open_trace};
 use crate::{out, ui};
 
 pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
     let output = out::file(&args.output, args.json, &AtomicBool::new(false))?;
+    // In place is safe: what stands there stays until all is written.
+    apart([&*args.key_file], [&*output])?;
     let kind = fsage_format::sniff(&args.file)?;
     let key = Anonymizer::from_key_file(&args.key_file, args.keep_extensions)?;
     let (content, (rows, whole)) = match kind {

@@ -16,7 +16,7 @@ use fsage_report::units;
 
 use crate::args::{ExportArgs, ExportFormat};
 use crate::exit::{Exit, UsageError};
-use crate::files::{copy, open_whole_snapshot, open_whole_trace};
+use crate::files::{apart, copy, open_whole_snapshot, open_whole_trace};
 use crate::{out, ui};
 
 pub fn run(args: &ExportArgs) -> Result<Exit> {
@@ -35,6 +35,7 @@ pub fn run(args: &ExportArgs) -> Result<Exit> {
     if args.output.as_os_str() == "-" {
         return to_stdout(args, convert);
     }
+    apart([&*args.file], [&*args.output])?;
     let failed = || format!("write {}", args.output.display());
     let mut output =
         BufWriter::with_capacity(1 << 20, Whole::create(&args.output).with_context(failed)?);

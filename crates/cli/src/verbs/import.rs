@@ -20,11 +20,12 @@ use fsage_report::units;
 
 use crate::args::{ImportArgs, ImportFormat};
 use crate::exit::{Exit, UsageError};
-use crate::files::{copy, writable};
+use crate::files::{apart, copy, writable};
 use crate::{out, ui};
 
 pub fn run(args: &ImportArgs) -> Result<Exit> {
     check(args)?;
+    apart([&*args.file], [&*args.output])?;
     writable(&args.output)?;
     let summary = match (args.from, extension(&args.output)) {
         (ImportFormat::Strace, "fst") => strace(args)?,

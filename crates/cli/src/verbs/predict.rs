@@ -5,13 +5,13 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use fsage_experiment::predicting::{AnnotatedTrace, Request, predict, weigh_helps};
 use fsage_format::profile::SystemProfile;
-use fsage_format::trace::{TraceEnd, TraceReader};
+use fsage_format::trace::TraceReader;
 use fsage_predict::{AnnotationSink, Change, Options, Policy, Start};
 use fsage_report::{prediction, units};
 
 use crate::args::{CacheArg, PredictArgs, StartArg};
 use crate::exit::{Exit, UsageError};
-use crate::files::{open_whole_snapshot, open_whole_trace};
+use crate::files::{apart, open_whole_snapshot, open_whole_trace};
 use crate::{out, ui};
 
 pub fn run(args: &PredictArgs) -> Result<Exit> {
@@ -22,6 +22,9 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
             "--annotate - would mix the trace with the prediction on stdout: expected a file";
         return Err(UsageError(text.into()).into());
     }
+    let on = args.on.iter().map(|given| name_and_file(given).1);
+    let reads = on.chain([&*args.trace]).chain(args.snapshot.as_deref());
+    apart(reads, args.annotate.as_deref())?;
     let mut reader = open_whole_trace(&args.trace, args.allow_lossy)?;
     crate::files::remark(&args.trace, &reader);
     if let Some(path) = &args.snapshot {
@@ -59,8 +62,7 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
     weigh_helps(&mut TraceReader::open(&args.trace)?, &request, &mut result)
         .with_context(|| format!("predict {}", args.trace.display()))?;
     if let (Some(sink), Some(path)) = (annotated, &args.annotate) {
-        let end: Option<TraceEnd> = reader.end().cloned();
-        let bytes = sink.finish(end)?;
+        let bytes = sink.finish(reader.end().cloned())?;
         ui::note(&format!("{}: {}", path.display(), units::bytes(bytes)));
     }
     if args.json {

@@ -13,7 +13,7 @@ use fsage_host::signals;
 use super::validate::isolate_for;
 use crate::args::{OrderArg, ReplayArgs};
 use crate::exit::{Exit, UsageError};
-use crate::files::{open_whole_snapshot, open_whole_trace, outputs, sealed_note};
+use crate::files::{apart, open_whole_snapshot, open_whole_trace, outputs, sealed_note};
 use crate::{out, ui};
 
 pub fn run(args: &ReplayArgs) -> Result<Exit> {
@@ -40,13 +40,16 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
         measured: args.measured.clone(),
     };
     isolate_for([&request.target])?;
-    let stop = signals::install()?;
+    let (output, json) = out::places(args.output.as_deref(), args.json);
+    let measured = args.measured.as_deref();
+    let reads = args.snapshot.as_deref().into_iter().chain([&*args.trace]);
+    apart(reads, output.into_iter().chain(measured))?;
+    // An open may wait, of a pipe without a writer: until there is something to undo, a signal just ends it.
     let reader = open_whole_trace(&args.trace, args.allow_lossy)?;
     if let Some(path) = &args.snapshot {
         open_whole_snapshot(path, args.allow_lossy)?;
     }
-    let (output, json) = out::places(args.output.as_deref(), args.json);
-    let measured = args.measured.as_deref();
+    let stop = signals::install()?;
     outputs(output, measured)?;
     for path in output.into_iter().chain(measured) {
         out::wait_for_reader(path, &stop)?;

@@ -13,11 +13,11 @@ use fsage_format::result::run::WorkloadRun;
 use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
 use fsage_host::{machine, signals};
 use fsage_report::{run, units};
-use fsage_workload::{Length, Merged, WorkloadSpec};
+use fsage_workload::{Length, Merged, Need, WorkloadSpec};
 
 use crate::args::RunArgs;
 use crate::exit::{Exit, UsageError};
-use crate::files::{outputs, sealed_note, writable};
+use crate::files::{apart, outputs, sealed_note, writable};
 use crate::{out, ui};
 
 /// Where a workload that was not run is thought to have run.
@@ -25,6 +25,12 @@ const DIRECTORY: &str = "/workload";
 
 pub fn run(args: &RunArgs) -> Result<Exit> {
     let request = request(args)?;
+    let needs = request.spec.needs();
+    let reads = needs.iter().map(|need| match need {
+        Need::Tree(path) | Need::Text(path) => path.as_path(),
+    });
+    let writes = [&args.output, &args.trace, &args.to_trace];
+    apart(reads, writes.into_iter().filter_map(|path| path.as_deref()))?;
     if let Some(path) = &args.to_trace {
         let stop = signals::install()?;
         return to_trace(path, args, &request, &stop);

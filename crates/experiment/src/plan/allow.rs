@@ -118,7 +118,13 @@ fn followed(absolute: &Path) -> Option<PathBuf> {
         .ancestors()
         .find(|dir| dir.symlink_metadata().is_ok())?;
     let rest = absolute.strip_prefix(there).ok()?;
-    Some(there.canonicalize().ok()?.join(rest))
+    let there = there.canonicalize().ok()?;
+    // Joined with nothing, a file's name would end in a slash.
+    Some(if rest.as_os_str().is_empty() {
+        there
+    } else {
+        there.join(rest)
+    })
 }
 
 fn has_parent(path: &Path) -> bool {
@@ -180,6 +186,16 @@ mod tests {
     fn wanted(text: &str) -> Wanted {
         let plan = BenchPlan::parse(Path::new("p.toml"), text, Path::new("/base")).unwrap();
         Wanted::of_bench(&plan, &plan.base)
+    }
+
+    #[test]
+    fn a_path_that_is_there_has_no_slash_at_its_end() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let followed = followed(file.path()).unwrap().into_os_string();
+        assert_eq!(
+            followed,
+            file.path().canonicalize().unwrap().into_os_string()
+        );
     }
 
     const HARMLESS: &str =
