@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-
 use fsage_experiment::plan::{KeepTraces, parse_time};
 
 pub use allow::AllowArgs;
@@ -480,9 +479,8 @@ pub struct ValidateArgs {
     /// Go on with what DIR holds of the same plan: what it holds is not measured again
     #[arg(long, requires = "output")]
     pub resume: bool,
-    /// What stays of traces and snapshots in the end: compressed, or none, without which --again has nothing to
-    /// predict from [default: compressed]
-    #[arg(long, value_name = "WHAT", value_parser = |text: &str| text.parse::<KeepTraces>())]
+    /// What stays of traces and snapshots: compressed (the default), or none, and nothing for --again
+    #[arg(long, value_name = "WHAT", value_parser = |t: &str| t.parse::<KeepTraces>())]
     pub keep_traces: Option<KeepTraces>,
     /// Keep traces, snapshots, profiles and results in DIR
     #[arg(short, long, value_name = "DIR")]

@@ -354,15 +354,11 @@ impl<'a> Lab<'a> {
     /// Takes a sample.
     pub(crate) fn add(&mut self, probe: Probe, gap: usize, value: f64) {
         let is_cached = matches!(self.batch, Some(Batch::Cached | Batch::Changing));
-        let slept = if !self.stalls.slept(value, self.clock, &self.sched) {
-            Slept::No
-        } else if is_cached {
-            Slept::Stalled
-        } else if self.own_device {
-            Slept::Served
-        } else {
-            // Others' requests may have been before it.
-            Slept::No
+        let slept = match self.stalls.slept(value, self.clock, &self.sched) {
+            true if is_cached => Slept::Stalled,
+            // On another's device somebody's requests may have been before it.
+            true if self.own_device => Slept::Served,
+            _ => Slept::No,
         };
         if let Some(id) = probe.id(gap) {
             self.book.push(id, value, slept);

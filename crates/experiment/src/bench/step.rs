@@ -7,10 +7,9 @@ use std::time::Duration;
 use fsage_core::{Clock, FileSystem, FsOptions, Place, Root, Target, TargetError};
 use fsage_format::result::environment::{RestoredRecord, TargetRecord};
 use fsage_format::result::experiment::{BenchPhase, BenchRun, Flush, PageCache, StepTime};
-use fsage_host::environment::cpus_online;
 use fsage_host::observe::Usage;
 use fsage_host::thread::{self, Pinned};
-use fsage_host::{HostFs, MonotonicClock, cachestat, kthread, machine};
+use fsage_host::{HostFs, MonotonicClock, cachestat, environment, kthread, machine};
 use fsage_workload::{Phase, Role};
 
 use super::ended::{check, command_once, text};
@@ -568,7 +567,7 @@ impl Making<'_> {
             fetched_bytes: read.fetched,
             cached_pages: None,
         });
-        run.others = activity.others_of(run.elapsed_ns, used_ns, cpus_online());
+        run.others = activity.others_of(run.elapsed_ns, used_ns, environment::cpus_online());
         run.series = activity.points;
         run.dirty_of = activity.dirty_of;
     }
