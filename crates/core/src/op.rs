@@ -85,14 +85,15 @@ impl OpFlags {
     const HELD_LEAST_NS: u64 = 2000;
 
     /// That a tracer held the thread back for so many nanoseconds since its last operation, in powers of two of
-    /// a microsecond from 2 us to 33 ms; and what that leaves over.
-    pub fn held_back(ns: u64) -> (OpFlags, u64) {
-        if ns < Self::HELD_LEAST_NS {
-            return (OpFlags::default(), ns);
+    /// a microsecond from 2 us to 33 ms; `ns` keeps what is left over, for the next operation.
+    pub fn held_back(ns: &mut u64) -> OpFlags {
+        if *ns < Self::HELD_LEAST_NS {
+            return OpFlags::default();
         }
-        let code = (ns / 1000).ilog2().min(15);
+        let code = (*ns / 1000).ilog2().min(15);
         let flags = OpFlags((code as u16) << Self::HELD_SHIFT);
-        (flags, ns - flags.held_back_ns())
+        *ns -= flags.held_back_ns();
+        flags
     }
 
     /// For how long a tracer held the thread back between its last operation and this one, in nanoseconds: time

@@ -222,11 +222,7 @@ impl<'d> Lane<'d> {
         };
         copy.start_ns = at_ns.saturating_sub(self.door.origin.start_ns);
         tell(copy);
-        if self.held_back_ns > 0 {
-            let told;
-            (told, self.held_back_ns) = OpFlags::held_back(self.held_back_ns);
-            copy.record |= told;
-        }
+        copy.record |= OpFlags::held_back(&mut self.held_back_ns);
         let end_ns = copy.end_ns();
         let ops = &self.batch.ops;
         let is_old = |first: &Op| end_ns.saturating_sub(first.start_ns) >= BATCH_NS;

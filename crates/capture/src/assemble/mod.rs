@@ -318,9 +318,7 @@ impl Assembler {
         if self.wanted {
             self.nameless += u64::from(self.unknown);
             if let Some(held) = self.held_back.get_mut(&op.tid) {
-                let told;
-                (told, *held) = OpFlags::held_back(*held);
-                op.record |= told;
+                op.record |= OpFlags::held_back(held);
             }
             self.order.push(op);
         } else {

@@ -1,7 +1,5 @@
 //! What is read before and after a part that is measured.
 
-use std::num::NonZero;
-
 use fsage_core::{DeviceCounters, FileSystem};
 use fsage_format::result::experiment::{DeviceActivity, Others, SystemPoint};
 use fsage_host::HostFs;
@@ -34,9 +32,11 @@ impl Activity {
     /// is none of theirs.
     pub fn others_of(&self, elapsed_ns: u64, own_ns: u64, processors: u32) -> Others {
         let part = (elapsed_ns as f64 / self.elapsed_ns.max(1) as f64).min(1.0);
-        // 0: the kernel does not say.
-        let processors = NonZero::new(u64::from(processors)).map_or(u64::MAX, NonZero::get);
-        let there_ns = elapsed_ns.saturating_mul(processors);
+        let there_ns = match processors {
+            // The kernel does not say.
+            0 => u64::MAX,
+            n => elapsed_ns.saturating_mul(n.into()),
+        };
         let within = |ns: u64, most: u64| ((ns as f64 * part) as u64).min(most);
         let others = self.others;
         Others {

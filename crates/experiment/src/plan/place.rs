@@ -14,7 +14,6 @@ use toml::Spanned;
 use super::allow::Wanted;
 use super::time::parse_time;
 use super::vary::MOST_CONFIGURATIONS;
-use crate::target;
 
 /// More of anything is a slip.
 pub(super) const MOST_RUNS: i64 = 1000;
@@ -128,15 +127,13 @@ impl Place<'_> {
 
     /// A target's specification. Files that it uses are not opened: the plan may not be allowed to.
     pub fn target(&self, span: Range<usize>, text: &str) -> Result<Arc<dyn TargetSpec>, PlanError> {
-        let spec = if self
-            .schemes
-            .parse(text)
-            .is_ok_and(|spec| !spec.uses().is_empty())
-        {
-            self.schemes.parse(text)
-        } else {
-            target::parse_with(self.schemes, text)
-        };
+        let spec = self.schemes.parse(text);
+        let spec = spec.and_then(|spec| {
+            if spec.uses().is_empty() {
+                spec.check()?;
+            }
+            Ok(spec)
+        });
         spec.map_err(|e| self.error(span, e.to_string()))
     }
 

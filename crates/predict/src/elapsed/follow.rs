@@ -280,11 +280,11 @@ mod tests {
         let mut follow = Follow::on(None);
         follow.push(&op(OpKind::Read, 1, 0, 10));
         let mut held = op(OpKind::Read, 1, 10_010, 10);
-        held.record = OpFlags::held_back(8_900).0;
+        held.record = OpFlags::held_back(&mut 8_900);
         assert_eq!(follow.push(&held).think_ns, 2_000.0);
         // Never less than nothing.
         let mut held = op(OpKind::Read, 1, 10_030, 10);
-        held.record = OpFlags::held_back(u64::MAX).0;
+        held.record = OpFlags::held_back(&mut { u64::MAX });
         let event = follow.push(&held);
         assert_eq!((event.think_ns, event.sleep_ns), (0.0, 0.0));
     }
