@@ -314,7 +314,7 @@ fn drive(
         What::Pids(_) => 0,
     };
     let mut asked_ns = None;
-    let (mut stopped, mut told) = (false, false);
+    let (mut stopped, mut reported) = (false, false);
     let mut lost = 0;
     while running.poll(assembler)? {
         assembler.flush(sink, false)?;
@@ -322,8 +322,8 @@ fn drive(
             lost = assembler.lost();
             notice(&Notice::Lost { so_far: lost });
         }
-        if !told && running.outlives_command() {
-            told = true;
+        if !reported && running.outlives_command() {
+            reported = true;
             let running_on = &assembler.running_on();
             notice(&Notice::CommandEnded { running_on });
         }

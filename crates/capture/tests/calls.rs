@@ -361,8 +361,8 @@ fn a_stop_flag_ends_a_capture_and_a_missing_command_is_an_error() {
     let mut pid = Pid(0);
     let mut kept = Kept::default();
     let request = command(&["sleep", "1000"], dir.path());
-    let summary = capture(&request, &stop, &mut kept, &mut |told| {
-        if let Notice::Started(start) = told {
+    let summary = capture(&request, &stop, &mut kept, &mut |reported| {
+        if let Notice::Started(start) = reported {
             pid = start.pid;
         }
         stop.store(true, Ordering::Relaxed);

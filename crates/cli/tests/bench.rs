@@ -338,7 +338,7 @@ fn the_example_runs() {
 }
 
 #[test]
-fn what_is_wrong_is_told_before_anything_runs() {
+fn what_is_wrong_is_reported_before_anything_runs() {
     let dir = temp_in_memory();
     run(dir.path(), ["bench"]).exits(2);
     plan(dir.path(), &PLAN.replace("runs = 3", "runs = 0"));

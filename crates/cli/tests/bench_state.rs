@@ -263,7 +263,7 @@ fn xfs_and_btrfs_images_are_restored() {
 }
 
 #[test]
-fn what_cannot_be_restored_is_told_with_its_line() {
+fn what_cannot_be_restored_is_reported_with_its_line() {
     if !scratch() {
         return;
     }

@@ -256,7 +256,7 @@ impl Drop for Load {
 }
 
 #[test]
-fn a_machine_under_load_is_told() {
+fn a_machine_under_load_is_reported() {
     let dir = temp_in_memory();
     let load = Load::start();
     let line = ["bench", "--runs", "2", "--json", "--", "sleep 0.5"];

@@ -94,7 +94,7 @@ fn who_drops_caches_makes_the_next_operation_cold() {
 const WAITING: &str = "while [ ! -e stop ]; do sleep 0.02; done";
 
 #[test]
-fn what_outlives_the_command_is_told() {
+fn what_outlives_the_command_is_reported() {
     let daemon = format!("setsid sh -c '{WAITING}' >/dev/null 2>&1 </dev/null & exit 4");
     let dir = temp();
     let args = |method| {

@@ -69,7 +69,7 @@ const ALIKE: [f64; 6] = [1.01e8, 0.99e8, 1.00e8, 1.02e8, 0.99e8, 1.00e8];
 const SLOWER: [f64; 6] = [1.31e8, 1.29e8, 1.30e8, 1.33e8, 1.28e8, 1.30e8];
 
 #[test]
-fn a_difference_is_told_with_its_interval_and_none_as_none() {
+fn a_difference_is_reported_with_its_interval_and_none_as_none() {
     let dir = temp();
     let dir = dir.path();
     let of = |samples: &[f64]| experiment(&[configuration("c", POSTMARK, "ns", samples)]);

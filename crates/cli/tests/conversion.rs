@@ -55,7 +55,7 @@ fn strace_text_of_a_trace_has_the_same_operations() {
 }
 
 #[test]
-fn lines_that_an_import_skips_are_told_with_their_numbers() {
+fn lines_that_an_import_skips_are_reported_with_their_numbers() {
     let dir = temp();
     let mut text = String::new();
     for line in 1..=20 {
@@ -67,7 +67,7 @@ fn lines_that_an_import_skips_are_told_with_their_numbers() {
     std::fs::write(dir.path().join("t.strace"), text).unwrap();
     let line = ["import", "t.strace", "--from", "strace", "-o", "t.fst"];
     let ran = run(dir.path(), line).exits(0);
-    for told in [
+    for reported in [
         "left out: lines that are not strace's: 5",
         "skipped line 4: ",
         "skipped line 9: ",
@@ -75,7 +75,7 @@ fn lines_that_an_import_skips_are_told_with_their_numbers() {
         "found `what a program said, 10`",
         "skipped 2 more",
     ] {
-        assert!(ran.stderr.contains(told), "{told}: {}", ran.stderr);
+        assert!(ran.stderr.contains(reported), "{reported}: {}", ran.stderr);
     }
     assert!(!ran.stderr.contains("line 12"), "{}", ran.stderr);
 }
@@ -384,7 +384,7 @@ fn an_export_can_go_to_stdout() {
 }
 
 #[test]
-fn a_limit_of_file_sizes_is_told() {
+fn a_limit_of_file_sizes_is_reported() {
     let dir = temp();
     small_trace(dir.path());
     let ran = run_command(

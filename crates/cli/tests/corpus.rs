@@ -112,8 +112,8 @@ fn held(name: &str) {
 fn what_would_help_saves_what_its_what_if_gives() {
     for (name, on) in [("mail", 3), ("mail", 1), ("threads", 3)] {
         let traces = corpus().join("traces");
-        let told = predict(&traces, name, &["--json"]).json();
-        let target = &told["targets"][on];
+        let reported = predict(&traces, name, &["--json"]).json();
+        let target = &reported["targets"][on];
         let helps = target["helps"].as_array().unwrap();
         assert!(helps.iter().any(|h| h["change"] == "disk*2"), "{helps:?}");
         for help in helps {
@@ -143,8 +143,8 @@ fn a_faster_part_makes_no_time_in_the_file_system_longer() {
     let mut waited = 0.0;
     for name in ["build", "threads", "mail"] {
         for change in ["disk*2", "open*0.5", "read*0.5", "stat*0.5", "fsync*0.5"] {
-            let told = predict(&traces, name, &["--json", "--what-if", change]).json();
-            for target in told["targets"].as_array().unwrap() {
+            let reported = predict(&traces, name, &["--json", "--what-if", change]).json();
+            for target in reported["targets"].as_array().unwrap() {
                 let difference = target["what_if"]["difference_ns"].as_f64().unwrap();
                 let total = target["latency_total_ns"].as_f64().unwrap();
                 // Requests of several threads may meet at the device where they did not.

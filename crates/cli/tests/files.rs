@@ -520,11 +520,11 @@ fn show_reads_what_other_verbs_write() {
 #[test]
 fn show_explains_metrics_and_names_the_nearest() {
     let dir = temp();
-    let told = run(dir.path(), ["show", "FSYN16", "--json"])
+    let reported = run(dir.path(), ["show", "FSYN16", "--json"])
         .exits(0)
         .json();
     assert_eq!(
-        (&told["version"], &told["metrics"][0]["name"]),
+        (&reported["version"], &reported["metrics"][0]["name"]),
         (&1.into(), &"FSYN".into())
     );
     run(dir.path(), ["show", "RDD"]).fails(1, &["no file and no metric", "RD"]);

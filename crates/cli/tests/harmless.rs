@@ -49,7 +49,7 @@ fn bind(dir: &Path) -> String {
     format!("mkdir m && mount --bind {}/victim m", dir.display())
 }
 
-fn told_and_left(dir: &Path, ran: &Ran) {
+fn reported_and_left(dir: &Path, ran: &Ran) {
     assert!(
         ran.stderr.contains("something is mounted on"),
         "{}",
@@ -70,7 +70,7 @@ fn what_a_command_mounts_stays_with_all_that_is_in_it() {
     let _unmount = Unmount(dir);
     let command = bind(dir);
     let ran = run(dir, ["run", "-q", &format!("cmd: {command}"), "target"]).exits(3);
-    told_and_left(dir, &ran);
+    reported_and_left(dir, &ran);
     let listed = run(dir, ["cleanup", "target", "--yes"]);
     assert!(
         listed.text().contains("something is mounted on"),
@@ -87,7 +87,7 @@ fn what_a_command_mounts_stays_with_all_that_is_in_it() {
     ];
     let ran = run(dir, line);
     assert_ne!(ran.code(), 0);
-    told_and_left(dir, &ran);
+    reported_and_left(dir, &ran);
     drop(Unmount(dir));
     drop(run(dir, ["cleanup", "target", "--yes"]));
 }
@@ -120,7 +120,7 @@ fn what_a_command_mounts_stays_after_a_signal() {
             assert!(dir.join("victim/f").exists());
             assert_eq!(names(&dir.join("target")).len(), 1);
         } else {
-            told_and_left(dir, &ran);
+            reported_and_left(dir, &ran);
         }
     }
 }

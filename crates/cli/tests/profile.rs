@@ -129,8 +129,8 @@ fn is_short(dir: &Path, ran: Ran) {
     assert!(profile["incomplete"].is_null());
     let absent = profile["absent"].as_array().unwrap();
     let late = absent.iter().filter(|a| a["reason"] == "no time left");
-    let told = format!("there was no time for {} of them", late.count());
-    assert!(ran.stderr.contains(&told), "{told}: {}", ran.stderr);
+    let reported = format!("there was no time for {} of them", late.count());
+    assert!(ran.stderr.contains(&reported), "{reported}: {}", ran.stderr);
     // Each is measured or absent, and what is measured is so many samples and lies in its interval.
     let measured = metric_names(&profile);
     assert!(measured.contains(&"EMPTY".to_string()));

@@ -137,7 +137,7 @@ fn a_run() {
     assert_eq!(written("run.json")["run_version"], 1);
     let checked = said(&["check", "run.json"]);
     assert_eq!(checked["checked"], "fsage run");
-    let told = checked["paragraph"].as_str().unwrap();
+    let reported = checked["paragraph"].as_str().unwrap();
     for known in [
         "a virtual machine (KVM) with 2 x Intel(R) Xeon(R) Processor (no SMT), 23.5 GiB of memory",
         "Linux 6.18.44-fc-v669 (#1 SMP PREEMPT_DYNAMIC @0)",
@@ -146,7 +146,7 @@ fn a_run() {
         "the load average was 4.11",
         "loop0 (512 MiB, not rotating, scheduler none, read-ahead 2.5 MiB, write back)",
     ] {
-        assert!(told.contains(known), "{known}: {told}");
+        assert!(reported.contains(known), "{known}: {reported}");
     }
     let shown = said(&["show", "run.json"]);
     let target = &shown["environment"]["target"];
@@ -239,10 +239,10 @@ fn a_profile_without_its_names_predicts_what_it_did() {
         "h.fsp",
         "--json",
     ];
-    let told = run(dir.path(), line).exits(0).json();
-    assert_eq!(told["content"], "profile");
+    let reported = run(dir.path(), line).exits(0).json();
+    assert_eq!(reported["content"], "profile");
     assert!(
-        told["hidden"]
+        reported["hidden"]
             .to_string()
             .contains("profile.environment.machine.host")
     );

@@ -273,7 +273,7 @@ fn an_initial_tree_that_does_not_fit_is_refused() {
 }
 
 #[test]
-fn a_full_target_is_told() {
+fn a_full_target_is_reported() {
     if !scratch() {
         return;
     }
@@ -663,7 +663,7 @@ fn interrupted_on_a_scratch_file_system_it_takes_it_down_and_tells() {
 }
 
 #[test]
-fn the_state_of_the_caches_is_told() {
+fn the_state_of_the_caches_is_reported() {
     let dir = temp_in_memory();
     let dir = dir.path();
     let mut made = Made::new();

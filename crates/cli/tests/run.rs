@@ -36,7 +36,7 @@ fn count(result: &Value, kind: &str) -> u64 {
 }
 
 #[test]
-fn a_run_in_a_directory_is_told_and_leaves_nothing() {
+fn a_run_in_a_directory_is_reported_and_leaves_nothing() {
     let dir = temp_in_memory();
     std::fs::write(dir.path().join("mine"), b"stays").unwrap();
     let said = run(dir.path(), ["run", SMALL, ".", "--json", "-o", "out.json"]).exits(0);
@@ -198,7 +198,7 @@ fn phases_can_run_one_by_one_in_a_kept_directory() {
 }
 
 #[test]
-fn a_command_is_run_and_its_use_told() {
+fn a_command_is_run_and_its_use_reported() {
     let dir = temp_in_memory();
     let script = "cmd:i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo made > file; cat file";
     let said = run(dir.path(), ["run", script, ".", "--json"]).exits(0);
@@ -279,7 +279,7 @@ fn workloads_are_listed_with_their_parameters() {
 }
 
 #[test]
-fn a_scratch_file_system_that_fills_up_is_told() {
+fn a_scratch_file_system_that_fills_up_is_reported() {
     if !scratch() {
         return;
     }
@@ -493,7 +493,7 @@ fn scripts_have_phases_and_errors_with_their_line() {
 
 /// A target that fills up while a script runs.
 #[test]
-fn a_target_that_fills_up_in_the_run_is_told() {
+fn a_target_that_fills_up_in_the_run_is_reported() {
     if !scratch() {
         return;
     }

@@ -96,7 +96,7 @@ fn a_command_that_is_not_there_is_one_error() {
 }
 
 #[test]
-fn what_cannot_be_written_is_told_before_the_command_runs() {
+fn what_cannot_be_written_is_reported_before_the_command_runs() {
     let dir = temp();
     std::fs::create_dir(dir.path().join("directory.fst")).unwrap();
     for (output, method) in [

@@ -49,7 +49,7 @@ fn trace_hot(dir: &Path, options: &[&str], processes: u64, rounds: u64) -> Ran {
 }
 
 /// For how long threads were held back by what operations say.
-fn told_ns(trace: &Path) -> u64 {
+fn reported_ns(trace: &Path) -> u64 {
     let mut reader = fsage_format::trace::TraceReader::open(trace).unwrap();
     let (mut batch, mut sum) = (Vec::new(), 0);
     while fsage_core::OpSource::next_batch(&mut reader, &mut batch).unwrap() > 0 {
@@ -80,13 +80,13 @@ fn nothing_is_lost_however_little_room_there_is() {
     assert!(summary["throttled_ns"].as_u64().unwrap() > 0, "{summary}");
     assert!(ran.stderr.contains("held back"), "{}", ran.stderr);
     // Before which operations, too: all but what each thread has left over at its end.
-    let (told, in_all) = (
-        told_ns(&dir.path().join("t.fst")),
+    let (reported, in_all) = (
+        reported_ns(&dir.path().join("t.fst")),
         summary["throttled_ns"].as_u64().unwrap(),
     );
     assert!(
-        told <= in_all && told as f64 >= 0.8 * in_all as f64 - 5e6,
-        "{told} of {in_all} ns"
+        reported <= in_all && reported as f64 >= 0.8 * in_all as f64 - 5e6,
+        "{reported} of {in_all} ns"
     );
     let shown = run(dir.path(), ["show", "t.fst"]).exits(0);
     assert!(shown.text().contains("none lost"), "{}", shown.text());
@@ -185,7 +185,7 @@ fn on_a_small_disk(dir: &Path, script: &str) -> Ran {
 const FILLS: &str = "trap '' HUP; i=0; while [ ! -e stop ]; do : > f$((i % 100)); i=$((i+1)); done";
 
 #[test]
-fn a_full_disk_ends_the_command_and_is_told() {
+fn a_full_disk_ends_the_command_and_is_reported() {
     if !root() || !tool("unshare") {
         return;
     }

@@ -93,7 +93,7 @@ fn a_plan_is_carried_out_and_gone_on_with() {
     let keep = ["-o", "kept"];
     let result = run_command(&mut validate(dir, &keep)).exits(0).json();
     let pairs = result["pairs"].as_array().unwrap();
-    let told: Vec<String> = pairs
+    let reported: Vec<String> = pairs
         .iter()
         .map(|p| {
             ["workload", "target", "group", "trace_on"]
@@ -107,7 +107,7 @@ fn a_plan_is_carried_out_and_gone_on_with() {
         "PostMark first one first",
         "PostMark second other second",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     assert_eq!(result["groups"][1]["name"], "other");
     assert!(result["groups"][1]["average_error"].is_number());
     let share: f64 = result["causes"]
@@ -168,7 +168,7 @@ fn options_override_the_plan() {
 }
 
 #[test]
-fn a_bad_plan_is_told_by_file_and_line() {
+fn a_bad_plan_is_reported_by_file_and_line() {
     let dir = temp_in_memory();
     let cases = [
         (

@@ -65,7 +65,7 @@ impl PathTable {
     }
 
     /// Forgets all paths, to begin anew with other ids. Returns a table that still holds them.
-    pub fn renew(&mut self) -> Self {
+    pub fn take(&mut self) -> Self {
         let epoch = self.epoch.wrapping_add(1);
         std::mem::replace(
             self,
@@ -107,7 +107,7 @@ mod tests {
     fn a_table_that_begins_anew_says_so() {
         let mut table = PathTable::new();
         let a = table.intern(b"/a").unwrap();
-        let old = table.renew();
+        let old = table.take();
         assert_eq!(old.get(a), b"/a");
         assert_eq!((table.len(), table.text_bytes()), (0, 0));
         assert_ne!(table.epoch(), old.epoch());

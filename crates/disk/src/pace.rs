@@ -259,11 +259,11 @@ mod tests {
         let mut twin = Disk::new(&model, &options).unwrap();
         let mut done = Vec::new();
         for id in 0..20 {
-            let (tell, told) = mpsc::channel();
+            let (tell, reported) = mpsc::channel();
             let (at, offset) = (now_ns(), (id * 37 % 60) << 20);
             let end = Box::new(move || tell.send(now_ns()).unwrap());
             pace.submit(Kind::Read, offset, 4096, at, end);
-            let ended = told.recv().unwrap();
+            let ended = reported.recv().unwrap();
             let request = Request {
                 id,
                 kind: Kind::Read,
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn without_delays_everything_ends_at_once_also_what_was_waiting() {
         let pace = paced("seagate-32430n", true);
-        let (tell, told) = mpsc::channel();
+        let (tell, reported) = mpsc::channel();
         // An hour's worth of work for the disk.
         for i in 0..200_000 {
             let tell = tell.clone();
@@ -294,7 +294,7 @@ mod tests {
         }
         pace.set_delays(false);
         pace.submit(Kind::Flush, 0, 0, now_ns(), Box::new(move || drop(tell)));
-        assert_eq!(told.iter().count(), 200_000);
+        assert_eq!(reported.iter().count(), 200_000);
         assert!(!pace.statistics().delays);
     }
 }

@@ -29,7 +29,7 @@ mod timer;
 mod usage;
 mod virtual_run;
 
-pub use measured::{Door, Measuring, Origin, Told};
+pub use measured::{Door, Measuring, Origin, SinkSummary};
 pub use null::NullFs;
 pub use payload::Payload;
 pub use result::{KindResult, Mismatch, RunResult, SeriesPoint, StreamResult};

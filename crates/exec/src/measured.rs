@@ -49,7 +49,7 @@ pub struct Origin {
 
 /// What came of the operations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct SinkSummary {
     /// How many the sink took.
     pub operations: u64,
     /// Those after one that started later.
@@ -91,7 +91,7 @@ type Colds = VecDeque<(u64, OpFlags)>;
 #[derive(Debug)]
 pub struct Measuring<S> {
     door: Door,
-    taking: JoinHandle<(S, Result<Told, SinkError>)>,
+    taking: JoinHandle<(S, Result<SinkSummary, SinkError>)>,
 }
 
 impl<S: OpSink + Send + 'static> Measuring<S> {
@@ -116,7 +116,7 @@ impl<S: OpSink + Send + 'static> Measuring<S> {
                 Ok(())
             });
             let taken = taken.and_then(|()| order.give(0, &mut sink));
-            (sink, taken.map(|()| order.told))
+            (sink, taken.map(|()| order.reported))
         };
         let taking = std::thread::Builder::new()
             .name("fsage-measured".into())
@@ -138,15 +138,15 @@ impl<S: OpSink + Send + 'static> Measuring<S> {
     }
 
     /// Waits until the sink has all; it, and what it took.
-    pub fn finish(self) -> (S, Result<Told, SinkError>) {
+    pub fn finish(self) -> (S, Result<SinkSummary, SinkError>) {
         let held_back_ns = self.door.held_back_ns.load(Ordering::Relaxed);
         drop(self.door);
-        let (sink, told) = self.taking.join().unwrap_or_else(|e| resume_unwind(e));
-        let told = told.map(|told| Told {
+        let (sink, reported) = self.taking.join().unwrap_or_else(|e| resume_unwind(e));
+        let reported = reported.map(|reported| SinkSummary {
             held_back_ns,
-            ..told
+            ..reported
         });
-        (sink, told)
+        (sink, reported)
     }
 }
 
@@ -292,13 +292,13 @@ fn result(op: &Op, result: Result<u64, Errno>) -> Outcome {
         Err(errno) => return Outcome::err(errno),
         Ok(value) => value,
     };
-    let is_told = match op.kind {
+    let is_reported = match op.kind {
         OpKind::Fault => false,
         OpKind::Seek | OpKind::Readlink => true,
         kind => kind.class() == KindClass::Data,
     };
     match op.result.value() {
-        Some(expected) if !is_told => Outcome::ok(expected),
+        Some(expected) if !is_reported => Outcome::ok(expected),
         None if op.kind == OpKind::Open => Outcome::ok(UNEXPECTED_FD),
         _ => Outcome::ok(value),
     }
@@ -348,7 +348,7 @@ struct InOrder {
     root: Vec<u8>,
     root_id: Option<PathId>,
     newest_ns: u64,
-    told: Told,
+    reported: SinkSummary,
     /// As it is told, and what is left of it to tell.
     made_cold: Arc<Mutex<Colds>>,
     cold: Colds,
@@ -373,7 +373,7 @@ impl InOrder {
             paths,
             root: root.to_vec(),
             newest_ns: 0,
-            told: Told::default(),
+            reported: SinkSummary::default(),
             made_cold,
             cold: Colds::new(),
         }
@@ -478,11 +478,11 @@ impl InOrder {
                 cold.get_or_insert(*op).record |= record;
             }
             sink.push(cold.as_ref().unwrap_or(op), &self.paths)?;
-            self.told.late += u64::from(op.start_ns < self.newest_ns);
+            self.reported.late += u64::from(op.start_ns < self.newest_ns);
             self.newest_ns = self.newest_ns.max(op.start_ns);
-            self.told.end_ns = self.told.end_ns.max(op.end_ns());
+            self.reported.end_ns = self.reported.end_ns.max(op.end_ns());
         }
-        self.told.operations += now.len() as u64;
+        self.reported.operations += now.len() as u64;
         let kept = later
             .iter()
             .filter_map(|&(_, at)| self.held.get(at as usize).copied());

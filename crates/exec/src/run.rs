@@ -427,11 +427,11 @@ pub fn run_direct(
         let ends = virtual_run::run((fs, time), sources, options, &directory, |_, _| {
             DirectResult::default()
         });
-        let told = |end: virtual_run::Finished<DirectResult>| DirectResult {
+        let reported = |end: virtual_run::Finished<DirectResult>| DirectResult {
             interrupted: end.interrupted,
             ..end.account
         };
-        ends.into_iter().map(|end| end.map(told)).collect()
+        ends.into_iter().map(|end| end.map(reported)).collect()
     } else {
         let gate = Gate::new(sources.len());
         let start_ns = fs.clock().now_ns();

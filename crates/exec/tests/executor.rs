@@ -331,7 +331,7 @@ fn calls_of_every_family_do_what_they_say() {
 }
 
 #[test]
-fn what_was_not_expected_is_told() {
+fn what_was_not_expected_is_reported() {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     fs::write(dir.path().join("short"), b"12345").unwrap();
     let mut s = Script::default();
@@ -341,13 +341,13 @@ fn what_was_not_expected_is_told() {
     s.transfer(OpKind::Read, 4, None, 10, 10);
     s.named(OpKind::Unlink, "short").result = Outcome::err(Errno::EPERM);
     let result = run(&host(dir.path()), vec![s.source()], &Options::default()).unwrap();
-    let told: Vec<_> = result
+    let reported: Vec<_> = result
         .mismatches
         .iter()
         .map(|m| (m.index, m.kind, m.expected, m.actual))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             (0, OpKind::Open, 3, -2),
             (3, OpKind::Read, 10, 5),

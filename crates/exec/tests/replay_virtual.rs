@@ -56,8 +56,8 @@ fn replayed(pace: Pace, order: Order) -> (ReplayRun, Kept) {
         measured: Some(measuring.door()),
     };
     let run = replay(&Fifo::default(), &mut trace(), &mut model, &options).unwrap();
-    let (kept, told) = measuring.finish();
-    told.unwrap();
+    let (kept, reported) = measuring.finish();
+    reported.unwrap();
     (run, kept)
 }
 

@@ -11,7 +11,7 @@ use fsage_core::{
     Clock, ColdLevel, Errno, Fd, Op, OpFlags, OpKind, OpSource, Outcome, PathTable, Pid,
     SourceError, Tid, VecSource, Wait,
 };
-use fsage_exec::{ExecError, Measuring, Options, Origin, RunResult, Told, run, run_direct};
+use fsage_exec::{ExecError, Measuring, Options, Origin, RunResult, SinkSummary, run, run_direct};
 use fsage_workload::postmark::{Config, PostMark};
 
 type Stream = Box<dyn OpSource + Send>;
@@ -67,7 +67,7 @@ fn origin() -> Origin {
     }
 }
 
-fn measured(sources: Vec<Stream>, options: &Options<'_>) -> (RunResult, Kept, Told) {
+fn measured(sources: Vec<Stream>, options: &Options<'_>) -> (RunResult, Kept, SinkSummary) {
     let fs = Fifo::default();
     let measuring = Measuring::begin(Kept::default(), origin()).unwrap();
     let options = Options {
@@ -75,8 +75,8 @@ fn measured(sources: Vec<Stream>, options: &Options<'_>) -> (RunResult, Kept, To
         ..*options
     };
     let result = run(&fs, sources, &options).unwrap();
-    let (kept, told) = measuring.finish();
-    (result, kept, told.unwrap())
+    let (kept, reported) = measuring.finish();
+    (result, kept, reported.unwrap())
 }
 
 /// Open: 100. First reads: both ask the device at 200, the first is served until 1200, the second until
@@ -86,7 +86,7 @@ fn two_streams_queue_at_the_device_as_computed_by_hand() {
     let sources: Vec<Stream> = (0..2)
         .map(|n| Box::new(stream(n, "f", [pread(n), pread(n)])) as Stream)
         .collect();
-    let (result, kept, told) = measured(sources, &Options::default());
+    let (result, kept, reported) = measured(sources, &Options::default());
     let seen: Vec<_> = kept
         .ops
         .iter()
@@ -106,7 +106,12 @@ fn two_streams_queue_at_the_device_as_computed_by_hand() {
     let device = |op: &Op| op.record.contains(OpFlags::DEVICE) == (op.kind == OpKind::Read);
     assert!(kept.ops.iter().all(device));
     assert_eq!(
-        (told.operations, told.late, told.end_ns, told.held_back_ns),
+        (
+            reported.operations,
+            reported.late,
+            reported.end_ns,
+            reported.held_back_ns
+        ),
         (6, 0, 4200, 0)
     );
     let read = &result.kinds[&OpKind::Read];
@@ -133,8 +138,8 @@ fn the_first_operation_after_caches_were_made_cold_says_so() {
         measuring.door().made_cold(level, now_ns);
     }
     run(&fs, sources().collect(), &options).unwrap();
-    let (kept, told) = measuring.finish();
-    assert_eq!(told.unwrap().operations, 12);
+    let (kept, reported) = measuring.finish();
+    assert_eq!(reported.unwrap().operations, 12);
     let mask = OpFlags::COLD_DATA.0 | OpFlags::COLD_NAMES.0;
     let cold: Vec<u16> = kept.ops.iter().map(|op| op.record.0 & mask).collect();
     assert_eq!(cold, [0, 0, 0, 0, 1536, 0, 0, 0, 512, 0, 0, 0]);
@@ -159,11 +164,11 @@ fn two_runs_are_the_same() {
         series_interval_ns: 1_000,
         ..Options::default()
     };
-    let (first, a, told) = measured(postmarks(), &options);
+    let (first, a, reported) = measured(postmarks(), &options);
     let (second, b, _) = measured(postmarks(), &options);
     assert_eq!(first, second);
     assert!(a.ops == b.ops && a.paths.len() == b.paths.len());
-    assert_eq!(told.operations, first.operations);
+    assert_eq!(reported.operations, first.operations);
     assert!(first.series.len() > 100 && first.operations > 5_000);
     let sum: u64 = a.ops.iter().map(|op| op.latency_ns.unwrap()).sum();
     assert_eq!(sum, first.latency_total_ns);
@@ -225,7 +230,7 @@ impl OpSource for Endless {
 }
 
 #[test]
-fn who_waits_goes_on_when_another_lets_it_and_in_vain_is_told_at_once() {
+fn who_waits_goes_on_when_another_lets_it_and_in_vain_is_reported_at_once() {
     let posted = Arc::new(AtomicBool::new(false));
     let (post, wait) = (Arc::clone(&posted), posted);
     let mut batches = 0;
@@ -322,14 +327,14 @@ fn a_sink_that_takes_no_more_ends_the_run_and_says_why() {
     let endless: Stream = Box::new(Endless(stream(0, "f", []), 0));
     let result = run(&Fifo::default(), vec![endless], &options).unwrap();
     assert!(result.interrupted);
-    let (kept, told) = measuring.finish();
+    let (kept, reported) = measuring.finish();
     assert_eq!(kept.ops.len(), 100);
-    assert_eq!(told.unwrap_err().to_string(), "no space is left");
+    assert_eq!(reported.unwrap_err().to_string(), "no space is left");
 }
 
 /// Names that a stream gives in any form are told below the directory.
 #[test]
-fn names_are_told_below_the_directory() {
+fn names_are_reported_below_the_directory() {
     let mut paths = PathTable::new();
     let mut ops = Vec::new();
     let mut add = |kind, path: &str, path2: Option<&str>, dir: Option<&str>| {
@@ -349,7 +354,7 @@ fn names_are_told_below_the_directory() {
         vec![Box::new(VecSource::new(paths, ops))],
         &Options::default(),
     );
-    let told: Vec<_> = kept
+    let reported: Vec<_> = kept
         .ops
         .iter()
         .map(|op| [op.path, op.path2, op.dir].map(|id| kept.text(id)))
@@ -362,15 +367,15 @@ fn names_are_told_below_the_directory() {
         ["a", "/t/dir/b", "/t/dir"],
         ["s", "/b", "/t/dir"],
     ];
-    assert_eq!(told, expected.map(|row| row.map(str::to_owned)));
+    assert_eq!(reported, expected.map(|row| row.map(str::to_owned)));
 }
 
 /// The time that streams are told, and a stream that comes late to nothing.
 #[test]
-fn streams_are_told_the_targets_time() {
+fn streams_are_reported_the_targets_time() {
     let time = Arc::new(AtomicUsize::new(0));
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let kept = Arc::clone(&told);
+    let reported = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&reported);
     let paced = Paced(
         stream(1, "f", [pread(1)]),
         move |now_ns| {
@@ -380,6 +385,6 @@ fn streams_are_told_the_targets_time() {
         Some(time),
     );
     let result = run(&Fifo::default(), vec![Box::new(paced)], &Options::default()).unwrap();
-    assert_eq!((*told.lock().unwrap()).as_slice(), [0, 1200]);
+    assert_eq!((*reported.lock().unwrap()).as_slice(), [0, 1200]);
     assert_eq!(result.elapsed_ns, 1200);
 }

@@ -3,7 +3,9 @@
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use fsage_workload::{EntryKind, Inputs, Length, Need, SourceTree, Text, TreeEntry, WorkloadSpec};
+use fsage_workload::{
+    EntryKind, InputPath, Inputs, Length, SourceTree, Text, TreeEntry, WorkloadSpec,
+};
 
 /// A file larger than this is no description of a workload.
 const LARGEST_TEXT: u64 = 16 << 20;
@@ -41,8 +43,8 @@ pub fn load(spec: &WorkloadSpec, length: Length) -> Result<Inputs, InputError> {
     };
     for need in spec.needs() {
         match need {
-            Need::Tree(dir) => inputs.tree = Some(tree(&dir)?),
-            Need::Text(file) => inputs.text = Some(text(&file)?),
+            InputPath::Tree(dir) => inputs.tree = Some(tree(&dir)?),
+            InputPath::Text(file) => inputs.text = Some(text(&file)?),
         }
     }
     Ok(inputs)
@@ -133,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_is_told_in_the_order_of_its_paths() {
+    fn a_tree_is_reported_in_the_order_of_its_paths() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         std::fs::create_dir_all(root.join("a/b")).unwrap();
@@ -141,7 +143,7 @@ mod tests {
         std::fs::write(root.join("a.txt"), b"").unwrap();
         std::os::unix::fs::symlink("a/b", root.join("link")).unwrap();
         let tree = tree(root).unwrap();
-        let told: Vec<(String, EntryKind)> = tree
+        let reported: Vec<(String, EntryKind)> = tree
             .entries
             .into_iter()
             .map(|e| (String::from_utf8(e.path).unwrap(), e.kind))
@@ -149,7 +151,7 @@ mod tests {
         let file = |size_bytes| EntryKind::File { size_bytes };
         let target = b"a/b".to_vec();
         assert_eq!(
-            told,
+            reported,
             [
                 ("a".into(), EntryKind::Directory),
                 ("a/b".into(), EntryKind::Directory),

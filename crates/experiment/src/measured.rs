@@ -90,21 +90,21 @@ impl MeasuredTrace {
 
     /// Seals the trace once everything has arrived; `stopped` says why it ends before its time.
     pub fn finish(self, stopped: Option<&str>) -> Result<Sealed, MeasuredError> {
-        let (sink, told) = self.0.finish();
-        let told = told?;
+        let (sink, reported) = self.0.finish();
+        let reported = reported?;
         let end = TraceEnd {
-            late: told.late,
-            elapsed_ns: told.end_ns,
-            throttled_ns: told.held_back_ns,
+            late: reported.late,
+            elapsed_ns: reported.end_ns,
+            throttled_ns: reported.held_back_ns,
             stopped: stopped.map(str::to_owned),
             ..TraceEnd::default()
         };
         let bytes = sink.writer.map(|writer| writer.finish(end)).transpose()?;
         Ok(Sealed {
-            operations: told.operations,
+            operations: reported.operations,
             bytes: bytes.unwrap_or_default(),
-            elapsed_ns: told.end_ns,
-            held_back_ns: told.held_back_ns,
+            elapsed_ns: reported.end_ns,
+            held_back_ns: reported.held_back_ns,
             sums: sink.sums.unwrap_or_default(),
         })
     }

@@ -373,7 +373,7 @@ pub(crate) fn execute_to(
     };
     let result = fsage_exec::run(&*fs, phase.streams, &exec).map_err(PhaseError::Exec)?;
     let failed = result.broken.as_ref();
-    let failed = failed.map(|m| convert::told(&phase.name, m));
+    let failed = failed.map(|m| convert::reported(&phase.name, m));
     Ok(Executed {
         run: convert::phase(phase.role.name(), &phase.name, None, &result),
         failed,

@@ -95,8 +95,8 @@ pub fn trace_to(
         measured: Measured::default(),
     };
     let meta = |start: &CaptureStart| trace_meta(request, start, beside);
-    let summary = capture(request, stop, &mut sink, &mut |told| {
-        match (path, told) {
+    let summary = capture(request, stop, &mut sink, &mut |reported| {
+        match (path, reported) {
             (Some(path), Notice::Started(start)) => {
                 *file.borrow_mut() = Some(Output::create(path, meta(start)));
             }
@@ -107,7 +107,7 @@ pub fn trace_to(
             }
             _ => {}
         }
-        notice(told);
+        notice(reported);
     });
     let measured = sink.measured;
     let span_ns = sink.spanned.map_or(0, |(first, last)| last - first);

@@ -57,19 +57,22 @@ fn progress_has_the_time_left_also_after_an_interruption() {
             stop.store(step.done == 1, Ordering::Relaxed);
         });
         assert_eq!(interrupted, Ok(true));
-        let mut told: Vec<Progress> = Vec::new();
+        let mut reported: Vec<Progress> = Vec::new();
         let done = carry_out(is_bench, dir.path(), true, &go, &mut |step| {
-            if told.last().is_none_or(|last| last.done < step.done) {
-                told.push(step.clone());
+            if reported.last().is_none_or(|last| last.done < step.done) {
+                reported.push(step.clone());
             }
         });
         assert_eq!(done, Ok(false));
-        let steps: Vec<(u64, u64)> = told.iter().map(|step| (step.done, step.expected)).collect();
-        assert_eq!(steps, [(1, 3), (2, 3)], "{told:?}");
-        let left = told.iter().map(|step| step.eta_s);
+        let steps: Vec<(u64, u64)> = reported
+            .iter()
+            .map(|step| (step.done, step.expected))
+            .collect();
+        assert_eq!(steps, [(1, 3), (2, 3)], "{reported:?}");
+        let left = reported.iter().map(|step| step.eta_s);
         // What was computed before says nothing of how long it took.
         let left: Vec<bool> = left.map(|s| s.is_some_and(|s| s > 0.0)).collect();
-        assert_eq!(left, [false, true], "{told:?}");
+        assert_eq!(left, [false, true], "{reported:?}");
     }
 }
 

@@ -305,7 +305,7 @@ fn a_directory_of_its_own_is_a_file_system_and_goes_again() {
 }
 
 #[test]
-fn it_is_found_by_its_name_and_told_in_help() {
+fn it_is_found_by_its_name_and_reported_in_help() {
     assert!(schemes().parse("hidden:").is_err());
     let registry = Registry::new(&[]).with(Box::new(Hidden));
     assert_eq!(

@@ -52,7 +52,7 @@ fn a_profile_survives_saving() {
 }
 
 #[test]
-fn a_file_is_told_whatever_the_order_of_its_fields() {
+fn a_file_is_reported_whatever_the_order_of_its_fields() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("p.fsp");
     let mut profile = profile();

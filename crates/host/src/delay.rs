@@ -71,10 +71,10 @@ impl ExitWatch {
         let others = children()?;
         let reaper = Reaper::become_one()?;
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let reported = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("fsage-exits".into())
-            .spawn(move || collect(&socket, &told))
+            .spawn(move || collect(&socket, &reported))
             .ok()?;
         Some(Self {
             stop,

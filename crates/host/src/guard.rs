@@ -43,11 +43,11 @@ impl Afterwards {
     /// Runs `script` afterwards with one argument, `$1`. Signals of the terminal do not reach it: it
     /// has a process group of its own. Fails where no process can be started.
     pub(crate) fn run(script: &str, argument: OsString) -> std::io::Result<Self> {
-        Self::told(&format!("read -r never; {script}"), vec![argument])
+        Self::reported(&format!("read -r never; {script}"), vec![argument])
     }
 
     /// Runs `script` at once, which waits by itself for the end of what is told through the pipe.
-    pub(crate) fn told(script: &str, arguments: Vec<OsString>) -> std::io::Result<Self> {
+    pub(crate) fn reported(script: &str, arguments: Vec<OsString>) -> std::io::Result<Self> {
         let script = format!("trap '' HUP INT TERM; {script}");
         let mut argv: Vec<OsString> = ["-c", &script, "sh"].map(OsString::from).to_vec();
         argv.extend(arguments);
@@ -148,7 +148,7 @@ impl GuardedDir {
             .map_or_else(|| path.clone(), |l| l.join(&name));
         // Before there is a directory: what cannot be watched over is not made.
         let arguments = vec![real.clone().into(), name.clone().into(), EMPTY.into()];
-        let mut guard = Afterwards::told(REMOVE, arguments)
+        let mut guard = Afterwards::reported(REMOVE, arguments)
             .map_err(|e| HostError::io("start what removes a directory after a kill", e))?;
         let place = parent_at(&parent).map_err(|e| failed(e.into()))?;
         if let Err(error) = rustix::fs::mkdirat(&place, &name, Mode::RWXU) {
@@ -474,7 +474,7 @@ mod tests {
         std::fs::create_dir_all(dir.join("sub")).unwrap();
         std::fs::write(dir.join("sub/file"), b"x").unwrap();
         let arguments = vec![dir.clone().into(), "a dir".into(), EMPTY.into()];
-        let mut guard = Afterwards::told(REMOVE, arguments).unwrap();
+        let mut guard = Afterwards::reported(REMOVE, arguments).unwrap();
         let about = dir.metadata().unwrap();
         let line = format!("{}:{}\n", about.dev(), about.ino());
         std::io::Write::write_all(guard.pipe().unwrap(), line.as_bytes()).unwrap();

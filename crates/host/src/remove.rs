@@ -32,7 +32,7 @@ pub fn tree(path: &Path) -> Result<(), HostError> {
         .ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
     let parent = parent_at(parent.unwrap_or(Path::new("."))).map_err(|e| failed(e.into()))?;
-    let dir = enter(parent.as_fd(), name).map_err(|e| told(path, (path.to_owned(), e)))?;
+    let dir = enter(parent.as_fd(), name).map_err(|e| reported(path, (path.to_owned(), e)))?;
     emptied(dir.as_fd(), path)?;
     drop(dir);
     unlink(parent.as_fd(), name, path)
@@ -80,16 +80,16 @@ pub(crate) fn entries(dir: BorrowedFd<'_>) -> Result<Dir, Errno> {
 pub(crate) fn emptied(dir: BorrowedFd<'_>, path: &Path) -> Result<(), HostError> {
     let mut left = None;
     empty(dir, path, 0, &mut left);
-    left.map_or(Ok(()), |left| Err(told(path, left)))
+    left.map_or(Ok(()), |left| Err(reported(path, left)))
 }
 
 /// Removes an empty directory.
 pub(crate) fn unlink(parent: BorrowedFd<'_>, name: &OsStr, path: &Path) -> Result<(), HostError> {
     rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
-        .map_err(|e| told(path, (path.to_owned(), e)))
+        .map_err(|e| reported(path, (path.to_owned(), e)))
 }
 
-fn told(path: &Path, (place, why): (PathBuf, Errno)) -> HostError {
+fn reported(path: &Path, (place, why): (PathBuf, Errno)) -> HostError {
     let why = match why {
         // The kernel removes nothing on which something is mounted.
         Errno::XDEV | Errno::BUSY => format!(

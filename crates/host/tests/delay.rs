@@ -66,10 +66,10 @@ fn what_children_of_children_waited_is_counted() {
         .map(|line| line.split(' ').nth(1).unwrap().parse().unwrap())
         .collect();
     assert_eq!(own.len(), 2, "{out}");
-    let told: u64 = own.iter().sum();
-    assert!(told > 50_000_000, "they ran at once: {out}");
+    let reported: u64 = own.iter().sum();
+    assert!(reported > 50_000_000, "they ran at once: {out}");
     assert!(delay.threads >= 8, "{delay:?}");
-    assert!(delay.ns >= told, "{delay:?}, {told}");
+    assert!(delay.ns >= reported, "{delay:?}, {reported}");
     // Of the few that are there at any moment none waits longer than all of it takes.
     assert!(delay.ns < 4 * elapsed_ns, "{delay:?}, {elapsed_ns}");
 }

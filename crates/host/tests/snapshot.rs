@@ -36,7 +36,7 @@ fn a_mount_whose_server_is_dead_is_not_touched() {
         "fd={},rootmode=40000,user_id=0,group_id=0",
         fuse.as_raw_fd()
     );
-    let (told, tells) = mpsc::channel();
+    let (reported, tells) = mpsc::channel();
     let walked = std::thread::spawn(move || {
         fsage_host::isolate().unwrap();
         let options = std::ffi::CString::new(options).unwrap();
@@ -47,7 +47,7 @@ fn a_mount_whose_server_is_dead_is_not_touched() {
         symlink(&tree, &link).unwrap();
         let found = [collect(&tree), collect(&link)];
         rustix::mount::unmount(&at, rustix::mount::UnmountFlags::DETACH).unwrap();
-        told.send(()).unwrap();
+        reported.send(()).unwrap();
         found
     });
     let answered = tells.recv_timeout(Duration::from_mins(1));

@@ -126,11 +126,11 @@ mod tests {
                     maps.map(at, Mapping { length, offset, file: number });
                     pieces
                 };
-                let told: Vec<(u64, u64)> = pieces
+                let reported: Vec<(u64, u64)> = pieces
                     .iter()
                     .flat_map(|m| (0..m.length).map(|n| (m.file, m.offset + n)))
                     .collect();
-                prop_assert_eq!(told, covered.into_iter().flatten().collect::<Vec<_>>());
+                prop_assert_eq!(reported, covered.into_iter().flatten().collect::<Vec<_>>());
                 for n in 0..length {
                     bytes[(at + n) as usize] = (what != 0).then_some((number, offset + n));
                 }

@@ -273,15 +273,15 @@ impl Predictor {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let puzzles = self.namespace.puzzles();
+        let unexplained = self.namespace.unexplained();
         let traced = &self.traced;
         let counted = [
             (
-                puzzles.unknown_descriptors,
+                unexplained.unknown_descriptors,
                 "are on descriptors whose file the trace does not tell",
             ),
             (
-                puzzles.unreadable_paths,
+                unexplained.unreadable_paths,
                 "have a path that could not be read",
             ),
             (

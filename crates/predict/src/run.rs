@@ -6,7 +6,7 @@ use fsage_core::{Op, OpKind, OpSource, PathTable, SinkError, SourceError};
 
 use crate::caches::{Sizes, View};
 use crate::cost::ledger::Latency;
-use crate::cost::{Ledger, Need, Plan, SystemVector};
+use crate::cost::{Charge, Ledger, Plan, SystemVector};
 use crate::elapsed::Replay;
 use crate::elapsed::follow::{Event, Follow};
 use crate::namespace::{Namespace, Resolved, Scope};
@@ -111,7 +111,7 @@ pub struct Predictor {
     threads: Threads,
     follow: Follow,
     event: Event,
-    needs: Vec<Vec<Need>>,
+    charges: Vec<Vec<Charge>>,
     resolved: Resolved,
     request: Vec<(MetricId, f64)>,
 }
@@ -131,7 +131,7 @@ impl Predictor {
             .collect();
         Self {
             namespace: Namespace::new(options.scope.clone(), block),
-            needs: vec![Vec::new(); views.len()],
+            charges: vec![Vec::new(); views.len()],
             views,
             targets,
             changed: Vec::new(),
@@ -162,7 +162,7 @@ impl Predictor {
                 .push(system(vector, &mut self.views, &self.options));
         }
         self.changes = changes.to_vec();
-        self.needs.resize(self.views.len(), Vec::new());
+        self.charges.resize(self.views.len(), Vec::new());
         self
     }
 
@@ -188,8 +188,8 @@ impl Predictor {
     pub fn push(&mut self, op: &Op, paths: &PathTable) {
         self.resolve(op, paths);
         for target in self.targets.iter_mut().chain(&mut self.changed) {
-            let needs = self.needs.get(target.view).map_or(&[][..], Vec::as_slice);
-            charge(target, op, &self.event, &self.resolved, needs);
+            let charges = self.charges.get(target.view).map_or(&[][..], Vec::as_slice);
+            charge(target, op, &self.event, &self.resolved, charges);
         }
     }
 
@@ -202,8 +202,8 @@ impl Predictor {
     ) -> Result<(), SinkError> {
         self.resolve(op, paths);
         for (index, target) in self.targets.iter_mut().enumerate() {
-            let needs = self.needs.get(target.view).map_or(&[][..], Vec::as_slice);
-            let latency = charge(target, op, &self.event, &self.resolved, needs);
+            let charges = self.charges.get(target.view).map_or(&[][..], Vec::as_slice);
+            let latency = charge(target, op, &self.event, &self.resolved, charges);
             self.request.clear();
             if self.resolved.charged {
                 let slots = target.vector.slots();
@@ -227,8 +227,8 @@ impl Predictor {
             sink.annotate(index, op, paths, &annotation)?;
         }
         for target in &mut self.changed {
-            let needs = self.needs.get(target.view).map_or(&[][..], Vec::as_slice);
-            charge(target, op, &self.event, &self.resolved, needs);
+            let charges = self.charges.get(target.view).map_or(&[][..], Vec::as_slice);
+            charge(target, op, &self.event, &self.resolved, charges);
         }
         Ok(())
     }
@@ -239,9 +239,9 @@ impl Predictor {
         let gap = self.threads.gap(op);
         self.event = self.follow.push(op);
         self.namespace.apply(op, paths, &mut self.resolved);
-        for (view, needs) in self.views.iter_mut().zip(&mut self.needs) {
-            needs.clear();
-            view.apply(op, &self.resolved, &self.namespace, gap, needs);
+        for (view, charges) in self.views.iter_mut().zip(&mut self.charges) {
+            charges.clear();
+            view.apply(op, &self.resolved, &self.namespace, gap, charges);
         }
         self.namespace.settle(&self.resolved);
         // What is known of the tree and the caches all the same is no cost.
@@ -330,14 +330,20 @@ fn system(vector: SystemVector, views: &mut Vec<View>, options: &Options) -> Tar
 /// Stage 4 of one operation for one system; returns its latency in nanoseconds. An operation on
 /// another file system takes as long as it did.
 #[inline]
-fn charge(target: &mut Target, op: &Op, event: &Event, resolved: &Resolved, needs: &[Need]) -> f64 {
+fn charge(
+    target: &mut Target,
+    op: &Op,
+    event: &Event,
+    resolved: &Resolved,
+    charges: &[Charge],
+) -> f64 {
     let charged = resolved.charged;
     let place = match resolved.walks[0] {
         Some(walk) => walk.dir.0,
         None => resolved.node.map_or(u32::MAX, |ino| ino.0),
     };
     let latency = if charged {
-        target.ledger.charge(op.kind, needs, &target.plan)
+        target.ledger.charge(op.kind, charges, &target.plan)
     } else {
         Latency {
             total_ns: op.latency_ns.unwrap_or(0) as f64,

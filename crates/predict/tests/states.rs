@@ -275,7 +275,7 @@ fn caches_made_cold_within_a_trace() {
         let lookups = [lookups(&notes.0[4]), lookups(&notes.0[7])].map(|l| l.join("+"));
         (families(&s).split_off(4), lookups)
     };
-    let told = |families: [&str; 4], lookups: [&str; 2]| {
+    let reported = |families: [&str; 4], lookups: [&str; 2]| {
         (
             families.map(String::from).to_vec(),
             lookups.map(String::from),
@@ -283,13 +283,13 @@ fn caches_made_cold_within_a_trace() {
     };
     let warm = ["LUS_BC", "LUS_BC"];
     let now = after(OpFlags::default());
-    assert_eq!(now, told(["OPEN", "RC", "FSYN", "CR"], warm));
+    assert_eq!(now, reported(["OPEN", "RC", "FSYN", "CR"], warm));
     let now = after(OpFlags::COLD_DATA);
-    assert_eq!(now, told(["OPEN", "RFO", "FSYQ", "CR"], warm));
+    assert_eq!(now, reported(["OPEN", "RFO", "FSYQ", "CR"], warm));
     let now = after(OpFlags::COLD_DATA | OpFlags::COLD_NAMES);
     assert_eq!(
         now,
-        told(["OPEN", "RFO", "FSYQ", "CRC"], ["LUR_NC+LUS_NC", "LUS_BC"])
+        reported(["OPEN", "RFO", "FSYQ", "CRC"], ["LUR_NC+LUS_NC", "LUS_BC"])
     );
 }
 

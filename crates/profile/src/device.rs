@@ -184,17 +184,17 @@ impl Lab<'_> {
     pub(crate) fn cold_batch(&mut self, probe: Probe, batch: impl FnOnce(&mut Self) -> Res) -> Res {
         let before = Reading::now(self);
         let start_ns = self.clock.now_ns();
-        let mark = self.book.mark();
+        let mark = self.measurements.mark();
         self.asked_bytes = 0;
         self.begin(Batch::Blocking);
         let done = batch(self);
         match done {
             Ok(()) | Err(Halt::Time) => self.cut_short(),
-            Err(_) => self.book.forget(),
+            Err(_) => self.measurements.forget(),
         }
         self.look_at_device(before, start_ns, probe);
         if let Some(reason) = self.warm_since(before) {
-            self.book.rollback(&mark);
+            self.measurements.rollback(&mark);
             if let Some(id) = probe.id(0) {
                 self.reasons.push((id, reason));
             }
@@ -230,7 +230,7 @@ impl Lab<'_> {
         let own = self.device_kib_per_s;
         let rates = ids.iter().filter(|id| self.cold_rates.contains(id));
         let faster = rates.filter_map(|&id| {
-            let rate = self.book.estimate(id)?;
+            let rate = self.measurements.estimate(id)?;
             let words = || {
                 format!(
                     "{:.0} MB/s, but the device read at most {:.0} MB/s by its own counters: some was in memory",

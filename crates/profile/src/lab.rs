@@ -7,9 +7,9 @@ use std::time::Duration;
 use fsage_core::metric::{FamilyId, GAPS_US, MetricId};
 use fsage_core::{Clock, ColdEvidence, Errno, FileSystem, OpenFlags};
 
-use crate::book::{Book, Slept};
 use crate::budget::{Costs, NO_TIME};
 use crate::error::{Halt, Res};
+use crate::measurements::{Measurements, Slept};
 use crate::pause::Polluter;
 use crate::probe::{Components, Probe};
 use crate::random::Random;
@@ -72,7 +72,7 @@ pub(crate) struct Lab<'a> {
     pub moved: Vec<fsage_host::kthread::Moved>,
     /// The working directory, relative to the target's root.
     pub work: String,
-    pub book: Book,
+    pub measurements: Measurements,
     pub random: Random,
     pub quick: bool,
     /// Incompressible bytes.
@@ -145,7 +145,7 @@ impl<'a> Lab<'a> {
             own_device: false,
             moved: Vec::new(),
             work,
-            book: Book::default(),
+            measurements: Measurements::default(),
             random,
             quick,
             payload,
@@ -297,7 +297,7 @@ impl<'a> Lab<'a> {
     fn afforded(&self, probe: Probe, gap: usize) -> usize {
         match probe.id(gap) {
             _ if gap < LONGEST => gap,
-            Some(id) if self.book.taken(id) < self.long_samples() => gap,
+            Some(id) if self.measurements.taken(id) < self.long_samples() => gap,
             _ => 0,
         }
     }
@@ -309,8 +309,8 @@ impl<'a> Lab<'a> {
 
     /// Whether a metric needs no more rounds.
     fn enough(&self, id: MetricId) -> bool {
-        self.book.precise(id)
-            || (id.gap() == LONGEST && self.book.count(id) >= self.long_samples() / 2)
+        self.measurements.precise(id)
+            || (id.gap() == LONGEST && self.measurements.count(id) >= self.long_samples() / 2)
     }
 
     /// What the resolution of cached components costs.
@@ -361,7 +361,7 @@ impl<'a> Lab<'a> {
             _ => Slept::No,
         };
         if let Some(id) = probe.id(gap) {
-            self.book.push(id, value, slept);
+            self.measurements.push(id, value, slept);
             self.divide(gap);
         }
     }
@@ -369,7 +369,7 @@ impl<'a> Lab<'a> {
     /// Begins a batch of samples that are judged together. It is divided as it grows, so that a
     /// preemption costs few samples.
     pub(crate) fn begin(&mut self, kind: Batch) {
-        self.book.forget();
+        self.measurements.forget();
         self.batch = Some(kind);
         self.batch_start = (self.clock.now_ns(), self.sched.run_delay_ns());
         self.stalls.look(self.clock, &self.sched);
@@ -389,25 +389,25 @@ impl<'a> Lab<'a> {
         if let Some(kind) = self.batch.take() {
             self.judge(kind);
         }
-        self.book.forget();
+        self.measurements.forget();
     }
 
     fn judge(&mut self, kind: Batch) -> bool {
         let (start, delay) = self.batch_start;
         let waited = self.sched.run_delay_ns().saturating_sub(delay);
         let took = self.clock.now_ns().saturating_sub(start);
-        let spoilt = match kind {
+        let preempted = match kind {
             Batch::Cached => waited > DELAY_LEAST_NS.max(took / 50),
             Batch::Changing | Batch::Fetching => waited > CHANGING_LEAST_NS.max(took / 2),
             Batch::Blocking => waited > DELAY_LEAST_NS.max(took / 4),
         };
-        if spoilt {
-            self.book.reject();
+        if preempted {
+            self.measurements.reject();
         } else {
-            self.sampled |= self.book.pending() > 0;
-            self.book.commit(kind == Batch::Blocking);
+            self.sampled |= self.measurements.pending() > 0;
+            self.measurements.commit(kind == Batch::Blocking);
         }
-        !spoilt
+        !preempted
     }
 
     /// Judges what a batch has so far once that is enough.
@@ -418,7 +418,7 @@ impl<'a> Lab<'a> {
             (_, 0 | 1) => 16,
             _ => 4,
         };
-        if self.book.pending() >= most {
+        if self.measurements.pending() >= most {
             self.judge(kind);
             self.batch_start = (self.clock.now_ns(), self.sched.run_delay_ns());
         }
@@ -458,7 +458,7 @@ impl<'a> Lab<'a> {
                 }
                 other => other?,
             }
-            let measured = || ids.iter().filter(|&&id| self.book.count(id) > 0);
+            let measured = || ids.iter().filter(|&&id| self.measurements.count(id) > 0);
             if number + 1 >= least && measured().all(|&id| self.enough(id)) {
                 break;
             }
@@ -468,9 +468,9 @@ impl<'a> Lab<'a> {
             }
         }
         for id in ids {
-            if self.book.count(id) > 0 {
-                let precise = self.book.precise(id);
-                self.book.series(id).stop = if precise { "precise" } else { stop };
+            if self.measurements.count(id) > 0 {
+                let precise = self.measurements.precise(id);
+                self.measurements.series(id).stop = if precise { "precise" } else { stop };
             } else if stop == "time" {
                 self.reasons.push((id, NO_TIME.to_owned()));
             }
@@ -485,7 +485,7 @@ impl<'a> Lab<'a> {
                 .into_iter()
                 .flat_map(FamilyId::metrics)
             {
-                self.book.series(id).steady = true;
+                self.measurements.series(id).steady = true;
             }
         }
     }
@@ -496,7 +496,7 @@ impl<'a> Lab<'a> {
             .into_iter()
             .flat_map(FamilyId::metrics)
         {
-            self.book.series(id).note = Some(note.to_owned());
+            self.measurements.series(id).note = Some(note.to_owned());
         }
     }
 
@@ -508,7 +508,7 @@ impl<'a> Lab<'a> {
         stop: &'static str,
     ) {
         if let Some(id) = probe.id(0) {
-            let series = self.book.series(id);
+            let series = self.measurements.series(id);
             series.given = Some(value);
             series.stop = stop;
         }

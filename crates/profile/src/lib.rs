@@ -8,10 +8,9 @@
 //! * every random choice comes from the request's seed, time from the target's clock.
 //!
 //! Where to look next: [`run`] in `suite` for the order of things, `registry` for the procedures,
-//! `group` for how each is measured, `lab` for how one call is timed, `book` for what becomes of the
+//! `group` for how each is measured, `lab` for how one call is timed, `measurements` for what becomes of the
 //! samples, `pause` for what happens between calls.
 
-mod book;
 mod budget;
 mod device;
 mod dirents;
@@ -19,6 +18,7 @@ mod error;
 mod far;
 mod group;
 mod lab;
+mod measurements;
 mod neighbours;
 mod opened;
 mod pause;

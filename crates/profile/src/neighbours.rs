@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use fsage_core::metric::{MetricId, Unit};
 
-use crate::book::Book;
+use crate::measurements::Measurements;
 
 /// How far off a point may be from both of its neighbours, as a factor. Real series have steps, at the
 /// size of a block, of a window of read-ahead or of a cache; they rise and fall with their neighbours.
@@ -15,11 +15,11 @@ const ODD_TIMES: f64 = 4.0;
 const ODD_TIMES_AT_END: f64 = 8.0;
 
 /// The points of these metrics that do not go with their neighbours, and what is to be said of each.
-pub(crate) fn odd(book: &Book, ids: &[MetricId]) -> Vec<(MetricId, String)> {
+pub(crate) fn odd(measurements: &Measurements, ids: &[MetricId]) -> Vec<(MetricId, String)> {
     let mut series: BTreeMap<_, Vec<(MetricId, f64)>> = BTreeMap::new();
     for &id in ids {
         let key = (id.family().row().stem, id.gap());
-        let point = request_ns(book, id).map(|ns| (id, ns));
+        let point = request_ns(measurements, id).map(|ns| (id, ns));
         series.entry(key).or_default().extend(point);
     }
     let mut found = Vec::new();
@@ -31,9 +31,9 @@ pub(crate) fn odd(book: &Book, ids: &[MetricId]) -> Vec<(MetricId, String)> {
 }
 
 /// What one request of a point takes, in nanoseconds; `None` where that is not what it says.
-fn request_ns(book: &Book, id: MetricId) -> Option<f64> {
+fn request_ns(measurements: &Measurements, id: MetricId) -> Option<f64> {
     let point = f64::from(id.point()?);
-    let estimate = book.estimate(id)?;
+    let estimate = measurements.estimate(id)?;
     match id.unit() {
         Unit::Ns => Some(estimate),
         Unit::KibPerS => Some(point * 1e9 / estimate.max(f64::MIN_POSITIVE)),

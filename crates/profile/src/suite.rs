@@ -224,7 +224,7 @@ fn again(
     let without = |lab: &Lab<'_>, p: &Procedure| {
         let ids = metrics_of(p);
         let no_time = |id| matches!(lab.reasons.iter().rev().find(|(r, _)| r == id), Some((_, why)) if why == NO_TIME);
-        !ids.iter().any(|&id| lab.book.known(id)) && ids.iter().any(no_time)
+        !ids.iter().any(|&id| lab.measurements.known(id)) && ids.iter().any(no_time)
     };
     let mut rest: Vec<&'static Procedure> = (taken.iter().chain(left_out).copied())
         .filter(|p| without(lab, p))
@@ -264,8 +264,8 @@ fn run_one(lab: &mut Lab<'_>, procedure: &Procedure, own_ns: u64, end_ns: u64) -
     lab.took_ns.push((procedure.name, took_ns, own_ns));
     let disturbance = before.until(&Watch::now(lab), procedure.name);
     for id in metrics_of(procedure) {
-        if lab.book.known(id) {
-            lab.book.series(id).disturbed = !disturbance.marks.is_empty();
+        if lab.measurements.known(id) {
+            lab.measurements.series(id).disturbed = !disturbance.marks.is_empty();
         }
     }
     disturbance
@@ -281,7 +281,7 @@ fn metrics_of(procedure: &Procedure) -> Vec<MetricId> {
 
 /// What does not go with its neighbours, or with what the device says of itself.
 fn odd(lab: &Lab<'_>, ids: &[MetricId]) -> Vec<(MetricId, String)> {
-    let mut found = neighbours::odd(&lab.book, ids);
+    let mut found = neighbours::odd(&lab.measurements, ids);
     found.extend(lab.faster_than_device(ids));
     found
 }
@@ -290,7 +290,10 @@ fn odd(lab: &Lab<'_>, ids: &[MetricId]) -> Vec<(MetricId, String)> {
 /// do not go with the others.
 fn doubt(lab: &Lab<'_>, procedure: &Procedure, disturbance: &Disturbance) -> f64 {
     let ids = metrics_of(procedure);
-    let far = ids.iter().filter(|&&id| lab.book.suspect(id)).count();
+    let far = ids
+        .iter()
+        .filter(|&&id| lab.measurements.suspect(id))
+        .count();
     let odd = odd(lab, &ids).len();
     let disturbed = if disturbance.marks.is_empty() {
         0.0
@@ -316,9 +319,9 @@ fn repeat(lab: &mut Lab<'_>, found: &mut [(&'static Procedure, u64, Disturbance)
             continue;
         }
         let ids = metrics_of(procedure);
-        let had = |lab: &Lab<'_>| ids.iter().filter(|&&id| lab.book.known(id)).count();
+        let had = |lab: &Lab<'_>| ids.iter().filter(|&&id| lab.measurements.known(id)).count();
         let known = had(lab);
-        let old = lab.book.take(&ids);
+        let old = lab.measurements.take(&ids);
         let again = run_one(lab, procedure, *own_ns, end_ns);
         if had(lab) >= known && doubt(lab, procedure, &again) < before {
             *disturbance = Disturbance {
@@ -326,8 +329,8 @@ fn repeat(lab: &mut Lab<'_>, found: &mut [(&'static Procedure, u64, Disturbance)
                 ..again
             };
         } else {
-            lab.book.take(&ids);
-            lab.book.put(old);
+            lab.measurements.take(&ids);
+            lab.measurements.put(old);
         }
         disturbance.repeated += 1;
     }
@@ -342,12 +345,12 @@ fn finish(
     for (procedure, _, disturbance) in found {
         let ids = metrics_of(procedure);
         for (id, words) in odd(lab, &ids) {
-            lab.book.series(id).marks.push(words);
+            lab.measurements.series(id).marks.push(words);
         }
         for id in ids {
-            if lab.book.known(id) {
+            if lab.measurements.known(id) {
                 let marks = disturbance.marks.iter().cloned();
-                lab.book.series(id).marks.extend(marks);
+                lab.measurements.series(id).marks.extend(marks);
             }
         }
         if disturbance.repeated > 0 || !disturbance.marks.is_empty() {
@@ -365,8 +368,8 @@ fn give_up(lab: &mut Lab<'_>, procedure: &Procedure, halt: &Halt) {
             .into_iter()
             .flat_map(FamilyId::metrics)
         {
-            if lab.book.count(id) > 0 {
-                lab.book.series(id).stop = match halt {
+            if lab.measurements.count(id) > 0 {
+                lab.measurements.series(id).stop = match halt {
                     Halt::Stopped => "interrupted",
                     Halt::Time => "time",
                     Halt::Failed(_) | Halt::Absent(_) => "failed",
@@ -448,7 +451,7 @@ fn fill(
         if !wanted.contains(&id) && !needed {
             continue;
         }
-        let value = lab.book.value(id);
+        let value = lab.measurements.value(id);
         // One impossible figure does not cost the others.
         let problem = value.as_ref().and_then(MetricValue::problem);
         if let Some(problem) = problem {

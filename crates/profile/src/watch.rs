@@ -58,24 +58,24 @@ impl Watch {
             machine.map(|(a, b)| (a.user_ns.saturating_sub(b.user_ns)).saturating_sub(own));
         let stolen = machine.map(|(a, b)| a.stolen_ns.saturating_sub(b.stolen_ns));
         let waited = after.delay_ns.saturating_sub(self.delay_ns);
-        let told = |ns: Option<u64>, least: u64, most: f64, words: &str| {
+        let reported = |ns: Option<u64>, least: u64, most: f64, words: &str| {
             let ns = ns.filter(|&ns| ns >= least && share(ns) > most)?;
             Some(words.replace('#', &format!("{:.0} %", 100.0 * share(ns))))
         };
         let marks = [
-            told(
+            reported(
                 others,
                 LEAST_TICKS_NS,
                 OTHERS_SHARE,
                 "other processes used # of a processor",
             ),
-            told(
+            reported(
                 stolen,
                 LEAST_TICKS_NS,
                 STOLEN_SHARE,
                 "the hypervisor took # of a processor",
             ),
-            told(
+            reported(
                 Some(waited),
                 LEAST_DELAY_NS,
                 WAITED_SHARE,
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn each_disturbance_is_told() {
+    fn each_disturbance_is_reported() {
         let busy = at(0, 0, 0, 0, 0).until(
             &at(2, 500_000_000, 2_500_000_000, 200_000_000, 400_000_000),
             "new files",

@@ -9,7 +9,7 @@ use fsage_host::{Confinement, HostFs, HostOptions};
 use fsage_profile::{ProfileRequest, run};
 
 #[test]
-fn what_disturbed_is_told_by_procedure_and_metric() {
+fn what_disturbed_is_reported_by_procedure_and_metric() {
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
     let dir = dir.unwrap();
     let options = HostOptions {
@@ -38,13 +38,13 @@ fn what_disturbed_is_told_by_procedure_and_metric() {
         stop.store(true, Ordering::Relaxed);
         profile.unwrap()
     });
-    let told = |procedure: &str| {
+    let reported = |procedure: &str| {
         let of = |d: &&Disturbance| d.procedure == procedure;
         profile.disturbances.iter().find(of).unwrap()
     };
     let waited = "waited for a processor";
-    assert!(told("").marks.iter().any(|m| m.contains(waited)));
-    assert!(told("new files").waited_share.unwrap() > 0.05);
+    assert!(reported("").marks.iter().any(|m| m.contains(waited)));
+    assert!(reported("new files").waited_share.unwrap() > 0.05);
     // At whichever pause there was time for.
     let creates = profile.metrics.iter().filter(|m| m.name.starts_with("CR"));
     let marks: Vec<&String> = creates.flat_map(|m| &m.marks).collect();

@@ -220,8 +220,8 @@ fn pair_text(page: &mut Page, pair: &ComparedPair, all: bool, width: u16) {
             page.item(warning);
         }
     }
-    let told = |m: &&ComparedMetric| all || m.required || differs(m);
-    let (shown, left): (Vec<&ComparedMetric>, Vec<_>) = pair.metrics.iter().partition(told);
+    let reported = |m: &&ComparedMetric| all || m.required || differs(m);
+    let (shown, left): (Vec<&ComparedMetric>, Vec<_>) = pair.metrics.iter().partition(reported);
     if pair.metrics.is_empty() {
         page.say("no metric in common");
     } else {

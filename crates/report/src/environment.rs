@@ -14,9 +14,9 @@ pub fn paragraph(machine: Option<&MachineRecord>, targets: &[&TargetRecord]) -> 
         sentences.extend(software(machine));
         sentences.extend(state(machine));
     }
-    let mut told: Vec<String> = targets.iter().map(|t| target(t)).collect();
-    told.dedup();
-    sentences.extend(told);
+    let mut reported: Vec<String> = targets.iter().map(|t| target(t)).collect();
+    reported.dedup();
+    sentences.extend(reported);
     if sentences.is_empty() {
         return "Nothing is recorded of the machine or the target.".to_owned();
     }

@@ -260,7 +260,9 @@ fn finding(group: &Group<'_>, metric: &str, named: bool, names: &Names) -> Strin
                 is_apart: false, ..
             })
             | None => alike.push(called(c)),
-            Some(told) => others.push((told.ratio, format!("{} {}", called(c), told.text))),
+            Some(apart) => {
+                others.push((apart.ratio, format!("{} {}", called(c), apart.text)));
+            }
         }
     }
     others.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -504,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn means_have_their_intervals_and_doubts_are_told() {
+    fn means_have_their_intervals_and_doubts_are_reported() {
         let text = text(&experiment(), true, 120);
         for said in [
             "1 configuration, 10 runs in 20 s, interleaved from seed 7",
@@ -534,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn an_experiment_without_runs_is_told_too() {
+    fn an_experiment_without_runs_is_reported_too() {
         let mut nothing = experiment();
         nothing.configurations[0].runs.clear();
         nothing.configurations[0].metrics.clear();

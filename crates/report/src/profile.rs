@@ -114,9 +114,9 @@ fn suspects(profile: &SystemProfile) -> String {
         };
         out.push_str(&format!("  {what}{repeated}: {marks}\n"));
     }
-    let told = |mark: &String| profile.disturbances.iter().any(|d| d.marks.contains(mark));
+    let reported = |mark: &String| profile.disturbances.iter().any(|d| d.marks.contains(mark));
     for value in &profile.metrics {
-        for mark in value.marks.iter().filter(|mark| !told(mark)) {
+        for mark in value.marks.iter().filter(|mark| !reported(mark)) {
             out.push_str(&format!("  {}: {mark}\n", value.name));
         }
     }

@@ -160,7 +160,7 @@ impl TextTable {
 
     /// The columns that are shown with their widths, and the titles of the others.
     fn fit(&self) -> (Vec<(usize, usize)>, Vec<String>) {
-        let needs: Vec<Need> = (0..self.columns.len()).map(|c| self.need(c)).collect();
+        let needs: Vec<ColumnWidth> = (0..self.columns.len()).map(|c| self.need(c)).collect();
         let mut kept: Vec<usize> = (0..self.columns.len()).collect();
         let mut dropped = Vec::new();
         let mut least: Vec<usize> = needs.iter().map(|n| n.least).collect();
@@ -230,7 +230,7 @@ impl TextTable {
             .or_else(|| kept.last().copied())
     }
 
-    fn need(&self, column: usize) -> Need {
+    fn need(&self, column: usize) -> ColumnWidth {
         let (title, align) = &self.columns[column];
         let cells = self.rows.iter().filter_map(|row| row.get(column));
         let widest = cells.map(|cell| cell.width()).max().unwrap_or(0);
@@ -244,7 +244,7 @@ impl TextTable {
             Align::Left => widest.min(NAME_LEAST),
             Align::Prose => widest.min(PROSE_LEAST),
         };
-        Need {
+        ColumnWidth {
             natural: widest.max(title.width()),
             least: least.max(word),
         }
@@ -252,7 +252,7 @@ impl TextTable {
 }
 
 /// How wide a column wants to be and how narrow it can be.
-struct Need {
+struct ColumnWidth {
     natural: usize,
     least: usize,
 }

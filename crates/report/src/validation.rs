@@ -333,11 +333,11 @@ fn summary(page: &mut Page, result: &Validation) {
             page.say(line);
         }
     }
-    let told = |name: &str| {
+    let reported = |name: &str| {
         let mut pairs = result.pairs.iter();
         pairs.any(|p| p.group.as_deref() == Some(name))
     };
-    for group in judged.groups.iter().filter(|g| told(&g.name)) {
+    for group in judged.groups.iter().filter(|g| reported(&g.name)) {
         for (index, line) in figures(&group.figures).lines().enumerate() {
             if index == 0 {
                 page.say(format!("within {}: {line}", group.name));

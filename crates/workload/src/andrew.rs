@@ -10,7 +10,7 @@ use fsage_core::Seed;
 
 use crate::ops::Ops;
 use crate::params::{SEED, count, request};
-use crate::program::{BuildError, EntryKind, Inputs, Need, Program};
+use crate::program::{BuildError, EntryKind, InputPath, Inputs, Program};
 use crate::random::{Random, stream_seed};
 use crate::spec::Values;
 use crate::steps::{Steps, repeated, run, setup};
@@ -60,10 +60,10 @@ const OBJECT_REQUEST_BYTES: u64 = 4096;
 /// An object has this many bytes for two of its source; of C without debugging information.
 const OBJECT_PER_TWO: u64 = 3;
 
-fn needs(values: &Values) -> Vec<Need> {
+fn needs(values: &Values) -> Vec<InputPath> {
     match values.text("tree") {
         "" => Vec::new(),
-        path => vec![Need::Tree(path.into())],
+        path => vec![InputPath::Tree(path.into())],
     }
 }
 

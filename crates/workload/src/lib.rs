@@ -35,8 +35,8 @@ pub mod wml;
 pub use merge::Merged;
 pub use postmark::PostMark;
 pub use program::{
-    BuildError, EntryKind, Inputs, Length, Need, Phase, Program, Role, SourceTree, Stream, Text,
-    TreeEntry,
+    BuildError, EntryKind, InputPath, Inputs, Length, Phase, Program, Role, SourceTree, Stream,
+    Text, TreeEntry,
 };
 pub use spec::{SpecError, Values, WorkloadSpec};
 pub use table::{Parameter, Unit, Value, WORKLOADS, Workload};

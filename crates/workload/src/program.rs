@@ -138,7 +138,7 @@ pub enum Length {
     Declared,
 }
 
-/// What a workload needs from outside; see [`Need`].
+/// What a workload needs from outside; see [`InputPath`].
 #[derive(Debug, Clone, Default)]
 pub struct Inputs {
     /// A directory tree of the user's.
@@ -194,7 +194,7 @@ pub enum EntryKind {
 
 /// What has to be read into [`Inputs`] before a workload can be built.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Need {
+pub enum InputPath {
     /// The tree below this directory, into [`Inputs::tree`].
     Tree(PathBuf),
     /// The text of this file, into [`Inputs::text`].

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use fsage_core::Seed;
 
-use crate::program::{BuildError, Inputs, Need, Program};
+use crate::program::{BuildError, InputPath, Inputs, Program};
 use crate::table::{Config, Parameter, Unit, Value, WORKLOADS, Workload};
 
 /// Why a spec was not understood; completes "failed to read the workload: …".
@@ -183,7 +183,7 @@ impl WorkloadSpec {
     }
 
     /// What has to be read before the program can be built.
-    pub fn needs(&self) -> Vec<Need> {
+    pub fn needs(&self) -> Vec<InputPath> {
         match self {
             WorkloadSpec::Generated { workload, values } => (workload.needs)(values),
             WorkloadSpec::Command(_) => Vec::new(),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::program::{BuildError, Inputs, Need, Program};
+use crate::program::{BuildError, InputPath, Inputs, Program};
 use crate::spec::Values;
 use crate::{
     andrew, bonnie, lfs, postmark, readers, sdet, selfscale, seqio, small_read, varying, wml,
@@ -105,7 +105,7 @@ pub struct Workload {
     /// Configurations by name, chosen with `config=NAME`; empty for none.
     pub configs: &'static [Config],
     /// What has to be read before it can be built.
-    pub needs: fn(&Values) -> Vec<Need>,
+    pub needs: fn(&Values) -> Vec<InputPath>,
     /// Makes the program; the values are those of `parameters`, in range.
     pub build: fn(&Values, &Inputs) -> Result<Program, BuildError>,
 }
@@ -122,7 +122,7 @@ pub struct Config {
 }
 
 /// The needs of a workload that reads nothing.
-pub fn needs_nothing(_: &Values) -> Vec<Need> {
+pub fn needs_nothing(_: &Values) -> Vec<InputPath> {
     Vec::new()
 }
 

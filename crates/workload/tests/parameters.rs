@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use fsage_workload::{
-    Inputs, Need, Parameter, SourceTree, Text, Unit, Value, WORKLOADS, WorkloadSpec,
+    InputPath, Inputs, Parameter, SourceTree, Text, Unit, Value, WORKLOADS, WorkloadSpec,
 };
 
 /// What is written for a parameter and must be refused.
@@ -103,7 +103,7 @@ fn every_parameter_takes_its_ends() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_told() {
+fn what_does_not_fit_together_is_reported() {
     for (spec, words) in [
         ("postmark:files=2,threads=3", ["2 files", "3 threads"]),
         (
@@ -147,8 +147,8 @@ fn what_does_not_fit_together_is_told() {
         let mut inputs = Inputs::default();
         for need in parsed.needs() {
             match need {
-                Need::Tree(_) => inputs.tree = Some(SourceTree::default()),
-                Need::Text(path) => {
+                InputPath::Tree(_) => inputs.tree = Some(SourceTree::default()),
+                InputPath::Text(path) => {
                     inputs.text = Some(Text {
                         name: path.display().to_string(),
                         content: "set $nfiles=1\n".to_owned(),

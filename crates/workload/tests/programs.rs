@@ -8,7 +8,7 @@ use fsage_core::{Errno, Fd, Op, OpFlags, OpKind, PathTable, Pid};
 use fsage_workload::random::Random;
 use fsage_workload::wml::personalities;
 use fsage_workload::{
-    EntryKind, Inputs, Length, Need, Phase, Program, Role, SourceTree, TreeEntry, WORKLOADS,
+    EntryKind, InputPath, Inputs, Length, Phase, Program, Role, SourceTree, TreeEntry, WORKLOADS,
     WorkloadSpec,
 };
 
@@ -48,7 +48,7 @@ fn inputs(spec: &WorkloadSpec, length: Length) -> Inputs {
         ..Inputs::default()
     };
     for need in spec.needs() {
-        let Need::Tree(_) = need else {
+        let InputPath::Tree(_) = need else {
             panic!("{need:?}")
         };
         let entry = |path: &[u8], kind| TreeEntry {

@@ -155,7 +155,7 @@ impl Assembler {
         if self.paths.len() < PATHS_LIMIT && self.paths.text_bytes() < PATHS_BYTES {
             return;
         }
-        let old = self.paths.renew();
+        let old = self.paths.take();
         let paths = &mut self.paths;
         for op in self.order.held() {
             for id in [&mut op.path, &mut op.path2, &mut op.dir, &mut op.dir2] {

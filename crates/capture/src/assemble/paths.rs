@@ -117,8 +117,8 @@ impl Assembler {
 
     /// The file that a name meant when the call began (of an open or stat: when it returned).
     fn identify_name(&mut self, op: &mut Op, call: &RawCall, entry: bool, path: Option<&[u8]>) {
-        let told = matches!(op.kind, OpKind::Open | OpKind::Stat) && op.result.is_ok();
-        if told && let Some(file) = &call.file {
+        let reported = matches!(op.kind, OpKind::Open | OpKind::Stat) && op.result.is_ok();
+        if reported && let Some(file) = &call.file {
             self.set_file(op, file);
         } else if op.kind == OpKind::Exec {
             op.file = self.programs.remove(&call.pid);

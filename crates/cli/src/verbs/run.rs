@@ -13,7 +13,7 @@ use fsage_format::result::run::WorkloadRun;
 use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
 use fsage_host::{machine, signals};
 use fsage_report::{run, units};
-use fsage_workload::{Length, Merged, Need, WorkloadSpec};
+use fsage_workload::{InputPath, Length, Merged, WorkloadSpec};
 
 use crate::args::RunArgs;
 use crate::exit::{Exit, UsageError};
@@ -27,7 +27,7 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     let request = request(args)?;
     let needs = request.spec.needs();
     let reads = needs.iter().map(|need| match need {
-        Need::Tree(path) | Need::Text(path) => path.as_path(),
+        InputPath::Tree(path) | InputPath::Text(path) => path.as_path(),
     });
     let writes = [&args.output, &args.trace, &args.to_trace];
     apart(reads, writes.into_iter().filter_map(|path| path.as_deref()))?;

@@ -35,11 +35,11 @@ pub fn run(mut args: TraceArgs) -> Result<Exit> {
         &request,
         &Beside::default(),
         &stop,
-        &mut |told| {
-            if let Notice::Started(start) = told {
+        &mut |reported| {
+            if let Notice::Started(start) = reported {
                 begun = begin(start, is_command);
             } else {
-                notice(told, is_command);
+                notice(reported, is_command);
             }
         },
     );
@@ -89,8 +89,8 @@ fn request(args: TraceArgs) -> Result<CaptureRequest> {
 }
 
 /// Says what happens while it runs.
-fn notice(told: &Notice<'_>, is_command: bool) {
-    match told {
+fn notice(reported: &Notice<'_>, is_command: bool) {
+    match reported {
         Notice::Waiting { .. }
         | Notice::Started(_)
         | Notice::Lost { .. }

@@ -12,7 +12,7 @@
 //!
 //! [`tree`] holds files and names, [`model`] and `descriptor` have one rule for each kind of operation,
 //! [`order`] says what waits for what, [`call`] makes the calls, [`run`] gives them to `workers`, a thread
-//! for each of the trace's, or in virtual time to `virtual_lanes`; [`tally`] counts, `told` hands on; [`build()`] makes the tree of the start, [`verify()`] looks at the one of the end.
+//! for each of the trace's, or in virtual time to `virtual_lanes`; [`tally`] counts, `reported` hands on; [`build()`] makes the tree of the start, [`verify()`] looks at the one of the end.
 
 pub mod build;
 pub mod call;
@@ -21,9 +21,9 @@ pub mod model;
 pub mod order;
 pub mod place;
 pub mod progress;
+mod recorder;
 pub mod run;
 pub mod tally;
-mod told;
 pub mod tree;
 pub mod verify;
 mod virtual_lanes;

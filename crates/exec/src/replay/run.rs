@@ -12,8 +12,8 @@ use super::call::{Call, Performer, Slot};
 use super::model::{Model, Skip, Step};
 use super::order::{Order, Orderer};
 use super::progress::{Dependency, Level, Progress};
+use super::recorder::Recorder;
 use super::tally::{Difference, KindReplay, Ran, Tally, Times};
-use super::told::Teller;
 use super::virtual_lanes::VirtualLanes;
 use super::workers::Threads;
 use crate::measured::Door;
@@ -176,7 +176,7 @@ impl Shared<'_> {
         job: &Job,
         called: Option<Called>,
         due_ns: Option<u64>,
-        teller: Option<&mut Teller<'_>>,
+        recorder: Option<&mut Recorder<'_>>,
         now_ns: impl FnOnce() -> u64,
     ) {
         // One that was cut short by the stop has no result.
@@ -191,19 +191,19 @@ impl Shared<'_> {
                 due_ns,
             });
         }
-        let Some(teller) = teller else { return };
+        let Some(recorder) = recorder else { return };
         let opened = job.inherited.as_ref();
         let opened = opened.map(|(name, slot)| (&**name, &**slot));
         let mut taken = true;
         match &called {
             Some(called) => {
                 if opened.is_some() {
-                    taken = teller.free(&job.op, opened, called.start_ns);
+                    taken = recorder.free(&job.op, opened, called.start_ns);
                 }
-                taken &= teller.ran(&job.op, &job.call, called);
+                taken &= recorder.ran(&job.op, &job.call, called);
             }
             None if matches!(job.call, Call::None) => {
-                taken = teller.free(&job.op, opened, now_ns());
+                taken = recorder.free(&job.op, opened, now_ns());
             }
             None => {}
         }
@@ -326,13 +326,13 @@ impl Planner {
             shared.tally.skipped(op.kind, skip);
         }
         let has_call = !matches!(step.call, Call::None);
-        let is_told =
+        let is_reported =
             shared.options.measured.is_some() && matches!(op.kind, OpKind::Fork | OpKind::Exit);
         let silent = !has_call
             && step.closes.is_empty()
             && step.inherited.is_none()
             && step.starts.is_none()
-            && !is_told;
+            && !is_reported;
         if !silent {
             if has_call {
                 self.span(shared, &op);

@@ -8,8 +8,8 @@ use rustc_hash::FxHashMap;
 
 use super::call::Performer;
 use super::progress::{Level, Progress};
+use super::recorder::Recorder;
 use super::run::{Job, Lanes, Shared, WINDOW};
-use super::told::Teller;
 use crate::agenda::{Agenda, Flight};
 use crate::timer::{Called, Collector, Timer};
 
@@ -32,7 +32,7 @@ pub struct VirtualLanes<'a> {
     time: &'a dyn VirtualTime,
     collector: &'a Collector<'a>,
     performer: Performer<'a>,
-    teller: Option<Teller<'a>>,
+    recorder: Option<Recorder<'a>>,
     agenda: Agenda,
     by_tid: FxHashMap<Tid, usize>,
     lanes: FxHashMap<usize, Lane>,
@@ -58,7 +58,7 @@ impl<'a> VirtualLanes<'a> {
             time,
             collector,
             performer: Performer::new(fs, timer, shared.payload.clone(), 1, stop),
-            teller: shared.options.measured.map(Teller::new),
+            recorder: shared.options.measured.map(Recorder::new),
             agenda: Agenda::default(),
             by_tid: FxHashMap::default(),
             lanes: FxHashMap::default(),
@@ -121,7 +121,7 @@ impl<'a> VirtualLanes<'a> {
             }
             lane.made = false;
             let called = lane.called.take().map(|called| lane.flight.timed(called));
-            shared.count(job, called, due_ns, self.teller.as_mut(), || now_ns);
+            shared.count(job, called, due_ns, self.recorder.as_mut(), || now_ns);
             self.last_ns = self.last_ns.max(now_ns);
             job.progress.reach(Level::Done);
             wake(&mut self.waiting, &mut self.agenda, job, now_ns);

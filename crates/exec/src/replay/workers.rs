@@ -12,8 +12,8 @@ use rustc_hash::FxHashMap;
 
 use super::call::Performer;
 use super::progress::{Level, Progress};
+use super::recorder::Recorder;
 use super::run::{Job, Lanes, Shared, WINDOW};
-use super::told::Teller;
 use crate::timer::Timer;
 
 /// Threads of the trace that run at once; one that has nothing to do gives way to another.
@@ -173,30 +173,33 @@ fn work(shared: &Shared<'_>, jobs: &Receiver<(Job, Ticket)>, number: u64) {
     let timer = Timer::Clock(clock);
     let payload = shared.payload.begun_at(number.wrapping_mul(7919));
     let mut performer = Performer::new(shared.fs, timer, payload, number, shared.options.stop);
-    let mut teller = shared.options.measured.map(Teller::new);
-    while let Some((job, _ticket)) = next(jobs, teller.as_mut()) {
+    let mut recorder = shared.options.measured.map(Recorder::new);
+    while let Some((job, _ticket)) = next(jobs, recorder.as_mut()) {
         let due_ns = shared.due_ns(&job);
         if let Some(due_ns) = due_ns {
-            sleep_until(shared, clock, due_ns, teller.as_mut());
+            sleep_until(shared, clock, due_ns, recorder.as_mut());
         }
         for wait in &job.waits {
             wait.on.wait(wait.level);
         }
         if !shared.is_stopped() {
             let called = job.perform(&mut performer);
-            shared.count(&job, called, due_ns, teller.as_mut(), || clock.now_ns());
+            shared.count(&job, called, due_ns, recorder.as_mut(), || clock.now_ns());
         }
         job.let_go(&performer);
     }
 }
 
 /// The next job; what was measured is handed over before a wait for it.
-fn next(jobs: &Receiver<(Job, Ticket)>, teller: Option<&mut Teller<'_>>) -> Option<(Job, Ticket)> {
+fn next(
+    jobs: &Receiver<(Job, Ticket)>,
+    recorder: Option<&mut Recorder<'_>>,
+) -> Option<(Job, Ticket)> {
     if let Ok(job) = jobs.try_recv() {
         return Some(job);
     }
-    if let Some(teller) = teller {
-        teller.rests();
+    if let Some(recorder) = recorder {
+        recorder.rests();
     }
     jobs.recv().ok()
 }
@@ -205,15 +208,15 @@ fn sleep_until(
     shared: &Shared<'_>,
     clock: &dyn Clock,
     due_ns: u64,
-    mut teller: Option<&mut Teller<'_>>,
+    mut recorder: Option<&mut Recorder<'_>>,
 ) {
     loop {
         let left_ns = due_ns.saturating_sub(clock.now_ns());
         if left_ns == 0 || shared.is_stopped() {
             return;
         }
-        if let Some(teller) = teller.take_if(|_| left_ns > NAP.as_nanos() as u64) {
-            teller.rests();
+        if let Some(recorder) = recorder.take_if(|_| left_ns > NAP.as_nanos() as u64) {
+            recorder.rests();
         }
         thread::sleep(Duration::from_nanos(left_ns).min(NAP));
     }

@@ -295,9 +295,9 @@ fn of_runs(configuration: &Configuration, warnings: &mut Vec<String>) {
             first.marks.join("; ")
         ));
     }
-    let told = runs.iter().flat_map(|r| &r.phases).filter_map(|p| p.steady);
-    let never = told.clone().filter(|s| !s.steady).count();
-    let all = told.count();
+    let reported = runs.iter().flat_map(|r| &r.phases).filter_map(|p| p.steady);
+    let never = reported.clone().filter(|s| !s.steady).count();
+    let all = reported.count();
     if never * 2 > all {
         warnings.push(format!(
             "{title}: throughput did not become steady in {never} of {all} phases; a longer run would \
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drift_of_the_machine_is_told_for_all() {
+    fn a_drift_of_the_machine_is_reported_for_all() {
         let a: Vec<f64> = (0..10).map(|i| 100.0 + f64::from(i)).collect();
         let b: Vec<f64> = (0..10).map(|i| 7.0 + 0.07 * f64::from(i)).collect();
         let found = judged([&a, &b], StopReason::MaxRuns);

@@ -42,10 +42,10 @@ impl Sampler {
     pub fn start(device: Option<BlockDevice>, dirty: Option<DevId>) -> Self {
         let ended = Arc::new((Mutex::new(false), Condvar::new()));
         let begun = Arc::new(AtomicBool::new(false));
-        let (told, first) = (Arc::clone(&ended), Arc::clone(&begun));
+        let (reported, first) = (Arc::clone(&ended), Arc::clone(&begun));
         let thread = std::thread::Builder::new()
             .name("fsage-sampler".into())
-            .spawn(move || look(device.as_ref(), dirty, (&told, &first)))
+            .spawn(move || look(device.as_ref(), dirty, (&reported, &first)))
             .ok();
         Self {
             ended,

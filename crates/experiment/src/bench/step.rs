@@ -169,13 +169,13 @@ impl Making<'_> {
 
     fn all(&mut self, detail: &mut dyn FnMut(&str)) -> Result<(TargetRecord, Option<u64>), String> {
         let (opened, restored) = self.open(detail)?;
-        let (told, place, full_speed) = self.on(&*opened, restored, detail)?;
+        let (reported, place, full_speed) = self.on(&*opened, restored, detail)?;
         self.step("teardown", |_| {
             drop(place);
             drop(full_speed);
             opened.close().map_err(|e| text(&e))
         })?;
-        Ok(told)
+        Ok(reported)
     }
 
     /// All that happens on the target.

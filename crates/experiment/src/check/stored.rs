@@ -130,7 +130,7 @@ fn cell(c: &Configuration) -> Cell {
 
 /// Runs that were steady for more than half of their time, and those whose phases tell.
 fn steady(runs: &[BenchRun]) -> Option<(usize, usize)> {
-    let mut told = 0;
+    let mut reported = 0;
     let mut mostly = 0;
     for run in runs {
         let known = run
@@ -145,11 +145,11 @@ fn steady(runs: &[BenchRun]) -> Option<(usize, usize)> {
             }
         }
         if all_ns > 0.0 {
-            told += 1;
+            reported += 1;
             mostly += usize::from(steady_ns > all_ns / 2.0);
         }
     }
-    (told > 0).then_some((mostly, told))
+    (reported > 0).then_some((mostly, reported))
 }
 
 pub(super) fn run(r: &WorkloadRun) -> Evidence {

@@ -121,8 +121,9 @@ fn complete() -> Evidence {
 
 fn states(evidence: &Evidence) -> Vec<(String, GuidelineState, String)> {
     let found = check("x", evidence, String::new());
-    let told = found.guidelines.into_iter();
-    told.map(|g| (g.name, g.state, g.missing.join("; ")))
+    let reported = found.guidelines.into_iter();
+    reported
+        .map(|g| (g.name, g.state, g.missing.join("; ")))
         .collect()
 }
 

@@ -70,8 +70,8 @@ pub(super) fn compare(
         metric: found.name.to_owned(),
         unit: a.unit.clone(),
         required: a.required || b.required,
-        a: told(x),
-        b: told(y),
+        a: reported(x),
+        b: reported(y),
         difference: Estimate {
             value: fsage_stats::mean(y) - fsage_stats::mean(x),
             low: tested.map(|t| t.low),
@@ -103,7 +103,7 @@ fn named_unit(unit: &str) -> &str {
     if unit.is_empty() { "no unit" } else { unit }
 }
 
-fn told(samples: &[f64]) -> SampleSummary {
+fn reported(samples: &[f64]) -> SampleSummary {
     let s = summary(samples);
     let positive = positive_mean_interval(samples, 0.95);
     let known = |value: f64| value.is_finite().then_some(value);

@@ -105,7 +105,7 @@ impl<'a> Side<'a> {
         &self.configuration.name
     }
 
-    fn told(&self) -> ComparedSide {
+    fn reported(&self) -> ComparedSide {
         ComparedSide {
             experiment: self.index,
             configuration: self.configuration.name.clone(),
@@ -139,7 +139,7 @@ pub fn compare(
     Ok(Comparison {
         format: COMPARISON_FORMAT.to_owned(),
         comparison_version: COMPARISON_VERSION,
-        experiments: stored.into_iter().flatten().map(told).collect(),
+        experiments: stored.into_iter().flatten().map(reported).collect(),
         pairs: compared,
         families,
         not_compared,
@@ -171,7 +171,7 @@ fn no_metric(name: &str, pairs: &[(Side<'_>, Side<'_>)], why: &[NotCompared]) ->
     }
 }
 
-fn told(stored: Stored<'_>) -> ComparedExperiment {
+fn reported(stored: Stored<'_>) -> ComparedExperiment {
     let experiment = stored.experiment;
     ComparedExperiment {
         path: stored.path.to_owned(),
@@ -207,8 +207,8 @@ fn pair(
     }
     metrics.sort_by_key(|m: &ComparedMetric| !m.required);
     ComparedPair {
-        a: a.told(),
-        b: b.told(),
+        a: a.reported(),
+        b: b.reported(),
         metrics,
         differences: differences::of(a, b),
         warnings: [a, b].into_iter().flat_map(side_warnings).collect(),

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_verb_kept_is_told() {
+    fn what_another_verb_kept_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let results = Results::open(dir.path(), "bench").unwrap();
         assert!(kept::<u32>(dir.path(), "bench").unwrap().is_empty());

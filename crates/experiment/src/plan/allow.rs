@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
 use fsage_core::TargetSpec;
-use fsage_workload::{Need, WorkloadSpec};
+use fsage_workload::{InputPath, WorkloadSpec};
 
 use super::named::NamedWorkload;
 use super::subject::State;
@@ -79,7 +79,7 @@ impl Wanted {
         }
         for need in workload.spec.needs() {
             match need {
-                Need::Tree(path) | Need::Text(path) => self.path(&path, base),
+                InputPath::Tree(path) | InputPath::Text(path) => self.path(&path, base),
             }
         }
     }

@@ -256,7 +256,7 @@ fn check_required(
 
 #[cfg(test)]
 mod tests {
-    use super::super::faulty::{damaged, told_with_its_line};
+    use super::super::faulty::{damaged, reported_with_its_line};
     use super::*;
     use crate::plan::CommandPlan;
 
@@ -432,8 +432,8 @@ size = [1000]
     ];
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
-        told_with_its_line(WHOLE, BAD, parse);
+    fn what_is_wrong_is_reported_with_its_line() {
+        reported_with_its_line(WHOLE, BAD, parse);
         assert!(parse("").unwrap_err().to_string().contains("[[target]]"));
         let many = "[[target]]\nspec='/{a}'\nsweep={a=[1,2,3,4,5,6,7,8,9,10,11]}\n\
                     [[workload]]\nspec='cmd: true {a}{b}'\n\

@@ -4,7 +4,7 @@ use super::PlanError;
 
 /// Puts each fault into a whole plan: what it replaces, what stands there instead, the line that the error
 /// must name, and a part of what it must say.
-pub(super) fn told_with_its_line<T>(
+pub(super) fn reported_with_its_line<T>(
     whole: &str,
     faults: &[(&str, &str, usize, &str)],
     parse: impl Fn(&str) -> Result<T, PlanError>,

@@ -190,7 +190,7 @@ impl Place<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::faulty::{damaged, told_with_its_line};
+    use super::super::faulty::{damaged, reported_with_its_line};
     use super::*;
 
     const WHOLE: &str = r#"
@@ -303,8 +303,8 @@ setup = "echo x > y"
     ];
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
-        told_with_its_line(WHOLE, &BAD, parse);
+    fn what_is_wrong_is_reported_with_its_line() {
+        reported_with_its_line(WHOLE, &BAD, parse);
         assert!(parse("").unwrap_err().to_string().contains("[[target]]"));
         let none = parse("[[target]]\nspec='/'\n").unwrap_err().to_string();
         assert!(
@@ -314,7 +314,7 @@ setup = "echo x > y"
     }
 
     #[test]
-    fn what_is_no_text_is_told() {
+    fn what_is_no_text_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.toml");
         std::fs::write(&path, b"runs = 1\n\xff").unwrap();

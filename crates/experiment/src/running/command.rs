@@ -12,8 +12,8 @@ use fsage_core::{Clock, Target};
 use fsage_format::result::run::CommandRun;
 use fsage_host::MonotonicClock;
 use fsage_host::delay::ExitWatch;
+use fsage_host::descendants::{Descendants, Running};
 use fsage_host::guard::stand_in;
-use fsage_host::kin::{Kin, Running};
 use fsage_host::observe::{Usage, Whose};
 
 /// How often what serves a target is looked at.
@@ -52,7 +52,7 @@ fn run_with(
     stdout: Stdio,
     stderr: Stdio,
 ) -> std::io::Result<CommandRun> {
-    let kin = Kin::ready();
+    let descendants = Descendants::ready();
     let exits = ExitWatch::start();
     let before = Usage::of(Whose::Children);
     let mut command = Command::new("/bin/sh");
@@ -62,7 +62,7 @@ fn run_with(
         .stdout(stdout)
         .stderr(stderr);
     stand_in(&mut command, dir).map_err(std::io::Error::other)?;
-    let mut running = kin.start(&mut command)?;
+    let mut running = descendants.start(&mut command)?;
     let status = wait(&mut running, target);
     let began = running.began();
     let elapsed_ns = MonotonicClock.now_ns().saturating_sub(began.at_ns);

@@ -39,7 +39,11 @@ pub fn phase(role: &str, name: &str, cold: Option<String>, result: &RunResult) -
         kinds: result.kinds.iter().map(|(k, r)| kind(*k, r)).collect(),
         skipped: names(&result.skipped),
         unexpected: result.unexpected,
-        mismatches: result.mismatches.iter().map(|m| told(name, m)).collect(),
+        mismatches: result
+            .mismatches
+            .iter()
+            .map(|m| reported(name, m))
+            .collect(),
         series_interval_ns: result.series_interval_ns,
         series: result
             .series
@@ -83,7 +87,7 @@ fn kind(kind: OpKind, r: &KindResult) -> KindRun {
 }
 
 /// An operation that did not end as expected.
-pub fn told(phase: &str, mismatch: &Mismatch) -> Unexpected {
+pub fn reported(phase: &str, mismatch: &Mismatch) -> Unexpected {
     Unexpected {
         phase: phase.to_string(),
         stream: mismatch.stream as u64,

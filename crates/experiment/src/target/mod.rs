@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_target_is_told() {
+    fn what_is_no_target_is_reported() {
         for (text, said) in [
             ("slow:", "slow:SLOWING:TARGET"),
             ("slow:read=32", "slow:SLOWING:TARGET"),

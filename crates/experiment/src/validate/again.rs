@@ -53,7 +53,7 @@ pub fn again(dir: &Path) -> Result<(Validation, Validation), ValidateError> {
 }
 
 /// The plan that a result tells of.
-fn planned(told: &Validation, dir: &Path) -> Result<ValidatePlan, ValidateError> {
+fn planned(reported: &Validation, dir: &Path) -> Result<ValidatePlan, ValidateError> {
     let bad = |what: String| FormatError::corrupt(&dir.join(VALIDATION_FILE), "its plan", what);
     let workload = |w: &NamedSpec| {
         let spec = w
@@ -75,8 +75,8 @@ fn planned(told: &Validation, dir: &Path) -> Result<ValidatePlan, ValidateError>
             group: t.group.clone(),
         })
     };
-    let workloads: Result<_, FormatError> = told.workloads.iter().map(workload).collect();
-    let targets: Result<Vec<_>, FormatError> = told.targets.iter().map(target).collect();
+    let workloads: Result<_, FormatError> = reported.workloads.iter().map(workload).collect();
+    let targets: Result<Vec<_>, FormatError> = reported.targets.iter().map(target).collect();
     let targets = targets?;
     let place = |name: &str| {
         let place = targets.iter().position(|t: &NamedTarget| t.name == name);
@@ -87,16 +87,18 @@ fn planned(told: &Validation, dir: &Path) -> Result<ValidatePlan, ValidateError>
         })
     };
     let cache = [CacheState::Cold, CacheState::Warm];
-    let cache = cache.into_iter().find(|state| state.name() == told.cache);
+    let cache = cache
+        .into_iter()
+        .find(|state| state.name() == reported.cache);
     let mut plan = ValidatePlan {
-        runs: told.runs,
-        seed: told.seed,
-        cpu: told.cpu,
+        runs: reported.runs,
+        seed: reported.seed,
+        cpu: reported.cpu,
         cache: cache.unwrap_or_default(),
-        trace_on: place(&told.trace_on)?,
+        trace_on: place(&reported.trace_on)?,
         ..ValidatePlan::new(workloads?, Vec::new(), dir.to_owned(), Vec::new())
     };
-    for target in &told.targets {
+    for target in &reported.targets {
         if let Some(group) = &target.group {
             let traced_on = place(&target.trace_on)?;
             plan.group_trace_on.insert(group.clone(), traced_on);

@@ -86,12 +86,12 @@ mod tests {
         let mut fast = pair("w", "ram", 1000.0, 900.0);
         fast.kinds = vec![kind("read", 600.0, 800.0), kind("open", 400.0, 100.0)];
         let found = causes(&[slow, fast, pair("v", "none", 0.0, 1.0)]);
-        let told: Vec<String> = found
+        let reported: Vec<String> = found
             .iter()
             .map(|c| format!("{} {} {:+.1} {:.3}", c.target, c.kind, c.of_pair, c.share))
             .collect();
         assert_eq!(
-            told,
+            reported,
             [
                 "ram open -0.3 0.500",
                 "ram read +0.2 0.333",

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fsage_host::HostError;
-use fsage_host::kin::{Kin, Running};
+use fsage_host::descendants::{Descendants, Running};
 
 use super::ValidateError;
 
@@ -45,7 +45,7 @@ pub(crate) fn run_setup(
         .stdout(Stdio::null())
         .stderr(stderr);
     fsage_host::guard::stand_in(&mut command, dir)?;
-    let running = Kin::ready().start(&mut command);
+    let running = Descendants::ready().start(&mut command);
     let mut running = running.map_err(|e| failed(e.to_string()))?;
     let status = wait(&mut running, stop).map_err(|e| failed(e.to_string()))?;
     running.done();

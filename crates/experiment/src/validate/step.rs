@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_capture::{Buffers, CaptureRequest, Notice, What};
 use fsage_core::{ColdEvidence, FsOptions, Target};
-use fsage_host::kin::Kin;
+use fsage_host::descendants::Descendants;
 use fsage_host::observe::{Clocks, MachineTimes, Usage, Whose, running_children_user_ns};
 use fsage_host::{kthread, machine};
 use fsage_workload::WorkloadSpec;
@@ -248,10 +248,10 @@ fn trace_own(
     beside: &Beside,
     stop: &AtomicBool,
 ) -> Result<Traced, TracingError> {
-    let kin = Kin::ready_for_another();
-    trace_to(trace, request, beside, stop, &mut |told| {
-        if let Notice::Waiting { pid } = told {
-            kin.take_in(pid.0);
+    let descendants = Descendants::ready_for_another();
+    trace_to(trace, request, beside, stop, &mut |reported| {
+        if let Notice::Waiting { pid } = reported {
+            descendants.take_in(pid.0);
         }
     })
 }

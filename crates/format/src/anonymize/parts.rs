@@ -180,7 +180,7 @@ mod tests {
     }
 
     /// The fields of a type that its schema has, down to those that the table has.
-    fn told(schema: &Value, of: &Value, path: &str, all: &mut BTreeSet<String>) {
+    fn reported(schema: &Value, of: &Value, path: &str, all: &mut BTreeSet<String>) {
         let known = of_profile(path);
         let inner = [&of["anyOf"][0], of, &of["items"]].map(|of| of["$ref"].as_str());
         let inner = inner.into_iter().flatten().next();
@@ -190,7 +190,7 @@ mod tests {
         match inner["properties"].as_object().filter(|_| !known) {
             Some(fields) => fields.iter().for_each(|(name, of)| {
                 let path = format!("{path}.{name}");
-                told(schema, of, path.trim_start_matches('.'), all);
+                reported(schema, of, path.trim_start_matches('.'), all);
             }),
             None => {
                 all.insert(path.to_owned());
@@ -206,7 +206,7 @@ mod tests {
     fn every_field_of_a_profile_stands_in_the_table() {
         let schema: Value = serde_json::from_str(&crate::schema::system_profile()).unwrap();
         let mut all = BTreeSet::new();
-        told(&schema, &schema, "", &mut all);
+        reported(&schema, &schema, "", &mut all);
         assert_eq!(of(Of::Profile), all);
     }
 }

@@ -434,7 +434,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_chosen_of_several_is_told() {
+    fn the_chosen_of_several_is_reported() {
         assert_eq!(selected("none [mq-deadline] kyber"), "mq-deadline");
         assert_eq!(selected("none"), "none");
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::fs::FlockOperation;
 
 use super::{Kind, Leftover};
-use crate::kin::{HIERARCHIES, PREFIX};
+use crate::descendants::{HIERARCHIES, PREFIX};
 use crate::{HostError, processes};
 
 /// How deep below the root groups are looked for: services and sessions of users lie no deeper.

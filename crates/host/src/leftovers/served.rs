@@ -90,13 +90,15 @@ fn may_serve(process: Process, connection: u32) -> bool {
                 .join("fdinfo")
                 .join(name);
             let info = std::fs::read_to_string(info).unwrap_or_default();
-            let told = info
+            let reported = info
                 .lines()
                 .find_map(|l| l.strip_prefix("fuse_connection:"));
-            told.and_then(|n| n.trim().parse::<u32>().ok()).map_or_else(
-                || processes::is_fsage(process),
-                |number| number == connection,
-            )
+            reported
+                .and_then(|n| n.trim().parse::<u32>().ok())
+                .map_or_else(
+                    || processes::is_fsage(process),
+                    |number| number == connection,
+                )
         }
     })
 }

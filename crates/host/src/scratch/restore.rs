@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_differs_or_is_short_is_told() {
+    fn a_copy_that_differs_or_is_short_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let image = image(dir.path());
         let copy = tempfile::tempfile_in(dir.path()).unwrap();
@@ -260,26 +260,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_image_for_it_is_told() {
+    fn what_is_no_image_for_it_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
-        let told = |spec: &str| {
+        let reported = |spec: &str| {
             let error = Image::open(&spec.parse().unwrap(), &path).unwrap_err();
             error.to_string()
         };
-        assert!(told("ext4").contains("No such file"));
+        assert!(reported("ext4").contains("No such file"));
         let file = File::create(&path).unwrap();
         file.set_len(64 << 20).unwrap();
-        assert!(told("ext4").contains("no ext4 was found in it"));
+        assert!(reported("ext4").contains("no ext4 was found in it"));
         // An ext2 of 64 MiB.
         for (at, part) in [(0x38, &[0x53, 0xef][..]), (0x18, &[2]), (4, &[0, 0x40])] {
             file.write_all_at(part, 1024 + at).unwrap();
         }
-        assert!(told("xfs").contains("it holds ext2, expected xfs"));
-        assert!(told("ext4,size=32M").contains("more than the 33554432"));
+        assert!(reported("xfs").contains("it holds ext2, expected xfs"));
+        assert!(reported("ext4,size=32M").contains("more than the 33554432"));
         assert!(Image::open(&"ext4,size=64M".parse().unwrap(), &path).is_ok());
         file.set_len(63 << 20).unwrap();
-        assert!(told("ext2,size=64M").contains("truncated: its ext2 has 67108864 bytes"));
+        assert!(reported("ext2,size=64M").contains("truncated: its ext2 has 67108864 bytes"));
         let dir_itself = Image::open(&"ext4".parse().unwrap(), dir.path()).unwrap_err();
         assert!(dir_itself.to_string().contains("no regular file"));
     }

@@ -4,7 +4,7 @@ use fsage_cache::{PAGE_BYTES, PageState};
 use fsage_core::{OpFlags, OpKind};
 
 use super::{Step, View};
-use crate::cost::{Need, Stem};
+use crate::cost::{Charge, Stem};
 use crate::namespace::tree::Ino;
 use crate::pattern::{Relation, Untouched};
 
@@ -50,18 +50,18 @@ impl View {
         offset: u64,
         length: u64,
         eof: bool,
-        needs: &mut Vec<Need>,
+        charges: &mut Vec<Charge>,
     ) {
         let Some(ino) = step.resolved.node else {
             return;
         };
         if eof {
-            needs.push(Need::once(Stem::REof, step.gap));
+            charges.push(Charge::once(Stem::REof, step.gap));
             return;
         }
         let kib = length as f64 / 1024.0;
         if step.op.record.contains(OpFlags::DIRECT) {
-            self.disk_read(step, ino, offset, length, kib, false, needs);
+            self.disk_read(step, ino, offset, length, kib, false, charges);
             return;
         }
         let length = length.min(MOST_BYTES);
@@ -112,7 +112,7 @@ impl View {
         if let Some((id, serial)) = open {
             self.read_ahead(step, ino, (id, serial), first, last, pages.missed > 0);
         }
-        self.charge_read(step, ino, offset, length, fresh, &pages, needs);
+        self.charge_read(step, ino, offset, length, fresh, &pages, charges);
     }
 
     /// Charges what a read found: all of it cached, in part a hole, in part on the device.
@@ -128,7 +128,7 @@ impl View {
         length: u64,
         fresh: bool,
         pages: &ReadPages,
-        needs: &mut Vec<Need>,
+        charges: &mut Vec<Charge>,
     ) {
         let kib = length as f64 / 1024.0;
         let disk = pages.missed + pages.ahead;
@@ -139,7 +139,7 @@ impl View {
                 Untouched::AWhileAgo => Stem::RcR,
                 Untouched::Beside | Untouched::Far => Stem::RcF,
             };
-            needs.push(Need::sized(stem, step.gap, kib));
+            charges.push(Charge::sized(stem, step.gap, kib));
             return;
         }
         let all = disk + pages.hits + pages.holes;
@@ -149,14 +149,14 @@ impl View {
             .max((disk * PAGE_BYTES / 1024) as f64)
             .min(kib.max(4.0 * disk as f64));
         if disk < all {
-            needs.push(Need::sized(Stem::Rc, step.gap, kib * (1.0 - share)));
+            charges.push(Charge::sized(Stem::Rc, step.gap, kib * (1.0 - share)));
         }
         if pages.missed == 0 {
             self.relation = Relation::Sequential;
-            needs.push(Need::sized(Stem::Rd, step.gap, disk_kib));
+            charges.push(Charge::sized(Stem::Rd, step.gap, disk_kib));
             self.note_data(step, ino, offset.saturating_add(length));
         } else {
-            self.disk_read(step, ino, offset, length, disk_kib, fresh, needs);
+            self.disk_read(step, ino, offset, length, disk_kib, fresh, charges);
         }
     }
 
@@ -170,7 +170,7 @@ impl View {
         length: u64,
         kib: f64,
         fresh: bool,
-        needs: &mut Vec<Need>,
+        charges: &mut Vec<Charge>,
     ) {
         let Some(inode) = step.ns.tree.inode(ino) else {
             return;
@@ -192,16 +192,16 @@ impl View {
         };
         match distance {
             Some(distance) if stem == Stem::RRd && kib <= SMALL_KIB && distance <= FAR_KIB => {
-                needs.push(Need::sized(Stem::Rx, step.gap, distance as f64));
+                charges.push(Charge::sized(Stem::Rx, step.gap, distance as f64));
                 if kib > 4.0 {
                     let rest = (kib - 4.0) / kib;
-                    needs.push(Need {
+                    charges.push(Charge {
                         times: rest,
-                        ..Need::sized(Stem::Rd, step.gap, kib)
+                        ..Charge::sized(Stem::Rd, step.gap, kib)
                     });
                 }
             }
-            _ => needs.push(Need::sized(stem, step.gap, kib)),
+            _ => charges.push(Charge::sized(stem, step.gap, kib)),
         }
         self.note_data(step, ino, offset.saturating_add(length));
     }
@@ -251,7 +251,7 @@ impl View {
         length: u64,
         old_size: u64,
         first: bool,
-        needs: &mut Vec<Need>,
+        charges: &mut Vec<Charge>,
     ) {
         let Some(ino) = step.resolved.node else {
             return;
@@ -266,7 +266,7 @@ impl View {
         state.overwritten |= offset < old_size;
         let kib = length as f64 / 1024.0;
         if length == 0 {
-            needs.push(Need::sized(Stem::Wd, step.gap, 0.0));
+            charges.push(Charge::sized(Stem::Wd, step.gap, 0.0));
             return;
         }
         if step.op.record.contains(OpFlags::DIRECT) {
@@ -276,7 +276,7 @@ impl View {
             } else {
                 Stem::Fds
             };
-            needs.push(Need::sized(stem, step.gap, kib));
+            charges.push(Charge::sized(stem, step.gap, kib));
             return;
         }
         let serial = open.map_or(0, |o| o.serial);
@@ -288,14 +288,14 @@ impl View {
             old_size,
             serial,
             new_file,
-            needs,
+            charges,
         );
         if open.is_some_and(|o| o.flags & O_DSYNC != 0) {
             let extends = offset.saturating_add(length) > old_size;
-            needs.push(if extends {
-                Need::sized(Stem::Fds, step.gap, kib)
+            charges.push(if extends {
+                Charge::sized(Stem::Fds, step.gap, kib)
             } else {
-                Need::once(Stem::FdsO, step.gap)
+                Charge::once(Stem::FdsO, step.gap)
             });
             self.pages.clean(ino.0);
         }
@@ -315,7 +315,7 @@ impl View {
         old_size: u64,
         serial: u32,
         new_file: bool,
-        needs: &mut Vec<Need>,
+        charges: &mut Vec<Charge>,
     ) {
         let end = offset.saturating_add(length);
         let (first, last) = (offset / PAGE_BYTES, (end - 1) / PAGE_BYTES);
@@ -360,11 +360,11 @@ impl View {
         // What some pages are, all of the write's are.
         fresh = fresh * all / followed;
         counts = counts.map(|(stem, pages)| (stem, pages * all / followed));
-        self.throttle(step, fresh, needs);
+        self.throttle(step, fresh, charges);
         let kib = length as f64 / 1024.0;
         let rest: u64 = counts.iter().map(|c| c.1).sum();
         if partial > 0 {
-            needs.push(Need::many(Stem::Wp, step.gap, partial as f64));
+            charges.push(Charge::many(Stem::Wp, step.gap, partial as f64));
             self.relation = Relation::Same;
         }
         if rest > 0 {
@@ -381,26 +381,26 @@ impl View {
             let mut own = rest;
             if let Some(&(stem, pages)) = old_end {
                 own -= pages;
-                needs.push(Need::sized(stem, step.gap, size * pages as f64));
+                charges.push(Charge::sized(stem, step.gap, size * pages as f64));
             }
             let stem = if new_file && most == Stem::Wn {
                 Stem::Wf
             } else {
                 most
             };
-            needs.push(Need::sized(stem, step.gap, size * own as f64));
+            charges.push(Charge::sized(stem, step.gap, size * own as f64));
         }
     }
 
     /// Charges what so many pages that become dirty have to wait for the device.
-    fn throttle(&mut self, step: &Step<'_>, fresh: u64, needs: &mut Vec<Need>) {
+    fn throttle(&mut self, step: &Step<'_>, fresh: u64, charges: &mut Vec<Charge>) {
         let Some(limit) = self.sizes.throttle else {
             return;
         };
         let kib = (fresh * PAGE_BYTES / 1024) as f64;
         let waits = self.dirty.add(kib, step.op.start_ns, limit);
         if waits > 0.0 {
-            needs.push(Need::sized(Stem::Dtr, step.gap, waits));
+            charges.push(Charge::sized(Stem::Dtr, step.gap, waits));
         }
     }
 
@@ -411,7 +411,7 @@ impl View {
         offset: u64,
         length: u64,
         write: bool,
-        needs: &mut Vec<Need>,
+        charges: &mut Vec<Charge>,
     ) {
         let Some(ino) = step.resolved.node else {
             return;
@@ -438,7 +438,7 @@ impl View {
             if let Some(inode) = step.ns.tree.inode(ino) {
                 self.relation = self.last_data.relation(ino, inode, offset);
             }
-            needs.push(Need::once(Stem::MfRC, step.gap));
+            charges.push(Charge::once(Stem::MfRC, step.gap));
             self.note_data(step, ino, offset.saturating_add(length));
             // Faults read around the page: half the window before it, half behind.
             let half = self.sizes.read_ahead / 2;
@@ -453,8 +453,8 @@ impl View {
             }
         }
         match (write, missed) {
-            (true, _) => needs.push(Need::once(Stem::MfW, step.gap)),
-            (false, 0) => needs.push(Need::once(Stem::MfR, step.gap)),
+            (true, _) => charges.push(Charge::once(Stem::MfW, step.gap)),
+            (false, 0) => charges.push(Charge::once(Stem::MfR, step.gap)),
             (false, _) => {}
         }
     }

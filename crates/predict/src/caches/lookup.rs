@@ -3,7 +3,7 @@
 use fsage_cache::{PageState, Touch};
 
 use super::{Step, View};
-use crate::cost::{Gap, Need, Stem};
+use crate::cost::{Charge, Gap, Stem};
 use crate::namespace::Action;
 use crate::namespace::resolve::Walk;
 use crate::namespace::tree::{DentryId, Ino, Inode};
@@ -18,7 +18,7 @@ const BACK_TO_BACK: Gap = Gap::NONE;
 impl View {
     /// Charges every lookup of a walk.
     #[inline]
-    pub(super) fn look_up(&mut self, step: &Step<'_>, walk: &Walk, needs: &mut Vec<Need>) {
+    pub(super) fn look_up(&mut self, step: &Step<'_>, walk: &Walk, charges: &mut Vec<Charge>) {
         let ns = step.ns;
         if self.prefix_epoch != ns.epoch() {
             self.prefix_epoch = ns.epoch();
@@ -37,12 +37,12 @@ impl View {
                     self.remember(dentry, ns.tree.child(dentry));
                 }
             }
-            self.hits(steps.len() as u64, same, needs);
+            self.hits(steps.len() as u64, same, charges);
         } else {
             let before = (self.name_hits, self.attribute_hits, self.epoch);
             for (index, &dentry) in steps.iter().enumerate() {
                 let nearest = index + 1 == steps.len();
-                self.component(step, dentry, same || !nearest, needs);
+                self.component(step, dentry, same || !nearest, charges);
             }
             let all_hit = self.name_hits.accesses - before.0.accesses
                 == self.name_hits.hits - before.0.hits
@@ -59,14 +59,14 @@ impl View {
             }
         }
         if let (Some(last), true) = (walk.last, walk.prefix.is_some()) {
-            self.last_component(step, walk, last, same, needs);
+            self.last_component(step, walk, last, same, charges);
         }
     }
 
     /// Directories all of which are cached. Those above the last two components are the same for
     /// neighbouring directories and warm in the processor's caches.
     #[inline]
-    fn hits(&mut self, count: u64, same: bool, needs: &mut Vec<Need>) {
+    fn hits(&mut self, count: u64, same: bool, charges: &mut Vec<Charge>) {
         if count == 0 {
             return;
         }
@@ -75,13 +75,13 @@ impl View {
         self.attribute_hits.accesses += count;
         self.attribute_hits.hits += count;
         if same {
-            needs.push(Need::many(Stem::LusBc, BACK_TO_BACK, count as f64));
+            charges.push(Charge::many(Stem::LusBc, BACK_TO_BACK, count as f64));
             return;
         }
         if count > 1 {
-            needs.push(Need::many(Stem::LusBc, BACK_TO_BACK, (count - 1) as f64));
+            charges.push(Charge::many(Stem::LusBc, BACK_TO_BACK, (count - 1) as f64));
         }
-        needs.push(Need::once(Stem::LurBc, BACK_TO_BACK));
+        charges.push(Charge::once(Stem::LurBc, BACK_TO_BACK));
     }
 
     /// The last component; its file may have been made, removed or found missing by this operation.
@@ -92,7 +92,7 @@ impl View {
         walk: &Walk,
         last: DentryId,
         same: bool,
-        needs: &mut Vec<Need>,
+        charges: &mut Vec<Charge>,
     ) {
         let gone = matches!(
             step.resolved.action,
@@ -101,13 +101,13 @@ impl View {
         let created = matches!(step.resolved.action, Action::Open { created: true, .. });
         let makes = created || Self::makes(step, walk);
         match step.ns.tree.child(last) {
-            _ if makes => self.new_name(step, walk, last, same, needs),
-            Some(_) => self.component(step, last, same, needs),
+            _ if makes => self.new_name(step, walk, last, same, charges),
+            Some(_) => self.component(step, last, same, charges),
             None if gone || walk.node.is_some() => {
-                self.found(step, last, walk.node, walk.dir, same, needs);
+                self.found(step, last, walk.node, walk.dir, same, charges);
                 self.names.remove(last.0);
             }
-            None => self.missing(step, last, walk.dir, needs),
+            None => self.missing(step, last, walk.dir, charges),
         }
     }
 
@@ -131,7 +131,7 @@ impl View {
         walk: &Walk,
         last: DentryId,
         same: bool,
-        needs: &mut Vec<Need>,
+        charges: &mut Vec<Charge>,
     ) {
         let child = step.ns.tree.child(last);
         self.search_gap(step.op);
@@ -139,11 +139,11 @@ impl View {
             self.name_hits.add(true);
             self.attribute_hits.add(true);
             let stem = if same { Stem::LusBc } else { Stem::LurBc };
-            needs.push(Need::once(stem, BACK_TO_BACK));
+            charges.push(Charge::once(stem, BACK_TO_BACK));
         } else {
             self.name_hits.add(false);
             self.attribute_hits.add(false);
-            needs.push(Need::once(Stem::LumNc, BACK_TO_BACK));
+            charges.push(Charge::once(Stem::LumNc, BACK_TO_BACK));
             self.went_to_device(step, walk.dir, Relation::Other);
         }
         self.remember(last, child);
@@ -154,14 +154,14 @@ impl View {
 
     /// One component that a file has.
     #[inline]
-    fn component(&mut self, step: &Step<'_>, id: DentryId, same: bool, needs: &mut Vec<Need>) {
+    fn component(&mut self, step: &Step<'_>, id: DentryId, same: bool, charges: &mut Vec<Charge>) {
         let Some(dentry) = step.ns.tree.dentry(id) else {
             return;
         };
         if dentry.positive {
-            self.found(step, id, dentry.ino, dentry.dir, same, needs);
+            self.found(step, id, dentry.ino, dentry.dir, same, charges);
         } else {
-            self.missing(step, id, dentry.dir, needs);
+            self.missing(step, id, dentry.dir, charges);
         }
     }
 
@@ -173,7 +173,7 @@ impl View {
         ino: Ino,
         dir: Ino,
         same: bool,
-        needs: &mut Vec<Need>,
+        charges: &mut Vec<Charge>,
     ) {
         // A directory above the traced file system is another one's and always cached here.
         let inside = step.ns.tree.inode(dir).is_some_and(|d| d.in_scope);
@@ -186,7 +186,7 @@ impl View {
         self.attribute_hits.add(attribute);
         let gap = BACK_TO_BACK;
         if name && attribute {
-            needs.push(Need::once(
+            charges.push(Charge::once(
                 if same { Stem::LusBc } else { Stem::LurBc },
                 gap,
             ));
@@ -199,7 +199,7 @@ impl View {
             // 6.1.3.4: the directory's block is in the page cache, so this is memory speed. The size
             // of the directory matters only where that was measured.
             let entries = step.ns.tree.inode(dir).map_or(0, |d| d.entries);
-            needs.push(Need::sized(Stem::Lud, gap, f64::from(entries)));
+            charges.push(Charge::sized(Stem::Lud, gap, f64::from(entries)));
             return;
         }
         let relation = match step.ns.tree.inode(ino) {
@@ -230,12 +230,12 @@ impl View {
             (false, _) if in_dir => Stem::LusNc,
             (false, _) => Stem::LurNc,
         };
-        needs.push(Need::once(stem, gap));
+        charges.push(Charge::once(stem, gap));
         self.went_to_device(step, ino, relation);
     }
 
     /// A component that nothing has (6.1.3.7): the first time, again, or with a cold directory.
-    fn missing(&mut self, step: &Step<'_>, id: DentryId, dir: Ino, needs: &mut Vec<Need>) {
+    fn missing(&mut self, step: &Step<'_>, id: DentryId, dir: Ino, charges: &mut Vec<Charge>) {
         let inside = step.ns.tree.inode(dir).is_some_and(|d| d.in_scope);
         let again = self.names.touch(id.0) == Touch::Hit;
         let gap = if again {
@@ -252,7 +252,7 @@ impl View {
             self.went_to_device(step, dir, Relation::Other);
             Stem::LumNc
         };
-        needs.push(Need::once(stem, gap));
+        charges.push(Charge::once(stem, gap));
     }
 
     /// Whether the inode of a near neighbour was asked for before; this one is after this.

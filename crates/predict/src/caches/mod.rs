@@ -2,7 +2,7 @@
 //!
 //! A [`View`] is one system's caches under one policy and start; targets whose caches are equally
 //! large share it. For each resolved operation it updates names, attributes, pages and pending
-//! metadata, asks stage 3 about disk-bound requests, and emits [`Need`]s. The rules of lookups,
+//! metadata, asks stage 3 about disk-bound requests, and emits [`Charge`]s. The rules of lookups,
 //! data, removal and synchronisation have a module each; [`rules`] is the table of kinds.
 
 mod data;
@@ -20,7 +20,7 @@ use fsage_cache::{LruSet, PageCache, Policy, Start, WriteBack};
 use fsage_core::{Op, OpFlags, Tid};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::cost::{Gap, GapTable, Need, Stem};
+use crate::cost::{Charge, Gap, GapTable, Stem};
 use crate::namespace::process::OpenId;
 use crate::namespace::tree::{Ino, Kind};
 use crate::namespace::{Action, Namespace, Resolved};
@@ -199,7 +199,7 @@ impl View {
         self.relation
     }
 
-    /// Takes one operation; what it needs is appended to `needs`. Effects of operations outside of
+    /// Takes one operation; what it needs is appended to `charges`. Effects of operations outside of
     /// the traced file system are not followed.
     #[inline]
     pub fn apply(
@@ -208,7 +208,7 @@ impl View {
         resolved: &Resolved,
         ns: &Namespace,
         gap: Gap,
-        needs: &mut Vec<Need>,
+        charges: &mut Vec<Charge>,
     ) {
         self.relation = Relation::Cached;
         if op.record.contains(OpFlags::COLD_DATA) && !self.sizes.deviceless {
@@ -231,10 +231,10 @@ impl View {
                 gap,
             };
             for walk in resolved.walks.iter().flatten() {
-                self.look_up(&step, walk, needs);
+                self.look_up(&step, walk, charges);
             }
-            self.object(&step, needs);
-            self.call(&step, needs);
+            self.object(&step, charges);
+            self.call(&step, charges);
         }
         for &ino in &resolved.freed {
             self.forget(ino);
@@ -272,7 +272,7 @@ impl View {
     /// A file that the processor's caches do not hold costs more, once, whatever the call. Calls that
     /// were measured over thousands of files have it in their costs.
     #[inline]
-    fn object(&mut self, step: &Step<'_>, needs: &mut Vec<Need>) {
+    fn object(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
         self.untouched = Untouched::No;
         let Some(ino) = step.resolved.node else {
             return;
@@ -292,7 +292,7 @@ impl View {
             (_, Untouched::AWhileAgo) => Stem::ObjR,
             _ => Stem::Obj,
         };
-        needs.push(Need::once(stem, Gap::NONE));
+        charges.push(Charge::once(stem, Gap::NONE));
     }
 
     /// The pause since the same thread last asked a directory for a name: that code is cold even in a

@@ -3,7 +3,7 @@
 use fsage_cache::{PAGE_BYTES, PageState};
 
 use super::{Step, View};
-use crate::cost::{Need, Stem};
+use crate::cost::{Charge, Stem};
 use crate::namespace::tree::Ino;
 
 impl View {
@@ -31,7 +31,7 @@ impl View {
         step: &Step<'_>,
         freed: bool,
         size: u64,
-        needs: &mut Vec<Need>,
+        charges: &mut Vec<Charge>,
     ) {
         let Some(ino) = step.resolved.node else {
             return;
@@ -42,31 +42,37 @@ impl View {
         }
         // The file stays while it has another name or is open: only the name goes.
         if !freed || size == 0 {
-            needs.push(Need::once(Stem::Rm, step.gap));
+            charges.push(Charge::once(Stem::Rm, step.gap));
         } else {
-            needs.push(Need::sized(self.removal(ino, size), step.gap, kib));
+            charges.push(Charge::sized(self.removal(ino, size), step.gap, kib));
         }
         self.changed_dir(step, true);
     }
 
     /// Cutting a file; `old` and `new` are its sizes.
-    pub(super) fn truncate(&mut self, step: &Step<'_>, old: u64, new: u64, needs: &mut Vec<Need>) {
+    pub(super) fn truncate(
+        &mut self,
+        step: &Step<'_>,
+        old: u64,
+        new: u64,
+        charges: &mut Vec<Charge>,
+    ) {
         let Some(ino) = step.resolved.node else {
             return;
         };
-        let need = if new >= old {
-            Need::once(Stem::TrX, step.gap)
+        let charge = if new >= old {
+            Charge::once(Stem::TrX, step.gap)
         } else if new > 0 {
-            Need::sized(Stem::TrP, step.gap, old as f64 / 1024.0)
+            Charge::sized(Stem::TrP, step.gap, old as f64 / 1024.0)
         } else {
             let stem = if self.map_cached(ino, old) {
                 Stem::Tr
             } else {
                 Stem::TrC
             };
-            Need::sized(stem, step.gap, old as f64 / 1024.0)
+            Charge::sized(stem, step.gap, old as f64 / 1024.0)
         };
-        needs.push(need);
+        charges.push(charge);
         self.pages.cut(ino.0, new.div_ceil(PAGE_BYTES));
         self.state(ino).extended = true;
     }
@@ -75,14 +81,14 @@ impl View {
         &mut self,
         step: &Step<'_>,
         replaced: Option<(Ino, bool, u64)>,
-        needs: &mut Vec<Need>,
+        charges: &mut Vec<Charge>,
     ) {
         let stem = if replaced.is_some() {
             Stem::RenameR
         } else {
             Stem::Rename
         };
-        needs.push(Need::once(stem, step.gap));
+        charges.push(Charge::once(stem, step.gap));
         if let Some((other, true, size)) = replaced
             && size > 64 << 10
         {
@@ -92,7 +98,7 @@ impl View {
             } else {
                 Stem::TrC
             };
-            needs.push(Need::sized(stem, step.gap, size as f64 / 1024.0));
+            charges.push(Charge::sized(stem, step.gap, size as f64 / 1024.0));
         }
         if let Some(ino) = step.resolved.node {
             self.state(ino).renamed = true;

@@ -3,7 +3,7 @@
 use fsage_core::OpKind;
 
 use super::{Step, View};
-use crate::cost::{Gap, Need, Stem};
+use crate::cost::{Charge, Gap, Stem};
 use crate::namespace::Action;
 use crate::pattern::Untouched;
 
@@ -96,7 +96,7 @@ fn asks_the_file(kind: OpKind) -> bool {
 impl View {
     /// What the call itself needs.
     #[inline]
-    pub(super) fn call(&mut self, step: &Step<'_>, needs: &mut Vec<Need>) {
+    pub(super) fn call(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
         let kind = step.op.kind;
         match step.resolved.action {
             Action::None => {}
@@ -107,73 +107,77 @@ impl View {
                     _ if rule(kind) == Rule::Process => return,
                     // What the file does not have is asked of the file itself.
                     _ if step.resolved.node.is_some() && asks_the_file(kind) => {
-                        return self.plain(step, needs);
+                        return self.plain(step, charges);
                     }
                     (None, _) => Stem::Seek,
                     (Some(_), OpKind::Open | OpKind::Exec) => Stem::OpenM,
                     (Some(_), _) => Stem::StatM,
                 };
-                needs.push(Need::once(stem, step.gap));
+                charges.push(Charge::once(stem, step.gap));
             }
-            Action::Plain => self.plain(step, needs),
-            Action::Open { .. } | Action::Close { .. } => self.open_close(step, needs),
+            Action::Plain => self.plain(step, charges),
+            Action::Open { .. } | Action::Close { .. } => self.open_close(step, charges),
             Action::Read {
                 offset,
                 length,
                 eof,
             } if kind == OpKind::Fault => {
                 let _ = eof;
-                self.fault(step, offset, length, false, needs);
+                self.fault(step, offset, length, false, charges);
             }
             Action::Write { offset, length, .. } if kind == OpKind::Fault => {
-                self.fault(step, offset, length, true, needs);
+                self.fault(step, offset, length, true, charges);
             }
             Action::Read {
                 offset,
                 length,
                 eof,
-            } => self.read(step, offset, length, eof, needs),
+            } => self.read(step, offset, length, eof, charges),
             Action::Write {
                 offset,
                 length,
                 old_size,
                 first,
             } => {
-                self.write(step, offset, length, old_size, first, needs);
+                self.write(step, offset, length, old_size, first, charges);
             }
-            Action::Truncate { old, new } => self.truncate(step, old, new, needs),
+            Action::Truncate { old, new } => self.truncate(step, old, new, charges),
             Action::Allocate { length } => {
-                needs.push(Need::sized(Stem::Falloc, step.gap, length as f64 / 1024.0));
+                charges.push(Charge::sized(
+                    Stem::Falloc,
+                    step.gap,
+                    length as f64 / 1024.0,
+                ));
                 if let Some(ino) = step.resolved.node {
                     self.state(ino).extended = true;
                 }
             }
-            Action::Unlink { freed, size } => self.unlink(step, freed, size, needs),
+            Action::Unlink { freed, size } => self.unlink(step, freed, size, charges),
             Action::Rmdir { held } => {
                 // The kernel frees what it remembers of each name the directory ever held.
                 let share = f64::from(held.min(HELD_AT_MOST)) / RMDIRB_HELD;
                 if share < 1.0 {
-                    needs.push(Need::many(Stem::Rmdir, step.gap, 1.0 - share));
+                    charges.push(Charge::many(Stem::Rmdir, step.gap, 1.0 - share));
                 }
                 if share > 0.0 {
-                    needs.push(Need::many(Stem::RmdirB, Gap::NONE, share));
+                    charges.push(Charge::many(Stem::RmdirB, Gap::NONE, share));
                 }
                 self.changed_dir(step, true);
             }
-            Action::Rename { replaced } => self.rename(step, replaced, needs),
-            Action::Readdir { entries } => self.readdir(step, entries, needs),
+            Action::Rename { replaced } => self.rename(step, replaced, charges),
+            Action::Readdir { entries } => self.readdir(step, entries, charges),
         }
     }
 
-    fn plain(&mut self, step: &Step<'_>, needs: &mut Vec<Need>) {
+    fn plain(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
         let kind = step.op.kind;
         match kind {
             OpKind::Fsync | OpKind::Fdatasync | OpKind::Msync => {
-                return self.synchronise(step, needs);
+                return self.synchronise(step, charges);
             }
-            OpKind::Sync | OpKind::Syncfs => return self.synchronise_all(step, needs),
-            OpKind::SyncFileRange => return self.synchronise_range(step, needs),
-            OpKind::Advise => return self.advise(step, needs),
+            OpKind::Sync | OpKind::Syncfs => return self.synchronise_all(step, charges),
+            OpKind::SyncFileRange => return self.synchronise_range(step, charges),
+            OpKind::Advise => return self.advise(step, charges),
             _ => {}
         }
         let stem = match rule(kind) {
@@ -191,7 +195,7 @@ impl View {
                 _ => Stem::Seek,
             },
         };
-        needs.push(Need::once(stem, step.gap));
+        charges.push(Charge::once(stem, step.gap));
         match kind {
             OpKind::Mkdir | OpKind::Mknod | OpKind::Symlink | OpKind::Link => {
                 self.changed_dir(step, false);
@@ -232,7 +236,7 @@ impl View {
         self.allocated_in.insert(dir.0) && !beside
     }
 
-    fn open_close(&mut self, step: &Step<'_>, needs: &mut Vec<Need>) {
+    fn open_close(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
         let gap = step.gap;
         match step.resolved.action {
             Action::Open {
@@ -251,7 +255,7 @@ impl View {
                     (_, _, _, true) => Stem::OpenC,
                     _ => Stem::Open,
                 };
-                needs.push(Need::once(stem, gap));
+                charges.push(Charge::once(stem, gap));
                 if created {
                     self.changed_dir(step, false);
                     if let Some(ino) = step.resolved.node {
@@ -259,7 +263,7 @@ impl View {
                     }
                 }
                 if let Some(size) = truncated {
-                    self.truncate(step, size, 0, needs);
+                    self.truncate(step, size, 0, charges);
                 }
                 let untouched = if created {
                     Untouched::No
@@ -282,20 +286,20 @@ impl View {
             } => {
                 let stem = match (last, unlinked) {
                     (true, Some(size)) => {
-                        needs.push(Need::sized(Stem::CloseU, gap, size as f64 / 1024.0));
+                        charges.push(Charge::sized(Stem::CloseU, gap, size as f64 / 1024.0));
                         return;
                     }
                     (true, None) if written && truncated => Stem::CloseT,
                     (true, None) if written && created => Stem::CloseW,
                     _ => Stem::Close,
                 };
-                needs.push(Need::once(stem, gap));
+                charges.push(Charge::once(stem, gap));
             }
             _ => {}
         }
     }
 
-    fn readdir(&mut self, step: &Step<'_>, entries: u32, needs: &mut Vec<Need>) {
+    fn readdir(&mut self, step: &Step<'_>, entries: u32, charges: &mut Vec<Charge>) {
         let Some(ino) = step.resolved.node else {
             return;
         };
@@ -307,9 +311,9 @@ impl View {
         } else {
             (Stem::RDir, Stem::RDirE)
         };
-        needs.push(Need::sized(call, step.gap, 4.0));
+        charges.push(Charge::sized(call, step.gap, 4.0));
         if entries > 0 {
-            needs.push(Need::many(each, step.gap, f64::from(entries)));
+            charges.push(Charge::many(each, step.gap, f64::from(entries)));
         }
         if cold && let Some(inode) = step.ns.tree.inode(ino) {
             self.relation = self.last_meta.relation(ino, inode, 0);
@@ -317,8 +321,8 @@ impl View {
         }
     }
 
-    fn advise(&mut self, step: &Step<'_>, needs: &mut Vec<Need>) {
-        needs.push(Need::once(Stem::Advise, step.gap));
+    fn advise(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
+        charges.push(Charge::once(Stem::Advise, step.gap));
         let Some(ino) = step.resolved.node else {
             return;
         };

@@ -2,7 +2,7 @@
 
 use fsage_core::OpKind;
 
-use super::plan::{Need, Plan};
+use super::plan::{Charge, Plan};
 use super::stem::Stem;
 use super::vector::{Slot, SystemVector};
 
@@ -71,13 +71,13 @@ impl Ledger {
 
     /// Charges one operation; its request vector stays in [`Self::request`] until the next.
     #[inline]
-    pub fn charge(&mut self, kind: OpKind, needs: &[Need], plan: &Plan) -> Latency {
+    pub fn charge(&mut self, kind: OpKind, charges: &[Charge], plan: &Plan) -> Latency {
         self.request.clear();
-        for need in needs {
-            if let Some(uses) = self.uses.get_mut(need.stem as usize) {
+        for charge in charges {
+            if let Some(uses) = self.uses.get_mut(charge.stem as usize) {
                 *uses += 1;
             }
-            plan.charge(need, &mut self.request);
+            plan.charge(charge, &mut self.request);
         }
         let base = kind as usize * self.slots;
         let mut latency = Latency::default();

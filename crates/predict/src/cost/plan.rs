@@ -9,7 +9,7 @@ use super::vector::{Slot, SystemVector};
 
 /// One thing that an operation asks of the system: so many times this family, of that size.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Need {
+pub struct Charge {
     /// The family.
     pub stem: Stem,
     /// Pause since the thread's last call of the kind.
@@ -20,7 +20,7 @@ pub struct Need {
     pub times: f64,
 }
 
-impl Need {
+impl Charge {
     /// Once, without a size.
     pub fn once(stem: Stem, gap: Gap) -> Self {
         Self {
@@ -111,40 +111,40 @@ impl Plan {
         Self { rules }
     }
 
-    /// Adds the request vector of `need` to `out`: (metric, weight), the weight in KiB for rates.
+    /// Adds the request vector of `charge` to `out`: (metric, weight), the weight in KiB for rates.
     #[inline]
-    pub fn charge(&self, need: &Need, out: &mut Vec<(Slot, f64)>) {
-        self.charge_deep(need, out, 0);
+    pub fn charge(&self, charge: &Charge, out: &mut Vec<(Slot, f64)>) {
+        self.charge_deep(charge, out, 0);
     }
 
-    fn charge_deep(&self, need: &Need, out: &mut Vec<(Slot, f64)>, depth: u8) {
-        match self.rules.get(need.stem as usize) {
+    fn charge_deep(&self, charge: &Charge, out: &mut Vec<(Slot, f64)>, depth: u8) {
+        match self.rules.get(charge.stem as usize) {
             Some(Rule::Measured {
                 points,
                 rate,
                 proportional,
             }) => {
-                self.charge_measured(need, points, *rate, *proportional, out, depth);
+                self.charge_measured(charge, points, *rate, *proportional, out, depth);
             }
             Some(Rule::Substitute(terms)) if depth < 8 => {
                 for term in *terms {
                     let part = match *term {
-                        Term::Same(stem) => Need { stem, ..*need },
-                        Term::Sized(stem, size) => Need {
+                        Term::Same(stem) => Charge { stem, ..*charge },
+                        Term::Sized(stem, size) => Charge {
                             stem,
                             size,
-                            ..*need
+                            ..*charge
                         },
-                        Term::Each(stem, size) => Need {
+                        Term::Each(stem, size) => Charge {
                             stem,
-                            size: size * need.times,
+                            size: size * charge.times,
                             times: 1.0,
-                            ..*need
+                            ..*charge
                         },
-                        Term::Times(stem, times) => Need {
+                        Term::Times(stem, times) => Charge {
                             stem,
-                            times: times * need.times,
-                            ..*need
+                            times: times * charge.times,
+                            ..*charge
                         },
                     };
                     self.charge_deep(&part, out, depth + 1);
@@ -156,7 +156,7 @@ impl Plan {
 
     fn charge_measured(
         &self,
-        need: &Need,
+        charge: &Charge,
         points: &[Point],
         rate: bool,
         proportional: bool,
@@ -165,29 +165,29 @@ impl Plan {
     ) {
         let Some(first) = points.first() else { return };
         if rate {
-            push(out, first, need.gap, need.times * need.size);
+            push(out, first, charge.gap, charge.times * charge.size);
             return;
         }
         // Families measured with 4 KiB: what follows in the same request arrives in sequence.
         if depth < 8
-            && need.size > 4.0
-            && matches!(need.stem, Stem::RfN | Stem::RfS | Stem::RfF | Stem::RfO)
+            && charge.size > 4.0
+            && matches!(charge.stem, Stem::RfN | Stem::RfS | Stem::RfF | Stem::RfO)
         {
-            let times = need.times * (need.size - 4.0) / need.size;
+            let times = charge.times * (charge.size - 4.0) / charge.size;
             self.charge_deep(
-                &Need {
+                &Charge {
                     stem: Stem::Rd,
                     times,
-                    ..*need
+                    ..*charge
                 },
                 out,
                 depth + 1,
             );
         }
-        let after = points.partition_point(|p| p.size < need.size);
+        let after = points.partition_point(|p| p.size < charge.size);
         let (left, right) = match (after, points.get(after)) {
-            (_, Some(p)) if after == 0 || p.size <= need.size => {
-                return push(out, p, need.gap, need.times * p.weight);
+            (_, Some(p)) if after == 0 || p.size <= charge.size => {
+                return push(out, p, charge.gap, charge.times * p.weight);
             }
             (i, Some(right)) => (points.get(i - 1), Some(right)),
             (i, None) => match i.checked_sub(2).and_then(|l| points.get(l)) {
@@ -197,22 +197,22 @@ impl Plan {
         };
         match (left, right) {
             (Some(left), Some(right)) => {
-                let share = (need.size - left.size) / (right.size - left.size);
+                let share = (charge.size - left.size) / (right.size - left.size);
                 push(
                     out,
                     left,
-                    need.gap,
-                    need.times * left.weight * (1.0 - share),
+                    charge.gap,
+                    charge.times * left.weight * (1.0 - share),
                 );
-                push(out, right, need.gap, need.times * right.weight * share);
+                push(out, right, charge.gap, charge.times * right.weight * share);
             }
             (None, Some(last)) => {
                 let scale = if last.size > 0.0 && points.len() > 1 {
-                    need.size / last.size
+                    charge.size / last.size
                 } else {
                     1.0
                 };
-                push(out, last, need.gap, need.times * last.weight * scale);
+                push(out, last, charge.gap, charge.times * last.weight * scale);
             }
             _ => {}
         }

@@ -143,19 +143,19 @@ impl Device {
         queue.there += 1;
         let there = queue.there;
         let factor = queue.factor.as_ref().map_or(1.0, |f| f.factor(there));
-        let need = if asked.between {
+        let charge = if asked.between {
             asked.device_ns.max((self.access_ns * factor) as u64)
         } else {
             self.rest.scaled(asked.device_ns, factor)
         };
         let busy_until = self.free_at.max(at);
-        self.free_at = busy_until.saturating_add(need);
+        self.free_at = busy_until.saturating_add(charge);
         if kind.class() == KindClass::Sync {
             return self.free_at;
         }
         // A commit is several requests in steps: others come in between, after one of them.
         let between = at.saturating_add(self.access_ns as u64).min(busy_until);
-        self.others_done = self.others_done.max(between).saturating_add(need);
+        self.others_done = self.others_done.max(between).saturating_add(charge);
         self.others_done
     }
 
@@ -215,7 +215,7 @@ mod tests {
         Device::of(&SystemVector::new("s", all))
     }
 
-    fn needs(device_ns: f64, beside_ns: f64) -> Latency {
+    fn charges(device_ns: f64, beside_ns: f64) -> Latency {
         Latency {
             total_ns: device_ns,
             device_ns,
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn needs_far_below_an_access_come_together() {
         let mut device = device(&[("RFO", 100.0)]);
-        let mut ask = |ns| device.ask(0, needs(ns, 0.0)).device_ns;
+        let mut ask = |ns| device.ask(0, charges(ns, 0.0)).device_ns;
         let asked: Vec<u64> = (0..5).map(|_| ask(40.0)).collect();
         assert_eq!(asked, [0, 0, 120, 0, 0]);
         assert_eq!(ask(50.0), 50);
@@ -234,7 +234,7 @@ mod tests {
 
     /// A thread's next request beside its last one: whether another came between, and how long it takes.
     fn next(device: &mut Device, slot: usize) -> (bool, u64) {
-        let asked = device.ask(slot, needs(1.0, 1.0));
+        let asked = device.ask(slot, charges(1.0, 1.0));
         let from = device.free_at;
         if asked.device_ns > 0 {
             device.serve(slot, OpKind::Read, asked, from);
@@ -245,7 +245,7 @@ mod tests {
 
     /// Thread 1 asks for something else, so long after the device was done.
     fn elsewhere(device: &mut Device, after_ns: u64) {
-        let asked = device.ask(1, needs(100.0, 0.0));
+        let asked = device.ask(1, charges(100.0, 0.0));
         device.serve(1, OpKind::Read, asked, device.free_at + after_ns);
         device.done(OpKind::Read);
     }

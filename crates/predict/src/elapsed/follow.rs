@@ -1,4 +1,4 @@
-//! What the trace itself says of threads: who begot whom, who waited for whom, and how long each was
+//! What the trace itself says of threads: who started whom, who waited for whom, and how long each was
 //! busy between its operations. The same for every system.
 //!
 //! A pause between two operations of a thread is its own work and, where more threads run than there
@@ -51,9 +51,9 @@ struct Thread {
     used_ns: f64,
     /// Whether nothing is known of what it did until now.
     unknown: bool,
-    /// Who begot it, where that is a thread of the same process.
+    /// Who started it, where that is a thread of the same process.
     creator: Option<usize>,
-    /// Threads that it begot and that ended.
+    /// Threads that it started and that ended.
     exits: Vec<Exit>,
 }
 

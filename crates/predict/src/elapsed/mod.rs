@@ -28,8 +28,8 @@ use schedule::{Item, Schedule};
 #[derive(Debug, Clone)]
 pub struct Replay {
     schedule: Schedule,
-    /// Threads that an operation of the trace begot, so far.
-    begotten: Vec<bool>,
+    /// Threads that an operation of the trace started, so far.
+    started: Vec<bool>,
 }
 
 impl Replay {
@@ -37,7 +37,7 @@ impl Replay {
     pub fn new(vector: &SystemVector) -> Self {
         Self {
             schedule: Schedule::new(vector),
-            begotten: Vec::new(),
+            started: Vec::new(),
         }
     }
 
@@ -46,9 +46,9 @@ impl Replay {
     #[inline]
     pub fn push(&mut self, op: &Op, event: &Event, place: u32, latency: Latency, charged: bool) {
         if let Some(child) = event.spawns {
-            self.begotten
-                .resize(self.begotten.len().max(child + 1), false);
-            if let Some(born) = self.begotten.get_mut(child) {
+            self.started
+                .resize(self.started.len().max(child + 1), false);
+            if let Some(born) = self.started.get_mut(child) {
                 *born = true;
             }
         }
@@ -63,7 +63,7 @@ impl Replay {
             spawns: event.spawns,
             ends: event.ends,
         };
-        let born = self.begotten.get(event.slot) == Some(&true);
+        let born = self.started.get(event.slot) == Some(&true);
         self.schedule.push(event.slot, item, born);
     }
 
@@ -129,7 +129,7 @@ mod tests {
             }
         }
 
-        /// Threads 1 and 2 begin at once; who begot them is gone.
+        /// Threads 1 and 2 begin at once; who started them is gone.
         fn two(mut self) -> Self {
             for child in [1, 2] {
                 let mut fork = Op::new(OpKind::Fork, Pid(9), Tid(9), 0);

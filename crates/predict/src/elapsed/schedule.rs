@@ -184,7 +184,7 @@ impl Schedule {
         }
     }
 
-    /// The next operation of a thread. A thread that nothing begot begins with the trace.
+    /// The next operation of a thread. A thread that nothing started begins with the trace.
     #[inline]
     pub fn push(&mut self, slot: usize, mut item: Item, born: bool) {
         if self.threads.len() <= slot {

@@ -154,7 +154,7 @@ impl Namespace {
 
     fn on_name(&mut self, op: &Op, paths: &PathTable, out: &mut Resolved) {
         if op.record.contains(OpFlags::PATH_UNREADABLE) {
-            self.puzzles.unreadable_paths += 1;
+            self.unexplained.unreadable_paths += 1;
         }
         let follow = match op.kind {
             OpKind::Open => {
@@ -199,7 +199,7 @@ impl Namespace {
                 .and_then(|n| self.tree.inode(n))
                 .map_or(in_dir, |n| n.in_scope);
         }
-        self.puzzles.out_of_scope += u64::from(!out.charged);
+        self.unexplained.out_of_scope += u64::from(!out.charged);
     }
 
     fn failing_in_scope(&self, walk: &Walk) -> bool {

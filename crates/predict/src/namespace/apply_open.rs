@@ -41,7 +41,7 @@ impl Namespace {
             {
                 self.close(closed, out);
             }
-            self.puzzles.not_files += 1;
+            self.unexplained.not_files += 1;
             return;
         }
         let mut open = op.fd.and_then(|fd| self.processes.open_of(op.pid.0, fd));
@@ -54,7 +54,7 @@ impl Namespace {
             node = Some(self.nameless_of(op));
         }
         let Some(node) = node else {
-            self.puzzles.unknown_descriptors += 1;
+            self.unexplained.unknown_descriptors += 1;
             return;
         };
         if open.is_none()
@@ -73,7 +73,7 @@ impl Namespace {
         out.node = Some(node);
         out.open = open;
         out.charged = self.tree.inode(node).is_some_and(|n| n.in_scope);
-        self.puzzles.out_of_scope += u64::from(!out.charged);
+        self.unexplained.out_of_scope += u64::from(!out.charged);
         self.act_on_open(op, node, open, out);
     }
 

@@ -122,7 +122,7 @@ pub struct Resolved {
 
 /// What the stage could not make sense of; told to the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Puzzles {
+pub struct Unexplained {
     /// Operations on descriptors whose file the trace does not tell.
     pub unknown_descriptors: u64,
     /// Operations outside of the traced file system.
@@ -143,7 +143,7 @@ pub struct Namespace {
     resolver: Resolver,
     scope: Scope,
     block: u64,
-    puzzles: Puzzles,
+    unexplained: Unexplained,
     /// Opens so far.
     serials: u32,
 }
@@ -236,8 +236,8 @@ impl Namespace {
     }
 
     /// What could not be made sense of so far.
-    pub fn puzzles(&self) -> Puzzles {
-        self.puzzles
+    pub fn unexplained(&self) -> Unexplained {
+        self.unexplained
     }
 
     /// Unit of allocation in bytes.

@@ -412,9 +412,17 @@ mod tests {
 
     #[test]
     fn unknown_names_tell_the_nearest() {
-        let told = |text: &str| text.parse::<Change>().unwrap_err().to_string();
-        assert!(told("memroy*2").contains("memory"), "{}", told("memroy*2"));
-        assert!(told("STATS*2").contains("STAT"), "{}", told("STATS*2"));
+        let reported = |text: &str| text.parse::<Change>().unwrap_err().to_string();
+        assert!(
+            reported("memroy*2").contains("memory"),
+            "{}",
+            reported("memroy*2")
+        );
+        assert!(
+            reported("STATS*2").contains("STAT"),
+            "{}",
+            reported("STATS*2")
+        );
     }
 
     #[test]

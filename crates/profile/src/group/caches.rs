@@ -46,7 +46,7 @@ fn record(lab: &mut Lab<'_>, stem: &str, fits: f64, exceeds: Option<f64>, note: 
         if exceeds.is_some() { "precise" } else { "time" },
     );
     if let Some(id) = probe.id(0) {
-        let series = lab.book.series(id);
+        let series = lab.measurements.series(id);
         series.lower_bound = exceeds.is_none();
         series.note = Some(note.to_owned());
     }
@@ -223,7 +223,7 @@ fn throttle(lab: &mut Lab<'_>) -> Res {
         for rate in rates.into_iter().skip(before) {
             lab.add(Probe::of("DTR"), 0, rate);
         }
-        lab.book.commit(false);
+        lab.measurements.commit(false);
     } else {
         let note = "the rate never fell for good; time or free space ended the search";
         record(lab, "DTH", kib(rates.len()), None, note);

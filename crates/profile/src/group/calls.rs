@@ -111,7 +111,9 @@ fn missing_names(lab: &mut Lab<'_>, population: &Population, gap: usize) -> Res 
     /// The directory's last component; the missing name is `LUMR`.
     const ABOVE: Components = Components { same: 2, other: 1 };
     let (open, stat) = (Probe::of("OPENM"), Probe::of("STATM"));
-    let failing = Probe::of("LUMR").id(0).and_then(|id| lab.book.mean(id));
+    let failing = Probe::of("LUMR")
+        .id(0)
+        .and_then(|id| lab.measurements.mean(id));
     let Some(failing) = failing else {
         return Ok(());
     };

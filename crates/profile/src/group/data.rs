@@ -202,7 +202,9 @@ fn line(lab: &mut Lab<'_>, series: &str, overhead: &str, rate: &str) {
         let points: Vec<(f64, f64)> = probes(series)
             .iter()
             .filter_map(|(kib, probe)| {
-                let mean = probe.id(gap).and_then(|id: MetricId| lab.book.mean(id))?;
+                let mean = probe
+                    .id(gap)
+                    .and_then(|id: MetricId| lab.measurements.mean(id))?;
                 Some((f64::from(*kib), mean))
             })
             .collect();
@@ -219,7 +221,7 @@ fn line(lab: &mut Lab<'_>, series: &str, overhead: &str, rate: &str) {
         };
         let note = format!("least squares over {} points of {series}", points.len());
         if let Some(id) = Probe::of(overhead).id(gap) {
-            let series = lab.book.series(id);
+            let series = lab.measurements.series(id);
             series.given = Some((constant, None));
             series.stop = "precise";
             series.note = Some(note.clone());

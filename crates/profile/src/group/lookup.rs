@@ -68,7 +68,7 @@ pub(crate) fn cached(lab: &mut Lab<'_>) -> Res {
                 continue;
             };
             let (estimate, half) = ((estimate / components).max(5.0), half / components);
-            let series = lab.book.series(id);
+            let series = lab.measurements.series(id);
             let low = (estimate - half).max(0.0);
             series.given = Some((estimate, Some((low, estimate + half))));
             series.counted = pair.deep.len() + pair.shallow.len();
@@ -164,7 +164,7 @@ fn missing(
     let (one, known) = (difference(other), difference(same) / 2.0);
     let (first, again) = (Probe::of("LUM"), Probe::of("LUMR"));
     // What a repeated lookup costs more after the pause counts for the call (STATM, OPENM).
-    let shown = |lab: &Lab<'_>, gap| again.id(gap).and_then(|id| lab.book.mean(id));
+    let shown = |lab: &Lab<'_>, gap| again.id(gap).and_then(|id| lab.measurements.mean(id));
     let warmer = match (shown(lab, gap), shown(lab, 0)) {
         (Some(paused), Some(back_to_back)) if gap > 0 => paused - back_to_back,
         _ => 0.0,

@@ -80,7 +80,11 @@ fn one(lab: &mut Lab<'_>, handle: fsage_core::Handle, gap: usize, size: u64, wri
         lab.add(map, gap, both / 2.0);
     }
     if let (false, Some(id)) = (write, map.id(gap)) {
-        let one = lab.book.mean(id).unwrap_or(both / 2.0).min(both - 1.0);
+        let one = lab
+            .measurements
+            .mean(id)
+            .unwrap_or(both / 2.0)
+            .min(both - 1.0);
         lab.add(unmap, gap, both - one);
     }
     for ns in touches.into_iter().filter(|&ns| ns >= FAULT_LEAST_NS) {

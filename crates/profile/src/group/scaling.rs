@@ -65,7 +65,7 @@ fn synchronised(lab: &mut Lab<'_>) -> Res {
             let rate = run(lab, Kind::Fsync, false, count)?;
             lab.begin(Batch::Blocking);
             lab.add(Probe::at("SC_FS_D", count), 0, rate);
-            lab.book.commit(false);
+            lab.measurements.commit(false);
         }
         lab.check()
     })
@@ -87,7 +87,7 @@ fn threads(lab: &mut Lab<'_>) -> Res {
                     let rate = run(lab, kind, shared, count)?;
                     lab.begin(Batch::Blocking);
                     lab.add(Probe::at(&stem, count), 0, rate);
-                    lab.book.commit(false);
+                    lab.measurements.commit(false);
                 }
             }
         }

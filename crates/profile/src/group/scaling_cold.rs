@@ -121,7 +121,7 @@ impl Streams {
 fn add(lab: &mut Lab<'_>, probe: Probe, sample: f64) {
     lab.begin(Batch::Blocking);
     lab.add(probe, 0, sample);
-    lab.book.commit(false);
+    lab.measurements.commit(false);
 }
 
 /// Reads per second of a thread for each of `parts`, all together; `None` where the device was not

@@ -71,7 +71,7 @@ fn reads(lab: &mut Lab<'_>) -> Res {
     for power in POWERS {
         for stem in ["RD", "RRD"] {
             if let Some(id) = Probe::at(stem, 1 << power).id(0) {
-                lab.book.series(id).kib = Some(f64::from(1u32 << power));
+                lab.measurements.series(id).kib = Some(f64::from(1u32 << power));
             }
         }
     }
@@ -196,7 +196,7 @@ fn read_ahead(lab: &mut Lab<'_>) -> Res {
         .fold((f64::INFINITY, 0.0f64), |(l, m), &v| (l.min(v), m.max(v)));
     lab.give(Probe::of("RAW"), (most, Some((least, most))), "runs");
     if let Some(id) = Probe::of("RAW").id(0) {
-        lab.book.series(id).counted = found.len();
+        lab.measurements.series(id).counted = found.len();
     }
     Ok(lab.fs.unlink(&path)?)
 }

@@ -215,7 +215,7 @@ fn by_bytes(lab: &mut Lab<'_>) -> Res {
             for sample in under(lab, load, runs)? {
                 lab.add(Probe::at("WR", kib_per_s), 0, sample);
             }
-            lab.book.commit(true);
+            lab.measurements.commit(true);
         }
         Ok(())
     })
@@ -229,7 +229,7 @@ fn ratios(lab: &mut Lab<'_>, stem: &str, load: fn(u32) -> Load) -> Res {
             for sample in under(lab, load(rate), 15)? {
                 lab.add(Probe::at(stem, rate), 0, sample / alone);
             }
-            lab.book.commit(true);
+            lab.measurements.commit(true);
         }
         Ok(())
     })

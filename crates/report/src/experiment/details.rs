@@ -199,12 +199,12 @@ fn steady(configurations: &[&Configuration], names: &Names, width: u16) -> Strin
                 let phase = run.phases.iter().find(|p| p.result.name == name)?;
                 phase.steady
             };
-            let told: Vec<_> = configuration.runs.iter().filter_map(of_name).collect();
-            if told.is_empty() {
+            let reported: Vec<_> = configuration.runs.iter().filter_map(of_name).collect();
+            if reported.is_empty() {
                 continue;
             }
             rows += 1;
-            let steady: Vec<_> = told.iter().filter(|s| s.steady).collect();
+            let steady: Vec<_> = reported.iter().filter(|s| s.steady).collect();
             let mean = |of: Vec<f64>, write: fn(f64) -> String| {
                 let n = of.len() as f64;
                 let sum: f64 = of.iter().sum();
@@ -218,7 +218,7 @@ fn steady(configurations: &[&Configuration], names: &Names, width: u16) -> Strin
             table.row([
                 names.short(&configuration.name),
                 name.clone(),
-                format!("{} of {} runs", steady.len(), told.len()),
+                format!("{} of {} runs", steady.len(), reported.len()),
                 mean(
                     steady.iter().map(|s| s.warm_up_ns as f64).collect(),
                     units::duration,

@@ -72,7 +72,7 @@ fn answer(result: &Prediction, width: u16, brief: Brief) -> String {
     }
     page.blank();
     let shown = if brief == Brief::Worst { 1 } else { 2 };
-    for (target, role) in told(result).into_iter().take(shown) {
+    for (target, role) in reported(result).into_iter().take(shown) {
         if let Some(text) = where_time_goes(target, role) {
             page.say(text);
         }
@@ -237,23 +237,23 @@ fn kinds(target: &TargetPrediction, width: u16) -> TextTable {
 }
 
 /// The systems of which is told where the time goes: the best and the worst.
-fn told(result: &Prediction) -> Vec<(&TargetPrediction, &'static str)> {
+fn reported(result: &Prediction) -> Vec<(&TargetPrediction, &'static str)> {
     let at = |place: Option<&Ranked>| place.and_then(|p| whole(result, p));
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     if let Some(best) = at(result.ranking.first()) {
         let role = if result.ranking.len() > 1 {
             " (best)"
         } else {
             ""
         };
-        told.push((best, role));
+        reported.push((best, role));
     }
     if result.ranking.len() > 1
         && let Some(worst) = at(result.ranking.last())
     {
-        told.push((worst, " (worst)"));
+        reported.push((worst, " (worst)"));
     }
-    told
+    reported
 }
 
 /// `On ext4 (best), 35 ms in the file system: 40 % fsync … (FSY), …, 12 % other.`
@@ -360,20 +360,21 @@ fn changed(result: &Prediction, page: &mut Page) {
 
 /// Changes that change nothing, and why; what is so on all systems once.
 fn nothings(result: &Prediction) -> Vec<String> {
-    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut reported: Vec<(String, Vec<&str>)> = Vec::new();
     for target in &result.targets {
         let effects = target.what_if.iter().flat_map(|w| &w.effects);
         for effect in effects {
             let Some(why) = &effect.nothing else { continue };
             let text = format!("{} changes nothing: {why}", effect.change);
-            match told.iter_mut().find(|t| t.0 == text) {
+            match reported.iter_mut().find(|t| t.0 == text) {
                 Some((_, names)) => names.push(&target.name),
-                None => told.push((text, vec![&target.name])),
+                None => reported.push((text, vec![&target.name])),
             }
         }
     }
     let all = result.targets.len();
-    told.into_iter()
+    reported
+        .into_iter()
         .map(|(text, names)| match names.len() {
             n if n == all => text,
             _ => format!("on {}: {text}", names.join(", ")),

@@ -278,13 +278,13 @@ fn doubts_about_every_one_of_four_systems_fit_the_screen_too() {
     let said = text(&prediction(targets.collect(), 0.8), 80);
     fits(&said);
     let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    for told in [
+    for reported in [
         "up to 82 % of the time on 4 of 4 targets stands on metrics that were disturbed",
         "4 of 4 intervals are doubtful; 4 more things to know: --details.",
         "(--snapshot)",
         "On ext4-on-the-first-disk (best)",
     ] {
-        assert!(words.contains(told), "{told}:\n{said}");
+        assert!(words.contains(reported), "{reported}:\n{said}");
     }
 }
 
@@ -425,7 +425,7 @@ fn times_that_are_written_alike_are_no_range() {
 }
 
 #[test]
-fn what_helps_is_told_by_its_what_if() {
+fn what_helps_is_reported_by_its_what_if() {
     let mut one = target("ext4", 2.0 * S, 20.0 * S);
     one.helps[0].saves_ns = 14.0 * S;
     let said = |t: &super::TargetPrediction| text(&prediction(vec![t.clone()], 0.5), 400);

@@ -33,7 +33,7 @@ use fsage_core::Seed;
 use fsage_format::foreign::wml as format;
 
 use crate::params::{SEED, count};
-use crate::program::{BuildError, Inputs, Length, Need, Phase, Program, Role, Stream};
+use crate::program::{BuildError, InputPath, Inputs, Length, Phase, Program, Role, Stream};
 use crate::random::Random;
 use crate::spec::Values;
 use crate::table::{Parameter, Unit, Value, Workload};
@@ -81,7 +81,7 @@ pub const WORKLOAD: Workload = Workload {
         if file.is_empty() || personalities::find(file).is_some() {
             return Vec::new();
         }
-        vec![Need::Text(file.into())]
+        vec![InputPath::Text(file.into())]
     },
     build,
 };

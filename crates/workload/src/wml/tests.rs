@@ -364,7 +364,7 @@ fn errors_have_file_line_and_name() {
     let error = program("some.f", "set $nfiles=2", &options(&[("nfiles", "{")], 1)).unwrap_err();
     assert!(error.contains("variable 'nfiles' is given '{'"), "{error}");
     let spec: WorkloadSpec = "wml:mine.f,a=b".parse().unwrap();
-    assert_eq!(spec.needs(), [Need::Text("mine.f".into())]);
+    assert_eq!(spec.needs(), [InputPath::Text("mine.f".into())]);
     let text = Text {
         name: "mine.f".to_owned(),
         content: "\nset $a=".to_owned(),
@@ -873,8 +873,8 @@ fn numbers_at_their_extremes_end() {
         }
         for text in texts {
             if let Err(error) = exhaust(&text, 50) {
-                let told = error.contains("line ") || error.contains("thread '");
-                assert!(told, "{text}: {error}");
+                let reported = error.contains("line ") || error.contains("thread '");
+                assert!(reported, "{text}: {error}");
             }
         }
     }

@@ -104,7 +104,7 @@ pub(super) struct ThreadStream {
     pub(super) pick_rotor: usize,
     /// Nanoseconds since the run began, as told or as rested.
     pub(super) now_ns: u64,
-    told: bool,
+    reported: bool,
     pub(super) batch: Vec<Op>,
     pub(super) releases: Vec<Release>,
     at: usize,
@@ -140,7 +140,7 @@ impl ThreadStream {
             rotor: 0,
             pick_rotor: 0,
             now_ns: 0,
-            told: false,
+            reported: false,
             batch: Vec::new(),
             releases: Vec::new(),
             at: 0,
@@ -260,7 +260,7 @@ impl ThreadStream {
 
     /// Rests or computes; where no time is told it is taken to be the nanoseconds or rounds.
     fn rest(&mut self, rest: Wait) -> Wait {
-        if let (Wait::Pause(ns) | Wait::Compute(ns), false) = (rest, self.told) {
+        if let (Wait::Pause(ns) | Wait::Compute(ns), false) = (rest, self.reported) {
             self.now_ns = self.now_ns.saturating_add(ns);
         }
         rest
@@ -422,7 +422,7 @@ impl OpSource for ThreadStream {
     }
 
     fn time(&mut self, now_ns: u64) {
-        self.told = true;
+        self.reported = true;
         self.now_ns = now_ns;
     }
 

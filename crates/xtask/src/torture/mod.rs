@@ -182,7 +182,7 @@ pub fn run(args: &TortureArgs) -> Result<bool> {
         one(&mut world, &args.only)?;
         number += 1;
     }
-    told(&world, begun.elapsed());
+    reported(&world, begun.elapsed());
     Ok(world.failures == 0)
 }
 
@@ -231,7 +231,7 @@ fn one(world: &mut World, only: &[Part]) -> Result<()> {
     }
 }
 
-fn told(world: &World, took: Duration) {
+fn reported(world: &World, took: Duration) {
     println!("\nin {} s from seed {}:", took.as_secs(), world.seed);
     for (what, count) in &world.counts {
         println!("{count:>9}  {what}");

@@ -141,8 +141,8 @@ pub(in crate::check) fn several_threads(e: &Evidence) -> Answer {
 pub(in crate::check) fn understood(e: &Evidence) -> Answer {
     let mut found = Found::default();
     for w in &e.workloads {
-        let told = e.cells.iter().any(|c| c.workload == w.name && c.by_kind);
-        if told {
+        let reported = e.cells.iter().any(|c| c.workload == w.name && c.by_kind);
+        if reported {
             found.has(format!(
                 "{}: every kind of operation, counted and timed",
                 w.name
@@ -157,17 +157,17 @@ pub(in crate::check) fn understood(e: &Evidence) -> Answer {
 pub(in crate::check) fn breakdown(e: &Evidence) -> Answer {
     let mut found = Found::default();
     for cell in &e.cells {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         if cell.by_mode {
-            told.push("user, system and waiting time");
+            reported.push("user, system and waiting time");
         }
         if cell.by_kind {
-            told.push("latency by kind of operation");
+            reported.push("latency by kind of operation");
         }
-        if told.is_empty() {
+        if reported.is_empty() {
             found.lacks(format!("{}: where its time goes", cell.name));
         } else {
-            found.has(format!("{}: {}", cell.name, told.join("; ")));
+            found.has(format!("{}: {}", cell.name, reported.join("; ")));
         }
     }
     found.answer()

@@ -196,9 +196,9 @@ pub(in crate::check) fn configurations_described(e: &Evidence) -> Answer {
             Some(record) => described(target, record, &mut found),
         }
     }
-    let (told, _, untold) = split(e, |c| c.cache.as_ref().map(|_| true));
-    if !told.is_empty() {
-        found.has(format!("state of the caches: {}", names(&told)));
+    let (reported, _, untold) = split(e, |c| c.cache.as_ref().map(|_| true));
+    if !reported.is_empty() {
+        found.has(format!("state of the caches: {}", names(&reported)));
     }
     if !untold.is_empty() {
         found.lacks(format!("state of the caches: {}", names(&untold)));
@@ -288,8 +288,8 @@ const MACHINE: &[Field] = &[
         ))
     }),
     ("versions of tools and libraries", |m| {
-        let told = m.tools.iter().filter(|t| t.version.is_some()).count();
-        (told > 0).then(|| format!("versions of {told} tools"))
+        let reported = m.tools.iter().filter(|t| t.version.is_some()).count();
+        (reported > 0).then(|| format!("versions of {reported} tools"))
     }),
 ];
 
@@ -306,14 +306,14 @@ pub(in crate::check) fn testbed(e: &Evidence) -> Answer {
     for target in &e.targets {
         for device in target.record.iter().flat_map(|r| &r.devices) {
             let name = format!("{} of {}", device.name, target.name);
-            let told = [
+            let reported = [
                 ("I/O scheduler", device.scheduler.clone()),
                 (
                     "read-ahead",
                     device.read_ahead_bytes.map(|b| format!("{} KiB", b / 1024)),
                 ),
             ];
-            for (what, value) in told {
+            for (what, value) in reported {
                 // A partition has its disk's.
                 if device.kind == "partition" && value.is_none() {
                     continue;

@@ -51,9 +51,9 @@ pub(in crate::check) fn number_of_runs(e: &Evidence) -> Answer {
         } else {
             format!("{runs} runs")
         };
-        let told = cell.stop.clone().unwrap_or_else(|| counted.clone());
+        let reported = cell.stop.clone().unwrap_or_else(|| counted.clone());
         if runs >= ENOUGH_RUNS || (runs > 2 && precise) {
-            found.has(format!("{}: {told}", cell.name));
+            found.has(format!("{}: {reported}", cell.name));
         } else {
             found.lacks(format!("{}: more than {counted}", cell.name));
         }
@@ -74,14 +74,14 @@ pub(in crate::check) fn steady_state(e: &Evidence) -> Answer {
             .elapsed_ns
             .map_or(String::new(), |ns| format!(" of {}", seconds(ns)));
         match cell.steady {
-            Some((mostly, told)) if mostly == told => found.has(format!(
-                "{}: steady for more than half of each of {told} runs{length}",
+            Some((mostly, reported)) if mostly == reported => found.has(format!(
+                "{}: steady for more than half of each of {reported} runs{length}",
                 cell.name
             )),
-            Some((mostly, told)) => found.lacks(format!(
-                "{}: a steady state for more than half of {} of {told} runs{length}",
+            Some((mostly, reported)) => found.lacks(format!(
+                "{}: a steady state for more than half of {} of {reported} runs{length}",
                 cell.name,
-                told - mostly
+                reported - mostly
             )),
             None => found.lacks(format!(
                 "{}: whether its throughput{} became steady",

@@ -264,11 +264,11 @@ impl Importer {
         let Some(fd) = op.result.value().and_then(|fd| i32::try_from(fd).ok()) else {
             return;
         };
-        let told = match call.ret {
+        let reported = match call.ret {
             Ret::Value(_, tail) => fd_name(tail),
             _ => None,
         };
-        let (path, not_a_file) = match told {
+        let (path, not_a_file) = match reported {
             Some(FdName::Path {
                 path,
                 deleted: false,
@@ -369,13 +369,13 @@ impl Importer {
                 path: self.working_directory(tid),
             });
         };
-        let (fd, told) = arg.fd().ok_or("a directory's descriptor or AT_FDCWD")?;
-        let told = match told {
+        let (fd, reported) = arg.fd().ok_or("a directory's descriptor or AT_FDCWD")?;
+        let reported = match reported {
             Some(FdName::Path { path, .. }) => Some(path),
             _ => None,
         };
         let Some(fd) = fd else {
-            if let Some(path) = told {
+            if let Some(path) = reported {
                 self.change_dir(tid, path);
             }
             return Ok(Dir {
@@ -389,7 +389,7 @@ impl Importer {
         };
         Ok(Dir {
             fd: Some(fd),
-            path: told.or_else(known).unwrap_or_default(),
+            path: reported.or_else(known).unwrap_or_default(),
         })
     }
 

@@ -24,9 +24,9 @@ const KEEP_SIZE: u32 = 1;
 
 impl Importer {
     /// Brings a descriptor up to date with what `-y` says about it.
-    fn sync_fd(&mut self, tid: u32, fd: i32, told: Option<FdName>) {
+    fn sync_fd(&mut self, tid: u32, fd: i32, reported: Option<FdName>) {
         let known = self.processes.description(tid, Fd(fd)).cloned();
-        let fresh = match told {
+        let fresh = match reported {
             None => return,
             Some(FdName::NotAFile) => {
                 if known.as_ref().is_some_and(|known| known.not_a_file) {
@@ -72,9 +72,9 @@ impl Importer {
     }
 
     fn fd_of(&mut self, tid: u32, arg: Arg<'_>) -> Result<i32, &'static str> {
-        let (fd, told) = arg.fd().ok_or("a descriptor")?;
+        let (fd, reported) = arg.fd().ok_or("a descriptor")?;
         let fd = fd.ok_or("a descriptor, not AT_FDCWD")?;
-        self.sync_fd(tid, fd, told);
+        self.sync_fd(tid, fd, reported);
         Ok(fd)
     }
 

@@ -289,10 +289,10 @@ fn text(value: &str) -> Option<String> {
 
 /// Of `retbleed: Vulnerable; spectre_v2: Mitigation: Retpolines; STIBP: disabled`: a part whose name is
 /// not one of a file of the kernel's belongs to the one before it.
-fn mitigations(told: &str) -> BTreeMap<String, String> {
+fn mitigations(reported: &str) -> BTreeMap<String, String> {
     let file = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let mut all: Vec<(&str, String)> = Vec::new();
-    for part in told.split("; ") {
+    for part in reported.split("; ") {
         match (part.split_once(": "), all.last_mut()) {
             (Some((name, state)), _) if name.chars().all(file) => {
                 all.push((name, state.to_owned()));

@@ -93,7 +93,7 @@ pub(crate) struct Series {
     /// Whether others had the machine as well.
     pub disturbed: bool,
     /// Samples of batches that were preempted, for when there are no others.
-    spoilt: Vec<f64>,
+    set_aside: Vec<f64>,
     /// Why sampling ended.
     pub stop: &'static str,
 }
@@ -119,12 +119,12 @@ pub(crate) enum Slept {
 
 /// Everything measured so far.
 #[derive(Debug, Default)]
-pub(crate) struct Book {
+pub(crate) struct Measurements {
     series: HashMap<MetricId, Series>,
     pending: Vec<Sample>,
 }
 
-impl Book {
+impl Measurements {
     /// Takes a sample that counts once the batch is committed.
     pub(crate) fn push(&mut self, id: MetricId, value: f64, slept: Slept) {
         self.pending.push(Sample { id, value, slept });
@@ -154,7 +154,7 @@ impl Book {
         for sample in std::mem::take(&mut self.pending) {
             let series = self.entry(sample.id);
             series.preempted += 1;
-            series.spoilt.push(sample.value);
+            series.set_aside.push(sample.value);
         }
     }
 
@@ -162,18 +162,18 @@ impl Book {
     pub(crate) fn mark(&self) -> HashMap<MetricId, (usize, usize)> {
         self.series
             .iter()
-            .map(|(&id, s)| (id, (s.values.len(), s.spoilt.len())))
+            .map(|(&id, s)| (id, (s.values.len(), s.set_aside.len())))
             .collect()
     }
 
     /// Forgets what came after a mark.
     pub(crate) fn rollback(&mut self, mark: &HashMap<MetricId, (usize, usize)>) {
         for (id, series) in &mut self.series {
-            let (values, spoilt) = mark.get(id).copied().unwrap_or_default();
+            let (values, set_aside) = mark.get(id).copied().unwrap_or_default();
             series.values.truncate(values);
             series.stalled.retain(|&place| place < values);
             series.served.retain(|&place| place < values);
-            series.spoilt.truncate(spoilt);
+            series.set_aside.truncate(set_aside);
         }
     }
 
@@ -299,13 +299,13 @@ fn batches(values: &[f64]) -> Vec<f64> {
 impl Series {
     /// The samples without interruptions, and how many those were.
     fn sound(&self) -> (Vec<f64>, u32) {
-        if !self.steady && !self.needs_spoilt() {
+        if !self.steady && !self.needs_those_set_aside() {
             return (self.values.clone(), 0);
         }
-        if self.needs_spoilt() {
+        if self.needs_those_set_aside() {
             // Most calls of a preempted batch were not the one that waited.
             let mut all = self.values.clone();
-            all.extend(&self.spoilt);
+            all.extend(&self.set_aside);
             let limit = SPOILT_TIMES * fsage_stats::median(&all).abs();
             return (
                 all.into_iter()
@@ -353,7 +353,7 @@ impl Series {
     }
 
     fn without_stalls(&self, values: Vec<f64>) -> (Vec<f64>, Stalls) {
-        if self.stalled.is_empty() || self.steady || self.needs_spoilt() {
+        if self.stalled.is_empty() || self.steady || self.needs_those_set_aside() {
             return (values, Stalls::default());
         }
         let limit = INTERRUPTED_TIMES * fsage_stats::median(&values).abs();
@@ -373,8 +373,8 @@ impl Series {
     }
 
     /// Whether too little is left without the batches that were preempted.
-    fn needs_spoilt(&self) -> bool {
-        self.values.len() < RULE.min_runs && !self.spoilt.is_empty()
+    fn needs_those_set_aside(&self) -> bool {
+        self.values.len() < RULE.min_runs && !self.set_aside.is_empty()
     }
 
     /// The mean or, of calls that wait, the median of the means of runs of samples: the calls' own
@@ -474,7 +474,7 @@ impl Series {
                 note = Some(words);
             }
         }
-        if self.needs_spoilt() {
+        if self.needs_those_set_aside() {
             marks.push("the machine was busy: samples of preempted batches are among these".into());
         }
         if id.unit() == Unit::Ns && estimate < 1.0 {
@@ -538,12 +538,12 @@ mod tests {
 
     #[test]
     fn the_estimate_is_the_mean_and_the_median_is_kept() {
-        let mut book = Book::default();
+        let mut measurements = Measurements::default();
         for value in [10.0, 10.0, 10.0, 50.0] {
-            book.push(id("CR"), value, Slept::No);
+            measurements.push(id("CR"), value, Slept::No);
         }
-        book.commit(false);
-        let value = book.value(id("CR")).unwrap();
+        measurements.commit(false);
+        let value = measurements.value(id("CR")).unwrap();
         assert_eq!((value.estimate, value.median, value.runs), (20.0, 10.0, 4));
         assert!(value.low < Some(20.0) && value.high > Some(20.0));
         assert!(value.low > Some(0.0), "positive and skewed: {value:?}");
@@ -551,14 +551,14 @@ mod tests {
 
     #[test]
     fn what_is_taken_from_another_metric_is_as_uncertain_above() {
-        let mut book = Book::default();
+        let mut measurements = Measurements::default();
         for (hot, paused) in [(350.0, 270.0), (380.0, 330.0), (410.0, 280.0)] {
-            book.push(id("STAT"), hot, Slept::No);
-            book.push(id("STAT_G1"), paused, Slept::No);
+            measurements.push(id("STAT"), hot, Slept::No);
+            measurements.push(id("STAT_G1"), paused, Slept::No);
         }
-        book.commit(false);
-        book.series(id("STAT_G1")).steady = true;
-        let [hot, paused] = ["STAT", "STAT_G1"].map(|name| book.value(id(name)).unwrap());
+        measurements.commit(false);
+        measurements.series(id("STAT_G1")).steady = true;
+        let [hot, paused] = ["STAT", "STAT_G1"].map(|name| measurements.value(id(name)).unwrap());
         assert_eq!(paused.estimate, hot.estimate);
         assert_eq!(paused.samples, hot.samples, "what it is made of");
         assert!(
@@ -569,28 +569,28 @@ mod tests {
 
     #[test]
     fn a_rate_comes_from_the_mean_time() {
-        let mut book = Book::default();
+        let mut measurements = Measurements::default();
         for ns in [1000.0, 2000.0, 3000.0] {
-            book.push(id("RD4"), ns, Slept::No);
+            measurements.push(id("RD4"), ns, Slept::No);
         }
-        book.commit(false);
-        book.series(id("RD4")).kib = Some(4.0);
-        let value = book.value(id("RD4")).unwrap();
+        measurements.commit(false);
+        measurements.series(id("RD4")).kib = Some(4.0);
+        let value = measurements.value(id("RD4")).unwrap();
         assert!((value.estimate - 4.0 * 1e9 / 2000.0).abs() < 1e-6);
         assert!(value.low <= Some(value.estimate) && Some(value.estimate) <= value.high);
     }
 
     #[test]
     fn interruptions_of_steady_calls_are_counted_and_rejected_batches_too() {
-        let mut book = Book::default();
+        let mut measurements = Measurements::default();
         for value in [300.0; 50].into_iter().chain([4e6]) {
-            book.push(id("STAT"), value, Slept::No);
+            measurements.push(id("STAT"), value, Slept::No);
         }
-        book.commit(false);
-        book.push(id("STAT"), 900.0, Slept::No);
-        book.reject();
-        book.series(id("STAT")).steady = true;
-        let value = book.value(id("STAT")).unwrap();
+        measurements.commit(false);
+        measurements.push(id("STAT"), 900.0, Slept::No);
+        measurements.reject();
+        measurements.series(id("STAT")).steady = true;
+        let value = measurements.value(id("STAT")).unwrap();
         assert_eq!(
             (value.estimate, value.preempted, value.runs),
             (300.0, 2, 50)
@@ -599,14 +599,14 @@ mod tests {
 
     #[test]
     fn what_waited_for_the_device_is_no_part_of_the_estimate_and_stays_among_the_samples() {
-        let mut book = Book::default();
+        let mut measurements = Measurements::default();
         for turn in 0..99 {
-            book.push(id("CR"), 10.0, stalled(turn == 0));
+            measurements.push(id("CR"), 10.0, stalled(turn == 0));
         }
-        book.push(id("CR"), 1e6, Slept::Stalled);
-        book.push(id("CR"), 910.0, Slept::No);
-        book.commit(false);
-        let value = book.value(id("CR")).unwrap();
+        measurements.push(id("CR"), 1e6, Slept::Stalled);
+        measurements.push(id("CR"), 910.0, Slept::No);
+        measurements.commit(false);
+        let value = measurements.value(id("CR")).unwrap();
         assert_eq!(
             (value.estimate, value.runs, value.preempted),
             (19.0, 101, 0)
@@ -614,31 +614,31 @@ mod tests {
         assert!(value.samples.contains(&1e6) && value.mean > 9000.0);
         let note = value.note.unwrap();
         assert!(note.starts_with("1 of 101 calls (0.99 %)"), "{note}");
-        assert!(book.mean(id("CR")) == Some(19.0));
+        assert!(measurements.mean(id("CR")) == Some(19.0));
     }
 
     #[test]
     fn where_most_calls_wait_none_is_left_out() {
-        let mut book = Book::default();
+        let mut measurements = Measurements::default();
         for value in [1e6, 2e6, 3e6].into_iter().cycle().take(30) {
-            book.push(id("RMF4"), value, Slept::Stalled);
+            measurements.push(id("RMF4"), value, Slept::Stalled);
         }
-        book.commit(false);
-        let value = book.value(id("RMF4")).unwrap();
+        measurements.commit(false);
+        let value = measurements.value(id("RMF4")).unwrap();
         assert_eq!((value.estimate, value.note), (2e6, None));
     }
 
     #[test]
-    fn one_of_fifteen_samples_does_not_decide_and_is_told() {
+    fn one_of_fifteen_samples_does_not_decide_and_is_reported() {
         // FSYN16 on a busy machine: a median of 83 us and a mean of 14.2 ms.
-        let mut book = Book::default();
+        let mut measurements = Measurements::default();
         for turn in 0..15 {
             let ns = if turn == 7 { 213e6 } else { 83e3 };
-            book.push(id("FSYN16"), ns, Slept::No);
+            measurements.push(id("FSYN16"), ns, Slept::No);
         }
-        book.commit(true);
-        assert!(!book.precise(id("FSYN16")), "it may come again");
-        let value = book.value(id("FSYN16")).unwrap();
+        measurements.commit(true);
+        assert!(!measurements.precise(id("FSYN16")), "it may come again");
+        let value = measurements.value(id("FSYN16")).unwrap();
         assert_eq!((value.estimate, value.median, value.runs), (83e3, 83e3, 15));
         assert!(value.mean > 1e7 && value.samples.contains(&213e6));
         assert!(
@@ -650,58 +650,58 @@ mod tests {
 
     #[test]
     fn what_recurs_is_the_calls_own_cost() {
-        let mut book = Book::default();
+        let mut measurements = Measurements::default();
         for turn in 0..1000 {
             let ns = if turn % 100 == 50 { 1e6 } else { 1e4 };
-            book.push(id("CR"), ns, Slept::No);
+            measurements.push(id("CR"), ns, Slept::No);
         }
-        book.commit(false);
-        let value = book.value(id("CR")).unwrap();
+        measurements.commit(false);
+        let value = measurements.value(id("CR")).unwrap();
         assert_eq!((value.estimate, value.marks.len()), (19_900.0, 0));
     }
 
     #[test]
     fn the_interval_of_few_samples_is_unknown() {
-        let mut book = Book::default();
+        let mut measurements = Measurements::default();
         for (count, known) in [(1, false), (2, false), (3, true)] {
-            book.push(id("FDSO"), 1e3 + f64::from(count), Slept::No);
-            book.commit(true);
-            let value = book.value(id("FDSO")).unwrap();
+            measurements.push(id("FDSO"), 1e3 + f64::from(count), Slept::No);
+            measurements.commit(true);
+            let value = measurements.value(id("FDSO")).unwrap();
             assert_eq!(value.interval().is_some(), known, "{count} samples");
         }
         // Of the least squares nothing is known but the constant.
-        book.series(id("RDO")).given = Some((500.0, None));
-        assert_eq!(book.value(id("RDO")).unwrap().interval(), None);
+        measurements.series(id("RDO")).given = Some((500.0, None));
+        assert_eq!(measurements.value(id("RDO")).unwrap().interval(), None);
     }
 
     #[test]
     fn intervals_of_skewed_times_are_never_negative() {
-        let mut book = Book::default();
+        let mut measurements = Measurements::default();
         for ns in [1.0, 2.0, 1.0, 900.0, 700.0] {
-            book.push(id("STAT"), ns * 1e3, Slept::No);
+            measurements.push(id("STAT"), ns * 1e3, Slept::No);
         }
-        book.commit(false);
-        let (low, high) = book.value(id("STAT")).unwrap().interval().unwrap();
+        measurements.commit(false);
+        let (low, high) = measurements.value(id("STAT")).unwrap().interval().unwrap();
         assert!(low >= 1e3 && high > 600e3, "{low} {high}");
         // What is nearly all subtracted has a spread that says nothing.
         for ns in [-900.0, 1100.0, -1000.0, 1000.0] {
-            book.push(id("SEEK"), ns, Slept::No);
+            measurements.push(id("SEEK"), ns, Slept::No);
         }
-        book.commit(false);
-        assert_eq!(book.value(id("SEEK")).unwrap().interval(), None);
+        measurements.commit(false);
+        assert_eq!(measurements.value(id("SEEK")).unwrap().interval(), None);
     }
 
     #[test]
     fn no_call_costs_less_after_a_pause_than_in_a_loop() {
-        let mut book = Book::default();
+        let mut measurements = Measurements::default();
         for turn in 0..9 {
-            book.push(id("STAT"), 300.0, Slept::No);
-            book.push(id("STAT_G2000"), 40.0 + f64::from(turn) - 60.0, Slept::No);
+            measurements.push(id("STAT"), 300.0, Slept::No);
+            measurements.push(id("STAT_G2000"), 40.0 + f64::from(turn) - 60.0, Slept::No);
         }
-        book.commit(false);
-        assert_eq!(book.value(id("STAT_G2000")).unwrap().estimate, 1.0);
-        book.series(id("STAT_G2000")).steady = true;
-        let value = book.value(id("STAT_G2000")).unwrap();
+        measurements.commit(false);
+        assert_eq!(measurements.value(id("STAT_G2000")).unwrap().estimate, 1.0);
+        measurements.series(id("STAT_G2000")).steady = true;
+        let value = measurements.value(id("STAT_G2000")).unwrap();
         assert_eq!((value.estimate, value.median), (300.0, 300.0));
         assert!(value.note.unwrap().contains("back to back"));
     }
@@ -709,17 +709,17 @@ mod tests {
     #[test]
     fn an_interval_has_both_ends_or_neither() {
         for paused in [1, 2, 30] {
-            let mut book = Book::default();
+            let mut measurements = Measurements::default();
             for turn in 0..40 {
-                book.push(id("SEEK"), 40.0 + f64::from(turn % 3), Slept::No);
+                measurements.push(id("SEEK"), 40.0 + f64::from(turn % 3), Slept::No);
             }
             for _ in 0..paused {
-                book.push(id("SEEK_G2000"), 20.0, Slept::No);
+                measurements.push(id("SEEK_G2000"), 20.0, Slept::No);
             }
-            book.commit(false);
-            book.series(id("SEEK")).steady = true;
-            book.series(id("SEEK_G2000")).steady = true;
-            let value = book.value(id("SEEK_G2000")).unwrap();
+            measurements.commit(false);
+            measurements.series(id("SEEK")).steady = true;
+            measurements.series(id("SEEK_G2000")).steady = true;
+            let value = measurements.value(id("SEEK_G2000")).unwrap();
             assert!(value.estimate >= 40.0);
             assert_eq!(value.low.is_some(), value.high.is_some(), "{paused}");
         }
@@ -729,24 +729,24 @@ mod tests {
     fn no_estimate_lies_outside_of_its_samples() {
         let mut random = crate::random::Random::new(7);
         for turn in 0..400 {
-            let mut book = Book::default();
+            let mut measurements = Measurements::default();
             let ids = ["STAT", "STAT_G1", "CR", "FSYN16", "RD4"].map(id);
             for id in ids {
                 for _ in 0..=random.below(120) {
                     let usual = 1.0 + random.below(400) as f64 - 50.0;
                     let far = [1.0, 1.0, 1.0, 30.0, 4000.0][random.below(5)];
-                    book.push(id, usual * far, stalled(far > 1.0));
+                    measurements.push(id, usual * far, stalled(far > 1.0));
                     if random.below(9) == 0 {
-                        book.reject();
+                        measurements.reject();
                     }
                 }
-                book.commit(random.below(2) == 0);
-                let series = book.series(id);
+                measurements.commit(random.below(2) == 0);
+                let series = measurements.series(id);
                 series.steady = random.below(2) == 0;
                 series.disturbed = random.below(2) == 0;
             }
-            book.series(id("RD4")).kib = Some(4.0);
-            for value in ids.iter().filter_map(|&id| book.value(id)) {
+            measurements.series(id("RD4")).kib = Some(4.0);
+            for value in ids.iter().filter_map(|&id| measurements.value(id)) {
                 // What is kept of many samples are means of some.
                 let least = value.samples.iter().copied().fold(f64::INFINITY, f64::min);
                 let most = value.samples.iter().copied().fold(value.median, f64::max);
@@ -762,6 +762,6 @@ mod tests {
 
     #[test]
     fn what_was_never_sampled_has_no_value() {
-        assert!(Book::default().value(id("CR")).is_none());
+        assert!(Measurements::default().value(id("CR")).is_none());
     }
 }

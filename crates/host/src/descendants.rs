@@ -64,7 +64,7 @@ const LOOKS: u32 = 50;
 
 /// Starts commands; made before time is taken.
 #[derive(Debug)]
-pub struct Kin {
+pub struct Descendants {
     /// `None` where no shell could be started: then only the command itself ends with this process.
     shell: Option<Afterwards>,
     place: Option<ControlGroup>,
@@ -77,16 +77,16 @@ pub struct Kin {
 pub struct Running {
     child: Child,
     began: Began,
-    kin: Kin,
+    descendants: Descendants,
 }
 
-impl Kin {
+impl Descendants {
     /// Gets ready for one command.
     pub fn ready() -> Self {
         let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
         let shell = waiting.pop();
         drop(waiting);
-        let mut shell = shell.or_else(|| Afterwards::told(KILL, Vec::new()).ok());
+        let mut shell = shell.or_else(|| Afterwards::reported(KILL, Vec::new()).ok());
         // Without the shell nobody would remove it after a kill, which may come before there is a command.
         let place = shell.as_mut().and_then(|shell| {
             ControlGroup::make(&mut |dir| tell(shell, &format!("none {}\n", dir.display())))
@@ -95,15 +95,15 @@ impl Kin {
         Self { shell, place, mark }
     }
 
-    /// For a command that something else starts in this process: [`Kin::take_in`] it before it runs its program.
+    /// For a command that something else starts in this process: [`Descendants::take_in`] it before it runs its program.
     pub fn ready_for_another() -> Self {
-        let mut kin = Self::ready();
-        if let Some(mark) = &mut kin.mark {
+        let mut descendants = Self::ready();
+        if let Some(mark) = &mut descendants.mark {
             mark.lend();
             let line = format!("none {}\n", mark.name);
-            kin.tell(&line);
+            descendants.tell(&line);
         }
-        kin
+        descendants
     }
 
     /// Takes in a process with all that it will start. Its starter passes signals on to it.
@@ -161,7 +161,7 @@ impl Kin {
         Ok(Running {
             child,
             began,
-            kin: self,
+            descendants: self,
         })
     }
 
@@ -248,7 +248,7 @@ impl Mark {
     }
 }
 
-impl Drop for Kin {
+impl Drop for Descendants {
     fn drop(&mut self) {
         signals::forward_to_group(None);
         if let Some(mark) = &mut self.mark {
@@ -313,13 +313,13 @@ impl Running {
             // It may have ended just now.
             let _ = kill_process_group(group, Signal::KILL);
         }
-        self.kin.end_all();
+        self.descendants.end_all();
     }
 
     /// Lets go of what the command needed while it ran. What it has left running goes on, unless this
     /// process was asked to stop.
     pub fn done(self) {
-        drop(self.kin);
+        drop(self.descendants);
     }
 }
 
@@ -388,14 +388,14 @@ mod tests {
     }
 
     #[test]
-    fn a_command_runs_and_its_status_is_told() {
-        let mut running = Kin::ready().start(&mut sh("exit 3")).unwrap();
+    fn a_command_runs_and_its_status_is_reported() {
+        let mut running = Descendants::ready().start(&mut sh("exit 3")).unwrap();
         assert_eq!(running.wait().unwrap().code(), Some(3));
-        let place = running.kin.place.as_ref().map(|p| p.dir.clone());
+        let place = running.descendants.place.as_ref().map(|p| p.dir.clone());
         running.done();
         assert!(place.is_none_or(|dir| !dir.exists()));
         assert!(
-            Kin::ready()
+            Descendants::ready()
                 .start(&mut Command::new("/no/such/program"))
                 .is_err()
         );
@@ -417,7 +417,7 @@ mod tests {
             });
         }
         let before_ns = MonotonicClock.now_ns();
-        let mut running = Kin::ready().start(&mut command).unwrap();
+        let mut running = Descendants::ready().start(&mut command).unwrap();
         let began = running.began();
         assert!(running.wait().unwrap().success());
         assert!(began.at_ns - before_ns >= 300_000_000, "{began:?}");
@@ -438,33 +438,33 @@ mod tests {
             "setsid sh -c 'echo $$ > {0}; sleep 99' & until test -s {0}; do sleep 0.01; done",
             pid.display()
         );
-        let mut kin = Kin::ready();
-        drop(kin.place.take());
-        kin.mark = Mark::make();
-        let mut running = kin.start(&mut sh(&left)).unwrap();
+        let mut descendants = Descendants::ready();
+        drop(descendants.place.take());
+        descendants.mark = Mark::make();
+        let mut running = descendants.start(&mut sh(&left)).unwrap();
         assert!(running.wait().unwrap().success());
         let process: u32 = std::fs::read_to_string(&pid)
             .unwrap()
             .trim()
             .parse()
             .unwrap();
-        let marked = || running.kin.mark.as_ref().unwrap().processes();
+        let marked = || running.descendants.mark.as_ref().unwrap().processes();
         assert!(marked().contains(&process));
-        running.kin.end_all();
+        running.descendants.end_all();
         assert!(marked().is_empty());
         running.done();
     }
 
     #[test]
     fn what_another_starts_is_taken_in() {
-        let kin = Kin::ready_for_another();
-        if kin.place.is_none() {
+        let descendants = Descendants::ready_for_another();
+        if descendants.place.is_none() {
             fsage_testing::not_run("needs a control group");
             return;
         }
         let mut other = sh("sleep 99").spawn().unwrap();
-        kin.take_in(other.id());
-        kin.end_all();
+        descendants.take_in(other.id());
+        descendants.end_all();
         other.wait().unwrap();
     }
 
@@ -476,9 +476,9 @@ mod tests {
             "setsid sh -c 'echo $$ > {0}; sleep 99' & until test -s {0}; do sleep 0.01; done",
             pid.display()
         );
-        let mut running = Kin::ready().start(&mut sh(&left)).unwrap();
+        let mut running = Descendants::ready().start(&mut sh(&left)).unwrap();
         assert!(running.wait().unwrap().success());
-        let place = running.kin.place.as_ref().map(|p| p.dir.clone());
+        let place = running.descendants.place.as_ref().map(|p| p.dir.clone());
         let process = std::fs::read_to_string(&pid).unwrap();
         let there = || {
             let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.trim()));

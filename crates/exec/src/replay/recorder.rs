@@ -15,12 +15,12 @@ const OF_THE_CALL: u16 =
     OpFlags::IMPLICIT_OFFSET.0 | OpFlags::DIRECT.0 | OpFlags::APPEND.0 | OpFlags::DIRECTORY.0;
 
 /// Tells what one thread measured.
-pub struct Teller<'d> {
+pub struct Recorder<'d> {
     lane: Lane<'d>,
     names: PathTable,
 }
 
-impl<'d> Teller<'d> {
+impl<'d> Recorder<'d> {
     pub fn new(door: &'d Door) -> Self {
         Self {
             lane: Lane::new(door),
@@ -41,19 +41,19 @@ impl<'d> Teller<'d> {
 
     /// An open that no operation of the trace asked for, or what needs no call, at that time.
     pub fn free(&mut self, op: &Op, opened: Option<(&[u8], &Slot)>, at_ns: u64) -> bool {
-        let mut told = bare(op);
+        let mut reported = bare(op);
         match (opened, op.kind) {
             (Some((name, slot)), _) => {
-                (told.kind, told.flags) = (OpKind::Open, 2);
-                told.fd = None;
-                told.path = self.name(name);
-                told.result = opens(slot);
+                (reported.kind, reported.flags) = (OpKind::Open, 2);
+                reported.fd = None;
+                reported.path = self.name(name);
+                reported.result = opens(slot);
             }
             (None, OpKind::Fork | OpKind::Exit) => {}
             // Descriptors are told by their files: those of the trace say nothing here.
             (None, _) => return true,
         }
-        self.lane.free(&told, &self.names, at_ns)
+        self.lane.free(&reported, &self.names, at_ns)
     }
 
     /// The operation that the call was.
@@ -110,7 +110,7 @@ impl<'d> Teller<'d> {
 
     fn name(&mut self, name: &[u8]) -> Option<PathId> {
         if self.names.text_bytes() > NAMES_BYTES {
-            self.names.renew();
+            self.names.take();
         }
         self.names.intern(name)
     }
