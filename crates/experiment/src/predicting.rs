@@ -9,8 +9,8 @@ use fsage_format::profile::SystemProfile;
 use fsage_format::result::prediction::{HELP_SAID, Help, Prediction};
 use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::{
-    AnnotationColumn, AnnotationKind, AnnotationValue, CPUS, TraceEnd, TraceMeta, TraceReader,
-    TraceWriter,
+    AnnotationColumn, AnnotationKind, AnnotationValue, CPUS, REFERENCE_NS, TraceEnd, TraceMeta,
+    TraceReader, TraceWriter,
 };
 use fsage_predict::{Annotation, AnnotationSink, Change, Options, Predictor, SystemVector};
 
@@ -56,17 +56,71 @@ pub fn predict(
     request: &Request<'_>,
     sink: Option<&mut dyn AnnotationSink>,
 ) -> Result<Prediction, PredictingError> {
-    let vectors = request.profiles.iter().map(vector).collect();
+    let mut vectors: Vec<SystemVector> = request.profiles.iter().map(vector).collect();
+    let apart = at_one_speed(&mut vectors, request.profiles);
     let mut prediction = pass(reader, request, vectors, request.changes, sink)?;
     let placed = reader.meta().extra.get(one_cpu::ENTRY);
     prediction
         .warnings
         .extend(one_cpu::mixed(placed, request.profiles));
+    prediction.warnings.extend(apart);
     Ok(prediction)
 }
 
 fn vector(profile: &SystemProfile) -> SystemVector {
     SystemVector::from_profile(profile).0
+}
+
+/// Speeds that are further apart are told of, as a factor.
+const APART: f64 = 1.1;
+
+/// Profiles of one machine are compared as if it had been equally fast when each was made; tells how far apart its
+/// speeds were.
+fn at_one_speed(vectors: &mut [SystemVector], profiles: &[SystemProfile]) -> Option<String> {
+    let machine = |p: &SystemProfile| {
+        let machine = &p.environment.machine;
+        (machine.host.clone(), machine.processor.model.clone())
+    };
+    let speeds: Vec<f64> = vectors
+        .iter()
+        .filter_map(|v| Some(v.reference_ns? as f64))
+        .collect();
+    let is_one = profiles.windows(2).all(|two| match two {
+        [a, b] => machine(a) == machine(b),
+        _ => true,
+    });
+    if !is_one || speeds.len() < vectors.len() || speeds.len() < 2 {
+        return None;
+    }
+    let usual_ns = fsage_stats::median(&speeds);
+    for vector in vectors {
+        vector.at_speed(usual_ns as u64);
+    }
+    let (least, most) = (speeds.iter()).fold((f64::MAX, 1.0f64), |(l, m), &s| (l.min(s), m.max(s)));
+    let factor = most / least.max(1.0);
+    (factor > APART).then(|| {
+        format!(
+            "the machine was up to {factor:.2} times as fast in one profile as in another: all are predicted for the \
+             speed in the middle (its reference work takes {:.2} ms)",
+            usual_ns / 1e6
+        )
+    })
+}
+
+/// Predicts for other speeds of the machine than the profiles': what its reference work takes, in nanoseconds, for
+/// each of them.
+pub(crate) fn predict_at(
+    reader: &mut TraceReader,
+    request: &Request<'_>,
+    references_ns: &[u64],
+) -> Result<Prediction, PredictingError> {
+    let at = |(profile, &reference_ns): (&SystemProfile, &u64)| {
+        let mut vector = vector(profile);
+        vector.at_speed(reference_ns);
+        vector
+    };
+    let vectors = request.profiles.iter().zip(references_ns).map(at).collect();
+    pass(reader, request, vectors, &[], None)
 }
 
 /// Says of every change that would help what it saves by that very what-if, in a pass over the trace of its own;
@@ -81,6 +135,9 @@ pub fn weigh_helps(
         let changes = target.helps.iter().filter_map(|h| h.change.parse().ok());
         changes.map(move |change: Change| {
             let mut vector = vector(profile);
+            if let Some(speed) = target.reference_ns {
+                vector.at_speed(speed);
+            }
             change.apply(&mut vector);
             vector
         })
@@ -122,7 +179,7 @@ fn rank(helps: &mut Vec<Help>, elapsed_ns: f64) {
 fn pass(
     reader: &mut TraceReader,
     request: &Request<'_>,
-    vectors: Vec<SystemVector>,
+    mut vectors: Vec<SystemVector>,
     changes: &[Change],
     mut sink: Option<&mut dyn AnnotationSink>,
 ) -> Result<Prediction, PredictingError> {
@@ -133,6 +190,16 @@ fn pass(
         .extend(reader.meta().under.iter().map(|d| d.clone().into_bytes()));
     options.traced_cpus = traced_cpus(reader.meta());
     options.tree_known |= request.snapshot.is_some();
+    // Programs' own work is as long as the machine is slow.
+    let traced_ns = reader.meta().extra.get(REFERENCE_NS);
+    let traced_ns = traced_ns
+        .and_then(|ns| ns.parse::<u64>().ok())
+        .filter(|&ns| ns > 0);
+    for vector in &mut vectors {
+        if let Some((there, traced)) = vector.reference_ns.zip(traced_ns) {
+            vector.own_work = there as f64 / traced as f64;
+        }
+    }
     let mut predictor = Predictor::new(options, vectors).also(changes);
     if let Some(path) = request.snapshot {
         load_snapshot(path, reader, &mut predictor)?;

@@ -12,8 +12,9 @@ use fsage_capture::{
     CaptureError, CaptureRequest, CaptureStart, CaptureSummary, Notice, What, capture,
 };
 use fsage_core::{Op, OpSink, PathTable, SinkError};
-use fsage_format::trace::{CPUS, TraceEnd, TraceError, TraceMeta, TraceWriter};
+use fsage_format::trace::{CPUS, REFERENCE_NS, TraceEnd, TraceError, TraceMeta, TraceWriter};
 use fsage_host::machine;
+use fsage_host::speed::Reference;
 use rustix::fs::OFlags;
 
 use crate::validate::measure::Measured;
@@ -94,7 +95,11 @@ pub fn trace_to(
         spanned: None,
         measured: Measured::default(),
     };
-    let meta = |start: &CaptureStart| trace_meta(request, start, beside);
+    let mut beside = beside.clone();
+    let reference_ns = Reference::new().map(|mut reference| reference.take_ns());
+    let entry = reference_ns.map(|ns| (REFERENCE_NS.to_owned(), ns.to_string()));
+    beside.extra.extend(entry);
+    let meta = |start: &CaptureStart| trace_meta(request, start, &beside);
     let summary = capture(request, stop, &mut sink, &mut |reported| {
         match (path, reported) {
             (Some(path), Notice::Started(start)) => {

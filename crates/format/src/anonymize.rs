@@ -23,7 +23,7 @@ pub use parts::{Of, PARTS, Part, Treatment, names};
 use crate::FormatError;
 use crate::profile::SystemProfile;
 use crate::snapshot::{SnapshotEntry, SnapshotMeta};
-use crate::trace::{CPUS, ONE_CPU, TraceMeta};
+use crate::trace::{CPUS, ONE_CPU, REFERENCE_NS, TraceMeta};
 
 /// A shorter key is refused: 128 bits cannot be searched.
 pub const MIN_KEY_BYTES: usize = 16;
@@ -38,7 +38,7 @@ const MAX_TOKENS: usize = 1 << 20;
 const KERNEL_NAMES: [&[u8]; 3] = [b"proc", b"sys", b"dev"];
 
 /// Entries of `extra` that a prediction needs.
-const NEEDED_EXTRA: [&str; 2] = [CPUS, ONE_CPU];
+const NEEDED_EXTRA: [&str; 3] = [CPUS, ONE_CPU, REFERENCE_NS];
 
 /// Mount options whose value names nothing.
 const PLAIN_OPTIONS: [&str; 10] = [

@@ -32,6 +32,7 @@ pub mod remove;
 pub mod scratch;
 pub mod signals;
 pub mod snapshot;
+pub mod speed;
 pub mod target;
 pub mod thread;
 

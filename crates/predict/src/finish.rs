@@ -174,6 +174,7 @@ impl Predictor {
             writeback_slowdown: overhead.slowdown,
             utilization: overhead.utilization,
             write_kib_per_s: overhead.kib_per_s,
+            reference_ns: vector.reference_ns,
             kinds: kinds(target, summed),
             caches: self.caches(target),
             metrics: shares::metrics(&summed.weights, vector),

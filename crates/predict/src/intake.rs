@@ -22,11 +22,16 @@ impl SystemVector {
             .iter()
             .filter(|d| d.procedure.is_empty());
         vector.disturbed = whole.flat_map(|d| d.marks.iter().cloned()).collect();
+        vector.reference_ns = profile.measurement.reference_ns;
         let mut ignored = Vec::new();
         for metric in &profile.metrics {
             match MetricId::parse(&metric.name) {
                 Some(id) if id.unit().name() == metric.unit => {
                     vector.set(id, estimate(metric));
+                    // Each as if the machine had been as fast as it usually was.
+                    if let Some((usual, then)) = vector.reference_ns.zip(metric.reference_ns) {
+                        vector.slow_metric(id, usual.max(1) as f64 / then.max(1) as f64);
+                    }
                 }
                 _ => ignored.push(metric.name.clone()),
             }

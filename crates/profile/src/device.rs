@@ -75,6 +75,7 @@ impl Lab<'_> {
         match made {
             Ok(evidence) => {
                 self.cold = Some(evidence);
+                self.place_kernel_threads();
                 if evidence.level == ColdLevel::DataOnly {
                     return Err(Halt::Absent(DATA_ONLY.to_owned()));
                 }
@@ -83,6 +84,14 @@ impl Lab<'_> {
             Err(errno) => Err(Halt::Absent(format!(
                 "no cold state can be reached here: {errno}"
             ))),
+        }
+    }
+
+    /// A remount has made new threads of the journal: they belong where the workload's would be, beside this one.
+    fn place_kernel_threads(&mut self) {
+        if let (Some(device), true) = (&self.device, self.own_device) {
+            let cpus = fsage_host::thread::allowed_cpus();
+            self.moved = fsage_host::kthread::confine_of_device(device, &cpus);
         }
     }
 

@@ -15,10 +15,10 @@ use crate::probe::{Components, Probe};
 use crate::random::Random;
 use crate::sched::Sched;
 use crate::stall::Stalls;
+use crate::watch::Pace;
 
-/// The number of pauses.
+/// The number of pauses, and the longest.
 pub(crate) const GAPS: usize = GAPS_US.len();
-/// The longest of them.
 pub(crate) const LONGEST: usize = GAPS - 1;
 /// Empty calls after each pause of which the median is subtracted.
 const EMPTY_CALLS: [usize; GAPS] = [64, 32, 24, 16, 3];
@@ -35,8 +35,7 @@ pub(crate) enum Batch {
     /// The calls leave work to kernel threads, which then want the CPU too: only long waits spoil
     /// them, and the estimate is the mean, which is what a workload pays.
     Changing,
-    /// The same for calls of which some must read from the device first: what waits for it is their
-    /// own cost.
+    /// The same for calls of which some must read from the device first: what waits for it is their own cost.
     Fetching,
     /// The calls sleep for the device: a wait that is a fourth of the batch spoils it.
     Blocking,
@@ -61,8 +60,7 @@ pub(crate) const PAYLOAD_BYTES: usize = 1 << 20;
 pub(crate) struct Lab<'a> {
     pub fs: &'a dyn FileSystem,
     pub clock: &'a dyn Clock,
-    /// The directory on this machine that is the target's root, for calls that the target's trait
-    /// does not have.
+    /// The directory on this machine that is the target's root, for calls that the target's trait does not have.
     pub host_dir: Option<PathBuf>,
     /// The name of the block device beneath in the kernel, for its kernel threads.
     pub device: Option<String>,
@@ -78,6 +76,7 @@ pub(crate) struct Lab<'a> {
     /// Incompressible bytes.
     pub payload: Vec<u8>,
     pub sched: Sched,
+    pub pace: Pace,
     /// When the present procedure should end.
     pub deadline_ns: u64,
     /// When it must not begin anything any more: once it has a sample, and in any case.
@@ -150,6 +149,7 @@ impl<'a> Lab<'a> {
             quick,
             payload,
             sched: Sched::new(fs.virtual_time().is_some()),
+            pace: Pace::new(fs.virtual_time().is_some()),
             deadline_ns: u64::MAX,
             hard_ns: u64::MAX,
             last_ns: u64::MAX,

@@ -92,6 +92,8 @@ pub(crate) struct Series {
     pub marks: Vec<String>,
     /// Whether others had the machine as well.
     pub disturbed: bool,
+    /// What the reference work took beside it.
+    pub reference_ns: Option<u64>,
     /// Samples of batches that were preempted, for when there are no others.
     set_aside: Vec<f64>,
     /// Why sampling ended.
@@ -502,6 +504,7 @@ impl Series {
             samples,
             note,
             marks,
+            reference_ns: self.reference_ns,
         })
     }
 

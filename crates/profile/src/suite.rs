@@ -265,7 +265,9 @@ fn run_one(lab: &mut Lab<'_>, procedure: &Procedure, own_ns: u64, end_ns: u64) -
     let disturbance = before.until(&Watch::now(lab), procedure.name);
     for id in metrics_of(procedure) {
         if lab.measurements.known(id) {
-            lab.measurements.series(id).disturbed = !disturbance.marks.is_empty();
+            let series = lab.measurements.series(id);
+            series.disturbed = !disturbance.marks.is_empty();
+            series.reference_ns = disturbance.reference_ns;
         }
     }
     disturbance
@@ -416,6 +418,7 @@ fn collect(
         cold_method: cold_method.map(str::to_owned),
         scheduling: lab.sched.describe().to_owned(),
         prepared_ns: Some(lab.costs.prepared_ns.get()),
+        reference_ns: lab.pace.usual_ns(),
         procedures: times.collect(),
         ..Measurement::default()
     };

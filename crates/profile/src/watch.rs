@@ -3,7 +3,45 @@
 use fsage_format::profile::Disturbance;
 use fsage_host::observe::{MachineTimes, Usage, Whose, running_children_user_ns};
 
+use std::cell::RefCell;
+
+use fsage_host::speed::Reference;
+
 use crate::lab::Lab;
+
+/// How fast the machine was, from moment to moment.
+pub(crate) struct Pace {
+    reference: Option<RefCell<Reference>>,
+    readings_ns: RefCell<Vec<u64>>,
+}
+
+impl Pace {
+    /// Where time is computed the machine's speed makes no difference.
+    pub(crate) fn new(computed: bool) -> Self {
+        let reference = if computed { None } else { Reference::new() };
+        Self {
+            reference: reference.map(RefCell::new),
+            readings_ns: RefCell::default(),
+        }
+    }
+
+    fn read_ns(&self) -> Option<u64> {
+        let taken_ns = self.reference.as_ref()?.borrow_mut().take_ns();
+        self.readings_ns.borrow_mut().push(taken_ns);
+        Some(taken_ns)
+    }
+
+    /// The median of all readings.
+    pub(crate) fn usual_ns(&self) -> Option<u64> {
+        let readings: Vec<f64> = self
+            .readings_ns
+            .borrow()
+            .iter()
+            .map(|&ns| ns as f64)
+            .collect();
+        (!readings.is_empty()).then(|| fsage_stats::median(&readings) as u64)
+    }
+}
 
 /// Others that use more of a processor than this change what is measured, as a share of elapsed time.
 const OTHERS_SHARE: f64 = 0.10;
@@ -24,6 +62,7 @@ pub(crate) struct Watch {
     own_ns: u64,
     machine: Option<MachineTimes>,
     delay_ns: u64,
+    reference_ns: Option<u64>,
 }
 
 impl Watch {
@@ -36,6 +75,7 @@ impl Watch {
                 own_ns: 0,
                 machine: None,
                 delay_ns: 0,
+                reference_ns: None,
             };
         }
         let own = Usage::of(Whose::Process).user_ns + Usage::of(Whose::Children).user_ns;
@@ -45,6 +85,7 @@ impl Watch {
             own_ns: own + running_children_user_ns(),
             machine: MachineTimes::now(),
             delay_ns: lab.sched.run_delay_ns(),
+            reference_ns: lab.pace.read_ns(),
         }
     }
 
@@ -88,6 +129,10 @@ impl Watch {
             others_share: others.map(share),
             stolen_share: stolen.map(share),
             waited_share: Some(share(waited)),
+            reference_ns: self
+                .reference_ns
+                .zip(after.reference_ns)
+                .map(|(a, b)| u64::midpoint(a, b)),
             marks: marks.into_iter().flatten().collect(),
         }
     }
@@ -112,6 +157,7 @@ mod tests {
                 stolen_ns: stolen,
             }),
             delay_ns: delay,
+            reference_ns: Some(2_000_000 + own / 500),
         }
     }
 
@@ -120,6 +166,11 @@ mod tests {
         let quiet = at(0, 0, 0, 0, 0).until(&at(1, 900_000_000, 980_000_000, 0, 1_000_000), "x");
         assert_eq!(quiet.marks, [] as [String; 0]);
         assert!(weight(&quiet) < 0.1);
+        assert_eq!(
+            quiet.reference_ns,
+            Some(2_900_000),
+            "the mean of before and after"
+        );
     }
 
     #[test]

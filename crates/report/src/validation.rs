@@ -3,7 +3,7 @@
 mod causes;
 
 use fsage_format::result::validation::{
-    FailedStep, Figures, NamedError, Pair, PairKind, Validation,
+    FailedStep, Figures, Judgement, NamedError, Pair, PairKind, Validation,
 };
 
 use crate::page::Page;
@@ -66,12 +66,13 @@ pub fn text(result: &Validation, details: bool, width: u16) -> String {
 
 /// How far off, in three lines.
 fn finding(page: &mut Page, result: &Validation) {
-    let of = &result.judgement.figures;
+    let judgement = headline(&result.judgement);
+    let of = &judgement.figures;
     let worst = result
         .pairs
         .iter()
         .filter(|p| p.measured_ns > 0.0)
-        .max_by(|a, b| a.error.abs().total_cmp(&b.error.abs()));
+        .max_by(|a, b| error_of(a).abs().total_cmp(&error_of(b).abs()));
     let Some(worst) = worst else {
         page.say("nothing was measured and predicted: nothing to say");
         return;
@@ -79,8 +80,14 @@ fn finding(page: &mut Page, result: &Validation) {
     let elapsed = of.average_elapsed_error.map_or(String::new(), |e| {
         format!(", {} of elapsed time", percent(e))
     });
+    let raw = if result.judgement.equal_speed.is_some() {
+        let raw = percent(result.judgement.figures.average_error);
+        format!(", at equal speed of the machine ({raw} as it was)")
+    } else {
+        String::new()
+    };
     page.say(format!(
-        "predictions are off by {} of the time in the file system{elapsed}",
+        "predictions are off by {} of the time in the file system{elapsed}{raw}",
         percent(of.average_error),
     ));
     let variation = match (worst.measured_variation, of.average_variation) {
@@ -96,7 +103,7 @@ fn finding(page: &mut Page, result: &Validation) {
         "worst: {} on {}, {}{variation}",
         worst.workload,
         worst.target,
-        signed_percent(worst.error),
+        signed_percent(error_of(worst)),
     ));
     if of.ranks_total > 0 {
         let apart = match of.ranks_apart_total {
@@ -114,6 +121,16 @@ fn finding(page: &mut Page, result: &Validation) {
     }
 }
 
+/// What is said first: at equal speed of the machine where that is known.
+fn headline(judgement: &Judgement) -> &Judgement {
+    judgement.equal_speed.as_deref().unwrap_or(judgement)
+}
+
+/// A pair's error, as the headline has it.
+fn error_of(pair: &Pair) -> f64 {
+    pair.equal_speed.as_ref().map_or(pair.error, |e| e.error)
+}
+
 fn overview(result: &Validation, details: bool, width: u16) -> TextTable {
     let columns = [
         ("workload", Align::Left),
@@ -121,24 +138,40 @@ fn overview(result: &Validation, details: bool, width: u16) -> TextTable {
         ("measured", Align::Right),
         ("predicted", Align::Right),
         ("error", Align::Right),
+        ("as it was", Align::Right),
         ("runs vary", Align::Right),
         ("elapsed", Align::Right),
         ("elapsed error", Align::Right),
     ];
-    let mut table =
-        TextTable::new(&columns, width).dropping(&["elapsed", "runs vary", "elapsed error"]);
+    let equal = result.judgement.equal_speed.is_some();
+    let columns: Vec<_> = columns
+        .into_iter()
+        .filter(|c| equal || c.0 != "as it was")
+        .collect();
+    let mut table = TextTable::new(&columns, width).dropping(&[
+        "elapsed",
+        "runs vary",
+        "elapsed error",
+        "as it was",
+    ]);
     let most = if details { usize::MAX } else { ROWS };
     for pair in result.pairs.iter().take(most) {
-        table.row([
+        let its = pair.equal_speed.as_ref();
+        let elapsed_error = its.map_or(pair.elapsed_error, |e| e.elapsed_error);
+        let mut row = vec![
             pair.workload.clone(),
             pair.target.clone(),
             duration(pair.measured_ns),
-            duration(pair.predicted_ns),
-            signed_percent(pair.error),
+            duration(its.map_or(pair.predicted_ns, |e| e.predicted_ns)),
+            signed_percent(error_of(pair)),
+        ];
+        row.extend(equal.then(|| signed_percent(pair.error)));
+        row.extend([
             pair.measured_variation.map_or("one run".into(), percent),
             duration(pair.measured_elapsed_ns),
-            pair.elapsed_error.map_or("unknown".into(), signed_percent),
+            elapsed_error.map_or("unknown".into(), signed_percent),
         ]);
+        table.row(row);
     }
     table
 }
@@ -468,6 +501,7 @@ mod tests {
             measured_elapsed_ns: 2.0 * measured_ns,
             predicted_elapsed_ns: 2.0 * predicted_ns,
             elapsed_error: Some(predicted_ns / measured_ns - 1.0),
+            equal_speed: None,
             predicted_writeback_ns: 0.0,
             kinds,
             warnings: Vec::new(),

@@ -22,8 +22,18 @@ pub fn measured(runs_ns: &[u64]) -> (f64, Option<(f64, f64)>, Option<f64>) {
     (mean, interval, variation)
 }
 
-/// Judges all pairs. Pairs without a measurement above zero are left out of the errors.
-pub fn judge(pairs: &[Pair]) -> Judgement {
+/// Judges all pairs, raw and, where there are as many of them, `at_equal_speed`. Pairs without a measurement above
+/// zero are left out of the errors.
+pub fn judge_both(pairs: &[Pair], at_equal_speed: &[Pair]) -> Judgement {
+    let both = !pairs.is_empty() && pairs.len() == at_equal_speed.len();
+    Judgement {
+        equal_speed: both.then(|| Box::new(judge(at_equal_speed))),
+        ..judge(pairs)
+    }
+}
+
+/// Judges all pairs.
+fn judge(pairs: &[Pair]) -> Judgement {
     let all: Vec<&Pair> = pairs.iter().collect();
     let (figures, ranks_wrong) = figures(&all);
     let causes = causes(pairs);
@@ -35,6 +45,7 @@ pub fn judge(pairs: &[Pair]) -> Judgement {
         groups: groups(pairs),
         causes_by_kind: by_kind(&causes),
         causes,
+        equal_speed: None,
     }
 }
 
@@ -193,6 +204,7 @@ pub(super) mod tests {
             measured_elapsed_ns: 0.0,
             predicted_elapsed_ns: 0.0,
             elapsed_error: None,
+            equal_speed: None,
             predicted_writeback_ns: 0.0,
             kinds: vec![],
             warnings: vec![],
@@ -297,6 +309,26 @@ pub(super) mod tests {
         assert_eq!(judged.figures.ranks_total, 48);
         // 95.8 % of 48.
         assert_eq!(judged.figures.ranks_right, 46, "{:?}", judged.ranks_wrong);
+    }
+
+    #[test]
+    fn at_equal_speed_the_same_is_said_of_other_predictions() {
+        let raw = [pair("w", "a", 100.0, 150.0), pair("w", "b", 200.0, 140.0)];
+        let equal = [pair("w", "a", 100.0, 110.0), pair("w", "b", 200.0, 180.0)];
+        let both = judge_both(&raw, &equal);
+        let of = |j: &Judgement| {
+            (
+                (100.0 * j.figures.average_error).round(),
+                j.figures.ranks_right,
+            )
+        };
+        assert_eq!(of(&both), (40.0, 0));
+        assert_eq!(of(&both.equal_speed.unwrap()), (10.0, 1));
+        assert_eq!(
+            judge_both(&raw, &equal[..1]).equal_speed,
+            None,
+            "of one pair it is unknown"
+        );
     }
 
     #[test]

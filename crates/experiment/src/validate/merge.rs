@@ -29,6 +29,10 @@ pub fn merge(profiles: Vec<SystemProfile>) -> Option<SystemProfile> {
     }
     let first_metrics = std::mem::take(&mut merged.metrics);
     let first_absent = std::mem::take(&mut merged.absent);
+    merged.measurement.reference_ns = mean_ns(
+        std::iter::once(merged.measurement.reference_ns)
+            .chain(rest.iter().map(|p| p.measurement.reference_ns)),
+    );
     let rest = rest.into_iter().map(|p| (p.metrics, p.absent));
     for (metrics, missing) in std::iter::once((first_metrics, first_absent)).chain(rest) {
         for value in metrics {
@@ -53,6 +57,14 @@ pub fn merge(profiles: Vec<SystemProfile>) -> Option<SystemProfile> {
         .collect();
     merged.measurement.instances = u32::try_from(count).ok();
     Some(merged)
+}
+
+/// The mean; unknown of one, unknown of all together.
+fn mean_ns(values: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    let all: Vec<f64> = values
+        .map(|ns| ns.map(|ns| ns as f64))
+        .collect::<Option<_>>()?;
+    Some(fsage_stats::mean(&all) as u64)
 }
 
 fn one(values: Vec<MetricValue>) -> Option<MetricValue> {
@@ -82,6 +94,7 @@ fn one(values: Vec<MetricValue>) -> Option<MetricValue> {
         .collect();
     marks.sort();
     marks.dedup();
+    let reference_ns = mean_ns(values.iter().map(|v| v.reference_ns));
     let first = values.into_iter().next()?;
     Some(MetricValue {
         estimate,
@@ -94,6 +107,7 @@ fn one(values: Vec<MetricValue>) -> Option<MetricValue> {
         lower_bound,
         samples,
         marks,
+        reference_ns,
         quantiles: Vec::new(),
         ..first
     })

@@ -6,21 +6,21 @@ use fsage_core::{Op, OpKind, PathTable, SinkError};
 use fsage_format::profile::SystemProfile;
 use fsage_format::result::prediction::TargetPrediction;
 use fsage_format::result::validation::{
-    Distribution, FailedStep, NamedSpec, NamedTarget, Pair, PairKind, VALIDATION_FORMAT,
-    VALIDATION_VERSION, Validation,
+    Distribution, EqualSpeed, FailedStep, NamedSpec, NamedTarget, Pair, PairKind,
+    VALIDATION_FORMAT, VALIDATION_VERSION, Validation,
 };
 use fsage_format::trace::TraceReader;
 use fsage_predict::{Annotation, AnnotationSink, Options, Start};
 
 use super::ValidateError;
-use super::judge::{judge, measured};
+use super::judge::{judge_both, measured};
 use super::kept::{Measurements, trace_files};
 use super::plan::ValidatePlan;
 use super::run::notes;
 use super::step::MeasuredRun;
 use crate::bench::marks::OTHERS_SHARE;
 use crate::plan::CacheState;
-use crate::predicting::{Request, predict};
+use crate::predicting::{Request, predict, predict_at};
 
 /// A profile of which more than one metric in so many is marked was disturbed.
 const MARKED_ONE_IN: usize = 20;
@@ -31,7 +31,7 @@ pub(super) fn outcome(
     profiles: &[Option<SystemProfile>],
     mut found: Measurements,
 ) -> Result<Validation, ValidateError> {
-    let mut pairs = Vec::new();
+    let (mut pairs, mut at_equal_speed) = (Vec::new(), Vec::new());
     for workload in 0..plan.workloads.len() {
         let mut of_workload = BTreeMap::new();
         let sources: BTreeSet<usize> = (0..plan.targets.len()).map(|t| plan.traced_on(t)).collect();
@@ -40,7 +40,10 @@ pub(super) fn outcome(
                 plan, profiles, &mut found, workload, source,
             )?);
         }
-        pairs.extend(of_workload.into_values());
+        for (raw, equal) in of_workload.into_values() {
+            pairs.push(raw);
+            at_equal_speed.extend(equal);
+        }
     }
     let target = |index: usize| plan.targets[index].to_string();
     Ok(Validation {
@@ -65,7 +68,7 @@ pub(super) fn outcome(
                 trace_on: target(plan.traced_on(index)),
             })
             .collect(),
-        judgement: judge(&pairs),
+        judgement: judge_both(&pairs, &at_equal_speed),
         pairs,
         disturbed: disturbed(plan, profiles, &found),
         notes: notes(&found),
@@ -119,14 +122,15 @@ fn named(workload: &crate::plan::NamedWorkload) -> NamedSpec {
     }
 }
 
-/// The pairs, by target, of all targets that are predicted from the trace on `source`.
+/// The pairs, by target, of all targets that are predicted from the trace on `source`: each raw, and as it is at the
+/// speed that the machine had in the runs.
 fn from_one_trace(
     plan: &ValidatePlan,
     profiles: &[Option<SystemProfile>],
     found: &mut Measurements,
     workload: usize,
     source: usize,
-) -> Result<BTreeMap<usize, Pair>, ValidateError> {
+) -> Result<BTreeMap<usize, (Pair, Option<Pair>)>, ValidateError> {
     let mut pairs = BTreeMap::new();
     let name = &plan.workloads[workload];
     let (targets, profiles): (Vec<usize>, Vec<SystemProfile>) = profiles
@@ -163,6 +167,12 @@ fn from_one_trace(
         changes: &[],
     };
     let prediction = predict(&mut reader, &request, Some(&mut distributions))?;
+    let speeds = speeds(found, workload, &targets).unwrap_or_default();
+    let mut equal = Vec::new();
+    if !speeds.is_empty() {
+        let mut reader = TraceReader::open(&kept.trace)?;
+        equal = predict_at(&mut reader, &request, &speeds)?.targets;
+    }
     for warning in &prediction.warnings {
         found.notes.push(format!("{name}: {warning}"));
     }
@@ -177,16 +187,48 @@ fn from_one_trace(
             continue;
         }
         let runs = found.of(workload, target);
-        let made = pair(
-            plan,
-            (workload, target),
-            &runs,
-            predicted,
-            distributions.of(index),
+        let of = |predicted| {
+            let distributions = distributions.of(index);
+            pair(plan, (workload, target), &runs, predicted, distributions)
+        };
+        let speed = speeds.get(index).copied();
+        let profiled_ns = profiles.get(index).and_then(|p| p.measurement.reference_ns);
+        let made = both(
+            of(predicted),
+            equal.get(index).map(of),
+            speed.zip(profiled_ns),
         );
         pairs.insert(target, made);
     }
     Ok(pairs)
+}
+
+/// The pair raw, with what it is at equal speed, and at equal speed; `speeds_ns` are those of the runs and of the
+/// profile.
+fn both(mut raw: Pair, equal: Option<Pair>, speeds_ns: Option<(u64, u64)>) -> (Pair, Option<Pair>) {
+    let Some((equal, (reference_ns, profile_reference_ns))) = equal.zip(speeds_ns) else {
+        return (raw, None);
+    };
+    raw.equal_speed = Some(EqualSpeed {
+        reference_ns,
+        profile_reference_ns,
+        predicted_ns: equal.predicted_ns,
+        error: equal.error,
+        predicted_elapsed_ns: equal.predicted_elapsed_ns,
+        elapsed_error: equal.elapsed_error,
+    });
+    (raw, Some(equal))
+}
+
+/// What the machine's reference work took in the runs on each target, nanoseconds; `None` where any is unknown.
+fn speeds(found: &Measurements, workload: usize, targets: &[usize]) -> Option<Vec<u64>> {
+    let of = |&target: &usize| {
+        let runs = found.of(workload, target);
+        let speeds: Option<Vec<u64>> = runs.iter().map(|run| run.reference_ns).collect();
+        let speeds = speeds.filter(|s| !s.is_empty())?;
+        Some(speeds.iter().sum::<u64>() / speeds.len() as u64)
+    };
+    targets.iter().map(of).collect()
 }
 
 fn pair(
@@ -225,6 +267,7 @@ fn pair(
         predicted_elapsed_ns,
         elapsed_error: (elapsed_ns > 0.0 && predicted_elapsed_ns > 0.0)
             .then(|| error(predicted_elapsed_ns, elapsed_ns)),
+        equal_speed: None,
         predicted_writeback_ns: predicted.writeback_ns,
         kinds: kinds(runs, predicted, distributions),
         warnings: predicted.warnings.clone(),

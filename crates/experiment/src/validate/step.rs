@@ -9,7 +9,8 @@ use fsage_capture::{Buffers, CaptureRequest, Notice, What};
 use fsage_core::{ColdEvidence, FsOptions, Target};
 use fsage_host::descendants::Descendants;
 use fsage_host::observe::{Clocks, MachineTimes, Usage, Whose, running_children_user_ns};
-use fsage_host::{kthread, machine};
+use fsage_host::speed::Reference;
+use fsage_host::{kthread, machine, thread};
 use fsage_workload::WorkloadSpec;
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +68,10 @@ pub struct MeasuredRun {
     /// Processors that other processes used meanwhile, in user mode; `None` where it is not known.
     #[serde(default)]
     pub others_share: Option<f64>,
+    /// What the machine's reference work took before and after it on average, nanoseconds; `None` where time is
+    /// computed.
+    #[serde(default)]
+    pub reference_ns: Option<u64>,
 }
 
 /// The clock, the machine's time in user mode and this process's and its children's part of it.
@@ -201,6 +206,12 @@ fn traced(
         snapshot: kept.map(|k| k.snapshot.to_string_lossy().into_owned()),
         extra: placed.into_iter().collect(),
     };
+    // On the CPU that the workload is kept on.
+    let pinned = one_cpu.and_then(|one| thread::pin(one.cpu()).ok());
+    let mut reference = Reference::new();
+    let mut speed = move || reference.as_mut().map(Reference::take_ns);
+    let speed_before = speed();
+    drop(pinned);
     let before = processor_times();
     request
         .under
@@ -208,6 +219,9 @@ fn traced(
         .try_for_each(|dir| fsage_host::guard::is_there(dir))?;
     let traced = trace_own(kept.map(|k| k.trace.as_path()), request, &beside, stop)?;
     result.others_share = others_share(before, processor_times());
+    let pinned = one_cpu.and_then(|one| thread::pin(one.cpu()).ok());
+    result.reference_ns = speed_before.zip(speed()).map(|(a, b)| u64::midpoint(a, b));
+    drop(pinned);
     result.start_unix_ns = traced.summary.start_unix_ns;
     result.elapsed_ns = traced.summary.elapsed_ns;
     result.method = traced.summary.method.to_string();

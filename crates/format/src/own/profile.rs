@@ -64,6 +64,9 @@ pub struct Disturbance {
     pub stolen_share: Option<f64>,
     /// Time in which the measuring thread waited for a processor, as a share of the time it took.
     pub waited_share: Option<f64>,
+    /// What the reference work took before and after it on average, in nanoseconds: how fast the machine was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference_ns: Option<u64>,
     /// The same in words, one line each.
     pub marks: Vec<String>,
 }
@@ -88,6 +91,10 @@ pub struct Measurement {
     pub instances: Option<u32>,
     /// How much of the time went into write-backs, cold states and removals, in nanoseconds.
     pub prepared_ns: Option<u64>,
+    /// What the reference work took between procedures, median, in nanoseconds: the speed of the machine that the
+    /// profile speaks for. Absent where time is computed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference_ns: Option<u64>,
     /// How long each procedure took, in their order.
     pub procedures: Vec<ProcedureTime>,
 }
@@ -145,6 +152,9 @@ pub struct MetricValue {
     /// counters or with neighbours of the series. Empty where nothing does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<String>,
+    /// What the reference work took beside this metric's measurement, in nanoseconds; absent where time is computed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference_ns: Option<u64>,
 }
 
 /// One quantile of a metric's samples.

@@ -86,6 +86,10 @@ pub struct TargetPrediction {
     pub utilization: f64,
     /// KiB written for each second of the traced run.
     pub write_kib_per_s: f64,
+    /// How fast the machine is taken to be: what its reference work takes, nanoseconds; null where the profile does
+    /// not say.
+    #[serde(default)]
+    pub reference_ns: Option<u64>,
     /// By kind of operation, those that occur.
     pub kinds: Vec<KindPrediction>,
     /// Page, name and attribute cache.

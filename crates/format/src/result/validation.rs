@@ -105,12 +105,33 @@ pub struct Pair {
     /// (predicted - measured) / measured elapsed time; `None` where either is missing.
     #[serde(default)]
     pub elapsed_error: Option<f64>,
+    /// The same for the speed that the machine had in the runs; `None` where either speed is unknown.
+    #[serde(default)]
+    pub equal_speed: Option<EqualSpeed>,
     /// Predicted overhead of writing behind (eq. 4), nanoseconds; not part of `predicted_ns`.
     pub predicted_writeback_ns: f64,
     /// By kind of operation (Figure 4.8).
     pub kinds: Vec<PairKind>,
     /// Substitutes and other warnings of the prediction.
     pub warnings: Vec<String>,
+}
+
+/// A pair's prediction for the speed that the machine had in the measured runs: what slows all of a moment alike is
+/// no error of a prediction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EqualSpeed {
+    /// What the machine's reference work took beside the runs, mean, nanoseconds.
+    pub reference_ns: u64,
+    /// What it took when the target was profiled, nanoseconds.
+    pub profile_reference_ns: u64,
+    /// Predicted total latency, nanoseconds.
+    pub predicted_ns: f64,
+    /// (predicted - measured) / measured.
+    pub error: f64,
+    /// Predicted elapsed time, nanoseconds.
+    pub predicted_elapsed_ns: f64,
+    /// (predicted - measured) / measured elapsed time; `None` where either is missing.
+    pub elapsed_error: Option<f64>,
 }
 
 /// One kind of operation of one pair.

@@ -115,6 +115,12 @@ impl Stem {
     }
 }
 
+/// Whether calls of that family wait for a device.
+pub(crate) fn waits_for_device(family: FamilyId) -> bool {
+    let mut stems = Stem::ALL.iter();
+    stems.any(|s| s.at_device() && s.family() == Some(family))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

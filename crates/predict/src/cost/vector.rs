@@ -120,6 +120,10 @@ pub struct SystemVector {
     pub broken_off: Option<String>,
     /// What disturbed the whole of the measurement, in words.
     pub disturbed: Vec<String>,
+    /// What the machine's reference work took, in nanoseconds: the speed that the costs are for.
+    pub reference_ns: Option<u64>,
+    /// How many times as long as in the trace programs work between their calls.
+    pub own_work: f64,
     slots: Slots,
     values: Vec<Option<Estimate>>,
 }
@@ -139,6 +143,8 @@ impl SystemVector {
             target: String::new(),
             broken_off: None,
             disturbed: Vec::new(),
+            reference_ns: None,
+            own_work: 1.0,
             slots,
             values,
         };
@@ -180,6 +186,42 @@ impl SystemVector {
             e.low = (e.low * factor).clamp(-MOST, MOST);
             e.high = (e.high * factor).clamp(-MOST, MOST);
             e.value = to;
+        }
+    }
+
+    /// Makes the cost of a metric so many times what it is: a time grows, a rate falls. Costs that wait for a device
+    /// stay as they are: it is no slower for what slows the machine. Sizes and shares have no speed.
+    fn slow(&mut self, slot: Slot, factor: f64) {
+        let Some(id) = self.slots.id(slot) else {
+            return;
+        };
+        let Some(now) = self.at(slot) else { return };
+        let waits = !self.machine.in_memory && super::stem::waits_for_device(id.family());
+        match id.unit() {
+            _ if waits => {}
+            Unit::Ns => self.change(slot, now.value * factor),
+            Unit::KibPerS => self.change(slot, now.value / factor),
+            _ => {}
+        }
+    }
+
+    /// Makes the cost of one metric that of another speed of the machine.
+    pub(crate) fn slow_metric(&mut self, id: MetricId, factor: f64) {
+        if let Some(slot) = self.slots.slot(id) {
+            self.slow(slot, factor);
+        }
+    }
+
+    /// Makes all costs those of a moment at which the machine's reference work takes so long. A system whose speed
+    /// nobody knows stays as it is.
+    pub fn at_speed(&mut self, reference_ns: u64) {
+        let Some(known_ns) = self.reference_ns.replace(reference_ns) else {
+            self.reference_ns = None;
+            return;
+        };
+        let factor = reference_ns.max(1) as f64 / known_ns.max(1) as f64;
+        for index in 0..self.slots.len() {
+            self.slow(Slot(index as u16), factor);
         }
     }
 
@@ -252,5 +294,37 @@ impl SystemVector {
         } else {
             0.0
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::float_cmp, reason = "exact by construction")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slower_machine_makes_its_own_costs_longer_and_no_devices() {
+        let id = |name: &str| MetricId::parse(name).unwrap();
+        let metrics = ["STAT", "RDC", "RFO", "BC"].map(|n| (id(n), 100.0, 90.0, 110.0));
+        let at = |in_memory, known| {
+            let mut vector = SystemVector::new("s", metrics);
+            vector.machine.in_memory = in_memory;
+            vector.reference_ns = known;
+            vector.at_speed(3_000_000);
+            ["STAT", "RDC", "RFO", "BC"].map(|name| vector.named(name).unwrap().value)
+        };
+        assert_eq!(
+            at(false, Some(2_000_000)),
+            [150.0, 100.0 / 1.5, 100.0, 100.0]
+        );
+        assert_eq!(
+            at(true, Some(2_000_000)),
+            [150.0, 100.0 / 1.5, 150.0, 100.0]
+        );
+        assert_eq!(
+            at(true, None),
+            [100.0; 4],
+            "nobody knows for which speed they are"
+        );
     }
 }

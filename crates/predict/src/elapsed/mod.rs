@@ -28,6 +28,7 @@ use schedule::{Item, Schedule};
 #[derive(Debug, Clone)]
 pub struct Replay {
     schedule: Schedule,
+    own_work: f64,
     /// Threads that an operation of the trace started, so far.
     started: Vec<bool>,
 }
@@ -37,6 +38,7 @@ impl Replay {
     pub fn new(vector: &SystemVector) -> Self {
         Self {
             schedule: Schedule::new(vector),
+            own_work: vector.own_work,
             started: Vec::new(),
         }
     }
@@ -56,7 +58,7 @@ impl Replay {
             kind: op.kind,
             place,
             sleep_ns: event.sleep_ns as u64,
-            think_ns: event.think_ns as u64,
+            think_ns: (event.think_ns * self.own_work) as u64,
             latency,
             charged,
             joins: event.joins.clone(),

@@ -44,10 +44,6 @@ const REST: std::time::Duration = std::time::Duration::from_millis(60);
 /// Nothing is dirty, the journal is empty, and all is quiet.
 fn rest(lab: &mut Lab<'_>) -> Res {
     lab.start_afresh()?;
-    if let (Some(device), true) = (&lab.device, lab.own_device) {
-        let cpus = fsage_host::thread::allowed_cpus();
-        lab.moved = fsage_host::kthread::confine_of_device(device, &cpus);
-    }
     lab.settle()?;
     lab.rest(REST);
     lab.settle()

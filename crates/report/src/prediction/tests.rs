@@ -30,6 +30,7 @@ fn target(name: &str, elapsed: f64, latency: f64) -> TargetPrediction {
         writeback_slowdown: 0.0,
         utilization: 0.1,
         write_kib_per_s: 0.0,
+        reference_ns: None,
         kinds: ["open", "read", "write", "fsync", "close", "stat", "unlink"]
             .map(|kind| KindPrediction {
                 kind: kind.into(),

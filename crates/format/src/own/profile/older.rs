@@ -148,6 +148,7 @@ impl OlderEnvironment {
             one_cpu: extra.remove("one_cpu"),
             instances: extra.remove("instances").and_then(|n| n.parse().ok()),
             prepared_ns: prepared.and_then(|text| Some(times_ns(&text)?.0)),
+            reference_ns: None,
             procedures: procedures.collect(),
         }
     }

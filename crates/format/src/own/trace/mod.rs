@@ -33,5 +33,8 @@ pub(crate) const FORMAT: crate::piece::Format = crate::piece::Format {
 /// The entry of a trace's extra metadata with the number of CPUs that the traced processes shared.
 pub const CPUS: &str = "cpus";
 
+/// The entry of a trace's metadata that says what the machine's reference work took before it began, nanoseconds.
+pub const REFERENCE_NS: &str = "reference_ns";
+
 /// The entry that says that everything was kept on one CPU.
 pub const ONE_CPU: &str = "one_cpu";

@@ -24,6 +24,9 @@ pub struct Judgement {
     /// What the error consists of, by group and kind of operation, largest first.
     #[serde(default)]
     pub causes_by_kind: Vec<KindCause>,
+    /// The same for the speed that the machine had in the runs; null where it is unknown for any pair.
+    #[serde(default)]
+    pub equal_speed: Option<Box<Judgement>>,
 }
 
 /// Errors and ranks over some pairs.
