@@ -61,7 +61,9 @@ pub struct Cli {
 /// Help that tells the kinds of targets between what comes before and after.
 fn with_targets(before: &str, after: &str) -> String {
     let schemes = fsage_experiment::target::schemes().help();
-    format!("{before}A target is one of\n{schemes}\n{after}")
+    format!(
+        "{before}A target is one of\n{schemes}NAME= before it is what tables call it.\n\n{after}"
+    )
 }
 
 /// The verbs, one module each.

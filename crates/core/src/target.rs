@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::{ColdMethod, FileSystem};
 
+mod named;
 mod place;
 mod registry;
 

@@ -90,15 +90,12 @@ fn planned(args: &BenchArgs) -> Result<(BenchPlan, Options)> {
     let mut plan = match &args.plan {
         Some(path) => match BenchPlan::read(path, args.allow.allowed()) {
             Err(PlanError::NotAllowed(wanted)) => return Err(UsageError(wanted.to_string()).into()),
-            plan => {
-                let plan = plan?;
-                let mut targets = plan.subjects.iter().map(|s| &s.target.spec);
-                targets.try_for_each(|spec| spec.check())?;
-                plan
-            }
+            plan => plan?,
         },
         None => of_command(args)?,
     };
+    let mut targets = plan.subjects.iter().map(|s| &s.target.spec);
+    targets.try_for_each(|spec| spec.check())?;
     options.keep_going |= plan.keep_going;
     apply(&options, &mut plan)?;
     Ok((plan, options))

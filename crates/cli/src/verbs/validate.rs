@@ -38,9 +38,9 @@ pub fn run(args: &ValidateArgs) -> Result<Exit> {
         let beside = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         let base = beside.unwrap_or(Path::new(".")).canonicalize()?;
         refuse_unless_allowed(Wanted::of_validation(file, &base), &args.allow)?;
-        file.targets.iter().try_for_each(|t| t.spec.check())?;
     }
     let plan = planned(args, file.as_ref())?;
+    plan.targets.iter().try_for_each(|t| t.spec.check())?;
     isolate_for(plan.targets.iter().map(|t| &t.spec))?;
     let stop = signals::install()?;
     let (dir, temporary) = results_dir(

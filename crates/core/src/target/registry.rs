@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::named::{self, NamedSpec};
 use super::{TargetError, TargetSpec};
 
 /// A kind of target: how it is asked for.
@@ -50,8 +51,13 @@ impl Registry {
         fixed.chain(self.more.iter().map(|scheme| &**scheme))
     }
 
-    /// Reads a specification. What begins like a kind that is none is no directory either.
+    /// Reads a specification, or `NAME=` and one. What begins like a kind that is none is no directory either.
     pub fn parse(&self, text: &str) -> Result<Arc<dyn TargetSpec>, TargetError> {
+        if let Some((name, rest)) = named::split(text) {
+            let name = name.to_owned();
+            let spec = self.parse(rest)?;
+            return Ok(Arc::new(NamedSpec { name, spec }));
+        }
         let named = self.schemes().filter(|s| !s.prefix().is_empty());
         for scheme in named {
             if let Some(rest) = text.strip_prefix(scheme.prefix()) {

@@ -40,6 +40,7 @@ pub fn spec(dir: &Path) -> Arc<dyn TargetSpec> {
 /// A directory as a target. Nothing in it is changed.
 pub fn open(dir: &Path) -> Result<Box<dyn Target>, TargetError> {
     let found = dir.canonicalize();
+    let found = found.and_then(|found| found.read_dir().map(|_| found));
     let dir = found.map_err(|e| HostError::at("open target directory", dir, e))?;
     Ok(Box::new(Directory(dir)))
 }
@@ -64,6 +65,10 @@ impl TargetSpec for DirectorySpec {
 
     fn uses(&self) -> Vec<PathBuf> {
         vec![self.0.clone()]
+    }
+
+    fn check(&self) -> Result<(), TargetError> {
+        open(&self.0).map(drop)
     }
 
     fn open(&self) -> Result<Box<dyn Target>, TargetError> {

@@ -96,6 +96,20 @@ mod tests {
             parse("scratch:xfs,size=1G").unwrap().name(),
             "scratch:xfs,size=1G"
         );
+        for text in [
+            "fast one=mem:fast",
+            "a=/",
+            "b=slow:read=32:scratch:ext4,size=1G",
+        ] {
+            let named = parse(text).unwrap();
+            assert_eq!(
+                (named.to_string(), named.name()),
+                (text.into(), text.split('=').next().unwrap().into())
+            );
+            named.check().unwrap();
+        }
+        assert_eq!(parse("./a=b").unwrap().given_name(), None, "a directory");
+        assert!(parse("./a=b").unwrap().check().is_err(), "that is missing");
         let place = parse("./slow:x").unwrap();
         assert_eq!((place.is_temporary(), place.uses().len()), (false, 1));
     }
