@@ -88,13 +88,15 @@ impl Tree {
         if other == Some(node) {
             return true;
         }
-        let may = self.may_move(node, to.0)
-            && other.is_none_or(|other| match exchange {
-                true => self.may_move(other, from.0),
+        let other_may = |other| {
+            if exchange {
+                self.may_move(other, from.0)
+            } else {
                 // What is replaced must not hold what replaces it.
-                false => self.lies_outside(from.0, other),
-            });
-        if !may {
+                self.lies_outside(from.0, other)
+            }
+        };
+        if !self.may_move(node, to.0) || !other.is_none_or(other_may) {
             return false;
         }
         self.spend(from.0, from.1);
