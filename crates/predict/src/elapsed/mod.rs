@@ -5,24 +5,28 @@
 //! at the device is part of their operations' latency; what they wait for a processor is no cost of a
 //! file system, and counted apart. Calls in memory are longer while others are in
 //! calls of the kind, as far as the profile says how those scale. A child begins when its parent's
-//! fork ends; a parent whose pause saw a child end is taken to have waited for it. The thesis leaves
+//! fork ends; a parent whose pause saw a child end is taken to have waited for it. A wait that the trace
+//! tells to have ended by another thread ends when that one has come as far. The thesis leaves
 //! all this out (Smith 2001, 4.4.5.6).
 //!
 //! * [`follow`]: what the trace says of its threads. `schedule`: the machine. `device`: what it serves.
-//!   `contention`: calls at once.
+//!   `awaiting`: who waits for whom there. `contention`: calls at once.
 
+mod awaiting;
 mod contention;
 mod device;
 mod due;
 pub mod follow;
 mod schedule;
+mod thread;
 
 use fsage_core::{Op, OpKind};
 
 use crate::cost::SystemVector;
 use crate::cost::ledger::Latency;
 use follow::Event;
-use schedule::{Item, Schedule};
+use schedule::Schedule;
+use thread::Item;
 
 /// The replay of one target.
 #[derive(Debug, Clone)]
@@ -59,7 +63,7 @@ impl Replay {
             think_ns: event.think_ns as u64,
             latency,
             charged,
-            joins: event.joins.clone(),
+            awaits: event.awaits.clone(),
             spawns: event.spawns,
             ends: event.ends,
         };
