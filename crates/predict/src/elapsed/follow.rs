@@ -403,4 +403,35 @@ mod tests {
         let event = follow.push(&op(OpKind::Read, 1, 10 + 200_000_000, 10));
         assert_eq!((event.sleep_ns, event.think_ns), (200e6, 0.0));
     }
+
+    #[test]
+    fn a_pause_that_is_told_is_split_where_the_wait_ended() {
+        let split = |pause: u64, asleep_ns, waited_ns, rest_ns| {
+            let mut follow = Follow::on(Some(1));
+            follow.push(&op(OpKind::Read, 1, 0, 10));
+            let mut next = op(OpKind::Read, 1, 10 + pause, 10);
+            next.record = OpFlags::WAITS;
+            next.pause = fsage_core::Pause {
+                ready_ns: 10,
+                asleep_ns,
+                waited_ns,
+                after: Some(fsage_core::After {
+                    tid: Tid(1),
+                    ops: 1,
+                    lag_ns: 3,
+                    rest_ns,
+                }),
+            };
+            let event = follow.push(&next);
+            let awaits = event.awaits.unwrap();
+            assert_eq!(awaits.wake, Some((0, 1, 3)));
+            let before = (awaits.sleep_ns, awaits.think_ns);
+            [before.0, before.1, event.sleep_ns, event.think_ns]
+        };
+        // 20 asleep and 40 of work, 30 of it after the wait.
+        assert_eq!(split(100, 20, 30, 30), [20.0, 10.0, 0.0, 30.0]);
+        assert_eq!(split(100, 20, 30, 50), [10.0, 0.0, 10.0, 40.0]);
+        // What cannot be is bounded by the pause.
+        assert_eq!(split(100, 900, 30, 900), [0.0, 0.0, 60.0, 0.0]);
+    }
 }

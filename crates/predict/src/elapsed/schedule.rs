@@ -156,6 +156,13 @@ impl Schedule {
         self.pending
     }
 
+    /// Operations that were pushed and did not end.
+    #[cfg(test)]
+    pub fn unfinished(&self) -> usize {
+        let busy = self.threads.iter().filter(|t| t.now.is_some()).count();
+        self.pending + busy
+    }
+
     /// What was planned so far, which is what the work grows with.
     #[cfg(test)]
     pub fn steps(&self) -> u64 {
