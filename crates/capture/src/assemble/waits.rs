@@ -121,7 +121,7 @@ impl Waits {
         let mut pause: Option<Away> = None;
         thread.away.retain(|away| {
             if away.from_ns < start {
-                pause.get_or_insert(Away { ..NOTHING }).and(away);
+                pause.get_or_insert(NOTHING).and(away);
                 return false;
             }
             // What lies in the call is the call's; who only made a request goes on meanwhile.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::due::What;
-use super::follow::Awaits;
+use super::follow::{Awaits, Wake};
 use super::schedule::Schedule;
 use super::thread::{Stage, State};
 
@@ -33,12 +33,12 @@ impl Schedule {
             Some(_) => self.now,
             None => since,
         };
-        let wake = awaits.wake.and_then(|(slot, ops, lag)| {
-            let thread = self.threads.get(slot)?;
-            if thread.completed < ops {
+        let wake = awaits.wake.and_then(|wake| {
+            let thread = self.threads.get(wake.slot)?;
+            if thread.completed < wake.ops {
                 return Some(self.now);
             }
-            Some(thread.completed_at(ops).saturating_add(lag))
+            Some(thread.completed_at(wake.ops).saturating_add(wake.lag_ns))
         });
         let ends = awaits.joins.iter().map(end).chain(wake);
         ends.fold(since, u64::max)
@@ -50,6 +50,8 @@ impl Schedule {
         };
         thread.state = State::Gone { at };
         thread.queue = VecDeque::new();
+        // Traces have many threads: of one that ended, its last end is what others wait for.
+        thread.ends = thread.ends.back().copied().into_iter().collect();
         for joiner in std::mem::take(&mut thread.joiners) {
             self.came(joiner, at);
         }
@@ -115,14 +117,15 @@ impl Schedule {
                 left += 1;
             }
         }
-        if let Some((other, ops, lag_ns)) = awaits.wake
-            && let Some(other) = self.threads.get_mut(other)
+        if let Some(wake) = awaits.wake
+            && let Some(other) = self.threads.get_mut(wake.slot)
         {
-            if other.completed < ops {
-                other.awaited.push((slot, ops, lag_ns));
+            if other.completed < wake.ops {
+                other.awaited.push(Wake { slot, ..wake });
                 left += 1;
             } else {
-                from = from.max(other.completed_at(ops).saturating_add(lag_ns));
+                let ended = other.completed_at(wake.ops);
+                from = from.max(ended.saturating_add(wake.lag_ns));
             }
         }
         (left, from)

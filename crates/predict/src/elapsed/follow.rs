@@ -45,8 +45,19 @@ pub struct Awaits {
     pub think_ns: f64,
     /// Threads that have to end first.
     pub joins: Vec<usize>,
-    /// A thread that has to complete so many operations first, and for how long it then goes on.
-    pub wake: Option<(usize, u64, u64)>,
+    /// Who has to come to wake it.
+    pub wake: Option<Wake>,
+}
+
+/// A point in the course of a thread: so long after the end of so many operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wake {
+    /// The thread.
+    pub slot: usize,
+    /// How many operations it has completed.
+    pub ops: u64,
+    /// How long it then goes on.
+    pub lag_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -221,14 +232,17 @@ impl Follow {
         }
     }
 
-    /// The thread that `op`'s goes back to, how many operations it has to complete and how long it then goes
-    /// on. Only what came earlier in the trace can be waited for: nobody waits for ever.
-    fn wake(&self, op: &Op) -> Option<(usize, u64, u64)> {
+    /// What the wait before `op` goes back to. Only what came earlier in the trace can be waited for: nobody
+    /// waits for ever.
+    fn wake(&self, op: &Op) -> Option<Wake> {
         let after = op.pause.after?;
-        let slot = (self.index.get(&after.tid)).or_else(|| self.gone.get(&after.tid))?;
-        let ops = u64::from(after.ops);
-        let there = self.threads.get(*slot)?.ops >= ops;
-        there.then_some((*slot, ops, after.lag_ns))
+        let slot = (self.index.get(&after.tid)).or_else(|| self.gone.get(&after.tid));
+        let wake = Wake {
+            slot: *slot?,
+            ops: after.ops.into(),
+            lag_ns: after.lag_ns,
+        };
+        (self.threads.get(wake.slot)?.ops >= wake.ops).then_some(wake)
     }
 
     /// Who begins and who ends with an operation that ended at `end`.
@@ -288,27 +302,20 @@ fn told_pause(
     pause: f64,
     rest: f64,
     joins: Vec<usize>,
-    wake: Option<(usize, u64, u64)>,
+    wake: Option<Wake>,
     event: &mut Event,
 ) {
     let told = &op.pause;
     let ready = (told.ready_ns as f64).min(pause);
     let waited = (told.waited_ns as f64).min(pause - ready);
-    let mut asleep = (told.asleep_ns as f64).min(pause - ready - waited);
+    let asleep = (told.asleep_ns as f64).min(pause - ready - waited);
     let worked = pause - ready - waited - asleep;
     // Nobody is there to end it: it takes as long as it did.
     if wake.is_none() && joins.is_empty() {
         (event.sleep_ns, event.think_ns) = (asleep + waited, worked);
         return;
     }
-    let after = match (wake, told.after) {
-        (Some(_), Some(after)) => after.rest_ns as f64,
-        (None, _) if told.waited_ns > 0 => {
-            asleep += waited;
-            rest
-        }
-        _ => rest,
-    };
+    let after = wake.and(told.after).map_or(rest, |a| a.rest_ns as f64);
     // Of what came after the wait, no more was sleep than cannot have been work.
     let after = after.min(asleep + worked);
     event.sleep_ns = (after - worked).max(0.0);
@@ -424,7 +431,12 @@ mod tests {
             };
             let event = follow.push(&next);
             let awaits = event.awaits.unwrap();
-            assert_eq!(awaits.wake, Some((0, 1, 3)));
+            let wake = Wake {
+                slot: 0,
+                ops: 1,
+                lag_ns: 3,
+            };
+            assert_eq!(awaits.wake, Some(wake));
             let before = (awaits.sleep_ns, awaits.think_ns);
             [before.0, before.1, event.sleep_ns, event.think_ns]
         };

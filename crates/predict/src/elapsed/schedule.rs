@@ -404,7 +404,7 @@ impl Schedule {
         };
         thread.completes(at, self.now);
         let completed = thread.completed;
-        let came = thread.awaited.extract_if(.., |a| a.1 <= completed);
+        let came = thread.awaited.extract_if(.., |wake| wake.ops <= completed);
         let came: Vec<_> = came.collect();
         self.end_ns = self.end_ns.max(at);
         if item.charged {
@@ -417,8 +417,8 @@ impl Schedule {
             add(&mut self.waits, item.kind, waited.max(least));
             add(&mut self.queued, item.kind, queued_ns as f64);
         }
-        for (waiter, _, lag_ns) in came {
-            self.came(waiter, at.saturating_add(lag_ns));
+        for wake in came {
+            self.came(wake.slot, at.saturating_add(wake.lag_ns));
         }
         if let Some(child) = item.spawns {
             if self.threads.len() <= child {

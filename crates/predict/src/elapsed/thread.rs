@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use fsage_core::OpKind;
 
 use super::device::Asked;
-use super::follow::Awaits;
+use super::follow::{Awaits, Wake};
 use crate::cost::ledger::Latency;
 
 /// Ends of a thread's operations that are kept at least.
@@ -117,8 +117,8 @@ pub(super) struct Thread {
     pub cut: Option<(OpKind, u64)>,
     /// Who waits until it ends.
     pub joiners: Vec<usize>,
-    /// Who waits until it has completed so many operations, and then for so long.
-    pub awaited: Vec<(usize, u64, u64)>,
+    /// Who waits for operations of it: as they wait, but for the thread, which is the one that waits.
+    pub awaited: Vec<Wake>,
     pub completed: u64,
     /// When the last of its operations ended.
     pub ends: VecDeque<u64>,
