@@ -73,10 +73,10 @@ fn a_pipelines_end_waits_for_its_beginning_and_that_for_its_timers() {
     };
     let slept = |row: &&Value| number(row, "asleep_ns") >= 20_000_000;
     assert!(ops.iter().filter(slept).count() >= 5, "each sleep slept");
-    let write = ops.iter().find(|row| row["kind"] == "write").unwrap();
-    assert!(number(write, "waited_ns") > 0, "{write}");
-    let waited_for = &write["after"][0];
-    assert_ne!(waited_for, &write["tid"]);
+    let counts = &ops.iter().find(|row| row["kind"] == "write").unwrap()["tid"];
+    let waits = |row: &&Value| row["tid"] == *counts && number(row, "waited_ns") > 0;
+    let waited_for = &ops.iter().find(waits).unwrap()["after"][0];
+    assert_ne!(waited_for, counts);
     assert!(ops.iter().any(|row| row["tid"] == *waited_for));
     // Reading is in turn with sleeping, and wc and the shell wait for it.
     let [elapsed, latency, changed, slower] = predicted(dir.path(), "read*1000");
