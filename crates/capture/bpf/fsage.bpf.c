@@ -53,6 +53,11 @@ struct state {
 	__u64 fault_start;   /* the page fault being handled, as its trace point told */
 	__u64 fault_address;
 	__u64 fault_error;
+	__u64 left;    /* when it last left its processor; 0: never yet */
+	__u64 woken;   /* when its sleep ended */
+	__u8 asleep;   /* it left the processor to sleep */
+	__u8 by;       /* a watched thread ended the sleep */
+	__u8 in_call;  /* it is in a system call: whom it wakes, it wakes itself */
 };
 
 struct request {
@@ -113,9 +118,18 @@ struct {
 	__type(value, struct request);
 } fsage_requests SEC(".maps");
 
+/* Whether this processor is at the functions of timers that ran out. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} fsage_timers SEC(".maps");
+
 #include "record.h"
 #include "files.h"
 #include "tasks.h"
+#include "away.h"
 #include "pages.h"
 #include "uring.h"
 
@@ -150,6 +164,7 @@ int BPF_PROG(fsage_enter, struct pt_regs *regs, long id)
 		return 0;
 	flush_fault(s);
 	s->active = 0;
+	s->in_call = 1;
 	if ((__u64)id >= CALLS)
 		return 0;
 	if (task->thread_info.status & TS_COMPAT) {
@@ -227,6 +242,7 @@ int BPF_PROG(fsage_exit, struct pt_regs *regs, long ret)
 	struct state *s = bpf_task_storage_get(&fsage_tasks, task, 0, 0);
 	if (!s)
 		return 0;
+	s->in_call = 0;
 	if (!s->active) {
 		hold_back(counters(), &s->held);
 		return 0;

@@ -100,6 +100,7 @@ struct thread_info {
 
 struct task_struct {
 	struct thread_info thread_info;
+	int pid;
 	struct files_struct *files;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;

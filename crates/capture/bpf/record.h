@@ -64,7 +64,7 @@ static __always_inline __u64 wake(struct counters *c)
 	return BPF_RB_NO_WAKEUP;
 }
 
-static __always_inline struct counters *send(struct wire *w, __u32 length)
+static __always_inline struct counters *send(void *w, __u32 length)
 {
 	struct counters *c = counters();
 	count(c, bpf_ringbuf_output(&fsage_ring, w, length, wake(c)));

@@ -54,10 +54,12 @@ int BPF_PROG(fsage_newtask, struct task_struct *child, __u64 clone_flags)
 	if (!s)
 		return 0;
 	struct state *c = bpf_task_storage_get(&fsage_tasks, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (c)
+	if (c) {
 		name(&c->wire, child);
-	else
+		c->left = bpf_ktime_get_ns();
+	} else {
 		count(counters(), 1);
+	}
 	struct wire w;
 	head(&w, s, KIND_FORK);
 	w.args[0] = number_of(child->group_leader);
@@ -101,6 +103,8 @@ int BPF_PROG(fsage_task_exit, struct task_struct *task)
 		return 0;
 	flush_fault(s);
 	s->active = 0;
+	/* It may have been killed outside of any call: it tells its parent all the same. */
+	s->in_call = 1;
 	struct wire w;
 	head(&w, s, KIND_EXIT);
 	w.args[0] = task->signal->live.counter == 0;

@@ -15,6 +15,8 @@ enum wire_kind {
 	KIND_EXIT = 3,  /* args: whether it was the last thread, wait status */
 	KIND_FAULT = 4, /* result: page index */
 	KIND_URING = 5, /* args: opcode, offset, length, flags */
+	KIND_WAKE = 6,  /* struct wire_away up to `woken`, which is the thread woken at `start` */
+	KIND_AWAY = 7,  /* struct wire_away */
 };
 
 enum wire_flags {
@@ -26,6 +28,9 @@ enum wire_flags {
 	PATHS = 32,
 	WRITE_FAULT = 64,
 	NO_LATENCY = 128,
+	/* Of KIND_AWAY: a watched thread ended the sleep; the processor had been idle until then. */
+	BY_WATCHED = 1,
+	FROM_IDLE = 2,
 };
 
 struct wire_file {
@@ -56,6 +61,21 @@ struct wire {
 	struct wire_file file2;
 };
 
+/* A time that a thread was on no processor: from `start` to `back`. */
+struct wire_away {
+	__u64 start;
+	__u32 unused;
+	__u16 nr;
+	__u8 kind;
+	__u8 flags;
+	__u32 tid;
+	__u32 pid;
+	__u64 woken; /* when its sleep ended; 0: it did not sleep, others ran */
+	__u64 back;
+};
+
+#define WIRE_WAKE_END 32
+#define WIRE_AWAY_END 40
 #define WIRE_FILE_END 80
 #define WIRE_EXTRA_END 144
 #define WIRE_END 184
@@ -71,6 +91,8 @@ struct wire_paths {
 };
 #define WIRE_PATHS_HEAD 148
 
+_Static_assert(__builtin_offsetof(struct wire_away, back) == WIRE_WAKE_END, "wire layout");
+_Static_assert(sizeof(struct wire_away) == WIRE_AWAY_END, "wire layout");
 _Static_assert(__builtin_offsetof(struct wire, args) == WIRE_FILE_END, "wire layout");
 _Static_assert(__builtin_offsetof(struct wire, file2) == WIRE_EXTRA_END, "wire layout");
 _Static_assert(sizeof(struct wire) == WIRE_END, "wire layout");

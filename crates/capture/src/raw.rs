@@ -157,6 +157,29 @@ pub enum RawEvent {
         /// The path of an open.
         path: Option<Vec<u8>>,
     },
+    /// A watched thread ended the sleep of another one.
+    Wake {
+        /// When.
+        at_ns: u64,
+        /// Who.
+        tid: Tid,
+        /// Whose.
+        woken: Tid,
+    },
+    /// A thread was on no processor; told when it is back, and only where `Wake` is.
+    Away {
+        /// From when, ns of `CLOCK_MONOTONIC`.
+        from_ns: u64,
+        /// Until when.
+        back_ns: u64,
+        /// When its sleep ended; `None` where it did not sleep and others ran. A processor that was idle runs
+        /// a thread as soon as it can: then this is when it was back.
+        woken_ns: Option<u64>,
+        /// Whether a watched thread ended the sleep; when that was, its `Wake` tells.
+        by_watched: bool,
+        /// Who.
+        tid: Tid,
+    },
     /// Events were lost here.
     Lost {
         /// How many there was no room for.
@@ -205,6 +228,11 @@ pub trait Backend {
 
     /// What this way of watching cannot see here, as phrases that complete "not seen: …".
     fn unseen(&self) -> Vec<&'static str>;
+
+    /// Whether [`RawEvent::Wake`] and [`RawEvent::Away`] are told.
+    fn tells_waits(&self) -> bool {
+        false
+    }
 
     /// Calls held back so far.
     fn held_back(&self) -> HeldBack {

@@ -229,6 +229,9 @@ pub fn capture(
     } = start::start(request)?;
     let (base_ns, start_unix_ns) = now();
     let mut assembler = Assembler::new(base_ns, &request.under)?;
+    if running.backend().tells_waits() {
+        assembler.expect_waits();
+    }
     for process in processes {
         assembler.adopt(process);
     }

@@ -6,7 +6,8 @@
 //! give the same stream.
 
 use crate::{
-    DevId, Errno, Fd, FileId, Op, OpFlags, OpKind, Outcome, PathId, PathTable, Pid, Tid, VecSource,
+    After, DevId, Errno, Fd, FileId, Op, OpFlags, OpKind, Outcome, PathId, PathTable, Pid, Tid,
+    VecSource,
 };
 
 /// Where choices come from: given bytes first, then a sequence from the seed (Steele, Lea and Flood
@@ -234,6 +235,17 @@ impl Maker<'_> {
         op.size_bytes = self.choices.one_in(3).then(|| self.size());
         op.pages_missed = self.choices.one_in(8).then(|| self.choices.next() as u32);
         op.pages_ahead = self.choices.one_in(8).then(|| self.choices.next() as u32);
+        if self.choices.one_in(4) {
+            op.record |= OpFlags::WAITS;
+            op.pause.asleep_ns = self.choices.below(1_000_000);
+            op.pause.waited_ns = self.choices.below(1_000_000);
+            op.pause.after = self.choices.one_in(2).then(|| After {
+                tid: Tid(self.choices.below(6) as u32),
+                ops: self.choices.below(60) as u32,
+                lag_ns: self.choices.below(1_000_000),
+                rest_ns: self.choices.below(1_000_000),
+            });
+        }
     }
 }
 

@@ -25,6 +25,7 @@ pub mod kind;
 pub mod metric;
 pub mod op;
 pub mod path;
+pub mod pause;
 pub mod platform;
 pub mod stream;
 pub mod target;
@@ -37,6 +38,7 @@ pub use id::{DevId, Fd, FileId, PathId, Pid, Seed, Tid};
 pub use kind::{KindClass, OpKind};
 pub use op::{Op, OpFlags, Outcome};
 pub use path::PathTable;
+pub use pause::{After, Pause};
 pub use platform::{ColdEvidence, ColdLevel, ColdMethod, DeviceCounters, Platform};
 pub use stream::{OpSink, OpSource, SinkError, SourceError, VecSource, Wait};
 pub use target::{

@@ -1,6 +1,6 @@
 //! One file system operation.
 
-use crate::{Errno, Fd, FileId, KindClass, OpKind, PathId, Pid, Tid};
+use crate::{Errno, Fd, FileId, KindClass, OpKind, PathId, Pause, Pid, Tid};
 
 /// What an operation returned: a value of zero or more, or an error number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -79,6 +79,8 @@ impl OpFlags {
     pub const COLD_DATA: OpFlags = OpFlags(512);
     /// Names and inodes were dropped with it.
     pub const COLD_NAMES: OpFlags = OpFlags(1024);
+    /// What the thread waited for before it is known: see [`Pause`].
+    pub const WAITS: OpFlags = OpFlags(2048);
 
     /// The bits that say how long a tracer held the thread back before the call.
     const HELD_SHIFT: u32 = 12;
@@ -168,6 +170,8 @@ pub struct Op {
     pub pages_missed: Option<u32>,
     /// Pages read beyond the request; `None` if unknown.
     pub pages_ahead: Option<u32>,
+    /// What the thread did not do itself since its last operation.
+    pub pause: Pause,
 }
 
 impl Op {
@@ -193,6 +197,7 @@ impl Op {
             size_bytes: None,
             pages_missed: None,
             pages_ahead: None,
+            pause: Pause::default(),
         }
     }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use common::{
     assert_same, drain, drain_snapshot, entries, operations, write_snapshot, write_trace,
 };
-use fsage_core::OpSource;
+use fsage_core::{OpSource, Pause};
 use fsage_format::profile::{Environment, MetricValue, SystemProfile};
 use fsage_format::record::{RecordWriter, read_records};
 use fsage_format::snapshot::SnapshotReader;
@@ -29,15 +29,24 @@ fn writing() -> bool {
 fn traces() {
     let (paths, ops) = operations(60, 41);
     if writing() {
-        write_trace(&golden("version-3.fst"), &paths, &ops, 25);
+        write_trace(&golden("version-4.fst"), &paths, &ops, 25);
     }
-    for file in ["version-1.fst", "version-2.fst", "version-3.fst"] {
+    let mut without = ops.clone();
+    without
+        .iter_mut()
+        .for_each(|op| op.pause = Pause::default());
+    for (file, ops) in [
+        ("version-1.fst", &without),
+        ("version-2.fst", &without),
+        ("version-3.fst", &without),
+        ("version-4.fst", &ops),
+    ] {
         let mut reader = TraceReader::open(&golden(file)).unwrap();
         assert_eq!(reader.meta().host, "here", "{file}");
         assert_eq!(reader.loss().operations_lost, 9, "{file}");
         assert!(!reader.loss().unfinished, "{file}");
         let found = drain(&mut reader).unwrap();
-        assert_same((&paths, &ops), (reader.paths(), &found));
+        assert_same((&paths, ops), (reader.paths(), &found));
     }
 }
 

@@ -91,6 +91,17 @@ fn head(page: &mut Page, shown: &ShownTrace) {
             counted(found.processes.len() as u64, "process"),
         ));
     }
+    if let Some(pauses) = &found.pauses {
+        let time = |ns: u64| duration(ns as f64);
+        page.say(format!(
+            "between operations threads worked for {}, waited for each other for {}, for timers and others \
+             for {}, for processors for {}",
+            time(pauses.worked_ns),
+            time(pauses.waited_ns),
+            time(pauses.asleep_ns),
+            time(pauses.ready_ns),
+        ));
+    }
     let cached = found
         .page_cache
         .map_or(String::new(), |cache| pages(&cache));

@@ -49,6 +49,25 @@ pub fn line(index: u64, op: &Op, paths: &PathTable) -> String {
     if let Some(file) = op.file {
         push(&mut out, format_args!(" file={}:{}", file.dev, file.ino));
     }
+    let pause = &op.pause;
+    for (name, ns) in [
+        ("ready", pause.ready_ns),
+        ("asleep", pause.asleep_ns),
+        ("waited", pause.waited_ns),
+    ] {
+        if ns > 0 {
+            push(
+                &mut out,
+                format_args!(" {name}={}", units::duration(ns as f64).replace(' ', "")),
+            );
+        }
+    }
+    if let Some(after) = pause.after {
+        push(
+            &mut out,
+            format_args!(" after={}#{}", after.tid.0, after.ops),
+        );
+    }
     for (flag, name) in RECORD_FLAGS {
         if op.record.contains(*flag) {
             push(&mut out, format_args!(" {name}"));
@@ -167,6 +186,18 @@ pub struct OpRow {
     pub pages_missed: Option<u32>,
     /// Pages read ahead.
     pub pages_ahead: Option<u32>,
+    /// Before it, ready to go on and behind others on the processors, ns.
+    #[serde(default, skip_serializing_if = "nothing")]
+    pub ready_ns: u64,
+    /// Before it, asleep until a timer, a device or somebody outside of the trace ended it, ns.
+    #[serde(default, skip_serializing_if = "nothing")]
+    pub asleep_ns: u64,
+    /// Before it, asleep until another thread of the trace ended it, ns.
+    #[serde(default, skip_serializing_if = "nothing")]
+    pub waited_ns: u64,
+    /// The thread after an operation of which the last such wait ended, and after which one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<[u32; 2]>,
     /// Device of the file, `major:minor`.
     pub device: Option<String>,
     /// Inode of the file.
@@ -175,6 +206,11 @@ pub struct OpRow {
     /// What an analysis added, by column.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, serde_json::Value>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn nothing(ns: &u64) -> bool {
+    *ns == 0
 }
 
 fsage_format::document! {
@@ -222,6 +258,10 @@ impl OpRow {
             size_bytes: op.size_bytes,
             pages_missed: op.pages_missed,
             pages_ahead: op.pages_ahead,
+            ready_ns: op.pause.ready_ns,
+            asleep_ns: op.pause.asleep_ns,
+            waited_ns: op.pause.waited_ns,
+            after: op.pause.after.map(|a| [a.tid.0, a.ops]),
             device: op.file.map(|f| f.dev.to_string()),
             inode: op.file.map(|f| f.ino),
             annotations,

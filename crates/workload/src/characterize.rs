@@ -12,6 +12,7 @@ mod collect;
 mod footprint;
 mod hot;
 mod locality;
+mod pauses;
 mod series;
 mod sizes;
 

@@ -41,6 +41,7 @@ impl Assembler {
                     self.processes.fork(pid.0, child_pid.0, flags);
                 }
                 self.emit(op);
+                self.waits.fork(tid, child_tid);
             }
             RawEvent::Exec { pid, file, .. } => {
                 self.meet(pid);
@@ -64,6 +65,22 @@ impl Assembler {
                     self.processes.exit(pid.0);
                 }
                 self.emit(op);
+                self.waits.exit(tid);
+            }
+            RawEvent::Wake { at_ns, tid, woken } => {
+                self.waits.wake(self.since_start(at_ns), tid, woken);
+            }
+            RawEvent::Away {
+                from_ns,
+                back_ns,
+                woken_ns,
+                by_watched,
+                tid,
+            } => {
+                let from_ns = self.since_start(from_ns);
+                let woken_ns = woken_ns.map(|ns| self.since_start(ns));
+                let back_ns = self.since_start(back_ns);
+                self.waits.away(tid, from_ns, woken_ns, back_ns, by_watched);
             }
             event => self.request_or_fault(event),
         }

@@ -15,6 +15,7 @@ mod names;
 mod order;
 mod paths;
 mod process;
+mod waits;
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -65,6 +66,7 @@ pub struct Assembler {
     gaps: bool,
     /// For how long threads were held back that no operation tells yet, in nanoseconds.
     held_back: FxHashMap<Tid, u64>,
+    waits: waits::Waits,
     operations: u64,
     lost: u64,
     lost_32_bit: u64,
@@ -95,6 +97,7 @@ impl Assembler {
             unknown: false,
             gaps: false,
             held_back: FxHashMap::default(),
+            waits: waits::Waits::default(),
             operations: 0,
             lost: 0,
             lost_32_bit: 0,
@@ -102,6 +105,11 @@ impl Assembler {
             nameless: 0,
             end_ns: 0,
         })
+    }
+
+    /// What threads wait for will be told.
+    pub fn expect_waits(&mut self) {
+        self.waits.known = true;
     }
 
     /// Looks at a process that runs already: what it has open and mapped, and where it is.
@@ -320,6 +328,7 @@ impl Assembler {
             if let Some(held) = self.held_back.get_mut(&op.tid) {
                 op.record |= OpFlags::held_back(held);
             }
+            self.waits.tell(&mut op);
             self.order.push(op);
         } else {
             self.left_out += u64::from(self.unknown);

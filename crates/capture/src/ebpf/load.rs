@@ -44,11 +44,27 @@ const HOOKS: &[Hook] = &[
     optional("fsage_map_pages", "mm_filemap_map_pages"),
     optional("fsage_dirty", "writeback_dirty_folio"),
     optional("fsage_uring_submit", "io_uring_submit_req"),
+    optional(WAITS[0], "hrtimer_expire_entry"),
+    optional(WAITS[1], "hrtimer_expire_exit"),
+    optional(WAITS[2], "timer_expire_entry"),
+    optional(WAITS[3], "timer_expire_exit"),
+    optional(WAITS[4], "sched_waking"),
+    optional(WAITS[5], "sched_switch"),
     needed("fsage_enter", "sys_enter"),
     needed("fsage_exit", "sys_exit"),
 ];
 
 const PAGES: &str = "fsage_add_page";
+
+/// What tells who waits for whom, all of them or none.
+const WAITS: [&str; 6] = [
+    "fsage_hrtimer_begins",
+    "fsage_hrtimer_ends",
+    "fsage_timer_begins",
+    "fsage_timer_ends",
+    "fsage_waking",
+    "fsage_switch",
+];
 
 /// Holds one number: for how many ns calls are to be held back.
 pub(super) type Pressure = Array<MapData, u64>;
@@ -61,6 +77,8 @@ pub(super) struct Loaded {
     pub counts: PerCpuArray<MapData, Counters>,
     pub tasks: MapData,
     pub pages_known: bool,
+    /// Whether what threads wait for is told.
+    pub waits_known: bool,
     /// What this kernel does not tell.
     pub unseen: Vec<&'static str>,
 }
@@ -176,6 +194,7 @@ pub(super) fn load(
             _ => return Err(missing("fsage_tasks")),
         },
         pages_known,
+        waits_known: !missing_hooks.iter().any(|hook| WAITS.contains(hook)),
         unseen: unseen(&missing_hooks),
         programs: Some(programs),
     })
@@ -197,6 +216,9 @@ fn unseen(missing: &[&str]) -> Vec<&'static str> {
     }
     if without("fsage_uring_submit") {
         unseen.push("io_uring requests");
+    }
+    if WAITS.iter().any(|hook| without(hook)) {
+        unseen.push("what threads wait for");
     }
     unseen
 }

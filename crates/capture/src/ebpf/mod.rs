@@ -184,6 +184,10 @@ impl Backend for EbpfBackend {
         seed::signal_watched(self.loaded.tasks.fd().as_fd(), self.value_size, pid, signal)
     }
 
+    fn tells_waits(&self) -> bool {
+        self.loaded.waits_known
+    }
+
     fn unseen(&self) -> Vec<&'static str> {
         let mut unseen = self.loaded.unseen.clone();
         unseen.push("calls of 32-bit programs (counted)");

@@ -9,6 +9,8 @@ const FILE: usize = 40;
 /// In the first file.
 const HELD: usize = FILE + 38;
 const HELD_UNIT_NS: u64 = 64;
+const WAKE_END: usize = 32;
+const AWAY_END: usize = 40;
 const FILE_END: usize = 80;
 const EXTRA: usize = 128;
 const EXTRA_END: usize = 144;
@@ -23,6 +25,9 @@ const WIDE: u8 = 16;
 const PATHS: u8 = 32;
 const WRITE_FAULT: u8 = 64;
 const NO_LATENCY: u8 = 128;
+/// Of absences.
+const BY_WATCHED: u8 = 1;
+const FROM_IDLE: u8 = 2;
 
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
     bytes
@@ -101,6 +106,30 @@ impl Head<'_> {
         u64_at(self.bytes, FILE_END + 8 * n)
     }
 
+    fn wake(&self) -> RawEvent {
+        RawEvent::Wake {
+            at_ns: self.start_ns(),
+            tid: self.tid(),
+            woken: Tid(u64_at(self.bytes, 24) as u32),
+        }
+    }
+
+    fn away(&self) -> RawEvent {
+        let back_ns = u64_at(self.bytes, 32);
+        let slept = Some(u64_at(self.bytes, 24)).filter(|&ns| ns != 0);
+        RawEvent::Away {
+            from_ns: self.start_ns(),
+            back_ns,
+            woken_ns: if self.has(FROM_IDLE) {
+                Some(back_ns)
+            } else {
+                slept
+            },
+            by_watched: self.has(BY_WATCHED),
+            tid: self.tid(),
+        }
+    }
+
     /// A path of a record with paths, without its NUL.
     fn path(&self, second: bool) -> Option<Vec<u8>> {
         if !self.has(PATHS) {
@@ -139,14 +168,17 @@ impl Decoder {
 
     /// The event of a record; `None` for the first part of one, and for what is not a record.
     pub(super) fn decode(&mut self, bytes: &[u8]) -> Option<RawEvent> {
-        if bytes.len() < FILE_END {
+        let &[kind, flags] = bytes.get(14..16)? else {
             return None;
-        }
-        let head = Head {
-            bytes,
-            flags: bytes[15],
         };
-        match bytes[14] {
+        let head = Head { bytes, flags };
+        match (kind, bytes.len()) {
+            (6, WAKE_END..) => return Some(head.wake()),
+            (7, AWAY_END..) => return Some(head.away()),
+            (_, FILE_END..) => {}
+            _ => return None,
+        }
+        match kind {
             0 => Some(RawEvent::Call(Box::new(self.call(&head)))),
             1 => Some(RawEvent::Fork {
                 at_ns: head.start_ns(),
@@ -303,7 +335,12 @@ mod tests {
                     *byte = kind;
                 }
                 let event = decoder.decode(&bytes);
-                assert!(event.is_none() || (length >= FILE_END && kind <= 5));
+                let least = match kind {
+                    6 => WAKE_END,
+                    7 => AWAY_END,
+                    _ => FILE_END,
+                };
+                assert!(event.is_none() || (length >= least && kind <= 7));
             }
         }
     }

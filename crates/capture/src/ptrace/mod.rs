@@ -50,6 +50,7 @@ const LIMITATIONS: &[&str] = &[
     "page faults on mapped files",
     "io_uring requests",
     "inode generations",
+    "what threads wait for",
     "calls of 32-bit programs (counted)",
 ];
 

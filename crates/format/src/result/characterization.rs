@@ -52,6 +52,9 @@ pub struct Characterization {
     /// The directories in which most time went to files and names, most first.
     #[serde(default)]
     pub directories_hottest: Vec<NameStats>,
+    /// What threads did between their operations; absent if the capture cannot know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pauses: Option<Pauses>,
     /// How the page cache did as captured; `None` if the capture cannot know.
     pub page_cache: Option<PageCache>,
     /// Distinct files by identity.
@@ -62,6 +65,19 @@ pub struct Characterization {
     pub distinct_capped: bool,
     /// How deep names lie.
     pub depth: Depth,
+}
+
+/// What threads did between their operations, summed over all, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Pauses {
+    /// They worked.
+    pub worked_ns: u64,
+    /// They were ready to, behind others on the processors.
+    pub ready_ns: u64,
+    /// They waited for other threads of the trace.
+    pub waited_ns: u64,
+    /// They slept until a timer, a device or somebody outside of the trace ended it.
+    pub asleep_ns: u64,
 }
 
 /// One kind's share.

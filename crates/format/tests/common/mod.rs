@@ -8,8 +8,8 @@
 use std::path::Path;
 
 use fsage_core::{
-    DevId, Fd, FileId, FileType, Op, OpFlags, OpKind, OpSink, OpSource, Outcome, PathId, PathTable,
-    Pid, Tid,
+    After, DevId, Fd, FileId, FileType, Op, OpFlags, OpKind, OpSink, OpSource, Outcome, PathId,
+    PathTable, Pause, Pid, Tid,
 };
 use fsage_format::snapshot::{
     Extent, SnapshotEnd, SnapshotEntry, SnapshotMeta, SnapshotReader, SnapshotWriter,
@@ -49,9 +49,27 @@ pub fn operations(count: usize, seed: u64) -> (PathTable, Vec<Op>) {
     .iter()
     .map(|n| paths.intern(n).unwrap())
     .collect();
-    let ops = (0..count)
+    let mut ops: Vec<Op> = (0..count)
         .map(|i| operation(&mut random, i, &names))
         .collect();
+    // Versions before 4 hold the same operations without these.
+    for op in &mut ops {
+        let mut ns = || {
+            let by = random.below(64);
+            random.next() >> by
+        };
+        op.pause = Pause {
+            ready_ns: ns() & ns(),
+            asleep_ns: ns(),
+            waited_ns: ns(),
+            after: (ns() & 1 == 0).then(|| After {
+                tid: Tid(ns() as u32),
+                ops: ns() as u32,
+                lag_ns: ns(),
+                rest_ns: ns(),
+            }),
+        };
+    }
     (paths, ops)
 }
 

@@ -4,7 +4,7 @@ use fsage_core::metric::MetricId;
 use fsage_core::{KindClass, OpKind};
 
 use super::contention::AtOnce;
-use super::schedule::Rest;
+use super::thread::Rest;
 use crate::cost::SystemVector;
 use crate::cost::ledger::Latency;
 

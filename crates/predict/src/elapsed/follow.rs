@@ -1,20 +1,22 @@
 //! What the trace itself says of threads: who started whom, who waited for whom, and how long each was
 //! busy between its operations. The same for every system.
 //!
-//! A pause between two operations of a thread is its own work and, where more threads run than there
+//! Where the trace tells how a pause between two operations of a thread passed ([`fsage_core::Pause`]), the
+//! thread worked for what is left of it, and a wait for another thread ends when that one is as far as it was
+//! in the trace. Elsewhere the pause is its own work and, where more threads run than there
 //! are processors, waiting for one. What other threads are seen to use of the processors in the pause
 //! cannot have been the thread's: that much is taken off, and what the tracer held the thread back.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use fsage_core::{Op, OpKind, Pid, Tid};
+use fsage_core::{Op, OpFlags, OpKind, Pid, Tid};
 use rustc_hash::FxHashMap;
 
 /// A call of the trace that took longer has waited for something: it tells nothing of the processor.
 const LONGEST_BUSY_NS: u64 = 1_000_000;
 
-/// A pause that is longer after all that is not the thread's own work: it slept.
+/// A pause that is longer after all that is not the thread's own work: it slept, where the trace does not tell.
 const LONGEST_THINK_NS: f64 = 100e6;
 
 /// What comes before an operation, and what it means for other threads.
@@ -22,16 +24,40 @@ const LONGEST_THINK_NS: f64 = 100e6;
 pub struct Event {
     /// The thread, counted from 0 as they appear.
     pub slot: usize,
-    /// How long the thread slept before it, beginning at the end of its last operation.
+    /// How long the thread slept before it, beginning at the end of its last operation or of what it awaited.
     pub sleep_ns: f64,
     /// How long it then worked.
     pub think_ns: f64,
-    /// Threads that it waited for first: the rest of the pause counts from the last one's end.
-    pub joins: Option<Box<[usize]>>,
+    /// What comes before that.
+    pub awaits: Option<Box<Awaits>>,
     /// The thread that begins when the operation ends.
     pub spawns: Option<usize>,
     /// Whether the thread ends with it.
     pub ends: bool,
+}
+
+/// What a thread waits for in a pause.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Awaits {
+    /// How long it slept before it waited, beginning at the end of its last operation.
+    pub sleep_ns: f64,
+    /// How long it then worked.
+    pub think_ns: f64,
+    /// Threads that have to end first.
+    pub joins: Vec<usize>,
+    /// Who has to come to wake it.
+    pub wake: Option<Wake>,
+}
+
+/// A point in the course of a thread: so long after the end of so many operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wake {
+    /// The thread.
+    pub slot: usize,
+    /// How many operations it has completed.
+    pub ops: u64,
+    /// How long it then goes on.
+    pub lag_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +75,8 @@ struct Thread {
     end_ns: u64,
     /// The processors' clock at that moment.
     used_ns: f64,
+    /// Its operations so far.
+    ops: u64,
     /// Whether nothing is known of what it did until now.
     unknown: bool,
     /// Who started it, where that is a thread of the same process.
@@ -63,7 +91,9 @@ pub struct Follow {
     /// Processors of the traced machine that the threads shared; `None`: one for each.
     cpus: Option<usize>,
     threads: Vec<Thread>,
+    /// Threads by their numbers, each for the last that had it.
     index: FxHashMap<Tid, usize>,
+    gone: FxHashMap<Tid, usize>,
     last: Option<(Tid, usize)>,
     parents: FxHashMap<Pid, Pid>,
     exits: FxHashMap<Pid, Vec<Exit>>,
@@ -109,6 +139,7 @@ impl Follow {
         }
         if let Some(thread) = self.threads.get_mut(slot) {
             (thread.end_ns, thread.used_ns) = (end, self.used_ns);
+            thread.ops += 1;
         }
         if self.threads.len() > 1 {
             self.ends.push(Reverse((end, slot)));
@@ -137,17 +168,23 @@ impl Follow {
 
     /// The pause before an operation that begins at `start`.
     fn pause(&mut self, op: &Op, start: u64, event: &mut Event) {
+        let told = op.record.contains(OpFlags::WAITS);
+        let wake = self.wake(op);
         let Some(thread) = self.threads.get_mut(event.slot) else {
             return;
         };
+        let ended = thread.end_ns;
         // What the tracer held it back is no work of its own.
-        let free = thread.end_ns.saturating_add(op.record.held_back_ns());
-        let (mut from, mut used) = (free, thread.used_ns);
+        let (mut from, mut used) = (
+            ended.saturating_add(op.record.held_back_ns()),
+            thread.used_ns,
+        );
+        let pause = start.saturating_sub(from) as f64;
         if std::mem::take(&mut thread.unknown) {
             event.sleep_ns = start as f64;
             return;
         }
-        let mut joined = Vec::new();
+        let mut joins = Vec::new();
         let own = Some(&mut thread.exits).filter(|e| !e.is_empty());
         let children = if self.exits.is_empty() {
             None
@@ -158,8 +195,8 @@ impl Follow {
             exits.retain(|exit| {
                 let seen = exit.at_ns <= start;
                 // One that ended before the pause was not waited for in it.
-                if seen && exit.at_ns >= thread.end_ns {
-                    joined.push(exit.slot);
+                if seen && exit.at_ns >= ended {
+                    joins.push(exit.slot);
                     if exit.at_ns >= from {
                         (from, used) = (exit.at_ns, exit.used_ns);
                     }
@@ -167,17 +204,25 @@ impl Follow {
                 !seen
             });
         }
-        if !joined.is_empty() {
-            event.joins = Some(joined.into_boxed_slice());
+        let rest = start.saturating_sub(from) as f64;
+        if told {
+            told_pause(op, pause, rest, joins, wake, event);
+            self.used_ns += event.think_ns + event.awaits.as_ref().map_or(0.0, |a| a.think_ns);
+            return;
         }
-        let pause = start.saturating_sub(from) as f64;
+        if !joins.is_empty() {
+            event.awaits = Some(Box::new(Awaits {
+                joins,
+                ..Awaits::default()
+            }));
+        }
         let own = match self.cpus {
             Some(cpus) => {
                 let others = self.used_ns - used;
-                let beside = (cpus.max(1) - 1) as f64 * pause;
-                pause - (others - beside).clamp(0.0, pause)
+                let beside = (cpus.max(1) - 1) as f64 * rest;
+                rest - (others - beside).clamp(0.0, rest)
             }
-            None => pause,
+            None => rest,
         };
         if own > LONGEST_THINK_NS {
             event.sleep_ns = own;
@@ -185,6 +230,19 @@ impl Follow {
             event.think_ns = own;
             self.used_ns += own;
         }
+    }
+
+    /// What the wait before `op` goes back to. Only what came earlier in the trace can be waited for: nobody
+    /// waits for ever.
+    fn wake(&self, op: &Op) -> Option<Wake> {
+        let after = op.pause.after?;
+        let slot = (self.index.get(&after.tid)).or_else(|| self.gone.get(&after.tid));
+        let wake = Wake {
+            slot: *slot?,
+            ops: after.ops.into(),
+            lag_ns: after.lag_ns,
+        };
+        (self.threads.get(wake.slot)?.ops >= wake.ops).then_some(wake)
     }
 
     /// Who begins and who ends with an operation that ended at `end`.
@@ -228,14 +286,46 @@ impl Follow {
                 } else if let Some(thread) = creator.and_then(|c| self.threads.get_mut(c)) {
                     thread.exits.push(exit);
                 }
-                if let Some((&tid, _)) = self.index.get_key_value(&op.tid) {
-                    self.index.remove(&tid);
+                if let Some(slot) = self.index.remove(&op.tid) {
+                    self.gone.insert(op.tid, slot);
                     self.last = None;
                 }
             }
             _ => {}
         }
     }
+}
+
+/// A pause of which the trace tells how it passed; `rest` is what is left of it after the last of `joins`.
+fn told_pause(
+    op: &Op,
+    pause: f64,
+    rest: f64,
+    joins: Vec<usize>,
+    wake: Option<Wake>,
+    event: &mut Event,
+) {
+    let told = &op.pause;
+    let ready = (told.ready_ns as f64).min(pause);
+    let waited = (told.waited_ns as f64).min(pause - ready);
+    let asleep = (told.asleep_ns as f64).min(pause - ready - waited);
+    let worked = pause - ready - waited - asleep;
+    // Nobody is there to end it: it takes as long as it did.
+    if wake.is_none() && joins.is_empty() {
+        (event.sleep_ns, event.think_ns) = (asleep + waited, worked);
+        return;
+    }
+    let after = wake.and(told.after).map_or(rest, |a| a.rest_ns as f64);
+    // Of what came after the wait, no more was sleep than cannot have been work.
+    let after = after.min(asleep + worked);
+    event.sleep_ns = (after - worked).max(0.0);
+    event.think_ns = after - event.sleep_ns;
+    event.awaits = Some(Box::new(Awaits {
+        sleep_ns: asleep - event.sleep_ns,
+        think_ns: worked - event.think_ns,
+        joins,
+        wake,
+    }));
 }
 
 #[cfg(test)]
@@ -307,7 +397,7 @@ mod tests {
         follow.push(&op(OpKind::Read, 2, 10, 10));
         assert!(follow.push(&op(OpKind::Exit, 2, 40, 0)).ends);
         let after = follow.push(&op(OpKind::Read, 1, 45, 5));
-        assert_eq!(after.joins.as_deref(), Some(&[1][..]));
+        assert_eq!(after.awaits.map(|a| a.joins), Some(vec![1]));
         assert_eq!(after.think_ns, 5.0);
         // The number is free: another thread of the same one is another.
         assert_eq!(follow.push(&op(OpKind::Read, 2, 60, 5)).slot, 2);
@@ -319,5 +409,41 @@ mod tests {
         follow.push(&op(OpKind::Read, 1, 0, 10));
         let event = follow.push(&op(OpKind::Read, 1, 10 + 200_000_000, 10));
         assert_eq!((event.sleep_ns, event.think_ns), (200e6, 0.0));
+    }
+
+    #[test]
+    fn a_pause_that_is_told_is_split_where_the_wait_ended() {
+        let split = |pause: u64, asleep_ns, waited_ns, rest_ns| {
+            let mut follow = Follow::on(Some(1));
+            follow.push(&op(OpKind::Read, 1, 0, 10));
+            let mut next = op(OpKind::Read, 1, 10 + pause, 10);
+            next.record = OpFlags::WAITS;
+            next.pause = fsage_core::Pause {
+                ready_ns: 10,
+                asleep_ns,
+                waited_ns,
+                after: Some(fsage_core::After {
+                    tid: Tid(1),
+                    ops: 1,
+                    lag_ns: 3,
+                    rest_ns,
+                }),
+            };
+            let event = follow.push(&next);
+            let awaits = event.awaits.unwrap();
+            let wake = Wake {
+                slot: 0,
+                ops: 1,
+                lag_ns: 3,
+            };
+            assert_eq!(awaits.wake, Some(wake));
+            let before = (awaits.sleep_ns, awaits.think_ns);
+            [before.0, before.1, event.sleep_ns, event.think_ns]
+        };
+        // 20 asleep and 40 of work, 30 of it after the wait.
+        assert_eq!(split(100, 20, 30, 30), [20.0, 10.0, 0.0, 30.0]);
+        assert_eq!(split(100, 20, 30, 50), [10.0, 0.0, 10.0, 40.0]);
+        // What cannot be is bounded by the pause.
+        assert_eq!(split(100, 900, 30, 900), [0.0, 0.0, 60.0, 0.0]);
     }
 }

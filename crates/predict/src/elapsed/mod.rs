@@ -5,24 +5,28 @@
 //! at the device is part of their operations' latency; what they wait for a processor is no cost of a
 //! file system, and counted apart. Calls in memory are longer while others are in
 //! calls of the kind, as far as the profile says how those scale. A child begins when its parent's
-//! fork ends; a parent whose pause saw a child end is taken to have waited for it. The thesis leaves
+//! fork ends; a parent whose pause saw a child end is taken to have waited for it. A wait that the trace
+//! tells to have ended by another thread ends when that one has come as far. The thesis leaves
 //! all this out (Smith 2001, 4.4.5.6).
 //!
 //! * [`follow`]: what the trace says of its threads. `schedule`: the machine. `device`: what it serves.
-//!   `contention`: calls at once.
+//!   `awaiting`: who waits for whom there. `contention`: calls at once.
 
+mod awaiting;
 mod contention;
 mod device;
 mod due;
 pub mod follow;
 mod schedule;
+mod thread;
 
 use fsage_core::{Op, OpKind};
 
 use crate::cost::SystemVector;
 use crate::cost::ledger::Latency;
 use follow::Event;
-use schedule::{Item, Schedule};
+use schedule::Schedule;
+use thread::Item;
 
 /// The replay of one target.
 #[derive(Debug, Clone)]
@@ -61,7 +65,7 @@ impl Replay {
             think_ns: (event.think_ns * self.own_work) as u64,
             latency,
             charged,
-            joins: event.joins.clone(),
+            awaits: event.awaits.clone(),
             spawns: event.spawns,
             ends: event.ends,
         };
@@ -110,7 +114,7 @@ mod tests {
     use super::follow::Follow;
     use super::*;
     use crate::cost::Machine;
-    use fsage_core::{Outcome, Pid, Tid};
+    use fsage_core::{After, OpFlags, Outcome, Pause, Pid, Tid};
 
     struct Case {
         follow: Follow,
@@ -322,5 +326,140 @@ mod tests {
             case.op(1, 10 * i, 10, 0.3, 0.0);
         }
         assert_eq!(case.ends().0, 300.0);
+    }
+
+    impl Case {
+        /// An operation of a trace that tells what its thread waited for.
+        fn told(&mut self, tid: u32, at: (u64, u64), pause: Pause, memory: f64, device: f64) {
+            let mut op = Op::new(OpKind::Read, Pid(tid), Tid(tid), at.0);
+            (op.latency_ns, op.record, op.pause) = (Some(at.1), OpFlags::WAITS, pause);
+            self.push(&op, memory, device);
+        }
+    }
+
+    fn waited(ns: u64, tid: u32, ops: u32, lag_ns: u64, rest_ns: u64) -> Pause {
+        let after = After {
+            tid: Tid(tid),
+            ops,
+            lag_ns,
+            rest_ns,
+        };
+        Pause {
+            waited_ns: ns,
+            after: Some(after),
+            ..Pause::default()
+        }
+    }
+
+    /// Thread 1 reads every 100 ns for 10, and 1 ns later wakes 2, which works 5 and writes for 4.
+    fn pipeline(read: f64, write: f64) -> f64 {
+        let mut case = Case::on(None, false).two();
+        for i in 0..100 {
+            case.told(1, (100 * i, 10), Pause::default(), 0.0, read);
+            let slept = if i == 0 { 11 } else { 91 };
+            let pause = waited(slept, 1, i as u32 + 1, 1, 5);
+            case.told(2, (100 * i + 16, 4), pause, write, 0.0);
+        }
+        case.ends().0
+    }
+
+    #[test]
+    fn a_consumer_waits_for_its_producer() {
+        assert_eq!(pipeline(10.0, 4.0), 99.0 * 100.0 + 20.0);
+        assert_eq!(pipeline(1000.0, 4.0), 99.0 * 90.0 + 100.0 * 1000.0 + 10.0);
+        assert_eq!(pipeline(1.0, 4.0), 99.0 * 91.0 + 11.0);
+        // A consumer that is slower does not wait.
+        assert_eq!(pipeline(10.0, 1000.0), 11.0 + 100.0 * 1005.0);
+    }
+
+    #[test]
+    fn a_server_answers_and_waits_for_the_next_question() {
+        let run = |cost| {
+            let mut case = Case::on(Some(1), false);
+            case.told(1, (0, 10), Pause::default(), cost, 0.0);
+            for i in 1..100 {
+                // 5 of work after the call, then who asks takes 75 for the next one, 10 until the next call.
+                case.told(1, (100 * i, 10), waited(75, 1, i as u32, 80, 10), cost, 0.0);
+            }
+            case.ends().0
+        };
+        assert_eq!(run(10.0), 99.0 * 100.0 + 10.0);
+        assert_eq!(run(1000.0), 100.0 * 1000.0 + 99.0 * 90.0);
+    }
+
+    #[test]
+    fn sleep_keeps_its_length_and_work_is_work_however_long() {
+        let run = |asleep_ns| {
+            let mut case = Case::on(Some(1), false).two();
+            let pause = Pause {
+                asleep_ns,
+                ..Pause::default()
+            };
+            for tid in [1, 2] {
+                case.told(tid, (200_000_000, 10), pause, 10.0, 0.0);
+            }
+            case.ends().0
+        };
+        assert_eq!(run(200_000_000), 200_000_020.0);
+        assert_eq!(run(0), 400_000_020.0);
+        // Waiting for a processor is the machine's.
+        let mut case = Case::on(Some(1), false);
+        case.told(1, (0, 10), Pause::default(), 10.0, 0.0);
+        let pause = Pause {
+            ready_ns: 60,
+            ..Pause::default()
+        };
+        case.told(1, (110, 10), pause, 10.0, 0.0);
+        assert_eq!(case.ends().0, 10.0 + 40.0 + 10.0);
+    }
+
+    #[test]
+    fn who_cannot_come_is_not_waited_for() {
+        for (tid, ops) in [(7, 1), (1, 2), (2, 1), (2, u32::MAX)] {
+            let mut case = Case::on(None, false).two();
+            case.told(1, (0, 10), Pause::default(), 0.0, 1000.0);
+            case.told(2, (100, 10), waited(80, tid, ops, 0, 5), 1.0, 0.0);
+            assert_eq!(case.ends().0, 1000.0, "{tid} {ops}");
+        }
+    }
+
+    #[test]
+    fn whatever_waits_a_trace_tells_everything_ends() {
+        let mut seed = 1u64;
+        let mut below = |n: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % n
+        };
+        for round in 0..200 {
+            let mut case = Case::on([Some(1), Some(2), None][round % 3], round % 2 == 0).two();
+            for start in 0..200 {
+                let tid = 1 + below(5) as u32;
+                let mut pause = waited(
+                    below(50),
+                    1 + below(6) as u32,
+                    below(40) as u32,
+                    below(99),
+                    below(99),
+                );
+                (pause.asleep_ns, pause.ready_ns) = (below(50), below(50));
+                if below(3) == 0 {
+                    pause.after = None;
+                }
+                case.told(
+                    tid,
+                    (10 * start, below(30)),
+                    pause,
+                    below(100) as f64,
+                    below(100) as f64,
+                );
+                if below(20) == 0 {
+                    let mut exit = Op::new(OpKind::Exit, Pid(tid), Tid(tid), 10 * start + 5);
+                    (exit.record, exit.length) = (OpFlags::WAITS, Some(1));
+                    case.push(&exit, 0.0, 0.0);
+                }
+            }
+            case.replay.finish();
+            assert_eq!(case.replay.schedule.unfinished(), 0, "round {round}");
+        }
     }
 }

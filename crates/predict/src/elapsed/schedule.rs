@@ -20,9 +20,9 @@ use std::collections::{BinaryHeap, VecDeque};
 use fsage_core::OpKind;
 
 use super::contention::Contention;
-use super::device::{Asked, Device};
+use super::device::Device;
 use super::due::{Due, What};
-use crate::cost::ledger::Latency;
+use super::thread::{Item, Stage, State, Thread};
 use crate::cost::{Machine, SystemVector};
 
 /// A slice of Linux (2.8 ms on two processors and more) ends at a tick, which mostly come every 4 ms.
@@ -34,110 +34,6 @@ const SHARE_IN_CALL: f64 = 0.5;
 /// Operations that wait before a thread without any is taken to sleep.
 const MOST_PENDING: usize = 1 << 16;
 
-/// One operation of a thread and what comes before it.
-#[derive(Debug, Clone)]
-pub(super) struct Item {
-    pub kind: OpKind,
-    /// Its directory or file.
-    pub place: u32,
-    pub sleep_ns: u64,
-    pub think_ns: u64,
-    /// What it takes alone.
-    pub latency: Latency,
-    /// Whether its waits are of interest.
-    pub charged: bool,
-    pub joins: Option<Box<[usize]>>,
-    pub spawns: Option<usize>,
-    pub ends: bool,
-}
-
-/// Nanoseconds in whole numbers, such that what is rounded off is not lost.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Rest(f64);
-
-impl Rest {
-    /// So much, and what is left from before.
-    pub fn whole(&mut self, ns: f64) -> u64 {
-        let sum = ns.max(0.0) + self.0;
-        // A conversion of what is too large gives the largest.
-        let whole = (sum + 1e-6) as u64;
-        self.0 = (sum - whole as f64).clamp(0.0, 1.0);
-        whole
-    }
-
-    /// So many times as long.
-    pub fn scaled(&mut self, ns: u64, factor: f64) -> u64 {
-        if (factor - 1.0).abs() < f64::EPSILON {
-            ns
-        } else {
-            self.whole(ns as f64 * factor)
-        }
-    }
-}
-
-/// What a thread does next when it has a processor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Stage {
-    /// Takes its next operation up.
-    #[default]
-    Next,
-    Think,
-    Memory,
-    /// Comes back from the device.
-    Finish,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-enum State {
-    /// Begins when the operation that begets it ends.
-    #[default]
-    Unborn,
-    /// Wants a processor, sleeps or is at the device.
-    Waiting,
-    /// On a processor until this moment, where nothing more is known to do; the slice ends later.
-    Starved {
-        at: u64,
-        slice_end: u64,
-    },
-    /// Nothing to do since this moment.
-    Idle {
-        since: u64,
-    },
-    /// Until others end, and then asleep for so long.
-    Joining {
-        left: usize,
-        since: u64,
-        sleep_ns: u64,
-    },
-    Gone {
-        at: u64,
-    },
-}
-
-#[derive(Debug, Clone, Default)]
-struct Thread {
-    queue: VecDeque<Item>,
-    state: State,
-    stage: Stage,
-    now: Option<Item>,
-    /// What it asked of the device.
-    asked: Asked,
-    /// Processor time that is left of the stage.
-    left_ns: u64,
-    /// What the operation takes of it in calls, and how much of that because others are in calls too.
-    memory_ns: u64,
-    stretched_ns: f64,
-    /// When the operation began.
-    began: u64,
-    /// What was rounded off so far.
-    rest: Rest,
-    /// How long it waited for a processor after the device had served it.
-    queued_ns: u64,
-    /// The kind of the call in which its slice ended, and when.
-    cut: Option<(OpKind, u64)>,
-    joiners: Vec<usize>,
-}
-
 /// Time that operations of a kind waited in.
 pub(super) type Waits = [f64; OpKind::ALL.len()];
 
@@ -145,12 +41,12 @@ pub(super) type Waits = [f64; OpKind::ALL.len()];
 pub(super) struct Schedule {
     machine: Machine,
     free: usize,
-    threads: Vec<Thread>,
+    pub(super) threads: Vec<Thread>,
     /// Threads that want a processor, and since when.
     ready: VecDeque<(usize, u64)>,
     due: BinaryHeap<Reverse<Due>>,
     numbers: u64,
-    now: u64,
+    pub(super) now: u64,
     pending: usize,
     /// Threads on a processor without anything to do.
     starved: Vec<usize>,
@@ -212,10 +108,13 @@ impl Schedule {
             }
             // It was taken to sleep, and did until now or later.
             State::Idle { since } => {
-                let joins = thread.queue.front().and_then(|item| item.joins.clone());
-                let from = self.joined_at(joins.as_deref().unwrap_or_default(), since);
+                let awaits = thread.queue.front().and_then(|item| item.awaits.clone());
+                let from = self.awaited_at(awaits.as_deref(), since);
                 let queue = self.threads.get_mut(slot).map(|t| &mut t.queue);
                 if let Some(item) = queue.and_then(VecDeque::front_mut) {
+                    if let Some(awaits) = &mut item.awaits {
+                        (awaits.sleep_ns, awaits.think_ns) = (0.0, 0.0);
+                    }
                     let pause = item.sleep_ns.saturating_add(item.think_ns);
                     item.sleep_ns = pause.saturating_sub(now.saturating_sub(from));
                     item.think_ns = 0;
@@ -233,7 +132,7 @@ impl Schedule {
         if self.starved != [slot] || !self.due.is_empty() || !self.ready.is_empty() {
             return false;
         }
-        let simple = item.joins.is_none() && item.spawns.is_none() && !item.ends;
+        let simple = item.awaits.is_none() && item.spawns.is_none() && !item.ends;
         let Some(thread) = self.threads.get_mut(slot).filter(|_| simple) else {
             return false;
         };
@@ -243,9 +142,11 @@ impl Schedule {
         let pause = item.sleep_ns.saturating_add(item.think_ns);
         let call = thread.rest.whole(item.latency.total_ns);
         *at = at.saturating_add(pause).saturating_add(call);
-        self.now = *at;
-        self.end_ns = self.end_ns.max(*at);
-        self.device.free_at = self.device.free_at.max(*at);
+        let at = *at;
+        thread.completes(at, at);
+        self.now = at;
+        self.end_ns = self.end_ns.max(at);
+        self.device.free_at = self.device.free_at.max(at);
         true
     }
 
@@ -253,6 +154,13 @@ impl Schedule {
     #[cfg(test)]
     pub fn waiting(&self) -> usize {
         self.pending
+    }
+
+    /// Operations that were pushed and did not end.
+    #[cfg(test)]
+    pub fn unfinished(&self) -> usize {
+        let busy = self.threads.iter().filter(|t| t.now.is_some()).count();
+        self.pending + busy
     }
 
     /// What was planned so far, which is what the work grows with.
@@ -266,14 +174,14 @@ impl Schedule {
         self.advance(true);
     }
 
-    fn wake(&mut self, slot: usize, at: u64) {
+    pub(super) fn wake(&mut self, slot: usize, at: u64) {
         if let Some(thread) = self.threads.get_mut(slot) {
             thread.state = State::Waiting;
         }
         self.plan(at, What::Ready(slot));
     }
 
-    fn plan(&mut self, at: u64, what: What) {
+    pub(super) fn plan(&mut self, at: u64, what: What) {
         self.numbers += 1;
         let number = self.numbers;
         self.due.push(Reverse(Due { at, number, what }));
@@ -298,7 +206,7 @@ impl Schedule {
                     self.happen(due);
                 }
                 _ if forced && self.held_up() => self.put_to_sleep(),
-                _ if all && self.release_joiners() => {}
+                _ if all && self.release_waiting() => {}
                 _ => return,
             }
         }
@@ -321,31 +229,6 @@ impl Schedule {
                 self.plan(at, What::Free(None));
             }
         }
-    }
-
-    /// Threads that wait for ends that the trace does not tell go on.
-    fn release_joiners(&mut self) -> bool {
-        let now = self.now;
-        let mut any = false;
-        for slot in 0..self.threads.len() {
-            if let Some(thread) = self.threads.get(slot)
-                && let State::Joining { sleep_ns, .. } = thread.state
-            {
-                any = true;
-                self.wake(slot, now.saturating_add(sleep_ns));
-            }
-        }
-        any
-    }
-
-    /// When the last of these had ended, `since` at the earliest; now, where one has not.
-    fn joined_at(&self, joins: &[usize], since: u64) -> u64 {
-        let end = |&slot: &usize| match self.threads.get(slot).map(|t| t.state) {
-            Some(State::Gone { at }) => at,
-            Some(_) => self.now,
-            None => since,
-        };
-        joins.iter().map(end).fold(since, u64::max)
     }
 
     fn happen(&mut self, due: Due) {
@@ -386,31 +269,6 @@ impl Schedule {
         }
     }
 
-    fn gone(&mut self, slot: usize, at: u64) {
-        let Some(thread) = self.threads.get_mut(slot) else {
-            return;
-        };
-        thread.state = State::Gone { at };
-        thread.queue = VecDeque::new();
-        for joiner in std::mem::take(&mut thread.joiners) {
-            let Some(thread) = self.threads.get_mut(joiner) else {
-                continue;
-            };
-            if let State::Joining {
-                left,
-                since,
-                sleep_ns,
-            } = &mut thread.state
-            {
-                *left -= 1;
-                if *left == 0 {
-                    let begins = at.max(*since).saturating_add(*sleep_ns);
-                    self.wake(joiner, begins);
-                }
-            }
-        }
-    }
-
     /// Runs a thread on a processor from `at` on, until it gives it up.
     fn run(&mut self, slot: usize, mut at: u64, slice_end: u64) {
         loop {
@@ -429,7 +287,8 @@ impl Schedule {
                         return;
                     }
                 }
-                Stage::Think => {
+                Stage::Before | Stage::Think => {
+                    let waits = thread.stage == Stage::Before;
                     let ran = thread.left_ns.min(slice_end.saturating_sub(at));
                     at = at.saturating_add(ran);
                     thread.left_ns -= ran;
@@ -437,7 +296,11 @@ impl Schedule {
                     if thread.left_ns > 0 && at < u64::MAX {
                         return self.plan(at, What::Free(Some(slot)));
                     }
-                    self.begin(slot, at);
+                    if !waits {
+                        self.begin(slot, at);
+                    } else if !self.wait(slot, at) {
+                        return;
+                    }
                 }
                 Stage::Memory => {
                     at = at.saturating_add(thread.left_ns);
@@ -478,43 +341,25 @@ impl Schedule {
     }
 
     /// Takes an operation up; whether the thread keeps its processor.
-    fn take(&mut self, slot: usize, mut item: Item, at: u64) -> bool {
-        let joins = item.joins.take();
-        let sleep_ns = std::mem::take(&mut item.sleep_ns);
-        let left = joins.map_or(0, |joins| self.join(slot, &joins));
+    fn take(&mut self, slot: usize, item: Item, at: u64) -> bool {
         let Some(thread) = self.threads.get_mut(slot) else {
             return false;
         };
-        thread.left_ns = item.think_ns;
+        let before = item.awaits.as_ref();
+        let before = before.map_or((0, 0), |a| (a.sleep_ns as u64, a.think_ns as u64));
         thread.now = Some(item);
-        thread.stage = Stage::Think;
-        if left > 0 {
-            thread.state = State::Joining {
-                left,
-                since: at,
-                sleep_ns,
-            };
-        } else if sleep_ns > 0 {
-            self.wake(slot, at.saturating_add(sleep_ns));
-        } else {
+        if before == (0, 0) {
+            return self.wait(slot, at);
+        }
+        let (sleep_ns, think_ns) = before;
+        thread.stage = Stage::Before;
+        thread.left_ns = think_ns;
+        if sleep_ns == 0 {
             return true;
         }
+        self.wake(slot, at.saturating_add(sleep_ns));
         self.plan(at, What::Free(None));
         false
-    }
-
-    /// Notes who waits for whom; returns how many have not ended.
-    fn join(&mut self, slot: usize, joins: &[usize]) -> usize {
-        let mut left = 0;
-        for &other in joins {
-            if let Some(other) = self.threads.get_mut(other)
-                && !matches!(other.state, State::Gone { .. })
-            {
-                other.joiners.push(slot);
-                left += 1;
-            }
-        }
-        left
     }
 
     /// The call begins.
@@ -557,6 +402,10 @@ impl Schedule {
         let Some(item) = thread.now.take() else {
             return false;
         };
+        thread.completes(at, self.now);
+        let completed = thread.completed;
+        let came = thread.awaited.extract_if(.., |wake| wake.ops <= completed);
+        let came: Vec<_> = came.collect();
         self.end_ns = self.end_ns.max(at);
         if item.charged {
             // Less than nothing where the device was faster.
@@ -567,6 +416,9 @@ impl Schedule {
             };
             add(&mut self.waits, item.kind, waited.max(least));
             add(&mut self.queued, item.kind, queued_ns as f64);
+        }
+        for wake in came {
+            self.came(wake.slot, at.saturating_add(wake.lag_ns));
         }
         if let Some(child) = item.spawns {
             if self.threads.len() <= child {

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use super::footprint::Footprint;
 use super::hot::Hot;
 use super::locality::{Locality, with_share};
+use super::pauses::PauseSums;
 use super::series::Series;
 use super::sizes::SizeHistogram;
 use super::{Characterization, KindStats, PageCache, ProcessStats};
@@ -49,6 +50,7 @@ pub struct Characterizer {
     series: Series,
     locality: Locality,
     footprint: Footprint,
+    pauses: PauseSums,
     hot: Hot,
     /// Programs and parents of processes, from what they executed and began.
     programs: FxHashMap<u32, String>,
@@ -89,6 +91,7 @@ impl Characterizer {
         self.locality.take(op);
         self.series.set_open(self.locality.open());
         self.footprint.take(op, paths);
+        self.pauses.take(op);
     }
 
     fn kind(&mut self, op: &Op) {
@@ -251,6 +254,7 @@ impl Characterizer {
             processes_other_operations: self.other_operations,
             files_hottest,
             directories_hottest,
+            pauses: self.pauses.finish(),
             page_cache: self.pages.map(|(requested, missed, ahead)| PageCache {
                 pages_requested: requested,
                 pages_missed: missed,

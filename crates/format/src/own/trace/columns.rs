@@ -107,7 +107,36 @@ columns! {
         "how the record came about, a set of bits: 1 path unreadable, 2 path cut, 4 io_uring, \
          8 offset is the file's position, 16 `O_DIRECT`, 32 `O_APPEND`, 64 not a file, 128 directory, \
          256 waited for the device (told by targets in virtual time only); since version 3: 512 before it \
-         dirty data was written back and cached data dropped, 1024 names and inodes as well";
+         dirty data was written back and cached data dropped, 1024 names and inodes as well; since version 4: \
+         2048 the columns from `ready_ns` on are known";
+    ReadyNs "ready_ns" Holds::Unsigned64, true, Dictionary, "ns", |op| some(op.pause.ready_ns),
+        "since the thread's last operation: ready to go on, behind others on the processors; absent: not at \
+         all; since version 4, as all that follow";
+    AsleepNs "asleep_ns" Holds::Unsigned64, true, Dictionary, "ns", |op| some(op.pause.asleep_ns),
+        "since then: asleep until a timer, a device or somebody outside of the trace ended it; the rest of \
+         the pause the thread worked";
+    WaitedNs "waited_ns" Holds::Unsigned64, true, Dictionary, "ns", |op| some(op.pause.waited_ns),
+        "since then: asleep until another thread of the trace ended it";
+    AfterTid "after_tid" Holds::Unsigned(32), true, Dictionary, "",
+        |op| op.pause.after.map(|a| a.tid.0.into()),
+        "the last of these waits ended after an operation of this thread: the waker, or whom the waker \
+         itself had waited for since its own last operation";
+    AfterOps "after_ops" Holds::Unsigned(32), true, Delta, "",
+        |op| op.pause.after.map(|a| a.ops.into()),
+        "namely after this one of its operations, the first being 1";
+    AfterLagNs "after_lag_ns" Holds::Unsigned64, true, Dictionary, "ns",
+        |op| op.pause.after.map(|a| a.lag_ns),
+        "so long after that one's end";
+    AfterRestNs "after_rest_ns" Holds::Unsigned64, true, Dictionary, "ns",
+        |op| op.pause.after.map(|a| a.rest_ns),
+        "for how long the thread then worked or slept before this operation";
+}
+
+/// Columns of versions before 4.
+pub(crate) const COLUMNS_OF_3: usize = Id::ReadyNs as usize;
+
+fn some(ns: u64) -> Option<u64> {
+    (ns > 0).then_some(ns)
 }
 
 /// Writes a path as text: bytes that are not UTF-8 become `\xHH`, a backslash becomes `\\`;

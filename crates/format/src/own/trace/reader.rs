@@ -3,18 +3,18 @@
 use std::path::Path;
 
 use fsage_core::{
-    DevId, Fd, FileId, Op, OpFlags, OpKind, OpSource, Outcome, PathId, PathTable, Pid, SourceError,
-    Tid,
+    After, DevId, Fd, FileId, Op, OpFlags, OpKind, OpSource, Outcome, PathId, PathTable, Pause,
+    Pid, SourceError, Tid,
 };
 
-use super::columns::{COLUMNS, Id, unescape};
+use super::columns::{COLUMNS, COLUMNS_OF_3, Id, unescape};
 use super::writer::ENTRY_META;
 use super::{
     AnnotationColumn, AnnotationKind, AnnotationValue, Annotations, FORMAT, Loss, TraceEnd,
     TraceError, TraceMeta,
 };
 use crate::error::FormatError;
-use crate::piece::{Allowance, Column, ENTRY_END, ENTRY_LOST, Physical, PieceFile};
+use crate::piece::{Allowance, Column, ENTRY_END, ENTRY_LOST, ENTRY_VERSION, Physical, PieceFile};
 
 /// Operations handed out at once: few enough to stay in the processor's cache.
 const BATCH: usize = 4096;
@@ -34,6 +34,8 @@ pub struct TraceReader {
     total: u64,
     /// Leaves of the trace's own columns, then of the added ones.
     wanted: Vec<usize>,
+    /// The number of the trace's own.
+    own: usize,
     added: Vec<AnnotationColumn>,
     columns: Vec<Column>,
     names: Names,
@@ -76,7 +78,11 @@ impl TraceReader {
             unfinished: !file.finished(),
             bytes_dropped: file.dropped(),
         };
-        let (wanted, added) = find_columns(&file)?;
+        let old = file
+            .entry(ENTRY_VERSION)
+            .is_some_and(|version| ["1", "2", "3"].contains(&version));
+        let own = if old { COLUMNS_OF_3 } else { COLUMNS.len() };
+        let (wanted, added) = find_columns(&file, own)?;
         let total = file.piece_rows().fold(0u64, u64::saturating_add);
         Ok(Self {
             columns: wanted.iter().map(|_| Column::default()).collect(),
@@ -88,6 +94,7 @@ impl TraceReader {
             loss,
             total,
             wanted,
+            own,
             added,
             names: Names::default(),
             paths: PathTable::new(),
@@ -158,7 +165,7 @@ impl TraceReader {
         let (start, count) = self.next_rows(batch)?;
         let (mut taken, mut held) = (0, 0);
         while taken < count && held < BATCH_TEXT_BYTES {
-            let decoded = self.columns.iter().skip(COLUMNS.len());
+            let decoded = self.columns.iter().skip(self.own);
             for (column, decoded) in self.added.iter().zip(decoded) {
                 let value = added_value(column.kind, decoded, start + taken);
                 if let AnnotationValue::Text(text) = &value {
@@ -189,7 +196,8 @@ impl TraceReader {
         }
         let start = self.row;
         let end = (start + BATCH).min(self.rows);
-        let rows = Rows::new(&self.columns, &self.names, start);
+        let own = self.columns.get(..self.own).unwrap_or_default();
+        let rows = Rows::new(own, &self.names, start);
         batch.reserve(end - start);
         for row in 0..end - start {
             let op = rows.op(row).ok_or_else(|| {
@@ -344,7 +352,24 @@ impl<'a> Rows<'a> {
             size_bytes: self.get(Id::SizeBytes, row),
             pages_missed: self.get(Id::PagesMissed, row).map(|v| v as u32),
             pages_ahead: self.get(Id::PagesAhead, row).map(|v| v as u32),
+            pause: self.pause(row),
         })
+    }
+
+    #[inline]
+    fn pause(&self, row: usize) -> Pause {
+        let ns = |id| self.get(id, row).unwrap_or(0);
+        Pause {
+            ready_ns: ns(Id::ReadyNs),
+            asleep_ns: ns(Id::AsleepNs),
+            waited_ns: ns(Id::WaitedNs),
+            after: self.get(Id::AfterTid, row).map(|tid| After {
+                tid: Tid(tid as u32),
+                ops: ns(Id::AfterOps) as u32,
+                lag_ns: ns(Id::AfterLagNs),
+                rest_ns: ns(Id::AfterRestNs),
+            }),
+        }
     }
 }
 
@@ -365,10 +390,13 @@ fn added_value(kind: AnnotationKind, column: &Column, row: usize) -> AnnotationV
 }
 
 /// The places of the trace's own columns in the file, then of the added ones.
-fn find_columns(file: &PieceFile) -> Result<(Vec<usize>, Vec<AnnotationColumn>), FormatError> {
+fn find_columns(
+    file: &PieceFile,
+    own: usize,
+) -> Result<(Vec<usize>, Vec<AnnotationColumn>), FormatError> {
     let leaves = file.leaves();
     let mut wanted = Vec::new();
-    for column in COLUMNS {
+    for column in COLUMNS.iter().take(own) {
         wanted.push(file.find(column.name, column.holds, 0)?);
     }
     let mut added = Vec::new();

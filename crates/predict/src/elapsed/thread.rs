@@ -1,0 +1,147 @@
+//! A thread in predicted time: what it is to do, where it is, what it has done.
+
+use std::collections::VecDeque;
+
+use fsage_core::OpKind;
+
+use super::device::Asked;
+use super::follow::{Awaits, Wake};
+use crate::cost::ledger::Latency;
+
+/// Ends of a thread's operations that are kept at least.
+const KEPT_ENDS: usize = 16;
+
+/// One operation of a thread and what comes before it.
+#[derive(Debug, Clone)]
+pub(super) struct Item {
+    pub kind: OpKind,
+    /// Its directory or file.
+    pub place: u32,
+    pub sleep_ns: u64,
+    pub think_ns: u64,
+    /// What it takes alone.
+    pub latency: Latency,
+    /// Whether its waits are of interest.
+    pub charged: bool,
+    /// What comes before all that.
+    pub awaits: Option<Box<Awaits>>,
+    pub spawns: Option<usize>,
+    pub ends: bool,
+}
+
+/// Nanoseconds in whole numbers, such that what is rounded off is not lost.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Rest(f64);
+
+impl Rest {
+    /// So much, and what is left from before.
+    pub fn whole(&mut self, ns: f64) -> u64 {
+        let sum = ns.max(0.0) + self.0;
+        // A conversion of what is too large gives the largest.
+        let whole = (sum + 1e-6) as u64;
+        self.0 = (sum - whole as f64).clamp(0.0, 1.0);
+        whole
+    }
+
+    /// So many times as long.
+    pub fn scaled(&mut self, ns: u64, factor: f64) -> u64 {
+        if (factor - 1.0).abs() < f64::EPSILON {
+            ns
+        } else {
+            self.whole(ns as f64 * factor)
+        }
+    }
+}
+
+/// What a thread does next when it has a processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Stage {
+    /// Takes its next operation up.
+    #[default]
+    Next,
+    /// Works until it has to wait for others.
+    Before,
+    Think,
+    Memory,
+    /// Comes back from the device.
+    Finish,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) enum State {
+    /// Begins when the operation that begets it ends.
+    #[default]
+    Unborn,
+    /// Wants a processor, sleeps or is at the device.
+    Waiting,
+    /// On a processor until this moment, where nothing more is known to do; the slice ends later.
+    Starved {
+        at: u64,
+        slice_end: u64,
+    },
+    /// Nothing to do since this moment.
+    Idle {
+        since: u64,
+    },
+    /// Until others are as far, at `from` at the earliest, and then asleep for so long.
+    Awaiting {
+        left: usize,
+        from: u64,
+        sleep_ns: u64,
+    },
+    Gone {
+        at: u64,
+    },
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Thread {
+    pub queue: VecDeque<Item>,
+    pub state: State,
+    pub stage: Stage,
+    pub now: Option<Item>,
+    /// What it asked of the device.
+    pub asked: Asked,
+    /// Processor time that is left of the stage.
+    pub left_ns: u64,
+    /// What the operation takes of it in calls, and how much of that because others are in calls too.
+    pub memory_ns: u64,
+    pub stretched_ns: f64,
+    /// When the operation began.
+    pub began: u64,
+    /// What was rounded off so far.
+    pub rest: Rest,
+    /// How long it waited for a processor after the device had served it.
+    pub queued_ns: u64,
+    /// The kind of the call in which its slice ended, and when.
+    pub cut: Option<(OpKind, u64)>,
+    /// Who waits until it ends.
+    pub joiners: Vec<usize>,
+    /// Who waits for operations of it: as they wait, but for the thread, which is the one that waits.
+    pub awaited: Vec<Wake>,
+    pub completed: u64,
+    /// When the last of its operations ended.
+    pub ends: VecDeque<u64>,
+}
+
+impl Thread {
+    /// An operation ends at `at`; those that others, who are at `now`, cannot wait for any more are forgotten.
+    #[inline]
+    pub fn completes(&mut self, at: u64, now: u64) {
+        self.completed += 1;
+        self.ends.push_back(at);
+        while self.ends.len() > KEPT_ENDS && self.ends.front().is_some_and(|&end| end <= now) {
+            self.ends.pop_front();
+        }
+    }
+
+    /// When it had completed so many operations; 0 where that was long ago.
+    pub fn completed_at(&self, ops: u64) -> u64 {
+        let later = self.completed.saturating_sub(ops) as usize;
+        let place = self.ends.len().checked_sub(later + 1);
+        place
+            .and_then(|place| self.ends.get(place))
+            .copied()
+            .unwrap_or(0)
+    }
+}
