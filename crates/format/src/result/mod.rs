@@ -94,7 +94,7 @@ pub fn load<T: DeserializeOwned>(
     former_field: &str,
     newest: u32,
 ) -> Result<T, FormatError> {
-    let bytes = read_document(path)?;
+    let bytes = read_document(path, "a result of fsage (JSON)")?;
     let bad = |e: &serde_json::Error| {
         FormatError::corrupt(path, format!("line {}", e.line()), e.to_string())
     };
