@@ -77,7 +77,10 @@ fn of_a_copy_across_the_border_the_half_inside_is_kept() {
         run(dir.path(), args).exits(0);
         let ops = run(dir.path(), ["show", "t.fst", "--ops"]).exits(0).text();
         let outside = std::fs::metadata(dir.path().join("other/file")).unwrap();
-        assert!(!ops.contains(&format!(":{}:", outside.ino())), "{method}: {ops}");
+        assert!(
+            !ops.contains(&format!(":{}:", outside.ino())),
+            "{method}: {ops}"
+        );
         assert!(ops.contains("rename(\"other/back\""), "{method}: {ops}");
         // What a cp without copy_file_range does instead.
         for either in [[" copy_in(", " read("], [" copy_out(", " write("]] {

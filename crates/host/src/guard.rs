@@ -257,7 +257,10 @@ impl Made {
             remove::emptied(held.as_fd(), &self.path)?;
             let name = self.path.file_name().unwrap_or_default();
             if enter(parent.as_fd(), name).is_err_and(|e| e == Errno::XDEV) {
-                return Err(remove::reported(&self.path, (self.path.clone(), Errno::XDEV)));
+                return Err(remove::reported(
+                    &self.path,
+                    (self.path.clone(), Errno::XDEV),
+                ));
             }
             return Err(HostError::Refused {
                 what: format!("remove {}", self.path.display()),
@@ -549,10 +552,15 @@ mod tests {
             return;
         }
         drop(dir);
-        let said = left().into_iter().find(|l| l.contains(path.to_str().unwrap()));
+        let said = left()
+            .into_iter()
+            .find(|l| l.contains(path.to_str().unwrap()));
         rustix::mount::unmount(&path, rustix::mount::UnmountFlags::empty()).unwrap();
         assert!(victim.join("file").exists() && path.exists());
         let said = said.unwrap();
-        assert!(said.contains("something is mounted on") && !said.contains("moved"), "{said}");
+        assert!(
+            said.contains("something is mounted on") && !said.contains("moved"),
+            "{said}"
+        );
     }
 }

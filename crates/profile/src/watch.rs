@@ -2,6 +2,7 @@
 
 use fsage_format::profile::Disturbance;
 use fsage_host::observe::{MachineTimes, Usage, Whose, running_children_user_ns};
+use fsage_host::pauses::Pauses;
 
 use crate::lab::Lab;
 
@@ -24,6 +25,7 @@ pub(crate) struct Watch {
     own_ns: u64,
     machine: Option<MachineTimes>,
     delay_ns: u64,
+    pauses: Pauses,
 }
 
 impl Watch {
@@ -36,6 +38,7 @@ impl Watch {
                 own_ns: 0,
                 machine: None,
                 delay_ns: 0,
+                pauses: Pauses::default(),
             };
         }
         let own = Usage::of(Whose::Process).user_ns + Usage::of(Whose::Children).user_ns;
@@ -45,6 +48,7 @@ impl Watch {
             own_ns: own + running_children_user_ns(),
             machine: MachineTimes::now(),
             delay_ns: lab.sched.run_delay_ns(),
+            pauses: Pauses::now(),
         }
     }
 
@@ -63,6 +67,7 @@ impl Watch {
             Some(words.replace('#', &format!("{:.0} %", 100.0 * share(ns))))
         };
         let marks = [
+            after.pauses.since(&self.pauses),
             reported(
                 others,
                 LEAST_TICKS_NS,
@@ -112,6 +117,7 @@ mod tests {
                 stolen_ns: stolen,
             }),
             delay_ns: delay,
+            pauses: Pauses::default(),
         }
     }
 
@@ -137,5 +143,12 @@ mod tests {
             ]
         );
         assert_eq!((busy.procedure.as_str(), weight(&busy)), ("new files", 1.3));
+        let mut after = at(1, 0, 0, 0, 0);
+        after.pauses.stops = 1;
+        let stopped = at(0, 0, 0, 0, 0).until(&after, "x");
+        assert!(
+            stopped.marks[0].starts_with("fsage was stopped"),
+            "{stopped:?}"
+        );
     }
 }

@@ -212,7 +212,10 @@ mod tests {
         ] {
             assert!(message(bad).contains("a factor from 1 to 1000000"), "{bad}");
         }
-        assert_eq!(message("read=2, read=3").split(',').next(), Some("'read' is given twice"));
+        assert_eq!(
+            message("read=2, read=3").split(',').next(),
+            Some("'read' is given twice")
+        );
         assert!(message("read=2,all=3").contains("'all' is given twice, expected"));
     }
 }
