@@ -68,7 +68,7 @@ jq -s --arg metrics "${METRICS:-elapsed system}" '
     | ($metrics | split(" ")) | map(. as $m
         | ([$all[] | samples(0; $m)[], samples(1; $m)[]] | mean) as $grand
         | [$all[] | .configurations[] | .metrics[] | select(.metric == $m)] as $intervals
-        | ([$intervals[] | select(.lower <= $grand and $grand <= .upper)] | length) as $covering
+        | ([$intervals[] | select(.low <= $grand and $grand <= .high)] | length) as $covering
         | ([$all[] | select(alike(samples(0; $m); samples(1; $m)))] | length) as $alike
         | {
             metric: $m,

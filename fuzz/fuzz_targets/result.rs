@@ -2,8 +2,8 @@
 #![no_main]
 
 use fsage_format::result::load;
-use fsage_format::result::prediction::{PREDICTION_VERSION, Prediction};
-use fsage_format::result::validation::{VALIDATION_VERSION, Validation};
+use fsage_format::result::prediction::Prediction;
+use fsage_format::result::validation::Validation;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -12,6 +12,6 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     }
     let _ = fsage_format::sniff(&path);
-    let _ = load::<Prediction>(&path, "version", PREDICTION_VERSION);
-    let _ = load::<Validation>(&path, "validation_version", VALIDATION_VERSION);
+    let _ = load::<Prediction>(&path);
+    let _ = load::<Validation>(&path);
 });

@@ -1,6 +1,7 @@
 //! One capture from its start to its end.
 
 use std::ffi::OsString;
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -61,6 +62,8 @@ pub struct CaptureRequest {
     pub keep_running: bool,
     /// The command writes to standard error what it would write to standard output.
     pub output_to_stderr: bool,
+    /// Open descriptors to which the command writes what it would write to standard output and error.
+    pub output_to: Option<(RawFd, RawFd)>,
 }
 
 /// How much may wait between kernel, tracer and sink, and what happens when it is too much.
@@ -112,6 +115,17 @@ impl CaptureRequest {
             patience: Duration::ZERO,
             keep_running: false,
             output_to_stderr: false,
+            output_to: None,
+        }
+    }
+
+    /// What stands for the command's standard output and error.
+    pub(crate) fn output(&self) -> (RawFd, RawFd) {
+        let (output, error) = (libc::STDOUT_FILENO, libc::STDERR_FILENO);
+        match self.output_to {
+            Some(both) => both,
+            None if self.output_to_stderr => (error, error),
+            None => (output, error),
         }
     }
 }

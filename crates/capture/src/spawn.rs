@@ -4,7 +4,7 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
@@ -33,15 +33,15 @@ struct Prepared {
 }
 
 impl Waiting {
-    /// Forks the command. Its program does not run before [`Waiting::go`]. What it would write to
-    /// standard output goes to standard error, if so asked.
+    /// Forks the command. Its program does not run before [`Waiting::go`]. What it writes to
+    /// standard output and error goes to these descriptors.
     ///
     /// Errors: [`CaptureError::Command`] if there is no such program.
     pub(crate) fn start(
         argv: &[OsString],
         cwd: Option<&Path>,
         env: &[(OsString, OsString)],
-        output_to_stderr: bool,
+        output: (RawFd, RawFd),
     ) -> Result<Self, CaptureError> {
         let name = argv.first().map_or(OsStr::new(""), OsString::as_os_str);
         let command = name.to_string_lossy().into_owned();
@@ -74,9 +74,9 @@ impl Waiting {
                     libc::_exit(125);
                 }
                 libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-                if output_to_stderr {
-                    libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO);
-                }
+                // In this order: standard error may stand for both.
+                libc::dup2(output.0, libc::STDOUT_FILENO);
+                libc::dup2(output.1, libc::STDERR_FILENO);
                 let entered = prepared
                     .cwd
                     .as_ref()

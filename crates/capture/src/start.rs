@@ -55,7 +55,7 @@ fn watch(
 ) -> Result<Started, CaptureError> {
     let (waiting, roots) = match &request.what {
         What::Command { argv, cwd, env } => {
-            let waiting = Waiting::start(argv, cwd.as_deref(), env, request.output_to_stderr)?;
+            let waiting = Waiting::start(argv, cwd.as_deref(), env, request.output())?;
             let pid = waiting.pid();
             (Some(waiting), vec![pid])
         }
@@ -81,7 +81,7 @@ fn ptrace(request: &CaptureRequest, reason: String) -> Result<Started, CaptureEr
                 env,
                 // A filter cannot be taken back, and this command is to outlive its capture.
                 detachable: request.limit.is_some(),
-                output_to_stderr: request.output_to_stderr,
+                output: Some(request.output()),
             })?
         }
         What::Pids(pids) => Ptrace::attach(pids)?,

@@ -21,7 +21,7 @@ pub use bench::BenchArgs;
 pub use check::{CheckArgs, CompareArgs};
 pub use cleanup::CleanupArgs;
 pub use disk::{DiskArgs, DiskServeArgs, DiskVerb};
-pub use layout::command;
+pub use layout::{command, command_of};
 pub use run::{RoleArg, RunArgs, RunChildArgs, WorkloadsArgs};
 pub use slowfs::SlowfsArgs;
 
@@ -379,8 +379,7 @@ What-if changes (NAME, an operator of * / = + -, a number); --what-if may be rep
   memory=8G, memory*2, cache=512M   how much there is to cache in
   disk*2                            a device twice as fast
   disk.seek*0.5, disk.rate*2        half the time to get to a place; data moves at twice the rate
-  fsync*0.5                         half the time; also lookup, open, create, close, stat, mkdir,
-                                    rmdir, rename, unlink, truncate, readdir, read, write
+  fsync*0.5                         half the time; also lookup, open, create, close, stat, mkdir, rmdir, rename, unlink, truncate, readdir, read, write
   'RRD**2', STAT=50us, STAT+200     metrics of the profile by name (`fsage show METRIC` explains one)
 
 Examples:

@@ -122,12 +122,7 @@ pub fn width() -> u16 {
     if let Some(columns) = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()) {
         return columns;
     }
-    terminal_width().unwrap_or(100)
-}
-
-/// The columns of the terminal that stdout is; `None` if it is none.
-pub fn terminal_width() -> Option<u16> {
-    columns(std::io::stdout())
+    columns(std::io::stdout()).unwrap_or(100)
 }
 
 /// The columns of a terminal; `None` if it is none.

@@ -116,7 +116,7 @@ fn an_experiment_is_measured_and_kept() {
         (&elapsed["metric"], &elapsed["unit"], &elapsed["n"]),
         (&"elapsed".into(), &"ns".into(), &3.into())
     );
-    assert!(elapsed["lower"].as_f64().unwrap() < elapsed["mean"].as_f64().unwrap());
+    assert!(elapsed["low"].as_f64().unwrap() < elapsed["mean"].as_f64().unwrap());
     assert!(result["machine"]["kernel"]["release"].is_string());
     orders_are_one_to_n(&result, 12);
     goes_on_only_if_asked(dir.path(), &result);

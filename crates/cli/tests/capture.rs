@@ -61,6 +61,39 @@ fn under_finds_a_directory_by_other_names() {
     }
 }
 
+#[test]
+fn of_a_copy_across_the_border_the_half_inside_is_kept() {
+    use std::os::unix::fs::MetadataExt;
+    for method in METHODS {
+        let dir = temp();
+        for made in ["tree", "other"] {
+            std::fs::create_dir(dir.path().join(made)).unwrap();
+        }
+        std::fs::write(dir.path().join("other/file"), [7; 9000]).unwrap();
+        let script = "cp other/file tree/copy; cp tree/copy other/back; mv other/back tree/last";
+        let args = [
+            "trace", "--method", method, "--under", "tree", "-o", "t.fst", "--", "sh", "-c", script,
+        ];
+        run(dir.path(), args).exits(0);
+        let ops = run(dir.path(), ["show", "t.fst", "--ops"]).exits(0).text();
+        let outside = std::fs::metadata(dir.path().join("other/file")).unwrap();
+        assert!(
+            !ops.contains(&format!(":{}:", outside.ino())),
+            "{method}: {ops}"
+        );
+        assert!(ops.contains("rename(\"other/back\""), "{method}: {ops}");
+        // What a cp without copy_file_range does instead.
+        for either in [[" copy_in(", " read("], [" copy_out(", " write("]] {
+            let halves: Vec<&str> = ops
+                .lines()
+                .filter(|line| either.iter().any(|kind| line.contains(kind)))
+                .collect();
+            assert_ne!(halves.len(), 0, "{method}: {ops}");
+            assert!(!halves[0].contains("<0 ns>"), "{method}: {ops}");
+        }
+    }
+}
+
 /// 4 is a value that drops nothing: what others measure meanwhile stays as it is.
 #[test]
 fn who_drops_caches_makes_the_next_operation_cold() {

@@ -77,8 +77,8 @@ fn table(prediction: &Value) -> String {
             row(&what, &misses, &Value::Null, &Value::Null);
         }
         for kind in target["kinds"].as_array().unwrap() {
-            let (name, count) = (kind["kind"].as_str().unwrap(), &kind["count"]);
-            row(name, count, &kind["latency_ns"], &kind["waiting_ns"]);
+            let (name, count) = (kind["kind"].as_str().unwrap(), &kind["operations"]);
+            row(name, count, &kind["latency_total_ns"], &kind["waiting_ns"]);
         }
     }
     text

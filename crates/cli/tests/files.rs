@@ -35,6 +35,69 @@ fn readers(dir: &Path, file: &str) -> Vec<Ran> {
     lines.iter().map(|line| run(dir, *line)).collect()
 }
 
+/// What goes on for ever, or waits for a writer, is refused by its first bytes or before it is opened.
+#[test]
+fn what_is_no_document_is_known_at_once() {
+    let dir = temp();
+    let dir = dir.path();
+    small_trace(dir);
+    let ext4 = profile("ext4").display().to_string();
+    let sparse = std::fs::File::create(dir.join("sparse")).unwrap();
+    sparse.set_len(400 << 20).unwrap();
+    assert!(
+        Command::new("mkfifo")
+            .arg(dir.join("pipe"))
+            .status()
+            .unwrap()
+            .success()
+    );
+    for (line, words) in [
+        (
+            "predict small.fst --on /dev/zero",
+            "binary data of another format, expected a system profile",
+        ),
+        (
+            "predict small.fst --on sparse",
+            "binary data of another format, expected a system profile",
+        ),
+        (
+            "predict small.fst --on small.fst",
+            "it is a trace of fsage, expected a system profile",
+        ),
+        (
+            "predict pipe --on EXT4",
+            "it is a pipe, which can be read only once, expected a trace",
+        ),
+        (
+            "show pipe",
+            "it is a pipe, which can be read only once, expected a trace, a snapshot",
+        ),
+        (
+            "show /dev/zero",
+            "it is not a regular file, expected a trace, a snapshot",
+        ),
+        (
+            "compare sparse EXT4",
+            "binary data of another format, expected a result of fsage",
+        ),
+        (
+            "bench /dev/zero",
+            "binary data of another format, expected a plan in TOML",
+        ),
+    ] {
+        let line = line.replace("EXT4", &ext4);
+        let limited = format!("ulimit -v 400000; exec timeout 60 \"$0\" {line}");
+        let mut command = Command::new("sh");
+        command.args(["-c", &limited, env!("CARGO_BIN_EXE_fsage")]);
+        run_command(command.current_dir(dir)).fails(1, &[words]);
+    }
+    // A profile that comes through a pipe is one.
+    let piped = "cat \"$1\" > pipe & exec \"$0\" predict small.fst --on pipe";
+    let mut command = Command::new("sh");
+    command.args(["-c", piped, env!("CARGO_BIN_EXE_fsage"), &ext4]);
+    run_command(command.current_dir(dir)).exits(0);
+}
+
 #[test]
 fn data_goes_to_stdout_or_is_refused_and_no_file_is_called_dash() {
     let dir = temp();

@@ -43,8 +43,8 @@ fn the_json_says_what_was_agreed() {
     let sum: f64 = kinds
         .iter()
         .map(|kind| {
-            assert!(kind["kind"].is_string() && kind["count"].as_u64().unwrap() > 0);
-            kind["latency_ns"].as_f64().unwrap()
+            assert!(kind["kind"].is_string() && kind["operations"].as_u64().unwrap() > 0);
+            kind["latency_total_ns"].as_f64().unwrap()
         })
         .sum();
     let total = target["latency_total_ns"].as_f64().unwrap();
@@ -294,7 +294,7 @@ fn changes_have_a_column_of_their_own() {
     let target = &result["targets"][0];
     let of = |kinds: &Value, name: &str| {
         let kinds = kinds.as_array().unwrap().clone();
-        kinds.iter().find(|k| k["kind"] == name).unwrap()["latency_ns"]
+        kinds.iter().find(|k| k["kind"] == name).unwrap()["latency_total_ns"]
             .as_f64()
             .unwrap()
     };
@@ -394,7 +394,7 @@ fn a_metric_that_is_missing_has_a_substitute_with_a_name() {
     let mkdir = |target: &Value| {
         let kinds = target["kinds"].as_array().unwrap().clone();
         let mkdir = kinds.iter().find(|k| k["kind"] == "mkdir").unwrap();
-        mkdir["latency_ns"].as_f64().unwrap()
+        mkdir["latency_total_ns"].as_f64().unwrap()
     };
     let known = predict(dir.path(), &["ext4"], &["--json"]).exits(0).json();
     let (found, known) = (mkdir(target), mkdir(&known["targets"][0]));

@@ -31,7 +31,7 @@ fn count(result: &Value, kind: &str) -> u64 {
     let kinds = phases.iter().flat_map(|p| p["kinds"].as_array().unwrap());
     kinds
         .filter(|k| k["kind"] == kind)
-        .map(|k| k["count"].as_u64().unwrap())
+        .map(|k| k["operations"].as_u64().unwrap())
         .sum()
 }
 
@@ -236,7 +236,7 @@ fn a_trace_without_a_run_can_be_predicted_and_is_the_same_workload() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|k| k["count"].as_u64().unwrap())
+        .map(|k| k["operations"].as_u64().unwrap())
         .sum();
     assert_eq!(Some(kinds), predicted["operations"].as_u64());
     // Only the run, of several processes, for a number of operations.
@@ -448,7 +448,10 @@ fn a_script_runs_for_its_own_time_unless_told_otherwise() {
 /// The operations of a phase, from its kinds.
 fn count_in(phase: &Value) -> u64 {
     let kinds = phase["kinds"].as_array().unwrap();
-    kinds.iter().map(|k| k["count"].as_u64().unwrap()).sum()
+    kinds
+        .iter()
+        .map(|k| k["operations"].as_u64().unwrap())
+        .sum()
 }
 
 /// Set-up, run and teardown of a script, each alone, and what is wrong with one.
@@ -575,4 +578,32 @@ fn a_command_ends_with_what_serves_its_target() {
     until("fsage to end", || running.has_ended());
     let ran = running.wait();
     assert!(ran.stderr.contains("has ended"), "{}", ran.stderr);
+}
+
+/// Nothing is there yet, so that nothing has to be waited for.
+#[test]
+fn a_signal_ends_the_making_of_a_large_workload() {
+    let dir = temp();
+    let script = "define fileset name=f,path=/x,size=0,entries=9000000,dirwidth=20,prealloc=100\n\
+        define process name=p,instances=1\n{\n thread name=t,instances=1\n {\n\
+        flowop statfile name=s,filesetname=f\n }\n}\nrun 1\n";
+    std::fs::write(dir.path().join("big.f"), script).unwrap();
+    for line in [
+        &["run", "wml:big.f", "."][..],
+        &["run", "wml:big.f", "--to-trace", "t.fst"],
+    ] {
+        let running = start(fsage().current_dir(dir.path()).args(line));
+        until("signals to be watched for", || {
+            let status = std::fs::read_to_string(format!("/proc/{}/status", running.id()));
+            let status = status.unwrap_or_default();
+            let caught = status.lines().find_map(|l| l.strip_prefix("SigCgt:"));
+            let caught = caught.map_or(0, |mask| u64::from_str_radix(mask.trim(), 16).unwrap());
+            caught & 1 << (Signal::INT.as_raw() - 1) != 0
+        });
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        running.signal(Signal::INT);
+        let ran = running.wait().exits(130);
+        assert_eq!(ran.text(), "", "it has gone on to the run: {}", ran.stderr);
+    }
+    assert_eq!(common::names(dir.path()), ["big.f"]);
 }

@@ -209,13 +209,24 @@ fn one_name_for_one_thing() {
 }
 
 /// Names that fields once had, and what they are called.
-const FORMER_NAMES: [(&str, &str); 6] = [
+const FORMER_NAMES: [(&str, &str); 17] = [
     ("inode", "ino"),
     ("offset", "offset_bytes"),
     ("length", "length_bytes"),
     ("lost", "operations_lost"),
     ("lost_32_bit", "operations_lost_32_bit"),
     ("fsage_version", "fsage"),
+    ("lower", "low"),
+    ("upper", "high"),
+    ("why", "reason"),
+    ("started_unix_ns", "start_unix_ns"),
+    ("interval_ns", "latency_interval_ns"),
+    ("measured_count", "measured_operations"),
+    ("total_ns", "latency_total_ns"),
+    ("mean_ns", "latency_mean_ns"),
+    ("p50_ns", "latency_p50_ns"),
+    ("p99_ns", "latency_p99_ns"),
+    ("max_ns", "latency_max_ns"),
 ];
 
 fn no_other_names(file: &str, schema: &Value) {
@@ -225,6 +236,9 @@ fn no_other_names(file: &str, schema: &Value) {
             assert_eq!(former, None, "{file}");
             assert!(!name.ends_with("_version"), "{file}: {name}");
         }
+        // What counts the operations of a kind is no other name's either.
+        let both = ["kind", "count"].map(|name| properties.contains_key(name));
+        assert_ne!(both, [true; 2], "{file}: {properties:?}");
     }
     match schema {
         Value::Object(fields) => fields.values().for_each(|v| no_other_names(file, v)),

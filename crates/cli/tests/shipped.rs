@@ -131,6 +131,18 @@ fn manual_pages_render() {
             shown.text()
         );
         assert!(shown.stderr.is_empty(), "{page}: {}", shown.stderr);
+        // The columns of tables stand beneath each other.
+        let text = shown.text();
+        assert!(
+            text.lines().all(|l| l.chars().count() <= 80),
+            "{page}: {text}"
+        );
+        if page == "fsage-predict.1" {
+            assert!(
+                text.contains("\n         disk*2                            a device"),
+                "{text}"
+            );
+        }
     }
 }
 

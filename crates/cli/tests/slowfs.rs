@@ -288,6 +288,27 @@ fn a_slowed_directory_is_a_target_and_keeps_nothing() {
     assert_eq!(mounts(dir.path()), [""; 0]);
 }
 
+/// With too little memory for it the daemon ends, and the error says of what.
+#[test]
+fn a_daemon_without_memory_says_so() {
+    if !fuse() {
+        return;
+    }
+    let dir = temp_in_memory();
+    fs::create_dir(dir.path().join("d")).unwrap();
+    for kib in [200_000, 300_000, 500_000, 1_000_000] {
+        let script = format!("ulimit -v {kib}; exec \"$0\" -q run postmark:files=9 slow:read=2:d");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_fsage")]);
+        let ran = common::run_command(command.current_dir(dir.path()));
+        if ran.code() != 0 {
+            ran.fails(1, &["slowed", "memory allocation of"]);
+        }
+    }
+    assert_eq!(names(&dir.path().join("d")), [""; 0]);
+    assert_eq!(mounts(dir.path()), [""; 0]);
+}
+
 /// A run on a slowed ext4 that goes on for long, once its daemon is there.
 fn long_run(dir: &Path, command: &str) -> (Running, Vec<(PathBuf, String)>, u32) {
     let target = "slow:read=2:scratch:ext4,size=64M";

@@ -227,6 +227,75 @@ fn the_answer_of_a_trace_fits_a_terminal() {
     );
 }
 
+/// Every help, every manual page's text and each kind of file that is shown fits 80 columns; what cannot be broken
+/// (a path, a specification) is one word.
+#[test]
+fn everything_fits_80_columns() {
+    let dir = temp();
+    let dir = dir.path();
+    let fits = |line: &[&str]| {
+        let text = at(dir, 80, line).exits(0).text();
+        for shown in text.lines().filter(|l| l.chars().count() > 80) {
+            let words = shown.split_whitespace().count();
+            assert!(words <= 2, "{line:?}: {shown}");
+        }
+        text
+    };
+    let verbs = |text: &str| -> Vec<String> {
+        let commands = text.lines().filter_map(|line| line.strip_prefix("  "));
+        let named = commands.filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
+        let first = named.filter_map(|line| line.split_once("  "));
+        first
+            .map(|(verb, _)| verb.trim().to_owned())
+            .filter(|v| !v.contains(' '))
+            .collect()
+    };
+    let mut found = verbs(&fits(&["--help"]));
+    found.retain(|verb| at(dir, 80, &[verb, "--help"]).code() == 0);
+    assert!(found.len() > 15, "{found:?}");
+    for verb in &found {
+        fits(&[verb, "--help"]);
+        fits(&[verb, "-h"]);
+    }
+    for verb in ["list", "show", "serve"] {
+        fits(&["disk", verb, "--help"]);
+    }
+    for model in fits(&["disk", "list"]).lines().skip(2) {
+        if let Some(name) = model
+            .split_whitespace()
+            .next()
+            .filter(|_| !model.starts_with("  "))
+        {
+            fits(&["disk", "show", name]);
+        }
+    }
+    fits(&["workloads"]);
+    fits(&["profile", "--list"]);
+    fits(&["show", "FSYN16"]);
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
+    let mut kinds = Vec::new();
+    for below in [
+        "profiles",
+        "traces",
+        "kept/bench",
+        "kept/validate",
+        "release-1",
+    ] {
+        for file in std::fs::read_dir(corpus.join(below)).unwrap() {
+            let file = file.unwrap().path();
+            let name = file.display().to_string();
+            if file.is_file() {
+                kinds.push(file.extension().unwrap().to_owned());
+                fits(&["show", &name]);
+                fits(&["show", &name, "--details"]);
+            }
+        }
+    }
+    for kind in ["fsp", "fst", "fss", "json", "jsonl"] {
+        assert!(kinds.iter().any(|k| k == kind), "{kind}: {kinds:?}");
+    }
+}
+
 #[test]
 fn quiet_is_quiet_and_what_is_wrong_is_said() {
     let dir = temp();

@@ -252,14 +252,17 @@ fn a_workload_that_fails_is_one_error() {
     two_targets(dir.path());
     let line = [
         "--workload",
-        "cmd: exit 9",
+        "cmd: echo chatter; echo the reason >&2; exit 9",
         "--target",
         "a",
         "--json",
         "--runs",
         "1",
     ];
-    run_command(&mut validate(dir.path(), &line)).fails(1, &["exit 9", "exit status 9"]);
+    let ran = run_command(&mut validate(dir.path(), &line));
+    // What it says is no progress of fsage's; its last words are the error's.
+    assert!(!ran.stderr.contains("\nchatter"), "{}", ran.stderr);
+    ran.fails(1, &["exit 9", "exit status 9", "the reason"]);
     let line = [
         "--workload",
         "cmd: true",

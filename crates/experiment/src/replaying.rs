@@ -16,6 +16,7 @@ use fsage_format::result::replay::{
 };
 use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::{TraceMeta, TraceReader};
+use fsage_host::pauses::Pauses;
 
 use crate::measured::{MeasuredError, MeasuredTrace, Sealed, trace_root};
 use crate::restoring::{AddError, add_snapshot};
@@ -238,7 +239,9 @@ fn on_target(
         stop,
         measured: traced.as_ref().map(MeasuredTrace::door),
     };
+    let before = Pauses::now();
     let run = replay::replay(&*fs, &mut source, &mut model, &options);
+    let stopped = Pauses::now().since(&before);
     let why = match &run {
         _ if stop.load(Ordering::Relaxed) => Some("interrupted"),
         run => run.is_err().then_some("failed"),
@@ -258,6 +261,8 @@ fn on_target(
     }
     result.verified = verified.as_ref().map(verified_result);
     result.warnings = warnings(request, scan, &run);
+    let real = fs.virtual_time().is_none();
+    result.warnings.extend(stopped.filter(|_| real));
     Ok((result, sealed))
 }
 

@@ -15,7 +15,8 @@ use fsage_exec::{Door, ExecError, Options};
 use fsage_format::result::run::{PhaseRun, RUN_FORMAT, RUN_VERSION, Unexpected, WorkloadRun};
 use fsage_format::trace::TraceMeta;
 use fsage_host::observe::Usage;
-use fsage_host::{HostError, machine};
+use fsage_host::pauses::Pauses;
+use fsage_host::{HostError, machine, signals};
 use fsage_workload::{BuildError, Length, Phase, Role, WorkloadSpec};
 
 use crate::inputs::{self, InputError};
@@ -120,7 +121,7 @@ pub fn run_workload(
     if request.spec.command().is_some() {
         check_commands(target, "run a command")?;
     }
-    let (phases, run_for_ns) = program(request)?;
+    let (phases, run_for_ns) = signals::with_nothing_to_keep(|| program(request))?;
     let request = &RunRequest {
         run_for_ns,
         ..request.clone()
@@ -129,7 +130,7 @@ pub fn run_workload(
     let place = Where::find(&*open, target, request)?;
     let mut result = empty_result(target, &*open, request)?;
     let time = open.file_system(FsOptions::TRUSTED)?;
-    let start_ns = time.clock().now_ns();
+    let (start_ns, before) = (time.clock().now_ns(), Pauses::now());
     if let Some(text) = request.spec.command() {
         progress(text);
         result.command = Some(
@@ -150,6 +151,9 @@ pub fn run_workload(
     let sealed = traced.map(|traced| traced.finish(why)).transpose()?;
     broke?;
     result.elapsed_ns = Some(time.clock().now_ns().saturating_sub(start_ns));
+    if time.virtual_time().is_none() {
+        result.warnings.extend(Pauses::now().since(&before));
+    }
     drop(time);
     result.interrupted = stop.load(Ordering::Relaxed);
     if !result.interrupted {

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::error::FormatError;
+use crate::sniff;
 
 /// The longest JSON document that is read. The largest profile with all its samples has a few dozen
 /// MiB, an experiment of a thousand runs a few hundred.
@@ -25,19 +26,40 @@ const MOST: [(&str, u8, usize, usize); 3] = [
     ("objects", b'{', 1 << 19, 64),
 ];
 
-/// Reads a file of at most `most` bytes. What its length says is not trusted: a device or a pipe has
-/// none.
+/// Reads a text of at most `most` bytes. What its length says is not trusted: a device or a pipe has
+/// none. What is no text by its first bytes is not read on.
 ///
 /// # Errors
-/// It cannot be read, or is longer.
-pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, FormatError> {
-    let file = std::fs::File::open(path).map_err(|e| FormatError::io("read", path, e))?;
+/// It cannot be read, is longer, or not `expected`.
+pub fn read(path: &Path, most: u64, expected: &'static str) -> Result<Vec<u8>, FormatError> {
+    read_if(path, most, expected, |begin| !begin.contains(&0))
+}
+
+fn read_if(
+    path: &Path,
+    most: u64,
+    expected: &'static str,
+    fits: impl Fn(&[u8]) -> bool,
+) -> Result<Vec<u8>, FormatError> {
+    let failed = |e| FormatError::io("read", path, e);
+    let file = std::fs::File::open(path).map_err(failed)?;
     let mut bytes = Vec::new();
+    let mut begin = (&file).take(sniff::ENOUGH);
+    begin.read_to_end(&mut bytes).map_err(failed)?;
+    if !fits(&bytes) {
+        return Err(FormatError::WrongKind {
+            path: path.to_owned(),
+            found: match crate::sniff(path) {
+                Ok(kind) => format!("a {} of fsage", format!("{kind:?}").to_lowercase()),
+                Err(_) => sniff::describe(&bytes),
+            },
+            expected,
+        });
+    }
     let length = file.metadata().map_or(0, |about| about.len());
     if length <= most {
-        file.take(most + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|e| FormatError::io("read", path, e))?;
+        let rest = (most + 1).saturating_sub(bytes.len() as u64);
+        file.take(rest).read_to_end(&mut bytes).map_err(failed)?;
         if bytes.len() as u64 <= most {
             return Ok(bytes);
         }
@@ -49,23 +71,13 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, FormatError> {
     ))
 }
 
-/// Reads a text of at most [`MAX_TEXT_BYTES`].
-///
-/// # Errors
-/// As [`read`]; bytes that are not UTF-8.
-pub fn read_text(path: &Path) -> Result<String, FormatError> {
-    String::from_utf8(read(path, MAX_TEXT_BYTES)?).map_err(|e| {
-        let place = format!("byte {}", e.utf8_error().valid_up_to());
-        FormatError::corrupt(path, place, "not UTF-8, expected text")
-    })
-}
-
-/// Reads a JSON document whose values can be held.
+/// Reads a JSON document, an object, whose values can be held.
 ///
 /// # Errors
 /// As [`read`]; more values than any document has.
-pub fn read_document(path: &Path) -> Result<Vec<u8>, FormatError> {
-    let bytes = read(path, MAX_DOCUMENT_BYTES)?;
+pub fn read_document(path: &Path, expected: &'static str) -> Result<Vec<u8>, FormatError> {
+    let object = |begin: &[u8]| begin.trim_ascii_start().starts_with(b"{");
+    let bytes = read_if(path, MAX_DOCUMENT_BYTES, expected, object)?;
     check_document(&bytes)
         .map_err(|problem| FormatError::corrupt(path, format!("{} bytes", bytes.len()), problem))?;
     Ok(bytes)

@@ -1,6 +1,7 @@
 //! Which of fsage's files a file is.
 
 use std::io::{BufReader, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -47,11 +48,12 @@ pub enum FileKind {
 const EXPECTED: &str = "a trace, a snapshot, a system profile, a result or a run record of fsage";
 
 /// Bytes from which a file is told.
-const ENOUGH: u64 = 4096;
+pub(crate) const ENOUGH: u64 = 4096;
 
 /// Finds out what a file is by its contents; its name does not matter. An error says what it is
 /// instead.
 pub fn sniff(path: &Path) -> Result<FileKind, FormatError> {
+    check_regular(path, EXPECTED)?;
     let mut begin = Vec::new();
     std::fs::File::open(path)
         .and_then(|file| file.take(ENOUGH).read_to_end(&mut begin))
@@ -83,6 +85,23 @@ pub fn sniff(path: &Path) -> Result<FileKind, FormatError> {
         Some(other) => Err(wrong(path, format!("JSON of the format '{other}'"))),
         None => Err(wrong(path, describe(&begin))),
     }
+}
+
+/// Refuses what cannot be read more than once, before it is opened: a pipe would wait for its writer.
+pub(crate) fn check_regular(path: &Path, expected: &'static str) -> Result<(), FormatError> {
+    let about = std::fs::metadata(path).map_err(|e| FormatError::io("open", path, e))?;
+    let kind = about.file_type();
+    let found = match () {
+        () if kind.is_file() => return Ok(()),
+        () if kind.is_dir() => "a directory",
+        () if kind.is_fifo() => "a pipe, which can be read only once",
+        () => "not a regular file",
+    };
+    Err(FormatError::WrongKind {
+        path: path.to_owned(),
+        found: found.to_owned(),
+        expected,
+    })
 }
 
 fn wrong(path: &Path, found: String) -> FormatError {

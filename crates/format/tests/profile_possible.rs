@@ -197,3 +197,26 @@ fn a_profile_says_whether_it_is_whole() {
         Some("interrupted")
     );
 }
+
+/// The nearest text of a number reads back as that number, whatever its digits.
+#[test]
+fn what_is_read_and_saved_again_is_the_same_to_the_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    let (first, second) = (dir.path().join("a.fsp"), dir.path().join("b.fsp"));
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let samples: Vec<f64> = (0..20_000)
+        .map(|_| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            95.0 + 10.0 * (random >> 11) as f64 / (1_u64 << 53) as f64
+        })
+        .collect();
+    let version = fsage_format::profile::PROFILE_VERSION.0;
+    let text = text(version, "STAT", "ns", &json!({"samples": samples}));
+    parse(&text).unwrap().save(&first).unwrap();
+    let read = SystemProfile::load(&first).unwrap();
+    assert_eq!(read.metrics[0].samples, samples);
+    read.save(&second).unwrap();
+    assert!(std::fs::read(&first).unwrap() == std::fs::read(&second).unwrap());
+}

@@ -14,6 +14,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{AtFlags, Mode};
+use rustix::io::Errno;
 
 use crate::mounts::{self, Mount};
 use crate::remove::{self, enter, parent_at};
@@ -252,8 +253,15 @@ impl Made {
             return remove::tree(&self.path);
         };
         if !in_place {
-            // Wherever it was moved to, what was made in it goes.
+            // Wherever it was moved to, or whatever hides it, what was made in it goes.
             remove::emptied(held.as_fd(), &self.path)?;
+            let name = self.path.file_name().unwrap_or_default();
+            if enter(parent.as_fd(), name).is_err_and(|e| e == Errno::XDEV) {
+                return Err(remove::reported(
+                    &self.path,
+                    (self.path.clone(), Errno::XDEV),
+                ));
+            }
             return Err(HostError::Refused {
                 what: format!("remove {}", self.path.display()),
                 why: "somebody has moved it away".into(),
@@ -528,6 +536,31 @@ mod tests {
             left()
                 .iter()
                 .any(|l| l.contains(&path) && l.contains("moved it away"))
+        );
+    }
+
+    #[test]
+    fn a_mount_on_it_is_no_move() {
+        let parent = tempfile::tempdir().unwrap();
+        let victim = parent.path().join("victim");
+        std::fs::create_dir(&victim).unwrap();
+        std::fs::write(victim.join("file"), b"x").unwrap();
+        let dir = GuardedDir::create(parent.path(), ".fsage-test-").unwrap();
+        let path = dir.path().to_owned();
+        if rustix::mount::mount_bind(&victim, &path).is_err() {
+            fsage_testing::not_run("needs root");
+            return;
+        }
+        drop(dir);
+        let said = left()
+            .into_iter()
+            .find(|l| l.contains(path.to_str().unwrap()));
+        rustix::mount::unmount(&path, rustix::mount::UnmountFlags::empty()).unwrap();
+        assert!(victim.join("file").exists() && path.exists());
+        let said = said.unwrap();
+        assert!(
+            said.contains("something is mounted on") && !said.contains("moved"),
+            "{said}"
         );
     }
 }

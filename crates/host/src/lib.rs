@@ -28,6 +28,7 @@ pub mod machine;
 pub mod mounts;
 pub mod namespace;
 pub mod observe;
+pub mod pauses;
 pub mod remove;
 pub mod scratch;
 pub mod signals;

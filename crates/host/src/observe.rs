@@ -217,7 +217,7 @@ impl Clocks {
     }
 }
 
-fn nanoseconds(t: Timespec) -> u64 {
+pub(crate) fn nanoseconds(t: Timespec) -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 

@@ -89,7 +89,8 @@ pub(crate) fn unlink(parent: BorrowedFd<'_>, name: &OsStr, path: &Path) -> Resul
         .map_err(|e| reported(path, (path.to_owned(), e)))
 }
 
-fn reported(path: &Path, (place, why): (PathBuf, Errno)) -> HostError {
+/// That a directory, or what lies at a place in it, could not be removed.
+pub(crate) fn reported(path: &Path, (place, why): (PathBuf, Errno)) -> HostError {
     let why = match why {
         // The kernel removes nothing on which something is mounted.
         Errno::XDEV | Errno::BUSY => format!(

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use fsage_core::Clock;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 
-use crate::{HostError, MonotonicClock, cleanup};
+use crate::{HostError, MonotonicClock, cleanup, pauses};
 
 /// The signal that asked last; 0 if none did.
 static LAST: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
@@ -22,6 +22,8 @@ static CHILD: AtomicI32 = AtomicI32::new(0);
 
 /// Whether the first signal has been passed on.
 static PASSED: AtomicBool = AtomicBool::new(false);
+/// Whether there is nothing yet that a signal would have to wait for.
+static NOTHING_YET: AtomicBool = AtomicBool::new(false);
 /// Whether a second signal is ending this process.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
@@ -34,7 +36,7 @@ fn last() -> &'static Arc<AtomicUsize> {
 
 /// From now on SIGINT, SIGTERM and SIGHUP set the returned flag, for the caller to finish what it
 /// has and return. A second signal (several at once are one request) undoes what is registered with
-/// [`cleanup`] and exits with 128 + the signal's number. Starts a thread: call [`crate::isolate`] before.
+/// [`cleanup`] and exits with 128 + the signal's number. SIGCONT is counted for [`crate::pauses`]. Starts a thread: call [`crate::isolate`] before.
 /// Children that [`std::process::Command`] starts get the default actions back.
 pub fn install() -> Result<Arc<AtomicBool>, HostError> {
     let failed = |e: std::io::Error| HostError::io("watch for signals", e);
@@ -51,6 +53,8 @@ pub fn install() -> Result<Arc<AtomicBool>, HostError> {
         signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(failed)?;
         signal_hook::low_level::pipe::register(signal, waker).map_err(failed)?;
     }
+    // SAFETY: the action adds to an atomic, which is safe in a signal handler.
+    unsafe { signal_hook_registry::register(SIGCONT, pauses::continued) }.map_err(failed)?;
     std::thread::Builder::new()
         .name("fsage-signals".into())
         .spawn(move || {
@@ -61,17 +65,36 @@ pub fn install() -> Result<Arc<AtomicBool>, HostError> {
                 let Some(first_ns) = first_ns else {
                     first_ns = Some(now_ns);
                     pass_on();
+                    if NOTHING_YET.load(Ordering::SeqCst) {
+                        end();
+                    }
                     continue;
                 };
                 if now_ns.saturating_sub(first_ns) >= AT_ONCE_NS {
-                    ENDING.store(true, Ordering::SeqCst);
-                    cleanup::run_all();
-                    std::process::exit(exit_code().unwrap_or(1));
+                    end();
                 }
             }
         })
         .map_err(failed)?;
     Ok(stop)
+}
+
+fn end() -> ! {
+    ENDING.store(true, Ordering::SeqCst);
+    cleanup::run_all();
+    std::process::exit(exit_code().unwrap_or(1));
+}
+
+/// Does what may take long and leaves nothing to be kept: meanwhile the first signal ends this process as a
+/// second one does, and one that has come before does so now.
+pub fn with_nothing_to_keep<T>(what: impl FnOnce() -> T) -> T {
+    NOTHING_YET.store(true, Ordering::SeqCst);
+    if exit_code().is_some() {
+        end();
+    }
+    let done = what();
+    NOTHING_YET.store(false, Ordering::SeqCst);
+    done
 }
 
 /// Where a second signal is ending this process, does not return: what fails meanwhile fails because of that, and

@@ -273,3 +273,43 @@ impl Lab<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use fsage_host::{HostFs, HostOptions};
+
+    use super::*;
+
+    #[test]
+    fn a_rate_above_the_devices_own_is_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let fs = HostFs::open(dir.path(), HostOptions::default()).unwrap();
+        let stop = AtomicBool::new(false);
+        let mut lab = Lab::new(&fs, (None, None), "work".to_owned(), 1, true, &stop);
+        let id = MetricId::parse("RD64").unwrap();
+        let series = lab.measurements.series(id);
+        // 64 KiB in 0.1 ms.
+        (series.kib, series.values) = (Some(64.0), vec![100_000.0; 20]);
+        lab.device_kib_per_s = 200_000.0;
+        assert!(
+            lab.faster_than_device(&[id]).is_empty(),
+            "it was not said to be cold"
+        );
+        lab.cold_rates.push(id);
+        let found = lab.faster_than_device(&[id]);
+        let said = &found[0].1;
+        assert!(
+            said.starts_with("655 MB/s, but the device read at most 205 MB/s by its own counters"),
+            "{said}"
+        );
+        for (own, reason) in [
+            (600_000.0, "the same by a tenth"),
+            (0.0, "nothing is known"),
+        ] {
+            lab.device_kib_per_s = own;
+            assert!(lab.faster_than_device(&[id]).is_empty(), "{reason}");
+        }
+    }
+}

@@ -300,7 +300,8 @@ fn doubt(lab: &Lab<'_>, procedure: &Procedure, disturbance: &Disturbance) -> f64
     let disturbed = if disturbance.marks.is_empty() {
         0.0
     } else {
-        watch::weight(disturbance)
+        // What was stopped has no share, and is repeated too.
+        0.1 + watch::weight(disturbance)
     };
     disturbed + 0.1 * far as f64 + 0.5 * odd as f64
 }

@@ -2,6 +2,7 @@
 
 use fsage_format::profile::Disturbance;
 use fsage_host::observe::{MachineTimes, Usage, Whose, running_children_user_ns};
+use fsage_host::pauses::Pauses;
 
 use std::cell::RefCell;
 
@@ -63,6 +64,7 @@ pub(crate) struct Watch {
     machine: Option<MachineTimes>,
     delay_ns: u64,
     reference_ns: Option<u64>,
+    pauses: Pauses,
 }
 
 impl Watch {
@@ -76,6 +78,7 @@ impl Watch {
                 machine: None,
                 delay_ns: 0,
                 reference_ns: None,
+                pauses: Pauses::default(),
             };
         }
         let own = Usage::of(Whose::Process).user_ns + Usage::of(Whose::Children).user_ns;
@@ -86,6 +89,7 @@ impl Watch {
             machine: MachineTimes::now(),
             delay_ns: lab.sched.run_delay_ns(),
             reference_ns: lab.pace.read_ns(),
+            pauses: Pauses::now(),
         }
     }
 
@@ -104,6 +108,7 @@ impl Watch {
             Some(words.replace('#', &format!("{:.0} %", 100.0 * share(ns))))
         };
         let marks = [
+            after.pauses.since(&self.pauses),
             reported(
                 others,
                 LEAST_TICKS_NS,
@@ -158,6 +163,7 @@ mod tests {
             }),
             delay_ns: delay,
             reference_ns: Some(2_000_000 + own / 500),
+            pauses: Pauses::default(),
         }
     }
 
@@ -188,5 +194,12 @@ mod tests {
             ]
         );
         assert_eq!((busy.procedure.as_str(), weight(&busy)), ("new files", 1.3));
+        let mut after = at(1, 0, 0, 0, 0);
+        after.pauses.stops = 1;
+        let stopped = at(0, 0, 0, 0, 0).until(&after, "x");
+        assert!(
+            stopped.marks[0].starts_with("fsage was stopped"),
+            "{stopped:?}"
+        );
     }
 }

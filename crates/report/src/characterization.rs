@@ -28,7 +28,7 @@ pub struct ShownTrace {
 }
 
 fsage_format::document! {
-    ShownTrace, "fsage shown trace", 1;
+    ShownTrace, "fsage shown trace", 2;
 }
 
 /// Rows of each kind in the short form; what is left is a row of its own.

@@ -2,12 +2,13 @@
 
 use fsage_format::result::disk::{DiskList, DiskStatistics, DiskSummary};
 
+use crate::page::Page;
 use crate::table::{Align, TextTable};
 use crate::units::{bytes, count};
 
 /// What serving it in real time adds: nothing beside an arm, but much beside flash.
 const SSD_PATH: &str = "served here, loop device and FUSE add 20 to 100 us to each request and carry about \
-                        2 GB/s: slower than its figures\n";
+                        2 GB/s: slower than its figures";
 
 /// All models, one a line.
 pub fn list(list: &DiskList, width: u16) -> String {
@@ -29,17 +30,23 @@ pub fn list(list: &DiskList, width: u16) -> String {
     table.render()
 }
 
-/// One model: what it amounts to, its figures as they stand in its file, with their sources.
-pub fn model(model: &DiskSummary, text: &str) -> String {
-    let path = if model.kind == "ssd" { SSD_PATH } else { "" };
-    format!(
-        "{}: {}\n{} of the real disk; a random read of 4 KiB takes {}; {} in sequence\n{path}\n{text}",
-        model.name,
-        model.description,
+/// One model: what it amounts to, its figures as they stand in its file, with their sources. That file can be
+/// copied: long lines of it stay where they would have to be broken.
+pub fn model(model: &DiskSummary, text: &str, width: u16) -> String {
+    let mut page = Page::new(width);
+    page.say(format!("{}: {}", model.name, model.description));
+    page.say(format!(
+        "{} of the real disk; a random read of 4 KiB takes {}; {} in sequence",
         bytes(model.capacity_bytes),
         milliseconds(model.random_read_ms),
         rates(model),
-    )
+    ));
+    if model.kind == "ssd" {
+        page.say(SSD_PATH);
+    }
+    page.blank();
+    text.lines().for_each(|line| page.verbatim(line));
+    page.finish()
 }
 
 /// What a disk has served, in three lines.

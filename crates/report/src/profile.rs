@@ -11,16 +11,23 @@ use crate::units;
 pub fn text(profile: &SystemProfile, width: u16) -> String {
     let (machine, target) = (&profile.environment.machine, &profile.environment.target);
     let measured = &profile.measurement;
-    let mut out = caution(profile, width);
-    out += &format!(
-        "{}: {} on {}\n{}, {} CPUs, {}, kernel {}\n{}{} metrics in {}, cold by {}\n\n",
+    let mut page = Page::new(width);
+    caution(profile, &mut page);
+    page.say(format!(
+        "{}: {} on {}",
         profile.name,
         or_unknown(target.file_system.as_deref().unwrap_or_default()),
         or_unknown(&target.device_text()),
+    ));
+    page.say(format!(
+        "{}, {} CPUs, {}, kernel {}",
         or_unknown(machine.processor.model.as_deref().unwrap_or_default()),
         machine.processor.cpus.unwrap_or(0),
         units::bytes(machine.memory.total_bytes.unwrap_or(0)),
         or_unknown(&machine.kernel.text()),
+    ));
+    page.say(format!(
+        "{}{} metrics in {}, cold by {}",
         if measured.quick { "quick; " } else { "" },
         profile.metrics.len(),
         units::duration(measured.elapsed_ns as f64),
@@ -28,9 +35,11 @@ pub fn text(profile: &SystemProfile, width: u16) -> String {
             .cold_method
             .as_deref()
             .unwrap_or("nothing: not possible here"),
-    );
+    ));
+    page.blank();
     if let Some(reason) = profile.incomplete_reason() {
-        out.push_str(&format!("not whole: {reason}\n\n"));
+        page.say(format!("not whole: {reason}"));
+        page.blank();
     }
     let mut table = TextTable::new(
         &[
@@ -45,10 +54,10 @@ pub fn text(profile: &SystemProfile, width: u16) -> String {
     for value in &profile.metrics {
         table.row(row(value));
     }
-    out.push_str(&table.render());
-    out.push_str(&suspects(profile));
+    page.table(&table);
+    suspects(profile, &mut page);
     if !profile.absent.is_empty() {
-        out.push_str("\nnot measured:\n");
+        page.title("not measured:");
         for (reason, names) in by_reason(profile) {
             let named = names.iter().take(NAMED).copied().collect::<Vec<_>>();
             let more = names.len().saturating_sub(NAMED);
@@ -56,28 +65,26 @@ pub fn text(profile: &SystemProfile, width: u16) -> String {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            out.push_str(&format!("  {}{more}: {reason}\n", named.join(", ")));
+            page.item(format!("{}{more}: {reason}", named.join(", ")));
         }
     }
-    out
+    page.finish()
 }
 
 /// That it was disturbed, before any figure.
-fn caution(profile: &SystemProfile, width: u16) -> String {
+fn caution(profile: &SystemProfile, page: &mut Page) {
     let all = profile.metrics.len() as u64;
     let marked = profile.metrics.iter().filter(|m| !m.marks.is_empty());
     let marked = marked.count() as u64;
     if marked == 0 {
-        return String::new();
+        return;
     }
-    let mut page = Page::new(width);
     page.say(format!(
         "caution: {} of {} disturbed while measured, or suspect: why stands below them; profile again on a quiet \
          machine",
         units::count(marked),
         units::counted(all, "metric"),
     ));
-    page.finish()
 }
 
 /// Names that stand before one reason.
@@ -96,8 +103,8 @@ fn by_reason(profile: &SystemProfile) -> Vec<(&str, Vec<&str>)> {
 }
 
 /// What disturbed the measurement, and which metrics are marked for what else.
-fn suspects(profile: &SystemProfile) -> String {
-    let mut out = String::new();
+fn suspects(profile: &SystemProfile, page: &mut Page) {
+    let mut said = Vec::new();
     for disturbance in &profile.disturbances {
         let what = match disturbance.procedure.as_str() {
             "" => "the measurement",
@@ -112,18 +119,18 @@ fn suspects(profile: &SystemProfile) -> String {
             [] => "quiet when it was repeated".to_owned(),
             marks => marks.join(", "),
         };
-        out.push_str(&format!("  {what}{repeated}: {marks}\n"));
+        said.push(format!("{what}{repeated}: {marks}"));
     }
     let reported = |mark: &String| profile.disturbances.iter().any(|d| d.marks.contains(mark));
     for value in &profile.metrics {
         for mark in value.marks.iter().filter(|mark| !reported(mark)) {
-            out.push_str(&format!("  {}: {mark}\n", value.name));
+            said.push(format!("{}: {mark}", value.name));
         }
     }
-    if out.is_empty() {
-        return out;
+    if !said.is_empty() {
+        page.title("disturbed or suspect:");
     }
-    format!("\ndisturbed or suspect:\n{out}")
+    said.iter().for_each(|said| page.item(said));
 }
 
 fn or_unknown(text: &str) -> &str {
@@ -175,10 +182,12 @@ pub fn list(width: u16) -> String {
         out.push_str(&table.render());
         out.push('\n');
     }
-    out.push_str(
-        "Names ending in _G1, _G10, _G150 and _G2000: the same after a pause of 1, 10, 150 and 2,000 us.\n",
+    let mut page = Page::new(width);
+    page.append(&out);
+    page.say(
+        "Names ending in _G1, _G10, _G150 and _G2000: the same after a pause of 1, 10, 150 and 2,000 us.",
     );
-    out
+    page.finish()
 }
 
 /// How a family's metrics are called: `RD1..RD4096`, with ` +G` where there are gaps.

@@ -95,6 +95,12 @@ pub enum SlowingError {
         /// As written.
         part: String,
     },
+    /// The same operation, or `all`, again; or `all` behind what it would undo.
+    #[error("'{name}' is given twice, expected each operation once, and all before them")]
+    Twice {
+        /// Its name.
+        name: String,
+    },
 }
 
 impl Default for Slowing {
@@ -113,7 +119,7 @@ impl Slowing {
     }
 }
 
-/// `read=32,lookup=4`, or `all=4` for every operation, or `none`; later parts override earlier ones.
+/// `read=32,lookup=4`, or `all=4` for every other operation before them, or `none`.
 impl FromStr for Slowing {
     type Err = SlowingError;
 
@@ -122,6 +128,7 @@ impl FromStr for Slowing {
         if text.trim() == NONE {
             return Ok(slowing);
         }
+        let mut given = Vec::new();
         for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
             let wrong = || SlowingError::Factor { part: part.into() };
             let (name, factor) = part.split_once('=').ok_or_else(wrong)?;
@@ -130,6 +137,10 @@ impl FromStr for Slowing {
                 return Err(wrong());
             }
             let name = name.trim();
+            if given.contains(&name) || (name == "all" && !given.is_empty()) {
+                return Err(SlowingError::Twice { name: name.into() });
+            }
+            given.push(name);
             if name == "all" {
                 slowing.factors.fill(factor);
                 continue;
@@ -201,5 +212,10 @@ mod tests {
         ] {
             assert!(message(bad).contains("a factor from 1 to 1000000"), "{bad}");
         }
+        assert_eq!(
+            message("read=2, read=3").split(',').next(),
+            Some("'read' is given twice")
+        );
+        assert!(message("read=2,all=3").contains("'all' is given twice, expected"));
     }
 }

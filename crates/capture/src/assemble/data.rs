@@ -77,15 +77,24 @@ impl Assembler {
         self.emit(op);
     }
 
+    /// Each side is wanted or not by itself; the call's time is told once, with the first that is.
     fn copy(&mut self, call: &RawCall) {
-        let op = self.begin_fd(OpKind::CopyIn, call, call.args[0], call.file.as_ref());
-        let from = placed(op, call.file.as_ref(), call.extra[0], call.args[4]);
-        let mut op = self.begin_fd(OpKind::CopyOut, call, call.args[2], call.file2.as_ref());
-        op.latency_ns = Some(0);
-        (op.pages_missed, op.pages_ahead) = (call.pages_missed.map(|_| 0), None);
-        let to = placed(op, call.file2.as_ref(), call.extra[1], call.args[4]);
-        self.emit(from);
-        self.emit(to);
+        let sides = [
+            (OpKind::CopyIn, call.args[0], call.file, call.extra[0]),
+            (OpKind::CopyOut, call.args[2], call.file2, call.extra[1]),
+        ];
+        let mut latency_ns = Some(call.latency_ns);
+        for (kind, fd, file, offset) in sides {
+            (self.wanted, self.unknown) = (self.filter.takes_all(), false);
+            let mut op = self.begin_fd(kind, call, fd, file.as_ref());
+            if kind == OpKind::CopyOut {
+                (op.pages_missed, op.pages_ahead) = (call.pages_missed.map(|_| 0), None);
+            }
+            if self.wanted {
+                op.latency_ns = Some(latency_ns.take().unwrap_or(0));
+            }
+            self.emit(placed(op, file.as_ref(), offset, call.args[4]));
+        }
     }
 
     fn splice(&mut self, call: &RawCall) {

@@ -29,8 +29,8 @@ pub struct Launch {
     /// Stop at every call instead of installing a filter. Slower, but
     /// [`stop`](crate::raw::Backend::stop) then leaves the command running untraced.
     pub detachable: bool,
-    /// What the command writes to standard output goes to standard error.
-    pub output_to_stderr: bool,
+    /// Where what the command writes to standard output and error goes, if not there.
+    pub output: Option<(RawFd, RawFd)>,
 }
 
 /// Everything the child needs, made before the fork: after it, only async-signal-safe calls.
@@ -48,7 +48,7 @@ enum Task {
         argv: Vec<*const libc::c_char>,
         envp: Vec<*const libc::c_char>,
         cwd: Option<CString>,
-        output_to_stderr: bool,
+        output: Option<(RawFd, RawFd)>,
     },
     /// Makes so many calls that do nothing.
     Probe(u32),
@@ -86,7 +86,7 @@ impl Tracer {
             argv: pointers(&strings.argv),
             envp: pointers(&strings.envp),
             cwd: strings.cwd.clone(),
-            output_to_stderr: launch.output_to_stderr,
+            output: launch.output,
         };
         let child = Prepared {
             task,
@@ -336,11 +336,12 @@ unsafe fn become_command(child: &Prepared, go_write: RawFd) -> ! {
                 program,
                 argv,
                 envp,
-                output_to_stderr,
+                output,
                 ..
             } => {
-                if *output_to_stderr {
-                    libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO);
+                if let Some((output, error)) = output {
+                    libc::dup2(*output, libc::STDOUT_FILENO);
+                    libc::dup2(*error, libc::STDERR_FILENO);
                 }
                 libc::execve(program.as_ptr(), argv.as_ptr(), envp.as_ptr());
             }

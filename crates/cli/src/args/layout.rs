@@ -24,13 +24,17 @@ const GROUPS: [(&str, &[&str]); 6] = [
 /// Columns that the list of verbs may take: those of the narrowest usual terminal.
 const WIDTH: usize = 80;
 
-/// Columns of help where there is no terminal, and the most that prose takes on one.
+/// The most columns that prose takes.
 const PROSE: usize = 100;
 
 /// The command line with everything that derive does not say.
 pub fn command() -> Command {
-    let wide = out::terminal_width().map_or(PROSE, usize::from);
-    let command = flowing(Cli::command(), wide.clamp(40, PROSE));
+    command_of(usize::from(out::width()).clamp(40, PROSE))
+}
+
+/// The same for pages of that width.
+pub fn command_of(width: usize) -> Command {
+    let command = flowing(Cli::command(), width);
     let verbs = grouped(&command);
     command.help_template(format!(
         "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{verbs}Options:\n\
@@ -79,7 +83,7 @@ fn flowed(text: &str, width: usize) -> String {
         });
         let (head, rest) = words.split_at(column);
         let wide = indent + head.chars().count();
-        let named = column > 0 && wide < width / 2;
+        let named = column > 0 && wide <= width / 2;
         let hang = if named { wide } else { indent + 4 };
         let (head, rest) = if named { (head, rest) } else { ("", words) };
         // Comments stay comments, and commands can be copied.

@@ -1,19 +1,16 @@
 //! `fsage check`.
 
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use fsage_experiment::check::{Evidence, check};
 use fsage_experiment::validate::kept::target_profile;
-use fsage_format::FormatError;
 use fsage_format::profile::SystemProfile;
 use fsage_format::result::experiment::{EXPERIMENT_FILE, EXPERIMENT_FORMAT, Experiment};
 use fsage_format::result::load;
-use fsage_format::result::run::{RUN_FORMAT, WorkloadRun};
-use fsage_format::result::validation::{
-    VALIDATION_FILE, VALIDATION_FORMAT, VALIDATION_VERSION, Validation,
-};
+use fsage_format::result::run::RUN_FORMAT;
+use fsage_format::result::validation::{VALIDATION_FILE, VALIDATION_FORMAT, Validation};
+use fsage_format::{FormatError, bounded};
 use fsage_report::{compliance, environment};
 use serde::Deserialize;
 
@@ -51,9 +48,9 @@ fn evidence(path: &Path) -> Result<Evidence> {
     let (file, format) = format_of(path)?;
     Ok(match format.as_str() {
         EXPERIMENT_FORMAT => Evidence::of_experiment(&Experiment::load(&file)?),
-        RUN_FORMAT => Evidence::of_run(&WorkloadRun::load(&file)?),
+        RUN_FORMAT => Evidence::of_run(&load(&file)?),
         VALIDATION_FORMAT => {
-            let found: Validation = load(&file, "validation_version", VALIDATION_VERSION)?;
+            let found: Validation = load(&file)?;
             Evidence::of_validation(&found, &profiles(&file, found.targets.len())?)
         }
         other => return Err(wrong_kind(&file, other, EXPECTED).into()),
@@ -91,8 +88,8 @@ pub(super) fn format_of(path: &Path) -> Result<(PathBuf, String)> {
         };
         file = found;
     }
-    let opened = std::fs::File::open(&file).map_err(|e| FormatError::io("read", &file, e))?;
-    let head: Head = serde_json::from_reader(BufReader::new(opened))
+    let bytes = bounded::read_document(&file, "a result of fsage (JSON)")?;
+    let head: Head = serde_json::from_slice(&bytes)
         .map_err(|e| FormatError::corrupt(&file, format!("line {}", e.line()), e.to_string()))?;
     Ok((file, head.format.unwrap_or_default()))
 }

@@ -52,7 +52,11 @@ fn show(name: &str, toml: bool, json: bool) -> Result<Exit> {
     } else if json {
         out::document(&summary)?;
     } else {
-        out::text(&fsage_report::disk::model(&summary, &found.text))?;
+        out::text(&fsage_report::disk::model(
+            &summary,
+            &found.text,
+            out::width(),
+        ))?;
     }
     Ok(Exit::Done)
 }

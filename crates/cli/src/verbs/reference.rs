@@ -106,7 +106,7 @@ fn printed() -> Vec<(&'static str, String)> {
 
 fn command_line() -> Result<String> {
     let mut text = String::from("# Command line\n\nWhat `--help` says of each verb.\n");
-    let mut root = args::command().term_width(100);
+    let mut root = args::command_of(100).term_width(100);
     root.build();
     write!(text, "\n## fsage\n\n```\n{}```\n", root.render_long_help())?;
     for verb in root
@@ -130,9 +130,12 @@ fn command_line() -> Result<String> {
         .fold(String::new(), |all, line| all + line + "\n"))
 }
 
+/// What `man` has beside its margin in the narrowest usual terminal.
+const MANUAL_COLUMNS: usize = 72;
+
 /// A manual page for fsage and one for each verb, those of `disk` too.
 fn manual() -> Result<Vec<(String, String)>> {
-    let mut root = args::command().disable_help_subcommand(true);
+    let mut root = args::command_of(MANUAL_COLUMNS).disable_help_subcommand(true);
     root.build();
     let mut pages = Vec::new();
     page_of(&root, "fsage", &mut pages)?;
@@ -148,7 +151,14 @@ fn page_of(command: &Command, name: &str, pages: &mut Vec<(String, String)>) -> 
         .source(concat!("fsage ", env!("CARGO_PKG_VERSION")))
         .render(&mut page)
         .with_context(|| format!("make the manual page of {name}"))?;
-    let text = String::from_utf8(page).context("make a manual page as text")?;
+    let mut text = String::from_utf8(page).context("make a manual page as text")?;
+    // What stands after the options is laid out already: tables and examples.
+    const EXTRA: &str = "\n.SH EXTRA\n";
+    if let Some(begin) = text.find(EXTRA).map(|at| at + EXTRA.len()) {
+        let end = text.get(begin..).and_then(|rest| rest.find("\n.SH "));
+        text.insert_str(end.map_or(text.len(), |end| begin + end), "\n.fi");
+        text.insert_str(begin, ".nf\n");
+    }
     pages.push((format!("{name}.1"), text));
     for verb in command.get_subcommands() {
         if !verb.is_hide_set() && verb.get_name() != "help" {

@@ -166,8 +166,10 @@ fn to_trace(path: &Path, args: &RunArgs, request: &RunRequest, stop: &AtomicBool
         Length::Declared => Length::Count,
         length => length,
     };
-    let inputs = inputs::load(&request.spec, length)?;
-    let mut program = request.spec.program(&inputs)?;
+    let mut program = signals::with_nothing_to_keep(|| -> Result<_> {
+        let inputs = inputs::load(&request.spec, length)?;
+        Ok(request.spec.program(&inputs)?)
+    })?;
     if let Some(role) = request.role {
         program = program.only(role);
     }

@@ -8,13 +8,13 @@ use fsage_core::metric::{FamilyId, MetricId, family};
 use fsage_format::FileKind;
 use fsage_format::profile::SystemProfile;
 use fsage_format::record::{ShownRecord, read_records};
-use fsage_format::result::comparison::{COMPARISON_VERSION, Comparison};
-use fsage_format::result::compliance::{COMPLIANCE_VERSION, Compliance};
+use fsage_format::result::comparison::Comparison;
+use fsage_format::result::compliance::Compliance;
 use fsage_format::result::experiment::Experiment;
-use fsage_format::result::prediction::{PREDICTION_VERSION, Prediction};
-use fsage_format::result::replay::{REPLAY_VERSION, Replay};
+use fsage_format::result::prediction::Prediction;
+use fsage_format::result::replay::Replay;
 use fsage_format::result::run::WorkloadRun;
-use fsage_format::result::validation::{VALIDATION_VERSION, Validation};
+use fsage_format::result::validation::Validation;
 use fsage_format::result::{Head, load};
 use fsage_format::trace::{Annotations, TraceReader};
 use fsage_predict::whatif::parts;
@@ -59,46 +59,36 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
         FileKind::Snapshot => tree(args),
         FileKind::Profile => show(args, &SystemProfile::load(&args.file)?, profile::text),
         FileKind::Record => record(args),
-        FileKind::Prediction => {
-            let loaded: Prediction = load(&args.file, "version", PREDICTION_VERSION)?;
-            show(args, &loaded, |found, width| {
-                let mut text = prediction::text(found, width);
-                if args.details {
-                    text.push('\n');
-                    text.push_str(&prediction::details(found, width));
-                }
-                text
-            })
-        }
-        FileKind::Validation => {
-            let loaded: Validation = load(&args.file, "validation_version", VALIDATION_VERSION)?;
-            show(args, &loaded, |found, width| {
-                validation::text(found, args.details, width)
-            })
-        }
+        FileKind::Prediction => show(args, &load::<Prediction>(&args.file)?, |found, width| {
+            let mut text = prediction::text(found, width);
+            if args.details {
+                text.push('\n');
+                text.push_str(&prediction::details(found, width));
+            }
+            text
+        }),
+        FileKind::Validation => show(args, &load::<Validation>(&args.file)?, |found, width| {
+            validation::text(found, args.details, width)
+        }),
         FileKind::Experiment => show(args, &Experiment::load(&args.file)?, |found, width| {
             experiment::text(found, args.details, width)
         }),
-        FileKind::Comparison => {
-            let loaded: Comparison = load(&args.file, "comparison_version", COMPARISON_VERSION)?;
-            show(args, &loaded, |found, width| {
-                comparison::text(found, args.details, false, width)
-            })
-        }
-        FileKind::Run => {
-            let loaded = WorkloadRun::load(&args.file)?;
-            show(args, &loaded, fsage_report::run::text)
-        }
-        FileKind::Replay => {
-            let loaded: Replay = load(&args.file, "replay_version", REPLAY_VERSION)?;
-            show(args, &loaded, fsage_report::replay::text)
-        }
-        FileKind::Compliance => {
-            let loaded: Compliance = load(&args.file, "compliance_version", COMPLIANCE_VERSION)?;
-            show(args, &loaded, |found, width| {
-                compliance::text(found, args.details, width)
-            })
-        }
+        FileKind::Comparison => show(args, &load::<Comparison>(&args.file)?, |found, width| {
+            comparison::text(found, args.details, false, width)
+        }),
+        FileKind::Run => show(
+            args,
+            &load::<WorkloadRun>(&args.file)?,
+            fsage_report::run::text,
+        ),
+        FileKind::Replay => show(
+            args,
+            &load::<Replay>(&args.file)?,
+            fsage_report::replay::text,
+        ),
+        FileKind::Compliance => show(args, &load::<Compliance>(&args.file)?, |found, width| {
+            compliance::text(found, args.details, width)
+        }),
     }
 }
 

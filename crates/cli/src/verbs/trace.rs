@@ -85,6 +85,7 @@ fn request(args: TraceArgs) -> Result<CaptureRequest> {
         patience: PATIENCE,
         keep_running: args.keep_running,
         output_to_stderr: args.json,
+        output_to: None,
     })
 }
 

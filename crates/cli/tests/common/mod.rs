@@ -303,7 +303,7 @@ pub fn mix(trace: &Path) -> Vec<(String, u64)> {
         .iter()
         .map(|kind| {
             let name = kind["kind"].as_str().expect("a kind").to_string();
-            (name, kind["count"].as_u64().expect("a count"))
+            (name, kind["operations"].as_u64().expect("a count"))
         })
         .collect();
     mix.sort();

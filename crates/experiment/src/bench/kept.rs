@@ -60,6 +60,7 @@ pub struct Begin {
     /// Tells plans apart.
     pub digest: String,
     /// When, nanoseconds since 1970.
+    #[serde(rename = "start_unix_ns", alias = "started_unix_ns")]
     pub started_unix_ns: u64,
     /// Where.
     pub machine: Option<MachineRecord>,

@@ -1,6 +1,7 @@
 //! What makes a run suspect. It is said, and the run counts all the same (Traeger 2007, 3.4).
 
 use fsage_format::result::experiment::BenchRun;
+use fsage_host::pauses::stopped;
 
 /// A wall clock that went further away than this was set.
 const CLOCK_STEP_NS: u64 = 1_000_000;
@@ -42,6 +43,9 @@ pub fn marks(run: &BenchRun) -> Vec<String> {
              elapsed times do not depend on it",
             others.clock_step_ns as f64 / 1e9
         ));
+    }
+    if others.stops > 0 {
+        marks.push(stopped(others.stops));
     }
     let long = |ns: &u64| *ns >= LEAST_TICKS_NS;
     if let Some(ns) = others
@@ -124,6 +128,7 @@ mod tests {
             stolen_ns: Some(0),
             cpu_pressure_ns: Some(900_000_000),
             clock_step_ns: 900_000,
+            stops: 0,
         };
         let mut run = run(quiet);
         run.run_delay_ns = Some(1_000_000);

@@ -6,6 +6,7 @@ use fsage_host::HostFs;
 use fsage_host::observe::{
     Clocks, MachineTimes, ReadBytes, Usage, Whose, cpu_pressure_ns, running_children_user_ns,
 };
+use fsage_host::pauses::Pauses;
 
 use super::sampler::Sampler;
 
@@ -68,6 +69,7 @@ struct Reading {
     machine: Option<MachineTimes>,
     pressure_ns: Option<u64>,
     clocks: Clocks,
+    pauses: Pauses,
 }
 
 impl Reading {
@@ -81,6 +83,7 @@ impl Reading {
             machine: MachineTimes::now(),
             pressure_ns: cpu_pressure_ns(),
             clocks: Clocks::now(),
+            pauses: Pauses::now(),
         }
     }
 }
@@ -153,6 +156,7 @@ fn others(before: &Reading, after: &Reading) -> Others {
         stolen_ns: stolen,
         cpu_pressure_ns: pressure.map(|(a, b)| a.saturating_sub(b)),
         clock_step_ns: clock_step_ns(&before.clocks, &after.clocks),
+        stops: after.pauses.stops.saturating_sub(before.pauses.stops),
     }
 }
 
@@ -179,6 +183,7 @@ fn sum_of(sum: &Others, one: &Others, first: bool) -> Others {
         stolen_ns: both(sum.stolen_ns, one.stolen_ns),
         cpu_pressure_ns: both(sum.cpu_pressure_ns, one.cpu_pressure_ns),
         clock_step_ns: sum.clock_step_ns.saturating_add(one.clock_step_ns),
+        stops: sum.stops.saturating_add(one.stops),
     }
 }
 
@@ -237,6 +242,7 @@ mod tests {
             stolen_ns: Some(ns),
             cpu_pressure_ns: Some(ns),
             clock_step_ns: 5,
+            stops: 0,
         };
         let activity = Activity {
             others: all(4_600),
@@ -261,6 +267,7 @@ mod tests {
             others,
             Others {
                 clock_step_ns: 5,
+                stops: 0,
                 ..all(400)
             }
         );

@@ -41,7 +41,7 @@ pub enum PlanError {
 
 /// The text of a plan's file.
 pub(super) fn read(path: &Path) -> Result<String, PlanError> {
-    let text = bounded::read(path, bounded::MAX_TEXT_BYTES)?;
+    let text = bounded::read(path, bounded::MAX_TEXT_BYTES, "a plan in TOML")?;
     String::from_utf8(text).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let before = error.as_bytes().get(..valid).unwrap_or_default();

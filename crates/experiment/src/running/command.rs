@@ -1,7 +1,7 @@
 //! A command of the user's as a workload.
 
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -34,16 +34,26 @@ pub fn run_quietly(
     dir: &Path,
     target: &dyn Target,
 ) -> std::io::Result<(CommandRun, String)> {
-    // In memory: what is measured should not meet it on a device.
-    let said = rustix::fs::memfd_create("fsage-stderr", rustix::fs::MemfdFlags::CLOEXEC)?;
-    let mut said = File::from(said);
+    let mut said = aside()?;
     let run = run_with(text, (dir, target), Stdio::null(), said.try_clone()?.into())?;
+    Ok((run, last_line(&mut said)))
+}
+
+/// A file for what a command says, in memory: what is measured should not meet it on a device.
+pub(crate) fn aside() -> std::io::Result<File> {
+    let said = rustix::fs::memfd_create("fsage-stderr", rustix::fs::MemfdFlags::CLOEXEC)?;
+    Ok(File::from(said))
+}
+
+/// What was said last in a file.
+pub(crate) fn last_line(said: &mut File) -> String {
     let mut bytes = Vec::new();
-    // Without its words the result still says how it ended.
-    drop(said.rewind().and_then(|()| said.read_to_end(&mut bytes)));
+    // Without its words an error still says how the command ended. No more is read than a line may be long.
+    let end = said.seek(SeekFrom::End(0));
+    let begun = end.and_then(|end| said.seek(SeekFrom::Start(end.saturating_sub(4096))));
+    drop(begun.and_then(|_| said.read_to_end(&mut bytes)));
     let text = String::from_utf8_lossy(&bytes);
-    let last = text.lines().last().unwrap_or_default().trim().to_owned();
-    Ok((run, last))
+    text.lines().last().unwrap_or_default().trim().to_owned()
 }
 
 fn run_with(

@@ -144,7 +144,7 @@ impl Target for ScratchTarget {
     }
 
     fn place(&self, prefix: &str) -> Result<Box<dyn Place>, TargetError> {
-        directory::place(self.0.dir(), prefix)
+        directory::place(self.0.dir(), prefix).map_err(|error| (self as &dyn Target).explain(error))
     }
 
     fn full_speed(&self) -> Option<Box<dyn Send>> {

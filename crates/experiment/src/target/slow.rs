@@ -180,6 +180,7 @@ impl Target for Slowed {
 
     fn place(&self, prefix: &str) -> Result<Box<dyn Place>, TargetError> {
         directory::place(self.layer.dir(), prefix)
+            .map_err(|error| (self as &dyn Target).explain(error))
     }
 
     fn beneath(&self) -> Option<&dyn Target> {

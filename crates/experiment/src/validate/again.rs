@@ -5,7 +5,7 @@ use std::path::Path;
 use fsage_core::TargetError;
 use fsage_format::profile::SystemProfile;
 use fsage_format::result::validation::{
-    NamedSpec, NamedTarget as KeptTarget, VALIDATION_FILE, VALIDATION_VERSION, Validation,
+    NamedSpec, NamedTarget as KeptTarget, VALIDATION_FILE, Validation,
 };
 use fsage_format::{FormatError, result};
 
@@ -21,7 +21,7 @@ use crate::target::schemes;
 /// what was said when it ended, and what is said now. Fails where its traces, profiles or record are gone.
 pub fn again(dir: &Path) -> Result<(Validation, Validation), ValidateError> {
     let file = dir.join(VALIDATION_FILE);
-    let before: Validation = result::load(&file, "validation_version", VALIDATION_VERSION)?;
+    let before: Validation = result::load(&file)?;
     let plan = planned(&before, dir)?;
     let mut found = Measurements::default();
     found.take_all(&plan, &before.plan, recorded(dir, KIND)?)?;

@@ -1,7 +1,6 @@
 //! What happens in the directory of a run before it is measured.
 
 use std::ffi::OsString;
-use std::io::{Read, Seek};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +10,7 @@ use fsage_host::HostError;
 use fsage_host::descendants::{Descendants, Running};
 
 use super::ValidateError;
+use crate::running::command::{aside, last_line};
 
 /// How often a command is asked whether it has ended.
 const EVERY: Duration = Duration::from_millis(5);
@@ -34,7 +34,7 @@ pub(crate) fn run_setup(
     let mut argv = argv.into_iter();
     let program = argv.next().unwrap_or_default();
     // A pipe could fill up while nobody reads it.
-    let mut said = tempfile::tempfile().map_err(|e| HostError::io("make a temporary file", e))?;
+    let mut said = aside().map_err(|e| HostError::io("make a temporary file", e))?;
     let stderr = said
         .try_clone()
         .map_err(|e| HostError::io("use a temporary file", e))?;
@@ -55,12 +55,8 @@ pub(crate) fn run_setup(
     if status.success() {
         return Ok(());
     }
-    let mut bytes = Vec::new();
-    // Without its words the error still says how it ended.
-    drop(said.rewind().and_then(|()| said.read_to_end(&mut bytes)));
-    let text = String::from_utf8_lossy(&bytes);
-    let last = text.lines().last().unwrap_or_default();
-    let last = last.strip_prefix("fsage: failed to ").unwrap_or(last);
+    let last = last_line(&mut said);
+    let last = last.strip_prefix("fsage: failed to ").unwrap_or(&last);
     Err(failed(format!("{status} {last}")))
 }
 

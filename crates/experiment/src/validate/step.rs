@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +12,7 @@ use fsage_core::{ColdEvidence, FsOptions, Target};
 use fsage_host::descendants::Descendants;
 use fsage_host::observe::{Clocks, MachineTimes, Usage, Whose, running_children_user_ns};
 use fsage_host::speed::Reference;
-use fsage_host::{kthread, machine, thread};
+use fsage_host::{HostError, kthread, machine, thread};
 use fsage_workload::WorkloadSpec;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +24,7 @@ use super::prepare::{run_setup, shell};
 use crate::bench::marks::LEAST_TICKS_NS;
 use crate::one_cpu::{self, OneCpu};
 use crate::plan::{CacheState, NamedWorkload};
+use crate::running::command::{aside, last_line};
 use crate::running::describe_cold;
 use crate::target::{command_dir, own_device};
 use crate::tracing::{Beside, Traced, TracingError, trace_to};
@@ -169,6 +172,7 @@ pub fn measure(
         mkfs_options: fsage_host::target::mkfs_options(&*open),
         ..MeasuredRun::default()
     };
+    let mut said = said_by(workload)?;
     let exit_status = if let Some(own) = own {
         drop(full_speed);
         own.measure(kept, &mut result)?;
@@ -178,7 +182,12 @@ pub fn measure(
         let _placed = one_cpu
             .zip(own_device(&*open))
             .map(|(one, device)| kthread::confine_of_device(&device, &[one.cpu()]));
-        let request = request(plan, workload, command_dir(&*place)?);
+        let request = CaptureRequest {
+            output_to: said
+                .as_ref()
+                .map(|(to, said)| (to.as_raw_fd(), said.as_raw_fd())),
+            ..request(plan, workload, command_dir(&*place)?)
+        };
         drop(full_speed);
         traced(&request, kept, one_cpu, stop, &mut result).map_err(explained)?
     };
@@ -190,7 +199,11 @@ pub fn measure(
         return Err(ValidateError::Interrupted);
     }
     open.check()?;
-    judged(result, exit_status)
+    let last = said
+        .as_mut()
+        .map(|(_, said)| last_line(said))
+        .unwrap_or_default();
+    judged(result, exit_status, &last)
 }
 
 /// Runs the workload under the tracer; returns how it ended.
@@ -232,7 +245,11 @@ fn traced(
 }
 
 /// The run, if it says something.
-fn judged(result: MeasuredRun, exit_status: Option<i32>) -> Result<MeasuredRun, ValidateError> {
+fn judged(
+    result: MeasuredRun,
+    exit_status: Option<i32>,
+    last: &str,
+) -> Result<MeasuredRun, ValidateError> {
     let MeasuredRun {
         workload, target, ..
     } = &result;
@@ -250,7 +267,12 @@ fn judged(result: MeasuredRun, exit_status: Option<i32>) -> Result<MeasuredRun, 
         Some(0) => return Ok(result),
         status => {
             let status = status.map_or("no exit status".into(), |s| format!("exit status {s}"));
-            format!("run workload `{workload}` on {target}: {status}, expected 0")
+            let last = if last.is_empty() {
+                String::new()
+            } else {
+                format!(": {last}")
+            };
+            format!("run workload `{workload}` on {target}: {status}, expected 0{last}")
         }
     }))
 }
@@ -273,6 +295,13 @@ fn trace_own(
 /// Whether so much was lost that neither the sums nor a prediction from the trace say anything.
 fn too_lossy(run: &MeasuredRun) -> bool {
     run.lost > run.measured.operations() / BEARABLE_LOSS
+}
+
+/// Where what a command prints and what it says goes: it is no progress of ours.
+fn said_by(workload: &NamedWorkload) -> Result<Option<(File, File)>, HostError> {
+    let files = || Ok((File::options().write(true).open("/dev/null")?, aside()?));
+    let files = workload.spec.command().map(|_| files()).transpose();
+    files.map_err(|e: std::io::Error| HostError::io("put aside what a command says", e))
 }
 
 /// The capture of a workload in a directory.

@@ -217,7 +217,7 @@ impl SystemProfile {
 
     /// Reads and checks a profile.
     pub fn load(path: &Path) -> Result<Self, FormatError> {
-        let bytes = crate::bounded::read_document(path)?;
+        let bytes = crate::bounded::read_document(path, check::EXPECTED)?;
         Self::parse(path, &bytes)
     }
 

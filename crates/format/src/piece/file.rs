@@ -66,23 +66,11 @@ impl PieceFile {
 
     /// Opens a file of any of fsage's Parquet formats.
     pub(crate) fn open_any(path: &Path, expected: &'static str) -> Result<Self, FormatError> {
+        crate::sniff::check_regular(path, expected)?;
         let file = File::open(path).map_err(|e| FormatError::io("open", path, e))?;
         let about = file
             .metadata()
             .map_err(|e| FormatError::io("read", path, e))?;
-        if !about.is_file() {
-            let found = if about.is_dir() {
-                "a directory"
-            } else {
-                "not a regular file"
-            };
-            let (path, found) = (path.to_owned(), found.to_owned());
-            return Err(FormatError::WrongKind {
-                path,
-                found,
-                expected,
-            });
-        }
         let length = about.len();
         let decoder = Decoder::new(length).map_err(|e| FormatError::io("read", path, e))?;
         let mut this = Self {

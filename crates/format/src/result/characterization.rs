@@ -87,6 +87,7 @@ pub struct KindStats {
     #[schemars(with = "String")]
     pub kind: OpKind,
     /// Operations.
+    #[serde(rename = "operations", alias = "count")]
     pub count: u64,
     /// Of them failed.
     pub errors: u64,

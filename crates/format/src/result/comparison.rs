@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub const COMPARISON_FORMAT: &str = "fsage comparison";
 
 /// The version of [`Comparison`] that this release writes.
-pub const COMPARISON_VERSION: u32 = 1;
+pub const COMPARISON_VERSION: u32 = 2;
 
 /// Configurations held against each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -38,6 +38,7 @@ pub struct ComparedExperiment {
     /// The digest of its plan.
     pub plan_digest: String,
     /// Wall clock at its start, nanoseconds since 1970.
+    #[serde(rename = "start_unix_ns", alias = "started_unix_ns")]
     pub started_unix_ns: u64,
     /// The machine's name; absent where it is unknown.
     pub host: Option<String>,
@@ -140,8 +141,10 @@ pub struct SampleSummary {
     pub mean: f64,
     /// Lower end of the mean's 95 % interval (Student's; where that is wide, of a log-normal mean); absent for
     /// fewer than two samples.
+    #[serde(rename = "low", alias = "lower")]
     pub lower: Option<f64>,
     /// Upper end of it.
+    #[serde(rename = "high", alias = "upper")]
     pub upper: Option<f64>,
     /// Their median.
     pub median: f64,
@@ -212,5 +215,6 @@ pub struct NotCompared {
     /// A configuration, a pair, or a metric of a pair.
     pub what: String,
     /// Why.
+    #[serde(rename = "reason", alias = "why")]
     pub why: String,
 }

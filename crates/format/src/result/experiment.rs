@@ -16,7 +16,7 @@ use crate::result::run::{CommandRun, PhaseRun};
 pub const EXPERIMENT_FORMAT: &str = "fsage bench";
 
 /// The version of [`Experiment`] that this release writes.
-pub const EXPERIMENT_VERSION: u32 = 1;
+pub const EXPERIMENT_VERSION: u32 = 2;
 
 /// The file in an experiment's directory.
 pub const EXPERIMENT_FILE: &str = "experiment.json";
@@ -38,6 +38,7 @@ pub struct Experiment {
     /// When measuring was to stop.
     pub rule: StoppingRule,
     /// Wall clock at the start, nanoseconds since 1970.
+    #[serde(rename = "start_unix_ns", alias = "started_unix_ns")]
     pub started_unix_ns: u64,
     /// Wall clock at each continuation, nanoseconds since 1970.
     pub resumed_unix_ns: Vec<u64>,
@@ -62,7 +63,7 @@ impl Experiment {
     pub fn load(path: &Path) -> Result<Self, FormatError> {
         let file = path.join(EXPERIMENT_FILE);
         let file = if path.is_dir() { &file } else { path };
-        super::load(file, "experiment_version", EXPERIMENT_VERSION)
+        super::load(file)
     }
 }
 
@@ -153,6 +154,7 @@ pub struct BenchRun {
     /// Which run of the experiment, from 0, failed ones counted.
     pub order: u64,
     /// Wall clock at its start, nanoseconds since 1970.
+    #[serde(rename = "start_unix_ns", alias = "started_unix_ns")]
     pub started_unix_ns: u64,
     /// What was done, in this order, and how long it took.
     pub steps: Vec<StepTime>,
@@ -314,6 +316,9 @@ pub struct Others {
     pub cpu_pressure_ns: Option<u64>,
     /// How far the wall clock went away from the monotonic one, nanoseconds.
     pub clock_step_ns: i64,
+    /// How often fsage was stopped (SIGSTOP, Ctrl-Z) and continued.
+    #[serde(default)]
+    pub stops: u64,
 }
 
 /// All samples of one metric of one configuration.
@@ -333,8 +338,10 @@ pub struct MetricSummary {
     pub half_width: Option<f64>,
     /// Lower end of the mean's 95 % interval: Student's; where that is wider than a quarter of the mean to
     /// each side, of a log-normal mean (Olsson 2005): by a factor to each side, never negative.
+    #[serde(rename = "low", alias = "lower")]
     pub lower: Option<f64>,
     /// Upper end of the interval.
+    #[serde(rename = "high", alias = "upper")]
     pub upper: Option<f64>,
     /// Median.
     pub median: f64,
@@ -405,6 +412,7 @@ pub struct FailedRun {
     /// Which run of the experiment, from 0.
     pub order: u64,
     /// Wall clock at its start, nanoseconds since 1970.
+    #[serde(rename = "start_unix_ns", alias = "started_unix_ns")]
     pub started_unix_ns: u64,
     /// What was done until then.
     pub steps: Vec<StepTime>,

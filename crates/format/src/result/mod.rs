@@ -87,33 +87,62 @@ impl Head {
     }
 }
 
-/// Reads a stored result, of whose version `newest` is the last that is understood. `former_field`
-/// names the field that once held its version.
-pub fn load<T: DeserializeOwned>(
-    path: &Path,
-    former_field: &str,
-    newest: u32,
-) -> Result<T, FormatError> {
-    let bytes = read_document(path)?;
+/// A result that is kept in a file of its own.
+pub trait Stored: DeserializeOwned {
+    /// The version that this release writes, the last that it understands.
+    const NEWEST: u32;
+    /// The field that once held its version.
+    const FORMER_FIELD: &'static str;
+    /// Its version.
+    fn version(&mut self) -> &mut u32;
+}
+
+macro_rules! stored {
+    ($($body:ty, $version:ident, $newest:path;)*) => {$(
+        impl Stored for $body {
+            const NEWEST: u32 = $newest;
+            const FORMER_FIELD: &'static str = stringify!($version);
+            fn version(&mut self) -> &mut u32 {
+                &mut self.$version
+            }
+        }
+    )*};
+}
+
+stored! {
+    comparison::Comparison, comparison_version, comparison::COMPARISON_VERSION;
+    compliance::Compliance, compliance_version, compliance::COMPLIANCE_VERSION;
+    experiment::Experiment, experiment_version, experiment::EXPERIMENT_VERSION;
+    prediction::Prediction, version, prediction::PREDICTION_VERSION;
+    replay::Replay, replay_version, replay::REPLAY_VERSION;
+    run::WorkloadRun, run_version, run::RUN_VERSION;
+    validation::Validation, validation_version, validation::VALIDATION_VERSION;
+}
+
+/// Reads a stored result, also of an older version, as one of today.
+pub fn load<T: Stored>(path: &Path) -> Result<T, FormatError> {
+    let bytes = read_document(path, "a result of fsage (JSON)")?;
     let bad = |e: &serde_json::Error| {
         FormatError::corrupt(path, format!("line {}", e.line()), e.to_string())
     };
     let top: BTreeMap<String, &RawValue> = serde_json::from_slice(&bytes).map_err(|e| bad(&e))?;
-    let version: u64 = ["version", former_field]
+    let version: u64 = ["version", T::FORMER_FIELD]
         .iter()
         .find_map(|name| top.get(*name)?.get().parse().ok())
         .unwrap_or(0);
-    if version > u64::from(newest) {
+    if version > u64::from(T::NEWEST) {
         return Err(FormatError::TooNew {
             path: path.to_owned(),
             found: Version(u32::try_from(version).unwrap_or(u32::MAX)),
-            supported: Version(newest),
+            supported: Version(T::NEWEST),
             format: "result",
         });
     }
     let mut json = serde_json::Deserializer::from_slice(&bytes);
-    serde_path_to_error::deserialize(&mut json).map_err(|e| {
+    let mut read: T = serde_path_to_error::deserialize(&mut json).map_err(|e| {
         let place = format!("field '{}'", e.path());
         FormatError::corrupt(path, place, e.inner().to_string())
-    })
+    })?;
+    *read.version() = T::NEWEST;
+    Ok(read)
 }

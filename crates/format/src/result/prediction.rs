@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub const PREDICTION_FORMAT: &str = "fsage prediction";
 
 /// The version of [`Prediction`] that this release writes.
-pub const PREDICTION_VERSION: u32 = 3;
+pub const PREDICTION_VERSION: u32 = 4;
 
 /// The outcome of `fsage predict`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -183,8 +183,10 @@ pub struct KindPrediction {
     /// Name of the kind.
     pub kind: String,
     /// Charged operations.
+    #[serde(rename = "operations", alias = "count")]
     pub count: u64,
     /// Sum of their predicted latencies, nanoseconds.
+    #[serde(rename = "latency_total_ns", alias = "latency_ns")]
     pub latency_ns: f64,
     /// The part of it that they wait because of other threads, nanoseconds.
     #[serde(default)]
@@ -193,6 +195,7 @@ pub struct KindPrediction {
     #[serde(default)]
     pub processor_wait_ns: f64,
     /// Its 95 % interval, as that of the total.
+    #[serde(rename = "latency_interval_ns", alias = "interval_ns")]
     pub interval_ns: Option<(f64, f64)>,
     /// Share of the total latency, 0 to 1.
     pub share: f64,
@@ -323,6 +326,7 @@ pub struct ChangedKind {
     /// Name of the kind.
     pub kind: String,
     /// Latency with the changes, nanoseconds.
+    #[serde(rename = "latency_total_ns", alias = "latency_ns")]
     pub latency_ns: f64,
     /// It minus the latency without them.
     pub difference_ns: f64,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub const REPLAY_FORMAT: &str = "fsage replay";
 
 /// The version of [`Replay`] that this release writes.
-pub const REPLAY_VERSION: u32 = 1;
+pub const REPLAY_VERSION: u32 = 2;
 
 /// The outcome of `fsage replay`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -121,14 +121,19 @@ pub struct ReplayDifference {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplayTimes {
     /// How many.
+    #[serde(rename = "operations", alias = "count")]
     pub count: u64,
     /// Their sum.
+    #[serde(rename = "latency_total_ns", alias = "total_ns")]
     pub total_ns: u64,
     /// Median.
+    #[serde(rename = "latency_p50_ns", alias = "p50_ns")]
     pub p50_ns: u64,
     /// 99 % quantile.
+    #[serde(rename = "latency_p99_ns", alias = "p99_ns")]
     pub p99_ns: u64,
     /// The longest.
+    #[serde(rename = "latency_max_ns", alias = "max_ns")]
     pub max_ns: u64,
 }
 

@@ -1,21 +1,19 @@
 //! What `fsage run` found: plain data, stored and printed by others.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::document;
 use super::environment::Environment;
-use super::{document, load};
-use crate::error::FormatError;
 use crate::profile::older;
 
 /// What the field `format` says.
 pub const RUN_FORMAT: &str = "fsage run";
 
 /// The version of [`WorkloadRun`] that this release writes.
-pub const RUN_VERSION: u32 = 2;
+pub const RUN_VERSION: u32 = 3;
 
 /// One run of a workload on a target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,6 +33,7 @@ pub struct WorkloadRun {
     #[serde(deserialize_with = "older::environment")]
     pub environment: Environment,
     /// Wall clock at the start, nanoseconds since 1970.
+    #[serde(rename = "start_unix_ns", alias = "started_unix_ns")]
     pub started_unix_ns: u64,
     /// How long all of it took, nanoseconds; absent in results of version 1.
     #[serde(default)]
@@ -55,17 +54,6 @@ pub struct WorkloadRun {
     pub interrupted: bool,
     /// What must be known of all of it.
     pub warnings: Vec<String>,
-}
-
-impl WorkloadRun {
-    /// Reads a run, also of an older version, as one of today.
-    pub fn load(path: &Path) -> Result<Self, FormatError> {
-        let read: Self = load(path, "run_version", RUN_VERSION)?;
-        Ok(Self {
-            run_version: RUN_VERSION,
-            ..read
-        })
-    }
 }
 
 /// One phase. Its streams ran at once.
@@ -130,24 +118,33 @@ pub struct KindRun {
     /// Name of the kind.
     pub kind: String,
     /// Operations that ran, failed ones included.
+    #[serde(rename = "operations", alias = "count")]
     pub count: u64,
     /// Sum of their latencies, nanoseconds.
     pub latency_total_ns: u64,
     /// Mean latency, nanoseconds.
+    #[serde(rename = "latency_mean_ns", alias = "mean_ns")]
     pub mean_ns: f64,
     /// Shortest latency, nanoseconds.
+    #[serde(rename = "latency_min_ns", alias = "min_ns")]
     pub min_ns: u64,
     /// Median, nanoseconds.
+    #[serde(rename = "latency_p50_ns", alias = "p50_ns")]
     pub p50_ns: u64,
     /// 90 % quantile, nanoseconds.
+    #[serde(rename = "latency_p90_ns", alias = "p90_ns")]
     pub p90_ns: u64,
     /// 95 % quantile, nanoseconds.
+    #[serde(rename = "latency_p95_ns", alias = "p95_ns")]
     pub p95_ns: u64,
     /// 99 % quantile, nanoseconds.
+    #[serde(rename = "latency_p99_ns", alias = "p99_ns")]
     pub p99_ns: u64,
     /// 99.9 % quantile, nanoseconds.
+    #[serde(rename = "latency_p999_ns", alias = "p999_ns")]
     pub p999_ns: u64,
     /// Longest latency, nanoseconds.
+    #[serde(rename = "latency_max_ns", alias = "max_ns")]
     pub max_ns: u64,
     /// Bytes moved.
     pub bytes: u64,
@@ -186,6 +183,7 @@ pub struct RunPoint {
     /// Bytes moved.
     pub bytes: u64,
     /// Sum of latencies, nanoseconds.
+    #[serde(rename = "latency_total_ns", alias = "latency_ns")]
     pub latency_ns: u64,
 }
 

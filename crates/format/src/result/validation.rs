@@ -15,7 +15,7 @@ pub const VALIDATION_FORMAT: &str = "fsage validation";
 pub const VALIDATION_FILE: &str = "validation.json";
 
 /// The version of [`Validation`] that this release writes.
-pub const VALIDATION_VERSION: u32 = 1;
+pub const VALIDATION_VERSION: u32 = 2;
 
 /// The outcome of one `fsage validate`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,6 +29,7 @@ pub struct Validation {
     #[serde(rename = "fsage", alias = "fsage_version")]
     pub fsage_version: String,
     /// Start, nanoseconds since 1970.
+    #[serde(rename = "start_unix_ns", alias = "started_unix_ns")]
     pub started_unix_ns: u64,
     /// How long all of it took, nanoseconds; where every target's time is virtual, by their clocks.
     pub elapsed_ns: u64,
@@ -140,8 +141,10 @@ pub struct PairKind {
     /// Name of the kind.
     pub kind: String,
     /// Operations in the trace that was predicted from.
+    #[serde(rename = "operations", alias = "count")]
     pub count: u64,
     /// Mean operations of the measured runs.
+    #[serde(rename = "measured_operations", alias = "measured_count")]
     pub measured_count: f64,
     /// Measured latency, mean of the runs, nanoseconds.
     pub measured_ns: f64,

@@ -80,15 +80,21 @@ impl Daemon {
             Ok(_) => drop(daemon.child.kill()),
             Err(_) => {}
         }
+        let why = daemon.last_words();
+        Err(HostError::Refused {
+            what: format!("start {what}"),
+            why: if why.is_empty() { "it ended" } else { &why }.to_owned(),
+        })
+    }
+
+    /// What it wrote to stderr, once it is ending.
+    fn last_words(&mut self) -> String {
         let mut why = String::new();
-        if let Some(stderr) = daemon.child.stderr.as_mut() {
+        if let Some(stderr) = self.child.stderr.as_mut() {
             let _ = stderr.take(4096).read_to_string(&mut why);
         }
         let why = why.trim().trim_start_matches("fsage: failed to ");
-        Err(HostError::Refused {
-            what: format!("start {what}"),
-            why: if why.is_empty() { "it ended" } else { why }.to_owned(),
-        })
+        why.to_owned()
     }
 
     /// Its process.
@@ -112,7 +118,12 @@ impl Daemon {
             match self.child.try_wait() {
                 Ok(None) => std::thread::sleep(LOOK),
                 Ok(Some(status)) => {
-                    return format!("the process that served it has ended ({status})");
+                    let said = self.last_words();
+                    let said = said
+                        .lines()
+                        .next()
+                        .map_or(String::new(), |s| format!(": {s}"));
+                    return format!("the process that served it has ended ({status}){said}");
                 }
                 Err(_) => break,
             }

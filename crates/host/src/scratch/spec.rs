@@ -122,8 +122,12 @@ impl FromStr for ScratchSpec {
             mkfs_options: Vec::new(),
             mount_options: String::new(),
         };
-        let mut of_disk = Vec::new();
+        let (mut of_disk, mut given) = (Vec::new(), Vec::new());
         for (key, value) in rest {
+            if given.contains(&key) && !key.is_empty() {
+                return Err(bad(format!("{key}= is given twice")));
+            }
+            given.push(key);
             match key {
                 "name" => spec.name = Some(parse_name(&value).map_err(bad)?),
                 "size" => {
@@ -324,6 +328,8 @@ mod tests {
                 "scratch:ext4,fast",
                 "name=, size=, on=, mkfs=, mount=, scheduler= or span=",
             ),
+            ("scratch:ext4,size=1G,size=2G", "size= is given twice"),
+            ("scratch:ext4,mkfs=-m 0,a,mkfs=-m 1", "mkfs= is given twice"),
             ("scratch:xfs,size=100M", "at least 300M"),
             ("scratch:btrfs,size=100M", "at least 109M"),
             ("scratch:ext4,size=0", "at least 1M"),

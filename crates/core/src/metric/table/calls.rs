@@ -297,7 +297,7 @@ pub(super) const ROWS: &[Family] = &[
         group: Group::Calls,
         quick: true,
         short: "posix_fadvise calls",
-        what: "posix_fadvise",
+        what: "advice by fadvise",
         how: "POSIX_FADV_NORMAL on an open file",
         source: "extended",
         depends: &["EMPTY"],

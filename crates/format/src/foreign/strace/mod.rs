@@ -380,9 +380,14 @@ impl<R: BufRead> StraceSource<R> {
             Taken::Unreturned => self.report.unreturned += 1,
             Taken::Malformed(expected) => return Err(expected),
         }
-        for op in ops {
+        // The time of a copy stands with its first half that is kept.
+        let mut copying_ns = None;
+        for mut op in ops {
             if self.keeps(&op) {
+                op.latency_ns = copying_ns.take().or(op.latency_ns);
                 self.order.push(op);
+            } else if op.kind == OpKind::CopyIn {
+                copying_ns = op.latency_ns;
             }
         }
         Ok(())

@@ -153,6 +153,28 @@ fn what_lies_elsewhere_is_left_out_if_so_asked() {
 }
 
 #[test]
+fn the_half_of_a_copy_that_is_wanted_has_its_time() {
+    let text = r#"1 1.000001 copy_file_range(4</etc/hosts>, NULL, 3</w/a/x>, NULL, 100, 0) = 10 <0.1>
+1 1.000002 copy_file_range(3</w/a/x>, NULL, 4</etc/hosts>, NULL, 100, 0) = 10 <0.2>
+1 1.000003 copy_file_range(3</w/a/x>, NULL, 5</w/a/y>, NULL, 100, 0) = 10 <0.3>
+1 1.000004 sendfile(3</w/a/x>, 4</etc/hosts>, NULL, 100) = 10 <0.1>
+1 1.000005 splice(4</etc/hosts>, NULL, 6<pipe:[1]>, NULL, 100, 0) = 10 <0.1>
+1 1.000006 rename("/tmp/x", "/w/a/z") = 0 <0.4>
+"#;
+    let mut source = StraceSource::new(text.as_bytes(), Path::new("x")).under(&[b"/w/a".to_vec()]);
+    let mut ops = Vec::new();
+    while source.read_ops(&mut ops).unwrap() > 0 {}
+    let expected = ["copy_out", "copy_in", "copy_in", "copy_out", "rename"];
+    assert_eq!(kinds(&ops), expected);
+    let told: Vec<u64> = ops
+        .iter()
+        .map(|op| op.latency_ns.unwrap() / 100_000_000)
+        .collect();
+    assert_eq!(told, [1, 2, 3, 0, 4]);
+    assert_eq!(source.report().outside, 4);
+}
+
+#[test]
 fn threads_share_what_clone_says_and_children_may_come_first() {
     let text = r#"1 1.000001 openat(AT_FDCWD, "/f", O_RDWR) = 3 <0.1>
 1 1.000002 clone3({flags=CLONE_VM|CLONE_FS|CLONE_FILES|CLONE_SIGHAND|CLONE_THREAD, exit_signal=0} <unfinished ...>

@@ -156,6 +156,9 @@ fn shortened(text: &str) -> String {
     text.chars().take(40).collect()
 }
 
+/// What is read.
+pub(super) const EXPECTED: &str = "a system profile (JSON)";
+
 /// Refuses what is no profile before its fields are looked at, so that the error names the cause.
 pub(super) fn head(path: &Path, bytes: &[u8]) -> Result<Version, FormatError> {
     #[derive(Deserialize)]
@@ -166,17 +169,12 @@ pub(super) fn head(path: &Path, bytes: &[u8]) -> Result<Version, FormatError> {
     let wrong = |found: String| FormatError::WrongKind {
         path: path.to_owned(),
         found,
-        expected: "a system profile (JSON)",
+        expected: EXPECTED,
     };
     let head: Head = match serde_json::from_slice(bytes) {
         Ok(head) => head,
         Err(e) if bytes.trim_ascii_start().starts_with(b"{") => return Err(at_line(path, &e)),
-        Err(_) => {
-            return Err(wrong(match crate::sniff(path) {
-                Ok(kind) => format!("a {} of fsage", format!("{kind:?}").to_lowercase()),
-                Err(_) => crate::sniff::describe(bytes),
-            }));
-        }
+        Err(_) => return Err(wrong(crate::sniff::describe(bytes))),
     };
     match head.format.as_deref() {
         Some(PROFILE_FORMAT) => {}

@@ -116,6 +116,7 @@ pub struct Cause {
     /// The kind of operation.
     pub kind: String,
     /// Mean operations of the measured runs.
+    #[serde(rename = "operations", alias = "count")]
     pub count: f64,
     /// Measured latency, mean of the runs, nanoseconds.
     pub measured_ns: f64,
