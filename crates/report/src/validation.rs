@@ -79,8 +79,9 @@ fn finding(page: &mut Page, result: &Validation) {
     let elapsed = of.average_elapsed_error.map_or(String::new(), |e| {
         format!(", {} of elapsed time", percent(e))
     });
+    let half = (result.half.as_ref()).map_or(String::new(), |half| format!("{half} half: "));
     page.say(format!(
-        "predictions are off by {} of the time in the file system{elapsed}",
+        "{half}predictions are off by {} of the time in the file system{elapsed}",
         percent(of.average_error),
     ));
     let variation = match (worst.measured_variation, of.average_variation) {
@@ -510,6 +511,7 @@ mod tests {
             cpu: None,
             cache: String::new(),
             plan: String::new(),
+            half: None,
             interrupted: false,
             workloads: Vec::new(),
             targets: Vec::new(),
