@@ -163,8 +163,109 @@ fn options_override_the_plan() {
         .json();
     assert_eq!(result["pairs"].as_array().unwrap().len(), 1);
     assert_eq!(result["pairs"][0]["target"], "second");
+    let plan = PLAN.replace("[group.other]\ntrace_on = \"second\"", "");
+    prepare(dir.path(), &plan);
     let line = ["--target", "second"];
-    run_command(&mut validate(dir.path(), &line)).fails(2, &["`first`", "--trace-on"]);
+    run_command(&mut validate(dir.path(), &line)).fails(2, &["`first`", "--trace-on", "--resume"]);
+}
+
+#[test]
+fn parts_of_a_plan_are_judged_together() {
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    prepare(dir, &PLAN.replace("trace_on = \"second\"", ""));
+    let part = |target: &str, workload: &str| {
+        let line = [
+            "-o",
+            "kept",
+            "--resume",
+            "--target",
+            target,
+            "--workload",
+            workload,
+        ];
+        run_command(&mut validate(dir, &line)).exits(0).json()
+    };
+    let first = part("first", "PostMark");
+    assert_eq!(first["pairs"].as_array().unwrap().len(), 1);
+    let note = "4 of 6 profiles and runs of the plan are not measured yet";
+    assert!(
+        first["notes"].as_array().unwrap().contains(&note.into()),
+        "{}",
+        first["notes"]
+    );
+    assert_eq!(steps(dir).len(), 2);
+    // What it is predicted from is of the part before.
+    let second = part("second", "PostMark");
+    assert_eq!(second["pairs"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        (&second["pairs"][0], steps(dir).len()),
+        (&first["pairs"][0], 4)
+    );
+    part("first", "reads");
+    let all = run_command(&mut validate(dir, &["-o", "kept", "--resume"]))
+        .exits(0)
+        .json();
+    assert_eq!(
+        (all["pairs"].as_array().unwrap().len(), steps(dir).len()),
+        (4, 6)
+    );
+    assert!(
+        !all["notes"].to_string().contains("not measured yet"),
+        "{}",
+        all["notes"]
+    );
+    // The files are those of the whole plan.
+    let line = ["validate", "--again", "kept", "--json"];
+    let again = run(dir, line).exits(0).json();
+    assert_eq!(again["pairs"], all["pairs"]);
+}
+
+#[test]
+fn the_sealed_half_runs_only_where_it_is_asked_for() {
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    prepare(
+        dir,
+        &PLAN.replace("name = \"reads\"", "name = \"reads\"\nsealed = true"),
+    );
+    let names = |result: &Value| -> Vec<String> {
+        let pairs = result["pairs"].as_array().unwrap();
+        pairs
+            .iter()
+            .map(|p| p["workload"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let open = run_command(&mut validate(dir, &["-o", "open"]))
+        .exits(0)
+        .json();
+    assert_eq!(
+        (names(&open), &open["half"]),
+        (vec!["PostMark".to_owned(); 2], &"open".into())
+    );
+    let sealed = run_command(&mut validate(dir, &["--sealed", "-o", "sealed"]))
+        .exits(0)
+        .json();
+    assert_eq!(
+        (names(&sealed), &sealed["half"]),
+        (vec!["reads".to_owned(); 2], &"sealed".into())
+    );
+    let shown = run(dir, ["validate", "--again", "sealed"]).exits(0).stdout;
+    let said = "sealed half: predictions are off by";
+    assert!(
+        shown.starts_with(said.as_bytes()),
+        "{}",
+        String::from_utf8_lossy(&shown)
+    );
+    // Neither is found in the other's directory.
+    let mixed = ["--sealed", "-o", "open", "--resume"];
+    run_command(&mut validate(dir, &mixed)).fails(1, &["another plan"]);
+    let line = ["--workload", "reads"];
+    run_command(&mut validate(dir, &line)).fails(2, &["`reads`", "open half", "--sealed"]);
+    let line = ["--workload", "PostMark", "--sealed"];
+    run_command(&mut validate(dir, &line)).fails(2, &["`PostMark`", "leave --sealed out"]);
+    prepare(dir, PLAN);
+    run_command(&mut validate(dir, &["--sealed"])).fails(2, &["sealed half"]);
 }
 
 #[test]
@@ -389,4 +490,16 @@ fn the_matrix_is_a_plan_that_reads() {
         .arg(plan)
         .args(["--allow-commands", "--target", "nowhere"]);
     run_command(&mut command).fails(2, &["ext4 ram"]);
+    // What is sealed is what was drawn.
+    let halves = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benchmarks/workloads/halves.sh");
+    let checked = Command::new("bash")
+        .arg(halves)
+        .arg("--check")
+        .output()
+        .unwrap();
+    assert!(
+        checked.status.success(),
+        "{}",
+        String::from_utf8_lossy(&checked.stderr)
+    );
 }

@@ -86,8 +86,9 @@ fn finding(page: &mut Page, result: &Validation) {
     } else {
         String::new()
     };
+    let half = (result.half.as_ref()).map_or(String::new(), |half| format!("{half} half: "));
     page.say(format!(
-        "predictions are off by {} of the time in the file system{elapsed}{raw}",
+        "{half}predictions are off by {} of the time in the file system{elapsed}{raw}",
         percent(of.average_error),
     ));
     let variation = match (worst.measured_variation, of.average_variation) {
@@ -544,6 +545,7 @@ mod tests {
             cpu: None,
             cache: String::new(),
             plan: String::new(),
+            half: None,
             interrupted: false,
             workloads: Vec::new(),
             targets: Vec::new(),

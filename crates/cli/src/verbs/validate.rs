@@ -12,7 +12,7 @@ use fsage_experiment::plan::allow::Wanted;
 use fsage_experiment::plan::{NamedTarget, NamedWorkload, PlanFile};
 use fsage_experiment::target;
 use fsage_experiment::validate::again::again;
-use fsage_experiment::validate::plan::ValidatePlan;
+use fsage_experiment::validate::plan::{Part, ValidatePlan};
 use fsage_experiment::validate::run::run as carry_out;
 use fsage_format::result::validation::Validation;
 use fsage_host::signals;
@@ -40,8 +40,10 @@ pub fn run(args: &ValidateArgs) -> Result<Exit> {
         refuse_unless_allowed(Wanted::of_validation(file, &base), &args.allow)?;
     }
     let plan = planned(args, file.as_ref())?;
-    plan.targets.iter().try_for_each(|t| t.spec.check())?;
-    isolate_for(plan.targets.iter().map(|t| &t.spec))?;
+    let targets = || plan.targets.iter().enumerate();
+    let of_part = || targets().filter_map(|(t, its)| plan.part.has_target(t).then_some(&its.spec));
+    of_part().try_for_each(|spec| spec.check())?;
+    isolate_for(of_part())?;
     let stop = signals::install()?;
     let (dir, temporary) = results_dir(
         args.output.as_deref(),
@@ -72,17 +74,19 @@ fn ended(result: &Validation) -> Exit {
 
 /// The plan of the file, if there is one, and of the options, which override it.
 fn planned(args: &ValidateArgs, file: Option<&PlanFile>) -> Result<ValidatePlan> {
-    let (targets, workloads) = match file {
-        Some(file) => (file.targets.as_slice(), file.workloads.as_slice()),
-        None => (&[][..], &[][..]),
+    let targets = file.map_or(&[][..], |file| &file.targets);
+    let (workloads, half) = half(args, file)?;
+    let part = part(args, targets, workloads);
+    let (targets, workloads) = match part {
+        Some(_) => (targets.to_vec(), with_setup(args, workloads.to_vec())),
+        None => (targets_of(args, targets)?, workloads_of(args, workloads)?),
     };
-    let chosen = targets_of(args, targets)?;
-    let mut plan = ValidatePlan::new(
-        workloads_of(args, workloads)?,
-        chosen,
-        PathBuf::new(),
-        child()?,
-    );
+    let mut plan = ValidatePlan {
+        half,
+        part: part.unwrap_or_default(),
+        ..ValidatePlan::new(workloads, targets, PathBuf::new(), child()?)
+    };
+    plan.resume = args.resume;
     if let Some(file) = file {
         from_file(&mut plan, file);
     }
@@ -101,9 +105,59 @@ fn planned(args: &ValidateArgs, file: Option<&PlanFile>) -> Result<ValidatePlan>
     }
     plan.keep_going |= args.keep_going;
     plan.keep_traces = args.keep_traces.unwrap_or(plan.keep_traces);
-    plan.resume = args.resume;
+    match plan.lacks_trace_on() {
+        Some(target) if !plan.resume => return Err(untraced(&target.name).into()),
+        _ => {}
+    }
     plan.check()?;
     Ok(plan)
+}
+
+/// The workloads that may be run of a plan: the open half, or the sealed one.
+fn half<'a>(
+    args: &ValidateArgs,
+    file: Option<&'a PlanFile>,
+) -> Result<(&'a [NamedWorkload], Option<String>)> {
+    let Some(file) = file.filter(|file| args.sealed || !file.sealed.is_empty()) else {
+        return Ok((file.map_or(&[][..], |file| &file.workloads), None));
+    };
+    let (ours, others, name, hint) = if args.sealed {
+        (
+            &file.sealed,
+            &file.workloads,
+            "sealed",
+            "leave --sealed out",
+        )
+    } else {
+        (&file.workloads, &file.sealed, "open", "add --sealed")
+    };
+    let is_other = |text: &&String| others.iter().any(|w| w.name == **text);
+    if let Some(text) = args.workload.iter().find(is_other) {
+        let what = format!("`{text}` is not of the {name} half of the plan; {hint}");
+        return Err(UsageError(what).into());
+    }
+    if ours.is_empty() {
+        let what = format!("the plan has no workload in its {name} half; {hint}");
+        return Err(UsageError(what).into());
+    }
+    Ok((ours, Some(name.into())))
+}
+
+/// What options name of a plan; `None` where they name something else.
+fn part(args: &ValidateArgs, targets: &[NamedTarget], workloads: &[NamedWorkload]) -> Option<Part> {
+    let workload = |text: &String| workloads.iter().position(|w| w.name == *text);
+    let target = |text: &String| targets.iter().position(|t| t.name == *text);
+    Some(Part {
+        workloads: args.workload.iter().map(workload).collect::<Option<_>>()?,
+        targets: args.target.iter().map(target).collect::<Option<_>>()?,
+    })
+}
+
+fn untraced(target: &str) -> UsageError {
+    UsageError(format!(
+        "the plan predicts from a trace on `{target}`, which is not among the targets chosen; add \
+         --target '{target}', --trace-on, or --resume where the directory holds one"
+    ))
 }
 
 fn from_file(plan: &mut ValidatePlan, file: &PlanFile) {
@@ -123,15 +177,12 @@ fn traces_of(plan: &mut ValidatePlan, file: &PlanFile) -> Result<()> {
     let place = |index: usize| {
         let name = &file.targets[index].name;
         let place = plan.targets.iter().position(|t| t.name == *name);
-        place.ok_or_else(|| {
-            UsageError(format!(
-                "the plan predicts from a trace on `{name}`, which is not among the targets chosen; \
-                 add --target '{name}' or --trace-on"
-            ))
-        })
+        place.ok_or_else(|| untraced(name))
     };
-    if let Some(index) = file.trace_on {
-        plan.trace_on = place(index)?;
+    match (file.trace_on, plan.part.targets.first()) {
+        (Some(index), _) => plan.trace_on = place(index)?,
+        (None, Some(&first)) if !plan.resume => plan.trace_on = first,
+        (None, _) => {}
     }
     let mut groups = BTreeMap::new();
     for (group, &index) in &file.group_trace_on {
@@ -166,20 +217,18 @@ fn workloads_of(args: &ValidateArgs, planned: &[NamedWorkload]) -> Result<Vec<Na
             .parse()
             .with_context(|| format!("read workload `{text}`")),
     };
-    let mut workloads = if args.workload.is_empty() {
-        planned.to_vec()
-    } else {
-        args.workload
-            .iter()
-            .map(chosen)
-            .collect::<Result<Vec<NamedWorkload>>>()?
+    let workloads = match args.workload.as_slice() {
+        [] => planned.to_vec(),
+        some => some.iter().map(chosen).collect::<Result<_>>()?,
     };
-    for workload in &mut workloads {
-        if workload.setup.is_none() {
-            workload.setup.clone_from(&args.setup);
-        }
+    Ok(with_setup(args, workloads))
+}
+
+fn with_setup(args: &ValidateArgs, mut workloads: Vec<NamedWorkload>) -> Vec<NamedWorkload> {
+    for workload in workloads.iter_mut().filter(|w| w.setup.is_none()) {
+        workload.setup.clone_from(&args.setup);
     }
-    Ok(workloads)
+    workloads
 }
 
 /// A target by its name or its specification.

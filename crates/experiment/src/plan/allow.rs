@@ -46,7 +46,7 @@ impl Wanted {
     /// What a plan of a validation wants that was read from a file in `base`.
     pub fn of_validation(plan: &PlanFile, base: &Path) -> Self {
         let mut wanted = Self::default();
-        for workload in &plan.workloads {
+        for workload in plan.workloads.iter().chain(&plan.sealed) {
             wanted.workload(workload, base);
         }
         for target in &plan.targets {

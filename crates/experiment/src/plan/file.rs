@@ -85,6 +85,9 @@ struct RawWorkload {
     run_for: Option<Spanned<String>>,
     #[serde(default)]
     sweep: RawSweep,
+    // Of `validate` alone.
+    #[serde(default)]
+    sealed: bool,
 }
 
 #[derive(Deserialize)]
@@ -105,6 +108,7 @@ pub(super) struct PlannedTarget {
 /// A workload and what a plan says of it alone.
 pub(super) struct Planned {
     pub workload: NamedWorkload,
+    pub sealed: bool,
     pub in_place: bool,
     pub run_for: Option<Duration>,
     /// The parameters that vary, and their values here.
@@ -172,7 +176,7 @@ fn check_verb(place: Place<'_>, verb: PlanVerb) -> Result<(), PlanError> {
             "group",
         ],
         &["group"],
-        &[],
+        &["sealed"],
     ];
     let (other, keys) = match verb {
         PlanVerb::Bench => ("validate", VALIDATE),
@@ -341,6 +345,7 @@ fn workloads(
             };
             all.push(Planned {
                 workload,
+                sealed: its.sealed,
                 in_place: its.in_place,
                 run_for,
                 parameters: pairs(choice),

@@ -45,6 +45,8 @@ pub struct PlanFile {
     pub targets: Vec<NamedTarget>,
     /// What.
     pub workloads: Vec<NamedWorkload>,
+    /// What is run where the sealed half is asked for, and only then: no model was changed by what it showed.
+    pub sealed: Vec<NamedWorkload>,
     /// Runs of each workload on each target.
     pub runs: Option<u32>,
     /// Where random choices start.
@@ -99,6 +101,7 @@ impl PlanFile {
         let targets = sheet.targets.into_iter().map(|t| t.target);
         let targets = place.targets(&raw.target, targets)?;
         let trace_on = raw.trace_on.as_ref();
+        let (sealed, open): (Vec<_>, Vec<_>) = sheet.workloads.into_iter().partition(|w| w.sealed);
         Ok(Self {
             runs: place.count("runs", raw.runs.as_ref())?,
             seed: raw.seed,
@@ -120,7 +123,8 @@ impl PlanFile {
                 .transpose()?,
             group_trace_on: place.groups(&targets, &raw.group)?,
             targets,
-            workloads: sheet.workloads.into_iter().map(|w| w.workload).collect(),
+            workloads: open.into_iter().map(|w| w.workload).collect(),
+            sealed: sealed.into_iter().map(|w| w.workload).collect(),
         })
     }
 }
@@ -253,6 +257,10 @@ setup = "echo x > y"
         assert_eq!(postmark.setup.as_deref(), Some("true"), "the plan's");
         assert_eq!(command.setup.as_deref(), Some("echo x > y"), "its own");
         assert_eq!(command.name, "cmd: cat *");
+        assert!(plan.sealed.is_empty());
+        let sealed = parse(&format!("{WHOLE}sealed = true\n")).unwrap();
+        assert_eq!(sealed.workloads, [postmark.clone()]);
+        assert_eq!(sealed.sealed, [command.clone()]);
         let small = parse("target=[{spec='/'}]\nworkload=[{spec='postmark'}]").unwrap();
         assert_eq!(
             (small.runs, small.trace_on, small.quick),

@@ -91,6 +91,7 @@ fn planned(reported: &Validation, dir: &Path) -> Result<ValidatePlan, ValidateEr
         .into_iter()
         .find(|state| state.name() == reported.cache);
     let mut plan = ValidatePlan {
+        half: reported.half.clone(),
         runs: reported.runs,
         seed: reported.seed,
         cpu: reported.cpu,

@@ -93,7 +93,11 @@ impl Measurements {
         let (attempts, took_ns) = ended.fold((0, 0), |sum, (_, ns)| (sum.0 + 1, sum.1 + ns));
         Series {
             attempts,
-            wanted: plan.wanted(first).saturating_sub(attempts),
+            wanted: if plan.part.has(first) {
+                plan.wanted(first).saturating_sub(attempts)
+            } else {
+                0
+            },
             took_ns: if plan.is_virtual(first.target) {
                 0
             } else {

@@ -45,6 +45,13 @@ pub(super) fn outcome(
             at_equal_speed.extend(equal);
         }
     }
+    let all: u32 = plan.firsts().map(|first| plan.wanted(first)).sum();
+    if found.ended.len() < all as usize {
+        let lacks = all as usize - found.ended.len();
+        found.notes.push(format!(
+            "{lacks} of {all} profiles and runs of the plan are not measured yet"
+        ));
+    }
     let target = |index: usize| plan.targets[index].to_string();
     Ok(Validation {
         format: VALIDATION_FORMAT.into(),
@@ -58,6 +65,7 @@ pub(super) fn outcome(
         cpu: plan.cpu,
         cache: plan.cache.name().into(),
         plan: plan.digest(),
+        half: plan.half.clone(),
         interrupted: false,
         workloads: plan.workloads.iter().map(named).collect(),
         targets: (0..plan.targets.len())

@@ -18,6 +18,10 @@ pub struct ValidatePlan {
     pub workloads: Vec<NamedWorkload>,
     /// Where.
     pub targets: Vec<NamedTarget>,
+    /// Which half of its plan the workloads are, `open` or `sealed`; `None` where the plan has no halves.
+    pub half: Option<String>,
+    /// What of it is measured now; all is judged that its directory holds.
+    pub part: Part,
     /// Measured runs of each workload on each target.
     pub runs: u32,
     /// What the caches hold when a workload begins.
@@ -51,6 +55,31 @@ pub struct ValidatePlan {
     pub child: Vec<OsString>,
 }
 
+/// Some of the workloads and some of the targets of a plan, by their places; none named are all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Part {
+    /// The workloads.
+    pub workloads: Vec<usize>,
+    /// The targets.
+    pub targets: Vec<usize>,
+}
+
+impl Part {
+    /// Whether that target is of it.
+    pub fn has_target(&self, target: usize) -> bool {
+        self.targets.is_empty() || self.targets.contains(&target)
+    }
+
+    fn has_workload(&self, workload: usize) -> bool {
+        self.workloads.is_empty() || self.workloads.contains(&workload)
+    }
+
+    /// Whether that step is of it.
+    pub(super) fn has(&self, step: Step) -> bool {
+        self.has_target(step.target) && step.workload.is_none_or(|w| self.has_workload(w))
+    }
+}
+
 /// One step of a validation: a profile of a target, or a workload that is measured there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Step {
@@ -73,6 +102,8 @@ impl ValidatePlan {
         Self {
             workloads,
             targets,
+            half: None,
+            part: Part::default(),
             runs: 3,
             cache: CacheState::Cold,
             trace_on: 0,
@@ -97,6 +128,14 @@ impl ValidatePlan {
             .and_then(|t| self.group_trace_on.get(t.group.as_ref()?))
             .copied()
             .unwrap_or(self.trace_on)
+    }
+
+    /// The first target that predictions of the part need a trace on and that is not of it.
+    pub fn lacks_trace_on(&self) -> Option<&NamedTarget> {
+        let of_part = (0..self.targets.len()).filter(|&target| self.part.has_target(target));
+        let mut traced_on = of_part.map(|target| self.traced_on(target));
+        let lacks = traced_on.find(|&source| !self.part.has_target(source))?;
+        self.targets.get(lacks)
     }
 
     /// Whether a trace on that target is predicted from.
@@ -154,12 +193,14 @@ impl ValidatePlan {
             ));
         }
         let (mut names, mut specs) = (BTreeSet::new(), BTreeSet::new());
-        for target in &self.targets {
+        for (place, target) in self.targets.iter().enumerate() {
             if !(names.insert(&target.name) && specs.insert(target.spec.to_string())) {
                 return refuse(format!("target {target} stands twice"));
             }
-            let commands = |w: &&NamedWorkload| w.spec.command().is_some() || w.setup.is_some();
-            if let Some(workload) = self.workloads.iter().find(commands) {
+            let is_command = |w: &NamedWorkload| w.spec.command().is_some() || w.setup.is_some();
+            let mut workloads = self.workloads.iter().enumerate();
+            let command = workloads.find(|(w, its)| self.part.has_workload(*w) && is_command(its));
+            if let Some((_, workload)) = command.filter(|_| self.part.has_target(place)) {
                 check_commands(&*target.spec, &format!("run a command of `{workload}`"))?;
             }
         }
@@ -284,6 +325,32 @@ mod tests {
         assert_eq!((plan.traced_on(0), plan.traced_on(1)), (0, 1));
         plan.group_trace_on.insert("disk".into(), 2);
         assert!(plan.check().is_err());
+    }
+
+    #[test]
+    fn a_part_needs_the_traces_that_it_is_predicted_from() {
+        let mut plan = plan();
+        plan.part.targets = vec![1];
+        assert_eq!(plan.lacks_trace_on().unwrap().name, "/a");
+        plan.targets[1].group = Some("disk".into());
+        plan.group_trace_on.insert("disk".into(), 1);
+        assert_eq!(plan.lacks_trace_on(), None);
+        plan.part.workloads = vec![0];
+        let has = |target, workload| {
+            plan.part.has(Step {
+                target,
+                workload,
+                number: 0,
+            })
+        };
+        let all = [
+            has(1, None),
+            has(1, Some(0)),
+            has(1, Some(1)),
+            has(0, Some(0)),
+            has(0, None),
+        ];
+        assert_eq!(all, [true, true, false, false, false]);
     }
 
     #[test]

@@ -47,6 +47,9 @@ pub struct Validation {
     /// Tells one plan from another: a digest of everything that decides what a step measures.
     #[serde(default)]
     pub plan: String,
+    /// Which half of the plan's workloads it is of, `open` or `sealed`; `None` where the plan seals none.
+    #[serde(default)]
+    pub half: Option<String>,
     /// Whether it was stopped before all runs were made.
     pub interrupted: bool,
     /// What the names of workloads stand for.

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Installs what the workloads run, from Debian's packages (bookworm), as root. Services that packages start are
+# kept from starting; nothing is configured.
+set -euo pipefail
+packages=(xfsprogs btrfs-progs fuse3 gcc make libc6-dev autoconf automake cmake ninja-build git python3
+    python3-pip python3-setuptools python3-wheel zip unzip rsync tar gzip postgresql postgresql-contrib
+    mariadb-server sysbench sqlite3 python3-plyvel nginx-light curl ripgrep fio dpkg borgbackup)
+missing=()
+for package in "${packages[@]}"; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+done
+[ "${#missing[@]}" -gt 0 ] || exit 0
+# A package's service would use the disk beside what is measured.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod +x "$policy"
+fi
+apt-get update -q
+DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
