@@ -40,8 +40,8 @@ stems! {
     Mmap "MMAP", Munmap "MUNMAP", MfR "MFR", MfW "MFW", MfRC "MFRC",
     Tr "TR", TrC "TRC", TrX "TRX", TrP "TRP", Rm "RM", RmF "RMF", RmD "RMD", RmFC "RMFC",
     Fsy "FSY", Fds "FDS", FsyO "FSYO", FdsO "FDSO", FsyC "FSYC", FsyN "FSYN", FsyRn "FSYRN",
-    FsyRm "FSYRM", FsyD "FSYD", FsyDF "FSYDF", FsyS "FSYS", FdsS "FDSS", FsyQ "FSYQ",
-    Sync "SYNC", Sfr "SFR", Dtr "DTR",
+    FsyRm "FSYRM", FsyD "FSYD", FsyDF "FSYDF", FsyS "FSYS", FdsS "FDSS", FdsL "FDSL", FdsU "FDSU", FdsR "FDSR",
+    FsyW "FSYW", FsyT "FSYT", FsyQ "FSYQ", Sync "SYNC", Sfr "SFR", SfrW "SFRW", Dtr "DTR",
 }
 
 impl Stem {
@@ -91,6 +91,11 @@ impl Stem {
                 | FsyDF
                 | FsyS
                 | FdsS
+                | FdsL
+                | FdsU
+                | FdsR
+                | FsyW
+                | FsyT
                 | Sync
                 | Dtr
                 | Sfr
@@ -104,7 +109,7 @@ impl Stem {
         use Stem::*;
         // These are means of many calls without an access and some with one, or of what a commit
         // before has paid.
-        let sometimes = matches!(self, CrC | MkdirC | RDirCE | TrC | RmFC | FsyDF);
+        let sometimes = matches!(self, CrC | MkdirC | RDirCE | TrC | RmFC | FsyDF | FsyT);
         self.at_device() && !sometimes
     }
 
