@@ -257,8 +257,13 @@ impl PageCache {
         } else if end.saturating_sub(first) <= SHORT_RANGE {
             (first..end).collect()
         } else {
-            let held = known.table.frames().filter_map(|f| self.frames.get(f as usize));
-            held.map(|f| f.page).filter(|p| (first..end).contains(p)).collect()
+            let held = known
+                .table
+                .frames()
+                .filter_map(|f| self.frames.get(f as usize));
+            held.map(|f| f.page)
+                .filter(|p| (first..end).contains(p))
+                .collect()
         };
         for page in pages {
             if let Entry::Frame(index) = known.table.get(page)
@@ -267,7 +272,8 @@ impl PageCache {
             {
                 frame.dirty_epoch = 0;
                 known.dirty -= 1;
-                known.runs = (known.runs + known.dirty_beside(page, &self.frames)).saturating_sub(1);
+                known.runs =
+                    (known.runs + known.dirty_beside(page, &self.frames)).saturating_sub(1);
                 count += 1;
                 begin = begin.or(Some(page));
             }

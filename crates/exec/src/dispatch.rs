@@ -1,8 +1,8 @@
 //! One operation of a stream as one call of the target.
 
 use fsage_core::{
-    Access, Errno, Fd, FileSystem, Handle, Op, OpFlags, OpKind, OpenFlags, PathTable, Pid, RangeSync,
-    SetAttr,
+    Access, Errno, Fd, FileSystem, Handle, Op, OpFlags, OpKind, OpenFlags, PathTable, Pid,
+    RangeSync, SetAttr,
 };
 
 use crate::handles::{Directory, Handles};
@@ -241,9 +241,7 @@ impl<'a> Executor<'a> {
             }
             OpKind::Fsync => self.timed(|fs| fs.fsync(handle).map(|()| 0)),
             OpKind::Fdatasync => self.timed(|fs| fs.fdatasync(handle).map(|()| 0)),
-            OpKind::SyncFileRange => {
-                self.timed(|fs| sync_range(fs, op, handle).map(|()| 0))
-            }
+            OpKind::SyncFileRange => self.timed(|fs| sync_range(fs, op, handle).map(|()| 0)),
             OpKind::Fault => {
                 let write = op.flags & 1 != 0;
                 self.timed(|fs| {

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 use fsage_core::target::{Description, Subdirectory};
 use fsage_core::{
     Access, Attr, Clock, ColdPolicy, Demand, DirEntry, Errno, FileSystem, FsOptions, Handle,
-    ManualClock, OpSink, OpSource, OpenFlags, Platform, RangeSync, Registry, Root, Scheme, SetAttr, StatFs,
-    Target, TargetError, TargetSpec, VirtualTime, conformance,
+    ManualClock, OpSink, OpSource, OpenFlags, Platform, RangeSync, Registry, Root, Scheme, SetAttr,
+    StatFs, Target, TargetError, TargetSpec, VirtualTime, conformance,
 };
 use fsage_experiment::bench;
 use fsage_experiment::plan::{BenchPlan, CacheState, NamedTarget};

@@ -42,7 +42,10 @@ fn a_start_of_writing_is_no_wait_and_shortens_the_one_to_come() {
     let empty = written(&fs, b"g", 0);
     let alone = took(&fs, || fs.fsync(empty));
     assert!(commit.abs_diff(alone) < alone / 2, "{commit} {alone}");
-    assert_eq!(took(&fs, || fs.fsync(file)), again - truth.calls.start_writing_ns + truth.calls.fsync_ns);
+    assert_eq!(
+        took(&fs, || fs.fsync(file)),
+        again - truth.calls.start_writing_ns + truth.calls.fsync_ns
+    );
 }
 
 #[test]

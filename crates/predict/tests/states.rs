@@ -150,7 +150,10 @@ fn states_of_an_fsync() {
 fn syncs(s: &Script) -> Vec<String> {
     let calls = s.ops.iter().zip(families(s));
     let of_sync = |op: &fsage_core::Op| op.kind.class() == fsage_core::KindClass::Sync;
-    calls.filter(|(op, _)| of_sync(op)).map(|(_, f)| f).collect()
+    calls
+        .filter(|(op, _)| of_sync(op))
+        .map(|(_, f)| f)
+        .collect()
 }
 
 fn range(s: &mut Script, fd: i32, flags: u32) {
@@ -263,7 +266,16 @@ fn a_sync_is_charged_by_what_is_to_be_done() {
     assert_eq!(
         syncs(&s),
         [
-            "FSYN", "FDSO", "FDSO+SFR", "FDSR+FSYO", "FSY", "FDSL", "FDSS", "FSYQ", "FDSO", "FSYQ",
+            "FSYN",
+            "FDSO",
+            "FDSO+SFR",
+            "FDSR+FSYO",
+            "FSY",
+            "FDSL",
+            "FDSS",
+            "FSYQ",
+            "FDSO",
+            "FSYQ",
             "FSYRN"
         ]
     );
@@ -294,7 +306,9 @@ fn writes_that_wait_are_charged_as_what_they_wait_for() {
     s.open("/d", 0o4_010_002, 4);
     s.data(OpKind::Write, 4, 0, 4096);
     let got = families(&s);
-    let expected = ["FSYN+WF", "FDSO+WK", "FDS+WN", "FDSS+WN", "FDSL+WA", "OPEN", "FSYO+WK"];
+    let expected = [
+        "FSYN+WF", "FDSO+WK", "FDS+WN", "FDSS+WN", "FDSL+WA", "OPEN", "FSYO+WK",
+    ];
     assert_eq!(got[1..], expected);
 }
 

@@ -273,9 +273,7 @@ impl<'a> Performer<'a> {
             OpKind::Fallocate => self.timed(|fs| fs.fallocate(handle, offset, length).map(|()| 0)),
             OpKind::Readdir => self.timed(|fs| fs.read_dir(handle).map(|_| 0)),
             OpKind::Fsync => self.timed(|fs| fs.fsync(handle).map(|()| 0)),
-            OpKind::Fdatasync | OpKind::Msync => {
-                self.timed(|fs| fs.fdatasync(handle).map(|()| 0))
-            }
+            OpKind::Fdatasync | OpKind::Msync => self.timed(|fs| fs.fdatasync(handle).map(|()| 0)),
             OpKind::SyncFileRange => self.timed(|fs| sync_range(fs, op, handle).map(|()| 0)),
             _ => self.timed(|fs| fs.fstat(handle).map(|_| 0)),
         }

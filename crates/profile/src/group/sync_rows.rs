@@ -30,9 +30,9 @@ const ROWS: [&str; 10] = [
     "FSYS", "FDSS", "FDSL", "FSYO", "FDSO", "FDSU", "FDSR", "FSYW", "FSYT", "SFRW",
 ];
 /// Files of a sequence.
-const FILES: usize = 30;
+const FILES: usize = 20;
 /// Sequences of a round on one file, and calls of each.
-const SHORT_ROWS: u64 = 5;
+const SHORT_ROWS: u64 = 4;
 const IN_A_ROW: u64 = 6;
 /// Pauses that follow each other: those of programs that commit.
 const PAUSES: u64 = 4;
@@ -80,8 +80,11 @@ fn allocated(lab: &mut Lab<'_>, dir: &str) -> Res<(Vec<u8>, bool, bool)> {
         fs.fsync(handle)?;
         let starts = fs.sync_file_range(handle, 0, 0, RangeSync::START);
         let reserves = fs.fallocate(handle, 0, bytes);
-        let tried = [(starts, ["SFRW", "FSYW", "FSYT"].as_slice()), (reserves, &["FDSU"])];
-        let can = tried.map(|(result, stems)| {
+        let tried = [
+            (starts, ["SFRW", "FSYW", "FSYT"].as_slice()),
+            (reserves, &["FDSU"]),
+        ];
+        let [starts, reserves] = tried.map(|(result, stems)| {
             let reason = result.map_err(|errno| Halt::from(errno).reason());
             for stem in stems {
                 if let Err(reason) = &reason {
@@ -90,7 +93,7 @@ fn allocated(lab: &mut Lab<'_>, dir: &str) -> Res<(Vec<u8>, bool, bool)> {
             }
             reason.is_ok()
         });
-        Ok((path.clone(), can[1], can[0]))
+        Ok((path.clone(), reserves, starts))
     })
 }
 
@@ -181,7 +184,12 @@ fn scattered(lab: &mut Lab<'_>, path: &[u8]) -> Res {
             // One in each part of the file, none beside another.
             for number in 0..SCATTERED {
                 let within = lab.random.next() % part.saturating_sub(1).max(1);
-                write(lab, handle, (number * part + within) * BLOCK, BLOCK as usize)?;
+                write(
+                    lab,
+                    handle,
+                    (number * part + within) * BLOCK,
+                    BLOCK as usize,
+                )?;
             }
             lab.begin(Batch::Blocking);
             lab.call(Probe::of("FDSR"), 0, || fs.fdatasync(handle))?;
@@ -219,7 +227,9 @@ fn start(
     lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
         let (fs, probe) = (lab.fs, Probe::at("SFRW", (FILE_BYTES >> 10) as u32));
         write(lab, handle, 0, FILE_BYTES)?;
-        lab.call(probe, 0, || fs.sync_file_range(handle, 0, 0, RangeSync::START))?;
+        lab.call(probe, 0, || {
+            fs.sync_file_range(handle, 0, 0, RangeSync::START)
+        })?;
         then(lab, handle)
     })?;
     Ok(path)
@@ -261,7 +271,9 @@ fn started(lab: &mut Lab<'_>, dir: &str) -> Res {
             write(lab, handle, at, PAYLOAD_BYTES)?;
             let probe = Probe::at("SFRW", (PAYLOAD_BYTES >> 10) as u32);
             let bytes = PAYLOAD_BYTES as u64;
-            lab.call(probe, 0, || fs.sync_file_range(handle, at, bytes, RangeSync::START))?;
+            lab.call(probe, 0, || {
+                fs.sync_file_range(handle, at, bytes, RangeSync::START)
+            })?;
         }
         lab.end()?;
         Ok(fs.fsync(handle)?)
@@ -274,20 +286,24 @@ fn ranges(lab: &mut Lab<'_>) -> Res {
     let dir = lab.fresh_dir("v")?;
     lab.settle()?;
     let mut no_ranges = None;
-    lab.rounds(&["SYNC", "SFR"], (lab.scale(3, 10), lab.scale(3, 40)), |lab, _| {
-        let fs = lab.fs;
-        let path = fresh(lab, &dir);
-        lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
-            lab.begin(Batch::Blocking);
-            write(lab, handle, 0, PAYLOAD_BYTES)?;
-            lab.call(Probe::of("SYNC"), 0, || fs.sync())?;
-            write(lab, handle, 0, PAYLOAD_BYTES)?;
-            let range = || fs.sync_file_range(handle, 0, 0, RangeSync::AWAIT);
-            no_ranges = lab.call(Probe::of("SFR"), 0, range).err();
-            lab.end().map(|_| ())
-        })?;
-        Ok(fs.unlink(&path)?)
-    })?;
+    lab.rounds(
+        &["SYNC", "SFR"],
+        (lab.scale(3, 10), lab.scale(3, 40)),
+        |lab, _| {
+            let fs = lab.fs;
+            let path = fresh(lab, &dir);
+            lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+                lab.begin(Batch::Blocking);
+                write(lab, handle, 0, PAYLOAD_BYTES)?;
+                lab.call(Probe::of("SYNC"), 0, || fs.sync())?;
+                write(lab, handle, 0, PAYLOAD_BYTES)?;
+                let range = || fs.sync_file_range(handle, 0, 0, RangeSync::AWAIT);
+                no_ranges = lab.call(Probe::of("SFR"), 0, range).err();
+                lab.end().map(|_| ())
+            })?;
+            Ok(fs.unlink(&path)?)
+        },
+    )?;
     if let Some(halt) = no_ranges {
         lab.absent("SFR", &halt.reason());
     }
