@@ -85,6 +85,7 @@ impl View {
         *self.state(ino) = FileState {
             // A commit that something else needs holds attributes too.
             changed: state.changed && data_only && leaves_attributes(state),
+            changed_after: state.changed_after,
             ..state.stable()
         };
     }
@@ -115,10 +116,14 @@ impl View {
             charges.push(charge);
             return apart(dirty, gap, charges);
         }
+        // What is more than a page of each run.
+        let more = dirty.kib - PAGE_KIB * dirty.runs;
+        if written && more >= MIB_KIB {
+            charges.push(Charge::sized(by(Stem::Fds, Stem::Fsy), gap, dirty.kib));
+            return apart(dirty, gap, charges);
+        }
         if written {
             charges.push(Charge::once(by(Stem::FdsO, Stem::FsyO), gap));
-            // What is more than a page of each run.
-            let more = dirty.kib - PAGE_KIB * dirty.runs;
             if more > 0.0 {
                 charges.push(Charge::many(Stem::Sfr, Gap::NONE, more / MIB_KIB));
             }

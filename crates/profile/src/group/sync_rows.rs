@@ -3,7 +3,7 @@
 //! Calls follow each other with short pauses. A disk's turn and the journal's place decide what a commit waits for,
 //! and both stay nearly the same from one call of a row to the next: rows are short, and each begins elsewhere.
 
-use fsage_core::{Handle, OpenFlags, RangeSync};
+use fsage_core::{Errno, Handle, OpenFlags, RangeSync};
 
 use super::sync::{fresh, note_placement, placement, rest, write};
 use crate::error::{Halt, Res};
@@ -50,28 +50,37 @@ fn rows(lab: &mut Lab<'_>) -> Res {
     let dir = lab.fresh_dir("z")?;
     let rounds = (lab.scale(2, 6), lab.scale(15, 40));
     let before = placement(lab);
-    let (written, reserves, starts) = allocated(lab, &dir)?;
+    let (written, [no_start, no_reserve]) = allocated(lab, &dir)?;
     lab.rounds(&ROWS, rounds, |lab, _| {
         in_place(lab, &written, Row::of("FDSO", BLOCK))?;
         small_files(lab, &dir)?;
         log(lab, &dir, Row::of("FDSS", BLOCK), 0)?;
         in_place(lab, &written, Row::of("FSYO", BLOCK))?;
         log(lab, &dir, Row::of("FDSL", RECORD), BLOCK / 4)?;
-        if reserves {
+        if no_reserve.is_none() {
             unwritten(lab, &dir)?;
         }
         scattered(lab, &written)?;
-        if starts {
+        if no_start.is_none() {
             started(lab, &dir)?;
         }
         lab.check()
     })?;
+    for (errno, stems) in [
+        (no_start, ["SFRW", "FSYW", "FSYT"].as_slice()),
+        (no_reserve, &["FDSU"]),
+    ] {
+        let reason = errno.map(|errno| Halt::from(errno).reason());
+        for (stem, reason) in stems.iter().zip(reason.iter().cycle()) {
+            lab.absent(stem, reason);
+        }
+    }
     note_placement(lab, &ROWS, &before);
     lab.clear(&dir)
 }
 
-/// A file with allocated blocks, and whether the target can reserve blocks, and start to write.
-fn allocated(lab: &mut Lab<'_>, dir: &str) -> Res<(Vec<u8>, bool, bool)> {
+/// A file with allocated blocks, and why the target cannot start to write, and reserve blocks.
+fn allocated(lab: &mut Lab<'_>, dir: &str) -> Res<(Vec<u8>, [Option<Errno>; 2])> {
     let fs = lab.fs;
     let path = fresh(lab, dir);
     let bytes = ALLOCATED_BYTES.min(lab.room_bytes() / 2);
@@ -80,20 +89,7 @@ fn allocated(lab: &mut Lab<'_>, dir: &str) -> Res<(Vec<u8>, bool, bool)> {
         fs.fsync(handle)?;
         let starts = fs.sync_file_range(handle, 0, 0, RangeSync::START);
         let reserves = fs.fallocate(handle, 0, bytes);
-        let tried = [
-            (starts, ["SFRW", "FSYW", "FSYT"].as_slice()),
-            (reserves, &["FDSU"]),
-        ];
-        let [starts, reserves] = tried.map(|(result, stems)| {
-            let reason = result.map_err(|errno| Halt::from(errno).reason());
-            for stem in stems {
-                if let Err(reason) = &reason {
-                    lab.absent(stem, reason);
-                }
-            }
-            reason.is_ok()
-        });
-        Ok((path.clone(), reserves, starts))
+        Ok((path.clone(), [starts.err(), reserves.err()]))
     })
 }
 
