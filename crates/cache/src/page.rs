@@ -8,6 +8,8 @@ use crate::table::{Entry, PageTable};
 
 const ACTIVE: u8 = 1;
 const REFERENCED: u8 = 2;
+/// Pages of a range that are looked at one by one: 16 MiB.
+const SHORT_RANGE: u64 = 4096;
 /// Brought in by read-ahead and not asked for yet.
 const AHEAD: u8 = 4;
 
@@ -40,6 +42,19 @@ struct File {
     /// Grows when the file is written back; 0 is never a frame's.
     epoch: u32,
     dirty: u32,
+    /// Runs of dirty pages that lie together, as long as none of them is cut off or evicted.
+    runs: u32,
+}
+
+impl File {
+    /// How many of a page's neighbours are dirty.
+    fn dirty_beside(&self, page: u64, frames: &[Frame]) -> u32 {
+        let dirty = |page| {
+            matches!(self.table.get(page), Entry::Frame(frame)
+                if frames.get(frame as usize).is_some_and(|f| f.dirty_epoch == self.epoch))
+        };
+        u32::from(page > 0 && dirty(page - 1)) + u32::from(dirty(page + 1))
+    }
 }
 
 /// What the cache did so far.
@@ -195,6 +210,8 @@ impl PageCache {
             if frame.dirty_epoch != known.epoch {
                 frame.dirty_epoch = known.epoch;
                 known.dirty += 1;
+                let beside = known.dirty_beside(page, &self.frames);
+                known.runs = (known.runs + 1).saturating_sub(beside);
                 self.counts.dirtied += 1;
                 if known.dirty == 1 {
                     self.counts.bursts += 1;
@@ -221,6 +238,53 @@ impl PageCache {
             .map_or(0, |f| u64::from(f.dirty))
     }
 
+    /// Runs of dirty pages of a file that lie together, at least one where any is dirty.
+    pub fn dirty_runs(&self, file: u32) -> u64 {
+        self.files
+            .get(file as usize)
+            .map_or(0, |f| u64::from(f.runs.clamp(f.dirty.min(1), f.dirty)))
+    }
+
+    /// Writes back the dirty pages of a file from `first` to before `end`; returns how many, and the first of them.
+    pub fn clean_range(&mut self, file: u32, first: u64, end: u64) -> (u64, Option<u64>) {
+        let (mut count, mut begin) = (0, None);
+        let Some(known) = self.files.get_mut(file as usize) else {
+            return (count, begin);
+        };
+        // A range may be much longer than what is held of it.
+        let pages: Vec<u64> = if known.dirty == 0 {
+            Vec::new()
+        } else if end.saturating_sub(first) <= SHORT_RANGE {
+            (first..end).collect()
+        } else {
+            let held = known
+                .table
+                .frames()
+                .filter_map(|f| self.frames.get(f as usize));
+            held.map(|f| f.page)
+                .filter(|p| (first..end).contains(p))
+                .collect()
+        };
+        for page in pages {
+            if let Entry::Frame(index) = known.table.get(page)
+                && let Some(frame) = self.frames.get_mut(index as usize)
+                && frame.dirty_epoch == known.epoch
+            {
+                frame.dirty_epoch = 0;
+                known.dirty -= 1;
+                known.runs =
+                    (known.runs + known.dirty_beside(page, &self.frames)).saturating_sub(1);
+                count += 1;
+                begin = begin.or(Some(page));
+            }
+        }
+        if known.dirty == 0 && count > 0 {
+            (known.epoch, known.runs) = (next_epoch(known.epoch), 0);
+        }
+        self.counts.written += count;
+        (count, begin)
+    }
+
     /// Writes back all dirty pages of a file; returns how many.
     pub fn clean(&mut self, file: u32) -> u64 {
         let Some(known) = self.files.get_mut(file as usize) else {
@@ -228,7 +292,7 @@ impl PageCache {
         };
         let count = u64::from(known.dirty);
         if count > 0 {
-            known.dirty = 0;
+            (known.dirty, known.runs) = (0, 0);
             known.epoch = next_epoch(known.epoch);
             self.counts.written += count;
         }
@@ -301,6 +365,7 @@ impl PageCache {
         });
         known.dirty = known.dirty.saturating_sub(cancelled);
         self.counts.cancelled += u64::from(cancelled);
+        known.runs = known.runs.min(known.dirty);
         if known.dirty == 0 && cancelled > 0 {
             known.epoch = next_epoch(known.epoch);
         }

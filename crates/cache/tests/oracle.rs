@@ -201,6 +201,30 @@ fn dirty_pages_go_after_thirty_seconds_and_the_next_round_of_the_flusher() {
     assert_eq!(cache.peek(3, 0), PageState::Clean);
 }
 
+/// Runs are counted as pages become dirty, in any order, and as a range of them is written.
+#[test]
+fn dirty_pages_lie_in_runs_and_a_range_of_them_is_written() {
+    let mut cache = cache(Policy::Linux, 100);
+    for page in [9, 2, 0, 1, 5, 7, 6, 6] {
+        cache.write(3, page, 7, 0);
+    }
+    assert_eq!((cache.dirty_pages(3), cache.dirty_runs(3)), (7, 3));
+    assert_eq!(cache.clean_range(3, 1, 3), (2, Some(1)));
+    assert_eq!((cache.dirty_pages(3), cache.dirty_runs(3)), (5, 3));
+    let states = [0, 1].map(|page| cache.peek(3, page));
+    assert_eq!(states, [PageState::Dirty(7), PageState::Clean]);
+    assert_eq!(cache.clean_range(3, 6, 7), (1, Some(6)));
+    assert_eq!(cache.dirty_runs(3), 4);
+    cache.cut(3, 7);
+    assert_eq!((cache.dirty_pages(3), cache.dirty_runs(3)), (2, 2));
+    assert_eq!(cache.clean_range(3, 0, u64::MAX), (2, Some(0)));
+    assert_eq!((cache.clean(3), cache.dirty_runs(3)), (0, 0));
+    assert_eq!(cache.counts().written, 5);
+    // What becomes dirty again has its own time.
+    cache.write(3, 0, 7, 40_000_000_000);
+    assert_eq!(cache.expire(60_000_000_000, |_| {}), 0);
+}
+
 #[test]
 fn made_cold_everything_is_written_and_absent_but_what_is_kept() {
     let mut cache = PageCache::new(Policy::Linux, Some(100), Start::Warm, WriteBack::default());

@@ -84,6 +84,32 @@ pub enum Access {
     Write,
 }
 
+/// What `sync_file_range` is asked for: its flags, as Linux numbers them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RangeSync(pub u32);
+
+impl RangeSync {
+    /// Starts writing what is dirty and waits for nothing (`SYNC_FILE_RANGE_WRITE`).
+    pub const START: Self = Self(2);
+    /// The same, and waits for what was being written before and is now.
+    pub const AWAIT: Self = Self(7);
+
+    /// Whether it waits for what is being written already.
+    pub fn waits_before(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// Whether it starts writing what is dirty.
+    pub fn writes(self) -> bool {
+        self.0 & 2 != 0
+    }
+
+    /// Whether it waits for what it started.
+    pub fn waits_after(self) -> bool {
+        self.0 & 4 != 0
+    }
+}
+
 /// The type of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FileType {
@@ -181,6 +207,17 @@ pub trait FileSystem: Send + Sync {
     fn read_dir(&self, handle: Handle) -> Result<Vec<DirEntry>, Errno>;
     fn fsync(&self, handle: Handle) -> Result<(), Errno>;
     fn fdatasync(&self, handle: Handle) -> Result<(), Errno>;
+    /// Writes `length` bytes from `offset`, to the file's end if 0, without making them stable. A target may have no
+    /// such call.
+    fn sync_file_range(
+        &self,
+        _handle: Handle,
+        _offset: u64,
+        _length: u64,
+        _what: RangeSync,
+    ) -> Result<(), Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
     fn ftruncate(&self, handle: Handle, size: u64) -> Result<(), Errno>;
     fn fallocate(&self, handle: Handle, offset: u64, length: u64) -> Result<(), Errno>;
     fn fstat(&self, handle: Handle) -> Result<Attr, Errno>;

@@ -33,7 +33,9 @@ pub mod virtual_time;
 
 pub use clock::{Clock, ManualClock};
 pub use errno::Errno;
-pub use fs::{Access, Attr, DirEntry, FileSystem, FileType, Handle, OpenFlags, SetAttr, StatFs};
+pub use fs::{
+    Access, Attr, DirEntry, FileSystem, FileType, Handle, OpenFlags, RangeSync, SetAttr, StatFs,
+};
 pub use id::{DevId, Fd, FileId, PathId, Pid, Seed, Tid};
 pub use kind::{KindClass, OpKind};
 pub use op::{Op, OpFlags, Outcome};

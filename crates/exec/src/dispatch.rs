@@ -1,7 +1,8 @@
 //! One operation of a stream as one call of the target.
 
 use fsage_core::{
-    Access, Errno, Fd, FileSystem, Handle, Op, OpFlags, OpKind, OpenFlags, PathTable, Pid, SetAttr,
+    Access, Errno, Fd, FileSystem, Handle, Op, OpFlags, OpKind, OpenFlags, PathTable, Pid,
+    RangeSync, SetAttr,
 };
 
 use crate::handles::{Directory, Handles};
@@ -240,6 +241,7 @@ impl<'a> Executor<'a> {
             }
             OpKind::Fsync => self.timed(|fs| fs.fsync(handle).map(|()| 0)),
             OpKind::Fdatasync => self.timed(|fs| fs.fdatasync(handle).map(|()| 0)),
+            OpKind::SyncFileRange => self.timed(|fs| sync_range(fs, op, handle).map(|()| 0)),
             OpKind::Fault => {
                 let write = op.flags & 1 != 0;
                 self.timed(|fs| {
@@ -357,6 +359,18 @@ pub(crate) fn open_flags(flags: u32) -> OpenFlags {
         direct: set(0o40_000),
         no_follow: set(0o400_000),
         sync: set(0o10_000),
+    }
+}
+
+/// `sync_file_range`. Where a target has none, what is waited for is what its fdatasync writes, and to start writing
+/// is left to it.
+pub(crate) fn sync_range(fs: &dyn FileSystem, op: &Op, handle: Handle) -> Result<(), Errno> {
+    let what = RangeSync(op.flags);
+    let (offset, length) = (op.offset.unwrap_or(0), op.length.unwrap_or(0));
+    match fs.sync_file_range(handle, offset, length, what) {
+        Err(Errno::EOPNOTSUPP | Errno::ENOSYS) if what.waits_after() => fs.fdatasync(handle),
+        Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(()),
+        done => done,
     }
 }
 

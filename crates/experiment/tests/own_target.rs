@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 use fsage_core::target::{Description, Subdirectory};
 use fsage_core::{
     Access, Attr, Clock, ColdPolicy, Demand, DirEntry, Errno, FileSystem, FsOptions, Handle,
-    ManualClock, OpSink, OpSource, OpenFlags, Platform, Registry, Root, Scheme, SetAttr, StatFs,
-    Target, TargetError, TargetSpec, VirtualTime, conformance,
+    ManualClock, OpSink, OpSource, OpenFlags, Platform, RangeSync, Registry, Root, Scheme, SetAttr,
+    StatFs, Target, TargetError, TargetSpec, VirtualTime, conformance,
 };
 use fsage_experiment::bench;
 use fsage_experiment::plan::{BenchPlan, CacheState, NamedTarget};
@@ -206,6 +206,7 @@ impl FileSystem for HiddenFs {
         read_dir(handle: Handle) -> Vec<DirEntry>;
         fsync(handle: Handle) -> ();
         fdatasync(handle: Handle) -> ();
+        sync_file_range(handle: Handle, offset: u64, length: u64, what: RangeSync) -> ();
         ftruncate(handle: Handle, size: u64) -> ();
         fallocate(handle: Handle, offset: u64, length: u64) -> ();
         fstat(handle: Handle) -> Attr;

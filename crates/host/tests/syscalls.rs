@@ -7,7 +7,7 @@ mod common;
 use std::process::Command;
 
 use common::TRUSTED;
-use fsage_core::{Access, FileSystem, OpenFlags, SetAttr};
+use fsage_core::{Access, FileSystem, OpenFlags, RangeSync, SetAttr};
 use fsage_host::HostFs;
 
 const ROLE: &str = "FSAGE_TEST_TRACED";
@@ -35,6 +35,8 @@ fn operations(dir: &std::path::Path) {
     fs.fsync(file).unwrap();
     mark();
     fs.fdatasync(file).unwrap();
+    mark();
+    fs.sync_file_range(file, 0, 0, RangeSync::START).unwrap();
     mark();
     fs.ftruncate(file, 10).unwrap();
     mark();
@@ -96,6 +98,7 @@ const EXPECTED: &[&[&str]] = &[
     &["pread64"],
     &["fsync"],
     &["fdatasync"],
+    &["sync_file_range"],
     &["ftruncate"],
     &["fallocate"],
     &["fstat"],

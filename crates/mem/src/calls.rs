@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fsage_core::{
     Access, Attr, Clock, DirEntry, Errno, FileSystem, FileType, Handle, OpenFlags, Platform,
-    SetAttr, StatFs, VirtualTime,
+    RangeSync, SetAttr, StatFs, VirtualTime,
 };
 
 use crate::body::{Body, PAGE};
@@ -368,6 +368,21 @@ impl FileSystem for MemFs {
     fn fdatasync(&self, handle: Handle) -> Result<(), Errno> {
         self.of_handle(handle, self.truth().calls.fsync_ns, |state, ino| {
             state.make_stable(ino, false, true)
+        })
+    }
+
+    fn sync_file_range(
+        &self,
+        handle: Handle,
+        offset: u64,
+        length: u64,
+        what: RangeSync,
+    ) -> Result<(), Errno> {
+        let end = offset.checked_add(length).ok_or(Errno::EINVAL)?;
+        let end = if length == 0 { u64::MAX } else { end };
+        let cost_ns = self.truth().calls.start_writing_ns;
+        self.of_handle(handle, cost_ns, |state, ino| {
+            state.sync_range(ino, (offset / PAGE, end.div_ceil(PAGE)), what)
         })
     }
 

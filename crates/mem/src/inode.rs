@@ -82,6 +82,8 @@ pub(crate) struct Inode {
     /// Since when it is dirty, and from which page on, where it is.
     pub dirty_since_ns: u64,
     pub dirty_from: u64,
+    /// The request that was last started for its data without a wait.
+    pub writing: Option<u64>,
 }
 
 impl Inode {
@@ -198,6 +200,7 @@ impl Inodes {
             needed_in: 0,
             dirty_since_ns: 0,
             dirty_from: 0,
+            writing: None,
         };
         let ino = self.next();
         if ino as usize >= self.all.len() {

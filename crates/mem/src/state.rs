@@ -85,6 +85,11 @@ impl Disk {
         self.flush_at_ns = next.unwrap_or(u64::MAX);
     }
 
+    /// What was asked for is no work of cache pressure.
+    pub(crate) fn note_written(&mut self) {
+        self.written = self.pages.counts().written;
+    }
+
     /// What cache pressure wrote takes the device's time; nobody waits for it.
     fn note_evicted(&mut self, now_ns: u64) {
         let written = self.pages.counts().written;
@@ -217,7 +222,7 @@ impl State {
             return None;
         }
         let blocks = disk.pages.clean(file);
-        disk.written = disk.pages.counts().written;
+        disk.note_written();
         let from = inode.dirty_from;
         let block = inode.body().ok()?.block(from);
         (blocks > 0).then_some(Request {

@@ -1,9 +1,10 @@
 //! Reads, writes, cuts and faults: what hits the page cache and what waits for the device.
 
 use fsage_cache::PageState;
-use fsage_core::Errno;
+use fsage_core::{Errno, RangeSync};
 
 use crate::body::PAGE;
+use crate::device::Request;
 use crate::state::State;
 
 /// The largest file, as the kernel's for 4 KiB pages.
@@ -151,6 +152,9 @@ impl State {
         if self.pool.pages() + (last - first + 1) > most_held {
             return Err(Errno::ENOSPC);
         }
+        let body = self.inodes.get(open.ino)?.body()?;
+        // Room that was reserved becomes data by a change of metadata.
+        let reserved = (first..=last).any(|p| body.block(p).is_some() && !body.written(p));
         let allocated = self.allocate(open.ino, first, last + 1)?;
         if self.disk.is_some() {
             for page in first..=last {
@@ -167,7 +171,7 @@ impl State {
             .get(open.ino)?
             .body()?
             .write(offset, data, &mut self.pool);
-        self.change_inode(open.ino, allocated > 0 || end > size);
+        self.change_inode(open.ino, allocated > 0 || reserved || end > size);
         if open.flags.sync || open.flags.direct {
             self.make_stable(open.ino, open.flags.direct && !open.flags.sync, true)?;
         }
@@ -250,6 +254,45 @@ impl State {
         self.resize(ino, size_bytes)
     }
 
+    /// Writes pages of a file without making them stable, and waits as asked.
+    pub(crate) fn sync_range(
+        &mut self,
+        ino: u32,
+        (first, end): (u64, u64),
+        what: RangeSync,
+    ) -> Result<(), Errno> {
+        let inode = self.inodes.get(ino)?;
+        let end = end.min(inode.body()?.size_bytes.div_ceil(PAGE));
+        if let Some(number) = inode.writing.filter(|_| what.waits_before()) {
+            self.wait(number);
+        }
+        let Some(disk) = self.disk.as_mut().filter(|_| what.writes()) else {
+            return Ok(());
+        };
+        let (blocks, from) = disk.pages.clean_range(ino, first, end);
+        disk.note_written();
+        let Some(from) = from else { return Ok(()) };
+        let block = self.inodes.get(ino)?.body()?.block(from).unwrap_or(0);
+        self.cpu(blocks * self.truth.calls.start_page_ns);
+        let request = Request {
+            write: true,
+            block,
+            blocks,
+            extra_ns: 0,
+        };
+        let now_ns = self.now_ns;
+        let Some(disk) = &mut self.disk else {
+            return Ok(());
+        };
+        if what.waits_after() {
+            self.request(request);
+        } else {
+            let number = disk.device.background(request, now_ns);
+            self.inodes.get(ino)?.writing = Some(number);
+        }
+        Ok(())
+    }
+
     /// Waits until a file is on the device; `data_only`: its times need not be.
     pub(crate) fn make_stable(
         &mut self,
@@ -257,7 +300,11 @@ impl State {
         unflushed: bool,
         data_only: bool,
     ) -> Result<(), Errno> {
-        let wrote = self.write_back_and_wait(ino);
+        let started = self.inodes.get(ino)?.writing.take();
+        if let Some(number) = started {
+            self.wait(number);
+        }
+        let wrote = self.write_back_and_wait(ino) || started.is_some();
         if unflushed {
             return Ok(());
         }

@@ -115,6 +115,12 @@ sections! {
         reserve_ns: u64,
         /// fsync and fdatasync, without what has to be written.
         fsync_ns: u64,
+        /// sync_file_range; each page that it starts to write in addition.
+        #[serde(default)]
+        start_writing_ns: u64,
+        /// Each of those pages.
+        #[serde(default)]
+        start_page_ns: u64,
         /// sync, without what has to be written.
         sync_ns: u64,
         /// mmap.

@@ -367,6 +367,12 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
         .named("BC")
         .filter(|e| e.lower_bound)
         .map(|e| e.value as u64 / 4);
+    // What a MiB more takes.
+    let each_ns = |stem: &str| {
+        let at = |kib: u32| vector.named(&format!("{stem}{kib}")).map(|e| e.value);
+        Some((at(16384)? - at(1024)?) / 15360.0).filter(|ns| *ns > 0.0)
+    };
+    let rate = each_ns("FDS").or_else(|| each_ns("FSY"));
     let sizes = Sizes {
         pages: size("BC").map(|kib| kib / 4),
         names: size("DNLC"),
@@ -379,6 +385,7 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
         throttle: size("DTH")
             .zip(vector.named("DTR").map(|e| e.value as u64))
             .filter(|&(most, rate)| most > 0 && rate > 0),
+        write_kib_per_s: rate.map_or(0, |ns| 1 << (1e9 / ns).max(1.0).log2() as u64),
     };
     (sizes, at_least)
 }

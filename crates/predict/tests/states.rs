@@ -146,6 +146,172 @@ fn states_of_an_fsync() {
     assert_eq!(syncs, ["FSYC", "FSYQ", "FSY", "FSYO", "FDS", "FDSS"]);
 }
 
+/// The families that the calls of synchronisation were charged.
+fn syncs(s: &Script) -> Vec<String> {
+    let calls = s.ops.iter().zip(families(s));
+    let of_sync = |op: &fsage_core::Op| op.kind.class() == fsage_core::KindClass::Sync;
+    calls
+        .filter(|(op, _)| of_sync(op))
+        .map(|(_, f)| f)
+        .collect()
+}
+
+fn range(s: &mut Script, fd: i32, flags: u32) {
+    s.data(OpKind::SyncFileRange, fd, 0, 0).flags = flags;
+}
+
+#[test]
+fn a_start_of_writing_waits_for_nothing_and_leaves_little_to_fsync() {
+    let mut s = Script::default();
+    for path in ["/a", "/b"] {
+        s.open(path, CREATE, 3);
+        s.data(OpKind::Write, 3, 0, 16384);
+        range(&mut s, 3, 2);
+        s.fd(OpKind::Close, 3);
+    }
+    s.pause(1_000_000_000);
+    s.open("/a", 1, 3);
+    s.fd(OpKind::Fsync, 3);
+    // That commit was for both.
+    s.open("/b", 1, 4);
+    s.fd(OpKind::Fsync, 4);
+    // Nothing is dirty; with the flags that wait.
+    range(&mut s, 3, 2);
+    s.data(OpKind::Write, 3, 0, 4096);
+    range(&mut s, 3, 7);
+    s.fd(OpKind::Fsync, 3);
+    assert_eq!(
+        syncs(&s),
+        ["SFRW", "SFRW", "FSYW", "FSYT", "FSYQ", "SFR", "FSYO"]
+    );
+    // Dropping what is cached starts to write what is dirty.
+    let mut s = Script::default();
+    s.open("/a", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 16384);
+    s.data(OpKind::Advise, 3, 0, 0).flags = 4;
+    s.fd(OpKind::Fsync, 3);
+    assert_eq!(families(&s)[2..], ["ADVISE+SFRW", "FSYW"]);
+}
+
+#[test]
+fn what_is_still_being_written_is_waited_for() {
+    let metric = |name: &str, value: f64| (MetricId::parse(name).unwrap(), value, value, value);
+    let known = [
+        metric("FDS1024", 10e6),
+        // 10 us a KiB: 100,000 KiB a second, about.
+        metric("FDS16384", 10e6 + 15360e4),
+        metric("SFR", 10e6),
+        metric("SFRW1024", 50e3),
+        metric("FSYW", 1e6),
+    ];
+    let cost = |pause_ns: u64, kib: u64| {
+        let mut s = Script::default();
+        s.open("/f", CREATE, 3);
+        s.data(OpKind::Write, 3, 0, kib << 10);
+        range(&mut s, 3, 2);
+        s.pause(pause_ns);
+        s.fd(OpKind::Fsync, 3);
+        let vector = SystemVector::new("s", known);
+        let mut predictor = Predictor::new(Options::default(), vec![vector]);
+        let mut notes = Notes::default();
+        for op in &s.ops {
+            predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+        }
+        let weight = |call: usize, stem: &str| {
+            let vector = &notes.0[call].0;
+            vector.iter().find(|(n, _)| n == stem).map_or(0.0, |n| n.1)
+        };
+        assert!(weight(2, "SFRW1024") > 0.0, "{:?}", notes.0[2]);
+        assert_eq!(weight(3, "FSYW"), 1.0);
+        weight(3, "SFR")
+    };
+    let at_once = cost(0, 1024);
+    assert!(at_once > 0.9 && at_once <= 1.0, "{at_once}");
+    let later = cost(8_000_000, 1024);
+    assert!(later > 0.2 && later < 0.6, "{later}");
+    assert_eq!(cost(1_000_000_000, 1024), 0.0);
+}
+
+#[test]
+fn a_sync_is_charged_by_what_is_to_be_done() {
+    let mut s = Script::default();
+    s.open("/log", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 65536);
+    s.fd(OpKind::Fsync, 3);
+    // In place: one block, a MiB that lies together, four that lie apart.
+    s.pause(1_000_000_000);
+    s.data(OpKind::Write, 3, 8192, 4096);
+    s.fd(OpKind::Fdatasync, 3);
+    s.data(OpKind::Write, 3, 0, 65536);
+    s.fd(OpKind::Fdatasync, 3);
+    for page in [0, 4, 8, 12] {
+        s.data(OpKind::Write, 3, page * 4096, 4096);
+    }
+    s.fd(OpKind::Fsync, 3);
+    // Within the last block, then beyond it, then beyond it again.
+    s.data(OpKind::Write, 3, 65536, 100);
+    s.fd(OpKind::Fsync, 3);
+    s.data(OpKind::Write, 3, 65636, 100);
+    s.fd(OpKind::Fdatasync, 3);
+    s.data(OpKind::Write, 3, 65736, 8000);
+    s.fd(OpKind::Fdatasync, 3);
+    // Mapped: a page, and nothing that waits.
+    s.data(OpKind::Fault, 3, 0, 4096).flags = 1;
+    s.data(OpKind::Msync, 3, 0, 4096).flags = 1;
+    s.data(OpKind::Msync, 3, 0, 4096).flags = 4;
+    // A change of attributes is of no data.
+    s.fd(OpKind::Fchmod, 3);
+    s.fd(OpKind::Fdatasync, 3);
+    s.fd(OpKind::Fsync, 3);
+    assert_eq!(
+        syncs(&s),
+        [
+            "FSYN",
+            "FDSO",
+            "FDSO+SFR",
+            "FDSR+FSYO",
+            "FSY",
+            "FDSL",
+            "FDSS",
+            "FSYQ",
+            "FDSO",
+            "FSYQ",
+            "FSYRN"
+        ]
+    );
+}
+
+#[test]
+fn reserved_blocks_become_data_once() {
+    let mut s = Script::default();
+    s.open("/redo", CREATE, 3);
+    s.data(OpKind::Fallocate, 3, 0, 1 << 20);
+    s.fd(OpKind::Fsync, 3);
+    for at in [0, 4096, 0, 1 << 19] {
+        s.data(OpKind::Write, 3, at, 4096);
+        s.fd(OpKind::Fdatasync, 3);
+    }
+    assert_eq!(syncs(&s), ["FSYC", "FDSU", "FDSU", "FDSO", "FDSU"]);
+}
+
+#[test]
+fn writes_that_wait_are_charged_as_what_they_wait_for() {
+    let mut s = Script::default();
+    s.open("/d", 0o10_102, 3);
+    s.data(OpKind::Write, 3, 0, 4096);
+    s.data(OpKind::Write, 3, 0, 4096);
+    s.data(OpKind::Write, 3, 4096, 4096);
+    s.data(OpKind::Write, 3, 8192, 100);
+    s.data(OpKind::Write, 3, 8292, 100);
+    s.open("/d", 0o4_010_002, 4);
+    s.data(OpKind::Write, 4, 0, 4096);
+    let got = families(&s);
+    let expected = [
+        "FSYN+WF", "FDSO+WK", "FDS+WN", "FDSS+WN", "FDSL+WA", "OPEN", "FSYO+WK",
+    ];
+    assert_eq!(got[1..], expected);
+}
+
 #[test]
 fn reads_hit_go_on_and_end() {
     let mut s = Script::default();

@@ -36,6 +36,7 @@ pub(crate) fn procedures() -> Vec<&'static Procedure> {
         group::mmap::PROCEDURES,
         group::truncate::PROCEDURES,
         group::sync::PROCEDURES,
+        group::sync_rows::PROCEDURES,
         group::lookup_cold::PROCEDURES,
         group::stream::PROCEDURES,
         group::scaling::PROCEDURES,

@@ -96,7 +96,10 @@ impl Stated {
     }
 
     fn far(&self) -> f64 {
-        self.truth.disk.as_ref().unwrap().device.far_ns as f64
+        self.truth
+            .disk
+            .as_ref()
+            .map_or(0.0, |d| d.device.far_ns as f64)
     }
 
     fn flush(&self) -> f64 {
@@ -130,6 +133,12 @@ impl Stated {
             0.0
         };
         self.call(|c| c.fsync_ns) + data + self.commit(blocks, true)
+    }
+
+    /// fdatasync of data over allocated blocks, after so much to get to it.
+    fn data_alone(&self, kib: f64, to_place: f64) -> f64 {
+        let device = || to_place + self.device_write(kib) + self.flush();
+        self.call(|c| c.fsync_ns) + self.has_disk().then(device).unwrap_or(0.0)
     }
 
     /// A first read of 4 KiB of a small file, anywhere: the kernel asks for 16 KiB where there are as many.
@@ -245,11 +254,16 @@ const ROWS: &[(&str, Expected)] = &[
         kib => Some(s.fsync(kib, 1.0)),
     }),
     ("FSYO", |s| Some(s.fsync(4.0, 1.0))),
-    ("FDSO", |s| {
-        let device = s
-            .has_disk()
-            .then(|| s.far() + s.device_write(4.0) + s.flush());
-        Some(s.call(|c| c.fsync_ns) + device.unwrap_or(0.0))
+    // Rows of six, of which the first is elsewhere.
+    ("FDSO", |s| Some(s.data_alone(4.0, s.far() / 6.0))),
+    ("FDSR", |s| Some(s.data_alone(64.0, s.far()))),
+    ("SFRW", |s| {
+        let pages = if s.has_disk() { s.kib / 4.0 } else { 0.0 };
+        Some(s.call(|c| c.start_writing_ns) + pages * s.call(|c| c.start_page_ns))
+    }),
+    ("SFR", |s| {
+        let device = || 256.0 * s.call(|c| c.start_page_ns) + s.far() + s.device_write(1024.0);
+        Some(s.call(|c| c.start_writing_ns) + s.has_disk().then(device).unwrap_or(0.0))
     }),
     // The inode, the name, the directory's inode, of which two may share a block; after another commit.
     ("FSYC", |s| {
@@ -259,6 +273,8 @@ const ROWS: &[(&str, Expected)] = &[
     ("FSYN", |s| Some(s.fsync(s.kib, 3.0))),
     ("FSYS", |s| Some(s.fsync(16.0, 3.0))),
     ("FDSS", |s| Some(s.fsync(4.0, 1.0))),
+    ("FDSL", |s| Some(s.fsync(4.0, 1.0))),
+    ("FDSU", |s| Some(s.fsync(4.0, 1.0))),
     ("SC_CR_S", |s| {
         Some(parallel(
             s,
@@ -286,7 +302,9 @@ const ROWS: &[(&str, Expected)] = &[
         Some(parallel(s, s.entry() + s.write(4.0) + s.new_page()))
     }),
     ("SC_FS_D", |s| {
-        let alone = 2.0 * s.entry() + s.write(4.0) + s.new_page() + s.fsync(4.0, 1.0);
+        let made = 4.0 * s.entry() + 4.0 * s.component() + s.search();
+        let file = s.call(|c| c.create_ns + c.close_ns) + s.write(4.0) + s.new_page();
+        let alone = made + file + s.fsync(4.0, 3.0);
         // Several share commits as they happen to meet.
         (!s.has_disk() || s.kib == 1.0).then(|| parallel(s, alone))
     }),
@@ -432,8 +450,12 @@ const NOT_DETERMINED: &[(&str, &str)] = &[
         "which blocks a commit holds depends on what others left",
     ),
     (
-        "SFR",
-        "which blocks a commit holds depends on what others left",
+        "FSYW",
+        "which blocks a commit holds depends on the numbers of inodes",
+    ),
+    (
+        "FSYT",
+        "whether its data has to be flushed depends on what was written before",
     ),
     ("WR", "the truth knows no slowdown but the device's"),
     ("WB", "the truth knows no slowdown but the device's"),
@@ -514,7 +536,8 @@ fn a_profile_of_a_disk_finds_the_truth() {
 /// What does not depend on how many of thousands of files are cached.
 const OF_FEW_FILES: &[&str] = &[
     "EMPTY", "BS", "FS", "LUS_BC", "LUR_BC", "FSTAT", "SEEK", "STATFS", "CLOSE", "RAW", "FSYQ",
-    "FSYRM", "FSYDF", "FSYO", "FDSO", "FSYN", "FDSS", "RRD", "RD", "MMAP", "MUNMAP", "MFRC",
+    "FSYRM", "FSYDF", "FSYO", "FDSO", "FSYN", "FDSS", "FDSL", "FDSU", "FDSR", "SFRW", "SFR", "RRD",
+    "RD", "MMAP", "MUNMAP", "MFRC",
 ];
 
 #[test]

@@ -1,7 +1,7 @@
 //! What files hold: reading, writing, cutting, mapping.
 
 use super::{at, close, content, fails, make, ok, open, same};
-use crate::{Errno, FileSystem, FileType, Handle, OpenFlags};
+use crate::{Errno, FileSystem, FileType, Handle, OpenFlags, RangeSync};
 
 pub(super) fn create_write_read(fs: &dyn FileSystem, dir: &str) -> Result<(), String> {
     let path = at(dir, "file");
@@ -168,6 +168,21 @@ pub(super) fn sync_calls(fs: &dyn FileSystem, dir: &str) -> Result<(), String> {
     let handle = open(fs, &path, OpenFlags::CREATE_NEW)?;
     ok("write", fs.write(handle, b"data"))?;
     ok("fdatasync", fs.fdatasync(handle))?;
+    for what in [RangeSync::START, RangeSync::AWAIT, RangeSync(1)] {
+        ok("write", fs.pwrite(handle, b"data", 4))?;
+        match fs.sync_file_range(handle, 4, 4, what) {
+            // A target may have no such call.
+            Ok(()) | Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => {}
+            Err(e) => {
+                return Err(format!(
+                    "sync_file_range: expected success or EOPNOTSUPP, got {e}"
+                ));
+            }
+        }
+    }
+    let mut found = [0; 8];
+    ok("pread", fs.pread(handle, &mut found, 0))?;
+    same("what was written", found, *b"datadata")?;
     ok("fsync", fs.fsync(handle))?;
     close(fs, handle)?;
     let handle = open(fs, dir.as_bytes(), OpenFlags::DIRECTORY)?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{FsOptions, Place, Root, TargetError};
 use crate::{
     Access, Attr, Clock, DirEntry, Errno, FileSystem, FileType, Handle, OpenFlags, Platform,
-    SetAttr, StatFs, VirtualTime,
+    RangeSync, SetAttr, StatFs, VirtualTime,
 };
 
 /// More names of one prefix are not tried.
@@ -184,6 +184,7 @@ impl FileSystem for Below {
         read_dir() -> Vec<DirEntry>;
         fsync() -> ();
         fdatasync() -> ();
+        sync_file_range(offset: u64, length: u64, what: RangeSync) -> ();
         ftruncate(size: u64) -> ();
         fallocate(offset: u64, length: u64) -> ();
         fstat() -> Attr;

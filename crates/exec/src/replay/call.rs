@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use fsage_core::{Errno, Fd, FileSystem, Handle, Op, OpFlags, OpKind, OpenFlags, SetAttr};
 use fsage_namespace::flags::{AT_SYMLINK_NOFOLLOW, RENAME_EXCHANGE};
 
-use crate::dispatch::{access, explicit_offset, open_flags};
+use crate::dispatch::{access, explicit_offset, open_flags, sync_range};
 use crate::payload::{PIECE_BYTES, Payload};
 use crate::timer::{Called, Timer};
 
@@ -273,9 +273,8 @@ impl<'a> Performer<'a> {
             OpKind::Fallocate => self.timed(|fs| fs.fallocate(handle, offset, length).map(|()| 0)),
             OpKind::Readdir => self.timed(|fs| fs.read_dir(handle).map(|_| 0)),
             OpKind::Fsync => self.timed(|fs| fs.fsync(handle).map(|()| 0)),
-            OpKind::Fdatasync | OpKind::Msync | OpKind::SyncFileRange => {
-                self.timed(|fs| fs.fdatasync(handle).map(|()| 0))
-            }
+            OpKind::Fdatasync | OpKind::Msync => self.timed(|fs| fs.fdatasync(handle).map(|()| 0)),
+            OpKind::SyncFileRange => self.timed(|fs| sync_range(fs, op, handle).map(|()| 0)),
             _ => self.timed(|fs| fs.fstat(handle).map(|_| 0)),
         }
     }

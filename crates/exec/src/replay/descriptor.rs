@@ -13,7 +13,6 @@ const MAP_SHARED: u32 = 1;
 const MAP_SHARED_VALIDATE: u32 = 3;
 const PROT_WRITE: u32 = 2;
 const MS_SYNC: u32 = 4;
-const SYNC_FILE_RANGE_WAIT_AFTER: u32 = 4;
 const PAGE: u64 = 4096;
 
 fn descriptor_uses(step: &mut ReplayStep, key: u64, node: Option<Ino>, directory: bool) {
@@ -152,9 +151,7 @@ impl Model {
             OpKind::Mmap => self.mmap(step, open, node),
             OpKind::Munmap => Err(Skip::Free),
             OpKind::Msync if op.flags & MS_SYNC != 0 => Ok(Call::File(slot)),
-            OpKind::SyncFileRange if op.flags & SYNC_FILE_RANGE_WAIT_AFTER != 0 => {
-                Ok(Call::File(slot))
-            }
+            OpKind::SyncFileRange => Ok(Call::File(slot)),
             _ => Err(Skip::NoCall),
         }?;
         if fails_elsewhere(&op, writable) {

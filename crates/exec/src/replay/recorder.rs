@@ -159,7 +159,7 @@ fn on_file_as(kind: OpKind) -> OpKind {
     match kind {
         OpKind::CopyIn | OpKind::Sendfile | OpKind::SpliceIn => OpKind::Read,
         OpKind::CopyOut | OpKind::SpliceOut => OpKind::Write,
-        OpKind::Msync | OpKind::SyncFileRange => OpKind::Fdatasync,
+        OpKind::Msync => OpKind::Fdatasync,
         OpKind::Read
         | OpKind::Write
         | OpKind::Seek
@@ -167,7 +167,8 @@ fn on_file_as(kind: OpKind) -> OpKind {
         | OpKind::Fallocate
         | OpKind::Readdir
         | OpKind::Fsync
-        | OpKind::Fdatasync => kind,
+        | OpKind::Fdatasync
+        | OpKind::SyncFileRange => kind,
         _ => OpKind::Fstat,
     }
 }

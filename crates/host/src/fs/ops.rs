@@ -2,11 +2,11 @@
 
 #![allow(unsafe_code)]
 
-use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};
 
 use fsage_core::{
     Access, Attr, Clock, DevId, DirEntry, Errno, FileId, FileSystem, FileType, Handle, OpenFlags,
-    Platform, SetAttr, StatFs,
+    Platform, RangeSync, SetAttr, StatFs,
 };
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, RawDir, SeekFrom};
 
@@ -211,6 +211,23 @@ impl FileSystem for HostFs {
 
     fn fdatasync(&self, handle: Handle) -> Result<(), Errno> {
         rustix::fs::fdatasync(descriptor(handle)?).map_err(errno)
+    }
+
+    fn sync_file_range(
+        &self,
+        handle: Handle,
+        offset: u64,
+        length: u64,
+        what: RangeSync,
+    ) -> Result<(), Errno> {
+        let place = |bytes| i64::try_from(bytes).map_err(|_| Errno::EINVAL);
+        let (offset, length) = (place(offset)?, place(length)?);
+        let fd = descriptor(handle)?.as_raw_fd();
+        // SAFETY: takes numbers alone, which the kernel checks.
+        match unsafe { libc::sync_file_range(fd, offset, length, what.0) } {
+            0 => Ok(()),
+            _ => Err(last_errno()),
+        }
     }
 
     fn ftruncate(&self, handle: Handle, size: u64) -> Result<(), Errno> {

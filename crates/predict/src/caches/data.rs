@@ -12,6 +12,7 @@ use crate::pattern::{Relation, Untouched};
 /// followed page by page.
 const MOST_BYTES: u64 = 1 << 31;
 const O_DSYNC: u32 = 0o10_000;
+const O_SYNC: u32 = 0o4_010_000;
 /// Largest request for which the distance of a random read is looked at; beyond, transfer dominates.
 const SMALL_KIB: f64 = 16.0;
 /// The farthest distance of the series RX.
@@ -261,9 +262,7 @@ impl View {
             .open
             .and_then(|id| step.ns.processes.open(id))
             .copied();
-        let state = self.state(ino);
-        state.extended |= offset.saturating_add(length) > old_size;
-        state.overwritten |= offset < old_size;
+        self.note_write(ino, offset, length, old_size);
         let kib = length as f64 / 1024.0;
         if length == 0 {
             charges.push(Charge::sized(Stem::Wd, step.gap, 0.0));
@@ -290,14 +289,8 @@ impl View {
             new_file,
             charges,
         );
-        if open.is_some_and(|o| o.flags & O_DSYNC != 0) {
-            let extends = offset.saturating_add(length) > old_size;
-            charges.push(if extends {
-                Charge::sized(Stem::Fds, step.gap, kib)
-            } else {
-                Charge::once(Stem::FdsO, step.gap)
-            });
-            self.pages.clean(ino.0);
+        if let Some(open) = open.filter(|o| o.flags & O_DSYNC != 0) {
+            self.make_stable(step, ino, open.flags & O_SYNC != O_SYNC, charges);
         }
     }
 
@@ -422,7 +415,6 @@ impl View {
         let mut missed = 0u64;
         for page in first..=last {
             let before = if write {
-                self.state(ino).overwritten = true;
                 self.pages.write(ino.0, page, 0, step.op.start_ns)
             } else {
                 self.pages.read(ino.0, page, false)

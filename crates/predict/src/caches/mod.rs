@@ -45,6 +45,8 @@ pub struct Sizes {
     pub deviceless: bool,
     /// Where writers are throttled: KiB of dirty data (DTH) and KiB per second from there on (DTR).
     pub throttle: Option<(u64, u64)>,
+    /// What the device writes in a second, roughly: a power of two.
+    pub write_kib_per_s: u64,
 }
 
 /// What a file's next fsync will find.
@@ -52,15 +54,33 @@ pub struct Sizes {
 struct FileState {
     /// Its inode was read since the start.
     seen: bool,
-    /// Created, extended, overwritten, renamed, changed otherwise since it was last made stable.
+    /// Created, extended, by whole pages too, written where blocks were reserved, renamed, changed otherwise since it
+    /// was last made stable.
     created: bool,
     extended: bool,
-    overwritten: bool,
+    grown: bool,
+    reserved: bool,
     renamed: bool,
     changed: bool,
     /// A directory in which a name was removed, made.
     removed_in: bool,
     made_in: bool,
+    /// Writing of what was dirty was started; KiB that the device had to write at that time.
+    started: bool,
+    flying_kib: u32,
+    started_ns: u64,
+    /// Commits before its metadata changed last.
+    changed_after: u32,
+}
+
+impl FileState {
+    /// Nothing waits to be made stable.
+    fn stable(self) -> Self {
+        Self {
+            seen: self.seen,
+            ..Self::default()
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -119,6 +139,10 @@ pub struct View {
     last_object: Ino,
     untouched: Untouched,
     dirty: Dirty,
+    /// Commits so far, each of all that had changed.
+    commits: u32,
+    /// Ranges of files that have room and hold no data.
+    reserved: FxHashMap<u32, Vec<(u64, u64)>>,
     /// Directories in which something was allocated since the start.
     allocated_in: FxHashSet<u32>,
     cold_start: bool,
@@ -170,6 +194,8 @@ impl View {
             last_object: Ino::NONE,
             untouched: Untouched::No,
             dirty: Dirty::default(),
+            commits: 0,
+            reserved: FxHashMap::default(),
             inode_blocks: FxHashSet::default(),
             allocated_in: FxHashSet::default(),
             cold_start: start == Start::Cold,
@@ -218,10 +244,7 @@ impl View {
             let states = &mut self.files;
             self.pages.expire(op.start_ns, |file| {
                 if let Some(state) = states.get_mut(file as usize + 1) {
-                    *state = FileState {
-                        seen: state.seen,
-                        ..FileState::default()
-                    };
+                    *state = state.stable();
                 }
             });
             let step = Step {
@@ -307,6 +330,7 @@ impl View {
     fn forget(&mut self, ino: Ino) {
         self.pages.forget(ino.0);
         self.attributes.remove(ino.0);
+        self.reserved.remove(&ino.0);
         if let Some(state) = self.files.get_mut((ino.0 as usize).wrapping_add(1)) {
             *state = FileState::default();
         }
@@ -321,6 +345,15 @@ impl View {
                 .resize((index + 1).next_power_of_two(), FileState::default());
         }
         &mut self.files[index]
+    }
+
+    /// The state of a file whose metadata changes.
+    #[inline]
+    fn changing(&mut self, ino: Ino) -> &mut FileState {
+        let commits = self.commits;
+        let state = self.state(ino);
+        state.changed_after = commits;
+        state
     }
 
     #[inline]

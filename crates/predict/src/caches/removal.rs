@@ -74,7 +74,7 @@ impl View {
         };
         charges.push(charge);
         self.pages.cut(ino.0, new.div_ceil(PAGE_BYTES));
-        self.state(ino).extended = true;
+        self.changing(ino).extended = true;
     }
 
     pub(super) fn rename(
@@ -101,7 +101,7 @@ impl View {
             charges.push(Charge::sized(stem, step.gap, size as f64 / 1024.0));
         }
         if let Some(ino) = step.resolved.node {
-            self.state(ino).renamed = true;
+            self.changing(ino).renamed = true;
         }
         self.changed_dir(step, true);
     }

@@ -149,7 +149,7 @@ impl View {
                     length as f64 / 1024.0,
                 ));
                 if let Some(ino) = step.resolved.node {
-                    self.state(ino).extended = true;
+                    self.reserve(ino, step.op.offset.unwrap_or(0), length);
                 }
             }
             Action::Unlink { freed, size } => self.unlink(step, freed, size, charges),
@@ -200,7 +200,7 @@ impl View {
             OpKind::Mkdir | OpKind::Mknod | OpKind::Symlink | OpKind::Link => {
                 self.changed_dir(step, false);
                 if let (Some(ino), false) = (step.resolved.node, kind == OpKind::Link) {
-                    let state = self.state(ino);
+                    let state = self.changing(ino);
                     (state.created, state.seen) = (true, true);
                 }
             }
@@ -213,7 +213,7 @@ impl View {
             | OpKind::Setxattr
             | OpKind::Removexattr => {
                 if let Some(ino) = step.resolved.node {
-                    self.state(ino).changed = true;
+                    self.changing(ino).changed = true;
                 }
             }
             _ => {}
@@ -259,7 +259,7 @@ impl View {
                 if created {
                     self.changed_dir(step, false);
                     if let Some(ino) = step.resolved.node {
-                        self.state(ino).created = true;
+                        self.changing(ino).created = true;
                     }
                 }
                 if let Some(size) = truncated {
@@ -327,7 +327,13 @@ impl View {
             return;
         };
         match step.op.flags {
-            POSIX_FADV_DONTNEED => self.pages.drop_clean(ino.0),
+            POSIX_FADV_DONTNEED => {
+                self.pages.drop_clean(ino.0);
+                // What is dirty stays, and its writing is started.
+                let length = step.op.length.filter(|&l| l > 0).unwrap_or(u64::MAX);
+                let from = step.op.offset.unwrap_or(0);
+                self.start_writing(step, ino, (from, length), charges);
+            }
             POSIX_FADV_WILLNEED => {
                 let page = fsage_cache::PAGE_BYTES;
                 let size = step.ns.tree.inode(ino).map_or(0, |n| n.size);

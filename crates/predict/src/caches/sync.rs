@@ -1,49 +1,77 @@
 //! fsync and its kin, by what the transaction holds.
 
-use fsage_core::OpKind;
+use fsage_cache::{PAGE_BYTES, PageState};
+use fsage_core::{OpKind, RangeSync};
 
 use super::{FileState, LastSync, Step, View};
-use crate::cost::{Charge, Stem};
+use crate::cost::{Charge, Gap, Stem};
 use crate::namespace::tree::{Ino, Kind};
 
 /// Synchronisations of one thread that follow each other within this time are a sequence: the
 /// journal's thread is still awake.
 const SEQUENCE_NS: u64 = 5_000_000;
 const PAGE_KIB: f64 = 4.0;
+const MIB_KIB: f64 = 1024.0;
+/// Blocks of FDSR.
+const SCATTERED: f64 = 16.0;
 const MS_SYNC: u32 = 4;
+/// What getting to a place takes of SFR, where data is awaited.
+const LEAST_AWAITED: f64 = 0.25;
+/// Of a file at most so many ranges of reserved blocks are known.
+const RANGES: usize = 64;
+
+/// What is dirty of a file.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    kib: f64,
+    runs: f64,
+}
 
 impl View {
     pub(super) fn synchronise(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
-        let Some(ino) = step.resolved.node else {
+        let quiet = step.op.kind == OpKind::Msync && step.op.flags & MS_SYNC == 0;
+        let Some(ino) = step.resolved.node.filter(|_| !quiet) else {
             charges.push(Charge::once(Stem::FsyQ, step.gap));
             return;
         };
-        if step.op.kind == OpKind::Msync && step.op.flags & MS_SYNC == 0 {
-            charges.push(Charge::once(Stem::FsyQ, step.gap));
-            return;
-        }
-        let directory = step
-            .ns
-            .tree
-            .inode(ino)
-            .is_some_and(|n| n.kind == Kind::Directory);
-        let parent = step.ns.tree.inode(ino).map_or(Ino::NONE.0, |n| n.parent);
+        self.make_stable(step, ino, step.op.kind != OpKind::Fsync, charges);
+    }
+
+    /// Waits until a file is stable; `data_only`: its times need not be.
+    pub(super) fn make_stable(
+        &mut self,
+        step: &Step<'_>,
+        ino: Ino,
+        data_only: bool,
+        charges: &mut Vec<Charge>,
+    ) {
+        let inode = step.ns.tree.inode(ino);
+        let directory = inode.is_some_and(|n| n.kind == Kind::Directory);
+        let parent = inode.map_or(Ino::NONE.0, |n| n.parent);
         let state = *self.state(ino);
-        let dirty_kib = self.pages.dirty_pages(ino.0) as f64 * PAGE_KIB;
+        let dirty = Waiting {
+            kib: self.pages.dirty_pages(ino.0) as f64 * PAGE_KIB,
+            runs: self.pages.dirty_runs(ino.0) as f64,
+        };
         let last = self
             .last_sync
             .get(&step.op.tid)
             .copied()
             .filter(|l| step.op.start_ns.saturating_sub(l.end_ns) < SEQUENCE_NS);
-        let data_only = matches!(step.op.kind, OpKind::Fdatasync);
-        let charge = if directory {
-            directory_sync(step, ino, state, last)
-        } else if state.created {
-            new_file_sync(step, dirty_kib, last)
+        let metadata = !leaves_attributes(state) || state.changed && !data_only;
+        if directory {
+            charges.push(directory_sync(step, ino, state, last));
         } else {
-            self.old_file_sync(step, ino, state, dirty_kib, last, data_only)
-        };
-        charges.push(charge);
+            self.await_started(step, ino, charges);
+            if dirty.kib == 0.0 && metadata && state.changed_after < self.commits {
+                charges.push(Charge::once(Stem::FsyT, step.gap));
+            } else if state.created {
+                charges.push(new_file_sync(step, dirty.kib, state, last));
+            } else {
+                self.old_file_sync(step, ino, (state, dirty, last), data_only, charges);
+            }
+        }
+        self.commits += u32::from(metadata || state.made_in || dirty.kib > 0.0 && !data_only);
         let entry = LastSync {
             ino,
             dir: parent,
@@ -54,10 +82,11 @@ impl View {
         self.last_sync.insert(step.op.tid, entry);
         let cleaned = self.pages.clean(ino.0);
         self.dirty.less(cleaned as f64 * PAGE_KIB);
-        let seen = state.seen;
         *self.state(ino) = FileState {
-            seen,
-            ..FileState::default()
+            // A commit that something else needs holds attributes too.
+            changed: state.changed && data_only && leaves_attributes(state),
+            changed_after: state.changed_after,
+            ..state.stable()
         };
     }
 
@@ -65,43 +94,95 @@ impl View {
         &mut self,
         step: &Step<'_>,
         ino: Ino,
-        state: FileState,
-        dirty_kib: f64,
-        last: Option<LastSync>,
+        (state, dirty, last): (FileState, Waiting, Option<LastSync>),
         data_only: bool,
-    ) -> Charge {
+        charges: &mut Vec<Charge>,
+    ) {
         let gap = step.gap;
         let by = |data: Stem, all: Stem| if data_only { data } else { all };
-        if state.extended && (dirty_kib > 0.0 || !data_only) {
+        let written = dirty.kib > 0.0 || state.started;
+        let few = dirty.kib <= 4.0 * PAGE_KIB;
+        if written && (state.extended || state.reserved) {
             let again = last.is_some_and(|l| l.ino == ino && l.appended);
-            if data_only && again && dirty_kib <= 16.0 {
-                return Charge::once(Stem::FdsS, gap);
-            }
-            return Charge::sized(by(Stem::Fds, Stem::Fsy), gap, dirty_kib);
-        }
-        if dirty_kib > 0.0 {
-            return if dirty_kib <= 4.0 * PAGE_KIB {
-                Charge::once(by(Stem::FdsO, Stem::FsyO), gap)
-            } else {
-                Charge::sized(by(Stem::Fds, Stem::Fsy), gap, dirty_kib)
+            let charge = match state {
+                _ if !few => Charge::sized(by(Stem::Fds, Stem::Fsy), gap, dirty.kib),
+                FileState { grown: true, .. } if again => Charge::once(Stem::FdsS, gap),
+                FileState { grown: true, .. } => {
+                    Charge::sized(by(Stem::Fds, Stem::Fsy), gap, dirty.kib.max(PAGE_KIB))
+                }
+                FileState { reserved: true, .. } => Charge::once(Stem::FdsU, gap),
+                _ => Charge::once(Stem::FdsL, gap),
             };
+            charges.push(charge);
+            return apart(dirty, gap, charges);
         }
-        if state.renamed {
-            return Charge::once(Stem::FsyRn, gap);
+        // What is more than a page of each run.
+        let more = dirty.kib - PAGE_KIB * dirty.runs;
+        if written && more >= MIB_KIB {
+            charges.push(Charge::sized(by(Stem::Fds, Stem::Fsy), gap, dirty.kib));
+            return apart(dirty, gap, charges);
         }
-        if state.changed && !data_only {
-            return Charge::sized(Stem::Fsy, gap, 0.0);
+        if written {
+            charges.push(Charge::once(by(Stem::FdsO, Stem::FsyO), gap));
+            if more > 0.0 {
+                charges.push(Charge::many(Stem::Sfr, Gap::NONE, more / MIB_KIB));
+            }
+            return apart(dirty, gap, charges);
+        }
+        // A change of metadata alone: as of a rename.
+        if state.renamed || state.extended || state.changed && !data_only {
+            charges.push(Charge::once(Stem::FsyRn, gap));
+            return;
         }
         let parent = step.ns.tree.inode(ino).map_or(Ino::NONE, |n| Ino(n.parent));
         let removed = parent.is_some() && std::mem::take(&mut self.state(parent).removed_in);
-        Charge::once(
-            if removed && !data_only {
-                Stem::FsyRm
-            } else {
-                Stem::FsyQ
-            },
-            gap,
-        )
+        let stem = if removed && !data_only {
+            Stem::FsyRm
+        } else {
+            Stem::FsyQ
+        };
+        charges.push(Charge::once(stem, gap));
+    }
+
+    /// Notes what a write changes, for the next fsync.
+    pub(super) fn note_write(&mut self, ino: Ino, offset: u64, length: u64, old_size: u64) {
+        let end = offset.saturating_add(length);
+        let reserved = self.takes_reserved(ino, offset, end);
+        let state = self.changing(ino);
+        state.reserved |= reserved;
+        state.extended |= end > old_size;
+        state.grown |= !reserved && end.div_ceil(PAGE_BYTES) > old_size.div_ceil(PAGE_BYTES);
+    }
+
+    /// Notes that a range of a file has room that holds no data.
+    pub(super) fn reserve(&mut self, ino: Ino, offset: u64, length: u64) {
+        self.changing(ino).extended = true;
+        let ranges = self.reserved.entry(ino.0).or_default();
+        ranges.truncate(RANGES - 1);
+        ranges.push((offset, offset.saturating_add(length)));
+    }
+
+    /// Whether a write goes to blocks that were reserved, which hold data from now on.
+    fn takes_reserved(&mut self, ino: Ino, from: u64, to: u64) -> bool {
+        let known = self.pages.peek(ino.0, from / PAGE_BYTES) != PageState::Absent;
+        let Some(ranges) = self.reserved.get_mut(&ino.0).filter(|_| !known) else {
+            return false;
+        };
+        let (from, to) = (
+            from - from % PAGE_BYTES,
+            to.checked_next_multiple_of(PAGE_BYTES).unwrap_or(u64::MAX),
+        );
+        let Some(place) = ranges.iter().position(|r| r.0 < to && from < r.1) else {
+            return false;
+        };
+        let (start, end) = ranges.swap_remove(place);
+        let rest = [(start, from), (to, end)];
+        ranges.extend(rest.into_iter().filter(|r| r.0 < r.1));
+        ranges.truncate(RANGES);
+        if ranges.is_empty() {
+            self.reserved.remove(&ino.0);
+        }
+        true
     }
 
     /// `sync` and `syncfs`: SYNC holds 1 MiB of dirty data; what is beyond it is charged as data.
@@ -109,10 +190,7 @@ impl View {
         let states = &mut self.files;
         let pages = self.pages.clean_all(|file| {
             if let Some(state) = states.get_mut(file as usize + 1) {
-                *state = FileState {
-                    seen: state.seen,
-                    ..FileState::default()
-                };
+                *state = state.stable();
             }
         });
         let kib = pages as f64 * PAGE_KIB;
@@ -124,14 +202,86 @@ impl View {
     }
 
     pub(super) fn synchronise_range(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
-        let dirty = step.resolved.node.map_or(0, |ino| self.pages.clean(ino.0));
-        if dirty == 0 {
-            charges.push(Charge::once(Stem::FsyQ, step.gap));
-        } else {
-            // SFR writes 1 MiB.
-            let times = (dirty as f64 * PAGE_KIB / 1024.0).max(0.25);
-            charges.push(Charge::many(Stem::Sfr, step.gap, times));
+        let what = RangeSync(step.op.flags);
+        let before = charges.len();
+        if let Some(ino) = step.resolved.node {
+            if what.waits_before() {
+                self.await_started(step, ino, charges);
+            }
+            if what.writes() {
+                let from = step.op.offset.unwrap_or(0);
+                let length = step.op.length.filter(|&l| l > 0).unwrap_or(u64::MAX);
+                self.start_writing(step, ino, (from, length), charges);
+            }
+            if what.waits_after()
+                && let Some(start) = charges.iter_mut().find(|c| c.stem == Stem::SfrW)
+            {
+                // SFR writes 1 MiB, and starts it; a little takes most of that.
+                let times = (start.size / MIB_KIB).max(LEAST_AWAITED);
+                *start = Charge::many(Stem::Sfr, step.gap, times);
+                self.state(ino).flying_kib = 0;
+            }
         }
+        if charges.len() == before {
+            charges.push(Charge::once(Stem::FsyQ, step.gap));
+        }
+    }
+
+    /// Starts writing what is dirty of a range.
+    pub(super) fn start_writing(
+        &mut self,
+        step: &Step<'_>,
+        ino: Ino,
+        (from, length): (u64, u64),
+        charges: &mut Vec<Charge>,
+    ) {
+        let end = from.saturating_add(length).div_ceil(PAGE_BYTES);
+        let (pages, _) = self.pages.clean_range(ino.0, from / PAGE_BYTES, end);
+        if pages == 0 {
+            return;
+        }
+        let kib = pages as f64 * PAGE_KIB;
+        self.dirty.less(kib);
+        charges.push(Charge::sized(Stem::SfrW, step.gap, kib));
+        let flying = self.in_flight(step, ino);
+        // Blocks are found for what is written.
+        let state = self.changing(ino);
+        (state.started, state.flying_kib) = (true, (flying + kib) as u32);
+        state.started_ns = step.op.start_ns;
+    }
+
+    /// KiB whose writing was started and that the device has not written by now.
+    fn in_flight(&mut self, step: &Step<'_>, ino: Ino) -> f64 {
+        let rate = self.sizes.write_kib_per_s as f64;
+        let state = self.state(ino);
+        let passed_s = step.op.start_ns.saturating_sub(state.started_ns) as f64 / 1e9;
+        if rate > 0.0 {
+            (f64::from(state.flying_kib) - rate * passed_s).max(0.0)
+        } else {
+            0.0
+        }
+    }
+
+    /// Waits for what was started.
+    fn await_started(&mut self, step: &Step<'_>, ino: Ino, charges: &mut Vec<Charge>) {
+        let kib = self.in_flight(step, ino);
+        if kib > 0.0 {
+            charges.push(Charge::many(Stem::Sfr, Gap::NONE, kib / MIB_KIB));
+            self.state(ino).flying_kib = 0;
+        }
+    }
+}
+
+/// Whether fdatasync leaves a file's attributes to a later fsync.
+fn leaves_attributes(state: FileState) -> bool {
+    !(state.created || state.extended || state.reserved || state.renamed)
+}
+
+/// Charges runs that lie apart from the first.
+fn apart(dirty: Waiting, gap: Gap, charges: &mut Vec<Charge>) {
+    if dirty.runs > 1.0 {
+        let times = (dirty.runs - 1.0) / SCATTERED;
+        charges.push(Charge::many(Stem::FdsR, gap, times));
     }
 }
 
@@ -145,8 +295,15 @@ fn directory_sync(step: &Step<'_>, ino: Ino, state: FileState, last: Option<Last
     Charge::once(stem, step.gap)
 }
 
-fn new_file_sync(step: &Step<'_>, dirty_kib: f64, last: Option<LastSync>) -> Charge {
-    if dirty_kib == 0.0 {
+fn new_file_sync(
+    step: &Step<'_>,
+    dirty_kib: f64,
+    state: FileState,
+    last: Option<LastSync>,
+) -> Charge {
+    if dirty_kib == 0.0 && state.started {
+        Charge::once(Stem::FsyW, step.gap)
+    } else if dirty_kib == 0.0 {
         Charge::once(Stem::FsyC, step.gap)
     } else if last.is_some_and(|l| l.created) && dirty_kib <= 64.0 {
         Charge::once(Stem::FsyS, step.gap)

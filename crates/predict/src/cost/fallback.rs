@@ -195,9 +195,15 @@ fn sync(stem: Stem) -> Chain {
         FsyDF => &[&[Same(FsyQ)], &[Same(FsyD)]],
         FsyS => &[&[Sized(FsyN, 16.0)], &[Sized(Fsy, 4.0)]],
         FdsS => &[&[Sized(Fds, 4.0)], &[Sized(Fsy, 4.0)]],
+        FdsL | FdsU => &[&[Same(FdsS)], &[Sized(Fds, 4.0)], &[Sized(Fsy, 4.0)]],
+        FdsR => &[&[Times(FdsO, 16.0)], &[Sized(Fds, 64.0)]],
+        FsyT => &[&[Same(FsyDF)], &[Same(FsyQ)], &[Same(FsyC)]],
+        FsyW => &[&[Same(FsyS)], &[Sized(FsyN, 16.0)], &[Same(FsyC)]],
         FsyQ => &[&[Same(Seek)], &[Same(RdO)]],
         Sync => &[&[Sized(Fsy, 1024.0)]],
         Sfr => &[&[Sized(Fds, 1024.0)], &[Sized(Fsy, 1024.0)]],
+        // To start is to find the pages and to hand them over: nothing waits.
+        SfrW => &[&[Same(FsyQ), Same(Wn)], &[Same(Wn)], &[Same(Wk)]],
         _ => return None,
     })
 }

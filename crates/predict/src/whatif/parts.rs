@@ -36,7 +36,7 @@ const PARTS: &[(&str, Part)] = &[
 /// Names of groups of families: what a person calls them, and the families' names or, ending in `*`,
 /// how they begin.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("fsync", &["FSY*", "FDS*", "SYNC", "SFR"]),
+    ("fsync", &["FSY*", "FDS*", "SYNC", "SFR*"]),
     ("lookup", &["LU*"]),
     ("open", &["OPEN*"]),
     ("create", &["CR", "CRF", "CRC"]),

@@ -16,5 +16,6 @@ pub(crate) mod scaling;
 pub(crate) mod scaling_cold;
 pub(crate) mod stream;
 pub(crate) mod sync;
+pub(crate) mod sync_rows;
 pub(crate) mod truncate;
 pub(crate) mod writeback;

@@ -113,7 +113,7 @@ fn run(lab: &mut Lab<'_>, kind: Kind, shared: bool, count: u32) -> Res<f64> {
         } else {
             format!("{own}/file")
         };
-        if kind != Kind::Create && (thread == 0 || !shared) {
+        if matches!(kind, Kind::Read | Kind::Append) && (thread == 0 || !shared) {
             let bytes = if kind == Kind::Read { 4 << 20 } else { 0 };
             lab.make_file(file.as_bytes(), bytes)?;
         }
@@ -124,11 +124,11 @@ fn run(lab: &mut Lab<'_>, kind: Kind, shared: bool, count: u32) -> Res<f64> {
     let mut opened = Opened::of(fs);
     for (thread, (own, file)) in places.into_iter().enumerate() {
         let flags = OpenFlags {
-            append: matches!(kind, Kind::Append | Kind::Fsync),
+            append: kind == Kind::Append,
             ..OpenFlags::READ_WRITE
         };
         let handle = match kind {
-            Kind::Create => None,
+            Kind::Create | Kind::Fsync => None,
             _ => Some(opened.open(file.as_bytes(), flags)?),
         };
         let (mut turn, mut buffer) = (0, [0u8; 4096]);
@@ -142,9 +142,11 @@ fn run(lab: &mut Lab<'_>, kind: Kind, shared: bool, count: u32) -> Res<f64> {
             match (kind, handle) {
                 (Kind::Read, Some(h)) => fs.pread(h, &mut buffer, at).map(drop)?,
                 (Kind::Append, Some(h)) => fs.write(h, payload).map(drop)?,
-                (Kind::Fsync, Some(h)) => {
-                    fs.write(h, payload)?;
-                    fs.fsync(h)?;
+                (Kind::Fsync, _) => {
+                    let h = fs.open(place.as_bytes(), OpenFlags::CREATE_NEW, 0o644)?;
+                    let done = fs.write(h, payload).and_then(|_| fs.fsync(h));
+                    fs.close(h)?;
+                    done?;
                 }
                 _ => fs.close(fs.open(place.as_bytes(), OpenFlags::CREATE_NEW, 0o644)?)?,
             }

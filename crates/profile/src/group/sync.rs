@@ -11,38 +11,22 @@ use crate::lab::{Batch, GAPS, Lab, PAYLOAD_BYTES};
 use crate::probe::Probe;
 use crate::registry::Procedure;
 
-pub(crate) const PROCEDURES: &[Procedure] = &[
-    Procedure {
-        name: "fsync, single",
-        stems: &[
-            "FSY", "FDS", "FSYO", "FDSO", "FSYC", "FSYN", "FSYRN", "FSYRM", "FSYD", "FSYDF", "FSYQ",
-        ],
-        share: (40, 50),
-        run: single,
-    },
-    Procedure {
-        name: "fsync in sequences",
-        stems: &["FSYS", "FDSS"],
-        share: (15, 20),
-        run: rows,
-    },
-    Procedure {
-        name: "sync and ranges",
-        stems: &["SYNC", "SFR"],
-        share: (0, 15),
-        run: ranges,
-    },
-];
+pub(crate) const PROCEDURES: &[Procedure] = &[Procedure {
+    name: "fsync, single",
+    stems: &SINGLE,
+    share: (30, 50),
+    run: single,
+}];
 
-const SINGLE: [&str; 11] = [
-    "FSY", "FDS", "FSYO", "FDSO", "FSYC", "FSYN", "FSYRN", "FSYRM", "FSYD", "FSYDF", "FSYQ",
+const SINGLE: [&str; 9] = [
+    "FSY", "FDS", "FSYC", "FSYN", "FSYRN", "FSYRM", "FSYD", "FSYDF", "FSYQ",
 ];
 
 /// How long the kernel's threads are given to finish what earlier procedures left to them.
 const REST: std::time::Duration = std::time::Duration::from_millis(60);
 
 /// Nothing is dirty, the journal is empty, and all is quiet.
-fn rest(lab: &mut Lab<'_>) -> Res {
+pub(super) fn rest(lab: &mut Lab<'_>) -> Res {
     lab.start_afresh()?;
     lab.settle()?;
     lab.rest(REST);
@@ -73,12 +57,12 @@ fn single(lab: &mut Lab<'_>) -> Res {
     lab.clear(&dir)
 }
 
-fn fresh(lab: &mut Lab<'_>, dir: &str) -> Vec<u8> {
+pub(super) fn fresh(lab: &mut Lab<'_>, dir: &str) -> Vec<u8> {
     let name = lab.random.next();
     format!("{dir}/{name:016x}").into_bytes()
 }
 
-fn write(lab: &Lab<'_>, handle: Handle, at: u64, bytes: usize) -> Res {
+pub(super) fn write(lab: &Lab<'_>, handle: Handle, at: u64, bytes: usize) -> Res {
     let fs = lab.fs;
     let piece = lab
         .payload
@@ -94,7 +78,7 @@ fn write(lab: &Lab<'_>, handle: Handle, at: u64, bytes: usize) -> Res {
     Ok(())
 }
 
-/// Nothing, an extension and an overwrite of a file that was synced before.
+/// Nothing, and an extension of a file that was synced before.
 fn of_one_file(lab: &mut Lab<'_>, dir: &str) -> Res {
     let fs = lab.fs;
     let path = fresh(lab, dir);
@@ -103,26 +87,20 @@ fn of_one_file(lab: &mut Lab<'_>, dir: &str) -> Res {
         fs.fsync(handle)?;
         let mut end = 64u64 << 10;
         for data in [false, true] {
-            let (none, some, over) = if data {
-                (Probe::at("FDS", 0), Probe::at("FDS", 4), Probe::of("FDSO"))
-            } else {
-                (Probe::at("FSY", 0), Probe::at("FSY", 4), Probe::of("FSYO"))
-            };
-            let sync = || {
-                if data {
-                    fs.fdatasync(handle)
-                } else {
-                    fs.fsync(handle)
-                }
-            };
+            let stem = if data { "FDS" } else { "FSY" };
             write(lab, handle, end, 4096)?;
             end += 4096;
-            lab.call(some, 0, sync)?;
-            lab.call(none, 0, sync)?;
-            write(lab, handle, 8192, 4096)?;
-            lab.call(over, 0, sync)?;
+            for kib in [4, 0] {
+                lab.call(Probe::at(stem, kib), 0, || {
+                    if data {
+                        fs.fdatasync(handle)
+                    } else {
+                        fs.fsync(handle)
+                    }
+                })?;
+            }
         }
-        // fdatasync has left the times of the last overwrite.
+        // fdatasync has left the times of the last write.
         fs.fsync(handle)?;
         for gap in 0..GAPS {
             lab.call(Probe::of("FSYQ"), gap, || fs.fsync(handle))?;
@@ -223,75 +201,8 @@ fn large(lab: &mut Lab<'_>, dir: &str) -> Res {
     Ok(())
 }
 
-/// Calls of a sequence.
-const IN_A_ROW: usize = 30;
-
-fn rows(lab: &mut Lab<'_>) -> Res {
-    rest(lab)?;
-    let dir = lab.fresh_dir("z")?;
-    let rounds = (lab.scale(4, 8), lab.scale(15, 40));
-    let before = placement(lab);
-    lab.rounds(&["FSYS", "FDSS"], rounds, |lab, _| {
-        let fs = lab.fs;
-        let (files, appends) = (Probe::of("FSYS"), Probe::of("FDSS"));
-        let mut paths = Vec::new();
-        lab.begin(Batch::Blocking);
-        for _ in 0..IN_A_ROW {
-            let path = fresh(lab, &dir);
-            lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
-                write(lab, handle, 0, 16 << 10)?;
-                lab.call(files, 0, || fs.fsync(handle))
-            })?;
-            paths.push(path);
-        }
-        lab.end()?;
-        lab.begin(Batch::Blocking);
-        let log = fresh(lab, &dir);
-        lab.with_open(&log, OpenFlags::CREATE_NEW, |lab, handle| {
-            for turn in 0..IN_A_ROW as u64 {
-                write(lab, handle, turn * 4096, 4096)?;
-                lab.call(appends, 0, || fs.fdatasync(handle))?;
-            }
-            Ok(())
-        })?;
-        lab.end()?;
-        paths.push(log);
-        for path in paths {
-            fs.unlink(&path)?;
-        }
-        Ok(())
-    })?;
-    note_placement(lab, &["FSYS", "FDSS"], &before);
-    lab.clear(&dir)
-}
-
-fn ranges(lab: &mut Lab<'_>) -> Res {
-    let dir = lab.fresh_dir("v")?;
-    let (sync, range) = (Probe::of("SYNC"), Probe::of("SFR"));
-    lab.settle()?;
-    lab.rounds(&["SYNC", "SFR"], (10, 40), |lab, _| {
-        let fs = lab.fs;
-        let path = fresh(lab, &dir);
-        lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
-            lab.begin(Batch::Blocking);
-            write(lab, handle, 0, PAYLOAD_BYTES)?;
-            lab.call(sync, 0, || fs.sync())?;
-            // Of an overwrite, where no block must be found, the range is what fdatasync writes.
-            write(lab, handle, 0, PAYLOAD_BYTES)?;
-            lab.call(range, 0, || fs.fdatasync(handle))?;
-            lab.end().map(|_| ())
-        })?;
-        Ok(fs.unlink(&path)?)
-    })?;
-    lab.remark(
-        "SFR",
-        "by fdatasync of 1 MiB over allocated blocks: targets have no ranges",
-    );
-    lab.clear(&dir)
-}
-
 /// The file system's kernel threads and the CPUs that they last ran on.
-fn placement(lab: &Lab<'_>) -> Vec<String> {
+pub(super) fn placement(lab: &Lab<'_>) -> Vec<String> {
     let Some(device) = &lab.device else {
         return Vec::new();
     };
@@ -301,7 +212,7 @@ fn placement(lab: &Lab<'_>) -> Vec<String> {
         .collect()
 }
 
-fn note_placement(lab: &mut Lab<'_>, stems: &[&str], before: &[String]) {
+pub(super) fn note_placement(lab: &mut Lab<'_>, stems: &[&str], before: &[String]) {
     if before.is_empty() {
         return;
     }

@@ -1,0 +1,307 @@
+//! Waiting for stable storage again and again, as logs, databases and installers do.
+//!
+//! Calls follow each other with short pauses. A disk's turn and the journal's place decide what a commit waits for,
+//! and both stay nearly the same from one call of a row to the next: rows are short, and each begins elsewhere.
+
+use fsage_core::{Errno, Handle, OpenFlags, RangeSync};
+
+use super::sync::{fresh, note_placement, placement, rest, write};
+use crate::error::{Halt, Res};
+use crate::lab::{Batch, Lab, PAYLOAD_BYTES};
+use crate::probe::Probe;
+use crate::registry::Procedure;
+
+pub(crate) const PROCEDURES: &[Procedure] = &[
+    Procedure {
+        name: "fsync in sequences",
+        stems: &ROWS,
+        share: (40, 40),
+        run: rows,
+    },
+    Procedure {
+        name: "sync and ranges",
+        stems: &["SYNC", "SFR"],
+        share: (3, 15),
+        run: ranges,
+    },
+];
+
+const ROWS: [&str; 10] = [
+    "FSYS", "FDSS", "FDSL", "FSYO", "FDSO", "FDSU", "FDSR", "FSYW", "FSYT", "SFRW",
+];
+/// Files of a sequence.
+const FILES: usize = 20;
+/// Sequences of a round on one file, and calls of each.
+const SHORT_ROWS: u64 = 4;
+const IN_A_ROW: u64 = 6;
+/// Pauses that follow each other: those of programs that commit.
+const PAUSES: u64 = 4;
+/// What logs and databases have allocated beforehand.
+const ALLOCATED_BYTES: u64 = 16 << 20;
+/// Blocks of [`ALLOCATED_BYTES`] that one fdatasync writes, each for itself.
+const SCATTERED: u64 = 16;
+const BLOCK: u64 = 4096;
+/// A small record of a log.
+const RECORD: u64 = 500;
+const FILE_BYTES: usize = 16 << 10;
+
+fn rows(lab: &mut Lab<'_>) -> Res {
+    rest(lab)?;
+    let dir = lab.fresh_dir("z")?;
+    let rounds = (lab.scale(2, 6), lab.scale(15, 40));
+    let before = placement(lab);
+    let (written, [no_start, no_reserve]) = allocated(lab, &dir)?;
+    lab.rounds(&ROWS, rounds, |lab, _| {
+        in_place(lab, &written, Row::of("FDSO", BLOCK))?;
+        small_files(lab, &dir)?;
+        log(lab, &dir, Row::of("FDSS", BLOCK), 0)?;
+        in_place(lab, &written, Row::of("FSYO", BLOCK))?;
+        log(lab, &dir, Row::of("FDSL", RECORD), BLOCK / 4)?;
+        if no_reserve.is_none() {
+            unwritten(lab, &dir)?;
+        }
+        scattered(lab, &written)?;
+        if no_start.is_none() {
+            started(lab, &dir)?;
+        }
+        lab.check()
+    })?;
+    for (errno, stems) in [
+        (no_start, ["SFRW", "FSYW", "FSYT"].as_slice()),
+        (no_reserve, &["FDSU"]),
+    ] {
+        let reason = errno.map(|errno| Halt::from(errno).reason());
+        for (stem, reason) in stems.iter().zip(reason.iter().cycle()) {
+            lab.absent(stem, reason);
+        }
+    }
+    note_placement(lab, &ROWS, &before);
+    lab.clear(&dir)
+}
+
+/// A file with allocated blocks, and why the target cannot start to write, and reserve blocks.
+fn allocated(lab: &mut Lab<'_>, dir: &str) -> Res<(Vec<u8>, [Option<Errno>; 2])> {
+    let fs = lab.fs;
+    let path = fresh(lab, dir);
+    let bytes = ALLOCATED_BYTES.min(lab.room_bytes() / 2);
+    lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+        lab.fill(handle, 0, bytes)?;
+        fs.fsync(handle)?;
+        let starts = fs.sync_file_range(handle, 0, 0, RangeSync::START);
+        let reserves = fs.fallocate(handle, 0, bytes);
+        Ok((path.clone(), [starts.err(), reserves.err()]))
+    })
+}
+
+/// What the calls of short rows wait for.
+#[derive(Clone, Copy)]
+struct Row {
+    stem: &'static str,
+    /// Bytes that each call finds written.
+    bytes: u64,
+}
+
+impl Row {
+    const fn of(stem: &'static str, bytes: u64) -> Self {
+        Self { stem, bytes }
+    }
+
+    /// Writes, pauses and waits some times, from `at` on.
+    fn run(self, lab: &mut Lab<'_>, handle: Handle, at: u64) -> Res {
+        let (fs, probe) = (lab.fs, Probe::of(self.stem));
+        lab.begin(Batch::Blocking);
+        for turn in 0..IN_A_ROW {
+            write(lab, handle, at + turn * self.bytes, self.bytes as usize)?;
+            lab.pause((turn % PAUSES) as usize);
+            lab.call(probe, 0, || match self.stem {
+                "FSYO" => fs.fsync(handle),
+                _ => fs.fdatasync(handle),
+            })?;
+        }
+        lab.end().map(|_| ())
+    }
+}
+
+/// Rows over allocated blocks, which begin anywhere in the file.
+fn in_place(lab: &mut Lab<'_>, path: &[u8], row: Row) -> Res {
+    let blocks = lab.fs.stat(path)?.size_bytes / BLOCK;
+    lab.with_open(path, OpenFlags::READ_WRITE, |lab, handle| {
+        for _ in 0..SHORT_ROWS {
+            let at = lab.random.next() % blocks.saturating_sub(IN_A_ROW).max(1);
+            row.run(lab, handle, at * BLOCK)?;
+        }
+        Ok(())
+    })
+}
+
+/// Rows of appends to a log, which grows by something between them; `within`: of that a row begins so far in a
+/// block.
+fn log(lab: &mut Lab<'_>, dir: &str, row: Row, within: u64) -> Res {
+    let fs = lab.fs;
+    let path = fresh(lab, dir);
+    lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+        // A log has more blocks than an inode holds.
+        let (mut end, mut next) = (0, 16);
+        for _ in 0..SHORT_ROWS {
+            next += 1 + lab.random.next() % 16;
+            let start = next * BLOCK + within;
+            write(lab, handle, end, (start - end) as usize)?;
+            fs.fdatasync(handle)?;
+            row.run(lab, handle, start)?;
+            end = start + IN_A_ROW * row.bytes;
+            next = end.div_ceil(BLOCK);
+        }
+        Ok(())
+    })?;
+    Ok(fs.unlink(&path)?)
+}
+
+/// Rows over blocks that were reserved and never written.
+fn unwritten(lab: &mut Lab<'_>, dir: &str) -> Res {
+    let fs = lab.fs;
+    let path = fresh(lab, dir);
+    lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+        fs.fallocate(handle, 0, 1 << 20)?;
+        fs.fsync(handle)?;
+        for turn in 0..SHORT_ROWS {
+            Row::of("FDSU", BLOCK).run(lab, handle, turn << 17)?;
+        }
+        Ok(())
+    })?;
+    Ok(fs.unlink(&path)?)
+}
+
+/// Blocks that lie apart.
+fn scattered(lab: &mut Lab<'_>, path: &[u8]) -> Res {
+    let fs = lab.fs;
+    let part = fs.stat(path)?.size_bytes / BLOCK / SCATTERED;
+    lab.with_open(path, OpenFlags::READ_WRITE, |lab, handle| {
+        for _ in 0..2 {
+            // One in each part of the file, none beside another.
+            for number in 0..SCATTERED {
+                let within = lab.random.next() % part.saturating_sub(1).max(1);
+                write(
+                    lab,
+                    handle,
+                    (number * part + within) * BLOCK,
+                    BLOCK as usize,
+                )?;
+            }
+            lab.begin(Batch::Blocking);
+            lab.call(Probe::of("FDSR"), 0, || fs.fdatasync(handle))?;
+            lab.end()?;
+        }
+        Ok(())
+    })
+}
+
+/// Small files, one after the other.
+fn small_files(lab: &mut Lab<'_>, dir: &str) -> Res {
+    let fs = lab.fs;
+    let mut paths = Vec::new();
+    lab.begin(Batch::Blocking);
+    for turn in 0..FILES {
+        let path = fresh(lab, dir);
+        lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+            write(lab, handle, 0, FILE_BYTES)?;
+            lab.pause(turn % PAUSES as usize);
+            lab.call(Probe::of("FSYS"), 0, || fs.fsync(handle))
+        })?;
+        paths.push(path);
+    }
+    lab.end()?;
+    paths.iter().try_for_each(|path| Ok(fs.unlink(path)?))
+}
+
+/// Makes a file, writes it and starts its writing; `then` follows while it is open.
+fn start(
+    lab: &mut Lab<'_>,
+    dir: &str,
+    then: impl FnOnce(&mut Lab<'_>, Handle) -> Res,
+) -> Res<Vec<u8>> {
+    let path = fresh(lab, dir);
+    lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+        let (fs, probe) = (lab.fs, Probe::at("SFRW", (FILE_BYTES >> 10) as u32));
+        write(lab, handle, 0, FILE_BYTES)?;
+        lab.call(probe, 0, || {
+            fs.sync_file_range(handle, 0, 0, RangeSync::START)
+        })?;
+        then(lab, handle)
+    })?;
+    Ok(path)
+}
+
+/// Files whose writing is started as they are made: each made stable at once, then many of them later, by when the
+/// first one's commit is that of all; and pieces of a large one.
+fn started(lab: &mut Lab<'_>, dir: &str) -> Res {
+    let fs = lab.fs;
+    let mut paths = Vec::new();
+    lab.begin(Batch::Blocking);
+    for turn in 0..FILES / 3 {
+        paths.push(start(lab, dir, |lab, handle| {
+            lab.pause(turn % PAUSES as usize);
+            lab.call(Probe::of("FSYW"), 0, || fs.fsync(handle))
+        })?);
+    }
+    lab.end()?;
+    lab.begin(Batch::Blocking);
+    let mut many = Vec::new();
+    for _ in 0..FILES / 2 {
+        many.push(start(lab, dir, |_, _| Ok(()))?);
+    }
+    for (turn, path) in many.into_iter().enumerate() {
+        let renamed = fresh(lab, dir);
+        lab.with_open(&path, OpenFlags::READ_WRITE, |lab, handle| {
+            let probe = if turn == 0 { "FSYW" } else { "FSYT" };
+            lab.call(Probe::of(probe), 0, || fs.fsync(handle))
+        })?;
+        fs.rename(&path, &renamed)?;
+        paths.push(renamed);
+    }
+    lab.end()?;
+    let path = fresh(lab, dir);
+    lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+        lab.begin(Batch::Blocking);
+        for turn in 0..2 {
+            let at = turn * PAYLOAD_BYTES as u64;
+            write(lab, handle, at, PAYLOAD_BYTES)?;
+            let probe = Probe::at("SFRW", (PAYLOAD_BYTES >> 10) as u32);
+            let bytes = PAYLOAD_BYTES as u64;
+            lab.call(probe, 0, || {
+                fs.sync_file_range(handle, at, bytes, RangeSync::START)
+            })?;
+        }
+        lab.end()?;
+        Ok(fs.fsync(handle)?)
+    })?;
+    paths.push(path);
+    paths.iter().try_for_each(|path| Ok(fs.unlink(path)?))
+}
+
+fn ranges(lab: &mut Lab<'_>) -> Res {
+    let dir = lab.fresh_dir("v")?;
+    lab.settle()?;
+    let mut no_ranges = None;
+    lab.rounds(
+        &["SYNC", "SFR"],
+        (lab.scale(3, 10), lab.scale(3, 40)),
+        |lab, _| {
+            let fs = lab.fs;
+            let path = fresh(lab, &dir);
+            lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+                lab.begin(Batch::Blocking);
+                write(lab, handle, 0, PAYLOAD_BYTES)?;
+                lab.call(Probe::of("SYNC"), 0, || fs.sync())?;
+                write(lab, handle, 0, PAYLOAD_BYTES)?;
+                let range = || fs.sync_file_range(handle, 0, 0, RangeSync::AWAIT);
+                no_ranges = lab.call(Probe::of("SFR"), 0, range).err();
+                lab.end().map(|_| ())
+            })?;
+            Ok(fs.unlink(&path)?)
+        },
+    )?;
+    if let Some(halt) = no_ranges {
+        lab.absent("SFR", &halt.reason());
+    }
+    lab.clear(&dir)
+}
