@@ -11,7 +11,7 @@ use fsage_core::target::list_dir;
 use fsage_core::{
     DevId, Errno, FileId, FileSystem, FileType, FsOptions, Seed, Target, TargetError, TargetSpec,
 };
-use fsage_exec::replay::{self, BuildError, Entry, Kind, Node, Placement, Range, Tree};
+use fsage_exec::replay::{self, BuildError, Entry, Ino, Kind, Placement, Range, Tree};
 use fsage_format::FormatError;
 use fsage_format::result::environment::RestoredRecord;
 use fsage_format::snapshot::{SnapshotEntry, SnapshotReader};
@@ -95,7 +95,7 @@ pub enum AddError {
 pub(crate) fn add_snapshot(
     path: &Path,
     mut snapshot: SnapshotReader,
-    (tree, root): (&mut Tree, Node),
+    (tree, root): (&mut Tree, Ino),
     stop: &AtomicBool,
     wanted: &mut dyn FnMut(&SnapshotEntry) -> bool,
 ) -> Result<(), AddError> {
@@ -129,12 +129,7 @@ fn tree_entry(dev: DevId, entry: &SnapshotEntry) -> Entry<'_> {
             ino: entry.ino,
             generation: entry.generation,
         },
-        kind: match entry.file_type {
-            FileType::Regular => Kind::File,
-            FileType::Directory => Kind::Directory,
-            FileType::Symlink => Kind::Symlink,
-            FileType::Other => Kind::Other,
-        },
+        kind: entry.file_type.into(),
         size: entry.size_bytes,
         target: entry.link_target.as_deref(),
         ranges,
@@ -299,7 +294,7 @@ impl Source {
         let root = placement.rules().first().map(|(from, _)| from.clone());
         let root = tree.directory(&root.unwrap_or_default());
         for name in own {
-            if tree.child(root, name).is_none() {
+            if tree.child_of(root, name).is_none() {
                 tree.create(root, name, Kind::Unknown);
             }
         }

@@ -1,6 +1,6 @@
 //! Processes, descriptors, working directories and paths, as a stream of operations changes them.
 //!
-//! Whoever follows a stream (capture, importers, prediction, replay) needs the same four things; what
+//! Whoever follows a stream (capture, importers, prediction, replay) needs the same things; what
 //! each keeps of an open file, a directory or a file is its own and a parameter here.
 //!
 //! Always true:
@@ -10,8 +10,8 @@
 //!
 //! [`processes`] knows which process has which descriptors, directory and mappings and who shares
 //! them; [`fds`] is one table of descriptors, [`shared`] what several owners hold, [`maps`] the mapped
-//! ranges of one address space; [`path`] takes paths apart as text, [`learned`] bounds
-//! what is learned of names that nobody made.
+//! ranges of one address space; [`tree`] holds files and names, [`way`] goes along a path of them,
+//! [`path`] takes paths apart as text, [`learned`] bounds what is learned of names that nobody made.
 
 pub mod fds;
 pub mod flags;
@@ -20,9 +20,13 @@ pub mod maps;
 pub mod path;
 pub mod processes;
 pub mod shared;
+pub mod tree;
+pub mod way;
 
 pub use fds::Fds;
 pub use learned::Learned;
 pub use maps::{Mapping, Maps};
 pub use processes::{Closed, Processes};
 pub use shared::{Shared, SharedId};
+pub use tree::{Dentry, DentryId, Ino, Inode, Kind, Tree};
+pub use way::Way;

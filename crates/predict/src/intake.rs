@@ -1,12 +1,12 @@
 //! From the files of `fsage-format` to what the stages take.
 
 use fsage_core::metric::MetricId;
-use fsage_core::{DevId, FileId, FileType};
+use fsage_core::{DevId, FileId};
 use fsage_format::profile::{Environment, MetricValue, SystemProfile};
 use fsage_format::snapshot::SnapshotEntry;
 
 use crate::cost::{Estimate, Machine, SystemVector};
-use crate::namespace::tree::{Ino, Kind};
+use crate::namespace::tree::Ino;
 use crate::namespace::{FileRecord, Namespace};
 
 impl SystemVector {
@@ -113,12 +113,6 @@ impl Namespace {
             .iter()
             .map(|e| (e.logical_bytes, e.physical_bytes, e.length_bytes))
             .collect();
-        let kind = match entry.file_type {
-            FileType::Regular => Kind::Regular,
-            FileType::Directory => Kind::Directory,
-            FileType::Symlink => Kind::Symlink,
-            FileType::Other => Kind::Other,
-        };
         let record = FileRecord {
             path: &entry.path,
             id: FileId {
@@ -126,7 +120,7 @@ impl Namespace {
                 ino: entry.ino,
                 generation: entry.generation,
             },
-            kind,
+            kind: entry.file_type.into(),
             size: entry.size_bytes,
             allocated: entry.allocated_bytes,
             target: entry.link_target.as_deref(),

@@ -287,11 +287,10 @@ mod tests {
 
     #[test]
     fn relations_by_creation_order_and_by_bytes() {
-        let file = |parent, order, physical| Inode {
-            parent,
-            order,
-            physical,
-            ..Inode::default()
+        let file = |parent, order, physical| {
+            let mut inode = Inode::default();
+            (inode.parent, inode.order, inode.physical) = (parent, order, physical);
+            inode
         };
         let mut t = Tracker::default();
         assert_eq!(t.relation(Ino(5), &file(1, 10, None), 0), Relation::Other);

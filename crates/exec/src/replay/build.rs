@@ -4,11 +4,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::{Errno, FileSystem, Handle, OpenFlags, Seed};
 use fsage_namespace::path::PATH_BYTES;
+use fsage_namespace::{Ino, Kind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::model::link_text;
 use super::place::Placement;
-use super::tree::{Inode, Kind, Node, Range, Tree};
+use super::tree::{Inode, Range, Tree};
 use crate::payload::{PIECE_BYTES, Payload};
 
 /// Why the tree could not be made; completes "failed to …".
@@ -57,7 +58,7 @@ pub(super) struct Placed {
     /// Relative to the target's root.
     pub(super) name: Vec<u8>,
     /// The file; `None` for a directory that only leads to where a rule points.
-    pub(super) node: Option<Node>,
+    pub(super) node: Option<Ino>,
 }
 
 /// Every name of `tree` that lies on the target, directories before what they hold. The target's root
@@ -78,7 +79,7 @@ pub(super) fn placed(
             each(Placed { name, node: None })?;
         }
     }
-    let mut pending: Vec<(Vec<u8>, Node)> = vec![(Vec::new(), Node::ROOT)];
+    let mut pending: Vec<(Vec<u8>, Ino)> = vec![(Vec::new(), Ino::ROOT)];
     while let Some((path, node)) = pending.pop() {
         for (name, child) in tree.entries(node) {
             let mut path = path.clone();
@@ -109,10 +110,10 @@ pub fn build(
     stop: &AtomicBool,
 ) -> Result<Built, BuildError> {
     let mut needed_bytes = 0u64;
-    let mut counted: FxHashSet<Node> = FxHashSet::default();
+    let mut counted: FxHashSet<Ino> = FxHashSet::default();
     placed(tree, placement, &mut |placed| {
         let inode = placed.node.filter(|n| counted.insert(*n));
-        if let Some(inode) = inode.and_then(|n| tree.get(n)) {
+        if let Some(inode) = inode.and_then(|n| tree.inode(n)) {
             needed_bytes = needed_bytes.saturating_add(data_bytes(inode));
         }
         Ok(())
@@ -153,7 +154,7 @@ struct Builder<'a> {
     placement: &'a Placement,
     stop: &'a AtomicBool,
     payload: Payload,
-    made: FxHashMap<Node, Vec<u8>>,
+    made: FxHashMap<Ino, Vec<u8>>,
     built: Built,
 }
 
@@ -181,7 +182,7 @@ impl Builder<'_> {
 
     fn make_one(&mut self, placed: &Placed) -> Result<(), Errno> {
         let name = &placed.name;
-        let Some((node, inode)) = placed.node.and_then(|n| Some((n, self.tree.get(n)?))) else {
+        let Some((node, inode)) = placed.node.and_then(|n| Some((n, self.tree.inode(n)?))) else {
             return match self.fs.mkdir(name, 0o755) {
                 Err(errno) if errno != Errno::EEXIST => Err(errno),
                 _ => Ok(()),
@@ -202,14 +203,14 @@ impl Builder<'_> {
             }
             Kind::Symlink => {
                 self.built.symlinks += 1;
-                let text = match &inode.target {
+                let text = match self.tree.target(node) {
                     Some(text) => link_text(Some(self.placement), name, text),
                     // Of an unknown target its length is all that can be kept.
                     None => vec![b'x'; inode.size.clamp(1, 4095) as usize].into(),
                 };
                 self.fs.symlink(&text, name)?;
             }
-            Kind::File | Kind::Unknown | Kind::Other => {
+            Kind::Regular | Kind::Unknown | Kind::Other => {
                 self.built.files += 1;
                 self.make_file(name, inode)?;
             }

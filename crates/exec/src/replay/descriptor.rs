@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use fsage_core::{Errno, Op, OpFlags, OpKind, PathTable};
-use fsage_namespace::SharedId;
+use fsage_namespace::{Ino, Kind, SharedId};
 
 use super::call::Call;
-use super::model::{Model, Skip, Step};
+use super::model::{Model, ReplayStep, Skip};
 use super::order::{Key, Mode, Use};
-use super::tree::{Kind, Node};
 
 const MAP_SHARED: u32 = 1;
 const MAP_SHARED_VALIDATE: u32 = 3;
@@ -17,7 +16,7 @@ const MS_SYNC: u32 = 4;
 const SYNC_FILE_RANGE_WAIT_AFTER: u32 = 4;
 const PAGE: u64 = 4096;
 
-fn descriptor_uses(step: &mut Step, key: u64, node: Option<Node>, directory: bool) {
+fn descriptor_uses(step: &mut ReplayStep, key: u64, node: Option<Ino>, directory: bool) {
     let op = &step.op;
     let at_position = op.record.contains(OpFlags::IMPLICIT_OFFSET)
         || op.offset.is_none()
@@ -75,7 +74,7 @@ fn fails_elsewhere(op: &Op, writable: bool) -> bool {
 }
 
 /// Programs ask the kernel to copy "all there is"; what there was is the result.
-fn moved_only(step: &mut Step) {
+fn moved_only(step: &mut ReplayStep) {
     let op = &mut step.op;
     let copies = !matches!(op.kind, OpKind::Read | OpKind::Write);
     if let Some(moved) = op.result.value().filter(|_| copies) {
@@ -93,7 +92,7 @@ impl Model {
     /// One operation on a descriptor.
     pub(super) fn on_descriptor(
         &mut self,
-        step: &mut Step,
+        step: &mut ReplayStep,
         paths: &PathTable,
     ) -> Result<Call, Skip> {
         let op = step.op;
@@ -165,7 +164,7 @@ impl Model {
         Ok(call)
     }
 
-    fn allocated(&mut self, op: &Op, node: Option<Node>) {
+    fn allocated(&mut self, op: &Op, node: Option<Ino>) {
         self.note(op, node);
         if let (true, Some(node)) = (op.result.is_ok(), node) {
             let offset = op.offset.unwrap_or(0);
@@ -175,7 +174,7 @@ impl Model {
     }
 
     /// Bytes went from or to a file.
-    fn moved(&mut self, op: &Op, open: SharedId, node: Option<Node>, write: bool) {
+    fn moved(&mut self, op: &Op, open: SharedId, node: Option<Ino>, write: bool) {
         let Some(file) = self.processes.open_mut(open) else {
             return;
         };
@@ -193,7 +192,7 @@ impl Model {
         if write {
             let appends = op.record.contains(OpFlags::APPEND) && op.offset.is_none();
             let start = if appends {
-                self.tree.get(node).map_or(0, |inode| inode.size)
+                self.tree.size(node)
             } else {
                 offset
             };
@@ -227,13 +226,18 @@ impl Model {
         Ok(Call::File(slot))
     }
 
-    fn mmap(&mut self, step: &mut Step, open: SharedId, node: Option<Node>) -> Result<Call, Skip> {
+    fn mmap(
+        &mut self,
+        step: &mut ReplayStep,
+        open: SharedId,
+        node: Option<Ino>,
+    ) -> Result<Call, Skip> {
         let op = step.op;
         let (Some(node), true) = (node, op.result.errno().is_none()) else {
             return Err(Skip::NoCall);
         };
         self.note(&op, Some(node));
-        self.tree.expect(node, Kind::File);
+        self.tree.expect(node, Kind::Regular);
         let shared = matches!((op.flags >> 8) & 3, MAP_SHARED | MAP_SHARED_VALIDATE);
         let writable = self.processes.open(open).is_some_and(|f| f.writable);
         let write = shared && writable && op.flags & PROT_WRITE != 0;
@@ -242,7 +246,7 @@ impl Model {
             return Err(Skip::Free);
         }
         // Which pages were touched is not known: all that the file has there.
-        let size = self.tree.get(node).map_or(0, |inode| inode.size);
+        let size = self.tree.size(node);
         let offset = op.offset.unwrap_or(0) / PAGE * PAGE;
         let left = size
             .div_ceil(PAGE)

@@ -33,13 +33,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::{OpKind, OpSource, SourceError};
 
+pub use fsage_namespace::{Ino, Kind};
+
 pub use build::{BuildError, Built, build};
 pub use model::{Model, Skip};
 pub use order::Order;
 pub use place::Placement;
 pub use run::{Pace, ReplayOptions, ReplayRun, replay};
 pub use tally::{Difference, KindReplay, Times};
-pub use tree::{Entry, Kind, Node, Range, Tree};
+pub use tree::{Entry, Range, Tree};
 pub use verify::{Fault, Verified, Wrong, verify};
 
 /// What the first reading of a trace found.

@@ -11,13 +11,13 @@ use fsage_namespace::flags::{
     O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_TMPFILE, O_TRUNC,
 };
 use fsage_namespace::path::{NAME_BYTES, PATH_BYTES, normal};
-use fsage_namespace::{Processes, SharedId};
+use fsage_namespace::{Ino, Kind, Processes, SharedId};
 use rustc_hash::FxHashMap;
 
 use super::call::{Call, Slot};
 use super::order::{Key, Mode, Use};
 use super::place::{Placement, common};
-use super::tree::{Kind, Node, Tree, Walk};
+use super::tree::{Replayed, Tree, Walk};
 
 /// Why an operation has no call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -67,7 +67,7 @@ impl Skip {
 
 /// What is to be done for one operation.
 #[derive(Debug, Clone)]
-pub struct Step {
+pub struct ReplayStep {
     /// The operation; its offset and length may have been made explicit.
     pub op: Op,
     /// Its call.
@@ -91,7 +91,7 @@ pub(super) struct OpenFile {
     /// No other open file has it.
     pub(super) key: u64,
     pub(super) slot: Arc<Slot>,
-    pub(super) node: Option<Node>,
+    pub(super) node: Option<Ino>,
     pub(super) position: u64,
     pub(super) writable: bool,
     /// Its position on the target is not the trace's.
@@ -118,7 +118,7 @@ pub struct Model {
     /// Their open files and working directories.
     pub(super) processes: Processes<OpenFile, Option<Vec<u8>>>,
     next_open: u64,
-    mapped: FxHashMap<Node, Mapped>,
+    mapped: FxHashMap<Ino, Mapped>,
     /// `None` while it is not known yet.
     placement: Option<Placement>,
     directory: Vec<u8>,
@@ -126,7 +126,7 @@ pub struct Model {
     pub faults: bool,
     /// The directory that holds every name that was found; `None` before the first.
     pub common: Option<Vec<u8>>,
-    common_node: Option<Node>,
+    common_node: Option<Ino>,
     /// Open files that the operation at hand let go.
     released: Vec<u64>,
 }
@@ -181,8 +181,8 @@ impl Model {
     }
 
     /// Applies one operation.
-    pub fn apply(&mut self, op: &Op, paths: &PathTable) -> Step {
-        let mut step = Step {
+    pub fn apply(&mut self, op: &Op, paths: &PathTable) -> ReplayStep {
+        let mut step = ReplayStep {
             op: *op,
             call: Call::None,
             skip: None,
@@ -205,7 +205,7 @@ impl Model {
         step
     }
 
-    fn verdict(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
+    fn verdict(&mut self, step: &mut ReplayStep, paths: &PathTable) -> Verdict {
         let op = step.op;
         let failed_in_program = op
             .result
@@ -294,7 +294,7 @@ impl Model {
         }
         let (ok, errno) = (op.result.is_ok(), op.result.errno());
         let learn = ok || found.is_some();
-        let mut walk = self.tree.walk(Node::ROOT, text, follow, learn);
+        let mut walk = self.tree.walk(Ino::ROOT, text, follow, learn);
         if let (Some((dir, name)), None) = (&walk.last, walk.node) {
             if let Some(kind) = found {
                 let id = op.file.filter(|_| ok && op.kind != OpKind::Rename);
@@ -374,7 +374,7 @@ impl Model {
         Some(name)
     }
 
-    fn note_file(&mut self, op: &Op, node: Option<Node>) {
+    fn note_file(&mut self, op: &Op, node: Option<Ino>) {
         let Some(node) = node else { return };
         let directory = op.record.contains(OpFlags::DIRECTORY);
         if directory {
@@ -388,7 +388,7 @@ impl Model {
         }
     }
 
-    fn open(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
+    fn open(&mut self, step: &mut ReplayStep, paths: &PathTable) -> Verdict {
         let op = step.op;
         let fd = op
             .result
@@ -417,7 +417,7 @@ impl Model {
             None if asked(O_DIRECTORY) || op.record.contains(OpFlags::DIRECTORY) => {
                 Some(Kind::Directory)
             }
-            None => Some(Kind::File),
+            None => Some(Kind::Regular),
             Some(Errno::EEXIST) => Some(Kind::Unknown),
             Some(Errno::EISDIR) => Some(Kind::Directory),
             Some(_) => None,
@@ -429,7 +429,7 @@ impl Model {
             if found.walk.node.is_none()
                 && let Some((dir, name)) = found.walk.last.clone()
             {
-                let made = self.tree.create(dir, &name, Kind::File);
+                let made = self.tree.create(dir, &name, Kind::Regular);
                 found.walk.node = Some(made.ok_or(Skip::Impossible)?);
                 (mode, file_mode) = (Mode::Exclusive, Mode::Exclusive);
             }
@@ -447,7 +447,13 @@ impl Model {
         Ok(Call::Open(found.name, slot))
     }
 
-    fn opened(&mut self, step: &mut Step, fd: Fd, node: Option<Node>, name: &[u8]) -> Arc<Slot> {
+    fn opened(
+        &mut self,
+        step: &mut ReplayStep,
+        fd: Fd,
+        node: Option<Ino>,
+        name: &[u8],
+    ) -> Arc<Slot> {
         let op = &step.op;
         let slot = Arc::new(Slot::default());
         let key = self.next_open;
@@ -471,7 +477,12 @@ impl Model {
         slot
     }
 
-    fn open_unnamed(&mut self, step: &mut Step, paths: &PathTable, fd: Option<Fd>) -> Verdict {
+    fn open_unnamed(
+        &mut self,
+        step: &mut ReplayStep,
+        paths: &PathTable,
+        fd: Option<Fd>,
+    ) -> Verdict {
         let op = step.op;
         let kind = op.result.is_ok().then_some(Kind::Directory);
         let walked = Op { file: None, ..op };
@@ -480,14 +491,14 @@ impl Model {
             return Err(Skip::NoCall);
         };
         found.uses(Mode::Shared, &mut step.uses);
-        let node = self.tree.create_unnamed();
+        let node = self.tree.unnamed(Kind::Regular, Replayed::default());
         Ok(Call::Unnamed(
             found.name,
             self.opened(step, fd, Some(node), b""),
         ))
     }
 
-    fn fault(&mut self, step: &mut Step) -> Verdict {
+    fn fault(&mut self, step: &mut ReplayStep) -> Verdict {
         self.faults = true;
         let op = step.op;
         let node = op.file.and_then(|id| self.tree.identified(id));
@@ -506,7 +517,11 @@ impl Model {
     }
 
     /// The open file of a descriptor; one that the trace found open is told by its path.
-    pub(super) fn open_of(&mut self, step: &mut Step, paths: &PathTable) -> Result<SharedId, Skip> {
+    pub(super) fn open_of(
+        &mut self,
+        step: &mut ReplayStep,
+        paths: &PathTable,
+    ) -> Result<SharedId, Skip> {
         let op = step.op;
         if op.record.contains(OpFlags::NOT_A_FILE) {
             return Err(Skip::NotAFile);
@@ -523,7 +538,7 @@ impl Model {
         let kind = if directory {
             Kind::Directory
         } else {
-            Kind::File
+            Kind::Regular
         };
         let found = self.find(&op, paths, path, None, true, Some(kind))?;
         found.uses(Mode::Shared, &mut step.uses);
@@ -533,14 +548,14 @@ impl Model {
         open.ok_or(Skip::UnknownDescriptor)
     }
 
-    pub(super) fn note(&mut self, op: &Op, node: Option<Node>) {
+    pub(super) fn note(&mut self, op: &Op, node: Option<Ino>) {
         self.note_file(op, node);
     }
 
     /// Keeps a mapped file open for its page faults.
     pub(super) fn map(
         &mut self,
-        node: Node,
+        node: Ino,
         open: SharedId,
         write: bool,
         closes: &mut Vec<Arc<Slot>>,
@@ -569,7 +584,7 @@ impl Model {
         self.mapped.get(&node).map(|mapped| mapped.open)
     }
 
-    pub(super) fn set_directory(&mut self, pid: Pid, node: Option<Node>) {
+    pub(super) fn set_directory(&mut self, pid: Pid, node: Option<Ino>) {
         if let Some(path) = node.and_then(|n| self.tree.path(n)) {
             self.processes.set_directory(pid.0, Some(normal(&path)));
         }

@@ -8,10 +8,10 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use fsage_core::Tid;
+use fsage_namespace::Ino;
 use rustc_hash::{FxHashMap, FxHasher};
 
 use super::progress::{Dependency, Level, Progress};
-use super::tree::Node;
 
 /// How much of the trace's order is kept across threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,20 +29,20 @@ pub enum Order {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Key {
     /// A name in a directory, by the number of its text; two that collide only wait more.
-    Name(Node, u64),
+    Name(Ino, u64),
     /// A directory as a step of a path.
-    Directory(Node),
+    Directory(Ino),
     /// What a directory holds: listed or removed by some, changed by others.
-    Entries(Node),
+    Entries(Ino),
     /// A file's content and size.
-    File(Node),
+    File(Ino),
     /// An open file and its position.
     Open(u64),
 }
 
 impl Key {
     /// A name.
-    pub fn name(dir: Node, name: &[u8]) -> Self {
+    pub fn name(dir: Ino, name: &[u8]) -> Self {
         let mut hasher = FxHasher::default();
         name.hash(&mut hasher);
         Self::Name(dir, hasher.finish())

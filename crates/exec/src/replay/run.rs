@@ -9,7 +9,7 @@ use std::thread;
 use fsage_core::{FileSystem, Handle, Op, OpKind, OpSource, Seed, SourceError, Tid};
 
 use super::call::{Call, Performer, Slot};
-use super::model::{Model, Skip, Step};
+use super::model::{Model, ReplayStep, Skip};
 use super::order::{Order, Orderer};
 use super::progress::{Dependency, Level, Progress};
 use super::recorder::Recorder;
@@ -320,7 +320,7 @@ impl Planner {
         read
     }
 
-    fn take(&mut self, lanes: &mut dyn Lanes, shared: &Shared<'_>, step: Step) {
+    fn take(&mut self, lanes: &mut dyn Lanes, shared: &Shared<'_>, step: ReplayStep) {
         let op = step.op;
         if let Some(skip) = step.skip {
             shared.tally.skipped(op.kind, skip);

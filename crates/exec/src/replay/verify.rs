@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::target::list_dir;
 use fsage_core::{Errno, FileSystem, FileType};
+use fsage_namespace::Kind;
 
 use super::build::placed;
 use super::model::link_text;
 use super::place::Placement;
-use super::tree::{Kind, Tree};
+use super::tree::Tree;
 
 /// Wrong names that are kept with their particulars; all are counted.
 pub const WRONG_KEPT: usize = 20;
@@ -68,21 +69,11 @@ pub fn verify(
     let mut expected: BTreeMap<Vec<u8>, Expected> = BTreeMap::new();
     // Nothing here fails: the closure never does.
     let _ = placed(tree, placement, &mut |placed| {
-        let inode = placed.node.and_then(|n| tree.get(n));
-        let entry = match inode {
-            None => Expected {
-                kind: Kind::Directory,
-                size: 0,
-                target: None,
-            },
-            Some(inode) => Expected {
-                kind: inode.kind,
-                size: inode.size,
-                target: inode
-                    .target
-                    .as_deref()
-                    .map(|text| link_text(Some(placement), &placed.name, text)),
-            },
+        let text = placed.node.and_then(|n| tree.target(n));
+        let entry = Expected {
+            kind: placed.node.map_or(Kind::Directory, |n| tree.kind(n)),
+            size: placed.node.map_or(0, |n| tree.size(n)),
+            target: text.map(|text| link_text(Some(placement), &placed.name, text)),
         };
         expected.insert(placed.name, entry);
         Ok(())
@@ -152,18 +143,14 @@ fn look(
     let Some(expected) = expected else {
         return (found, Some(Fault::Unexpected));
     };
-    let same = match expected.kind {
-        Kind::Unknown | Kind::Other => true,
-        Kind::File => attr.file_type == FileType::Regular,
-        Kind::Directory => attr.file_type == FileType::Directory,
-        Kind::Symlink => attr.file_type == FileType::Symlink,
-    };
+    let same = matches!(expected.kind, Kind::Unknown | Kind::Other)
+        || expected.kind == attr.file_type.into();
     let fault = if !same {
         Some(Fault::Type(
             kind_name(expected.kind),
-            type_name(attr.file_type),
+            kind_name(attr.file_type.into()),
         ))
-    } else if expected.kind == Kind::File && attr.size_bytes != expected.size {
+    } else if expected.kind == Kind::Regular && attr.size_bytes != expected.size {
         Some(Fault::Size(expected.size, attr.size_bytes))
     } else if let Some(text) = expected.target
         && expected.kind == Kind::Symlink
@@ -181,18 +168,9 @@ fn look(
 
 fn kind_name(kind: Kind) -> &'static str {
     match kind {
-        Kind::File => "file",
+        Kind::Regular => "file",
         Kind::Directory => "directory",
         Kind::Symlink => "symlink",
         Kind::Unknown | Kind::Other => "other",
-    }
-}
-
-fn type_name(file_type: FileType) -> &'static str {
-    match file_type {
-        FileType::Regular => "file",
-        FileType::Directory => "directory",
-        FileType::Symlink => "symlink",
-        FileType::Other => "other",
     }
 }

@@ -300,12 +300,8 @@ impl Namespace {
         let Some(last) = walk.last else { return false };
         match op.result.errno() {
             Some(Errno::ENOENT) => {
-                if self.tree.child(last).is_some()
-                    && let Some(gone) = self.tree.detach(last)
-                {
-                    // The trace knows better: somebody outside of it removed the file.
-                    let _ = gone;
-                }
+                // The trace knows better: somebody outside of it removed the file.
+                self.tree.detach(last);
                 true
             }
             _ => walk.node == Ino::NONE && !can_be_there(&self.tree, walk.dir, last),
@@ -344,12 +340,7 @@ impl Namespace {
             } else {
                 Kind::Regular
             };
-            let before = walk
-                .node
-                .is_some()
-                .then(|| self.tree.inode(walk.node))
-                .flatten();
-            let size = before.map(|n| n.size);
+            let size = self.tree.inode(walk.node).map(|n| n.size);
             let node = self.learn(op, walk, kind);
             if let (Some(size), true) = (size, op.flags & O_TRUNC != 0) {
                 self.tree.set_dense(node, size);
@@ -357,16 +348,12 @@ impl Namespace {
             node
         };
         let truncated = (op.flags & O_TRUNC != 0 && !created)
-            .then(|| self.tree.inode(node).map_or(0, |n| n.size))
+            .then(|| self.tree.size(node))
             .filter(|&s| s > 0);
         if truncated.is_some() {
             self.cut(node, 0);
         }
-        let directory = directory
-            || self
-                .tree
-                .inode(node)
-                .is_some_and(|n| n.kind == Kind::Directory);
+        let directory = directory || self.tree.kind(node) == Kind::Directory;
         self.opened(op, node, created, truncated, out);
         out.node = Some(node);
         out.action = Action::Open {
@@ -428,11 +415,8 @@ impl Namespace {
 
     /// Frees a file that has no name any more, unless it is open.
     fn drop_if_gone(&mut self, ino: Ino, out: &mut Resolved) -> bool {
-        let gone = self
-            .tree
-            .inode(ino)
-            .is_some_and(|n| n.links == 0 && n.opens == 0);
-        if gone && ino != Ino::ROOT && !out.freed.contains(&ino) {
+        let gone = self.tree.is_gone(ino);
+        if gone && !out.freed.contains(&ino) {
             out.freed.push(ino);
         }
         gone
@@ -441,7 +425,7 @@ impl Namespace {
     fn unlink(&mut self, op: &Op, walk: &Walk, out: &mut Resolved) {
         let node = self.learn(op, walk, Kind::Regular);
         out.node = Some(node);
-        let size = self.tree.inode(node).map_or(0, |n| n.size);
+        let size = self.tree.size(node);
         if let Some(last) = walk.last {
             self.tree.detach(last);
         }
@@ -457,30 +441,15 @@ impl Namespace {
         let (Some(from), Some(to)) = (walk.last, to) else {
             return;
         };
-        let other = self.tree.child(to);
-        if from == to || other == Some(node) {
-            return;
-        }
-        self.tree.detach(from);
-        if let Some(other) = other {
-            self.tree.detach(to);
-            if op.flags & RENAME_EXCHANGE != 0 {
-                self.tree.attach(from, other);
-            } else {
-                let size = self.tree.inode(other).map_or(0, |n| n.size);
-                let freed = self.drop_if_gone(other, out);
-                out.action = Action::Rename {
-                    replaced: Some((other, freed, size)),
-                };
-            }
-        }
-        self.tree.attach(to, node);
-        let moved_dir = self
-            .tree
-            .inode(node)
-            .is_some_and(|n| matches!(n.kind, Kind::Directory | Kind::Symlink | Kind::Unknown));
-        if moved_dir {
-            self.tree.generation = self.tree.generation.wrapping_add(1);
+        let exchange = op.flags & RENAME_EXCHANGE != 0;
+        if let Some(other) = self.tree.rename(from, to, exchange)
+            && !exchange
+        {
+            let size = self.tree.size(other);
+            let freed = self.drop_if_gone(other, out);
+            out.action = Action::Rename {
+                replaced: Some((other, freed, size)),
+            };
         }
     }
 
@@ -498,7 +467,7 @@ impl Namespace {
     }
 
     pub(super) fn truncate(&mut self, op: &Op, node: Ino, out: &mut Resolved) {
-        let old = self.tree.inode(node).map_or(0, |n| n.size);
+        let old = self.tree.size(node);
         let new = op.length.unwrap_or(0);
         if new < old {
             self.cut(node, new);

@@ -171,7 +171,7 @@ impl Namespace {
     }
 
     fn read(&mut self, op: &Op, node: Ino, open: Option<OpenId>, out: &mut Resolved) {
-        let size = self.tree.inode(node).map_or(0, |n| n.size);
+        let size = self.tree.size(node);
         let offset = self.place(op, open, size);
         // What is transferred is what there is, not what was asked for (6.1.3.5).
         let asked = op
@@ -192,7 +192,7 @@ impl Namespace {
     }
 
     fn write(&mut self, op: &Op, node: Ino, open: Option<OpenId>, out: &mut Resolved) {
-        let old_size = self.tree.inode(node).map_or(0, |n| n.size);
+        let old_size = self.tree.size(node);
         let offset = self.place(op, open, old_size);
         let length = op
             .result
@@ -216,7 +216,7 @@ impl Namespace {
     fn fault(&mut self, op: &Op, node: Ino, out: &mut Resolved) {
         let offset = op.offset.unwrap_or(0);
         let length = op.length.unwrap_or(4096).clamp(1, 1 << 21);
-        let old_size = self.tree.inode(node).map_or(0, |n| n.size);
+        let old_size = self.tree.size(node);
         out.action = if op.flags & 1 != 0 {
             Action::Write {
                 offset,

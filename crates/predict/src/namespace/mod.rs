@@ -185,7 +185,7 @@ impl Namespace {
     /// Adds one name of a snapshot whose root is the directory `root`. Call in the order of the
     /// snapshot, before the first operation.
     pub fn add(&mut self, root: Ino, record: &FileRecord<'_>) {
-        self.tree.operation();
+        self.tree.learned.operation();
         let walk = self
             .resolver
             .resolve_text(&mut self.tree, record.path, root, false, true, None);
@@ -248,7 +248,7 @@ impl Namespace {
     /// Applies one operation.
     #[inline]
     pub fn apply(&mut self, op: &Op, paths: &PathTable, out: &mut Resolved) {
-        self.tree.operation();
+        self.tree.learned.operation();
         for ino in out.freed.drain(..) {
             self.tree.forget(ino);
         }

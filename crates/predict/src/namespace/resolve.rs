@@ -5,7 +5,8 @@
 //! removed, renamed or made ([`Tree`]'s generation), so that an operation costs one indexed load.
 
 use fsage_core::{PathId, PathTable};
-use fsage_namespace::path::{LINKS_FOLLOWED, PATH_BYTES, components};
+use fsage_namespace::Way;
+use fsage_namespace::path::{LINKS_FOLLOWED, PATH_BYTES};
 use rustc_hash::FxHashMap;
 
 use super::tree::{DentryId, Ino, Kind, Tree};
@@ -58,12 +59,6 @@ pub struct Resolver {
     pub epoch: u32,
 }
 
-enum Found {
-    Dir(Ino),
-    /// Missing here, or not a directory.
-    Fails,
-}
-
 impl Resolver {
     /// The lookups of a walk's leading directories.
     pub fn steps(&self, walk: &Walk) -> &[DentryId] {
@@ -84,8 +79,8 @@ impl Resolver {
         follow: bool,
         exists: bool,
     ) -> Walk {
-        if self.generation != tree.generation {
-            self.forget(tree.generation);
+        if self.generation != tree.generation() {
+            self.forget(tree.generation());
         }
         if let Some(&Some(c)) = self.by_path.get(id.index())
             && c.generation == self.generation
@@ -96,8 +91,7 @@ impl Resolver {
                 .last
                 .map_or(Some(prefix.dir), |l| tree.child(l))
                 .unwrap_or(Ino::NONE);
-            let link = follow && tree.inode(node).is_some_and(|n| n.kind == Kind::Symlink);
-            if !link {
+            if !(follow && tree.kind(node) == Kind::Symlink) {
                 return walk(c.prefix, prefix, c.last, node);
             }
         }
@@ -123,8 +117,8 @@ impl Resolver {
         exists: bool,
         remember: Option<PathId>,
     ) -> Walk {
-        if self.generation != tree.generation {
-            self.forget(tree.generation);
+        if self.generation != tree.generation() {
+            self.forget(tree.generation());
         }
         self.steps.truncate(self.kept);
         let start = self.steps.len() as u32;
@@ -143,10 +137,10 @@ impl Resolver {
                 .filter(|_| plain)
                 .and_then(|p| self.prefixes.get(p as usize))
             {
-                Some(p) => Found::Dir(p.dir),
+                Some(p) => Some(p.dir),
                 None => self.walk_dirs(tree, base, head, exists, &mut links),
             };
-            let Found::Dir(dir) = dir else {
+            let Some(dir) = dir else {
                 let end = self.steps.len() as u32;
                 return failed(start, end);
             };
@@ -154,9 +148,9 @@ impl Resolver {
             let node = last
                 .map_or(Some(dir), |l| tree.child(l))
                 .unwrap_or(Ino::NONE);
-            let is_link = tree.inode(node).is_some_and(|n| n.kind == Kind::Symlink);
+            let is_link = follow && tree.kind(node) == Kind::Symlink;
             links += 1;
-            if let (true, true, Some(l)) = (follow && is_link, links < LINKS_FOLLOWED, last)
+            if let (true, true, Some(l)) = (is_link, links < LINKS_FOLLOWED, last)
                 && let Some(text) = tree.target(node)
             {
                 // What was walked so far was recorded only if it was not a known prefix.
@@ -218,7 +212,7 @@ impl Resolver {
         number
     }
 
-    /// Walks through directories; each lookup is a step.
+    /// Walks through directories; each lookup is a step. `None`: one is missing, or is no directory.
     fn walk_dirs(
         &mut self,
         tree: &mut Tree,
@@ -226,46 +220,35 @@ impl Resolver {
         path: &[u8],
         exists: bool,
         links: &mut u32,
-    ) -> Found {
-        let mut at = base;
-        // Components still to go, the next one last.
-        let mut rest: Vec<Vec<u8>> = components(path).rev().map(<[u8]>::to_vec).collect();
-        while let Some(name) = rest.pop() {
-            if name == b".." {
-                // A directory known by a descriptor alone has no parent that is known.
-                let parent = tree.inode(at).map_or(Ino::NONE, |d| Ino(d.parent));
-                at = if parent.is_some() { parent } else { Ino::ROOT };
+    ) -> Option<Ino> {
+        let mut way = Way::new(base, path, *links);
+        while let Some(name) = way.next() {
+            if *name == *b".." {
+                way.at = tree.above(way.at);
                 continue;
             }
-            if tree.inode(at).is_some_and(|d| d.kind == Kind::Regular) {
-                return Found::Fails;
+            if tree.kind(way.at) == Kind::Regular {
+                return None;
             }
-            let dentry = tree.name(at, &name);
+            let dentry = tree.name(way.at, &name);
             self.steps.push(dentry);
             let next = match tree.child(dentry) {
                 Some(next) => next,
-                None if exists || can_be_there(tree, at, dentry) => {
-                    match tree.learn_directory(dentry) {
-                        Some(next) => next,
-                        None => return Found::Fails,
-                    }
+                None if exists || can_be_there(tree, way.at, dentry) => {
+                    tree.learn_directory(dentry)?
                 }
                 None => {
                     tree.missed(dentry);
-                    return Found::Fails;
+                    return None;
                 }
             };
-            if tree.inode(next).is_some_and(|n| n.kind == Kind::Symlink)
+            if tree.kind(next) == Kind::Symlink
                 && let Some(text) = tree.target(next)
             {
-                *links += 1;
-                if *links > LINKS_FOLLOWED {
-                    return Found::Fails;
+                if !way.follow(text) {
+                    return None;
                 }
-                if text.first() == Some(&b'/') {
-                    at = Ino::ROOT;
-                }
-                rest.extend(components(text).rev().map(<[u8]>::to_vec));
+                *links = way.links;
                 continue;
             }
             if let Some(node) = tree.inode_mut(next)
@@ -273,9 +256,9 @@ impl Resolver {
             {
                 node.kind = Kind::Directory;
             }
-            at = next;
+            way.at = next;
         }
-        Found::Dir(at)
+        Some(way.at)
     }
 }
 

@@ -1,15 +1,15 @@
 //! Operations on names.
 
 use fsage_core::{Errno, Op, OpFlags, OpKind, PathTable};
+use fsage_namespace::Kind;
 use fsage_namespace::flags::{
     AT_SYMLINK_NOFOLLOW, O_CREAT, O_TRUNC, RENAME_EXCHANGE, RENAME_NOREPLACE,
 };
 use fsage_namespace::path::{PATH_BYTES, normal};
 
-use super::{ENODATA, Found, Model, Skip, Step, Verdict, link_text};
+use super::{ENODATA, Found, Model, ReplayStep, Skip, Verdict, link_text};
 use crate::replay::call::Call;
 use crate::replay::order::{Key, Mode, Use};
-use crate::replay::tree::Kind;
 
 const ELOOP: i32 = 40;
 const ENAMETOOLONG: i32 = 36;
@@ -47,7 +47,7 @@ pub(super) fn fails_elsewhere(op: &Op) -> bool {
 }
 
 impl Model {
-    pub(super) fn named(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
+    pub(super) fn named(&mut self, step: &mut ReplayStep, paths: &PathTable) -> Verdict {
         let op = step.op;
         let errno = op.result.errno();
         let directory = op.record.contains(OpFlags::DIRECTORY);
@@ -57,7 +57,7 @@ impl Model {
             | (OpKind::Rmdir | OpKind::Chdir, None) => Some(Kind::Directory),
             (OpKind::Mkdir | OpKind::Mknod, None) => None,
             (OpKind::Readlink, None) => Some(Kind::Symlink),
-            (OpKind::Truncate, None) => Some(Kind::File),
+            (OpKind::Truncate, None) => Some(Kind::Regular),
             (_, None) if directory => Some(Kind::Directory),
             (_, None | Some(Errno::EEXIST | Errno(ENODATA))) => Some(Kind::Unknown),
             (_, Some(_)) => None,
@@ -74,10 +74,10 @@ impl Model {
         if op.result.is_ok() {
             mode = self.named_effect(step, &found, paths)?;
         } else if let (Some(Errno::ENOTEMPTY), Some(dir)) = (errno, node)
-            && self.tree.is_empty(dir)
+            && self.tree.inode(dir).is_none_or(|inode| inode.entries == 0)
         {
             // Something is in it, whatever its name.
-            self.tree.learn(dir, b".fsage-kept", Kind::File, None);
+            self.tree.learn(dir, b".fsage-kept", Kind::Regular, None);
         }
         found.uses(mode, &mut step.uses);
         if let Some(node) = node {
@@ -104,7 +104,7 @@ impl Model {
     /// What a call on a name did; how it uses the name.
     fn named_effect(
         &mut self,
-        step: &mut Step,
+        step: &mut ReplayStep,
         found: &Found,
         paths: &PathTable,
     ) -> Result<Mode, Skip> {
@@ -119,7 +119,7 @@ impl Model {
             }
             (OpKind::Mknod, Some((dir, name))) => {
                 if matches!(op.flags & 0o170_000, 0 | 0o100_000) {
-                    let made = self.tree.create(dir, &name, Kind::File);
+                    let made = self.tree.create(dir, &name, Kind::Regular);
                     made.ok_or(Skip::Impossible)?;
                 }
                 Mode::Exclusive
@@ -128,7 +128,7 @@ impl Model {
                 let kind = if op.kind == OpKind::Rmdir {
                     Kind::Directory
                 } else {
-                    Kind::File
+                    Kind::Regular
                 };
                 if let Some(node) = found.walk.node {
                     self.tree.expect(node, kind);
@@ -161,7 +161,7 @@ impl Model {
         })
     }
 
-    pub(super) fn two_names(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
+    pub(super) fn two_names(&mut self, step: &mut ReplayStep, paths: &PathTable) -> Verdict {
         let op = step.op;
         let ok = op.result.is_ok();
         if op.kind == OpKind::Symlink {
@@ -196,7 +196,7 @@ impl Model {
 
     fn two_names_effect(
         &mut self,
-        step: &mut Step,
+        step: &mut ReplayStep,
         one: &Found,
         two: &Found,
         exchange: bool,
@@ -213,10 +213,12 @@ impl Model {
             }
         }
         let possible = match (step.op.kind, node) {
-            (OpKind::Rename, _) if exchange => self.tree.exchange((from.0, &from.1), (to.0, &to.1)),
-            (OpKind::Rename, _) => self.tree.rename((from.0, &from.1), (to.0, &to.1)),
+            (OpKind::Rename, _) => {
+                let (from, to) = ((from.0, &*from.1), (to.0, &*to.1));
+                self.tree.rename(from, to, exchange)
+            }
             (_, Some(node)) if self.tree.kind(node) != Kind::Directory => {
-                self.tree.expect(node, Kind::File);
+                self.tree.expect(node, Kind::Regular);
                 self.tree.attach(to.0, &to.1, node)
             }
             _ => false,
@@ -224,7 +226,7 @@ impl Model {
         possible.then_some(()).ok_or(Skip::Impossible)
     }
 
-    fn symlink(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
+    fn symlink(&mut self, step: &mut ReplayStep, paths: &PathTable) -> Verdict {
         let op = step.op;
         let text = op.path2.map(|t| paths.get(t)).ok_or(Skip::UnreadablePath)?;
         if text.len() >= PATH_BYTES {
@@ -237,9 +239,7 @@ impl Model {
         if let (true, Some((dir, name))) = (op.result.is_ok(), &found.walk.last) {
             let node = self.tree.create(*dir, name, Kind::Symlink);
             let node = node.ok_or(Skip::Impossible)?;
-            if let Some(inode) = self.tree.get_mut(node) {
-                inode.target = Some(text.into());
-            }
+            self.tree.set_target(node, text);
             mode = Mode::Exclusive;
         }
         found.uses(mode, &mut step.uses);

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use fsage_core::{Fd, OpFlags, OpKind, PathTable, Tid};
-use fsage_namespace::{Closed, SharedId};
+use fsage_namespace::{Closed, Kind, SharedId};
 
-use super::{Model, OpenFile, Skip, Step, Verdict};
+use super::{Model, OpenFile, ReplayStep, Skip, Verdict};
 use crate::replay::call::{Call, Slot};
-use crate::replay::tree::Kind;
 
 impl Model {
     /// What changes descriptors and processes.
-    pub(super) fn process(&mut self, step: &mut Step, paths: &PathTable) -> Verdict {
+    pub(super) fn process(&mut self, step: &mut ReplayStep, paths: &PathTable) -> Verdict {
         let op = step.op;
         let value = op.result.value();
         let fd = value.and_then(|v| i32::try_from(v).ok()).map(Fd);
@@ -40,7 +39,7 @@ impl Model {
                 if op.result.is_ok() {
                     let gone = self.processes.exec(op.pid.0);
                     self.let_go(gone, &mut step.closes);
-                    self.find(&op, paths, op.path, op.dir, true, Some(Kind::File))?;
+                    self.find(&op, paths, op.path, op.dir, true, Some(Kind::Regular))?;
                 }
                 return Err(Skip::NoCall);
             }
@@ -61,7 +60,7 @@ impl Model {
         }
     }
 
-    fn close(&mut self, step: &mut Step) -> Verdict {
+    fn close(&mut self, step: &mut ReplayStep) -> Verdict {
         let op = step.op;
         let fd = op.fd.ok_or(Skip::UnknownDescriptor)?;
         let unknown = if op.record.contains(OpFlags::NOT_A_FILE) {

@@ -1,9 +1,10 @@
 //! The tree of the start: from a snapshot, and as it is made.
 
 use fsage_core::FileId;
+use fsage_namespace::{Ino, Kind};
 use rustc_hash::FxHashMap;
 
-use super::{Kind, Node, Range, Tree};
+use super::{Range, Replayed, Tree};
 
 /// One name of a snapshot.
 #[derive(Debug, Clone)]
@@ -25,12 +26,12 @@ pub struct Entry<'a> {
 impl Tree {
     /// The tree of the start.
     pub fn start(&self) -> Tree {
-        let mut made: FxHashMap<Node, Node> = FxHashMap::default();
+        let mut made: FxHashMap<Ino, Ino> = FxHashMap::default();
         let mut tree = Tree::new(false);
-        made.insert(Node::ROOT, Node::ROOT);
-        let mut met = vec![false; self.nodes.len()];
-        for index in 0..self.nodes.len() {
-            self.start_of(Node(index as u32), &mut tree, &mut made, &mut met);
+        made.insert(Ino::ROOT, Ino::ROOT);
+        let mut met = vec![false; self.inodes().len()];
+        for index in 0..self.inodes().len() {
+            self.start_of(Ino(index as u32), &mut tree, &mut made, &mut met);
         }
         tree
     }
@@ -39,9 +40,9 @@ impl Tree {
     /// are made, or lie in themselves.
     fn start_of(
         &self,
-        node: Node,
+        node: Ino,
         tree: &mut Tree,
-        made: &mut FxHashMap<Node, Node>,
+        made: &mut FxHashMap<Ino, Ino>,
         met: &mut [bool],
     ) {
         let mut chain = vec![node];
@@ -49,7 +50,7 @@ impl Tree {
             if let Some(met) = met.get_mut(next.0 as usize) {
                 *met = true;
             }
-            let Some(inode) = self.get(next).filter(|i| !i.start.names.is_empty()) else {
+            let Some(inode) = self.inode(next).filter(|i| !i.start.names.is_empty()) else {
                 chain.pop();
                 continue;
             };
@@ -66,7 +67,7 @@ impl Tree {
             if made.contains_key(&next) {
                 continue;
             }
-            let copy = tree.make(inode.kind);
+            let copy = tree.unnamed(inode.kind, Replayed::default());
             let directory = inode.kind == Kind::Directory;
             for (dir, name) in &inode.start.names {
                 if let Some(&dir) = made.get(dir)
@@ -77,14 +78,16 @@ impl Tree {
                     break;
                 }
             }
-            if let Some(slot) = tree.get_mut(copy) {
+            if let Some(slot) = tree.inode_mut(copy) {
                 slot.size = if inode.kind == Kind::Directory {
                     0
                 } else {
                     inode.start.size
                 };
-                slot.target.clone_from(&inode.target);
                 slot.ranges.clone_from(&inode.ranges);
+            }
+            if let Some(text) = self.target(next) {
+                tree.set_target(copy, text);
             }
             made.insert(next, copy);
         }
@@ -94,7 +97,7 @@ impl Tree {
     pub fn restart(&self) -> Tree {
         let mut tree = self.clone();
         tree.learning = false;
-        for inode in &mut tree.nodes {
+        for inode in tree.inodes_mut() {
             inode.start.exact = true;
             inode.start.size = inode.size;
         }
@@ -102,19 +105,19 @@ impl Tree {
     }
 
     /// The directory of that absolute path, of the start.
-    pub fn directory(&mut self, path: &[u8]) -> Node {
-        let walk = self.walk(Node::ROOT, path, false, true);
+    pub fn directory(&mut self, path: &[u8]) -> Ino {
+        let walk = self.walk(Ino::ROOT, path, false, true);
         match (walk.node, walk.last) {
             (None, Some((dir, name))) => self
                 .learn(dir, &name, Kind::Directory, None)
-                .unwrap_or(Node::ROOT),
-            (node, _) => node.unwrap_or(Node::ROOT),
+                .unwrap_or(Ino::ROOT),
+            (node, _) => node.unwrap_or(Ino::ROOT),
         }
     }
 
     /// Adds a name of a snapshot; parents come before what they hold. Whether it could be: its path
     /// must lie beneath the root, in directories that the snapshot has.
-    pub fn add(&mut self, root: Node, entry: &Entry<'_>) -> bool {
+    pub fn add(&mut self, root: Ino, entry: &Entry<'_>) -> bool {
         let mut at = root;
         let mut parts = entry.path.split(|&b| b == b'/').peekable();
         if entry.path.is_empty() {
@@ -125,16 +128,16 @@ impl Tree {
                 return false;
             }
             if parts.peek().is_some() {
-                let Some(child) = self.child(at, part) else {
+                let Some(child) = self.child_of(at, part) else {
                     return false;
                 };
                 at = child;
                 continue;
             }
-            if self.child(at, part).is_some() {
+            if self.child_of(at, part).is_some() {
                 return false;
             }
-            let id = (entry.kind == Kind::File).then_some(entry.id);
+            let id = (entry.kind == Kind::Regular).then_some(entry.id);
             let known = id.and_then(|id| self.identified(id)).is_some();
             // A snapshot's rows are what they are learned from.
             self.learned.operation();
@@ -142,7 +145,7 @@ impl Tree {
                 return false;
             };
             self.identify(node, entry.id);
-            if !known && let Some(inode) = self.get_mut(node) {
+            if !known && let Some(inode) = self.inode_mut(node) {
                 inode.size = if entry.kind == Kind::Directory {
                     0
                 } else {
@@ -150,8 +153,10 @@ impl Tree {
                 };
                 inode.start.size = inode.size;
                 inode.start.exact = true;
-                inode.target = entry.target.map(Into::into);
                 inode.ranges.clone_from(&entry.ranges);
+            }
+            if let Some(text) = entry.target.filter(|_| !known) {
+                self.set_target(node, text);
             }
         }
         true
