@@ -2,8 +2,31 @@
 
 use fsage_core::metric::{self, FamilyId};
 
+/// How much of its time a family waits for the device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Share {
+    Never,
+    /// It is a mean of many calls without an access and some with one, or of what a commit before has
+    /// paid.
+    Partly,
+    Mostly,
+}
+
+macro_rules! share {
+    () => {
+        Share::Never
+    };
+    (partly) => {
+        Share::Partly
+    };
+    (device) => {
+        Share::Mostly
+    };
+}
+
+/// Each row: the name here, the stem in the table of metrics, how far it waits for the device.
 macro_rules! stems {
-    ($($variant:ident $name:literal,)*) => {
+    ($($variant:ident $name:literal $($share:ident)?,)*) => {
         /// A family of the table of metrics (`fsage_core::metric`) that a rule charges.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
@@ -18,30 +41,34 @@ macro_rules! stems {
             pub fn name(self) -> &'static str {
                 match self { $(Stem::$variant => $name,)* }
             }
+
+            fn share(self) -> Share {
+                match self { $(Stem::$variant => share!($($share)?),)* }
+            }
         }
     };
 }
 
 stems! {
-    LusBc "LUS_BC", LurBc "LUR_BC", LusNc "LUS_NC", LunNc "LUN_NC", LufNc "LUF_NC", LurNc "LUR_NC",
-    LusAc "LUS_AC", LurAc "LUR_AC", Lud "LUD", Lum "LUM", Lumr "LUMR", LumNc "LUM_NC",
-    Open "OPEN", OpenM "OPENM", OpenC "OPENC", OpenD "OPEND", Cr "CR", CrF "CRF", CrC "CRC",
+    LusBc "LUS_BC", LurBc "LUR_BC", LusNc "LUS_NC" device, LunNc "LUN_NC" device, LufNc "LUF_NC" device, LurNc "LUR_NC" device,
+    LusAc "LUS_AC" device, LurAc "LUR_AC" device, Lud "LUD", Lum "LUM", Lumr "LUMR", LumNc "LUM_NC" device,
+    Open "OPEN", OpenM "OPENM", OpenC "OPENC", OpenD "OPEND", Cr "CR", CrF "CRF", CrC "CRC" partly,
     Close "CLOSE", CloseW "CLOSEW", CloseT "CLOSET", CloseU "CLOSEU",
     Stat "STAT", StatM "STATM", Obj "OBJ", ObjN "OBJN", ObjR "OBJR", ObjU "OBJU", Fstat "FSTAT", Access "ACCESS", Seek "SEEK", Dup "DUP", Lock "LOCK",
-    Advise "ADVISE", Mkdir "MKDIR", MkdirC "MKDIRC", Rmdir "RMDIR", RmdirB "RMDIRB", Rename "RENAME",
+    Advise "ADVISE", Mkdir "MKDIR", MkdirC "MKDIRC" partly, Rmdir "RMDIR", RmdirB "RMDIRB", Rename "RENAME",
     RenameR "RENAMER", Chmod "CHMOD", Chown "CHOWN", Utimens "UTIMENS", Link "LINK",
     Symlink "SYMLINK", Readlink "READLINK", Statfs "STATFS", Getxattr "GETXATTR",
     Setxattr "SETXATTR", Listxattr "LISTXATTR", Chdir "CHDIR", Mknod "MKNOD",
-    RDir "RDIR", RDirE "RDIRE", RDirC "RDIRC", RDirCE "RDIRCE",
+    RDir "RDIR", RDirE "RDIRE", RDirC "RDIRC" device, RDirCE "RDIRCE" partly,
     RdO "RDO", Rdc "RDC", Rc "RC", RcF "RCF", RcR "RCR", REof "REOF", RHo "RHO", WrO "WRO", Wrc "WRC",
-    Wf "WF", Wn "WN", Wd "WD", We "WE", Wa "WA", Wo "WO", Wk "WK", Wu "WU", Wp "WP", Wh "WH",
+    Wf "WF", Wn "WN", Wd "WD", We "WE", Wa "WA", Wo "WO", Wk "WK", Wu "WU", Wp "WP" device, Wh "WH",
     Falloc "FALLOC",
-    Rd "RD", RRd "RRD", RfN "RFN", RfS "RFS", RfF "RFF", RfO "RFO", Rx "RX", Rf "RF",
-    Mmap "MMAP", Munmap "MUNMAP", MfR "MFR", MfW "MFW", MfRC "MFRC",
-    Tr "TR", TrC "TRC", TrX "TRX", TrP "TRP", Rm "RM", RmF "RMF", RmD "RMD", RmFC "RMFC",
-    Fsy "FSY", Fds "FDS", FsyO "FSYO", FdsO "FDSO", FsyC "FSYC", FsyN "FSYN", FsyRn "FSYRN",
-    FsyRm "FSYRM", FsyD "FSYD", FsyDF "FSYDF", FsyS "FSYS", FdsS "FDSS", FsyQ "FSYQ",
-    Sync "SYNC", Sfr "SFR", Dtr "DTR",
+    Rd "RD" device, RRd "RRD" device, RfN "RFN" device, RfS "RFS" device, RfF "RFF" device, RfO "RFO" device, Rx "RX" device, Rf "RF" device,
+    Mmap "MMAP", Munmap "MUNMAP", MfR "MFR", MfW "MFW", MfRC "MFRC" device,
+    Tr "TR", TrC "TRC" partly, TrX "TRX", TrP "TRP", Rm "RM", RmF "RMF", RmD "RMD", RmFC "RMFC" partly,
+    Fsy "FSY" device, Fds "FDS" device, FsyO "FSYO" device, FdsO "FDSO" device, FsyC "FSYC" device, FsyN "FSYN" device, FsyRn "FSYRN" device,
+    FsyRm "FSYRM" device, FsyD "FSYD" device, FsyDF "FSYDF" partly, FsyS "FSYS" device, FdsS "FDSS" device, FsyQ "FSYQ",
+    Sync "SYNC" device, Sfr "SFR" device, Dtr "DTR" device,
 }
 
 impl Stem {
@@ -51,61 +78,14 @@ impl Stem {
     }
 
     /// Whether its time is spent waiting for the device, so that processes queue for it.
-    #[allow(clippy::enum_glob_use, reason = "half of the list")]
     pub fn at_device(self) -> bool {
-        use Stem::*;
-        matches!(
-            self,
-            LusNc
-                | LunNc
-                | LufNc
-                | LurNc
-                | LusAc
-                | LurAc
-                | LumNc
-                | CrC
-                | MkdirC
-                | RDirC
-                | RDirCE
-                | Rd
-                | RRd
-                | RfN
-                | RfS
-                | RfF
-                | RfO
-                | Rx
-                | Rf
-                | Wp
-                | MfRC
-                | TrC
-                | RmFC
-                | Fsy
-                | Fds
-                | FsyO
-                | FdsO
-                | FsyC
-                | FsyN
-                | FsyRn
-                | FsyRm
-                | FsyD
-                | FsyDF
-                | FsyS
-                | FdsS
-                | Sync
-                | Dtr
-                | Sfr
-        )
+        self.share() != Share::Never
     }
 
     /// Whether nearly all of its time is the device's, so that nothing that stays in memory can stand
     /// in for it.
-    #[allow(clippy::enum_glob_use, reason = "nearly all of at_device")]
     pub fn mostly_device(self) -> bool {
-        use Stem::*;
-        // These are means of many calls without an access and some with one, or of what a commit
-        // before has paid.
-        let sometimes = matches!(self, CrC | MkdirC | RDirCE | TrC | RmFC | FsyDF);
-        self.at_device() && !sometimes
+        self.share() == Share::Mostly
     }
 
     /// Whether it is a request that lies beside the last one, which costs little because the device is
