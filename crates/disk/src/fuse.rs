@@ -6,7 +6,7 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use fsage_sim::Kind;
+use fsage_sim::RequestKind;
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
     INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory,
@@ -228,7 +228,7 @@ impl Filesystem for DiskFs {
         match self.read_image(offset, length) {
             Ok(data) => {
                 let end = Box::new(move || reply.data(&data));
-                self.pace.submit(Kind::Read, offset, length, at, end);
+                self.pace.submit(RequestKind::Read, offset, length, at, end);
             }
             Err(e) => reply.error(e),
         }
@@ -265,7 +265,8 @@ impl Filesystem for DiskFs {
         match self.write_image(offset, data) {
             Ok(()) => {
                 let end = Box::new(move || reply.written(length as u32));
-                self.pace.submit(Kind::Write, offset, length, at, end);
+                self.pace
+                    .submit(RequestKind::Write, offset, length, at, end);
             }
             Err(e) => reply.error(e),
         }
@@ -285,7 +286,7 @@ impl Filesystem for DiskFs {
             return reply.ok();
         }
         let end = Box::new(move || reply.ok());
-        self.pace.submit(Kind::Flush, 0, 0, at, end);
+        self.pace.submit(RequestKind::Flush, 0, 0, at, end);
     }
 
     fn flush(

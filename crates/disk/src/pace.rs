@@ -7,7 +7,7 @@ use std::time::Duration;
 use fsage_core::Clock;
 use fsage_format::result::disk::DiskStatistics;
 use fsage_host::MonotonicClock;
-use fsage_sim::{Completion, Disk, DiskModel, DiskOptions, Kind, Request};
+use fsage_sim::{Completion, Disk, DiskModel, DiskOptions, Request, RequestKind};
 
 use crate::statistics::Counting;
 
@@ -73,12 +73,12 @@ impl Pace {
     }
 
     /// A request arrived at `at_ns`, its data already moved; `end` is called when it is over.
-    pub fn submit(&self, kind: Kind, offset: u64, length: u64, at_ns: u64, end: End) {
+    pub fn submit(&self, kind: RequestKind, offset: u64, length: u64, at_ns: u64, end: End) {
         let mut inbox = self.inbox();
         let which = match kind {
-            Kind::Read => 0,
-            Kind::Write => 1,
-            Kind::Flush => 2,
+            RequestKind::Read => 0,
+            RequestKind::Write => 1,
+            RequestKind::Flush => 2,
         };
         if let Some(counts) = inbox.counting.counts.get_mut(which) {
             counts.requests += 1;
@@ -262,11 +262,11 @@ mod tests {
             let (tell, reported) = mpsc::channel();
             let (at, offset) = (now_ns(), (id * 37 % 60) << 20);
             let end = Box::new(move || tell.send(now_ns()).unwrap());
-            pace.submit(Kind::Read, offset, 4096, at, end);
+            pace.submit(RequestKind::Read, offset, 4096, at, end);
             let ended = reported.recv().unwrap();
             let request = Request {
                 id,
-                kind: Kind::Read,
+                kind: RequestKind::Read,
                 offset,
                 length: 4096,
             };
@@ -290,10 +290,22 @@ mod tests {
         for i in 0..200_000 {
             let tell = tell.clone();
             let end = Box::new(move || tell.send(()).unwrap());
-            pace.submit(Kind::Read, i * 7919 % 16_000 * 4096, 4096, now_ns(), end);
+            pace.submit(
+                RequestKind::Read,
+                i * 7919 % 16_000 * 4096,
+                4096,
+                now_ns(),
+                end,
+            );
         }
         pace.set_delays(false);
-        pace.submit(Kind::Flush, 0, 0, now_ns(), Box::new(move || drop(tell)));
+        pace.submit(
+            RequestKind::Flush,
+            0,
+            0,
+            now_ns(),
+            Box::new(move || drop(tell)),
+        );
         assert_eq!(reported.iter().count(), 200_000);
         assert!(!pace.statistics().delays);
     }

@@ -44,9 +44,9 @@ fsage_format::document! {
 
 /// Sums up a tree entry by entry.
 #[derive(Debug)]
-pub struct Tree(ShownTree);
+pub struct SnapshotSummary(ShownTree);
 
-impl Tree {
+impl SnapshotSummary {
     /// Nothing yet.
     pub fn new(meta: SnapshotMeta) -> Self {
         Self(ShownTree {

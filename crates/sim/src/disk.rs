@@ -15,7 +15,7 @@ use crate::{DiskModel, Policy, SECTOR_BYTES};
 
 /// What is asked of a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum RequestKind {
     /// Data from the disk.
     Read,
     /// Data to the disk.
@@ -30,7 +30,7 @@ pub struct Request {
     /// The caller's name for it.
     pub id: u64,
     /// What is asked.
-    pub kind: Kind,
+    pub kind: RequestKind,
     /// Where it begins, bytes; 0 for a flush.
     pub offset: u64,
     /// How much, bytes; 0 for a flush.
@@ -101,7 +101,7 @@ pub enum DiskError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Command {
     pub id: u64,
-    pub kind: Kind,
+    pub kind: RequestKind,
     pub first: u64,
     pub count: u64,
 }
@@ -188,7 +188,7 @@ impl Disk {
                 size,
             });
         };
-        if length == 0 && request.kind != Kind::Flush {
+        if length == 0 && request.kind != RequestKind::Flush {
             return Err(DiskError::Empty { offset });
         }
         self.run_until(now_ns);
@@ -200,7 +200,7 @@ impl Disk {
             first,
             count: end.div_ceil(SECTOR_BYTES) - first,
         };
-        if command.kind == Kind::Flush {
+        if command.kind == RequestKind::Flush {
             // The host's order is of positions; a flush has none.
             self.give(command);
         } else {

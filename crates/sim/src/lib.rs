@@ -19,7 +19,7 @@ mod scheduler;
 mod seek;
 mod ssd;
 
-pub use disk::{Completion, Disk, DiskError, DiskOptions, Event, Kind, Request, Span};
+pub use disk::{Completion, Disk, DiskError, DiskOptions, Event, Request, RequestKind, Span};
 pub use expect::Expectation;
 pub use geometry::{Geometry, Place};
 pub use model::{BUILT_IN, DiskModel, Hdd, Mechanism, ModelError, Ssd, built_in};

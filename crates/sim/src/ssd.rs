@@ -1,7 +1,7 @@
 //! Flash: latency, channels that work at once, and one bus.
 
 use crate::SECTOR_BYTES;
-use crate::disk::{Command, Ends, Kind};
+use crate::disk::{Command, Ends, RequestKind};
 use crate::model::{Ssd, us};
 
 /// The state of an SSD: until when its parts are busy, nanoseconds.
@@ -36,9 +36,9 @@ impl SsdDevice {
 
     pub fn accept(&mut self, command: Command, now: u64, ends: &mut Ends) {
         let end = match command.kind {
-            Kind::Flush => self.last_write_end.max(now) + self.flush_latency,
-            Kind::Read => self.transfer(command, now, self.read_latency, self.read_byte),
-            Kind::Write => {
+            RequestKind::Flush => self.last_write_end.max(now) + self.flush_latency,
+            RequestKind::Read => self.transfer(command, now, self.read_latency, self.read_byte),
+            RequestKind::Write => {
                 let end = self.transfer(command, now, self.write_latency, self.write_byte);
                 self.last_write_end = self.last_write_end.max(end);
                 end

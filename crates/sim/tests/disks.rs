@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use fsage_sim::{
-    BUILT_IN, Completion, Disk, DiskModel, DiskOptions, Kind, Policy, Request, SECTOR_BYTES, Span,
-    built_in,
+    BUILT_IN, Completion, Disk, DiskModel, DiskOptions, Policy, Request, RequestKind, SECTOR_BYTES,
+    Span, built_in,
 };
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
@@ -20,7 +20,7 @@ fn options(size_bytes: u64, policy: Policy) -> DiskOptions {
     }
 }
 
-fn request(id: u64, kind: Kind, offset: u64, length: u64) -> Request {
+fn request(id: u64, kind: RequestKind, offset: u64, length: u64) -> Request {
     Request {
         id,
         kind,
@@ -50,7 +50,7 @@ fn random_read_ms(model: &DiskModel) -> f64 {
         // The host takes a little while between requests.
         now = one(
             &mut disk,
-            &request(id, Kind::Read, offset, 4096),
+            &request(id, RequestKind::Read, offset, 4096),
             now + 37_000,
         );
     }
@@ -68,11 +68,15 @@ fn sequential_mb_s(model: &DiskModel, offset: u64, span: Span) -> f64 {
     };
     let mut disk = Disk::new(model, &options).unwrap();
     let (piece, count) = (128 << 10, 256);
-    let mut now = one(&mut disk, &request(0, Kind::Read, offset, piece), 0);
+    let mut now = one(&mut disk, &request(0, RequestKind::Read, offset, piece), 0);
     let start = now;
     for id in 1..=count {
         let at = offset + id * piece;
-        now = one(&mut disk, &request(id, Kind::Read, at, piece), now + 20_000);
+        now = one(
+            &mut disk,
+            &request(id, RequestKind::Read, at, piece),
+            now + 20_000,
+        );
     }
     (count * piece) as f64 / (now - start) as f64 * 1e3
 }
@@ -147,7 +151,7 @@ fn eight_readers(policy: Policy) -> Vec<u64> {
             next[reader as usize] += 1;
             let offset = reader * (GIB / 8) + piece * PIECE;
             let id = reader * PIECES + piece;
-            disk.submit(&request(id, Kind::Read, offset, PIECE), now)
+            disk.submit(&request(id, RequestKind::Read, offset, PIECE), now)
                 .unwrap();
         }
     };
@@ -192,11 +196,11 @@ fn a_flush_waits_for_the_write_cache() {
     let mut disk = Disk::new(&model, &options(GIB, Policy::Elevator)).unwrap();
     let written = one(
         &mut disk,
-        &request(0, Kind::Write, GIB / 2, 4096),
+        &request(0, RequestKind::Write, GIB / 2, 4096),
         1_000_000,
     );
     assert!(written - 1_000_000 < 200_000, "{written}");
-    let flushed = one(&mut disk, &request(1, Kind::Flush, 0, 0), written);
+    let flushed = one(&mut disk, &request(1, RequestKind::Flush, 0, 0), written);
     // At most a seek over the whole disk and a rotation.
     let took = flushed - written;
     assert!(
@@ -204,11 +208,19 @@ fn a_flush_waits_for_the_write_cache() {
         "{took}"
     );
     // With nothing to write a flush is no work.
-    let again = one(&mut disk, &request(2, Kind::Flush, 0, 0), flushed);
+    let again = one(&mut disk, &request(2, RequestKind::Flush, 0, 0), flushed);
     assert!(again - flushed < 200_000, "{again}");
     // What is in the cache is read from it.
-    let now = one(&mut disk, &request(3, Kind::Write, GIB / 4, 8192), again);
-    let read = one(&mut disk, &request(4, Kind::Read, GIB / 4, 4096), now);
+    let now = one(
+        &mut disk,
+        &request(3, RequestKind::Write, GIB / 4, 8192),
+        again,
+    );
+    let read = one(
+        &mut disk,
+        &request(4, RequestKind::Read, GIB / 4, 4096),
+        now,
+    );
     assert!(read - now < 200_000, "{read}");
 }
 
@@ -218,11 +230,11 @@ fn contiguous_writes_through_lose_a_rotation_each() {
     let model = built_in("seagate-32430n").unwrap();
     let mut disk = Disk::new(&model, &options(GIB, Policy::Elevator)).unwrap();
     let rotation = 60_000_000_000 / 5411;
-    let mut now = one(&mut disk, &request(0, Kind::Write, 0, 4096), 0);
+    let mut now = one(&mut disk, &request(0, RequestKind::Write, 0, 4096), 0);
     for id in 1..8 {
         let end = one(
             &mut disk,
-            &request(id, Kind::Write, id * 4096, 4096),
+            &request(id, RequestKind::Write, id * 4096, 4096),
             now + 30_000,
         );
         let took = end - now;
@@ -242,7 +254,7 @@ fn a_queue_makes_random_reads_faster() {
         while ended < 640 {
             while sent - ended < at_once && sent < 640 {
                 let offset = random.random_range(0..2 * GIB / 4096) * 4096;
-                disk.submit(&request(sent, Kind::Read, offset, 4096), now)
+                disk.submit(&request(sent, RequestKind::Read, offset, 4096), now)
                     .unwrap();
                 sent += 1;
             }
@@ -355,7 +367,7 @@ fn requests_beyond_the_disk_are_refused() {
     let mut disk = Disk::new(&model, &options(1 << 20, Policy::Fcfs)).unwrap();
     for (offset, length) in [(1 << 20, 1), (0, (1 << 20) + 1), (u64::MAX, 2), (4096, 0)] {
         assert!(
-            disk.submit(&request(1, Kind::Read, offset, length), 0)
+            disk.submit(&request(1, RequestKind::Read, offset, length), 0)
                 .is_err()
         );
     }
@@ -430,9 +442,9 @@ fn the_times_of_every_model_are_what_they_were() {
         .map(|id| Step {
             gap_ns: random.random_range(0..3_000_000),
             kind: match id % 10 {
-                0 => Kind::Flush,
-                1..5 => Kind::Write,
-                _ => Kind::Read,
+                0 => RequestKind::Flush,
+                1..5 => RequestKind::Write,
+                _ => RequestKind::Read,
             },
             sector: random.random_range(0..120_000),
             sectors: random.random_range(1..300),
@@ -455,13 +467,13 @@ fn the_times_of_every_model_are_what_they_were() {
 #[derive(Debug, Clone)]
 struct Step {
     gap_ns: u64,
-    kind: Kind,
+    kind: RequestKind,
     sector: u64,
     sectors: u64,
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let kind = prop_oneof![4 => Just(Kind::Read), 4 => Just(Kind::Write), 1 => Just(Kind::Flush)];
+    let kind = prop_oneof![4 => Just(RequestKind::Read), 4 => Just(RequestKind::Write), 1 => Just(RequestKind::Flush)];
     let gap = prop_oneof![Just(0u64), 0..100_000u64, 0..30_000_000u64];
     let sector = prop_oneof![0..4096u64, 0..126_000u64];
     (gap, kind, sector, 1..4096u64).prop_map(|(gap_ns, kind, sector, sectors)| Step {
@@ -480,7 +492,7 @@ fn play(name: &str, policy: Policy, steps: &[Step], lateness: u64) -> Vec<Comple
     for (id, step) in steps.iter().enumerate() {
         now += step.gap_ns;
         let (offset, length) = match step.kind {
-            Kind::Flush => (0, 0),
+            RequestKind::Flush => (0, 0),
             _ => (step.sector * SECTOR_BYTES, step.sectors * SECTOR_BYTES),
         };
         disk.submit(&request(id as u64, step.kind, offset, length), now)
@@ -530,7 +542,7 @@ proptest! {
         {
             // What is taken can be run.
             let mut disk = Disk::new(&model, &options(16 << 20, Policy::Elevator)).unwrap();
-            one(&mut disk, &request(1, Kind::Read, 1 << 20, 4096), 5);
+            one(&mut disk, &request(1, RequestKind::Read, 1 << 20, 4096), 5);
             prop_assert!(model.expectation().is_some());
         }
     }

@@ -279,7 +279,7 @@ fn parse_range(text: &str) -> Result<(u64, u64)> {
 
 fn tree(args: &ShowArgs) -> Result<Exit> {
     let mut reader = open_snapshot(&args.file)?;
-    let mut summary = snapshot::Tree::new(reader.meta().clone());
+    let mut summary = snapshot::SnapshotSummary::new(reader.meta().clone());
     let mut batch = Vec::new();
     while reader.next_batch(&mut batch)? > 0 {
         for entry in batch.drain(..) {

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Kind, Leftover, mounted_on, used};
+use super::{Leftover, LeftoverKind, mounted_on, used};
 use crate::guard::{RANDOM_CHARS, is_held};
 use crate::scratch::MOUNT_PREFIX;
 use crate::{HostError, mounts, processes};
@@ -67,10 +67,11 @@ pub(super) fn find(dir: &Path) -> Vec<Leftover> {
     found
 }
 
-fn of_name(name: &str) -> Option<(Kind, &'static str)> {
+fn of_name(name: &str) -> Option<(LeftoverKind, &'static str)> {
     if let Some(rest) = name.strip_prefix(MOUNT_PREFIX) {
         let (_, random) = rest.rsplit_once('-')?;
-        return is_random(random).then_some((Kind::MountPoint, "an empty place for a mount"));
+        return is_random(random)
+            .then_some((LeftoverKind::MountPoint, "an empty place for a mount"));
     }
     let found = PREFIXES.iter().find_map(|(prefix, about)| {
         let random = name.strip_prefix(prefix)?;
@@ -80,7 +81,7 @@ fn of_name(name: &str) -> Option<(Kind, &'static str)> {
             && random.bytes().all(|b| b.is_ascii_alphanumeric());
         (is_random(random) || before).then_some(*about)
     });
-    found.map(|about| (Kind::Directory, about))
+    found.map(|about| (LeftoverKind::Directory, about))
 }
 
 fn is_random(text: &str) -> bool {
@@ -95,8 +96,8 @@ fn is_ours(place: &Path) -> bool {
         .is_ok_and(|about| about.is_dir() && (user.is_root() || about.uid() == user.as_raw()))
 }
 
-fn in_use(kind: Kind, place: &Path) -> Option<String> {
-    if kind == Kind::MountPoint {
+fn in_use(kind: LeftoverKind, place: &Path) -> Option<String> {
+    if kind == LeftoverKind::MountPoint {
         let young = std::fs::symlink_metadata(place)
             .and_then(|about| about.modified())
             .is_ok_and(|at| at.elapsed().is_ok_and(|age| age < YOUNG));
@@ -123,7 +124,7 @@ fn in_use(kind: Kind, place: &Path) -> Option<String> {
 
 pub(super) fn remove(place: &Path) -> Result<(), HostError> {
     // It may have found a user since it was listed.
-    if let Some(why) = in_use(Kind::Directory, place) {
+    if let Some(why) = in_use(LeftoverKind::Directory, place) {
         let what = format!("remove {}", place.display());
         return Err(HostError::Refused { what, why });
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::fs::FlockOperation;
 
-use super::{Kind, Leftover};
+use super::{Leftover, LeftoverKind};
 use crate::descendants::{HIERARCHIES, PREFIX};
 use crate::{HostError, processes};
 
@@ -55,7 +55,7 @@ fn left(place: PathBuf) -> Leftover {
     let inside = std::fs::read_to_string(place.join("cgroup.procs")).unwrap_or_default();
     let count = inside.lines().count();
     Leftover {
-        kind: Kind::ControlGroup,
+        kind: LeftoverKind::ControlGroup,
         about: match count {
             0 => "empty".into(),
             1 => "1 process, which will be killed".into(),

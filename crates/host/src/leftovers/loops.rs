@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::{Kind, Leftover, sees_all, used};
+use super::{Leftover, LeftoverKind, sees_all, used};
 use crate::scratch::{clear_loop_device, is_own_loop_device};
 use crate::{HostError, mounts, processes};
 
@@ -21,7 +21,7 @@ pub(super) fn find() -> Vec<Leftover> {
         let place = Path::new("/dev").join(name);
         if is_own_loop_device(&place) {
             found.push(Leftover {
-                kind: Kind::LoopDevice,
+                kind: LeftoverKind::LoopDevice,
                 about: format!("of {}", image.trim()),
                 in_use: in_use(&place),
                 place,

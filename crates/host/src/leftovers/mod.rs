@@ -15,7 +15,7 @@ use crate::{HostError, mounts, processes};
 
 /// What kind of thing was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum LeftoverKind {
     /// A directory in a target or among the temporary files.
     Directory,
     /// The place of a mount.
@@ -28,7 +28,7 @@ pub enum Kind {
     ControlGroup,
 }
 
-impl Kind {
+impl LeftoverKind {
     /// Whether its processes or files may use others that were left.
     pub fn holds_others(self) -> bool {
         matches!(self, Self::ControlGroup | Self::Mount)
@@ -50,7 +50,7 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
     /// What it is.
-    pub kind: Kind,
+    pub kind: LeftoverKind,
     /// Where.
     pub place: PathBuf,
     /// What it holds, in words.
@@ -101,17 +101,17 @@ pub fn remove(left: &Leftover) -> Result<(), HostError> {
         });
     }
     match left.kind {
-        Kind::Directory => dirs::remove(&left.place),
-        Kind::MountPoint => dirs::remove_mount_point(&left.place),
-        Kind::Mount => served::remove(&left.place, left.connection),
-        Kind::LoopDevice => loops::remove(&left.place),
-        Kind::ControlGroup => groups::remove(&left.place),
+        LeftoverKind::Directory => dirs::remove(&left.place),
+        LeftoverKind::MountPoint => dirs::remove_mount_point(&left.place),
+        LeftoverKind::Mount => served::remove(&left.place, left.connection),
+        LeftoverKind::LoopDevice => loops::remove(&left.place),
+        LeftoverKind::ControlGroup => groups::remove(&left.place),
     }
 }
 
 /// Whether a directory lies on a mount that nobody serves any more, and would never answer.
 fn is_dead(dir: &Path, found: &[Leftover]) -> bool {
-    let dead = |left: &Leftover| left.kind == Kind::Mount && dir.starts_with(&left.place);
+    let dead = |left: &Leftover| left.kind == LeftoverKind::Mount && dir.starts_with(&left.place);
     found.iter().any(dead)
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rustix::mount::{MountFlags, UnmountFlags};
 
-use super::{Kind, Leftover, sees_all};
+use super::{Leftover, LeftoverKind, sees_all};
 use crate::HostError;
 use crate::mounts::{self, Mount};
 use crate::processes::{self, Process};
@@ -27,7 +27,7 @@ pub(super) fn find() -> Vec<Leftover> {
                 ""
             };
             found.push(Leftover {
-                kind: Kind::Mount,
+                kind: LeftoverKind::Mount,
                 about: format!("of {}{dead}", mount.source.display()),
                 in_use,
                 connection: (mount.dev.major() == 0).then(|| mount.dev.minor()),
@@ -35,7 +35,7 @@ pub(super) fn find() -> Vec<Leftover> {
             });
         } else if is_scratch(&mount) {
             found.push(Leftover {
-                kind: Kind::Mount,
+                kind: LeftoverKind::Mount,
                 about: format!("{} on {}", mount.kind, mount.source.display()),
                 in_use: owner(&mount),
                 connection: None,

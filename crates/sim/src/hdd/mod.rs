@@ -7,7 +7,7 @@ mod arm;
 mod buffer;
 mod write_cache;
 
-use crate::disk::{Command, DiskOptions, Ends, Kind};
+use crate::disk::{Command, DiskOptions, Ends, RequestKind};
 use crate::model::{Hdd, QueueOrder, ms, us};
 use crate::{Geometry, SECTOR_BYTES};
 use arm::Arm;
@@ -84,12 +84,12 @@ impl HddDevice {
     /// A command arrives; ends that are known at once go into `ends`.
     pub fn accept(&mut self, command: Command, now: u64, ends: &mut Ends) {
         match command.kind {
-            Kind::Flush => self.flush(command, now, ends),
-            Kind::Write if self.cache.takes(command.count) => {
+            RequestKind::Flush => self.flush(command, now, ends),
+            RequestKind::Write if self.cache.takes(command.count) => {
                 self.blocked.push(command);
                 self.absorb(now, ends);
             }
-            Kind::Read if self.serve_from_memory(&command, now, ends) => {}
+            RequestKind::Read if self.serve_from_memory(&command, now, ends) => {}
             _ => self.pending.push((now, command)),
         }
         self.destage_at = self.destage_at.max(now + self.destage_delay);
@@ -182,7 +182,7 @@ impl HddDevice {
         }
         while let Some(at) = self.choose(now) {
             let (_, command) = self.pending.swap_remove(at);
-            if command.kind == Kind::Read && self.serve_from_memory(&command, now, ends) {
+            if command.kind == RequestKind::Read && self.serve_from_memory(&command, now, ends) {
                 continue;
             }
             self.destaged_last = false;
@@ -207,7 +207,7 @@ impl HddDevice {
                     Found::There => now,
                     Found::Coming => now + 1,
                     Found::Nowhere => {
-                        let write = command.kind == Kind::Write;
+                        let write = command.kind == RequestKind::Write;
                         self.arm.arrival(now + self.overhead, command.first, write)
                     }
                 };
@@ -219,7 +219,7 @@ impl HddDevice {
     /// Moves the arm for a command; returns when its last sector has passed.
     fn perform(&mut self, command: &Command, now: u64) -> u64 {
         let start = now + self.overhead;
-        if command.kind == Kind::Write {
+        if command.kind == RequestKind::Write {
             self.buffer.interrupt(now, &mut self.arm);
             self.buffer.forget(command.first, command.end());
             return self.arm.transfer(start, command.first, command.count, true);

@@ -40,7 +40,7 @@ pub struct Tally {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum Stage {
     MakeDirectories(u64),
     CreatePool(u64),
     Transactions(u64),
@@ -57,7 +57,7 @@ pub struct PostMark {
     random: Random,
     pool: Pool,
     paths: PathTable,
-    step: Step,
+    step: Stage,
     tally: Tally,
     pid: u32,
     /// The process's own directory with a slash, or nothing.
@@ -73,7 +73,7 @@ impl PostMark {
             random: Random::new(config.seed),
             pool: Pool::new(config.files.saturating_mul(2)),
             paths: PathTable::new(),
-            step: Step::MakeDirectories(0),
+            step: Stage::MakeDirectories(0),
             tally: Tally::default(),
             pid: 1,
             top: String::new(),
@@ -125,44 +125,44 @@ impl PostMark {
 
     fn advance(&mut self, out: &mut Vec<Op>) -> Result<(), SourceError> {
         self.step = match self.step {
-            Step::MakeDirectories(i) if i < self.directories() => {
+            Stage::MakeDirectories(i) if i < self.directories() => {
                 self.directory(OpKind::Mkdir, i, out)?;
-                Step::MakeDirectories(i + 1)
+                Stage::MakeDirectories(i + 1)
             }
-            Step::MakeDirectories(_) => Step::CreatePool(0),
-            Step::CreatePool(i) if i < self.config.files => {
+            Stage::MakeDirectories(_) => Stage::CreatePool(0),
+            Stage::CreatePool(i) if i < self.config.files => {
                 self.create(out)?;
-                Step::CreatePool(i + 1)
+                Stage::CreatePool(i + 1)
             }
-            Step::CreatePool(_) => Step::Transactions(0),
-            Step::Transactions(i) if self.endless => {
+            Stage::CreatePool(_) => Stage::Transactions(0),
+            Stage::Transactions(i) if self.endless => {
                 if self.pool.is_empty() {
                     self.create(out)?;
                 } else {
                     self.transaction(out)?;
                 }
-                Step::Transactions(i)
+                Stage::Transactions(i)
             }
-            Step::Transactions(i) if i < self.config.transactions && !self.pool.is_empty() => {
+            Stage::Transactions(i) if i < self.config.transactions && !self.pool.is_empty() => {
                 self.transaction(out)?;
-                Step::Transactions(i + 1)
+                Stage::Transactions(i + 1)
             }
-            Step::Transactions(_) => Step::DeletePool(0),
-            Step::DeletePool(slot) if slot < self.pool.slots() => {
+            Stage::Transactions(_) => Stage::DeletePool(0),
+            Stage::DeletePool(slot) if slot < self.pool.slots() => {
                 if let Some(file) = self.pool.remove(slot) {
                     self.delete(file, out);
                     self.tally.deleted_alone += 1;
                 }
-                Step::DeletePool(slot + 1)
+                Stage::DeletePool(slot + 1)
             }
-            Step::DeletePool(_) => Step::RemoveDirectories(0),
-            Step::RemoveDirectories(i) if i < self.directories() => {
+            Stage::DeletePool(_) => Stage::RemoveDirectories(0),
+            Stage::RemoveDirectories(i) if i < self.directories() => {
                 // In the order in which they were made, the process's own last.
                 let own = u64::from(!self.top.is_empty());
                 self.directory(OpKind::Rmdir, (i + own) % self.directories(), out)?;
-                Step::RemoveDirectories(i + 1)
+                Stage::RemoveDirectories(i + 1)
             }
-            Step::RemoveDirectories(_) | Step::Done => Step::Done,
+            Stage::RemoveDirectories(_) | Stage::Done => Stage::Done,
         };
         Ok(())
     }
@@ -341,14 +341,14 @@ impl PostMark {
     }
 }
 
-impl Step {
+impl Stage {
     /// Set-up, run and teardown are stages 0, 1 and 2; 3 is none.
     fn stage(self) -> usize {
         match self {
-            Step::MakeDirectories(_) | Step::CreatePool(_) => 0,
-            Step::Transactions(_) => 1,
-            Step::DeletePool(_) | Step::RemoveDirectories(_) => 2,
-            Step::Done => 3,
+            Stage::MakeDirectories(_) | Stage::CreatePool(_) => 0,
+            Stage::Transactions(_) => 1,
+            Stage::DeletePool(_) | Stage::RemoveDirectories(_) => 2,
+            Stage::Done => 3,
         }
     }
 }
@@ -358,7 +358,7 @@ impl PostMark {
         &mut self,
         batch: &mut Vec<Op>,
         least: usize,
-        wanted: impl Fn(Step) -> bool,
+        wanted: impl Fn(Stage) -> bool,
     ) -> Result<usize, SourceError> {
         let before = batch.len();
         let mut idle = 0;
@@ -390,7 +390,7 @@ impl OpSource for PostMark {
     }
 
     fn next_batch(&mut self, batch: &mut Vec<Op>) -> Result<usize, SourceError> {
-        self.fill(batch, AHEAD, |step| step != Step::Done)
+        self.fill(batch, AHEAD, |step| step != Stage::Done)
     }
 }
 
@@ -405,7 +405,7 @@ impl Staged for PostMark {
         let least = if self.endless && stage == 1 { 1 } else { AHEAD };
         // What the run has not reached when it is stopped is not made up for.
         if stage == 2 && self.step.stage() < 2 {
-            self.step = Step::DeletePool(0);
+            self.step = Stage::DeletePool(0);
         }
         self.fill(batch, least, |step| step.stage() == stage)
     }

@@ -4,7 +4,7 @@ use super::distribution::Number;
 
 /// What a flowop does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FlowopKind {
     Open,
     Close,
     Create,
@@ -39,71 +39,71 @@ pub(super) enum Kind {
 }
 
 /// Every flowop by its name.
-pub(super) const KINDS: &[(&str, Kind)] = &[
-    ("openfile", Kind::Open),
-    ("closefile", Kind::Close),
-    ("createfile", Kind::Create),
-    ("deletefile", Kind::Delete),
-    ("statfile", Kind::Stat),
-    ("fsync", Kind::Fsync),
-    ("fsyncset", Kind::FsyncSet),
-    ("read", Kind::Read),
-    ("readwholefile", Kind::ReadWhole),
-    ("write", Kind::Write),
-    ("writewholefile", Kind::WriteWhole),
-    ("appendfile", Kind::Append),
-    ("appendfilerand", Kind::AppendRandom),
-    ("aiowrite", Kind::AioWrite),
-    ("aiowait", Kind::AioWait),
-    ("makedir", Kind::MakeDirectory),
-    ("removedir", Kind::RemoveDirectory),
-    ("listdir", Kind::ListDirectory),
-    ("delay", Kind::Delay),
-    ("hog", Kind::Hog),
-    ("block", Kind::Block),
-    ("wakeup", Kind::Wakeup),
-    ("semblock", Kind::SemBlock),
-    ("sempost", Kind::SemPost),
-    ("eventlimit", Kind::EventLimit),
-    ("opslimit", Kind::OpsLimit),
-    ("iopslimit", Kind::IopsLimit),
-    ("bwlimit", Kind::BandwidthLimit),
-    ("finishoncount", Kind::FinishOnCount),
-    ("finishonbytes", Kind::FinishOnBytes),
-    ("print", Kind::Print),
+pub(super) const KINDS: &[(&str, FlowopKind)] = &[
+    ("openfile", FlowopKind::Open),
+    ("closefile", FlowopKind::Close),
+    ("createfile", FlowopKind::Create),
+    ("deletefile", FlowopKind::Delete),
+    ("statfile", FlowopKind::Stat),
+    ("fsync", FlowopKind::Fsync),
+    ("fsyncset", FlowopKind::FsyncSet),
+    ("read", FlowopKind::Read),
+    ("readwholefile", FlowopKind::ReadWhole),
+    ("write", FlowopKind::Write),
+    ("writewholefile", FlowopKind::WriteWhole),
+    ("appendfile", FlowopKind::Append),
+    ("appendfilerand", FlowopKind::AppendRandom),
+    ("aiowrite", FlowopKind::AioWrite),
+    ("aiowait", FlowopKind::AioWait),
+    ("makedir", FlowopKind::MakeDirectory),
+    ("removedir", FlowopKind::RemoveDirectory),
+    ("listdir", FlowopKind::ListDirectory),
+    ("delay", FlowopKind::Delay),
+    ("hog", FlowopKind::Hog),
+    ("block", FlowopKind::Block),
+    ("wakeup", FlowopKind::Wakeup),
+    ("semblock", FlowopKind::SemBlock),
+    ("sempost", FlowopKind::SemPost),
+    ("eventlimit", FlowopKind::EventLimit),
+    ("opslimit", FlowopKind::OpsLimit),
+    ("iopslimit", FlowopKind::IopsLimit),
+    ("bwlimit", FlowopKind::BandwidthLimit),
+    ("finishoncount", FlowopKind::FinishOnCount),
+    ("finishonbytes", FlowopKind::FinishOnBytes),
+    ("print", FlowopKind::Print),
 ];
 
-impl Kind {
+impl FlowopKind {
     /// Whether it moves data.
     pub(super) fn transfers(self) -> bool {
         matches!(
             self,
-            Kind::Read
-                | Kind::ReadWhole
-                | Kind::Write
-                | Kind::WriteWhole
-                | Kind::Append
-                | Kind::AppendRandom
-                | Kind::AioWrite
+            FlowopKind::Read
+                | FlowopKind::ReadWhole
+                | FlowopKind::Write
+                | FlowopKind::WriteWhole
+                | FlowopKind::Append
+                | FlowopKind::AppendRandom
+                | FlowopKind::AioWrite
         )
     }
 
     /// Whether it writes data.
     pub(super) fn writes(self) -> bool {
-        self.transfers() && !matches!(self, Kind::Read | Kind::ReadWhole)
+        self.transfers() && !matches!(self, FlowopKind::Read | FlowopKind::ReadWhole)
     }
 
     /// Whether it holds a rate or ends the run, and counts for neither.
     pub(super) fn limits(self) -> bool {
         matches!(
             self,
-            Kind::EventLimit
-                | Kind::OpsLimit
-                | Kind::IopsLimit
-                | Kind::BandwidthLimit
-                | Kind::FinishOnCount
-                | Kind::FinishOnBytes
-                | Kind::Print
+            FlowopKind::EventLimit
+                | FlowopKind::OpsLimit
+                | FlowopKind::IopsLimit
+                | FlowopKind::BandwidthLimit
+                | FlowopKind::FinishOnCount
+                | FlowopKind::FinishOnBytes
+                | FlowopKind::Print
         )
     }
 
@@ -111,12 +111,12 @@ impl Kind {
     pub(super) fn needs_fileset(self) -> bool {
         matches!(
             self,
-            Kind::Open
-                | Kind::Create
-                | Kind::MakeDirectory
-                | Kind::RemoveDirectory
-                | Kind::ListDirectory
-                | Kind::FsyncSet
+            FlowopKind::Open
+                | FlowopKind::Create
+                | FlowopKind::MakeDirectory
+                | FlowopKind::RemoveDirectory
+                | FlowopKind::ListDirectory
+                | FlowopKind::FsyncSet
         )
     }
 }
@@ -127,7 +127,7 @@ pub(super) struct Flowop {
     /// Where it stands.
     pub(super) line: u32,
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: FlowopKind,
     pub(super) fileset: Option<usize>,
     pub(super) fd: usize,
     pub(super) srcfd: usize,
@@ -152,7 +152,7 @@ pub(super) struct Flowop {
 
 /// A step of a thread.
 #[derive(Debug, Clone)]
-pub(super) enum Step {
+pub(super) enum Instruction {
     Flowop(Box<Flowop>),
     /// Goes through what follows, up to the step `end`, that many times.
     Repeat {
@@ -168,7 +168,7 @@ pub(super) enum Step {
 /// The steps of one thread.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Code {
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<Instruction>,
     /// Descriptors that its flowops name.
     pub(super) descriptors: usize,
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fsage_format::foreign::wml::{Attribute, Flowop as Written};
 
-use super::code::{Code, Flowop, KINDS, Kind, Step};
+use super::code::{Code, Flowop, FlowopKind, Instruction, KINDS};
 use super::distribution::Number;
 use super::tree::Tree;
 use super::values::{Attributes, Problem, Scope, Variables};
@@ -36,9 +36,9 @@ pub(super) struct Compiler<'a> {
     unfolded: Cell<usize>,
 }
 
-impl Kind {
+impl FlowopKind {
     /// The flowop of that name; filebench writes some with capitals in its documentation.
-    pub(super) fn named(name: &str) -> Option<Kind> {
+    pub(super) fn named(name: &str) -> Option<FlowopKind> {
         let (_, kind) = KINDS
             .iter()
             .find(|(known, _)| known.eq_ignore_ascii_case(name))?;
@@ -68,7 +68,7 @@ impl<'a> Compiler<'a> {
             return Err((line, "a thread without a flowop".to_owned()));
         }
         resolve_limits(&mut code)?;
-        let flowops = || code.steps.iter().filter_map(Step::flowop);
+        let flowops = || code.steps.iter().filter_map(Instruction::flowop);
         let named = flowops().map(|f| f.fd.max(f.srcfd)).max().unwrap_or(0) + 1;
         let rotated = flowops().map(|f| f.rotates).max().unwrap_or(0);
         code.descriptors = named + rotated;
@@ -106,7 +106,7 @@ impl<'a> Compiler<'a> {
             let start = code.steps.len();
             let repeated = times != Number::Fixed(1.0);
             if repeated {
-                code.steps.push(Step::Repeat { times, end: 0 });
+                code.steps.push(Instruction::Repeat { times, end: 0 });
             }
             match composite {
                 Some(composite) if depth < DEEPEST => {
@@ -119,13 +119,13 @@ impl<'a> Compiler<'a> {
                 }
                 None => {
                     let flowop = self.flowop(written, &read)?;
-                    code.steps.push(Step::Flowop(Box::new(flowop)));
+                    code.steps.push(Instruction::Flowop(Box::new(flowop)));
                 }
             }
             if repeated {
-                code.steps.push(Step::Again { start });
+                code.steps.push(Instruction::Again { start });
                 let after = code.steps.len();
-                if let Some(Step::Repeat { end, .. }) = code.steps.get_mut(start) {
+                if let Some(Instruction::Repeat { end, .. }) = code.steps.get_mut(start) {
                     *end = after;
                 }
             }
@@ -166,7 +166,7 @@ impl<'a> Compiler<'a> {
 
     fn flowop(&self, written: &Written, read: &Attributes<'_>) -> Result<Flowop, Problem> {
         let line = written.line;
-        let kind = Kind::named(&written.kind).ok_or_else(|| {
+        let kind = FlowopKind::named(&written.kind).ok_or_else(|| {
             let known: Vec<&str> = KINDS.iter().map(|(name, _)| *name).collect();
             let own = self.composites.keys().copied();
             let known = known.into_iter().chain(own).collect::<Vec<_>>().join(", ");
@@ -192,7 +192,7 @@ impl<'a> Compiler<'a> {
             Some(_) => Some(read.number("indexed", 0.0)?),
         };
         let target = read.text("target")?;
-        if matches!(kind, Kind::SemPost | Kind::Wakeup) && target.is_none() {
+        if matches!(kind, FlowopKind::SemPost | FlowopKind::Wakeup) && target.is_none() {
             return Err((line, format!("'{}' without a target", written.kind)));
         }
         let fd = read.count("fd", 0, (0, MOST_DESCRIPTORS))? as usize;
@@ -207,14 +207,14 @@ impl<'a> Compiler<'a> {
             indexed,
             iosize: read.number(
                 "iosize",
-                if kind == Kind::AppendRandom {
+                if kind == FlowopKind::AppendRandom {
                     1024.0
                 } else {
                     0.0
                 },
             )?,
             working_set: read.number("workingset", 0.0)?,
-            random: read.flag("random")? || kind == Kind::AioWrite,
+            random: read.flag("random")? || kind == FlowopKind::AioWrite,
             direct: read.flag("directio")?,
             sync: read.flag("dsync")?,
             no_read_ahead: read.flag("noreadahead")?,
@@ -223,7 +223,7 @@ impl<'a> Compiler<'a> {
             counted: None,
             blocking: read.flag("blocking")?,
             highwater: read.count("highwater", 1, (0, u64::from(u32::MAX)))?,
-            gate: matches!(kind, Kind::SemBlock | Kind::Block),
+            gate: matches!(kind, FlowopKind::SemBlock | FlowopKind::Block),
         })
     }
 
@@ -248,7 +248,7 @@ impl<'a> Compiler<'a> {
     fn fileset(
         &self,
         read: &Attributes<'_>,
-        kind: Kind,
+        kind: FlowopKind,
         written: &str,
         line: u32,
     ) -> Result<Option<usize>, Problem> {
@@ -284,8 +284,18 @@ impl<'a> Compiler<'a> {
 
 /// Flowops that count what others do, and end a run by it, do nothing themselves: alone they never end.
 pub(super) fn check_work(codes: &[Arc<Code>]) -> Result<(), Problem> {
-    let flowops = || codes.iter().flat_map(|c| &c.steps).filter_map(Step::flowop);
-    let ends = flowops().find(|f| matches!(f.kind, Kind::FinishOnCount | Kind::FinishOnBytes));
+    let flowops = || {
+        codes
+            .iter()
+            .flat_map(|c| &c.steps)
+            .filter_map(Instruction::flowop)
+    };
+    let ends = flowops().find(|f| {
+        matches!(
+            f.kind,
+            FlowopKind::FinishOnCount | FlowopKind::FinishOnBytes
+        )
+    });
     match ends {
         Some(end) if flowops().all(|f| f.kind.limits()) => Err((
             end.line,
@@ -300,14 +310,19 @@ pub(super) fn check_work(codes: &[Arc<Code>]) -> Result<(), Problem> {
 
 /// Every post must have a gate.
 pub(super) fn check_gates(codes: &[Arc<Code>]) -> Result<(), Problem> {
-    let flowops = || codes.iter().flat_map(|c| &c.steps).filter_map(Step::flowop);
+    let flowops = || {
+        codes
+            .iter()
+            .flat_map(|c| &c.steps)
+            .filter_map(Instruction::flowop)
+    };
     let gates: BTreeSet<(bool, &str)> = flowops()
         .filter(|f| f.gate)
-        .map(|f| (f.kind == Kind::SemBlock, f.name.as_str()))
+        .map(|f| (f.kind == FlowopKind::SemBlock, f.name.as_str()))
         .collect();
     for post in flowops() {
-        let semaphore = post.kind == Kind::SemPost;
-        if !semaphore && post.kind != Kind::Wakeup {
+        let semaphore = post.kind == FlowopKind::SemPost;
+        if !semaphore && post.kind != FlowopKind::Wakeup {
             continue;
         }
         let target = post.target.as_deref().unwrap_or_default();
@@ -319,11 +334,11 @@ pub(super) fn check_gates(codes: &[Arc<Code>]) -> Result<(), Problem> {
     Ok(())
 }
 
-impl Step {
+impl Instruction {
     /// The flowop of a step that is one.
     pub(super) fn flowop(&self) -> Option<&Flowop> {
         match self {
-            Step::Flowop(flowop) => Some(flowop),
+            Instruction::Flowop(flowop) => Some(flowop),
             _ => None,
         }
     }
@@ -331,18 +346,20 @@ impl Step {
 
 /// Finds what limits count.
 fn resolve_limits(code: &mut Code) -> Result<(), Problem> {
-    let named: Vec<(String, Kind)> = code
+    let named: Vec<(String, FlowopKind)> = code
         .steps
         .iter()
         .map(|s| {
             s.flowop().map_or_else(
-                || (String::new(), Kind::Print),
+                || (String::new(), FlowopKind::Print),
                 |f| (f.name.clone(), f.kind),
             )
         })
         .collect();
     for step in &mut code.steps {
-        let Step::Flowop(flowop) = step else { continue };
+        let Instruction::Flowop(flowop) = step else {
+            continue;
+        };
         if !flowop.kind.limits() {
             continue;
         }
@@ -359,7 +376,7 @@ fn resolve_limits(code: &mut Code) -> Result<(), Problem> {
         };
         let data = matches!(
             flowop.kind,
-            Kind::IopsLimit | Kind::BandwidthLimit | Kind::FinishOnBytes
+            FlowopKind::IopsLimit | FlowopKind::BandwidthLimit | FlowopKind::FinishOnBytes
         );
         if data && !kind.transfers() {
             return Err((line, format!("flowop '{target}' neither reads nor writes")));

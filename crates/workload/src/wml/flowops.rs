@@ -5,7 +5,7 @@ use fsage_core::{Fd, OpFlags, OpKind, Outcome};
 
 use crate::ops::{O_CREAT, O_DIRECTORY, O_RDONLY, O_RDWR, O_WRONLY};
 
-use super::code::{Flowop, Kind};
+use super::code::{Flowop, FlowopKind};
 use super::state::{Picked, Shared, Wanted};
 use super::thread::{Done, Release, Slot, ThreadStream};
 
@@ -27,24 +27,24 @@ impl ThreadStream {
     /// Does a flowop; its operations go into the batch.
     pub(super) fn execute(&mut self, flowop: &Flowop, held: &mut Shared) -> Answer {
         match flowop.kind {
-            Kind::Open => {
+            FlowopKind::Open => {
                 let at = self.descriptor(flowop);
                 let done = self.open(flowop, at, held)?;
                 self.rotate(flowop, &done);
                 Ok(done)
             }
-            Kind::Create => self.create(flowop, held),
-            Kind::Close => self.close(flowop, held),
-            Kind::Delete => self.delete(flowop, held),
-            Kind::Stat => self.stat(flowop, held),
-            Kind::Fsync => {
+            FlowopKind::Create => self.create(flowop, held),
+            FlowopKind::Close => self.close(flowop, held),
+            FlowopKind::Delete => self.delete(flowop, held),
+            FlowopKind::Stat => self.stat(flowop, held),
+            FlowopKind::Fsync => {
                 if !self.slot(flowop.fd).open {
                     return Err(format!("descriptor {} is not open", flowop.fd));
                 }
                 self.fsync(flowop.fd, held);
                 Ok(Done::Yes)
             }
-            Kind::FsyncSet => {
+            FlowopKind::FsyncSet => {
                 for at in 0..self.slots.len() {
                     let slot = self.slot(at);
                     if slot.open && slot.file.map(|(set, _)| set) == flowop.fileset {
@@ -54,33 +54,33 @@ impl ThreadStream {
                 Ok(Done::Yes)
             }
             // Writes are over when they return: nothing is left to wait for.
-            Kind::AioWait | Kind::Print => Ok(Done::Yes),
-            Kind::MakeDirectory | Kind::RemoveDirectory => self.leaf(flowop, held),
-            Kind::ListDirectory => self.list(flowop, held),
-            Kind::Delay => {
+            FlowopKind::AioWait | FlowopKind::Print => Ok(Done::Yes),
+            FlowopKind::MakeDirectory | FlowopKind::RemoveDirectory => self.leaf(flowop, held),
+            FlowopKind::ListDirectory => self.list(flowop, held),
+            FlowopKind::Delay => {
                 let seconds = flowop.value.real(&mut self.set.random);
                 Ok(Done::Rest(
                     (seconds.min(LONGEST_DELAY_SECONDS) * 1e9) as u64,
                 ))
             }
-            Kind::Hog => Ok(Done::Compute(flowop.value.whole(&mut self.set.random))),
-            Kind::Block
-            | Kind::Wakeup
-            | Kind::SemBlock
-            | Kind::SemPost
-            | Kind::EventLimit
-            | Kind::OpsLimit
-            | Kind::IopsLimit
-            | Kind::BandwidthLimit
-            | Kind::FinishOnCount
-            | Kind::FinishOnBytes => Ok(self.synchronize(flowop, held)),
-            Kind::Read
-            | Kind::ReadWhole
-            | Kind::Write
-            | Kind::WriteWhole
-            | Kind::Append
-            | Kind::AppendRandom
-            | Kind::AioWrite => self.transfer(flowop, held),
+            FlowopKind::Hog => Ok(Done::Compute(flowop.value.whole(&mut self.set.random))),
+            FlowopKind::Block
+            | FlowopKind::Wakeup
+            | FlowopKind::SemBlock
+            | FlowopKind::SemPost
+            | FlowopKind::EventLimit
+            | FlowopKind::OpsLimit
+            | FlowopKind::IopsLimit
+            | FlowopKind::BandwidthLimit
+            | FlowopKind::FinishOnCount
+            | FlowopKind::FinishOnBytes => Ok(self.synchronize(flowop, held)),
+            FlowopKind::Read
+            | FlowopKind::ReadWhole
+            | FlowopKind::Write
+            | FlowopKind::WriteWhole
+            | FlowopKind::Append
+            | FlowopKind::AppendRandom
+            | FlowopKind::AioWrite => self.transfer(flowop, held),
         }
     }
 
@@ -364,7 +364,7 @@ impl ThreadStream {
     }
 
     fn leaf(&mut self, flowop: &Flowop, held: &mut Shared) -> Answer {
-        let make = flowop.kind == Kind::MakeDirectory;
+        let make = flowop.kind == FlowopKind::MakeDirectory;
         let set = flowop.fileset.unwrap_or_default();
         let entries = held.filesets.get(set).map_or(0, |f| f.tree.leaves.len());
         let from = self.index(flowop, entries);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fsage_core::Seed;
 use fsage_format::foreign::wml::{self, Attribute, Command, Flowop as Written, QuitMode, Script};
 
-use super::code::{Code, Kind};
+use super::code::{Code, FlowopKind};
 use super::compile::{Compiler, Composite, check_gates, check_work};
 use super::distribution::Number;
 use super::personalities;
@@ -198,7 +198,7 @@ impl Definitions {
             }),
             Command::Composite { attributes, body } => {
                 let name = Attributes::new(attributes, variables, None, line).required("name")?;
-                if Kind::named(&name).is_some() || self.composites.contains_key(&name) {
+                if FlowopKind::named(&name).is_some() || self.composites.contains_key(&name) {
                     return Err((line, format!("there is a flowop '{name}' already")));
                 }
                 let composite = Defined {

@@ -1,6 +1,6 @@
 //! Flowops that wait for others, hold a rate or end the run.
 
-use super::code::{Flowop, Kind};
+use super::code::{Flowop, FlowopKind};
 use super::state::Shared;
 use super::thread::{Done, ThreadStream};
 
@@ -10,8 +10,8 @@ const EVENT_BYTES: u64 = 1 << 20;
 impl ThreadStream {
     pub(super) fn synchronize(&mut self, flowop: &Flowop, held: &mut Shared) -> Done {
         match flowop.kind {
-            Kind::Block => self.block(flowop, held),
-            Kind::Wakeup => {
+            FlowopKind::Block => self.block(flowop, held),
+            FlowopKind::Wakeup => {
                 for gate in targets(flowop, held) {
                     if let Some(gate) = held.gates.get_mut(gate) {
                         gate.woken += 1;
@@ -20,12 +20,14 @@ impl ThreadStream {
                 held.changed();
                 Done::Yes
             }
-            Kind::SemBlock => self.semblock(flowop, held),
-            Kind::SemPost => self.sempost(flowop, held),
-            Kind::EventLimit if held.rate == 0 => Done::Yes,
-            Kind::EventLimit => Done::Rest(self.events(1, held)),
-            Kind::OpsLimit | Kind::IopsLimit | Kind::BandwidthLimit => self.limit(flowop, held),
-            Kind::FinishOnCount => {
+            FlowopKind::SemBlock => self.semblock(flowop, held),
+            FlowopKind::SemPost => self.sempost(flowop, held),
+            FlowopKind::EventLimit if held.rate == 0 => Done::Yes,
+            FlowopKind::EventLimit => Done::Rest(self.events(1, held)),
+            FlowopKind::OpsLimit | FlowopKind::IopsLimit | FlowopKind::BandwidthLimit => {
+                self.limit(flowop, held)
+            }
+            FlowopKind::FinishOnCount => {
                 let done = match flowop.counted {
                     Some(step) => self.memory.get(step).map_or(0, |m| m.done),
                     None => held.done,
@@ -133,10 +135,10 @@ impl ThreadStream {
             .and_then(|step| self.memory.get(step))
             .copied();
         let total = match (flowop.kind, own) {
-            (Kind::BandwidthLimit, Some(own)) => own.bytes,
-            (Kind::BandwidthLimit, None) => held.bytes,
+            (FlowopKind::BandwidthLimit, Some(own)) => own.bytes,
+            (FlowopKind::BandwidthLimit, None) => held.bytes,
             (_, Some(own)) => own.done,
-            (Kind::IopsLimit, None) => held.transfers,
+            (FlowopKind::IopsLimit, None) => held.transfers,
             (_, None) => held.done,
         };
         let memory = self.remembered();
@@ -150,7 +152,7 @@ impl ThreadStream {
         }
         let missing = memory.bucket.unsigned_abs();
         let (events, worth) = match flowop.kind {
-            Kind::BandwidthLimit => (missing / EVENT_BYTES + 1, EVENT_BYTES),
+            FlowopKind::BandwidthLimit => (missing / EVENT_BYTES + 1, EVENT_BYTES),
             _ => (missing, 1),
         };
         let taken = i64::try_from(events.saturating_mul(worth)).unwrap_or(i64::MAX);

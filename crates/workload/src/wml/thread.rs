@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::random::Random;
 
-use super::code::{Code, Flowop, Step};
+use super::code::{Code, Flowop, Instruction};
 use super::state::{Shared, Verdict};
 
 /// How long a thread rests that went through all of its flowops, or through so many, and did nothing.
@@ -197,7 +197,7 @@ impl ThreadStream {
                 continue;
             };
             match step {
-                Step::Repeat { times, end } => {
+                Instruction::Repeat { times, end } => {
                     let times = times.whole(&mut self.set.random);
                     if times == 0 {
                         self.at = *end;
@@ -206,7 +206,7 @@ impl ThreadStream {
                         self.at += 1;
                     }
                 }
-                Step::Again { start } => match self.loops.last_mut() {
+                Instruction::Again { start } => match self.loops.last_mut() {
                     Some((begun, left)) if *begun == *start && *left > 1 => {
                         *left -= 1;
                         self.at = start + 1;
@@ -216,7 +216,7 @@ impl ThreadStream {
                         self.at += 1;
                     }
                 },
-                Step::Flowop(flowop) => {
+                Instruction::Flowop(flowop) => {
                     if let Some(wait) = self.flowop(flowop) {
                         return wait;
                     }

@@ -2,7 +2,7 @@
 
 use fsage_core::{Op, OpFlags, OpKind, Outcome};
 
-use super::code::{Flowop, Kind};
+use super::code::{Flowop, FlowopKind};
 use super::flowops::{Answer, size};
 use super::state::Shared;
 use super::thread::{Done, Release, ThreadStream};
@@ -83,7 +83,7 @@ impl ThreadStream {
         };
         let appends = matches!(
             flowop.kind,
-            Kind::Append | Kind::AppendRandom | Kind::WriteWhole
+            FlowopKind::Append | FlowopKind::AppendRandom | FlowopKind::WriteWhole
         );
         let release = if flowop.kind.writes() {
             if !appends && end <= file.size {
@@ -95,7 +95,7 @@ impl ThreadStream {
             file.growing += 1;
             Release::Grown { fileset, index }
         } else {
-            if flowop.kind != Kind::ReadWhole && end <= file.settled {
+            if flowop.kind != FlowopKind::ReadWhole && end <= file.settled {
                 return true;
             }
             if file.growing > 0 {
@@ -128,11 +128,11 @@ impl ThreadStream {
             return Ok(Done::Wait("transfers at the end of its file".to_owned()));
         }
         match flowop.kind {
-            Kind::ReadWhole => {
+            FlowopKind::ReadWhole => {
                 let request = whole_piece(request, working_set, size(file, held))?;
                 self.read_whole(at, file, request, held);
             }
-            Kind::WriteWhole => {
+            FlowopKind::WriteWhole => {
                 let source = self.slot(flowop.srcfd).file;
                 if flowop.srcfd > 0 && source.is_none() {
                     return Err(format!(
@@ -151,11 +151,11 @@ impl ThreadStream {
                 let request = whole_piece(request, length, length)?;
                 self.write_whole(at, file, [request, length], held);
             }
-            Kind::Append => {
+            FlowopKind::Append => {
                 let length = nonzero(request)?;
                 self.append(at, file, length, held);
             }
-            Kind::AppendRandom => {
+            FlowopKind::AppendRandom => {
                 let length = 1 + self.set.random.below(nonzero(request)?);
                 self.append(at, file, length, held);
             }
