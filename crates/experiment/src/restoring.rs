@@ -294,7 +294,7 @@ impl Source {
         let root = placement.rules().first().map(|(from, _)| from.clone());
         let root = tree.directory(&root.unwrap_or_default());
         for name in own {
-            if tree.child(root, name).is_none() {
+            if tree.child_of(root, name).is_none() {
                 tree.create(root, name, Kind::Unknown);
             }
         }
