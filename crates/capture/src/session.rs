@@ -229,12 +229,8 @@ pub fn capture(
     } = start::start(request)?;
     let (base_ns, start_unix_ns) = now();
     let mut assembler = Assembler::new(base_ns, &request.under)?;
-    if running.backend().tells_waits() {
-        assembler.expect_waits();
-    }
-    for process in processes {
-        assembler.adopt(process);
-    }
+    assembler.expect_waits(running.backend().tells_waits());
+    (processes.into_iter()).for_each(|process| assembler.adopt(process));
     let method = running.method();
     let is_command = matches!(request.what, What::Command { .. });
     if is_command {
