@@ -229,8 +229,7 @@ pub fn capture(
     } = start::start(request)?;
     let (base_ns, start_unix_ns) = now();
     let mut assembler = Assembler::new(base_ns, &request.under)?;
-    assembler.expect_waits(running.backend().tells_waits());
-    (processes.into_iter()).for_each(|process| assembler.adopt(process));
+    prepare(&mut assembler, &running, processes);
     let method = running.method();
     let is_command = matches!(request.what, What::Command { .. });
     if is_command {
@@ -293,6 +292,14 @@ pub fn capture(
         running_on: assembler.running_on(),
         programs: assembler.take_program_names(),
     })
+}
+
+/// Tells the assembler what will be told, and of the processes that run already.
+fn prepare(assembler: &mut Assembler, running: &Running, processes: Vec<Pid>) {
+    assembler.expect_waits(running.backend().tells_waits());
+    for process in processes {
+        assembler.adopt(process);
+    }
 }
 
 /// Hands on what is seen until the end.
