@@ -243,12 +243,7 @@ pub fn capture(
     } = start::start(request)?;
     let (base_ns, start_unix_ns) = now();
     let mut assembler = Assembler::new(base_ns, &request.under)?;
-    if running.backend().tells_waits() {
-        assembler.expect_waits();
-    }
-    for process in processes {
-        assembler.adopt(process);
-    }
+    prepare(&mut assembler, &running, processes);
     let method = running.method();
     let is_command = matches!(request.what, What::Command { .. });
     if is_command {
@@ -311,6 +306,14 @@ pub fn capture(
         running_on: assembler.running_on(),
         programs: assembler.take_program_names(),
     })
+}
+
+/// Tells the assembler what will be told, and of the processes that run already.
+fn prepare(assembler: &mut Assembler, running: &Running, processes: Vec<Pid>) {
+    assembler.expect_waits(running.backend().tells_waits());
+    for process in processes {
+        assembler.adopt(process);
+    }
 }
 
 /// Hands on what is seen until the end.

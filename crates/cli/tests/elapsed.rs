@@ -110,16 +110,9 @@ for n in range(20):
 b.close(); os.wait()
 ";
     std::fs::write(dir.path().join("server.py"), program).unwrap();
-    let Some(ops) = traced(dir.path(), "python3 ../server.py") else {
+    if traced(dir.path(), "python3 ../server.py").is_none() {
         return;
-    };
-    let opens = |row: &&Value| row["kind"] == "open" && row["path"] == "20";
-    let server = &ops.iter().find(opens).unwrap()["tid"];
-    // Whom it waits for has no operations: a question comes so long after the last answer.
-    let waits = |row: &&Value| {
-        row["tid"] == *server && row["after"][0] == *server && number(row, "waited_ns") > 0
-    };
-    assert!(ops.iter().filter(waits).count() >= 10);
+    }
     let [elapsed, latency, changed, slower] = predicted(dir.path(), "open*1000");
     let (more, longer) = (slower - latency, changed - elapsed);
     assert!(

@@ -32,9 +32,9 @@ fn traces() {
         write_trace(&golden("version-4.fst"), &paths, &ops, 25);
     }
     let mut without = ops.clone();
-    without
-        .iter_mut()
-        .for_each(|op| op.pause = Pause::default());
+    for op in &mut without {
+        op.pause = Pause::default();
+    }
     for (file, ops) in [
         ("version-1.fst", &without),
         ("version-2.fst", &without),

@@ -107,9 +107,9 @@ impl Assembler {
         })
     }
 
-    /// What threads wait for will be told.
-    pub fn expect_waits(&mut self) {
-        self.waits.known = true;
+    /// Whether it will be told what threads wait for.
+    pub fn expect_waits(&mut self, known: bool) {
+        self.waits.known = known;
     }
 
     /// Looks at a process that runs already: what it has open and mapped, and where it is.

@@ -14,7 +14,7 @@ const MOST_APART: usize = 256;
 /// Threads that ended and are still known: what they woke last may be told after their end.
 const MOST_GONE: usize = 4096;
 
-/// Where a thread is: for so long, at `at_ns`, behind an operation.
+/// Where a thread is: for so long, at `at_ns`, behind an operation. Waiting for a processor does not count.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     tid: Tid,
@@ -103,6 +103,9 @@ impl Waits {
             woken: place.zip(woken_ns).map(|(place, at)| place.at(at)),
             ready_since_ns: ready_ns,
         };
+        if let Some(place) = &mut thread.place {
+            place.at_ns = place.at_ns.saturating_add(ready_ns);
+        }
         let full = thread.away.len() >= MOST_APART;
         match thread.away.last_mut().filter(|_| full) {
             Some(last) => last.and(&away),
@@ -227,7 +230,7 @@ mod tests {
         let after = After {
             tid: Tid(1),
             ops: 1,
-            lag_ns: 70,
+            lag_ns: 60,
             rest_ns: 25,
         };
         assert_eq!(pause.after, Some(after));

@@ -126,7 +126,7 @@ columns! {
         "namely after this one of its operations, the first being 1";
     AfterLagNs "after_lag_ns" Holds::Unsigned64, true, Dictionary, "ns",
         |op| op.pause.after.map(|a| a.lag_ns),
-        "so long after that one's end";
+        "so long after that one's end, without what was waited for processors";
     AfterRestNs "after_rest_ns" Holds::Unsigned64, true, Dictionary, "ns",
         |op| op.pause.after.map(|a| a.rest_ns),
         "for how long the thread then worked or slept before this operation";
