@@ -600,7 +600,6 @@ fn a_signal_ends_the_making_of_a_large_workload() {
             let caught = caught.map_or(0, |mask| u64::from_str_radix(mask.trim(), 16).unwrap());
             caught & 1 << (Signal::INT.as_raw() - 1) != 0
         });
-        std::thread::sleep(std::time::Duration::from_millis(100));
         running.signal(Signal::INT);
         let ran = running.wait().exits(130);
         assert_eq!(ran.text(), "", "it has gone on to the run: {}", ran.stderr);

@@ -91,11 +91,15 @@ pub fn sniff(path: &Path) -> Result<FileKind, FormatError> {
 pub(crate) fn check_regular(path: &Path, expected: &'static str) -> Result<(), FormatError> {
     let about = std::fs::metadata(path).map_err(|e| FormatError::io("open", path, e))?;
     let kind = about.file_type();
-    let found = match () {
-        () if kind.is_file() => return Ok(()),
-        () if kind.is_dir() => "a directory",
-        () if kind.is_fifo() => "a pipe, which can be read only once",
-        () => "not a regular file",
+    if kind.is_file() {
+        return Ok(());
+    }
+    let found = if kind.is_dir() {
+        "a directory"
+    } else if kind.is_fifo() {
+        "a pipe, which can be read only once"
+    } else {
+        "not a regular file"
     };
     Err(FormatError::WrongKind {
         path: path.to_owned(),

@@ -130,6 +130,9 @@ fn command_line() -> Result<String> {
         .fold(String::new(), |all, line| all + line + "\n"))
 }
 
+/// How the part of a manual page begins that stands after the options.
+const EXTRA: &str = "\n.SH EXTRA\n";
+
 /// What `man` has beside its margin in the narrowest usual terminal.
 const MANUAL_COLUMNS: usize = 72;
 
@@ -153,7 +156,6 @@ fn page_of(command: &Command, name: &str, pages: &mut Vec<(String, String)>) -> 
         .with_context(|| format!("make the manual page of {name}"))?;
     let mut text = String::from_utf8(page).context("make a manual page as text")?;
     // What stands after the options is laid out already: tables and examples.
-    const EXTRA: &str = "\n.SH EXTRA\n";
     if let Some(begin) = text.find(EXTRA).map(|at| at + EXTRA.len()) {
         let end = text.get(begin..).and_then(|rest| rest.find("\n.SH "));
         text.insert_str(end.map_or(text.len(), |end| begin + end), "\n.fi");

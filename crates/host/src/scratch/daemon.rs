@@ -89,10 +89,13 @@ impl Daemon {
 
     /// What it wrote to stderr, once it is ending.
     fn last_words(&mut self) -> String {
-        let mut why = String::new();
+        let mut why = Vec::new();
         if let Some(stderr) = self.child.stderr.as_mut() {
-            let _ = stderr.take(4096).read_to_string(&mut why);
+            // What it has started may hold the pipe.
+            let _ = rustix::io::ioctl_fionbio(&*stderr, true);
+            let _ = stderr.take(4096).read_to_end(&mut why);
         }
+        let why = String::from_utf8_lossy(&why);
         let why = why.trim().trim_start_matches("fsage: failed to ");
         why.to_owned()
     }
