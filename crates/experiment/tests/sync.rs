@@ -32,12 +32,12 @@ impl Program {
         result
     }
 
-    fn op(&mut self, kind: OpKind) -> Op {
+    fn op(kind: OpKind) -> Op {
         Op::new(kind, Pid(1), Tid(1), 0)
     }
 
     fn open(&mut self, path: &str, new: bool) -> usize {
-        let mut op = self.op(OpKind::Open);
+        let mut op = Self::op(OpKind::Open);
         op.path = self.paths.intern(format!("/{path}").as_bytes());
         op.flags = if new { 0o302 } else { 2 };
         let flags = if new {
@@ -59,7 +59,7 @@ impl Program {
     }
 
     fn on(&mut self, kind: OpKind, file: usize, at: u64, bytes: u64) {
-        let mut op = self.op(kind);
+        let mut op = Self::op(kind);
         op.fd = Some(Fd(file as i32));
         (op.offset, op.length) = (Some(at), Some(bytes));
         op.flags = u32::from(kind == OpKind::SyncFileRange) * RangeSync::START.0;
@@ -70,7 +70,7 @@ impl Program {
             .collect();
         self.call(op, |fs| {
             match kind {
-                OpKind::Write => drop(fs.pwrite(handle, &text, at).unwrap()),
+                OpKind::Write => assert_eq!(fs.pwrite(handle, &text, at), Ok(text.len())),
                 OpKind::Fallocate => fs.fallocate(handle, at, bytes).unwrap(),
                 OpKind::Fsync => fs.fsync(handle).unwrap(),
                 OpKind::Fdatasync => fs.fdatasync(handle).unwrap(),
