@@ -175,7 +175,6 @@ fn each_state_of_a_sync_costs_what_is_to_be_done() {
     let truth = Truth::built_in("disk").unwrap();
     let request = ProfileRequest {
         quick: true,
-        only: vec!["sync".to_owned(), "files".to_owned(), "data".to_owned()],
         seed: 7,
         ..ProfileRequest::default()
     };

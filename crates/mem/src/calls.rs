@@ -378,11 +378,8 @@ impl FileSystem for MemFs {
         length: u64,
         what: RangeSync,
     ) -> Result<(), Errno> {
-        let end = offset.checked_add(length).ok_or(Errno::EINVAL)?;
-        let end = if length == 0 { u64::MAX } else { end };
-        let cost_ns = self.truth().calls.start_writing_ns;
-        self.of_handle(handle, cost_ns, |state, ino| {
-            state.sync_range(ino, (offset / PAGE, end.div_ceil(PAGE)), what)
+        self.of_handle(handle, self.truth().calls.start_writing_ns, |state, ino| {
+            state.sync_range(ino, (offset, length), what)
         })
     }
 
