@@ -399,15 +399,12 @@ impl FileSystem for MemFs {
             if !state.handles.get(handle.0)?.flags.write {
                 return Err(Errno::EBADF);
             }
-            let size = state.inodes.get(ino)?.body()?.size_bytes;
-            let room = state.truth.space.total_mib << 20;
-            if length > room {
+            if length > state.truth.space.total_mib << 20 {
                 return Err(Errno::ENOSPC);
             }
             state.allocate(ino, offset / PAGE, end.div_ceil(PAGE))?;
-            if end > size {
-                state.inodes.get(ino)?.body()?.size_bytes = end;
-            }
+            let body = state.inodes.get(ino)?.body()?;
+            body.size_bytes = body.size_bytes.max(end);
             state.change_inode(ino, true);
             Ok(())
         })
