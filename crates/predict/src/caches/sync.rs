@@ -1,6 +1,6 @@
 //! fsync and its kin, by what the transaction holds.
 
-use fsage_cache::{PAGE_BYTES, PageState};
+use fsage_cache::PAGE_BYTES;
 use fsage_core::{OpKind, RangeSync};
 
 use super::{FileState, LastSync, Step, View};
@@ -177,8 +177,7 @@ impl View {
 
     /// Whether a write goes to blocks that were reserved, which hold data from now on.
     fn takes_reserved(&mut self, ino: Ino, from: u64, to: u64) -> bool {
-        let known = self.pages.peek(ino.0, from / PAGE_BYTES) != PageState::Absent;
-        let Some(ranges) = self.reserved.get_mut(&ino.0).filter(|_| !known) else {
+        let Some(ranges) = self.reserved.get_mut(&ino.0) else {
             return false;
         };
         let (from, to) = (
