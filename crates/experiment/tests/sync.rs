@@ -32,12 +32,12 @@ impl Program {
         result
     }
 
-    fn op(&mut self, kind: OpKind) -> Op {
+    fn op(kind: OpKind) -> Op {
         Op::new(kind, Pid(1), Tid(1), 0)
     }
 
     fn open(&mut self, path: &str, new: bool) -> usize {
-        let mut op = self.op(OpKind::Open);
+        let mut op = Self::op(OpKind::Open);
         op.path = self.paths.intern(format!("/{path}").as_bytes());
         op.flags = if new { 0o302 } else { 2 };
         let flags = if new {
@@ -59,7 +59,7 @@ impl Program {
     }
 
     fn on(&mut self, kind: OpKind, file: usize, at: u64, bytes: u64) {
-        let mut op = self.op(kind);
+        let mut op = Self::op(kind);
         op.fd = Some(Fd(file as i32));
         (op.offset, op.length) = (Some(at), Some(bytes));
         op.flags = u32::from(kind == OpKind::SyncFileRange) * RangeSync::START.0;
@@ -70,7 +70,7 @@ impl Program {
             .collect();
         self.call(op, |fs| {
             match kind {
-                OpKind::Write => drop(fs.pwrite(handle, &text, at).unwrap()),
+                OpKind::Write => assert_eq!(fs.pwrite(handle, &text, at), Ok(text.len())),
                 OpKind::Fallocate => fs.fallocate(handle, at, bytes).unwrap(),
                 OpKind::Fsync => fs.fsync(handle).unwrap(),
                 OpKind::Fdatasync => fs.fdatasync(handle).unwrap(),
@@ -93,7 +93,7 @@ impl Program {
     /// Writes a file and starts that it is written.
     fn started(&mut self, name: &str) -> usize {
         let file = self.open(name, true);
-        self.on(OpKind::Write, file, 0, 12 << 10);
+        self.on(OpKind::Write, file, 0, 16 << 10);
         self.on(OpKind::SyncFileRange, file, 0, 0);
         file
     }
@@ -175,7 +175,6 @@ fn each_state_of_a_sync_costs_what_is_to_be_done() {
     let truth = Truth::built_in("disk").unwrap();
     let request = ProfileRequest {
         quick: true,
-        only: vec!["sync".to_owned(), "files".to_owned(), "data".to_owned()],
         seed: 7,
         ..ProfileRequest::default()
     };
@@ -212,7 +211,10 @@ fn each_state_of_a_sync_costs_what_is_to_be_done() {
             .zip(&latencies.0)
             .filter(|(op, _)| op.kind == kind);
         let (measured, predicted) = of_kind.fold((0.0, 0.0), |(m, p), (op, &ns)| {
-            (m + op.latency_ns.unwrap() as f64, p + ns)
+            (
+                m + (op.latency_ns.unwrap() - truth.machine.entry_exit_ns) as f64,
+                p + ns,
+            )
         });
         let percent = 100.0 * (predicted / measured - 1.0);
         if percent.abs() > bound {

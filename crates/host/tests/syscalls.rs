@@ -13,6 +13,7 @@ use fsage_host::HostFs;
 const ROLE: &str = "FSAGE_TEST_TRACED";
 
 /// Every operation once, `empty_call` between them as a mark.
+#[allow(clippy::too_many_lines, reason = "one call after the other")]
 fn operations(dir: &std::path::Path) {
     let fs = HostFs::open(dir, TRUSTED).unwrap();
     let mark = || fs.empty_call();

@@ -378,11 +378,8 @@ impl FileSystem for MemFs {
         length: u64,
         what: RangeSync,
     ) -> Result<(), Errno> {
-        let end = offset.checked_add(length).ok_or(Errno::EINVAL)?;
-        let end = if length == 0 { u64::MAX } else { end };
-        let cost_ns = self.truth().calls.start_writing_ns;
-        self.of_handle(handle, cost_ns, |state, ino| {
-            state.sync_range(ino, (offset / PAGE, end.div_ceil(PAGE)), what)
+        self.of_handle(handle, self.truth().calls.start_writing_ns, |state, ino| {
+            state.sync_range(ino, (offset, length), what)
         })
     }
 
@@ -402,15 +399,12 @@ impl FileSystem for MemFs {
             if !state.handles.get(handle.0)?.flags.write {
                 return Err(Errno::EBADF);
             }
-            let size = state.inodes.get(ino)?.body()?.size_bytes;
-            let room = state.truth.space.total_mib << 20;
-            if length > room {
+            if length > state.truth.space.total_mib << 20 {
                 return Err(Errno::ENOSPC);
             }
             state.allocate(ino, offset / PAGE, end.div_ceil(PAGE))?;
-            if end > size {
-                state.inodes.get(ino)?.body()?.size_bytes = end;
-            }
+            let body = state.inodes.get(ino)?.body()?;
+            body.size_bytes = body.size_bytes.max(end);
             state.change_inode(ino, true);
             Ok(())
         })

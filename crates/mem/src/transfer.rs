@@ -258,11 +258,14 @@ impl State {
     pub(crate) fn sync_range(
         &mut self,
         ino: u32,
-        (first, end): (u64, u64),
+        (offset, length): (u64, u64),
         what: RangeSync,
     ) -> Result<(), Errno> {
+        let end = offset.checked_add(length).ok_or(Errno::EINVAL)?;
+        let end = if length == 0 { u64::MAX } else { end };
         let inode = self.inodes.get(ino)?;
-        let end = end.min(inode.body()?.size_bytes.div_ceil(PAGE));
+        let size = inode.body()?.size_bytes;
+        let (first, end) = (offset / PAGE, end.min(size).div_ceil(PAGE));
         if let Some(number) = inode.writing.filter(|_| what.waits_before()) {
             self.wait(number);
         }

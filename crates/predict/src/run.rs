@@ -386,6 +386,7 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
             .zip(vector.named("DTR").map(|e| e.value as u64))
             .filter(|&(most, rate)| most > 0 && rate > 0),
         write_kib_per_s: rate.map_or(0, |ns| 1 << (1e9 / ns).max(1.0).log2() as u64),
+        seeks: !vector.machine.in_memory && !vector.machine.deviceless,
     };
     (sizes, at_least)
 }

@@ -138,7 +138,7 @@ impl Model {
                 Ok(Call::File(slot))
             }
             OpKind::Readdir if op.result.value() == Some(0) => Err(Skip::Free),
-            OpKind::Readdir => Ok(Call::File(slot)),
+            OpKind::Readdir | OpKind::SyncFileRange => Ok(Call::File(slot)),
             OpKind::Fchmod | OpKind::Fchown | OpKind::Futimens if !name.is_empty() => {
                 let linked = node.is_none_or(|n| self.tree.path(n).is_some());
                 linked.then_some(Call::Attribute(name)).ok_or(Skip::NoCall)
@@ -151,7 +151,6 @@ impl Model {
             OpKind::Mmap => self.mmap(step, open, node),
             OpKind::Munmap => Err(Skip::Free),
             OpKind::Msync if op.flags & MS_SYNC != 0 => Ok(Call::File(slot)),
-            OpKind::SyncFileRange => Ok(Call::File(slot)),
             _ => Err(Skip::NoCall),
         }?;
         if fails_elsewhere(&op, writable) {

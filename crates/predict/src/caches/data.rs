@@ -415,6 +415,7 @@ impl View {
         let mut missed = 0u64;
         for page in first..=last {
             let before = if write {
+                self.note_fault(ino, page.saturating_mul(PAGE_BYTES));
                 self.pages.write(ino.0, page, 0, step.op.start_ns)
             } else {
                 self.pages.read(ino.0, page, false)

@@ -47,6 +47,8 @@ pub struct Sizes {
     pub throttle: Option<(u64, u64)>,
     /// What the device writes in a second, roughly: a power of two.
     pub write_kib_per_s: u64,
+    /// Whether the device has to get to places.
+    pub seeks: bool,
 }
 
 /// What a file's next fsync will find.
@@ -65,10 +67,11 @@ struct FileState {
     /// A directory in which a name was removed, made.
     removed_in: bool,
     made_in: bool,
-    /// Writing of what was dirty was started; KiB that the device had to write at that time.
+    /// Writing of what was dirty was started.
     started: bool,
-    flying_kib: u32,
-    started_ns: u64,
+    /// Where the last write ended, and whether one since the last fsync began elsewhere.
+    end_at: u64,
+    elsewhere: bool,
     /// Commits before its metadata changed last.
     changed_after: u32,
 }
@@ -78,6 +81,7 @@ impl FileState {
     fn stable(self) -> Self {
         Self {
             seen: self.seen,
+            end_at: self.end_at,
             ..Self::default()
         }
     }
@@ -139,6 +143,8 @@ pub struct View {
     last_object: Ino,
     untouched: Untouched,
     dirty: Dirty,
+    /// KiB whose writing was started and that the device had to write at a time.
+    flying: (f64, u64),
     /// Commits so far, each of all that had changed.
     commits: u32,
     /// Ranges of files that have room and hold no data.
@@ -194,6 +200,7 @@ impl View {
             last_object: Ino::NONE,
             untouched: Untouched::No,
             dirty: Dirty::default(),
+            flying: (0.0, 0),
             commits: 0,
             reserved: FxHashMap::default(),
             inode_blocks: FxHashSet::default(),

@@ -1,6 +1,6 @@
 //! fsync and its kin, by what the transaction holds.
 
-use fsage_cache::{PAGE_BYTES, PageState};
+use fsage_cache::PAGE_BYTES;
 use fsage_core::{OpKind, RangeSync};
 
 use super::{FileState, LastSync, Step, View};
@@ -12,6 +12,10 @@ use crate::namespace::tree::{Ino, Kind};
 const SEQUENCE_NS: u64 = 5_000_000;
 const PAGE_KIB: f64 = 4.0;
 const MIB_KIB: f64 = 1024.0;
+/// The longest write of FDS.
+const LONG_KIB: f64 = 16384.0;
+/// What begins at most so far from where the last write ended goes on with it.
+const NEAR_BYTES: u64 = 64 << 10;
 /// Blocks of FDSR.
 const SCATTERED: f64 = 16.0;
 const MS_SYNC: u32 = 4;
@@ -51,7 +55,9 @@ impl View {
         let state = *self.state(ino);
         let dirty = Waiting {
             kib: self.pages.dirty_pages(ino.0) as f64 * PAGE_KIB,
-            runs: self.pages.dirty_runs(ino.0) as f64,
+            // A run that does not go on where the last one ended is one apart from it.
+            runs: self.pages.dirty_runs(ino.0) as f64
+                + f64::from(u8::from(self.sizes.seeks && state.elsewhere)),
         };
         let last = self
             .last_sync
@@ -62,7 +68,7 @@ impl View {
         if directory {
             charges.push(directory_sync(step, ino, state, last));
         } else {
-            self.await_started(step, ino, charges);
+            self.await_started(step, charges);
             if dirty.kib == 0.0 && metadata && state.changed_after < self.commits {
                 charges.push(Charge::once(Stem::FsyT, step.gap));
             } else if state.created {
@@ -124,9 +130,7 @@ impl View {
         }
         if written {
             charges.push(Charge::once(by(Stem::FdsO, Stem::FsyO), gap));
-            if more > 0.0 {
-                charges.push(Charge::many(Stem::Sfr, Gap::NONE, more / MIB_KIB));
-            }
+            charges.extend(streamed(more));
             return apart(dirty, gap, charges);
         }
         // A change of metadata alone: as of a rename.
@@ -149,9 +153,18 @@ impl View {
         let end = offset.saturating_add(length);
         let reserved = self.takes_reserved(ino, offset, end);
         let state = self.changing(ino);
+        state.elsewhere |= offset.abs_diff(state.end_at) > NEAR_BYTES;
+        state.end_at = end;
         state.reserved |= reserved;
         state.extended |= end > old_size;
         state.grown |= !reserved && end.div_ceil(PAGE_BYTES) > old_size.div_ceil(PAGE_BYTES);
+    }
+
+    /// Notes that a page of a mapping is written.
+    pub(super) fn note_fault(&mut self, ino: Ino, offset: u64) {
+        let state = self.state(ino);
+        state.elsewhere |= offset.abs_diff(state.end_at) > NEAR_BYTES;
+        state.end_at = offset;
     }
 
     /// Notes that a range of a file has room that holds no data.
@@ -164,8 +177,7 @@ impl View {
 
     /// Whether a write goes to blocks that were reserved, which hold data from now on.
     fn takes_reserved(&mut self, ino: Ino, from: u64, to: u64) -> bool {
-        let known = self.pages.peek(ino.0, from / PAGE_BYTES) != PageState::Absent;
-        let Some(ranges) = self.reserved.get_mut(&ino.0).filter(|_| !known) else {
+        let Some(ranges) = self.reserved.get_mut(&ino.0) else {
             return false;
         };
         let (from, to) = (
@@ -206,7 +218,7 @@ impl View {
         let before = charges.len();
         if let Some(ino) = step.resolved.node {
             if what.waits_before() {
-                self.await_started(step, ino, charges);
+                self.await_started(step, charges);
             }
             if what.writes() {
                 let from = step.op.offset.unwrap_or(0);
@@ -219,7 +231,7 @@ impl View {
                 // SFR writes 1 MiB, and starts it; a little takes most of that.
                 let times = (start.size / MIB_KIB).max(LEAST_AWAITED);
                 *start = Charge::many(Stem::Sfr, step.gap, times);
-                self.state(ino).flying_kib = 0;
+                self.flying.0 = 0.0;
             }
         }
         if charges.len() == before {
@@ -243,33 +255,37 @@ impl View {
         let kib = pages as f64 * PAGE_KIB;
         self.dirty.less(kib);
         charges.push(Charge::sized(Stem::SfrW, step.gap, kib));
-        let flying = self.in_flight(step, ino);
+        self.flying = (self.in_flight(step) + kib, step.op.start_ns);
         // Blocks are found for what is written.
-        let state = self.changing(ino);
-        (state.started, state.flying_kib) = (true, (flying + kib) as u32);
-        state.started_ns = step.op.start_ns;
+        self.changing(ino).started = true;
     }
 
     /// KiB whose writing was started and that the device has not written by now.
-    fn in_flight(&mut self, step: &Step<'_>, ino: Ino) -> f64 {
+    fn in_flight(&self, step: &Step<'_>) -> f64 {
+        let (kib, since_ns) = self.flying;
+        let passed_s = step.op.start_ns.saturating_sub(since_ns) as f64 / 1e9;
         let rate = self.sizes.write_kib_per_s as f64;
-        let state = self.state(ino);
-        let passed_s = step.op.start_ns.saturating_sub(state.started_ns) as f64 / 1e9;
         if rate > 0.0 {
-            (f64::from(state.flying_kib) - rate * passed_s).max(0.0)
+            (kib - rate * passed_s).max(0.0)
         } else {
             0.0
         }
     }
 
-    /// Waits for what was started.
-    fn await_started(&mut self, step: &Step<'_>, ino: Ino, charges: &mut Vec<Charge>) {
-        let kib = self.in_flight(step, ino);
-        if kib > 0.0 {
-            charges.push(Charge::many(Stem::Sfr, Gap::NONE, kib / MIB_KIB));
-            self.state(ino).flying_kib = 0;
-        }
+    /// Waits for what was started, of any file: the device writes one after the other.
+    fn await_started(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
+        charges.extend(streamed(self.in_flight(step)));
+        self.flying.0 = 0.0;
     }
+}
+
+/// The share of a long write that so many KiB are.
+fn streamed(kib: f64) -> Option<Charge> {
+    let times = kib / LONG_KIB;
+    (kib > 0.0).then(|| Charge {
+        times,
+        ..Charge::sized(Stem::Fds, Gap::NONE, LONG_KIB)
+    })
 }
 
 /// Whether fdatasync leaves a file's attributes to a later fsync.
