@@ -107,12 +107,6 @@ impl Stem {
         let sometimes = matches!(self, CrC | MkdirC | RDirCE | TrC | RmFC | FsyDF);
         self.at_device() && !sometimes
     }
-
-    /// Whether it is a request that lies beside the last one, which costs little because the device is
-    /// there already.
-    pub fn beside(self) -> bool {
-        matches!(self, Self::RfN | Self::RfS)
-    }
 }
 
 #[cfg(test)]

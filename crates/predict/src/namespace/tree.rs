@@ -24,6 +24,9 @@ impl Ino {
     }
 }
 
+/// Where the order of files begins whose numbers are not known.
+pub(crate) const FIRST_UNNUMBERED: u64 = 1 << 62;
+
 /// A name in a directory, whether a file has it or not: a dense number that never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DentryId(pub u32);
@@ -77,6 +80,8 @@ pub struct Inode {
     pub order: u64,
     /// Where its first extent lies on the device in bytes, where known.
     pub physical: Option<u64>,
+    /// Of a directory: where the first of its files lies on the device in bytes, where known.
+    pub files_from: Option<u64>,
     /// Its identity on the traced system.
     pub id: Option<FileId>,
 }
@@ -123,7 +128,7 @@ impl Tree {
         };
         Self {
             inodes: vec![root],
-            next_order: 1 << 62,
+            next_order: FIRST_UNNUMBERED,
             ..Self::default()
         }
     }
