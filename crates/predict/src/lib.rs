@@ -20,6 +20,7 @@
 pub mod caches;
 pub mod certainty;
 pub mod cost;
+mod drive;
 pub mod elapsed;
 mod finish;
 mod intake;

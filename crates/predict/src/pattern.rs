@@ -53,8 +53,8 @@ impl Relation {
 /// Files that lie at most so far apart in creation order are near.
 pub(crate) const NEAR_FILES: u64 = 16;
 /// Bytes between two files on the device up to which one is the next, near, or far.
-const NEXT_BYTES: u64 = 64 << 10;
-const NEAR_BYTES: u64 = 1 << 20;
+pub(crate) const NEXT_BYTES: u64 = 64 << 10;
+pub(crate) const NEAR_BYTES: u64 = 1 << 20;
 const FAR_BYTES: u64 = 128 << 20;
 
 /// The last request that went to the device.
@@ -144,7 +144,8 @@ impl Tracker {
     }
 }
 
-fn physical(inode: &Inode, offset: u64) -> Option<u64> {
+/// Where a byte of a file lies on the device, where its first extent is known and taken to be all.
+pub(crate) fn physical(inode: &Inode, offset: u64) -> Option<u64> {
     inode.physical.and_then(|p| p.checked_add(offset))
 }
 

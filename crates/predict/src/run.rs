@@ -1,12 +1,13 @@
 //! One pass over a trace for several systems.
 
 use fsage_cache::{Policy, Start, WriteBack};
-use fsage_core::metric::MetricId;
+use fsage_core::metric::{self, FamilyId, MetricId};
 use fsage_core::{Op, OpKind, OpSource, PathTable, SinkError, SourceError};
 
 use crate::caches::{Sizes, View};
 use crate::cost::ledger::Latency;
 use crate::cost::{Charge, Ledger, Plan, SystemVector};
+use crate::drive::Figures;
 use crate::elapsed::Replay;
 use crate::elapsed::follow::{Event, Follow};
 use crate::namespace::{Namespace, Resolved, Scope};
@@ -35,6 +36,9 @@ pub struct Options {
 
 /// The largest read-ahead of Linux where a profile does not tell: 128 KiB.
 const READ_AHEAD_PAGES: u64 = 32;
+
+/// The first read of a file of 1 KiB costs less than this share of that of 4 KiB where it needs no request.
+const INLINE_SHARE: f64 = 0.25;
 
 /// What one operation was predicted to be.
 #[derive(Debug, Clone, PartialEq)]
@@ -382,6 +386,18 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
             .map_or(READ_AHEAD_PAGES, |e| e.value as u64 / 4),
         locality: has("LUN_NC") || has("LUF_NC"),
         deviceless: vector.machine.deviceless,
+        drive: Figures::of(vector),
+        far_kib: metric::family("RX")
+            .into_iter()
+            .flat_map(FamilyId::metrics)
+            .filter(|&id| vector.get(id).is_some())
+            .filter_map(MetricId::point)
+            .max()
+            .map_or(0, u64::from),
+        inline: vector
+            .named("RF1")
+            .zip(vector.named("RF4"))
+            .is_some_and(|(one, four)| one.value < INLINE_SHARE * four.value),
         throttle: size("DTH")
             .zip(vector.named("DTR").map(|e| e.value as u64))
             .filter(|&(most, rate)| most > 0 && rate > 0),

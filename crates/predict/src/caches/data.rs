@@ -5,18 +5,19 @@ use fsage_core::{OpFlags, OpKind};
 
 use super::{Step, View};
 use crate::cost::{Charge, Stem};
+use crate::drive::{Found, Of};
 use crate::namespace::tree::Ino;
-use crate::pattern::{Relation, Untouched};
+use crate::pattern::{NEAR_BYTES, NEXT_BYTES, Relation, Untouched, physical};
 
 /// The most bytes that one call of Linux moves (`MAX_RW_COUNT`); what a trace says beyond is not
 /// followed page by page.
 const MOST_BYTES: u64 = 1 << 31;
 const O_DSYNC: u32 = 0o10_000;
 const O_SYNC: u32 = 0o4_010_000;
+/// The largest file whose data btrfs keeps with its inode (`max_inline`).
+const INLINE_BYTES: u64 = 2048;
 /// Largest request for which the distance of a random read is looked at; beyond, transfer dominates.
-const SMALL_KIB: f64 = 16.0;
-/// The farthest distance of the series RX.
-const FAR_KIB: u64 = 262_144;
+const SMALL_KIB: f64 = 64.0;
 
 #[derive(Default)]
 struct ReadPages {
@@ -155,6 +156,7 @@ impl View {
         if pages.missed == 0 {
             self.relation = Relation::Sequential;
             charges.push(Charge::sized(Stem::Rd, step.gap, disk_kib));
+            self.ask_data(step, ino, offset, length, Relation::Sequential);
             self.note_data(step, ino, offset.saturating_add(length));
         } else {
             self.disk_read(step, ino, offset, length, disk_kib, fresh, charges);
@@ -176,24 +178,39 @@ impl View {
         let Some(inode) = step.ns.tree.inode(ino) else {
             return;
         };
+        if fresh && self.sizes.inline && inode.size <= INLINE_BYTES {
+            charges.push(Charge::sized(Stem::Rf, step.gap, 1.0));
+            return;
+        }
         let relation = self.last_data.relation(ino, inode, offset);
         let distance = self
             .last_data
             .distance(ino, offset)
             .map(|bytes| bytes / 1024);
         self.relation = relation;
-        let stem = match relation {
-            Relation::Sequential => Stem::Rd,
-            Relation::Same => Stem::RRd,
-            Relation::Next if fresh => Stem::RfN,
-            Relation::Near if fresh => Stem::RfS,
-            Relation::Far if fresh => Stem::RfF,
-            _ if fresh => Stem::RfO,
-            _ => Stem::RRd,
+        let found = self.ask_data(step, ino, offset, length, relation);
+        let stem = match (relation, found) {
+            (Relation::Sequential, _) | (Relation::Same, Some(Found::Held)) => Stem::Rd,
+            (Relation::Same, _) => Stem::RRd,
+            _ if !fresh => match found {
+                Some(Found::Held | Found::Coming(_)) => Stem::Rd,
+                _ => Stem::RRd,
+            },
+            (Relation::Next | Relation::Near, Some(Found::Elsewhere)) => Stem::RfF,
+            (Relation::Next, _) | (_, Some(Found::Held | Found::Coming(_))) => Stem::RfN,
+            (Relation::Near, _) => Stem::RfS,
+            (Relation::Far, _) => Stem::RfF,
+            _ => Stem::RfO,
         };
+        if let Some(Found::Coming(bytes)) = found
+            && !matches!(relation, Relation::Sequential | Relation::Same)
+        {
+            charges.push(Charge::sized(Stem::Rd, step.gap, bytes as f64 / 1024.0));
+        }
         match distance {
-            Some(distance) if stem == Stem::RRd && kib <= SMALL_KIB && distance <= FAR_KIB => {
-                charges.push(Charge::sized(Stem::Rx, step.gap, distance as f64));
+            Some(distance) if stem == Stem::RRd && kib <= SMALL_KIB => {
+                let distance = distance.min(self.sizes.far_kib) as f64;
+                charges.push(Charge::sized(Stem::Rx, step.gap, distance));
                 if kib > 4.0 {
                     let rest = (kib - 4.0) / kib;
                     charges.push(Charge {
@@ -202,9 +219,43 @@ impl View {
                     });
                 }
             }
-            _ => charges.push(Charge::sized(stem, step.gap, kib)),
+            _ => charges.push(Charge {
+                beside: matches!(stem, Stem::RfN | Stem::RfS) && found != Some(Found::Held),
+                ..Charge::sized(stem, step.gap, kib)
+            }),
         }
         self.note_data(step, ino, offset.saturating_add(length));
+    }
+
+    /// Where the data of a request is, on a device whose arm has to move; a neighbour of the last request is on its
+    /// way, unless the arm has left.
+    fn ask_data(
+        &mut self,
+        step: &Step<'_>,
+        ino: Ino,
+        offset: u64,
+        length: u64,
+        relation: Relation,
+    ) -> Option<Found> {
+        let (drive, inode) = (self.drive.as_mut()?, step.ns.tree.inode(ino)?);
+        let (now_ns, until_ns) = (step.op.start_ns, step.op.end_ns());
+        let (of, first) = match physical(inode, offset) {
+            Some(first) => (Of::Data, first),
+            None => (Of::Unplaced, (inode.order << 24).saturating_add(offset)),
+        };
+        let beside = match relation {
+            Relation::Next => drive.reaches(of, NEXT_BYTES, now_ns),
+            Relation::Near => drive.reaches(of, NEAR_BYTES, now_ns),
+            _ => false,
+        };
+        let place = (first, first.saturating_add(length.max(1)));
+        Some(match drive.ask(of, place, now_ns, until_ns) {
+            Found::Elsewhere if beside => Found::Coming(0),
+            Found::Coming(_) if relation != Relation::Far && relation != Relation::Other => {
+                Found::Coming(0)
+            }
+            found => found,
+        })
     }
 
     fn note_data(&mut self, step: &Step<'_>, ino: Ino, end: u64) {

@@ -17,10 +17,11 @@ use dirty::Dirty;
 use recent::{Recent, Touched};
 
 use fsage_cache::{LruSet, PageCache, Policy, Start, WriteBack};
-use fsage_core::{Op, OpFlags, Tid};
+use fsage_core::{KindClass, Op, OpFlags, Tid};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::{Charge, Gap, GapTable, Stem};
+use crate::drive::{Drive, Figures};
 use crate::namespace::process::OpenId;
 use crate::namespace::tree::{Ino, Kind};
 use crate::namespace::{Action, Namespace, Resolved};
@@ -43,6 +44,12 @@ pub struct Sizes {
     pub locality: bool,
     /// Whether there is no device from which anything could be missing.
     pub deviceless: bool,
+    /// The drive, where an arm has to move.
+    pub drive: Option<Figures>,
+    /// The farthest distance of the series RX that was measured, which stands for all beyond.
+    pub far_kib: u64,
+    /// Whether small files' data comes with their inodes.
+    pub inline: bool,
     /// Where writers are throttled: KiB of dirty data (DTH) and KiB per second from there on (DTR).
     pub throttle: Option<(u64, u64)>,
     /// What the device writes in a second, roughly: a power of two.
@@ -134,8 +141,7 @@ pub struct View {
     last_data: Tracker,
     last_meta: Tracker,
     last_sync: FxHashMap<Tid, LastSync>,
-    /// Directories and stretches of their files, of which an inode was read.
-    inode_blocks: FxHashSet<(u32, u64)>,
+    drive: Option<Drive>,
     /// By thread: when it last asked a directory for a name that it did not remember.
     last_search: FxHashMap<Tid, u64>,
     gaps: GapTable,
@@ -203,7 +209,7 @@ impl View {
             flying: (0.0, 0),
             commits: 0,
             reserved: FxHashMap::default(),
-            inode_blocks: FxHashSet::default(),
+            drive: sizes.drive.map(Drive::new),
             allocated_in: FxHashSet::default(),
             cold_start: start == Start::Cold,
             recent: Recent::default(),
@@ -260,6 +266,13 @@ impl View {
                 ns,
                 gap,
             };
+            if let Some(drive) = self
+                .drive
+                .as_mut()
+                .filter(|_| op.kind.class() == KindClass::Sync)
+            {
+                drive.leave(op.start_ns);
+            }
             for walk in resolved.walks.iter().flatten() {
                 self.look_up(&step, walk, charges);
             }
@@ -286,6 +299,7 @@ impl View {
             };
         }
         self.dirty = Dirty::default();
+        self.drive = self.sizes.drive.map(Drive::new);
         self.last_sync.clear();
         self.last_data = Tracker::default();
         if names {
@@ -293,7 +307,6 @@ impl View {
             self.attributes.make_cold();
             self.epoch += 1;
             self.last_meta = Tracker::default();
-            self.inode_blocks.clear();
             self.allocated_in.clear();
             self.cold_start = true;
         }

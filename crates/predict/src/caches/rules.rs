@@ -315,6 +315,9 @@ impl View {
         if entries > 0 {
             charges.push(Charge::many(each, step.gap, f64::from(entries)));
         }
+        if cold {
+            self.directory_elsewhere(step, ino);
+        }
         if cold && let Some(inode) = step.ns.tree.inode(ino) {
             self.relation = self.last_meta.relation(ino, inode, 0);
             self.last_meta.note(ino, inode, 0);

@@ -34,7 +34,6 @@ pub struct Ledger {
     uses: Vec<u64>,
     unit_ns: Vec<f64>,
     at_device: Vec<bool>,
-    beside: Vec<bool>,
     request: Vec<(Slot, f64)>,
     total: Latency,
 }
@@ -48,22 +47,17 @@ impl Ledger {
             .iter()
             .map(|(slot, _)| vector.unit_cost_ns(slot))
             .collect();
-        let slots_of = |which: fn(Stem) -> bool| -> Vec<bool> {
-            let stems = Stem::ALL.iter().copied().filter(|&s| which(s));
-            let families: Vec<_> = stems.filter_map(Stem::family).collect();
-            let slots = vector.slots().iter();
-            slots
-                .map(|(_, id)| families.contains(&id.family()))
-                .collect()
-        };
+        let stems = Stem::ALL.iter().filter(|s| s.at_device());
+        let families: Vec<_> = stems.filter_map(|s| s.family()).collect();
+        let slots_at_device = vector.slots().iter();
+        let at_device = slots_at_device.map(|(_, id)| families.contains(&id.family()));
         Self {
             slots,
             weights: vec![0.0; slots * OpKind::ALL.len()],
             counts: vec![0; OpKind::ALL.len()],
             uses: vec![0; Stem::ALL.len()],
             unit_ns,
-            at_device: slots_of(Stem::at_device),
-            beside: slots_of(Stem::beside),
+            at_device: at_device.collect(),
             request: Vec::new(),
             total: Latency::default(),
         }
@@ -73,14 +67,21 @@ impl Ledger {
     #[inline]
     pub fn charge(&mut self, kind: OpKind, charges: &[Charge], plan: &Plan) -> Latency {
         self.request.clear();
+        let mut latency = Latency::default();
         for charge in charges {
             if let Some(uses) = self.uses.get_mut(charge.stem as usize) {
                 *uses += 1;
             }
+            let from = self.request.len();
             plan.charge(charge, &mut self.request);
+            if charge.beside {
+                let parts = self.request.iter().skip(from);
+                latency.beside_ns += parts
+                    .filter_map(|&(slot, weight)| Some(weight * self.unit_ns.get(slot.0 as usize)?))
+                    .sum::<f64>();
+            }
         }
         let base = kind as usize * self.slots;
-        let mut latency = Latency::default();
         if let Some(row) = self.weights.get_mut(base..base + self.slots) {
             for &(slot, weight) in &self.request {
                 let index = slot.0 as usize;
@@ -91,9 +92,6 @@ impl Ledger {
                 latency.total_ns += weight * unit;
                 if self.at_device.get(index) == Some(&true) {
                     latency.device_ns += weight * unit;
-                }
-                if self.beside.get(index) == Some(&true) {
-                    latency.beside_ns += weight * unit;
                 }
             }
         }

@@ -18,6 +18,8 @@ pub struct Charge {
     pub size: f64,
     /// How often.
     pub times: f64,
+    /// Whether it costs little because the device is there already: it lies beside the last request.
+    pub beside: bool,
 }
 
 impl Charge {
@@ -28,6 +30,7 @@ impl Charge {
             gap,
             size: 0.0,
             times: 1.0,
+            beside: false,
         }
     }
 
@@ -37,7 +40,7 @@ impl Charge {
             stem,
             gap,
             size,
-            times: 1.0,
+            ..Self::once(stem, gap)
         }
     }
 
@@ -46,8 +49,8 @@ impl Charge {
         Self {
             stem,
             gap,
-            size: 0.0,
             times,
+            ..Self::once(stem, gap)
         }
     }
 }

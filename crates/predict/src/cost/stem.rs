@@ -88,12 +88,6 @@ impl Stem {
     pub fn mostly_device(self) -> bool {
         self.share() == Share::Mostly
     }
-
-    /// Whether it is a request that lies beside the last one, which costs little because the device is
-    /// there already.
-    pub fn beside(self) -> bool {
-        matches!(self, Self::RfN | Self::RfS)
-    }
 }
 
 /// Whether calls of that family wait for a device.

@@ -1,12 +1,12 @@
 //! The device that all threads share: what they ask of it, and how long it works for each request.
 
-use fsage_core::metric::MetricId;
 use fsage_core::{KindClass, OpKind};
 
 use super::contention::AtOnce;
 use super::thread::Rest;
 use crate::cost::SystemVector;
 use crate::cost::ledger::Latency;
+use crate::drive::access_ns;
 
 /// How much a drive reads ahead while nobody asks, in the time of an access.
 const AHEAD_ACCESSES: f64 = 1.0;
@@ -188,17 +188,6 @@ fn misses(vector: &SystemVector) -> f64 {
     share.unwrap_or(1.0).min(1.0)
 }
 
-/// The device's time for a small request elsewhere: the first read of some file, or a random read.
-fn access_ns(vector: &SystemVector) -> f64 {
-    let cost = |name| {
-        let id = MetricId::parse(name)?;
-        let slot = vector.slots().slot(id)?;
-        vector.at(slot).map(|_| vector.unit_cost_ns(slot))
-    };
-    let random = || cost("RRD4").map(|ns_per_kib| 4.0 * ns_per_kib);
-    cost("RFO").or_else(random).unwrap_or(0.0)
-}
-
 #[cfg(test)]
 #[allow(
     clippy::float_cmp,
@@ -207,6 +196,7 @@ fn access_ns(vector: &SystemVector) -> f64 {
 )]
 mod tests {
     use super::*;
+    use fsage_core::metric::MetricId;
 
     fn device(metrics: &[(&str, f64)]) -> Device {
         let all = metrics

@@ -8,6 +8,9 @@ use rustc_hash::FxHashMap;
 
 pub use fsage_namespace::{DentryId, Ino, Kind};
 
+/// Where the order of files begins whose numbers are not known.
+pub(crate) const FIRST_UNNUMBERED: u64 = 1 << 62;
+
 /// A file.
 pub type Inode = fsage_namespace::Inode<Predicted>;
 
@@ -28,6 +31,8 @@ pub struct Predicted {
     pub order: u64,
     /// Where its first extent lies on the device in bytes, where known.
     pub physical: Option<u64>,
+    /// Of a directory: where the first of its files lies on the device in bytes, where known.
+    pub files_from: Option<u64>,
 }
 
 /// The tree. It forgets no name: one that was missed is in the kernel's cache.
@@ -70,7 +75,7 @@ impl Tree {
         Self {
             files: fsage_namespace::Tree::new(root),
             holes: FxHashMap::default(),
-            next_order: 1 << 62,
+            next_order: FIRST_UNNUMBERED,
         }
     }
 

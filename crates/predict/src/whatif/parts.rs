@@ -60,8 +60,8 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Families of several threads at the device, beside those that rules charge.
-const DEVICE_SCALING: [&str; 3] = ["RFT", "SC_RR_D", "SC_FS_D"];
+/// Families at the device, of several threads or after a rest, beside those that rules charge.
+const DEVICE_SCALING: [&str; 4] = ["RXA", "RFT", "SC_RR_D", "SC_FS_D"];
 
 impl Part {
     /// What a name means: a family, a metric or all metrics that begin so, as they are spelled; else a
@@ -250,7 +250,7 @@ fn moved_kib(id: MetricId) -> f64 {
     let by_kib = row.points.is_some_and(|p| p.unit == "KiB");
     match (row.stem, id.point()) {
         // Its points are distances.
-        ("RX", _) => 4.0,
+        ("RX" | "RXA", _) => 4.0,
         (_, Some(kib)) if by_kib => f64::from(kib),
         (stem, None) if stem.starts_with("RF") || ["MFRC", "WP"].contains(&stem) => 4.0,
         (_, None) if id.unit().is_rate() => 1.0,

@@ -1,6 +1,8 @@
 //! One large file read from the device: in order, at random, at a distance; and how far the kernel
 //! reads ahead.
 
+use std::time::Duration;
+
 use fsage_core::{Handle, OpenFlags};
 
 use crate::error::{Halt, Res};
@@ -23,8 +25,8 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
     Procedure {
         name: "uncached reads by distance",
-        stems: &["RX"],
-        share: (0, 20),
+        stems: &["RX", "RXA"],
+        share: (20, 25),
         run: by_distance,
     },
 ];
@@ -233,42 +235,86 @@ fn usual(mut windows: Vec<u64>) -> u64 {
         .unwrap_or(0)
 }
 
-/// Reads of 4 KiB at a fixed distance from each other, forward and backward. Steps of more than a
-/// page are no sequence, for which the kernel would read ahead.
+/// How long nobody asks before a read of RXA: two turns of a slow disk.
+const REST: Duration = Duration::from_millis(25);
+const RESTS: u64 = 6;
+/// What lies between two places of one end of the largest distance, or of RXA: more than drives read ahead.
+const APART_BYTES: u64 = 8 << 20;
+
+/// Reads of 4 KiB at a fixed distance from each other, forward and backward; and after a rest, to find what the
+/// drive read on meanwhile. Steps of more than a page are no sequence, for which the kernel would read ahead.
 fn by_distance(lab: &mut Lab<'_>) -> Res {
     lab.make_data_cold()?;
-    let (path, bytes) = large_file(lab, 512 << 20)?;
-    let fs = lab.fs;
-    let mut buffer = vec![0u8; 4096];
-    lab.rounds(&["RX"], (4, 10), |lab, round| {
-        for kib in [64u32, 1024, 16384, 262_144] {
-            let probe = Probe::at("RX", kib);
-            let step = u64::from(kib) * KIB + 4096;
-            let places = (bytes / step).min(200);
-            if places < 2 {
+    let (path, bytes) = large_file(lab, 516 << 20)?;
+    let rounds = (lab.scale(2, 4), lab.scale(3, 10));
+    lab.rounds(&["RX", "RXA"], rounds, |lab, round| {
+        for (part, kib) in [64u32, 1024, 16384, 131_072, 262_144]
+            .into_iter()
+            .enumerate()
+        {
+            lab.begin_part(6 - part as u64);
+            let mut offsets = steps(lab, u64::from(kib) * KIB + 4096, bytes);
+            if offsets.len() < 2 {
                 continue;
             }
-            evict(lab, &path)?;
-            let start = lab.random.below((bytes - places * step + 1) as usize) as u64 & !4095;
-            let mut offsets: Vec<u64> = (0..places).map(|i| start + i * step).collect();
             if round % 2 == 1 {
                 offsets.reverse();
             }
-            lab.cold_batch(probe, |lab| {
-                lab.with_open(&path, OpenFlags::READ, |lab, handle| {
-                    // The first has no distance.
-                    for (turn, &at) in offsets.iter().enumerate() {
-                        let probe = if turn == 0 { Probe::of("") } else { probe };
-                        lab.asked_bytes += 4096;
-                        lab.call(probe, 0, || fs.pread(handle, &mut buffer, at))?;
-                    }
-                    Ok(())
-                })
-            })?;
+            distant(lab, &path, Probe::at("RX", kib), &offsets)?;
+        }
+        for kib in [256u32, 1024, 4096] {
+            let step = u64::from(kib) * KIB + 4096;
+            let Some(room) = bytes.checked_sub(RESTS * (step + APART_BYTES) + 1) else {
+                continue;
+            };
+            let start = lab.random.below(room as usize + 1);
+            let place =
+                |i: u64| (start as u64 & !4095) + i / 2 * (step + APART_BYTES) + i % 2 * step;
+            let offsets: Vec<u64> = (0..2 * RESTS).map(place).collect();
+            distant(lab, &path, Probe::at("RXA", kib), &offsets)?;
         }
         Ok(())
     })?;
     Ok(lab.fs.unlink(&path)?)
+}
+
+/// Places so far from one another: one after the other, or to and fro where there is no room for many.
+fn steps(lab: &mut Lab<'_>, step: u64, bytes: u64) -> Vec<u64> {
+    let (places, room) = ((bytes / step).min(200), bytes - step.min(bytes));
+    if places >= 16 {
+        let start = lab.random.below((bytes - places * step + 1) as usize) as u64 & !4095;
+        return (0..places).map(|i| start + i * step).collect();
+    }
+    let pairs = (room / APART_BYTES).min(16);
+    let pair = |i| [i * APART_BYTES, i * APART_BYTES + step];
+    (0..pairs).flat_map(pair).collect()
+}
+
+/// Reads 4 KiB at each offset; the first has no distance, and of RXA only every second one is a sample, after a
+/// rest.
+fn distant(lab: &mut Lab<'_>, path: &[u8], probe: Probe, offsets: &[u64]) -> Res {
+    let (fs, mut buffer) = (lab.fs, [0u8; 4096]);
+    let rests = probe
+        .id(0)
+        .is_some_and(|id| id.family().row().stem == "RXA");
+    evict(lab, path)?;
+    lab.cold_batch(probe, |lab| {
+        lab.with_open(path, OpenFlags::READ, |lab, handle| {
+            for (turn, &at) in offsets.iter().enumerate() {
+                if !rests && lab.part_over(turn) {
+                    break;
+                }
+                if rests && turn % 2 == 1 {
+                    lab.rest(REST);
+                }
+                let sampled = if rests { turn % 2 == 1 } else { turn > 0 };
+                let probe = if sampled { probe } else { Probe::of("") };
+                lab.asked_bytes += 4096;
+                lab.call(probe, 0, || fs.pread(handle, &mut buffer, at))?;
+            }
+            Ok(())
+        })
+    })
 }
 
 #[cfg(test)]

@@ -1,0 +1,267 @@
+//! A drive whose arm moves: which places it holds of what was read, and what it read on after them while
+//! nobody asked.
+//!
+//! The time in which nobody asks is the trace's own: between the end of one request and the start of the next.
+
+use fsage_core::metric::MetricId;
+
+use crate::cost::SystemVector;
+
+/// Places that a drive remembers at once.
+const PLACES: usize = 16;
+/// A first read elsewhere takes so many times as long as one beside the last where an arm has to move.
+const MOVES: f64 = 4.0;
+/// Distances of the series RXA.
+const AHEAD_KIB: [u64; 3] = [256, 1024, 4096];
+/// Reads of what most often was read ahead cost less than this share of an access.
+const HELD_SHARE: f64 = 0.5;
+
+/// What a profile says of a drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Figures {
+    /// How fast it passes over what lies in sequence.
+    pub kib_per_s: u64,
+    /// How far it reads on while nobody asks.
+    pub ahead_bytes: u64,
+}
+
+impl Figures {
+    /// Those of a system; `None` where no arm has to move.
+    pub fn of(vector: &SystemVector) -> Option<Self> {
+        let value = |name: &str| vector.named(name).map(|e| e.value).filter(|&v| v > 0.0);
+        if vector.machine.in_memory || value("RFF")? < MOVES * value("RFN")? {
+            return None;
+        }
+        let access = value("RFF")?;
+        let kib_per_s = value("RD1024").or_else(|| value("RD64"))?;
+        let held = AHEAD_KIB.map(|kib| Some(value(&format!("RXA{kib}"))? < HELD_SHARE * access));
+        let ahead_kib = if held.iter().all(Option::is_none) {
+            // About a track, and no drive reads far beyond.
+            (access * kib_per_s / 1e9) as u64
+        } else {
+            let held = AHEAD_KIB.iter().zip(held);
+            let held = held.take_while(|(_, held)| *held == Some(true));
+            held.last().map_or(0, |(&kib, _)| kib)
+        };
+        Some(Self {
+            kib_per_s: kib_per_s as u64,
+            ahead_bytes: ahead_kib << 10,
+        })
+    }
+}
+
+/// The device's time for a small request elsewhere: the first read of some file, or a random read.
+pub(crate) fn access_ns(vector: &SystemVector) -> f64 {
+    let cost = |name| {
+        let id = MetricId::parse(name)?;
+        let slot = vector.slots().slot(id)?;
+        vector.at(slot).map(|_| vector.unit_cost_ns(slot))
+    };
+    let random = || cost("RRD4").map(|ns_per_kib| 4.0 * ns_per_kib);
+    cost("RFO").or_else(random).unwrap_or(0.0)
+}
+
+/// What a place is of: files' data by their bytes on the device, data whose place nobody knows, and inodes by
+/// their numbers, which lie apart from data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Of {
+    Data,
+    Unplaced,
+    Inodes,
+}
+
+/// Where the data of a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The drive holds it.
+    Held,
+    /// The drive passes over so many bytes before it.
+    Coming(u64),
+    /// The arm has to move.
+    Elsewhere,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    of: Of,
+    first: u64,
+    /// The end of what was asked for, and of what was read.
+    asked: u64,
+    end: u64,
+    used: u64,
+}
+
+/// The state of a drive.
+#[derive(Debug, Clone)]
+pub(crate) struct Drive {
+    figures: Figures,
+    places: Vec<Place>,
+    /// Over which of them the arm stands.
+    at: Option<usize>,
+    /// Since when nobody asked.
+    since_ns: u64,
+    uses: u64,
+}
+
+impl Drive {
+    pub fn new(figures: Figures) -> Self {
+        Self {
+            figures,
+            places: Vec::new(),
+            at: None,
+            since_ns: 0,
+            uses: 0,
+        }
+    }
+
+    /// Whether it reads on while nobody asks.
+    pub fn reads_ahead(&self) -> bool {
+        self.figures.ahead_bytes > 0
+    }
+
+    /// Whether the arm stands where a request of this kind was.
+    pub fn is_at(&self, of: Of) -> bool {
+        self.at
+            .and_then(|at| self.places.get(at))
+            .is_some_and(|p| (p.of == Of::Inodes) == (of == Of::Inodes))
+    }
+
+    /// Whether what lies so far beyond the last request of this kind is held or under the arm.
+    pub fn reaches(&mut self, of: Of, bytes: u64, now_ns: u64) -> bool {
+        self.rest(now_ns);
+        let last = self
+            .places
+            .iter()
+            .filter(|p| p.of == of)
+            .max_by_key(|p| p.used);
+        self.is_at(of) || last.is_some_and(|p| p.end - p.asked >= bytes)
+    }
+
+    /// The arm goes elsewhere.
+    pub fn leave(&mut self, now_ns: u64) {
+        self.rest(now_ns);
+        self.at = None;
+    }
+
+    /// A request for bytes from `first` to `end`, from `now_ns` to `until_ns` of the trace.
+    pub fn ask(&mut self, of: Of, (first, end): (u64, u64), now_ns: u64, until_ns: u64) -> Found {
+        self.rest(now_ns);
+        self.since_ns = self.since_ns.max(until_ns);
+        self.uses += 1;
+        let (uses, most) = (self.uses, self.figures.ahead_bytes);
+        let held = |p: &&mut Place| p.of == of && p.first <= first && end <= p.end;
+        if let Some(place) = self.places.iter_mut().find(held) {
+            place.asked = place.asked.max(end);
+            place.used = uses;
+            return Found::Held;
+        }
+        if let Some(place) = self.at.and_then(|at| self.places.get_mut(at))
+            && place.of == of
+            && place.first <= first
+            && first <= place.end.saturating_add(most)
+        {
+            let passed = first.saturating_sub(place.end);
+            place.first = place
+                .first
+                .max(end.saturating_sub(2 * most.max(end - first)).min(first));
+            (place.asked, place.end, place.used) = (end, end, uses);
+            return Found::Coming(passed);
+        }
+        let place = Place {
+            of,
+            first,
+            asked: end,
+            end,
+            used: uses,
+        };
+        let oldest = (0..self.places.len()).min_by_key(|&i| self.places.get(i).map(|p| p.used));
+        self.at = match oldest.filter(|_| self.places.len() >= PLACES) {
+            Some(oldest) => {
+                if let Some(old) = self.places.get_mut(oldest) {
+                    *old = place;
+                }
+                Some(oldest)
+            }
+            None => {
+                self.places.push(place);
+                Some(self.places.len() - 1)
+            }
+        };
+        Found::Elsewhere
+    }
+
+    /// Nobody asked until now: the drive reads on.
+    fn rest(&mut self, now_ns: u64) {
+        let rested = now_ns.saturating_sub(self.since_ns);
+        self.since_ns = self.since_ns.max(now_ns);
+        if let Some(place) = self.at.and_then(|at| self.places.get_mut(at)) {
+            let read =
+                u128::from(rested) * u128::from(self.figures.kib_per_s) * 1024 / 1_000_000_000;
+            let most = place
+                .asked
+                .saturating_add(self.figures.ahead_bytes)
+                .max(place.end);
+            place.end = place
+                .end
+                .saturating_add(read.min(u128::from(u64::MAX)) as u64)
+                .min(most);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: u64 = 1 << 10;
+    const MS: u64 = 1_000_000;
+
+    /// A KiB in 10 us, 1 MiB ahead.
+    fn drive() -> Drive {
+        Drive::new(Figures {
+            kib_per_s: 100_000,
+            ahead_bytes: 1 << 20,
+        })
+    }
+
+    fn data(drive: &mut Drive, kib: u64, now_ns: u64) -> Found {
+        drive.ask(Of::Data, (kib * KIB, (kib + 4) * KIB), now_ns, now_ns)
+    }
+
+    #[test]
+    fn what_lies_ahead_comes_or_has_come_while_nobody_asked() {
+        let mut drive = drive();
+        assert_eq!(data(&mut drive, 5000, 0), Found::Elsewhere);
+        assert_eq!(data(&mut drive, 5100, 0), Found::Coming(96 * KIB));
+        // In 5 ms 500 KiB, in the end no more than 1 MiB.
+        assert_eq!(data(&mut drive, 5500, 5 * MS), Found::Held);
+        assert_eq!(data(&mut drive, 6600, 500 * MS), Found::Coming(72 * KIB));
+        assert_eq!(data(&mut drive, 4000, 500 * MS), Found::Elsewhere);
+    }
+
+    #[test]
+    fn several_places_are_held_and_no_more_is_read_where_the_arm_has_left() {
+        let mut drive = drive();
+        data(&mut drive, 5000, 0);
+        assert_eq!(data(&mut drive, 90_000, 2 * MS), Found::Elsewhere);
+        assert_eq!(data(&mut drive, 5100, 9 * MS), Found::Held);
+        assert_eq!(data(&mut drive, 90_100, 9 * MS), Found::Held);
+        assert_eq!(data(&mut drive, 5300, 9 * MS), Found::Elsewhere);
+        for other in 0..PLACES as u64 {
+            data(&mut drive, 1_000_000 * (other + 1), 9 * MS);
+        }
+        assert_eq!(data(&mut drive, 90_100, 9 * MS), Found::Elsewhere);
+    }
+
+    #[test]
+    fn inodes_lie_elsewhere_and_a_neighbour_is_held_after_a_rest() {
+        let mut drive = drive();
+        data(&mut drive, 5000, 0);
+        assert!(drive.reaches(Of::Data, 64 * KIB, 0));
+        assert_eq!(drive.ask(Of::Inodes, (0, 8192), 0, 0), Found::Elsewhere);
+        assert!(!drive.reaches(Of::Data, 64 * KIB, 0));
+        data(&mut drive, 90_000, 10 * MS);
+        drive.ask(Of::Inodes, (1 << 20, (1 << 20) + 8192), 20 * MS, 20 * MS);
+        assert!(drive.reaches(Of::Data, 64 * KIB, 20 * MS));
+    }
+}
