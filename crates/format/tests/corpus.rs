@@ -14,8 +14,8 @@ use fsage_format::foreign::wml;
 use fsage_format::profile::SystemProfile;
 use fsage_format::record::parse_records;
 use fsage_format::result::load;
-use fsage_format::result::prediction::{PREDICTION_VERSION, Prediction};
-use fsage_format::result::validation::{VALIDATION_VERSION, Validation};
+use fsage_format::result::prediction::Prediction;
+use fsage_format::result::validation::Validation;
 use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::TraceReader;
 
@@ -63,8 +63,7 @@ const TARGETS: &[(&str, Body)] = &[
     ("result", |bytes, file| {
         std::fs::write(file, bytes).unwrap();
         let _ = fsage_format::sniff(file);
-        load::<Prediction>(file, "version", PREDICTION_VERSION).is_ok()
-            || load::<Validation>(file, "validation_version", VALIDATION_VERSION).is_ok()
+        load::<Prediction>(file).is_ok() || load::<Validation>(file).is_ok()
     }),
     ("snapshot", |bytes, file| {
         std::fs::write(file, bytes).unwrap();

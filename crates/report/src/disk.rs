@@ -45,7 +45,9 @@ pub fn model(model: &DiskSummary, text: &str, width: u16) -> String {
         page.say(SSD_PATH);
     }
     page.blank();
-    text.lines().for_each(|line| page.verbatim(line));
+    for line in text.lines() {
+        page.verbatim(line);
+    }
     page.finish()
 }
 

@@ -130,7 +130,9 @@ fn suspects(profile: &SystemProfile, page: &mut Page) {
     if !said.is_empty() {
         page.title("disturbed or suspect:");
     }
-    said.iter().for_each(|said| page.item(said));
+    for said in said {
+        page.item(said);
+    }
 }
 
 fn or_unknown(text: &str) -> &str {
