@@ -259,8 +259,8 @@ setup = "echo x > y"
         assert_eq!(command.name, "cmd: cat *");
         assert!(plan.sealed.is_empty());
         let sealed = parse(&format!("{WHOLE}sealed = true\n")).unwrap();
-        assert_eq!(sealed.workloads, [postmark.clone()]);
-        assert_eq!(sealed.sealed, [command.clone()]);
+        assert_eq!(sealed.workloads, std::slice::from_ref(postmark));
+        assert_eq!(sealed.sealed, std::slice::from_ref(command));
         let small = parse("target=[{spec='/'}]\nworkload=[{spec='postmark'}]").unwrap();
         assert_eq!(
             (small.runs, small.trace_on, small.quick),
