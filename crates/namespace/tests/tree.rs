@@ -246,7 +246,7 @@ impl Both {
                 if file.is_some_and(|file| Rc::ptr_eq(file, &dir)) {
                     return None;
                 }
-                at = dir.above.borrow().clone();
+                at.clone_from(&dir.above.borrow());
             }
         }
         if !exchange
