@@ -24,9 +24,6 @@ impl Ino {
     }
 }
 
-/// Where the order of files begins whose numbers are not known.
-pub(crate) const FIRST_UNNUMBERED: u64 = 1 << 62;
-
 /// A name in a directory, whether a file has it or not: a dense number that never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DentryId(pub u32);
@@ -128,7 +125,7 @@ impl Tree {
         };
         Self {
             inodes: vec![root],
-            next_order: FIRST_UNNUMBERED,
+            next_order: 1 << 62,
             ..Self::default()
         }
     }
