@@ -302,7 +302,7 @@ fn beside(pause_ms: u64, ahead_ns: f64) -> Vec<String> {
         s.data(OpKind::Write, 3 + i, 0, 4096);
     }
     let op = s.data(OpKind::Read, 3, 0, 4096);
-    op.record = op.record | OpFlags::COLD_DATA;
+    op.record |= OpFlags::COLD_DATA;
     s.pause(pause_ms * 1_000_000);
     s.fd(OpKind::Fsync, 3);
     s.data(OpKind::Read, 4, 0, 4096);
