@@ -246,7 +246,8 @@ impl Both {
                 if file.is_some_and(|file| Rc::ptr_eq(file, &dir)) {
                     return None;
                 }
-                at.clone_from(&dir.above.borrow());
+                let above = dir.above.borrow().clone();
+                at = above;
             }
         }
         if !exchange

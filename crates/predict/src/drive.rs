@@ -26,7 +26,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Those of a system; `None` where no arm has to move.
+    /// Those of a system; `None` where no arm has to move or nothing is read ahead.
     pub fn of(vector: &SystemVector) -> Option<Self> {
         let value = |name: &str| vector.named(name).map(|e| e.value).filter(|&v| v > 0.0);
         if vector.machine.in_memory || value("RFF")? < MOVES * value("RFN")? {
@@ -43,7 +43,7 @@ impl Figures {
             let held = held.take_while(|(_, held)| *held == Some(true));
             held.last().map_or(0, |(&kib, _)| kib)
         };
-        Some(Self {
+        (ahead_kib > 0).then_some(Self {
             kib_per_s: kib_per_s as u64,
             ahead_bytes: ahead_kib << 10,
         })
@@ -61,13 +61,11 @@ pub(crate) fn access_ns(vector: &SystemVector) -> f64 {
     cost("RFO").or_else(random).unwrap_or(0.0)
 }
 
-/// What a place is of: files' data by their bytes on the device, data whose place nobody knows, and inodes by
-/// their numbers, which lie apart from data.
+/// What a place is of: files' data by their bytes on the device, or data whose place nobody knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Of {
     Data,
     Unplaced,
-    Inodes,
 }
 
 /// Where the data of a request is.
@@ -114,18 +112,6 @@ impl Drive {
         }
     }
 
-    /// Whether it reads on while nobody asks.
-    pub fn reads_ahead(&self) -> bool {
-        self.figures.ahead_bytes > 0
-    }
-
-    /// Whether the arm stands where a request of this kind was.
-    pub fn is_at(&self, of: Of) -> bool {
-        self.at
-            .and_then(|at| self.places.get(at))
-            .is_some_and(|p| (p.of == Of::Inodes) == (of == Of::Inodes))
-    }
-
     /// Whether what lies so far beyond the last request of this kind is held or under the arm.
     pub fn reaches(&mut self, of: Of, bytes: u64, now_ns: u64) -> bool {
         self.rest(now_ns);
@@ -134,7 +120,7 @@ impl Drive {
             .iter()
             .filter(|p| p.of == of)
             .max_by_key(|p| p.used);
-        self.is_at(of) || last.is_some_and(|p| p.end - p.asked >= bytes)
+        self.at.is_some() || last.is_some_and(|p| p.end - p.asked >= bytes)
     }
 
     /// The arm goes elsewhere.
@@ -175,18 +161,12 @@ impl Drive {
             used: uses,
         };
         let oldest = (0..self.places.len()).min_by_key(|&i| self.places.get(i).map(|p| p.used));
-        self.at = match oldest.filter(|_| self.places.len() >= PLACES) {
-            Some(oldest) => {
-                if let Some(old) = self.places.get_mut(oldest) {
-                    *old = place;
-                }
-                Some(oldest)
-            }
-            None => {
-                self.places.push(place);
-                Some(self.places.len() - 1)
-            }
-        };
+        let oldest = oldest.filter(|_| self.places.len() >= PLACES);
+        self.at = Some(oldest.unwrap_or(self.places.len()));
+        match oldest.and_then(|oldest| self.places.get_mut(oldest)) {
+            Some(old) => *old = place,
+            None => self.places.push(place),
+        }
         Found::Elsewhere
     }
 
@@ -254,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn inodes_lie_elsewhere_and_a_neighbour_is_held_after_a_rest() {
+    fn a_neighbour_is_held_after_a_rest_where_the_arm_has_left() {
         let mut drive = drive();
         data(&mut drive, 5000, 0);
         assert!(drive.reaches(Of::Data, 64 * KIB, 0));
-        assert_eq!(drive.ask(Of::Inodes, (0, 8192), 0, 0), Found::Elsewhere);
+        drive.leave(0);
         assert!(!drive.reaches(Of::Data, 64 * KIB, 0));
-        data(&mut drive, 90_000, 10 * MS);
-        drive.ask(Of::Inodes, (1 << 20, (1 << 20) + 8192), 20 * MS, 20 * MS);
-        assert!(drive.reaches(Of::Data, 64 * KIB, 20 * MS));
+        data(&mut drive, 90_000, 0);
+        drive.leave(10 * MS);
+        assert!(drive.reaches(Of::Data, 64 * KIB, 10 * MS));
     }
 }

@@ -7,7 +7,7 @@ use crate::cost::{Charge, Gap, Stem};
 use crate::drive::{Found, Of};
 use crate::namespace::Action;
 use crate::namespace::resolve::Walk;
-use crate::namespace::tree::{DentryId, FIRST_UNNUMBERED, Ino};
+use crate::namespace::tree::{DentryId, Ino, Inode};
 use crate::pattern::{NEAR_FILES, Relation};
 
 /// Lookups are charged as in a loop: what a pause adds to the resolution of a path is in the costs of
@@ -15,11 +15,6 @@ use crate::pattern::{NEAR_FILES, Relation};
 /// for a missing name runs code of the file system that a repeated one does not, and is charged by
 /// its own pause.
 const BACK_TO_BACK: Gap = Gap::NONE;
-/// Blocks of inodes are cached as pages of the root directory, far beyond its own.
-const FIRST_INODE_BLOCK: u64 = 1 << 62;
-const INODES_WITHIN: u64 = 1 << 28;
-/// What an inode takes on the device, about.
-const INODE_BYTES: u64 = 512;
 
 impl View {
     /// Charges every lookup of a walk.
@@ -155,10 +150,6 @@ impl View {
         self.remember(last, child);
         if let Some(child) = child {
             self.state(child).seen = true;
-            // A block that is being filled is not read.
-            if self.inodes_apart() {
-                self.inode_block(step, child);
-            }
         }
     }
 
@@ -212,19 +203,18 @@ impl View {
             charges.push(Charge::sized(Stem::Lud, gap, f64::from(entries)));
             return;
         }
-        // The inodes of neighbours lie in blocks that were read with theirs.
-        let there = self.inode_block(step, ino);
         if !block && self.directory_elsewhere(step, dir) {
             charges.push(Charge::sized(Stem::RfF, gap, 4.0));
         }
-        if !there && self.inodes_elsewhere(step, ino) {
-            charges.push(Charge::sized(Stem::RfF, gap, 4.0));
-        }
         let relation = match step.ns.tree.inode(ino) {
-            Some(inode) => match self.last_meta.relation(ino, inode, 0) {
-                Relation::Far | Relation::Other if there => Relation::Near,
-                relation => relation,
-            },
+            Some(inode) => {
+                // The inodes of neighbours lie in blocks that were read with theirs.
+                let there = self.inode_block(inode);
+                match self.last_meta.relation(ino, inode, 0) {
+                    Relation::Far | Relation::Other if there => Relation::Near,
+                    relation => relation,
+                }
+            }
             None => Relation::Other,
         };
         let in_dir = same
@@ -269,60 +259,22 @@ impl View {
         charges.push(Charge::once(stem, gap));
     }
 
-    /// Whether the block of an inode is cached; it is after this. Where the arm has to move for it, files of several
-    /// directories share blocks, as far as numbers of inodes are known or the order in which they were made.
-    fn inode_block(&mut self, step: &Step<'_>, ino: Ino) -> bool {
-        let Some(inode) = step.ns.tree.inode(ino) else {
-            return true;
-        };
-        let within = match inode.order {
-            _ if !self.inodes_apart() => u64::from(inode.parent) + 2,
-            ..FIRST_UNNUMBERED => 0,
-            _ if inode.born => 1,
-            _ => u64::from(inode.parent) + 2,
-        };
-        let number = inode.order % INODES_WITHIN / NEAR_FILES;
-        let page = FIRST_INODE_BLOCK + within * INODES_WITHIN + number;
-        let there = self.pages.peek(Ino::ROOT.0, page) != PageState::Absent;
-        if !there {
-            self.pages.prefetch(Ino::ROOT.0, page);
-        }
-        there
-    }
-
-    /// Whether the arm has to move for blocks of inodes: a drive that reads on holds those near what it read.
-    fn inodes_apart(&self) -> bool {
-        self.drive.as_ref().is_some_and(|d| !d.reads_ahead())
-    }
-
-    /// Whether the arm has to move to a block of inodes: the drive does not hold it.
-    fn inodes_elsewhere(&mut self, step: &Step<'_>, ino: Ino) -> bool {
-        let Some(inode) = step.ns.tree.inode(ino).filter(|_| self.inodes_apart()) else {
-            return false;
-        };
-        let bytes = NEAR_FILES * INODE_BYTES;
-        let first = inode.order % INODES_WITHIN * INODE_BYTES / bytes * bytes;
-        let (now_ns, until_ns) = (step.op.start_ns, step.op.end_ns());
-        let place = (first, first + bytes);
-        let found = self
-            .drive
-            .as_mut()
-            .map(|d| d.ask(Of::Inodes, place, now_ns, until_ns));
-        found == Some(Found::Elsewhere)
+    /// Whether the inode of a near neighbour was asked for before; this one is after this.
+    fn inode_block(&mut self, inode: &Inode) -> bool {
+        !self
+            .inode_blocks
+            .insert((inode.parent, inode.order / NEAR_FILES))
     }
 
     /// Whether the arm has to move to the blocks of a directory, which lie before its files.
     pub(super) fn directory_elsewhere(&mut self, step: &Step<'_>, dir: Ino) -> bool {
-        let Some(first) = step.ns.tree.inode(dir).and_then(|d| d.files_from) else {
-            return self.inodes_elsewhere(step, dir);
+        let first = step.ns.tree.inode(dir).and_then(|d| d.files_from);
+        let (Some(drive), Some(first)) = (&mut self.drive, first) else {
+            return false;
         };
-        let (now_ns, until_ns) = (step.op.start_ns, step.op.end_ns());
         let place = (first.saturating_sub(PAGE_BYTES), first);
-        let found = self
-            .drive
-            .as_mut()
-            .map(|d| d.ask(Of::Data, place, now_ns, until_ns));
-        found == Some(Found::Elsewhere)
+        let (now_ns, until_ns) = (step.op.start_ns, step.op.end_ns());
+        drive.ask(Of::Data, place, now_ns, until_ns) == Found::Elsewhere
     }
 
     fn went_to_device(&mut self, step: &Step<'_>, ino: Ino, relation: Relation) {

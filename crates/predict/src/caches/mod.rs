@@ -141,6 +141,8 @@ pub struct View {
     last_data: Tracker,
     last_meta: Tracker,
     last_sync: FxHashMap<Tid, LastSync>,
+    /// Directories and stretches of their files, of which an inode was read.
+    inode_blocks: FxHashSet<(u32, u64)>,
     drive: Option<Drive>,
     /// By thread: when it last asked a directory for a name that it did not remember.
     last_search: FxHashMap<Tid, u64>,
@@ -209,6 +211,7 @@ impl View {
             flying: (0.0, 0),
             commits: 0,
             reserved: FxHashMap::default(),
+            inode_blocks: FxHashSet::default(),
             drive: sizes.drive.map(Drive::new),
             allocated_in: FxHashSet::default(),
             cold_start: start == Start::Cold,
@@ -307,6 +310,7 @@ impl View {
             self.attributes.make_cold();
             self.epoch += 1;
             self.last_meta = Tracker::default();
+            self.inode_blocks.clear();
             self.allocated_in.clear();
             self.cold_start = true;
         }

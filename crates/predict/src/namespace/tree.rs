@@ -8,9 +8,6 @@ use rustc_hash::FxHashMap;
 
 pub use fsage_namespace::{DentryId, Ino, Kind};
 
-/// Where the order of files begins whose numbers are not known.
-pub(crate) const FIRST_UNNUMBERED: u64 = 1 << 62;
-
 /// A file.
 pub type Inode = fsage_namespace::Inode<Predicted>;
 
@@ -75,7 +72,7 @@ impl Tree {
         Self {
             files: fsage_namespace::Tree::new(root),
             holes: FxHashMap::default(),
-            next_order: FIRST_UNNUMBERED,
+            next_order: 1 << 62,
         }
     }
 
