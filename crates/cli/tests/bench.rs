@@ -431,7 +431,7 @@ fn what_was_printed_is_shown_again() {
     assert_eq!(shown.text(), printed.text());
     let shown = run(dir.path(), ["show", "compared.json", "--json"]).exits(0);
     assert_eq!(shown.json(), json.json());
-    let newer = json.text().replacen("\"version\": 1", "\"version\": 9", 1);
-    std::fs::write(&file, newer.replacen("\"version\":1", "\"version\":9", 1)).unwrap();
+    let newer = json.text().replacen("\"version\": 2", "\"version\": 9", 1);
+    std::fs::write(&file, newer.replacen("\"version\":2", "\"version\":9", 1)).unwrap();
     run(dir.path(), ["show", "compared.json"]).fails(1, &["compared.json", "9"]);
 }

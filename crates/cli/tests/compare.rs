@@ -157,7 +157,7 @@ fn what_cannot_be_compared_is_one_error_that_names_it() {
         &["'speed'", "elapsed"],
     );
     fails("compare run.json", &["'fsage run'", "fsage bench"]);
-    fails("compare text", &["text", "line 1"]);
+    fails("compare text", &["text", "expected a result of fsage"]);
     fails("compare nothing.json", &["nothing.json", "No such file"]);
     fails("compare .", &["experiment.json"]);
     fails("check list.json", &["list.json"]);

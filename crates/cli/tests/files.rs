@@ -191,11 +191,7 @@ fn the_first_signal_ends_the_wait_for_an_input() {
     let dir = dir.path();
     let made = Command::new("mkfifo").arg(dir.join("fifo")).status();
     assert!(made.unwrap().success());
-    let running = start(
-        fsage()
-            .current_dir(dir)
-            .args(["replay", "fifo", "mem:fast"]),
-    );
+    let running = start(fsage().current_dir(dir).args(["validate", "fifo"]));
     let status = format!("/proc/{}/status", running.id());
     let waits = || std::fs::read_to_string(&status).is_ok_and(|s| s.contains("State:\tS"));
     until("the open to wait", waits);

@@ -78,7 +78,7 @@ fn two_systems_are_ranked() {
     assert_eq!(pairs.len(), 1);
     let probability = pairs[0]["probability"].as_f64().unwrap();
     assert!((0.5..1.0).contains(&probability), "{probability}");
-    assert_eq!(result["version"], 3);
+    assert_eq!(result["version"], 4);
     for target in result["targets"].as_array().unwrap() {
         let (low, high) = (
             target["elapsed_interval_ns"][0].as_f64().unwrap(),

@@ -62,7 +62,7 @@ fn no_option_reaches_another_device() {
         format!("ext4,size=64M,mkfs={other}"),
         format!("ext4,size=64M,mkfs=-J device={other}"),
         format!("ext4,size=64M,mkfs=-d {}", dir.display()),
-        format!("xfs,size=300M,mkfs=-l logdev={other},size=16m"),
+        format!("xfs,size=300M,mkfs=-l logdev={other}"),
         format!("xfs,size=300M,mkfs=-r rtdev={other}"),
         format!("btrfs,size=128M,mkfs=--rootdir={}", dir.display()),
         format!("btrfs,size=128M,mkfs={other}"),
@@ -258,7 +258,7 @@ fn what_never_ends_is_no_input() {
     std::os::unix::fs::symlink("/dev/zero", dir.join("zero.toml")).unwrap();
     let zero = "/dev/zero";
     let lines: [(&[&str], &str); 11] = [
-        (&["show", zero], "another format"),
+        (&["show", zero], "not a regular file"),
         (
             &["import", zero, "--from", "strace", "-o", "o.fst"],
             "it is a device",

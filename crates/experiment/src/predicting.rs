@@ -44,6 +44,8 @@ pub struct Request<'a> {
     pub options: Options,
     /// On which systems.
     pub profiles: &'a [SystemProfile],
+    /// Whether profiles of one machine are compared as if it had been equally fast when each was made.
+    pub one_speed: bool,
     /// The tree before the trace.
     pub snapshot: Option<&'a Path>,
     /// Changes for the second column.
@@ -57,7 +59,11 @@ pub fn predict(
     sink: Option<&mut dyn AnnotationSink>,
 ) -> Result<Prediction, PredictingError> {
     let mut vectors: Vec<SystemVector> = request.profiles.iter().map(vector).collect();
-    let apart = at_one_speed(&mut vectors, request.profiles);
+    let apart = if request.one_speed {
+        at_one_speed(&mut vectors, request.profiles)
+    } else {
+        None
+    };
     let mut prediction = pass(reader, request, vectors, request.changes, sink)?;
     let placed = reader.meta().extra.get(one_cpu::ENTRY);
     prediction

@@ -422,6 +422,7 @@ fn it_is_profiled_predicted_and_replayed() {
     let request = predicting::Request {
         options: fsage_predict::Options::default(),
         profiles: &[profile],
+        one_speed: true,
         snapshot: None,
         changes: &[],
     };

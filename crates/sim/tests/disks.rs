@@ -310,7 +310,7 @@ fn bad_models_are_refused_with_file_and_key() {
             "hdd.tracks.heads: 0, expected 1 to 256",
         ),
         (
-            good.replace("[3646", "[0"),
+            good.replace("    3646,", "    0,"),
             "hdd.tracks.sectors_per_track[0]",
         ),
         (

@@ -18,8 +18,7 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
     let changes = changes(&args.what_if)?;
     let profiles = named_profiles(&args.on)?;
     if args.annotate.as_deref() == Some(Path::new("-")) {
-        let text =
-            "--annotate - would mix the trace with the prediction on stdout: expected a file";
+        let text = "--annotate - mixes the trace with the prediction on stdout: expected a file";
         return Err(UsageError(text.into()).into());
     }
     let on = args.on.iter().map(|given| name_and_file(given).1);
@@ -43,6 +42,7 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
             ..Options::default()
         },
         profiles: &profiles,
+        one_speed: true,
         snapshot: args.snapshot.as_deref(),
         changes: &changes,
     };

@@ -205,7 +205,18 @@ fn targets_of(args: &ValidateArgs, planned: &[NamedTarget]) -> Result<Vec<NamedT
     }
     let chosen = |text: &String| match planned.iter().find(|t| t.name == *text) {
         Some(target) => Ok(target.clone()),
-        None => Ok(target::parse(text)?.into()),
+        None if planned.is_empty() => Ok(target::parse(text)?.into()),
+        None => match target::parse(text) {
+            Ok(spec) => Ok(spec.into()),
+            Err(e) => {
+                let names: Vec<&str> = planned.iter().map(|t| t.name.as_str()).collect();
+                let names = names.join(", ");
+                Err(UsageError(format!(
+                    "--target {text} is none of the plan's ({names}): failed to {e}"
+                ))
+                .into())
+            }
+        },
     };
     args.target.iter().map(chosen).collect()
 }

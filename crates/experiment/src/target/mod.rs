@@ -108,9 +108,10 @@ mod tests {
             );
             named.check().unwrap();
         }
-        assert_eq!(parse("./a=b").unwrap().given_name(), None, "a directory");
-        assert!(parse("./a=b").unwrap().check().is_err(), "that is missing");
-        let place = parse("./slow:x").unwrap();
+        let directory = schemes().parse("./a=b").unwrap();
+        assert_eq!(directory.given_name(), None);
+        assert!(directory.check().is_err(), "there is none");
+        let place = schemes().parse("./slow:x").unwrap();
         assert_eq!((place.is_temporary(), place.uses().len()), (false, 1));
     }
 

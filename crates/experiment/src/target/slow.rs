@@ -166,6 +166,7 @@ struct Slowed {
 impl Root for Slowed {
     fn file_system(&self, options: FsOptions) -> Result<Arc<dyn FileSystem>, TargetError> {
         directory::file_system(self.layer.dir(), options)
+            .map_err(|error| (self as &dyn Target).explain(error))
     }
 
     fn host_dir(&self) -> Option<&Path> {

@@ -164,13 +164,11 @@ fn from_one_trace(
     let mut distributions = Distributions::new(profiles.len());
     let request = Request {
         options: Options {
-            start: match plan.cache {
-                CacheState::Cold => Start::Cold,
-                CacheState::Warm => Start::Warm,
-            },
+            start: start(plan),
             ..Options::default()
         },
         profiles: &profiles,
+        one_speed: false,
         snapshot: Some(&kept.snapshot),
         changes: &[],
     };
@@ -226,6 +224,13 @@ fn both(mut raw: Pair, equal: Option<Pair>, speeds_ns: Option<(u64, u64)>) -> (P
         elapsed_error: equal.elapsed_error,
     });
     (raw, Some(equal))
+}
+
+fn start(plan: &ValidatePlan) -> Start {
+    match plan.cache {
+        CacheState::Cold => Start::Cold,
+        CacheState::Warm => Start::Warm,
+    }
 }
 
 /// What the machine's reference work took in the runs on each target, nanoseconds; `None` where any is unknown.

@@ -320,6 +320,21 @@ mod tests {
     }
 
     #[test]
+    fn years_of_work_end_at_once() {
+        let mut case = Case::on(Some(1), false).two();
+        let year = 31_556_952_000_000_000;
+        for thread in [1, 2] {
+            let mut op = Op::new(OpKind::Read, Pid(thread), Tid(thread), 10 * year);
+            op.latency_ns = Some(1);
+            op.record |= OpFlags::WAITS;
+            case.push(&op, 1.0, 1.0);
+        }
+        case.replay.finish();
+        assert!(case.replay.schedule.steps() < 30_000);
+        assert!(case.ends().0 > 9.0 * year as f64, "all of it was work");
+    }
+
+    #[test]
     fn what_is_rounded_off_is_not_lost() {
         let mut case = Case::on(Some(1), false);
         for i in 0..1000 {

@@ -28,6 +28,9 @@ use crate::cost::{Machine, SystemVector};
 /// A slice of Linux (2.8 ms on two processors and more) ends at a tick, which mostly come every 4 ms.
 const SLICE_NS: u64 = 4_000_000;
 
+/// Work that takes many slices is done in about so many: years of it end too.
+const MOST_SLICES: u64 = 512;
+
 /// The share of a wait at the end of a slice that falls into the call.
 const SHARE_IN_CALL: f64 = 0.5;
 
@@ -256,7 +259,9 @@ impl Schedule {
         {
             self.free -= 1;
             let at = self.now;
+            let mut slice_ns = SLICE_NS;
             if let Some(thread) = self.threads.get_mut(slot) {
+                slice_ns = slice_ns.max(thread.left_ns / MOST_SLICES);
                 if thread.stage == Stage::Finish {
                     thread.queued_ns = at.saturating_sub(since);
                 }
@@ -265,7 +270,7 @@ impl Schedule {
                     add(&mut self.queued, kind, ns);
                 }
             }
-            self.run(slot, at, at.saturating_add(SLICE_NS));
+            self.run(slot, at, at.saturating_add(slice_ns));
         }
     }
 
