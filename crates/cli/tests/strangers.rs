@@ -281,8 +281,8 @@ fn what_never_ends_is_no_input() {
             "text file",
         ),
         (&["run", "postmark", "mem:zero.toml"], "zero.toml"),
-        (&["bench", zero], "it goes on"),
-        (&["validate", zero], "it goes on"),
+        (&["bench", zero], "another format"),
+        (&["validate", zero], "another format"),
         (&["predict", zero, "--on", zero], "/dev/zero"),
     ];
     for (line, said) in lines {

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,7 +9,7 @@ use fsage_core::target::{Description, Subdirectory};
 use fsage_core::{
     FileSystem, FsOptions, Place, Registry, Root, Scheme, Target, TargetError, TargetSpec,
 };
-use fsage_host::HostError;
+use fsage_format::bounded;
 use fsage_mem::{MemFs, Truth};
 
 const PREFIX: &str = "mem:";
@@ -68,10 +66,9 @@ impl Spec {
         if let Some(truth) = Truth::built_in(name) {
             return Ok(truth);
         }
-        let mut text = String::new();
-        File::open(name)
-            .and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text))
-            .map_err(|e| HostError::at("read", name.as_ref(), e))?;
+        let failed = |e| TargetError::Failed(Box::new(e));
+        let text = bounded::read(name.as_ref(), MOST_BYTES, "a truth in TOML").map_err(failed)?;
+        let text = String::from_utf8_lossy(&text);
         Truth::parse(name, &text).map_err(|e| TargetError::Failed(Box::new(e)))
     }
 }
