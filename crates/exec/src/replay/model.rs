@@ -163,8 +163,7 @@ impl Found {
 type Verdict = Result<Call, Skip>;
 
 impl Model {
-    /// Of files `tree`, with processes that begin in `directory`. Without a placement names of the
-    /// target stay empty.
+    /// Of files `tree`, processes begin in `directory`; without a placement names of the target stay empty.
     pub fn new(tree: Tree, directory: &[u8], placement: Option<Placement>) -> Self {
         Self {
             tree,
@@ -243,8 +242,7 @@ impl Model {
         }
     }
 
-    /// The file of a path of an operation. With `found`, it is known to exist and is learned as that
-    /// kind where the tree does not have it.
+    /// The file of a path of an operation; with `found` it exists, and is learned as that kind where it is not known.
     fn find(
         &mut self,
         op: &Op,
