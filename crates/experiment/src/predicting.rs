@@ -195,6 +195,9 @@ fn pass(
         .roots
         .extend(reader.meta().under.iter().map(|d| d.clone().into_bytes()));
     options.traced_cpus = traced_cpus(reader.meta());
+    // Of processes that ran already, what was before and after is the tracer's choice.
+    let of_command = reader.end().filter(|_| !reader.meta().command.is_empty());
+    options.traced_ns = of_command.map(|end| end.elapsed_ns);
     options.tree_known |= request.snapshot.is_some();
     // Programs' own work is as long as the machine is slow.
     let traced_ns = reader.meta().extra.get(REFERENCE_NS);

@@ -8,7 +8,7 @@ use crate::result::{
     CacheUse, Caches, ChangeEffect, Changed, ChangedKind, KindPrediction, PREDICTION_FORMAT,
     PREDICTION_VERSION, Prediction, TargetPrediction, Uncertainty,
 };
-use crate::run::{Predictor, Target};
+use crate::run::{Options, Predictor, Target, Traced};
 use crate::shares::{self, Part};
 use crate::whatif::Applied;
 use crate::writeback;
@@ -23,8 +23,7 @@ struct Summed {
 }
 
 impl Summed {
-    /// `tree_known`: whether a snapshot tells where files lie.
-    fn of(target: &Target, tree_known: bool) -> Self {
+    fn of(target: &Target, options: &Options, traced: &Traced) -> Self {
         let weights = target.ledger.all_weights();
         let replayed = target.replayed();
         let (alone, error) = dot(&weights, &target.vector);
@@ -32,13 +31,22 @@ impl Summed {
         let vector = &target.vector;
         let marked = |(slot, _)| vector.at(slot).is_some_and(|e| e.marked);
         let marked = Part::of(&weights, vector, marked);
+        // Before its first operation and after its last a command starts, works and ends.
+        let spanned_ns = traced
+            .end_ns
+            .saturating_sub(traced.first_ns.unwrap_or(traced.end_ns));
+        let around_ns = options.traced_ns.unwrap_or(0).saturating_sub(spanned_ns);
         let (by_place_share, by_place) = shares::by_place(&weights, vector);
         let totals = Totals {
             latency_ns,
-            elapsed_ns: replayed.elapsed_ns(),
+            elapsed_ns: replayed.elapsed_ns() + around_ns as f64 * vector.own_work,
             profile: certainty::log_error(latency_ns, error),
             in_memory: vector.machine.in_memory,
-            unplaced: if tree_known { 0.0 } else { by_place_share },
+            unplaced: if options.tree_known {
+                0.0
+            } else {
+                by_place_share
+            },
             marked: marked.share,
         };
         Self {
@@ -118,7 +126,7 @@ impl Predictor {
         let mut targets = Vec::new();
         let mut entries = Vec::new();
         for (index, target) in self.targets.iter().enumerate() {
-            let summed = Summed::of(target, self.options.tree_known);
+            let summed = Summed::of(target, &self.options, &self.traced);
             let made = self.target(index, target, &summed);
             if made.incomplete.is_none() {
                 entries.push(Entry {
@@ -228,7 +236,7 @@ impl Predictor {
         before: &Summed,
         kinds_before: &[KindPrediction],
     ) -> Changed {
-        let after = Summed::of(changed, self.options.tree_known);
+        let after = Summed::of(changed, &self.options, &self.traced);
         let Totals {
             latency_ns,
             elapsed_ns,

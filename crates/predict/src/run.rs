@@ -32,6 +32,9 @@ pub struct Options {
     /// Processors that the trace's threads shared; `None` where nobody knows: then no pause is taken
     /// to be waiting for one.
     pub traced_cpus: Option<usize>,
+    /// How long the traced command ran, from its start to its end, in nanoseconds; `None` where nobody knows: then
+    /// it is taken to begin with its first operation and to end with its last.
+    pub traced_ns: Option<u64>,
 }
 
 /// The largest read-ahead of Linux where a profile does not tell: 128 KiB.
