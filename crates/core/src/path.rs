@@ -7,7 +7,7 @@ use crate::PathId;
 /// The distinct paths of one stream. Paths are bytes, not text: any byte but NUL may occur.
 ///
 /// Memory grows with the number of distinct paths, not with the number of operations; what lives for
-/// long and cannot know how many there will be [begins anew](PathTable::renew) at times.
+/// long and cannot know how many there will be [begins anew](PathTable::take) at times.
 #[derive(Debug, Default, Clone)]
 pub struct PathTable {
     bytes: Vec<u8>,
