@@ -15,6 +15,7 @@ mod named;
 mod place;
 mod registry;
 
+pub use named::split_name;
 pub use place::{Subdirectory, list_dir, remove_below};
 pub use registry::{Registry, Scheme};
 

@@ -52,6 +52,8 @@ pub struct Beside {
     pub snapshot: Option<String>,
     /// Anything else, by name.
     pub extra: BTreeMap<String, String>,
+    /// The CPU that what is traced is kept on, whose speed is told; any if none.
+    pub cpu: Option<usize>,
 }
 
 /// A capture and the file it became.
@@ -61,6 +63,8 @@ pub struct Traced {
     pub summary: CaptureSummary,
     /// What the operations took.
     pub measured: Measured,
+    /// What the machine's reference work took before and after it on average, ns.
+    pub reference_ns: Option<u64>,
     /// From the start of the first operation to the end of the last, ns.
     pub span_ns: u64,
     /// What file systems took, ns: without what processes and pipes did.
@@ -96,8 +100,14 @@ pub fn trace_to(
         measured: Measured::default(),
     };
     let mut beside = beside.clone();
-    let reference_ns = Reference::new().map(|mut reference| reference.take_ns());
-    let entry = reference_ns.map(|ns| (REFERENCE_NS.to_owned(), ns.to_string()));
+    let mut reference = Reference::new();
+    let mut speed = |cpu| {
+        reference
+            .as_mut()
+            .map(|reference| reference.take_on_ns(cpu))
+    };
+    let speed_before = speed(beside.cpu);
+    let entry = speed_before.map(|ns| (REFERENCE_NS.to_owned(), ns.to_string()));
     beside.extra.extend(entry);
     let meta = |start: &CaptureStart| trace_meta(request, start, &beside);
     let summary = capture(request, stop, &mut sink, &mut |reported| {
@@ -114,6 +124,7 @@ pub fn trace_to(
         }
         notice(reported);
     });
+    let reference_ns = speed_before.zip(speed(beside.cpu));
     let measured = sink.measured;
     let span_ns = sink.spanned.map_or(0, |(first, last)| last - first);
     let output = file.into_inner().transpose();
@@ -127,6 +138,7 @@ pub fn trace_to(
         summary,
         in_file_system_ns: measured.total_ns(),
         measured,
+        reference_ns: reference_ns.map(|(a, b)| u64::midpoint(a, b)),
         span_ns,
         file_bytes,
     })

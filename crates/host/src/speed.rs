@@ -53,6 +53,12 @@ impl Reference {
         })
     }
 
+    /// What the work takes now on that CPU, or on any.
+    pub fn take_on_ns(&mut self, cpu: Option<usize>) -> u64 {
+        let _pinned = cpu.and_then(|cpu| crate::thread::pin(cpu).ok());
+        self.take_ns()
+    }
+
     /// What the work takes now, in nanoseconds: some 2 ms in all.
     pub fn take_ns(&mut self) -> u64 {
         let mut times = [0; TIMES];

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::{Images, Target, TargetError, TargetSpec};
 
-/// The name and the rest, if that is the form: a name has letters, digits, `-_.` and spaces, so that
-/// `./a=b` is a directory.
-pub(super) fn split(text: &str) -> Option<(&str, &str)> {
+/// The name and the rest of `NAME=REST`, if that is the form: a name has letters, digits, `-_.` and spaces, so that
+/// `./a=b` is a directory and `postmark:files=1` a workload without one.
+pub fn split_name(text: &str) -> Option<(&str, &str)> {
     let (name, rest) = text.split_once('=')?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-_. ".contains(c);
     let usable = !name.trim().is_empty() && !rest.is_empty() && name.chars().all(is_name);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::named::{self, NamedSpec};
+use super::named::{NamedSpec, split_name};
 use super::{TargetError, TargetSpec};
 
 /// A kind of target: how it is asked for.
@@ -53,7 +53,7 @@ impl Registry {
 
     /// Reads a specification, or `NAME=` and one. What begins like a kind that is none is no directory either.
     pub fn parse(&self, text: &str) -> Result<Arc<dyn TargetSpec>, TargetError> {
-        if let Some((name, rest)) = named::split(text) {
+        if let Some((name, rest)) = split_name(text) {
             let name = name.to_owned();
             let spec = self.parse(rest)?;
             return Ok(Arc::new(NamedSpec { name, spec }));

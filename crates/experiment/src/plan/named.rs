@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use fsage_core::TargetSpec;
+use fsage_core::target::split_name;
 use fsage_workload::{SpecError, WorkloadSpec};
 
 /// Longer names are cut in tables; the whole specification is kept beside them.
@@ -36,14 +37,9 @@ impl FromStr for NamedWorkload {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
-        if let Some((name, rest)) = text.split_once('=')
-            && !name.is_empty()
-            && name
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "-_. ".contains(c))
-        {
+        if let Some((name, rest)) = split_name(text) {
             return Ok(Self {
-                name: name.trim().to_string(),
+                name: name.to_string(),
                 spec: rest.parse()?,
                 setup: None,
             });

@@ -11,8 +11,7 @@ use fsage_capture::{Buffers, CaptureRequest, Notice, What};
 use fsage_core::{ColdEvidence, FsOptions, Target};
 use fsage_host::descendants::Descendants;
 use fsage_host::observe::{Clocks, MachineTimes, Usage, Whose, running_children_user_ns};
-use fsage_host::speed::Reference;
-use fsage_host::{HostError, kthread, machine, thread};
+use fsage_host::{HostError, kthread, machine};
 use fsage_workload::WorkloadSpec;
 use serde::{Deserialize, Serialize};
 
@@ -218,13 +217,8 @@ fn traced(
     let beside = Beside {
         snapshot: kept.map(|k| k.snapshot.to_string_lossy().into_owned()),
         extra: placed.into_iter().collect(),
+        cpu: one_cpu.map(OneCpu::cpu),
     };
-    // On the CPU that the workload is kept on.
-    let pinned = one_cpu.and_then(|one| thread::pin(one.cpu()).ok());
-    let mut reference = Reference::new();
-    let mut speed = move || reference.as_mut().map(Reference::take_ns);
-    let speed_before = speed();
-    drop(pinned);
     let before = processor_times();
     request
         .under
@@ -232,9 +226,7 @@ fn traced(
         .try_for_each(|dir| fsage_host::guard::is_there(dir))?;
     let traced = trace_own(kept.map(|k| k.trace.as_path()), request, &beside, stop)?;
     result.others_share = others_share(before, processor_times());
-    let pinned = one_cpu.and_then(|one| thread::pin(one.cpu()).ok());
-    result.reference_ns = speed_before.zip(speed()).map(|(a, b)| u64::midpoint(a, b));
-    drop(pinned);
+    result.reference_ns = traced.reference_ns;
     result.start_unix_ns = traced.summary.start_unix_ns;
     result.elapsed_ns = traced.summary.elapsed_ns;
     result.method = traced.summary.method.to_string();
