@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# The tests as an ordinary user, by root and without a second build: as-user.sh ID
+# The tests as an ordinary user, by root and without a second build: as-user.sh ID [CARGO ARGUMENT...]
+# .ci/run names those that do something else as such a user; without any it is all of them.
 # A repository where that user may not go (below /root) is shown in a mount namespace.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 user=$1
+shift
 sees() { setpriv --reuid="$user" --regid="$user" --clear-groups test -r "$1/Cargo.toml"; }
 if ! sees "$PWD"; then
     [ -z "${FSAGE_SHOWN:-}" ] || { echo "failed to show $PWD to user $user" >&2; exit 1; }
@@ -26,6 +28,6 @@ if ! sees "$PWD"; then
             number=$((number + 1))
         done
         cd "$PWD"
-        bash .ci/as-user.sh "$1"' bash "$user"
+        bash .ci/as-user.sh "$@"' bash "$user" "$@"
 fi
-cargo xtask test --user "$user"
+cargo xtask test --user "$user" "$@"
