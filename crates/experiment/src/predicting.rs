@@ -12,6 +12,7 @@ use fsage_format::trace::{
     AnnotationColumn, AnnotationKind, AnnotationValue, CPUS, REFERENCE_NS, TraceEnd, TraceMeta,
     TraceReader, TraceWriter,
 };
+use fsage_predict::cost::slowness;
 use fsage_predict::{Annotation, AnnotationSink, Change, Options, Predictor, SystemVector};
 
 use crate::one_cpu;
@@ -206,7 +207,7 @@ fn pass(
         .filter(|&ns| ns > 0);
     for vector in &mut vectors {
         if let Some((there, traced)) = vector.reference_ns.zip(traced_ns) {
-            vector.own_work = there as f64 / traced as f64;
+            vector.own_work = slowness(there, traced);
         }
     }
     let mut predictor = Predictor::new(options, vectors).also(changes);

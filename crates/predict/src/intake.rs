@@ -5,7 +5,7 @@ use fsage_core::{DevId, FileId};
 use fsage_format::profile::{Environment, MetricValue, SystemProfile};
 use fsage_format::snapshot::SnapshotEntry;
 
-use crate::cost::{Estimate, Machine, SystemVector};
+use crate::cost::{Estimate, Machine, SystemVector, slowness};
 use crate::namespace::tree::Ino;
 use crate::namespace::{FileRecord, Namespace};
 
@@ -30,7 +30,7 @@ impl SystemVector {
                     vector.set(id, estimate(metric));
                     // Each as if the machine had been as fast as it usually was.
                     if let Some((usual, then)) = vector.reference_ns.zip(metric.reference_ns) {
-                        vector.slow_metric(id, usual.max(1) as f64 / then.max(1) as f64);
+                        vector.slow_metric(id, slowness(usual, then));
                     }
                 }
                 _ => ignored.push(metric.name.clone()),
