@@ -226,6 +226,8 @@ pub(crate) fn nanoseconds(t: Timespec) -> u64 {
 pub struct MachineTimes {
     /// In user mode, nanoseconds.
     pub user_ns: u64,
+    /// In the kernel without its interrupts, nanoseconds.
+    pub system_ns: u64,
     /// Given to others by a hypervisor, nanoseconds.
     pub stolen_ns: u64,
 }
@@ -237,9 +239,10 @@ impl MachineTimes {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let [user, nice, .., stolen] = cpu_ticks(text)?;
+        let [user, nice, system, .., stolen] = cpu_ticks(text)?;
         Some(Self {
             user_ns: ticks_ns(user.saturating_add(nice)),
+            system_ns: ticks_ns(system),
             stolen_ns: ticks_ns(stolen),
         })
     }
@@ -330,8 +333,8 @@ mod tests {
         let stat = "cpu  100 20 5 900 7 0 3 42 0 0\ncpu0 1 2 3\n";
         let times = MachineTimes::parse(stat).unwrap();
         assert_eq!(
-            (times.user_ns, times.stolen_ns),
-            (1_200_000_000, 420_000_000)
+            (times.user_ns, times.system_ns, times.stolen_ns),
+            (1_200_000_000, 50_000_000, 420_000_000)
         );
         let io = "rchar: 6976\nwchar: 0\nsyscr: 1\nread_bytes: 4096\nwrite_bytes: 1\n";
         let read = ReadBytes::parse(io).unwrap();

@@ -61,6 +61,7 @@ const LEAST_DELAY_NS: u64 = 2_000_000;
 pub(crate) struct Watch {
     at_ns: u64,
     own_ns: u64,
+    own_system_ns: u64,
     machine: Option<MachineTimes>,
     delay_ns: u64,
     reference_ns: Option<u64>,
@@ -75,17 +76,19 @@ impl Watch {
             return Self {
                 at_ns,
                 own_ns: 0,
+                own_system_ns: 0,
                 machine: None,
                 delay_ns: 0,
                 reference_ns: None,
                 pauses: Pauses::default(),
             };
         }
-        let own = Usage::of(Whose::Process).user_ns + Usage::of(Whose::Children).user_ns;
+        let own = Usage::of(Whose::Process).and(&Usage::of(Whose::Children));
         Self {
             at_ns,
             // A daemon that serves the target is no other process.
-            own_ns: own + running_children_user_ns(),
+            own_ns: own.user_ns + running_children_user_ns(),
+            own_system_ns: own.system_ns,
             machine: MachineTimes::now(),
             delay_ns: lab.sched.run_delay_ns(),
             reference_ns: lab.pace.read_ns(),
@@ -103,6 +106,13 @@ impl Watch {
             machine.map(|(a, b)| (a.user_ns.saturating_sub(b.user_ns)).saturating_sub(own));
         let stolen = machine.map(|(a, b)| a.stolen_ns.saturating_sub(b.stolen_ns));
         let waited = after.delay_ns.saturating_sub(self.delay_ns);
+        // A journal's and a device's threads that share the processor are part of what is measured.
+        let own_system = after.own_system_ns.saturating_sub(self.own_system_ns);
+        let kernel = machine.map_or(0, |(a, b)| {
+            a.system_ns
+                .saturating_sub(b.system_ns)
+                .saturating_sub(own_system)
+        });
         let reported = |ns: Option<u64>, least: u64, most: f64, words: &str| {
             let ns = ns.filter(|&ns| ns >= least && share(ns) > most)?;
             Some(words.replace('#', &format!("{:.0} %", 100.0 * share(ns))))
@@ -122,7 +132,7 @@ impl Watch {
                 "the hypervisor took # of a processor",
             ),
             reported(
-                Some(waited),
+                Some(waited.saturating_sub(kernel)),
                 LEAST_DELAY_NS,
                 WAITED_SHARE,
                 "the measuring thread waited for a processor in # of the time",
@@ -157,8 +167,10 @@ mod tests {
         Watch {
             at_ns: seconds * 1_000_000_000,
             own_ns: own,
+            own_system_ns: 0,
             machine: Some(MachineTimes {
                 user_ns: all,
+                system_ns: 0,
                 stolen_ns: stolen,
             }),
             delay_ns: delay,
@@ -194,6 +206,15 @@ mod tests {
             ]
         );
         assert_eq!((busy.procedure.as_str(), weight(&busy)), ("new files", 1.3));
+        let mut shared = at(1, 0, 0, 0, 150_000_000);
+        shared.machine.as_mut().unwrap().system_ns = 110_000_000;
+        let shared = at(0, 0, 0, 0, 0).until(&shared, "fsync");
+        assert_eq!(
+            shared.marks,
+            [] as [String; 0],
+            "mostly for the kernel's threads"
+        );
+        assert_eq!(shared.waited_share, Some(0.15));
         let mut after = at(1, 0, 0, 0, 0);
         after.pauses.stops = 1;
         let stopped = at(0, 0, 0, 0, 0).until(&after, "x");
