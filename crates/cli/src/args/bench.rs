@@ -19,6 +19,7 @@ caches, with each value of the parameters that it varies:
   precision = \"5%\"                    # half-width of the 95 % interval, of each required metric
   required = [\"elapsed\", \"system\"]    # any that docs/bench.md lists
   budget = \"1h\"                       # the longest that all runs together may take
+  rounds = 5                          # spread over time, `round_pause = \"30s\"` apart
   cache = [\"cold\", \"warm 1\"]          # or \"as found\"
   keep_going = true                   # a run that fails is recorded and passed over
 
@@ -72,6 +73,13 @@ pub struct BenchArgs {
     /// The longest that all runs together may take [default: 2h]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub budget: Option<Duration>,
+    /// Spread the fewest runs over so many rounds, with a pause before each: intervals then hold how the machine differs
+    /// from one minute to the next [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: Option<u32>,
+    /// How long nothing is measured before each further round [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub round_pause: Option<Duration>,
     /// Where the random order of runs starts [default: 1]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,

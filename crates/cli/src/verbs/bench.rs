@@ -114,6 +114,10 @@ fn options(args: &BenchArgs) -> Options {
         budget_ns: args
             .budget
             .map(|t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX)),
+        rounds: args.rounds,
+        round_pause_ns: args
+            .round_pause
+            .map(|t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX)),
         seed: args.seed,
         required: (!args.required.is_empty()).then(|| args.required.clone()),
         keep_going: args.keep_going,

@@ -80,6 +80,10 @@ pub struct Options {
     pub precision: Option<f64>,
     /// The longest that all runs together may take, nanoseconds.
     pub budget_ns: Option<u64>,
+    /// Over how many rounds runs are spread.
+    pub rounds: Option<u32>,
+    /// How long nothing is measured between them, nanoseconds.
+    pub round_pause_ns: Option<u64>,
     /// Where the order of runs starts.
     pub seed: Option<u64>,
     /// The metrics that are to become precise.
@@ -101,6 +105,10 @@ impl Options {
         rule.half_width_relative = self.precision.unwrap_or(rule.half_width_relative);
         if let Some(ns) = self.budget_ns {
             rule.budget = std::time::Duration::from_nanos(ns);
+        }
+        rule.rounds = self.rounds.unwrap_or(rule.rounds);
+        if let Some(ns) = self.round_pause_ns {
+            rule.round_pause = std::time::Duration::from_nanos(ns);
         }
         if let Some(required) = &self.required {
             for name in required {

@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use fsage_core::Clock;
 use fsage_format::FormatError;
 use fsage_format::record::write_whole;
 use fsage_format::result::environment::MachineRecord;
-use fsage_format::result::experiment::{EXPERIMENT_FILE, Experiment, FailedRun, StopReason};
-use fsage_host::{environment, machine};
+use fsage_format::result::experiment::{
+    EXPERIMENT_FILE, Experiment, FailedRun, StepTime, StopReason,
+};
+use fsage_host::{MonotonicClock, environment, machine};
 
 use super::BenchError;
 use super::judge::experiment;
@@ -220,6 +224,42 @@ impl<'a> Experimenting<'a> {
     }
 }
 
+impl Experimenting<'_> {
+    /// Waits before the first run of a round, once for all configurations, so that each round meets another moment
+    /// of the machine.
+    fn pause(
+        &self,
+        subject: &Subject,
+        number: u32,
+        detail: &mut dyn FnMut(&str),
+        stop: &AtomicBool,
+    ) -> Option<StepTime> {
+        let rule = &self.plan.rule;
+        let begun = self
+            .kept
+            .measured
+            .values()
+            .filter_map(|m| m.attempts().checked_sub(1));
+        let begun = begun.map(|run| rule.round_of(run)).max()?;
+        if rule.round_of(number) <= begun || subject.target.spec.has_virtual_time() {
+            return None;
+        }
+        detail("pause before the next round");
+        let began_ns = MonotonicClock.now_ns();
+        let waited = || Duration::from_nanos(MonotonicClock.now_ns().saturating_sub(began_ns));
+        while waited() < rule.round_pause && !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(WAKE.min(rule.round_pause.saturating_sub(waited())));
+        }
+        Some(StepTime {
+            name: "pause".into(),
+            elapsed_ns: waited().as_nanos() as u64,
+        })
+    }
+}
+
+/// How soon a pause ends when fsage is to stop.
+const WAKE: Duration = Duration::from_millis(100);
+
 impl Verb for Experimenting<'_> {
     type Entry = Entry;
     type Failure = Broken;
@@ -250,6 +290,7 @@ impl Verb for Experimenting<'_> {
 
     fn make(&mut self, series: usize, with: With<'_>) -> Result<Vec<Entry>, Broken> {
         let (subject, number, order) = self.next(series);
+        let paused = self.pause(subject, number, &mut *with.detail, with.stop);
         let settings = Settings {
             settle: self.plan.settle,
             device: self.devices.get(&subject.target.name).copied(),
@@ -259,6 +300,8 @@ impl Verb for Experimenting<'_> {
         };
         let mut done = one_run(subject, settings, with.detail)?;
         (done.run.run, done.run.order) = (number, order);
+        done.run.round = self.plan.rule.round_of(number);
+        done.run.steps.splice(0..0, paused);
         let configuration = subject.name.clone();
         if let Some(device) = done.device {
             let target = subject.target.name.clone();

@@ -38,6 +38,12 @@ impl Measured {
         self.runs.iter().filter_map(of).collect()
     }
 
+    /// What an interval of a metric is made of: the samples or, of runs that were spread over rounds, the means of
+    /// the rounds. How these differ is how the machine does from one to the next, which no run within one shows.
+    pub fn independent(&self, metric: &str) -> Vec<f64> {
+        independent(metric, &self.runs)
+    }
+
     /// How long its runs took with all that belongs to them, nanoseconds.
     pub fn used_ns(&self) -> u64 {
         let runs = self.runs.iter().flat_map(|r| &r.steps);
@@ -61,7 +67,7 @@ impl Measured {
 
     /// Whether a metric's interval is as narrow as asked. One that no run has never is.
     pub fn is_precise(&self, metric: &str, rule: &Rule) -> bool {
-        let samples = self.samples(metric);
+        let samples = self.independent(metric);
         let stopping = Stopping {
             min_runs: 2,
             max_runs: usize::MAX,
@@ -73,6 +79,20 @@ impl Measured {
     }
 }
 
+/// See [`Measured::independent`].
+pub fn independent(metric: &str, runs: &[BenchRun]) -> Vec<f64> {
+    let of = |run: &BenchRun| Some((run.round, *run.metrics.get(metric)?));
+    let samples: Vec<(u32, f64)> = runs.iter().filter_map(of).collect();
+    let values = |of: &[(u32, f64)]| of.iter().map(|s| s.1).collect::<Vec<f64>>();
+    if runs.iter().all(|run| run.round == 0) {
+        return values(&samples);
+    }
+    let rounds = samples.chunk_by(|a, b| a.0 == b.0);
+    rounds
+        .map(|round| fsage_stats::mean(&values(round)))
+        .collect()
+}
+
 /// The runs of a configuration that its precision asks for, as far as can be told now.
 pub fn expected_runs(measured: &Measured, rule: &Rule) -> u32 {
     let runs = measured.runs.len() as u32;
@@ -80,11 +100,11 @@ pub fn expected_runs(measured: &Measured, rule: &Rule) -> u32 {
         return runs;
     }
     let needed = |metric: &String| {
-        let samples = measured.samples(metric);
+        let samples = measured.independent(metric);
         let width = mean_interval(&samples, 0.95)?.half_width_relative()?;
         let factor = (width / rule.half_width_relative).powi(2);
         Some(
-            (samples.len() as f64 * factor)
+            (measured.runs.len() as f64 * factor)
                 .ceil()
                 .min(f64::from(rule.max_runs)) as u32,
         )
@@ -146,6 +166,30 @@ mod tests {
         assert_eq!(measured.enough(&rule), None);
         measured.runs.push(run(9.0));
         assert_eq!(measured.enough(&rule), Some(StopReason::MaxRuns));
+    }
+
+    #[test]
+    fn rounds_count_as_one_each_in_an_interval() {
+        let rule = rule("min_runs = 6\nrounds = 3\nround_pause = \"1s\"");
+        let rounds: Vec<u32> = (0..8).map(|run| rule.round_of(run)).collect();
+        assert_eq!(rounds, [0, 0, 1, 1, 2, 2, 3, 3]);
+        let runs = [10.0, 12.0, 20.0, 22.0, 30.0, 32.0].iter().enumerate();
+        let runs = runs.map(|(i, &x)| BenchRun {
+            round: rule.round_of(i as u32),
+            ..run(x)
+        });
+        let mut measured = Measured {
+            runs: runs.collect(),
+            ..Measured::default()
+        };
+        assert_eq!(measured.independent("elapsed"), [11.0, 21.0, 31.0]);
+        let wide = mean_interval(&measured.independent("elapsed"), 0.95).unwrap();
+        let narrow = mean_interval(&measured.samples("elapsed"), 0.95).unwrap();
+        assert!(wide.high - wide.low > 2.0 * (narrow.high - narrow.low));
+        for run in &mut measured.runs {
+            run.round = 0;
+        }
+        assert_eq!(measured.independent("elapsed").len(), 6);
     }
 
     #[test]

@@ -204,6 +204,11 @@ fn rule(place: Place<'_>, raw: &Raw) -> Result<Rule, PlanError> {
     if let Some(budget) = place.time("budget", raw.budget.as_ref())? {
         rule.budget = budget;
     }
+    rule.rounds = place
+        .count("rounds", raw.rounds.as_ref())?
+        .unwrap_or(rule.rounds);
+    let pause = place.time("round_pause", raw.round_pause.as_ref())?;
+    rule.round_pause = pause.unwrap_or(rule.round_pause);
     Ok(rule)
 }
 

@@ -47,6 +47,8 @@ pub(super) struct Raw {
     pub required: Option<Spanned<Vec<Spanned<String>>>>,
     pub budget: Option<Spanned<String>>,
     pub settle: Option<Spanned<String>>,
+    pub rounds: Option<Spanned<i64>>,
+    pub round_pause: Option<Spanned<String>>,
 
     // Of `validate` alone.
     pub quick: Option<bool>,
@@ -162,6 +164,8 @@ fn check_verb(place: Place<'_>, verb: PlanVerb) -> Result<(), PlanError> {
             "required",
             "budget",
             "settle",
+            "rounds",
+            "round_pause",
         ],
         &["state", "aged", "sweep"],
         &["in_place", "for", "sweep"],

@@ -29,6 +29,10 @@ pub struct Rule {
     pub required: Vec<String>,
     /// The longest that all runs together may take.
     pub budget: Duration,
+    /// Over how many rounds the fewest runs are spread; 1 for one after the other.
+    pub rounds: u32,
+    /// How long nothing is measured before each round but the first.
+    pub round_pause: Duration,
 }
 
 impl Default for Rule {
@@ -40,6 +44,8 @@ impl Default for Rule {
             half_width_relative: 0.05,
             required: vec![metrics::ELAPSED.into()],
             budget: Duration::from_hours(2),
+            rounds: 1,
+            round_pause: Duration::from_secs(30),
         }
     }
 }
@@ -48,6 +54,15 @@ impl Rule {
     /// Exactly so many runs.
     pub fn fix(&mut self, runs: u32) {
         (self.min_runs, self.max_runs) = (runs, runs);
+    }
+
+    /// The round of a configuration's run, from 0. What the fewest runs do not suffice for goes on in more of as
+    /// many runs each.
+    pub fn round_of(&self, run: u32) -> u32 {
+        match self.rounds {
+            0 | 1 => 0,
+            rounds => run / self.min_runs.div_ceil(rounds).max(1),
+        }
     }
 
     /// Takes bounds over; the one that is not given gives way. Says what does not go together.

@@ -80,6 +80,16 @@ pub struct StoppingRule {
     pub required: Vec<String>,
     /// The longest that all runs together may take, nanoseconds; absent for no bound.
     pub budget_ns: Option<u64>,
+    /// Over how many rounds the fewest runs were spread; 1 for one after the other.
+    #[serde(default = "one")]
+    pub rounds: u32,
+    /// How long nothing was measured before each round but the first, nanoseconds.
+    #[serde(default)]
+    pub round_pause_ns: u64,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// One thing that was measured: a workload on a target in a state of the caches.
@@ -153,6 +163,9 @@ pub struct BenchRun {
     pub run: u32,
     /// Which run of the experiment, from 0, failed ones counted.
     pub order: u64,
+    /// Which round it belongs to, from 0; where there are several, intervals are made of their means.
+    #[serde(default)]
+    pub round: u32,
     /// Wall clock at its start, nanoseconds since 1970.
     #[serde(rename = "start_unix_ns", alias = "started_unix_ns")]
     pub started_unix_ns: u64,
