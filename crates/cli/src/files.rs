@@ -72,6 +72,7 @@ pub fn open_snapshot(path: &Path) -> Result<SnapshotReader> {
 
 /// The files of one run, each its own and writable: of two results in one file the first would be lost.
 pub fn outputs(result: Option<&Path>, trace: Option<&Path>) -> Result<()> {
+    no_stream("--trace", trace)?;
     if let (Some(result), Some(trace)) = (result, trace)
         && place(result) == place(trace)
     {
@@ -82,6 +83,16 @@ pub fn outputs(result: Option<&Path>, trace: Option<&Path>) -> Result<()> {
         bail!(UsageError(both));
     }
     result.into_iter().chain(trace).try_for_each(writable)
+}
+
+/// What goes beside a result is a file: stdout may have only one of them.
+pub fn no_stream(option: &str, path: Option<&Path>) -> Result<(), UsageError> {
+    match path {
+        Some(path) if path == Path::new("-") => Err(UsageError(format!(
+            "{option} is a file here, and - none: expected a path"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// No result may take the place of what it is made from.

@@ -439,3 +439,43 @@ fn what_was_printed_is_shown_again() {
     std::fs::write(&file, newer.replacen("\"version\":2", "\"version\":9", 1)).unwrap();
     run(dir.path(), ["show", "compared.json"]).fails(1, &["compared.json", "9"]);
 }
+
+/// Intervals are of the rounds' means then; a short experiment says what its own do not hold.
+#[test]
+fn runs_are_spread_over_rounds() {
+    let dir = temp_in_memory();
+    let all = |more: &[&str]| -> Value {
+        let line = ["bench", "--runs", "4", "--json"];
+        let line = line.iter().chain(more).chain(&["--", "true"]);
+        run(dir.path(), line).exits(0).json()
+    };
+    let said = |result: &Value| {
+        result["warnings"]
+            .to_string()
+            .contains("all runs lie within")
+    };
+    assert!(said(&all(&[])));
+    let result = all(&["--rounds", "2", "--round-pause", "300ms"]);
+    assert!(!said(&result), "{}", result["warnings"]);
+    let only = &result["configurations"][0];
+    let runs = only["runs"].as_array().unwrap();
+    let rounds: Vec<_> = runs
+        .iter()
+        .map(|run| run["round"].as_u64().unwrap())
+        .collect();
+    assert_eq!(rounds, [0, 0, 1, 1]);
+    let paused = |run: &Value| {
+        let first = &run["steps"][0];
+        (first["name"] == "pause").then(|| first["elapsed_ns"].as_u64().unwrap())
+    };
+    assert!(paused(&runs[2]).unwrap() >= 300_000_000);
+    assert!([0, 1, 3].iter().all(|&run| paused(&runs[run]).is_none()));
+    let elapsed = |run: usize| runs[run]["elapsed_ns"].as_f64().unwrap();
+    let apart = ((elapsed(0) + elapsed(1)) / 2.0 - (elapsed(2) + elapsed(3)) / 2.0).abs();
+    let half = only["metrics"][0]["half_width"].as_f64().unwrap();
+    // Student's t of two values is 12.706 with one degree of freedom, times half of what they are apart.
+    assert!(
+        (half - 12.706 * apart / 2.0).abs() < 1e-3 * half + 1.0,
+        "{half} {apart}"
+    );
+}

@@ -333,3 +333,28 @@ fn a_command_that_goes_on_untraced_is_waited_for() {
         );
     }
 }
+
+/// What heeds no signal is killed after a grace; it does not have to end by itself, and nobody has to ask twice.
+#[test]
+fn a_command_that_heeds_no_signal_ends_with_fsage() {
+    let asked = [
+        ("run", Signal::INT, 7811),
+        ("run", Signal::TERM, 7812),
+        ("bench", Signal::TERM, 7813),
+    ];
+    for (verb, signal, seconds) in asked {
+        let dir = temp();
+        let dir = dir.path();
+        let sleep = format!("sleep {seconds}");
+        let line = format!("trap '' INT TERM; setsid -w {sleep}; {sleep}");
+        let mut command = fsage();
+        command.current_dir(dir).env("TMPDIR", dir).arg(verb);
+        match verb {
+            "run" => command.args([&format!("cmd:{line}"), "."]),
+            _ => command.args(["--runs", "2", "-q", "--", &line]),
+        };
+        let running = start(&mut command);
+        until("the command to run", || runs(&sleep));
+        running.ended_by(signal, || until("the command to end", || !runs(&sleep)));
+    }
+}

@@ -606,3 +606,15 @@ fn a_signal_ends_the_making_of_a_large_workload() {
     }
     assert_eq!(common::names(dir.path()), ["big.f"]);
 }
+
+#[test]
+fn a_trace_beside_the_result_is_a_file() {
+    let dir = temp();
+    for option in ["--trace", "--to-trace"] {
+        let line = ["run", "postmark:files=5,transactions=5", option, "-"];
+        let target = (option == "--trace").then_some("mem:fast");
+        let ran = run(dir.path(), line.iter().copied().chain(target));
+        ran.fails(2, &[&format!("{option} is a file here")]);
+        assert_eq!(names(dir.path()), Vec::<String>::new());
+    }
+}

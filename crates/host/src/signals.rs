@@ -1,13 +1,14 @@
 //! Being asked to stop.
 #![allow(unsafe_code)]
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use fsage_core::Clock;
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGTERM};
 
 use crate::{HostError, MonotonicClock, cleanup, pauses};
 
@@ -26,6 +27,9 @@ static PASSED: AtomicBool = AtomicBool::new(false);
 static NOTHING_YET: AtomicBool = AtomicBool::new(false);
 /// Whether a second signal is ending this process.
 static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// A process group that is still there so long after it was asked to end is killed.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// Signals that come so soon after the first are the same request: of a terminal and of a supervisor.
 const AT_ONCE_NS: u64 = 100_000_000;
@@ -60,11 +64,20 @@ pub fn install() -> Result<Arc<AtomicBool>, HostError> {
         .spawn(move || {
             let mut byte = [0];
             let mut first_ns = None;
-            while wake.read_exact(&mut byte).is_ok() {
+            loop {
+                match wake.read_exact(&mut byte) {
+                    Ok(()) => {}
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                        kill_group();
+                        continue;
+                    }
+                    Err(_) => return,
+                }
                 let now_ns = MonotonicClock.now_ns();
                 let Some(first_ns) = first_ns else {
                     first_ns = Some(now_ns);
                     pass_on();
+                    let _ = wake.set_read_timeout(Some(GRACE));
                     if NOTHING_YET.load(Ordering::SeqCst) {
                         end();
                     }
@@ -122,8 +135,8 @@ pub fn forward_to(child: Option<u32>) {
     catch_up();
 }
 
-/// From now on the first signal goes to this process group too, whoever sent it; `None` ends that. For a
-/// child that has a group of its own, which the terminal's signals do not reach.
+/// From now on the first signal goes to this process group too, whoever sent it, and SIGKILL some seconds later;
+/// `None` ends that. For a child that has a group of its own, which the terminal's signals do not reach.
 pub fn forward_to_group(leader: Option<u32>) {
     let leader = leader.and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0);
     CHILD.store(-leader, Ordering::SeqCst);
@@ -147,6 +160,14 @@ fn pass_on() {
     PASSED.store(true, Ordering::SeqCst);
     if child < 0 || SENT.load(Ordering::Relaxed) {
         send(child, last().load(Ordering::SeqCst));
+    }
+}
+
+/// Ends what does not heed the signal that was passed on to it.
+fn kill_group() {
+    let child = CHILD.load(Ordering::SeqCst);
+    if child < 0 {
+        send(child, SIGKILL as usize);
     }
 }
 

@@ -17,7 +17,7 @@ use fsage_workload::{InputPath, Length, Merged, WorkloadSpec};
 
 use crate::args::RunArgs;
 use crate::exit::{Exit, UsageError};
-use crate::files::{apart, outputs, sealed_note, writable};
+use crate::files::{apart, no_stream, outputs, sealed_note, writable};
 use crate::{out, ui};
 
 /// Where a workload that was not run is thought to have run.
@@ -32,6 +32,7 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     let writes = [&args.output, &args.trace, &args.to_trace];
     apart(reads, writes.into_iter().filter_map(|path| path.as_deref()))?;
     if let Some(path) = &args.to_trace {
+        no_stream("--to-trace", Some(path))?;
         let stop = signals::install()?;
         return to_trace(path, args, &request, &stop);
     }
