@@ -35,7 +35,8 @@ Exit codes:
   3    done, but something is missing (lost events, metrics that could not be
        measured): stderr says what
   130  interrupted (129 by SIGHUP, 143 by SIGTERM); what was finished is kept
-`fsage trace -- COMMAND` exits with the command's own status.";
+`fsage trace -- COMMAND` exits with the command's own status.
+Pages are as wide as COLUMNS says, else as the terminal, or 100 characters without one.";
 
 /// How will my workload run on that file system?
 #[derive(Debug, Parser)]

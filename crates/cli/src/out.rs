@@ -117,12 +117,15 @@ pub fn document<T: Serialize + Document>(body: &T) -> anyhow::Result<()> {
     json(&Printed::new(body))
 }
 
-/// The width that tables on stdout may have: the terminal's, 100 characters where there is none.
+/// The width that tables on stdout may have: what COLUMNS says, else the terminal's, also behind a pager; 100 characters
+/// where there is none.
 pub fn width() -> u16 {
-    if let Some(columns) = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()) {
-        return columns;
-    }
-    columns(std::io::stdout()).unwrap_or(100)
+    let asked = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
+    asked
+        .or_else(|| columns(std::io::stdout()))
+        .or_else(|| columns(std::io::stderr()))
+        .or_else(|| columns(std::fs::File::open("/dev/tty").ok()?))
+        .unwrap_or(100)
 }
 
 /// The columns of a terminal; `None` if it is none.

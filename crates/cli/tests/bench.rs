@@ -235,6 +235,37 @@ fn a_command_runs_where_it_is_called() {
 }
 
 #[test]
+fn several_arguments_are_run_without_a_shell() {
+    let dir = temp_in_memory();
+    // A shell sets PWD for what it starts.
+    let copy = ["cp", "/proc/self/environ", "it's $here"];
+    let line = ["bench", "--runs", "2", "-o", "kept", "--"];
+    run_command(
+        fsage()
+            .current_dir(dir.path())
+            .env_remove("PWD")
+            .args(line.iter().chain(&copy)),
+    )
+    .exits(0);
+    let environ = std::fs::read(dir.path().join(copy[2])).unwrap();
+    let mut variables = environ.split(|&b| b == 0);
+    assert!(!variables.any(|v| v.starts_with(b"PWD=")));
+    // What is kept says it too, and goes on so.
+    std::fs::remove_file(dir.path().join(copy[2])).unwrap();
+    let line = ["-o", "kept", "--resume", "--runs", "3", "--json"];
+    let result = bench(dir.path(), &line).exits(0).json();
+    let only = &result["configurations"][0];
+    let name = only["name"].as_str().unwrap();
+    assert!(name.contains("cmd:cp /proc/self/environ"), "{name}");
+    assert_eq!(only["runs"].as_array().unwrap().len(), 3);
+    assert!(dir.path().join(copy[2]).exists());
+    // Nothing of that name: no shell that has a word of its own for it.
+    let line = ["bench", "--runs", "1", "--", "ulimit", "-n"];
+    let said = run(dir.path(), line).exits(1).stderr;
+    assert!(said.contains("failed to start `ulimit -n`: No"), "{said}");
+}
+
+#[test]
 fn measuring_ends_for_a_reason() {
     let dir = temp_in_memory();
     // Sleeping takes equally long, to a few percent even on a busy machine.

@@ -96,7 +96,7 @@ fn a_difference_is_reported_with_its_interval_and_none_as_none() {
         .text()
         .replace("\n  ", " ");
     assert!(
-        text.contains("'c' is longer than 'c': 1.302 times as much"),
+        text.contains("'c in B' is longer than 'c in A': 1.302 times as much"),
         "{text}"
     );
     assert!(

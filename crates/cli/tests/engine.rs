@@ -252,3 +252,36 @@ fn traces_are_kept_or_not_and_that_is_said() {
         refused.stderr
     );
 }
+
+#[test]
+fn what_was_measured_is_shown_where_nothing_is_predicted() {
+    let dir = temp_in_memory();
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/kept/validate");
+    for name in names(&corpus) {
+        std::fs::copy(corpus.join(&name), dir.path().join(&name)).unwrap();
+    }
+    let file = dir.path().join("target0.fsp");
+    let mut cut: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    cut["metrics"].as_array_mut().unwrap().truncate(20);
+    std::fs::write(&file, cut.to_string()).unwrap();
+    let again = |more: &str| {
+        let line = ["validate", "--again", ".", more];
+        run_command(fsage().current_dir(dir.path()).args(line)).exits(3)
+    };
+    let result = again("--json").json();
+    assert!(result["failed"].as_array().unwrap().is_empty(), "{result}");
+    let (lacking, pairs) = (&result["not_predicted"], &result["pairs"]);
+    assert_eq!(lacking[0]["target"], "disk", "{lacking}");
+    assert_eq!(lacking[0]["measured_ns"], 86_678_674.0, "{lacking}");
+    assert_eq!(
+        (&pairs[0]["target"], &pairs[1]),
+        (&"tiny".into(), &Value::Null)
+    );
+    for more in ["--quiet", "--details"] {
+        let said = again(more).text();
+        let row = said.lines().find(|l| l.contains("not predicted"));
+        assert!(row.unwrap().contains("86.7 ms"), "{said}");
+        assert!(said.contains("mail on disk: not predicted: "), "{said}");
+        assert!(!said.contains("failed"), "{said}");
+    }
+}

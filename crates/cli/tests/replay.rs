@@ -132,6 +132,64 @@ fn nothing_is_left_and_nothing_else_is_touched() {
 }
 
 #[test]
+fn what_comes_from_outside_is_made() {
+    for method in ["auto", "ptrace"] {
+        let dir = temp();
+        let dir = dir.path();
+        let (src, tree) = (dir.join("src"), dir.join("tree"));
+        std::fs::create_dir_all(src.join("d/e")).unwrap();
+        std::fs::create_dir(&tree).unwrap();
+        for (name, bytes) in [("a", 5000), ("b", 70_000), ("d/x", 100), ("d/e/y", 9)] {
+            std::fs::write(src.join(name), vec![7; bytes]).unwrap();
+        }
+        let script = "ln ../src/a hard; ln ../src/a again; mv ../src/b moved; mv ../src/d dir; \
+            cat hard moved dir/x dir/e/y; echo more >> moved; echo more >> hard; rm again; mv dir/e f";
+        let line = [
+            "trace", "--method", method, "--under", ".", "-o", "../t.fst", "--", "sh", "-c", script,
+        ];
+        run(&tree, line).exits(0);
+        std::fs::create_dir(dir.join("out")).unwrap();
+        let line = ["replay", "t.fst", "out", "--verify", "--keep", "--json"];
+        let result = run(dir, line).exits(0).json();
+        assert_eq!(result["differ"], 0, "{method} {result}");
+        assert_eq!(result["verified"]["wrong"], 0, "{method} {result}");
+        assert_eq!(result["built"]["incoming"], 3, "{method} {result}");
+        let out = only_entry(&dir.join("out"));
+        assert_eq!(listing(&tree), listing(&out), "{method}");
+        let said = run(dir, ["replay", "t.fst", "out"]).exits(0).text();
+        assert!(said.contains("3 of these for links and renames"), "{said}");
+    }
+}
+
+#[test]
+fn what_is_made_outside_of_it_and_moved_in_is_as_large() {
+    let dir = temp();
+    let dir = dir.path();
+    let tree = dir.join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    let script = "mkdir out in; head -c 30000 /dev/zero > out/f; mkdir out/d; echo x > out/d/g; \
+        ln out/f in/linked; mv out/f in/moved; mv out/d in/d; mv in/d out/d; mv out/d in/again; cat in/moved";
+    let line = [
+        "trace", "--under", ".", "-o", "../t.fst", "--", "sh", "-c", script,
+    ];
+    run(&tree, line).exits(0);
+    std::fs::create_dir(dir.join("to")).unwrap();
+    let map = format!("{}=", tree.join("in").display());
+    let line = ["replay", "t.fst", "to", "--map", &map, "--verify", "--json"];
+    let result = run(dir, line).json();
+    assert_eq!(result["built"]["incoming"], 3, "{result}");
+    let wrong = result["verified"]["first"].as_array().unwrap();
+    let names: Vec<_> = wrong.iter().map(|w| w["name"].as_str().unwrap()).collect();
+    // What went out stays there; of a directory that comes again nothing is made.
+    assert!(
+        names
+            .iter()
+            .all(|n| n.starts_with('d') || n.starts_with("again")),
+        "{result}"
+    );
+}
+
+#[test]
 fn on_another_file_system() {
     if !scratch() {
         return;

@@ -113,6 +113,36 @@ fn spoil(value: &mut Value, key: &str) {
 }
 
 #[test]
+fn a_page_for_a_pager_is_as_wide_as_the_terminal() {
+    if !common::tool("script") {
+        return;
+    }
+    let dir = temp_in_memory();
+    let fsage = env!("CARGO_BIN_EXE_fsage");
+    let profile = profile("ext4").display().to_string();
+    let widest = |columns: u16, line: &str| {
+        let shell = format!("stty cols {columns}; {fsage} show {profile} {line} > out");
+        let line = ["-qec", shell.as_str(), "/dev/null"];
+        let mut script = std::process::Command::new("script");
+        script
+            .current_dir(dir.path())
+            .args(line)
+            .env_remove("COLUMNS");
+        assert!(script.output().unwrap().status.success(), "{shell}");
+        let text = std::fs::read_to_string(dir.path().join("out")).unwrap();
+        text.lines().map(|l| l.chars().count()).max().unwrap()
+    };
+    // Of stdout, stderr and the terminal itself what is one.
+    for line in ["| cat", "2>/dev/null | cat", "2>/dev/null"] {
+        let (narrow, wide) = (widest(60, line), widest(140, line));
+        assert!(
+            narrow <= 60 && wide > 100 && wide <= 140,
+            "{line}: {narrow} {wide}"
+        );
+    }
+}
+
+#[test]
 fn nothing_in_a_file_reaches_the_terminal_raw() {
     let dir = temp_in_memory();
     let dir = dir.path();

@@ -37,7 +37,7 @@ fn trace() -> VecSource {
 
 fn replayed(pace: Pace, order: Order) -> (ReplayRun, Kept) {
     let stop = AtomicBool::new(false);
-    let found = scan(&mut trace(), Tree::new(true), b"/d", &stop).unwrap();
+    let found = scan(&mut trace(), Tree::new(true), b"/d", None, &stop).unwrap();
     let mut placement = Placement::default();
     placement.add(b"/d", b"");
     let mut model = Model::new(found.start.restart(), b"/d", Some(placement));

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fsage_core::{FsOptions, Place, Seed, SourceError, TargetError, TargetSpec};
+use fsage_core::target::list_dir;
+use fsage_core::{FileSystem, FsOptions, Place, Seed, SourceError, TargetError, TargetSpec};
 use fsage_exec::replay::{
-    self, BuildError, Built, Fault, Model, Order, Pace, Placement, ReplayOptions, ReplayRun, Scan,
-    Times, Tree, Verified,
+    self, BuildError, Built, Fault, INCOMING, Model, Order, Pace, Placement, ReplayOptions,
+    ReplayRun, Scan, Times, Tree, Verified,
 };
 use fsage_format::FormatError;
 use fsage_format::result::replay::{
@@ -127,18 +128,24 @@ pub fn replay(
         None => None,
     };
     let directory = meta.directory.clone().into_bytes();
-    let scan = replay::scan(&mut reader, tree, &directory, stop)?;
+    let inside = inside(request, &meta, root.as_deref());
+    let scan = replay::scan(&mut reader, tree, &directory, inside.clone(), stop)?;
     drop(reader);
     if scan.interrupted {
         return Err(BuildError::Interrupted.into());
     }
-    let placement = placement(request, &meta, root.as_deref(), &scan)?;
+    let placement = inside.or_else(|| Some(below(scan.common.as_deref()?)));
+    let placement = placement.ok_or_else(|| ReplayingError::Nothing {
+        trace: request.trace.display().to_string(),
+        below: "any directory".into(),
+    })?;
     let target = request.target.open()?;
     let place = target.place("fsage-replay-")?;
     let found = Found {
         meta: &meta,
         scan: &scan,
         placement: &placement,
+        all: scan.incoming.placed(&placement),
     };
     let result = on_target(request, &found, &*place, on_stage, stop);
     let result = result.and_then(|result| {
@@ -172,21 +179,21 @@ struct Found<'a> {
     meta: &'a TraceMeta,
     scan: &'a Scan,
     placement: &'a Placement,
+    /// With what comes in from outside.
+    all: Placement,
 }
 
 /// Makes the tree of the start in `place`, and the caches as they were asked for.
 fn make_start(
     request: &ReplayRequest,
-    Found {
-        scan, placement, ..
-    }: &Found<'_>,
+    Found { scan, all, .. }: &Found<'_>,
     place: &dyn Place,
     stop: &AtomicBool,
 ) -> Result<(Built, Option<String>), ReplayingError> {
     // Every name is a stranger's.
     let fs = place.file_system(FsOptions::default())?;
     let seed = Seed(request.seed);
-    let built = replay::build(&*fs, &scan.start, placement, seed, stop)?;
+    let built = replay::build(&*fs, &scan.start, all, seed, stop)?;
     // What was made must not be written back while operations are timed.
     fs.sync()
         .map_err(|errno| TargetError::refused("write the initial tree back", errno))?;
@@ -215,12 +222,14 @@ fn on_target(
         meta,
         scan,
         placement,
+        ref all,
     } = *found;
     let fs = place.file_system(FsOptions::default())?;
     on_stage(Stage::Replay);
     let directory = meta.directory.clone().into_bytes();
-    let mut model = Model::new(scan.start.restart(), &directory, Some(placement.clone()));
+    let mut model = Model::new(scan.start.restart(), &directory, Some(all.clone()));
     model.faults = scan.faults;
+    model.incoming = scan.incoming.again();
     let mut source = TraceReader::open(&request.trace)?;
     let traced = request.measured.as_deref();
     let traced = traced.map(|path| {
@@ -249,6 +258,10 @@ fn on_target(
     let sealed = traced.map(|traced| traced.finish(why)).transpose()?;
     let run = run?;
     let mut result = result(request, meta, placement, built, &run);
+    result.built.incoming = scan.incoming.made;
+    if scan.incoming.made > 0 {
+        clear(&*fs, INCOMING.as_bytes());
+    }
     if made_cold.is_some() {
         result.caches = "cold".into();
         result.made_cold = made_cold;
@@ -264,6 +277,14 @@ fn on_target(
     let real = fs.virtual_time().is_none();
     result.warnings.extend(stopped.filter(|_| real));
     Ok((result, sealed))
+}
+
+/// Removes what is left of what came in: it is none of the trace's. What cannot be removed goes with the place.
+fn clear(fs: &dyn FileSystem, dir: &[u8]) {
+    for entry in list_dir(fs, dir).unwrap_or_default() {
+        let _ = fs.unlink(&[dir, b"/", &entry.name].concat());
+    }
+    let _ = fs.rmdir(dir);
 }
 
 fn measured_meta(request: &ReplayRequest) -> TraceMeta {
@@ -306,31 +327,25 @@ fn load_snapshot(
 }
 
 /// Which directories lie where: those asked for, else the snapshot's root, else what the trace was
-/// kept to, else the directory that holds everything that it found.
-fn placement(
-    request: &ReplayRequest,
-    meta: &TraceMeta,
-    root: Option<&[u8]>,
-    scan: &Scan,
-) -> Result<Placement, ReplayingError> {
+/// kept to; `None` for the directory that holds everything that it found.
+fn inside(request: &ReplayRequest, meta: &TraceMeta, root: Option<&[u8]>) -> Option<Placement> {
     let mut placement = Placement::default();
     for (from, to) in &request.map {
         placement.add(from, to);
     }
-    if placement.is_empty() {
-        let under = meta
-            .under
-            .iter()
-            .map(|dir| replay::place::normal(dir.as_bytes()));
-        let shared = under.reduce(|a, b| replay::place::common(&a, &b));
-        let from = root.map(<[u8]>::to_vec).or(shared).or(scan.common.clone());
-        let from = from.ok_or_else(|| ReplayingError::Nothing {
-            trace: request.trace.display().to_string(),
-            below: "any directory".into(),
-        })?;
-        placement.add(&from, b"");
+    if !placement.is_empty() {
+        return Some(placement);
     }
-    Ok(placement)
+    let under = meta.under.iter();
+    let under = under.map(|dir| replay::place::normal(dir.as_bytes()));
+    let shared = under.reduce(|a, b| replay::place::common(&a, &b));
+    root.map(<[u8]>::to_vec).or(shared).map(|from| below(&from))
+}
+
+fn below(from: &[u8]) -> Placement {
+    let mut placement = Placement::default();
+    placement.add(from, b"");
+    placement
 }
 
 fn result(
@@ -366,6 +381,7 @@ fn result(
             directories: built.directories,
             symlinks: built.symlinks,
             bytes: built.bytes,
+            incoming: 0,
         },
         caches: "warm".into(),
         made_cold: None,

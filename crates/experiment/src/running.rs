@@ -2,6 +2,7 @@
 
 pub(crate) mod command;
 mod convert;
+pub mod direct;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -51,8 +52,8 @@ pub enum RunningError {
     #[error(transparent)]
     Measured(#[from] MeasuredError),
     /// The command could not be started.
-    #[error("run /bin/sh")]
-    Shell(#[source] std::io::Error),
+    #[error("start the command")]
+    Start(#[source] std::io::Error),
     /// The directory is not one in which this part of a workload can run.
     #[error("use {dir}: {why}", dir = dir.display())]
     Unfit {
@@ -134,7 +135,7 @@ pub fn run_workload(
     if let Some(text) = request.spec.command() {
         progress(text);
         result.command = Some(
-            command::run(text, command_dir(place.root())?, &*open).map_err(RunningError::Shell)?,
+            command::run(text, command_dir(place.root())?, &*open).map_err(RunningError::Start)?,
         );
     }
     let traced = trace.map(|path| begin_trace(path, target, place.root(), request));

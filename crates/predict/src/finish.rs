@@ -99,13 +99,19 @@ impl Summed {
     /// What its reader must know before anything else.
     fn cautions(&self) -> Vec<String> {
         let mut cautions = Vec::new();
-        if self.totals.marked > MARKED_SAID {
+        if self.totals.marked > MARKED_SAID && self.marked.carrying.is_empty() {
+            cautions.push(format!(
+                "{:.0} % of it stands on metrics of less than 1 % each that were disturbed when they were \
+                 measured, or disagree",
+                self.totals.marked * 100.0
+            ));
+        } else if self.totals.marked > MARKED_SAID {
             cautions.push(format!(
                 "{} of the {} metrics that carry its total, {:.0} % of it, were disturbed when they were \
                  measured, or disagree",
                 self.marked.carrying.len(),
                 self.marked.of,
-                self.totals.marked * 100.0
+                self.marked.carrying_share * 100.0
             ));
         }
         if self.totals.unplaced > UNPLACED_SAID {

@@ -147,6 +147,8 @@ pub struct Part {
     pub share: f64,
     /// Those that hold a hundredth of the time and more, the largest first.
     pub carrying: Vec<String>,
+    /// The share of these.
+    pub carrying_share: f64,
     /// How many of all metrics hold so much.
     pub of: usize,
 }
@@ -167,8 +169,10 @@ impl Part {
         let carries = |t: &&(f64, (Slot, MetricId))| t.0 >= 0.01 * total;
         let mut part: Vec<_> = times.iter().filter(|t| which(t.1)).collect();
         part.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let carrying = part.iter().copied().filter(carries);
         Self {
             share: share(part.iter().fold(0.0, |sum, t| sum + t.0), total),
+            carrying_share: share(carrying.fold(0.0, |sum, t| sum + t.0), total),
             carrying: part
                 .into_iter()
                 .filter(carries)

@@ -32,7 +32,7 @@ pub fn text(comparison: &Comparison, details: bool, all: bool, width: u16) -> St
     page.blank();
     page.table(&overview(comparison, width));
     let rows = required(comparison).count();
-    if rows > ROWS {
+    if rows > ROWS && !details {
         page.say(format!("and {} more (--details)", rows - ROWS));
     }
     page.blank();
@@ -142,14 +142,14 @@ fn finding(page: &mut Page, comparison: &Comparison) {
 
 fn overview(comparison: &Comparison, width: u16) -> TextTable {
     let columns = [
-        ("b", Align::Left),
-        ("a", Align::Left),
+        ("b", Align::Prose),
+        ("a", Align::Prose),
         ("metric", Align::Left),
         ("a's mean", Align::Right),
         ("b's mean", Align::Right),
         ("b / a", Align::Right),
         ("p", Align::Right),
-        ("so", Align::Left),
+        ("so", Align::Whole),
     ];
     let mut table = TextTable::new(&columns, width).dropping(&["a's mean", "p", "b's mean"]);
     let same = comparison.experiments.len() > 1;
@@ -248,7 +248,7 @@ fn table(metrics: &[&ComparedMetric], width: u16) -> String {
         ("interval", Align::Right),
         ("p", Align::Right),
         ("g", Align::Right),
-        ("so", Align::Left),
+        ("so", Align::Whole),
     ];
     let mut table = TextTable::new(&columns, width).dropping(&["g"]);
     // Their own intervals are `show --details`'s.

@@ -484,7 +484,7 @@ mod tests {
                 max_runs: 30,
                 half_width_relative: 0.05,
                 required: vec!["elapsed".into()],
-                budget_ns: None,
+                ..StoppingRule::default()
             },
             started_unix_ns: 0,
             resumed_unix_ns: Vec::new(),

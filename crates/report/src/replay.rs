@@ -37,6 +37,12 @@ pub fn text(result: &Replay, width: u16) -> String {
         counted(built.directories, "directory"),
         counted(built.symlinks, "symbolic link"),
     ));
+    if built.incoming > 0 {
+        page.say(format!(
+            "{} of these for links and renames from elsewhere: sizes as the trace saw them later",
+            count(built.incoming)
+        ));
+    }
     match &result.made_cold {
         Some(how) => page.say(format!("caches: {} ({how})", result.caches)),
         None if result.caches.is_empty() => {}

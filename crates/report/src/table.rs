@@ -30,6 +30,8 @@ pub enum Align {
     Right,
     /// Words, to the left, on several lines where they are long.
     Prose,
+    /// Words, to the left, never cut: what the table is for.
+    Whole,
 }
 
 /// A table in the making.
@@ -128,9 +130,13 @@ impl TextTable {
     fn cell(&self, row: &[String], column: usize, wide: usize) -> Vec<String> {
         let text = row.get(column).map_or("", String::as_str);
         match self.columns[column].1 {
-            Align::Prose => wrapped(text, wide),
+            Align::Prose => {
+                let word = |word: &str| elided(word, wide).into_owned();
+                let words: Vec<String> = text.split(' ').map(word).collect();
+                wrapped(&words.join(" "), wide)
+            }
             Align::Left => vec![elided(text, wide).into_owned()],
-            Align::Right => vec![text.to_owned()],
+            Align::Right | Align::Whole => vec![text.to_owned()],
         }
     }
 
@@ -203,8 +209,9 @@ impl TextTable {
 
     /// Takes one from the widest of the columns that are no numbers, as long as it has more than `most`.
     fn narrowed(&self, kept: &[usize], least: &mut [usize], most: usize) -> bool {
-        let names = kept.iter().copied();
-        let names = names.filter(|&c| self.columns[c].1 != Align::Right && least[c] > most);
+        let gives_way = |&c: &usize| matches!(self.columns[c].1, Align::Left | Align::Prose);
+        let names = kept.iter().copied().filter(gives_way);
+        let names = names.filter(|&c| least[c] > most);
         let widest = names.max_by_key(|&c| least[c]);
         let room = widest.and_then(|c| least.get_mut(c));
         room.map(|wide| *wide -= 1).is_some()
@@ -227,7 +234,10 @@ impl TextTable {
             .find(untitled)
             .copied()
             .or_else(|| self.drop.iter().find_map(named))
-            .or_else(|| kept.last().copied())
+            .or_else(|| {
+                let may = |&&c: &&usize| self.columns[c].1 != Align::Whole;
+                kept.iter().skip(1).rfind(may).copied()
+            })
     }
 
     fn need(&self, column: usize) -> ColumnWidth {
@@ -240,7 +250,7 @@ impl TextTable {
             .max()
             .unwrap_or(0);
         let least = match align {
-            Align::Right => widest,
+            Align::Right | Align::Whole => widest,
             Align::Left => widest.min(NAME_LEAST),
             Align::Prose => widest.min(PROSE_LEAST),
         };
@@ -352,6 +362,34 @@ mod tests {
             wide(100)
         );
         assert!(wide(100).contains("9,999,999,999 ns") && !wide(160).contains("not shown"));
+    }
+
+    #[test]
+    fn names_wrap_and_verdicts_stay_whole() {
+        let columns = [
+            ("b", Align::Prose),
+            ("a", Align::Prose),
+            ("mean", Align::Right),
+            ("b / a", Align::Right),
+            ("so", Align::Whole),
+        ];
+        for width in 70..120 {
+            let mut table = TextTable::new(&columns, width).dropping(&["mean"]);
+            let name = "ext4-on-a-long-named-disk / PostMark / files=1000 / cold";
+            table.row([
+                name,
+                name,
+                "1.23 s",
+                "x1.234 (1.200 to 1.300)",
+                "not once corrected",
+            ]);
+            let text = table.render();
+            let longest = text.lines().map(UnicodeWidthStr::width).max().unwrap();
+            assert!(longest <= usize::from(width), "{width}\n{text}");
+            for word in ["not once corrected", "x1.234 (1.200 to 1.300)", "PostMark"] {
+                assert!(text.contains(word), "{word} at {width}\n{text}");
+            }
+        }
     }
 
     #[test]

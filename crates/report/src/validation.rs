@@ -3,7 +3,7 @@
 mod causes;
 
 use fsage_format::result::validation::{
-    FailedStep, Figures, Judgement, NamedError, Pair, PairKind, Validation,
+    FailedStep, Figures, Judgement, NamedError, NotPredicted, Pair, PairKind, Validation,
 };
 
 use crate::page::Page;
@@ -25,7 +25,7 @@ pub fn text(result: &Validation, details: bool, width: u16) -> String {
             result.disturbed.join("; ")
         ));
     }
-    if !result.pairs.is_empty() {
+    if !result.pairs.is_empty() || !result.not_predicted.is_empty() {
         page.blank();
         page.table(&overview(result, details, width));
         if result.pairs.len() > ROWS && !details {
@@ -43,6 +43,9 @@ pub fn text(result: &Validation, details: bool, width: u16) -> String {
         page.say("interrupted: these are not all pairs of the plan");
     }
     let most = if details { usize::MAX } else { NOTES };
+    for lacking in result.not_predicted.iter().take(most) {
+        page.say(unpredicted(lacking));
+    }
     for failed in result.failed.iter().take(most) {
         page.say(format!("failed: {}", failure(failed)));
     }
@@ -50,8 +53,12 @@ pub fn text(result: &Validation, details: bool, width: u16) -> String {
         page.say(format!("note: {note}"));
     }
     if !details {
-        let left =
-            result.failed.len().saturating_sub(NOTES) + result.notes.len().saturating_sub(NOTES);
+        let all = [
+            result.not_predicted.len(),
+            result.failed.len(),
+            result.notes.len(),
+        ];
+        let left: usize = all.iter().map(|n| n.saturating_sub(NOTES)).sum();
         let notes = if left > 0 {
             format!("{left} more notes, ")
         } else {
@@ -74,7 +81,11 @@ fn finding(page: &mut Page, result: &Validation) {
         .filter(|p| p.measured_ns > 0.0)
         .max_by(|a, b| error_of(a).abs().total_cmp(&error_of(b).abs()));
     let Some(worst) = worst else {
-        page.say("nothing was measured and predicted: nothing to say");
+        page.say(if result.not_predicted.is_empty() {
+            "nothing was measured and predicted: nothing to say"
+        } else {
+            "nothing of what was measured is predicted"
+        });
         return;
     };
     let elapsed = of.average_elapsed_error.map_or(String::new(), |e| {
@@ -188,6 +199,22 @@ fn overview(result: &Validation, details: bool, width: u16) -> TextTable {
         ]);
         table.row(row);
     }
+    for lacking in result.not_predicted.iter().take(most) {
+        let mut row = vec![
+            lacking.workload.clone(),
+            lacking.target.clone(),
+            duration(lacking.measured_ns),
+            "not predicted".to_owned(),
+            String::new(),
+        ];
+        row.extend(equal.then(String::new));
+        row.extend([
+            lacking.measured_variation.map_or("one run".into(), percent),
+            duration(lacking.measured_elapsed_ns),
+            String::new(),
+        ]);
+        table.row(row);
+    }
     table
 }
 
@@ -257,6 +284,17 @@ fn pairs(result: &Validation, width: u16) -> String {
         ]);
     }
     table.render()
+}
+
+/// What is said of what has no prediction.
+pub fn unpredicted(lacking: &NotPredicted) -> String {
+    let NotPredicted {
+        workload,
+        target,
+        reason,
+        ..
+    } = lacking;
+    format!("{workload} on {target}: not predicted: {reason}")
 }
 
 /// What is said of a step that failed.
@@ -564,6 +602,7 @@ mod tests {
             workloads: Vec::new(),
             targets: Vec::new(),
             pairs: Vec::new(),
+            not_predicted: Vec::new(),
             judgement: fsage_format::result::validation::Judgement::default(),
             failed: Vec::new(),
             disturbed: Vec::new(),

@@ -41,7 +41,8 @@ A plan that holds commands (cmd:, setup), or paths outside of its own directory,
 or --allow-paths, also with --resume: read a stranger's plan before you run it.
 
 A command without a plan runs in the working directory with the caches as they are; with --target in a
-directory of its own there, cold. One argument is taken as a line of shell.
+directory of its own there, cold. One argument is a line of shell; several are a program and its
+arguments, started without a shell.
 
 Examples:
   fsage bench examples/bench-small.toml -o results

@@ -8,6 +8,7 @@ use fsage_experiment::bench::kept::{self, Options, plan_of};
 use fsage_experiment::bench::run::{Order, run as carry_out};
 use fsage_experiment::plan::allow::Wanted;
 use fsage_experiment::plan::{BenchPlan, CommandPlan, PlanError};
+use fsage_experiment::running::direct;
 use fsage_format::result::experiment::Experiment;
 use fsage_host::signals;
 use fsage_report::experiment;
@@ -135,7 +136,7 @@ fn of_command(args: &BenchArgs) -> Result<BenchPlan> {
         ))
     })?;
     let command = CommandPlan {
-        command: shell_line(&args.command),
+        command: direct::line_of(&args.command),
         target: args.target.clone(),
         here,
         setup: args.setup.clone(),
@@ -146,40 +147,4 @@ fn of_command(args: &BenchArgs) -> Result<BenchPlan> {
         &command.text(),
         Path::new(&command.here),
     )?)
-}
-
-/// One argument is a line of shell already; several are a command and its arguments.
-fn shell_line(command: &[String]) -> String {
-    match command {
-        [line] => line.clone(),
-        words => words
-            .iter()
-            .map(|w| quoted(w))
-            .collect::<Vec<_>>()
-            .join(" "),
-    }
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_become_lines_of_shell() {
-        let line = |words: &[&str]| {
-            let words: Vec<String> = words.iter().map(|w| (*w).to_string()).collect();
-            shell_line(&words)
-        };
-        assert_eq!(line(&["make", "-j2"]), "make -j2");
-        assert_eq!(line(&["ls | wc"]), "ls | wc");
-        assert_eq!(line(&["echo", "it's", "", "$x"]), r"echo 'it'\''s' '' '$x'");
-    }
 }

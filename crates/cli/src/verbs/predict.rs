@@ -68,11 +68,7 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
     if args.json {
         out::json(&result)?;
     } else {
-        out::text(&prediction::text(&result, out::width()))?;
-        if args.details {
-            out::text("\n")?;
-            out::text(&prediction::details(&result, out::width()))?;
-        }
+        out::text(&prediction::text(&result, args.details, out::width()))?;
     }
     let mut exit = Exit::Done;
     for target in &result.targets {

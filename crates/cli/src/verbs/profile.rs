@@ -63,9 +63,8 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         &request,
         one_cpu.as_ref(),
         &mut |step| {
-            let message = format!("{} {}", step.group, step.metric);
             let (done, total) = (step.done as u64, step.total as u64);
-            progress.set(done, total, &message, Some(step.eta_s));
+            progress.set(done, total, step.metric, Some(step.eta_s));
         },
         &stop,
     )?;

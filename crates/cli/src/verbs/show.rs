@@ -60,12 +60,7 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
         FileKind::Profile => show(args, &SystemProfile::load(&args.file)?, profile::text),
         FileKind::Record => record(args),
         FileKind::Prediction => show(args, &load::<Prediction>(&args.file)?, |found, width| {
-            let mut text = prediction::text(found, width);
-            if args.details {
-                text.push('\n');
-                text.push_str(&prediction::details(found, width));
-            }
-            text
+            prediction::text(found, args.details, width)
         }),
         FileKind::Validation => show(args, &load::<Validation>(&args.file)?, |found, width| {
             validation::text(found, args.details, width)

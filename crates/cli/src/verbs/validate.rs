@@ -59,13 +59,16 @@ pub fn run(args: &ValidateArgs) -> Result<Exit> {
     for failed in &result.failed {
         ui::line(&format!("not done: {}", validation::failure(failed)));
     }
+    for lacking in &result.not_predicted {
+        ui::line(&validation::unpredicted(lacking));
+    }
     Ok(ended(&result))
 }
 
 fn ended(result: &Validation) -> Exit {
     if result.interrupted {
         Exit::Interrupted
-    } else if result.failed.is_empty() {
+    } else if result.failed.is_empty() && result.not_predicted.is_empty() {
         Exit::Done
     } else {
         Exit::Incomplete

@@ -98,7 +98,8 @@ impl Ran {
 /// fsage, with the arguments to come.
 pub fn fsage() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fsage"));
-    command.stdin(Stdio::null());
+    // As without a terminal, whoever runs the tests in one.
+    command.stdin(Stdio::null()).env("COLUMNS", "100");
     command
 }
 

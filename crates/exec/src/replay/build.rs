@@ -7,8 +7,7 @@ use fsage_namespace::path::PATH_BYTES;
 use fsage_namespace::{Ino, Kind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::model::link_text;
-use super::place::Placement;
+use super::place::{Placement, link_text};
 use super::tree::{Inode, Range, Tree};
 use crate::payload::{PIECE_BYTES, Payload};
 

@@ -36,7 +36,7 @@ use fsage_core::{OpKind, OpSource, SourceError};
 pub use fsage_namespace::{Ino, Kind};
 
 pub use build::{BuildError, Built, build};
-pub use model::{Model, Skip};
+pub use model::{INCOMING, Incoming, Model, Skip};
 pub use order::Order;
 pub use place::Placement;
 pub use run::{Pace, ReplayOptions, ReplayRun, replay};
@@ -51,6 +51,8 @@ pub struct Scan {
     pub start: Tree,
     /// The directory that holds every name that was found.
     pub common: Option<Vec<u8>>,
+    /// What links and renames bring in from outside.
+    pub incoming: Incoming,
     /// Whether page faults of mapped files are in the trace.
     pub faults: bool,
     /// Names that exist though neither the start nor the trace made them: what made them is not in
@@ -63,14 +65,16 @@ pub struct Scan {
 }
 
 /// Reads a trace through. `tree` holds what a snapshot says, or nothing; `directory` is where the
-/// trace began.
+/// trace began; `inside` is what will be replayed, where that is known already.
 pub fn scan(
     source: &mut dyn OpSource,
     tree: Tree,
     directory: &[u8],
+    inside: Option<Placement>,
     stop: &AtomicBool,
 ) -> Result<Scan, SourceError> {
     let mut model = Model::new(tree, directory, None);
+    model.incoming = Incoming::of(inside);
     let mut batch = Vec::new();
     let (mut operations, mut faults) = (0, false);
     let mut interrupted = false;
@@ -92,6 +96,7 @@ pub fn scan(
     Ok(Scan {
         start: model.tree.start(),
         common: model.common,
+        incoming: model.incoming,
         faults,
         unexplained: model.tree.unexplained,
         operations,

@@ -1,6 +1,7 @@
 //! What each operation means: the file behind its names and descriptors, and the call that stands
 //! for it on the target. Operations come in the order of the trace.
 
+mod incoming;
 mod names;
 mod process;
 
@@ -12,6 +13,7 @@ use fsage_namespace::flags::{
 };
 use fsage_namespace::path::{NAME_BYTES, PATH_BYTES, normal};
 use fsage_namespace::{Ino, Kind, Processes, SharedId};
+pub use incoming::{INCOMING, Incoming};
 use rustc_hash::FxHashMap;
 
 use super::call::{Call, Slot};
@@ -129,6 +131,8 @@ pub struct Model {
     common_node: Option<Ino>,
     /// Open files that the operation at hand let go.
     released: Vec<u64>,
+    /// What comes from outside.
+    pub incoming: Incoming,
 }
 
 const ENODATA: i32 = 61;
@@ -176,6 +180,7 @@ impl Model {
             common: None,
             common_node: None,
             released: Vec::new(),
+            incoming: Incoming::default(),
         }
     }
 
@@ -587,14 +592,4 @@ impl Model {
             self.processes.set_directory(pid.0, Some(normal(&path)));
         }
     }
-}
-
-/// As [`Model::symlink`] writes a link's text.
-pub(super) fn link_text(placement: Option<&Placement>, name: &[u8], text: &[u8]) -> Box<[u8]> {
-    if text.first() == Some(&b'/')
-        && let Some(to) = placement.and_then(|p| p.map(&normal(text)))
-    {
-        return super::place::relative(name, &to).into();
-    }
-    text.into()
 }

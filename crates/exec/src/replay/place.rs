@@ -70,6 +70,17 @@ pub fn common(a: &[u8], b: &[u8]) -> Vec<u8> {
     }
 }
 
+/// The text of a symbolic link called `name` on the target: an absolute one that leads to what is replayed is made
+/// relative, every other one stays as it is and leads nowhere.
+pub fn link_text(placement: Option<&Placement>, name: &[u8], text: &[u8]) -> Box<[u8]> {
+    if text.first() == Some(&b'/')
+        && let Some(to) = placement.and_then(|p| p.map(&normal(text)))
+    {
+        return relative(name, &to).into();
+    }
+    text.into()
+}
+
 /// The text of a link at `link` that leads to `to`; both are names of the target.
 pub fn relative(link: &[u8], to: &[u8]) -> Vec<u8> {
     let depth = link.split(|&b| b == b'/').count().saturating_sub(1);

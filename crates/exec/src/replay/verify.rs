@@ -8,8 +8,7 @@ use fsage_core::{Errno, FileSystem, FileType};
 use fsage_namespace::Kind;
 
 use super::build::placed;
-use super::model::link_text;
-use super::place::Placement;
+use super::place::{Placement, link_text};
 use super::tree::Tree;
 
 /// Wrong names that are kept with their particulars; all are counted.

@@ -3,7 +3,7 @@
 use fsage_core::{Root, Target};
 use fsage_format::result::run::{CommandRun, Unexpected};
 
-use crate::running::command;
+use crate::running::{command, direct::shown};
 use crate::target::command_dir;
 
 /// An error with its causes.
@@ -28,7 +28,7 @@ pub(super) fn command_once(
 ) -> Result<CommandRun, String> {
     let dir = command_dir(root).map_err(|e| e.to_string())?;
     let ran = command::run_quietly(text, dir, target);
-    let (run, said) = ran.map_err(|e| format!("run /bin/sh: {e}"))?;
+    let (run, said) = ran.map_err(|e| format!("start `{}`: {e}", shown(text)))?;
     let end = match (run.exit_status, run.exit_signal) {
         (Some(0), _) => return Ok(run),
         (Some(status), _) => format!("exit status {status}"),
@@ -39,7 +39,7 @@ pub(super) fn command_once(
     } else {
         format!(": {said}")
     };
-    Err(format!("run `{text}`: {end}, expected 0{said}"))
+    Err(format!("run `{}`: {end}, expected 0{said}", shown(text)))
 }
 
 /// A phase in which something did not end as expected did not do its work.

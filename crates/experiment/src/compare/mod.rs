@@ -189,7 +189,9 @@ fn pair(
     question: &Question,
     not_compared: &mut Vec<NotCompared>,
 ) -> ComparedPair {
-    let names = format!("{} and {}", a.name(), b.name());
+    let two = a.index != b.index;
+    let [of_a, of_b] = [a, b].map(|side| called(side.name(), side.index, two));
+    let names = format!("{of_a} and {of_b}");
     let mut metrics = Vec::new();
     for found in metric::each(a.configuration, b.configuration) {
         let wanted =
@@ -197,7 +199,7 @@ fn pair(
         if !wanted {
             continue;
         }
-        match metric::compare(&found, a.name(), b.name()) {
+        match metric::compare(&found, &of_a, &of_b) {
             Ok(compared) => metrics.push(compared),
             Err(why) => not_compared.push(NotCompared {
                 what: format!("{names}: metric '{}'", found.name),
@@ -211,7 +213,19 @@ fn pair(
         b: b.reported(),
         metrics,
         differences: differences::of(a, b),
-        warnings: [a, b].into_iter().flat_map(side_warnings).collect(),
+        warnings: [(a, of_a), (b, of_b)]
+            .iter()
+            .flat_map(|(side, name)| side_warnings(*side, name))
+            .collect(),
+    }
+}
+
+/// A configuration in sentences: of two experiments with the one that it is of.
+fn called(name: &str, experiment: u32, two: bool) -> String {
+    match (two, experiment) {
+        (false, _) => name.to_owned(),
+        (true, 0) => format!("{name} in A"),
+        (true, _) => format!("{name} in B"),
     }
 }
 
@@ -240,11 +254,13 @@ fn correct(pairs: &mut [ComparedPair]) -> Vec<Family> {
         }
     }
     for pair in pairs {
-        let (a, b) = (&pair.a.configuration, &pair.b.configuration);
+        let two = pair.a.experiment != pair.b.experiment;
+        let sides = [&pair.a, &pair.b];
+        let [a, b] = sides.map(|side| called(&side.configuration, side.experiment, two));
         for metric in &mut pair.metrics {
             metric.verdict = verdict(metric);
-            metric.text = words::sentence(metric, a, b);
-            words::doubts(metric, a, b);
+            metric.text = words::sentence(metric, &a, &b);
+            words::doubts(metric, &a, &b);
         }
     }
     families
@@ -287,13 +303,12 @@ fn warnings(a: Stored<'_>, b: Option<Stored<'_>>) -> Vec<String> {
 }
 
 /// What makes a configuration's samples doubtful.
-fn side_warnings(side: Side<'_>) -> Vec<String> {
+fn side_warnings(side: Side<'_>, name: &str) -> Vec<String> {
     let Side {
         configuration: c,
         experiment,
         ..
     } = side;
-    let name = &c.name;
     let mut all = Vec::new();
     if c.stop != StopReason::Precise {
         let why = if c.stop_text.is_empty() {
@@ -325,7 +340,7 @@ fn side_warnings(side: Side<'_>) -> Vec<String> {
     let failed = experiment
         .failed
         .iter()
-        .filter(|f| f.configuration == *name)
+        .filter(|f| f.configuration == c.name)
         .count();
     if failed > 0 {
         all.push(format!(

@@ -405,6 +405,34 @@ fn two_experiments_are_matched_by_name_then_by_work_and_their_environments_held_
 }
 
 #[test]
+fn two_of_one_name_are_told_apart_in_words() {
+    let [a, mut b] = [1, 2].map(|seed| {
+        experiment(vec![configuration(
+            "ext4",
+            POSTMARK,
+            &around(1e8, 10, seed),
+        )])
+    });
+    b.configurations[0].stop = StopReason::MaxRuns;
+    let stored = |path, experiment| Stored { path, experiment };
+    let found = compare(
+        stored("old", &a),
+        Some(stored("new", &b)),
+        &Question::default(),
+    );
+    let pair = &found.unwrap().pairs[0];
+    assert!(
+        pair.warnings[0].starts_with("ext4 in B: measuring ended"),
+        "{pair:?}"
+    );
+    let text = &pair.metrics[0].text;
+    assert!(
+        text.contains("'ext4 in B' differs from 'ext4 in A'"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_list_in_an_error_is_short() {
     let names: Vec<String> = (0..90).map(|n| format!("metric-{n}")).collect();
     assert_eq!(

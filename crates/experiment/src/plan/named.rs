@@ -8,6 +8,8 @@ use fsage_core::TargetSpec;
 use fsage_core::target::split_name;
 use fsage_workload::{SpecError, WorkloadSpec};
 
+use crate::running::direct::shown;
+
 /// Longer names are cut in tables; the whole specification is kept beside them.
 const NAME_CHARS: usize = 36;
 
@@ -25,8 +27,12 @@ pub struct NamedWorkload {
 impl NamedWorkload {
     /// What a workload without a name is called.
     pub fn name_of(spec: &str) -> String {
-        let mut name: String = spec.trim().chars().take(NAME_CHARS).collect();
-        if name.len() < spec.trim().len() {
+        let spec = match spec.trim().strip_prefix("cmd:") {
+            Some(line) => format!("cmd:{}", shown(line)),
+            None => spec.trim().to_owned(),
+        };
+        let mut name: String = spec.chars().take(NAME_CHARS).collect();
+        if name.len() < spec.len() {
             name.push('…');
         }
         name

@@ -16,10 +16,12 @@ use fsage_host::descendants::{Descendants, Running};
 use fsage_host::guard::stand_in;
 use fsage_host::observe::{Usage, Whose};
 
+use super::direct;
+
 /// How often what serves a target is looked at.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Runs `text` by sh in `dir`. What it prints goes to stderr: stdout is for results. The first signal
+/// Runs `text` in `dir`, by sh unless it needs none. What it prints goes to stderr: stdout is for results. The first signal
 /// that asks this process to stop goes to the command and its children too, and they do not outlive this
 /// process. They end also when what serves `target` has died: a command may never notice.
 pub fn run(text: &str, dir: &Path, target: &dyn Target) -> std::io::Result<CommandRun> {
@@ -65,12 +67,12 @@ fn run_with(
     let descendants = Descendants::ready();
     let exits = ExitWatch::start();
     let before = Usage::of(Whose::Children);
-    let mut command = Command::new("/bin/sh");
-    command
-        .args(["-c", text])
-        .stdin(Stdio::null())
-        .stdout(stdout)
-        .stderr(stderr);
+    let shell = || ["/bin/sh", "-c", text].map(str::to_owned).to_vec();
+    let words = direct::words_of(text).unwrap_or_else(shell);
+    let (program, arguments) = words.split_first().unzip();
+    let mut command = Command::new(program.map_or("", String::as_str));
+    command.args(arguments.unwrap_or_default());
+    command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
     stand_in(&mut command, dir).map_err(std::io::Error::other)?;
     let mut running = descendants.start(&mut command)?;
     let status = wait(&mut running, target);

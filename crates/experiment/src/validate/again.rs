@@ -26,7 +26,7 @@ pub fn again(dir: &Path) -> Result<(Validation, Validation), ValidateError> {
     let mut found = Measurements::default();
     found.take_all(&plan, &before.plan, recorded(dir, KIND)?)?;
     found.failed.clone_from(&before.failed);
-    // What could not be predicted then is tried again.
+    // As older results keep what could not be predicted: it is tried again.
     found
         .failed
         .retain(|step| !step.error.starts_with("failed to predict"));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fsage_format::profile::SystemProfile;
-use fsage_format::result::validation::FailedStep;
+use fsage_format::result::validation::{FailedStep, NotPredicted};
 use fsage_format::{FormatError, record};
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +61,8 @@ pub(super) struct Measurements {
     pub runs: BTreeMap<(usize, usize, u32), MeasuredRun>,
     /// What failed and was passed over.
     pub failed: Vec<FailedStep>,
+    /// What has no prediction.
+    pub not_predicted: Vec<NotPredicted>,
     /// What a reader must know.
     pub notes: Vec<String>,
     /// How long every step took that has ended, well or not, nanoseconds.

@@ -6,7 +6,7 @@ use fsage_core::{Op, OpKind, PathTable, SinkError};
 use fsage_format::profile::SystemProfile;
 use fsage_format::result::prediction::TargetPrediction;
 use fsage_format::result::validation::{
-    Distribution, EqualSpeed, FailedStep, NamedSpec, NamedTarget, Pair, PairKind,
+    Distribution, EqualSpeed, NamedSpec, NamedTarget, NotPredicted, Pair, PairKind,
     VALIDATION_FORMAT, VALIDATION_VERSION, Validation,
 };
 use fsage_format::trace::TraceReader;
@@ -78,6 +78,7 @@ pub(super) fn outcome(
             .collect(),
         judgement: judge_both(&pairs, &at_equal_speed),
         pairs,
+        not_predicted: std::mem::take(&mut found.not_predicted),
         disturbed: disturbed(plan, profiles, &found),
         notes: notes(&found),
         failed: found.failed,
@@ -183,16 +184,12 @@ fn from_one_trace(
         found.notes.push(format!("{name}: {warning}"));
     }
     for (index, (&target, predicted)) in targets.iter().zip(&prediction.targets).enumerate() {
+        let runs = found.of(workload, target);
         if let Some(lacks) = &predicted.incomplete {
-            found.failed.push(FailedStep {
-                target: plan.targets[target].to_string(),
-                workload: Some(name.to_string()),
-                run: 0,
-                error: format!("failed to predict: {}", lacks.reason),
-            });
+            let alone = measured_alone(plan, (workload, target), &runs, &lacks.reason);
+            found.not_predicted.push(alone);
             continue;
         }
-        let runs = found.of(workload, target);
         let of = |predicted| {
             let distributions = distributions.of(index);
             pair(plan, (workload, target), &runs, predicted, distributions)
@@ -244,6 +241,31 @@ fn speeds(found: &Measurements, workload: usize, targets: &[usize]) -> Option<Ve
     targets.iter().map(of).collect()
 }
 
+/// What was measured where nothing is predicted.
+fn measured_alone(
+    plan: &ValidatePlan,
+    (workload, target): (usize, usize),
+    runs: &[&MeasuredRun],
+    lacks: &str,
+) -> NotPredicted {
+    let measured_runs_ns: Vec<u64> = runs.iter().map(|r| r.measured.total_ns()).collect();
+    let (measured_ns, _, measured_variation) = measured(&measured_runs_ns);
+    NotPredicted {
+        workload: plan.workloads[workload].to_string(),
+        target: plan.targets[target].to_string(),
+        measured_ns,
+        measured_runs_ns,
+        measured_variation,
+        measured_elapsed_ns: mean_elapsed_ns(runs),
+        reason: lacks.to_owned(),
+    }
+}
+
+fn mean_elapsed_ns(runs: &[&MeasuredRun]) -> f64 {
+    let sum: f64 = runs.iter().map(|r| r.elapsed_ns as f64).sum();
+    sum / runs.len().max(1) as f64
+}
+
 fn pair(
     plan: &ValidatePlan,
     (workload, target): (usize, usize),
@@ -253,8 +275,7 @@ fn pair(
 ) -> Pair {
     let totals: Vec<u64> = runs.iter().map(|r| r.measured.total_ns()).collect();
     let (measured_ns, measured_interval_ns, measured_variation) = measured(&totals);
-    let count = runs.len().max(1) as f64;
-    let elapsed_ns = runs.iter().map(|r| r.elapsed_ns as f64).sum::<f64>() / count;
+    let elapsed_ns = mean_elapsed_ns(runs);
     let error = |predicted: f64, measured: f64| (predicted - measured) / measured;
     // A tracer sees calls from their start to their end, whatever they waited for.
     let predicted_ns = predicted.latency_total_ns.unwrap_or_default() + predicted.processor_wait_ns;

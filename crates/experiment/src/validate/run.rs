@@ -193,8 +193,7 @@ fn profile(
         ..ProfileRequest::default()
     };
     let detail = with.detail;
-    let mut progress =
-        |step: fsage_profile::Progress<'_>| detail(&format!("{} {}", step.group, step.metric));
+    let mut progress = |step: fsage_profile::Progress<'_>| detail(step.metric);
     let mut profile = profile_target(
         &*open,
         &*target.spec,

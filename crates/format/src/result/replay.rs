@@ -98,6 +98,9 @@ pub struct BuiltTree {
     pub symlinks: u64,
     /// Bytes written.
     pub bytes: u64,
+    /// Files and directories among them that the trace links or renames from outside of what is replayed.
+    #[serde(default)]
+    pub incoming: u64,
 }
 
 /// One operation whose result was not the trace's.

@@ -59,6 +59,9 @@ pub struct Validation {
     pub targets: Vec<NamedTarget>,
     /// One for each workload and target (Table 4.7) that was measured and predicted.
     pub pairs: Vec<Pair>,
+    /// What was measured and could not be predicted.
+    #[serde(default)]
+    pub not_predicted: Vec<NotPredicted>,
     /// What is said of the pairs.
     #[serde(flatten)]
     pub judgement: Judgement,
@@ -118,6 +121,25 @@ pub struct Pair {
     pub kinds: Vec<PairKind>,
     /// Substitutes and other warnings of the prediction.
     pub warnings: Vec<String>,
+}
+
+/// One workload on one target without a prediction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NotPredicted {
+    /// The workload as it was asked for.
+    pub workload: String,
+    /// The target as it was asked for.
+    pub target: String,
+    /// Measured total latency, as a pair's.
+    pub measured_ns: f64,
+    /// Each run's total.
+    pub measured_runs_ns: Vec<u64>,
+    /// Standard deviation of the runs over their mean; `None` for a single run.
+    pub measured_variation: Option<f64>,
+    /// Measured elapsed time, mean of the runs, nanoseconds.
+    pub measured_elapsed_ns: f64,
+    /// What the prediction lacks.
+    pub reason: String,
 }
 
 /// A pair's prediction for the speed that the machine had in the measured runs: what slows all of a moment alike is

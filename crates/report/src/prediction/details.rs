@@ -2,7 +2,7 @@
 
 use fsage_format::result::prediction::{CacheUse, Prediction, TargetPrediction};
 
-use super::{WITH_PROBABILITIES, probability, range, time};
+use super::{WITH_PROBABILITIES, is_disturbed, probability, range, time};
 use crate::page::Page;
 use crate::table::{Align, TextTable, bar};
 use crate::units::{count, duration, percent, significant};
@@ -260,8 +260,11 @@ fn pairs(result: &Prediction, width: u16) -> TextTable {
     );
     for pair in &result.pairs {
         let said = |p: f64| {
+            let mut names = [&pair.faster, &pair.slower].into_iter();
             if pair.same_target {
                 "one target".to_owned()
+            } else if names.any(|name| is_disturbed(result, name)) {
+                "disturbed".to_owned()
             } else {
                 probability(p)
             }

@@ -2,7 +2,7 @@
 
 use fsage_format::result::prediction::{Confidence, PairRank, Prediction, Ranked};
 
-use super::{probability, range, time, whole};
+use super::{is_disturbed, probability, range, time, whole};
 
 /// Elapsed times that lie within this of the best one's hardly differ.
 const HARDLY: f64 = 1.05;
@@ -48,13 +48,8 @@ fn single(result: &Prediction, only: &Ranked) -> String {
         Some(_) => format!(" ({} with 95 %)", range(interval, only.elapsed_ns)),
         None => " (its interval is too wide to be of use)".to_owned(),
     };
-    let hardly = if hardly_matters(result) {
-        " The file system hardly matters."
-    } else {
-        ""
-    };
     format!(
-        "On {} it would take {}{known}, {}.{hardly}",
+        "On {} it would take {}{known}, {}.",
         only.name,
         time(only.elapsed_ns),
         in_file_system(
@@ -68,7 +63,8 @@ fn single(result: &Prediction, only: &Ranked) -> String {
 /// Whether programs take nearly all of the time themselves, on every system.
 fn hardly_matters(result: &Prediction) -> bool {
     let little = |r: &Ranked| r.latency_total_ns <= HARDLY_SHARE * r.elapsed_ns;
-    result.ranking.iter().all(little)
+    let whole = result.ranking.len() == result.targets.len();
+    whole && result.ranking.iter().all(little)
 }
 
 /// `35 ms to 371 ms of it in the file system`.
@@ -115,6 +111,9 @@ fn several(result: &Prediction, best: &Ranked) -> Vec<String> {
         [.., last] => {
             let mut names = vec![best.name.as_str()];
             names.extend(close.iter().map(|p| p.slower.as_str()));
+            if let Some(again) = too_disturbed(result, &names) {
+                return vec![again];
+            }
             let who = if alike(result, &names) {
                 format!("{} cannot be told apart", listed(&names))
             } else {
@@ -134,6 +133,20 @@ fn several(result: &Prediction, best: &Ranked) -> Vec<String> {
         lines.extend(slowest(result));
     }
     lines
+}
+
+/// What is said instead of an order that hangs on disturbed profiles.
+fn too_disturbed(result: &Prediction, names: &[&str]) -> Option<String> {
+    let again = names.iter().copied();
+    let again: Vec<&str> = again.filter(|name| is_disturbed(result, name)).collect();
+    (!again.is_empty()).then(|| {
+        format!(
+            "{}: {} elapsed, too disturbed to tell which is faster: profile {} again.",
+            listed(names),
+            times(result, names),
+            listed(&again)
+        )
+    })
 }
 
 fn fastest(best: &Ranked, against: &[&PairRank]) -> Option<String> {

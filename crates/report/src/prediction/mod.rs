@@ -5,7 +5,7 @@ mod finding;
 #[cfg(test)]
 mod tests;
 
-pub use details::details;
+use details::details;
 
 use fsage_format::result::prediction::{
     FamilyShare, HELP_SAID, Help, Prediction, Ranked, TargetPrediction,
@@ -24,6 +24,8 @@ const WITH_PROBABILITIES: u32 = 3;
 /// Shares of a total on marked metrics, and on where files lie, from which on it is said.
 const MARKED_SAID: f64 = 0.05;
 const UNPLACED_SAID: f64 = 0.2;
+/// From this share on no order is told.
+const MARKED_MOST: f64 = 0.5;
 /// Changes that are told to help, and the least share that they save.
 const HELPS_SHOWN: usize = 2;
 /// Longer times are no longer told apart: 31 years, 277,778 hours.
@@ -35,6 +37,8 @@ const LINES: usize = 24;
 /// How much of the answer is left to the details, so that it fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Brief {
+    /// Everything follows.
+    All,
     Not,
     /// What makes it doubtful is said of all systems together.
     Doubts,
@@ -43,8 +47,11 @@ enum Brief {
 }
 
 /// The answer: the finding, one table, where the time goes and what would help; at most 24 lines of 80
-/// columns for four systems.
-pub fn text(result: &Prediction, width: u16) -> String {
+/// columns for four systems; with `all` the details follow.
+pub fn text(result: &Prediction, all: bool, width: u16) -> String {
+    if all && result.version >= WITH_PROBABILITIES {
+        return answer(result, width, Brief::All) + "\n" + &details(result, width);
+    }
     let fits = |text: &String| text.lines().count() <= LINES;
     let briefer = [Brief::Not, Brief::Doubts].map(|brief| answer(result, width, brief));
     let fitting = briefer.into_iter().find(fits);
@@ -135,6 +142,12 @@ fn whole<'a>(result: &'a Prediction, place: &Ranked) -> Option<&'a TargetPredict
     result.targets.iter().find(|t| t.name == place.name)
 }
 
+/// Whether most of a system's time stands on metrics that were disturbed.
+fn is_disturbed(result: &Prediction, name: &str) -> bool {
+    let mut targets = result.targets.iter();
+    targets.any(|t| t.name == name && t.uncertainty.marked_share > MARKED_MOST)
+}
+
 fn targets(result: &Prediction, width: u16) -> TextTable {
     let mut table = TextTable::new(
         &[
@@ -148,14 +161,22 @@ fn targets(result: &Prediction, width: u16) -> TextTable {
         width,
     )
     .dropping(&["its 95 %"]);
+    let best = result.ranking.first().map_or("", |best| &best.name);
+    let mut all = result.ranking.iter();
+    let disturbed = all.any(|place| is_disturbed(result, &place.name));
     for place in &result.ranking {
         let Some(target) = whole(result, place) else {
             continue;
         };
         let pair = result.pairs.iter().find(|p| p.slower == place.name);
+        let told = ![&place.name, best]
+            .iter()
+            .any(|name| is_disturbed(result, name));
         let against =
             match pair.filter(|p| result.ranking.first().is_some_and(|r| r.name == p.faster)) {
                 Some(p) if p.same_target => format!("x{:.2}, same", p.ratio),
+                Some(p) if !told => format!("x{:.2}, disturbed", p.ratio),
+                None if disturbed => "lowest".to_owned(),
                 Some(p) => format!(
                     "x{:.2}, {}",
                     p.ratio,
@@ -238,22 +259,21 @@ fn kinds(target: &TargetPrediction, width: u16) -> TextTable {
 
 /// The systems of which is told where the time goes: the best and the worst.
 fn reported(result: &Prediction) -> Vec<(&TargetPrediction, &'static str)> {
-    let at = |place: Option<&Ranked>| place.and_then(|p| whole(result, p));
-    let mut reported = Vec::new();
-    if let Some(best) = at(result.ranking.first()) {
-        let role = if result.ranking.len() > 1 {
-            " (best)"
-        } else {
-            ""
-        };
-        reported.push((best, role));
+    let ends = match result.ranking.as_slice() {
+        [] => vec![],
+        [only] => vec![(only, "")],
+        [best, .., worst] => vec![(best, " (best)"), (worst, " (worst)")],
+    };
+    let mut ends: Vec<_> = ends
+        .into_iter()
+        .filter_map(|(place, role)| Some((whole(result, place)?, role)))
+        .collect();
+    if ends.iter().any(|(t, _)| is_disturbed(result, &t.name)) {
+        for (_, role) in &mut ends {
+            *role = "";
+        }
     }
-    if result.ranking.len() > 1
-        && let Some(worst) = at(result.ranking.last())
-    {
-        reported.push((worst, " (worst)"));
-    }
-    reported
+    ends
 }
 
 /// `On ext4 (best), 35 ms in the file system: 40 % fsync … (FSY), …, 12 % other.`
@@ -385,7 +405,7 @@ fn nothings(result: &Prediction) -> Vec<String> {
 /// What makes it less sure, as far as it must be said here, and where the rest is.
 fn more(result: &Prediction, brief: Brief, page: &mut Page) {
     let whole = || result.targets.iter().filter(|t| t.incomplete.is_none());
-    if brief == Brief::Not {
+    if brief <= Brief::Not {
         for target in whole() {
             if let Some(trouble) = &target.uncertainty.trouble {
                 page.say(format!("{}: {trouble}.", target.name));
@@ -394,6 +414,9 @@ fn more(result: &Prediction, brief: Brief, page: &mut Page) {
         for text in cautions(result) {
             page.say(text);
         }
+    }
+    if brief == Brief::All {
+        return;
     }
     let warnings: usize = result.targets.iter().map(|t| t.warnings.len()).sum();
     let warnings = warnings + result.warnings.len();
@@ -447,8 +470,14 @@ fn cautions(result: &Prediction) -> Vec<String> {
         let u = &t.uncertainty;
         (u.marked_share > MARKED_SAID).then(|| {
             let (marked, all) = (u.marked.len(), u.carrying);
-            let share = u.marked_share * 100.0;
-            format!("{marked} of {all} on {} ({share:.0} % of its time)", t.name)
+            // Of these metrics; others that are marked too add little each.
+            let its = t.metrics.iter().filter(|m| u.marked.contains(&m.name));
+            let (what, share) = match marked {
+                0 => ("small ones".to_owned(), u.marked_share),
+                _ => (format!("{marked} of {all}"), its.map(|m| m.share).sum()),
+            };
+            let share = share * 100.0;
+            format!("{what} on {} ({share:.0} % of its time)", t.name)
         })
     });
     let unplaced = of(&|t| {

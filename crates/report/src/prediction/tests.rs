@@ -1,11 +1,15 @@
 use fsage_format::result::prediction::{
-    CacheUse, Caches, Confidence, FamilyShare, Help, Incomplete, KindPrediction, PairRank,
-    Prediction, Ranked, TargetPrediction, Uncertainty,
+    CacheUse, Caches, Confidence, FamilyShare, Help, Incomplete, KindPrediction, MetricShare,
+    PairRank, Prediction, Ranked, TargetPrediction, Uncertainty,
 };
 
-use super::{details, range, text};
+use super::{range, text as answer};
 
 const S: f64 = 1e9;
+
+fn text(result: &Prediction, width: u16) -> String {
+    answer(result, false, width)
+}
 
 fn target(name: &str, elapsed: f64, latency: f64) -> TargetPrediction {
     let none = CacheUse::new(0, 0);
@@ -71,6 +75,16 @@ fn target(name: &str, elapsed: f64, latency: f64) -> TargetPrediction {
         }],
         what_if: None,
         warnings: vec!["X was not measured".into()],
+    }
+}
+
+fn metric((name, share): (&str, f64)) -> MetricShare {
+    MetricShare {
+        name: name.into(),
+        what: String::new(),
+        weight: 1.0,
+        time_ns: share * S,
+        share,
     }
 }
 
@@ -197,10 +211,47 @@ fn where_it_is_most_of_the_time_it_matters_however_alike_systems_are() {
         said.starts_with("ext4 and xfs cannot be told apart: 8 s to 8.2 s"),
         "{said}"
     );
-    let said = text(&prediction(vec![target("ext4", 8.0 * S, 0.8 * S)], 0.5), 80);
+    let little = |names: &[&str], share: f64| {
+        let targets = names.iter().map(|name| target(name, 8.0 * S, share * S));
+        targets.collect::<Vec<_>>()
+    };
+    let said = text(&prediction(little(&["ext4", "xfs"], 0.8), 0.5), 80);
     assert!(said.contains("hardly matters"), "{said}");
-    let said = text(&prediction(vec![target("ext4", 8.0 * S, 0.9 * S)], 0.5), 80);
+    let said = text(&prediction(little(&["ext4", "xfs"], 0.9), 0.5), 80);
     assert!(!said.contains("hardly matters"), "{said}");
+    // Of one system alone, or while another is unknown, nobody can tell.
+    let said = text(&prediction(little(&["ext4"], 0.1), 0.5), 80);
+    assert!(!said.contains("hardly matters"), "{said}");
+    let mut three = little(&["ext4", "xfs", "btrfs"], 0.1);
+    three[2].incomplete = Some(Incomplete {
+        reason: "FSY not measured".into(),
+        missing: vec![],
+        partial_latency_ns: 0.0,
+    });
+    let said = text(&prediction(three, 0.5), 80);
+    assert!(!said.contains("hardly matters"), "{said}");
+}
+
+#[test]
+fn no_order_is_told_of_what_was_disturbed() {
+    let mut targets = vec![
+        target("ext4", 8.0 * S, 7.0 * S),
+        target("xfs", 19.0 * S, 18.0 * S),
+    ];
+    targets[1].uncertainty.marked_share = 0.51;
+    let said = text(&prediction(targets, 0.5), 80);
+    fits(&said);
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let finding = "ext4 and xfs: 8 s to 19 s elapsed, too disturbed to tell which is faster: profile xfs \
+                   again.";
+    assert!(words.starts_with(finding), "{said}");
+    for order in ["fastest ", " best\n", "(best)", "(worst)", "probably"] {
+        assert!(!said.contains(order), "{order}: {said}");
+    }
+    assert!(
+        said.contains("x2.38, disturbed") && said.contains("6.2–11 s"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -245,8 +296,11 @@ fn what_makes_it_doubtful_is_said_once_for_all_systems() {
     ];
     for target in &mut targets {
         let u = &mut target.uncertainty;
-        (u.marked_share, u.unplaced_share, u.carrying) = (0.82, 0.9, 9);
+        (u.unplaced_share, u.carrying) = (0.9, 9);
         u.marked = vec!["RFF".into(); 7];
+        // What is marked beside these adds to the share of all, not to theirs.
+        u.marked_share = 0.9;
+        target.metrics = [("RFF", 0.82), ("CR", 0.1)].map(metric).into();
     }
     let said = text(&prediction(targets, 0.9), 80);
     fits(&said);
@@ -269,7 +323,7 @@ fn doubts_about_every_one_of_four_systems_fit_the_screen_too() {
     let targets = names.iter().zip(all).map(|(name, ns)| {
         let mut target = target(name, ns, ns * 0.9);
         let u = &mut target.uncertainty;
-        (u.marked_share, u.unplaced_share, u.carrying) = (0.82, 0.9, 9);
+        (u.marked_share, u.unplaced_share, u.carrying) = (0.42, 0.9, 9);
         u.marked = vec!["RFF".into(); 7];
         u.trouble =
             Some("31 % of it stands on metrics of fewer than 3 samples (FDSO, FSYN16, RFF)".into());
@@ -280,7 +334,7 @@ fn doubts_about_every_one_of_four_systems_fit_the_screen_too() {
     fits(&said);
     let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
     for reported in [
-        "up to 82 % of the time on 4 of 4 targets stands on metrics that were disturbed",
+        "up to 42 % of the time on 4 of 4 targets stands on metrics that were disturbed",
         "4 of 4 intervals are doubtful; 4 more things to know: --details.",
         "(--snapshot)",
         "On ext4-on-the-first-disk (best)",
@@ -343,7 +397,14 @@ fn one_system_has_its_kinds_and_the_rest_is_a_row() {
         said.contains("2 others") && said.contains("total") && said.contains("100.0 %"),
         "{said}"
     );
-    assert!(details(&one, 80).contains("hit rates"));
+    let all = answer(&one, true, 80);
+    assert!(
+        all.starts_with(&said.split("1 more").next().unwrap()[..60]) && all.contains("hit rates")
+    );
+    assert!(
+        said.contains("1 more thing to know: --details") && !all.contains("--details"),
+        "{all}"
+    );
 }
 
 #[test]

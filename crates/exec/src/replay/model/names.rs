@@ -7,9 +7,10 @@ use fsage_namespace::flags::{
 };
 use fsage_namespace::path::{PATH_BYTES, normal};
 
-use super::{ENODATA, Found, Model, ReplayStep, Skip, Verdict, link_text};
+use super::{ENODATA, Found, Model, ReplayStep, Skip, Verdict};
 use crate::replay::call::Call;
 use crate::replay::order::{Key, Mode, Use};
+use crate::replay::place::link_text;
 
 const ELOOP: i32 = 40;
 const ENAMETOOLONG: i32 = 36;
@@ -167,9 +168,15 @@ impl Model {
         if op.kind == OpKind::Symlink {
             return self.symlink(step, paths);
         }
+        if ok {
+            self.incoming.call();
+        }
         let kind = ok.then_some(Kind::Unknown);
-        let one = self.find(&op, paths, op.path, op.dir, false, kind);
         let exchange = op.kind == OpKind::Rename && op.flags & RENAME_EXCHANGE != 0;
+        let one = match self.find(&op, paths, op.path, op.dir, false, kind) {
+            Err(Skip::Outside) if ok && !exchange => self.brought(&op),
+            one => one,
+        };
         let no_replace = op.kind == OpKind::Rename && op.flags & RENAME_NOREPLACE != 0;
         let exists = op.result.errno() == Some(Errno::EEXIST) || exchange && ok;
         let unnumbered = Op { file: None, ..op };
@@ -178,11 +185,15 @@ impl Model {
         let two = self.find(&unnumbered, paths, op.path2, dir2, false, kind);
         let (one, two) = match (one, two) {
             (Ok(one), Ok(two)) => (one, two),
-            // A name that comes from outside or goes there cannot be followed.
+            // A name that goes outside cannot be followed.
             (Err(skip), _) | (_, Err(skip)) => return Err(skip),
         };
         if ok {
+            let comes_in = !exchange && self.comes_in(&one, &two);
             self.two_names_effect(step, &one, &two, exchange)?;
+            if comes_in {
+                self.bring_in(one.walk.node, op.kind == OpKind::Link);
+            }
         }
         let renames = op.kind == OpKind::Rename && ok;
         let changes = |ok: bool| if ok { Mode::Exclusive } else { Mode::Shared };
@@ -243,13 +254,7 @@ impl Model {
             mode = Mode::Exclusive;
         }
         found.uses(mode, &mut step.uses);
-        let text = self.link_text(&found.name, text);
+        let text = link_text(self.placement.as_ref(), &found.name, text);
         Ok(Call::Names(found.name, text))
-    }
-
-    /// The text of a symbolic link on the target: an absolute one that leads to what is replayed is
-    /// made relative, every other one stays as it is and leads nowhere.
-    fn link_text(&self, name: &[u8], text: &[u8]) -> Box<[u8]> {
-        link_text(self.placement.as_ref(), name, text)
     }
 }

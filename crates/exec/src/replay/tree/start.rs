@@ -104,6 +104,39 @@ impl Tree {
         tree
     }
 
+    /// Lets a file be of the start by that name too, before any other, as it is now if it was made since. A directory
+    /// has no second one. Whether that can be.
+    pub fn begin_at(&mut self, node: Ino, name: (Ino, Box<[u8]>)) -> bool {
+        let Some(inode) = self.inode_mut(node) else {
+            return false;
+        };
+        let (directory, dir) = (inode.kind == Kind::Directory, name.0);
+        let names = &mut inode.start.names;
+        let again = names.iter().any(|(at, _)| *at == dir);
+        if again && directory {
+            return false;
+        }
+        let was_there = !names.is_empty();
+        names.insert(if again { names.len() } else { 0 }, name);
+        let mut made = if was_there { Vec::new() } else { vec![node] };
+        while let Some(node) = made.pop() {
+            let entries = self.entries(node).into_iter();
+            let below: Vec<(Box<[u8]>, Ino)> = entries.map(|(n, i)| (Box::from(n), i)).collect();
+            if let Some(inode) = self.inode_mut(node) {
+                (inode.start.size, inode.start.exact) = (inode.size, true);
+            }
+            for (name, child) in below {
+                let inode = self.inode_mut(child);
+                let inode = inode.filter(|inode| inode.start.names.is_empty());
+                if let Some(inode) = inode {
+                    inode.start.names.push((node, name));
+                    made.push(child);
+                }
+            }
+        }
+        true
+    }
+
     /// The directory of that absolute path, of the start.
     pub fn directory(&mut self, path: &[u8]) -> Ino {
         let walk = self.walk(Ino::ROOT, path, false, true);
