@@ -81,6 +81,8 @@ struct FileState {
     elsewhere: bool,
     /// Commits before its metadata changed last.
     changed_after: u32,
+    /// Faults since it was unmapped last.
+    faults: u32,
 }
 
 impl FileState {
@@ -89,6 +91,7 @@ impl FileState {
         Self {
             seen: self.seen,
             end_at: self.end_at,
+            faults: self.faults,
             ..Self::default()
         }
     }
