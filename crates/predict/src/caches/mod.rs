@@ -329,7 +329,8 @@ impl View {
         };
         let index = if ino.is_some() { ino.0 as usize + 1 } else { 0 };
         let before = std::mem::replace(&mut self.last_object, ino);
-        self.untouched = match self.recent.touch(index, step.op.bytes_moved()) {
+        let size = step.ns.tree.size(ino);
+        self.untouched = match self.recent.touch(index, step.op.bytes_moved(), size) {
             Touched::Recently => return,
             Touched::AWhileAgo => Untouched::AWhileAgo,
             Touched::LongAgo if neighbours(step, before, ino) => Untouched::Beside,
