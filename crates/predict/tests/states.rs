@@ -637,6 +637,18 @@ fn what_if_tells_the_elapsed_time_too() {
 }
 
 #[test]
+fn a_file_that_was_truncated_is_flushed_as_it_is_closed_though_it_was_empty() {
+    let mut s = Script::default();
+    s.open("/f", CREATE, 3);
+    s.fd(OpKind::Close, 3);
+    s.open("/f", 0o1101, 3);
+    s.data(OpKind::Write, 3, 0, 4096);
+    s.fd(OpKind::Close, 3);
+    let expected = ["CRC", "CLOSE", "OPENC", "WF", "CLOSET"];
+    assert_eq!(families(&s), expected);
+}
+
+#[test]
 fn faults_cost_what_they_bring() {
     let metrics = [
         ("RFO", 10.0),
