@@ -10,7 +10,7 @@ use crate::registry::Procedure;
 pub(crate) const PROCEDURES: &[Procedure] = &[Procedure {
     name: "mapped files",
     stems: &["MMAP", "MUNMAP", "MFR", "MFW"],
-    share: (10, 15),
+    share: (15, 25),
     run: mapped,
 }];
 
