@@ -17,8 +17,8 @@ const TARGETS: [&str; 3] = ["mem:fast", "mem:disk", "mem:tiny"];
 const BOUNDS: &[(&str, [f64; 3], &str)] = &[
     (
         "postmark:files=2000,transactions=5000",
-        [2.0, 3.0, 7.5],
-        "a quick profile does not find from how much dirty data on writers wait",
+        [2.0, 3.0, 20.0],
+        "a quick profile does not find from how much dirty data on writers wait (writes -37 %, reads +8 %)",
     ),
     ("sdet:scripts=2", [2.0, 31.0, 82.0], BLOCKS),
     ("andrew", [2.0, 30.0, 64.0], BLOCKS),

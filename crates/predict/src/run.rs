@@ -268,7 +268,8 @@ impl Predictor {
         traced.charged += 1;
         match op.latency_ns {
             Some(ns) => traced.latency_ns = traced.latency_ns.saturating_add(ns),
-            None => traced.without_latency += 1,
+            // Faults that find their page are in the pauses, and cost nothing beside them.
+            None => traced.without_latency += u64::from(op.kind != OpKind::Fault),
         }
         match op.kind {
             OpKind::Write | OpKind::CopyOut | OpKind::SpliceOut => {

@@ -12,7 +12,7 @@ pub const NO_TIME: &str = "no time left";
 
 /// Procedures by what they are worth to a prediction: what nearly every workload does, then what costs
 /// most where it is done, then the rest.
-const BY_VALUE: [&str; 43] = [
+const BY_VALUE: [&str; 42] = [
     "empty call",
     "block sizes",
     "cached lookups",
@@ -45,7 +45,6 @@ const BY_VALUE: [&str; 43] = [
     "first allocations after a cold start",
     "lookups of cached inodes",
     "removal of directories that held many",
-    "cold faults",
     "page cache",
     "name and inode caches",
     "sync and ranges",

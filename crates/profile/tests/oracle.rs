@@ -358,9 +358,6 @@ const ROWS: &[(&str, Expected)] = &[
         let device = s.far() + s.device_read(s.kib.max(4.0));
         Some(s.read(s.kib) + s.pages * s.brought() + device)
     }),
-    ("MFRC", |s| {
-        Some(s.call(|c| c.fault_read_ns) + s.brought() + s.far() + s.device_read(128.0))
-    }),
 ];
 
 /// Operations a second of as many threads as the point says, which do not hinder each other.
@@ -540,7 +537,7 @@ fn a_profile_of_a_disk_finds_the_truth() {
 /// What does not depend on how many of thousands of files are cached.
 const OF_FEW_FILES: &[&str] = &[
     "EMPTY", "BS", "FS", "LUS_BC", "LUR_BC", "FSTAT", "SEEK", "STATFS", "CLOSE", "RAW", "FSYQ",
-    "FSYRM", "FSYDF", "FSYO", "FDSO", "FSYN", "FDSS", "RRD", "RD", "MMAP", "MUNMAP", "MFRC",
+    "FSYRM", "FSYDF", "FSYO", "FDSO", "FSYN", "FDSS", "RRD", "RD", "MMAP", "MUNMAP",
 ];
 
 #[test]

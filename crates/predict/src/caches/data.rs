@@ -448,7 +448,19 @@ impl View {
         }
     }
 
-    /// A fault on a mapped page.
+    /// Unmapping takes as long as what was touched is long, of which a fault maps 64 KiB at the most.
+    pub(super) fn unmap(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
+        let faults = match step.resolved.node {
+            Some(ino) => std::mem::take(&mut self.state(ino).faults),
+            None => 0,
+        };
+        let kib = step.op.length.unwrap_or(0).div_ceil(1024);
+        let kib = kib.min(u64::from(faults) * 64) as f64;
+        charges.push(Charge::sized(Stem::Munmap, step.gap, kib));
+    }
+
+    /// A fault on a mapped page. One that is not there comes with half a window on either side, and costs as a read of
+    /// what has come. One that finds its page is the program's own time where the trace has no latency of it.
     pub(super) fn fault(
         &mut self,
         step: &Step<'_>,
@@ -461,9 +473,16 @@ impl View {
             return;
         };
         debug_assert!(step.op.kind == OpKind::Fault);
+        let faults = &mut self.state(ino).faults;
+        *faults = faults.saturating_add(1);
+        let there = |page: u64| {
+            let at = page.saturating_mul(PAGE_BYTES);
+            let tree = &step.ns.tree;
+            tree.allocated(ino, at, at.saturating_add(PAGE_BYTES))
+        };
         let first = offset / PAGE_BYTES;
         let last = offset.saturating_add(length.clamp(1, 1 << 21) - 1) / PAGE_BYTES;
-        let mut missed = 0u64;
+        let mut brought = 0u64;
         for page in first..=last {
             let before = if write {
                 self.note_fault(ino, page.saturating_mul(PAGE_BYTES));
@@ -471,35 +490,27 @@ impl View {
             } else {
                 self.pages.read(ino.0, page, false)
             };
-            let at = page.saturating_mul(PAGE_BYTES);
-            let there = step
-                .ns
-                .tree
-                .allocated(ino, at, at.saturating_add(PAGE_BYTES));
-            missed += u64::from(before == PageState::Absent && there);
+            brought += u64::from(before == PageState::Absent && there(page));
         }
-        if missed > 0 {
-            if let Some(inode) = step.ns.tree.inode(ino) {
-                self.relation = self.last_data.relation(ino, inode, offset);
-            }
-            charges.push(Charge::once(Stem::MfRC, step.gap));
-            self.note_data(step, ino, offset.saturating_add(length));
-            // Faults read around the page: half the window before it, half behind.
+        if brought > 0 {
             let half = self.sizes.read_ahead / 2;
-            let size = step
-                .ns
-                .tree
-                .inode(ino)
-                .map_or(0, |n| n.size)
-                .div_ceil(PAGE_BYTES);
+            let inode = step.ns.tree.inode(ino);
+            let size = inode.map_or(0, |n| n.size).div_ceil(PAGE_BYTES);
+            let mut from = first;
             for page in first.saturating_sub(half)..first.saturating_add(half).min(size) {
-                self.pages.prefetch(ino.0, page);
+                if there(page) && self.pages.prefetch(ino.0, page) {
+                    from = from.min(page);
+                    brought += 1;
+                }
             }
+            let (from, bytes) = (from * PAGE_BYTES, brought * PAGE_BYTES);
+            let kib = bytes as f64 / 1024.0;
+            self.disk_read(step, ino, from, bytes, kib, true, charges);
         }
-        match (write, missed) {
-            (true, _) => charges.push(Charge::once(Stem::MfW, step.gap)),
-            (false, 0) => charges.push(Charge::once(Stem::MfR, step.gap)),
-            (false, _) => {}
+        if write {
+            charges.push(Charge::once(Stem::MfW, step.gap));
+        } else if brought == 0 && step.op.latency_ns.is_some() {
+            charges.push(Charge::once(Stem::MfR, step.gap));
         }
     }
 }

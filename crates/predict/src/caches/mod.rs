@@ -81,6 +81,8 @@ struct FileState {
     elsewhere: bool,
     /// Commits before its metadata changed last.
     changed_after: u32,
+    /// Faults since it was unmapped last.
+    faults: u32,
 }
 
 impl FileState {
@@ -89,6 +91,7 @@ impl FileState {
         Self {
             seen: self.seen,
             end_at: self.end_at,
+            faults: self.faults,
             ..Self::default()
         }
     }
@@ -326,7 +329,8 @@ impl View {
         };
         let index = if ino.is_some() { ino.0 as usize + 1 } else { 0 };
         let before = std::mem::replace(&mut self.last_object, ino);
-        self.untouched = match self.recent.touch(index, step.op.bytes_moved()) {
+        let size = step.ns.tree.size(ino);
+        self.untouched = match self.recent.touch(index, step.op.bytes_moved(), size) {
             Touched::Recently => return,
             Touched::AWhileAgo => Untouched::AWhileAgo,
             Touched::LongAgo if neighbours(step, before, ino) => Untouched::Beside,

@@ -37,19 +37,19 @@ impl Default for Recent {
 }
 
 impl Recent {
-    /// Touches a file and `bytes` of what it holds. When it was touched before.
+    /// Touches a file and `bytes` of the `size` that it holds. When it was touched before.
     #[inline]
-    pub fn touch(&mut self, file: usize, bytes: u64) -> Touched {
+    pub fn touch(&mut self, file: usize, bytes: u64, size: u64) -> Touched {
         if self.now == file {
             if bytes > 0 {
-                self.own.touch(file, bytes);
-                self.shared.touch(file, bytes);
+                self.own.touch(file, bytes, size);
+                self.shared.touch(file, bytes, size);
             }
             return Touched::Recently;
         }
         self.now = file;
-        let own = self.own.touch(file, bytes);
-        let shared = self.shared.touch(file, bytes);
+        let own = self.own.touch(file, bytes, size);
+        let shared = self.shared.touch(file, bytes, size);
         match (own, shared) {
             (true, _) => Touched::Recently,
             (_, true) => Touched::AWhileAgo,
@@ -91,7 +91,7 @@ impl Held {
     }
 
     /// Whether the file was held; it is after this, as the first.
-    fn touch(&mut self, file: usize, bytes: u64) -> bool {
+    fn touch(&mut self, file: usize, bytes: u64, size: u64) -> bool {
         let Ok(index) = u32::try_from(file) else {
             return false;
         };
@@ -107,7 +107,12 @@ impl Held {
         if had > 0 {
             self.unlink(index);
         }
-        let weight = u64::from(had).max(FILE_BYTES) + bytes;
+        // What is moved again lies where it lay.
+        let all = size.max(bytes).saturating_add(FILE_BYTES);
+        let weight = u64::from(had)
+            .max(FILE_BYTES)
+            .saturating_add(bytes)
+            .min(all);
         let weight = weight.min(self.most).min(u64::from(u32::MAX)) as u32;
         self.bytes = self.bytes - u64::from(had) + u64::from(weight);
         let first = std::mem::replace(&mut self.first, index);
@@ -154,34 +159,37 @@ mod tests {
     #[test]
     fn files_are_forgotten_after_many_others() {
         let mut recent = Recent::default();
-        assert_eq!(recent.touch(1, 0), Touched::LongAgo);
-        assert_eq!(recent.touch(1, 0), Touched::Recently);
+        assert_eq!(recent.touch(1, 0, 0), Touched::LongAgo);
+        assert_eq!(recent.touch(1, 0, 0), Touched::Recently);
         let others = (OWN_BYTES / FILE_BYTES) as usize;
         for other in 2..=others {
-            assert_eq!(recent.touch(other, 0), Touched::LongAgo);
+            assert_eq!(recent.touch(other, 0, 0), Touched::LongAgo);
         }
-        assert_eq!(recent.touch(1, 0), Touched::Recently, "as many as fit");
+        assert_eq!(recent.touch(1, 0, 0), Touched::Recently, "as many as fit");
         for other in 2..=others + 2 {
-            recent.touch(other, 0);
+            recent.touch(other, 0, 0);
         }
-        assert_eq!(recent.touch(1, 0), Touched::AWhileAgo);
+        assert_eq!(recent.touch(1, 0, 0), Touched::AWhileAgo);
         for other in 2..=(SHARED_BYTES / FILE_BYTES) as usize + 2 {
-            recent.touch(other, 0);
+            recent.touch(other, 0, 0);
         }
-        assert_eq!(recent.touch(1, 0), Touched::LongAgo);
+        assert_eq!(recent.touch(1, 0, 0), Touched::LongAgo);
     }
 
     #[test]
     fn the_same_few_files_forget_nothing_and_what_is_read_counts() {
         let mut recent = Recent::default();
-        recent.touch(1, 0);
+        recent.touch(1, 0, 0);
         for turn in 0..100_000 {
-            recent.touch(2 + turn % 10, 0);
+            recent.touch(2 + turn % 10, 0, 0);
         }
-        assert_eq!(recent.touch(1, 0), Touched::Recently);
-        recent.touch(2, OWN_BYTES);
-        assert_eq!(recent.touch(1, 0), Touched::AWhileAgo);
-        recent.touch(2, u64::MAX / 2);
-        assert_eq!(recent.touch(1, 0), Touched::LongAgo);
+        for turn in 0..100_000 {
+            recent.touch(2 + turn % 10, 4096, 4096);
+        }
+        assert_eq!(recent.touch(1, 0, 0), Touched::Recently, "the same pages");
+        recent.touch(2, OWN_BYTES, OWN_BYTES);
+        assert_eq!(recent.touch(1, 0, 0), Touched::AWhileAgo);
+        recent.touch(2, u64::MAX / 2, 0);
+        assert_eq!(recent.touch(1, 0, 0), Touched::LongAgo);
     }
 }

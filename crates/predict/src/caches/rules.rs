@@ -178,6 +178,7 @@ impl View {
             OpKind::Sync | OpKind::Syncfs => return self.synchronise_all(step, charges),
             OpKind::SyncFileRange => return self.synchronise_range(step, charges),
             OpKind::Advise => return self.advise(step, charges),
+            OpKind::Munmap => return self.unmap(step, charges),
             _ => {}
         }
         let stem = match rule(kind) {

@@ -50,7 +50,6 @@ pub fn without_device(stem: Stem) -> &'static [&'static [Term]] {
         LusNc | LunNc | LufNc | LurNc => &[&[Same(LusBc)], &[Same(LurBc)]],
         LumNc => &[&[Same(Lum)], &[Same(Lumr)]],
         Wp => &[&[Same(Wk)], &[Same(Wo)]],
-        MfRC => &[&[Same(MfR)]],
         RDirC => &[&[Same(RDir)]],
         _ => &[],
     }
@@ -169,7 +168,6 @@ fn data(stem: Stem) -> Chain {
         Munmap => &[&[Same(Mmap)]],
         MfR => &[&[Same(RdO)]],
         MfW => &[&[Same(MfR)], &[Same(WrO)]],
-        MfRC => &[&[Sized(RRd, 4.0)]],
         Tr => &[&[Same(RmF)], &[Same(TrP)]],
         TrC => &[&[Same(Tr)]],
         TrX => &[&[Sized(Tr, 1.0)], &[Same(Chmod)]],

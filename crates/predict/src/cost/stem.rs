@@ -64,7 +64,7 @@ stems! {
     Wf "WF", Wn "WN", Wd "WD", We "WE", Wa "WA", Wo "WO", Wk "WK", Wu "WU", Wp "WP" device, Wh "WH",
     Falloc "FALLOC",
     Rd "RD" device, RRd "RRD" device, RfN "RFN" device, RfS "RFS" device, RfF "RFF" device, RfO "RFO" device, Rx "RX" device, Rf "RF" device,
-    Mmap "MMAP", Munmap "MUNMAP", MfR "MFR", MfW "MFW", MfRC "MFRC" device,
+    Mmap "MMAP", Munmap "MUNMAP", MfR "MFR", MfW "MFW",
     Tr "TR", TrC "TRC" partly, TrX "TRX", TrP "TRP", Rm "RM", RmF "RMF", RmD "RMD", RmFC "RMFC" partly,
     Fsy "FSY" device, Fds "FDS" device, FsyO "FSYO" device, FdsO "FDSO" device, FsyC "FSYC" device, FsyN "FSYN" device, FsyRn "FSYRN" device,
     FsyRm "FSYRM" device, FsyD "FSYD" device, FsyDF "FSYDF" partly, FsyS "FSYS" device, FdsS "FDSS" device, FdsL "FDSL" device, FdsU "FDSU" device, FdsR "FDSR" device,

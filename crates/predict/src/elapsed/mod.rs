@@ -205,21 +205,41 @@ mod tests {
         case.op(1, 0, 1, 10.0, 50.0);
         case.op(2, 0, 1, 10.0, 50.0);
         case.op(1, 5, 1, 10.0, 0.0);
-        // The first has read after 60 and waits while the second works until 120; that one waits while
-        // the first goes on until 134.
-        assert_eq!(case.ends(), (134.0, 0.0, 60.0 + 14.0));
+        // The first has read after 60 and waits while the second, which has not run yet, works until 120; that one
+        // has run no longer than the first and goes on.
+        assert_eq!(case.ends(), (134.0, 0.0, 60.0));
     }
 
     #[test]
-    fn half_of_a_wait_at_the_end_of_a_slice_is_the_calls() {
-        let mut case = Case::on(Some(1), false).two();
-        for thread in [1, 2] {
-            case.op(thread, 0, 1, 5e6, 0.0);
-            case.op(thread, 1, 1, 1e6, 0.0);
-        }
+    fn who_ran_longer_than_the_others_waits_after_a_device_in_memory() {
+        let run = |second| {
+            let mut case = Case::on(Some(1), true).two();
+            case.op(1, 0, 1, 1e6, 10.0);
+            case.op(2, 0, 1, second, 10.0);
+            case.op(1, 1, 1, 1e6, 0.0);
+            case.ends().2
+        };
+        // The first has run when the second has not. That one goes on before it, or after its next call.
+        assert_eq!(run(0.5e6), 0.5e6 + 10.0);
+        assert_eq!(run(3e6), 3e6 + 10.0 + 1e6);
+    }
+
+    #[test]
+    fn a_wait_at_the_end_of_a_slice_is_the_calls_where_it_looks() {
+        let run = |kind| {
+            let mut case = Case::on(Some(1), false).two();
+            for (thread, start, ns) in [(1, 0, 5e6), (2, 0, 5e6), (1, 1, 1e6), (2, 1, 1e6)] {
+                let mut op = Op::new(kind, Pid(thread), Tid(thread), start);
+                op.latency_ns = Some(1);
+                case.push(&op, ns, 0.0);
+            }
+            case.ends()
+        };
         // Each call of the first pair is longer than a slice; the second thread's has nobody to wait
         // for but the first one's last.
-        assert_eq!(case.ends(), (12e6, 0.0, 0.5 * 5e6 + 0.5 * 1e6));
+        assert_eq!(run(OpKind::Write), (12e6, 0.0, 5e6 + 1e6));
+        assert_eq!(run(OpKind::Read), (12e6, 0.0, 0.25 * 6e6));
+        assert_eq!(run(OpKind::Stat), (12e6, 0.0, 0.0));
     }
 
     #[test]

@@ -2,9 +2,9 @@
 //!
 //! Processors are given in turn, for a slice each, as Linux's fair scheduler does among threads of
 //! equal weight. A thread gives its processor up when it waits for the device and when its slice is
-//! over, and then waits behind all others. A kernel that does not preempt itself switches inside a
-//! call only where the call offers it, and else when the call ends: calls are taken to do either
-//! equally often, so that half of such a wait is the call's. A device in memory works on the caller's
+//! over, and then waits behind all others; one that a device in memory served goes on if it ran no longer
+//! than the others did on average. A kernel that does not preempt itself switches inside a
+//! call only where the call offers it, and else when the call has ended. A device in memory works on the caller's
 //! processor; any other serves one request at a time, in the order of their arrival.
 //!
 //! Operations come in the order of the trace, and may not come in that of predicted time. So the
@@ -31,8 +31,16 @@ const SLICE_NS: u64 = 4_000_000;
 /// Work that takes many slices is done in about so many: years of it end too.
 const MOST_SLICES: u64 = 512;
 
-/// The share of a wait at the end of a slice that falls into the call.
-const SHARE_IN_CALL: f64 = 0.5;
+/// The share of waits at the end of a slice that fall into the call: after each page that is written or freed Linux
+/// looks whether to switch, in a read before it copies, while it looks names up never.
+fn share_in_call(kind: OpKind) -> f64 {
+    use OpKind as K;
+    match kind {
+        K::Write | K::CopyOut | K::SpliceOut | K::Unlink | K::Truncate | K::Ftruncate => 1.0,
+        K::Read | K::CopyIn | K::SpliceIn => 0.25,
+        _ => 0.0,
+    }
+}
 
 /// Operations that wait before a thread without any is taken to sleep.
 const MOST_PENDING: usize = 1 << 16;
@@ -53,6 +61,8 @@ pub(super) struct Schedule {
     pending: usize,
     /// Threads on a processor without anything to do.
     starved: Vec<usize>,
+    /// How long a thread had run by now when its turn came, at the most.
+    turn_ns: u64,
     contention: Option<Contention>,
     device: Device,
     /// For the device, and because others were in calls of the kind.
@@ -75,6 +85,7 @@ impl Schedule {
             now: 0,
             pending: 0,
             starved: Vec::new(),
+            turn_ns: 0,
             contention: Contention::of(vector),
             device: Device::of(vector),
             waits: [0.0; OpKind::ALL.len()],
@@ -237,10 +248,19 @@ impl Schedule {
     fn happen(&mut self, due: Due) {
         self.now = self.now.max(due.at);
         match due.what {
-            What::Ready(slot) => self.ready.push_back((slot, self.now)),
+            What::Ready(slot) => {
+                // Sleep earns nothing.
+                if let Some(thread) = self.threads.get_mut(slot) {
+                    thread.ran_ns = thread.ran_ns.max(self.turn_ns);
+                }
+                self.ready.push_back((slot, self.now));
+            }
             What::Free(next) => {
                 self.free = self.free.saturating_add(1);
-                self.ready.extend(next.map(|slot| (slot, self.now)));
+                match next {
+                    Some(slot) if self.is_owed(slot) => self.ready.push_front((slot, self.now)),
+                    next => self.ready.extend(next.map(|slot| (slot, self.now))),
+                }
             }
             What::Arrives(slot) => {
                 let thread = self.threads.get(slot);
@@ -262,16 +282,30 @@ impl Schedule {
             let mut slice_ns = SLICE_NS;
             if let Some(thread) = self.threads.get_mut(slot) {
                 slice_ns = slice_ns.max(thread.left_ns / MOST_SLICES);
+                self.turn_ns = self.turn_ns.max(thread.ran_ns);
                 if thread.stage == Stage::Finish {
                     thread.queued_ns = at.saturating_sub(since);
                 }
                 if let Some((kind, since)) = thread.cut.take() {
-                    let ns = at.saturating_sub(since) as f64 * SHARE_IN_CALL;
+                    let ns = at.saturating_sub(since) as f64 * share_in_call(kind);
                     add(&mut self.queued, kind, ns);
                 }
             }
             self.run(slot, at, at.saturating_add(slice_ns));
         }
+    }
+
+    /// Whether a thread that comes back from the device ran no longer than those who wait, on average.
+    fn is_owed(&self, slot: usize) -> bool {
+        let thread = self.threads.get(slot);
+        let ran = |&(slot, _): &(usize, u64)| {
+            let ran_ns = self.threads.get(slot).map_or(0, |t| t.ran_ns);
+            u128::from(ran_ns)
+        };
+        let all: u128 = self.ready.iter().map(ran).sum();
+        thread.is_some_and(|t| {
+            t.stage == Stage::Finish && u128::from(t.ran_ns) * self.ready.len() as u128 <= all
+        })
     }
 
     /// Runs a thread on a processor from `at` on, until it gives it up.
@@ -297,6 +331,7 @@ impl Schedule {
                     let ran = thread.left_ns.min(slice_end.saturating_sub(at));
                     at = at.saturating_add(ran);
                     thread.left_ns -= ran;
+                    thread.ran_ns = thread.ran_ns.saturating_add(ran);
                     // At the end of time no slice is long enough for anything.
                     if thread.left_ns > 0 && at < u64::MAX {
                         return self.plan(at, What::Free(Some(slot)));
@@ -309,6 +344,7 @@ impl Schedule {
                 }
                 Stage::Memory => {
                     at = at.saturating_add(thread.left_ns);
+                    thread.ran_ns = thread.ran_ns.saturating_add(thread.left_ns);
                     let latency = thread.now.as_ref().map(|item| item.latency);
                     let asked = self.device.ask(slot, latency.unwrap_or_default());
                     thread.asked = asked;

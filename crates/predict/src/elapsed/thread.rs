@@ -107,6 +107,8 @@ pub(super) struct Thread {
     /// What the operation takes of it in calls, and how much of that because others are in calls too.
     pub memory_ns: u64,
     pub stretched_ns: f64,
+    /// How long it had a processor so far.
+    pub ran_ns: u64,
     /// When the operation began.
     pub began: u64,
     /// What was rounded off so far.

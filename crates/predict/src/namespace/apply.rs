@@ -223,7 +223,7 @@ impl Namespace {
         if op.kind == OpKind::Open && op.result.is_ok() {
             let node = node.unwrap_or_else(|| self.nameless_of(op));
             self.observe(op, node, Kind::Regular);
-            self.opened(op, node, false, None, out);
+            self.opened(op, node, false, out);
             out.node = Some(node);
         }
     }
@@ -354,7 +354,7 @@ impl Namespace {
             self.cut(node, 0);
         }
         let directory = directory || self.tree.kind(node) == Kind::Directory;
-        self.opened(op, node, created, truncated, out);
+        self.opened(op, node, created, out);
         out.node = Some(node);
         out.action = Action::Open {
             created,
@@ -372,15 +372,10 @@ impl Namespace {
         can_be_there(&self.tree, walk.dir, last) && op.size_bytes.is_some_and(|s| s > 0)
     }
 
-    fn opened(
-        &mut self,
-        op: &Op,
-        node: Ino,
-        created: bool,
-        truncated: Option<u64>,
-        out: &mut Resolved,
-    ) {
-        let open = self.make_open(node, op.flags, created, truncated.is_some());
+    fn opened(&mut self, op: &Op, node: Ino, created: bool, out: &mut Resolved) {
+        // File systems that flush what was truncated as it is closed do so even if it was empty.
+        let truncated = op.flags & O_TRUNC != 0 && !created;
+        let open = self.make_open(node, op.flags, created, truncated);
         out.open = Some(open);
         let number = op
             .result

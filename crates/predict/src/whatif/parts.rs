@@ -252,7 +252,7 @@ fn moved_kib(id: MetricId) -> f64 {
         // Its points are distances.
         ("RX" | "RXA", _) => 4.0,
         (_, Some(kib)) if by_kib => f64::from(kib),
-        (stem, None) if stem.starts_with("RF") || ["MFRC", "WP"].contains(&stem) => 4.0,
+        (stem, None) if stem.starts_with("RF") || stem == "WP" => 4.0,
         (_, None) if id.unit().is_rate() => 1.0,
         _ => 0.0,
     }

@@ -7,24 +7,15 @@ use crate::lab::{Batch, Lab};
 use crate::probe::Probe;
 use crate::registry::Procedure;
 
-pub(crate) const PROCEDURES: &[Procedure] = &[
-    Procedure {
-        name: "mapped files",
-        stems: &["MMAP", "MUNMAP", "MFR", "MFW"],
-        share: (10, 15),
-        run: mapped,
-    },
-    Procedure {
-        name: "cold faults",
-        stems: &["MFRC"],
-        share: (5, 10),
-        run: cold_faults,
-    },
-];
+pub(crate) const PROCEDURES: &[Procedure] = &[Procedure {
+    name: "mapped files",
+    stems: &["MMAP", "MUNMAP", "MFR", "MFW"],
+    share: (15, 25),
+    run: mapped,
+}];
 
 /// Sizes of mappings in bytes.
-const SIZES: [u64; 4] = [SMALL, SMALL, 128 << 10, 1 << 20];
-const SMALL: u64 = 16 << 10;
+const SIZES: [u64; 3] = [PAGE, PAGE, 1 << 20];
 const PAGE: u64 = 4096;
 /// A touch under this found its page mapped already by the fault before it: entering the kernel for
 /// a fault and leaving it alone takes longer.
@@ -54,8 +45,8 @@ fn mapped(lab: &mut Lab<'_>) -> Res {
         }
         lab.end().map(|_| ())
     })?;
-    let note = "the target maps, touches and unmaps in one call: MMAP is half of what 16 KiB cost \
-                beside the faults, MUNMAP what is left of all sizes";
+    let note = "the target maps, touches and unmaps in one call: MMAP is half of what 4 KiB cost \
+                beside the faults, MUNMAP what is left";
     lab.remark("MMAP", note);
     lab.remark("MUNMAP", note);
     lab.clear(&dir)
@@ -63,7 +54,7 @@ fn mapped(lab: &mut Lab<'_>) -> Res {
 
 fn one(lab: &mut Lab<'_>, handle: fsage_core::Handle, gap: usize, size: u64, write: bool) -> Res {
     let fs = lab.fs;
-    let (map, unmap) = (Probe::of("MMAP"), Probe::of("MUNMAP"));
+    let (map, unmap) = (Probe::of("MMAP"), Probe::at("MUNMAP", (size >> 10) as u32));
     let fault = Probe::of(if write { "MFW" } else { "MFR" });
     let ((), clock_ns) = lab.timed(|| Ok(()))?;
     // The target asks for the size, maps and unmaps: three calls.
@@ -76,7 +67,7 @@ fn one(lab: &mut Lab<'_>, handle: fsage_core::Handle, gap: usize, size: u64, wri
     let base = lab.base_ns.first().copied().unwrap_or_default();
     let both = (total - spent - fstat_ns - 2.0 * (base - clock_ns)).max(2.0);
     // Unmapping takes longer with every page, mapping does not.
-    if size == SMALL {
+    if size == PAGE {
         lab.add(map, gap, both / 2.0);
     }
     if let (false, Some(id)) = (write, map.id(gap)) {
@@ -91,34 +82,4 @@ fn one(lab: &mut Lab<'_>, handle: fsage_core::Handle, gap: usize, size: u64, wri
         lab.add(fault, 0, (ns as f64 - clock_ns).max(1.0));
     }
     Ok(())
-}
-
-/// Random pages of a large file, far enough from each other that none is read around another.
-fn cold_faults(lab: &mut Lab<'_>) -> Res {
-    let bytes = lab.room_bytes().min(lab.scale(32 << 20, 128 << 20) as u64);
-    let path = lab.fresh("f").into_bytes();
-    lab.make_file(&path, bytes)?;
-    let probe = Probe::of("MFRC");
-    let rounds = (lab.scale(2, 3), lab.scale(3, 10));
-    lab.rounds(&["MFRC"], rounds, |lab, _| {
-        lab.make_data_cold()?;
-        let fs = lab.fs;
-        let pieces = (bytes / (256 << 10)) as usize;
-        let order = lab.random.order(pieces);
-        let handle = fs.open(&path, OpenFlags::READ, 0)?;
-        let result = lab.cold_batch(probe, |lab| {
-            for piece in order.into_iter().take(100) {
-                let mut took = 0;
-                fs.map_touch(handle, piece as u64 * (256 << 10), PAGE, false, &mut |ns| {
-                    took = ns;
-                })?;
-                lab.asked_bytes += PAGE;
-                lab.add(probe, 0, took as f64);
-            }
-            Ok(())
-        });
-        fs.close(handle)?;
-        result
-    })?;
-    Ok(lab.fs.unlink(&path)?)
 }

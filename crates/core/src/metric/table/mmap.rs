@@ -1,6 +1,6 @@
 //! Mapped files.
 
-use super::{Family, Group, Unit};
+use super::{Family, Group, Points, Unit};
 
 pub(super) const ROWS: &[Family] = &[
     Family {
@@ -12,20 +12,23 @@ pub(super) const ROWS: &[Family] = &[
         quick: true,
         short: "mmaps",
         what: "mmap of a cached file",
-        how: "16 KiB mapped, touched and unmapped, without the faults; half of it",
+        how: "4 KiB mapped, touched and unmapped, without the faults; half of it",
         source: "extended",
         depends: &["EMPTY"],
     },
     Family {
         stem: "MUNMAP",
         unit: Unit::Ns,
-        points: None,
+        points: Some(Points {
+            unit: "KiB",
+            values: &[4, 1024],
+        }),
         gaps: true,
         group: Group::Mmap,
         quick: true,
         short: "munmaps",
-        what: "munmap of a file",
-        how: "16 KiB to 1 MiB mapped, touched and unmapped, without the faults and MMAP",
+        what: "munmap of a file, by how much of it was touched",
+        how: "mapped, touched page by page and unmapped, without the faults and MMAP",
         source: "extended",
         depends: &["EMPTY"],
     },
@@ -52,19 +55,6 @@ pub(super) const ROWS: &[Family] = &[
         short: "write faults",
         what: "a write fault on a clean page, each fault",
         how: "shared writable mapping, pages clean",
-        source: "extended",
-        depends: &[],
-    },
-    Family {
-        stem: "MFRC",
-        unit: Unit::Ns,
-        points: None,
-        gaps: false,
-        group: Group::Mmap,
-        quick: true,
-        short: "read faults that reach the device",
-        what: "a read fault that reaches the device",
-        how: "cold; random pages",
         source: "extended",
         depends: &[],
     },
