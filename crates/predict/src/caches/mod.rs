@@ -141,8 +141,10 @@ pub struct View {
     last_data: Tracker,
     last_meta: Tracker,
     last_sync: FxHashMap<Tid, LastSync>,
-    /// Directories and stretches of their files, of which an inode was read.
-    inode_blocks: FxHashSet<(u32, u64)>,
+    /// Stretches of files in creation order of which an inode was read.
+    inodes_there: FxHashSet<u64>,
+    /// The file whose inode a lookup has just brought.
+    brought: Ino,
     drive: Option<Drive>,
     /// By thread: when it last asked a directory for a name that it did not remember.
     last_search: FxHashMap<Tid, u64>,
@@ -211,7 +213,8 @@ impl View {
             flying: (0.0, 0),
             commits: 0,
             reserved: FxHashMap::default(),
-            inode_blocks: FxHashSet::default(),
+            inodes_there: FxHashSet::default(),
+            brought: Ino::NONE,
             drive: sizes.drive.map(Drive::new),
             allocated_in: FxHashSet::default(),
             cold_start: start == Start::Cold,
@@ -253,6 +256,7 @@ impl View {
         charges: &mut Vec<Charge>,
     ) {
         self.relation = Relation::Cached;
+        self.brought = Ino::NONE;
         if op.record.contains(OpFlags::COLD_DATA) && !self.sizes.deviceless {
             self.make_cold(ns, op.record.contains(OpFlags::COLD_NAMES));
         }
@@ -310,7 +314,7 @@ impl View {
             self.attributes.make_cold();
             self.epoch += 1;
             self.last_meta = Tracker::default();
-            self.inode_blocks.clear();
+            self.inodes_there.clear();
             self.allocated_in.clear();
             self.cold_start = true;
         }
@@ -327,7 +331,9 @@ impl View {
         let index = if ino.is_some() { ino.0 as usize + 1 } else { 0 };
         let before = std::mem::replace(&mut self.last_object, ino);
         self.untouched = match self.recent.touch(index, step.op.bytes_moved()) {
+            // A lookup that has brought it left it in the caches.
             Touched::Recently => return,
+            _ if ino.is_some() && self.brought == ino => return,
             Touched::AWhileAgo => Untouched::AWhileAgo,
             Touched::LongAgo if neighbours(step, before, ino) => Untouched::Beside,
             Touched::LongAgo => Untouched::Far,
