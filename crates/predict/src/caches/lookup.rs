@@ -154,6 +154,7 @@ impl View {
         self.remember(last, child);
         if let Some(child) = child {
             self.state(child).seen = true;
+            self.comes(child);
         }
     }
 
@@ -198,6 +199,7 @@ impl View {
             return;
         }
         self.brought = ino;
+        self.comes(ino);
         let locality = self.sizes.locality;
         let seen = std::mem::replace(&mut self.state(ino).seen, true);
         let block = self.directory_block(step, dir);
@@ -211,17 +213,13 @@ impl View {
         if !block && self.directory_elsewhere(step, dir) {
             charges.push(Charge::sized(Stem::RfF, gap, 4.0));
         }
-        let relation = match step.ns.tree.inode(ino) {
-            Some(inode) => {
-                // The inodes of neighbours lie in blocks that were read with theirs.
-                let there = !self.inodes_there.insert(inode.order / INODES_TOGETHER);
-                match self.last_meta.relation(ino, inode, 0) {
-                    Relation::Next => Relation::Next,
-                    _ if block && there => Relation::Near,
-                    relation => relation,
-                }
-            }
-            None => Relation::Other,
+        let inode = step.ns.tree.inode(ino);
+        // The inodes of neighbours lie in blocks that were read with theirs.
+        let there = inode.is_some_and(|i| !self.inodes_there.insert(i.order / INODES_TOGETHER));
+        let relation = match inode.map(|inode| self.last_meta.relation(ino, inode, 0)) {
+            Some(Relation::Next) => Relation::Next,
+            _ if block && there => Relation::Near,
+            relation => relation.unwrap_or(Relation::Other),
         };
         let in_dir = same
             || !matches!(

@@ -81,6 +81,8 @@ struct FileState {
     elsewhere: bool,
     /// Commits before its metadata changed last.
     changed_after: u32,
+    /// Its place in the order in which inodes came into memory; 0: unknown.
+    came: u32,
 }
 
 impl FileState {
@@ -89,6 +91,7 @@ impl FileState {
         Self {
             seen: self.seen,
             end_at: self.end_at,
+            came: self.came,
             ..Self::default()
         }
     }
@@ -143,14 +146,16 @@ pub struct View {
     last_sync: FxHashMap<Tid, LastSync>,
     /// Stretches of files in creation order of which an inode was read.
     inodes_there: FxHashSet<u64>,
-    /// The file whose inode a lookup has just brought.
+    /// The file whose inode a lookup has just brought, and how many came so far.
     brought: Ino,
+    came: u32,
     drive: Option<Drive>,
     /// By thread: when it last asked a directory for a name that it did not remember.
     last_search: FxHashMap<Tid, u64>,
     gaps: GapTable,
-    /// The file touched last, and whether the present one was touched recently.
-    last_object: Ino,
+    /// Creation order of the file touched last and its place in the order in which they came; and whether the
+    /// present one was touched recently.
+    last_object: Option<(u64, u32)>,
     untouched: Untouched,
     dirty: Dirty,
     /// KiB whose writing was started and that the device had to write at a time.
@@ -207,7 +212,7 @@ impl View {
             last_sync: FxHashMap::default(),
             last_search: FxHashMap::default(),
             gaps: GapTable::default(),
-            last_object: Ino::NONE,
+            last_object: None,
             untouched: Untouched::No,
             dirty: Dirty::default(),
             flying: (0.0, 0),
@@ -215,6 +220,7 @@ impl View {
             reserved: FxHashMap::default(),
             inodes_there: FxHashSet::default(),
             brought: Ino::NONE,
+            came: 0,
             drive: sizes.drive.map(Drive::new),
             allocated_in: FxHashSet::default(),
             cold_start: start == Start::Cold,
@@ -302,6 +308,7 @@ impl View {
         for state in &mut self.files {
             *state = FileState {
                 seen: state.seen && !names,
+                came: if names { 0 } else { state.came },
                 ..FileState::default()
             };
         }
@@ -329,23 +336,36 @@ impl View {
             return;
         };
         let index = if ino.is_some() { ino.0 as usize + 1 } else { 0 };
-        let before = std::mem::replace(&mut self.last_object, ino);
-        self.untouched = match self.recent.touch(index, step.op.bytes_moved()) {
-            // A lookup that has brought it left it in the caches.
-            Touched::Recently => return,
-            _ if ino.is_some() && self.brought == ino => return,
+        let came = self.state(ino).came;
+        let inode = step.ns.tree.inode(ino);
+        let before = std::mem::replace(&mut self.last_object, inode.map(|i| (i.order, came)));
+        let touched = self.recent.touch(index, step.op.bytes_moved());
+        // A lookup that has brought it left it in the caches.
+        if touched == Touched::Recently || (ino.is_some() && self.brought == ino) {
+            return;
+        }
+        let both = before.zip(self.last_object);
+        let apart = both.map_or(u64::MAX, |(one, other)| apart(one, other));
+        self.untouched = match touched {
             Touched::AWhileAgo => Untouched::AWhileAgo,
-            Touched::LongAgo if neighbours(step, before, ino) => Untouched::Beside,
-            Touched::LongAgo => Untouched::Far,
+            _ if apart <= BESIDE => Untouched::Beside,
+            _ => Untouched::Far,
         };
         let stem = match (step.resolved.action, self.untouched) {
-            (Action::Unlink { .. }, Untouched::Far | Untouched::AWhileAgo) => Stem::ObjU,
+            (Action::Unlink { .. }, _) if apart <= TOGETHER => return,
+            (Action::Unlink { .. }, _) => Stem::ObjU,
             (action, _) if !rules::excludes_object(step.op.kind, action) => return,
             (_, Untouched::Beside) => Stem::ObjN,
             (_, Untouched::AWhileAgo) => Stem::ObjR,
             _ => Stem::Obj,
         };
         charges.push(Charge::once(stem, Gap::NONE));
+    }
+
+    /// An inode comes into memory.
+    fn comes(&mut self, ino: Ino) {
+        self.came += 1;
+        self.state(ino).came = self.came;
     }
 
     /// The pause since the same thread last asked a directory for a name: that code is cold even in a
@@ -401,13 +421,16 @@ impl View {
     }
 }
 
-/// Files at most so far apart in creation order lie beside each other in memory.
+/// Files at most so far apart in the order in which they came lie beside each other in memory, and at most so far
+/// in the same few pages.
 const BESIDE: u64 = 4;
+const TOGETHER: u64 = 256;
 
-/// Whether two files were created one soon after the other.
-fn neighbours(step: &Step<'_>, one: Ino, other: Ino) -> bool {
-    match (step.ns.tree.inode(one), step.ns.tree.inode(other)) {
-        (Some(a), Some(b)) => a.order.abs_diff(b.order) <= BESIDE,
-        _ => false,
+/// How far apart two files came into memory or, where that is not known, were created.
+fn apart(one: (u64, u32), other: (u64, u32)) -> u64 {
+    if one.1 > 0 && other.1 > 0 {
+        u64::from(one.1.abs_diff(other.1))
+    } else {
+        one.0.abs_diff(other.0)
     }
 }
