@@ -86,7 +86,7 @@ fn states_of_a_write() {
     s.open("/old", 2, 3).size_bytes = Some(65536);
     s.data(OpKind::Write, 3, 4096, 4096);
     s.data(OpKind::Write, 3, 20_000, 100);
-    assert_eq!(families(&s), ["OBJ+OPEN", "WU", "WP"]);
+    assert_eq!(families(&s), ["OPEN", "WU", "WP"]);
 }
 
 #[test]
@@ -460,6 +460,40 @@ fn caches_made_cold_within_a_trace() {
     );
 }
 
+/// One request brings the inodes of 64 files, whatever their directories; what a lookup has brought is in the
+/// processor's caches.
+#[test]
+fn inodes_come_together() {
+    let mut s = Script::default();
+    let path = |i: u32| format!("/{}/f{i}", if i.is_multiple_of(2) { "a" } else { "b" });
+    for dir in ["/a", "/b"] {
+        s.name(OpKind::Mkdir, dir);
+    }
+    for i in 0..200 {
+        s.open(&path(i), CREATE, 3);
+        s.fd(OpKind::Close, 3);
+    }
+    let made = s.ops.len();
+    for i in [0, 1, 40, 180] {
+        s.name(OpKind::Stat, &path(i)).record = match i {
+            0 => OpFlags::COLD_DATA | OpFlags::COLD_NAMES,
+            _ => OpFlags::default(),
+        };
+    }
+    let mut predictor = Predictor::new(Options::default(), vec![everything()]);
+    let mut notes = Notes::default();
+    for op in &s.ops {
+        predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+    }
+    let last = |note: &common::Note| {
+        let cold = note.0.iter().rfind(|(name, _)| name.ends_with("_NC"));
+        cold.unwrap().0.clone()
+    };
+    let lookups: Vec<_> = notes.0[made..].iter().map(last).collect();
+    assert_eq!(lookups, ["LUR_NC", "LUR_NC", "LUS_NC", "LUF_NC"]);
+    assert_eq!(families(&s)[made..], ["STAT"; 4]);
+}
+
 /// The families of the read of a neighbour of the last cold file, after an fsync that came so many milliseconds
 /// later.
 fn beside(pause_ms: u64, ahead_ns: f64) -> Vec<String> {
@@ -534,8 +568,8 @@ fn neighbours_in_creation_order_are_cheaper_than_any_file() {
         s.name(OpKind::Stat, path);
     }
     s.name(OpKind::Unlink, "/f012");
-    s.name(OpKind::Unlink, "/f100");
-    s.name(OpKind::Unlink, "/f101");
+    s.name(OpKind::Unlink, "/f380");
+    s.name(OpKind::Unlink, "/f381");
     let got = families(&s);
     assert_eq!(
         got[1800..],
@@ -550,6 +584,28 @@ fn neighbours_in_creation_order_are_cheaper_than_any_file() {
             "RMD"
         ]
     );
+}
+
+/// Files lie in memory in the order in which they came into it, not in that of their creation.
+#[test]
+fn a_removal_after_that_of_a_file_that_came_beside_it() {
+    let mut s = Script::default();
+    let path = |i: u32| format!("/f{i}");
+    for i in 0..800 {
+        s.open(&path(i), CREATE, 3);
+        s.fd(OpKind::Close, 3);
+    }
+    s.name(OpKind::Stat, &path(300)).record = OpFlags::COLD_DATA | OpFlags::COLD_NAMES;
+    for i in [10].into_iter().chain(400..=700) {
+        s.name(OpKind::Stat, &path(i));
+    }
+    s.open("/other", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 3 << 20);
+    for i in [300, 10, 700] {
+        s.name(OpKind::Unlink, &path(i));
+    }
+    let got = families(&s);
+    assert_eq!(got[got.len() - 3..], ["OBJU+RM", "RM", "OBJU+RM"]);
 }
 
 #[test]

@@ -7,8 +7,12 @@ use crate::cost::{Charge, Gap, Stem};
 use crate::drive::{Found, Of};
 use crate::namespace::Action;
 use crate::namespace::resolve::Walk;
-use crate::namespace::tree::{DentryId, Ino, Inode};
-use crate::pattern::{NEAR_FILES, Relation};
+use crate::namespace::tree::{DentryId, Ino};
+use crate::pattern::Relation;
+
+/// Files in creation order whose inodes one request brings: a chunk of xfs, about a leaf of btrfs; ext4 reads ahead
+/// eight times as many.
+const INODES_TOGETHER: u64 = 64;
 
 /// Lookups are charged as in a loop: what a pause adds to the resolution of a path is in the costs of
 /// calls after that pause, from which the suite subtracts lookups as in a loop. Only the first search
@@ -150,6 +154,7 @@ impl View {
         self.remember(last, child);
         if let Some(child) = child {
             self.state(child).seen = true;
+            self.comes(child);
         }
     }
 
@@ -193,6 +198,8 @@ impl View {
             ));
             return;
         }
+        self.brought = ino;
+        self.comes(ino);
         let locality = self.sizes.locality;
         let seen = std::mem::replace(&mut self.state(ino).seen, true);
         let block = self.directory_block(step, dir);
@@ -206,16 +213,13 @@ impl View {
         if !block && self.directory_elsewhere(step, dir) {
             charges.push(Charge::sized(Stem::RfF, gap, 4.0));
         }
-        let relation = match step.ns.tree.inode(ino) {
-            Some(inode) => {
-                // The inodes of neighbours lie in blocks that were read with theirs.
-                let there = self.inode_block(inode);
-                match self.last_meta.relation(ino, inode, 0) {
-                    Relation::Far | Relation::Other if there => Relation::Near,
-                    relation => relation,
-                }
-            }
-            None => Relation::Other,
+        let inode = step.ns.tree.inode(ino);
+        // The inodes of neighbours lie in blocks that were read with theirs.
+        let there = inode.is_some_and(|i| !self.inodes_there.insert(i.order / INODES_TOGETHER));
+        let relation = match inode.map(|inode| self.last_meta.relation(ino, inode, 0)) {
+            Some(Relation::Next) => Relation::Next,
+            _ if block && there => Relation::Near,
+            relation => relation.unwrap_or(Relation::Other),
         };
         let in_dir = same
             || !matches!(
@@ -229,7 +233,9 @@ impl View {
             (false, Relation::Far) if locality => Stem::LufNc,
             // Coming back to a directory: its blocks are there, the inode may lie far from the last
             // one that was asked for in it.
-            (false, Relation::Other) if locality && block => Stem::LufNc,
+            (false, Relation::Other | Relation::Parent | Relation::Child) if locality && block => {
+                Stem::LufNc
+            }
             (false, Relation::Other) if locality => Stem::LurNc,
             (false, _) if in_dir => Stem::LusNc,
             (false, _) => Stem::LurNc,
@@ -257,13 +263,6 @@ impl View {
             Stem::LumNc
         };
         charges.push(Charge::once(stem, gap));
-    }
-
-    /// Whether the inode of a near neighbour was asked for before; this one is after this.
-    fn inode_block(&mut self, inode: &Inode) -> bool {
-        !self
-            .inode_blocks
-            .insert((inode.parent, inode.order / NEAR_FILES))
     }
 
     /// Whether the arm has to move to the blocks of a directory, which lie before its files.

@@ -83,6 +83,8 @@ struct FileState {
     changed_after: u32,
     /// Faults since it was unmapped last.
     faults: u32,
+    /// Its place in the order in which inodes came into memory; 0: unknown.
+    came: u32,
 }
 
 impl FileState {
@@ -92,6 +94,7 @@ impl FileState {
             seen: self.seen,
             end_at: self.end_at,
             faults: self.faults,
+            came: self.came,
             ..Self::default()
         }
     }
@@ -144,14 +147,18 @@ pub struct View {
     last_data: Tracker,
     last_meta: Tracker,
     last_sync: FxHashMap<Tid, LastSync>,
-    /// Directories and stretches of their files, of which an inode was read.
-    inode_blocks: FxHashSet<(u32, u64)>,
+    /// Stretches of files in creation order of which an inode was read.
+    inodes_there: FxHashSet<u64>,
+    /// The file whose inode a lookup has just brought, and how many came so far.
+    brought: Ino,
+    came: u32,
     drive: Option<Drive>,
     /// By thread: when it last asked a directory for a name that it did not remember.
     last_search: FxHashMap<Tid, u64>,
     gaps: GapTable,
-    /// The file touched last, and whether the present one was touched recently.
-    last_object: Ino,
+    /// Creation order of the file touched last and its place in the order in which they came; and whether the
+    /// present one was touched recently.
+    last_object: Option<(u64, u32)>,
     untouched: Untouched,
     dirty: Dirty,
     /// KiB whose writing was started and that the device had to write at a time.
@@ -208,13 +215,15 @@ impl View {
             last_sync: FxHashMap::default(),
             last_search: FxHashMap::default(),
             gaps: GapTable::default(),
-            last_object: Ino::NONE,
+            last_object: None,
             untouched: Untouched::No,
             dirty: Dirty::default(),
             flying: (0.0, 0),
             commits: 0,
             reserved: FxHashMap::default(),
-            inode_blocks: FxHashSet::default(),
+            inodes_there: FxHashSet::default(),
+            brought: Ino::NONE,
+            came: 0,
             drive: sizes.drive.map(Drive::new),
             allocated_in: FxHashSet::default(),
             cold_start: start == Start::Cold,
@@ -256,6 +265,7 @@ impl View {
         charges: &mut Vec<Charge>,
     ) {
         self.relation = Relation::Cached;
+        self.brought = Ino::NONE;
         if op.record.contains(OpFlags::COLD_DATA) && !self.sizes.deviceless {
             self.make_cold(ns, op.record.contains(OpFlags::COLD_NAMES));
         }
@@ -301,6 +311,7 @@ impl View {
         for state in &mut self.files {
             *state = FileState {
                 seen: state.seen && !names,
+                came: if names { 0 } else { state.came },
                 ..FileState::default()
             };
         }
@@ -313,7 +324,7 @@ impl View {
             self.attributes.make_cold();
             self.epoch += 1;
             self.last_meta = Tracker::default();
-            self.inode_blocks.clear();
+            self.inodes_there.clear();
             self.allocated_in.clear();
             self.cold_start = true;
         }
@@ -328,22 +339,38 @@ impl View {
             return;
         };
         let index = if ino.is_some() { ino.0 as usize + 1 } else { 0 };
-        let before = std::mem::replace(&mut self.last_object, ino);
-        let size = step.ns.tree.size(ino);
-        self.untouched = match self.recent.touch(index, step.op.bytes_moved(), size) {
-            Touched::Recently => return,
+        let came = self.state(ino).came;
+        let inode = step.ns.tree.inode(ino);
+        let before = std::mem::replace(&mut self.last_object, inode.map(|i| (i.order, came)));
+        let touched = self
+            .recent
+            .touch(index, step.op.bytes_moved(), step.ns.tree.size(ino));
+        // A lookup that has brought it left it in the caches.
+        if touched == Touched::Recently || (ino.is_some() && self.brought == ino) {
+            return;
+        }
+        let both = before.zip(self.last_object);
+        let apart = both.map_or(u64::MAX, |(one, other)| apart(one, other));
+        self.untouched = match touched {
             Touched::AWhileAgo => Untouched::AWhileAgo,
-            Touched::LongAgo if neighbours(step, before, ino) => Untouched::Beside,
-            Touched::LongAgo => Untouched::Far,
+            _ if apart <= BESIDE => Untouched::Beside,
+            _ => Untouched::Far,
         };
         let stem = match (step.resolved.action, self.untouched) {
-            (Action::Unlink { .. }, Untouched::Far | Untouched::AWhileAgo) => Stem::ObjU,
+            (Action::Unlink { .. }, _) if apart <= TOGETHER => return,
+            (Action::Unlink { .. }, _) => Stem::ObjU,
             (action, _) if !rules::excludes_object(step.op.kind, action) => return,
             (_, Untouched::Beside) => Stem::ObjN,
             (_, Untouched::AWhileAgo) => Stem::ObjR,
             _ => Stem::Obj,
         };
         charges.push(Charge::once(stem, Gap::NONE));
+    }
+
+    /// An inode comes into memory.
+    fn comes(&mut self, ino: Ino) {
+        self.came += 1;
+        self.state(ino).came = self.came;
     }
 
     /// The pause since the same thread last asked a directory for a name: that code is cold even in a
@@ -399,13 +426,16 @@ impl View {
     }
 }
 
-/// Files at most so far apart in creation order lie beside each other in memory.
+/// Files at most so far apart in the order in which they came lie beside each other in memory, and at most so far
+/// in the same few pages.
 const BESIDE: u64 = 4;
+const TOGETHER: u64 = 256;
 
-/// Whether two files were created one soon after the other.
-fn neighbours(step: &Step<'_>, one: Ino, other: Ino) -> bool {
-    match (step.ns.tree.inode(one), step.ns.tree.inode(other)) {
-        (Some(a), Some(b)) => a.order.abs_diff(b.order) <= BESIDE,
-        _ => false,
+/// How far apart two files came into memory or, where that is not known, were created.
+fn apart(one: (u64, u32), other: (u64, u32)) -> u64 {
+    if one.1 > 0 && other.1 > 0 {
+        u64::from(one.1.abs_diff(other.1))
+    } else {
+        one.0.abs_diff(other.0)
     }
 }

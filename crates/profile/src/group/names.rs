@@ -44,6 +44,8 @@ fn names(lab: &mut Lab<'_>) -> Res {
     let stems = [
         "CRF", "MKDIR", "RMDIR", "RENAME", "RENAMER", "LINK", "SYMLINK", "READLINK",
     ];
+    // Nothing here is made cold after this: see `Lab::start_afresh`.
+    lab.start_afresh()?;
     let mut population = Population::create(lab, LIVE_FILES, LIVE_DIRS, Order::Scattered)?;
     let parts = LIVE_FILES.div_ceil(PART);
     let few = lab.random.order(population.items.len());
@@ -61,10 +63,7 @@ fn names(lab: &mut Lab<'_>) -> Res {
         let Some(part) = population.items.chunks(PART).nth(round) else {
             return Ok(());
         };
-        lab.start_afresh()?;
-        for item in population.items.chunks(PART).skip(round).flatten() {
-            lab.fs.stat(&item.path)?;
-        }
+        lab.settle()?;
         allocate(lab, &population, round)?;
         let mut used = Vec::new();
         // What is removed comes last: see `Lab::start_afresh`.
