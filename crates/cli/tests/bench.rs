@@ -502,7 +502,8 @@ fn runs_are_spread_over_rounds() {
     assert!(paused(&runs[2]).unwrap() >= 300_000_000);
     assert!([0, 1, 3].iter().all(|&run| paused(&runs[run]).is_none()));
     let elapsed = |run: usize| runs[run]["elapsed_ns"].as_f64().unwrap();
-    let apart = ((elapsed(0) + elapsed(1)) / 2.0 - (elapsed(2) + elapsed(3)) / 2.0).abs();
+    let apart =
+        (f64::midpoint(elapsed(0), elapsed(1)) - f64::midpoint(elapsed(2), elapsed(3))).abs();
     let half = only["metrics"][0]["half_width"].as_f64().unwrap();
     // Student's t of two values is 12.706 with one degree of freedom, times half of what they are apart.
     assert!(
