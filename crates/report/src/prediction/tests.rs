@@ -245,7 +245,7 @@ fn no_order_is_told_of_what_was_disturbed() {
     let finding = "ext4 and xfs: 8 s to 19 s elapsed, too disturbed to tell which is faster: profile xfs \
                    again.";
     assert!(words.starts_with(finding), "{said}");
-    for order in ["fastest ", " best\n", "(best)", "(worst)", "probably"] {
+    for order in ["fastest ", "  best\n", "(best)", "(worst)", "probably"] {
         assert!(!said.contains(order), "{order}: {said}");
     }
     assert!(
