@@ -465,7 +465,7 @@ fn caches_made_cold_within_a_trace() {
 #[test]
 fn inodes_come_together() {
     let mut s = Script::default();
-    let path = |i: u32| format!("/{}/f{i}", if i % 2 == 0 { "a" } else { "b" });
+    let path = |i: u32| format!("{}/f{i}", ["/a", "/b"][i as usize % 2]);
     for dir in ["/a", "/b"] {
         s.name(OpKind::Mkdir, dir);
     }
