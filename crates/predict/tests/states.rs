@@ -465,7 +465,7 @@ fn caches_made_cold_within_a_trace() {
 #[test]
 fn inodes_come_together() {
     let mut s = Script::default();
-    let path = |i: u32| format!("/{}/f{i}", if i.is_multiple_of(2) { "a" } else { "b" });
+    let path = |i: u32| format!("{}/f{i}", ["/a", "/b"][i as usize % 2]);
     for dir in ["/a", "/b"] {
         s.name(OpKind::Mkdir, dir);
     }
@@ -690,65 +690,4 @@ fn what_if_tells_the_elapsed_time_too() {
     let changed = target.what_if.as_ref().unwrap();
     let more = changed.elapsed_ns - target.elapsed_ns.unwrap();
     assert!((more - changed.difference_ns).abs() < 1e-6 && more > 4000.0);
-}
-
-#[test]
-fn a_file_that_was_truncated_is_flushed_as_it_is_closed_though_it_was_empty() {
-    let mut s = Script::default();
-    s.open("/f", CREATE, 3);
-    s.fd(OpKind::Close, 3);
-    s.open("/f", 0o1101, 3);
-    s.data(OpKind::Write, 3, 0, 4096);
-    s.fd(OpKind::Close, 3);
-    let expected = ["CRC", "CLOSE", "OPENC", "WF", "CLOSET"];
-    assert_eq!(families(&s), expected);
-}
-
-#[test]
-fn faults_cost_what_they_bring() {
-    let metrics = [
-        ("RFO", 10.0),
-        ("RD4", 1e9),
-        ("RD1024", 1e9),
-        ("RRD4", 1e8),
-        ("RAW", 128.0),
-        ("MFR", 7.0),
-        ("MFW", 70.0),
-        ("MUNMAP4", 100.0),
-        ("MUNMAP1024", 1120.0),
-    ];
-    let mut s = Script::default();
-    let mapped = |s: &mut Script, name: &str, size: u64, faults: &[u64], write: bool| {
-        s.open(name, 2, 3).size_bytes = Some(size);
-        for &page in faults {
-            let op = s.data(OpKind::Fault, 3, page * 4096, 4096);
-            op.flags = u32::from(write);
-        }
-        s.data(OpKind::Munmap, 3, 0, size);
-        s.fd(OpKind::Close, 3);
-    };
-    // A file of a page; one of a window and a half, in whose middle a fault brings all but 16 pages.
-    mapped(&mut s, "/a", 4096, &[0], false);
-    mapped(&mut s, "/b", 48 * 4096, &[32, 0, 40], false);
-    mapped(&mut s, "/c", 4096, &[0], true);
-    // Found, with a latency and without.
-    mapped(&mut s, "/a", 4096, &[0, 0], false);
-    let timed = s.ops.len() - 4;
-    s.ops[timed].latency_ns = Some(5);
-    let mut predictor = Predictor::new(Options::default(), vec![common::system("s", &metrics)]);
-    let mut notes = Notes::default();
-    for op in &s.ops {
-        predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
-    }
-    let costs: Vec<f64> = s
-        .ops
-        .iter()
-        .zip(&notes.0)
-        .filter(|(op, _)| matches!(op.kind, OpKind::Fault | OpKind::Munmap))
-        .map(|(_, note)| note.1)
-        .collect();
-    let expected = [
-        10.0, 100.0, 134.0, 100.0, 0.0, 288.0, 80.0, 100.0, 7.0, 0.0, 100.0,
-    ];
-    assert_eq!(costs, expected);
 }

@@ -64,6 +64,13 @@ fn names(lab: &mut Lab<'_>) -> Res {
             return Ok(());
         };
         lab.settle()?;
+        for item in part {
+            // What is renamed over holds no cached data, where that can be had.
+            lab.with_open(&item.path, OpenFlags::READ, |lab, handle| {
+                let _ = lab.fs.platform().evict(handle);
+                Ok(())
+            })?;
+        }
         allocate(lab, &population, round)?;
         let mut used = Vec::new();
         // What is removed comes last: see `Lab::start_afresh`.
