@@ -1,8 +1,8 @@
 //! A machine in predicted time: threads that share processors and queue at one device.
 //!
-//! Processors are given in turn, for a slice each, as Linux's fair scheduler does among threads of
-//! equal weight. A thread gives its processor up when it waits for the device and when its slice is
-//! over, and then waits behind all others. A kernel that does not preempt itself switches inside a
+//! A processor goes to who had the least of it so far, for a slice, as Linux's fair scheduler does among
+//! threads of equal weight; sleep earns nothing. A thread gives its processor up when it waits for the device and
+//! when its slice is over. A kernel that does not preempt itself switches inside a
 //! call only where the call offers it, and else when the call ends: calls are taken to do either
 //! equally often, so that half of such a wait is the call's. A device in memory works on the caller's
 //! processor; any other serves one request at a time, in the order of their arrival.
@@ -45,8 +45,11 @@ pub(super) struct Schedule {
     machine: Machine,
     free: usize,
     pub(super) threads: Vec<Thread>,
-    /// Threads that want a processor, and since when.
-    ready: VecDeque<(usize, u64)>,
+    /// Threads that want a processor: how much they had of it, their turn, who, and since when.
+    ready: BinaryHeap<Reverse<(u64, u64, usize, u64)>>,
+    /// What the last one that got a processor had had of it.
+    least_ns: u64,
+    turns: u64,
     due: BinaryHeap<Reverse<Due>>,
     numbers: u64,
     pub(super) now: u64,
@@ -69,7 +72,9 @@ impl Schedule {
             machine,
             free: machine.cpus.unwrap_or(usize::MAX).max(1),
             threads: Vec::new(),
-            ready: VecDeque::new(),
+            ready: BinaryHeap::new(),
+            least_ns: 0,
+            turns: 0,
             due: BinaryHeap::new(),
             numbers: 0,
             now: 0,
@@ -135,7 +140,10 @@ impl Schedule {
         if self.starved != [slot] || !self.due.is_empty() || !self.ready.is_empty() {
             return false;
         }
-        let simple = item.awaits.is_none() && item.spawns.is_none() && !item.ends;
+        let simple = item.awaits.is_none()
+            && item.spawns.is_none()
+            && item.served_by.is_none()
+            && !item.ends;
         let Some(thread) = self.threads.get_mut(slot).filter(|_| simple) else {
             return false;
         };
@@ -237,10 +245,12 @@ impl Schedule {
     fn happen(&mut self, due: Due) {
         self.now = self.now.max(due.at);
         match due.what {
-            What::Ready(slot) => self.ready.push_back((slot, self.now)),
+            What::Ready(slot) => self.queue(slot),
             What::Free(next) => {
                 self.free = self.free.saturating_add(1);
-                self.ready.extend(next.map(|slot| (slot, self.now)));
+                if let Some(slot) = next {
+                    self.queue(slot);
+                }
             }
             What::Arrives(slot) => {
                 let thread = self.threads.get(slot);
@@ -255,9 +265,10 @@ impl Schedule {
             What::Gone(slot) => self.gone(slot, due.at),
         }
         while self.free > 0
-            && let Some((slot, since)) = self.ready.pop_front()
+            && let Some(Reverse((ran_ns, _, slot, since))) = self.ready.pop()
         {
             self.free -= 1;
+            self.least_ns = ran_ns;
             let at = self.now;
             let mut slice_ns = SLICE_NS;
             if let Some(thread) = self.threads.get_mut(slot) {
@@ -274,6 +285,16 @@ impl Schedule {
         }
     }
 
+    /// A thread wants a processor.
+    fn queue(&mut self, slot: usize) {
+        self.turns += 1;
+        if let Some(thread) = self.threads.get_mut(slot) {
+            thread.ran_ns = thread.ran_ns.max(self.least_ns);
+            let turn = (thread.ran_ns, self.turns, slot, self.now);
+            self.ready.push(Reverse(turn));
+        }
+    }
+
     /// Runs a thread on a processor from `at` on, until it gives it up.
     fn run(&mut self, slot: usize, mut at: u64, slice_end: u64) {
         loop {
@@ -283,6 +304,10 @@ impl Schedule {
             match thread.stage {
                 Stage::Next => {
                     let Some(item) = thread.queue.pop_front() else {
+                        if thread.serves {
+                            thread.state = State::Idle { since: at };
+                            return self.plan(at, What::Free(None));
+                        }
                         thread.state = State::Starved { at, slice_end };
                         self.starved.push(slot);
                         return;
@@ -297,18 +322,24 @@ impl Schedule {
                     let ran = thread.left_ns.min(slice_end.saturating_sub(at));
                     at = at.saturating_add(ran);
                     thread.left_ns -= ran;
+                    thread.ran_ns = thread.ran_ns.saturating_add(ran);
                     // At the end of time no slice is long enough for anything.
                     if thread.left_ns > 0 && at < u64::MAX {
                         return self.plan(at, What::Free(Some(slot)));
                     }
                     if !waits {
-                        self.begin(slot, at);
+                        if !self.hand_over(slot, at) {
+                            self.begin(slot, at);
+                        } else if self.complete(slot, at) {
+                            return;
+                        }
                     } else if !self.wait(slot, at) {
                         return;
                     }
                 }
                 Stage::Memory => {
                     at = at.saturating_add(thread.left_ns);
+                    thread.ran_ns = thread.ran_ns.saturating_add(thread.left_ns);
                     let latency = thread.now.as_ref().map(|item| item.latency);
                     let asked = self.device.ask(slot, latency.unwrap_or_default());
                     thread.asked = asked;
@@ -367,6 +398,40 @@ impl Schedule {
         false
     }
 
+    /// Hands what the thread only asks for to who serves it; whether it goes on at once.
+    fn hand_over(&mut self, slot: usize, at: u64) -> bool {
+        let thread = self.threads.get_mut(slot);
+        let Some(item) = thread.and_then(|t| t.now.as_mut()) else {
+            return false;
+        };
+        let Some(server) = item.served_by.take() else {
+            return false;
+        };
+        let mut request = Item {
+            think_ns: 0,
+            asked_at: Some(at),
+            ..item.clone()
+        };
+        if self.machine.in_memory {
+            request.latency.device_ns = 0.0;
+        }
+        item.charged = false;
+        self.pending += 1;
+        if self.threads.len() <= server {
+            self.threads.resize_with(server + 1, Thread::default);
+        }
+        if let Some(thread) = self.threads.get_mut(server) {
+            thread.serves = true;
+            thread.queue.push_back(request);
+            match thread.state {
+                State::Unborn => self.wake(server, at),
+                State::Idle { since } => self.wake(server, at.max(since)),
+                _ => {}
+            }
+        }
+        true
+    }
+
     /// The call begins.
     fn begin(&mut self, slot: usize, at: u64) {
         let several = self.threads.len() > 1;
@@ -374,8 +439,8 @@ impl Schedule {
             return;
         };
         thread.stage = Stage::Memory;
-        thread.began = at;
         let Some(item) = &thread.now else { return };
+        thread.began = item.asked_at.unwrap_or(at);
         let stretch = match &mut self.contention {
             Some(contention) if several => {
                 let alone_ns = item.latency.memory_ns();
