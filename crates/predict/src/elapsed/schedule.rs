@@ -304,13 +304,7 @@ impl Schedule {
             match thread.stage {
                 Stage::Next => {
                     let Some(item) = thread.queue.pop_front() else {
-                        if thread.serves {
-                            thread.state = State::Idle { since: at };
-                            return self.plan(at, What::Free(None));
-                        }
-                        thread.state = State::Starved { at, slice_end };
-                        self.starved.push(slot);
-                        return;
+                        return self.nothing_left(slot, at, slice_end);
                     };
                     self.pending -= 1;
                     if !self.take(slot, item, at) {
@@ -328,11 +322,7 @@ impl Schedule {
                         return self.plan(at, What::Free(Some(slot)));
                     }
                     if !waits {
-                        if !self.hand_over(slot, at) {
-                            self.begin(slot, at);
-                        } else if self.complete(slot, at) {
-                            return;
-                        }
+                        self.begin(slot, at);
                     } else if !self.wait(slot, at) {
                         return;
                     }
@@ -398,6 +388,19 @@ impl Schedule {
         false
     }
 
+    /// A thread on a processor has done all that it is known to do.
+    fn nothing_left(&mut self, slot: usize, at: u64, slice_end: u64) {
+        let Some(thread) = self.threads.get_mut(slot) else {
+            return;
+        };
+        if thread.serves {
+            thread.state = State::Idle { since: at };
+            return self.plan(at, What::Free(None));
+        }
+        thread.state = State::Starved { at, slice_end };
+        self.starved.push(slot);
+    }
+
     /// Hands what the thread only asks for to who serves it; whether it goes on at once.
     fn hand_over(&mut self, slot: usize, at: u64) -> bool {
         let thread = self.threads.get_mut(slot);
@@ -434,6 +437,11 @@ impl Schedule {
 
     /// The call begins.
     fn begin(&mut self, slot: usize, at: u64) {
+        if self.hand_over(slot, at) {
+            // Whoever only asks neither ends nor begets anybody with it.
+            self.complete(slot, at);
+            return;
+        }
         let several = self.threads.len() > 1;
         let Some(thread) = self.threads.get_mut(slot) else {
             return;
