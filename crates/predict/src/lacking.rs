@@ -126,12 +126,6 @@ impl Predictor {
                 view.pages_not_followed.div_ceil(1 << 18)
             ));
         }
-        if view.direct_writes > 0 {
-            warnings.push(format!(
-                "{} direct writes are charged as synchronous ones",
-                view.direct_writes
-            ));
-        }
         warnings
     }
 }

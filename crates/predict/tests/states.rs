@@ -283,6 +283,52 @@ fn a_sync_is_charged_by_what_is_to_be_done() {
 }
 
 #[test]
+fn a_sync_of_several_files_costs_by_their_number() {
+    let mut s = Script::default();
+    for (path, fd) in [("/a", 3), ("/b", 4), ("/c", 5)] {
+        s.open(path, CREATE, fd);
+        s.data(OpKind::Write, fd, 0, 8192);
+    }
+    s.fd(OpKind::Syncfs, 3);
+    s.data(OpKind::Write, 3, 0, 8192);
+    s.fd(OpKind::Syncfs, 3);
+    assert_eq!(syncs(&s), ["FDS+FSYN+SYNF", "SYNC"]);
+}
+
+#[test]
+fn direct_writes_pass_the_cache_and_their_blocks_wait_for_a_commit() {
+    let mut s = Script::default();
+    s.open("/d", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 65536);
+    s.fd(OpKind::Fsync, 3);
+    s.data(OpKind::Write, 3, 0, 16384).record = OpFlags::DIRECT;
+    s.fd(OpKind::Fdatasync, 3);
+    s.fd(OpKind::Fdatasync, 3);
+    assert_eq!(families(&s)[3..], ["DWO", "FDSO", "FSYQ"]);
+}
+
+#[test]
+fn commits_are_charged_by_the_pause_before_them() {
+    let charged = |pause_ns: u64| {
+        let mut s = Script::default();
+        s.open("/log", CREATE, 3);
+        for turn in 0..4 {
+            s.data(OpKind::Write, 3, 8192 * turn, 8192);
+            s.pause(pause_ns);
+            s.fd(OpKind::Fdatasync, 3);
+        }
+        let mut predictor = Predictor::new(Options::default(), vec![everything()]);
+        let mut notes = Notes::default();
+        for op in &s.ops {
+            predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+        }
+        notes.0.pop().unwrap().0.pop().unwrap().0
+    };
+    assert_eq!(charged(0), "FDSS_G10");
+    assert_eq!(charged(3_000_000), "FDSS_G2000");
+}
+
+#[test]
 fn reserved_blocks_become_data_once() {
     let mut s = Script::default();
     s.open("/redo", CREATE, 3);

@@ -109,6 +109,8 @@ pub(crate) struct Lab<'a> {
     /// It is what predictions charge for a component after any gap, so that what a pause makes
     /// slower counts for the call.
     pub lookup_ns: (f64, f64),
+    /// Whether a commit takes so little here that its cost is told by the pause before it.
+    pub short_commits: bool,
     /// When that was last measured.
     base_at_ns: u64,
     /// Empty calls after the longest pause.
@@ -168,6 +170,7 @@ impl<'a> Lab<'a> {
             base_at_ns: 0,
             long_base: Vec::new(),
             lookup_ns: (0.0, 0.0),
+            short_commits: false,
             polluter: fs.virtual_time().is_none().then(Polluter::new),
             stop,
             serial: 0,
@@ -294,7 +297,7 @@ impl<'a> Lab<'a> {
 
     /// The pause before a call: the longest is made only as often as [`LONG_SAMPLES`] says. What
     /// comes after that, and what is not sampled, follows without one.
-    fn afforded(&self, probe: Probe, gap: usize) -> usize {
+    pub(crate) fn afforded(&self, probe: Probe, gap: usize) -> usize {
         match probe.id(gap) {
             _ if gap < LONGEST => gap,
             Some(id) if self.measurements.taken(id) < self.long_samples() => gap,

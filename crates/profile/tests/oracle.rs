@@ -447,6 +447,14 @@ const NOT_DETERMINED: &[(&str, &str)] = &[
         "which blocks a commit holds depends on the numbers of inodes",
     ),
     (
+        "SYNF",
+        "which blocks a commit holds depends on what others left",
+    ),
+    (
+        "DWO",
+        "direct writes go to the device by the truth's own way",
+    ),
+    (
         "SYNC",
         "which blocks a commit holds depends on what others left",
     ),
@@ -485,7 +493,8 @@ fn wrong(name: &str, profile: &SystemProfile, needed: impl Fn(&str) -> bool) -> 
         for id in family.metrics() {
             let found = profile.get(&id.to_string()).map(|m| m.estimate);
             let Some(found) = found else {
-                if needed(stem) {
+                // Computed time is the same after any pause.
+                if needed(stem) && id.gap() == 0 {
                     let why = profile.why_absent(&id.to_string());
                     wrong.push(format!("{name}: {id} is absent: {why:?}"));
                 }

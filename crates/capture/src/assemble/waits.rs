@@ -151,7 +151,8 @@ impl Waits {
             tid: op.tid,
             ops: thread.ops,
             lag_ns: 0,
-            at_ns: end,
+            // Who only made a request goes on at once.
+            at_ns: if requested { start } else { end },
         });
     }
 

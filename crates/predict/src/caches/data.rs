@@ -320,12 +320,13 @@ impl View {
             return;
         }
         if step.op.record.contains(OpFlags::DIRECT) {
-            self.direct_writes += 1;
-            let stem = if offset < old_size {
-                Stem::FdsO
-            } else {
-                Stem::Fds
+            let stem = match open {
+                Some(open) if open.flags & O_DSYNC != 0 && offset < old_size => Stem::FdsO,
+                Some(open) if open.flags & O_DSYNC != 0 => Stem::Fds,
+                _ => Stem::Dwo,
             };
+            // Where its blocks are is still to be made stable.
+            self.state(ino).started |= stem == Stem::Dwo;
             charges.push(Charge::sized(stem, step.gap, kib));
             return;
         }

@@ -172,8 +172,6 @@ pub struct View {
     cold_start: bool,
     recent: Recent,
     relation: Relation,
-    /// Writes that bypassed the page cache.
-    pub direct_writes: u64,
     /// Pages that operations to come may touch beside each its own.
     page_credit: u64,
     /// Pages that were taken to be like the others of their operation.
@@ -229,7 +227,6 @@ impl View {
             cold_start: start == Start::Cold,
             recent: Recent::default(),
             relation: Relation::Cached,
-            direct_writes: 0,
             page_credit: PAGE_CREDIT,
             pages_not_followed: 0,
         }

@@ -14,6 +14,8 @@ const PAGE_KIB: f64 = 4.0;
 const MIB_KIB: f64 = 1024.0;
 /// The longest write of FDS.
 const LONG_KIB: f64 = 16384.0;
+/// Of each file of SYNF.
+const SYNCED_KIB: f64 = 10.0;
 /// What begins at most so far from where the last write ended goes on with it.
 const NEAR_BYTES: u64 = 64 << 10;
 /// Blocks of FDSR.
@@ -197,19 +199,29 @@ impl View {
         true
     }
 
-    /// `sync` and `syncfs`: SYNC holds 1 MiB of dirty data; what is beyond it is charged as data.
+    /// `sync` and `syncfs`: of several files the first is as its fsync, each other one SYNF. Of one SYNC holds 1 MiB; what is
+    /// beyond is charged as data.
     pub(super) fn synchronise_all(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
         let states = &mut self.files;
+        let mut files = 0.0;
         let pages = self.pages.clean_all(|file| {
+            files += 1.0;
             if let Some(state) = states.get_mut(file as usize + 1) {
                 *state = state.stable();
             }
         });
         let kib = pages as f64 * PAGE_KIB;
         self.dirty.less(kib);
+        if files > 1.0 {
+            charges.push(Charge::sized(Stem::FsyN, step.gap, SYNCED_KIB));
+            charges.push(Charge::many(Stem::SynF, step.gap, files - 1.0));
+            // Less than nothing where files are smaller.
+            charges.push(stream(kib - files * SYNCED_KIB));
+            return;
+        }
         charges.push(Charge::once(Stem::Sync, step.gap));
-        if kib > 1024.0 {
-            charges.push(Charge::sized(Stem::Fsy, step.gap, kib - 1024.0));
+        if kib > MIB_KIB {
+            charges.push(Charge::sized(Stem::Fsy, step.gap, kib - MIB_KIB));
         }
     }
 
@@ -281,11 +293,14 @@ impl View {
 
 /// The share of a long write that so many KiB are.
 fn streamed(kib: f64) -> Option<Charge> {
-    let times = kib / LONG_KIB;
-    (kib > 0.0).then(|| Charge {
-        times,
+    (kib > 0.0).then(|| stream(kib))
+}
+
+fn stream(kib: f64) -> Charge {
+    Charge {
+        times: kib / LONG_KIB,
         ..Charge::sized(Stem::Fds, Gap::NONE, LONG_KIB)
-    })
+    }
 }
 
 /// Whether fdatasync leaves a file's attributes to a later fsync.

@@ -199,6 +199,8 @@ fn sync(stem: Stem) -> Chain {
         FsyW => &[&[Same(FsyS)], &[Sized(FsyN, 16.0)], &[Same(FsyC)]],
         FsyQ => &[&[Same(Seek)], &[Same(RdO)]],
         Sync => &[&[Sized(Fsy, 1024.0)]],
+        Dwo => &[&[Same(FdsO)], &[Same(Fds)]],
+        SynF => &[&[Times(FdsR, 1.0 / 16.0)]],
         Sfr => &[&[Sized(Fds, 1024.0)], &[Sized(Fsy, 1024.0)]],
         // To start is to find the pages and to hand them over: nothing waits.
         SfrW => &[&[Same(FsyQ), Same(Wn)], &[Same(Wn)], &[Same(Wk)]],

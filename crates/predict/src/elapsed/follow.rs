@@ -34,6 +34,8 @@ pub struct Event {
     pub spawns: Option<usize>,
     /// Whether the thread ends with it.
     pub ends: bool,
+    /// Whoever serves it, where the thread only asks for it and goes on.
+    pub served_by: Option<usize>,
 }
 
 /// What a thread waits for in a pause.
@@ -100,6 +102,8 @@ pub struct Follow {
     first_ns: Option<u64>,
     /// Processor time that all threads were seen to use.
     used_ns: f64,
+    /// The thread of the kernel that serves what others only ask for.
+    server: Option<usize>,
     /// Ends of operations that are still to come.
     ends: BinaryHeap<Reverse<(u64, usize)>>,
 }
@@ -118,8 +122,10 @@ impl Follow {
     pub fn push(&mut self, op: &Op) -> Event {
         let first = *self.first_ns.get_or_insert(op.start_ns);
         let start = op.start_ns.saturating_sub(first);
-        let end = op.end_ns().saturating_sub(first);
         let slot = self.slot(op.tid);
+        let asked = op.record.contains(OpFlags::URING);
+        let latency = op.latency_ns.filter(|_| !asked).unwrap_or(0);
+        let end = start.saturating_add(latency);
         while let Some(&Reverse((at, whose))) = self.ends.peek()
             && at <= start
         {
@@ -133,7 +139,9 @@ impl Follow {
             ..Event::default()
         };
         self.pause(op, start, &mut event);
-        let latency = op.latency_ns.unwrap_or(0);
+        if asked {
+            event.served_by = Some(self.server());
+        }
         if latency < LONGEST_BUSY_NS {
             self.used_ns += latency as f64;
         }
@@ -164,6 +172,13 @@ impl Follow {
         }
         self.last = Some((tid, slot));
         slot
+    }
+
+    fn server(&mut self) -> usize {
+        *self.server.get_or_insert_with(|| {
+            self.threads.push(Thread::default());
+            self.threads.len() - 1
+        })
     }
 
     /// The pause before an operation that begins at `start`.

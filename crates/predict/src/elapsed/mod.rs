@@ -68,6 +68,8 @@ impl Replay {
             awaits: event.awaits.clone(),
             spawns: event.spawns,
             ends: event.ends,
+            served_by: event.served_by.filter(|_| latency.device_ns > 0.0),
+            asked_at: None,
         };
         let born = self.started.get(event.slot) == Some(&true);
         self.schedule.push(event.slot, item, born);
@@ -205,23 +207,43 @@ mod tests {
         case.op(1, 0, 1, 10.0, 50.0);
         case.op(2, 0, 1, 10.0, 50.0);
         case.op(1, 5, 1, 10.0, 0.0);
-        // The first has read after 60 and waits while the second, which has not run yet, works until 120; that one
-        // has run no longer than the first and goes on.
-        assert_eq!(case.ends(), (134.0, 0.0, 60.0));
+        // The first has read after 60 and waits while the second works until 120; that one waits while
+        // the first goes on until 134.
+        assert_eq!(case.ends(), (134.0, 0.0, 60.0 + 14.0));
     }
 
     #[test]
-    fn who_ran_longer_than_the_others_waits_after_a_device_in_memory() {
-        let run = |second| {
-            let mut case = Case::on(Some(1), true).two();
-            case.op(1, 0, 1, 1e6, 10.0);
-            case.op(2, 0, 1, second, 10.0);
-            case.op(1, 1, 1, 1e6, 0.0);
-            case.ends().2
+    fn who_had_less_of_the_processor_is_next() {
+        let mut case = Case::on(Some(1), true).two();
+        for read in 0..100 {
+            case.op(1, 20 * read, 1, 10.0, 10_000.0);
+        }
+        // Work of twenty slices between two calls.
+        case.op(2, 0, 1, 10.0, 0.0);
+        case.op(2, 80_000_001, 1, 10.0, 0.0);
+        let (_, _, queued) = case.ends();
+        assert!((1e6..9e6).contains(&queued), "{queued}: not at each read");
+    }
+
+    #[test]
+    fn who_asks_by_io_uring_goes_on_and_requests_wait_for_each_other() {
+        let run = |in_memory| {
+            let mut case = Case::on(Some(1), in_memory).two();
+            for start in 0..4 {
+                let mut op = Op::new(OpKind::Write, Pid(1), Tid(1), start);
+                op.latency_ns = Some(500);
+                if start < 3 {
+                    op.record = OpFlags::URING;
+                }
+                let device = if start < 3 { 100.0 } else { 0.0 };
+                case.push(&op, 10.0, device);
+            }
+            case.ends()
         };
-        // The first has run when the second has not. That one goes on before it, or after its next call.
-        assert_eq!(run(0.5e6), 0.5e6 + 10.0);
-        assert_eq!(run(3e6), 3e6 + 10.0 + 1e6);
+        // The thread has ended after 3 + 10, when 330 are to be done, asked for at 0, 1 and 2.
+        let waited = |first: f64| 3.0 * first + 0.0 + 110.0 + 220.0 - 3.0;
+        assert_eq!(run(true), (343.0, waited(13.0), 0.0));
+        assert_eq!(run(false).0, 343.0);
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! A machine in predicted time: threads that share processors and queue at one device.
 //!
-//! Processors are given in turn, for a slice each, as Linux's fair scheduler does among threads of
-//! equal weight. A thread gives its processor up when it waits for the device and when its slice is
-//! over, and then waits behind all others; one that a device in memory served goes on if it ran no longer
-//! than the others did on average. A kernel that does not preempt itself switches inside a
+//! A processor goes to who had the least of it so far, for a slice, as Linux's fair scheduler does among
+//! threads of equal weight; sleep earns nothing. A thread gives its processor up when it waits for the device and
+//! when its slice is over. A kernel that does not preempt itself switches inside a
 //! call only where the call offers it, and else when the call has ended. A device in memory works on the caller's
 //! processor; any other serves one request at a time, in the order of their arrival.
 //!
@@ -53,16 +52,17 @@ pub(super) struct Schedule {
     machine: Machine,
     free: usize,
     pub(super) threads: Vec<Thread>,
-    /// Threads that want a processor, and since when.
-    ready: VecDeque<(usize, u64)>,
+    /// Threads that want a processor: how much they had of it, their turn, who, and since when.
+    ready: BinaryHeap<Reverse<(u64, u64, usize, u64)>>,
+    /// What the last one that got a processor had had of it.
+    least_ns: u64,
+    turns: u64,
     due: BinaryHeap<Reverse<Due>>,
     numbers: u64,
     pub(super) now: u64,
     pending: usize,
     /// Threads on a processor without anything to do.
     starved: Vec<usize>,
-    /// How long a thread had run by now when its turn came, at the most.
-    turn_ns: u64,
     contention: Option<Contention>,
     device: Device,
     /// For the device, and because others were in calls of the kind.
@@ -79,13 +79,14 @@ impl Schedule {
             machine,
             free: machine.cpus.unwrap_or(usize::MAX).max(1),
             threads: Vec::new(),
-            ready: VecDeque::new(),
+            ready: BinaryHeap::new(),
+            least_ns: 0,
+            turns: 0,
             due: BinaryHeap::new(),
             numbers: 0,
             now: 0,
             pending: 0,
             starved: Vec::new(),
-            turn_ns: 0,
             contention: Contention::of(vector),
             device: Device::of(vector),
             waits: [0.0; OpKind::ALL.len()],
@@ -146,7 +147,10 @@ impl Schedule {
         if self.starved != [slot] || !self.due.is_empty() || !self.ready.is_empty() {
             return false;
         }
-        let simple = item.awaits.is_none() && item.spawns.is_none() && !item.ends;
+        let simple = item.awaits.is_none()
+            && item.spawns.is_none()
+            && item.served_by.is_none()
+            && !item.ends;
         let Some(thread) = self.threads.get_mut(slot).filter(|_| simple) else {
             return false;
         };
@@ -248,18 +252,11 @@ impl Schedule {
     fn happen(&mut self, due: Due) {
         self.now = self.now.max(due.at);
         match due.what {
-            What::Ready(slot) => {
-                // Sleep earns nothing.
-                if let Some(thread) = self.threads.get_mut(slot) {
-                    thread.ran_ns = thread.ran_ns.max(self.turn_ns);
-                }
-                self.ready.push_back((slot, self.now));
-            }
+            What::Ready(slot) => self.queue(slot),
             What::Free(next) => {
                 self.free = self.free.saturating_add(1);
-                match next {
-                    Some(slot) if self.is_owed(slot) => self.ready.push_front((slot, self.now)),
-                    next => self.ready.extend(next.map(|slot| (slot, self.now))),
+                if let Some(slot) = next {
+                    self.queue(slot);
                 }
             }
             What::Arrives(slot) => {
@@ -275,14 +272,14 @@ impl Schedule {
             What::Gone(slot) => self.gone(slot, due.at),
         }
         while self.free > 0
-            && let Some((slot, since)) = self.ready.pop_front()
+            && let Some(Reverse((ran_ns, _, slot, since))) = self.ready.pop()
         {
             self.free -= 1;
+            self.least_ns = ran_ns;
             let at = self.now;
             let mut slice_ns = SLICE_NS;
             if let Some(thread) = self.threads.get_mut(slot) {
                 slice_ns = slice_ns.max(thread.left_ns / MOST_SLICES);
-                self.turn_ns = self.turn_ns.max(thread.ran_ns);
                 if thread.stage == Stage::Finish {
                     thread.queued_ns = at.saturating_sub(since);
                 }
@@ -295,17 +292,14 @@ impl Schedule {
         }
     }
 
-    /// Whether a thread that comes back from the device ran no longer than those who wait, on average.
-    fn is_owed(&self, slot: usize) -> bool {
-        let thread = self.threads.get(slot);
-        let ran = |&(slot, _): &(usize, u64)| {
-            let ran_ns = self.threads.get(slot).map_or(0, |t| t.ran_ns);
-            u128::from(ran_ns)
-        };
-        let all: u128 = self.ready.iter().map(ran).sum();
-        thread.is_some_and(|t| {
-            t.stage == Stage::Finish && u128::from(t.ran_ns) * self.ready.len() as u128 <= all
-        })
+    /// A thread wants a processor.
+    fn queue(&mut self, slot: usize) {
+        self.turns += 1;
+        if let Some(thread) = self.threads.get_mut(slot) {
+            thread.ran_ns = thread.ran_ns.max(self.least_ns);
+            let turn = (thread.ran_ns, self.turns, slot, self.now);
+            self.ready.push(Reverse(turn));
+        }
     }
 
     /// Runs a thread on a processor from `at` on, until it gives it up.
@@ -317,9 +311,7 @@ impl Schedule {
             match thread.stage {
                 Stage::Next => {
                     let Some(item) = thread.queue.pop_front() else {
-                        thread.state = State::Starved { at, slice_end };
-                        self.starved.push(slot);
-                        return;
+                        return self.nothing_left(slot, at, slice_end);
                     };
                     self.pending -= 1;
                     if !self.take(slot, item, at) {
@@ -403,15 +395,67 @@ impl Schedule {
         false
     }
 
+    /// A thread on a processor has done all that it is known to do.
+    fn nothing_left(&mut self, slot: usize, at: u64, slice_end: u64) {
+        let Some(thread) = self.threads.get_mut(slot) else {
+            return;
+        };
+        if thread.serves {
+            thread.state = State::Idle { since: at };
+            return self.plan(at, What::Free(None));
+        }
+        thread.state = State::Starved { at, slice_end };
+        self.starved.push(slot);
+    }
+
+    /// Hands what the thread only asks for to who serves it; whether it goes on at once.
+    fn hand_over(&mut self, slot: usize, at: u64) -> bool {
+        let thread = self.threads.get_mut(slot);
+        let Some(item) = thread.and_then(|t| t.now.as_mut()) else {
+            return false;
+        };
+        let Some(server) = item.served_by.take() else {
+            return false;
+        };
+        let mut request = Item {
+            think_ns: 0,
+            asked_at: Some(at),
+            ..item.clone()
+        };
+        if self.machine.in_memory {
+            request.latency.device_ns = 0.0;
+        }
+        item.charged = false;
+        self.pending += 1;
+        if self.threads.len() <= server {
+            self.threads.resize_with(server + 1, Thread::default);
+        }
+        if let Some(thread) = self.threads.get_mut(server) {
+            thread.serves = true;
+            thread.queue.push_back(request);
+            match thread.state {
+                State::Unborn => self.wake(server, at),
+                State::Idle { since } => self.wake(server, at.max(since)),
+                _ => {}
+            }
+        }
+        true
+    }
+
     /// The call begins.
     fn begin(&mut self, slot: usize, at: u64) {
+        if self.hand_over(slot, at) {
+            // Whoever only asks neither ends nor begets anybody with it.
+            self.complete(slot, at);
+            return;
+        }
         let several = self.threads.len() > 1;
         let Some(thread) = self.threads.get_mut(slot) else {
             return;
         };
         thread.stage = Stage::Memory;
-        thread.began = at;
         let Some(item) = &thread.now else { return };
+        thread.began = item.asked_at.unwrap_or(at);
         let stretch = match &mut self.contention {
             Some(contention) if several => {
                 let alone_ns = item.latency.memory_ns();

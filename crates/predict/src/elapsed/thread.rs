@@ -27,6 +27,9 @@ pub(super) struct Item {
     pub awaits: Option<Box<Awaits>>,
     pub spawns: Option<usize>,
     pub ends: bool,
+    /// The thread that it is handed to when its own comes to it.
+    pub served_by: Option<usize>,
+    pub asked_at: Option<u64>,
 }
 
 /// Nanoseconds in whole numbers, such that what is rounded off is not lost.
@@ -99,16 +102,18 @@ pub(super) struct Thread {
     pub queue: VecDeque<Item>,
     pub state: State,
     pub stage: Stage,
+    /// Whether it works for others.
+    pub serves: bool,
     pub now: Option<Item>,
     /// What it asked of the device.
     pub asked: Asked,
+    /// Processor time that it had, or would have had as the one with the least of it.
+    pub ran_ns: u64,
     /// Processor time that is left of the stage.
     pub left_ns: u64,
     /// What the operation takes of it in calls, and how much of that because others are in calls too.
     pub memory_ns: u64,
     pub stretched_ns: f64,
-    /// How long it had a processor so far.
-    pub ran_ns: u64,
     /// When the operation began.
     pub began: u64,
     /// What was rounded off so far.

@@ -8,7 +8,7 @@ use fsage_core::{Handle, OpenFlags};
 
 use crate::error::Res;
 use crate::lab::{Batch, GAPS, Lab, PAYLOAD_BYTES};
-use crate::probe::Probe;
+use crate::probe::{Components, Probe};
 use crate::registry::Procedure;
 
 pub(crate) const PROCEDURES: &[Procedure] = &[Procedure {
@@ -25,25 +25,54 @@ const SINGLE: [&str; 9] = [
 /// How long the kernel's threads are given to finish what earlier procedures left to them.
 const REST: std::time::Duration = std::time::Duration::from_millis(60);
 
+/// A commit that takes longer waits for a device: what processors' caches hold is nothing beside that.
+const SHORT_NS: f64 = 1e6;
+/// Pauses between commits of which one figure is made there.
+pub(super) const PAUSES: usize = 4;
+
 /// Nothing is dirty, the journal is empty, and all is quiet.
 pub(super) fn rest(lab: &mut Lab<'_>) -> Res {
     lab.start_afresh()?;
     lab.settle()?;
     lab.rest(REST);
+    // Computed time knows no processor's caches.
+    if lab.fs.virtual_time().is_some() {
+        return lab.settle();
+    }
+    let dir = lab.fresh_dir("r")?;
+    let fs = lab.fs;
+    for _ in 0..4 {
+        let path = fresh(lab, &dir);
+        lab.short_commits |= lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+            write(lab, handle, 0, 4096)?;
+            Ok(lab.timed(|| fs.fsync(handle))?.1 < SHORT_NS)
+        })?;
+    }
     lab.settle()
+}
+
+/// Passes the pause before what the `turn`th commit writes; the pause by which the commit is to be known.
+pub(super) fn pause(lab: &mut Lab<'_>, probe: Probe, turn: usize) -> usize {
+    let gap = if lab.short_commits {
+        lab.afforded(probe, turn % GAPS)
+    } else {
+        turn % PAUSES
+    };
+    lab.pause(gap);
+    if lab.short_commits { gap } else { 0 }
 }
 
 fn single(lab: &mut Lab<'_>) -> Res {
     rest(lab)?;
     let dir = lab.fresh_dir("y")?;
-    let rounds = (lab.scale(10, 20), lab.scale(40, 150));
+    let rounds = (lab.scale(10, 20), lab.scale(30, 150));
     let before = placement(lab);
     lab.rounds(&SINGLE, rounds, |lab, round| {
         lab.begin(Batch::Blocking);
-        of_one_file(lab, &dir)?;
+        of_one_file(lab, &dir, round)?;
         lab.end()?;
         lab.begin(Batch::Blocking);
-        of_names(lab, &dir)?;
+        of_names(lab, &dir, round)?;
         lab.end()?;
         // The large ones say little more with every repetition and take most of the time.
         if round % 4 == 0 {
@@ -53,8 +82,20 @@ fn single(lab: &mut Lab<'_>) -> Res {
         }
         Ok(())
     })?;
+    note_pauses(lab, &SINGLE);
     note_placement(lab, &SINGLE, &before);
     lab.clear(&dir)
+}
+
+/// Says of metrics after pauses that were not measured why.
+pub(super) fn note_pauses(lab: &mut Lab<'_>, stems: &[&str]) {
+    let families = stems.iter().filter_map(|s| fsage_core::metric::family(s));
+    for id in families.flat_map(fsage_core::metric::FamilyId::metrics) {
+        if id.gap() > 0 && lab.measurements.count(id) == 0 {
+            let reason = "measured without pauses: so long a call costs the same after them";
+            lab.reasons.push((id, reason.to_owned()));
+        }
+    }
 }
 
 pub(super) fn fresh(lab: &mut Lab<'_>, dir: &str) -> Vec<u8> {
@@ -79,7 +120,7 @@ pub(super) fn write(lab: &Lab<'_>, handle: Handle, at: u64, bytes: usize) -> Res
 }
 
 /// Nothing, and an extension of a file that was synced before.
-fn of_one_file(lab: &mut Lab<'_>, dir: &str) -> Res {
+fn of_one_file(lab: &mut Lab<'_>, dir: &str, round: usize) -> Res {
     let fs = lab.fs;
     let path = fresh(lab, dir);
     lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
@@ -88,16 +129,18 @@ fn of_one_file(lab: &mut Lab<'_>, dir: &str) -> Res {
         let mut end = 64u64 << 10;
         for data in [false, true] {
             let stem = if data { "FDS" } else { "FSY" };
+            let mut gap = pause(lab, Probe::at(stem, 4), round);
             write(lab, handle, end, 4096)?;
             end += 4096;
             for kib in [4, 0] {
-                lab.call(Probe::at(stem, kib), 0, || {
+                lab.call_now(Probe::at(stem, kib), gap, Components::default(), || {
                     if data {
                         fs.fdatasync(handle)
                     } else {
                         fs.fsync(handle)
                     }
                 })?;
+                gap = 0;
             }
         }
         // fdatasync has left the times of the last write.
@@ -111,28 +154,30 @@ fn of_one_file(lab: &mut Lab<'_>, dir: &str) -> Res {
 }
 
 /// Creates, renames and unlinks, and fsyncs of the directory.
-fn of_names(lab: &mut Lab<'_>, dir: &str) -> Res {
+fn of_names(lab: &mut Lab<'_>, dir: &str, round: usize) -> Res {
     let fs = lab.fs;
     let mut paths = Vec::new();
-    let empty = fresh(lab, dir);
-    lab.with_open(&empty, OpenFlags::CREATE_NEW, |lab, handle| {
-        lab.call(Probe::of("FSYC"), 0, || fs.fsync(handle))
-    })?;
-    paths.push(empty);
-    for kib in [1u32, 4, 16, 64] {
+    for (turn, kib) in [0u32, 1, 4, 16, 64].into_iter().enumerate() {
         let path = fresh(lab, dir);
-        let probe = Probe::at("FSYN", kib);
+        let probe = match kib {
+            0 => Probe::of("FSYC"),
+            _ => Probe::at("FSYN", kib),
+        };
+        let gap = pause(lab, probe, round + turn);
         lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
             write(lab, handle, 0, (kib as usize) << 10)?;
-            lab.call(probe, 0, || fs.fsync(handle))
+            lab.call_now(probe, gap, Components::default(), || fs.fsync(handle))
         })?;
         paths.push(path);
     }
     let after = with_directory(lab, dir, |lab, directory| {
         let path = fresh(lab, dir);
+        let gap = pause(lab, Probe::of("FSYD"), round);
         let handle = fs.open(&path, OpenFlags::CREATE_NEW, 0o644)?;
         fs.close(handle)?;
-        lab.call(Probe::of("FSYD"), 0, || fs.fsync(directory))?;
+        lab.call_now(Probe::of("FSYD"), gap, Components::default(), || {
+            fs.fsync(directory)
+        })?;
         let next = fresh(lab, dir);
         lab.with_open(&next, OpenFlags::CREATE_NEW, |lab, handle| {
             write(lab, handle, 0, 4096)?;
@@ -145,8 +190,11 @@ fn of_names(lab: &mut Lab<'_>, dir: &str) -> Res {
     if let (Some(first), Some(second)) = (paths.pop(), paths.pop()) {
         let renamed = fresh(lab, dir);
         lab.with_open(&first, OpenFlags::READ_WRITE, |lab, handle| {
+            let gap = pause(lab, Probe::of("FSYRN"), round);
             fs.rename(&first, &renamed)?;
-            lab.call(Probe::of("FSYRN"), 0, || fs.fsync(handle))?;
+            lab.call_now(Probe::of("FSYRN"), gap, Components::default(), || {
+                fs.fsync(handle)
+            })?;
             fs.unlink(&second)?;
             lab.call(Probe::of("FSYRM"), 0, || fs.fsync(handle))
         })?;

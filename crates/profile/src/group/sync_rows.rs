@@ -5,22 +5,24 @@
 
 use fsage_core::{Errno, Handle, OpenFlags, RangeSync};
 
-use super::sync::{fresh, note_placement, placement, rest, write};
+use super::sync::{PAUSES, fresh, note_pauses, note_placement, pause, placement, rest, write};
 use crate::error::{Halt, Res};
-use crate::lab::{Batch, Lab, PAYLOAD_BYTES};
-use crate::probe::Probe;
+use crate::lab::{Batch, LONGEST, Lab, PAYLOAD_BYTES};
+use crate::probe::{Components, Probe};
 use crate::registry::Procedure;
 
 pub(crate) const PROCEDURES: &[Procedure] = &[
     Procedure {
         name: "fsync in sequences",
-        stems: &ROWS,
+        stems: &[
+            "FSYS", "FDSS", "FDSL", "FSYO", "FDSO", "FDSU", "FDSR", "FSYW", "FSYT", "SFRW", "DWO",
+        ],
         share: (40, 40),
         run: rows,
     },
     Procedure {
         name: "sync and ranges",
-        stems: &["SYNC", "SFR"],
+        stems: &["SYNC", "SYNF", "SFR"],
         share: (3, 15),
         run: ranges,
     },
@@ -34,8 +36,6 @@ const FILES: usize = 20;
 /// Sequences of a round on one file, and calls of each.
 const SHORT_ROWS: u64 = 4;
 const IN_A_ROW: u64 = 6;
-/// Pauses that follow each other: those of programs that commit.
-const PAUSES: u64 = 4;
 /// What logs and databases have allocated beforehand.
 const ALLOCATED_BYTES: u64 = 16 << 20;
 /// Blocks of [`ALLOCATED_BYTES`] that one fdatasync writes, each for itself.
@@ -44,21 +44,25 @@ const BLOCK: u64 = 4096;
 /// A small record of a log.
 const RECORD: u64 = 500;
 const FILE_BYTES: usize = 16 << 10;
+/// Blocks from one direct write to the next.
+const ELSEWHERE: u64 = 1579;
+/// Files that a sync finds dirty.
+const DIRTY_FILES: usize = 100;
 
 fn rows(lab: &mut Lab<'_>) -> Res {
     rest(lab)?;
     let dir = lab.fresh_dir("z")?;
-    let rounds = (lab.scale(2, 6), lab.scale(15, 40));
+    let rounds = (lab.scale(2, 6), lab.scale(12, 40));
     let before = placement(lab);
     let (written, [no_start, no_reserve]) = allocated(lab, &dir)?;
-    lab.rounds(&ROWS, rounds, |lab, _| {
-        in_place(lab, &written, Row::of("FDSO", BLOCK))?;
-        small_files(lab, &dir)?;
-        log(lab, &dir, Row::of("FDSS", BLOCK), 0)?;
-        in_place(lab, &written, Row::of("FSYO", BLOCK))?;
-        log(lab, &dir, Row::of("FDSL", RECORD), BLOCK / 4)?;
+    lab.rounds(&ROWS, rounds, |lab, round| {
+        in_place(lab, &written, Row::of("FDSO", BLOCK, round))?;
+        small_files(lab, &dir, round)?;
+        log(lab, &dir, Row::of("FDSS", BLOCK, round), 0)?;
+        in_place(lab, &written, Row::of("FSYO", BLOCK, round))?;
+        log(lab, &dir, Row::of("FDSL", RECORD, round), BLOCK / 4)?;
         if no_reserve.is_none() {
-            unwritten(lab, &dir)?;
+            unwritten(lab, &dir, round)?;
         }
         scattered(lab, &written)?;
         if no_start.is_none() {
@@ -75,8 +79,44 @@ fn rows(lab: &mut Lab<'_>) -> Res {
             lab.absent(stem, reason);
         }
     }
+    let rounds = (lab.scale(3, 6), lab.scale(20, 40));
+    match lab.rounds(&["DWO"], rounds, |lab, round| direct(lab, &written, round)) {
+        Err(halt @ (Halt::Failed(_) | Halt::Absent(_))) => lab.absent("DWO", &halt.reason()),
+        other => other?,
+    }
+    note_pauses(lab, &ROWS);
+    note_pauses(lab, &["DWO"]);
     note_placement(lab, &ROWS, &before);
     lab.clear(&dir)
+}
+
+/// Writes past the page cache.
+fn direct(lab: &mut Lab<'_>, path: &[u8], round: usize) -> Res {
+    let fs = lab.fs;
+    let flags = OpenFlags {
+        direct: true,
+        ..OpenFlags::READ_WRITE
+    };
+    let blocks = fs.stat(path)?.size_bytes / BLOCK;
+    let payload = std::mem::take(&mut lab.payload);
+    // The device takes what lies at a page.
+    let from = payload.as_ptr().align_offset(BLOCK as usize);
+    let done = lab.with_open(path, flags, |lab, handle| {
+        lab.begin(Batch::Blocking);
+        for (turn, kib) in [4u32, 64, 512].into_iter().enumerate() {
+            let piece = payload.get(from..from + ((kib as usize) << 10));
+            let last = blocks.saturating_sub(u64::from(kib) / 4).max(1);
+            let at = (3 * round + turn) as u64 * ELSEWHERE % last;
+            let probe = Probe::at("DWO", kib);
+            let gap = pause(lab, probe, round + turn);
+            lab.call_now(probe, gap, Components::default(), || {
+                fs.pwrite(handle, piece.unwrap_or_default(), at * BLOCK)
+            })?;
+        }
+        lab.end().map(|_| ())
+    });
+    lab.payload = payload;
+    done
 }
 
 /// A file with allocated blocks, and why the target cannot start to write, and reserve blocks.
@@ -99,31 +139,34 @@ struct Row {
     stem: &'static str,
     /// Bytes that each call finds written.
     bytes: u64,
+    /// Which pause the first one has: the place in a row decides nothing.
+    turn: usize,
 }
 
 impl Row {
-    const fn of(stem: &'static str, bytes: u64) -> Self {
-        Self { stem, bytes }
+    const fn of(stem: &'static str, bytes: u64, turn: usize) -> Self {
+        Self { stem, bytes, turn }
     }
 
-    /// Writes, pauses and waits some times, from `at` on.
-    fn run(self, lab: &mut Lab<'_>, handle: Handle, at: u64) -> Res {
+    /// Pauses, writes and waits some times, from `at` on; the next row.
+    fn run(&mut self, lab: &mut Lab<'_>, handle: Handle, at: u64) -> Res {
         let (fs, probe) = (lab.fs, Probe::of(self.stem));
         lab.begin(Batch::Blocking);
         for turn in 0..IN_A_ROW {
+            let gap = pause(lab, probe, self.turn + turn as usize);
             write(lab, handle, at + turn * self.bytes, self.bytes as usize)?;
-            lab.pause((turn % PAUSES) as usize);
-            lab.call(probe, 0, || match self.stem {
+            lab.call_now(probe, gap, Components::default(), || match self.stem {
                 "FSYO" => fs.fsync(handle),
                 _ => fs.fdatasync(handle),
             })?;
         }
+        self.turn += 1;
         lab.end().map(|_| ())
     }
 }
 
 /// Rows over allocated blocks, which begin anywhere in the file.
-fn in_place(lab: &mut Lab<'_>, path: &[u8], row: Row) -> Res {
+fn in_place(lab: &mut Lab<'_>, path: &[u8], mut row: Row) -> Res {
     let blocks = lab.fs.stat(path)?.size_bytes / BLOCK;
     lab.with_open(path, OpenFlags::READ_WRITE, |lab, handle| {
         for _ in 0..SHORT_ROWS {
@@ -136,7 +179,7 @@ fn in_place(lab: &mut Lab<'_>, path: &[u8], row: Row) -> Res {
 
 /// Rows of appends to a log, which grows by something between them; `within`: of that a row begins so far in a
 /// block.
-fn log(lab: &mut Lab<'_>, dir: &str, row: Row, within: u64) -> Res {
+fn log(lab: &mut Lab<'_>, dir: &str, mut row: Row, within: u64) -> Res {
     let fs = lab.fs;
     let path = fresh(lab, dir);
     lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
@@ -157,16 +200,14 @@ fn log(lab: &mut Lab<'_>, dir: &str, row: Row, within: u64) -> Res {
 }
 
 /// Rows over blocks that were reserved and never written.
-fn unwritten(lab: &mut Lab<'_>, dir: &str) -> Res {
+fn unwritten(lab: &mut Lab<'_>, dir: &str, round: usize) -> Res {
     let fs = lab.fs;
     let path = fresh(lab, dir);
     lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
         fs.fallocate(handle, 0, 1 << 20)?;
         fs.fsync(handle)?;
-        for turn in 0..SHORT_ROWS {
-            Row::of("FDSU", BLOCK).run(lab, handle, turn << 17)?;
-        }
-        Ok(())
+        let mut row = Row::of("FDSU", BLOCK, round);
+        (0..SHORT_ROWS).try_for_each(|turn| row.run(lab, handle, turn << 17))
     })?;
     Ok(fs.unlink(&path)?)
 }
@@ -196,16 +237,17 @@ fn scattered(lab: &mut Lab<'_>, path: &[u8]) -> Res {
 }
 
 /// Small files, one after the other.
-fn small_files(lab: &mut Lab<'_>, dir: &str) -> Res {
+fn small_files(lab: &mut Lab<'_>, dir: &str, round: usize) -> Res {
     let fs = lab.fs;
     let mut paths = Vec::new();
     lab.begin(Batch::Blocking);
     for turn in 0..FILES {
         let path = fresh(lab, dir);
+        let probe = Probe::of("FSYS");
+        let gap = pause(lab, probe, round + turn);
         lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
             write(lab, handle, 0, FILE_BYTES)?;
-            lab.pause(turn % PAUSES as usize);
-            lab.call(Probe::of("FSYS"), 0, || fs.fsync(handle))
+            lab.call_now(probe, gap, Components::default(), || fs.fsync(handle))
         })?;
         paths.push(path);
     }
@@ -239,7 +281,7 @@ fn started(lab: &mut Lab<'_>, dir: &str) -> Res {
     lab.begin(Batch::Blocking);
     for turn in 0..FILES / 3 {
         paths.push(start(lab, dir, |lab, handle| {
-            lab.pause(turn % PAUSES as usize);
+            lab.pause(turn % PAUSES);
             lab.call(Probe::of("FSYW"), 0, || fs.fsync(handle))
         })?);
     }
@@ -278,16 +320,41 @@ fn started(lab: &mut Lab<'_>, dir: &str) -> Res {
     paths.iter().try_for_each(|path| Ok(fs.unlink(path)?))
 }
 
+/// Many small files that are dirty together.
+fn many_files(lab: &mut Lab<'_>, dir: &str) -> Res {
+    let fs = lab.fs;
+    let mut paths = Vec::new();
+    for turn in 0..DIRTY_FILES {
+        let path = format!("{dir}/{turn}").into_bytes();
+        lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+            write(lab, handle, 0, (1 + turn % 4) * BLOCK as usize)
+        })?;
+        paths.push(path);
+    }
+    lab.begin(Batch::Blocking);
+    // Who makes many files does not sync at once.
+    lab.pause(LONGEST);
+    let ((), took_ns) = lab.timed(|| fs.sync())?;
+    let one = Probe::at("FSYN", 16)
+        .id(0)
+        .and_then(|id| lab.measurements.estimate(id));
+    let others_ns = (took_ns - one.unwrap_or(0.0)).max(0.0);
+    lab.add(Probe::of("SYNF"), 0, others_ns / (DIRTY_FILES - 1) as f64);
+    lab.end()?;
+    paths.iter().try_for_each(|path| Ok(fs.unlink(path)?))
+}
+
 fn ranges(lab: &mut Lab<'_>) -> Res {
     let dir = lab.fresh_dir("v")?;
     lab.settle()?;
     let mut no_ranges = None;
     lab.rounds(
-        &["SYNC", "SFR"],
+        &["SYNC", "SYNF", "SFR"],
         (lab.scale(3, 10), lab.scale(3, 40)),
         |lab, _| {
             let fs = lab.fs;
             let path = fresh(lab, &dir);
+            many_files(lab, &dir)?;
             lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
                 lab.begin(Batch::Blocking);
                 write(lab, handle, 0, PAYLOAD_BYTES)?;
