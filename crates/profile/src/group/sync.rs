@@ -119,6 +119,12 @@ pub(super) fn write(lab: &Lab<'_>, handle: Handle, at: u64, bytes: usize) -> Res
     Ok(())
 }
 
+/// The same where commits are short; elsewhere there is none.
+fn pause_if_short(lab: &mut Lab<'_>, probe: Probe, turn: usize) -> usize {
+    let turn = if lab.short_commits { turn } else { 0 };
+    pause(lab, probe, turn)
+}
+
 /// Nothing, and an extension of a file that was synced before.
 fn of_one_file(lab: &mut Lab<'_>, dir: &str, round: usize) -> Res {
     let fs = lab.fs;
@@ -129,7 +135,7 @@ fn of_one_file(lab: &mut Lab<'_>, dir: &str, round: usize) -> Res {
         let mut end = 64u64 << 10;
         for data in [false, true] {
             let stem = if data { "FDS" } else { "FSY" };
-            let mut gap = pause(lab, Probe::at(stem, 4), round);
+            let mut gap = pause_if_short(lab, Probe::at(stem, 4), round);
             write(lab, handle, end, 4096)?;
             end += 4096;
             for kib in [4, 0] {
@@ -163,7 +169,7 @@ fn of_names(lab: &mut Lab<'_>, dir: &str, round: usize) -> Res {
             0 => Probe::of("FSYC"),
             _ => Probe::at("FSYN", kib),
         };
-        let gap = pause(lab, probe, round + turn);
+        let gap = pause_if_short(lab, probe, round + turn);
         lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
             write(lab, handle, 0, (kib as usize) << 10)?;
             lab.call_now(probe, gap, Components::default(), || fs.fsync(handle))
@@ -172,7 +178,7 @@ fn of_names(lab: &mut Lab<'_>, dir: &str, round: usize) -> Res {
     }
     let after = with_directory(lab, dir, |lab, directory| {
         let path = fresh(lab, dir);
-        let gap = pause(lab, Probe::of("FSYD"), round);
+        let gap = pause_if_short(lab, Probe::of("FSYD"), round);
         let handle = fs.open(&path, OpenFlags::CREATE_NEW, 0o644)?;
         fs.close(handle)?;
         lab.call_now(Probe::of("FSYD"), gap, Components::default(), || {
@@ -190,7 +196,7 @@ fn of_names(lab: &mut Lab<'_>, dir: &str, round: usize) -> Res {
     if let (Some(first), Some(second)) = (paths.pop(), paths.pop()) {
         let renamed = fresh(lab, dir);
         lab.with_open(&first, OpenFlags::READ_WRITE, |lab, handle| {
-            let gap = pause(lab, Probe::of("FSYRN"), round);
+            let gap = pause_if_short(lab, Probe::of("FSYRN"), round);
             fs.rename(&first, &renamed)?;
             lab.call_now(Probe::of("FSYRN"), gap, Components::default(), || {
                 fs.fsync(handle)

@@ -79,7 +79,12 @@ fn rows(lab: &mut Lab<'_>) -> Res {
             lab.absent(stem, reason);
         }
     }
-    let rounds = (lab.scale(3, 6), lab.scale(20, 40));
+    // Computed devices have no page cache to pass.
+    let most = lab.scale(20, 40);
+    let rounds = match lab.fs.virtual_time() {
+        Some(_) => (0, 0),
+        None => (lab.scale(3, 6), most),
+    };
     match lab.rounds(&["DWO"], rounds, |lab, round| direct(lab, &written, round)) {
         Err(halt @ (Halt::Failed(_) | Halt::Absent(_))) => lab.absent("DWO", &halt.reason()),
         other => other?,
@@ -354,7 +359,10 @@ fn ranges(lab: &mut Lab<'_>) -> Res {
         |lab, _| {
             let fs = lab.fs;
             let path = fresh(lab, &dir);
-            many_files(lab, &dir)?;
+            // What computed commits hold depends on what others left.
+            if fs.virtual_time().is_none() {
+                many_files(lab, &dir)?;
+            }
             lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
                 lab.begin(Batch::Blocking);
                 write(lab, handle, 0, PAYLOAD_BYTES)?;
