@@ -249,7 +249,7 @@ fn no_order_is_told_of_what_was_disturbed() {
         assert!(!said.contains(order), "{order}: {said}");
     }
     assert!(
-        said.contains("x2.38, disturbed") && said.contains("6.2–11 s"),
+        said.contains("x2.38, disturbed") && said.contains("6.2–10 s"),
         "{said}"
     );
 }
