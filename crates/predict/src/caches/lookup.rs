@@ -10,9 +10,9 @@ use crate::namespace::resolve::Walk;
 use crate::namespace::tree::{DentryId, Ino};
 use crate::pattern::Relation;
 
-/// Files in creation order whose inodes one request brings: a chunk of xfs, about a leaf of btrfs; ext4 reads ahead
-/// eight times as many.
-const INODES_TOGETHER: u64 = 64;
+/// Files in creation order whose inodes one request brings at least: a block of ext4, which reads ahead up to 32; xfs
+/// has chunks of 64, a leaf of btrfs about as many.
+const INODES_TOGETHER: u64 = 16;
 
 /// Lookups are charged as in a loop: what a pause adds to the resolution of a path is in the costs of
 /// calls after that pause, from which the suite subtracts lookups as in a loop. Only the first search
