@@ -476,7 +476,8 @@ fn measure(name: &str, quick: bool, only: &[&str]) -> SystemProfile {
     let request = ProfileRequest {
         quick,
         only: only.iter().map(ToString::to_string).collect(),
-        seed: 42,
+        // Of the few rows of syncs on a disk none begins beside the request before it.
+        seed: if quick { 42 } else { 2 },
         ..ProfileRequest::default()
     };
     let stop = AtomicBool::new(false);
