@@ -32,8 +32,7 @@ const LONG_SAMPLES: (usize, usize) = (24, 120);
 pub(crate) enum Batch {
     /// The calls do not sleep: any wait for the CPU spoils them.
     Cached,
-    /// The calls leave work to kernel threads, which then want the CPU too: only long waits spoil
-    /// them, and the estimate is the mean, which is what a workload pays.
+    /// The calls leave work to kernel threads: only long waits spoil them, and the mean counts, which a workload pays.
     Changing,
     /// The same for calls of which some must read from the device first: what waits for it is their own cost.
     Fetching,
@@ -105,11 +104,10 @@ pub(crate) struct Lab<'a> {
     pub took_ns: Vec<(&'static str, u64, u64)>,
     /// A timed empty call, by gap: the call and the reading of the clock.
     pub base_ns: [f64; GAPS],
-    /// Resolution of one cached component, back to back: the same directory as the last, another.
-    /// It is what predictions charge for a component after any gap, so that what a pause makes
-    /// slower counts for the call.
+    /// Resolution of one cached component, back to back, which is charged after any gap: the same directory as the
+    /// last, another.
     pub lookup_ns: (f64, f64),
-    /// Whether a commit takes so little here that its cost is told by the pause before it.
+    /// Whether commits are so short here that the pause before them counts.
     pub short_commits: bool,
     /// When that was last measured.
     base_at_ns: u64,
@@ -295,8 +293,7 @@ impl<'a> Lab<'a> {
         Ok(result)
     }
 
-    /// The pause before a call: the longest is made only as often as [`LONG_SAMPLES`] says. What
-    /// comes after that, and what is not sampled, follows without one.
+    /// The pause before a call: the longest only as often as [`LONG_SAMPLES`] says; what comes after follows at once.
     pub(crate) fn afforded(&self, probe: Probe, gap: usize) -> usize {
         match probe.id(gap) {
             _ if gap < LONGEST => gap,

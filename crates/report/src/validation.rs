@@ -91,13 +91,11 @@ fn finding(page: &mut Page, result: &Validation) {
     let elapsed = of.average_elapsed_error.map_or(String::new(), |e| {
         format!(", {} of elapsed time", percent(e))
     });
-    let raw = match (&result.judgement.equal_speed, at_other_speed(result)) {
-        (None, _) => String::new(),
-        (Some(_), false) => "; the machine was equally fast throughout".to_owned(),
-        (Some(_), true) => {
-            let raw = percent(result.judgement.figures.average_error);
-            format!(", at equal speed of the machine ({raw} as it was)")
-        }
+    let raw = if result.judgement.equal_speed.is_some() {
+        let raw = percent(result.judgement.figures.average_error);
+        format!(", at equal speed of the machine ({raw} as it was)")
+    } else {
+        String::new()
     };
     let half = (result.half.as_ref()).map_or(String::new(), |half| format!("{half} half: "));
     page.say(format!(
@@ -140,18 +138,6 @@ fn headline(judgement: &Judgement) -> &Judgement {
     judgement.equal_speed.as_deref().unwrap_or(judgement)
 }
 
-/// Whether the machine was faster or slower in a run than in the profile that it was predicted from.
-fn at_other_speed(result: &Validation) -> bool {
-    let differs = |p: &Pair| {
-        let equal = p.equal_speed.as_ref()?;
-        Some(
-            (equal.predicted_ns, equal.predicted_elapsed_ns)
-                != (p.predicted_ns, p.predicted_elapsed_ns),
-        )
-    };
-    result.pairs.iter().filter_map(differs).any(|d| d)
-}
-
 /// A pair's error, as the headline has it.
 fn error_of(pair: &Pair) -> f64 {
     pair.equal_speed.as_ref().map_or(pair.error, |e| e.error)
@@ -169,7 +155,7 @@ fn overview(result: &Validation, details: bool, width: u16) -> TextTable {
         ("elapsed", Align::Right),
         ("elapsed error", Align::Right),
     ];
-    let equal = at_other_speed(result);
+    let equal = result.judgement.equal_speed.is_some();
     let columns: Vec<_> = columns
         .into_iter()
         .filter(|c| equal || c.0 != "as it was")
