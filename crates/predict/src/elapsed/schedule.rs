@@ -408,13 +408,15 @@ impl Schedule {
         self.starved.push(slot);
     }
 
-    /// Hands what the thread only asks for to who serves it; whether it goes on at once.
+    /// Hands what the thread only asks for to who serves it; whether it goes on at once. A device in memory works on
+    /// the processor of one after the other. Any other takes many requests at a time and is asked by the thread itself.
     fn hand_over(&mut self, slot: usize, at: u64) -> bool {
+        let in_memory = self.machine.in_memory;
         let thread = self.threads.get_mut(slot);
         let Some(item) = thread.and_then(|t| t.now.as_mut()) else {
             return false;
         };
-        let Some(server) = item.served_by.take() else {
+        let Some(server) = item.served_by.take().filter(|_| in_memory) else {
             return false;
         };
         let mut request = Item {
@@ -422,9 +424,7 @@ impl Schedule {
             asked_at: Some(at),
             ..item.clone()
         };
-        if self.machine.in_memory {
-            request.latency.device_ns = 0.0;
-        }
+        request.latency.device_ns = 0.0;
         item.charged = false;
         self.pending += 1;
         if self.threads.len() <= server {
