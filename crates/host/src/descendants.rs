@@ -435,7 +435,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let pid = dir.path().join("pid");
         let left = format!(
-            "setsid sh -c 'echo $$ > {0}; sleep 99' & until test -s {0}; do sleep 0.01; done",
+            "setsid sh -c 'echo $$ > {0}; exec sleep 99' & until test -s {0}; do sleep 0.01; done",
             pid.display()
         );
         let mut descendants = Descendants::ready();
@@ -462,7 +462,7 @@ mod tests {
             fsage_testing::not_run("needs a control group");
             return;
         }
-        let mut other = sh("sleep 99").spawn().unwrap();
+        let mut other = sh("exec sleep 99").spawn().unwrap();
         descendants.take_in(other.id());
         descendants.end_all();
         other.wait().unwrap();
@@ -473,7 +473,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let pid = dir.path().join("pid");
         let left = format!(
-            "setsid sh -c 'echo $$ > {0}; sleep 99' & until test -s {0}; do sleep 0.01; done",
+            "setsid sh -c 'echo $$ > {0}; exec sleep 99' & until test -s {0}; do sleep 0.01; done",
             pid.display()
         );
         let mut running = Descendants::ready().start(&mut sh(&left)).unwrap();
