@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fsage_core::target::list_dir;
-use fsage_core::{FileSystem, FsOptions, Place, Seed, SourceError, TargetError, TargetSpec};
+use fsage_core::target::remove_below;
+use fsage_core::{FsOptions, Place, Seed, SourceError, TargetError, TargetSpec};
 use fsage_exec::replay::{
     self, BuildError, Built, Fault, INCOMING, Model, Order, Pace, Placement, ReplayOptions,
     ReplayRun, Scan, Times, Tree, Verified,
@@ -260,7 +260,9 @@ fn on_target(
     let mut result = result(request, meta, placement, built, &run);
     result.built.incoming = scan.incoming.made;
     if scan.incoming.made > 0 {
-        clear(&*fs, INCOMING.as_bytes());
+        // It is none of the trace's. What cannot be removed goes with the place.
+        let _ =
+            remove_below(&*fs, INCOMING.as_bytes()).and_then(|()| fs.rmdir(INCOMING.as_bytes()));
     }
     if made_cold.is_some() {
         result.caches = "cold".into();
@@ -277,14 +279,6 @@ fn on_target(
     let real = fs.virtual_time().is_none();
     result.warnings.extend(stopped.filter(|_| real));
     Ok((result, sealed))
-}
-
-/// Removes what is left of what came in: it is none of the trace's. What cannot be removed goes with the place.
-fn clear(fs: &dyn FileSystem, dir: &[u8]) {
-    for entry in list_dir(fs, dir).unwrap_or_default() {
-        let _ = fs.unlink(&[dir, b"/", &entry.name].concat());
-    }
-    let _ = fs.rmdir(dir);
 }
 
 fn measured_meta(request: &ReplayRequest) -> TraceMeta {

@@ -1,7 +1,5 @@
 //! Every procedure and the families that it measures.
 
-use fsage_core::metric::Group;
-
 use crate::error::Res;
 use crate::group;
 use crate::lab::Lab;
@@ -46,12 +44,6 @@ pub(crate) fn procedures() -> Vec<&'static Procedure> {
     .into_iter()
     .flatten()
     .collect()
-}
-
-/// The group of a procedure: that of the first of its families.
-pub(crate) fn group_of(procedure: &Procedure) -> Option<Group> {
-    let stem = procedure.stems.first()?;
-    Some(fsage_core::metric::family(stem)?.row().group)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::error::{Halt, IMPOSSIBLE, ProfileError};
 use crate::lab::Lab;
 use crate::neighbours;
 use crate::population::remove_tree;
-use crate::registry::{Procedure, group_of, procedures};
+use crate::registry::{Procedure, procedures};
 use crate::request::ProfileRequest;
 use crate::stall;
 use crate::watch::{self, Watch};
@@ -28,8 +28,6 @@ pub struct Progress<'a> {
     pub total: usize,
     /// What is measured now.
     pub metric: &'a str,
-    /// The group it belongs to.
-    pub group: &'a str,
     /// Seconds that are still to come.
     pub eta_s: f64,
 }
@@ -178,7 +176,6 @@ fn measure(
             done,
             total: taken.len(),
             metric: procedure.name,
-            group: group_of(procedure).map_or("", |g| g.name()),
             eta_s: expected_ns as f64 / 1e9,
         });
         let disturbance = run_one(lab, procedure, own_ns, end_ns);
@@ -190,7 +187,6 @@ fn measure(
         done: taken.len(),
         total: taken.len(),
         metric: "",
-        group: "",
         eta_s: 0.0,
     });
     finish(lab, found)

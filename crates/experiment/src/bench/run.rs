@@ -27,6 +27,9 @@ use crate::restoring::Source;
 use crate::running;
 use crate::target::check_commands;
 
+/// How soon a pause ends when fsage is to stop.
+const WAKE: Duration = Duration::from_millis(100);
+
 /// Where and how an experiment is carried out.
 #[derive(Debug)]
 pub struct Order<'a> {
@@ -222,9 +225,7 @@ impl<'a> Experimenting<'a> {
         let order = all.map(|m| u64::from(m.attempts())).sum();
         (subject, self.kept.of(&subject.name).attempts(), order)
     }
-}
 
-impl Experimenting<'_> {
     /// Waits before the first run of a round, once for all configurations, so that each round meets another moment
     /// of the machine.
     fn pause(
@@ -256,9 +257,6 @@ impl Experimenting<'_> {
         })
     }
 }
-
-/// How soon a pause ends when fsage is to stop.
-const WAKE: Duration = Duration::from_millis(100);
 
 impl Verb for Experimenting<'_> {
     type Entry = Entry;

@@ -38,12 +38,6 @@ impl Measured {
         self.runs.iter().filter_map(of).collect()
     }
 
-    /// What an interval of a metric is made of: the samples or, of runs that were spread over rounds, the means of
-    /// the rounds. How these differ is how the machine does from one to the next, which no run within one shows.
-    pub fn independent(&self, metric: &str) -> Vec<f64> {
-        independent(metric, &self.runs)
-    }
-
     /// How long its runs took with all that belongs to them, nanoseconds.
     pub fn used_ns(&self) -> u64 {
         let runs = self.runs.iter().flat_map(|r| &r.steps);
@@ -67,7 +61,7 @@ impl Measured {
 
     /// Whether a metric's interval is as narrow as asked. One that no run has never is.
     pub fn is_precise(&self, metric: &str, rule: &Rule) -> bool {
-        let samples = self.independent(metric);
+        let samples = independent(metric, &self.runs);
         let stopping = Stopping {
             min_runs: 2,
             max_runs: usize::MAX,
@@ -79,7 +73,8 @@ impl Measured {
     }
 }
 
-/// See [`Measured::independent`].
+/// What an interval of a metric is made of: the samples or, of runs that were spread over rounds, the means of
+/// the rounds. How these differ is how the machine does from one to the next, which no run within one shows.
 pub fn independent(metric: &str, runs: &[BenchRun]) -> Vec<f64> {
     let of = |run: &BenchRun| Some((run.round, *run.metrics.get(metric)?));
     let samples: Vec<(u32, f64)> = runs.iter().filter_map(of).collect();
@@ -100,7 +95,7 @@ pub fn expected_runs(measured: &Measured, rule: &Rule) -> u32 {
         return runs;
     }
     let needed = |metric: &String| {
-        let samples = measured.independent(metric);
+        let samples = independent(metric, &measured.runs);
         let width = mean_interval(&samples, 0.95)?.half_width_relative()?;
         let factor = (width / rule.half_width_relative).powi(2);
         Some(
@@ -182,14 +177,14 @@ mod tests {
             runs: runs.collect(),
             ..Measured::default()
         };
-        assert_eq!(measured.independent("elapsed"), [11.0, 21.0, 31.0]);
-        let wide = mean_interval(&measured.independent("elapsed"), 0.95).unwrap();
+        assert_eq!(independent("elapsed", &measured.runs), [11.0, 21.0, 31.0]);
+        let wide = mean_interval(&independent("elapsed", &measured.runs), 0.95).unwrap();
         let narrow = mean_interval(&measured.samples("elapsed"), 0.95).unwrap();
         assert!(wide.high - wide.low > 2.0 * (narrow.high - narrow.low));
         for run in &mut measured.runs {
             run.round = 0;
         }
-        assert_eq!(measured.independent("elapsed").len(), 6);
+        assert_eq!(independent("elapsed", &measured.runs).len(), 6);
     }
 
     #[test]

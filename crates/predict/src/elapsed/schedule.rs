@@ -101,6 +101,9 @@ impl Schedule {
         if self.threads.len() <= slot {
             self.threads.resize_with(slot + 1, Thread::default);
         }
+        // A device in memory works on the processor of one after the other. Any other takes many requests at a time
+        // and is asked by the thread itself.
+        item.served_by = item.served_by.filter(|_| self.machine.in_memory);
         if self.alone(slot, &item) {
             return;
         }
@@ -408,15 +411,13 @@ impl Schedule {
         self.starved.push(slot);
     }
 
-    /// Hands what the thread only asks for to who serves it; whether it goes on at once. A device in memory works on
-    /// the processor of one after the other. Any other takes many requests at a time and is asked by the thread itself.
+    /// Hands what the thread only asks for to who serves it; whether it goes on at once.
     fn hand_over(&mut self, slot: usize, at: u64) -> bool {
-        let in_memory = self.machine.in_memory;
         let thread = self.threads.get_mut(slot);
         let Some(item) = thread.and_then(|t| t.now.as_mut()) else {
             return false;
         };
-        let Some(server) = item.served_by.take().filter(|_| in_memory) else {
+        let Some(server) = item.served_by.take() else {
             return false;
         };
         let mut request = Item {

@@ -14,9 +14,7 @@ use crate::registry::Procedure;
 pub(crate) const PROCEDURES: &[Procedure] = &[
     Procedure {
         name: "fsync in sequences",
-        stems: &[
-            "FSYS", "FDSS", "FDSL", "FSYO", "FDSO", "FDSU", "FDSR", "FSYW", "FSYT", "SFRW", "DWO",
-        ],
+        stems: &SEQUENCES,
         share: (40, 40),
         run: rows,
     },
@@ -28,9 +26,11 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
 ];
 
-const ROWS: [&str; 10] = [
-    "FSYS", "FDSS", "FDSL", "FSYO", "FDSO", "FDSU", "FDSR", "FSYW", "FSYT", "SFRW",
+const SEQUENCES: [&str; 11] = [
+    "FSYS", "FDSS", "FDSL", "FSYO", "FDSO", "FDSU", "FDSR", "FSYW", "FSYT", "SFRW", "DWO",
 ];
+/// Those of calls that wait in rows; direct writes have rounds of their own.
+const ROWS: &[&str] = SEQUENCES.split_at(10).0;
 /// Files of a sequence.
 const FILES: usize = 20;
 /// Sequences of a round on one file, and calls of each.
@@ -55,7 +55,7 @@ fn rows(lab: &mut Lab<'_>) -> Res {
     let rounds = (lab.scale(2, 6), lab.scale(12, 40));
     let before = placement(lab);
     let (written, [no_start, no_reserve]) = allocated(lab, &dir)?;
-    lab.rounds(&ROWS, rounds, |lab, round| {
+    lab.rounds(ROWS, rounds, |lab, round| {
         in_place(lab, &written, Row::of("FDSO", BLOCK, round))?;
         small_files(lab, &dir, round)?;
         log(lab, &dir, Row::of("FDSS", BLOCK, round), 0)?;
@@ -89,9 +89,8 @@ fn rows(lab: &mut Lab<'_>) -> Res {
         Err(halt @ (Halt::Failed(_) | Halt::Absent(_))) => lab.absent("DWO", &halt.reason()),
         other => other?,
     }
-    note_pauses(lab, &ROWS);
-    note_pauses(lab, &["DWO"]);
-    note_placement(lab, &ROWS, &before);
+    note_pauses(lab, &SEQUENCES);
+    note_placement(lab, ROWS, &before);
     lab.clear(&dir)
 }
 
