@@ -18,10 +18,10 @@ const BOUNDS: &[(&str, [f64; 3], &str)] = &[
     (
         "postmark:files=2000,transactions=5000",
         [2.0, 3.0, 20.0],
-        "a quick profile does not find from how much dirty data on writers wait (writes -37 %, reads +8 %)",
+        WRITES,
     ),
-    ("sdet:scripts=2", [2.0, 31.0, 82.0], BLOCKS),
-    ("andrew", [2.0, 30.0, 64.0], BLOCKS),
+    ("sdet:scripts=2", [2.0, 23.0, 77.0], WRITES),
+    ("andrew", [2.0, 23.0, 61.0], WRITES),
     (
         "lfs-small:files=1000",
         [2.0, 35.0, 14.0],
@@ -29,19 +29,23 @@ const BOUNDS: &[(&str, [f64; 3], &str)] = &[
     ),
     (
         "small-read",
-        [2.0, 7.0, 14.0],
+        [2.0, 4.0, 11.0],
         "RFO holds the read-ahead of files larger than 4 KiB, which is charged again",
     ),
-    ("webserver:nthreads=2", [2.0, 46.0, 96.0], BLOCKS),
-    ("mongo", [2.2, 34.0, 42.0], BLOCKS),
+    (
+        "webserver:nthreads=2",
+        [2.0, 8.0, 64.0],
+        "who comes to pages on their way for another is charged them again",
+    ),
+    ("mongo", [2.2, 2.4, 8.0], WRITES),
     (
         "bonnie:size=16M,files=500",
         [2.0, 5.0, 7.0],
         "the cost between two distances of RX is a line, the truth's a step",
     ),
 ];
-const BLOCKS: &str =
-    "blocks of inodes are charged for each directory, not found by the numbers of inodes";
+const WRITES: &str = "a quick profile does not find from how much dirty data on writers wait; where little is \
+    allowed, each write is charged part of it";
 
 #[test]
 fn totals_are_within_their_bounds_and_ranks_are_right() {
