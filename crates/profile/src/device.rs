@@ -1,11 +1,12 @@
 //! The device: cold states, write-back, and what is called cold held against the device's counters.
 
-use fsage_core::ColdLevel;
 use fsage_core::metric::{MetricId, Unit};
+use fsage_core::{ColdLevel, Errno};
 use fsage_host::observe::{MemoryWatch, ReadBytes};
 
 use crate::error::{Halt, Res};
 use crate::lab::{Batch, Lab};
+use crate::population::remove_tree;
 use crate::probe::Probe;
 
 const DATA_ONLY: &str =
@@ -178,12 +179,37 @@ impl Lab<'_> {
     /// Begins a procedure that makes many names: nothing is dirty and, where that can be reached,
     /// nothing is cached. Without a journal ext4, which serves ext2 too, passes over the inodes that
     /// were freed in the last minutes as long as it has their blocks in memory, at every create
-    /// (`recently_deleted` in fs/ext4/ialloc.c): what the suite itself removed before would count.
+    /// (`recently_deleted` in fs/ext4/ialloc.c): what the suite itself removed before would count. The blocks come
+    /// back with the first new inodes among them, so that it goes on in another place too. No computed file system does
+    /// that.
     pub(crate) fn start_afresh(&mut self) -> Res {
         match self.make_cold() {
-            Ok(()) | Err(Halt::Absent(_) | Halt::Time) => self.settle_in_time(),
-            other => other,
+            Ok(()) | Err(Halt::Absent(_) | Halt::Time) => {}
+            other => return other,
         }
+        if self.fs.virtual_time().is_none() {
+            self.move_on();
+        }
+        self.settle_in_time()
+    }
+
+    /// Goes on in another working directory: on ext4 the children of the root lie in different groups of inodes.
+    fn move_on(&mut self) {
+        let owner = self.work.rsplit_once('-').map_or("", |(owner, _)| owner);
+        let next = format!("{owner}-{:x}", self.clock.now_ns());
+        if self.fs.mkdir(next.as_bytes(), 0o700).is_ok() {
+            self.former.push(std::mem::replace(&mut self.work, next));
+        }
+    }
+
+    /// Removes all that was made, the working directories with it; how many entries that were.
+    pub(crate) fn remove_works(&mut self) -> Result<u64, Errno> {
+        let mut entries = 0;
+        while let Some(former) = self.former.last() {
+            entries += remove_tree(self.fs, former.as_bytes())?;
+            self.former.pop();
+        }
+        Ok(entries + remove_tree(self.fs, self.work.as_bytes())?)
     }
 
     /// Runs a batch that is meant to read from the device and notes in `asked_bytes` how much it asks for.

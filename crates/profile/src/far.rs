@@ -2,7 +2,8 @@
 //!
 //! A workload pays the mean, stalls included. But a machine that took a processor or a disk away once
 //! shows the same: a few samples of a thousand times the median. What is the call's own comes again and
-//! again over the measurement; what comes once, or all at one time, is not known to be.
+//! again over the measurement; what comes once, or all at one time, is not known to be. Where a few outweigh all
+//! others, the next measurement would say something else: how much they bring is not known.
 
 /// A sample is far from this many times the median on. Calls of ten times the cost are usual: commits,
 /// allocations, cold lines.
@@ -16,6 +17,9 @@ const USUAL_SHARE: f64 = 0.2;
 const DISTURBED_SHARE: f64 = 0.4;
 /// From this share of far samples on that the device served, disturbance is not why.
 const SERVED_SHARE: f64 = 0.8;
+/// So many of them, each weighed by its share of their sum, are enough to say how much they bring; a few that
+/// outweigh all others would be others in the next measurement.
+const ENOUGH: f64 = 20.0;
 /// Fewer samples have no rest to be far from.
 const LEAST: usize = 3;
 /// What is left out changes the mean by more than this: the estimate is suspect.
@@ -24,7 +28,7 @@ const SUSPECT_SHARE: f64 = 0.05;
 /// What was found of a series.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Far {
-    /// The places of samples that are far from the rest and did not recur, ascending.
+    /// The places of samples that are far from the rest and left out, ascending.
     pub places: Vec<usize>,
     /// The largest of them.
     pub largest: f64,
@@ -32,6 +36,8 @@ pub(crate) struct Far {
     pub median: f64,
     /// Whether it was the disturbance that let them out.
     disturbed: bool,
+    /// Whether they recurred, but are too few.
+    few: bool,
     /// How much the mean would be more with them, as a share; infinite where it is not above zero without.
     pub share: f64,
 }
@@ -50,25 +56,28 @@ impl Far {
             .filter(|&place| values.get(place).is_some_and(|&v| v > limit))
             .collect();
         let of_device = places.iter().filter(|p| served.binary_search(p).is_ok());
-        let disturbed =
-            disturbed && (of_device.count() as f64) < SERVED_SHARE * places.len() as f64;
+        let is_served = of_device.count() as f64 >= SERVED_SHARE * places.len() as f64;
+        let disturbed = disturbed && !is_served;
+        let far = || places.iter().filter_map(|&p| values.get(p).copied());
+        let recurs = !disturbed && recurs(&places, values.len());
         let own = if disturbed {
             usual(&places, values.len(), DISTURBED_SHARE)
         } else {
-            recurs(&places, values.len())
+            usual(&places, values.len(), USUAL_SHARE)
+                || recurs && (is_served || weight(far()) >= ENOUGH)
         };
         if places.is_empty() || own {
             return Far::default();
         }
         let sum: f64 = values.iter().sum();
-        let of_far: f64 = places.iter().filter_map(|&p| values.get(p)).sum();
+        let of_far: f64 = far().sum();
         let n = values.len() as f64;
         let rest = (sum - of_far) / (n - places.len() as f64).max(1.0);
-        let largest = places.iter().filter_map(|&p| values.get(p).copied());
         Far {
-            largest: largest.fold(0.0, f64::max),
+            largest: far().fold(0.0, f64::max),
             median,
             disturbed,
+            few: recurs,
             share: if rest > 0.0 {
                 (sum / n - rest) / rest
             } else {
@@ -105,6 +114,8 @@ impl Far {
                 },
                 if self.disturbed {
                     "came while others used the machine"
+                } else if self.few {
+                    "are too few to say how much they bring"
                 } else {
                     "did not recur over the measurement"
                 },
@@ -125,9 +136,6 @@ impl Far {
 
 /// Whether samples at these places of so many came again and again.
 fn recurs(places: &[usize], of: usize) -> bool {
-    if usual(places, of, USUAL_SHARE) {
-        return true;
-    }
     let count = places.len();
     let mut parts = [false; PARTS];
     for place in places {
@@ -136,6 +144,12 @@ fn recurs(places: &[usize], of: usize) -> bool {
         }
     }
     count >= RECURS_IN && parts.iter().filter(|&&p| p).count() >= RECURS_IN
+}
+
+/// How many of equal size would be as sure a sum as these (Kish's effective size).
+fn weight(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, squares) = values.fold((0.0, 0.0), |(sum, squares), v| (sum + v, squares + v * v));
+    sum * sum / f64::max(squares, f64::MIN_POSITIVE)
 }
 
 /// Whether so many are a kind of their own.
@@ -178,10 +192,17 @@ mod tests {
                 .len(),
             5
         );
+        let recurring: Vec<usize> = (0..25).map(|i| i * 40).collect();
         assert_eq!(
-            Far::of(&with(&[10, 300, 700, 900], 1000), 0.0, false, &[]),
+            Far::of(&with(&recurring, 1000), 0.0, false, &[]),
             Far::default()
         );
+        // Four of a thousand are not enough to say how often they come, nor is one that outweighs 24.
+        let few = Far::of(&with(&[10, 300, 700, 900], 1000), 0.0, false, &[]);
+        assert!(few.words(1000).unwrap().contains("too few"));
+        let mut uneven = with(&recurring, 1000);
+        uneven[400] *= 100.0;
+        assert_eq!(Far::of(&uneven, 0.0, false, &[]).places.len(), 25);
         // Where others had the machine it may be theirs.
         let busy = Far::of(&with(&[10, 300, 700, 900], 1000), 0.0, true, &[]);
         assert_eq!(busy.places.len(), 4);

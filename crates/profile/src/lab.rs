@@ -67,8 +67,9 @@ pub(crate) struct Lab<'a> {
     pub own_device: bool,
     /// Those that were, until the next remount.
     pub moved: Vec<fsage_host::kthread::Moved>,
-    /// The working directory, relative to the target's root.
+    /// The working directory, relative to the target's root, and those before it.
     pub work: String,
+    pub former: Vec<String>,
     pub measurements: Measurements,
     pub random: Random,
     pub quick: bool,
@@ -122,7 +123,7 @@ pub(crate) struct Lab<'a> {
     /// Tells calls that waited for the device.
     pub stalls: Stalls,
     /// The batch in progress.
-    batch: Option<Batch>,
+    pub batch: Option<Batch>,
 }
 
 impl<'a> Lab<'a> {
@@ -144,6 +145,7 @@ impl<'a> Lab<'a> {
             own_device: false,
             moved: Vec::new(),
             work,
+            former: Vec::new(),
             measurements: Measurements::default(),
             random,
             quick,
@@ -230,20 +232,17 @@ impl<'a> Lab<'a> {
 
     /// Lets the time of a gap pass.
     pub(crate) fn pause(&mut self, gap: usize) {
-        if let Some(polluter) = &mut self.polluter {
-            polluter.pause(gap, self.clock);
-        } else {
-            let us = GAPS_US.get(gap).copied().unwrap_or(0);
-            self.rest(Duration::from_micros(u64::from(us)));
+        let us = GAPS_US.get(gap).copied().unwrap_or(0);
+        match &mut self.polluter {
+            Some(polluter) => polluter.pause(gap, self.clock),
+            None => self.rest(Duration::from_micros(u64::from(us))),
         }
     }
 
     /// Lets time pass in which nothing is done.
     pub(crate) fn rest(&self, time: Duration) {
         match self.fs.virtual_time() {
-            Some(computed) => {
-                computed.rest_until(self.clock.now_ns() + time.as_nanos() as u64);
-            }
+            Some(computed) => computed.rest_until(self.clock.now_ns() + time.as_nanos() as u64),
             None => std::thread::sleep(time),
         }
     }
@@ -288,7 +287,7 @@ impl<'a> Lab<'a> {
         call: impl FnOnce() -> Result<T, Errno>,
     ) -> Res<T> {
         let (result, ns) = self.timed(call)?;
-        let base = self.base_ns.get(gap).copied().unwrap_or_default();
+        let base = self.base_ns.get(gap).copied().unwrap_or_default() + self.queued_ns(ns);
         self.add(probe, gap, ns - base - self.resolution_ns(components));
         Ok(result)
     }
@@ -355,6 +354,7 @@ impl<'a> Lab<'a> {
     pub(crate) fn add(&mut self, probe: Probe, gap: usize, value: f64) {
         let is_cached = matches!(self.batch, Some(Batch::Cached | Batch::Changing));
         let slept = match self.stalls.slept(value, self.clock, &self.sched) {
+            _ if self.fs.virtual_time().is_some() => Slept::Served, // Nothing else took the time.
             true if is_cached => Slept::Stalled,
             // On another's device somebody's requests may have been before it.
             true if self.own_device => Slept::Served,

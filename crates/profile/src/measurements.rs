@@ -239,13 +239,6 @@ impl Measurements {
         self.estimate(id).is_some()
     }
 
-    /// Whether what is far from the rest of a metric's samples changes its estimate.
-    pub(crate) fn suspect(&self, id: MetricId) -> bool {
-        self.series
-            .get(&id)
-            .is_some_and(|series| series.given.is_none() && series.own().far.is_suspect())
-    }
-
     /// Whether a metric is known well enough.
     pub(crate) fn precise(&self, id: MetricId) -> bool {
         let Some(series) = self.series.get(&id) else {

@@ -1,10 +1,14 @@
 //! How the measuring thread is scheduled.
 
+use std::cell::Cell;
+
 use fsage_host::thread::{Pinned, RealTime, RunDelay};
 
 /// The thread's waiting time, and real-time scheduling where it is allowed.
 pub(crate) struct Sched {
     run_delay: Option<RunDelay>,
+    /// What it had waited when that was last looked at.
+    seen_ns: Cell<u64>,
     /// Whether real-time priority was granted at least once.
     pub real_time: bool,
     /// Whether time is computed: how this thread is scheduled makes no difference.
@@ -29,6 +33,7 @@ impl Sched {
             } else {
                 RunDelay::open().ok()
             },
+            seen_ns: Cell::new(0),
             real_time: false,
             computed,
         }
@@ -52,6 +57,12 @@ impl Sched {
             .as_ref()
             .and_then(RunDelay::read)
             .map_or(0, |s| s.delay_ns)
+    }
+
+    /// What of that came since it was last asked for.
+    pub(crate) fn waited_ns(&self) -> u64 {
+        let now = self.run_delay_ns();
+        now.saturating_sub(self.seen_ns.replace(now))
     }
 
     /// For calls that neither change anything nor wait: pinned, and at real-time priority where

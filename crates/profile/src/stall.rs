@@ -3,7 +3,7 @@
 use fsage_core::{Clock, OpenFlags};
 
 use crate::error::Res;
-use crate::lab::Lab;
+use crate::lab::{Batch, Lab};
 use crate::sched::Sched;
 
 /// Where a write that is made stable takes at least so long, calls that wait for the device are told
@@ -63,6 +63,22 @@ impl Stalls {
         let now = Awake::now(clock, sched);
         let before = std::mem::replace(&mut self.last, now);
         now.asleep_since(&before) as f64 >= ns / 2.0
+    }
+}
+
+/// A call that takes so long may have waited for a processor: asking costs about a microsecond.
+const LONG_CALL_NS: f64 = 20_000.0;
+/// How much of it may have been that: the two clocks are not read at once.
+const MOST_QUEUED: f64 = 0.95;
+
+impl Lab<'_> {
+    /// What of a long call that changes something was waiting for a processor, which is the machine's and not the
+    /// call's, in nanoseconds.
+    pub(crate) fn queued_ns(&self, ns: f64) -> f64 {
+        if ns < LONG_CALL_NS || self.batch != Some(Batch::Changing) {
+            return 0.0;
+        }
+        (self.sched.waited_ns() as f64).min(ns * MOST_QUEUED)
     }
 }
 

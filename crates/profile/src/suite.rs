@@ -13,7 +13,6 @@ use crate::budget::{NO_TIME, affordable, by_value, cheapest_first, least_ns};
 use crate::error::{Halt, IMPOSSIBLE, ProfileError};
 use crate::lab::Lab;
 use crate::neighbours;
-use crate::population::remove_tree;
 use crate::registry::{Procedure, procedures};
 use crate::request::ProfileRequest;
 use crate::stall;
@@ -83,7 +82,7 @@ pub fn run(
         disturbances.insert(0, whole);
     }
     let cleaning_ns = fs.clock().now_ns();
-    clean_up(&lab)?;
+    clean_up(&mut lab)?;
     let elapsed_ns = fs.clock().now_ns().saturating_sub(start_ns);
     let cleaned_ns = (start_ns + elapsed_ns).saturating_sub(cleaning_ns);
     lab.took_ns.push(("clean-up", cleaned_ns, cleaned_ns));
@@ -93,14 +92,14 @@ pub fn run(
 }
 
 /// Removes the working directory, unless the file system goes with its target.
-fn clean_up(lab: &Lab<'_>) -> Result<(), ProfileError> {
+fn clean_up(lab: &mut Lab<'_>) -> Result<(), ProfileError> {
     if lab.own_device {
         return Ok(());
     }
-    let mut removed = remove_tree(lab.fs, lab.work.as_bytes());
+    let mut removed = lab.remove_works();
     if removed.is_err() {
         // A file that was being made when the disk filled may need what the first pass freed.
-        removed = remove_tree(lab.fs, lab.work.as_bytes());
+        removed = lab.remove_works();
     }
     removed.map(|_| ()).map_err(|errno| ProfileError::CleanUp {
         target: lab.fs.name(),
@@ -200,13 +199,12 @@ fn make_room(lab: &mut Lab<'_>, all_ns: u64) -> u64 {
     if now < end_ns || now >= all_ns || lab.stopped() || !lab.costs.stands() {
         return end_ns;
     }
-    let work = lab.work.clone();
     // What fails here the end tries again.
-    if let Ok(entries) = remove_tree(lab.fs, work.as_bytes()) {
+    if let Ok(entries) = lab.remove_works() {
         let took_ns = lab.clock.now_ns().saturating_sub(now);
         lab.costs.removed(entries, took_ns);
     }
-    let _ = lab.fs.mkdir(work.as_bytes(), 0o700);
+    let _ = lab.fs.mkdir(lab.work.as_bytes(), 0o700);
     lab.end_ns(all_ns)
 }
 
@@ -284,22 +282,17 @@ fn odd(lab: &Lab<'_>, ids: &[MetricId]) -> Vec<(MetricId, String)> {
     found
 }
 
-/// How far a procedure's results are to be doubted: by what disturbed it, and by samples and points that
-/// do not go with the others.
+/// How far a procedure's results are to be doubted: by what disturbed it, and by points that do not go with the
+/// others. Samples that lie far from the rest are left out already.
 fn doubt(lab: &Lab<'_>, procedure: &Procedure, disturbance: &Disturbance) -> f64 {
-    let ids = metrics_of(procedure);
-    let far = ids
-        .iter()
-        .filter(|&&id| lab.measurements.suspect(id))
-        .count();
-    let odd = odd(lab, &ids).len();
+    let odd = odd(lab, &metrics_of(procedure)).len();
     let disturbed = if disturbance.marks.is_empty() {
         0.0
     } else {
         // What was stopped has no share, and is repeated too.
         0.1 + watch::weight(disturbance)
     };
-    disturbed + 0.1 * far as f64 + 0.5 * odd as f64
+    disturbed + 0.5 * odd as f64
 }
 
 /// Repeats what is to be doubted most, as long as there is time, and keeps the better of the two.
@@ -378,9 +371,8 @@ fn give_up(lab: &mut Lab<'_>, procedure: &Procedure, halt: &Halt) {
     }
     // What is over for want of time is cleaned up at the end.
     if !matches!(halt, Halt::Stopped | Halt::Time) {
-        let work = lab.work.clone();
-        let _ = remove_tree(lab.fs, work.as_bytes());
-        let _ = lab.fs.mkdir(work.as_bytes(), 0o700);
+        let _ = lab.remove_works();
+        let _ = lab.fs.mkdir(lab.work.as_bytes(), 0o700);
     }
 }
 
