@@ -107,6 +107,17 @@ fn data_goes_to_stdout_or_is_refused_and_no_file_is_called_dash() {
     std::fs::write(dir.join("here/file"), "x").unwrap();
     std::fs::write(dir.join("key"), "a key of sixteen bytes or more").unwrap();
     let snapshot = run(dir, ["snapshot", "here", "-o", "-"]).exits(0);
+    assert!(
+        snapshot.stderr.starts_with("stdout: 1 file"),
+        "{}",
+        snapshot.stderr
+    );
+    let traced = run(dir, ["trace", "-o", "-", "--", "true"]).exits(0);
+    assert!(
+        traced.stderr.contains("\nstdout: ") && !traced.stderr.contains("/dev/stdout"),
+        "{}",
+        traced.stderr
+    );
     std::fs::write(dir.join("out.fss"), &snapshot.stdout).unwrap();
     let shown = run(dir, ["show", "out.fss", "--json"]).exits(0).json();
     assert_eq!(shown["files"], 1, "{shown}");
