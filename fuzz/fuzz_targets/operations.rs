@@ -23,16 +23,20 @@ use libfuzzer_sys::fuzz_target;
 /// Operations of one input: what comes beyond is more of the same.
 const MOST_OPERATIONS: usize = 2000;
 
-static PROFILE: LazyLock<Option<SystemProfile>> = LazyLock::new(|| {
-    SystemProfile::load(Path::new("../crates/cli/tests/data/ext4.fsp")).ok()
-});
+static PROFILE: LazyLock<Option<SystemProfile>> =
+    LazyLock::new(|| SystemProfile::load(Path::new("../crates/cli/tests/data/ext4.fsp")).ok());
 
 /// Writes the operations to a file; the reader of it.
 fn written(bytes: &[u8], file: &Path) -> Option<TraceReader> {
     let seed = bytes.len() as u64;
     // Sizes of every other input are those that a replay can make.
     let most_bytes = if seed % 2 == 0 { u64::MAX } else { 1 << 16 };
-    let mut source = any_ops(bytes, seed, (bytes.len() / 8).clamp(1, MOST_OPERATIONS), most_bytes);
+    let mut source = any_ops(
+        bytes,
+        seed,
+        (bytes.len() / 8).clamp(1, MOST_OPERATIONS),
+        most_bytes,
+    );
     let meta = TraceMeta {
         directory: "/w".into(),
         ..TraceMeta::default()
@@ -77,6 +81,7 @@ fn followed(bytes: &[u8], dir: &Path) -> Option<()> {
     let request = Request {
         options: Options::default(),
         profiles: PROFILE.as_slice(),
+        one_speed: true,
         snapshot: None,
         changes: &[],
     };
@@ -92,6 +97,7 @@ fn followed(bytes: &[u8], dir: &Path) -> Option<()> {
         verify: true,
         keep: false,
         seed: 1,
+        measured: None,
     };
     let stop = AtomicBool::new(false);
     replay(TraceReader::open(&file).ok()?, &request, &mut |_| {}, &stop).ok()?;

@@ -74,11 +74,20 @@ pub fn report(error: &anyhow::Error) -> Exit {
             parts.push(text);
         }
     }
-    crate::ui::lines(&format!("fsage: failed to {}", parts.join(": ")));
+    crate::ui::lines(&bounded(&format!("fsage: failed to {}", parts.join(": "))));
     if let Some(hint) = error.chain().find_map(hint) {
         crate::ui::line(&format!("hint: {hint}"));
     }
     Exit::Failed
+}
+
+/// A message as long as anybody reads: what a file holds may be told in it.
+fn bounded(text: &str) -> String {
+    const MOST: usize = 4000;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => text[..end].to_owned() + "…",
+        None => text.to_owned(),
+    }
 }
 
 /// Tells what of fsage's own could not be removed: then not everything was done.

@@ -49,6 +49,16 @@ pub fn file(output: &Path, json: bool, stop: &AtomicBool) -> anyhow::Result<Path
     Ok(PathBuf::from("/dev/stdout"))
 }
 
+/// What a file that a verb writes is called in messages.
+pub fn shown(output: &Path) -> std::path::Display<'_> {
+    let name = if output == Path::new("-") {
+        Path::new("stdout")
+    } else {
+        output
+    };
+    name.display()
+}
+
 /// A directory of results, which is no stream.
 pub fn directory(output: Option<&Path>) -> Result<(), UsageError> {
     match output {

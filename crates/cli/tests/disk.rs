@@ -84,6 +84,19 @@ fn what_cannot_be_is_one_error() {
     run(dir, ["disk", "show", "missing.toml"]).fails(1, &["missing.toml"]);
     fs::write(dir.join("bad.toml"), "name = \"bad\"\n").unwrap();
     run(dir, ["disk", "show", "bad.toml"]).fails(1, &["bad.toml", "description"]);
+    // The line is named, not shown: it may be all of a stranger's file.
+    fs::write(
+        dir.join("deep.toml"),
+        format!("\na = {}", "[".repeat(200_000)),
+    )
+    .unwrap();
+    for line in [
+        ["disk", "show", "deep.toml"],
+        ["run", "postmark", "mem:deep.toml"],
+    ] {
+        let said = run(dir, line).fails(1, &["deep.toml:2: "]);
+        assert!(said.stderr.len() < 200, "{}", said.stderr);
+    }
     let target = |t: &str| run(dir, ["profile", t, "--quick", "-o", "x.fsp"]);
     target("scratch:ext4,on=disk:floppy").fails(1, &["floppy", "hdd-7200"]);
     target("scratch:ext4,on=disk:hdd-7200,scheduler=cfq").fails(1, &["cfq", "n-cscan"]);

@@ -284,4 +284,13 @@ fn what_was_measured_is_shown_where_nothing_is_predicted() {
         assert!(said.contains("mail on disk: not predicted: "), "{said}");
         assert!(!said.contains("failed"), "{said}");
     }
+    // Of nothing there is no error, and no 0 %.
+    std::fs::copy(&file, dir.path().join("target1.fsp")).unwrap();
+    let none = again("--json");
+    assert_eq!(none.json()["average_error"], Value::Null);
+    assert!(
+        none.stderr.contains("average error unknown, "),
+        "{}",
+        none.stderr
+    );
 }

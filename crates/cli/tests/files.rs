@@ -99,6 +99,21 @@ fn what_is_no_document_is_known_at_once() {
 }
 
 #[test]
+fn what_goes_to_stdout_is_called_that() {
+    let dir = temp();
+    let dir = dir.path();
+    std::fs::write(dir.join("file"), "x").unwrap();
+    for (line, word) in [
+        (&["snapshot", ".", "-o", "-"][..], "stdout: 1 file"),
+        (&["trace", "-o", "-", "--", "true"], "\nstdout: "),
+    ] {
+        let said = run(dir, line).exits(0).stderr;
+        assert!(said.contains(word), "{said}");
+        assert!(!said.contains("/dev/stdout"), "{said}");
+    }
+}
+
+#[test]
 fn data_goes_to_stdout_or_is_refused_and_no_file_is_called_dash() {
     let dir = temp();
     let dir = dir.path();

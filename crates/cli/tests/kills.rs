@@ -284,6 +284,8 @@ fn nothing_succeeds_on_a_disk_that_has_died() {
         // What a validation met first may be told instead.
         let explained = said.contains("has ended") && said.contains("nvme-ssd");
         assert!(explained || line.contains(&"validate"), "{line:?}: {said}");
+        // What lay on it has gone with it, and is no trouble of its own.
+        assert!(!said.contains("failed to remove"), "{line:?}: {said}");
         until_detached(&devices);
     }
     assert!(!dir.join("x.fsp").exists());
@@ -313,6 +315,8 @@ fn cleanup_lists_and_removes_what_is_dead_and_nothing_else() {
     let dead = dir.join("t/.fsage-run-0123456789abcdef");
     fs::create_dir_all(dead.join("sub")).unwrap();
     fs::write(dead.join("sub/file"), "x").unwrap();
+    // Nobody needs more descriptors than there are for a deep one.
+    fs::create_dir_all(dead.join("d/".repeat(900))).unwrap();
     let others = dir.join("t/fsage-bench-results");
     fs::create_dir(&others).unwrap();
     // One that lives.
@@ -360,6 +364,8 @@ fn cleanup_lists_and_removes_what_is_dead_and_nothing_else() {
     assert!(!dead.exists() && others.exists());
     assert_eq!(names(&dir.join("t")).len(), 2, "the living one's stays");
     live.ended_by(Signal::TERM, || ());
+    // Where nothing was looked at, nothing is known.
+    run(dir, ["cleanup", "nowhere", "--only"]).fails(1, &["look into nowhere: No such file"]);
     until("its directory to go", || {
         names(&dir.join("t")) == ["fsage-bench-results"]
     });

@@ -431,6 +431,30 @@ fn caches_and_starts_are_chosen_by_name() {
 }
 
 #[test]
+fn a_total_that_stands_on_few_samples_says_so() {
+    let dir = temp();
+    small_trace(dir.path());
+    let text = std::fs::read_to_string(profile("ext4")).unwrap();
+    let mut few: Value = serde_json::from_str(&text).unwrap();
+    for metric in few["metrics"].as_array_mut().unwrap() {
+        metric["samples"] = serde_json::json!([metric["estimate"]]);
+        metric["runs"] = 1.into();
+        (metric["low"], metric["high"]) = (Value::Null, Value::Null);
+    }
+    save(&few, &dir.path().join("few.fsp"));
+    let args = ["predict", "small.fst", "--on", "few.fsp", "--json"];
+    let result = run(dir.path(), args).exits(0).json();
+    let uncertainty = &result["targets"][0]["uncertainty"];
+    assert!(uncertainty["unknown_share"].as_f64().unwrap() > 0.95);
+    let few = "% of it stands on metrics of fewer than 3 samples";
+    let said = uncertainty["trouble"].as_str().unwrap();
+    assert!(said.contains(few), "{said}");
+    let whole = predict(dir.path(), &["ext4"], &["--json"]).exits(0).json();
+    let trouble = whole["targets"][0]["uncertainty"]["trouble"].to_string();
+    assert!(!trouble.contains(few), "{trouble}");
+}
+
+#[test]
 fn a_profile_that_was_disturbed_is_not_believed() {
     let dir = temp();
     small_trace(dir.path());

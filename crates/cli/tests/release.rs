@@ -72,6 +72,16 @@ fn a_prediction() {
     );
     assert_eq!(was["prediction_version"], 2);
     assert_eq!(shown["version"], 4);
+    assert_eq!(
+        shown["ranking"],
+        serde_json::json!([]),
+        "those were by latency"
+    );
+    let text = run(&files(), ["show", "prediction.json"]).exits(0).text();
+    assert!(
+        text.contains("predict again") && !text.contains("take 0 ns"),
+        "{text}"
+    );
     for kind in shown["targets"][0]["kinds"].as_array_mut().unwrap() {
         let kind = kind.as_object_mut().unwrap();
         // What that release did not tell of, and what it called otherwise.

@@ -473,7 +473,7 @@ impl Where {
         };
         if request.role == Some(Role::Teardown) && done && !request.keep {
             if let Err(error) = fsage_host::remove::tree(&dir) {
-                fsage_host::guard::not_removed(&error);
+                fsage_host::guard::not_removed(&dir, &error);
                 return Some(dir);
             }
             drop(std::fs::remove_file(marker(&dir)));

@@ -117,17 +117,21 @@ struct Made {
 /// The directories of this process.
 static MADE: Mutex<Vec<Made>> = Mutex::new(Vec::new());
 
-/// What could not be removed, in words that complete "failed to …".
-static LEFT: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// What could not be removed, and that in words that complete "failed to …".
+static LEFT: Mutex<Vec<(PathBuf, String)>> = Mutex::new(Vec::new());
 
 /// Tells of something that could not be removed, where its own user cannot.
-pub fn not_removed(error: &HostError) {
-    lock_of(&LEFT).push(error.to_string());
+pub fn not_removed(path: &Path, error: &HostError) {
+    lock_of(&LEFT).push((path.to_owned(), error.to_string()));
 }
 
-/// What could not be removed so far.
+/// What could not be removed so far, and has not gone since with the file system that it lay on.
 pub fn left() -> Vec<String> {
-    lock_of(&LEFT).clone()
+    let all = lock_of(&LEFT);
+    let there = all
+        .iter()
+        .filter(|(path, _)| path.symlink_metadata().is_ok());
+    there.map(|(_, what)| what.clone()).collect()
 }
 
 fn lock_of<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -230,7 +234,7 @@ impl Drop for GuardedDir {
         if let Err(error) = removed
             && self.path.symlink_metadata().is_ok()
         {
-            not_removed(&error);
+            not_removed(&self.path, &error);
         }
     }
 }

@@ -17,11 +17,11 @@ use crate::HostError;
 /// How often what is killed meanwhile may add to a directory while it is emptied.
 const PASSES: u32 = 6;
 
-/// Each level holds a descriptor; what is deeper is left, and said.
-const MOST_LEVELS: usize = 512;
+/// Each level holds two descriptors; what is deeper is moved up into the first, and emptied from there.
+const MOST_LEVELS: usize = 32;
 
-/// What could not be removed first, and why.
-type Left = Option<(PathBuf, Errno)>;
+/// Who makes ever deeper directories meanwhile is not followed for ever.
+const MOST_MOVES: u32 = 1 << 20;
 
 /// Removes a directory with all that lies in it. What is mounted in it stays, with what leads there; the error
 /// names it.
@@ -78,9 +78,15 @@ pub(crate) fn entries(dir: BorrowedFd<'_>) -> Result<Dir, Errno> {
 
 /// Empties an open directory, which is shown as `path`.
 pub(crate) fn emptied(dir: BorrowedFd<'_>, path: &Path) -> Result<(), HostError> {
-    let mut left = None;
-    empty(dir, path, 0, &mut left);
-    left.map_or(Ok(()), |left| Err(reported(path, left)))
+    let mut emptying = Emptying {
+        top: dir,
+        moved: 0,
+        left: None,
+    };
+    emptying.empty(dir, path, 0);
+    emptying
+        .left
+        .map_or(Ok(()), |left| Err(reported(path, left)))
 }
 
 /// Removes an empty directory.
@@ -104,60 +110,87 @@ pub(crate) fn reported(path: &Path, (place, why): (PathBuf, Errno)) -> HostError
     HostError::Refused { what, why }
 }
 
-fn empty(dir: BorrowedFd<'_>, path: &Path, level: usize, left: &mut Left) {
-    if let Err(why) = passes(dir, path, level, left) {
-        left.get_or_insert_with(|| (path.to_owned(), why));
-    }
+struct Emptying<'a> {
+    /// The directory to be emptied.
+    top: BorrowedFd<'a>,
+    /// How many names were tried for what lay too deep.
+    moved: u32,
+    /// What could not be removed first, and why.
+    left: Option<(PathBuf, Errno)>,
 }
 
-fn passes(dir: BorrowedFd<'_>, path: &Path, level: usize, left: &mut Left) -> Result<(), Errno> {
-    if level == MOST_LEVELS {
-        return Err(Errno::NAMETOOLONG);
+impl Emptying<'_> {
+    fn empty(&mut self, dir: BorrowedFd<'_>, path: &Path, level: usize) {
+        if let Err(why) = self.passes(dir, path, level) {
+            self.left.get_or_insert_with(|| (path.to_owned(), why));
+        }
     }
-    let mut entries = entries(dir)?;
-    for _ in 0..PASSES {
-        let mut found = false;
-        while let Some(entry) = entries.read() {
-            let entry = entry?;
-            let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            if name == "." || name == ".." {
-                continue;
+
+    fn passes(&mut self, dir: BorrowedFd<'_>, path: &Path, level: usize) -> Result<(), Errno> {
+        let mut entries = entries(dir)?;
+        let mut pass = 0;
+        while pass < PASSES {
+            let (mut found, moved) = (false, self.moved);
+            while let Some(entry) = entries.read() {
+                let entry = entry?;
+                let name = OsStr::from_bytes(entry.file_name().to_bytes());
+                if name == "." || name == ".." {
+                    continue;
+                }
+                self.remove(dir, name, entry.file_type(), (path, level));
+                found = true;
             }
-            remove(dir, name, entry.file_type(), (path, level), left);
-            found = true;
+            let more = level == 0 && self.moved > moved;
+            // What stays would be met again in every pass.
+            if !found || (self.left.is_some() && !more) {
+                break;
+            }
+            entries.rewind();
+            pass += u32::from(!more);
         }
-        // What stays would be met again in every pass.
-        if !found || left.is_some() {
-            break;
-        }
-        entries.rewind();
+        Ok(())
     }
-    Ok(())
-}
 
-fn remove(
-    dir: BorrowedFd<'_>,
-    name: &OsStr,
-    kind: FileType,
-    (path, level): (&Path, usize),
-    left: &mut Left,
-) {
-    let place = || path.join(name);
-    let mut result = Err(Errno::ISDIR);
-    if kind != FileType::Directory {
-        result = rustix::fs::unlinkat(dir, name, AtFlags::empty());
+    fn remove(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        name: &OsStr,
+        kind: FileType,
+        (path, level): (&Path, usize),
+    ) {
+        let place = || path.join(name);
+        let mut result = Err(Errno::ISDIR);
+        if kind != FileType::Directory {
+            result = rustix::fs::unlinkat(dir, name, AtFlags::empty());
+        }
+        // Not every file system tells the type of its entries.
+        if let Err(Errno::ISDIR | Errno::PERM) = result {
+            result = enter(dir, name).and_then(|below| {
+                if level + 1 == MOST_LEVELS {
+                    return self.move_up(dir, name);
+                }
+                self.empty(below.as_fd(), &place(), level + 1);
+                drop(below);
+                rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR)
+            });
+        }
+        match result {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(why) => drop(self.left.get_or_insert_with(|| (place(), why))),
+        }
     }
-    // Not every file system tells the type of its entries.
-    if let Err(Errno::ISDIR | Errno::PERM) = result {
-        result = enter(dir, name).and_then(|below| {
-            empty(below.as_fd(), &place(), level + 1, left);
-            drop(below);
-            rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR)
-        });
-    }
-    match result {
-        Ok(()) | Err(Errno::NOENT) => {}
-        Err(why) => drop(left.get_or_insert_with(|| (place(), why))),
+
+    /// Moves a directory into the top under a name that is free there, or of something empty, which goes as well.
+    fn move_up(&mut self, dir: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
+        while self.moved < MOST_MOVES {
+            self.moved += 1;
+            let up = format!("deep-{}", self.moved);
+            match rustix::fs::renameat(dir, name, self.top, up) {
+                Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {}
+                result => return result,
+            }
+        }
+        Err(Errno::NAMETOOLONG)
     }
 }
 
@@ -183,6 +216,26 @@ mod tests {
         assert!(other.join("file").exists());
         contents(&other).unwrap();
         assert!(other.exists() && !other.join("file").exists());
+    }
+
+    #[test]
+    fn a_tree_of_any_depth_goes() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("dir");
+        // Also names that what is moved up would get.
+        std::fs::create_dir_all(dir.join("deep-1/full")).unwrap();
+        std::fs::write(dir.join("deep-2"), "x").unwrap();
+        let mut at = parent_at(&dir).unwrap();
+        for level in 0..1500 {
+            for name in ["a", "b"] {
+                rustix::fs::mkdirat(&at, name, Mode::RWXU).unwrap();
+            }
+            let flags = OFlags::CREATE | OFlags::WRONLY;
+            rustix::fs::openat(&at, format!("f{level}"), flags, Mode::RUSR).unwrap();
+            at = enter(at.as_fd(), "a".as_ref()).unwrap();
+        }
+        tree(&dir).unwrap();
+        assert!(!dir.exists());
     }
 
     #[test]

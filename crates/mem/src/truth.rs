@@ -6,12 +6,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, thiserror::Error)]
 pub enum TruthError {
     /// The text is no TOML of a truth.
-    #[error("read the truth {name}: {error}")]
+    #[error("read the truth {name}:{line}: {problem}")]
     Text {
         /// The truth's name.
         name: String,
-        /// What is wrong and where.
-        error: Box<toml::de::Error>,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        problem: String,
     },
     /// A value cannot be.
     #[error("use the truth {name}: {key} is {value}, expected {expected}")]
@@ -270,9 +272,13 @@ impl Truth {
 
     /// The truth of a text in TOML; `name` is what errors call it.
     pub fn parse(name: &str, text: &str) -> Result<Self, TruthError> {
-        let truth: Self = toml::from_str(text).map_err(|error| TruthError::Text {
-            name: name.to_owned(),
-            error: Box::new(error),
+        let truth: Self = toml::from_str(text).map_err(|error| {
+            let before = error.span().and_then(|at| text.get(..at.start));
+            TruthError::Text {
+                name: name.to_owned(),
+                line: 1 + before.map_or(0, |text| text.matches('\n').count()),
+                problem: error.message().trim().replace('\n', ", "),
+            }
         })?;
         truth.check(name)?;
         Ok(truth)

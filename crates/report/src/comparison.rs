@@ -113,7 +113,7 @@ fn finding(page: &mut Page, comparison: &Comparison) {
     }
     if apart.is_empty() {
         let why = if tested == 0 {
-            "nothing could be tested (too few runs)"
+            "nothing could be tested (single runs, or none that vary)"
         } else {
             "no difference of 1 % or more is significant"
         };

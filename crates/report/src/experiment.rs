@@ -307,7 +307,10 @@ fn against(
         return None;
     }
     let value = mean(&mine) / mean(&its);
+    // As in virtual time, where nothing but the configuration makes a difference.
+    let exact = is_constant(&mine) && is_constant(&its);
     let ends = match ratio(&mine, &its) {
+        Some(_) if exact => "neither varies".to_owned(),
         None if mine.len() < 2 || its.len() < 2 => "no interval".to_owned(),
         None => "no bounds".to_owned(),
         Some(r) if units::is_unusable(Some(r.low), Some(r.high)) => UNUSABLE.to_owned(),
@@ -315,9 +318,15 @@ fn against(
     };
     value.is_finite().then(|| Against {
         ratio: value,
-        is_apart: p.is_some_and(|p| p < SIGNIFICANCE) && (value - 1.0).abs() >= WORTH_TELLING,
+        is_apart: (exact || p.is_some_and(|p| p < SIGNIFICANCE))
+            && (value - 1.0).abs() >= WORTH_TELLING,
         text: format!("x{value:.2} ({ends})"),
     })
+}
+
+fn is_constant(samples: &[f64]) -> bool {
+    let pairs = samples.windows(2);
+    samples.len() > 1 && pairs.map(|w| w[1] - w[0]).all(|d| d == 0.0)
 }
 
 fn table(
@@ -599,6 +608,14 @@ mod tests {
         let said = text(&two, false, 120);
         assert!(
             said.contains("cannot be told apart") && said.contains("x2.38 (unusable)"),
+            "{said}"
+        );
+        // In virtual time runs are the same.
+        two.configurations[1] = measured("xfs", &[5.0e9, 5.0e9], &[]);
+        two.configurations[0] = measured("ext4", &[1.0e9, 1.0e9], &[]);
+        let said = text(&two, false, 120);
+        assert!(
+            said.contains("ext4 is fastest") && said.contains("xfs x5.00 (neither varies)"),
             "{said}"
         );
         // Alone it would be told apart, among eleven tests not.

@@ -92,7 +92,7 @@ fn finding(page: &mut Page, result: &Validation) {
         format!(", {} of elapsed time", percent(e))
     });
     let raw = if result.judgement.equal_speed.is_some() {
-        let raw = percent(result.judgement.figures.average_error);
+        let raw = known(result.judgement.figures.average_error);
         format!(", at equal speed of the machine ({raw} as it was)")
     } else {
         String::new()
@@ -100,7 +100,7 @@ fn finding(page: &mut Page, result: &Validation) {
     let half = (result.half.as_ref()).map_or(String::new(), |half| format!("{half} half: "));
     page.say(format!(
         "{half}predictions are off by {} of the time in the file system{elapsed}{raw}",
-        percent(of.average_error),
+        known(of.average_error),
     ));
     let variation = match (worst.measured_variation, of.average_variation) {
         (Some(its), Some(v)) => format!(
@@ -131,6 +131,11 @@ fn finding(page: &mut Page, result: &Validation) {
             count(of.ranks_total.into())
         ));
     }
+}
+
+/// A share, where there is something that it is of.
+pub fn known(share: Option<f64>) -> String {
+    share.map_or_else(|| "unknown".to_owned(), percent)
 }
 
 /// What is said first: at equal speed of the machine where that is known.
@@ -355,9 +360,9 @@ fn errors(result: &Validation, width: u16) -> String {
         table.row(row);
     }
     if !judged.groups.is_empty() {
-        let mut row = vec!["all".to_string(), percent(judged.figures.average_error)];
+        let mut row = vec!["all".to_string(), known(judged.figures.average_error)];
         let of_groups = judged.groups.iter();
-        row.extend(of_groups.map(|g| percent(g.figures.average_error)));
+        row.extend(of_groups.map(|g| known(g.figures.average_error)));
         table.row(row);
     }
     table.render()
@@ -366,9 +371,9 @@ fn errors(result: &Validation, width: u16) -> String {
 fn figures(of: &Figures) -> String {
     let mut out = format!(
         "error: average {}, median {}, RMS {} of the measured latency",
-        percent(of.average_error),
-        percent(of.median_error),
-        percent(of.rms_error)
+        known(of.average_error),
+        known(of.median_error),
+        known(of.rms_error)
     );
     if let Some(r) = of.correlation {
         out.push_str(&format!("; correlation {r:.3}"));

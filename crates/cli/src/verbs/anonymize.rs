@@ -35,7 +35,7 @@ pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
     };
     ui::note(&format!(
         "{}: {} {} without their names",
-        args.output.display(),
+        out::shown(&args.output),
         units::count(rows),
         match content {
             Content::Snapshot => "files",

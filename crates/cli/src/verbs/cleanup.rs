@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use fsage_format::result::cleanup::{Leftover, Leftovers};
-use fsage_host::leftovers::{self, find};
+use fsage_host::leftovers::{self, LeftoverKind, find};
 
 use crate::args::CleanupArgs;
 use crate::exit::Exit;
@@ -27,17 +27,33 @@ pub fn run(args: &CleanupArgs) -> Result<Exit> {
         version: VERSION,
         found,
     };
+    let dirs = args.dirs.iter().filter(|dir| !is_dead(dir, &result));
+    let unseen: Vec<_> = dirs
+        .filter_map(|dir| Some((dir, std::fs::read_dir(dir).err()?)))
+        .collect();
     if args.json {
         out::json(&result)?;
-    } else {
+    } else if unseen.is_empty() || !result.found.is_empty() {
         out::text(&fsage_report::cleanup::text(&result))?;
     }
     let free = |left: &&Leftover| left.in_use.is_none();
     if !args.yes && result.found.iter().any(|left| free(&left)) {
         ui::line("nothing was changed; --yes removes what nobody uses");
     }
-    let failed = result.found.iter().any(|left| left.error.is_some());
+    for (dir, error) in &unseen {
+        let dir = dir.display();
+        ui::line(&format!("fsage: failed to look into {dir}: {error}"));
+    }
+    let failed = !unseen.is_empty() || result.found.iter().any(|left| left.error.is_some());
     Ok(if failed { Exit::Failed } else { Exit::Done })
+}
+
+/// Whether a directory lies on a mount that was found, and may never answer, or has gone itself.
+fn is_dead(dir: &Path, result: &Leftovers) -> bool {
+    let mount = LeftoverKind::Mount.name();
+    let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+    let mut found = result.found.iter();
+    found.any(|left| (left.kind == mount || left.removed) && dir.starts_with(&left.place))
 }
 
 fn below(place: &Path, dirs: &[PathBuf]) -> bool {

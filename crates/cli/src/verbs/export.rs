@@ -81,7 +81,7 @@ fn tell(summary: &ConversionSummary) {
     let left_out: u64 = summary.left_out.values().sum();
     ui::note(&format!(
         "{}: {} {}; {} left out",
-        summary.file.display(),
+        out::shown(&summary.file),
         units::count(summary.written),
         summary.content.items(),
         units::count(left_out)

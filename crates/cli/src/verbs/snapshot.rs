@@ -21,7 +21,7 @@ pub fn run(args: &SnapshotArgs) -> Result<Exit> {
     }
     ui::note(&format!(
         "{}: {}, {}, {}, {}, {} in {}",
-        args.output.display(),
+        out::shown(&args.output),
         units::counted(summary.files, "file"),
         units::counted(summary.directories, "directory"),
         units::counted(summary.symlinks, "symbolic link"),

@@ -22,10 +22,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 pub fn run(mut args: TraceArgs) -> Result<Exit> {
     let stop = signals::install()?;
-    let to_stdout = args.output == Path::new("-");
-    args.output = out::file(&args.output, args.json, &stop)?;
-    writable(&args.output)?;
-    let (output, json) = (args.output.clone(), args.json);
+    let asked = std::mem::take(&mut args.output);
+    let to_stdout = asked == Path::new("-");
+    let output = out::file(&asked, args.json, &stop)?;
+    writable(&output)?;
+    let json = args.json;
     let is_command = args.pid.is_empty();
     let mut request = request(args)?;
     request.output_to_stderr |= to_stdout;
@@ -49,7 +50,7 @@ pub fn run(mut args: TraceArgs) -> Result<Exit> {
     if json {
         out::document(&to_json(&output, &traced, &begun))?;
     }
-    tell(&output, &traced, is_command);
+    tell(&asked, &traced, is_command);
     Ok(match summary.exit_status {
         Some(status) => Exit::Status(u8::try_from(status).unwrap_or(1)),
         None if stop.load(Ordering::Relaxed) && is_command => Exit::Interrupted,
@@ -185,7 +186,7 @@ fn tell(output: &Path, traced: &Traced, is_command: bool) {
     let summary = &traced.summary;
     ui::note(&format!(
         "{}: {} operations in {}, {} in the file system, {} lost, {}",
-        output.display(),
+        out::shown(output),
         units::count(summary.operations),
         units::duration(traced.span_ns as f64),
         units::duration(traced.in_file_system_ns as f64),

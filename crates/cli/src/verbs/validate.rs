@@ -16,7 +16,7 @@ use fsage_experiment::validate::plan::{Part, ValidatePlan};
 use fsage_experiment::validate::run::run as carry_out;
 use fsage_format::result::validation::Validation;
 use fsage_host::signals;
-use fsage_report::{units, validation};
+use fsage_report::validation;
 
 use super::{refuse_unless_allowed, results_dir, with_bar};
 use crate::args::ValidateArgs;
@@ -27,7 +27,7 @@ pub fn run(args: &ValidateArgs) -> Result<Exit> {
     if let Some(dir) = &args.again {
         let (before, after) = again(dir)?;
         show(&after, args.json, args.details)?;
-        let error = |v: &Validation| units::percent(v.judgement.figures.average_error);
+        let error = |v: &Validation| validation::known(v.judgement.figures.average_error);
         let (was, is) = (error(&before), error(&after));
         ui::note(&format!("average error {is}, {was} when it was measured"));
         return Ok(ended(&after));

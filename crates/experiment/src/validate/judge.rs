@@ -82,9 +82,9 @@ fn figures(pairs: &[&Pair]) -> (Figures, Vec<WrongRank>) {
     let variation = pairs.iter().filter_map(|p| p.measured_variation);
     let ranks = Ranks::of(pairs);
     let figures = Figures {
-        average_error: errors.as_ref().map_or(0.0, |e| e.average),
-        median_error: errors.as_ref().map_or(0.0, |e| e.median),
-        rms_error: errors.as_ref().map_or(0.0, |e| e.rms),
+        average_error: errors.as_ref().map(|e| e.average),
+        median_error: errors.as_ref().map(|e| e.median),
+        rms_error: errors.as_ref().map(|e| e.rms),
         correlation: correlate::pearson(&measured),
         average_elapsed_error: mean_of(elapsed.map(f64::abs).collect()),
         average_variation: mean_of(variation.collect()),
@@ -318,7 +318,7 @@ pub(super) mod tests {
         let both = judge_both(&raw, &equal);
         let of = |j: &Judgement| {
             (
-                (100.0 * j.figures.average_error).round(),
+                (100.0 * j.figures.average_error.unwrap()).round(),
                 j.figures.ranks_right,
             )
         };
@@ -366,7 +366,7 @@ pub(super) mod tests {
             panic!("{:?}", judged.groups)
         };
         assert_eq!((ram.name.as_str(), disk.name.as_str()), ("ram", "disk"));
-        assert!((ram.figures.average_error - 0.3).abs() < 1e-12);
+        assert!((ram.figures.average_error.unwrap() - 0.3).abs() < 1e-12);
         assert_eq!((ram.figures.ranks_right, ram.figures.ranks_total), (0, 1));
         assert_eq!(
             (ram.figures.ranks_apart_right, ram.figures.ranks_apart_total),

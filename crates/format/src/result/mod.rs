@@ -95,6 +95,8 @@ pub trait Stored: DeserializeOwned {
     const FORMER_FIELD: &'static str;
     /// Its version.
     fn version(&mut self) -> &mut u32;
+    /// Leaves out what a file of the version `was` does not hold or means otherwise.
+    fn raise(&mut self, _was: u64) {}
 }
 
 macro_rules! stored {
@@ -113,10 +115,24 @@ stored! {
     comparison::Comparison, comparison_version, comparison::COMPARISON_VERSION;
     compliance::Compliance, compliance_version, compliance::COMPLIANCE_VERSION;
     experiment::Experiment, experiment_version, experiment::EXPERIMENT_VERSION;
-    prediction::Prediction, version, prediction::PREDICTION_VERSION;
     replay::Replay, replay_version, replay::REPLAY_VERSION;
     run::WorkloadRun, run_version, run::RUN_VERSION;
     validation::Validation, validation_version, validation::VALIDATION_VERSION;
+}
+
+impl Stored for prediction::Prediction {
+    const NEWEST: u32 = prediction::PREDICTION_VERSION;
+    const FORMER_FIELD: &'static str = "prediction_version";
+    fn version(&mut self) -> &mut u32 {
+        &mut self.version
+    }
+    /// Before version 3 places were by latency, and without a probability.
+    fn raise(&mut self, was: u64) {
+        if was < 3 {
+            self.ranking.clear();
+            self.pairs.clear();
+        }
+    }
 }
 
 /// Reads a stored result, also of an older version, as one of today.
@@ -143,6 +159,7 @@ pub fn load<T: Stored>(path: &Path) -> Result<T, FormatError> {
         let place = format!("field '{}'", e.path());
         FormatError::corrupt(path, place, e.inner().to_string())
     })?;
+    read.raise(version);
     *read.version() = T::NEWEST;
     Ok(read)
 }

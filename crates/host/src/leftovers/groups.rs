@@ -58,8 +58,8 @@ fn left(place: PathBuf) -> Leftover {
         kind: LeftoverKind::ControlGroup,
         about: match count {
             0 => "empty".into(),
-            1 => "1 process, which will be killed".into(),
-            n => format!("{n} processes, which will be killed"),
+            1 => "1 process, which would be killed".into(),
+            n => format!("{n} processes, which would be killed"),
         },
         in_use: is_held(&place).then(|| "the fsage that made it runs".into()),
         place,

@@ -2,7 +2,7 @@
 
 use fsage_format::result::prediction::{CacheUse, Prediction, TargetPrediction};
 
-use super::{WITH_PROBABILITIES, is_disturbed, probability, range, time};
+use super::{is_disturbed, probability, range, time};
 use crate::page::Page;
 use crate::table::{Align, TextTable, bar};
 use crate::units::{count, duration, percent, significant};
@@ -38,7 +38,7 @@ pub fn details(result: &Prediction, width: u16) -> String {
             page.say(format!("warning: {warning}"));
         }
     }
-    if !result.pairs.is_empty() && result.version >= WITH_PROBABILITIES {
+    if !result.pairs.is_empty() {
         page.title("the order of each two, by elapsed time");
         page.blank();
         page.table(&pairs(result, width));

@@ -19,8 +19,6 @@ use crate::units::{LONGEST_PLAIN_NS, count, duration, percent, time_unit};
 const FAMILIES_SHOWN: usize = 3;
 /// Kinds of operations that are told of a single system.
 const KINDS_SHOWN: usize = 5;
-/// The version of predictions from which on orders have probabilities.
-const WITH_PROBABILITIES: u32 = 3;
 /// Shares of a total on marked metrics, and on where files lie, from which on it is said.
 const MARKED_SAID: f64 = 0.05;
 const UNPLACED_SAID: f64 = 0.2;
@@ -49,7 +47,7 @@ enum Brief {
 /// The answer: the finding, one table, where the time goes and what would help; at most 24 lines of 80
 /// columns for four systems; with `all` the details follow.
 pub fn text(result: &Prediction, all: bool, width: u16) -> String {
-    if all && result.version >= WITH_PROBABILITIES {
+    if all && !is_older(result) {
         return answer(result, width, Brief::All) + "\n" + &details(result, width);
     }
     let fits = |text: &String| text.lines().count() <= LINES;
@@ -58,9 +56,14 @@ pub fn text(result: &Prediction, all: bool, width: u16) -> String {
     fitting.unwrap_or_else(|| answer(result, width, Brief::Worst))
 }
 
+/// Whether it is of a release that gave no places as they are given now.
+fn is_older(result: &Prediction) -> bool {
+    result.ranking.is_empty() && result.targets.iter().any(|t| t.incomplete.is_none())
+}
+
 fn answer(result: &Prediction, width: u16, brief: Brief) -> String {
     let mut page = Page::new(width);
-    if result.version < WITH_PROBABILITIES {
+    if is_older(result) {
         page.say(
             "This prediction was made by an older release, which ranked by latency and had neither \
              intervals of elapsed times nor probabilities: predict again for an answer.",
@@ -169,13 +172,13 @@ fn targets(result: &Prediction, width: u16) -> TextTable {
             continue;
         };
         let pair = result.pairs.iter().find(|p| p.slower == place.name);
-        let told = ![&place.name, best]
+        let steady = ![&place.name, best]
             .iter()
             .any(|name| is_disturbed(result, name));
         let against =
             match pair.filter(|p| result.ranking.first().is_some_and(|r| r.name == p.faster)) {
                 Some(p) if p.same_target => format!("x{:.2}, same", p.ratio),
-                Some(p) if !told => format!("x{:.2}, disturbed", p.ratio),
+                Some(p) if !steady => format!("x{:.2}, disturbed", p.ratio),
                 None if disturbed => "lowest".to_owned(),
                 Some(p) => format!(
                     "x{:.2}, {}",

@@ -422,7 +422,7 @@ fn intervals_are_in_one_unit() {
 #[test]
 fn an_older_prediction_is_not_given_an_order_that_it_did_not_have() {
     let mut old = prediction(vec![target("a", S, S), target("b", 2.0 * S, S)], 0.0);
-    old.version = 2;
+    old.ranking.clear();
     let said = text(&old, 80);
     assert!(
         said.contains("predict again") && said.contains("on b"),

@@ -33,9 +33,9 @@ pub enum ModelError {
     /// It is no model: syntax, an unknown or a missing field, a wrong type.
     #[error("read disk model {file}: {problem}")]
     Syntax {
-        /// Where it came from.
+        /// Where it came from, with the line.
         file: String,
-        /// What is wrong, with line and column.
+        /// What is wrong.
         problem: String,
     },
     /// A figure cannot be.
@@ -141,9 +141,13 @@ pub fn built_in(name: &str) -> Result<DiskModel, ModelError> {
 impl DiskModel {
     /// Reads and checks a model; `file` is what errors call it.
     pub fn parse(text: &str, file: &str) -> Result<Self, ModelError> {
-        let model: Self = toml::from_str(text).map_err(|e| ModelError::Syntax {
-            file: file.to_owned(),
-            problem: e.to_string().trim().replace('\n', " "),
+        let model: Self = toml::from_str(text).map_err(|e| {
+            let before = e.span().and_then(|at| text.get(..at.start));
+            let line = 1 + before.map_or(0, |text| text.matches('\n').count());
+            ModelError::Syntax {
+                file: format!("{file}:{line}"),
+                problem: e.message().trim().replace('\n', ", "),
+            }
         })?;
         model.check().map_err(|(key, problem)| ModelError::Figure {
             file: file.to_owned(),

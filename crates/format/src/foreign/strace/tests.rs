@@ -166,11 +166,11 @@ fn the_half_of_a_copy_that_is_wanted_has_its_time() {
     while source.read_ops(&mut ops).unwrap() > 0 {}
     let expected = ["copy_out", "copy_in", "copy_in", "copy_out", "rename"];
     assert_eq!(kinds(&ops), expected);
-    let told: Vec<u64> = ops
+    let latencies: Vec<u64> = ops
         .iter()
         .map(|op| op.latency_ns.unwrap() / 100_000_000)
         .collect();
-    assert_eq!(told, [1, 2, 3, 0, 4]);
+    assert_eq!(latencies, [1, 2, 3, 0, 4]);
     assert_eq!(source.report().outside, 4);
 }
 

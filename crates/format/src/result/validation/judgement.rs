@@ -32,12 +32,12 @@ pub struct Judgement {
 /// Errors and ranks over some pairs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figures {
-    /// Mean of the absolute errors, a fraction of the measured latency.
-    pub average_error: f64,
+    /// Mean of the absolute errors, a fraction of the measured latency; null where nothing is predicted.
+    pub average_error: Option<f64>,
     /// Median of the absolute errors, a fraction.
-    pub median_error: f64,
+    pub median_error: Option<f64>,
     /// Root of the mean squared error, a fraction.
-    pub rms_error: f64,
+    pub rms_error: Option<f64>,
     /// Pearson correlation of predicted and measured latency; `None` below three pairs or without
     /// spread.
     pub correlation: Option<f64>,
