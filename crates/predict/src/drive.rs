@@ -39,9 +39,13 @@ impl Figures {
             // About a track, and no drive reads far beyond.
             (access * kib_per_s / 1e9) as u64
         } else {
-            let held = AHEAD_KIB.iter().zip(held);
-            let held = held.take_while(|(_, held)| *held == Some(true));
-            held.last().map_or(0, |(&kib, _)| kib)
+            let reached = held.iter().take_while(|held| **held == Some(true)).count();
+            let far = reached.checked_sub(1).and_then(|i| AHEAD_KIB.get(i));
+            match (far, held.get(reached)) {
+                // It ends between this distance and the next, which is four times as far.
+                (Some(far), Some(Some(false))) => 2 * far,
+                (far, _) => far.copied().unwrap_or(0),
+            }
         };
         (ahead_kib > 0).then_some(Self {
             kib_per_s: kib_per_s as u64,
@@ -61,11 +65,13 @@ pub(crate) fn access_ns(vector: &SystemVector) -> f64 {
     cost("RFO").or_else(random).unwrap_or(0.0)
 }
 
-/// What a place is of: files' data by their bytes on the device, or data whose place nobody knows.
+/// What a place is of: files' data by their bytes on the device, data whose place nobody knows, or directories' blocks
+/// in the order in which they were created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Of {
     Data,
     Unplaced,
+    Directories,
 }
 
 /// Where the data of a request is.
@@ -144,7 +150,7 @@ impl Drive {
         if let Some(place) = self.at.and_then(|at| self.places.get_mut(at))
             && place.of == of
             && place.first <= first
-            && first <= place.end.saturating_add(most)
+            && first <= place.end.max(place.asked.saturating_add(most))
         {
             let passed = first.saturating_sub(place.end);
             place.first = place
@@ -215,8 +221,26 @@ mod tests {
         assert_eq!(data(&mut drive, 5100, 0), Found::Coming(96 * KIB));
         // In 5 ms 500 KiB, in the end no more than 1 MiB.
         assert_eq!(data(&mut drive, 5500, 5 * MS), Found::Held);
-        assert_eq!(data(&mut drive, 6600, 500 * MS), Found::Coming(72 * KIB));
+        assert_eq!(data(&mut drive, 6528, 500 * MS), Found::Coming(0));
+        assert_eq!(data(&mut drive, 7600, 500 * MS), Found::Elsewhere);
         assert_eq!(data(&mut drive, 4000, 500 * MS), Found::Elsewhere);
+    }
+
+    #[test]
+    fn it_reads_on_for_more_than_the_farthest_that_was_held() {
+        let figures = |held: [f64; 3]| {
+            let mut vector = SystemVector::new("s", []);
+            let [a, b, c] = held;
+            let names = ["RXA256", "RXA1024", "RXA4096", "RFF", "RFN", "RD1024"];
+            for (name, value) in names.into_iter().zip([a, b, c, 6e6, 2e5, 2e5]) {
+                vector.size(name, value);
+            }
+            Figures::of(&vector).map(|f| f.ahead_bytes)
+        };
+        assert_eq!(figures([3e5, 3e5, 6e6]), Some(2 << 20));
+        assert_eq!(figures([3e5, 6e6, 6e6]), Some(512 << 10));
+        assert_eq!(figures([3e5; 3]), Some(4 << 20));
+        assert_eq!(figures([6e6; 3]), None);
     }
 
     #[test]

@@ -67,6 +67,7 @@ fn machine(profile: &SystemProfile) -> Machine {
         in_memory: target.is_in_memory(),
         deviceless: target.is_deviceless(),
         memory_bytes: machine.memory.total_bytes.filter(|&bytes| bytes > 0),
+        lists_by_creation: matches!(target.file_system.as_deref(), Some("xfs" | "btrfs")),
     }
 }
 

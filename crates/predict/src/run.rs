@@ -43,6 +43,9 @@ const READ_AHEAD_PAGES: u64 = 32;
 /// The first read of a file of 1 KiB costs less than this share of that of 4 KiB where it needs no request.
 const INLINE_SHARE: f64 = 0.25;
 
+/// A first lookup in another directory costs more than this share of an access where its blocks are an access apart.
+const DIRECTORY_SHARE: f64 = 0.25;
+
 /// What one operation was predicted to be.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Annotation<'a> {
@@ -407,6 +410,11 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
             .filter(|&(most, rate)| most > 0 && rate > 0),
         write_kib_per_s: rate.map_or(0, |ns| 1 << (1e9 / ns).max(1.0).log2() as u64),
         seeks: !vector.machine.in_memory && !vector.machine.deviceless,
+        lists_by_creation: vector.machine.lists_by_creation,
+        directories_apart: vector
+            .named("LUR_NC")
+            .zip(vector.named("RFF"))
+            .is_some_and(|(lookup, access)| lookup.value > DIRECTORY_SHARE * access.value),
     };
     (sizes, at_least)
 }

@@ -8,7 +8,7 @@ mod common;
 use common::{Notes, Script};
 use fsage_core::metric::MetricId;
 use fsage_core::{Errno, OpFlags, OpKind, Outcome, Pid, Tid};
-use fsage_predict::{Options, Predictor, SystemVector};
+use fsage_predict::{Options, Predictor, Relation, SystemVector};
 
 /// A system on which everything was measured; every value is 1.
 fn everything() -> SystemVector {
@@ -577,6 +577,86 @@ fn a_neighbour_costs_an_access_once_the_arm_has_left_unless_the_drive_has_read_o
     assert!(beside(20, 1.0).contains(&"RFN".to_owned()));
     // A device that never reads on is no such drive.
     assert_eq!(beside(0, 1e7), ["RFN"]);
+}
+
+/// Forty files of one directory, cold; it is listed, and every one is read in the order of `turns`.
+fn after_a_listing(turns: impl Fn(usize) -> usize, lists_by_creation: bool) -> Vec<Relation> {
+    let mut s = Script::default();
+    let path = |i: usize| format!("/d/{:02}", i * 7 % 40);
+    for i in 0..40 {
+        s.open(&path(i), CREATE, 3);
+        s.data(OpKind::Write, 3, 0, 4096);
+        s.fd(OpKind::Close, 3);
+    }
+    s.open("/d", 0, 3).record |= OpFlags::COLD_DATA | OpFlags::DIRECTORY;
+    s.fd(OpKind::Readdir, 3).result = Outcome::ok(1200);
+    for turn in 0..40 {
+        s.open(&path(turns(turn)), 0, 4);
+        s.data(OpKind::Read, 4, 0, 4096);
+        s.fd(OpKind::Close, 4);
+    }
+    let mut system = everything();
+    system.machine.lists_by_creation = lists_by_creation;
+    let mut predictor = Predictor::new(Options::default(), vec![system]);
+    let mut notes = Notes::default();
+    for op in &s.ops {
+        let read = op.kind == OpKind::Read;
+        let before = notes.0.len();
+        predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+        notes.0.truncate(if read { before + 1 } else { before });
+    }
+    notes.0.into_iter().map(|note| note.2).collect()
+}
+
+#[test]
+fn who_follows_a_listing_reads_in_the_order_of_creation_where_directories_list_so() {
+    let next = |relations: Vec<Relation>| {
+        let next = relations.iter().filter(|&&r| r == Relation::Next);
+        next.count()
+    };
+    let by_hash = |turn| turn * 11 % 40;
+    assert_eq!(next(after_a_listing(by_hash, false)), 0);
+    assert!(next(after_a_listing(by_hash, true)) > 30);
+    // By name is a program's own order: 23 is the inverse of 7 modulo 40.
+    let by_name = |turn| turn * 23 % 40;
+    assert_eq!(next(after_a_listing(by_name, true)), 0);
+}
+
+/// The metrics of the lookups of files in directories that were created one after the other, after a pause each.
+fn in_cold_directories(lookup_ns: f64) -> Vec<bool> {
+    let mut s = Script::default();
+    for i in 0..4 {
+        s.name(OpKind::Mkdir, &format!("/d{i}"));
+        s.open(&format!("/d{i}/f"), CREATE, 3);
+        s.fd(OpKind::Close, 3);
+    }
+    for i in 0..4 {
+        s.pause(5_000_000);
+        let op = s.name(OpKind::Stat, &format!("/d{i}/f"));
+        if i == 0 {
+            op.record |= OpFlags::COLD_DATA | OpFlags::COLD_NAMES;
+        }
+    }
+    let mut system = everything();
+    for (name, value) in [("RFF", 1e7), ("RD1024", 1e5), ("LUR_NC", lookup_ns)] {
+        system.size(name, value);
+    }
+    let mut predictor = Predictor::new(Options::default(), vec![system]);
+    let mut notes = Notes::default();
+    for op in &s.ops {
+        predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+    }
+    let lookups = notes.0.iter().rev().take(4).rev();
+    lookups
+        .map(|note| note.0.iter().any(|(name, _)| name == "RFF"))
+        .collect()
+}
+
+#[test]
+fn blocks_of_directories_lie_beside_each_other_in_the_order_of_creation() {
+    assert_eq!(in_cold_directories(1e5), [true, false, false, false]);
+    // Where they lie apart that is in the cost of a lookup.
+    assert_eq!(in_cold_directories(5e6), [false; 4]);
 }
 
 #[test]

@@ -156,6 +156,7 @@ impl View {
         if pages.missed == 0 {
             self.relation = Relation::Sequential;
             charges.push(Charge::sized(Stem::Rd, step.gap, disk_kib));
+            let ino = self.placed(step, ino);
             self.ask_data(step, ino, offset, length, Relation::Sequential);
             self.note_data(step, ino, offset.saturating_add(length));
         } else {
@@ -182,6 +183,10 @@ impl View {
             charges.push(Charge::sized(Stem::Rf, step.gap, 1.0));
             return;
         }
+        let ino = self.placed(step, ino);
+        let Some(inode) = step.ns.tree.inode(ino) else {
+            return;
+        };
         let relation = self.last_data.relation(ino, inode, offset);
         let distance = self
             .last_data

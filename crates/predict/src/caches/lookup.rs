@@ -7,7 +7,7 @@ use crate::cost::{Charge, Gap, Stem};
 use crate::drive::{Found, Of};
 use crate::namespace::Action;
 use crate::namespace::resolve::Walk;
-use crate::namespace::tree::{DentryId, Ino};
+use crate::namespace::tree::{DentryId, Ino, Kind};
 use crate::pattern::Relation;
 
 /// Files in creation order whose inodes one request brings at least: a block of ext4, which reads ahead up to 32; xfs
@@ -213,6 +213,7 @@ impl View {
         if !block && self.directory_elsewhere(step, dir) {
             charges.push(Charge::sized(Stem::RfF, gap, 4.0));
         }
+        let ino = self.placed(step, ino);
         let inode = step.ns.tree.inode(ino);
         // The inodes of neighbours lie in blocks that were read with theirs.
         let there = inode.is_some_and(|i| !self.inodes_there.insert(i.order / INODES_TOGETHER));
@@ -265,15 +266,34 @@ impl View {
         charges.push(Charge::once(stem, gap));
     }
 
-    /// Whether the arm has to move to the blocks of a directory, which lie before its files.
+    /// Whether the arm has to move to the blocks of a directory, which lie beside those of directories created before
+    /// and after it. Where they lie apart that is in the cost of a lookup.
     pub(super) fn directory_elsewhere(&mut self, step: &Step<'_>, dir: Ino) -> bool {
-        let first = step.ns.tree.inode(dir).and_then(|d| d.files_from);
-        let (Some(drive), Some(first)) = (&mut self.drive, first) else {
+        let Some(drive) = self
+            .drive
+            .as_mut()
+            .filter(|_| !self.sizes.directories_apart)
+        else {
             return false;
         };
-        let place = (first.saturating_sub(PAGE_BYTES), first);
+        if !self.directories.contains_key(&dir.0) {
+            let all = step.ns.tree.inodes().iter().zip(0..);
+            let mut all: Vec<(u64, u32)> = all
+                .filter(|(inode, _)| inode.kind == Kind::Directory && inode.in_scope)
+                .map(|(inode, ino)| (inode.order, ino))
+                .collect();
+            all.sort_unstable();
+            let places = all.iter().zip(0..).map(|(&(_, ino), place)| (ino, place));
+            self.directories = places.collect();
+            self.directories.entry(dir.0).or_default();
+        }
+        let first = self
+            .directories
+            .get(&dir.0)
+            .map_or(0, |place| place * PAGE_BYTES);
         let (now_ns, until_ns) = (step.op.start_ns, step.op.end_ns());
-        drive.ask(Of::Data, place, now_ns, until_ns) == Found::Elsewhere
+        let place = (first, first + PAGE_BYTES);
+        drive.ask(Of::Directories, place, now_ns, until_ns) == Found::Elsewhere
     }
 
     fn went_to_device(&mut self, step: &Step<'_>, ino: Ino, relation: Relation) {

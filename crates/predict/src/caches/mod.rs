@@ -7,6 +7,7 @@
 
 mod data;
 mod dirty;
+mod listing;
 mod lookup;
 mod recent;
 mod removal;
@@ -14,6 +15,7 @@ pub mod rules;
 mod sync;
 
 use dirty::Dirty;
+use listing::Listings;
 use recent::{Recent, Touched};
 
 use fsage_cache::{LruSet, PageCache, Policy, Start, WriteBack};
@@ -56,6 +58,10 @@ pub struct Sizes {
     pub write_kib_per_s: u64,
     /// Whether the device has to get to places.
     pub seeks: bool,
+    /// Whether directories list names in the order of their creation.
+    pub lists_by_creation: bool,
+    /// Whether directories' blocks lie apart, so that each lookup in another one has got to its own.
+    pub directories_apart: bool,
 }
 
 /// What a file's next fsync will find.
@@ -153,6 +159,9 @@ pub struct View {
     brought: Ino,
     came: u32,
     drive: Option<Drive>,
+    listings: Listings,
+    /// Directories' places among all in the order of creation, once they were asked for.
+    directories: FxHashMap<u32, u64>,
     /// By thread: when it last asked a directory for a name that it did not remember.
     last_search: FxHashMap<Tid, u64>,
     gaps: GapTable,
@@ -223,6 +232,8 @@ impl View {
             brought: Ino::NONE,
             came: 0,
             drive: sizes.drive.map(Drive::new),
+            listings: Listings::default(),
+            directories: FxHashMap::default(),
             allocated_in: FxHashSet::default(),
             cold_start: start == Start::Cold,
             recent: Recent::default(),
@@ -286,6 +297,7 @@ impl View {
             {
                 drive.leave(op.start_ns);
             }
+            self.take_listed(&step);
             for walk in resolved.walks.iter().flatten() {
                 self.look_up(&step, walk, charges);
             }
@@ -321,6 +333,7 @@ impl View {
             self.attributes.make_cold();
             self.epoch += 1;
             self.last_meta = Tracker::default();
+            self.directories.clear();
             self.inodes_there.clear();
             self.allocated_in.clear();
             self.cold_start = true;
@@ -383,6 +396,7 @@ impl View {
         self.pages.forget(ino.0);
         self.attributes.remove(ino.0);
         self.reserved.remove(&ino.0);
+        self.listings.forget(ino);
         if let Some(state) = self.files.get_mut((ino.0 as usize).wrapping_add(1)) {
             *state = FileState::default();
         }

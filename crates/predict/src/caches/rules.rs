@@ -304,6 +304,7 @@ impl View {
         let Some(ino) = step.resolved.node else {
             return;
         };
+        self.listed(step, ino);
         let born = step.ns.tree.inode(ino).is_some_and(|d| d.born);
         let before = self.pages.read(ino.0, 0, false);
         let cold = before == fsage_cache::PageState::Absent && !born;

@@ -105,6 +105,8 @@ pub struct Machine {
     pub deviceless: bool,
     /// Its memory in bytes; `None` where nobody knows.
     pub memory_bytes: Option<u64>,
+    /// Whether its directories list names in the order of their creation, as xfs and btrfs do; ext4 lists by a hash.
+    pub lists_by_creation: bool,
 }
 
 /// What one system costs. A metric that was not measured is absent, never zero.

@@ -205,14 +205,6 @@ impl Namespace {
         let holes = record.kind == Kind::Regular
             && record.allocated.saturating_add(self.block) < record.size;
         let physical = record.extents.first().map(|e| e.1);
-        if let Some(dir) = walk
-            .last
-            .and_then(|last| self.tree.dentry(last))
-            .map(|d| d.dir)
-            && let Some(dir) = self.tree.inode_mut(dir)
-        {
-            dir.files_from = dir.files_from.into_iter().chain(physical).min();
-        }
         if let Some(inode) = self.tree.inode_mut(node) {
             inode.kind = record.kind;
             inode.size = record.size;

@@ -28,8 +28,6 @@ pub struct Predicted {
     pub order: u64,
     /// Where its first extent lies on the device in bytes, where known.
     pub physical: Option<u64>,
-    /// Of a directory: where the first of its files lies on the device in bytes, where known.
-    pub files_from: Option<u64>,
 }
 
 /// The tree. It forgets no name: one that was missed is in the kernel's cache.
