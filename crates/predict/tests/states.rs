@@ -282,6 +282,40 @@ fn a_sync_is_charged_by_what_is_to_be_done() {
     );
 }
 
+/// The weight of FDSR in the last of some operations.
+fn scattered(script: &Script) -> f64 {
+    let mut predictor = Predictor::new(Options::default(), vec![everything()]);
+    let mut notes = Notes::default();
+    for op in &script.ops {
+        predictor
+            .push_annotated(op, &script.paths, &mut notes)
+            .unwrap();
+    }
+    let last = notes.0.pop().unwrap().0;
+    last.iter().find(|(n, _)| n == "FDSR").map_or(0.0, |p| p.1)
+}
+
+#[test]
+fn runs_cost_as_much_less_as_they_lie_nearer_than_measured() {
+    let written = |every: u64| {
+        let mut s = Script::default();
+        s.open("/db", CREATE, 3);
+        s.data(OpKind::Write, 3, 0, 64 << 20);
+        s.fd(OpKind::Fsync, 3);
+        s.data(OpKind::Write, 3, 0, 4096);
+        s.fd(OpKind::Fdatasync, 3);
+        for block in 0..5 {
+            s.data(OpKind::Write, 3, block * every, 4096);
+        }
+        s.fd(OpKind::Fdatasync, 3);
+        scattered(&s)
+    };
+    // Four beside the first, with 16 KiB between them.
+    assert_eq!(written(20 << 10), 4.0 * 16.0 / 1024.0 / 16.0);
+    // One more for having been elsewhere.
+    assert_eq!(written(8 << 20), 5.0 / 16.0);
+}
+
 #[test]
 fn a_sync_of_several_files_costs_by_their_number() {
     let mut s = Script::default();
