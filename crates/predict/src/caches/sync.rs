@@ -11,6 +11,8 @@ use crate::namespace::tree::{Ino, Kind};
 /// journal's thread is still awake.
 const SEQUENCE_NS: u64 = 5_000_000;
 const PAGE_KIB: f64 = 4.0;
+/// Files of FDSA.
+const SMALL_BYTES: u64 = 64 << 10;
 const MIB_KIB: f64 = 1024.0;
 /// The longest write of FDS.
 const LONG_KIB: f64 = 16384.0;
@@ -143,10 +145,15 @@ impl View {
         let by = |data: Stem, all: Stem| if data_only { data } else { all };
         let written = dirty.kib > 0.0 || state.started;
         let few = dirty.kib <= 4.0 * PAGE_KIB;
+        // Where the device seeks, places count and not what is written there.
+        let small = step.ns.tree.size(ino) <= SMALL_BYTES && (self.sizes.seeks || !state.grown);
         if written && (state.extended || state.reserved) {
             let again = last.is_some_and(|l| l.ino == ino && l.appended);
             let charge = match state {
                 _ if !few => Charge::sized(by(Stem::Fds, Stem::Fsy), gap, dirty.kib),
+                FileState {
+                    reserved: false, ..
+                } if small => Charge::once(Stem::FdsA, gap),
                 FileState { grown: true, .. } if again => Charge::once(Stem::FdsS, gap),
                 FileState { grown: true, .. } => {
                     Charge::sized(by(Stem::Fds, Stem::Fsy), gap, dirty.kib.max(PAGE_KIB))
