@@ -29,12 +29,14 @@ impl Figures {
     /// Those of a system; `None` where no arm has to move or nothing is read ahead.
     pub fn of(vector: &SystemVector) -> Option<Self> {
         let value = |name: &str| vector.named(name).map(|e| e.value).filter(|&v| v > 0.0);
-        if vector.machine.in_memory || value("RFF")? < MOVES * value("RFN")? {
+        let access = value("RFF")?;
+        let held = AHEAD_KIB.map(|kib| Some(value(&format!("RXA{kib}"))? < HELD_SHARE * access));
+        // Files that lie beside each other in creation order need not do so on the device.
+        let moves = held[0] == Some(true) || access >= MOVES * value("RFN")?;
+        if vector.machine.in_memory || !moves {
             return None;
         }
-        let access = value("RFF")?;
         let kib_per_s = value("RD1024").or_else(|| value("RD64"))?;
-        let held = AHEAD_KIB.map(|kib| Some(value(&format!("RXA{kib}"))? < HELD_SHARE * access));
         let ahead_kib = if held.iter().all(Option::is_none) {
             // About a track, and no drive reads far beyond.
             (access * kib_per_s / 1e9) as u64
@@ -208,6 +210,24 @@ mod tests {
             kib_per_s: 100_000,
             ahead_bytes: 1 << 20,
         })
+    }
+
+    #[test]
+    fn an_arm_is_seen_by_what_is_held_after_a_rest_too() {
+        let figures = |near_ns: f64, rested_ns: f64| {
+            let metric = |(name, v): (&str, f64)| (MetricId::parse(name).unwrap(), v, v, v);
+            let metrics = [
+                ("RFF", 6e6),
+                ("RFN", near_ns),
+                ("RD1024", 2e5),
+                ("RXA256", rested_ns),
+            ];
+            Figures::of(&SystemVector::new("s", metrics.map(metric))).map(|f| f.ahead_bytes)
+        };
+        assert_eq!(figures(2e5, 1e6), Some(256 << 10));
+        // The next file made lies elsewhere, what follows in a file does not.
+        assert_eq!(figures(3e6, 1e6), Some(256 << 10));
+        assert_eq!(figures(3e6, 5e6), None);
     }
 
     fn data(drive: &mut Drive, kib: u64, now_ns: u64) -> Found {

@@ -10,6 +10,7 @@ use crate::cost::{Charge, Ledger, Plan, SystemVector};
 use crate::drive::Figures;
 use crate::elapsed::Replay;
 use crate::elapsed::follow::{Event, Follow};
+use crate::elapsed::order::Order;
 use crate::namespace::{Namespace, Resolved, Scope};
 use crate::pattern::Relation;
 use crate::threads::Threads;
@@ -120,6 +121,7 @@ pub struct Predictor {
     pub(crate) traced: Traced,
     threads: Threads,
     follow: Follow,
+    order: Order,
     event: Event,
     charges: Vec<Vec<Charge>>,
     resolved: Resolved,
@@ -150,6 +152,7 @@ impl Predictor {
             traced: Traced::default(),
             threads: Threads::default(),
             follow: Follow::on(options.traced_cpus),
+            order: Order::default(),
             event: Event::default(),
             resolved: Resolved::default(),
             request: Vec::new(),
@@ -249,6 +252,8 @@ impl Predictor {
         let gap = self.threads.gap(op);
         self.event = self.follow.push(op);
         self.namespace.apply(op, paths, &mut self.resolved);
+        self.order
+            .push(op, &self.resolved, &self.follow, &mut self.event);
         for (view, charges) in self.views.iter_mut().zip(&mut self.charges) {
             charges.clear();
             view.apply(op, &self.resolved, &self.namespace, gap, charges);

@@ -5,9 +5,10 @@
 mod common;
 
 use common::{Notes, Script, system};
+use fsage_core::metric::MetricId;
 use fsage_core::{Fd, Op, OpKind, Outcome};
 use fsage_namespace::flags::O_CLOEXEC;
-use fsage_predict::{Options, Predictor};
+use fsage_predict::{Options, Predictor, SystemVector};
 
 fn followed(script: &Script) -> Predictor {
     let mut predictor = Predictor::new(Options::default(), vec![system("any", &[("OPEN", 1.0)])]);
@@ -70,4 +71,43 @@ fn a_child_goes_on_where_its_parent_was() {
     let processes = &mut predictor.namespace_mut().processes;
     let open = processes.open_of(1, Fd(3)).unwrap();
     assert_eq!(processes.open(open).unwrap().position, 8192);
+}
+
+/// Two processes that each hold a lock file while they sync something: on a slow device, where they would meet, the
+/// second cannot make the file before the first has removed it.
+#[test]
+fn a_name_is_made_again_only_after_its_removal() {
+    let waited = |same: bool| {
+        let mut s = Script::default();
+        fork(&mut s, 7);
+        fork(&mut s, 8);
+        for process in [7, 8] {
+            let lock = if same || process == 7 {
+                "/d/lock"
+            } else {
+                "/d/other"
+            };
+            let data = format!("/d/{process}");
+            of(s.open(&data, 0o102, 3), process);
+            of(s.open(lock, 0o302, 4), process);
+            of(s.data(OpKind::Write, 3, 0, 100), process);
+            of(s.fd(OpKind::Fsync, 3), process);
+            of(s.name(OpKind::Unlink, lock), process);
+        }
+        let limits = ["BC", "DNLC", "MDC", "DTH"];
+        let metrics = MetricId::all().filter_map(|id| {
+            let name = id.to_string();
+            let ns = if name.starts_with("FSYN") { 1e7 } else { 1.0 };
+            (!limits.contains(&name.as_str())).then_some((id, ns, ns, ns))
+        });
+        let vector = SystemVector::new("slow", metrics);
+        let mut predictor = Predictor::new(Options::default(), vec![vector]);
+        for op in &s.ops {
+            predictor.push(op, &s.paths);
+        }
+        let target = predictor.finish().targets.remove(0);
+        target.waiting_ns
+    };
+    assert!(waited(false) > 9e6, "both are synced at once");
+    assert!(waited(true) < 1e5, "one after the other");
 }

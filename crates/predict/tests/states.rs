@@ -127,13 +127,13 @@ fn states_of_an_fsync() {
     s.fd(OpKind::Fsync, 3);
     s.fd(OpKind::Fsync, 3);
     s.pause(1_000_000_000);
-    s.data(OpKind::Write, 3, 0, 4096);
+    s.data(OpKind::Write, 3, 0, 65536);
     s.fd(OpKind::Fsync, 3);
     s.data(OpKind::Write, 3, 0, 4096);
     s.fd(OpKind::Fsync, 3);
-    s.data(OpKind::Write, 3, 4096, 4096);
+    s.data(OpKind::Write, 3, 65536, 4096);
     s.fd(OpKind::Fdatasync, 3);
-    s.data(OpKind::Write, 3, 8192, 4096);
+    s.data(OpKind::Write, 3, 69632, 4096);
     s.fd(OpKind::Fdatasync, 3);
     let got = families(&s);
     let syncs: Vec<&str> = s
@@ -282,6 +282,55 @@ fn a_sync_is_charged_by_what_is_to_be_done() {
     );
 }
 
+/// The weight of FDSR in the last of some operations.
+fn scattered(script: &Script) -> f64 {
+    let mut predictor = Predictor::new(Options::default(), vec![everything()]);
+    let mut notes = Notes::default();
+    for op in &script.ops {
+        predictor
+            .push_annotated(op, &script.paths, &mut notes)
+            .unwrap();
+    }
+    let last = notes.0.pop().unwrap().0;
+    last.iter().find(|(n, _)| n == "FDSR").map_or(0.0, |p| p.1)
+}
+
+#[test]
+fn runs_cost_as_much_less_as_they_lie_nearer_than_measured() {
+    let written = |every: u64| {
+        let mut s = Script::default();
+        s.open("/db", CREATE, 3);
+        s.data(OpKind::Write, 3, 0, 64 << 20);
+        s.fd(OpKind::Fsync, 3);
+        s.data(OpKind::Write, 3, 0, 4096);
+        s.fd(OpKind::Fdatasync, 3);
+        for block in 0..5 {
+            s.data(OpKind::Write, 3, block * every, 4096);
+        }
+        s.fd(OpKind::Fdatasync, 3);
+        scattered(&s)
+    };
+    // Four beside the first, with 16 KiB between them.
+    assert_eq!(written(20 << 10), 4.0 * 16.0 / 1024.0 / 16.0);
+    // One more for having been elsewhere.
+    assert_eq!(written(8 << 20), 5.0 / 16.0);
+}
+
+#[test]
+fn a_small_file_lies_beside_its_inode() {
+    let appended = |bytes: u64| {
+        let mut s = Script::default();
+        s.open("/log", CREATE, 3);
+        s.data(OpKind::Write, 3, 0, bytes);
+        s.fd(OpKind::Fsync, 3);
+        s.data(OpKind::Write, 3, bytes, 100);
+        s.fd(OpKind::Fdatasync, 3);
+        syncs(&s).pop().unwrap()
+    };
+    assert_eq!(appended(60_100), "FDSA");
+    assert_eq!(appended(70_100), "FDSL");
+}
+
 #[test]
 fn a_sync_of_several_files_costs_by_their_number() {
     let mut s = Script::default();
@@ -312,7 +361,8 @@ fn commits_are_charged_by_the_pause_before_them() {
     let charged = |pause_ns: u64| {
         let mut s = Script::default();
         s.open("/log", CREATE, 3);
-        for turn in 0..4 {
+        s.data(OpKind::Write, 3, 0, 65536);
+        for turn in 8..12 {
             s.data(OpKind::Write, 3, 8192 * turn, 8192);
             s.pause(pause_ns);
             s.fd(OpKind::Fdatasync, 3);
@@ -354,7 +404,7 @@ fn writes_that_wait_are_charged_as_what_they_wait_for() {
     s.data(OpKind::Write, 4, 0, 4096);
     let got = families(&s);
     let expected = [
-        "FSYN+WF", "FDSO+WK", "FDS+WN", "FDSS+WN", "FDSL+WA", "OPEN", "FSYO+WK",
+        "FSYN+WF", "FDSO+WK", "FDSA+WN", "FDSA+WN", "FDSA+WA", "OPEN", "FSYO+WK",
     ];
     assert_eq!(got[1..], expected);
 }

@@ -279,6 +279,7 @@ const ROWS: &[(&str, Expected)] = &[
     ("FSYS", |s| Some(s.fsync(16.0, 3.0))),
     ("FDSS", |s| Some(s.fsync(4.0, 1.0))),
     ("FDSL", |s| Some(s.fsync(4.0, 1.0))),
+    ("FDSA", |s| Some(s.fsync(4.0, 1.0))),
     ("FDSU", |s| Some(s.fsync(4.0, 1.0))),
     ("SC_CR_S", |s| {
         Some(parallel(

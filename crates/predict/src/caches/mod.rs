@@ -85,6 +85,8 @@ struct FileState {
     /// Where the last write ended, and whether one since the last fsync began elsewhere.
     end_at: u64,
     elsewhere: bool,
+    /// Between which bytes all writes since the last fsync were, where there was one.
+    within: Option<(u64, u64)>,
     /// Commits before its metadata changed last.
     changed_after: u32,
     /// Faults since it was unmapped last.

@@ -11,6 +11,8 @@ use crate::namespace::tree::{Ino, Kind};
 /// journal's thread is still awake.
 const SEQUENCE_NS: u64 = 5_000_000;
 const PAGE_KIB: f64 = 4.0;
+/// Files of FDSA.
+const SMALL_BYTES: u64 = 64 << 10;
 const MIB_KIB: f64 = 1024.0;
 /// The longest write of FDS.
 const LONG_KIB: f64 = 16384.0;
@@ -18,8 +20,9 @@ const LONG_KIB: f64 = 16384.0;
 const SYNCED_KIB: f64 = 10.0;
 /// What begins at most so far from where the last write ended goes on with it.
 const NEAR_BYTES: u64 = 64 << 10;
-/// Blocks of FDSR.
+/// Blocks of FDSR, and how far apart they are.
 const SCATTERED: f64 = 16.0;
+const APART_KIB: f64 = 1024.0;
 const MS_SYNC: u32 = 4;
 /// What getting to a place takes of SFR, where data is awaited.
 const LEAST_AWAITED: f64 = 0.25;
@@ -31,6 +34,18 @@ const RANGES: usize = 64;
 struct Waiting {
     kib: f64,
     runs: f64,
+    /// Runs beside the first, each as a part of one of FDSR.
+    apart: f64,
+}
+
+impl FileState {
+    /// Bytes from `from` to `to` are written.
+    fn lands(&mut self, from: u64, to: u64) {
+        self.elsewhere |= from.abs_diff(self.end_at) > NEAR_BYTES;
+        self.end_at = to;
+        let (first, last) = self.within.unwrap_or((from, to));
+        self.within = Some((first.min(from), last.max(to)));
+    }
 }
 
 impl View {
@@ -55,12 +70,7 @@ impl View {
         let directory = inode.is_some_and(|n| n.kind == Kind::Directory);
         let parent = inode.map_or(Ino::NONE.0, |n| n.parent);
         let state = *self.state(ino);
-        let dirty = Waiting {
-            kib: self.pages.dirty_pages(ino.0) as f64 * PAGE_KIB,
-            // A run that does not go on where the last one ended is one apart from it.
-            runs: self.pages.dirty_runs(ino.0) as f64
-                + f64::from(u8::from(self.sizes.seeks && state.elsewhere)),
-        };
+        let dirty = self.waiting(ino, state);
         let last = self
             .last_sync
             .get(&step.op.tid)
@@ -98,6 +108,31 @@ impl View {
         };
     }
 
+    /// What is dirty of a file, and how it lies.
+    fn waiting(&self, ino: Ino, state: FileState) -> Waiting {
+        let kib = self.pages.dirty_pages(ino.0) as f64 * PAGE_KIB;
+        let runs = self.pages.dirty_runs(ino.0) as f64;
+        let others = (runs - 1.0).max(0.0);
+        let mut waiting = Waiting {
+            kib,
+            runs,
+            apart: others,
+        };
+        if self.sizes.seeks {
+            // What lies between two runs is passed over: that takes as much less as it is less.
+            if let Some((from, to)) = state.within.filter(|_| others > 0.0) {
+                let between = (to.saturating_sub(from) as f64 / 1024.0 - kib).max(0.0) / others;
+                waiting.apart *= (between / APART_KIB).min(1.0);
+            }
+            // A run that does not go on where the last one ended is one apart from it.
+            if state.elsewhere {
+                waiting.runs += 1.0;
+                waiting.apart += 1.0;
+            }
+        }
+        waiting
+    }
+
     fn old_file_sync(
         &mut self,
         step: &Step<'_>,
@@ -110,10 +145,15 @@ impl View {
         let by = |data: Stem, all: Stem| if data_only { data } else { all };
         let written = dirty.kib > 0.0 || state.started;
         let few = dirty.kib <= 4.0 * PAGE_KIB;
+        // Where the device seeks, places count and not what is written there.
+        let small = step.ns.tree.size(ino) <= SMALL_BYTES && (self.sizes.seeks || !state.grown);
         if written && (state.extended || state.reserved) {
             let again = last.is_some_and(|l| l.ino == ino && l.appended);
             let charge = match state {
                 _ if !few => Charge::sized(by(Stem::Fds, Stem::Fsy), gap, dirty.kib),
+                FileState {
+                    reserved: false, ..
+                } if small => Charge::once(Stem::FdsA, gap),
                 FileState { grown: true, .. } if again => Charge::once(Stem::FdsS, gap),
                 FileState { grown: true, .. } => {
                     Charge::sized(by(Stem::Fds, Stem::Fsy), gap, dirty.kib.max(PAGE_KIB))
@@ -155,8 +195,7 @@ impl View {
         let end = offset.saturating_add(length);
         let reserved = self.takes_reserved(ino, offset, end);
         let state = self.changing(ino);
-        state.elsewhere |= offset.abs_diff(state.end_at) > NEAR_BYTES;
-        state.end_at = end;
+        state.lands(offset, end);
         state.reserved |= reserved;
         state.extended |= end > old_size;
         state.grown |= !reserved && end.div_ceil(PAGE_BYTES) > old_size.div_ceil(PAGE_BYTES);
@@ -164,9 +203,7 @@ impl View {
 
     /// Notes that a page of a mapping is written.
     pub(super) fn note_fault(&mut self, ino: Ino, offset: u64) {
-        let state = self.state(ino);
-        state.elsewhere |= offset.abs_diff(state.end_at) > NEAR_BYTES;
-        state.end_at = offset;
+        self.state(ino).lands(offset, offset);
     }
 
     /// Notes that a range of a file has room that holds no data.
@@ -310,8 +347,8 @@ fn leaves_attributes(state: FileState) -> bool {
 
 /// Charges runs that lie apart from the first.
 fn apart(dirty: Waiting, gap: Gap, charges: &mut Vec<Charge>) {
-    if dirty.runs > 1.0 {
-        let times = (dirty.runs - 1.0) / SCATTERED;
+    if dirty.apart > 0.0 {
+        let times = dirty.apart / SCATTERED;
         charges.push(Charge::many(Stem::FdsR, gap, times));
     }
 }

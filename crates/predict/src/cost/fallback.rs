@@ -193,6 +193,12 @@ fn sync(stem: Stem) -> Chain {
         FsyDF => &[&[Same(FsyQ)], &[Same(FsyD)]],
         FsyS => &[&[Sized(FsyN, 16.0)], &[Sized(Fsy, 4.0)]],
         FdsS => &[&[Sized(Fds, 4.0)], &[Sized(Fsy, 4.0)]],
+        FdsA => &[
+            &[Same(FdsL)],
+            &[Same(FdsS)],
+            &[Sized(Fds, 4.0)],
+            &[Sized(Fsy, 4.0)],
+        ],
         FdsL | FdsU => &[&[Same(FdsS)], &[Sized(Fds, 4.0)], &[Sized(Fsy, 4.0)]],
         FdsR => &[&[Times(FdsO, 16.0)], &[Sized(Fds, 64.0)]],
         FsyT => &[&[Same(FsyDF)], &[Same(FsyQ)], &[Same(FsyC)]],

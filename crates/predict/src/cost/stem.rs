@@ -67,7 +67,7 @@ stems! {
     Mmap "MMAP", Munmap "MUNMAP", MfR "MFR", MfW "MFW",
     Tr "TR", TrC "TRC" partly, TrX "TRX", TrP "TRP", Rm "RM", RmF "RMF", RmD "RMD", RmFC "RMFC" partly,
     Fsy "FSY" device, Fds "FDS" device, FsyO "FSYO" device, FdsO "FDSO" device, FsyC "FSYC" device, FsyN "FSYN" device, FsyRn "FSYRN" device,
-    FsyRm "FSYRM" device, FsyD "FSYD" device, FsyDF "FSYDF" partly, FsyS "FSYS" device, FdsS "FDSS" device, FdsL "FDSL" device, FdsU "FDSU" device, FdsR "FDSR" device,
+    FsyRm "FSYRM" device, FsyD "FSYD" device, FsyDF "FSYDF" partly, FsyS "FSYS" device, FdsS "FDSS" device, FdsL "FDSL" device, FdsA "FDSA" device, FdsU "FDSU" device, FdsR "FDSR" device,
     FsyW "FSYW" device, FsyT "FSYT" partly, FsyQ "FSYQ",
     Sync "SYNC" device, SynF "SYNF" device, Dwo "DWO" device, Sfr "SFR" device, SfrW "SFRW", Dtr "DTR" device,
 }

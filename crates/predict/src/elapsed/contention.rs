@@ -151,9 +151,9 @@ impl AtOnce {
             .filter(|&(_, rate)| rate > 0.0)
             .collect();
         let alone = rates.iter().find(|r| r.0 <= 1.0)?.1;
-        Some(Self(
-            rates.into_iter().map(|(n, r)| (n, alone / r)).collect(),
-        ))
+        // One of n is served at best n times as fast as alone: what is beyond is a measurement of one that was disturbed.
+        let factor = |(n, r): (f64, f64)| (n, (alone / r).max(1.0 / n.max(1.0)));
+        Some(Self(rates.into_iter().map(factor).collect()))
     }
 
     /// The factor where there are so many; more than were measured are taken as the most.
@@ -231,7 +231,8 @@ mod tests {
         let rates = [
             m("SC_FS_D1", 50.0),
             m("SC_FS_D2", 100.0),
-            m("SC_FS_D4", 200.0),
+            // More than four commits serve at once: one thread alone was disturbed.
+            m("SC_FS_D4", 900.0),
         ];
         let at_once = AtOnce::of(&SystemVector::new("s", rates), "SC_FS_D").unwrap();
         let factors = [0, 1, 2, 3, 4, 9].map(|n| at_once.factor(n));

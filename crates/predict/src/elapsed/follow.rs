@@ -38,6 +38,21 @@ pub struct Event {
     pub served_by: Option<usize>,
 }
 
+impl Event {
+    /// The operation cannot begin before another thread is so far, whatever the pause before it was.
+    pub fn follows(&mut self, wake: Wake) {
+        let awaits = self.awaits.get_or_insert_with(|| {
+            Box::new(Awaits {
+                sleep_ns: std::mem::take(&mut self.sleep_ns),
+                think_ns: std::mem::take(&mut self.think_ns),
+                ..Awaits::default()
+            })
+        });
+        // What the trace saw it wait for came later.
+        awaits.wake.get_or_insert(wake);
+    }
+}
+
 /// What a thread waits for in a pause.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Awaits {
@@ -154,6 +169,11 @@ impl Follow {
         }
         self.family(op, end, &mut event);
         event
+    }
+
+    /// How many operations of a thread came so far.
+    pub fn completed(&self, slot: usize) -> u64 {
+        self.threads.get(slot).map_or(0, |thread| thread.ops)
     }
 
     fn slot(&mut self, tid: Tid) -> usize {

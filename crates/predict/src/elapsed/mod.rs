@@ -9,7 +9,7 @@
 //! tells to have ended by another thread ends when that one has come as far. The thesis leaves
 //! all this out (Smith 2001, 4.4.5.6).
 //!
-//! * [`follow`]: what the trace says of its threads. `schedule`: the machine. `device`: what it serves.
+//! * [`follow`]: what the trace says of its threads. [`order`]: names that keep them out. `schedule`: the machine. `device`: what it serves.
 //!   `awaiting`: who waits for whom there. `contention`: calls at once.
 
 mod awaiting;
@@ -17,6 +17,7 @@ mod contention;
 mod device;
 mod due;
 pub mod follow;
+pub mod order;
 mod schedule;
 mod thread;
 

@@ -26,21 +26,25 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
 ];
 
-const SEQUENCES: [&str; 11] = [
-    "FSYS", "FDSS", "FDSL", "FSYO", "FDSO", "FDSU", "FDSR", "FSYW", "FSYT", "SFRW", "DWO",
+const SEQUENCES: [&str; 12] = [
+    "FSYS", "FDSS", "FDSL", "FDSA", "FSYO", "FDSO", "FDSU", "FDSR", "FSYW", "FSYT", "SFRW", "DWO",
 ];
 /// Those of calls that wait in rows; direct writes have rounds of their own.
-const ROWS: &[&str] = SEQUENCES.split_at(10).0;
+const ROWS: &[&str] = SEQUENCES.split_at(11).0;
 /// Files of a sequence.
 const FILES: usize = 20;
 /// Sequences of a round on one file, and calls of each.
-const SHORT_ROWS: u64 = 4;
+const SHORT_ROWS: u64 = 3;
 const IN_A_ROW: u64 = 6;
 /// What logs and databases have allocated beforehand.
 const ALLOCATED_BYTES: u64 = 16 << 20;
 /// Blocks of [`ALLOCATED_BYTES`] that one fdatasync writes, each for itself.
 const SCATTERED: u64 = 16;
 const BLOCK: u64 = 4096;
+/// Where a log begins and the most that it grows by between rows, in blocks: one of more blocks than an inode holds,
+/// which ext2 and ext4 place by themselves, and one of at most 16, which they place beside the inode.
+const LARGE: (u64, u64) = (16, 16);
+const SMALL: (u64, u64) = (0, 4);
 /// A small record of a log.
 const RECORD: u64 = 500;
 const FILE_BYTES: usize = 16 << 10;
@@ -55,12 +59,26 @@ fn rows(lab: &mut Lab<'_>) -> Res {
     let rounds = (lab.scale(2, 6), lab.scale(12, 40));
     let before = placement(lab);
     let (written, [no_start, no_reserve]) = allocated(lab, &dir)?;
+    // Short, and so before what may use up the time. Computed devices have no page cache to pass.
+    let most = lab.scale(if lab.short_commits { 20 } else { 7 }, 40);
+    let direct_rounds = match lab.fs.virtual_time() {
+        Some(_) => (0, 0),
+        None => (lab.scale(3, 6), most),
+    };
+    match lab.rounds(&["DWO"], direct_rounds, |lab, round| {
+        direct(lab, &written, round)
+    }) {
+        Err(halt @ (Halt::Failed(_) | Halt::Absent(_))) => lab.absent("DWO", &halt.reason()),
+        other => other?,
+    }
     lab.rounds(ROWS, rounds, |lab, round| {
         in_place(lab, &written, Row::of("FDSO", BLOCK, round))?;
         small_files(lab, &dir, round)?;
-        log(lab, &dir, Row::of("FDSS", BLOCK, round), 0)?;
+        log(lab, &dir, Row::of("FDSS", BLOCK, round), LARGE, 0)?;
         in_place(lab, &written, Row::of("FSYO", BLOCK, round))?;
-        log(lab, &dir, Row::of("FDSL", RECORD, round), BLOCK / 4)?;
+        for (stem, size) in [("FDSL", LARGE), ("FDSA", SMALL)] {
+            log(lab, &dir, Row::of(stem, RECORD, round), size, BLOCK / 4)?;
+        }
         if no_reserve.is_none() {
             unwritten(lab, &dir, round)?;
         }
@@ -78,16 +96,6 @@ fn rows(lab: &mut Lab<'_>) -> Res {
         for (stem, reason) in stems.iter().zip(reason.iter().cycle()) {
             lab.absent(stem, reason);
         }
-    }
-    // Computed devices have no page cache to pass.
-    let most = lab.scale(20, 40);
-    let rounds = match lab.fs.virtual_time() {
-        Some(_) => (0, 0),
-        None => (lab.scale(3, 6), most),
-    };
-    match lab.rounds(&["DWO"], rounds, |lab, round| direct(lab, &written, round)) {
-        Err(halt @ (Halt::Failed(_) | Halt::Absent(_))) => lab.absent("DWO", &halt.reason()),
-        other => other?,
     }
     note_pauses(lab, &SEQUENCES);
     note_placement(lab, ROWS, &before);
@@ -181,16 +189,15 @@ fn in_place(lab: &mut Lab<'_>, path: &[u8], mut row: Row) -> Res {
     })
 }
 
-/// Rows of appends to a log, which grows by something between them; `within`: of that a row begins so far in a
-/// block.
-fn log(lab: &mut Lab<'_>, dir: &str, mut row: Row, within: u64) -> Res {
+/// Rows of appends to a log, which grows by something between them, beginning with so many blocks and by at most so
+/// many; `within`: of that a row begins so far in a block.
+fn log(lab: &mut Lab<'_>, dir: &str, mut row: Row, (first, most): (u64, u64), within: u64) -> Res {
     let fs = lab.fs;
     let path = fresh(lab, dir);
     lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
-        // A log has more blocks than an inode holds.
-        let (mut end, mut next) = (0, 16);
+        let (mut end, mut next) = (0, first);
         for _ in 0..SHORT_ROWS {
-            next += 1 + lab.random.next() % 16;
+            next += 1 + lab.random.next() % most;
             let start = next * BLOCK + within;
             write(lab, handle, end, (start - end) as usize)?;
             fs.fdatasync(handle)?;
