@@ -6,12 +6,15 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod common;
+
 use std::sync::atomic::AtomicBool;
 
+use common::carried_out;
+
 use fsage_age::generate::{PROFILES, Wanted, generate, of_profile, outline};
-use fsage_age::made::{DAY_NS, Made, of_trace};
-use fsage_core::{OpKind, OpSource, Seed};
-use fsage_format::trace::TraceReader;
+use fsage_age::made::Made;
+use fsage_core::Seed;
 
 const PLAIN: Wanted = Wanted {
     seed: Seed(7),
@@ -103,74 +106,8 @@ fn a_trace_is_in_order_closed_in_itself_and_the_same_again() {
         }
         let [a, b] = paths.map(|path| std::fs::read(path).unwrap());
         assert!(a == b, "{}: the same seed gave other bytes", profile.name);
-        whole(&dir.path().join("a.fst"));
+        carried_out(&dir.path().join("a.fst"));
     }
-}
-
-/// Every name that is used was made before, in the order of time, and the sums are those that the trace tells.
-fn whole(path: &std::path::Path) {
-    let mut reader = TraceReader::open(path).unwrap();
-    let made = of_trace(reader.meta()).unwrap();
-    let mut there: std::collections::HashMap<Vec<u8>, u64> = [(Vec::new(), 0)].into();
-    let (mut batch, mut last_ns, mut open, mut written) = (Vec::new(), 0, Vec::new(), 0);
-    while reader.next_batch(&mut batch).unwrap() > 0 {
-        for op in batch.drain(..) {
-            assert!(op.start_ns >= last_ns && op.start_ns < u64::from(made.days) * DAY_NS);
-            last_ns = op.start_ns;
-            let name = |id: Option<_>| reader.paths().get(id.unwrap()).to_vec();
-            let above = |path: &[u8]| {
-                let at = path.iter().rposition(|&b| b == b'/').unwrap_or(0);
-                path[..at].to_vec()
-            };
-            match op.kind {
-                OpKind::Mkdir => {
-                    let path = name(op.path);
-                    assert!(there.contains_key(&above(&path)));
-                    assert!(there.insert(path, u64::MAX).is_none());
-                }
-                OpKind::Open => {
-                    open = name(op.path);
-                    assert!(there.contains_key(&above(&open)));
-                    let new = op.flags & 0o100 != 0;
-                    assert_eq!(there.contains_key(&open), !new, "{open:?}");
-                    let kept = if op.flags & 0o1000 == 0 {
-                        there.get(&open)
-                    } else {
-                        None
-                    };
-                    let size = kept.copied().unwrap_or(0);
-                    there.insert(open.clone(), size);
-                }
-                OpKind::Write => {
-                    let size = there.get_mut(&open).unwrap();
-                    assert_eq!(*size, op.offset.unwrap());
-                    *size += op.length.unwrap();
-                    written += op.length.unwrap();
-                }
-                OpKind::Close => {}
-                OpKind::Unlink => assert!(there.remove(&name(op.path)).is_some()),
-                OpKind::Rename => {
-                    let size = there.remove(&name(op.path)).unwrap();
-                    there.insert(name(op.path2), size);
-                }
-                other => panic!("{other:?}"),
-            }
-        }
-    }
-    assert_eq!(written, made.written_bytes);
-    let blocks = |&size: &u64| {
-        if size == u64::MAX {
-            4096
-        } else {
-            size.div_ceil(4096) * 4096
-        }
-    };
-    let taken: u64 = there.values().map(blocks).sum();
-    let told = made.utilisation.last().unwrap() * made.size_bytes as f64;
-    assert!(
-        (taken as f64 - told).abs() < 1e-5 * made.size_bytes as f64,
-        "{taken} {told}"
-    );
 }
 
 #[test]

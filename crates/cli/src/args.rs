@@ -18,7 +18,7 @@ use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fsage_experiment::plan::parse_time;
 
-pub use age::{AgeArgs, AgeGenerateArgs, AgeVerb};
+pub use age::{AgeArgs, AgeGenerateArgs, AgeShortLivedArgs, AgeVerb, DeletesArg};
 pub use allow::AllowArgs;
 pub use bench::BenchArgs;
 pub use check::{CheckArgs, CompareArgs};

@@ -7,10 +7,17 @@
 //!   seed gives the same bytes;
 //! * memory grows with the files that are there and with one day's operations, not with all of them.
 
+mod deletes;
 mod emit;
 mod files;
+mod git;
+mod learn;
 mod plan;
 pub mod profile;
+mod short;
+mod snapshots;
+mod state;
+mod tree;
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -19,8 +26,13 @@ use fsage_core::Seed;
 use fsage_format::FormatError;
 use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
 
+pub use deletes::{Deletes, Habits};
 pub use emit::Emitter;
+pub use git::GitSource;
+pub use learn::Learner;
 pub use profile::{PROFILES, Profile};
+pub use short::ShortLived;
+pub use snapshots::{SnapshotOptions, SnapshotSource};
 
 use crate::made::{AgingKind, DAY_NS, ENTRY, MADE_VERSION, Made};
 
@@ -119,6 +131,13 @@ pub fn outline(
     first.tell(&mut made);
     made.version = MADE_VERSION;
     env!("CARGO_PKG_VERSION").clone_into(&mut made.generator);
+    if made.size_bytes == 0 {
+        // Nobody says what it is for: one that it fills to four fifths at most.
+        made.size_bytes = (made.peak_bytes / 4 * 5)
+            .next_multiple_of(1 << 20)
+            .max(SMALLEST_BYTES);
+        first.tell(&mut made);
+    }
     if made.peak_bytes > made.size_bytes {
         return Err(refused(format!(
             "on day {} its files take {} bytes, more than the {} bytes of the file system: expected --size of at \

@@ -1,6 +1,7 @@
 //! `fsage age`.
 
 mod generate;
+mod short_lived;
 
 use anyhow::Result;
 
@@ -10,5 +11,6 @@ use crate::exit::Exit;
 pub fn run(args: &AgeArgs) -> Result<Exit> {
     match &args.verb {
         AgeVerb::Generate(args) => generate::run(args),
+        AgeVerb::ShortLived(args) => short_lived::run(args),
     }
 }

@@ -77,6 +77,24 @@ pub struct AgeGenerated {
     pub made: Made,
 }
 
+/// What `fsage age short-lived --json` prints.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgeShortLived {
+    /// The file written.
+    pub file: PathBuf,
+    /// Profiles: one directory's short-lived files on one day each.
+    pub profiles: u64,
+    /// Files of all of them.
+    pub files: u64,
+    /// Deletions that follow another one in the same directory within ten seconds, 0 to 1.
+    pub together: f64,
+    /// Of the others, those that follow another operation there within ten seconds, 0 to 1.
+    pub near: f64,
+    /// Mean of what lies between within these ten seconds, s.
+    pub gap_s: f64,
+}
+
 document! {
+    AgeShortLived, "fsage age short-lived", 1;
     AgeGenerated, "fsage age generate", 1;
 }

@@ -1,13 +1,16 @@
 //! `fsage age generate`.
 
 use anyhow::Result;
-use fsage_age::generate::{GenerateError, Source, Wanted, generate, of_profile};
+use fsage_age::generate::{
+    Deletes, GenerateError, GitSource, ShortLived, SnapshotOptions, SnapshotSource, Source, Wanted,
+    generate, of_profile,
+};
 use fsage_core::Seed;
 use fsage_format::result::aging::AgeGenerated;
 use fsage_host::signals;
 use fsage_report::units;
 
-use crate::args::AgeGenerateArgs;
+use crate::args::{AgeGenerateArgs, DeletesArg};
 use crate::exit::{Exit, Interrupted, UsageError};
 use crate::files::writable;
 use crate::{out, ui};
@@ -60,12 +63,32 @@ pub fn run(args: &AgeGenerateArgs) -> Result<Exit> {
 }
 
 fn source(args: &AgeGenerateArgs, wanted: &Wanted) -> Result<Box<dyn Source>> {
-    let Some(name) = &args.profile else {
-        return Err(UsageError("expected --profile NAME".into()).into());
+    if let Some(name) = &args.profile {
+        // What is asked wrongly is the command line's fault.
+        return of_profile(name, wanted).map_err(|e| match e {
+            GenerateError::Refused(_) => UsageError(format!("failed to {e}")).into(),
+            other => other.into(),
+        });
+    }
+    if let Some(repository) = &args.from_git {
+        return Ok(Box::new(GitSource::new(repository, wanted)?));
+    }
+    let Some(dir) = &args.from_snapshots else {
+        let expected = "expected --from-snapshots DIR, --from-git REPO or --profile NAME";
+        return Err(UsageError(expected.into()).into());
     };
-    // What is asked wrongly is the command line's fault.
-    of_profile(name, wanted).map_err(|e| match e {
-        GenerateError::Refused(_) => UsageError(format!("failed to {e}")).into(),
-        other => other.into(),
-    })
+    let options = SnapshotOptions {
+        deletes: args.deletes.map(|deletes| match deletes {
+            DeletesArg::Uniform => Deletes::Uniform,
+            DeletesArg::Learnt => Deletes::Learnt,
+        }),
+        short_lived: args
+            .short_lived
+            .as_deref()
+            .map(ShortLived::load)
+            .transpose()?,
+        by_group: args.by_group,
+        inodes_per_group: args.inodes_per_group,
+    };
+    Ok(Box::new(SnapshotSource::new(dir, wanted, options)?))
 }
