@@ -3,6 +3,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
+    clippy::too_many_lines,
     reason = "a test that cannot go on has failed"
 )]
 
@@ -425,7 +426,7 @@ fn a_workload_from_git_leads_to_the_last_commit() {
     let repository = dir.path().join("r");
     std::fs::create_dir_all(repository.join("src/deep")).unwrap();
     let put = |name: &str, bytes: usize| {
-        std::fs::write(repository.join(name), vec![b'x'; bytes]).unwrap()
+        std::fs::write(repository.join(name), vec![b'x'; bytes]).unwrap();
     };
     let day = 86_400;
     git(&repository, 0, &["init", "-q", "."]);
