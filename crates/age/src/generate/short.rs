@@ -1,0 +1,206 @@
+//! Files that lived less than a night: profiles of them, one directory's on one day each, and where they are laid.
+
+use std::cmp::Reverse;
+use std::path::Path;
+
+use fsage_format::bounded;
+use fsage_workload::random::Random;
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use super::deletes::Habits;
+use super::state::ROOT;
+use super::{GenerateError, refused};
+use crate::made::DAY_NS;
+
+const FORMAT: &str = "fsage short-lived files";
+const VERSION: u32 = 1;
+const HOUR_NS: u64 = DAY_NS / 24;
+
+/// A file: made so many seconds after the first of its profile, gone so many later, of so many bytes.
+pub type ShortFile = (f64, f64, u64);
+
+/// What `fsage age short-lived` writes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShortLived {
+    format: String,
+    version: u32,
+    /// What it was learnt from.
+    pub source: String,
+    /// How files are deleted there.
+    pub habits: Habits,
+    /// One directory's short-lived files of one day each.
+    pub profiles: Vec<ShortProfile>,
+}
+
+/// The short-lived files of one directory and day.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShortProfile {
+    /// Its files, in the order in which they were made.
+    pub files: Vec<ShortFile>,
+}
+
+/// A short-lived file in its place.
+#[derive(Debug, Clone, Copy)]
+pub struct Laid {
+    /// The inode of its directory.
+    pub dir: u64,
+    /// When it is made.
+    pub made_ns: u64,
+    /// When it goes.
+    pub gone_ns: u64,
+    /// Its size.
+    pub size: u64,
+    /// Whether it was made.
+    pub there: bool,
+}
+
+/// What happened where and when.
+#[derive(Debug, Default)]
+pub struct Busy(FxHashMap<u64, Vec<u64>>);
+
+impl Busy {
+    /// Notes an operation.
+    pub fn note(&mut self, dir: u64, ns: u64) {
+        self.0.entry(dir).or_default().push(ns);
+    }
+
+    /// The busiest directories of a day, with the middle of their busiest hour.
+    fn busiest(&self, day: u32, most: usize) -> Vec<(u64, u64)> {
+        let day_ns = u64::from(day) * DAY_NS;
+        let mut found: Vec<(Reverse<usize>, u64, u64)> = Vec::new();
+        for (&dir, times) in &self.0 {
+            let mut hours = [0_usize; 24];
+            for ns in times.iter().filter_map(|ns| ns.checked_sub(day_ns)) {
+                if let Some(hour) = hours.get_mut((ns / HOUR_NS) as usize) {
+                    *hour += 1;
+                }
+            }
+            let peak = (0..24).max_by_key(|&h| (hours.get(h as usize), Reverse(h)));
+            let all: usize = hours.iter().sum();
+            if all > 0 {
+                found.push((Reverse(all), dir, peak.unwrap_or(12)));
+            }
+        }
+        found.sort_unstable();
+        found.truncate(most);
+        let middle = |peak: u64| day_ns + peak * HOUR_NS + HOUR_NS / 2;
+        found
+            .into_iter()
+            .map(|(_, dir, peak)| (dir, middle(peak)))
+            .collect()
+    }
+}
+
+impl ShortLived {
+    /// Of these profiles.
+    pub fn new(source: String, habits: Habits, profiles: Vec<ShortProfile>) -> Self {
+        Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            source,
+            habits,
+            profiles,
+        }
+    }
+
+    /// Reads a file of profiles.
+    pub fn load(path: &Path) -> Result<Self, GenerateError> {
+        let name = path.display();
+        let bytes = bounded::read(
+            path,
+            bounded::MAX_TEXT_BYTES,
+            "profiles of short-lived files in TOML",
+        )?;
+        let text = std::str::from_utf8(&bytes).map_err(|e| refused(format!("read {name}: {e}")))?;
+        let head: toml::Table = text
+            .parse()
+            .map_err(|e| refused(format!("read {name}: {e}")))?;
+        if head.get("format").and_then(toml::Value::as_str) != Some(FORMAT) {
+            return Err(refused(format!(
+                "read {name}: expected format = \"{FORMAT}\", as `fsage age short-lived` writes it"
+            )));
+        }
+        let version = head
+            .get("version")
+            .and_then(toml::Value::as_integer)
+            .unwrap_or(0);
+        if version != i64::from(VERSION) {
+            return Err(refused(format!(
+                "read {name}: it is of version {version}, this release reads {VERSION}"
+            )));
+        }
+        let read: Self = toml::from_str(text).map_err(|e| refused(format!("read {name}: {e}")))?;
+        let day_s = DAY_NS as f64 / 1e9;
+        let good = |&(made, lives, _): &ShortFile| {
+            (0.0..=day_s).contains(&made) && (0.0..=day_s).contains(&lives)
+        };
+        if !read.profiles.iter().all(|p| p.files.iter().all(good)) {
+            return Err(refused(format!(
+                "read {name}: a file's times are from 0 to 86400 s"
+            )));
+        }
+        let shares = [read.habits.together, read.habits.near];
+        if !shares.iter().all(|s| (0.0..=1.0).contains(s))
+            || !(0.0..=10.0).contains(&read.habits.gap_s)
+        {
+            return Err(refused(format!(
+                "read {name}: habits are shares from 0 to 1 and a gap of 0 to 10 s"
+            )));
+        }
+        Ok(read)
+    }
+
+    /// As text.
+    pub fn to_toml(&self) -> Result<String, GenerateError> {
+        toml::to_string(self).map_err(|e| refused(e.to_string()))
+    }
+
+    /// Files of all profiles.
+    pub fn files(&self) -> u64 {
+        self.profiles.iter().map(|p| p.files.len() as u64).sum()
+    }
+
+    /// Lays `count` profiles, chosen at random, into the most active directories of a day, each shifted to the peak of
+    /// its directory's activity.
+    pub fn lay(&self, day: u32, count: u64, busy: &Busy, random: &mut Random) -> Vec<Laid> {
+        let mut dirs = busy.busiest(day, count as usize);
+        if dirs.is_empty() {
+            dirs.push((ROOT, u64::from(day) * DAY_NS + DAY_NS / 2));
+        }
+        let mut laid = Vec::new();
+        for _ in 0..count {
+            let Some(profile) = self
+                .profiles
+                .get(random.below(self.profiles.len() as u64) as usize)
+            else {
+                break;
+            };
+            let at = random.below(dirs.len() as u64) as usize;
+            let (dir, peak_ns) = dirs.get(at).copied().unwrap_or((ROOT, 0));
+            let middle = profile
+                .files
+                .get(profile.files.len() / 2)
+                .map_or(0.0, |f| f.0);
+            let (first_ns, last_ns) = (
+                u64::from(day) * DAY_NS,
+                u64::from(day + 1) * DAY_NS - 60_000_000_000,
+            );
+            let begin_ns = peak_ns.saturating_sub((middle * 1e9) as u64).max(first_ns);
+            for &(made_s, lives_s, size) in &profile.files {
+                let made_ns = (begin_ns + (made_s * 1e9) as u64).min(last_ns);
+                let gone_ns = (made_ns + (lives_s * 1e9) as u64 + 1).min(last_ns + 1);
+                laid.push(Laid {
+                    dir,
+                    made_ns,
+                    gone_ns,
+                    size,
+                    there: false,
+                });
+            }
+        }
+        laid
+    }
+}

@@ -1,0 +1,94 @@
+//! `fsage age generate`.
+
+use anyhow::Result;
+use fsage_age::generate::{
+    Deletes, GenerateError, GitSource, ShortLived, SnapshotOptions, SnapshotSource, Source, Wanted,
+    generate, of_profile,
+};
+use fsage_core::Seed;
+use fsage_format::result::aging::AgeGenerated;
+use fsage_host::signals;
+use fsage_report::units;
+
+use crate::args::{AgeGenerateArgs, DeletesArg};
+use crate::exit::{Exit, Interrupted, UsageError};
+use crate::files::writable;
+use crate::{out, ui};
+
+pub fn run(args: &AgeGenerateArgs) -> Result<Exit> {
+    let wanted = Wanted {
+        seed: Seed(args.seed),
+        days: args.days,
+        size_bytes: args.size,
+        fill: args.fill,
+        scale: args.scale,
+    };
+    let mut source = source(args, &wanted)?;
+    let stop = signals::install()?;
+    let output = out::file(&args.output, args.json, &stop)?;
+    writable(&output)?;
+    let bar = ui::Progress::new(1);
+    let mut step = |done: u32, all: u32| {
+        bar.set(u64::from(done), u64::from(all), "days, in two passes", None);
+    };
+    let made = generate(&mut *source, &output, &mut step, &stop);
+    drop(bar);
+    let (made, file_bytes) = match made {
+        Err(GenerateError::Interrupted) => return Err(Interrupted.into()),
+        other => other?,
+    };
+    let percent = |share: Option<&f64>| units::percent(share.copied().unwrap_or(0.0));
+    let most = made.utilisation.iter().copied().max_by(f64::total_cmp);
+    ui::note(&format!(
+        "{}: {} days, {} operations, {} written; {} full after the first day, at most {}, {} at the end",
+        args.output.display(),
+        units::count(u64::from(made.days)),
+        units::count(made.operations),
+        units::bytes(made.written_bytes),
+        percent(made.utilisation.first()),
+        percent(most.as_ref()),
+        percent(made.utilisation.last()),
+    ));
+    for (what, count) in &made.left_out {
+        ui::line(&format!("  left out: {what}: {}", units::count(*count)));
+    }
+    if args.json {
+        out::document(&AgeGenerated {
+            file: args.output.clone(),
+            file_bytes,
+            made,
+        })?;
+    }
+    Ok(Exit::Done)
+}
+
+fn source(args: &AgeGenerateArgs, wanted: &Wanted) -> Result<Box<dyn Source>> {
+    if let Some(name) = &args.profile {
+        // What is asked wrongly is the command line's fault.
+        return of_profile(name, wanted).map_err(|e| match e {
+            GenerateError::Refused(_) => UsageError(format!("failed to {e}")).into(),
+            other => other.into(),
+        });
+    }
+    if let Some(repository) = &args.from_git {
+        return Ok(Box::new(GitSource::new(repository, wanted)?));
+    }
+    let Some(dir) = &args.from_snapshots else {
+        let expected = "expected --from-snapshots DIR, --from-git REPO or --profile NAME";
+        return Err(UsageError(expected.into()).into());
+    };
+    let options = SnapshotOptions {
+        deletes: args.deletes.map(|deletes| match deletes {
+            DeletesArg::Uniform => Deletes::Uniform,
+            DeletesArg::Learnt => Deletes::Learnt,
+        }),
+        short_lived: args
+            .short_lived
+            .as_deref()
+            .map(ShortLived::load)
+            .transpose()?,
+        by_group: args.by_group,
+        inodes_per_group: args.inodes_per_group,
+    };
+    Ok(Box::new(SnapshotSource::new(dir, wanted, options)?))
+}
