@@ -9,8 +9,9 @@ use super::Cli;
 use crate::out;
 
 /// Which verb belongs where. A verb that is not named here stands in the last group.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     ("Capture", &["trace", "snapshot"]),
+    ("Age", &["age", "layout"]),
     ("Measure", &["profile"]),
     ("Predict", &["predict", "validate"]),
     (
