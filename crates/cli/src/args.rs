@@ -185,6 +185,9 @@ pub enum ImportFormat {
     FioIolog,
     /// HBench-FS: binary trace, text snapshot or text profile, told apart by the output's extension
     Hbench,
+    /// A text snapshot of inodes and blocks without names, as those of the thesis: a line a file, INODE GENERATION
+    /// CTIME TYPE SIZE [BLOCK…]
+    Classic,
 }
 
 /// A format that fsage writes.

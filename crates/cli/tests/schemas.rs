@@ -64,6 +64,10 @@ fn printed_json_conforms_to_its_schema() {
         "show-snapshot.schema.json",
         &json(&["show", "tree.fss", "--json"]),
     );
+    let layout = [
+        "layout", "tree", "tree.fss", "--free", "--worst", "1", "--json",
+    ];
+    conforms(dir, "layout.schema.json", &json(&layout));
     conforms(
         dir,
         "system-profile.schema.json",

@@ -6,6 +6,7 @@
 //! others; blocks behind the end of the file do not count. Directories, links and devices are no files here.
 
 mod count;
+mod days;
 mod free;
 
 use std::ops::ControlFlow;
@@ -24,6 +25,7 @@ pub use fsage_format::result::layout::{
 };
 
 use count::Counter;
+pub use days::of_days;
 pub use free::free_space;
 
 /// What is wanted beside the score.

@@ -22,7 +22,8 @@ Examples:
   fsage layout /home --by-size --free
   fsage layout /var/lib/db/table.dat
   fsage layout day-*.fss --svg days.svg
-  fsage layout real-*.fss --against simulated-001.fss --against simulated-002.fss --json")]
+  fsage layout day-*.fss --against applied.json --svg days.svg
+  fsage layout real.fss --against simulated.fss --by-size")]
 pub struct LayoutArgs {
     /// Directories, files, snapshots (.fss) or other targets
     #[arg(required = true, value_name = "TARGET")]
@@ -39,8 +40,9 @@ pub struct LayoutArgs {
     /// Write out first what the file system has not written yet, so that every file has its place
     #[arg(long)]
     pub sync: bool,
-    /// Compare with this snapshot, target by target; as often as there are targets
-    #[arg(long, value_name = "FSS")]
+    /// Compare with this snapshot, target by target, as often as there are targets; or with the days of one
+    /// result of `fsage age apply --json`
+    #[arg(long, value_name = "FILE")]
     pub against: Vec<PathBuf>,
     /// Plot the scores over time and by size
     #[arg(long, value_name = "FILE")]

@@ -6,7 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use fsage_age::layout::{
-    Layout, LayoutError, LayoutOptions, Layouts, check_order, of_snapshot, of_tree, rms_distance,
+    Layout, LayoutError, LayoutOptions, Layouts, check_order, of_days, of_snapshot, of_tree,
+    rms_distance,
 };
 use fsage_core::{TargetError, TargetSpec};
 use fsage_experiment::target;
@@ -35,9 +36,16 @@ pub fn run(args: &LayoutArgs) -> Result<Exit> {
         places.push(place(target)?);
     }
     let mut against = Vec::new();
-    for file in &args.against {
-        against.push(snapshot(file)?);
-    }
+    // One that is no snapshot is what an application of an aging workload gave.
+    let days = match args.against.as_slice() {
+        [one] if !matches!(fsage_format::sniff(one), Ok(FileKind::Snapshot)) => Some(one),
+        files => {
+            for file in files {
+                against.push(snapshot(file)?);
+            }
+            None
+        }
+    };
     check(args, &places, &against)?;
     let isolated = |place: &Place| matches!(place, Place::Target(spec) if spec.wants_isolation());
     if places.iter().any(isolated) {
@@ -49,7 +57,10 @@ pub fn run(args: &LayoutArgs) -> Result<Exit> {
         _ => true,
     });
     let layouts = layouts(places, args, &stop)?;
-    let against = self::layouts(against, args, &stop)?;
+    let against = match days {
+        Some(file) => of_days(file, &layouts)?,
+        None => self::layouts(against, args, &stop)?,
+    };
     let result = Layouts {
         score_rms_distance: rms_distance(&layouts, &against),
         layouts,
@@ -85,8 +96,9 @@ fn check(args: &LayoutArgs, places: &[Place], against: &[Place]) -> Result<()> {
     }
     if let Some(svg) = &args.svg {
         no_stream("--svg", Some(svg))?;
-        let reads = places.iter().chain(against).filter_map(meta);
-        apart(reads.map(|(path, _)| path), [svg.as_path()])?;
+        let reads = places.iter().filter_map(meta).map(|(path, _)| path);
+        let others = args.against.iter().map(PathBuf::as_path);
+        apart(reads.chain(others), [svg.as_path()])?;
         writable(svg)?;
     }
     Ok(())
