@@ -26,9 +26,13 @@ pub(super) struct Counter {
     extents: BTreeMap<u32, u64>,
     /// Files of several names that were counted.
     linked: FxHashSet<u64>,
-    worst: BinaryHeap<Reverse<(u64, Reverse<Vec<u8>>, u64, u64)>>,
+    /// The one with fewest extents on top.
+    worst: BinaryHeap<Reverse<Fragmented>>,
     worst_kept: usize,
 }
+
+/// A file's extents, path, size and blocks; of as many extents the first path counts as most.
+type Fragmented = (u64, Reverse<Vec<u8>>, u64, u64);
 
 /// How the blocks of one file lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,7 +163,7 @@ impl Counter {
     /// Everything that was added, of a file system of that type.
     pub fn finish(self, file_system: &str) -> Layout {
         let mut layout = self.layout;
-        layout.file_system = file_system.to_owned();
+        layout.file_system = file_system.into();
         layout.score = Score::of(self.counted, self.optimal);
         layout.by_size = self.sizes.into_values().collect();
         let by_extents = self.extents.into_iter().map(|(power, files)| ExtentsClass {

@@ -17,7 +17,8 @@ struct Applied {
 
 #[derive(Deserialize)]
 struct Day {
-    day: u64,
+    #[serde(rename = "day")]
+    number: u64,
     counted_blocks: Option<u64>,
     optimal_blocks: Option<u64>,
 }
@@ -32,7 +33,7 @@ pub fn of_days(path: &Path, snapshots: &[Layout]) -> Result<Vec<Layout>, FormatE
     let of = |snapshot: &Layout| {
         let since = snapshot.taken_unix_ns.saturating_sub(first);
         let number = since.saturating_add(DAY_NS / 2) / DAY_NS;
-        let day = applied.days.iter().rfind(|day| day.day <= number);
+        let day = applied.days.iter().rfind(|day| day.number <= number);
         let score = day.and_then(|d| Score::of(d.counted_blocks?, d.optimal_blocks?));
         Layout {
             target: format!("{} day {number}", path.display()),

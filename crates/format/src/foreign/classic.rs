@@ -87,9 +87,9 @@ impl<'p, R: BufRead> ClassicReader<'p, R> {
                 }
                 self.meta.block_bytes = bytes;
             }
-            "host" => self.meta.host = value.to_owned(),
-            "root" => self.meta.root = value.to_owned(),
-            "file_system" => self.meta.file_system = value.to_owned(),
+            "host" => self.meta.host = value.into(),
+            "root" => self.meta.root = value.into(),
+            "file_system" => self.meta.file_system = value.into(),
             "inodes_per_group" | "blocks_per_group" | "first_block" => {
                 let number = number()?.to_string();
                 self.meta.extra.insert(key.to_owned(), number);
