@@ -43,6 +43,20 @@ fn conforms(dir: &Path, name: &str, value: &Value) {
 }
 
 #[test]
+fn layouts_conform_to_their_schema() {
+    let dir = temp();
+    let dir = dir.path();
+    run(dir, ["reference", "docs"]).exits(0);
+    small_trace(dir);
+    run(dir, ["snapshot", "tree", "-o", "tree.fss"]).exits(0);
+    let line = [
+        "layout", "tree", "tree.fss", "--free", "--worst", "1", "--json",
+    ];
+    let printed = run(dir, line).exits(0).json();
+    conforms(dir, "layout.schema.json", &printed);
+}
+
+#[test]
 fn printed_json_conforms_to_its_schema() {
     let dir = temp();
     let dir = dir.path();

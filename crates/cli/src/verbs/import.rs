@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use fsage_core::{OpSink, OpSource};
 use fsage_format::bounded;
+use fsage_format::foreign::classic::ClassicReader;
 use fsage_format::foreign::hbench::{self, HbenchSource};
 use fsage_format::foreign::iolog::IologSource;
 use fsage_format::foreign::strace::StraceSource;
@@ -33,6 +34,11 @@ pub fn run(args: &ImportArgs) -> Result<Exit> {
         (ImportFormat::Hbench, "fst") => hbench_trace(args)?,
         (ImportFormat::Hbench, "fss") => hbench_snapshot(args)?,
         (ImportFormat::Hbench, "fsp") => hbench_profile(args)?,
+        (ImportFormat::Classic, "fss") => classic_snapshot(args)?,
+        (ImportFormat::Classic, _) => bail!(UsageError(format!(
+            "an import from a classic snapshot is one: expected --output NAME.fss, not {}",
+            args.output.display()
+        ))),
         (from @ (ImportFormat::Strace | ImportFormat::FioIolog), _) => {
             let from = if from == ImportFormat::Strace {
                 "strace"
@@ -71,7 +77,7 @@ fn check(args: &ImportArgs) -> Result<()> {
     if args.under.is_empty() {
         return Ok(());
     }
-    if args.from == ImportFormat::Hbench {
+    if matches!(args.from, ImportFormat::Hbench | ImportFormat::Classic) {
         bail!(UsageError(
             "--under is for what is imported from strace or fio, whose files have paths".into()
         ));
@@ -238,6 +244,21 @@ fn hbench_snapshot(args: &ImportArgs) -> Result<Summary> {
     };
     let mut writer = SnapshotWriter::create(&args.output, meta)?;
     hbench::snapshot::read(open(&args.file)?, &args.file, |entry| writer.push(&entry))?;
+    let entries = writer.entries();
+    writer.finish(SnapshotEnd::default())?;
+    Ok(summary(args, Content::Snapshot, entries, BTreeMap::new()))
+}
+
+fn classic_snapshot(args: &ImportArgs) -> Result<Summary> {
+    let mut reader = ClassicReader::open(open(&args.file)?, &args.file)?;
+    let mut meta = reader.meta().clone();
+    meta.fsage = env!("CARGO_PKG_VERSION").into();
+    let from = args.file.display().to_string();
+    meta.extra.insert("imported_from".into(), from);
+    let mut writer = SnapshotWriter::create(&args.output, meta)?;
+    while let Some(entry) = reader.next_entry()? {
+        writer.push(&entry)?;
+    }
     let entries = writer.entries();
     writer.finish(SnapshotEnd::default())?;
     Ok(summary(args, Content::Snapshot, entries, BTreeMap::new()))

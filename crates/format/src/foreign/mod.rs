@@ -4,6 +4,7 @@
 //! * [`hbench`]: the binary trace, the snapshot and the system profile of HBench-FS (Smith 2001,
 //!   appendix A), both ways.
 //! * [`iolog`]: fio's iologs, versions 2 and 3, read.
+//! * [`classic`]: snapshots as the thesis's aging workloads were made from, read.
 //! * [`csv`]: traces as comma-separated values, one way.
 //! * [`wml`]: filebench's Workload Model Language, read.
 //!
@@ -11,6 +12,7 @@
 //! errors are [`FormatError`]s that name the file, the line or the record and byte, and what was
 //! expected.
 
+pub mod classic;
 pub mod csv;
 pub mod hbench;
 pub mod iolog;
