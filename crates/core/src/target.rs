@@ -56,6 +56,9 @@ pub enum Confinement {
     /// For names that fsage made itself: one plain call per operation. On hosts absolute paths fail
     /// with `EXDEV`; `..` and symbolic links are followed wherever they lead.
     Trusted,
+    /// As [`Confinement::Beneath`], for very many operations: on hosts the directories that they name are kept
+    /// open, so that an operation is one call. Nobody else may move directories of the root meanwhile.
+    Held,
 }
 
 /// Which method is used to reach a cold state.

@@ -3,6 +3,7 @@
 //! They live here, beneath the crates that fill them in and the one that prints them, so that every
 //! table, JSON document and page is made from what was stored and from nothing else.
 
+pub mod aged;
 pub mod characterization;
 pub mod cleanup;
 pub mod comparison;
