@@ -4,3 +4,6 @@
 pub mod apply;
 pub mod generate;
 pub mod layout;
+pub mod made;
+
+pub use made::Made;

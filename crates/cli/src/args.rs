@@ -1,5 +1,6 @@
 //! The command line as it is written; nothing happens while it is parsed.
 
+mod age;
 mod allow;
 mod bench;
 mod check;
@@ -17,6 +18,7 @@ use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fsage_experiment::plan::parse_time;
 
+pub use age::{AgeArgs, AgeGenerateArgs, AgeVerb};
 pub use allow::AllowArgs;
 pub use bench::BenchArgs;
 pub use check::{CheckArgs, CompareArgs};
@@ -106,6 +108,8 @@ pub enum Verb {
     Slowfs(SlowfsArgs),
     /// Carry out a trace's operations on a target, and hold results and times against the trace's
     Replay(ReplayArgs),
+    /// Make workloads that age a file system
+    Age(AgeArgs),
     /// List and remove what killed runs of fsage have left on this machine
     Cleanup(CleanupArgs),
     /// All of the main job in one command, on this machine

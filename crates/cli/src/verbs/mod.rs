@@ -1,5 +1,6 @@
 //! The verbs, one module each.
 
+mod age;
 mod anonymize;
 mod bench;
 mod check;
@@ -53,6 +54,7 @@ pub fn run(verb: Verb) -> anyhow::Result<Exit> {
         Verb::Disk(args) => disk::run(args),
         Verb::Slowfs(args) => slowfs::run(&args),
         Verb::Replay(args) => replay::run(&args),
+        Verb::Age(args) => age::run(&args),
         Verb::Cleanup(args) => cleanup::run(&args),
         Verb::Demo(args) => demo::run(&args),
         Verb::Reference(args) => reference::run(&args),

@@ -8,6 +8,7 @@ use clap::Command;
 use clap_complete::Shell;
 use fsage_core::metric::{self, Group};
 use fsage_format::result::Head;
+use fsage_format::result::aging::AgeGenerated;
 use fsage_format::result::cleanup::Leftovers;
 use fsage_format::result::comparison::Comparison;
 use fsage_format::result::compliance::Compliance;
@@ -96,6 +97,7 @@ fn printed() -> Vec<(&'static str, String)> {
         ("bench.schema.json", text_of::<Experiment>()),
         ("compare.schema.json", text_of::<Comparison>()),
         ("check.schema.json", text_of::<Compliance>()),
+        ("age-generate.schema.json", document_of::<AgeGenerated>()),
         ("cleanup.schema.json", text_of::<Leftovers>()),
         ("disk-list.schema.json", document_of::<DiskList>()),
         ("disk-show.schema.json", document_of::<DiskSummary>()),

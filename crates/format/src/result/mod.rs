@@ -4,6 +4,7 @@
 //! table, JSON document and page is made from what was stored and from nothing else.
 
 pub mod aged;
+pub mod aging;
 pub mod characterization;
 pub mod cleanup;
 pub mod comparison;

@@ -1,0 +1,84 @@
+//! How an aging workload was made: written into its trace, and read back by who applies it.
+
+use fsage_format::result::aging;
+use fsage_format::trace::TraceMeta;
+
+pub use aging::{AgingKind, Made};
+
+/// The version of [`Made`] that is written; every version up to it is read.
+pub const MADE_VERSION: u32 = 1;
+
+/// The entry of a trace's extra metadata that holds [`Made`].
+pub const ENTRY: &str = "aging";
+
+/// Nanoseconds of a day.
+pub const DAY_NS: u64 = 86_400_000_000_000;
+
+/// Why a trace is no aging workload that can be used; completes "failed to …".
+#[derive(Debug, thiserror::Error)]
+pub enum MadeError {
+    /// It is an ordinary trace.
+    #[error(
+        "use it as an aging workload: its metadata has no entry `aging`, expected a trace that `fsage age generate` made"
+    )]
+    Missing,
+    /// Another release made it.
+    #[error(
+        "use it as an aging workload: it is of version {found}, this release reads up to {MADE_VERSION}"
+    )]
+    Version {
+        /// Its version.
+        found: u64,
+    },
+    /// The entry is no JSON of that kind.
+    #[error("use it as an aging workload: entry `aging` of its metadata: {0}")]
+    Unreadable(String),
+}
+
+/// What a trace says of how it was made.
+pub fn of_trace(meta: &TraceMeta) -> Result<Made, MadeError> {
+    let text = meta.extra.get(ENTRY).ok_or(MadeError::Missing)?;
+    let bad = |e: serde_json::Error| MadeError::Unreadable(e.to_string());
+    let value: serde_json::Value = serde_json::from_str(text).map_err(bad)?;
+    let found = value.get("version").and_then(serde_json::Value::as_u64);
+    match found {
+        Some(found) if found > u64::from(MADE_VERSION) => Err(MadeError::Version { found }),
+        _ => serde_json::from_value(value).map_err(bad),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta(text: &str) -> TraceMeta {
+        TraceMeta {
+            extra: [(ENTRY.to_owned(), text.to_owned())].into(),
+            ..TraceMeta::default()
+        }
+    }
+
+    #[test]
+    fn another_version_is_refused_by_name() {
+        let made = Made {
+            version: MADE_VERSION,
+            days: 3,
+            ..Made::default()
+        };
+        let text = serde_json::to_string(&made).unwrap();
+        assert_eq!(of_trace(&meta(&text)).unwrap(), made);
+        let newer = text.replacen("\"version\":1", "\"version\":7", 1);
+        let error = of_trace(&meta(&newer)).unwrap_err().to_string();
+        assert!(error.contains("version 7"), "{error}");
+        assert!(matches!(
+            of_trace(&TraceMeta::default()),
+            Err(MadeError::Missing)
+        ));
+        for bad in ["", "[]", "{\"version\":1}"] {
+            assert!(
+                matches!(of_trace(&meta(bad)), Err(MadeError::Unreadable(_))),
+                "{bad}"
+            );
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! `fsage age generate`: what it makes is an ordinary trace that any target carries out.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on has failed"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "processes are waited for"
+)]
+
+mod common;
+
+use common::{root, run, temp, tool};
+
+#[test]
+fn a_generated_workload_is_shown_and_replayed_without_a_difference() {
+    let dir = temp();
+    let dir = dir.path();
+    let line =
+        "age generate --profile mail --size 16M --days 4 --fill 60% --scale 0.5 -o w.fst --json";
+    let made = run(dir, line.split(' ')).exits(0).json();
+    assert_eq!(made["made"]["days"], 4, "{made}");
+    assert_eq!(made["format"], "fsage age generate");
+    let shown = run(dir, ["show", "w.fst"]).exits(0).text();
+    assert!(shown.contains("unlink"), "{shown}");
+    if !root() || !tool("mkfs.ext4") {
+        return;
+    }
+    let line = [
+        "replay",
+        "w.fst",
+        "scratch:ext4,size=64M",
+        "--verify",
+        "--json",
+    ];
+    let replayed = run(dir, line).exits(0).json();
+    assert_eq!(replayed["differ"], 0, "{replayed}");
+    assert_eq!(replayed["verified"]["wrong"], 0, "{replayed}");
+}
+
+#[test]
+fn what_cannot_be_made_is_said_and_nothing_is_written() {
+    let dir = temp();
+    let dir = dir.path();
+    let fails = |line: &str, code, words: &[&str]| {
+        run(dir, line.split(' ')).fails(code, words);
+        assert!(!dir.join("w.fst").exists(), "{line}");
+    };
+    fails(
+        "age generate --profile hme -o w.fst",
+        2,
+        &["home-1996", "mail"],
+    );
+    fails(
+        "age generate --profile mail --fill 97% -o w.fst",
+        2,
+        &["0.95"],
+    );
+    fails(
+        "age generate --profile mail --size 2M -o w.fst",
+        2,
+        &["16777216"],
+    );
+    fails("age generate --profile mail -o no/w.fst", 1, &["no/w.fst"]);
+    run(dir, ["age", "generate", "-o", "w.fst"]).exits(2);
+}
