@@ -188,6 +188,8 @@ pub struct Description {
     pub parameters: BTreeMap<String, String>,
     /// Whether it lies in memory alone, so that nothing of it is ever cold.
     pub in_memory: bool,
+    /// How it was aged, in words.
+    pub aged: Option<String>,
 }
 
 /// A target that is ready, as the directory at its root. What was made for it goes when it is dropped.

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::{AgeApplyArgs, AgeKeepArgs};
+
 /// Arguments of `age`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -24,6 +26,10 @@ pub struct AgeArgs {
 pub enum AgeVerb {
     /// Make an aging workload
     Generate(AgeGenerateArgs),
+    /// Carry out an aging workload on a target
+    Apply(AgeApplyArgs),
+    /// Keep an aged file system as an image, from which aged:IMAGE puts it back
+    Keep(AgeKeepArgs),
 }
 
 /// Arguments of `age generate`.

@@ -1,6 +1,8 @@
 //! `fsage age`.
 
+mod apply;
 mod generate;
+mod keep;
 
 use anyhow::Result;
 
@@ -10,5 +12,7 @@ use crate::exit::Exit;
 pub fn run(args: &AgeArgs) -> Result<Exit> {
     match &args.verb {
         AgeVerb::Generate(args) => generate::run(args),
+        AgeVerb::Apply(args) => apply::run(args),
+        AgeVerb::Keep(args) => keep::run(args),
     }
 }

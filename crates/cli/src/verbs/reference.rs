@@ -8,6 +8,7 @@ use clap::Command;
 use clap_complete::Shell;
 use fsage_core::metric::{self, Group};
 use fsage_format::result::Head;
+use fsage_format::result::aged::{AgeKept, AgedRun};
 use fsage_format::result::aging::AgeGenerated;
 use fsage_format::result::cleanup::Leftovers;
 use fsage_format::result::comparison::Comparison;
@@ -99,6 +100,8 @@ fn printed() -> Vec<(&'static str, String)> {
         ("check.schema.json", text_of::<Compliance>()),
         ("age-generate.schema.json", document_of::<AgeGenerated>()),
         ("cleanup.schema.json", text_of::<Leftovers>()),
+        ("age-apply.schema.json", text_of::<AgedRun>()),
+        ("age-keep.schema.json", document_of::<AgeKept>()),
         ("disk-list.schema.json", document_of::<DiskList>()),
         ("disk-show.schema.json", document_of::<DiskSummary>()),
         ("disk-serve.schema.json", document_of::<DiskStatistics>()),

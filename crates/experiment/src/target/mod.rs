@@ -1,6 +1,7 @@
 //! The kinds of targets that there are, a module each, and what `TARGET` means on the command line and in
 //! plans.
 
+mod aged;
 pub mod directory;
 mod mem;
 mod scratch;
@@ -16,6 +17,7 @@ static SCHEMES: Registry = Registry::new(&[
     &scratch::ScratchScheme,
     &mem::MemScheme,
     &slow::SlowScheme,
+    &aged::AgedScheme,
 ]);
 
 /// All kinds of targets.

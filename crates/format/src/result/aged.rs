@@ -1,7 +1,12 @@
 //! What applying an aging workload gave: plain data, stored and printed by others.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::document;
+use crate::image::Aged;
 
 /// What the field `format` says.
 pub const AGED_FORMAT: &str = "fsage age apply";
@@ -101,4 +106,21 @@ pub struct AgedDay {
     pub elapsed_ns: u64,
     /// What had been done until then.
     pub so_far: AgedTally,
+}
+
+/// What `fsage age keep --json` prints.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgeKept {
+    /// The image.
+    pub file: PathBuf,
+    /// Its size, bytes.
+    pub file_bytes: u64,
+    /// Data of the file system in it, bytes.
+    pub data_bytes: u64,
+    /// How the file system was aged; null where nothing tells it.
+    pub aged: Option<Aged>,
+}
+
+document! {
+    AgeKept, "fsage age keep", 1;
 }
