@@ -8,6 +8,7 @@ mod check;
 mod cleanup;
 mod disk;
 mod layout;
+mod layout_score;
 mod run;
 mod slowfs;
 mod validate;
@@ -27,6 +28,7 @@ pub use check::{CheckArgs, CompareArgs};
 pub use cleanup::CleanupArgs;
 pub use disk::{DiskArgs, DiskServeArgs, DiskVerb};
 pub use layout::{command, command_of};
+pub use layout_score::LayoutArgs;
 pub use run::{RoleArg, RunArgs, RunChildArgs, WorkloadsArgs};
 pub use slowfs::SlowfsArgs;
 pub use validate::ValidateArgs;
@@ -88,6 +90,8 @@ pub enum Verb {
     Anonymize(AnonymizeArgs),
     /// Record a directory tree: every file, its attributes and where its data lies
     Snapshot(SnapshotArgs),
+    /// Say how files and free space lie: layout score, extents a file, split files
+    Layout(LayoutArgs),
     /// Measure what a file system's operations cost
     Profile(ProfileArgs),
     /// Predict what a traced workload would cost on profiled file systems
@@ -282,9 +286,21 @@ pub struct AnonymizeArgs {
 
 /// Arguments of `snapshot`.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+With --previous, a file of the same inode, birth, change time and size as there keeps its generation and extents
+from there and is not opened. What a defragmenter or a balance moves is no change of a file: take a whole snapshot
+after one.
+
+Examples:
+  fsage snapshot /home -o day-001.fss
+  fsage snapshot /home --previous day-001.fss -o day-002.fss
+  fsage layout day-*.fss")]
 pub struct SnapshotArgs {
     /// The directory
     pub dir: PathBuf,
+    /// An earlier snapshot of the directory: what has not changed since is taken from it
+    #[arg(long, value_name = "OLD")]
+    pub previous: Option<PathBuf>,
     /// The snapshot to write
     #[arg(short, long, value_name = "OUT")]
     pub output: PathBuf,

@@ -1,14 +1,16 @@
 //! A directory tree that ends up in a snapshot file.
 
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::target::list_dir;
 use fsage_core::{FileType, FsOptions, Root, TargetError};
 use fsage_format::FormatError;
-use fsage_format::snapshot::{SnapshotEnd, SnapshotEntry, SnapshotMeta, SnapshotWriter};
-use fsage_host::snapshot::{SnapshotSummary, walk};
+use fsage_format::snapshot::{
+    SnapshotEnd, SnapshotEntry, SnapshotMeta, SnapshotReader, SnapshotWriter,
+};
+use fsage_host::snapshot::{self, Previous, SnapshotSummary, walk_since};
 use fsage_host::{HostError, HostFs, machine, mounts::Mount};
 
 use crate::measured::trace_root;
@@ -23,21 +25,58 @@ pub enum TreeError {
     /// The directory cannot be used.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// The file could not be written.
+    /// A file could not be read or written.
     #[error(transparent)]
     Format(#[from] FormatError),
+    /// The previous snapshot is of something else.
+    #[error(
+        "use {} as the previous snapshot: it is of another tree ({tree}), expected one of {}",
+        path.display(), dir.display()
+    )]
+    OtherTree {
+        /// The snapshot.
+        path: PathBuf,
+        /// What it is of.
+        tree: String,
+        /// What is to be recorded.
+        dir: PathBuf,
+    },
 }
 
 /// Writes the tree below `dir` to `path`, whole or not at all. Ends early once `stop` is set: what it
 /// has says then that it is a part, and is kept unless another file stands there. Tells whether it
-/// was kept.
+/// was kept. What `previous`, an earlier snapshot of the tree, tells of files that have not changed since is
+/// taken from it.
 pub fn write_snapshot(
     dir: &Path,
     path: &Path,
+    previous: Option<&Path>,
     stop: &AtomicBool,
 ) -> Result<(SnapshotSummary, bool), TreeError> {
     let target = directory::open(dir)?;
-    write_target_snapshot(&*target, path, stop)
+    let previous = previous
+        .map(|file| read_previous(file, dir, stop))
+        .transpose()?;
+    write(&*target, path, previous.as_ref(), stop)
+}
+
+/// An earlier snapshot of a directory.
+fn read_previous(path: &Path, dir: &Path, stop: &AtomicBool) -> Result<Previous, TreeError> {
+    let mut reader = SnapshotReader::open(path)?;
+    let (previous, was) = Previous::read(&mut reader, stop)?;
+    let is = snapshot::entry(dir)?;
+    let same = |was: &SnapshotEntry| {
+        (was.ino, was.generation, was.btime_ns) == (is.ino, is.generation, is.btime_ns)
+    };
+    // Without the root it ended before its first whole piece, and tells nothing.
+    if was.is_none_or(|was| same(&was)) || stop.load(Ordering::Relaxed) {
+        return Ok(previous);
+    }
+    Err(TreeError::OtherTree {
+        path: path.to_owned(),
+        tree: reader.meta().root.clone(),
+        dir: dir.to_owned(),
+    })
 }
 
 /// The same of any target's directory. One without a directory on this machine is listed by its own calls,
@@ -45,6 +84,15 @@ pub fn write_snapshot(
 pub(crate) fn write_target_snapshot(
     root: &dyn Root,
     path: &Path,
+    stop: &AtomicBool,
+) -> Result<(SnapshotSummary, bool), TreeError> {
+    write(root, path, None, stop)
+}
+
+fn write(
+    root: &dyn Root,
+    path: &Path,
+    previous: Option<&Previous>,
     stop: &AtomicBool,
 ) -> Result<(SnapshotSummary, bool), TreeError> {
     let mut writer = SnapshotWriter::create(path, meta(root)?)?;
@@ -58,7 +106,7 @@ pub(crate) fn write_target_snapshot(
         }
     };
     let mut summary = match root.host_dir() {
-        Some(dir) => walk(dir, &mut sink)?,
+        Some(dir) => walk_since(dir, previous, &mut sink)?,
         None => walk_calls(root, &mut sink)?,
     };
     if let Some(error) = failed {
@@ -130,7 +178,10 @@ fn meta(root: &dyn Root) -> Result<SnapshotMeta, TargetError> {
     let host = HostFs::of(root).transpose().map_err(TargetError::from)?;
     let mount = host.as_ref().and_then(HostFs::mount);
     let space = fs.statfs().unwrap_or_default();
-    Ok(SnapshotMeta {
+    let groups = host
+        .as_ref()
+        .and_then(|host| snapshot::block_groups(host).ok()?);
+    let mut meta = SnapshotMeta {
         fsage: env!("CARGO_PKG_VERSION").to_owned(),
         host: machine.host,
         kernel: machine.kernel,
@@ -143,7 +194,11 @@ fn meta(root: &dyn Root) -> Result<SnapshotMeta, TargetError> {
         free_bytes: space.available_bytes,
         taken_unix_ns: machine::unix_time_ns(),
         ..SnapshotMeta::default()
-    })
+    };
+    if let Some(groups) = groups {
+        meta.set_groups(&groups);
+    }
+    Ok(meta)
 }
 
 #[cfg(test)]
@@ -157,17 +212,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("s.fss");
         let (now, later) = (AtomicBool::new(true), AtomicBool::new(false));
-        let (summary, kept) = write_snapshot(dir.path(), &file, &now).unwrap();
+        let (summary, kept) = write_snapshot(dir.path(), &file, None, &now).unwrap();
         assert!(summary.stopped && kept);
         let reader = SnapshotReader::open(&file).unwrap();
         let loss = reader.loss();
         assert!(!loss.is_none() && !loss.unfinished, "{loss}");
         assert_eq!(loss.stopped.as_deref(), Some("interrupted"));
-        let (summary, kept) = write_snapshot(dir.path(), &file, &later).unwrap();
+        let (summary, kept) = write_snapshot(dir.path(), &file, None, &later).unwrap();
         assert!(!summary.stopped && kept);
         assert!(SnapshotReader::open(&file).unwrap().loss().is_none());
         let before = std::fs::read(&file).unwrap();
-        let (summary, kept) = write_snapshot(dir.path(), &file, &now).unwrap();
+        let (summary, kept) = write_snapshot(dir.path(), &file, None, &now).unwrap();
         assert!(summary.stopped && !kept);
         assert_eq!(std::fs::read(&file).unwrap(), before);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);

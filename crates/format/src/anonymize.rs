@@ -37,8 +37,11 @@ const MAX_TOKENS: usize = 1 << 20;
 /// Names that the kernel gives, and what lies below is no file of a user's.
 const KERNEL_NAMES: [&[u8]; 3] = [b"proc", b"sys", b"dev"];
 
-/// Entries of `extra` that a prediction needs.
-const NEEDED_EXTRA: [&str; 3] = [CPUS, ONE_CPU, REFERENCE_NS];
+/// Entries of `extra` that a prediction or a layout needs.
+const NEEDED_EXTRA: [&str; 6] = {
+    let [first, blocks, inodes] = crate::snapshot::GROUP_KEYS;
+    [CPUS, ONE_CPU, REFERENCE_NS, first, blocks, inodes]
+};
 
 /// Mount options whose value names nothing.
 const PLAIN_OPTIONS: [&str; 10] = [

@@ -10,6 +10,7 @@ mod demo;
 mod disk;
 mod export;
 mod import;
+mod layout;
 mod predict;
 mod profile;
 mod reference;
@@ -43,6 +44,7 @@ pub fn run(verb: Verb) -> anyhow::Result<Exit> {
         Verb::Show(args) => show::run(&args),
         Verb::Anonymize(args) => anonymize::run(&args),
         Verb::Snapshot(args) => snapshot::run(&args),
+        Verb::Layout(args) => layout::run(&args),
         Verb::Profile(args) => profile::run(&args),
         Verb::Predict(args) => predict::run(&args),
         Verb::Run(args) => run::run(&args),

@@ -15,6 +15,7 @@ use fsage_format::result::comparison::Comparison;
 use fsage_format::result::compliance::Compliance;
 use fsage_format::result::disk::{DiskList, DiskStatistics, DiskSummary};
 use fsage_format::result::experiment::Experiment;
+use fsage_format::result::layout::Layouts;
 use fsage_format::result::prediction::Prediction;
 use fsage_format::result::replay::Replay;
 use fsage_format::result::run::{WorkloadList, WorkloadRun};
@@ -106,6 +107,7 @@ fn printed() -> Vec<(&'static str, String)> {
         ("disk-show.schema.json", document_of::<DiskSummary>()),
         ("disk-serve.schema.json", document_of::<DiskStatistics>()),
         ("slowfs.schema.json", document_of::<SlowfsStatistics>()),
+        ("layout.schema.json", document_of::<Layouts>()),
     ]
 }
 

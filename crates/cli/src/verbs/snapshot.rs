@@ -15,12 +15,12 @@ use crate::{out, ui};
 pub fn run(args: &SnapshotArgs) -> Result<Exit> {
     let stop = signals::install()?;
     let output = out::file(&args.output, args.json, &stop)?;
-    let (summary, kept) = write_snapshot(&args.dir, &output, &stop)?;
+    let (summary, kept) = write_snapshot(&args.dir, &output, args.previous.as_deref(), &stop)?;
     for (path, errno) in &summary.errors {
         ui::line(&format!("not read: {}: {errno}", path.display()));
     }
     ui::note(&format!(
-        "{}: {}, {}, {}, {}, {} in {}",
+        "{}: {}, {}, {}, {}, {}{} in {}",
         args.output.display(),
         units::counted(summary.files, "file"),
         units::counted(summary.directories, "directory"),
@@ -30,6 +30,10 @@ pub fn run(args: &SnapshotArgs) -> Result<Exit> {
             units::counted(summary.extents, "extent")
         } else {
             "no extents: this file system does not tell them".to_string()
+        },
+        match args.previous {
+            Some(_) => format!(", {} unchanged", units::count(summary.unchanged)),
+            None => String::new(),
         },
         units::duration(summary.elapsed_ns as f64),
     ));
@@ -56,6 +60,7 @@ pub fn run(args: &SnapshotArgs) -> Result<Exit> {
             symlinks: summary.symlinks,
             further_links: summary.further_links,
             extents: summary.extents,
+            unchanged: summary.unchanged,
             has_extents: summary.has_extents,
             vanished: summary.vanished,
             unreadable: summary.unreadable,

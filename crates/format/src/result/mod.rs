@@ -12,6 +12,7 @@ pub mod compliance;
 pub mod disk;
 pub mod environment;
 pub mod experiment;
+pub mod layout;
 pub mod prediction;
 pub mod replay;
 pub mod run;

@@ -107,6 +107,9 @@ pub struct SnapshotSummary {
     pub further_links: u64,
     /// Extents of all files.
     pub extents: u64,
+    /// Files and directories unchanged since `--previous`, which told the rest of them.
+    #[serde(default)]
+    pub unchanged: u64,
     /// Whether the file system tells extents.
     pub has_extents: bool,
     /// Files that vanished while they were recorded.

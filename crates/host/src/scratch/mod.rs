@@ -17,7 +17,7 @@ mod mounted;
 mod restore;
 mod roots;
 mod spec;
-mod superblock;
+pub(crate) mod superblock;
 mod unmount;
 
 use std::fs::File;

@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use fsage_format::snapshot::BlockGroups;
+
 /// A file system as its superblock tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
@@ -51,14 +53,30 @@ fn field<const N: usize>(buffer: &[u8], at: usize) -> [u8; N] {
 }
 
 /// The kernel's filesystems/ext4/globals.rst, "Super Block": 1024 bytes at 1024, little-endian.
+fn ext_block(file: &File) -> std::io::Result<Option<[u8; 1024]>> {
+    let block = bytes::<1024>(file, 1024)?;
+    Ok(block.filter(|block| field::<2>(block, 0x38) == [0x53, 0xef]))
+}
+
+/// The block groups of an ext2, ext3 or ext4; `None` for another, and for one whose groups hold nothing.
+pub fn groups(file: &File) -> std::io::Result<Option<BlockGroups>> {
+    let of = |block: [u8; 1024]| {
+        let number = |at| u64::from(u32::from_le_bytes(field(&block, at)));
+        let groups = BlockGroups {
+            first_block: number(0x14),
+            blocks: number(0x20),
+            inodes: number(0x28),
+        };
+        (groups.blocks > 0 && groups.inodes > 0).then_some(groups)
+    };
+    Ok(ext_block(file)?.and_then(of))
+}
+
 fn ext(file: &File) -> std::io::Result<Option<Found>> {
-    let Some(block) = bytes::<1024>(file, 1024)? else {
+    let Some(block) = ext_block(file)? else {
         return Ok(None);
     };
     let number = |at| u32::from_le_bytes(field(&block, at));
-    if field::<2>(&block, 0x38) != [0x53, 0xef] {
-        return Ok(None);
-    }
     let (compat, incompat, ro_compat) = (number(0x5c), number(0x60), number(0x64));
     let kind = if incompat & EXT4_INCOMPAT != 0 || ro_compat & EXT4_RO_COMPAT != 0 {
         "ext4"

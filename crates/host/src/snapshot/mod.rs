@@ -5,6 +5,8 @@
 //! (which number their inodes anew) are left out and counted.
 
 mod layout;
+mod previous;
+mod space;
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -20,6 +22,9 @@ use rustix::fs::{AtFlags, Mode, OFlags, RawDir, Statx, StatxFlags};
 use crate::fs::file_type;
 use crate::{HostError, MonotonicClock};
 use layout::Layout;
+
+pub use previous::Previous;
+pub use space::{FreeExtent, block_groups, free_extents};
 
 /// Errors beyond this many are counted but not kept.
 const ERRORS_KEPT: usize = 1000;
@@ -48,6 +53,8 @@ pub struct SnapshotSummary {
     pub other_mounts: u64,
     /// The first 1000 of what could not be read, and why.
     pub errors: Vec<(PathBuf, Errno)>,
+    /// Files and directories that had not changed since the previous snapshot, which tells the rest of them.
+    pub unchanged: u64,
     /// Whether the file system says where files lie (FIEMAP).
     pub has_extents: bool,
     /// Whether the sink ended the walk.
@@ -76,24 +83,46 @@ pub fn walk(
     dir: &Path,
     sink: &mut dyn FnMut(SnapshotEntry) -> ControlFlow<()>,
 ) -> Result<SnapshotSummary, HostError> {
+    walk_since(dir, None, sink)
+}
+
+/// The same; of files that are in `previous` and have not changed since, generation and extents come from there.
+/// What a defragmenter moved is no change of the file and goes unseen.
+pub fn walk_since(
+    dir: &Path,
+    previous: Option<&Previous>,
+    sink: &mut dyn FnMut(SnapshotEntry) -> ControlFlow<()>,
+) -> Result<SnapshotSummary, HostError> {
     let start_ns = MonotonicClock.now_ns();
     let root = crate::fs::open_root(dir)?;
     let statx = statx(root.as_fd(), b"").map_err(|e| HostError::at("look at", dir, e))?;
     let mut walker = Walker {
         mounted: mounted_below(root.as_fd(), dir),
-        mount: mount_of(&statx),
-        dev: dev_of(&statx),
-        layout: Layout::new(),
-        linked: HashSet::new(),
-        summary: SnapshotSummary::default(),
-        sink,
+        previous,
+        ..Walker::new(&statx, sink)
     };
     let parent = Rc::new(root);
     let _ = walker.run(&parent, &statx);
     let mut summary = walker.summary;
-    summary.has_extents = walker.layout.has_extents();
+    summary.has_extents |= walker.layout.has_extents();
     summary.elapsed_ns = MonotonicClock.now_ns() - start_ns;
     Ok(summary)
+}
+
+/// The entry of one file or directory, under the path as it is given; a link at its end is followed.
+pub fn entry(path: &Path) -> Result<SnapshotEntry, HostError> {
+    let looking = |e: std::io::Error| HostError::at("look at", path, e);
+    let place = path.canonicalize().map_err(looking)?;
+    let name = place.as_os_str().as_bytes();
+    let statx = statx(rustix::fs::CWD, name).map_err(|e| looking(e.into()))?;
+    let mut sink = |_| ControlFlow::Continue(());
+    let mut walker = Walker::new(&statx, &mut sink);
+    let given = path.as_os_str().as_bytes().to_vec();
+    let entry = walker.entry(rustix::fs::CWD, None, name, given, &statx);
+    match walker.summary.errors.pop() {
+        Some((_, errno)) => Err(looking(std::io::Error::from_raw_os_error(errno.0))),
+        None => Ok(entry),
+    }
 }
 
 /// A directory that is still to be listed. Its parent stays open until then, so that a path of any
@@ -111,13 +140,27 @@ struct Walker<'s> {
     mount: Option<u64>,
     dev: (u32, u32),
     layout: Layout,
+    previous: Option<&'s Previous>,
     /// Inodes of files with several names that were given already.
     linked: HashSet<u64>,
     summary: SnapshotSummary,
     sink: &'s mut dyn FnMut(SnapshotEntry) -> ControlFlow<()>,
 }
 
-impl Walker<'_> {
+impl<'s> Walker<'s> {
+    fn new(root: &Statx, sink: &'s mut dyn FnMut(SnapshotEntry) -> ControlFlow<()>) -> Self {
+        Self {
+            mounted: HashSet::new(),
+            mount: mount_of(root),
+            dev: dev_of(root),
+            layout: Layout::new(),
+            previous: None,
+            linked: HashSet::new(),
+            summary: SnapshotSummary::default(),
+            sink,
+        }
+    }
+
     fn run(&mut self, root: &Rc<OwnedFd>, statx: &Statx) -> ControlFlow<()> {
         let entry = self.entry(root.as_fd(), Some(root.as_fd()), b".", Vec::new(), statx);
         self.give(entry)?;
@@ -256,7 +299,11 @@ impl Walker<'_> {
             },
             FileType::Regular | FileType::Directory => {
                 let want_extents = kind == FileType::Regular && !again && statx.stx_blocks > 0;
-                if let Err(e) = self.layout.fill(dir, open, name, want_extents, &mut entry) {
+                let previous = self.previous;
+                if previous.is_some_and(|p| p.fill(&mut entry, want_extents)) {
+                    self.summary.unchanged += 1;
+                    self.summary.has_extents |= want_extents;
+                } else if let Err(e) = self.layout.fill(dir, open, name, want_extents, &mut entry) {
                     self.failed(&entry.path, e);
                 }
             }

@@ -52,6 +52,53 @@ pub struct SnapshotMeta {
     pub extra: BTreeMap<String, String>,
 }
 
+/// The block groups of ext2, ext3 and ext4, FFS's cylinder groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockGroups {
+    /// The first block of group 0.
+    pub first_block: u64,
+    /// Blocks in each, more than none.
+    pub blocks: u64,
+    /// Inodes in each, more than none.
+    pub inodes: u64,
+}
+
+impl BlockGroups {
+    /// The group of an inode; they are counted from 1.
+    pub fn of_ino(&self, ino: u64) -> u64 {
+        ino.saturating_sub(1) / self.inodes.max(1)
+    }
+
+    /// The group of a block.
+    pub fn of_block(&self, block: u64) -> u64 {
+        block.saturating_sub(self.first_block) / self.blocks.max(1)
+    }
+}
+
+/// Under which names [`SnapshotMeta::extra`] has the [`BlockGroups`].
+pub(crate) const GROUP_KEYS: [&str; 3] = ["first_block", "blocks_per_group", "inodes_per_group"];
+
+impl SnapshotMeta {
+    /// The block groups, where the file system has some and they could be read.
+    pub fn groups(&self) -> Option<BlockGroups> {
+        let number = |key: &str| self.extra.get(key)?.parse::<u64>().ok();
+        let [first_block, blocks, inodes] = GROUP_KEYS.map(number);
+        Some(BlockGroups {
+            first_block: first_block?,
+            blocks: blocks.filter(|&n| n > 0)?,
+            inodes: inodes.filter(|&n| n > 0)?,
+        })
+    }
+
+    /// Notes them.
+    pub fn set_groups(&mut self, groups: &BlockGroups) {
+        let values = [groups.first_block, groups.blocks, groups.inodes];
+        let pairs = GROUP_KEYS.into_iter().zip(values);
+        self.extra
+            .extend(pairs.map(|(key, value)| (key.to_owned(), value.to_string())));
+    }
+}
+
 /// What is known when a snapshot ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -154,6 +201,20 @@ pub struct SnapshotEntry {
     pub btime_ns: Option<i64>,
     /// Where its data lies, in the order of the file; empty where unknown or nowhere.
     pub extents: Vec<Extent>,
+}
+
+/// The FIEMAP flags that mean something here (linux/fiemap.h).
+pub mod extent_flags {
+    /// There is a place and it is not told.
+    pub const UNKNOWN: u32 = 0x2;
+    /// No place yet.
+    pub const DELALLOC: u32 = 0x4;
+    /// Compressed or encrypted.
+    pub const ENCODED: u32 = 0x8 | 0x80;
+    /// Not whole blocks: within metadata, or a tail among others.
+    pub const NOT_ALIGNED: u32 = 0x100 | 0x200 | 0x400;
+    /// Allocated and never written.
+    pub const UNWRITTEN: u32 = 0x800;
 }
 
 impl SnapshotEntry {

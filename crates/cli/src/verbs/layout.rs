@@ -1,0 +1,154 @@
+//! `fsage layout`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Result;
+use fsage_age::layout::{
+    Layout, LayoutError, LayoutOptions, Layouts, check_order, of_snapshot, of_tree, rms_distance,
+};
+use fsage_core::{TargetError, TargetSpec};
+use fsage_experiment::target;
+use fsage_format::record::write_whole;
+use fsage_format::snapshot::{SnapshotMeta, SnapshotReader};
+use fsage_format::{FileKind, FormatError};
+use fsage_host::signals;
+use fsage_report::{layout, plot, units};
+
+use crate::args::LayoutArgs;
+use crate::exit::{Exit, Interrupted, UsageError};
+use crate::files::{apart, no_stream, open_snapshot, writable};
+use crate::out;
+
+/// What is looked at.
+enum Place {
+    Snapshot(PathBuf, Box<SnapshotReader>),
+    /// A directory or a file.
+    Tree(PathBuf),
+    Target(Arc<dyn TargetSpec>),
+}
+
+pub fn run(args: &LayoutArgs) -> Result<Exit> {
+    let mut places = Vec::new();
+    for target in &args.targets {
+        places.push(place(target)?);
+    }
+    let mut against = Vec::new();
+    for file in &args.against {
+        against.push(snapshot(file)?);
+    }
+    check(args, &places, &against)?;
+    let isolated = |place: &Place| matches!(place, Place::Target(spec) if spec.wants_isolation());
+    if places.iter().any(isolated) {
+        fsage_host::isolate()?;
+    }
+    let stop = signals::install()?;
+    let whole = places.iter().chain(&against).all(|place| match place {
+        Place::Snapshot(_, reader) => reader.loss().is_none(),
+        _ => true,
+    });
+    let layouts = layouts(places, args, &stop)?;
+    let against = self::layouts(against, args, &stop)?;
+    let result = Layouts {
+        score_rms_distance: rms_distance(&layouts, &against),
+        layouts,
+        against,
+    };
+    if let Some(svg) = &args.svg {
+        write_whole(svg, plot::scores(&result)?.as_bytes())?;
+    }
+    if args.json {
+        out::document(&result)?;
+    } else {
+        out::text(&layout::text(&result, args.by_size, out::width()))?;
+    }
+    let unreadable = result.layouts.iter().any(|layout| layout.unreadable > 0);
+    Ok(if whole && !unreadable {
+        Exit::Done
+    } else {
+        Exit::Incomplete
+    })
+}
+
+fn check(args: &LayoutArgs, places: &[Place], against: &[Place]) -> Result<()> {
+    if !against.is_empty() && against.len() != places.len() {
+        return Err(UsageError(format!(
+            "--against is given {} for {}: expected one for each, in the same order",
+            units::counted(against.len() as u64, "time"),
+            units::counted(places.len() as u64, "target"),
+        ))
+        .into());
+    }
+    for days in [places, against] {
+        check_order(days.iter().filter_map(meta))?;
+    }
+    if let Some(svg) = &args.svg {
+        no_stream("--svg", Some(svg))?;
+        let reads = places.iter().chain(against).filter_map(meta);
+        apart(reads.map(|(path, _)| path), [svg.as_path()])?;
+        writable(svg)?;
+    }
+    Ok(())
+}
+
+/// What is there comes first, then the kinds of targets.
+fn place(target: &str) -> Result<Place> {
+    let path = Path::new(target);
+    let found = match path.metadata() {
+        Ok(about) if about.is_file() => fsage_format::sniff(path),
+        Ok(about) if about.is_dir() => return Ok(Place::Tree(path.to_owned())),
+        _ => return Ok(Place::Target(target::parse(target)?)),
+    };
+    let named = path.extension().is_some_and(|e| e == "fss");
+    match found {
+        Ok(FileKind::Snapshot) => snapshot(path),
+        Err(error) if named || !matches!(error, FormatError::WrongKind { .. }) => Err(error.into()),
+        _ => Ok(Place::Tree(path.to_owned())),
+    }
+}
+
+fn snapshot(path: &Path) -> Result<Place> {
+    let reader = Box::new(open_snapshot(path)?);
+    Ok(Place::Snapshot(path.to_owned(), reader))
+}
+
+fn meta(place: &Place) -> Option<(&Path, &SnapshotMeta)> {
+    match place {
+        Place::Snapshot(path, reader) => Some((path, reader.meta())),
+        _ => None,
+    }
+}
+
+fn layouts(places: Vec<Place>, args: &LayoutArgs, stop: &AtomicBool) -> Result<Vec<Layout>> {
+    let options = LayoutOptions {
+        free: args.free,
+        sync: args.sync,
+        worst: args.worst,
+    };
+    let one = |place| match place {
+        Place::Snapshot(path, mut reader) => Ok(of_snapshot(&mut reader, &path, &options, stop)?),
+        Place::Tree(dir) => Ok(of_tree(&dir, &options, stop)?),
+        Place::Target(spec) => {
+            let target = spec.open()?;
+            let dir = target.host_dir().ok_or_else(|| {
+                let what = format!("look where files of {spec} lie");
+                TargetError::refused(what, "it has no directory on this machine")
+            })?;
+            let found = of_tree(dir, &options, stop);
+            target.close()?;
+            Ok(Layout {
+                target: spec.name(),
+                ..found?
+            })
+        }
+    };
+    let interrupted = |error: anyhow::Error| match error.downcast_ref() {
+        Some(LayoutError::Interrupted) => Interrupted.into(),
+        _ => error,
+    };
+    places
+        .into_iter()
+        .map(|p| one(p).map_err(interrupted))
+        .collect()
+}

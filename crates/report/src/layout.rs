@@ -1,0 +1,277 @@
+//! How files and free space lie.
+
+use fsage_format::result::layout::{FreeSpace, Layout, Layouts, Score, UnknownFiles};
+
+use crate::page::Page;
+use crate::table::{Align, TextTable, bar};
+use crate::units::{bytes, count, counted, percent};
+
+/// Columns of a bar.
+const BAR: usize = 24;
+
+/// What a terminal shows: all of one, or a line each of several.
+pub fn text(found: &Layouts, by_size: bool, width: u16) -> String {
+    let mut page = Page::new(width);
+    match found.layouts.as_slice() {
+        [layout] => one(&mut page, layout, found.against.first()),
+        layouts => several(&mut page, layouts, &found.against),
+    }
+    if let Some(distance) = found.score_rms_distance.filter(|_| found.layouts.len() > 1) {
+        page.blank();
+        page.say(format!(
+            "root mean square of the differences: {distance:.3}"
+        ));
+    }
+    if by_size && let Some(last) = found.layouts.last() {
+        page.title(if found.layouts.len() > 1 {
+            format!("by size of file, {}:", last.target)
+        } else {
+            "by size of file:".to_owned()
+        });
+        page.table(&sizes(last, found.against.last(), width));
+    }
+    for layout in &found.layouts {
+        if let Some(free) = &layout.free {
+            page.title(free_title(free));
+            page.table(&free_table(free, width));
+        }
+        if let Some(why) = &layout.free_unknown {
+            page.blank();
+            page.say(format!("free space unknown: failed to {why}"));
+        }
+    }
+    let mut notes: Vec<&String> = found.layouts.iter().flat_map(|l| &l.notes).collect();
+    notes.dedup();
+    for note in notes {
+        page.blank();
+        page.say(note);
+    }
+    page.finish()
+}
+
+fn score(score: Option<Score>) -> String {
+    score.map_or("unknown".to_owned(), |s| format!("{:.3}", s.value()))
+}
+
+fn one(page: &mut Page, layout: &Layout, against: Option<&Layout>) {
+    let kind = match layout.file_system.as_str() {
+        "" => String::new(),
+        kind => format!(" ({kind})"),
+    };
+    page.say(match layout.score {
+        Some(found) => format!(
+            "{}{kind}: layout score {} ({} of {} blocks lie right behind the one before them)",
+            layout.target,
+            score(layout.score),
+            count(found.optimal_blocks),
+            count(found.counted_blocks),
+        ),
+        None => format!(
+            "{}{kind}: layout score unknown: no file of two blocks or more has a known place",
+            layout.target
+        ),
+    });
+    if let Some(other) = against {
+        page.say(format!("{}: {}", other.target, score(other.score)));
+    }
+    let each = layout.extents as f64 / layout.files_placed.max(1) as f64;
+    page.say(format!(
+        "{}: {} in {} ({each:.2} a file), {} without a block, {} unknown",
+        counted(layout.files, "file"),
+        count(layout.files_placed),
+        counted(layout.extents, "extent"),
+        count(layout.files_empty),
+        count(layout.unknown.total()),
+    ));
+    if layout.unknown.total() > 0 {
+        page.item(format!("unknown: {}", unknown(&layout.unknown)));
+    }
+    if layout.unreadable > 0 {
+        page.item(format!("{} could not be read", count(layout.unreadable)));
+    }
+    if let Some(split) = &layout.split {
+        page.say(format!(
+            "split files (inode and first block in different groups): {} of {} ({})",
+            count(split.split),
+            count(split.files),
+            percent(split.split as f64 / split.files.max(1) as f64),
+        ));
+    }
+    // Where a file system could have some.
+    if let Some(why) = layout
+        .split_unknown
+        .as_ref()
+        .filter(|_| layout.file_system.starts_with("ext"))
+    {
+        page.say(format!("split files unknown: failed to {why}"));
+    }
+    if layout.files_placed > 1 {
+        page.blank();
+        page.table(&extents(layout, page.width()));
+    }
+    if !layout.worst.is_empty() {
+        page.blank();
+        page.table(&worst(layout, page.width()));
+    }
+}
+
+fn unknown(files: &UnknownFiles) -> String {
+    let reasons = [
+        (files.encoded, "compressed or encrypted"),
+        (files.inline, "inline or in a part of a block"),
+        (files.delayed, "not yet written (--sync writes them out)"),
+        (files.no_address, "without an address"),
+        (
+            files.not_told,
+            "of which nothing is told (no FIEMAP, no permission, no extents)",
+        ),
+    ];
+    let there = reasons.iter().filter(|(n, _)| *n > 0);
+    let said: Vec<String> = there
+        .map(|(n, why)| format!("{} {why}", count(*n)))
+        .collect();
+    said.join(", ")
+}
+
+fn extents(layout: &Layout, width: u16) -> TextTable {
+    let columns = [
+        ("extents", Align::Right),
+        ("files", Align::Right),
+        ("share", Align::Right),
+        ("", Align::Left),
+    ];
+    let mut table = TextTable::new(&columns, width);
+    let mut above = 0;
+    for class in &layout.by_extents {
+        let from = (class.up_to / 2 + 1).max(above + 1);
+        let share = class.files as f64 / layout.files_placed.max(1) as f64;
+        table.row([
+            if from == class.up_to {
+                count(from)
+            } else {
+                format!("{} to {}", count(from), count(class.up_to))
+            },
+            count(class.files),
+            percent(share),
+            bar(share, BAR),
+        ]);
+        above = class.up_to;
+    }
+    table
+}
+
+fn worst(layout: &Layout, width: u16) -> TextTable {
+    let columns = [
+        ("file", Align::Left),
+        ("size", Align::Right),
+        ("extents", Align::Right),
+        ("score", Align::Right),
+    ];
+    let mut table = TextTable::new(&columns, width);
+    for file in &layout.worst {
+        table.row([
+            file.path.clone(),
+            bytes(file.size_bytes),
+            count(file.extents),
+            score(file.score),
+        ]);
+    }
+    table
+}
+
+fn sizes(layout: &Layout, against: Option<&Layout>, width: u16) -> TextTable {
+    let mut columns = vec![
+        ("up to", Align::Right),
+        ("files", Align::Right),
+        ("extents", Align::Right),
+        ("score", Align::Right),
+        ("", Align::Left),
+    ];
+    if against.is_some() {
+        columns.insert(4, ("against", Align::Right));
+    }
+    let mut table = TextTable::new(&columns, width);
+    for class in &layout.by_size {
+        let shown = |of: Option<Score>| of.map_or("-".to_owned(), |s| format!("{:.3}", s.value()));
+        let mut row = vec![
+            bytes(class.up_to_bytes),
+            count(class.files),
+            count(class.extents),
+            shown(class.score),
+        ];
+        if let Some(other) = against {
+            let same = other
+                .by_size
+                .iter()
+                .find(|o| o.up_to_bytes == class.up_to_bytes);
+            row.push(shown(same.and_then(|o| o.score)));
+        }
+        row.push(class.score.map_or(String::new(), |s| bar(s.value(), BAR)));
+        table.row(row);
+    }
+    table
+}
+
+fn free_title(free: &FreeSpace) -> String {
+    format!(
+        "free: {} in {}, the largest {}",
+        bytes(free.bytes),
+        counted(free.extents, "extent"),
+        bytes(free.largest_bytes),
+    )
+}
+
+fn free_table(free: &FreeSpace, width: u16) -> TextTable {
+    let columns = [
+        ("free extents from", Align::Right),
+        ("extents", Align::Right),
+        ("bytes", Align::Right),
+        ("share", Align::Right),
+        ("", Align::Left),
+    ];
+    let mut table = TextTable::new(&columns, width);
+    for class in &free.by_size {
+        let share = class.bytes as f64 / free.bytes.max(1) as f64;
+        table.row([
+            bytes(class.from_bytes),
+            count(class.extents),
+            bytes(class.bytes),
+            percent(share),
+            bar(share, BAR),
+        ]);
+    }
+    table
+}
+
+fn several(page: &mut Page, layouts: &[Layout], against: &[Layout]) {
+    let mut columns = vec![
+        ("target", Align::Left),
+        ("files", Align::Right),
+        ("extents a file", Align::Right),
+        ("unknown", Align::Right),
+        ("score", Align::Right),
+    ];
+    if !against.is_empty() {
+        columns.extend([("against", Align::Right), ("difference", Align::Right)]);
+    }
+    let mut table = TextTable::new(&columns, page.width()).dropping(&["unknown", "files"]);
+    for (index, layout) in layouts.iter().enumerate() {
+        let each = layout.extents as f64 / layout.files_placed.max(1) as f64;
+        let mut row = vec![
+            layout.target.clone(),
+            count(layout.files),
+            format!("{each:.2}"),
+            count(layout.unknown.total()),
+            score(layout.score),
+        ];
+        if let Some(other) = against.get(index) {
+            let both = layout.score.zip(other.score);
+            row.push(score(other.score));
+            row.push(both.map_or(String::new(), |(a, b)| {
+                format!("{:+.3}", b.value() - a.value())
+            }));
+        }
+        table.row(row);
+    }
+    page.table(&table);
+}
