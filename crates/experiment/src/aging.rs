@@ -6,10 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fsage_age::apply::{self, Applied, ApplyError, ApplyOptions, Identity, Observer, State, StateError};
+use fsage_age::apply::{
+    self, Applied, ApplyError, ApplyOptions, Identity, Observer, State, StateError,
+};
+use fsage_age::layout::{LayoutOptions, of_tree};
 use fsage_age::made::{self, Made, MadeError};
 use fsage_core::target::list_dir;
-use fsage_core::{Confinement, FileSystem, FsOptions, Seed, Target, TargetError, TargetSpec};
+use fsage_core::{Confinement, FileSystem, FsOptions, OpenFlags, Seed, TargetError, TargetSpec};
 use fsage_format::image::Aged;
 use fsage_format::result::aged::{AGED_FORMAT, AGED_VERSION, AgedRun};
 use fsage_format::trace::TraceReader;
@@ -98,37 +101,67 @@ pub fn age(
     let opened = request.target.open()?;
     let full_speed = opened.full_speed();
     let dir = target::command_dir(&*opened)?.to_owned();
-    let fs = opened.file_system(FsOptions { confinement: Confinement::Held, ..FsOptions::default() })?;
+    let fs = opened.file_system(FsOptions {
+        confinement: Confinement::Held,
+        ..FsOptions::default()
+    })?;
     check(&*fs, &made, request)?;
     let mut aged = Aged {
-        workload: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        workload: path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned(),
         workload_sha256: source.sha256().to_owned(),
-        made: workload.meta().extra.get(made::ENTRY).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default(),
+        made: workload
+            .meta()
+            .extra
+            .get(made::ENTRY)
+            .and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default(),
         fast: request.fast,
         ..Aged::default()
     };
-    let room = put_mark(&dir, &aged, None)?;
-    if request.fast {
+    if request.fast && !request.resume {
         can_allocate(&*fs)?;
     }
+    // Where there is a mark, there is a state to go on with.
     let identity = identity(&source, &dir, request)?;
     let mut state = match &request.state {
         Some(file) if request.resume => Some(State::resume(file, &identity)?),
         Some(file) => Some(State::create(file, &identity)?),
         None => None,
     };
-    let days = u64::from(made.days).max(workload.end().map_or(0, |end| end.elapsed_ns / apply::DAY_NS));
+    let room = put_mark(&dir, &aged, None)?;
+    let days = u64::from(made.days).max(
+        workload
+            .end()
+            .map_or(0, |end| end.elapsed_ns / apply::DAY_NS),
+    );
     let mut watch = Watch {
         dir: request.score.then_some(&*dir),
         total: (workload.total_operations(), days),
         progress,
         stop,
     };
-    let options = ApplyOptions { fast: request.fast, seed: Seed(request.seed), stop };
+    let options = ApplyOptions {
+        fast: request.fast,
+        seed: Seed(request.seed),
+        stop,
+    };
     let applied = apply::apply(&mut workload, &*fs, options, state.as_mut(), &mut watch);
-    let applied = applied.map_err(|source| opened.explain_apply(path, source))?;
+    let applied = applied.map_err(|source| match opened.served() {
+        // What has died explains it.
+        Err(died) => died.into(),
+        Ok(()) => AgingError::Apply {
+            path: path.clone(),
+            source,
+        },
+    })?;
     let file_system = fsage_host::HostFs::of(&*opened).and_then(Result::ok);
-    let kind = file_system.as_ref().and_then(|fs| Some(fs.mount()?.kind.clone()));
+    let kind = file_system
+        .as_ref()
+        .and_then(|fs| Some(fs.mount()?.kind.clone()));
     drop((fs, file_system));
     aged.days = applied.days.len() as u64;
     aged.operations = applied.tally.operations;
@@ -139,7 +172,13 @@ pub fn age(
     opened.write_back()?;
     let mut kept = None;
     if let Some(image) = request.keep.as_ref().filter(|_| !applied.interrupted) {
-        scratch::keep(&dir, &request.target.to_string(), Some(aged.clone()), image, stop)?;
+        scratch::keep(
+            &dir,
+            &request.target.to_string(),
+            Some(aged.clone()),
+            image,
+            stop,
+        )?;
         kept = Some(image.display().to_string());
     }
     drop(full_speed);
@@ -149,7 +188,10 @@ pub fn age(
 
 /// What a trace says of how it was made as an aging workload.
 pub fn made_of(workload: &TraceReader, path: &Path) -> Result<Made, AgingError> {
-    made::of_trace(workload.meta()).map_err(|source| AgingError::Made { path: path.to_owned(), source })
+    made::of_trace(workload.meta()).map_err(|source| AgingError::Made {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn result(
@@ -183,20 +225,6 @@ fn result(
     }
 }
 
-/// What died of that which serves a target explains its errors.
-trait Explain {
-    fn explain_apply(&self, path: &Path, source: ApplyError) -> AgingError;
-}
-
-impl Explain for Box<dyn Target> {
-    fn explain_apply(&self, path: &Path, source: ApplyError) -> AgingError {
-        match self.served() {
-            Err(died) => died.into(),
-            Ok(()) => AgingError::Apply { path: path.to_owned(), source },
-        }
-    }
-}
-
 /// Whether a target can be aged: nothing else lies in it, and the workload fits.
 fn check(fs: &dyn FileSystem, made: &Made, request: &AgingRequest) -> Result<(), AgingError> {
     let what = || format!("age {}", request.target);
@@ -204,15 +232,19 @@ fn check(fs: &dyn FileSystem, made: &Made, request: &AgingRequest) -> Result<(),
     let is_own = |name: &[u8]| name == b"lost+found" || name == MARKER.as_bytes();
     let found = names.iter().find(|entry| !is_own(&entry.name));
     if request.resume {
-        return match names.iter().any(|entry| entry.name == MARK.as_bytes()) {
-            true => Ok(()),
-            false => Err(TargetError::refused(what(), format!("there is no {MARK} in it, expected the target that --resume goes on with")).into()),
-        };
+        if names.iter().any(|entry| entry.name == MARK.as_bytes()) {
+            return Ok(());
+        }
+        let why =
+            format!("there is no {MARK} in it, expected the target that --resume goes on with");
+        return Err(TargetError::refused(what(), why).into());
     }
     if let Some(found) = found {
         let name = String::from_utf8_lossy(&found.name).into_owned();
         let why = if name == MARK {
-            format!("it was aged already, or that was begun: {MARK} lies in it; expected an empty one, or --resume with the -o of then")
+            format!(
+                "it was aged already, or that was begun: {MARK} lies in it; expected an empty one, or --resume with the -o of then"
+            )
         } else {
             format!("`{name}` lies in it, expected an empty file system or directory")
         };
@@ -231,10 +263,20 @@ fn check(fs: &dyn FileSystem, made: &Made, request: &AgingRequest) -> Result<(),
 
 /// Fails where no space can be allocated without writing.
 fn can_allocate(fs: &dyn FileSystem) -> Result<(), AgingError> {
-    let failed = |errno| TargetError::refused(format!("age {} with --fast", fs.name()), format!("it cannot allocate space without data ({errno}); leave --fast out"));
-    let mark = fs.open(MARK.as_bytes(), fsage_core::OpenFlags::READ_WRITE, 0).map_err(failed)?;
-    let allocated = fs.fallocate(mark, 0, 1);
-    fs.close(mark).map_err(failed)?;
+    let failed = |errno| {
+        TargetError::refused(
+            format!("age {} with --fast", fs.name()),
+            format!("it cannot allocate space without data ({errno}); leave --fast out"),
+        )
+    };
+    let mark = MARK.as_bytes();
+    let file = fs
+        .open(mark, OpenFlags::CREATE_NEW, 0o644)
+        .map_err(failed)?;
+    let allocated = fs.fallocate(file, 0, 1);
+    fs.close(file)
+        .and_then(|()| fs.unlink(mark))
+        .map_err(failed)?;
     Ok(allocated.map_err(failed)?)
 }
 
@@ -264,7 +306,12 @@ fn put_mark(dir: &Path, aged: &Aged, room: Option<usize>) -> Result<usize, HostE
     let mut text = serde_json::to_vec(aged).map_err(|e| failed(e.into()))?;
     let room = room.unwrap_or((text.len() + 512).next_multiple_of(MARK_BYTES));
     text.resize(room.max(text.len()), b' ');
-    let file = File::options().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(failed)?;
     file.write_all_at(&text, 0).map_err(failed)?;
     Ok(text.len())
 }
@@ -284,8 +331,11 @@ struct Watch<'a, 'b> {
 
 impl Observer for Watch<'_, '_> {
     fn score(&mut self) -> Option<(u64, u64)> {
-        let _ = (self.dir?, self.stop);
-        None
+        // A tree that cannot be read, or was asked to end, has no score.
+        let layout = of_tree(self.dir?, &LayoutOptions::default(), self.stop).ok()?;
+        layout
+            .score
+            .map(|score| (score.counted_blocks, score.optimal_blocks))
     }
 
     fn progress(&mut self, operations: u64, day: u64) {

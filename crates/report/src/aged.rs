@@ -1,10 +1,34 @@
 //! What became of a target that was aged.
 
+use fsage_format::image::ImageHead;
 use fsage_format::result::aged::AgedRun;
 
 use crate::page::Page;
 use crate::table::{Align, TextTable};
 use crate::units::{bytes, count, duration, percent};
+
+/// What an image of a file system says of itself.
+pub fn image(head: &ImageHead, width: u16) -> String {
+    let mut page = Page::new(width);
+    page.say(format!(
+        "image of {} of {}, kept from {} under kernel {}",
+        head.file_system,
+        bytes(head.size_bytes),
+        head.target,
+        head.kernel
+    ));
+    match &head.aged {
+        Some(aged) => page.say(format!("aged: {}", aged.in_words())),
+        None => page.say("nothing tells how it was aged"),
+    }
+    if !head.mkfs_options.is_empty() {
+        page.say(format!(
+            "mkfs {} ({})",
+            head.mkfs_options, head.mkfs_version
+        ));
+    }
+    page.finish()
+}
 
 /// Days that are shown: the first, the last and some between.
 const MOST_DAYS: usize = 12;
@@ -18,7 +42,11 @@ pub fn text(result: &AgedRun, width: u16) -> String {
     page.say(format!(
         "{} {} {} days of {}: {} full, layout score {}",
         result.target,
-        if result.interrupted { "was aged by the first" } else { "was aged by" },
+        if result.interrupted {
+            "was aged by the first"
+        } else {
+            "was aged by"
+        },
         result.days.len(),
         result.workload,
         percent(end.map_or(0.0, |day| day.utilisation)),
@@ -32,7 +60,11 @@ pub fn text(result: &AgedRun, width: u16) -> String {
         count(tally.removed),
         count(result.changes_per_second.round() as u64),
         bytes(tally.written_bytes),
-        if result.fast { "allocated, no data written" } else { "written" },
+        if result.fast {
+            "allocated, no data written"
+        } else {
+            "written"
+        },
     ));
     page.blank();
     let columns = [
@@ -45,7 +77,12 @@ pub fn text(result: &AgedRun, width: u16) -> String {
         ("disk full", Align::Right),
     ];
     let mut table = TextTable::new(&columns, width);
-    let step = result.days.len().saturating_sub(1).div_ceil(MOST_DAYS).max(1);
+    let step = result
+        .days
+        .len()
+        .saturating_sub(1)
+        .div_ceil(MOST_DAYS)
+        .max(1);
     let last = result.days.len().saturating_sub(1);
     for (index, day) in result.days.iter().enumerate() {
         if index % step != 0 && index != last {

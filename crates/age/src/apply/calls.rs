@@ -9,6 +9,7 @@ use fsage_exec::{Payload, open_flags, place};
 use fsage_format::result::aged::AgedTally;
 use rustc_hash::FxHashMap;
 
+use super::state::Kept;
 use super::{ApplyError, ApplyOptions};
 
 /// Moved by one call.
@@ -86,15 +87,18 @@ impl<'a> Calls<'a> {
             fast: options.fast,
             stop: options.stop,
             open: FxHashMap::default(),
-            names: Default::default(),
+            names: (Vec::new(), Vec::new()),
         }
     }
 
-    /// The workload's descriptors, and whether the file is there and not full.
-    pub fn open_files(&self) -> impl Iterator<Item = (Fd, bool, bool)> {
-        self.open
-            .iter()
-            .map(|(fd, open)| (*fd, open.handle.is_some(), open.full))
+    /// The workload's descriptors.
+    pub fn open_files(&self) -> impl Iterator<Item = Kept> {
+        self.open.iter().map(|(fd, open)| Kept {
+            fd: *fd,
+            there: open.handle.is_some(),
+            full: open.full,
+            position: open.position,
+        })
     }
 
     pub fn close_all(&mut self) {
@@ -155,16 +159,18 @@ impl<'a> Calls<'a> {
     }
 
     /// Opens again what the run before had open.
-    pub fn reopen(&mut self, kept: &[(Fd, bool, bool)]) {
+    pub fn reopen(&mut self, kept: &[Kept]) {
         for (fd, open) in &mut self.open {
-            let known = kept.iter().find(|(kept, ..)| kept == fd);
-            open.full = known.is_some_and(|(_, _, full)| *full);
-            if known.is_none_or(|(_, there, _)| *there) {
+            let known = kept.iter().find(|kept| kept.fd == *fd);
+            open.full = known.is_some_and(|kept| kept.full);
+            open.position = known.map_or(open.position, |kept| kept.position);
+            if known.is_none_or(|kept| kept.there) {
                 let flags = OpenFlags {
                     create: false,
                     exclusive: false,
                     truncate: false,
                     append: false,
+                    write: open.flags.write || open.flags.append,
                     ..open.flags
                 };
                 // One that was removed meanwhile is gone with the process that had it open.
@@ -363,6 +369,7 @@ impl<'a> Calls<'a> {
                     return Err(errno);
                 }
             }
+            OpKind::Seek => open.position = op.result.value().unwrap_or(0),
             OpKind::Ftruncate => self.fs.ftruncate(handle, length)?,
             // Of what was only allocated there is nothing to be written.
             OpKind::Fsync | OpKind::Fdatasync if self.fast => return Ok(Met::Other),

@@ -139,7 +139,8 @@ pub fn apply(
                 continue;
             }
             if run.row == done && doubtful {
-                run.calls.reopen(state.as_deref().map_or(&[], |s| s.open()));
+                run.calls.reopen(state.as_deref().map_or(&[], State::open));
+                run.at_ns = fs.clock().now_ns();
             }
             if run.day.is_some_and(|day| op.start_ns / DAY_NS > day) && run.is_open() {
                 run.end_day(observer, state.as_deref_mut())?;

@@ -13,7 +13,7 @@ use fsage_format::result::aged::{AgedDay, AgedTally};
 
 /// The magic and the version of the head, in one number.
 const MAGIC: u64 = u64::from_le_bytes(*b"FSGAGED1");
-const HEAD_WORDS: usize = 64;
+const HEAD_WORDS: usize = 128;
 const HEAD_BYTES: usize = HEAD_WORDS * 8;
 /// Where the words that change begin, and the open files among them.
 const CHANGING: usize = 24;
@@ -55,6 +55,19 @@ pub struct Identity {
     pub how: (bool, u64),
 }
 
+/// A descriptor of the workload that was open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept {
+    /// It.
+    pub fd: Fd,
+    /// Whether its file was there.
+    pub there: bool,
+    /// Whether that met a full disk.
+    pub full: bool,
+    /// Where the next write without an offset goes.
+    pub position: u64,
+}
+
 /// What was done.
 #[derive(Debug)]
 pub struct State {
@@ -62,7 +75,7 @@ pub struct State {
     path: PathBuf,
     rows: u64,
     tally: AgedTally,
-    open: Vec<(Fd, bool, bool)>,
+    open: Vec<Kept>,
     days: Vec<AgedDay>,
     days_bytes: u64,
     resumed: bool,
@@ -155,10 +168,21 @@ impl State {
             refused: word(at + 8),
             left_out: word(at + 9),
         };
-        let open = words.iter().skip(OPEN).filter(|w| **w & 1 != 0);
+        let open = words
+            .get(OPEN..)
+            .unwrap_or_default()
+            .as_chunks::<2>()
+            .0
+            .iter();
         let open = open
-            .map(|w| (Fd((w >> 3) as u32 as i32), w & 2 != 0, w & 4 != 0))
-            .collect();
+            .take_while(|[w, _]| w & 1 != 0)
+            .map(|[w, position]| Kept {
+                fd: Fd((w >> 3) as u32 as i32),
+                there: w & 2 != 0,
+                full: w & 4 != 0,
+                position: *position,
+            });
+        let open = open.collect();
         let days_bytes = word(at + 1);
         if days_bytes > MAX_DAYS_BYTES {
             return Err(other("it tells of more days than there can be"));
@@ -200,8 +224,8 @@ impl State {
         &self.days
     }
 
-    /// The descriptors that were open: whether their file was there, and whether it met a full disk.
-    pub fn open(&self) -> &[(Fd, bool, bool)] {
+    /// The descriptors that were open, as many as there is room for.
+    pub fn open(&self) -> &[Kept] {
         &self.open
     }
 
@@ -210,7 +234,7 @@ impl State {
         &mut self,
         row: u64,
         tally: &AgedTally,
-        open: impl Iterator<Item = (Fd, bool, bool)>,
+        open: impl Iterator<Item = Kept>,
     ) -> Result<(), StateError> {
         let mut words = [0; HEAD_WORDS - CHANGING];
         let known = [
@@ -230,10 +254,15 @@ impl State {
             .iter_mut()
             .zip(known)
             .for_each(|(to, word)| *to = word);
-        for (to, (fd, there, full)) in files.iter_mut().zip(open) {
-            *to = u64::from(fd.0 as u32) << 3 | u64::from(full) << 2 | u64::from(there) << 1 | 1;
+        let mut used = 0;
+        for ([to, position], kept) in files.as_chunks_mut::<2>().0.iter_mut().zip(open) {
+            let bits = u64::from(kept.full) << 2 | u64::from(kept.there) << 1 | 1;
+            (*to, *position) = (u64::from(kept.fd.0 as u32) << 3 | bits, kept.position);
+            used += 2;
         }
-        self.put(CHANGING, &words)
+        // With the word that ends the list.
+        let used = (OPEN - CHANGING + used + 1).min(words.len());
+        self.put(CHANGING, words.get(..used).unwrap_or_default())
     }
 
     /// A day has ended. It counts from the next operation on.

@@ -18,7 +18,6 @@ const GROUPS: [(&str, &[&str]); 7] = [
         "Experiment",
         &["run", "replay", "bench", "compare", "check", "workloads"],
     ),
-    ("Age", &["age", "layout"]),
     ("Files", &["show", "import", "export", "anonymize"]),
     ("More", &["demo", "disk", "slowfs", "cleanup", "help"]),
 ];

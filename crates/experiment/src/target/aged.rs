@@ -22,7 +22,15 @@ use crate::restoring::Source;
 const PREFIX: &str = "aged:";
 
 /// What may stand after an image.
-const KEYS: [&str; 5] = ["name=", "on=", "mount=", "scheduler=", "span="];
+const KEYS: [&str; 7] = [
+    "name=",
+    "on=",
+    "mount=",
+    "scheduler=",
+    "span=",
+    "size=",
+    "mkfs=",
+];
 
 /// What may stand after a workload, before its target.
 const FAST: &str = "fast";
@@ -43,24 +51,55 @@ impl Scheme for AgedScheme {
     }
 
     fn parse(&self, rest: &str, _: &Registry) -> Result<Arc<dyn TargetSpec>, TargetError> {
-        let refused = |why: String| TargetError::refused(format!("read target `{PREFIX}{rest}`"), why);
+        let refused =
+            |why: String| TargetError::refused(format!("read target `{PREFIX}{rest}`"), why);
         if let Some((before, on)) = rest.split_once(",on=scratch:") {
-            let fast = before.strip_suffix(FAST).and_then(|path| path.strip_suffix(','));
+            let fast = before
+                .strip_suffix(FAST)
+                .and_then(|path| path.strip_suffix(','));
             let on: ScratchSpec = on.parse()?;
             let path = fast.unwrap_or(before);
             if path.is_empty() {
-                return Err(refused("expected an aging workload, as aged:home.fst,on=scratch:ext4".into()));
+                return Err(refused(
+                    "expected an aging workload, as aged:home.fst,on=scratch:ext4".into(),
+                ));
             }
-            return Ok(Arc::new(Spec { file: whole(path), made: Made::Workload { on, fast: fast.is_some() } }));
+            return Ok(Arc::new(Spec {
+                file: whole(path),
+                made: Made::Workload {
+                    on,
+                    fast: fast.is_some(),
+                },
+            }));
         }
-        let end = KEYS.iter().filter_map(|key| rest.find(&format!(",{key}"))).min();
-        let (path, more) = end.and_then(|at| rest.split_at_checked(at)).unwrap_or((rest, ""));
+        let end = KEYS
+            .iter()
+            .filter_map(|key| rest.find(&format!(",{key}")))
+            .min();
+        let (path, more) = end
+            .and_then(|at| rest.split_at_checked(at))
+            .unwrap_or((rest, ""));
         if path.is_empty() {
-            return Err(refused("expected an image, as aged:home.fsi or aged:home.fsi,on=disk:hdd-7200".into()));
+            return Err(refused(
+                "expected an image, as aged:home.fsi or aged:home.fsi,on=disk:hdd-7200".into(),
+            ));
+        }
+        if ["size=", "mkfs="]
+            .iter()
+            .any(|key| more.contains(&format!(",{key}")))
+        {
+            let why = "size and mkfs are the image's own, expected name=, on=, mount=, scheduler= or span=";
+            return Err(refused(why.into()));
         }
         // What the file does not decide can be read without it.
         let known: ScratchSpec = format!("ext4{}", without_mount(more)).parse()?;
-        Ok(Arc::new(Spec { file: whole(path), made: Made::Image { more: more.to_owned(), name: known.name } }))
+        Ok(Arc::new(Spec {
+            file: whole(path),
+            made: Made::Image {
+                more: more.to_owned(),
+                name: known.name,
+            },
+        }))
     }
 }
 
@@ -68,7 +107,10 @@ impl Scheme for AgedScheme {
 fn without_mount(more: &str) -> String {
     let end = more.find(",mount=").unwrap_or(more.len());
     let after = more.get(end + 1..).unwrap_or_default();
-    let next = KEYS.iter().filter_map(|key| after.find(&format!(",{key}"))).min();
+    let next = KEYS
+        .iter()
+        .filter_map(|key| after.find(&format!(",{key}")))
+        .min();
     let rest = next.and_then(|at| after.get(at..)).unwrap_or_default();
     format!("{}{rest}", more.get(..end).unwrap_or_default())
 }
@@ -127,7 +169,11 @@ impl TargetSpec for Spec {
 
     fn uses(&self) -> Vec<PathBuf> {
         let mut uses = vec![self.file.clone()];
-        uses.extend(self.scratch().map(|spec| scratch::uses(&spec)).unwrap_or_default());
+        uses.extend(
+            self.scratch()
+                .map(|spec| scratch::uses(&spec))
+                .unwrap_or_default(),
+        );
         uses
     }
 
@@ -140,7 +186,9 @@ impl TargetSpec for Spec {
         scratch::check(&spec)?;
         match &self.made {
             Made::Image { .. } => drop(Image::open(&spec, &self.file)?),
-            Made::Workload { .. } => drop(aging::made_of(&self.workload()?, &self.file).map_err(failed)?),
+            Made::Workload { .. } => {
+                drop(aging::made_of(&self.workload()?, &self.file).map_err(failed)?)
+            }
         }
         Ok(())
     }
@@ -178,7 +226,10 @@ impl Spec {
         let reader = TraceReader::open(&self.file).map_err(|e| TargetError::Failed(Box::new(e)))?;
         if !reader.loss().is_none() {
             let why = format!("{}, expected a whole workload", reader.loss());
-            return Err(TargetError::refused(format!("use {}", self.file.display()), why));
+            return Err(TargetError::refused(
+                format!("use {}", self.file.display()),
+                why,
+            ));
         }
         Ok(reader)
     }
@@ -187,13 +238,24 @@ impl Spec {
     fn kept(&self, on: &ScratchSpec, fast: bool) -> Result<PathBuf, TargetError> {
         let stop = signals::stop_flag();
         let source = Source::read(&self.file, &stop).map_err(|e| failed(e.into()))?;
-        let on = ScratchSpec { name: None, ..on.clone() };
+        let on = ScratchSpec {
+            name: None,
+            ..on.clone()
+        };
         let mut digest = Sha256::new();
         digest.update(format!("{} {on} {fast}", source.sha256()));
-        let mut name: String = digest.finalize().iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+        let mut name: String = digest
+            .finalize()
+            .iter()
+            .take(12)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         name.push_str(".fsi");
         let dir = cache_dir()?;
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
+        let made = std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&dir);
         made.map_err(|e| HostError::at("make directory", &dir, e))?;
         let image = dir.join(name);
         let is_there = || image.exists() && Image::open(&on, &image).is_ok();
@@ -201,7 +263,8 @@ impl Spec {
             return Ok(image);
         }
         // Whoever comes second waits for the first.
-        let lock = std::fs::File::open(&dir).map_err(|e| HostError::at("open directory", &dir, e))?;
+        let lock =
+            std::fs::File::open(&dir).map_err(|e| HostError::at("open directory", &dir, e))?;
         while flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             if stop.load(Ordering::Relaxed) {
                 return Err(failed(AgingError::Interrupted));
@@ -232,9 +295,16 @@ impl Spec {
 
 /// Where images of workloads are kept: `aged` in fsage's directory of the user's cache.
 fn cache_dir() -> Result<PathBuf, TargetError> {
-    let of = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let of = |name: &str| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|dir| dir.is_absolute())
+    };
     let cache = of("XDG_CACHE_HOME").or_else(|| Some(of("HOME")?.join(".cache")));
     cache.map(|cache| cache.join("fsage/aged")).ok_or_else(|| {
-        TargetError::refused("keep an aged file system", "neither XDG_CACHE_HOME nor HOME names a directory")
+        TargetError::refused(
+            "keep an aged file system",
+            "neither XDG_CACHE_HOME nor HOME names a directory",
+        )
     })
 }

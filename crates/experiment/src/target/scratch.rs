@@ -79,7 +79,10 @@ impl TargetSpec for Spec {
     fn open(&self) -> Result<Box<dyn Target>, TargetError> {
         let launcher = Launcher::this_program()?;
         let scratch = Scratch::create_with(&self.0, Some(&launcher))?;
-        Ok(Box::new(ScratchTarget { scratch, aged: None }))
+        Ok(Box::new(ScratchTarget {
+            scratch,
+            aged: None,
+        }))
     }
 
     fn images(&self) -> Option<&dyn Images> {
@@ -130,7 +133,10 @@ pub(super) fn restored(
     let launcher = Launcher::this_program()?;
     let copied = Restored::copy(spec, Some(&launcher), image, stop)?;
     let aged = about_image(image)?.head.and_then(|head| head.aged);
-    Ok(Box::new(Copied { copied, aged: aged.map(|aged| aged.in_words()) }))
+    Ok(Box::new(Copied {
+        copied,
+        aged: aged.map(|aged| aged.in_words()),
+    }))
 }
 
 struct Copied {
@@ -179,7 +185,8 @@ impl Target for ScratchTarget {
     }
 
     fn place(&self, prefix: &str) -> Result<Box<dyn Place>, TargetError> {
-        directory::place(self.scratch.dir(), prefix).map_err(|error| (self as &dyn Target).explain(error))
+        directory::place(self.scratch.dir(), prefix)
+            .map_err(|error| (self as &dyn Target).explain(error))
     }
 
     fn full_speed(&self) -> Option<Box<dyn Send>> {

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{FormatError, Version, check_version};
 use crate::piece::Checksum;
+use crate::result::document;
 use crate::whole::Whole;
 
 /// The version that is written; every version up to it is read.
@@ -24,7 +25,8 @@ pub const IMAGE_VERSION: Version = Version(1);
 /// The longest piece.
 pub const PIECE_BYTES: usize = 1 << 20;
 
-const MAGIC: &[u8; 8] = b"FSGIMAGE";
+/// What an image begins with.
+pub(crate) const IMAGE_MAGIC: &[u8; 8] = b"FSGIMAGE";
 const FORMAT: &str = "image";
 const END: u64 = u64::MAX;
 /// What stands before a piece's bytes, and the whole of the end.
@@ -99,11 +101,15 @@ pub struct ImageHead {
     pub aged: Option<Aged>,
 }
 
+document! {
+    ImageHead, "fsage image", 1;
+}
+
 /// Whether the file begins like an image.
 pub fn is_image(file: &File) -> bool {
     use std::os::unix::fs::FileExt;
     let mut begin = [0; 8];
-    file.read_exact_at(&mut begin, 0).is_ok() && &begin == MAGIC
+    file.read_exact_at(&mut begin, 0).is_ok() && &begin == IMAGE_MAGIC
 }
 
 /// Writes an image, which is there when it is finished and not before.
@@ -129,7 +135,7 @@ impl ImageWriter {
         let length = length.ok_or_else(|| {
             FormatError::unwritable(path, "what made it takes more than a MiB of text")
         })?;
-        let mut bytes = MAGIC.to_vec();
+        let mut bytes = IMAGE_MAGIC.to_vec();
         bytes.extend(IMAGE_VERSION.0.to_le_bytes());
         bytes.extend(length.to_le_bytes());
         bytes.extend(json);
@@ -312,7 +318,7 @@ fn read_head(path: &Path, from: &mut impl Read) -> Result<ImageHead, FormatError
         let bytes = bytes.get(at..at + 4).and_then(|b| b.try_into().ok());
         u32::from_le_bytes(bytes.unwrap_or_default())
     };
-    if !bytes.starts_with(MAGIC) {
+    if !bytes.starts_with(IMAGE_MAGIC) {
         return Err(FormatError::WrongKind {
             path: path.to_owned(),
             found: crate::sniff::describe(&bytes),

@@ -113,6 +113,7 @@ macro_rules! stored {
 }
 
 stored! {
+    aged::AgedRun, version, aged::AGED_VERSION;
     comparison::Comparison, comparison_version, comparison::COMPARISON_VERSION;
     compliance::Compliance, compliance_version, compliance::COMPLIANCE_VERSION;
     experiment::Experiment, experiment_version, experiment::EXPERIMENT_VERSION;

@@ -104,7 +104,11 @@ fn with_progress<T>(work: impl FnOnce(&mut dyn FnMut((u64, u64), (u64, u64))) ->
         let spent_s = now_ns.saturating_sub(begun_ns) as f64 / 1e9;
         let share = all.saturating_sub(done) as f64 / done.saturating_sub(first).max(1) as f64;
         let left_s = (done > first && spent_s > 1.0).then_some(spent_s * share);
-        let of_all = format!("days, {} of {} operations", units::count(done), units::count(all));
+        let of_all = format!(
+            "days, {} of {} operations",
+            units::count(done),
+            units::count(all)
+        );
         bar.set(day, days, &of_all, left_s);
     })
 }
