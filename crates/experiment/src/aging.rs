@@ -239,7 +239,8 @@ fn check(fs: &dyn FileSystem, made: &Made, request: &AgingRequest) -> Result<(),
             format!("there is no {MARK} in it, expected the target that --resume goes on with");
         return Err(TargetError::refused(what(), why).into());
     }
-    if let Some(found) = found {
+    let marked = names.iter().find(|entry| entry.name == MARK.as_bytes());
+    if let Some(found) = marked.or(found) {
         let name = String::from_utf8_lossy(&found.name).into_owned();
         let why = if name == MARK {
             format!(

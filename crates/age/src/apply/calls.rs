@@ -50,6 +50,8 @@ pub struct Calls<'a> {
     payload: Payload,
     fast: bool,
     stop: &'a AtomicBool,
+    /// The workload's root, without its first slash.
+    root: Vec<u8>,
     open: FxHashMap<Fd, Open>,
     names: (Vec<u8>, Vec<u8>),
 }
@@ -80,12 +82,18 @@ fn met(errno: Errno) -> Result<Met, Errno> {
 }
 
 impl<'a> Calls<'a> {
-    pub fn new(fs: &'a dyn FileSystem, payload: Payload, options: ApplyOptions<'a>) -> Self {
+    pub fn new(
+        fs: &'a dyn FileSystem,
+        payload: Payload,
+        root: &str,
+        options: ApplyOptions<'a>,
+    ) -> Self {
         Self {
             fs,
             payload,
             fast: options.fast,
             stop: options.stop,
+            root: root.trim_matches('/').into(),
             open: FxHashMap::default(),
             names: (Vec::new(), Vec::new()),
         }
@@ -110,7 +118,8 @@ impl<'a> Calls<'a> {
 
     /// Takes note of an operation that an earlier run has carried out.
     pub fn pass(&mut self, op: &Op, paths: &PathTable) {
-        let named = |path: Option<PathId>, dir, out| path.map(|p| name(paths, p, dir, out));
+        let named =
+            |path: Option<PathId>, dir, out| path.map(|p| name(paths, p, (&self.root, dir), out));
         match op.kind {
             OpKind::Open if op.result.is_ok() => {
                 let Some(name) = named(op.path, op.dir, &mut self.names.0) else {
@@ -190,12 +199,12 @@ impl<'a> Calls<'a> {
     ) -> Result<(), ApplyError> {
         tally.operations += 1;
         let (mut one, mut two) = std::mem::take(&mut self.names);
-        let first = op
-            .path
-            .map_or(b"".as_slice(), |p| name(paths, p, op.dir, &mut one));
+        let first = op.path.map_or(b"".as_slice(), |p| {
+            name(paths, p, (&self.root, op.dir), &mut one)
+        });
         let second = op.path2.map_or(b"".as_slice(), |p| match op.kind {
             OpKind::Symlink => paths.get(p),
-            _ => name(paths, p, op.dir2.or(op.dir), &mut two),
+            _ => name(paths, p, (&self.root, op.dir2.or(op.dir)), &mut two),
         });
         let result =
             if first.starts_with(OWN) || op.kind != OpKind::Symlink && second.starts_with(OWN) {
@@ -414,13 +423,20 @@ fn allocate(fs: &dyn FileSystem, handle: Handle, at: u64, length: u64) -> (u64, 
     }
 }
 
+/// A name below the target's root; what lies outside of the workload's own root leads out of that too.
 fn name<'p>(
     paths: &'p PathTable,
     path: PathId,
-    dir: Option<PathId>,
+    (root, dir): (&[u8], Option<PathId>),
     out: &'p mut Vec<u8>,
 ) -> &'p [u8] {
-    place(paths.get(path), dir.map(|d| paths.get(d)), out)
+    let name = place(paths.get(path), dir.map(|d| paths.get(d)), out);
+    match name.strip_prefix(root) {
+        _ if root.is_empty() => name,
+        Some([b'/', below @ ..]) => below,
+        Some([]) => b"",
+        _ => b"..",
+    }
 }
 
 /// The descriptor that an open got.

@@ -95,8 +95,11 @@ pub fn apply(
     observer: &mut dyn Observer,
 ) -> Result<Applied, ApplyError> {
     workload.forget_paths();
+    let meta = workload.meta();
+    let root = meta.under.first().unwrap_or(&meta.directory);
+    let payload = Payload::new(options.seed, 0);
     let mut run = Run {
-        calls: Calls::new(fs, Payload::new(options.seed, 0), options),
+        calls: Calls::new(fs, payload, root, options),
         fs,
         applied: Applied::default(),
         day: None,

@@ -35,7 +35,6 @@ pub enum AgeVerb {
 /// Arguments of `age generate`.
 #[derive(Debug, Args)]
 #[command(after_help = profiles_help())]
-#[group(id = "source", required = true, multiple = false, args = ["profile"])]
 pub struct AgeGenerateArgs {
     /// From a named usage profile
     #[arg(long, value_name = "NAME")]

@@ -47,7 +47,7 @@ impl Scheme for AgedScheme {
     }
 
     fn help(&self) -> &'static str {
-        "one that `age keep` kept, put back; aged:W.fst,on=scratch:KIND,… ages it at first use"
+        "an image of `age keep`, or W.fst,on=scratch:…"
     }
 
     fn parse(&self, rest: &str, _: &Registry) -> Result<Arc<dyn TargetSpec>, TargetError> {

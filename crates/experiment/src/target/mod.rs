@@ -16,8 +16,8 @@ static SCHEMES: Registry = Registry::new(&[
     &directory::DirectoryScheme,
     &scratch::ScratchScheme,
     &mem::MemScheme,
-    &slow::SlowScheme,
     &aged::AgedScheme,
+    &slow::SlowScheme,
 ]);
 
 /// All kinds of targets.
@@ -129,6 +129,10 @@ mod tests {
             ("slow:read=2:slow:read=2:/", "not slowed itself"),
             ("slow:read=2:scratch:ext4,fast", "fast"),
             ("scratch:ext4,on=disk:floppy", "hdd-7200"),
+            ("aged:", "expected an image"),
+            ("aged:x.fsi,size=1G", "the image's own"),
+            ("aged:,on=scratch:ext4", "expected an aging workload"),
+            ("aged:/none.fsi,on=ram", "none.fsi"),
             ("nfs://x", "called `nfs`, expected one of DIR scratch:KIND,"),
             (
                 "nfs://x",

@@ -367,7 +367,7 @@ mod tests {
         let mut writer = ImageWriter::create(&path, &head).unwrap();
         writer.push(0, &[7; 5000]).unwrap();
         let noise: Vec<u8> = (0..PIECE_BYTES as u64)
-            .map(|i| (i * i >> 7) as u8)
+            .map(|i| ((i * i) >> 7) as u8)
             .collect();
         writer.push(3 << 20, &noise).unwrap();
         assert!(!path.exists(), "until it is whole");

@@ -337,12 +337,12 @@ fn of_another_kernel(image: &Path, error: HostError) -> HostError {
     let kernel = head
         .map(|head| head.kernel)
         .filter(|kernel| !kernel.is_empty());
-    match (&error, kernel) {
-        (HostError::Refused { what, why }, Some(kernel)) => HostError::Refused {
-            what: format!("{what} from image {}", image.display()),
-            why: format!("{why}; the image was written under kernel {kernel}, this is {this}"),
-        },
-        _ => error,
+    let (Some(kernel), HostError::Refused { .. } | HostError::Io { .. }) = (kernel, &error) else {
+        return error;
+    };
+    HostError::Refused {
+        what: format!("use image {}", image.display()),
+        why: format!("{error}; the image was written under kernel {kernel}, this is {this}"),
     }
 }
 
