@@ -106,22 +106,7 @@ pub fn age(
         ..FsOptions::default()
     })?;
     check(&*fs, &made, request)?;
-    let mut aged = Aged {
-        workload: path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned(),
-        workload_sha256: source.sha256().to_owned(),
-        made: workload
-            .meta()
-            .extra
-            .get(made::ENTRY)
-            .and_then(|text| serde_json::from_str(text).ok())
-            .unwrap_or_default(),
-        fast: request.fast,
-        ..Aged::default()
-    };
+    let mut aged = described(&workload, &source, request);
     if request.fast && !request.resume {
         can_allocate(&*fs)?;
     }
@@ -163,11 +148,7 @@ pub fn age(
         .as_ref()
         .and_then(|fs| Some(fs.mount()?.kind.clone()));
     drop((fs, file_system));
-    aged.days = applied.days.len() as u64;
-    aged.operations = applied.tally.operations;
-    aged.whole = !applied.interrupted;
-    aged.layout_score = applied.days.last().and_then(|day| day.layout_score);
-    aged.ended_unix_ns = machine::unix_time_ns();
+    ended(&mut aged, &applied);
     put_mark(&dir, &aged, Some(room))?;
     opened.write_back()?;
     let mut kept = None;
@@ -184,6 +165,30 @@ pub fn age(
     drop(full_speed);
     opened.close()?;
     Ok(result(request, aged, applied, kind, kept))
+}
+
+/// What is known of the aging before it begins.
+fn described(workload: &TraceReader, source: &Source, request: &AgingRequest) -> Aged {
+    let name = request.workload.file_name().unwrap_or_default();
+    let made = workload.meta().extra.get(made::ENTRY);
+    Aged {
+        workload: name.to_string_lossy().into_owned(),
+        workload_sha256: source.sha256().to_owned(),
+        made: made
+            .and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default(),
+        fast: request.fast,
+        ..Aged::default()
+    }
+}
+
+/// What is known of it in the end.
+fn ended(aged: &mut Aged, applied: &Applied) {
+    aged.days = applied.days.len() as u64;
+    aged.operations = applied.tally.operations;
+    aged.whole = !applied.interrupted;
+    aged.layout_score = applied.days.last().and_then(|day| day.layout_score);
+    aged.ended_unix_ns = machine::unix_time_ns();
 }
 
 /// What a trace says of how it was made as an aging workload.

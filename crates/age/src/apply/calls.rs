@@ -216,12 +216,11 @@ impl<'a> Calls<'a> {
             };
         let result = result.or_else(met);
         match &result {
-            Ok(Met::Done) => {}
             Ok(Met::NoSpace) => tally.no_space += 1,
             Ok(Met::Absent) => tally.absent += 1,
             Ok(Met::Refused) => tally.refused += 1,
             Ok(Met::Other) => tally.left_out += 1,
-            Err(_) => {}
+            Ok(Met::Done) | Err(_) => {}
         }
         let failed = |errno| ApplyError::Target {
             what: op.kind.name(),

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fsage_core::{Errno, FileSystem, OpSource, Seed, SourceError};
 use fsage_exec::Payload;
 use fsage_format::result::aged::{AgedDay, AgedTally};
-use fsage_format::trace::TraceReader;
+use fsage_format::trace::{TraceMeta, TraceReader};
 
 use calls::Calls;
 pub use state::{Identity, State, StateError};
@@ -95,31 +95,8 @@ pub fn apply(
     observer: &mut dyn Observer,
 ) -> Result<Applied, ApplyError> {
     workload.forget_paths();
-    let meta = workload.meta();
-    let root = meta.under.first().unwrap_or(&meta.directory);
-    let payload = Payload::new(options.seed, 0);
-    let mut run = Run {
-        calls: Calls::new(fs, payload, root, options),
-        fs,
-        applied: Applied::default(),
-        day: None,
-        begun: AgedTally::default(),
-        at_ns: fs.clock().now_ns(),
-        row: 0,
-    };
-    let mut done = 0;
-    if let Some(state) = &state {
-        done = state.rows();
-        run.applied.tally = state.tally().clone();
-        run.applied.days = state.days().to_vec();
-        run.applied.elapsed_ns = run.applied.days.last().map_or(0, |day| day.elapsed_ns);
-        run.applied.resumed_after = done;
-        run.begun = run
-            .applied
-            .days
-            .last()
-            .map_or_else(AgedTally::default, |day| day.so_far.clone());
-    }
+    let mut run = Run::new(workload.meta(), fs, options);
+    let done = state.as_deref().map_or(0, |state| run.go_on(state));
     let mut batch = Vec::new();
     let mut doubtful = done > 0 || state.as_ref().is_some_and(|s| s.was_begun());
     loop {
@@ -187,7 +164,33 @@ struct Run<'a> {
     row: u64,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(meta: &TraceMeta, fs: &'a dyn FileSystem, options: ApplyOptions<'a>) -> Self {
+        let root = meta.under.first().unwrap_or(&meta.directory);
+        let payload = Payload::new(options.seed, 0);
+        Self {
+            calls: Calls::new(fs, payload, root, options),
+            fs,
+            applied: Applied::default(),
+            day: None,
+            begun: AgedTally::default(),
+            at_ns: fs.clock().now_ns(),
+            row: 0,
+        }
+    }
+
+    /// Takes up what an earlier run did; returns how many operations that were.
+    fn go_on(&mut self, state: &State) -> u64 {
+        self.applied.tally = state.tally().clone();
+        self.applied.days = state.days().to_vec();
+        self.applied.resumed_after = state.rows();
+        if let Some(day) = self.applied.days.last() {
+            self.applied.elapsed_ns = day.elapsed_ns;
+            self.begun = day.so_far.clone();
+        }
+        state.rows()
+    }
+
     fn stopped(mut self) -> Applied {
         self.applied.interrupted = true;
         self.rest();

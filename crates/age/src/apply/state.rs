@@ -134,29 +134,7 @@ impl State {
         let (words, _) = bytes.as_chunks::<8>();
         let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
         let word = |at: usize| words.get(at).copied().unwrap_or(0);
-        if word(0) != MAGIC {
-            return Err(other(
-                "it is no state of an aging run, expected what such a run left",
-            ));
-        }
-        let found = words.get(..CHANGING).unwrap_or_default();
-        let mut expected = fixed(identity);
-        expected.resize(CHANGING, 0);
-        let differs = |at: std::ops::Range<usize>| found.get(at.clone()) != expected.get(at);
-        if differs(1..5) {
-            return Err(other("it is of another workload"));
-        }
-        if differs(5..7) {
-            return Err(other(
-                "the machine was started anew since, and what the target had not written then is lost; expected a new target",
-            ));
-        }
-        if differs(7..9) {
-            return Err(other("it is of another target"));
-        }
-        if differs(9..11) {
-            return Err(other("it was begun with another --fast or --seed"));
-        }
+        belongs(&words, identity).map_err(other)?;
         let at = CHANGING;
         let tally = AgedTally {
             operations: word(at + 2),
@@ -168,21 +146,6 @@ impl State {
             refused: word(at + 8),
             left_out: word(at + 9),
         };
-        let open = words
-            .get(OPEN..)
-            .unwrap_or_default()
-            .as_chunks::<2>()
-            .0
-            .iter();
-        let open = open
-            .take_while(|[w, _]| w & 1 != 0)
-            .map(|[w, position]| Kept {
-                fd: Fd((w >> 3) as u32 as i32),
-                there: w & 2 != 0,
-                full: w & 4 != 0,
-                position: *position,
-            });
-        let open = open.collect();
         let days_bytes = word(at + 1);
         if days_bytes > MAX_DAYS_BYTES {
             return Err(other("it tells of more days than there can be"));
@@ -197,7 +160,7 @@ impl State {
             path: path.to_owned(),
             rows: word(at),
             tally,
-            open,
+            open: open_files(&words),
             days: days.map_err(|e| other(&format!("its days: {e}")))?,
             days_bytes,
             resumed: true,
@@ -315,4 +278,42 @@ fn fixed(identity: &Identity) -> Vec<u64> {
         identity.how.1,
     ]);
     words
+}
+
+/// Why a head is not that of this run, if it is not.
+fn belongs(words: &[u64], identity: &Identity) -> Result<(), &'static str> {
+    if words.first() != Some(&MAGIC) {
+        return Err("it is no state of an aging run, expected what such a run left");
+    }
+    let mut expected = fixed(identity);
+    expected.resize(CHANGING, 0);
+    let parts = [
+        (1..5, "it is of another workload"),
+        (
+            5..7,
+            "the machine was started anew since, and what the target had not written then is lost; expected a \
+             new target",
+        ),
+        (7..9, "it is of another target"),
+        (9..11, "it was begun with another --fast or --seed"),
+    ];
+    for (at, why) in parts {
+        if words.get(at.clone()) != expected.get(at) {
+            return Err(why);
+        }
+    }
+    Ok(())
+}
+
+/// The open files that a head tells of.
+fn open_files(words: &[u64]) -> Vec<Kept> {
+    let pairs = words.get(OPEN..).unwrap_or_default().as_chunks::<2>().0;
+    let told = pairs.iter().take_while(|[bits, _]| bits & 1 != 0);
+    let kept = told.map(|[bits, position]| Kept {
+        fd: Fd((bits >> 3) as u32 as i32),
+        there: bits & 2 != 0,
+        full: bits & 4 != 0,
+        position: *position,
+    });
+    kept.collect()
 }

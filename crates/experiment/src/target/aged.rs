@@ -187,7 +187,7 @@ impl TargetSpec for Spec {
         match &self.made {
             Made::Image { .. } => drop(Image::open(&spec, &self.file)?),
             Made::Workload { .. } => {
-                drop(aging::made_of(&self.workload()?, &self.file).map_err(failed)?)
+                drop(aging::made_of(&self.workload()?, &self.file).map_err(failed)?);
             }
         }
         Ok(())
@@ -244,12 +244,11 @@ impl Spec {
         };
         let mut digest = Sha256::new();
         digest.update(format!("{} {on} {fast}", source.sha256()));
-        let mut name: String = digest
-            .finalize()
-            .iter()
-            .take(12)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let digest = digest.finalize();
+        let first = digest
+            .first_chunk::<8>()
+            .map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        let mut name = format!("{first:016x}");
         name.push_str(".fsi");
         let dir = cache_dir()?;
         let made = std::fs::DirBuilder::new()

@@ -10,6 +10,9 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 /// More are not kept open: processes may have 1024 descriptors.
 const MOST: usize = 384;
 
+/// An open directory and a name in it; `None` for a path that has to be resolved from the root.
+pub(super) type Held<'p> = Option<(Arc<OwnedFd>, &'p [u8])>;
+
 /// Directories by their path from the root. Only such as are reached without a link are kept, so that a path
 /// means the same file whatever is kept; what is renamed or removed is forgotten with all below it.
 #[derive(Debug, Default)]
@@ -18,11 +21,7 @@ pub(super) struct Directories(Mutex<BTreeMap<Box<[u8]>, Arc<OwnedFd>>>);
 impl Directories {
     /// The directory that holds the last component, and that component. `None` for a path that has to be
     /// resolved from the root.
-    pub fn parent<'p>(
-        &self,
-        root: &Arc<OwnedFd>,
-        path: &'p [u8],
-    ) -> Result<Option<(Arc<OwnedFd>, &'p [u8])>, Errno> {
+    pub fn parent<'p>(&self, root: &Arc<OwnedFd>, path: &'p [u8]) -> Result<Held<'p>, Errno> {
         if !is_plain(path) {
             return Ok(None);
         }

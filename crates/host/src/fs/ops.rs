@@ -2,8 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
-use std::sync::Arc;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};
 
 use fsage_core::{
     Access, Attr, Clock, DevId, DirEntry, Errno, FileId, FileSystem, FileType, Handle, OpenFlags,
@@ -11,6 +10,7 @@ use fsage_core::{
 };
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, RawDir, SeekFrom};
 
+use super::held::Held;
 use super::{Confinement, HostFs, beneath, map};
 use crate::error::last_errno;
 
@@ -111,7 +111,7 @@ impl HostFs {
     }
 
     /// The open directory that holds the last component of a path, and that component.
-    fn held_parent<'p>(&self, path: &'p [u8]) -> Result<Option<(Arc<OwnedFd>, &'p [u8])>, Errno> {
+    fn held_parent<'p>(&self, path: &'p [u8]) -> Result<Held<'p>, Errno> {
         match self.options.confinement {
             Confinement::Held => self.held.parent(&self.root, path),
             Confinement::Beneath | Confinement::Trusted => Ok(None),

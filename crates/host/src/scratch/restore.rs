@@ -81,11 +81,8 @@ pub fn about_image(path: &Path) -> Result<ImageAbout, HostError> {
 }
 
 fn damaged(error: fsage_format::FormatError) -> HostError {
-    let text = error.to_string();
-    HostError::io(
-        "use an image",
-        std::io::Error::new(std::io::ErrorKind::InvalidData, text),
-    )
+    let error = std::io::Error::new(std::io::ErrorKind::InvalidData, error);
+    HostError::io("use an image", error)
 }
 
 /// Opens what is a file: of a device an open can be too much already.
