@@ -71,7 +71,9 @@ fn refused<T: std::fmt::Debug>(what: &str, name: &[u8], result: Result<T, Errno>
 
 #[test]
 fn nothing_outside_is_read() {
-    [BENEATH, HELD].map(check_nothing_outside_is_read);
+    for options in [BENEATH, HELD] {
+        check_nothing_outside_is_read(options);
+    }
 }
 
 fn check_nothing_outside_is_read(options: HostOptions) {
@@ -100,7 +102,9 @@ fn check_nothing_outside_is_read(options: HostOptions) {
 
 #[test]
 fn nothing_outside_is_changed() {
-    [BENEATH, HELD].map(check_nothing_outside_is_changed);
+    for options in [BENEATH, HELD] {
+        check_nothing_outside_is_changed(options);
+    }
 }
 
 fn check_nothing_outside_is_changed(options: HostOptions) {
@@ -144,7 +148,9 @@ fn check_nothing_outside_is_changed(options: HostOptions) {
 
 #[test]
 fn nothing_outside_is_made() {
-    [BENEATH, HELD].map(check_nothing_outside_is_made);
+    for options in [BENEATH, HELD] {
+        check_nothing_outside_is_made(options);
+    }
 }
 
 fn check_nothing_outside_is_made(options: HostOptions) {
@@ -187,7 +193,9 @@ fn check_nothing_outside_is_made(options: HostOptions) {
 
 #[test]
 fn the_parent_of_the_root_stays() {
-    [BENEATH, HELD].map(check_the_parent_of_the_root_stays);
+    for options in [BENEATH, HELD] {
+        check_the_parent_of_the_root_stays(options);
+    }
 }
 
 fn check_the_parent_of_the_root_stays(options: HostOptions) {
@@ -205,7 +213,9 @@ fn check_the_parent_of_the_root_stays(options: HostOptions) {
 
 #[test]
 fn links_that_stay_inside_work() {
-    [BENEATH, HELD].map(check_links_that_stay_inside_work);
+    for options in [BENEATH, HELD] {
+        check_links_that_stay_inside_work(options);
+    }
 }
 
 fn check_links_that_stay_inside_work(options: HostOptions) {
