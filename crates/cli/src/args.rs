@@ -1,6 +1,7 @@
 //! The command line as it is written; nothing happens while it is parsed.
 
 mod age;
+mod age_apply;
 mod allow;
 mod bench;
 mod check;
@@ -20,6 +21,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use fsage_experiment::plan::parse_time;
 
 pub use age::{AgeArgs, AgeGenerateArgs, AgeShortLivedArgs, AgeVerb, DeletesArg};
+pub use age_apply::{AgeApplyArgs, AgeKeepArgs};
 pub use allow::AllowArgs;
 pub use bench::BenchArgs;
 pub use check::{CheckArgs, CompareArgs};

@@ -56,6 +56,9 @@ pub enum Confinement {
     /// For names that fsage made itself: one plain call per operation. On hosts absolute paths fail
     /// with `EXDEV`; `..` and symbolic links are followed wherever they lead.
     Trusted,
+    /// As [`Confinement::Beneath`], for very many operations: on hosts the directories that they name are kept
+    /// open, so that an operation is one call. Nobody else may move directories of the root meanwhile.
+    Held,
 }
 
 /// Which method is used to reach a cold state.
@@ -185,6 +188,8 @@ pub struct Description {
     pub parameters: BTreeMap<String, String>,
     /// Whether it lies in memory alone, so that nothing of it is ever cold.
     pub in_memory: bool,
+    /// How it was aged, in words.
+    pub aged: Option<String>,
 }
 
 /// A target that is ready, as the directory at its root. What was made for it goes when it is dropped.

@@ -325,7 +325,7 @@ pub(crate) fn explicit_offset(op: &Op) -> Option<u64> {
 
 /// A path beneath the target's root: absolute ones lose their leading slashes, relative ones go
 /// beneath `dir`.
-fn place<'p>(path: &'p [u8], dir: Option<&[u8]>, out: &'p mut Vec<u8>) -> &'p [u8] {
+pub fn place<'p>(path: &'p [u8], dir: Option<&[u8]>, out: &'p mut Vec<u8>) -> &'p [u8] {
     let beneath = |p: &'p [u8]| {
         if p.first() != Some(&b'/') {
             return p;
@@ -346,7 +346,7 @@ fn place<'p>(path: &'p [u8], dir: Option<&[u8]>, out: &'p mut Vec<u8>) -> &'p [u
 }
 
 /// The flags of open(2) on Linux's generic table.
-pub(crate) fn open_flags(flags: u32) -> OpenFlags {
+pub fn open_flags(flags: u32) -> OpenFlags {
     let set = |bit: u32| flags & bit == bit;
     OpenFlags {
         read: matches!(flags & 3, 0 | 2),

@@ -29,6 +29,7 @@ mod timer;
 mod usage;
 mod virtual_run;
 
+pub use dispatch::{open_flags, place};
 pub use measured::{Door, Measuring, Origin, SinkSummary};
 pub use null::NullFs;
 pub use payload::Payload;

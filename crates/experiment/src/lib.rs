@@ -11,10 +11,12 @@
 //! * [`plan`]: what an experiment does, as a file says it.
 //! * [`running`]: a workload on a target; [`inputs`]: what it needs from outside.
 //! * [`measured`]: what fsage measured of its own calls, as a trace.
+//! * [`mod@aging`]: targets aged by a workload, and kept as images.
 //! * [`restoring`]: states of file systems that runs begin with.
 //! * [`target`]: what `TARGET` means. [`tracing`], [`tree`], [`profiling`], [`predicting`], [`replaying`]:
 //!   captures, trees, measurements, predictions and replays between files.
 
+pub mod aging;
 pub mod bench;
 pub mod check;
 pub mod compare;

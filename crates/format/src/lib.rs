@@ -8,7 +8,7 @@
 //! * [`own`]: fsage's own files. [`trace`]: `.fst`, one row per operation; [`snapshot`]: `.fss`, one row
 //!   per file. Both are ordinary Parquet files, written in pieces that survive a crash ([`piece`]); their
 //!   columns stand in one table each, which also makes the documentation ([`docs`]). [`profile`]: `.fsp`, a
-//!   system profile in JSON; [`record`]: run records, JSON lines.
+//!   system profile in JSON; [`image`]: `.fsi`, a whole file system; [`record`]: run records, JSON lines.
 //! * [`schema`]: the published JSON schemas. [`sniff()`]: which of them a file is.
 //! * [`result`]: what `predict`, `validate` and `show` found, stored and shown.
 //! * [`bounded`]: texts read without costing more than they hold. [`whole`]: files written whole
@@ -28,5 +28,5 @@ mod sniff;
 pub mod whole;
 
 pub use error::{FormatError, Version};
-pub use own::{profile, record, snapshot, trace};
+pub use own::{image, profile, record, snapshot, trace};
 pub use sniff::{FileKind, sniff};

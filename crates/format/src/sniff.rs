@@ -7,9 +7,11 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::error::FormatError;
+use crate::image::IMAGE_MAGIC;
 use crate::piece::{ENTRY_FORMAT, PARQUET_MAGIC, PieceFile};
 use crate::profile::PROFILE_FORMAT;
 use crate::record::RECORD_FORMAT;
+use crate::result::aged::AGED_FORMAT;
 use crate::result::comparison::COMPARISON_FORMAT;
 use crate::result::compliance::COMPLIANCE_FORMAT;
 use crate::result::experiment::EXPERIMENT_FORMAT;
@@ -43,9 +45,14 @@ pub enum FileKind {
     Replay,
     /// The result of `fsage check`.
     Compliance,
+    /// The result of `fsage age apply`.
+    AgedRun,
+    /// The image of a file system, `.fsi`, whole or not.
+    Image,
 }
 
-const EXPECTED: &str = "a trace, a snapshot, a system profile, a result or a run record of fsage";
+const EXPECTED: &str =
+    "a trace, a snapshot, a system profile, an image, a result or a run record of fsage";
 
 /// Bytes from which a file is told.
 pub(crate) const ENOUGH: u64 = 4096;
@@ -72,6 +79,9 @@ pub fn sniff(path: &Path) -> Result<FileKind, FormatError> {
             )),
         };
     }
+    if begin.starts_with(IMAGE_MAGIC) {
+        return Ok(FileKind::Image);
+    }
     match json_format(path, &begin)?.as_deref() {
         Some(PROFILE_FORMAT) => Ok(FileKind::Profile),
         Some(RECORD_FORMAT) => Ok(FileKind::Record),
@@ -82,6 +92,7 @@ pub fn sniff(path: &Path) -> Result<FileKind, FormatError> {
         Some(RUN_FORMAT) => Ok(FileKind::Run),
         Some(REPLAY_FORMAT) => Ok(FileKind::Replay),
         Some(COMPLIANCE_FORMAT) => Ok(FileKind::Compliance),
+        Some(AGED_FORMAT) => Ok(FileKind::AgedRun),
         Some(other) => Err(wrong(path, format!("JSON of the format '{other}'"))),
         None => Err(wrong(path, describe(&begin))),
     }

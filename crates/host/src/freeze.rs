@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)]
 
+use std::io::Read;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use fsage_core::Errno;
@@ -21,9 +22,37 @@ pub(crate) fn freeze_and_thaw(dir: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: the child makes only async-signal-safe calls, on its own stack, and ends by _exit.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: as above; the set is plain data, filled by sigfillset.
-        unsafe { freeze_in_child(fd) }
+        // SAFETY: as above.
+        unsafe { freeze_in_child(fd, None) }
     }
+    ended(child)
+}
+
+/// Does something while the file system of an open directory is frozen: what writes to it waits. A child as above
+/// thaws it when this returns, or this process is gone.
+pub(crate) fn while_frozen<T>(dir: BorrowedFd<'_>, what: impl FnOnce() -> T) -> Result<T, Errno> {
+    let pipe = || std::io::pipe().map_err(|_| last_errno());
+    let ((mut frozen, tell), (wait, release)) = (pipe()?, pipe()?);
+    let (fd, pipes) = (
+        dir.as_raw_fd(),
+        [tell.as_raw_fd(), wait.as_raw_fd(), release.as_raw_fd()],
+    );
+    // SAFETY: the child makes only async-signal-safe calls, on its own stack, and ends by _exit.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: as above.
+        unsafe { freeze_in_child(fd, Some(pipes)) }
+    }
+    drop((tell, wait));
+    let is_frozen = child > 0 && matches!(frozen.read(&mut [0u8; 1]), Ok(1));
+    let done = is_frozen.then(what);
+    drop(release);
+    ended(child)?;
+    done.ok_or(Errno::EINTR)
+}
+
+/// Waits for a child that was forked, if it was.
+fn ended(child: libc::pid_t) -> Result<(), Errno> {
     if child < 0 {
         return Err(last_errno());
     }
@@ -44,24 +73,27 @@ pub(crate) fn freeze_and_thaw(dir: BorrowedFd<'_>) -> Result<(), Errno> {
     }
 }
 
+/// Freezes and thaws; in between, if there are pipes, tells that by the first and waits for the end of the second,
+/// whose writing end is the third.
+///
 /// # Safety
 /// Only in a child of fork.
-unsafe fn freeze_in_child(fd: libc::c_int) -> ! {
+unsafe fn freeze_in_child(fd: libc::c_int, pipes: Option<[libc::c_int; 3]>) -> ! {
     // SAFETY: async-signal-safe calls with valid arguments.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&raw mut all);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
         libc::setsid();
-        let code = if libc::ioctl(fd, FIFREEZE, 0) == 0 {
-            if libc::ioctl(fd, FITHAW, 0) == 0 {
-                0
-            } else {
-                *libc::__errno_location()
-            }
-        } else {
-            *libc::__errno_location()
-        };
+        let mut done = libc::ioctl(fd, FIFREEZE, 0) == 0;
+        if let (true, Some([tell, wait, release])) = (done, pipes) {
+            let mut byte = 0u8;
+            libc::close(release);
+            libc::write(tell, (&raw const byte).cast(), 1);
+            libc::read(wait, (&raw mut byte).cast(), 1);
+        }
+        done = done && libc::ioctl(fd, FITHAW, 0) == 0;
+        let code = if done { 0 } else { *libc::__errno_location() };
         libc::_exit(code & 0xff)
     }
 }

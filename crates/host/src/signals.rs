@@ -34,6 +34,14 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Signals that come so soon after the first are the same request: of a terminal and of a supervisor.
 const AT_ONCE_NS: u64 = 100_000_000;
 
+/// What [`install`] returns.
+static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// The flag that a signal sets once [`install`] was called, for what is deep in a call that knows no other.
+pub fn stop_flag() -> Arc<AtomicBool> {
+    Arc::clone(STOP.get_or_init(Arc::default))
+}
+
 fn last() -> &'static Arc<AtomicUsize> {
     LAST.get_or_init(Arc::default)
 }
@@ -44,7 +52,7 @@ fn last() -> &'static Arc<AtomicUsize> {
 /// Children that [`std::process::Command`] starts get the default actions back.
 pub fn install() -> Result<Arc<AtomicBool>, HostError> {
     let failed = |e: std::io::Error| HostError::io("watch for signals", e);
-    let stop = Arc::new(AtomicBool::new(false));
+    let stop = stop_flag();
     let (mut wake, waker) = UnixStream::pair().map_err(failed)?;
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         let waker = waker.try_clone().map_err(failed)?;

@@ -62,6 +62,7 @@ pub fn record(target: &dyn Target, name: &str) -> Result<TargetRecord, TargetErr
     found.file_system = about.file_system.or(found.file_system);
     found.parameters.extend(about.parameters);
     found.in_memory |= about.in_memory;
+    found.aged = about.aged;
     Ok(found)
 }
 

@@ -8,12 +8,12 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
-use common::{BENEATH, TRUSTED};
+use common::{BENEATH, HELD, TRUSTED};
 use fsage_core::{Access, Errno, FileSystem, OpenFlags, SetAttr};
-use fsage_host::HostFs;
+use fsage_host::{HostFs, HostOptions};
 
 /// A root `inside` beside a file `secret` and a directory `outside`, with links that try to leave.
-fn hostile() -> (tempfile::TempDir, HostFs) {
+fn hostile(options: HostOptions) -> (tempfile::TempDir, HostFs) {
     let top = tempfile::tempdir().unwrap();
     let inside = top.path().join("inside");
     fs::create_dir_all(inside.join("dir")).unwrap();
@@ -33,7 +33,7 @@ fn hostile() -> (tempfile::TempDir, HostFs) {
     }
     let secret = top.path().join("secret");
     symlink(&secret, inside.join("to-absolute")).unwrap();
-    let host = HostFs::open(&inside, BENEATH).unwrap();
+    let host = HostFs::open(&inside, options).unwrap();
     (top, host)
 }
 
@@ -71,7 +71,13 @@ fn refused<T: std::fmt::Debug>(what: &str, name: &[u8], result: Result<T, Errno>
 
 #[test]
 fn nothing_outside_is_read() {
-    let (top, host) = hostile();
+    for options in [BENEATH, HELD] {
+        check_nothing_outside_is_read(options);
+    }
+}
+
+fn check_nothing_outside_is_read(options: HostOptions) {
+    let (top, host) = hostile(options);
     for name in names(top.path()) {
         refused("open", &name, host.open(&name, OpenFlags::READ, 0));
         refused("stat", &name, host.stat(&name));
@@ -96,7 +102,13 @@ fn nothing_outside_is_read() {
 
 #[test]
 fn nothing_outside_is_changed() {
-    let (top, host) = hostile();
+    for options in [BENEATH, HELD] {
+        check_nothing_outside_is_changed(options);
+    }
+}
+
+fn check_nothing_outside_is_changed(options: HostOptions) {
+    let (top, host) = hostile(options);
     let before = fs::metadata(top.path().join("secret")).unwrap();
     for name in names(top.path()) {
         refused("open", &name, host.open(&name, OpenFlags::WRITE, 0));
@@ -136,7 +148,13 @@ fn nothing_outside_is_changed() {
 
 #[test]
 fn nothing_outside_is_made() {
-    let (top, host) = hostile();
+    for options in [BENEATH, HELD] {
+        check_nothing_outside_is_made(options);
+    }
+}
+
+fn check_nothing_outside_is_made(options: HostOptions) {
+    let (top, host) = hostile(options);
     let absolute = top
         .path()
         .join("outside/new")
@@ -175,7 +193,13 @@ fn nothing_outside_is_made() {
 
 #[test]
 fn the_parent_of_the_root_stays() {
-    let (top, host) = hostile();
+    for options in [BENEATH, HELD] {
+        check_the_parent_of_the_root_stays(options);
+    }
+}
+
+fn check_the_parent_of_the_root_stays(options: HostOptions) {
+    let (top, host) = hostile(options);
     for name in ["..", "../", "dir/../..", "to-parent/"] {
         let name = name.as_bytes();
         assert!(host.rmdir(name).is_err());
@@ -189,7 +213,13 @@ fn the_parent_of_the_root_stays() {
 
 #[test]
 fn links_that_stay_inside_work() {
-    let (top, host) = hostile();
+    for options in [BENEATH, HELD] {
+        check_links_that_stay_inside_work(options);
+    }
+}
+
+fn check_links_that_stay_inside_work(options: HostOptions) {
+    let (top, host) = hostile(options);
     symlink("dir/../own", top.path().join("inside/good")).unwrap();
     let handle = host.open(b"good", OpenFlags::READ, 0).unwrap();
     let mut buffer = [0; 8];
@@ -224,4 +254,41 @@ fn trusted_names_are_relative_too() {
     );
     assert_eq!(host.mkdir(b"/tmp", 0o755), Err(Errno::EXDEV));
     assert_eq!(host.truncate(b"/etc/passwd", 0), Err(Errno::EXDEV));
+}
+
+#[test]
+fn a_directory_that_is_kept_open_is_the_one_of_that_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = HostFs::open(dir.path(), HELD).unwrap();
+    let make = |name: &[u8]| {
+        let handle = host.open(name, OpenFlags::CREATE_NEW, 0o644).unwrap();
+        host.close(handle).unwrap();
+    };
+    for name in ["a", "a/b", "a/b/c"] {
+        host.mkdir(name.as_bytes(), 0o755).unwrap();
+    }
+    make(b"a/b/c/one");
+    host.rename(b"a/b", b"moved").unwrap();
+    assert_eq!(host.unlink(b"a/b/c/one"), Err(Errno::ENOENT));
+    host.mkdir(b"a/b", 0o755).unwrap();
+    make(b"a/b/two");
+    assert!(dir.path().join("a/b/two").exists() && dir.path().join("moved/c/one").exists());
+    host.unlink(b"a/b/two").unwrap();
+    host.rmdir(b"a/b").unwrap();
+    host.mkdir(b"a/b", 0o755).unwrap();
+    make(b"a/b/three");
+    // More than are kept open at once.
+    for number in 0..1000 {
+        let name = format!("a/d{number}");
+        host.mkdir(name.as_bytes(), 0o755).unwrap();
+        make(format!("{name}/file").as_bytes());
+    }
+    assert!(dir.path().join("a/d0/file").exists());
+    // Through a link nothing is kept.
+    host.symlink(b"a", b"link").unwrap();
+    make(b"link/four");
+    host.unlink(b"link").unwrap();
+    host.symlink(b"moved", b"link").unwrap();
+    make(b"link/five");
+    assert!(dir.path().join("moved/five").exists());
 }

@@ -1,15 +1,15 @@
-//! The conformance body on real file systems of the kernel, in both confinements.
+//! The conformance body on real file systems of the kernel, in each confinement.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 mod common;
 
-use common::{BENEATH, KINDS, TRUSTED, scratch};
+use common::{BENEATH, HELD, KINDS, TRUSTED, scratch};
 use fsage_core::conformance;
 use fsage_host::HostFs;
 
 fn check(dir: &std::path::Path) {
-    for options in [TRUSTED, BENEATH] {
+    for options in [TRUSTED, BENEATH, HELD] {
         let fs = HostFs::open(dir, options).unwrap();
         if let Err(e) = conformance::check(&fs) {
             panic!("{:?}: {e}", options.confinement);

@@ -7,6 +7,7 @@
 //!   laid out. [`plain`]: what a terminal may be given.
 //! * One module for each kind of result: [`validation`], [`profile`], [`ops`].
 
+pub mod aged;
 pub mod characterization;
 pub mod cleanup;
 pub mod comparison;

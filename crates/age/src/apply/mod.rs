@@ -1,1 +1,265 @@
-//! Carries an aging workload out on a target, day by day (the thesis, 3.2.2).
+//! Carrying out an aging workload on a target: in order, as fast as the file system allows, day by day.
+//!
+//! The workload may be a stranger's: every name stays beneath the target's root, and what cannot be done there is
+//! counted and passed over. A full disk is met as a program meets it: the file is shorter, and what would come after
+//! in it is left out. Memory holds a piece of the workload and its open files.
+//!
+//! What was begun is kept in a [`State`] before each change, so that a kill at any moment leaves at most one operation
+//! in doubt; that one is done again, and every operation has the same outcome when it is done twice.
+
+mod calls;
+mod state;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fsage_core::{Errno, FileSystem, OpSource, Seed, SourceError};
+use fsage_exec::Payload;
+use fsage_format::result::aged::{AgedDay, AgedTally};
+use fsage_format::trace::{TraceMeta, TraceReader};
+
+use calls::Calls;
+pub use state::{Identity, State, StateError};
+
+/// A day of the workload's time.
+pub const DAY_NS: u64 = 86_400_000_000_000;
+
+/// Why a workload could not be applied; completes "failed to …".
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// The workload could not be read.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The target failed, other than by being full or by lacking what the workload names.
+    #[error("{what} `{name}` on {target} (operation {row} of the workload): {errno}")]
+    Target {
+        /// What was tried.
+        what: &'static str,
+        /// On which name, not UTF-8 replaced.
+        name: String,
+        /// The target.
+        target: String,
+        /// Which operation, from 0.
+        row: u64,
+        /// What it said.
+        errno: Errno,
+    },
+    /// What was begun could not be kept.
+    #[error(transparent)]
+    State(#[from] StateError),
+}
+
+/// How a workload is applied.
+#[derive(Debug, Clone, Copy)]
+pub struct ApplyOptions<'a> {
+    /// Space is allocated and no data written.
+    pub fast: bool,
+    /// Where the bytes that are written come from.
+    pub seed: Seed,
+    /// Ends it.
+    pub stop: &'a AtomicBool,
+}
+
+/// What watches an aging run.
+pub trait Observer {
+    /// A day has ended and is on the disk: its layout score, as blocks counted and of these well placed, where that is
+    /// wanted and can be told.
+    fn score(&mut self) -> Option<(u64, u64)>;
+    /// So many operations of the workload are done, in its day of that number.
+    fn progress(&mut self, operations: u64, day: u64);
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Default)]
+pub struct Applied {
+    /// What was done in all.
+    pub tally: AgedTally,
+    /// Each day that had operations.
+    pub days: Vec<AgedDay>,
+    /// Whether it was stopped before the end.
+    pub interrupted: bool,
+    /// Operations that an earlier run had done.
+    pub resumed_after: u64,
+    /// How long the target took, without the looks at it, nanoseconds.
+    pub elapsed_ns: u64,
+}
+
+/// Operations between two looks at whether to go on, and two words on how far it is.
+const STEP: usize = 1024;
+
+/// Applies a workload to an empty target, or goes on with what `state` says was done.
+pub fn apply(
+    workload: &mut TraceReader,
+    fs: &dyn FileSystem,
+    options: ApplyOptions<'_>,
+    mut state: Option<&mut State>,
+    observer: &mut dyn Observer,
+) -> Result<Applied, ApplyError> {
+    workload.forget_paths();
+    let mut run = Run::new(workload.meta(), fs, options);
+    let done = state.as_deref().map_or(0, |state| run.go_on(state));
+    let mut batch = Vec::new();
+    let mut doubtful = done > 0 || state.as_ref().is_some_and(|s| s.was_begun());
+    loop {
+        batch.clear();
+        if workload.next_batch(&mut batch)? == 0 {
+            break;
+        }
+        let paths = workload.paths();
+        for (index, op) in batch.iter().enumerate() {
+            if index % STEP == 0 {
+                observer.progress(run.row, run.day.unwrap_or(0));
+                if options.stop.load(Ordering::Relaxed) {
+                    return Ok(run.stopped());
+                }
+            }
+            if run.row < done {
+                run.calls.pass(op, paths);
+                run.day = run.day.max(Some(op.start_ns / DAY_NS));
+                run.row += 1;
+                continue;
+            }
+            if run.row == done && doubtful {
+                run.calls.reopen(state.as_deref().map_or(&[], State::open));
+                run.at_ns = fs.clock().now_ns();
+            }
+            if run.day.is_some_and(|day| op.start_ns / DAY_NS > day) && run.is_open() {
+                run.end_day(observer, state.as_deref_mut())?;
+            }
+            run.day = run.day.max(Some(op.start_ns / DAY_NS));
+            if let Some(state) = state.as_deref_mut().filter(|_| calls::changes(op.kind)) {
+                state.begin(run.row, &run.applied.tally, run.calls.open_files())?;
+            }
+            let again = std::mem::take(&mut doubtful);
+            match run
+                .calls
+                .carry_out(op, paths, run.row, &mut run.applied.tally, again)
+            {
+                Err(ApplyError::Target {
+                    errno: Errno::EINTR,
+                    ..
+                }) => return Ok(run.stopped()),
+                carried => carried?,
+            }
+            run.row += 1;
+        }
+    }
+    run.calls.close_all();
+    if run.is_open() {
+        run.end_day(observer, state)?;
+    }
+    observer.progress(run.row, run.day.unwrap_or(0));
+    run.rest();
+    Ok(run.applied)
+}
+
+struct Run<'a> {
+    calls: Calls<'a>,
+    fs: &'a dyn FileSystem,
+    applied: Applied,
+    day: Option<u64>,
+    /// What was done before the day.
+    begun: AgedTally,
+    /// When the target's own time began to run again.
+    at_ns: u64,
+    row: u64,
+}
+
+impl<'a> Run<'a> {
+    fn new(meta: &TraceMeta, fs: &'a dyn FileSystem, options: ApplyOptions<'a>) -> Self {
+        let root = meta.under.first().unwrap_or(&meta.directory);
+        let payload = Payload::new(options.seed, 0);
+        Self {
+            calls: Calls::new(fs, payload, root, options),
+            fs,
+            applied: Applied::default(),
+            day: None,
+            begun: AgedTally::default(),
+            at_ns: fs.clock().now_ns(),
+            row: 0,
+        }
+    }
+
+    /// Takes up what an earlier run did; returns how many operations that were.
+    fn go_on(&mut self, state: &State) -> u64 {
+        self.applied.tally = state.tally().clone();
+        self.applied.days = state.days().to_vec();
+        self.applied.resumed_after = state.rows();
+        if let Some(day) = self.applied.days.last() {
+            self.applied.elapsed_ns = day.elapsed_ns;
+            self.begun = day.so_far.clone();
+        }
+        state.rows()
+    }
+
+    fn stopped(mut self) -> Applied {
+        self.applied.interrupted = true;
+        self.rest();
+        self.calls.close_all();
+        self.applied
+    }
+
+    /// Whether the day has not been ended yet.
+    fn is_open(&self) -> bool {
+        let last = self.applied.days.last().map(|day| day.day);
+        self.day.is_some() && last < self.day
+    }
+
+    /// The target's time stops.
+    fn rest(&mut self) {
+        let now_ns = self.fs.clock().now_ns();
+        self.applied.elapsed_ns += now_ns.saturating_sub(self.at_ns);
+        self.at_ns = now_ns;
+    }
+
+    /// Writes the day back and keeps what the target is like then.
+    fn end_day(
+        &mut self,
+        observer: &mut dyn Observer,
+        state: Option<&mut State>,
+    ) -> Result<(), ApplyError> {
+        let failed = |what, errno| ApplyError::Target {
+            what,
+            name: String::new(),
+            target: self.fs.name(),
+            row: self.row,
+            errno,
+        };
+        self.fs
+            .sync()
+            .map_err(|e| failed("write back the day before", e))?;
+        let space = self
+            .fs
+            .statfs()
+            .map_err(|e| failed("ask for the free space before", e))?;
+        self.rest();
+        let score = observer.score();
+        self.at_ns = self.fs.clock().now_ns();
+        let (total, available) = (space.total_bytes, space.available_bytes);
+        let so_far = self.applied.tally.clone();
+        let day = AgedDay {
+            day: self.day.unwrap_or(0),
+            operations: so_far.operations - self.begun.operations,
+            written_bytes: so_far.written_bytes - self.begun.written_bytes,
+            no_space: so_far.no_space - self.begun.no_space,
+            total_bytes: total,
+            available_bytes: available,
+            utilisation: if total == 0 {
+                0.0
+            } else {
+                1.0 - available as f64 / total as f64
+            },
+            files: space.files.saturating_sub(space.free_files),
+            counted_blocks: score.map(|s| s.0),
+            optimal_blocks: score.map(|s| s.1),
+            layout_score: score.filter(|s| s.0 > 0).map(|s| s.1 as f64 / s.0 as f64),
+            elapsed_ns: self.applied.elapsed_ns,
+            so_far: so_far.clone(),
+        };
+        self.begun = so_far;
+        if let Some(state) = state {
+            state.end_day(&day)?;
+        }
+        self.applied.days.push(day);
+        Ok(())
+    }
+}

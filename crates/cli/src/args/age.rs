@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::{AgeApplyArgs, AgeKeepArgs};
+
 /// Arguments of `age`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -29,6 +31,10 @@ pub enum AgeVerb {
     Generate(AgeGenerateArgs),
     /// Learn from traces how short-lived files come and go, and how files are deleted
     ShortLived(AgeShortLivedArgs),
+    /// Carry out an aging workload on a target
+    Apply(AgeApplyArgs),
+    /// Keep an aged file system as an image, from which aged:IMAGE puts it back
+    Keep(AgeKeepArgs),
 }
 
 /// Arguments of `age generate`.

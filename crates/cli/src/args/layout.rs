@@ -9,7 +9,7 @@ use super::Cli;
 use crate::out;
 
 /// Which verb belongs where. A verb that is not named here stands in the last group.
-const GROUPS: [(&str, &[&str]); 7] = [
+const GROUPS: &[(&str, &[&str])] = &[
     ("Capture", &["trace", "snapshot"]),
     ("Age", &["age", "layout"]),
     ("Measure", &["profile"]),
@@ -18,7 +18,6 @@ const GROUPS: [(&str, &[&str]); 7] = [
         "Experiment",
         &["run", "replay", "bench", "compare", "check", "workloads"],
     ),
-    ("Age", &["age", "layout"]),
     ("Files", &["show", "import", "export", "anonymize"]),
     ("More", &["demo", "disk", "slowfs", "cleanup", "help"]),
 ];

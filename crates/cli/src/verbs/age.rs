@@ -1,6 +1,8 @@
 //! `fsage age`.
 
+mod apply;
 mod generate;
+mod keep;
 mod short_lived;
 
 use anyhow::Result;
@@ -12,5 +14,7 @@ pub fn run(args: &AgeArgs) -> Result<Exit> {
     match &args.verb {
         AgeVerb::Generate(args) => generate::run(args),
         AgeVerb::ShortLived(args) => short_lived::run(args),
+        AgeVerb::Apply(args) => apply::run(args),
+        AgeVerb::Keep(args) => keep::run(args),
     }
 }

@@ -7,7 +7,9 @@ use anyhow::{Context, Result, bail};
 use clap::Command;
 use clap_complete::Shell;
 use fsage_core::metric::{self, Group};
+use fsage_format::image::ImageHead;
 use fsage_format::result::Head;
+use fsage_format::result::aged::{AgeKept, AgedRun};
 use fsage_format::result::aging::{AgeGenerated, AgeShortLived};
 use fsage_format::result::cleanup::Leftovers;
 use fsage_format::result::comparison::Comparison;
@@ -104,6 +106,9 @@ fn printed() -> Vec<(&'static str, String)> {
             document_of::<AgeShortLived>(),
         ),
         ("cleanup.schema.json", text_of::<Leftovers>()),
+        ("age-apply.schema.json", text_of::<AgedRun>()),
+        ("show-image.schema.json", document_of::<ImageHead>()),
+        ("age-keep.schema.json", document_of::<AgeKept>()),
         ("disk-list.schema.json", document_of::<DiskList>()),
         ("disk-show.schema.json", document_of::<DiskSummary>()),
         ("disk-serve.schema.json", document_of::<DiskStatistics>()),

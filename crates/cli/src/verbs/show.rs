@@ -6,8 +6,10 @@ use anyhow::{Result, bail};
 use fsage_core::OpSource;
 use fsage_core::metric::{FamilyId, MetricId, family};
 use fsage_format::FileKind;
+use fsage_format::image::ImageReader;
 use fsage_format::profile::SystemProfile;
 use fsage_format::record::{ShownRecord, read_records};
+use fsage_format::result::aged::AgedRun;
 use fsage_format::result::comparison::Comparison;
 use fsage_format::result::compliance::Compliance;
 use fsage_format::result::experiment::Experiment;
@@ -81,6 +83,20 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
             &load::<Replay>(&args.file)?,
             fsage_report::replay::text,
         ),
+        FileKind::AgedRun => show(
+            args,
+            &load::<AgedRun>(&args.file)?,
+            fsage_report::aged::text,
+        ),
+        FileKind::Image => {
+            let head = ImageReader::open(&args.file)?.head().clone();
+            if args.json {
+                out::document(&head)?;
+            } else {
+                out::text(&fsage_report::aged::image(&head, out::width()))?;
+            }
+            Ok(Exit::Done)
+        }
         FileKind::Compliance => show(args, &load::<Compliance>(&args.file)?, |found, width| {
             compliance::text(found, args.details, width)
         }),

@@ -187,7 +187,8 @@ impl Making<'_> {
     ) -> Result<OnTarget, String> {
         let subject = self.subject;
         let (mut target, device) = self.look(open)?;
-        (target.aged, target.restored) = (subject.aged.clone(), restored);
+        target.aged = subject.aged.clone().or(target.aged);
+        target.restored = restored;
         let full_speed = open.full_speed();
         detail("setup");
         let (place, phases) = self.step("setup", |making| making.setup(open))?;

@@ -125,6 +125,7 @@ impl Target for MemTarget {
             file_system: Some("mem".to_owned()),
             parameters: parameters("", table),
             in_memory: truth.disk.is_none(),
+            ..Description::default()
         }
     }
 

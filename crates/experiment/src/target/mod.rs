@@ -1,6 +1,7 @@
 //! The kinds of targets that there are, a module each, and what `TARGET` means on the command line and in
 //! plans.
 
+mod aged;
 pub mod directory;
 mod mem;
 mod scratch;
@@ -15,6 +16,7 @@ static SCHEMES: Registry = Registry::new(&[
     &directory::DirectoryScheme,
     &scratch::ScratchScheme,
     &mem::MemScheme,
+    &aged::AgedScheme,
     &slow::SlowScheme,
 ]);
 
@@ -127,6 +129,10 @@ mod tests {
             ("slow:read=2:slow:read=2:/", "not slowed itself"),
             ("slow:read=2:scratch:ext4,fast", "fast"),
             ("scratch:ext4,on=disk:floppy", "hdd-7200"),
+            ("aged:", "expected an image"),
+            ("aged:x.fsi,size=1G", "the image's own"),
+            ("aged:,on=scratch:ext4", "expected an aging workload"),
+            ("aged:/none.fsi,on=ram", "none.fsi"),
             ("nfs://x", "called `nfs`, expected one of DIR scratch:KIND,"),
             (
                 "nfs://x",

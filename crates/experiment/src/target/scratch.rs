@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fsage_core::target::{Images, RestoredImage};
+use fsage_core::target::{Description, Images, RestoredImage};
 use fsage_core::{
     FileSystem, FsOptions, Place, Registry, Root, Scheme, Target, TargetError, TargetSpec,
 };
 use fsage_disk::Launcher;
-use fsage_host::scratch::{Backing, Image, Restored, Scratch, ScratchSpec};
+use fsage_host::scratch::{Backing, Image, Restored, Scratch, ScratchSpec, about_image};
 
 use super::directory;
 
@@ -64,12 +64,7 @@ impl TargetSpec for Spec {
     }
 
     fn uses(&self) -> Vec<PathBuf> {
-        match &self.0.backing {
-            Backing::File(dir) => vec![dir.clone()],
-            // A name without a dot is one of fsage's own.
-            Backing::Disk(disk) if disk.model.contains('.') => vec![disk.model.clone().into()],
-            Backing::Ram | Backing::Disk(_) => Vec::new(),
-        }
+        uses(&self.0)
     }
 
     fn size_bytes(&self) -> Option<u64> {
@@ -78,17 +73,16 @@ impl TargetSpec for Spec {
 
     /// A model that is not there should be known before anything runs.
     fn check(&self) -> Result<(), TargetError> {
-        if let Backing::Disk(wanted) = &self.0.backing {
-            Launcher::check(wanted, self.0.size_bytes)?;
-            Launcher::this_program()?;
-        }
-        Ok(())
+        check(&self.0)
     }
 
     fn open(&self) -> Result<Box<dyn Target>, TargetError> {
         let launcher = Launcher::this_program()?;
         let scratch = Scratch::create_with(&self.0, Some(&launcher))?;
-        Ok(Box::new(ScratchTarget(scratch)))
+        Ok(Box::new(ScratchTarget {
+            scratch,
+            aged: None,
+        }))
     }
 
     fn images(&self) -> Option<&dyn Images> {
@@ -107,34 +101,74 @@ impl Images for Spec {
         image: &Path,
         stop: &AtomicBool,
     ) -> Result<Box<dyn RestoredImage>, TargetError> {
-        let launcher = Launcher::this_program()?;
-        let restored = Restored::copy(&self.0, Some(&launcher), image, stop)?;
-        Ok(Box::new(Copied(restored)))
+        restored(&self.0, image, stop)
     }
 }
 
-struct Copied(Restored);
+/// The files and directories of this machine that a scratch file system uses.
+pub(super) fn uses(spec: &ScratchSpec) -> Vec<PathBuf> {
+    match &spec.backing {
+        Backing::File(dir) => vec![dir.clone()],
+        // A name without a dot is one of fsage's own.
+        Backing::Disk(disk) if disk.model.contains('.') => vec![disk.model.clone().into()],
+        Backing::Ram | Backing::Disk(_) => Vec::new(),
+    }
+}
+
+/// Whether it can be made, as far as is known.
+pub(super) fn check(spec: &ScratchSpec) -> Result<(), TargetError> {
+    if let Backing::Disk(wanted) = &spec.backing {
+        Launcher::check(wanted, spec.size_bytes)?;
+        Launcher::this_program()?;
+    }
+    Ok(())
+}
+
+/// Copies an image to where a scratch file system lies.
+pub(super) fn restored(
+    spec: &ScratchSpec,
+    image: &Path,
+    stop: &AtomicBool,
+) -> Result<Box<dyn RestoredImage>, TargetError> {
+    let launcher = Launcher::this_program()?;
+    let copied = Restored::copy(spec, Some(&launcher), image, stop)?;
+    let aged = about_image(image)?.head.and_then(|head| head.aged);
+    Ok(Box::new(Copied {
+        copied,
+        aged: aged.map(|aged| aged.in_words()),
+    }))
+}
+
+struct Copied {
+    copied: Restored,
+    aged: Option<String>,
+}
 
 impl RestoredImage for Copied {
     fn copied_bytes(&self) -> u64 {
-        self.0.copied_bytes
+        self.copied.copied_bytes
     }
 
     fn open(self: Box<Self>) -> Result<Box<dyn Target>, TargetError> {
-        Ok(Box::new(ScratchTarget(self.0.mount()?)))
+        let (scratch, aged) = (self.copied.mount()?, self.aged);
+        Ok(Box::new(ScratchTarget { scratch, aged }))
     }
 }
 
 #[derive(Debug)]
-struct ScratchTarget(Scratch);
+struct ScratchTarget {
+    scratch: Scratch,
+    /// How it was aged, if it came from an image that says so.
+    aged: Option<String>,
+}
 
 impl Root for ScratchTarget {
     fn file_system(&self, options: FsOptions) -> Result<Arc<dyn FileSystem>, TargetError> {
-        directory::file_system(self.0.dir(), options)
+        directory::file_system(self.scratch.dir(), options)
     }
 
     fn host_dir(&self) -> Option<&Path> {
-        Some(self.0.dir())
+        Some(self.scratch.dir())
     }
 }
 
@@ -143,34 +177,42 @@ impl Target for ScratchTarget {
         true
     }
 
+    fn describe(&self) -> Description {
+        Description {
+            aged: self.aged.clone(),
+            ..Description::default()
+        }
+    }
+
     fn place(&self, prefix: &str) -> Result<Box<dyn Place>, TargetError> {
-        directory::place(self.0.dir(), prefix).map_err(|error| (self as &dyn Target).explain(error))
+        directory::place(self.scratch.dir(), prefix)
+            .map_err(|error| (self as &dyn Target).explain(error))
     }
 
     fn full_speed(&self) -> Option<Box<dyn Send>> {
-        Some(Box::new(self.0.full_speed()))
+        Some(Box::new(self.scratch.full_speed()))
     }
 
     fn statistics(&self) -> BTreeMap<String, String> {
-        self.0
+        self.scratch
             .disk()
             .map(|disk| disk.statistics())
             .unwrap_or_default()
     }
 
     fn write_back(&self) -> Result<(), TargetError> {
-        directory::write_back(self.0.dir())?;
+        directory::write_back(self.scratch.dir())?;
         // Not every file system flushes its device.
-        self.0.disk().map_or(Ok(()), |disk| disk.drain())?;
+        self.scratch.disk().map_or(Ok(()), |disk| disk.drain())?;
         Ok(())
     }
 
     fn served(&self) -> Result<(), TargetError> {
-        self.0.disk().map_or(Ok(()), |disk| disk.check())?;
+        self.scratch.disk().map_or(Ok(()), |disk| disk.check())?;
         Ok(())
     }
 
     fn close(self: Box<Self>) -> Result<(), TargetError> {
-        Ok(self.0.close()?)
+        Ok(self.scratch.close()?)
     }
 }

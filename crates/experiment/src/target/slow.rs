@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fsage_core::target::{Images, RestoredImage};
+use fsage_core::target::{Description, Images, RestoredImage};
 use fsage_core::{
     FileSystem, FsOptions, Place, Registry, Root, Scheme, Target, TargetError, TargetSpec,
 };
@@ -182,6 +182,13 @@ impl Target for Slowed {
     fn place(&self, prefix: &str) -> Result<Box<dyn Place>, TargetError> {
         directory::place(self.layer.dir(), prefix)
             .map_err(|error| (self as &dyn Target).explain(error))
+    }
+
+    fn describe(&self) -> Description {
+        Description {
+            aged: self.lower.describe().aged,
+            ..Description::default()
+        }
     }
 
     fn beneath(&self) -> Option<&dyn Target> {

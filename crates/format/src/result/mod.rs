@@ -3,6 +3,7 @@
 //! They live here, beneath the crates that fill them in and the one that prints them, so that every
 //! table, JSON document and page is made from what was stored and from nothing else.
 
+pub mod aged;
 pub mod aging;
 pub mod characterization;
 pub mod cleanup;
@@ -114,6 +115,7 @@ macro_rules! stored {
 }
 
 stored! {
+    aged::AgedRun, version, aged::AGED_VERSION;
     comparison::Comparison, comparison_version, comparison::COMPARISON_VERSION;
     compliance::Compliance, compliance_version, compliance::COMPLIANCE_VERSION;
     experiment::Experiment, experiment_version, experiment::EXPERIMENT_VERSION;

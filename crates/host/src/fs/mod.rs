@@ -4,6 +4,7 @@
 //! kernel. Handles must come from the same [`HostFs`].
 
 mod beneath;
+mod held;
 mod map;
 mod ops;
 
@@ -32,6 +33,7 @@ pub struct HostFs {
     /// Its number never changes; a remount puts the new root under the same number.
     root: Arc<OwnedFd>,
     options: FsOptions,
+    held: held::Directories,
     clock: MonotonicClock,
     mount: Option<Mount>,
     device: Option<BlockDevice>,
@@ -76,6 +78,7 @@ impl HostFs {
             prefix,
             root,
             options,
+            held: held::Directories::default(),
             clock: MonotonicClock,
             mount,
             device,

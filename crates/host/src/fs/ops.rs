@@ -10,6 +10,7 @@ use fsage_core::{
 };
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, RawDir, SeekFrom};
 
+use super::held::Held;
 use super::{Confinement, HostFs, beneath, map};
 use crate::error::last_errno;
 
@@ -102,8 +103,26 @@ impl HostFs {
         if self.trusted() {
             return call(self.root(), relative(path)?).map_err(errno);
         }
+        if let Some((dir, name)) = self.held_parent(path)? {
+            return call(dir.as_fd(), name).map_err(errno);
+        }
         let (dir, name) = beneath::parent(self.root(), path)?;
         call(dir.as_fd(), name).map_err(errno)
+    }
+
+    /// The open directory that holds the last component of a path, and that component.
+    fn held_parent<'p>(&self, path: &'p [u8]) -> Result<Held<'p>, Errno> {
+        match self.options.confinement {
+            Confinement::Held => self.held.parent(&self.root, path),
+            Confinement::Beneath | Confinement::Trusted => Ok(None),
+        }
+    }
+
+    /// What is about to be renamed or removed is no longer kept open.
+    fn let_go(&self, path: &[u8]) {
+        if self.options.confinement == Confinement::Held {
+            self.held.forget(path);
+        }
     }
 
     /// The same for calls with two names.
@@ -115,6 +134,11 @@ impl HostFs {
     ) -> Result<(), Errno> {
         if self.trusted() {
             return call(self.root(), relative(from)?, self.root(), relative(to)?).map_err(errno);
+        }
+        if let (Some((from_dir, from)), Some((to_dir, to))) =
+            (self.held_parent(from)?, self.held_parent(to)?)
+        {
+            return call(from_dir.as_fd(), from, to_dir.as_fd(), to).map_err(errno);
         }
         let (from_dir, from_name) = beneath::parent(self.root(), from)?;
         let (to_dir, to_name) = beneath::parent(self.root(), to)?;
@@ -146,6 +170,14 @@ impl FileSystem for HostFs {
         let (flags, mode) = (open_flags(flags), Mode::from_raw_mode(mode & 0o7777));
         let fd = if self.trusted() {
             rustix::fs::openat(self.root(), relative(path)?, flags, mode).map_err(errno)?
+        } else if let Some((dir, name)) = self.held_parent(path)? {
+            match rustix::fs::openat(&dir, name, flags | OFlags::NOFOLLOW, mode) {
+                // A link leads somewhere beneath the root or is refused.
+                Err(rustix::io::Errno::LOOP | rustix::io::Errno::NOTDIR) => {
+                    beneath::open(self.root(), path, flags, mode)?
+                }
+                opened => opened.map_err(errno)?,
+            }
         } else {
             beneath::open(self.root(), path, flags, mode)?
         };
@@ -285,12 +317,15 @@ impl FileSystem for HostFs {
     }
 
     fn rmdir(&self, path: &[u8]) -> Result<(), Errno> {
+        self.let_go(path);
         self.at(path, |dir, name| {
             rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR)
         })
     }
 
     fn rename(&self, from: &[u8], to: &[u8]) -> Result<(), Errno> {
+        self.let_go(from);
+        self.let_go(to);
         self.at2(from, to, |a, from, b, to| {
             rustix::fs::renameat(a, from, b, to)
         })

@@ -136,6 +136,11 @@ impl LoopDevice {
         &self.path
     }
 
+    /// What it holds, for who reads it while nothing is mounted.
+    pub fn image(&self) -> &File {
+        &self.image
+    }
+
     /// Whether a mount or anyone else holds it exclusively.
     pub fn in_use(&self) -> bool {
         let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;

@@ -10,6 +10,7 @@ pub mod disk;
 mod dup;
 mod fuse;
 mod image;
+mod keep;
 mod layer;
 mod mkfs;
 mod mounted;
@@ -28,12 +29,13 @@ pub use disk::{Disk, DiskProvider, DiskSpec, FullSpeed};
 pub use fuse::{FuseMount, needs_fuse};
 pub use image::{LoopDevice, create_image};
 pub(crate) use image::{clear_loop_device, image_device, is_own_loop_device};
+pub use keep::{keep, keep_file};
 pub use layer::{Layer, Layered, beneath};
 pub(crate) use layer::{MountedLayer, layer_at};
 pub(crate) use mkfs::find as find_program;
 pub use mounted::MountedScratch;
 pub(crate) use mounted::mounted_at;
-pub use restore::{Image, Restored};
+pub use restore::{Image, ImageAbout, Restored, about_image};
 pub use spec::{Backing, ScratchSpec, parse_size};
 pub use unmount::{detach, unmount};
 
@@ -134,7 +136,13 @@ impl Scratch {
                 let made = mkfs::mkfs(spec, device.path())?;
                 (record.mkfs_options, record.mkfs_version) = (made.options, made.version);
             }
-            Made::Image(path) => record.restored = Some(path),
+            Made::Image(path) => {
+                if let Some(head) = about_image(&path).ok().and_then(|about| about.head) {
+                    (record.mkfs_options, record.mkfs_version) =
+                        (head.mkfs_options, head.mkfs_version);
+                }
+                record.restored = Some(path);
+            }
         }
         let dir = make_mount_point(&spec.kind)?;
         let below = mounted::Below { device, disk };
@@ -185,6 +193,10 @@ impl Scratch {
 
     fn mark(&self) -> Result<(), HostError> {
         let path = self.dir.join(MARKER);
+        // An image that has it stays as it is.
+        if self.record().restored.is_some() && path.exists() {
+            return Ok(());
+        }
         let text = format!(
             "{}\nmkfs {}\n",
             self.record().spec,

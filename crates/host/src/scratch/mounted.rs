@@ -1,5 +1,6 @@
 //! A mounted scratch file system: mount, remount, unmount, and the targets that are open on it.
 
+use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -125,12 +126,17 @@ impl MountedScratch {
     /// Unmounts and mounts again, dropping everything that was cached. `EBUSY` if a file is open
     /// or if the mount lives on in another namespace; the file system is then mounted as before.
     pub(crate) fn remount(&self) -> Result<(), Errno> {
+        self.apart(|_| ())
+    }
+
+    /// The same, with something done to the image while nothing is mounted.
+    pub(super) fn apart(&self, what: impl FnOnce(&File)) -> Result<(), Errno> {
         let mut state = lock(&self.state);
         if !state.mounted {
             return Err(Errno::ENODEV);
         }
         state.roots.park().map_err(|e| Errno(e.raw_os_error()))?;
-        let done = self.cycle(&mut state);
+        let done = self.cycle(&mut state, what);
         if !state.mounted {
             // The roots stay parked: the bare directory must not be taken for the file system.
             return done;
@@ -139,7 +145,7 @@ impl MountedScratch {
         done.and(reopened)
     }
 
-    fn cycle(&self, state: &mut State) -> Result<(), Errno> {
+    fn cycle(&self, state: &mut State, what: impl FnOnce(&File)) -> Result<(), Errno> {
         // What is written back here belongs to no measurement.
         let _full_speed = FullSpeed::of(state.disk.clone());
         unmount(&self.dir, PATIENCE).map_err(|e| Errno(e.raw_os_error()))?;
@@ -151,6 +157,7 @@ impl MountedScratch {
         let elsewhere = device.in_use();
         if !elsewhere {
             device.drop_cached();
+            what(device.image());
         }
         mount(&self.record.spec, device.path(), &self.dir).map_err(|_| Errno::EIO)?;
         state.mounted = true;

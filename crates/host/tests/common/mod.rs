@@ -17,6 +17,10 @@ pub const TRUSTED: HostOptions = HostOptions {
     confinement: Confinement::Trusted,
     cold: fsage_host::ColdPolicy::Auto,
 };
+pub const HELD: HostOptions = HostOptions {
+    confinement: Confinement::Held,
+    cold: fsage_host::ColdPolicy::Auto,
+};
 pub const BENEATH: HostOptions = HostOptions {
     confinement: Confinement::Beneath,
     cold: fsage_host::ColdPolicy::Auto,

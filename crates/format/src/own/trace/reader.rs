@@ -46,6 +46,7 @@ pub struct TraceReader {
     next_piece: usize,
     rows: usize,
     row: usize,
+    forgets: bool,
 }
 
 /// What the indices of a piece's text columns mean.
@@ -101,7 +102,14 @@ impl TraceReader {
             next_piece: 0,
             rows: 0,
             row: 0,
+            forgets: false,
         })
+    }
+
+    /// From now on the table of paths begins anew with each piece, so that memory does not grow with their number:
+    /// an operation's paths are known until the next batch.
+    pub fn forget_paths(&mut self) {
+        self.forgets = true;
     }
 
     /// What the trace says about itself.
@@ -216,6 +224,10 @@ impl TraceReader {
         let piece = self.next_piece;
         self.next_piece += 1;
         (self.rows, self.row) = (0, 0);
+        if self.forgets {
+            self.paths.take();
+            self.path_bytes = Allowance::paths(self.file.bytes());
+        }
         let rows = self
             .file
             .read_piece(piece, &self.wanted, &mut self.columns)?;

@@ -1,0 +1,319 @@
+//! What was done of a workload, kept so that a run that was killed can be gone on with.
+//!
+//! A file beside the result: a head of fixed size, written before each change, then a line of JSON for each day. The
+//! head says which operation is begun, and so that all before it are done; which descriptors are open; the tally; and
+//! how many bytes of days count.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use fsage_core::Fd;
+use fsage_format::result::aged::{AgedDay, AgedTally};
+
+/// The magic and the version of the head, in one number.
+const MAGIC: u64 = u64::from_le_bytes(*b"FSGAGED1");
+const HEAD_WORDS: usize = 128;
+const HEAD_BYTES: usize = HEAD_WORDS * 8;
+/// Where the words that change begin, and the open files among them.
+const CHANGING: usize = 24;
+const OPEN: usize = 36;
+/// Days are told in at most this much.
+const MAX_DAYS_BYTES: u64 = 256 << 20;
+
+/// Why what was done is not known; completes "failed to …".
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// It cannot be read or written.
+    #[error("keep what was done in {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It is of something else.
+    #[error("go on with {}: {why}", path.display())]
+    Other {
+        /// The file.
+        path: PathBuf,
+        /// Why, and what was expected.
+        why: String,
+    },
+}
+
+/// Of what a state is: it goes on with nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Identity {
+    /// The SHA-256 of the workload.
+    pub workload: [u8; 32],
+    /// The machine's run: what a crash took with it is not known.
+    pub boot: [u8; 16],
+    /// Device and inode of the target's root.
+    pub target: (u64, u64),
+    /// Whether space is allocated and no data written, and where the bytes come from.
+    pub how: (bool, u64),
+}
+
+/// A descriptor of the workload that was open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept {
+    /// It.
+    pub fd: Fd,
+    /// Whether its file was there.
+    pub there: bool,
+    /// Whether that met a full disk.
+    pub full: bool,
+    /// Where the next write without an offset goes.
+    pub position: u64,
+}
+
+/// What was done.
+#[derive(Debug)]
+pub struct State {
+    file: File,
+    path: PathBuf,
+    rows: u64,
+    tally: AgedTally,
+    open: Vec<Kept>,
+    days: Vec<AgedDay>,
+    days_bytes: u64,
+    resumed: bool,
+}
+
+impl State {
+    /// Begins one; what stands there is replaced.
+    pub fn create(path: &Path, identity: &Identity) -> Result<Self, StateError> {
+        let failed = |source| StateError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(path)
+            .map_err(failed)?;
+        let mut state = Self {
+            file,
+            path: path.to_owned(),
+            rows: 0,
+            tally: AgedTally::default(),
+            open: Vec::new(),
+            days: Vec::new(),
+            days_bytes: 0,
+            resumed: false,
+        };
+        let mut words = fixed(identity);
+        words.resize(HEAD_WORDS, 0);
+        state.put(0, &words)?;
+        state.begin(0, &AgedTally::default(), [].into_iter())?;
+        Ok(state)
+    }
+
+    /// Goes on with one.
+    pub fn resume(path: &Path, identity: &Identity) -> Result<Self, StateError> {
+        let failed = |source| StateError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let other = |why: &str| StateError::Other {
+            path: path.to_owned(),
+            why: why.to_owned(),
+        };
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(failed)?;
+        let mut bytes = [0; HEAD_BYTES];
+        file.read_exact_at(&mut bytes, 0).map_err(|_| {
+            other("it is no state of an aging run, or cut; expected what such a run left")
+        })?;
+        let (words, _) = bytes.as_chunks::<8>();
+        let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let word = |at: usize| words.get(at).copied().unwrap_or(0);
+        belongs(&words, identity).map_err(other)?;
+        let at = CHANGING;
+        let tally = AgedTally {
+            operations: word(at + 2),
+            created: word(at + 3),
+            removed: word(at + 4),
+            written_bytes: word(at + 5),
+            no_space: word(at + 6),
+            absent: word(at + 7),
+            refused: word(at + 8),
+            left_out: word(at + 9),
+        };
+        let days_bytes = word(at + 1);
+        if days_bytes > MAX_DAYS_BYTES {
+            return Err(other("it tells of more days than there can be"));
+        }
+        let mut lines = vec![0; days_bytes as usize];
+        file.read_exact_at(&mut lines, HEAD_BYTES as u64)
+            .map_err(failed)?;
+        let days = lines.split(|&b| b == b'\n').filter(|line| !line.is_empty());
+        let days = days.map(serde_json::from_slice).collect::<Result<_, _>>();
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+            rows: word(at),
+            tally,
+            open: open_files(&words),
+            days: days.map_err(|e| other(&format!("its days: {e}")))?,
+            days_bytes,
+            resumed: true,
+        })
+    }
+
+    /// Operations that were done when it was taken up again; the next one may have been.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Whether it was taken up again.
+    pub fn was_begun(&self) -> bool {
+        self.resumed
+    }
+
+    /// What had been done.
+    pub fn tally(&self) -> &AgedTally {
+        &self.tally
+    }
+
+    /// The days that had ended.
+    pub fn days(&self) -> &[AgedDay] {
+        &self.days
+    }
+
+    /// The descriptors that were open, as many as there is room for.
+    pub fn open(&self) -> &[Kept] {
+        &self.open
+    }
+
+    /// An operation begins; all before it are done.
+    pub fn begin(
+        &mut self,
+        row: u64,
+        tally: &AgedTally,
+        open: impl Iterator<Item = Kept>,
+    ) -> Result<(), StateError> {
+        let mut words = [0; HEAD_WORDS - CHANGING];
+        let known = [
+            row,
+            self.days_bytes,
+            tally.operations,
+            tally.created,
+            tally.removed,
+            tally.written_bytes,
+            tally.no_space,
+            tally.absent,
+            tally.refused,
+            tally.left_out,
+        ];
+        let (fixed, files) = words.split_at_mut(OPEN - CHANGING);
+        fixed
+            .iter_mut()
+            .zip(known)
+            .for_each(|(to, word)| *to = word);
+        let mut used = 0;
+        for ([to, position], kept) in files.as_chunks_mut::<2>().0.iter_mut().zip(open) {
+            let bits = u64::from(kept.full) << 2 | u64::from(kept.there) << 1 | 1;
+            (*to, *position) = (u64::from(kept.fd.0 as u32) << 3 | bits, kept.position);
+            used += 2;
+        }
+        // With the word that ends the list.
+        let used = (OPEN - CHANGING + used + 1).min(words.len());
+        self.put(CHANGING, words.get(..used).unwrap_or_default())
+    }
+
+    /// A day has ended. It counts from the next operation on.
+    pub fn end_day(&mut self, day: &AgedDay) -> Result<(), StateError> {
+        let mut line = serde_json::to_vec(day).map_err(|e| self.failed(e.into()))?;
+        line.push(b'\n');
+        let at = HEAD_BYTES as u64 + self.days_bytes;
+        self.file
+            .write_all_at(&line, at)
+            .map_err(|e| self.failed(e))?;
+        self.days_bytes += line.len() as u64;
+        Ok(())
+    }
+
+    fn put(&mut self, at: usize, words: &[u64]) -> Result<(), StateError> {
+        let mut bytes = [0; HEAD_BYTES];
+        for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        let bytes = bytes.get(..words.len() * 8).unwrap_or_default();
+        self.file
+            .write_all_at(bytes, at as u64 * 8)
+            .map_err(|e| self.failed(e))
+    }
+
+    fn failed(&self, source: std::io::Error) -> StateError {
+        StateError::Io {
+            path: self.path.clone(),
+            source,
+        }
+    }
+}
+
+/// The words of a head that never change.
+fn fixed(identity: &Identity) -> Vec<u64> {
+    let mut words = vec![MAGIC];
+    for bytes in identity
+        .workload
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .chain(identity.boot.as_chunks::<8>().0)
+    {
+        words.push(u64::from_le_bytes(*bytes));
+    }
+    words.extend([
+        identity.target.0,
+        identity.target.1,
+        u64::from(identity.how.0),
+        identity.how.1,
+    ]);
+    words
+}
+
+/// Why a head is not that of this run, if it is not.
+fn belongs(words: &[u64], identity: &Identity) -> Result<(), &'static str> {
+    if words.first() != Some(&MAGIC) {
+        return Err("it is no state of an aging run, expected what such a run left");
+    }
+    let mut expected = fixed(identity);
+    expected.resize(CHANGING, 0);
+    let parts = [
+        (1..5, "it is of another workload"),
+        (
+            5..7,
+            "the machine was started anew since, and what the target had not written then is lost; expected a \
+             new target",
+        ),
+        (7..9, "it is of another target"),
+        (9..11, "it was begun with another --fast or --seed"),
+    ];
+    for (at, why) in parts {
+        if words.get(at.clone()) != expected.get(at) {
+            return Err(why);
+        }
+    }
+    Ok(())
+}
+
+/// The open files that a head tells of.
+fn open_files(words: &[u64]) -> Vec<Kept> {
+    let pairs = words.get(OPEN..).unwrap_or_default().as_chunks::<2>().0;
+    let told = pairs.iter().take_while(|[bits, _]| bits & 1 != 0);
+    let kept = told.map(|[bits, position]| Kept {
+        fd: Fd((bits >> 3) as u32 as i32),
+        there: bits & 2 != 0,
+        full: bits & 4 != 0,
+        position: *position,
+    });
+    kept.collect()
+}

@@ -1,0 +1,114 @@
+//! `fsage age apply`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use fsage_experiment::aging::{AgingError, AgingRequest, age, made_of};
+use fsage_experiment::target;
+use fsage_format::record::write_whole;
+use fsage_format::result::aged::AgedRun;
+use fsage_host::{MonotonicClock, signals};
+use fsage_report::units;
+
+use crate::args::AgeApplyArgs;
+use crate::exit::{Exit, Interrupted, UsageError};
+use crate::files::{apart, open_whole_trace, outputs};
+use crate::verbs::validate::isolate_for;
+use crate::{out, ui};
+
+pub fn run(args: &AgeApplyArgs) -> Result<Exit> {
+    let target = target::parse(&args.target)?;
+    let (output, json) = out::places(args.output.as_deref(), args.json);
+    if args.resume && (target.is_temporary() || output.is_none()) {
+        let text = "--resume needs a directory as target and -o with a file: a scratch file system goes with its run";
+        return Err(UsageError(text.into()).into());
+    }
+    isolate_for([&target])?;
+    let keep = args.keep.as_deref();
+    apart([&*args.workload], output.into_iter().chain(keep))?;
+    let workload = open_whole_trace(&args.workload, args.allow_lossy)?;
+    made_of(&workload, &args.workload)?;
+    let stop = signals::install()?;
+    outputs(output, keep)?;
+    let state = output.filter(|_| !target.is_temporary()).map(part);
+    let request = AgingRequest {
+        workload: args.workload.clone(),
+        target,
+        fast: args.fast,
+        seed: args.seed,
+        score: !args.no_score,
+        state: state.clone(),
+        resume: args.resume,
+        keep: args.keep.clone(),
+    };
+    let result = with_progress(|progress| age(workload, &request, progress, &stop));
+    let result = match result {
+        Err(AgingError::Interrupted) => return Err(Interrupted.into()),
+        other => other?,
+    };
+    if let Some(output) = output.filter(|_| state.is_none() || !result.interrupted) {
+        let text = serde_json::to_string_pretty(&result)? + "\n";
+        write_whole(output, text.as_bytes())?;
+    }
+    if json {
+        out::json(&result)?;
+    } else {
+        out::text(&fsage_report::aged::text(&result, out::width()))?;
+    }
+    Ok(ended(&result, state.as_deref()))
+}
+
+/// Where it is kept what was done.
+fn part(output: &Path) -> PathBuf {
+    let mut name = output.as_os_str().to_owned();
+    name.push(".part");
+    name.into()
+}
+
+fn ended(result: &AgedRun, state: Option<&Path>) -> Exit {
+    if result.interrupted {
+        ui::line(match state {
+            Some(_) => "fsage: interrupted; --resume with the same -o goes on with it",
+            None => "fsage: interrupted",
+        });
+        return Exit::Interrupted;
+    }
+    if let Some(state) = state {
+        // The result says it all; what cannot be removed is replaced by the next run.
+        let _ = std::fs::remove_file(state);
+    }
+    if let Some(kept) = &result.kept {
+        ui::note(&format!("kept in {kept}"));
+    }
+    let tally = &result.tally;
+    if tally.no_space + tally.absent + tally.refused == 0 {
+        return Exit::Done;
+    }
+    ui::line(&format!(
+        "{} operations met a full disk, {} what is not there, {} were refused",
+        units::count(tally.no_space),
+        units::count(tally.absent),
+        units::count(tally.refused)
+    ));
+    Exit::Incomplete
+}
+
+/// Tells the day and the time left, by the operations that are left.
+fn with_progress<T>(work: impl FnOnce(&mut dyn FnMut((u64, u64), (u64, u64))) -> T) -> T {
+    use fsage_core::Clock;
+    let (bar, clock) = (ui::Progress::new(1), MonotonicClock);
+    let mut begun: Option<(u64, u64)> = None;
+    work(&mut |(done, all), (day, days)| {
+        let now_ns = clock.now_ns();
+        let &mut (first, begun_ns) = begun.get_or_insert((done, now_ns));
+        let spent_s = now_ns.saturating_sub(begun_ns) as f64 / 1e9;
+        let share = all.saturating_sub(done) as f64 / done.saturating_sub(first).max(1) as f64;
+        let left_s = (done > first && spent_s > 1.0).then_some(spent_s * share);
+        let of_all = format!(
+            "days, {} of {} operations",
+            units::count(done),
+            units::count(all)
+        );
+        bar.set(day, days, &of_all, left_s);
+    })
+}

@@ -1,0 +1,686 @@
+//! `fsage age apply`, `fsage age keep` and the target `aged:`, on real file systems.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on has failed"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "processes are waited for"
+)]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use common::{Chance, fsage, names, root, run, run_command, scratch, start, temp_in_memory, tool};
+use fsage_core::{Fd, Op, OpKind, OpSink, Outcome, PathTable, Pid, Tid};
+use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
+use serde_json::{Value, json};
+
+const DAY_NS: u64 = 86_400_000_000_000;
+
+/// A small aging workload in the making: what lives is known, so that it makes sense.
+struct Workload {
+    ops: Vec<Op>,
+    paths: PathTable,
+    now_ns: u64,
+    next_fd: i32,
+}
+
+impl Workload {
+    fn new() -> Self {
+        Self {
+            ops: Vec::new(),
+            paths: PathTable::new(),
+            now_ns: 0,
+            next_fd: 3,
+        }
+    }
+
+    fn op(&mut self, kind: OpKind, names: &[&str]) -> &mut Op {
+        self.now_ns += 1_000_000;
+        let mut op = Op::new(kind, Pid(1), Tid(1), self.now_ns);
+        op.path = names
+            .first()
+            .map(|name| self.paths.intern(name.as_bytes()).unwrap());
+        op.path2 = names
+            .get(1)
+            .map(|name| self.paths.intern(name.as_bytes()).unwrap());
+        self.ops.push(op);
+        self.ops.last_mut().unwrap()
+    }
+
+    fn open(&mut self, name: &str, flags: u32) -> i32 {
+        // Appended to from one day to the next, and so not used again meanwhile.
+        let fd = if flags & 0o2000 == 0 {
+            self.next_fd
+        } else {
+            99
+        };
+        self.next_fd = 3 + (self.next_fd - 2) % 40;
+        let op = self.op(OpKind::Open, &[name]);
+        (op.flags, op.result) = (flags, Outcome::ok(fd as u64));
+        fd
+    }
+
+    fn write(&mut self, fd: i32, offset: u64, length: u64) {
+        let op = self.op(OpKind::Write, &[]);
+        (op.fd, op.offset, op.length, op.result) = (
+            Some(Fd(fd)),
+            Some(offset),
+            Some(length),
+            Outcome::ok(length),
+        );
+    }
+
+    fn close(&mut self, fd: i32) {
+        self.op(OpKind::Close, &[]).fd = Some(Fd(fd));
+    }
+
+    /// A file made of pieces of 8 KiB.
+    fn file(&mut self, name: &str, bytes: u64) {
+        let fd = self.open(name, 0o301);
+        let mut at = 0;
+        while at < bytes {
+            let length = (bytes - at).min(8192);
+            self.write(fd, at, length);
+            at += length;
+        }
+        self.close(fd);
+    }
+
+    fn day(&mut self, day: u64) {
+        self.now_ns = day * DAY_NS;
+    }
+
+    fn save(&self, path: &Path, made: &Value) -> PathBuf {
+        let meta = TraceMeta {
+            method: "test".into(),
+            extra: [("aging".to_owned(), made.to_string())].into(),
+            ..TraceMeta::default()
+        };
+        let mut writer = TraceWriter::create(path, meta).unwrap();
+        for op in &self.ops {
+            writer.push(op, &self.paths).unwrap();
+        }
+        let end = TraceEnd {
+            elapsed_ns: self.now_ns,
+            ..TraceEnd::default()
+        };
+        writer.finish(end).unwrap();
+        path.to_owned()
+    }
+
+    /// Days of files that come, grow, are renamed, cut and removed in directories that do too.
+    fn busy(seed: u64, days: u64, operations: u64) -> Self {
+        let mut chance = Chance(seed);
+        let mut this = Self::new();
+        let mut live: Vec<String> = Vec::new();
+        for dir in 0..20 {
+            this.op(OpKind::Mkdir, &[&format!("/d{dir}")]).flags = 0o755;
+        }
+        let mut number = 0;
+        for day in 0..days {
+            this.day(day);
+            // One file is open from each day to the next.
+            let log = this.open(&format!("/d0/log{day}"), 0o2101);
+            for _ in 0..operations / days {
+                number += 1;
+                let at = chance.below(live.len() as u64 + 1) as usize;
+                match chance.below(10) {
+                    0..=4 => {
+                        let name = format!("/d{}/f{number}", chance.below(20));
+                        this.file(&name, chance.below(40_000));
+                        live.push(name);
+                    }
+                    5..=6 if at < live.len() => {
+                        let name = live.swap_remove(at);
+                        this.op(OpKind::Unlink, &[&name]);
+                    }
+                    7 if at < live.len() => {
+                        let to = format!("/d{}/r{number}", chance.below(20));
+                        this.op(OpKind::Rename, &[&live[at], &to]);
+                        live[at] = to;
+                    }
+                    8 if at < live.len() => {
+                        this.op(OpKind::Truncate, &[&live[at]]).length = Some(chance.below(9000));
+                    }
+                    9 => {
+                        let (dir, link) = (format!("/d1/s{number}"), format!("/d2/l{number}"));
+                        this.op(OpKind::Mkdir, &[&dir]).flags = 0o755;
+                        this.op(OpKind::Symlink, &[&link, "../d1"]);
+                        this.op(OpKind::Rmdir, &[&dir]);
+                    }
+                    _ => this.write(log, number * 100, 100),
+                }
+            }
+            this.close(log);
+        }
+        this
+    }
+}
+
+fn made(days: u64, peak_bytes: u64) -> Value {
+    json!({
+        "version": 1, "generator": "test", "kind": "profile", "source": "test", "seed": 1, "days": days,
+        "size_bytes": 64 << 20, "block_bytes": 4096, "fill": null, "scale": 1.0, "deletes": null,
+        "short_lived": null, "operations": 0, "creates": 0, "removes": 0, "modifies": 0,
+        "written_bytes": 0, "peak_bytes": peak_bytes, "utilisation": [], "left_out": {},
+    })
+}
+
+/// Everything below a directory: type, size, contents or target. fsage's own marks are left out.
+fn tree(dir: &Path) -> BTreeMap<PathBuf, (char, u64, Vec<u8>)> {
+    let (mut found, mut pending) = (BTreeMap::new(), vec![dir.to_owned()]);
+    while let Some(at) = pending.pop() {
+        for entry in std::fs::read_dir(&at).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(dir).unwrap().to_owned();
+            if name.to_string_lossy().starts_with(".fsage") || name == Path::new("lost+found") {
+                continue;
+            }
+            let about = path.symlink_metadata().unwrap();
+            let what = if about.is_dir() {
+                pending.push(path);
+                ('d', 0, Vec::new())
+            } else if about.is_symlink() {
+                (
+                    'l',
+                    0,
+                    std::fs::read_link(&path)
+                        .unwrap()
+                        .into_os_string()
+                        .into_encoded_bytes(),
+                )
+            } else {
+                ('f', about.len(), std::fs::read(&path).unwrap())
+            };
+            found.insert(name, what);
+        }
+    }
+    found
+}
+
+/// A file system of its own on a loop device, mounted until this is dropped.
+struct Mounted {
+    dir: PathBuf,
+}
+
+impl Mounted {
+    fn new(at: &Path, kind: &str, mib: u64) -> Self {
+        let (image, dir) = (
+            at.join(format!("{kind}.img")),
+            at.join(format!("mnt-{kind}")),
+        );
+        let _ = std::fs::remove_file(&image);
+        std::fs::File::create(&image)
+            .unwrap()
+            .set_len(mib << 20)
+            .unwrap();
+        let force = if kind.starts_with("ext") { "-F" } else { "-f" };
+        let made = Command::new(format!("mkfs.{kind}"))
+            .args(["-q", force])
+            .arg(&image)
+            .status()
+            .unwrap();
+        std::fs::create_dir_all(&dir).unwrap();
+        let mounted = Command::new("mount")
+            .args(["-o", "loop"])
+            .arg(&image)
+            .arg(&dir)
+            .status()
+            .unwrap();
+        assert!(made.success() && mounted.success());
+        Self { dir }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        drop(Command::new("umount").arg(&self.dir).status());
+    }
+}
+
+fn apply(dir: &Path, more: &[&str]) -> common::Ran {
+    run(dir, ["age", "apply"].iter().chain(more))
+}
+
+#[test]
+fn a_workload_leads_to_the_tree_that_it_tells_of_on_every_file_system() {
+    if !root() {
+        return;
+    }
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    let workload = Workload::busy(1, 4, 2000);
+    workload.save(&dir.join("w.fst"), &made(4, 0));
+    let mut trees = Vec::new();
+    for kind in ["ext2", "ext4", "xfs", "btrfs"] {
+        if !tool(&format!("mkfs.{kind}")) {
+            continue;
+        }
+        let mounted = Mounted::new(dir, kind, 320);
+        let target = mounted.dir.to_str().unwrap();
+        let result = apply(dir, &["w.fst", target, "-o", "r.json", "--json"])
+            .exits(0)
+            .json();
+        assert_eq!(result["tally"]["operations"], workload.ops.len(), "{kind}");
+        assert_eq!(result["tally"]["absent"], 0, "{kind}: {}", result["tally"]);
+        let days = result["days"].as_array().unwrap();
+        assert_eq!(
+            days.iter()
+                .map(|d| d["day"].as_u64().unwrap())
+                .collect::<Vec<_>>(),
+            [0, 1, 2, 3]
+        );
+        for day in days {
+            let score = day["layout_score"].as_f64().unwrap();
+            assert!((0.0..=1.0).contains(&score) && day["counted_blocks"].as_u64().unwrap() > 100);
+            assert!(day["utilisation"].as_f64().unwrap() > 0.0, "{day}");
+        }
+        assert!(!dir.join("r.json.part").exists(), "the result says it all");
+        trees.push(tree(&mounted.dir));
+        let again = apply(dir, &["w.fst", target]).fails(1, &["aged already", "--resume"]);
+        drop(again);
+    }
+    assert!(trees[0].len() > 500);
+    assert!(
+        trees.windows(2).all(|pair| pair[0] == pair[1]),
+        "each the same"
+    );
+}
+
+#[test]
+fn a_run_that_is_killed_anywhere_goes_on_to_the_same_tree() {
+    if !scratch() {
+        return;
+    }
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    Workload::busy(7, 6, 12_000).save(&dir.join("w.fst"), &made(6, 0));
+    let mib = 400;
+    let (expected, tally) = {
+        let mounted = Mounted::new(dir, "ext4", mib);
+        let target = mounted.dir.to_str().unwrap();
+        let result = apply(dir, &["w.fst", target, "-o", "whole.json", "--json"]).json();
+        (tree(&mounted.dir), result["tally"].clone())
+    };
+    assert_eq!(tally["absent"], 0, "{tally}");
+    let mut chance = Chance(u64::from(std::process::id()));
+    let mut kills = 0;
+    for round in 0..3 {
+        let mounted = Mounted::new(dir, "ext4", mib);
+        let target = mounted.dir.to_str().unwrap().to_owned();
+        let mut line = vec![
+            "age",
+            "apply",
+            "w.fst",
+            &target,
+            "-o",
+            "r.json",
+            "--no-score",
+        ];
+        loop {
+            let mut running = start(fsage().current_dir(dir).args(&line));
+            // Later and later, so that it ends also where nothing is fast.
+            let delay = Duration::from_millis(20 + chance.below(250) + 20 * kills);
+            std::thread::sleep(delay);
+            if running.has_ended() {
+                running.wait();
+                break;
+            }
+            running.ended_by(rustix::process::Signal::KILL, || ());
+            kills += 1;
+            // Killed before it had begun, it is begun again.
+            line.retain(|word| *word != "--resume");
+            if mounted.dir.join(".fsage-aged").exists() {
+                line.push("--resume");
+            }
+        }
+        let result: Value =
+            serde_json::from_slice(&std::fs::read(dir.join("r.json")).unwrap()).unwrap();
+        let found = tree(&mounted.dir);
+        let differ: Vec<_> = expected
+            .iter()
+            .filter(|(name, what)| found.get(*name) != Some(what))
+            .map(|(name, _)| name)
+            .collect();
+        assert!(
+            differ.is_empty() && found.len() == expected.len(),
+            "round {round}: {differ:?}"
+        );
+        assert_eq!(result["days"].as_array().unwrap().len(), 6);
+        assert_eq!(result["tally"]["operations"], tally["operations"]);
+        std::fs::remove_file(dir.join("r.json")).unwrap();
+    }
+    assert!(kills > 3, "{kills} kills");
+}
+
+#[test]
+fn a_full_disk_is_counted_and_ends() {
+    if !scratch() {
+        return;
+    }
+    let temp = temp_in_memory();
+    let mut workload = Workload::new();
+    for number in 0..30 {
+        workload.file(&format!("/f{number}"), 1 << 20);
+    }
+    workload.op(OpKind::Unlink, &["/f29"]);
+    workload.op(OpKind::Unlink, &["/never"]);
+    workload.op(OpKind::Unlink, &["../outside"]);
+    workload.op(OpKind::Unlink, &["/.fsage-aged"]);
+    workload.save(&temp.path().join("w.fst"), &made(1, 0));
+    for fast in [&["--json"][..], &["--json", "--fast"]] {
+        let line = [&["w.fst", "scratch:ext4,size=16M"], fast].concat();
+        let ran = apply(temp.path(), &line).exits(3);
+        let tally = &ran.json()["tally"];
+        assert!(tally["no_space"].as_u64().unwrap() > 5, "{tally}");
+        assert!(
+            tally["absent"].as_u64().unwrap() > 1,
+            "what comes after in such a file is left out: {tally}"
+        );
+        assert_eq!(tally["refused"], 2, "{tally}");
+        assert!(ran.stderr.contains("met a full disk"));
+    }
+}
+
+#[test]
+fn what_cannot_be_aged_is_said_before_anything_is_done() {
+    if !scratch() {
+        return;
+    }
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    let mut workload = Workload::new();
+    workload.file("/f", 100);
+    workload.save(&dir.join("w.fst"), &made(1, 0));
+    workload.save(&dir.join("large.fst"), &made(1, 100 << 20));
+    let mut newer = made(1, 0);
+    newer["version"] = 9.into();
+    workload.save(&dir.join("newer.fst"), &newer);
+    let small = "scratch:ext4,size=32M";
+    apply(dir, &["large.fst", small]).fails(1, &["too small", "104857600"]);
+    apply(dir, &["newer.fst", small]).fails(1, &["version 9"]);
+    apply(dir, &["w.fst", "mem:fast"]).fails(1, &["no directory on this machine"]);
+    apply(dir, &["w.fst", "scratch:ext2,size=32M", "--fast"]).fails(1, &["leave --fast out"]);
+    apply(dir, &["w.fst", small, "-o", "r.json", "--resume"])
+        .fails(2, &["--resume needs a directory"]);
+    std::fs::create_dir(dir.join("used")).unwrap();
+    std::fs::write(dir.join("used/mine"), "mine").unwrap();
+    apply(dir, &["w.fst", "used"]).fails(1, &["`mine` lies in it", "empty"]);
+    apply(dir, &["w.fst", "used", "-o", "r.json", "--resume"]).fails(1, &["no .fsage-aged in it"]);
+    assert_eq!(names(&dir.join("used")), ["mine"]);
+    // Another workload's state.
+    std::fs::create_dir(dir.join("new")).unwrap();
+    apply(dir, &["w.fst", "new", "-o", "r.json"]).exits(0);
+    std::fs::write(dir.join("r.json.part"), vec![0; 600]).unwrap();
+    apply(dir, &["w.fst", "new", "-o", "r.json", "--resume"])
+        .fails(1, &["r.json.part", "no state"]);
+}
+
+#[test]
+fn space_that_is_only_allocated_lies_otherwise() {
+    if !scratch() {
+        return;
+    }
+    let temp = temp_in_memory();
+    // Two files that grow in turns: written, each gets its space when it is written back.
+    let mut workload = Workload::new();
+    for pair in 0..40 {
+        let (a, b) = (
+            workload.open(&format!("/a{pair}"), 0o301),
+            workload.open(&format!("/b{pair}"), 0o301),
+        );
+        for at in 0..12 {
+            workload.write(a, at * 8192, 8192);
+            workload.write(b, at * 8192, 8192);
+        }
+        workload.close(a);
+        workload.close(b);
+    }
+    workload.save(&temp.path().join("w.fst"), &made(1, 0));
+    let score = |more: &[&str]| {
+        let line = [&["w.fst", "scratch:ext4,size=128M", "--json"], more].concat();
+        apply(temp.path(), &line).exits(0).json()["layout_score"]
+            .as_f64()
+            .unwrap()
+    };
+    let (written, allocated) = (score(&[]), score(&["--fast"]));
+    assert!(written > 0.99, "{written}");
+    assert!(
+        allocated < written,
+        "{allocated} is the layout of no delayed allocation"
+    );
+}
+
+#[test]
+fn an_image_is_put_back_as_it_was_for_every_run() {
+    if !scratch() {
+        return;
+    }
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    Workload::busy(3, 3, 1500).save(&dir.join("w.fst"), &made(3, 0));
+    let applied = apply(
+        dir,
+        &[
+            "w.fst",
+            "scratch:ext4,size=64M",
+            "--keep",
+            "aged.fsi",
+            "--json",
+        ],
+    )
+    .exits(0)
+    .json();
+    assert!(applied["kept"].as_str().unwrap().ends_with("aged.fsi"));
+    assert!(
+        dir.join("aged.fsi").metadata().unwrap().len() < 40 << 20,
+        "sparse and compressed"
+    );
+    let shown = run(dir, ["show", "aged.fsi"]).exits(0).text();
+    assert!(
+        shown.contains("image of ext4 of 64") && shown.contains("3 days of w.fst"),
+        "{shown}"
+    );
+    let layout = |target: &str| {
+        let plan = format!(
+            "runs = 3\n[[target]]\nname = 'a'\nspec = '{target}'\n[[workload]]\nname = 'w'\nin_place = true\n\
+             spec = \"cmd: find . -type f -not -name '.fsage*' | wc -l > /dev/null; test ! -e left && touch left\"\n"
+        );
+        std::fs::write(dir.join("plan.toml"), plan).unwrap();
+        common::bench(dir, &["plan.toml", "--json"]).exits(0).json()
+    };
+    for target in [
+        "aged:aged.fsi",
+        "aged:aged.fsi,mount=noatime,on=file:.",
+        "slow:read=2:aged:aged.fsi",
+    ] {
+        let result = layout(target);
+        let configuration = &result["configurations"][0];
+        assert_eq!(
+            configuration["runs"].as_array().unwrap().len(),
+            3,
+            "{target}"
+        );
+        let aged = configuration["target_record"]["aged"].as_str().unwrap();
+        assert!(
+            aged.starts_with("3 days of w.fst (SHA-256 ") && aged.contains("layout score "),
+            "{aged}"
+        );
+    }
+    let plan = "runs = 2\n[[target]]\nname = 'a'\nspec = 'scratch:ext4,size=64M'\nstate = 'image:aged.fsi'\n\
+                [[workload]]\nname = 'w'\nin_place = true\nspec = 'cmd: test -d d0'\n";
+    std::fs::write(dir.join("plan.toml"), plan).unwrap();
+    common::bench(dir, &["plan.toml", "--json"]).exits(0);
+    run(
+        dir,
+        [
+            "run",
+            "postmark:files=20,transactions=20",
+            "aged:aged.fsi",
+            "--json",
+        ],
+    )
+    .exits(0);
+}
+
+#[test]
+fn a_workload_ages_a_target_at_its_first_use_only() {
+    if !scratch() {
+        return;
+    }
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    Workload::busy(5, 2, 600).save(&dir.join("w.fst"), &made(2, 0));
+    let run = || {
+        let line = [
+            "run",
+            "postmark:files=20,transactions=20",
+            "aged:w.fst,on=scratch:ext4,size=64M",
+            "--json",
+        ];
+        run_command(
+            fsage()
+                .current_dir(dir)
+                .env("XDG_CACHE_HOME", dir.join("cache"))
+                .args(line),
+        )
+        .exits(0)
+    };
+    run();
+    let kept = names(&dir.join("cache/fsage/aged"));
+    assert_eq!(kept.len(), 1);
+    let image = dir.join("cache/fsage/aged").join(&kept[0]);
+    let first = image.metadata().unwrap().modified().unwrap();
+    run();
+    assert_eq!(image.metadata().unwrap().modified().unwrap(), first);
+    // A damaged one is made anew.
+    std::fs::write(&image, "no image").unwrap();
+    run();
+    assert!(image.metadata().unwrap().len() > 1000);
+}
+
+#[test]
+fn images_that_cannot_be_used_are_refused() {
+    if !scratch() {
+        return;
+    }
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    Workload::busy(5, 1, 100).save(&dir.join("w.fst"), &made(1, 0));
+    apply(
+        dir,
+        &["w.fst", "scratch:ext4,size=32M", "--keep", "aged.fsi"],
+    )
+    .exits(0);
+    let whole = std::fs::read(dir.join("aged.fsi")).unwrap();
+    let measure = |target: &str| run(dir, ["run", "postmark:files=2,transactions=2", target]);
+    std::fs::write(dir.join("cut.fsi"), &whole[..whole.len() - 100]).unwrap();
+    measure("aged:cut.fsi").fails(1, &["cut.fsi", "truncated"]);
+    let mut changed = whole.clone();
+    let middle = changed.len() / 2;
+    changed[middle] ^= 1;
+    std::fs::write(dir.join("changed.fsi"), &changed).unwrap();
+    measure("aged:changed.fsi").fails(1, &["changed.fsi", "checksum"]);
+    let mut newer = whole;
+    newer[8] = 7;
+    std::fs::write(dir.join("newer.fsi"), &newer).unwrap();
+    measure("aged:newer.fsi").fails(1, &["version 7 of the image format"]);
+    measure("aged:none.fsi").fails(1, &["none.fsi"]);
+    measure("aged:aged.fsi,size=1G").fails(1, &["aged:"]);
+    run(dir, ["age", "keep", "aged.fsi", "-o", "twice.fsi"]).fails(1, &["kept already"]);
+    // Features that no kernel has.
+    let raw = dir.join("raw.img");
+    std::fs::File::create(&raw)
+        .unwrap()
+        .set_len(16 << 20)
+        .unwrap();
+    assert!(
+        Command::new("mkfs.ext4")
+            .args(["-q", "-F", "-O", "^metadata_csum"])
+            .arg(&raw)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let mut bytes = std::fs::read(&raw).unwrap();
+    bytes[1024 + 0x63] |= 0x40;
+    std::fs::write(&raw, bytes).unwrap();
+    run(dir, ["age", "keep", "raw.img", "-o", "future.fsi"]).exits(0);
+    measure("aged:future.fsi").fails(1, &["future.fsi", "the image was written under kernel"]);
+}
+
+#[test]
+fn a_mounted_file_system_is_kept_while_others_wait() {
+    if !scratch() {
+        return;
+    }
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    Workload::busy(9, 2, 800).save(&dir.join("w.fst"), &made(2, 0));
+    let mounted = Mounted::new(dir, "ext4", 48);
+    let target = mounted.dir.to_str().unwrap();
+    apply(dir, &["w.fst", target]).exits(0);
+    let before = tree(&mounted.dir);
+    let kept = run(dir, ["age", "keep", target, "-o", "aged.fsi", "--json"])
+        .exits(0)
+        .json();
+    assert_eq!(kept["aged"]["days"], 2);
+    run(
+        dir,
+        ["age", "keep", target, "-o", &format!("{target}/x.fsi")],
+    )
+    .fails(1, &["would lie in it"]);
+    // It is thawed, and what was kept is what was there.
+    std::fs::write(mounted.dir.join("after"), "x").unwrap();
+    let copy = dir.join("copy");
+    let line = format!("cmd: cp -a . {}", copy.display());
+    std::fs::create_dir(&copy).unwrap();
+    let plan = format!(
+        "runs = 1\n[[target]]\nname = 'a'\nspec = 'aged:aged.fsi'\n[[workload]]\nname = 'w'\nin_place = true\nspec = '{line}'\n"
+    );
+    std::fs::write(dir.join("plan.toml"), plan).unwrap();
+    common::bench(dir, &["plan.toml", "--json"]);
+    assert_eq!(tree(&copy), before);
+}
+
+#[test]
+fn a_kill_while_an_image_is_made_leaves_nothing() {
+    if !scratch() {
+        return;
+    }
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    Workload::busy(11, 3, 6000).save(&dir.join("w.fst"), &made(3, 0));
+    let before = names(dir);
+    let mut chance = Chance(u64::from(std::process::id()));
+    for _ in 0..4 {
+        let mut running = start(fsage().current_dir(dir).args([
+            "age",
+            "apply",
+            "w.fst",
+            "scratch:ext4,size=200M",
+            "--keep",
+            "aged.fsi",
+        ]));
+        let id = running.id();
+        std::thread::sleep(Duration::from_millis(150 + chance.below(700)));
+        let devices = common::loop_devices(id);
+        if running.has_ended() {
+            running.wait();
+            let _ = std::fs::remove_file(dir.join("aged.fsi"));
+            continue;
+        }
+        running.ended_by(rustix::process::Signal::KILL, || ());
+        common::until_detached(&devices);
+        assert_eq!(names(dir), before);
+    }
+}

@@ -1,0 +1,126 @@
+//! What applying an aging workload gave: plain data, stored and printed by others.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::document;
+use crate::image::Aged;
+
+/// What the field `format` says.
+pub const AGED_FORMAT: &str = "fsage age apply";
+
+/// The version of [`AgedRun`] that this release writes.
+pub const AGED_VERSION: u32 = 1;
+
+/// The outcome of `fsage age apply`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgedRun {
+    /// Always `fsage age apply`.
+    pub format: String,
+    /// Version of this structure.
+    pub version: u32,
+    /// The workload's file.
+    pub workload: String,
+    /// Its SHA-256, hexadecimal.
+    pub workload_sha256: String,
+    /// What made the workload, as it says itself; null where it does not.
+    pub made: serde_json::Value,
+    /// The target, as it was asked for.
+    pub target: String,
+    /// Its type, as `ext4`.
+    pub file_system: Option<String>,
+    /// Whether space was allocated and no data written.
+    pub fast: bool,
+    /// Where the bytes that were written come from.
+    pub seed: u64,
+    /// What was done in all.
+    pub tally: AgedTally,
+    /// Each day that had operations.
+    pub days: Vec<AgedDay>,
+    /// The layout score at the end of the last day; null where it was not taken.
+    pub layout_score: Option<f64>,
+    /// How long the target took, without the looks at it, nanoseconds.
+    pub elapsed_ns: u64,
+    /// Files and directories made and removed, a second of that.
+    pub changes_per_second: f64,
+    /// Bytes written, or allocated, a second of that.
+    pub bytes_per_second: f64,
+    /// Operations that an earlier run had done; 0 for one that began at the beginning.
+    pub resumed_after: u64,
+    /// The image that the target was kept in.
+    pub kept: Option<String>,
+    /// Whether it was stopped before the workload ended.
+    pub interrupted: bool,
+}
+
+/// What was done of a workload.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct AgedTally {
+    /// Operations of the workload.
+    pub operations: u64,
+    /// Files, directories, links that were made (also opens that would have made one that was there).
+    pub created: u64,
+    /// Files and directories that were removed.
+    pub removed: u64,
+    /// Bytes that were written, or allocated.
+    pub written_bytes: u64,
+    /// Operations that met a full disk.
+    pub no_space: u64,
+    /// Those passed over because what they name is not there, or something else is, as after a full disk.
+    pub absent: u64,
+    /// Those that lead out of the target, or that its names cannot hold.
+    pub refused: u64,
+    /// Those that change nothing of what lies where, as reads.
+    pub left_out: u64,
+}
+
+/// The target at the end of a simulated day, after all of it was written back.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgedDay {
+    /// The day, from 0 at the workload's beginning.
+    pub day: u64,
+    /// Operations of the day.
+    pub operations: u64,
+    /// Bytes that were written, or allocated, in it.
+    pub written_bytes: u64,
+    /// Operations of the day that met a full disk.
+    pub no_space: u64,
+    /// The size of the file system, bytes.
+    pub total_bytes: u64,
+    /// Of that available, bytes.
+    pub available_bytes: u64,
+    /// The share that is not available, from 0 to 1; what is reserved for root counts as used.
+    pub utilisation: f64,
+    /// Inodes in use; 0 where the file system does not count them.
+    pub files: u64,
+    /// Blocks that the layout score counts; null where it was not taken.
+    pub counted_blocks: Option<u64>,
+    /// Those of them that lie right after the one before.
+    pub optimal_blocks: Option<u64>,
+    /// The layout score; null where it was not taken, or no block counts.
+    pub layout_score: Option<f64>,
+    /// How long the target had taken until then, nanoseconds.
+    pub elapsed_ns: u64,
+    /// What had been done until then.
+    pub so_far: AgedTally,
+}
+
+/// What `fsage age keep --json` prints.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgeKept {
+    /// The image.
+    pub file: PathBuf,
+    /// Its size, bytes.
+    pub file_bytes: u64,
+    /// Data of the file system in it, bytes.
+    pub data_bytes: u64,
+    /// How the file system was aged; null where nothing tells it.
+    pub aged: Option<Aged>,
+}
+
+document! {
+    AgeKept, "fsage age keep", 1;
+}
