@@ -9,7 +9,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 repetitions=${1:-5}
-work=$(mktemp -d "${2:-/dev/shm}/fsage-layout-XXXXXX")
+work=$(TMPDIR=${2:-/dev/shm} mktemp -d)
 end() {
     mountpoint -q "$work/fs" && umount "$work/fs"
     rm -rf "$work"

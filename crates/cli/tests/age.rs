@@ -24,7 +24,7 @@ fn a_generated_workload_is_shown_and_replayed_without_a_difference() {
     let made = run(dir, line.split(' ')).exits(0).json();
     assert_eq!(made["made"]["days"], 4, "{made}");
     assert_eq!(made["format"], "fsage age generate");
-    let shown = run(dir, ["show", "w.fst"]).exits(0).text();
+    let shown = run(dir, ["show", "w.fst", "--json"]).exits(0).text();
     assert!(shown.contains("unlink"), "{shown}");
     if !root() || !tool("mkfs.ext4") {
         return;

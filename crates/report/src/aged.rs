@@ -22,10 +22,7 @@ pub fn image(head: &ImageHead, width: u16) -> String {
         None => page.say("nothing tells how it was aged"),
     }
     if !head.mkfs_options.is_empty() {
-        page.say(format!(
-            "mkfs {} ({})",
-            head.mkfs_options, head.mkfs_version
-        ));
+        page.say(format!("mkfs {} ({})", head.mkfs_options, head.mkfs));
     }
     page.finish()
 }

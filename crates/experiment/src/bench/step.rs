@@ -187,8 +187,7 @@ impl Making<'_> {
     ) -> Result<OnTarget, String> {
         let subject = self.subject;
         let (mut target, device) = self.look(open)?;
-        target.aged = subject.aged.clone().or(target.aged);
-        target.restored = restored;
+        (target.aged, target.restored) = (subject.aged.clone().or(target.aged), restored);
         let full_speed = open.full_speed();
         detail("setup");
         let (place, phases) = self.step("setup", |making| making.setup(open))?;

@@ -93,8 +93,8 @@ pub struct ImageHead {
     pub size_bytes: u64,
     /// The options that mkfs was run with; empty where fsage did not make it.
     pub mkfs_options: String,
-    /// What mkfs says about its version.
-    pub mkfs_version: String,
+    /// What mkfs says about itself and its version.
+    pub mkfs: String,
     /// The target that it was kept from.
     pub target: String,
     /// How it was aged; null where nothing is known.

@@ -55,8 +55,7 @@ pub fn keep(
     trim(&fs);
     drop(fs);
     let record = made.record();
-    (head.mkfs_options, head.mkfs_version) =
-        (record.mkfs_options.clone(), record.mkfs_version.clone());
+    (head.mkfs_options, head.mkfs) = (record.mkfs_options.clone(), record.mkfs_version.clone());
     head.size_bytes = record.spec.size_bytes;
     let mut written = Err(refused("its image was not reached".into()));
     made.apart(|image| written = write(image, &head, to, stop))

@@ -138,8 +138,7 @@ impl Scratch {
             }
             Made::Image(path) => {
                 if let Some(head) = about_image(&path).ok().and_then(|about| about.head) {
-                    (record.mkfs_options, record.mkfs_version) =
-                        (head.mkfs_options, head.mkfs_version);
+                    (record.mkfs_options, record.mkfs_version) = (head.mkfs_options, head.mkfs);
                 }
                 record.restored = Some(path);
             }

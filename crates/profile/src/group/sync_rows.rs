@@ -34,7 +34,7 @@ const ROWS: &[&str] = SEQUENCES.split_at(11).0;
 /// Files of a sequence.
 const FILES: usize = 20;
 /// Sequences of a round on one file, and calls of each.
-const SHORT_ROWS: u64 = 3;
+const SHORT_ROWS: u64 = 4;
 const IN_A_ROW: u64 = 6;
 /// What logs and databases have allocated beforehand.
 const ALLOCATED_BYTES: u64 = 16 << 20;
