@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The most that an error shows of a key.
+const KEY_CHARS: usize = 64;
+
 /// Why a truth is none.
 #[derive(Debug, thiserror::Error)]
 pub enum TruthError {
@@ -274,10 +277,22 @@ impl Truth {
     pub fn parse(name: &str, text: &str) -> Result<Self, TruthError> {
         let truth: Self = toml::from_str(text).map_err(|error| {
             let before = error.span().and_then(|at| text.get(..at.start));
+            let before = before.unwrap_or_default();
+            // `key = `, where it is the value that is wrong.
+            let key = before
+                .rsplit('\n')
+                .next()
+                .and_then(|l| l.trim().strip_suffix('='));
+            let key = key.map(|key| {
+                format!(
+                    "{}: ",
+                    key.trim().chars().take(KEY_CHARS).collect::<String>()
+                )
+            });
             TruthError::Text {
                 name: name.to_owned(),
-                line: 1 + before.map_or(0, |text| text.matches('\n').count()),
-                problem: error.message().trim().replace('\n', ", "),
+                line: 1 + before.matches('\n').count(),
+                problem: key.unwrap_or_default() + &error.message().trim().replace('\n', ", "),
             }
         })?;
         truth.check(name)?;

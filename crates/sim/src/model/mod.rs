@@ -27,6 +27,9 @@ pub const BUILT_IN: [(&str, &str); 7] = [
     ("nvme-ssd", include_str!("../../models/nvme-ssd.toml")),
 ];
 
+/// The most that an error shows of a key.
+const KEY_CHARS: usize = 64;
+
 /// Why a model is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
@@ -143,10 +146,22 @@ impl DiskModel {
     pub fn parse(text: &str, file: &str) -> Result<Self, ModelError> {
         let model: Self = toml::from_str(text).map_err(|e| {
             let before = e.span().and_then(|at| text.get(..at.start));
-            let line = 1 + before.map_or(0, |text| text.matches('\n').count());
+            let before = before.unwrap_or_default();
+            let line = 1 + before.matches('\n').count();
+            // `key = `, where it is the value that is wrong.
+            let key = before
+                .rsplit('\n')
+                .next()
+                .and_then(|l| l.trim().strip_suffix('='));
+            let key = key.map(|key| {
+                format!(
+                    "{}: ",
+                    key.trim().chars().take(KEY_CHARS).collect::<String>()
+                )
+            });
             ModelError::Syntax {
                 file: format!("{file}:{line}"),
-                problem: e.message().trim().replace('\n', ", "),
+                problem: key.unwrap_or_default() + &e.message().trim().replace('\n', ", "),
             }
         })?;
         model.check().map_err(|(key, problem)| ModelError::Figure {
