@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Whether two profiles of one target say the same: three quick profiles of a target are taken, each on a
-# file system of its own, and the seven workloads of benchmarks/matrix.toml, traced once each on ext4 in
+# file system of its own, and the seven first workloads of benchmarks/matrix.toml, traced once each on ext4 in
 # memory, are predicted from each. Printed is, for each workload, the largest prediction over the smallest,
 # of the time in the file system and of the elapsed time.
 #
@@ -9,7 +9,7 @@
 #   sudo benchmarks/three-profiles.sh [OUTPUT-DIRECTORY [TARGET...]]
 #
 # TARGET defaults to scratch:ext4; several are looked at one after another. PROFILES (3) and WORKLOADS
-# (names of the plan, separated by commas; all) make it longer or shorter, TRACES is a directory of an earlier
+# (names of the plan, separated by commas) make it longer or shorter, TRACES is a directory of an earlier
 # run of this script whose traces are used again. About four minutes for one target. Needs root and jq.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,6 +19,7 @@ if [ $# -gt 0 ]; then shift; fi
 [ $# -gt 0 ] || set -- scratch:ext4
 fsage=${FSAGE:-target/release/fsage}
 profiles=${PROFILES:-3}
+workloads=${WORKLOADS:-PostMark,source tree,SDET 1,SDET 4,varmail,webserver,small read}
 command -v jq >/dev/null || { echo "not run: needs jq" >&2; exit 1; }
 [ "$(id -u)" = 0 ] || { echo "not run: needs root" >&2; exit 1; }
 
@@ -32,9 +33,7 @@ traces=${TRACES:-}
 if [ -z "$traces" ]; then
     traces=$out/traces
     only=()
-    if [ -n "${WORKLOADS:-}" ]; then
-        while IFS= read -r name; do only+=(--workload "$name"); done < <(tr , '\n' <<<"$WORKLOADS")
-    fi
+    while IFS= read -r name; do only+=(--workload "$name"); done < <(tr , '\n' <<<"$workloads")
     # The profile that a validation needs is none of the three.
     "$fsage" validate benchmarks/matrix.toml --allow-commands --target "ext4 ram" --runs 1 --profile-time 15s "${only[@]}" \
         --output "$traces" --resume >"$out/traces.txt" 2>&1 || { cat "$out/traces.txt" >&2; exit 1; }

@@ -29,6 +29,7 @@ pub mod pause;
 pub mod platform;
 pub mod stream;
 pub mod target;
+pub mod text;
 pub mod virtual_time;
 
 pub use clock::{Clock, ManualClock};

@@ -121,7 +121,7 @@ pub fn age(
     let days = u64::from(made.days).max(
         workload
             .end()
-            .map_or(0, |end| end.elapsed_ns / apply::DAY_NS),
+            .map_or(0, |end| end.elapsed_ns / fsage_age::made::DAY_NS),
     );
     let mut watch = Watch {
         dir: request.score.then_some(&*dir),
@@ -288,21 +288,14 @@ fn can_allocate(fs: &dyn FileSystem) -> Result<(), AgingError> {
 
 fn identity(source: &Source, dir: &Path, request: &AgingRequest) -> Result<Identity, AgingError> {
     let about = std::fs::metadata(dir).map_err(|e| HostError::at("look at", dir, e))?;
-    let digits = |text: &str, to: &mut [u8]| {
-        for (byte, pair) in to.iter_mut().zip(text.as_bytes().chunks(2)) {
-            let pair = std::str::from_utf8(pair).unwrap_or_default();
-            *byte = u8::from_str_radix(pair, 16).unwrap_or(0);
-        }
-    };
-    let mut identity = Identity {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let boot = u128::from_str_radix(&boot.trim().replace('-', ""), 16).unwrap_or(0);
+    Ok(Identity {
+        workload: *source.digest(),
+        boot: boot.to_be_bytes(),
         target: (about.dev(), about.ino()),
         how: (request.fast, request.seed),
-        ..Identity::default()
-    };
-    digits(source.sha256(), &mut identity.workload);
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    digits(&boot.replace('-', ""), &mut identity.boot);
-    Ok(identity)
+    })
 }
 
 /// Writes the mark of an aged target, in `room` bytes if it was written before; returns how many it has.

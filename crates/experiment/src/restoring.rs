@@ -19,7 +19,7 @@ use fsage_host::scratch::MARKER;
 use fsage_host::{HostError, HostFs};
 use sha2::{Digest, Sha256};
 
-use crate::plan::State;
+use crate::plan::{State, hex};
 use crate::replaying::problem;
 
 /// `FIEMAP_EXTENT_UNWRITTEN`.
@@ -175,6 +175,7 @@ pub struct Source {
     path: PathBuf,
     /// Device, inode, size and time of its last change, nanoseconds: whether it is still the same.
     identity: (u64, u64, u64, i128),
+    digest: [u8; 32],
     sha256: String,
 }
 
@@ -196,15 +197,18 @@ impl Source {
             }
             digest.update(piece.get(..read).unwrap_or_default());
         }
-        let mut sha256 = String::new();
-        for byte in digest.finalize() {
-            sha256.push_str(&format!("{byte:02x}"));
-        }
+        let digest = digest.finalize().into();
         Ok(Self {
             path: path.to_owned(),
             identity,
-            sha256,
+            digest,
+            sha256: hex(&digest),
         })
+    }
+
+    /// Its SHA-256.
+    pub fn digest(&self) -> &[u8; 32] {
+        &self.digest
     }
 
     /// Its SHA-256, in hexadecimal digits.

@@ -2,9 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The most that an error shows of a key.
-const KEY_CHARS: usize = 64;
-
 /// Why a truth is none.
 #[derive(Debug, thiserror::Error)]
 pub enum TruthError {
@@ -276,23 +273,12 @@ impl Truth {
     /// The truth of a text in TOML; `name` is what errors call it.
     pub fn parse(name: &str, text: &str) -> Result<Self, TruthError> {
         let truth: Self = toml::from_str(text).map_err(|error| {
-            let before = error.span().and_then(|at| text.get(..at.start));
-            let before = before.unwrap_or_default();
-            // `key = `, where it is the value that is wrong.
-            let key = before
-                .rsplit('\n')
-                .next()
-                .and_then(|l| l.trim().strip_suffix('='));
-            let key = key.map(|key| {
-                format!(
-                    "{}: ",
-                    key.trim().chars().take(KEY_CHARS).collect::<String>()
-                )
-            });
+            let at = error.span().map_or(0, |span| span.start);
+            let (line, problem) = fsage_core::text::problem_at(text, at, error.message());
             TruthError::Text {
                 name: name.to_owned(),
-                line: 1 + before.matches('\n').count(),
-                problem: key.unwrap_or_default() + &error.message().trim().replace('\n', ", "),
+                line,
+                problem,
             }
         })?;
         truth.check(name)?;

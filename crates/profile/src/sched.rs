@@ -53,16 +53,16 @@ impl Sched {
     /// Time this thread waited for a CPU while it could have run, in nanoseconds; 0 where the
     /// kernel does not say.
     pub(crate) fn run_delay_ns(&self) -> u64 {
-        self.run_delay
-            .as_ref()
-            .and_then(RunDelay::read)
-            .map_or(0, |s| s.delay_ns)
+        let read = self.run_delay.as_ref().and_then(RunDelay::read);
+        self.seen_ns.set(read.map_or(0, |s| s.delay_ns));
+        self.seen_ns.get()
     }
 
-    /// What of that came since it was last asked for.
+    /// What of that came since anybody last asked: a batch asks when it begins, so that waits before it are
+    /// nobody's.
     pub(crate) fn waited_ns(&self) -> u64 {
-        let now = self.run_delay_ns();
-        now.saturating_sub(self.seen_ns.replace(now))
+        let seen = self.seen_ns.get();
+        self.run_delay_ns().saturating_sub(seen)
     }
 
     /// For calls that neither change anything nor wait: pinned, and at real-time priority where

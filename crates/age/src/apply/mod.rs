@@ -17,11 +17,9 @@ use fsage_exec::Payload;
 use fsage_format::result::aged::{AgedDay, AgedTally};
 use fsage_format::trace::{TraceMeta, TraceReader};
 
+use crate::made::DAY_NS;
 use calls::Calls;
 pub use state::{Identity, State, StateError};
-
-/// A day of the workload's time.
-pub const DAY_NS: u64 = 86_400_000_000_000;
 
 /// Why a workload could not be applied; completes "failed to …".
 #[derive(Debug, thiserror::Error)]

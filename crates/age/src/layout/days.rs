@@ -7,7 +7,7 @@ use fsage_format::bounded::read_document;
 use fsage_format::result::layout::{Layout, Score};
 use serde::Deserialize;
 
-const DAY_NS: u64 = 86_400_000_000_000;
+use crate::made::DAY_NS;
 
 /// What is read of the result.
 #[derive(Deserialize)]

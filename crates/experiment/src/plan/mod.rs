@@ -34,11 +34,13 @@ const DIGEST_BYTES: usize = 16;
 
 /// Tells plans apart by what decides what they measure.
 pub(crate) fn digest(text: &str) -> String {
-    let mut hex = String::new();
-    for byte in Sha256::digest(text.as_bytes()).iter().take(DIGEST_BYTES) {
-        hex.push_str(&format!("{byte:02x}"));
-    }
-    hex
+    let digest = Sha256::digest(text.as_bytes());
+    hex(digest.get(..DIGEST_BYTES).unwrap_or_default())
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What the caches hold when a workload begins.

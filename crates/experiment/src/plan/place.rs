@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use fsage_core::text::line_at;
 use fsage_core::{Registry, TargetSpec};
 use fsage_format::{FormatError, bounded};
 use fsage_workload::WorkloadSpec;
@@ -83,10 +84,9 @@ impl Place<'_> {
 
     /// What is wrong at a place of the text.
     pub fn error(&self, span: Range<usize>, problem: String) -> PlanError {
-        let before = self.text.get(..span.start).unwrap_or(self.text);
         PlanError::At {
             path: self.path.to_owned(),
-            line: 1 + before.matches('\n').count(),
+            line: line_at(self.text, span.start),
             problem,
         }
     }

@@ -273,7 +273,7 @@ impl Spec {
         if is_there() {
             return Ok(image);
         }
-        let target = format!("scratch:{}", on.to_string().trim_start_matches("scratch:"));
+        let target = on.to_string();
         let request = AgingRequest {
             workload: self.file.clone(),
             target: super::schemes().parse(&target)?,

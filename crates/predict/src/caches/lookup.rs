@@ -276,7 +276,7 @@ impl View {
         else {
             return false;
         };
-        if !self.directories.contains_key(&dir.0) {
+        if self.directories.is_empty() {
             let all = step.ns.tree.inodes().iter().zip(0..);
             let mut all: Vec<(u64, u32)> = all
                 .filter(|(inode, _)| inode.kind == Kind::Directory && inode.in_scope)
@@ -285,12 +285,10 @@ impl View {
             all.sort_unstable();
             let places = all.iter().zip(0..).map(|(&(_, ino), place)| (ino, place));
             self.directories = places.collect();
-            self.directories.entry(dir.0).or_default();
         }
-        let first = self
-            .directories
-            .get(&dir.0)
-            .map_or(0, |place| place * PAGE_BYTES);
+        // One that came later lies behind all.
+        let behind = self.directories.len() as u64;
+        let first = *self.directories.entry(dir.0).or_insert(behind) * PAGE_BYTES;
         let (now_ns, until_ns) = (step.op.start_ns, step.op.end_ns());
         let place = (first, first + PAGE_BYTES);
         drive.ask(Of::Directories, place, now_ns, until_ns) == Found::Elsewhere

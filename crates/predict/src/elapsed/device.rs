@@ -44,14 +44,16 @@ pub(super) struct Device {
     in_memory: bool,
     /// How long one access takes it alone.
     access_ns: f64,
-    /// The share of requests beside their thread's last one that find the arm elsewhere, where threads
-    /// take turns: drives go on with one thread for a while, and read ahead.
-    misses: f64,
+    /// The share of requests beside their thread's last one that find the arm elsewhere, where two threads
+    /// take turns, and where more do: drives go on with one thread for a while, and read ahead.
+    misses: (f64, f64),
     missed: f64,
     /// Its time for operations that seldom go there, until they have come together to an access.
     owed_ns: f64,
-    /// Whose request was the last.
+    /// Whose request was the last, and at which of all requests each thread's last one was.
     last: Option<usize>,
+    requests: u64,
+    turns: Vec<u64>,
     /// What was read ahead for each thread while nobody asked, as the time in which it was read.
     ahead_ns: Vec<f64>,
     /// What was rounded off so far.
@@ -68,10 +70,15 @@ impl Device {
         Self {
             in_memory: vector.machine.in_memory,
             access_ns: access_ns(vector),
-            misses: misses(vector),
+            misses: (
+                misses(vector, "RFT2", "SC_RR_D2"),
+                misses(vector, "RFT4", "SC_RR_D4"),
+            ),
             missed: 0.0,
             owed_ns: 0.0,
             last: None,
+            requests: 0,
+            turns: Vec::new(),
             ahead_ns: Vec::new(),
             rest: Rest::default(),
             free_at: 0,
@@ -114,7 +121,12 @@ impl Device {
                 false
             }
             _ => {
-                self.missed += self.misses;
+                let (of_two, of_more) = self.misses;
+                self.missed += if self.others_since(slot) < 2 {
+                    of_two
+                } else {
+                    of_more
+                };
                 let missed = self.missed >= 1.0;
                 self.missed -= f64::from(u8::from(missed));
                 missed
@@ -122,11 +134,24 @@ impl Device {
         }
     }
 
+    /// How many other threads have asked since a thread last did.
+    fn others_since(&self, slot: usize) -> usize {
+        let own = self.turns.get(slot).copied().unwrap_or(0);
+        self.turns.iter().filter(|&&turn| turn > own).count()
+    }
+
     /// A thread's request arrives at `at`; returns when the device has done it, in the order of arrival
     /// among those of its kind.
     /// One commit may be what several wait for, and of several reads the nearest is next.
     pub fn serve(&mut self, slot: usize, kind: OpKind, asked: Asked, at: u64) -> u64 {
         let rested = at.saturating_sub(self.free_at) as f64;
+        self.requests += 1;
+        if self.turns.len() <= slot {
+            self.turns.resize(slot + 1, 0);
+        }
+        if let Some(turn) = self.turns.get_mut(slot) {
+            *turn = self.requests;
+        }
         if let Some(last) = self.last.replace(slot)
             && rested > 0.0
         {
@@ -180,10 +205,10 @@ impl Device {
 
 /// Of reads in turns (`RFT`), the share that takes as long as reads anywhere by as many threads
 /// (`SC_RR_D`); all, where that was not measured.
-fn misses(vector: &SystemVector) -> f64 {
+fn misses(vector: &SystemVector, in_turns: &str, anywhere: &str) -> f64 {
     let value = |name| vector.named(name).map(|e| e.value).filter(|&v| v > 0.0);
-    let share = value("RFT2")
-        .zip(value("SC_RR_D2"))
+    let share = value(in_turns)
+        .zip(value(anywhere))
         .map(|(turn_ns, rate)| turn_ns * rate / 1e9);
     share.unwrap_or(1.0).min(1.0)
 }
@@ -293,5 +318,13 @@ mod tests {
             missed += u32::from(next(&mut device, 0).0);
         }
         assert_eq!(missed, 5);
+        // Two others came between: that is not how two threads take turns.
+        for slot in [2, 1] {
+            let asked = device.ask(slot, charges(100.0, 0.0));
+            device.serve(slot, OpKind::Read, asked, device.free_at);
+            device.done(OpKind::Read);
+        }
+        assert_eq!(device.others_since(0), 2);
+        assert!(next(&mut device, 0).0);
     }
 }

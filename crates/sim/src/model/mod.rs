@@ -27,9 +27,6 @@ pub const BUILT_IN: [(&str, &str); 7] = [
     ("nvme-ssd", include_str!("../../models/nvme-ssd.toml")),
 ];
 
-/// The most that an error shows of a key.
-const KEY_CHARS: usize = 64;
-
 /// Why a model is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
@@ -145,23 +142,11 @@ impl DiskModel {
     /// Reads and checks a model; `file` is what errors call it.
     pub fn parse(text: &str, file: &str) -> Result<Self, ModelError> {
         let model: Self = toml::from_str(text).map_err(|e| {
-            let before = e.span().and_then(|at| text.get(..at.start));
-            let before = before.unwrap_or_default();
-            let line = 1 + before.matches('\n').count();
-            // `key = `, where it is the value that is wrong.
-            let key = before
-                .rsplit('\n')
-                .next()
-                .and_then(|l| l.trim().strip_suffix('='));
-            let key = key.map(|key| {
-                format!(
-                    "{}: ",
-                    key.trim().chars().take(KEY_CHARS).collect::<String>()
-                )
-            });
+            let at = e.span().map_or(0, |span| span.start);
+            let (line, problem) = fsage_core::text::problem_at(text, at, e.message());
             ModelError::Syntax {
                 file: format!("{file}:{line}"),
-                problem: key.unwrap_or_default() + &e.message().trim().replace('\n', ", "),
+                problem,
             }
         })?;
         model.check().map_err(|(key, problem)| ModelError::Figure {

@@ -127,7 +127,7 @@ pub(super) const ROWS: &[Family] = &[
         quick: true,
         short: "first reads of cold files by threads in turns",
         what: "each of the first reads of 4 KiB that so many threads make in turns, in creation order",
-        how: "40 files of 4 to 16 KiB in a directory for each thread, opened before; elapsed time by reads",
+        how: "24 files of 4 to 16 KiB in a directory for each thread, opened before; elapsed time by reads",
         source: "extended: the thesis is single-threaded; used for waiting and elapsed time",
         depends: &[],
     },

@@ -1,0 +1,44 @@
+//! Where in a text something is wrong, in the words of errors.
+
+/// The most that an error shows of a key, in characters: a file may be one line.
+const KEY_CHARS: usize = 64;
+
+/// The line of a byte of a text, from 1.
+pub fn line_at(text: &str, at: usize) -> usize {
+    1 + text.get(..at).unwrap_or(text).matches('\n').count()
+}
+
+/// The line, and what is wrong there in one line: behind `key = ` with the key, where it is the value that a reader
+/// of TOML complains of.
+pub fn problem_at(text: &str, at: usize, message: &str) -> (usize, String) {
+    let before = text.get(..at).unwrap_or(text);
+    let assigned = before.rsplit('\n').next();
+    let key = assigned.and_then(|line| line.trim().strip_suffix('='));
+    let message = message.trim().replace('\n', ", ");
+    let problem = match key {
+        Some(key) => {
+            let key: String = key.trim().chars().take(KEY_CHARS).collect();
+            format!("{key}: {message}")
+        }
+        None => message,
+    };
+    (line_at(text, at), problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_and_the_key_are_named() {
+        let text = "a = 1\nb = x\n";
+        assert_eq!(
+            problem_at(text, 10, "no\nnumber\n"),
+            (2, "b: no, number".into())
+        );
+        assert_eq!(problem_at(text, 6, "unknown"), (2, "unknown".into()));
+        assert_eq!(problem_at(text, 99, "ends"), (3, "ends".into()));
+        let long = format!("{}=x", "k".repeat(1000));
+        assert_eq!(problem_at(&long, 1001, "no").1.len(), KEY_CHARS + 4);
+    }
+}
