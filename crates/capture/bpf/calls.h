@@ -142,6 +142,9 @@ const volatile struct call calls[CALLS] = {
 
 #define NR_MMAP 9
 #define NR_EXECVE 59
+#define NR_IO_GETEVENTS 208
+#define NR_IO_SUBMIT 209
+#define NR_IO_PGETEVENTS 333
 #define NR_FCNTL 72
 #define NR_EXECVEAT 322
 

@@ -132,6 +132,7 @@ struct {
 #include "away.h"
 #include "pages.h"
 #include "uring.h"
+#include "aio.h"
 
 static __always_inline __u64 argument(const struct wire *w, int n)
 {
@@ -172,6 +173,8 @@ int BPF_PROG(fsage_enter, struct pt_regs *regs, long id)
 			count_compat();
 		return 0;
 	}
+	if (id == NR_IO_SUBMIT)
+		return aio_submit(task, s, regs->dx, regs->si);
 	const volatile struct call *call = &calls[id & (CALLS - 1)];
 	if (!call->on || (call->filtered && !of_interest(id, regs)))
 		return 0;
@@ -244,6 +247,7 @@ int BPF_PROG(fsage_exit, struct pt_regs *regs, long ret)
 		return 0;
 	s->in_call = 0;
 	if (!s->active) {
+		aio_exit(regs, ret);
 		hold_back(counters(), &s->held);
 		return 0;
 	}

@@ -44,7 +44,7 @@ enum bpf_map_type {
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct pt_regs {
-	unsigned long r10, r9, r8, dx, si, di;
+	unsigned long r10, r9, r8, dx, si, di, orig_ax;
 };
 
 struct super_block {

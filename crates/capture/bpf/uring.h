@@ -80,7 +80,8 @@ int BPF_PROG(fsage_uring_submit, struct io_kiocb *req)
 	return 0;
 }
 
-static __always_inline int complete(__u64 key, __s32 result)
+/* `file` is what it was asked of, where the descriptor did not tell. */
+static __always_inline int complete(__u64 key, __s32 result, __u64 file)
 {
 	struct request *r = bpf_map_lookup_elem(&fsage_requests, &key);
 	if (!r)
@@ -95,8 +96,6 @@ static __always_inline int complete(__u64 key, __s32 result)
 		w->extra[0] = key;
 		w->extra[1] = 0;
 	} else if ((w->flags & NO_FILE) && op != OP_CLOSE) {
-		struct io_kiocb *req = (void *)key;
-		__u64 file = (__u64)BPF_CORE_READ(req, file);
 		if (file && read_file(file, &w->file))
 			w->flags &= ~NO_FILE;
 	}
@@ -107,17 +106,18 @@ static __always_inline int complete(__u64 key, __s32 result)
 }
 
 SEC("tp_btf/io_uring_complete")
-int BPF_PROG(fsage_uring_complete, struct io_ring_ctx *ring, void *req, struct io_uring_cqe *cqe)
+int BPF_PROG(fsage_uring_complete, struct io_ring_ctx *ring, struct io_kiocb *req,
+	     struct io_uring_cqe *cqe)
 {
-	return complete((__u64)req, BPF_CORE_READ(cqe, res));
+	return complete((__u64)req, BPF_CORE_READ(cqe, res), (__u64)BPF_CORE_READ(req, file));
 }
 
 /* Before Linux 6.10 the trace point was given user data and result instead of the entry. */
 SEC("tp_btf/io_uring_complete")
-int BPF_PROG(fsage_uring_complete_old, struct io_ring_ctx *ring, void *req, __u64 user_data,
-	     int result)
+int BPF_PROG(fsage_uring_complete_old, struct io_ring_ctx *ring, struct io_kiocb *req,
+	     __u64 user_data, int result)
 {
-	return complete((__u64)req, result);
+	return complete((__u64)req, result, (__u64)BPF_CORE_READ(req, file));
 }
 
 #endif

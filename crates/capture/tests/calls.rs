@@ -163,6 +163,7 @@ fn every_call_is_recorded_with_its_arguments() {
     kinds_are_there(&rows);
     names_are_resolved(&rows, &work);
     uring_is_seen(&rows, &work);
+    aio_is_seen(&rows, &work);
 }
 
 fn kinds_are_there(rows: &[Row]) {
@@ -233,11 +234,27 @@ fn names_are_resolved(rows: &[Row], work: &Path) {
     );
 }
 
+fn aio_is_seen(rows: &[Row], work: &Path) {
+    let ino = std::fs::metadata(work.join("aio")).unwrap().ino();
+    assert_eq!(
+        ranges(rows, OpKind::Write, ino),
+        [(4096, 300, 300)],
+        "by io_submit"
+    );
+    // Of a vector only what was moved is known; a request that was refused is none.
+    assert_eq!(ranges(rows, OpKind::Read, ino), [(4100, 100, 100)]);
+    let of_file = |row: &&Row| row.op.file.is_some_and(|file| file.ino == ino);
+    let asynchronous = rows.iter().filter(of_file);
+    let asynchronous = asynchronous.filter(|row| row.op.record.contains(OpFlags::URING));
+    assert_eq!(asynchronous.count(), 2);
+}
+
 fn uring_is_seen(rows: &[Row], work: &Path) {
     let ino = std::fs::metadata(work.join("uring")).unwrap().ino();
     let seen: Vec<_> = rows
         .iter()
         .filter(|row| row.op.record.contains(OpFlags::URING))
+        .filter(|row| row.op.file.is_some_and(|file| file.ino == ino))
         .map(|row| {
             (
                 row.op.kind,

@@ -133,7 +133,7 @@ pub enum Verb {
 pub enum MethodArg {
     /// eBPF where it is allowed, ptrace otherwise
     Auto,
-    /// eBPF: cheap, sees page misses, mapped files and io_uring; needs root
+    /// eBPF: cheap, sees page misses, mapped files, io_uring and libaio; needs root
     Ebpf,
     /// ptrace with a seccomp filter: needs no privileges, about 10 us per recorded call
     Ptrace,

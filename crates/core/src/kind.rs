@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 macro_rules! kinds {
     ($($(#[$doc:meta])* $variant:ident = $code:literal, $name:literal, $class:ident;)*) => {
         /// What an operation does. System calls that differ only in how they pass arguments are one
-        /// kind: `pread64`, `readv` and an io_uring read are all [`OpKind::Read`].
+        /// kind: `pread64`, `readv` and a read by io_uring or libaio are all [`OpKind::Read`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         #[repr(u8)]

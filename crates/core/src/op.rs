@@ -60,7 +60,7 @@ impl OpFlags {
     pub const PATH_UNREADABLE: OpFlags = OpFlags(1);
     /// The path is longer than was recorded.
     pub const PATH_TRUNCATED: OpFlags = OpFlags(2);
-    /// Issued through io_uring; the thread is the submitter's.
+    /// Issued through io_uring or io_submit (libaio); the thread is the submitter's.
     pub const URING: OpFlags = OpFlags(4);
     /// The offset is the file's position, kept by the kernel or reconstructed, not an argument.
     pub const IMPLICIT_OFFSET: OpFlags = OpFlags(8);

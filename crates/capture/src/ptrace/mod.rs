@@ -48,7 +48,7 @@ use tracer::Tracer;
 const LIMITATIONS: &[&str] = &[
     "pages missed and read ahead",
     "page faults on mapped files",
-    "io_uring requests",
+    "requests of io_uring and libaio",
     "inode generations",
     "what threads wait for",
     "calls of 32-bit programs (counted)",

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <linux/io_uring.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -190,6 +191,31 @@ static void uring(void)
 	puts("uring");
 }
 
+/* As libaio does it: a write, a read by two buffers, and one that is refused; 0 where there is no aio. */
+static void aio(void)
+{
+	aio_context_t context = 0;
+	if (syscall(SYS_io_setup, 4, &context) < 0)
+		return;
+	int fd = open("aio", O_CREAT | O_RDWR, 0644);
+	struct iovec two[2] = {{page, 60}, {page + 60, 40}};
+	struct iocb requests[3] = {
+		{.aio_lio_opcode = IOCB_CMD_PWRITE, .aio_fildes = fd, .aio_offset = 4096,
+		 .aio_buf = (unsigned long)page, .aio_nbytes = 300},
+		{.aio_lio_opcode = IOCB_CMD_PREADV, .aio_fildes = fd, .aio_offset = 4100,
+		 .aio_buf = (unsigned long)two, .aio_nbytes = 2},
+		{.aio_lio_opcode = IOCB_CMD_PREAD, .aio_fildes = fd, .aio_offset = -5,
+		 .aio_buf = (unsigned long)page, .aio_nbytes = 100},
+	};
+	for (int i = 0; i < 3; i++) {
+		struct iocb *one = requests + i;
+		struct io_event done;
+		if (syscall(SYS_io_submit, context, 1, &one) == 1)
+			MUST(syscall(SYS_io_getevents, context, 1, 1, &done, 0));
+	}
+	puts("aio");
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1) { /* after exec: the inherited descriptor is 50 */
@@ -212,5 +238,6 @@ int main(int argc, char **argv)
 		_exit(4);
 	MUST(waitpid(child, &status, 0));
 	uring();
+	aio();
 	return 7;
 }

@@ -104,7 +104,7 @@ columns! {
         |op| op.pages_ahead.map(u64::from),
         "pages read beyond the request; absent if unknown";
     Record "record" Holds::Unsigned(16), false, Dictionary, "", |op| Some(op.record.0.into()),
-        "how the record came about, a set of bits: 1 path unreadable, 2 path cut, 4 io_uring, \
+        "how the record came about, a set of bits: 1 path unreadable, 2 path cut, 4 io_uring or libaio, \
          8 offset is the file's position, 16 `O_DIRECT`, 32 `O_APPEND`, 64 not a file, 128 directory, \
          256 waited for the device (told by targets in virtual time only); since version 3: 512 before it \
          dirty data was written back and cached data dropped, 1024 names and inodes as well; since version 4: \
