@@ -499,7 +499,10 @@ impl View {
             brought += u64::from(before == PageState::Absent && there(page));
         }
         if brought > 0 {
-            let half = self.sizes.read_ahead / 2;
+            // Who said that it goes anywhere (madvise) gets what it asks for: the trace saw nothing else come.
+            let op = step.op;
+            let alone = op.pages_missed > Some(0) && op.pages_ahead == Some(0);
+            let half = if alone { 0 } else { self.sizes.read_ahead / 2 };
             let inode = step.ns.tree.inode(ino);
             let size = inode.map_or(0, |n| n.size).div_ceil(PAGE_BYTES);
             let mut from = first;
