@@ -415,6 +415,10 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
             .filter(|&(most, rate)| most > 0 && rate > 0),
         write_kib_per_s: rate.map_or(0, |ns| 1 << (1e9 / ns).max(1.0).log2() as u64),
         seeks: !vector.machine.in_memory && !vector.machine.deviceless,
+        reads_paused: vector
+            .named("RFF_G2000")
+            .zip(vector.named("RFF"))
+            .is_some_and(|(after, before)| after.value > before.value),
         lists_by_creation: vector.machine.lists_by_creation,
         directories_apart: vector
             .named("LUR_NC")

@@ -149,6 +149,30 @@ fn a_fault_brings_its_neighbours_unless_the_trace_saw_none_come() {
 }
 
 #[test]
+fn reads_from_memory_are_dearer_after_a_pause() {
+    let read = |after: f64| {
+        let mut s = Script::default();
+        for file in ["/a", "/b"] {
+            s.open(file, 0, 3).size_bytes = Some(4096);
+            s.data(OpKind::Read, 3, 0, 4096);
+        }
+        let system = everything_but(&[("RFF_G2000", after)]);
+        let mut predictor = Predictor::new(Options::default(), vec![system]);
+        let mut notes = Notes::default();
+        for op in &s.ops {
+            predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+        }
+        let far = |(name, _): &&(String, f64)| name.starts_with("RFF");
+        let mut far: Vec<_> = notes.0[1].0.iter().filter(far).cloned().collect();
+        far.sort_by(|a, b| a.0.cmp(&b.0));
+        far
+    };
+    assert_eq!(read(1.0), []);
+    let dearer = [("RFF".to_owned(), -1.0), ("RFF_G2000".to_owned(), 1.0)];
+    assert_eq!(read(7.0), dearer);
+}
+
+#[test]
 fn states_of_an_fsync() {
     let mut s = Script::default();
     s.open("/f", CREATE, 3);

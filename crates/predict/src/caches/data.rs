@@ -4,7 +4,7 @@ use fsage_cache::{PAGE_BYTES, PageState};
 use fsage_core::{OpFlags, OpKind};
 
 use super::{Step, View};
-use crate::cost::{Charge, Stem};
+use crate::cost::{Charge, Gap, Stem};
 use crate::drive::{Found, Of};
 use crate::namespace::tree::Ino;
 use crate::pattern::{NEAR_BYTES, NEXT_BYTES, Relation, Untouched, physical};
@@ -228,6 +228,11 @@ impl View {
                 beside: matches!(stem, Stem::RfN | Stem::RfS) && found != Some(Found::Held),
                 ..Charge::sized(stem, step.gap, kib)
             }),
+        }
+        // After other work the way to a device that is memory is cold. RFF has it in its own.
+        if self.sizes.reads_paused && stem != Stem::RfF {
+            charges.push(Charge::once(Stem::RfF, step.gap));
+            charges.push(Charge::many(Stem::RfF, Gap::NONE, -1.0));
         }
         self.note_data(step, ino, offset.saturating_add(length));
     }

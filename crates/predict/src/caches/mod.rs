@@ -58,6 +58,8 @@ pub struct Sizes {
     pub write_kib_per_s: u64,
     /// Whether the device has to get to places.
     pub seeks: bool,
+    /// Whether what reads from the device cost after pauses was measured.
+    pub reads_paused: bool,
     /// Whether directories list names in the order of their creation.
     pub lists_by_creation: bool,
     /// Whether directories' blocks lie apart, so that each lookup in another one has got to its own.
