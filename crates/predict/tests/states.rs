@@ -132,6 +132,24 @@ fn states_of_a_removal() {
 }
 
 #[test]
+fn what_a_close_writes_is_waited_for_by_the_next_truncation() {
+    let truncations = |closet: f64, pause_ns: u64| {
+        let mut s = Script::default();
+        for _ in 0..2 {
+            s.open("/f", 0o1001, 3).size_bytes = Some(4096);
+            s.data(OpKind::Write, 3, 0, 4096);
+            s.fd(OpKind::Close, 3);
+            s.pause(pause_ns);
+        }
+        let mut made = families_on(everything_but(&[("CLOSET", closet)]), &s);
+        made.swap_remove(3)
+    };
+    assert_eq!(truncations(1.0, 0), "OPEN+TR");
+    assert_eq!(truncations(10.0, 0), "OPEN+TRF");
+    assert_eq!(truncations(10.0, 200_000_000), "OPEN+TR");
+}
+
+#[test]
 fn a_fault_brings_its_neighbours_unless_the_trace_saw_none_come() {
     let mut s = Script::default();
     s.open("/f", 0, 3).size_bytes = Some(1 << 20);
