@@ -41,6 +41,8 @@ pub struct Options {
 /// The largest read-ahead of Linux where a profile does not tell: 128 KiB.
 const READ_AHEAD_PAGES: u64 = 32;
 
+/// A close that starts to write takes so many times as long as one that does not.
+const STARTS: f64 = 4.0;
 /// The first read of a file of 1 KiB costs less than this share of that of 4 KiB where it needs no request.
 const INLINE_SHARE: f64 = 0.25;
 
@@ -415,6 +417,14 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
             .filter(|&(most, rate)| most > 0 && rate > 0),
         write_kib_per_s: rate.map_or(0, |ns| 1 << (1e9 / ns).max(1.0).log2() as u64),
         seeks: !vector.machine.in_memory && !vector.machine.deviceless,
+        writes_closed: vector
+            .named("CLOSET")
+            .zip(vector.named("CLOSEW"))
+            .is_some_and(|(starts, plain)| starts.value > STARTS * plain.value),
+        reads_paused: vector
+            .named("RFF_G2000")
+            .zip(vector.named("RFF"))
+            .is_some_and(|(after, before)| after.value > before.value),
         lists_by_creation: vector.machine.lists_by_creation,
         directories_apart: vector
             .named("LUR_NC")

@@ -243,6 +243,7 @@ const ROWS: &[(&str, Expected)] = &[
     ("TR", |s| Some(s.call(|c| c.truncate_ns) + s.freed(s.pages))),
     ("TRX", |s| Some(s.call(|c| c.extend_ns))),
     ("TRP", |s| Some(s.call(|c| c.truncate_ns) + s.freed(8.0))),
+    ("TRF", |s| Some(s.call(|c| c.truncate_ns) + s.freed(1.0))),
     ("MMAP", |s| Some(s.call(|c| c.map_ns))),
     ("MUNMAP", |s| Some(s.call(|c| c.unmap_ns))),
     ("MFR", |s| Some(s.call(|c| c.fault_read_ns))),

@@ -4,7 +4,7 @@ use fsage_cache::{PAGE_BYTES, PageState};
 use fsage_core::{OpFlags, OpKind};
 
 use super::{Step, View};
-use crate::cost::{Charge, Stem};
+use crate::cost::{Charge, Gap, Stem};
 use crate::drive::{Found, Of};
 use crate::namespace::tree::Ino;
 use crate::pattern::{NEAR_BYTES, NEXT_BYTES, Relation, Untouched, physical};
@@ -228,6 +228,11 @@ impl View {
                 beside: matches!(stem, Stem::RfN | Stem::RfS) && found != Some(Found::Held),
                 ..Charge::sized(stem, step.gap, kib)
             }),
+        }
+        // After other work the way to a device that is memory is cold. RFF has it in its own.
+        if self.sizes.reads_paused && stem != Stem::RfF {
+            charges.push(Charge::once(Stem::RfF, step.gap));
+            charges.push(Charge::many(Stem::RfF, Gap::NONE, -1.0));
         }
         self.note_data(step, ino, offset.saturating_add(length));
     }
@@ -499,7 +504,10 @@ impl View {
             brought += u64::from(before == PageState::Absent && there(page));
         }
         if brought > 0 {
-            let half = self.sizes.read_ahead / 2;
+            // Who said that it goes anywhere (madvise) gets what it asks for: the trace saw nothing else come.
+            let op = step.op;
+            let alone = op.pages_missed > Some(0) && op.pages_ahead == Some(0);
+            let half = if alone { 0 } else { self.sizes.read_ahead / 2 };
             let inode = step.ns.tree.inode(ino);
             let size = inode.map_or(0, |n| n.size).div_ceil(PAGE_BYTES);
             let mut from = first;

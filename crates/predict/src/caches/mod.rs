@@ -58,6 +58,10 @@ pub struct Sizes {
     pub write_kib_per_s: u64,
     /// Whether the device has to get to places.
     pub seeks: bool,
+    /// Whether what was truncated and written again is written when it is closed.
+    pub writes_closed: bool,
+    /// Whether what reads from the device cost after pauses was measured.
+    pub reads_paused: bool,
     /// Whether directories list names in the order of their creation.
     pub lists_by_creation: bool,
     /// Whether directories' blocks lie apart, so that each lookup in another one has got to its own.
@@ -80,8 +84,9 @@ struct FileState {
     /// A directory in which a name was removed, made.
     removed_in: bool,
     made_in: bool,
-    /// Writing of what was dirty was started.
+    /// Writing of what was dirty was started; when, where a close started it, or 0.
     started: bool,
+    closed_ns: u64,
     /// Where the last write ended, and whether one since the last fsync began elsewhere.
     end_at: u64,
     elsewhere: bool,
@@ -100,6 +105,7 @@ impl FileState {
     fn stable(self) -> Self {
         Self {
             seen: self.seen,
+            closed_ns: self.closed_ns,
             end_at: self.end_at,
             faults: self.faults,
             came: self.came,

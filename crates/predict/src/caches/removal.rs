@@ -3,8 +3,13 @@
 use fsage_cache::{PAGE_BYTES, PageState};
 
 use super::{Step, View};
-use crate::cost::{Charge, Stem};
+use crate::cost::{Charge, Gap, Stem};
 use crate::namespace::tree::Ino;
+
+/// What a close started to write is written by then.
+const WRITTEN_NS: u64 = 100_000_000;
+/// Files of TRF are no larger, nearly.
+const SMALL_KIB: f64 = 64.0;
 
 impl View {
     /// Whether a file's indirect blocks (or its extent tree) are taken to be cached: its first and
@@ -60,21 +65,43 @@ impl View {
         let Some(ino) = step.resolved.node else {
             return;
         };
+        let kib = old as f64 / 1024.0;
         let charge = if new >= old {
             Charge::once(Stem::TrX, step.gap)
         } else if new > 0 {
-            Charge::sized(Stem::TrP, step.gap, old as f64 / 1024.0)
+            Charge::sized(Stem::TrP, step.gap, kib)
+        } else if let Some(gap) = self.since_close(step, ino).filter(|_| kib <= SMALL_KIB) {
+            Charge::once(Stem::TrF, gap)
+        } else if self.map_cached(ino, old) {
+            Charge::sized(Stem::Tr, step.gap, kib)
         } else {
-            let stem = if self.map_cached(ino, old) {
-                Stem::Tr
-            } else {
-                Stem::TrC
-            };
-            Charge::sized(stem, step.gap, old as f64 / 1024.0)
+            Charge::sized(Stem::TrC, step.gap, kib)
         };
         charges.push(charge);
         self.pages.cut(ino.0, new.div_ceil(PAGE_BYTES));
         self.changing(ino).extended = true;
+    }
+
+    /// A file that was truncated and written again is closed, which on many file systems starts its writing.
+    pub(super) fn close_truncated(&mut self, step: &Step<'_>) {
+        let dirty = |ino: &Ino| self.sizes.writes_closed && self.pages.dirty_pages(ino.0) > 0;
+        let Some(ino) = step.resolved.node.filter(dirty) else {
+            return;
+        };
+        // What starting costs is the close's.
+        self.start_writing(step, ino, (0, u64::MAX), &mut Vec::new());
+        let end_ns = step.op.end_ns();
+        self.state(ino).closed_ns = end_ns;
+        if let Some(drive) = &mut self.drive {
+            drive.leave(end_ns);
+        }
+    }
+
+    /// The pause since a close started to write the file, where it may still be written.
+    fn since_close(&mut self, step: &Step<'_>, ino: Ino) -> Option<Gap> {
+        let closed_ns = std::mem::take(&mut self.state(ino).closed_ns);
+        let since_ns = step.op.start_ns.saturating_sub(closed_ns);
+        (closed_ns > 0 && since_ns < WRITTEN_NS).then(|| self.gaps.at(since_ns))
     }
 
     pub(super) fn rename(

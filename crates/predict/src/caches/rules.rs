@@ -290,7 +290,10 @@ impl View {
                         charges.push(Charge::sized(Stem::CloseU, gap, size as f64 / 1024.0));
                         return;
                     }
-                    (true, None) if written && truncated => Stem::CloseT,
+                    (true, None) if written && truncated => {
+                        self.close_truncated(step);
+                        Stem::CloseT
+                    }
                     (true, None) if written && created => Stem::CloseW,
                     _ => Stem::Close,
                 };

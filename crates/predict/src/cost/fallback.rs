@@ -172,6 +172,7 @@ fn data(stem: Stem) -> Chain {
         TrC => &[&[Same(Tr)]],
         TrX => &[&[Sized(Tr, 1.0)], &[Same(Chmod)]],
         TrP => &[&[Same(Tr)]],
+        TrF => &[&[Sized(Tr, 4.0)]],
         Rm => &[&[Sized(RmF, 1.0)]],
         RmF => &[&[Same(Rm), Same(Tr)]],
         RmD => &[&[Same(RmF)], &[Same(Rm), Same(Tr)]],

@@ -140,10 +140,16 @@ impl Device {
         self.turns.iter().filter(|&&turn| turn > own).count()
     }
 
-    /// A thread's request arrives at `at`; returns when the device has done it, in the order of arrival
-    /// among those of its kind.
+    /// A thread's request arrives at `at`, and so many more of what it serves are there; returns when the device has done
+    /// it, in the order of arrival among those of its kind.
     /// One commit may be what several wait for, and of several reads the nearest is next.
-    pub fn serve(&mut self, slot: usize, kind: OpKind, asked: Asked, at: u64) -> u64 {
+    pub fn serve(
+        &mut self,
+        slot: usize,
+        kind: OpKind,
+        (asked, behind): (Asked, usize),
+        at: u64,
+    ) -> u64 {
         let rested = at.saturating_sub(self.free_at) as f64;
         self.requests += 1;
         if self.turns.len() <= slot {
@@ -166,7 +172,7 @@ impl Device {
         }
         let queue = self.queue(kind);
         queue.there += 1;
-        let there = queue.there;
+        let there = queue.there.saturating_add(behind);
         let factor = queue.factor.as_ref().map_or(1.0, |f| f.factor(there));
         let charge = if asked.between {
             asked.device_ns.max((self.access_ns * factor) as u64)
@@ -252,7 +258,7 @@ mod tests {
         let asked = device.ask(slot, charges(1.0, 1.0));
         let from = device.free_at;
         if asked.device_ns > 0 {
-            device.serve(slot, OpKind::Read, asked, from);
+            device.serve(slot, OpKind::Read, (asked, 0), from);
             device.done(OpKind::Read);
         }
         (asked.between, device.free_at - from)
@@ -261,7 +267,7 @@ mod tests {
     /// Thread 1 asks for something else, so long after the device was done.
     fn elsewhere(device: &mut Device, after_ns: u64) {
         let asked = device.ask(1, charges(100.0, 0.0));
-        device.serve(1, OpKind::Read, asked, device.free_at + after_ns);
+        device.serve(1, OpKind::Read, (asked, 0), device.free_at + after_ns);
         device.done(OpKind::Read);
     }
 
@@ -298,9 +304,12 @@ mod tests {
     #[test]
     fn a_read_waits_for_a_step_of_a_commit_and_not_for_all() {
         let mut device = device(&[("RFO", 100.0)]);
-        let asked = |device_ns: u64| Asked {
-            device_ns,
-            between: false,
+        let asked = |device_ns: u64| {
+            let asked = Asked {
+                device_ns,
+                between: false,
+            };
+            (asked, 0)
         };
         assert_eq!(device.serve(0, OpKind::Fsync, asked(500), 0), 500);
         assert_eq!(device.serve(1, OpKind::Read, asked(100), 50), 250);
@@ -321,7 +330,7 @@ mod tests {
         // Two others came between: that is not how two threads take turns.
         for slot in [2, 1] {
             let asked = device.ask(slot, charges(100.0, 0.0));
-            device.serve(slot, OpKind::Read, asked, device.free_at);
+            device.serve(slot, OpKind::Read, (asked, 0), device.free_at);
             device.done(OpKind::Read);
         }
         assert_eq!(device.others_since(0), 2);

@@ -8,7 +8,7 @@
 //! cannot have been the thread's: that much is taken off, and what the tracer held the thread back.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use fsage_core::{Op, OpFlags, OpKind, Pid, Tid};
 use rustc_hash::FxHashMap;
@@ -100,6 +100,8 @@ struct Thread {
     creator: Option<usize>,
     /// Threads that it started and that ended.
     exits: Vec<Exit>,
+    /// What it only asked for and is not known to have had: ends, and numbers among all that the server did.
+    asked: (BinaryHeap<Reverse<u64>>, VecDeque<u64>),
 }
 
 /// Every thread of a trace.
@@ -154,8 +156,13 @@ impl Follow {
             ..Event::default()
         };
         self.pause(op, start, &mut event);
+        self.answers(start, &mut event);
         if asked {
-            event.served_by = Some(self.server());
+            self.asks(
+                slot,
+                start.saturating_add(op.latency_ns.unwrap_or(0)),
+                &mut event,
+            );
         }
         if latency < LONGEST_BUSY_NS {
             self.used_ns += latency as f64;
@@ -194,11 +201,42 @@ impl Follow {
         slot
     }
 
-    fn server(&mut self) -> usize {
-        *self.server.get_or_insert_with(|| {
+    /// A thread asks for what has ended at `end`.
+    fn asks(&mut self, slot: usize, end: u64, event: &mut Event) {
+        let server = *self.server.get_or_insert_with(|| {
             self.threads.push(Thread::default());
             self.threads.len() - 1
-        })
+        });
+        event.served_by = Some(server);
+        let Some(server) = self.threads.get_mut(server) else {
+            return;
+        };
+        server.ops += 1;
+        let number = server.ops;
+        if let Some(thread) = self.threads.get_mut(slot) {
+            thread.asked.0.push(Reverse(end));
+            thread.asked.1.push_back(number);
+        }
+    }
+
+    /// A thread that had had so many answers by `start` has as many requests fewer there when it goes on: that is how many
+    /// it keeps there at once.
+    fn answers(&mut self, start: u64, event: &mut Event) {
+        let Some((slot, thread)) = self.server.zip(self.threads.get_mut(event.slot)) else {
+            return;
+        };
+        let mut ops = None;
+        while thread.asked.0.peek().is_some_and(|end| end.0 <= start) {
+            thread.asked.0.pop();
+            ops = thread.asked.1.pop_front();
+        }
+        if let Some(ops) = ops {
+            event.follows(Wake {
+                slot,
+                ops,
+                lag_ns: 0,
+            });
+        }
     }
 
     /// The pause before an operation that begins at `start`.

@@ -69,7 +69,7 @@ impl Replay {
             awaits: event.awaits.clone(),
             spawns: event.spawns,
             ends: event.ends,
-            served_by: event.served_by.filter(|_| latency.device_ns > 0.0),
+            served_by: event.served_by,
             asked_at: None,
         };
         let born = self.started.get(event.slot) == Some(&true);
@@ -244,8 +244,22 @@ mod tests {
         // The thread has ended after 3 + 10, when 330 are to be done, asked for at 0, 1 and 2.
         let waited = |first: f64| 3.0 * first + 0.0 + 110.0 + 220.0 - 3.0;
         assert_eq!(run(true), (343.0, waited(13.0), 0.0));
-        // A device that takes many at a time is asked by the thread itself.
-        assert_eq!(run(false), (343.0, 0.0, 0.0));
+        assert_eq!(run(false), (343.0, waited(13.0), 0.0));
+    }
+
+    #[test]
+    fn who_asks_by_io_uring_keeps_as_many_requests_there_as_in_the_trace() {
+        let mut case = Case::on(None, false);
+        // In the trace two are there at once, each for 15.
+        for start in 0..6 {
+            let mut op = Op::new(OpKind::Read, Pid(1), Tid(1), 10 * start);
+            (op.latency_ns, op.record) = (Some(15), OpFlags::URING);
+            case.push(&op, 0.0, 1000.0);
+        }
+        // Each but the first waits for at most one before it.
+        let (elapsed, waited, _) = case.ends();
+        assert_eq!(elapsed, 6000.0);
+        assert!((4000.0..5000.0).contains(&waited), "{waited}");
     }
 
     #[test]

@@ -101,9 +101,6 @@ impl Schedule {
         if self.threads.len() <= slot {
             self.threads.resize_with(slot + 1, Thread::default);
         }
-        // A device in memory works on the processor of one after the other. Any other takes many requests at a time
-        // and is asked by the thread itself.
-        item.served_by = item.served_by.filter(|_| self.machine.in_memory);
         if self.alone(slot, &item) {
             return;
         }
@@ -269,7 +266,9 @@ impl Schedule {
                 else {
                     return;
                 };
-                let done = self.device.serve(slot, kind, asked, due.at);
+                // Who serves others has what they asked for meanwhile.
+                let behind = thread.filter(|t| t.serves).map_or(0, |t| t.queue.len());
+                let done = self.device.serve(slot, kind, (asked, behind), due.at);
                 self.plan(done, What::Ready(slot));
             }
             What::Gone(slot) => self.gone(slot, due.at),
@@ -417,7 +416,10 @@ impl Schedule {
         let Some(item) = thread.and_then(|t| t.now.as_mut()) else {
             return false;
         };
-        let Some(server) = item.served_by.take() else {
+        // What needs no device is done at once.
+        let served_by = &mut item.served_by;
+        let served_by = (item.latency.device_ns > 0.0).then(|| served_by.take());
+        let Some(server) = served_by.flatten() else {
             return false;
         };
         let mut request = Item {
@@ -425,7 +427,10 @@ impl Schedule {
             asked_at: Some(at),
             ..item.clone()
         };
-        request.latency.device_ns = 0.0;
+        // A device in memory works on the server's processor.
+        if self.machine.in_memory {
+            request.latency.device_ns = 0.0;
+        }
         item.charged = false;
         self.pending += 1;
         if self.threads.len() <= server {
@@ -488,10 +493,6 @@ impl Schedule {
         let Some(item) = thread.now.take() else {
             return false;
         };
-        thread.completes(at, self.now);
-        let completed = thread.completed;
-        let came = thread.awaited.extract_if(.., |wake| wake.ops <= completed);
-        let came: Vec<_> = came.collect();
         self.end_ns = self.end_ns.max(at);
         if item.charged {
             // Less than nothing where the device was faster.
@@ -503,8 +504,9 @@ impl Schedule {
             add(&mut self.waits, item.kind, waited.max(least));
             add(&mut self.queued, item.kind, queued_ns as f64);
         }
-        for wake in came {
-            self.came(wake.slot, at.saturating_add(wake.lag_ns));
+        self.done(slot, at);
+        if let Some(server) = item.served_by {
+            self.done(server, at);
         }
         if let Some(child) = item.spawns {
             if self.threads.len() <= child {
@@ -517,6 +519,19 @@ impl Schedule {
             self.plan(at, What::Free(None));
         }
         item.ends
+    }
+
+    /// An operation of a thread is done at `at`: who waits for it goes on.
+    fn done(&mut self, slot: usize, at: u64) {
+        let Some(thread) = self.threads.get_mut(slot) else {
+            return;
+        };
+        thread.completes(at, self.now);
+        let completed = thread.completed;
+        let came = thread.awaited.extract_if(.., |wake| wake.ops <= completed);
+        for wake in came.collect::<Vec<_>>() {
+            self.came(wake.slot, at.saturating_add(wake.lag_ns));
+        }
     }
 }
 

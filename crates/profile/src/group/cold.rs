@@ -29,6 +29,8 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
 const FAR_OF_ROUND: usize = 90;
 const ANY_OF_ROUND: usize = 110;
 const WHOLE_OF_ROUND: usize = 90;
+/// After which pauses reads far away come where that counts.
+const GAP_OF_READ: [usize; 8] = [0, 2, 0, 3, 0, 4, 1, 4];
 /// Rounds for which there are such files, in a quick and in a full measurement.
 const ONCE_ROUNDS: (usize, usize) = (9, 16);
 
@@ -57,6 +59,7 @@ fn files(lab: &mut Lab<'_>) -> Res {
         lab.begin_part(1);
         whole(lab, &once, round)
     })?;
+    super::sync::note_pauses(lab, &["RFF"]);
     once.remove(lab)?;
     spread.remove(lab)
 }
@@ -140,6 +143,8 @@ fn visit(lab: &mut Lab<'_>, population: &Population, order: &[usize], stem: &str
     let fs = lab.fs;
     let probe = Probe::of(stem);
     let mut buffer = vec![0u8; 4096];
+    // Beside a device that seeks, what processors' caches hold is nothing.
+    let pauses = stem == "RFF" && lab.short_commits;
     lab.cold_batch(probe, |lab| {
         for (taken, &index) in order.iter().enumerate() {
             let Some(item) = population.items.get(index) else {
@@ -150,8 +155,10 @@ fn visit(lab: &mut Lab<'_>, population: &Population, order: &[usize], stem: &str
                 break;
             }
             lab.asked_bytes += buffer.len() as u64;
+            let gap = GAP_OF_READ.get(taken % 8).filter(|_| pauses);
             lab.with_open(&item.path, OpenFlags::READ, |lab, handle| {
-                lab.call(probe, 0, || fs.pread(handle, &mut buffer, 0))
+                let gap = gap.copied().unwrap_or(0);
+                lab.call(probe, gap, || fs.pread(handle, &mut buffer, 0))
                     .map(|_| ())
             })?;
         }

@@ -1,6 +1,6 @@
 //! Calls that make, move and remove names, and closes that do more than close.
 
-use fsage_core::{Errno, OpenFlags};
+use fsage_core::{Errno, Handle, OpenFlags};
 
 use crate::error::Res;
 use crate::lab::{Batch, Lab};
@@ -19,7 +19,7 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
     Procedure {
         name: "closes of truncated and removed files",
-        stems: &["CLOSET", "CLOSEU"],
+        stems: CLOSES,
         share: (10, 20),
         run: closes,
     },
@@ -31,6 +31,7 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
 ];
 
+const CLOSES: &[&str] = &["CLOSET", "TRF", "CLOSEU"];
 const GAP_OF_CHUNK: [usize; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 4];
 const BATCH: usize = 32;
 /// Files of a round, and of those whose links are read again and again.
@@ -250,27 +251,48 @@ fn renames(lab: &mut Lab<'_>, population: &Population, chunk: &[Item], gap: usiz
     lab.end().map(|_| ())
 }
 
+/// Truncates a file, writes it again and closes it by `close`.
+fn rewrite(
+    lab: &mut Lab<'_>,
+    item: &Item,
+    page: &[u8],
+    close: impl FnOnce(&mut Lab<'_>, Handle) -> Res,
+) -> Res {
+    let flags = OpenFlags {
+        truncate: true,
+        ..OpenFlags::WRITE
+    };
+    let handle = lab.fs.open(&item.path, flags, 0)?;
+    let wrote = lab.fs.pwrite(handle, page, 0);
+    close(lab, handle)?;
+    wrote?;
+    Ok(())
+}
+
 fn closes(lab: &mut Lab<'_>) -> Res {
     let (truncated, unlinked) = (Probe::of("CLOSET"), Probe::of("CLOSEU"));
     let rounds = (lab.scale(2, 4), lab.scale(5, 16));
-    lab.rounds(&["CLOSET", "CLOSEU"], rounds, |lab, _| {
+    lab.rounds(CLOSES, rounds, |lab, _| {
         let fs = lab.fs;
         let files = lab.scale(400, 1200);
         let population = Population::create(lab, files, 24, Order::Scattered)?;
         lab.settle()?;
-        let rewrite = OpenFlags {
-            truncate: true,
-            ..OpenFlags::WRITE
-        };
         let page: Vec<u8> = lab.payload.get(..4096).unwrap_or_default().to_vec();
         for chunk in population.items.chunks(BATCH) {
             let gap = lab.random.pick(&GAP_OF_CHUNK, 0);
             lab.begin(Batch::Changing);
             for item in chunk {
-                let handle = fs.open(&item.path, rewrite, 0)?;
-                let wrote = fs.pwrite(handle, &page, 0);
-                lab.call(truncated, gap, || fs.close(handle))?;
-                wrote?;
+                rewrite(lab, item, &page, |lab, handle| {
+                    lab.call(truncated, gap, || fs.close(handle))
+                })?;
+            }
+            lab.end()?;
+            lab.begin(Batch::Blocking);
+            for item in chunk.iter().step_by(4) {
+                rewrite(lab, item, &page, |_, handle| Ok(fs.close(handle)?))?;
+                lab.with_open(&item.path, OpenFlags::WRITE, |lab, handle| {
+                    lab.call(Probe::of("TRF"), gap, || fs.ftruncate(handle, 0))
+                })?;
             }
             lab.end()?;
             lab.begin(Batch::Changing);
