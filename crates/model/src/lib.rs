@@ -8,5 +8,7 @@
 //! among the workloads.
 //!
 //! * [`filerunner`]: the statistical matrix and the configuration of FileRunner (Farhat 2017).
+//! * [`fsm`]: models that are read and edited, from visits, classes of files and groups of processes.
 
 pub mod filerunner;
+pub mod fsm;
