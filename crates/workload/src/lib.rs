@@ -12,6 +12,7 @@
 pub mod andrew;
 pub mod bonnie;
 pub mod characterize;
+pub mod filerunner;
 pub mod lfs;
 pub mod merge;
 mod ops;

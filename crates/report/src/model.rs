@@ -1,0 +1,126 @@
+//! How a model was fitted.
+
+use fsage_format::result::model::{ModelBytes, ModelFit};
+
+use crate::page::Page;
+use crate::table::{Align, TextTable};
+use crate::units::{bytes, count, counted, percent, signed_percent, significant};
+
+/// What a terminal shows.
+pub fn text(fit: &ModelFit, width: u16) -> String {
+    let mut page = Page::new(width);
+    let chunks = fit.chunks.last();
+    let io_chunks = fit.io_chunks.last();
+    page.say(format!(
+        "{}: {} in {}, sizes in steps of {}, {}",
+        fit.file.display(),
+        counted(fit.modelled.iter().map(|o| o.count).sum(), "operation"),
+        counted(chunks.map_or(0, |t| u64::from(t.chunks)), "time chunk"),
+        bytes(io_chunks.map_or(0, |t| t.io_chunk_bytes)),
+        bytes(fit.file_bytes),
+    ));
+    page.say(format!(
+        "read {}, written {}, at another time at most {} of an operation{}",
+        against(fit.read),
+        against(fit.written),
+        percent(chunks.map_or(0.0, |t| t.distance_percent / 100.0)),
+        if fit.reached {
+            String::new()
+        } else {
+            format!("; not within {}%", significant(fit.within_percent))
+        }
+    ));
+    page.say(format!(
+        "it runs with {} and {} made beforehand; {} writes and {} reads a file",
+        counted(fit.threads, "thread"),
+        counted(fit.setup_files, "file"),
+        significant(fit.repeat_write),
+        significant(fit.repeat_read),
+    ));
+    page.blank();
+    page.table(&search(fit, page.width()));
+    page.blank();
+    page.table(&operations(fit, page.width()));
+    let told: u64 = fit
+        .modelled
+        .iter()
+        .filter(|o| !o.run)
+        .map(|o| o.count)
+        .sum();
+    if told > 0 {
+        page.blank();
+        page.say(format!(
+            "{} stand in the model and are not run: FileRunner creates, writes, reads and deletes, and opens \
+             and closes around these",
+            counted(told, "operation")
+        ));
+    }
+    let left = fit
+        .left_out
+        .iter()
+        .map(|l| format!("{} {}", count(l.count), l.why));
+    let left: Vec<String> = left.collect();
+    if !left.is_empty() {
+        page.say(format!("not in the model: {}", left.join(", ")));
+    }
+    page.finish()
+}
+
+fn against(of: ModelBytes) -> String {
+    let off = match of.trace_bytes {
+        0 => 0.0,
+        trace => of.model_bytes as f64 / trace as f64 - 1.0,
+    };
+    format!("{} ({})", bytes(of.model_bytes), signed_percent(off))
+}
+
+/// Both searches side by side.
+fn search(fit: &ModelFit, width: u16) -> TextTable {
+    let columns = [
+        ("chunks", Align::Right),
+        ("at another time", Align::Right),
+        ("I/O chunk", Align::Right),
+        ("read", Align::Right),
+        ("written", Align::Right),
+    ];
+    let mut table = TextTable::new(&columns, width);
+    for at in 0..fit.chunks.len().max(fit.io_chunks.len()) {
+        let mut row = [const { String::new() }; 5];
+        if let Some(tried) = fit.chunks.get(at) {
+            row[0] = count(u64::from(tried.chunks));
+            row[1] = percent(tried.distance_percent / 100.0);
+        }
+        if let Some(tried) = fit.io_chunks.get(at) {
+            row[2] = bytes(tried.io_chunk_bytes);
+            row[3] = signed_percent(tried.read_percent / 100.0);
+            row[4] = signed_percent(tried.written_percent / 100.0);
+        }
+        table.row(row);
+    }
+    table
+}
+
+fn operations(fit: &ModelFit, width: u16) -> TextTable {
+    let columns = [
+        ("operation", Align::Left),
+        ("number", Align::Right),
+        ("count", Align::Right),
+        ("cached", Align::Right),
+        ("run", Align::Left),
+    ];
+    let mut table = TextTable::new(&columns, width);
+    for operation in &fit.modelled {
+        table.row([
+            operation.name.clone(),
+            operation.number.to_string(),
+            count(operation.count),
+            if operation.cached > 0 {
+                count(operation.cached)
+            } else {
+                String::new()
+            },
+            if operation.run { "yes" } else { "" }.to_owned(),
+        ]);
+    }
+    table
+}
