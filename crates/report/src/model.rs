@@ -1,6 +1,6 @@
 //! How a model was fitted.
 
-use fsage_format::result::model::{ModelBytes, ModelFit};
+use fsage_format::result::model::{FsmFit, ModelBytes, ModelFit};
 
 use crate::page::Page;
 use crate::table::{Align, TextTable};
@@ -62,6 +62,54 @@ pub fn text(fit: &ModelFit, width: u16) -> String {
     let left: Vec<String> = left.collect();
     if !left.is_empty() {
         page.say(format!("not in the model: {}", left.join(", ")));
+    }
+    page.finish()
+}
+
+/// The same of a model that is read and edited.
+pub fn fsm(fit: &FsmFit, width: u16) -> String {
+    let mut page = Page::new(width);
+    page.say(format!(
+        "{}: {} in {}, {} in {}, {} of files, {} of visits; {}",
+        fit.file.display(),
+        counted(fit.operations, "operation"),
+        counted(fit.phases, "phase"),
+        counted(fit.processes, "process"),
+        counted(fit.groups, "group"),
+        counted(fit.file_classes, "class"),
+        counted(fit.visits, "kind"),
+        bytes(fit.file_bytes),
+    ));
+    page.say(format!(
+        "played: read {}, written {}",
+        against(fit.read_bytes),
+        against(fit.written_bytes)
+    ));
+    for hits in &fit.hits {
+        page.say(format!(
+            "of page accesses a cache of {} has {} of the trace and {} of the model",
+            bytes(hits.cache_bytes),
+            percent(hits.trace_percent / 100.0),
+            percent(hits.model_percent / 100.0),
+        ));
+    }
+    page.blank();
+    let headers = [
+        ("operation", Align::Left),
+        ("trace", Align::Right),
+        ("model", Align::Right),
+    ];
+    let mut table = TextTable::new(&headers, page.width());
+    for of in &fit.counts {
+        table.row([of.kind.name().to_owned(), count(of.trace), count(of.model)]);
+    }
+    page.table(&table);
+    if fit.left_out > 0 {
+        page.blank();
+        page.say(format!(
+            "not in the model: {}",
+            counted(fit.left_out, "operation")
+        ));
     }
     page.finish()
 }

@@ -15,6 +15,7 @@ pub mod characterize;
 pub mod filerunner;
 pub mod lfs;
 pub mod merge;
+pub mod model;
 mod ops;
 mod params;
 pub mod postmark;

@@ -6,7 +6,7 @@ use std::fmt;
 use crate::program::{BuildError, InputPath, Inputs, Program};
 use crate::spec::Values;
 use crate::{
-    andrew, bonnie, filerunner, lfs, postmark, readers, sdet, selfscale, seqio, small_read,
+    andrew, bonnie, filerunner, lfs, model, postmark, readers, sdet, selfscale, seqio, small_read,
     varying, wml,
 };
 
@@ -150,6 +150,7 @@ pub const WORKLOADS: &[Workload] = &[
     selfscale::WORKLOAD,
     wml::WORKLOAD,
     filerunner::WORKLOAD,
+    model::WORKLOAD,
     wml::personalities::VARMAIL,
     wml::personalities::WEBSERVER,
     wml::personalities::WEBPROXY,

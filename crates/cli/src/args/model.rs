@@ -11,6 +11,7 @@ A model is a small text file that says how a traced workload behaves and nothing
 as any workload: fsage run filerunner:mail.cfg scratch:ext4.
 
 Examples:
+  fsage model fit mail.fst -o mail.fsm && fsage run model:mail.fsm scratch:xfs --scale users=4
   fsage model fit mail.fst -o mail.cfg
   fsage model fit mail.fst -o mail.cfg --chunks 200 --io-chunk 512")]
 pub struct ModelArgs {
@@ -31,7 +32,7 @@ pub enum ModelVerb {
 pub struct ModelFitArgs {
     /// The trace
     pub trace: PathBuf,
-    /// The model to write: a FileRunner configuration, .cfg
+    /// The model to write: one to be read and edited, .fsm, or a FileRunner configuration, .cfg
     #[arg(short, long, value_name = "OUT")]
     pub output: PathBuf,
     /// Cut the trace into N pieces of equal time; found by itself otherwise
@@ -47,6 +48,9 @@ pub struct ModelFitArgs {
     /// the trace, else the directory that holds all that the trace found
     #[arg(long, value_name = "DIR")]
     pub under: Vec<PathBuf>,
+    /// What was there before the trace, for a .fsm
+    #[arg(long, value_name = "SNAPSHOT")]
+    pub snapshot: Option<PathBuf>,
     /// Fit to a lossy trace all the same
     #[arg(long)]
     pub allow_lossy: bool,

@@ -1,6 +1,7 @@
 //! `fsage model`.
 
 mod fit;
+mod fsm;
 
 use anyhow::Result;
 

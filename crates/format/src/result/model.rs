@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use fsage_core::OpKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -102,6 +103,72 @@ pub struct ModelBytes {
     pub model_bytes: u64,
 }
 
+/// What `fsage model fit -o M.fsm --json` prints: the model held against the trace, without running either.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FsmFit {
+    /// The trace.
+    pub trace: PathBuf,
+    /// The model.
+    pub file: PathBuf,
+    /// The model's size, bytes.
+    pub file_bytes: u64,
+    /// Operations that the model stands for.
+    pub operations: u64,
+    /// Operations that it leaves out.
+    pub left_out: u64,
+    /// Phases.
+    pub phases: u64,
+    /// Groups of like processes.
+    pub groups: u64,
+    /// Processes and threads.
+    pub processes: u64,
+    /// Classes of files that are used alike.
+    pub file_classes: u64,
+    /// What is done to a file in one go, so many ways.
+    pub visits: u64,
+    /// Operations by kind.
+    pub counts: Vec<FsmCount>,
+    /// Bytes read.
+    pub read_bytes: ModelBytes,
+    /// Bytes written.
+    pub written_bytes: ModelBytes,
+    /// Hits in caches of a quarter, half and all of the pages that the trace touches, as they go by the last use.
+    pub hits: Vec<FsmHits>,
+}
+
+/// Operations of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FsmCount {
+    /// The kind.
+    #[schemars(with = "String")]
+    pub kind: OpKind,
+    /// In the trace.
+    pub trace: u64,
+    /// In what the model does.
+    pub model: u64,
+}
+
+/// Hits in a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FsmHits {
+    /// The cache's size, bytes.
+    pub cache_bytes: u64,
+    /// Of the trace, percent.
+    pub trace_percent: f64,
+    /// Of what the model does, percent.
+    pub model_percent: f64,
+}
+
+impl From<(u64, u64)> for ModelBytes {
+    fn from((trace_bytes, model_bytes): (u64, u64)) -> Self {
+        Self {
+            trace_bytes,
+            model_bytes,
+        }
+    }
+}
+
 document! {
     ModelFit, "fsage model fit", 1;
+    FsmFit, "fsage model fit fsm", 1;
 }

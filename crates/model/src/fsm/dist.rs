@@ -71,14 +71,18 @@ impl FromStr for Dist {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |part: &str| format!("'{part}', expected VALUE or VALUE*TIMES, TIMES at least 1");
+        let wrong =
+            |part: &str| format!("'{part}', expected VALUE or VALUE*TIMES, TIMES at least 1");
         let number = |text: &str| text.parse::<u64>().ok();
         let entry = |part: &str| {
             let (value, times) = part.split_once('*').unwrap_or((part, "1"));
             let times = number(times).filter(|t| (1..=1 << 40).contains(t));
             number(value).zip(times).ok_or_else(|| wrong(part))
         };
-        text.split(',').map(entry).collect::<Result<_, _>>().map(Self)
+        text.split(',')
+            .map(entry)
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 }
 
@@ -114,7 +118,11 @@ impl Counter {
     /// The same in at most `bins` values: those that came often as they are, of the others equal parts by
     /// their means, so that the sum stays.
     pub fn dist(&self, bins: usize) -> Dist {
-        let mut all: Vec<(u64, u64, u64)> = self.0.values().map(|&(n, sum)| (sum / n.max(1), n, sum)).collect();
+        let mut all: Vec<(u64, u64, u64)> = self
+            .0
+            .values()
+            .map(|&(n, sum)| (sum / n.max(1), n, sum))
+            .collect();
         all.sort_unstable();
         let total: u64 = all.iter().map(|v| v.1).sum();
         if all.len() <= bins {
@@ -188,7 +196,9 @@ mod tests {
     #[test]
     fn few_bins_keep_number_and_sum() {
         let mut counter = Counter::default();
-        let values: Vec<u64> = (0..5000).map(|i| if i % 3 == 0 { 4096 } else { i * i }).collect();
+        let values: Vec<u64> = (0..5000)
+            .map(|i| if i % 3 == 0 { 4096 } else { i * i })
+            .collect();
         values.iter().for_each(|&v| counter.add(v));
         let dist = counter.dist(12);
         assert!(dist.0.len() <= 26, "{dist}");

@@ -130,13 +130,19 @@ pub struct Gather {
 impl Gather {
     /// Of files below these directories.
     pub fn new(under: &[Vec<u8>]) -> Self {
-        Self { resolver: Resolver::new(under), ..Self::default() }
+        Self {
+            resolver: Resolver::new(under),
+            ..Self::default()
+        }
     }
 
     fn thread(&mut self, op: &Op) -> u32 {
         let threads = &mut self.threads;
         *self.ids.entry(op.tid.0).or_insert_with(|| {
-            threads.push(Thread { pid: op.pid.0, ..Thread::default() });
+            threads.push(Thread {
+                pid: op.pid.0,
+                ..Thread::default()
+            });
             threads.len() as u32 - 1
         })
     }
@@ -150,7 +156,11 @@ impl Gather {
             Ok(done) => {
                 self.operations += 1;
                 if op.kind != OpKind::Fault && op.kind.class() == KindClass::Data {
-                    let sum = if is_write(op) { &mut self.bytes.1 } else { &mut self.bytes.0 };
+                    let sum = if is_write(op) {
+                        &mut self.bytes.1
+                    } else {
+                        &mut self.bytes.0
+                    };
                     *sum = sum.saturating_add(done.moved);
                 }
                 let span = self.span_ns.get_or_insert((op.start_ns, end_ns));
@@ -167,18 +177,29 @@ impl Gather {
     }
 
     fn place(&mut self, id: u32, op: &Op, done: &Done) {
-        let Some(thread) = self.threads.get_mut(id as usize) else { return };
+        let Some(thread) = self.threads.get_mut(id as usize) else {
+            return;
+        };
         // What a thread does before its first operation is no pause of its.
-        let since = thread.end_ns.map_or(0, |end| op.start_ns.saturating_sub(end));
+        let since = thread
+            .end_ns
+            .map_or(0, |end| op.start_ns.saturating_sub(end));
         let think_ns = since.saturating_sub(op.record.held_back_ns());
         thread.end_ns = Some(op.end_ns());
         let fits = |v: &Building| {
-            v.node == done.node && done.node != NONE && done.to == NONE && v.to == NONE && v.runs.len() < RUNS && v.calls < CALLS
+            v.node == done.node
+                && done.node != NONE
+                && done.to == NONE
+                && v.to == NONE
+                && v.runs.len() < RUNS
+                && v.calls < CALLS
         };
         if !thread.visit.as_ref().is_some_and(fits) {
             self.close(id);
         }
-        let Some(thread) = self.threads.get_mut(id as usize) else { return };
+        let Some(thread) = self.threads.get_mut(id as usize) else {
+            return;
+        };
         let visit = thread.visit.get_or_insert_with(|| Building {
             node: done.node,
             to: done.to,
@@ -199,7 +220,14 @@ impl Gather {
         visit.calls += 1;
         let again = visit.runs.last().is_some_and(|r| r.form == done.form);
         if !again {
-            visit.runs.push(Run { form: done.form, times: 0, bytes: Vec::new(), places: Vec::new(), empty: 0, at_end: false });
+            visit.runs.push(Run {
+                form: done.form,
+                times: 0,
+                bytes: Vec::new(),
+                places: Vec::new(),
+                empty: 0,
+                at_end: false,
+            });
         }
         if let Some(run) = visit.runs.last_mut() {
             run.times += 1;
@@ -214,13 +242,21 @@ impl Gather {
 
     /// A thread's visit ends.
     fn close(&mut self, id: u32) {
-        let Some(thread) = self.threads.get_mut(id as usize) else { return };
-        let Some(mut visit) = thread.visit.take() else { return };
+        let Some(thread) = self.threads.get_mut(id as usize) else {
+            return;
+        };
+        let Some(mut visit) = thread.visit.take() else {
+            return;
+        };
         visit.runs.iter_mut().for_each(Run::close);
         let forms: Vec<Form> = visit.runs.iter().map(|r| r.form).collect();
         let shape = *self.shape_ids.entry(forms).or_insert_with_key(|forms| {
             let numbers = vec![Numbers::default(); forms.len()];
-            self.shapes.push(Shape { forms: forms.clone(), numbers, count: 0 });
+            self.shapes.push(Shape {
+                forms: forms.clone(),
+                numbers,
+                count: 0,
+            });
             self.shapes.len() as u32 - 1
         });
         if let Some(known) = self.shapes.get_mut(shape as usize) {

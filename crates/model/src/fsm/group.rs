@@ -9,7 +9,10 @@ pub type Mix = FxHashMap<u32, u64>;
 const ALIKE: f64 = 0.8;
 
 fn cosine(a: &Mix, b: &Mix) -> f64 {
-    let dot: f64 = a.iter().filter_map(|(k, &n)| Some(n as f64 * *b.get(k)? as f64)).sum();
+    let dot: f64 = a
+        .iter()
+        .filter_map(|(k, &n)| Some(n as f64 * *b.get(k)? as f64))
+        .sum();
     let norm = |m: &Mix| m.values().map(|&n| (n as f64).powi(2)).sum::<f64>().sqrt();
     dot / (norm(a) * norm(b)).max(f64::MIN_POSITIVE)
 }
@@ -21,7 +24,9 @@ pub fn alike<'m>(mixes: impl Iterator<Item = (&'m Mix, u32)>, most: usize) -> Ve
     let mut groups = Vec::new();
     for (mix, apart) in mixes {
         let near = leaders.iter().enumerate().filter(|(_, l)| l.1 == apart);
-        let near = near.map(|(i, l)| (cosine(mix, l.0), i)).max_by(|a, b| a.0.total_cmp(&b.0));
+        let near = near
+            .map(|(i, l)| (cosine(mix, l.0), i))
+            .max_by(|a, b| a.0.total_cmp(&b.0));
         let group = match near {
             Some((cosine, i)) if cosine > ALIKE || leaders.len() >= most => i,
             _ => {
@@ -40,7 +45,13 @@ const LEAST_BINS: usize = 4;
 /// How much the log-likelihood of bins is worth if they are one mix.
 fn likelihood(counts: &[u64]) -> f64 {
     let total: u64 = counts.iter().sum();
-    let term = |&n: &u64| if n == 0 { 0.0 } else { n as f64 * (n as f64 / total as f64).ln() };
+    let term = |&n: &u64| {
+        if n == 0 {
+            0.0
+        } else {
+            n as f64 * (n as f64 / total as f64).ln()
+        }
+    };
     counts.iter().map(term).sum()
 }
 
@@ -67,12 +78,17 @@ pub fn phases(bins: &[Vec<u64>], most: usize) -> Vec<usize> {
         let whole = likelihood(&between(from, to));
         let cuts = (from + LEAST_BINS)..(to + 1).saturating_sub(LEAST_BINS);
         let gain = |cut| likelihood(&between(from, cut)) + likelihood(&between(cut, to)) - whole;
-        cuts.map(|cut| (gain(cut), cut)).max_by(|a, b| a.0.total_cmp(&b.0)).filter(|b| b.0 > penalty)
+        cuts.map(|cut| (gain(cut), cut))
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .filter(|b| b.0 > penalty)
     };
     let mut starts = vec![0];
     while starts.len() < most {
         let ends = starts.iter().copied().skip(1).chain([bins.len()]);
-        let found = starts.iter().zip(ends).filter_map(|(&from, to)| best(from, to));
+        let found = starts
+            .iter()
+            .zip(ends)
+            .filter_map(|(&from, to)| best(from, to));
         let Some((_, cut)) = found.max_by(|a, b| a.0.total_cmp(&b.0)) else {
             break;
         };
@@ -89,7 +105,9 @@ mod tests {
     #[test]
     fn a_change_of_the_mix_is_found_where_it_is() {
         let bin = |i: u64, a: u64| vec![a + i % 3, 100 - a + i % 2, 0];
-        let bins: Vec<Vec<u64>> = (0..100).map(|i| bin(i, if i < 37 { 90 } else { 20 })).collect();
+        let bins: Vec<Vec<u64>> = (0..100)
+            .map(|i| bin(i, if i < 37 { 90 } else { 20 }))
+            .collect();
         assert_eq!(phases(&bins, 8), [0, 37]);
         let same: Vec<Vec<u64>> = (0..100).map(|i| bin(i, 50)).collect();
         assert_eq!(phases(&same, 8), [0]);
@@ -99,7 +117,12 @@ mod tests {
     #[test]
     fn what_does_the_like_is_one_group() {
         let mix = |all: &[(u32, u64)]| all.iter().copied().collect::<Mix>();
-        let mixes = [mix(&[(1, 10), (2, 5)]), mix(&[(1, 2), (2, 1)]), mix(&[(3, 7)]), mix(&[(1, 9), (2, 5)])];
+        let mixes = [
+            mix(&[(1, 10), (2, 5)]),
+            mix(&[(1, 2), (2, 1)]),
+            mix(&[(3, 7)]),
+            mix(&[(1, 9), (2, 5)]),
+        ];
         let of = |apart: [u32; 4], most| alike(mixes.iter().zip(apart), most);
         assert_eq!(of([0; 4], 9), [0, 0, 1, 0]);
         assert_eq!(of([0, 0, 0, 1], 9), [0, 0, 1, 2]);

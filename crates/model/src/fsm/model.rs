@@ -177,6 +177,9 @@ const PICKS: [(Pick, &str); 7] = [
     (Pick::Shared, "shared"),
 ];
 
+/// Distances from here on are counted from the one used longest ago.
+pub const OLDEST: u64 = 1_000_000_000;
+
 /// Which file of which class: `2.known` written, with how many others were used since its last use.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Choice {
@@ -203,14 +206,22 @@ impl FromStr for Choice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (which, distance) = text.split_once(':').map_or((text, None), |(w, d)| (w, Some(d)));
+        let (which, distance) = text
+            .split_once(':')
+            .map_or((text, None), |(w, d)| (w, Some(d)));
         let (class, pick) = which.split_once('.').ok_or("expected CLASS.PICK")?;
-        let pick = PICKS.iter().find(|p| p.1 == pick).map(|p| p.0).ok_or_else(|| {
-            let names: Vec<&str> = PICKS.iter().map(|p| p.1).collect();
-            format!("'{pick}', expected {}", names.join(", "))
-        })?;
+        let pick = PICKS
+            .iter()
+            .find(|p| p.1 == pick)
+            .map(|p| p.0)
+            .ok_or_else(|| {
+                let names: Vec<&str> = PICKS.iter().map(|p| p.1).collect();
+                format!("'{pick}', expected {}", names.join(", "))
+            })?;
         Ok(Self {
-            class: class.parse().map_err(|_| format!("'{class}', expected the number of a class"))?,
+            class: class
+                .parse()
+                .map_err(|_| format!("'{class}', expected the number of a class"))?,
             pick,
             distance: distance.map(str::parse).transpose()?.unwrap_or_default(),
         })
@@ -240,7 +251,11 @@ impl fmt::Display for Line {
         if let Some(to) = &self.to {
             write!(f, " to={to}")?;
         }
-        write!(f, " think_ns={} took_ns={} next={}", self.think_ns, self.took_ns, self.next)
+        write!(
+            f,
+            " think_ns={} took_ns={} next={}",
+            self.think_ns, self.took_ns, self.next
+        )
     }
 }
 
@@ -250,12 +265,17 @@ impl FromStr for Line {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut fields = Fields::of(text)?;
         let line = Self {
-            visit: fields.head.parse().map_err(|_| format!("'{}', expected the number of a visit", fields.head))?,
+            visit: fields
+                .head
+                .parse()
+                .map_err(|_| format!("'{}', expected the number of a visit", fields.head))?,
             file: fields.parse("file")?.unwrap_or_default(),
             to: fields.parse("to")?,
             think_ns: fields.parse("think_ns")?.unwrap_or_default(),
             took_ns: fields.parse("took_ns")?.unwrap_or(0),
-            next: fields.parse("next")?.ok_or("has no next=, expected LINE*TIMES,…")?,
+            next: fields
+                .parse("next")?
+                .ok_or("has no next=, expected LINE*TIMES,…")?,
         };
         fields.end().map(|()| line)
     }
@@ -298,7 +318,10 @@ mod texts {
         D: Deserializer<'de>,
     {
         let all = Vec::<String>::deserialize(from)?;
-        let read = |text: &String| text.parse().map_err(|e| D::Error::custom(format!("'{text}': {e}")));
+        let read = |text: &String| {
+            text.parse()
+                .map_err(|e| D::Error::custom(format!("'{text}': {e}")))
+        };
         all.iter().map(read).collect()
     }
 }
@@ -318,7 +341,9 @@ impl Model {
         let told = |e: toml::de::Error| ModelError(e.to_string().trim_end().replace('\n', "\n  "));
         let head: Head = toml::from_str(text).map_err(told)?;
         if head.format.as_deref() != Some("fsm") {
-            return Err(ModelError("it is no model: expected format = \"fsm\"".into()));
+            return Err(ModelError(
+                "it is no model: expected format = \"fsm\"".into(),
+            ));
         }
         match head.version {
             Some(VERSION) => {}
@@ -327,7 +352,11 @@ impl Model {
                     "version {newer} is newer than this fsage reads, which is {VERSION}"
                 )));
             }
-            None => return Err(ModelError(format!("it has no version, expected version = {VERSION}"))),
+            None => {
+                return Err(ModelError(format!(
+                    "it has no version, expected version = {VERSION}"
+                )));
+            }
         }
         let model: Self = toml::from_str(text).map_err(told)?;
         model.check().map(|()| model)
@@ -341,19 +370,29 @@ impl Model {
 
     fn check(&self) -> Result<(), ModelError> {
         if self.directories.is_empty() {
-            return Err(wrong("directories", "none, expected at least the first, [0]"));
+            return Err(wrong(
+                "directories",
+                "none, expected at least the first, [0]",
+            ));
         }
         for (i, &above) in self.directories.iter().enumerate() {
             if above as usize >= i.max(1) {
-                return Err(wrong(format!("directories, number {i}"), format!("lies in {above}, expected one before it")));
+                return Err(wrong(
+                    format!("directories, number {i}"),
+                    format!("lies in {above}, expected one before it"),
+                ));
             }
         }
         for (i, class) in self.classes.iter().enumerate() {
-            self.check_class(class).map_err(|what| wrong(format!("files {}", i + 1), what))?;
+            self.check_class(class)
+                .map_err(|what| wrong(format!("files {}", i + 1), what))?;
         }
         for (i, group) in self.groups.iter().enumerate() {
             if group.at_once == 0 || group.at_once > MOST_AT_ONCE {
-                return Err(wrong(format!("group {}", i + 1), format!("at_once = {}, expected 1 to {MOST_AT_ONCE}", group.at_once)));
+                return Err(wrong(
+                    format!("group {}", i + 1),
+                    format!("at_once = {}, expected 1 to {MOST_AT_ONCE}", group.at_once),
+                ));
             }
         }
         for (i, visit) in self.visits.iter().enumerate() {
@@ -364,7 +403,10 @@ impl Model {
         let mut last_ns = 0;
         for (i, phase) in self.phases.iter().enumerate() {
             if phase.start_ns < last_ns {
-                return Err(wrong(format!("phase {}", i + 1), "starts before the one before it"));
+                return Err(wrong(
+                    format!("phase {}", i + 1),
+                    "starts before the one before it",
+                ));
             }
             last_ns = phase.start_ns;
             for (j, part) in phase.parts.iter().enumerate() {
@@ -372,28 +414,46 @@ impl Model {
                 self.check_part(part).map_err(place)?;
             }
         }
-        let lines = self.phases.iter().flat_map(|p| &p.parts).flat_map(|p| &p.script);
+        let lines = self
+            .phases
+            .iter()
+            .flat_map(|p| &p.parts)
+            .flat_map(|p| &p.script);
         let runs = lines.fold(0_u64, |n, line| n.saturating_add(line.next.count()));
         match runs {
-            0 => Err(ModelError("nothing is done in it: expected at least one phase with a script".into())),
-            n if n > 1 << 40 => Err(ModelError(format!("{n} visits, expected at most {}", 1_u64 << 40))),
+            0 => Err(ModelError(
+                "nothing is done in it: expected at least one phase with a script".into(),
+            )),
+            n if n > 1 << 40 => Err(ModelError(format!(
+                "{n} visits, expected at most {}",
+                1_u64 << 40
+            ))),
             _ => Ok(()),
         }
     }
 
     fn check_class(&self, class: &Class) -> Result<(), String> {
         if class.before.saturating_add(class.later) > MOST_FILES {
-            return Err(format!("{} files, expected at most {MOST_FILES}", class.before.saturating_add(class.later)));
+            return Err(format!(
+                "{} files, expected at most {MOST_FILES}",
+                class.before.saturating_add(class.later)
+            ));
         }
         if class.size_bytes.most() > LARGEST {
-            return Err(format!("size_bytes of {}, expected at most {LARGEST}", class.size_bytes.most()));
+            return Err(format!(
+                "size_bytes of {}, expected at most {LARGEST}",
+                class.size_bytes.most()
+            ));
         }
         if class.directory.0.is_empty() {
             return Err("no directory, expected the number of one".into());
         }
         let most = class.directory.most();
         if most >= self.directories.len() as u64 {
-            return Err(format!("directory {most}, expected less than {}", self.directories.len()));
+            return Err(format!(
+                "directory {most}, expected less than {}",
+                self.directories.len()
+            ));
         }
         match class.in_new_directory {
             0..=1000 => Ok(()),
@@ -403,20 +463,36 @@ impl Model {
 
     fn check_part(&self, part: &Part) -> Result<(), String> {
         if part.group == 0 || part.group as usize > self.groups.len() {
-            return Err(format!("group {}, expected 1 to {}", part.group, self.groups.len()));
+            return Err(format!(
+                "group {}, expected 1 to {}",
+                part.group,
+                self.groups.len()
+            ));
         }
         let lines = part.script.len() as u64;
         if part.first.0.is_empty() || part.first.0.iter().any(|f| f.0 == 0 || f.0 > lines) {
-            return Err(format!("first = '{}', expected lines from 1 to {lines}", part.first));
+            return Err(format!(
+                "first = '{}', expected lines from 1 to {lines}",
+                part.first
+            ));
         }
         for (i, line) in part.script.iter().enumerate() {
             let bad = |what: String| Err(format!("line {} of the script: {what}", i + 1));
             if line.visit == 0 || line.visit as usize > self.visits.len() {
-                return bad(format!("visit {}, expected 1 to {}", line.visit, self.visits.len()));
+                return bad(format!(
+                    "visit {}, expected 1 to {}",
+                    line.visit,
+                    self.visits.len()
+                ));
             }
             for choice in [Some(&line.file), line.to.as_ref()].into_iter().flatten() {
-                if choice.class as usize > self.classes.len() || (choice.class == 0) != (choice.pick == Pick::None) {
-                    return bad(format!("'{choice}', expected a class from 1 to {}, or 0.none", self.classes.len()));
+                if choice.class as usize > self.classes.len()
+                    || (choice.class == 0) != (choice.pick == Pick::None)
+                {
+                    return bad(format!(
+                        "'{choice}', expected a class from 1 to {}, or 0.none",
+                        self.classes.len()
+                    ));
                 }
             }
             if line.next.0.is_empty() || line.next.most() > lines {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::dist::{Deck, Random};
-use super::model::{Choice, Model, Pick, Type};
+use super::model::{Choice, Model, OLDEST, Pick, Type};
 use super::recency::Recency;
 
 /// A descriptor.
@@ -99,7 +99,11 @@ impl Names {
         for (i, class) in model.classes.iter().enumerate() {
             let mut state = ClassState::default();
             let larger = class.before < FEW;
-            let count = if larger || class.kind == Type::Directory { class.before } else { (class.before as f64 * data) as u64 };
+            let count = if larger || class.kind == Type::Directory {
+                class.before
+            } else {
+                (class.before as f64 * data) as u64
+            };
             let mut sizes = Deck::default();
             for _ in 0..count {
                 let directory = state.directory.draw(&class.directory, random) as u32;
@@ -111,12 +115,18 @@ impl Names {
                 let name = all.add(i as u32 + 1, directory, class.kind, true);
                 all.holds(directory, true);
                 if let Some(name) = all.get_mut(name) {
-                    name.size = if larger { (size as f64 * data) as u64 } else { size };
+                    name.size = if larger {
+                        (size as f64 * data) as u64
+                    } else {
+                        size
+                    };
                 }
                 state.fresh.push(name);
             }
             for last in (1..state.fresh.len()).rev() {
-                state.fresh.swap(last, random.below(last as u64 + 1) as usize);
+                state
+                    .fresh
+                    .swap(last, random.below(last as u64 + 1) as usize);
             }
             state.directory = Deck::default();
             all.classes.push(state);
@@ -160,7 +170,11 @@ impl Names {
     /// One name more or fewer is in the directory.
     pub fn holds(&mut self, directory: u32, more: bool) {
         if let Some(directory) = self.get_mut(directory) {
-            directory.children = if more { directory.children + 1 } else { directory.children.saturating_sub(1) };
+            directory.children = if more {
+                directory.children + 1
+            } else {
+                directory.children.saturating_sub(1)
+            };
         }
     }
 
@@ -177,7 +191,9 @@ impl Names {
                 name.above = to;
             }
         }
-        let children = self.get_mut(from).map_or(0, |n| std::mem::take(&mut n.children));
+        let children = self
+            .get_mut(from)
+            .map_or(0, |n| std::mem::take(&mut n.children));
         if let Some(to) = self.get_mut(to) {
             to.children = children;
         }
@@ -220,16 +236,39 @@ impl Names {
     }
 
     /// The file of a choice for a process; `None` where the choice is of none.
-    pub fn pick(&mut self, model: &Model, choice: &Choice, distance: u64, pid: u32, empty: bool, random: &mut Random) -> Option<u32> {
+    pub fn pick(
+        &mut self,
+        model: &Model,
+        choice: &Choice,
+        distance: u64,
+        pid: u32,
+        empty: bool,
+        random: &mut Random,
+    ) -> Option<u32> {
         let class = choice.class;
         let state = self.classes.get_mut(class as usize).filter(|_| class > 0)?;
-        let far = if matches!(choice.pick, Pick::Known) { (distance as f64 * self.data) as usize } else { distance as usize };
-        let nth = |stack: &Recency<u32>| stack.nth(far.min(stack.len().saturating_sub(1)));
+        let old = distance.checked_sub(OLDEST).map(|old| old as usize);
+        let far = match choice.pick {
+            Pick::Known if old.is_none() => (distance as f64 * self.data) as usize,
+            _ => distance as usize,
+        };
+        // Of a stack: from its end where that was nearer.
+        let at = |of: usize| {
+            old.map_or(far, |old| of.saturating_sub(old + 1))
+                .min(of.saturating_sub(1))
+        };
+        let nth = |stack: &Recency<u32>| stack.nth(at(stack.len()));
         let found = match choice.pick {
             Pick::Fresh => state.fresh.pop(),
-            Pick::Known if far >= state.there.len() && self.data > 1.0 => state.fresh.pop(),
+            Pick::Known if old.is_none() && far >= state.there.len() && self.data > 1.0 => {
+                state.fresh.pop()
+            }
             Pick::Gone => nth(&state.gone),
-            Pick::Open => self.open.get(&(class, pid)).and_then(nth).or_else(|| nth(&state.shared)),
+            Pick::Open => self
+                .open
+                .get(&(class, pid))
+                .and_then(nth)
+                .or_else(|| nth(&state.shared)),
             Pick::Shared => nth(&state.shared),
             _ => None,
         };
@@ -240,21 +279,28 @@ impl Names {
             return Some(self.fresh_name(model, class, random));
         }
         let state = self.classes.get_mut(class as usize)?;
-        let from = far.min(state.there.len().saturating_sub(1));
+        let from = at(state.there.len());
         let there = if empty {
             let names = &self.names;
             let is_empty = |n: &u32| names.get(*n as usize).is_some_and(|n| n.children == 0);
-            let near = (from..from + 64).chain(0..from.min(64)).filter_map(|d| state.there.nth(d)).find(is_empty);
+            let near = (from..from + 64)
+                .chain(0..from.min(64))
+                .filter_map(|d| state.there.nth(d))
+                .find(is_empty);
             near.or_else(|| state.there.nth(from))
         } else {
             state.there.nth(from)
         };
-        there.or_else(|| state.fresh.pop()).or_else(|| state.gone.nth(0)).or_else(|| Some(self.fresh_name(model, class, random)))
+        there
+            .or_else(|| state.fresh.pop())
+            .or_else(|| state.gone.nth(0))
+            .or_else(|| Some(self.fresh_name(model, class, random)))
     }
 
     /// A name that was not used yet.
     fn fresh_name(&mut self, model: &Model, class: u32, random: &mut Random) -> u32 {
-        let Some((about, state)) = model.class(class).zip(self.classes.get_mut(class as usize)) else {
+        let Some((about, state)) = model.class(class).zip(self.classes.get_mut(class as usize))
+        else {
             return 0;
         };
         let mut above = state.directory.draw(&about.directory, random) as u32;
@@ -262,21 +308,40 @@ impl Names {
             above = model.directories.get(above as usize).copied().unwrap_or(0);
         }
         if random.below(1000) < about.in_new_directory {
-            let there = |n: &&u32| self.names.get(**n as usize).is_some_and(|n| n.exists && n.kind == Type::Directory);
-            above = self.made.iter().rev().take(8).find(there).copied().unwrap_or(above);
+            let there = |n: &&u32| {
+                self.names
+                    .get(**n as usize)
+                    .is_some_and(|n| n.exists && n.kind == Type::Directory)
+            };
+            above = self
+                .made
+                .iter()
+                .rev()
+                .take(8)
+                .find(there)
+                .copied()
+                .unwrap_or(above);
         }
         self.add(class, above, about.kind, false)
     }
 
     /// A name was used by a process.
     pub fn used(&mut self, name: u32, pid: u32, visit: (u32, u64)) {
-        let Some(known) = self.names.get_mut(name as usize) else { return };
+        let Some(known) = self.names.get_mut(name as usize) else {
+            return;
+        };
         known.last = Some(visit);
         let class = known.class;
         let (exists, any) = (known.exists, !known.opened.is_empty());
         let held = known.opened.iter().any(|o| o.pid == pid);
-        let Some(state) = self.classes.get_mut(class as usize) else { return };
-        let (to, from) = if exists { (&mut state.there, &mut state.gone) } else { (&mut state.gone, &mut state.there) };
+        let Some(state) = self.classes.get_mut(class as usize) else {
+            return;
+        };
+        let (to, from) = if exists {
+            (&mut state.there, &mut state.gone)
+        } else {
+            (&mut state.gone, &mut state.there)
+        };
         from.remove(&name);
         to.touch(name);
         let open = self.open.entry((class, pid)).or_default();
@@ -300,12 +365,18 @@ impl Names {
     pub fn ended(&mut self, pid: u32) -> bool {
         let mut any = false;
         for class in 0..self.classes.len() as u32 {
-            let Some(open) = self.open.remove(&(class, pid)) else { continue };
+            let Some(open) = self.open.remove(&(class, pid)) else {
+                continue;
+            };
             for name in (0..open.len()).filter_map(|d| open.nth(d)) {
-                let Some(known) = self.names.get_mut(name as usize) else { continue };
+                let Some(known) = self.names.get_mut(name as usize) else {
+                    continue;
+                };
                 any = true;
                 known.opened.retain(|o| o.pid != pid);
-                if known.opened.is_empty() && let Some(state) = self.classes.get_mut(class as usize) {
+                if known.opened.is_empty()
+                    && let Some(state) = self.classes.get_mut(class as usize)
+                {
                     state.shared.remove(&name);
                 }
             }

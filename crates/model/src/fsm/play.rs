@@ -34,8 +34,6 @@ pub struct Who {
     pub pid: u32,
     /// The thread.
     pub tid: u32,
-    /// Its number among those at once.
-    pub lane: u32,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -67,18 +65,36 @@ struct About {
 impl Player {
     /// Of these files.
     pub fn new(model: &Model, names: Names) -> Self {
-        let decks = model.visits.iter().map(|v| vec![Decks::default(); v.steps.len()]);
-        Self { names, decks: decks.collect(), fds: FxHashMap::default(), changes: false }
+        let decks = model
+            .visits
+            .iter()
+            .map(|v| vec![Decks::default(); v.steps.len()]);
+        Self {
+            names,
+            decks: decks.collect(),
+            fds: FxHashMap::default(),
+            changes: false,
+        }
     }
 
     /// The calls of a visit, numbered from 1, to `name` and `to`.
-    pub fn visit(&mut self, model: &Model, visit: u32, name: Option<u32>, to: Option<u32>, who: Who, random: &mut Random) -> Vec<Call> {
+    pub fn visit(
+        &mut self,
+        model: &Model,
+        visit: u32,
+        name: Option<u32>,
+        to: Option<u32>,
+        who: Who,
+        random: &mut Random,
+    ) -> Vec<Call> {
         let index = visit as usize - 1;
         self.changes = false;
         let mut out = Vec::new();
         let steps = model.visits.get(index).map_or(&[][..], |v| &v.steps);
         for (i, step) in steps.iter().enumerate() {
-            let Some(decks) = self.decks.get_mut(index).and_then(|d| d.get_mut(i)) else { continue };
+            let Some(decks) = self.decks.get_mut(index).and_then(|d| d.get_mut(i)) else {
+                continue;
+            };
             let mut decks = std::mem::take(decks);
             self.step(step, &mut decks, About { name, to, who }, random, &mut out);
             if let Some(place) = self.decks.get_mut(index).and_then(|d| d.get_mut(i)) {
@@ -88,7 +104,14 @@ impl Player {
         out
     }
 
-    fn step(&mut self, step: &Step, decks: &mut Decks, about: About, random: &mut Random, out: &mut Vec<Call>) {
+    fn step(
+        &mut self,
+        step: &Step,
+        decks: &mut Decks,
+        about: About,
+        random: &mut Random,
+        out: &mut Vec<Call>,
+    ) {
         let Some(more) = step.form.to_end else {
             let times = decks.times.draw(&step.times, random).min(CALLS);
             for _ in 0..times {
@@ -109,12 +132,23 @@ impl Player {
     fn at_end(&self, about: About) -> bool {
         let name = about.name.and_then(|n| self.names.get(n));
         name.is_none_or(|n| {
-            let open = n.opened.iter().rfind(|o| o.tid == about.who.tid).or(n.opened.last());
+            let open = n
+                .opened
+                .iter()
+                .rfind(|o| o.tid == about.who.tid)
+                .or(n.opened.last());
             open.map_or(n.size == 0, |o| o.last.1 >= n.size)
         })
     }
 
-    fn call(&mut self, step: &Step, decks: &mut Decks, about: About, random: &mut Random, out: &mut Vec<Call>) {
+    fn call(
+        &mut self,
+        step: &Step,
+        decks: &mut Decks,
+        about: About,
+        random: &mut Random,
+        out: &mut Vec<Call>,
+    ) {
         let form = &step.form;
         let who = about.who;
         let mut op = Op::new(form.kind, Pid(who.pid), Tid(who.tid), 0);
@@ -153,18 +187,37 @@ impl Player {
             _ => "other",
         };
         let second = matches!(kind, OpKind::Rename | OpKind::Link | OpKind::Symlink);
-        (Some(self.names.trap(&one)), second.then(|| self.names.trap(two)))
+        (
+            Some(self.names.trap(&one)),
+            second.then(|| self.names.trap(two)),
+        )
     }
 
     #[allow(clippy::too_many_arguments, reason = "a call is about all of these")]
-    fn on_name(&mut self, mut op: Op, name: u32, to: Option<u32>, step: &Step, decks: &mut Decks, random: &mut Random, out: &mut Vec<Call>) {
+    fn on_name(
+        &mut self,
+        mut op: Op,
+        name: u32,
+        to: Option<u32>,
+        step: &Step,
+        decks: &mut Decks,
+        random: &mut Random,
+        out: &mut Vec<Call>,
+    ) {
         let path = Some(self.names.path(name));
         let mut path2 = None;
-        let Some(known) = self.names.get(name) else { return };
+        let Some(known) = self.names.get(name) else {
+            return;
+        };
         let (exists, kind, size) = (known.exists, known.kind, known.size);
         let mut error = errno_of(op.kind, op.flags, exists);
-        op.size_bytes = Some(size).filter(|_| exists && matches!(op.kind, OpKind::Open | OpKind::Stat));
-        let bytes = if step.bytes.0.is_empty() { 0 } else { decks.bytes.draw(&step.bytes, random).min(LARGEST) };
+        op.size_bytes =
+            Some(size).filter(|_| exists && matches!(op.kind, OpKind::Open | OpKind::Stat));
+        let bytes = if step.bytes.0.is_empty() {
+            0
+        } else {
+            decks.bytes.draw(&step.bytes, random).min(LARGEST)
+        };
         match op.kind {
             OpKind::Unlink if exists && kind == Type::Directory => error = Some(Errno::EISDIR),
             OpKind::Rmdir if exists && kind != Type::Directory => error = Some(Errno::ENOTDIR),
@@ -173,7 +226,10 @@ impl Player {
             OpKind::Rename | OpKind::Link => {
                 let to = to.unwrap_or(name);
                 path2 = Some(self.names.path(to));
-                if op.kind == OpKind::Link && error.is_none() && self.names.get(to).is_some_and(|t| t.exists) {
+                if op.kind == OpKind::Link
+                    && error.is_none()
+                    && self.names.get(to).is_some_and(|t| t.exists)
+                {
                     error = Some(Errno::EEXIST);
                 }
             }
@@ -181,7 +237,10 @@ impl Player {
             OpKind::Truncate | OpKind::Setxattr => op.length = Some(bytes),
             _ => {}
         }
-        if matches!(op.kind, OpKind::Setxattr | OpKind::Getxattr | OpKind::Removexattr | OpKind::Listxattr) {
+        if matches!(
+            op.kind,
+            OpKind::Setxattr | OpKind::Getxattr | OpKind::Removexattr | OpKind::Listxattr
+        ) {
             path2 = (op.kind != OpKind::Listxattr).then(|| Arc::from(&b"user.fsage"[..]));
             error = error.or((step.form.error != 0).then_some(Errno(step.form.error)));
         }
@@ -196,7 +255,9 @@ impl Player {
     }
 
     fn appears(&mut self, name: u32, kind: Type) {
-        let Some(known) = self.names.get_mut(name) else { return };
+        let Some(known) = self.names.get_mut(name) else {
+            return;
+        };
         (known.exists, known.kind, known.size) = (true, kind, 0);
         let above = known.above;
         self.names.holds(above, true);
@@ -207,7 +268,9 @@ impl Player {
     }
 
     fn vanishes(&mut self, name: u32) {
-        let Some(known) = self.names.get_mut(name).filter(|n| n.exists) else { return };
+        let Some(known) = self.names.get_mut(name).filter(|n| n.exists) else {
+            return;
+        };
         known.exists = false;
         known.places = super::Recency::default();
         let above = known.above;
@@ -229,8 +292,12 @@ impl Player {
                 self.changes = true;
             }
             OpKind::Rename | OpKind::Link => {
-                let Some(to) = to.filter(|&to| to != name) else { return };
-                let Some(from) = self.names.get(name).cloned() else { return };
+                let Some(to) = to.filter(|&to| to != name) else {
+                    return;
+                };
+                let Some(from) = self.names.get(name).cloned() else {
+                    return;
+                };
                 if !self.names.get(to).is_some_and(|t| t.exists) {
                     self.appears(to, from.kind);
                 }
@@ -268,21 +335,32 @@ impl Player {
         if op.flags & O_CREAT != 0 && !self.names.get(name).is_some_and(|n| n.exists) {
             self.appears(name, Type::File);
         }
-        let Some(known) = self.names.get_mut(name) else { return };
+        let Some(known) = self.names.get_mut(name) else {
+            return;
+        };
         if op.flags & O_TRUNC != 0 && known.size > 0 {
             known.size = 0;
             self.changes = true;
         }
         op.size_bytes = Some(known.size);
         let append = op.flags & O_APPEND != 0;
-        known.opened.push(Opened { pid, tid: op.tid.0, fd, append, position: 0, last: (0, 0) });
+        known.opened.push(Opened {
+            pid,
+            tid: op.tid.0,
+            fd,
+            append,
+            position: 0,
+            last: (0, 0),
+        });
     }
 
     /// Which descriptor of the name a thread means; opens the file where nobody has it open.
     fn descriptor(&mut self, op: &Op, name: u32, who: Who, out: &mut Vec<Call>) -> Option<usize> {
         let known = self.names.get(name)?;
         let by = |f: &dyn Fn(&Opened) -> bool| known.opened.iter().rposition(f);
-        let found = by(&|o| o.tid == who.tid && o.pid == who.pid).or_else(|| by(&|o| o.pid == who.pid)).or_else(|| by(&|_| true));
+        let found = by(&|o| o.tid == who.tid && o.pid == who.pid)
+            .or_else(|| by(&|o| o.pid == who.pid))
+            .or_else(|| by(&|_| true));
         if found.is_some() {
             return found;
         }
@@ -293,15 +371,34 @@ impl Player {
         };
         let path = Some(self.names.path(name));
         self.open(&mut open, name);
-        out.push(Call { op: open, path, path2: None });
+        out.push(Call {
+            op: open,
+            path,
+            path2: None,
+        });
         self.names.get(name).map(|n| n.opened.len() - 1)
     }
 
     #[allow(clippy::too_many_arguments, reason = "a call is about all of these")]
-    fn on_open(&mut self, mut op: Op, name: u32, step: &Step, decks: &mut Decks, who: Who, random: &mut Random, out: &mut Vec<Call>) {
-        let Some(at) = self.descriptor(&op, name, who, out) else { return };
-        let Some(known) = self.names.get_mut(name) else { return };
-        let Some(&open) = known.opened.get(at) else { return };
+    fn on_open(
+        &mut self,
+        mut op: Op,
+        name: u32,
+        step: &Step,
+        decks: &mut Decks,
+        who: Who,
+        random: &mut Random,
+        out: &mut Vec<Call>,
+    ) {
+        let Some(at) = self.descriptor(&op, name, who, out) else {
+            return;
+        };
+        let Some(known) = self.names.get_mut(name) else {
+            return;
+        };
+        let Some(&open) = known.opened.get(at) else {
+            return;
+        };
         op.pid = Pid(open.pid);
         op.fd = Some(Fd(open.fd));
         op.size_bytes = Some(known.size);
@@ -313,14 +410,22 @@ impl Player {
         match op.kind {
             OpKind::Close => {
                 known.opened.remove(at);
-                if let Some(place) = self.fds.get_mut(&open.pid).and_then(|t| t.get_mut(open.fd as usize - 3)) {
+                if let Some(place) = self
+                    .fds
+                    .get_mut(&open.pid)
+                    .and_then(|t| t.get_mut(open.fd as usize - 3))
+                {
                     *place = false;
                 }
             }
             OpKind::Ftruncate | OpKind::Fallocate => {
                 (op.offset, op.length) = ((op.kind == OpKind::Fallocate).then_some(0), Some(bytes));
                 if op.kind == OpKind::Ftruncate || op.flags == 0 {
-                    let size = if op.kind == OpKind::Ftruncate { bytes } else { known.size.max(bytes) };
+                    let size = if op.kind == OpKind::Ftruncate {
+                        bytes
+                    } else {
+                        known.size.max(bytes)
+                    };
                     self.changes |= size != known.size;
                     known.size = size;
                 }
@@ -331,17 +436,38 @@ impl Player {
                 op.flags = 0;
             }
             OpKind::Seek => self.transfer(&mut op, name, at, step, 0, decks, random),
-            kind if kind.class() == KindClass::Data => self.transfer(&mut op, name, at, step, bytes, decks, random),
-            OpKind::Mmap | OpKind::Munmap | OpKind::SyncFileRange | OpKind::Msync => (op.offset, op.length) = (Some(0), Some(bytes)),
+            kind if kind.class() == KindClass::Data => {
+                self.transfer(&mut op, name, at, step, bytes, decks, random)
+            }
+            OpKind::Mmap | OpKind::Munmap | OpKind::SyncFileRange | OpKind::Msync => {
+                (op.offset, op.length) = (Some(0), Some(bytes))
+            }
             _ => {}
         }
-        out.push(Call { op, path: None, path2: None });
+        out.push(Call {
+            op,
+            path: None,
+            path2: None,
+        });
     }
 
     #[allow(clippy::too_many_arguments, reason = "a call is about all of these")]
-    fn transfer(&mut self, op: &mut Op, name: u32, at: usize, step: &Step, bytes: u64, decks: &mut Decks, random: &mut Random) {
-        let Some(known) = self.names.get_mut(name) else { return };
-        let Some(mut open) = known.opened.get(at).copied() else { return };
+    fn transfer(
+        &mut self,
+        op: &mut Op,
+        name: u32,
+        at: usize,
+        step: &Step,
+        bytes: u64,
+        decks: &mut Decks,
+        random: &mut Random,
+    ) {
+        let Some(known) = self.names.get_mut(name) else {
+            return;
+        };
+        let Some(mut open) = known.opened.get(at).copied() else {
+            return;
+        };
         let fault = op.kind == OpKind::Fault;
         let last = if fault { known.mapped } else { open.last };
         let write = matches!(op.kind, OpKind::Write | OpKind::CopyOut | OpKind::SpliceOut);
@@ -354,7 +480,10 @@ impl Player {
             At::Skip(by) => last.1.saturating_add_signed(by),
             At::Random => {
                 let known_place = decks.place.draw(&step.place, random);
-                let found = known_place.checked_sub(1).and_then(|d| known.places.nth(d as usize)).map(|p| p * PAGE_BYTES);
+                let found = known_place
+                    .checked_sub(1)
+                    .and_then(|d| known.places.nth(d as usize))
+                    .map(|p| p * PAGE_BYTES);
                 let unit = step.unit.max(1);
                 let mut anywhere = || random.below((known.size / unit).max(1)) * unit;
                 let mut offset = found.unwrap_or_else(&mut anywhere);

@@ -3,7 +3,8 @@
 use fsage_core::{Errno, FileId, KindClass, Op, OpFlags, OpKind, PathId, PathTable};
 use fsage_namespace::Processes;
 use fsage_namespace::flags::{
-    AT_SYMLINK_NOFOLLOW, CLONE_THREAD, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_TMPFILE, O_TRUNC,
+    AT_SYMLINK_NOFOLLOW, CLONE_THREAD, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL,
+    O_NOFOLLOW, O_TMPFILE, O_TRUNC,
 };
 use fsage_namespace::path::{beneath, is_beneath, join, normal};
 use rustc_hash::FxHashMap;
@@ -16,7 +17,8 @@ use super::step::{At, Form};
 pub const NONE: u32 = u32::MAX;
 
 /// The flags of open(2) that matter to a file system.
-const OPEN_FLAGS: u32 = 3 | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_DIRECTORY | O_NOFOLLOW | 0o40_000 | 0o4_010_000;
+const OPEN_FLAGS: u32 =
+    3 | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_DIRECTORY | O_NOFOLLOW | 0o40_000 | 0o4_010_000;
 
 /// More links than this on the way to a file are not followed.
 const LINKS: usize = 8;
@@ -34,6 +36,8 @@ pub struct Node {
     pub first: Option<bool>,
     /// Its size when it was met first.
     pub size: Option<u64>,
+    /// The largest that it had.
+    pub largest: u64,
     file: u32,
 }
 
@@ -116,7 +120,10 @@ impl Resolver {
     /// Of files below these directories alone; of all but the kernel's own where none is named.
     pub fn new(under: &[Vec<u8>]) -> Self {
         let under = under.iter().map(|dir| normal(dir)).collect();
-        Self { under, ..Self::default() }
+        Self {
+            under,
+            ..Self::default()
+        }
     }
 
     /// Every name with its node.
@@ -126,7 +133,9 @@ impl Resolver {
 
     /// Tells what was there before the trace.
     pub fn there(&mut self, path: &[u8], kind: Type, size_bytes: u64) {
-        if let Some(node) = self.node(path) && let Some(known) = self.nodes.get_mut(node as usize) {
+        if let Some(node) = self.node(&normal(path))
+            && let Some(known) = self.nodes.get_mut(node as usize)
+        {
             (known.exists, known.kind, known.size) = (true, Some(kind), Some(size_bytes));
             let file = known.file;
             self.set_size(file, size_bytes);
@@ -164,19 +173,33 @@ impl Resolver {
         }
         let node = u32::try_from(self.nodes.len()).ok().filter(|&n| n < NONE)?;
         let file = self.content(node);
-        self.nodes.push(Node { above, kind: None, exists: false, first: None, size: None, file });
+        self.nodes.push(Node {
+            above,
+            kind: None,
+            exists: false,
+            first: None,
+            size: None,
+            largest: 0,
+            file,
+        });
         self.names.insert(path.into(), node);
         Some(node)
     }
 
     fn content(&mut self, node: u32) -> u32 {
-        self.files.push(File { node, ..File::default() });
+        self.files.push(File {
+            node,
+            ..File::default()
+        });
         self.files.len() as u32 - 1
     }
 
     fn set_size(&mut self, file: u32, size: u64) {
         if let Some(file) = self.files.get_mut(file as usize) {
             file.size = size;
+            if let Some(node) = self.nodes.get_mut(file.node as usize) {
+                node.largest = node.largest.max(size);
+            }
         }
     }
 
@@ -188,7 +211,13 @@ impl Resolver {
         self.nodes.get(node as usize).map_or(NONE, |n| n.file)
     }
 
-    fn path(&mut self, op: &Op, path: PathId, dir: Option<PathId>, paths: &PathTable) -> Option<u32> {
+    fn path(
+        &mut self,
+        op: &Op,
+        path: PathId,
+        dir: Option<PathId>,
+        paths: &PathTable,
+    ) -> Option<u32> {
         let dir = dir.map_or(&b"/"[..], |d| paths.get(d));
         let text = paths.get(path);
         let mut full = normal(&join(dir, text));
@@ -197,7 +226,9 @@ impl Resolver {
         }
         let mut node = self.node(&full)?;
         let no_follow = match op.kind {
-            OpKind::Open => op.flags & O_NOFOLLOW != 0 || op.flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL,
+            OpKind::Open => {
+                op.flags & O_NOFOLLOW != 0 || op.flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL
+            }
             OpKind::Stat | OpKind::Utimens | OpKind::Chown => op.flags & AT_SYMLINK_NOFOLLOW != 0,
             OpKind::Access | OpKind::Truncate | OpKind::Chmod | OpKind::Statfs => false,
             _ => true,
@@ -216,7 +247,12 @@ impl Resolver {
     /// Applies an operation.
     pub fn apply(&mut self, op: &Op, paths: &PathTable) -> Result<Done, Out> {
         match op.kind {
-            OpKind::Fork | OpKind::Exec | OpKind::Exit | OpKind::Dup | OpKind::Chdir | OpKind::Fchdir => {
+            OpKind::Fork
+            | OpKind::Exec
+            | OpKind::Exit
+            | OpKind::Dup
+            | OpKind::Chdir
+            | OpKind::Fchdir => {
                 self.process(op);
                 return Err(Out::Aside);
             }
@@ -231,7 +267,11 @@ impl Resolver {
         let error = op.result.errno().map_or(0, |e| e.0);
         match op.kind {
             OpKind::Sync | OpKind::Syncfs | OpKind::Statfs | OpKind::Fstatfs => {
-                return if error == 0 { Ok(nothing(op, 0)) } else { Err(Out::Left) };
+                return if error == 0 {
+                    Ok(nothing(op, 0))
+                } else {
+                    Err(Out::Left)
+                };
             }
             _ => {}
         }
@@ -246,24 +286,35 @@ impl Resolver {
 
     fn process(&mut self, op: &Op) {
         let pid = op.pid.0;
-        let Some(value) = op.result.value() else { return };
+        let Some(value) = op.result.value() else {
+            return;
+        };
         match op.kind {
             OpKind::Fork if op.flags & CLONE_THREAD == 0 => {
-                if let Some(child) = op.length.and_then(|c| u32::try_from(c).ok()).filter(|&c| c != pid) {
+                if let Some(child) = op
+                    .length
+                    .and_then(|c| u32::try_from(c).ok())
+                    .filter(|&c| c != pid)
+                {
                     self.processes.fork(pid, child, op.flags);
                 }
             }
             OpKind::Exec => {
                 let gone = self.processes.exec(pid);
-                gone.into_iter().filter_map(|c| c.last).for_each(|o| self.let_go(o));
+                gone.into_iter()
+                    .filter_map(|c| c.last)
+                    .for_each(|o| self.let_go(o));
             }
             OpKind::Exit if op.length == Some(1) && self.processes.knows(pid) => {
                 let gone = self.processes.exit(pid).closed;
-                gone.into_iter().filter_map(|c| c.last).for_each(|o| self.let_go(o));
+                gone.into_iter()
+                    .filter_map(|c| c.last)
+                    .for_each(|o| self.let_go(o));
             }
             OpKind::Dup => {
                 if let (Some(old), Ok(new)) = (op.fd, i32::try_from(value)) {
-                    self.processes.dup(pid, old, fsage_core::Fd(new), op.flags & O_CLOEXEC != 0);
+                    self.processes
+                        .dup(pid, old, fsage_core::Fd(new), op.flags & O_CLOEXEC != 0);
                 }
             }
             _ => {}
@@ -290,9 +341,17 @@ impl Resolver {
     /// A close counts where it lets the file go; others are free.
     fn close(&mut self, op: &Op) -> Result<Done, Out> {
         let fd = op.fd.filter(|_| op.result.is_ok()).ok_or(Out::Aside)?;
-        let open = self.processes.description(op.pid.0, fd).copied().ok_or(Out::Aside)?;
+        let open = self
+            .processes
+            .description(op.pid.0, fd)
+            .copied()
+            .ok_or(Out::Aside)?;
         let done = self.done(op, open.file, Form::plain(OpKind::Close, 0, 0));
-        let last = self.processes.close(op.pid.0, fd).and_then(|c| c.last).ok_or(Out::Aside)?;
+        let last = self
+            .processes
+            .close(op.pid.0, fd)
+            .and_then(|c| c.last)
+            .ok_or(Out::Aside)?;
         self.let_go(last);
         Ok(done)
     }
@@ -307,7 +366,13 @@ impl Resolver {
         } else {
             self.pick(node)
         };
-        Done { node, pick, form, file, ..nothing(op, 0) }
+        Done {
+            node,
+            pick,
+            form,
+            file,
+            ..nothing(op, 0)
+        }
     }
 
     /// By its name.
@@ -326,7 +391,9 @@ impl Resolver {
     }
 
     fn learn(&mut self, node: u32, exists: bool, size: Option<u64>) {
-        let Some(known) = self.nodes.get_mut(node as usize) else { return };
+        let Some(known) = self.nodes.get_mut(node as usize) else {
+            return;
+        };
         let fresh = known.first.is_none();
         if fresh || known.exists != exists {
             known.exists = exists;
@@ -345,10 +412,22 @@ impl Resolver {
             return Err(Out::Left);
         }
         if matches!(error, 20 | 21 | 36 | 39 | 40) {
-            let inside = op.path.is_some_and(|p| self.within(&normal(&join(op.dir.map_or(b"/", |d| paths.get(d)), paths.get(p)))));
-            return if inside { Ok(nothing(op, error)) } else { Err(Out::Aside) };
+            let inside = op.path.is_some_and(|p| {
+                self.within(&normal(&join(
+                    op.dir.map_or(b"/", |d| paths.get(d)),
+                    paths.get(p),
+                )))
+            });
+            return if inside {
+                Ok(nothing(op, error))
+            } else {
+                Err(Out::Aside)
+            };
         }
-        let xattr = matches!(op.kind, OpKind::Setxattr | OpKind::Getxattr | OpKind::Listxattr | OpKind::Removexattr);
+        let xattr = matches!(
+            op.kind,
+            OpKind::Setxattr | OpKind::Getxattr | OpKind::Listxattr | OpKind::Removexattr
+        );
         if !matches!(error, 0 | 2 | 17) && !xattr {
             return Err(Out::Left);
         }
@@ -356,17 +435,29 @@ impl Resolver {
         let node = self.path(op, path, op.dir, paths).ok_or(Out::Aside)?;
         let two = matches!(op.kind, OpKind::Rename | OpKind::Link);
         let to = match op.path2.filter(|_| two) {
-            Some(to) => self.path(op, to, op.dir2.or(op.dir), paths).ok_or(Out::Left)?,
+            Some(to) => self
+                .path(op, to, op.dir2.or(op.dir), paths)
+                .ok_or(Out::Left)?,
             None => NONE,
         };
         self.learn_before(op, error, node, to);
         let pick = self.pick(node);
         let to_pick = self.pick(to);
         let mut form = Form::plain(op.kind, flags(op), error);
-        let bytes = matches!(op.kind, OpKind::Truncate | OpKind::Setxattr).then(|| op.length.unwrap_or(0));
+        let bytes =
+            matches!(op.kind, OpKind::Truncate | OpKind::Setxattr).then(|| op.length.unwrap_or(0));
         form.bytes = bytes.filter(|b| is_usual(*b));
         let file = self.file_of(node);
-        let done = Done { node, to, pick, to_pick, form, bytes, file, ..nothing(op, error) };
+        let done = Done {
+            node,
+            to,
+            pick,
+            to_pick,
+            form,
+            bytes,
+            file,
+            ..nothing(op, error)
+        };
         if error == 0 {
             self.change(op, node, to, paths);
         }
@@ -375,7 +466,10 @@ impl Resolver {
 
     /// What the result says of the time before the call.
     fn learn_before(&mut self, op: &Op, error: i32, node: u32, to: u32) {
-        let unmet = self.nodes.get(node as usize).is_some_and(|n| n.first.is_none());
+        let unmet = self
+            .nodes
+            .get(node as usize)
+            .is_some_and(|n| n.first.is_none());
         let makes = matches!(op.kind, OpKind::Mkdir | OpKind::Symlink | OpKind::Mknod)
             || op.kind == OpKind::Open && op.flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL;
         let exists = match error {
@@ -396,7 +490,9 @@ impl Resolver {
             _ => true,
         };
         let stable = op.kind != OpKind::Open || op.flags & O_TRUNC == 0;
-        let size = op.size_bytes.filter(|_| stable && matches!(op.kind, OpKind::Open | OpKind::Stat));
+        let size = op
+            .size_bytes
+            .filter(|_| stable && matches!(op.kind, OpKind::Open | OpKind::Stat));
         self.learn(node, exists, size.filter(|_| exists && error == 0));
         if error == 0 && op.kind == OpKind::Link {
             self.learn(to, false, None);
@@ -429,7 +525,9 @@ impl Resolver {
             }
             OpKind::Readlink => self.made(node, Type::Link),
             OpKind::Rename => {
-                let Some(from) = self.nodes.get(node as usize).cloned() else { return };
+                let Some(from) = self.nodes.get(node as usize).cloned() else {
+                    return;
+                };
                 let fresh = self.content(node);
                 if let Some(known) = self.nodes.get_mut(node as usize) {
                     (known.exists, known.file) = (false, fresh);
@@ -462,7 +560,9 @@ impl Resolver {
 
     fn opened(&mut self, op: &Op, node: u32) {
         let directory = op.flags & O_DIRECTORY != 0 || op.record.contains(OpFlags::DIRECTORY);
-        let Some(known) = self.nodes.get_mut(node as usize) else { return };
+        let Some(known) = self.nodes.get_mut(node as usize) else {
+            return;
+        };
         known.exists = true;
         if directory {
             known.kind = Some(Type::Directory);
@@ -474,13 +574,22 @@ impl Resolver {
         if let Some(id) = op.file {
             self.ids.insert(id, file);
         }
-        let Some(fd) = op.result.value().and_then(|fd| i32::try_from(fd).ok()) else { return };
+        let Some(fd) = op.result.value().and_then(|fd| i32::try_from(fd).ok()) else {
+            return;
+        };
         let pid = op.pid.0;
-        let opened = Opened { file, pid, append: op.flags & O_APPEND != 0, cursor: Cursor::default() };
+        let opened = Opened {
+            file,
+            pid,
+            append: op.flags & O_APPEND != 0,
+            cursor: Cursor::default(),
+        };
         let open = self.processes.add(opened);
         *self.held.entry((pid, file)).or_default() += 1;
         *self.held_by_any.entry(file).or_default() += 1;
-        let old = self.processes.install(pid, fsage_core::Fd(fd), open, op.flags & O_CLOEXEC != 0);
+        let old = self
+            .processes
+            .install(pid, fsage_core::Fd(fd), open, op.flags & O_CLOEXEC != 0);
         if let Some(old) = old.and_then(|c| c.last) {
             self.let_go(old);
         }
@@ -488,7 +597,10 @@ impl Resolver {
 
     /// The content that an operation without a name is about.
     fn open_file(&mut self, op: &Op) -> Option<u32> {
-        if let Some(open) = op.fd.and_then(|fd| self.processes.description(op.pid.0, fd)) {
+        if let Some(open) = op
+            .fd
+            .and_then(|fd| self.processes.description(op.pid.0, fd))
+        {
             return Some(open.file);
         }
         // It was open before the trace began: what the trace calls it is all that is known.
@@ -512,7 +624,11 @@ impl Resolver {
         let transfer = op.kind.class() == KindClass::Data || op.kind == OpKind::Seek;
         if let Some(size) = op.size_bytes {
             self.learn(done.node, true, None);
-            if let Some(node) = self.nodes.get_mut(done.node as usize).filter(|n| n.first == Some(true)) {
+            if let Some(node) = self
+                .nodes
+                .get_mut(done.node as usize)
+                .filter(|n| n.first == Some(true))
+            {
                 node.size.get_or_insert(size);
             }
             self.set_size(file, size);
@@ -521,12 +637,22 @@ impl Resolver {
             self.transfer(op, &mut done);
         } else {
             done.bytes = op.length.filter(|_| {
-                matches!(op.kind, OpKind::Ftruncate | OpKind::Fallocate | OpKind::Mmap | OpKind::Munmap | OpKind::SyncFileRange | OpKind::Msync)
+                matches!(
+                    op.kind,
+                    OpKind::Ftruncate
+                        | OpKind::Fallocate
+                        | OpKind::Mmap
+                        | OpKind::Munmap
+                        | OpKind::SyncFileRange
+                        | OpKind::Msync
+                )
             });
             match (op.kind, op.length) {
                 (OpKind::Ftruncate, Some(length)) => self.set_size(file, length),
                 (OpKind::Fallocate, Some(length)) if op.flags == 0 => {
-                    let size = self.size(file).max(op.offset.unwrap_or(0).saturating_add(length));
+                    let size = self
+                        .size(file)
+                        .max(op.offset.unwrap_or(0).saturating_add(length));
                     self.set_size(file, size);
                 }
                 (OpKind::Readdir, _) => self.made(done.node, Type::Directory),
@@ -552,8 +678,16 @@ impl Resolver {
         };
         let moved = op.bytes_moved();
         let gap = offset.wrapping_sub(before.end) as i64;
-        let passed = if op.kind == OpKind::Fault { op.length.unwrap_or(0) } else { moved };
-        *cursor = Cursor { start: offset, end: offset.saturating_add(passed), gap };
+        let passed = if op.kind == OpKind::Fault {
+            op.length.unwrap_or(0)
+        } else {
+            moved
+        };
+        *cursor = Cursor {
+            start: offset,
+            end: offset.saturating_add(passed),
+            gap,
+        };
         let write = is_write(op);
         let size = self.size(file);
         done.form.at = if append && write {
@@ -576,7 +710,11 @@ impl Resolver {
         (done.offset, done.moved) = (offset, moved);
         if op.kind != OpKind::Seek {
             let asked = match op.kind {
-                OpKind::CopyIn | OpKind::CopyOut | OpKind::Sendfile | OpKind::SpliceIn | OpKind::SpliceOut => moved,
+                OpKind::CopyIn
+                | OpKind::CopyOut
+                | OpKind::Sendfile
+                | OpKind::SpliceIn
+                | OpKind::SpliceOut => moved,
                 _ => op.length.unwrap_or(moved),
             };
             done.bytes = Some(asked.min(super::step::LARGEST));
@@ -590,6 +728,9 @@ impl Resolver {
             }
             if write {
                 content.size = content.size.max(offset.saturating_add(moved));
+                if let Some(node) = self.nodes.get_mut(content.node as usize) {
+                    node.largest = node.largest.max(content.size);
+                }
             }
             done.at_end = offset.saturating_add(moved) >= content.size;
         }
@@ -634,8 +775,16 @@ fn flags(op: &Op) -> u32 {
         OpKind::Fault => op.flags & 1,
         // Whether the list had ended.
         OpKind::Readdir => u32::from(op.result.value() == Some(0)),
-        OpKind::Access | OpKind::Mkdir | OpKind::Chmod | OpKind::Fchmod | OpKind::SyncFileRange | OpKind::Lock
-        | OpKind::Fallocate | OpKind::Mmap | OpKind::Msync | OpKind::Advise => op.flags,
+        OpKind::Access
+        | OpKind::Mkdir
+        | OpKind::Chmod
+        | OpKind::Fchmod
+        | OpKind::SyncFileRange
+        | OpKind::Lock
+        | OpKind::Fallocate
+        | OpKind::Mmap
+        | OpKind::Msync
+        | OpKind::Advise => op.flags,
         _ => 0,
     }
 }

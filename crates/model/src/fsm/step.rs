@@ -51,9 +51,16 @@ impl FromStr for At {
             "start" => Self::Start,
             "end" => Self::End,
             "random" => Self::Random,
-            _ => Self::Skip(text.parse().ok().filter(|_| text.starts_with(['+', '-'])).ok_or_else(|| {
-                format!("'{text}', expected next, again, start, end, random, +BYTES or -BYTES")
-            })?),
+            _ => Self::Skip(
+                text.parse()
+                    .ok()
+                    .filter(|_| text.starts_with(['+', '-']))
+                    .ok_or_else(|| {
+                        format!(
+                            "'{text}', expected next, again, start, end, random, +BYTES or -BYTES"
+                        )
+                    })?,
+            ),
         })
     }
 }
@@ -80,7 +87,15 @@ pub struct Form {
 impl Form {
     /// A step that transfers nothing.
     pub fn plain(kind: OpKind, flags: u32, error: i32) -> Self {
-        Self { kind, flags, error, at: At::None, explicit: false, to_end: None, bytes: None }
+        Self {
+            kind,
+            flags,
+            error,
+            at: At::None,
+            explicit: false,
+            to_end: None,
+            bytes: None,
+        }
     }
 }
 
@@ -147,7 +162,8 @@ impl<'t> Fields<'t> {
         let mut words = text.split_whitespace();
         let head = words.next().ok_or("nothing, expected a step")?;
         let pair = |word: &'t str| {
-            word.split_once('=').ok_or_else(|| format!("'{word}', expected KEY=VALUE"))
+            word.split_once('=')
+                .ok_or_else(|| format!("'{word}', expected KEY=VALUE"))
         };
         let rest = words.map(pair).collect::<Result<_, _>>()?;
         Ok(Self { head, rest })
@@ -184,15 +200,22 @@ impl FromStr for Step {
         let flags = match fields.take("flags") {
             None => 0,
             Some(text) => {
-                let hex = text.strip_prefix("0x").and_then(|h| u32::from_str_radix(h, 16).ok());
-                hex.or_else(|| text.parse().ok()).ok_or_else(|| format!("flags={text}, expected a number"))?
+                let hex = text
+                    .strip_prefix("0x")
+                    .and_then(|h| u32::from_str_radix(h, 16).ok());
+                hex.or_else(|| text.parse().ok())
+                    .ok_or_else(|| format!("flags={text}, expected a number"))?
             }
         };
         let error = match fields.take("error") {
             None => 0,
             Some(text) => {
-                let symbol = Errno::from_symbol(text).map(|e| e.0).or_else(|| text.parse().ok());
-                symbol.filter(|e| (0..4096).contains(e)).ok_or_else(|| format!("error={text}, expected an error such as ENOENT"))?
+                let symbol = Errno::from_symbol(text)
+                    .map(|e| e.0)
+                    .or_else(|| text.parse().ok());
+                symbol
+                    .filter(|e| (0..4096).contains(e))
+                    .ok_or_else(|| format!("error={text}, expected an error such as ENOENT"))?
             }
         };
         let at = fields.parse("at")?.unwrap_or_default();
@@ -213,8 +236,22 @@ impl FromStr for Step {
             [(one, _)] => Some(*one),
             _ => None,
         };
-        let form = Form { kind, flags, error, at, explicit, to_end, bytes: one };
-        let step = Self { form, times, bytes, place, unit };
+        let form = Form {
+            kind,
+            flags,
+            error,
+            at,
+            explicit,
+            to_end,
+            bytes: one,
+        };
+        let step = Self {
+            form,
+            times,
+            bytes,
+            place,
+            unit,
+        };
         step.check().map(|()| step)
     }
 }
@@ -226,18 +263,32 @@ impl Step {
     fn check(&self) -> Result<(), String> {
         let kind = self.form.kind.name();
         if self.bytes.most() > LARGEST {
-            return Err(format!("{kind}: bytes of {}, expected at most {LARGEST}", self.bytes.most()));
+            return Err(format!(
+                "{kind}: bytes of {}, expected at most {LARGEST}",
+                self.bytes.most()
+            ));
         }
         if self.times.most() > 1 << 30 {
-            return Err(format!("{kind}: {} times, expected at most {}", self.times.most(), 1 << 30));
+            return Err(format!(
+                "{kind}: {} times, expected at most {}",
+                self.times.most(),
+                1 << 30
+            ));
         }
         if self.form.to_end.is_some() && self.bytes.0.iter().any(|b| b.0 == 0) {
-            return Err(format!("{kind}: until the end with requests of 0 bytes, expected at least 1"));
+            return Err(format!(
+                "{kind}: until the end with requests of 0 bytes, expected at least 1"
+            ));
         }
         if self.unit == 0 || self.unit > LARGEST {
-            return Err(format!("{kind}: unit={}, expected 1 to {LARGEST}", self.unit));
+            return Err(format!(
+                "{kind}: unit={}, expected 1 to {LARGEST}",
+                self.unit
+            ));
         }
-        if let At::Skip(bytes) = self.form.at && bytes.unsigned_abs() > LARGEST {
+        if let At::Skip(bytes) = self.form.at
+            && bytes.unsigned_abs() > LARGEST
+        {
             return Err(format!("{kind}: at={bytes:+}, expected at most {LARGEST}"));
         }
         Ok(())

@@ -23,6 +23,9 @@ use crate::out;
 pub fn run(args: &ModelFitArgs) -> Result<Exit> {
     apart([&*args.trace], [&*args.output])?;
     let stop = signals::install()?;
+    if args.output.extension().is_some_and(|kind| kind == "fsm") {
+        return super::fsm::run(args, &stop);
+    }
     let output = out::file(&args.output, args.json, &stop)?;
     let mut reader = open_whole_trace(&args.trace, args.allow_lossy)?;
     let whole = reader.loss().is_none();
@@ -75,7 +78,7 @@ pub fn run(args: &ModelFitArgs) -> Result<Exit> {
 }
 
 /// Every operation of a trace.
-fn all(
+pub(super) fn all(
     reader: &mut TraceReader,
     stop: &AtomicBool,
     mut take: impl FnMut(&Op, &PathTable) -> Result<()>,
