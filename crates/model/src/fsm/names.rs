@@ -291,10 +291,21 @@ impl Names {
         } else {
             state.there.nth(from)
         };
+        let gone = state.gone.nth(0);
         there
             .or_else(|| state.fresh.pop())
-            .or_else(|| state.gone.nth(0))
+            .or_else(|| self.like(model, class, at))
+            .or(gone)
             .or_else(|| Some(self.fresh_name(model, class, random)))
+    }
+
+    /// One of another class that is there, where the class has none.
+    fn like(&mut self, model: &Model, class: u32, at: impl Fn(usize) -> usize) -> Option<u32> {
+        let kind = model.class(class)?.kind;
+        let others = self.classes.iter().skip(1).zip(&model.classes);
+        let others = others.filter(|(state, class)| class.kind == kind && !state.there.is_empty());
+        let (state, _) = others.max_by_key(|(state, _)| state.there.len())?;
+        state.there.nth(at(state.there.len()))
     }
 
     /// A name that was not used yet.
