@@ -54,7 +54,9 @@ fn traced(dir: &Path, script: &str) -> PathBuf {
     let (tree, trace) = (dir.join("tree"), dir.join("t.fst"));
     fs::create_dir(&tree).unwrap();
     let mut command = fsage();
-    command.current_dir(tree).args(["trace", "--under", ".", "-o"]);
+    command
+        .current_dir(tree)
+        .args(["trace", "--under", ".", "-o"]);
     run_command(command.arg(&trace).args(["--", "sh", "-c", script])).exits(0);
     trace
 }
