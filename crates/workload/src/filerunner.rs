@@ -4,6 +4,7 @@
 //! All threads end the creates (writes, reads, deletes) of a time chunk before any goes on.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fsage_core::{Op, OpSource, PathTable, SourceError, Wait};
@@ -57,29 +58,36 @@ pub fn program(plan: Plan) -> Program {
     let lanes = plan.lanes();
     let warm: Vec<(u32, u64)> = plan.warm().collect();
     let runner = Runner::new(plan);
-    let made = runner.files().to_vec();
+    let made = runner.files().len();
     let shared = Arc::new(Mutex::new(Shared {
-        there: vec![true; made.len()],
-        sizes: made.iter().map(|file| file.bytes).collect(),
+        there: vec![true; made],
+        sizes: runner.files().iter().map(|file| file.bytes).collect(),
         runner,
         queues: vec![VecDeque::new(); lanes],
         busy: vec![false; lanes],
         begun: false,
         ended: false,
     }));
-    let names = Names {
-        files: made.clone(),
-        depths,
-    };
+    let shared_by = || Arc::clone(&shared);
     let streams = (0..lanes)
-        .map(|lane| Box::new(Lane::new(lane, Arc::clone(&shared))) as Stream)
+        .map(|lane| Box::new(Lane::new(lane, shared_by())) as Stream)
         .collect();
     let run = Phase::parallel(Role::Run, "run", streams);
-    let mut phases = vec![Phase::new(Role::Setup, "create files", Setup::new(names))];
+    let setup = Setup {
+        shared: shared_by(),
+        ops: ops(1),
+        directories: 1..depths,
+        files: 0..made,
+    };
+    let mut phases = vec![Phase::new(Role::Setup, "create files", setup)];
     let run = match (cold, warm.is_empty()) {
         (true, true) => run.cold(),
         (true, false) => {
-            let warm = Warm::new(warm, made);
+            let warm = Warm {
+                left: warm.into_iter(),
+                shared: shared_by(),
+                ops: ops(1),
+            };
             phases.push(Phase::new(Role::Setup, "fill the cache", warm).cold());
             run
         }
@@ -104,12 +112,6 @@ const PIECE_BYTES: u64 = 1 << 20;
 /// A stream works so many operations ahead of the target at the least.
 const AHEAD: usize = 64;
 
-/// What there is at the start.
-struct Names {
-    files: Vec<File>,
-    depths: u32,
-}
-
 /// Hands out what a stream has; an error of its names comes first.
 fn give(ops: &mut Ops, batch: &mut Vec<Op>) -> Result<usize, SourceError> {
     if let Some(error) = ops.failed.take() {
@@ -122,21 +124,10 @@ fn give(ops: &mut Ops, batch: &mut Vec<Op>) -> Result<usize, SourceError> {
 
 /// Makes directories and the files that must exist.
 struct Setup {
-    names: Names,
+    shared: Arc<Mutex<Shared>>,
     ops: Ops,
-    directory: u32,
-    file: usize,
-}
-
-impl Setup {
-    fn new(names: Names) -> Self {
-        Self {
-            names,
-            ops: ops(1),
-            directory: 1,
-            file: 0,
-        }
-    }
+    directories: Range<u32>,
+    files: Range<usize>,
 }
 
 fn directory(depth: u32) -> String {
@@ -150,13 +141,12 @@ impl OpSource for Setup {
 
     fn next_batch(&mut self, batch: &mut Vec<Op>) -> Result<usize, SourceError> {
         while self.ops.out.len() < AHEAD {
-            if self.directory < self.names.depths {
-                self.ops.mkdir(directory(self.directory));
-                self.directory += 1;
-            } else if let Some(file) = self.names.files.get(self.file) {
-                let path = file.path(self.file as u32);
-                self.ops.write_whole(path, file.bytes, PIECE_BYTES);
-                self.file += 1;
+            if let Some(depth) = self.directories.next() {
+                self.ops.mkdir(directory(depth));
+            } else if let Some(number) = self.files.next() {
+                if let Some((path, file)) = file(&self.shared, number) {
+                    self.ops.write_whole(path, file.bytes, PIECE_BYTES);
+                }
             } else {
                 break;
             }
@@ -168,18 +158,8 @@ impl OpSource for Setup {
 /// Reads the files that are in the cache at the start.
 struct Warm {
     left: std::vec::IntoIter<(u32, u64)>,
-    files: Vec<File>,
+    shared: Arc<Mutex<Shared>>,
     ops: Ops,
-}
-
-impl Warm {
-    fn new(warm: Vec<(u32, u64)>, files: Vec<File>) -> Self {
-        Self {
-            left: warm.into_iter(),
-            files,
-            ops: ops(1),
-        }
-    }
 }
 
 impl OpSource for Warm {
@@ -192,8 +172,8 @@ impl OpSource for Warm {
             let Some((number, bytes)) = self.left.next() else {
                 break;
             };
-            if let Some(file) = self.files.get(number as usize) {
-                self.ops.read_whole(file.path(number), bytes, PIECE_BYTES);
+            if let Some((path, _)) = file(&self.shared, number as usize) {
+                self.ops.read_whole(path, bytes, PIECE_BYTES);
             }
         }
         give(&mut self.ops, batch)
@@ -215,6 +195,12 @@ struct Shared {
 
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file of the set, with its path.
+fn file(shared: &Mutex<Shared>, number: usize) -> Option<(String, File)> {
+    let file = *lock(shared).runner.files().get(number)?;
+    Some((file.path(number as u32), file))
 }
 
 impl Shared {

@@ -15,9 +15,9 @@ use super::operation::Operation;
 
 /// The most files that a configuration may need, and the most iterations that one kind of operation may have in a
 /// chunk: what holds them in memory stays below a gigabyte.
-pub const MOST_FILES: u64 = 1 << 26;
+pub const MOST_FILES: u64 = 1 << 24;
 /// See [`MOST_FILES`].
-pub const MOST_STAGE: u64 = 1 << 25;
+pub const MOST_STAGE: u64 = 1 << 24;
 
 /// Files that must exist before the first operation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -224,8 +224,8 @@ mod tests {
                 "99999999999 times unlink takes 99999999999 files",
             ),
             (
-                "0,35,0,0,1,40000000",
-                "40000000 times read in one time chunk",
+                "0,35,0,0,1,16777217",
+                "16777217 times read takes 16777217 files",
             ),
         ] {
             let text = samples::FIGURE_16.replace("0,19,0,0,0,10", line);
