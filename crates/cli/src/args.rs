@@ -9,6 +9,7 @@ mod cleanup;
 mod disk;
 mod layout;
 mod layout_score;
+mod model;
 mod run;
 mod slowfs;
 mod validate;
@@ -29,6 +30,7 @@ pub use cleanup::CleanupArgs;
 pub use disk::{DiskArgs, DiskServeArgs, DiskVerb};
 pub use layout::{command, command_of};
 pub use layout_score::LayoutArgs;
+pub use model::{ModelArgs, ModelFitArgs, ModelVerb};
 pub use run::{RoleArg, RunArgs, RunChildArgs, WorkloadsArgs};
 pub use slowfs::SlowfsArgs;
 pub use validate::ValidateArgs;
@@ -114,6 +116,8 @@ pub enum Verb {
     Slowfs(SlowfsArgs),
     /// Carry out a trace's operations on a target, and hold results and times against the trace's
     Replay(ReplayArgs),
+    /// Fit a synthetic workload to a trace
+    Model(ModelArgs),
     /// Make workloads that age a file system
     Age(AgeArgs),
     /// List and remove what killed runs of fsage have left on this machine

@@ -64,7 +64,7 @@ fn run_all(spec: &str, length: Length, options: &Options<'_>) {
 
 /// The interpreter of filebench's language and what it ships have tests of their own.
 fn is_filebench(name: &str) -> bool {
-    name == "wml" || personalities::names().contains(&name)
+    name == "wml" || name == "model" || personalities::names().contains(&name)
 }
 
 #[test]

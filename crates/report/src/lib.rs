@@ -17,6 +17,7 @@ pub mod environment;
 pub mod experiment;
 pub mod layout;
 pub mod metric;
+pub mod model;
 pub mod ops;
 pub mod page;
 pub mod plain;

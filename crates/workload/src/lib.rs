@@ -12,8 +12,10 @@
 pub mod andrew;
 pub mod bonnie;
 pub mod characterize;
+pub mod filerunner;
 pub mod lfs;
 pub mod merge;
+pub mod model;
 mod ops;
 mod params;
 pub mod postmark;

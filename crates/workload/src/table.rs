@@ -6,7 +6,8 @@ use std::fmt;
 use crate::program::{BuildError, InputPath, Inputs, Program};
 use crate::spec::Values;
 use crate::{
-    andrew, bonnie, lfs, postmark, readers, sdet, selfscale, seqio, small_read, varying, wml,
+    andrew, bonnie, filerunner, lfs, model, postmark, readers, sdet, selfscale, seqio, small_read,
+    varying, wml,
 };
 
 /// What a parameter is counted in; decides how its text is read.
@@ -148,6 +149,8 @@ pub const WORKLOADS: &[Workload] = &[
     varying::WORKLOAD,
     selfscale::WORKLOAD,
     wml::WORKLOAD,
+    filerunner::WORKLOAD,
+    model::WORKLOAD,
     wml::personalities::VARMAIL,
     wml::personalities::WEBSERVER,
     wml::personalities::WEBPROXY,

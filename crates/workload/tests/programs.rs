@@ -293,7 +293,7 @@ fn run_phase(model: &mut Model, mut phase: Phase, random: &mut Random, most: usi
 
 /// The interpreter of filebench's language and what it ships have tests of their own.
 fn is_filebench(name: &str) -> bool {
-    name == "wml" || personalities::names().contains(&name)
+    name == "wml" || name == "model" || personalities::names().contains(&name)
 }
 
 #[test]

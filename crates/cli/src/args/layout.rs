@@ -11,6 +11,7 @@ use crate::out;
 /// Which verb belongs where. A verb that is not named here stands in the last group.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Capture", &["trace", "snapshot"]),
+    ("Model", &["model"]),
     ("Age", &["age", "layout"]),
     ("Measure", &["profile"]),
     ("Predict", &["predict", "validate"]),

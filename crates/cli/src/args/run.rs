@@ -32,6 +32,9 @@ pub struct RunArgs {
     /// Where random choices start
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// How much more of a model: users at once, data before the run, time that it takes
+    #[arg(long, value_name = "users=N,data=X,time=X")]
+    pub scale: Option<String>,
     /// Only the phases of this role; run and teardown need a directory that setup has kept
     #[arg(long, value_enum)]
     pub role: Option<RoleArg>,

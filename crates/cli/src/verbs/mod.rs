@@ -11,6 +11,7 @@ mod disk;
 mod export;
 mod import;
 mod layout;
+mod model;
 mod predict;
 mod profile;
 mod reference;
@@ -56,6 +57,7 @@ pub fn run(verb: Verb) -> anyhow::Result<Exit> {
         Verb::Disk(args) => disk::run(args),
         Verb::Slowfs(args) => slowfs::run(&args),
         Verb::Replay(args) => replay::run(&args),
+        Verb::Model(args) => model::run(&args),
         Verb::Age(args) => age::run(&args),
         Verb::Cleanup(args) => cleanup::run(&args),
         Verb::Demo(args) => demo::run(&args),

@@ -75,8 +75,15 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
 }
 
 fn request(args: &RunArgs) -> Result<RunRequest> {
-    let mut spec: WorkloadSpec = args
-        .workload
+    let text = match &args.scale {
+        Some(scale) if args.workload.starts_with("model:") => format!("{},{scale}", args.workload),
+        Some(_) => {
+            let why = "--scale is for models, such as model:mail.fsm";
+            return Err(UsageError(why.into()).into());
+        }
+        None => args.workload.clone(),
+    };
+    let mut spec: WorkloadSpec = text
         .parse()
         .map_err(|e| UsageError(format!("failed to read the workload: {e}")))?;
     if let Some(seed) = args.seed {

@@ -13,6 +13,7 @@ pub mod disk;
 pub mod environment;
 pub mod experiment;
 pub mod layout;
+pub mod model;
 pub mod prediction;
 pub mod replay;
 pub mod run;

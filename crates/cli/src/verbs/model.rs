@@ -1,0 +1,15 @@
+//! `fsage model`.
+
+mod fit;
+mod fsm;
+
+use anyhow::Result;
+
+use crate::args::{ModelArgs, ModelVerb};
+use crate::exit::Exit;
+
+pub fn run(args: &ModelArgs) -> Result<Exit> {
+    match &args.verb {
+        ModelVerb::Fit(args) => fit::run(args),
+    }
+}

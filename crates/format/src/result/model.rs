@@ -1,0 +1,174 @@
+//! How a model was fitted to a trace.
+
+use std::path::PathBuf;
+
+use fsage_core::OpKind;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::document;
+
+/// What `fsage model fit --json` prints.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ModelFit {
+    /// The trace.
+    pub trace: PathBuf,
+    /// The model.
+    pub file: PathBuf,
+    /// The model's size, bytes.
+    pub file_bytes: u64,
+    /// How far the model may be from the trace, percent.
+    pub within_percent: f64,
+    /// Whether what was searched for is within that.
+    pub reached: bool,
+    /// Numbers of time chunks that were tried, coarse to fine; the last was taken.
+    pub chunks: Vec<ChunkTry>,
+    /// I/O chunk sizes that were tried, coarse to fine; the last was taken.
+    pub io_chunks: Vec<IoTry>,
+    /// Operations of the trace.
+    pub operations: u64,
+    /// Those in the model, by what they are.
+    pub modelled: Vec<ModelledOperation>,
+    /// Those that are not.
+    pub left_out: Vec<LeftOut>,
+    /// Bytes read.
+    pub read: ModelBytes,
+    /// Bytes written.
+    pub written: ModelBytes,
+    /// Writes for each file that is written.
+    pub repeat_write: f64,
+    /// Reads for each file that is read.
+    pub repeat_read: f64,
+    /// Levels of directories.
+    pub depths: u32,
+    /// Processes of the trace.
+    pub processes: u64,
+    /// Threads that run the model.
+    pub threads: u64,
+    /// Files that are made before it runs.
+    pub setup_files: u64,
+}
+
+/// A number of time chunks that was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ChunkTry {
+    /// The number.
+    pub chunks: u32,
+    /// Of the operations that are run, the largest share of one that is done at another time than in the trace,
+    /// percent: the greatest distance between the cumulated shares.
+    pub distance_percent: f64,
+}
+
+/// An I/O chunk size that was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct IoTry {
+    /// The size, bytes.
+    pub io_chunk_bytes: u64,
+    /// Bytes read against the trace's, percent.
+    pub read_percent: f64,
+    /// Bytes written against the trace's, percent.
+    pub written_percent: f64,
+}
+
+/// An operation of the model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ModelledOperation {
+    /// Its number in the model.
+    pub number: u8,
+    /// Its name.
+    pub name: String,
+    /// How often it occurs.
+    pub count: u64,
+    /// Of these, cached ones; reads alone are.
+    pub cached: u64,
+    /// Whether it is run as such; others are only told.
+    pub run: bool,
+}
+
+/// Operations that are not in the model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftOut {
+    /// Why.
+    pub why: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// Bytes of the trace and of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ModelBytes {
+    /// Of the trace.
+    pub trace_bytes: u64,
+    /// Of the model.
+    pub model_bytes: u64,
+}
+
+/// What `fsage model fit -o M.fsm --json` prints: the model held against the trace, without running either.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FsmFit {
+    /// The trace.
+    pub trace: PathBuf,
+    /// The model.
+    pub file: PathBuf,
+    /// The model's size, bytes.
+    pub file_bytes: u64,
+    /// Operations that the model stands for.
+    pub operations: u64,
+    /// Operations that it leaves out.
+    pub left_out: u64,
+    /// Phases.
+    pub phases: u64,
+    /// Groups of like processes.
+    pub groups: u64,
+    /// Processes and threads.
+    pub processes: u64,
+    /// Classes of files that are used alike.
+    pub file_classes: u64,
+    /// What is done to a file in one go, so many ways.
+    pub visits: u64,
+    /// Operations by kind.
+    pub counts: Vec<FsmCount>,
+    /// Bytes read.
+    pub read_bytes: ModelBytes,
+    /// Bytes written.
+    pub written_bytes: ModelBytes,
+    /// Hits in caches of a quarter, half and all of the pages that the trace touches, as they go by the last use.
+    pub hits: Vec<FsmHits>,
+}
+
+/// Operations of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FsmCount {
+    /// The kind.
+    #[schemars(with = "String")]
+    pub kind: OpKind,
+    /// In the trace.
+    pub trace: u64,
+    /// In what the model does.
+    pub model: u64,
+}
+
+/// Hits in a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FsmHits {
+    /// The cache's size, bytes.
+    pub cache_bytes: u64,
+    /// Of the trace, percent.
+    pub trace_percent: f64,
+    /// Of what the model does, percent.
+    pub model_percent: f64,
+}
+
+impl From<(u64, u64)> for ModelBytes {
+    fn from((trace_bytes, model_bytes): (u64, u64)) -> Self {
+        Self {
+            trace_bytes,
+            model_bytes,
+        }
+    }
+}
+
+document! {
+    ModelFit, "fsage model fit", 1;
+    FsmFit, "fsage model fit fsm", 1;
+}

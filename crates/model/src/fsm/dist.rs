@@ -1,0 +1,224 @@
+//! Values with how often each came, and what draws from them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use rustc_hash::FxHashMap;
+
+/// A random sequence, the same for the same seed everywhere (SplitMix64; Steele 2014).
+#[derive(Debug, Clone)]
+pub struct Random(u64);
+
+impl Random {
+    /// The sequence of that seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A uniform number under `n`, 0 for `n` = 0.
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((u128::from(z ^ (z >> 31)) * u128::from(n)) >> 64) as u64
+    }
+}
+
+/// Values, each with how often it came; written `VALUE*TIMES,…`, once being left out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Dist(pub Vec<(u64, u64)>);
+
+impl Dist {
+    /// How many values there were.
+    pub fn count(&self) -> u64 {
+        self.0.iter().fold(0, |n, v| n.saturating_add(v.1))
+    }
+
+    /// The same where only shares matter: a value that is the only one stands once.
+    pub fn shares(mut self) -> Self {
+        if let [(_, times)] = self.0.as_mut_slice() {
+            *times = 1;
+        }
+        self
+    }
+
+    /// Whether it holds nothing but `value`.
+    pub fn is_only(&self, value: u64) -> bool {
+        self.0.iter().all(|v| v.0 == value)
+    }
+
+    /// The largest value.
+    pub fn most(&self) -> u64 {
+        self.0.iter().map(|v| v.0).max().unwrap_or(0)
+    }
+}
+
+impl fmt::Display for Dist {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (value, times)) in self.0.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            match times {
+                1 => write!(f, "{comma}{value}")?,
+                _ => write!(f, "{comma}{value}*{times}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Dist {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong =
+            |part: &str| format!("'{part}', expected VALUE or VALUE*TIMES, TIMES at least 1");
+        let number = |text: &str| text.parse::<u64>().ok();
+        let entry = |part: &str| {
+            let (value, times) = part.split_once('*').unwrap_or((part, "1"));
+            let times = number(times).filter(|t| (1..=1 << 40).contains(t));
+            number(value).zip(times).ok_or_else(|| wrong(part))
+        };
+        text.split(',')
+            .map(entry)
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+}
+
+/// Values as they come, in bounded memory: beyond so many distinct ones those of like size are put together.
+#[derive(Debug, Clone, Default)]
+pub struct Counter(FxHashMap<u64, (u64, u64)>);
+
+const DISTINCT: usize = 1024;
+
+impl Counter {
+    /// One more value.
+    pub fn add(&mut self, value: u64) {
+        let full = self.0.len() >= DISTINCT && !self.0.contains_key(&value);
+        let key = if full {
+            let shift = (64 - value.leading_zeros()).saturating_sub(4);
+            1 << 63 | u64::from(shift) << 8 | value >> shift
+        } else {
+            value
+        };
+        let (times, sum) = self.0.entry(key).or_default();
+        *times += 1;
+        *sum = sum.saturating_add(value);
+    }
+
+    /// Those of another beside.
+    pub fn merge(&mut self, other: &Self) {
+        for (&key, &(times, sum)) in &other.0 {
+            let mine = self.0.entry(key).or_default();
+            *mine = (mine.0 + times, mine.1.saturating_add(sum));
+        }
+    }
+
+    /// The same in at most `bins` values: those that came often as they are, of the others equal parts by
+    /// their means, so that the sum stays.
+    pub fn dist(&self, bins: usize) -> Dist {
+        let mut all: Vec<(u64, u64, u64)> = self
+            .0
+            .values()
+            .map(|&(n, sum)| (sum / n.max(1), n, sum))
+            .collect();
+        all.sort_unstable();
+        let total: u64 = all.iter().map(|v| v.1).sum();
+        if all.len() <= bins {
+            let mut exact: Vec<(u64, u64)> = Vec::new();
+            for (value, n, _) in all {
+                match exact.last_mut() {
+                    Some(last) if last.0 == value => last.1 += n,
+                    _ => exact.push((value, n)),
+                }
+            }
+            return Dist(exact);
+        }
+        let part = total.div_ceil(bins.max(1) as u64).max(1);
+        let mut out: Vec<(u64, u64)> = Vec::new();
+        let (mut n, mut sum) = (0_u64, 0_u64);
+        let mut close = |n: &mut u64, sum: &mut u64| {
+            if *n > 0 {
+                out.push(((*sum + *n / 2) / *n, *n));
+            }
+            (*n, *sum) = (0, 0);
+        };
+        for (_, times, value_sum) in all {
+            if times >= part {
+                close(&mut n, &mut sum);
+            }
+            n += times;
+            sum = sum.saturating_add(value_sum);
+            if n >= part {
+                close(&mut n, &mut sum);
+            }
+        }
+        close(&mut n, &mut sum);
+        Dist(out)
+    }
+}
+
+/// Draws without putting back, so that what is drawn as often as there are values has their sum; then anew.
+#[derive(Debug, Clone, Default)]
+pub struct Deck {
+    left: Vec<(u64, u64)>,
+    total: u64,
+}
+
+impl Deck {
+    /// The next value; 0 of a distribution without any.
+    pub fn draw(&mut self, dist: &Dist, random: &mut Random) -> u64 {
+        if let [(value, _)] = dist.0.as_slice() {
+            return *value;
+        }
+        if self.total == 0 {
+            self.left.clone_from(&dist.0);
+            self.total = dist.count();
+        }
+        let mut at = random.below(self.total);
+        for (value, times) in &mut self.left {
+            if at < *times {
+                *times -= 1;
+                self.total -= 1;
+                return *value;
+            }
+            at -= *times;
+        }
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_bins_keep_number_and_sum() {
+        let mut counter = Counter::default();
+        let values: Vec<u64> = (0..5000)
+            .map(|i| if i % 3 == 0 { 4096 } else { i * i })
+            .collect();
+        values.iter().for_each(|&v| counter.add(v));
+        let dist = counter.dist(12);
+        assert!(dist.0.len() <= 26, "{dist}");
+        let sum: u64 = dist.0.iter().map(|(v, n)| v * n).sum();
+        let want: u64 = values.iter().sum();
+        assert_eq!(dist.count(), 5000);
+        assert!(sum.abs_diff(want) * 1000 < want, "{sum} {want}");
+        assert!(dist.0.iter().any(|v| *v == (4096, 1667)), "{dist}");
+        assert_eq!(dist.to_string().parse::<Dist>().unwrap(), dist);
+    }
+
+    #[test]
+    fn what_is_drawn_as_often_as_there_are_values_has_their_sum() {
+        let dist: Dist = "1*3,10*2,7".parse().unwrap();
+        let (mut deck, mut random) = (Deck::default(), Random::new(1));
+        let mut drawn: Vec<u64> = (0..6).map(|_| deck.draw(&dist, &mut random)).collect();
+        drawn.sort_unstable();
+        assert_eq!(drawn, [1, 1, 1, 7, 10, 10]);
+        for bad in ["", "x", "1*0", "-1", "1*", "1,,2"] {
+            assert!(bad.parse::<Dist>().is_err(), "{bad}");
+        }
+    }
+}

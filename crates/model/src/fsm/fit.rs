@@ -1,0 +1,808 @@
+//! What was gathered becomes a model.
+
+use std::collections::BinaryHeap;
+
+use fsage_core::OpKind;
+use rustc_hash::FxHashMap;
+
+use super::dist::{Counter, Dist};
+use super::gather::{Gather, Numbers, Visited};
+use super::group::{alike, phases};
+use super::model::{
+    Choice, Class, Group, Line, Model, ModelError, OLDEST, Part, Phase, Pick, Source, Type,
+    VERSION, Visit,
+};
+use super::recency::Recency;
+use super::resolve::NONE;
+use super::step::{Form, Step};
+
+/// Larger models are made coarser.
+pub const MODEL_BYTES: usize = 100_000;
+
+/// Directories beyond these are taken for those above them.
+const DIRECTORIES: usize = 1500;
+const GROUPS: usize = 12;
+const PHASES: usize = 8;
+const PHASE_BINS: usize = 128;
+
+/// How fine a model is.
+#[derive(Debug, Clone, Copy)]
+struct Grain {
+    shapes: usize,
+    classes: usize,
+    bins: usize,
+    phases: usize,
+}
+
+/// From fine to coarse.
+const GRAINS: [Grain; 6] = [
+    Grain {
+        shapes: 400,
+        classes: 48,
+        bins: 16,
+        phases: PHASES,
+    },
+    Grain {
+        shapes: 250,
+        classes: 32,
+        bins: 12,
+        phases: PHASES,
+    },
+    Grain {
+        shapes: 150,
+        classes: 24,
+        bins: 8,
+        phases: 6,
+    },
+    Grain {
+        shapes: 80,
+        classes: 16,
+        bins: 6,
+        phases: 4,
+    },
+    Grain {
+        shapes: 40,
+        classes: 8,
+        bins: 4,
+        phases: 2,
+    },
+    Grain {
+        shapes: 16,
+        classes: 4,
+        bins: 3,
+        phases: 1,
+    },
+];
+
+/// The finest model of at most [`MODEL_BYTES`].
+pub fn fit(mut gather: Gather) -> Result<Model, ModelError> {
+    gather.end();
+    if gather.visits.is_empty() {
+        return Err(ModelError(
+            "the trace has no operation on a file: expected at least one".into(),
+        ));
+    }
+    let mixes = gather.threads.iter().map(|t| (&t.mix, 0));
+    let together = together(&gather);
+    let groups = alike(
+        mixes.zip(&together).map(|((mix, _), &apart)| (mix, apart)),
+        GROUPS,
+    );
+    let mut model = None;
+    for grain in GRAINS {
+        let made = Fit::new(&gather, grain, &groups, &together).model();
+        let fits = made.text().len() <= MODEL_BYTES;
+        model = Some(made);
+        if fits {
+            break;
+        }
+    }
+    model.ok_or_else(|| ModelError("no model".into()))
+}
+
+/// For each thread the number, from 1, of the process that it shares with others; 0 where it is alone.
+fn together(gather: &Gather) -> Vec<u32> {
+    let mut threads: FxHashMap<u32, u32> = FxHashMap::default();
+    for thread in gather.threads.iter().filter(|t| !t.mix.is_empty()) {
+        *threads.entry(thread.pid).or_default() += 1;
+    }
+    let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
+    let mut number = |pid: u32| {
+        let next = numbers.len() as u32 + 1;
+        *numbers.entry(pid).or_insert(next)
+    };
+    let shared = |pid: &u32| threads.get(pid).is_some_and(|n| *n > 1);
+    gather
+        .threads
+        .iter()
+        .map(|t| {
+            if shared(&t.pid) {
+                number(t.pid).min(GROUPS as u32)
+            } else {
+                0
+            }
+        })
+        .collect()
+}
+
+type Key = (u32, (u32, Pick), Option<(u32, Pick)>);
+
+#[derive(Debug, Default)]
+struct LineFit {
+    key: Option<Key>,
+    distance: Far,
+    to_distance: Far,
+    think: Counter,
+    took_ns: u64,
+    visits: u64,
+    next: FxHashMap<u32, u64>,
+}
+
+/// Distances from the latest, and from the one used longest ago where that is nearer.
+#[derive(Debug, Default)]
+struct Far(Counter, Counter);
+
+impl Far {
+    fn add(&mut self, distance: u64) {
+        match distance.checked_sub(OLDEST) {
+            Some(old) => self.1.add(old),
+            None => self.0.add(distance),
+        }
+    }
+
+    fn dist(&self, bins: usize) -> Dist {
+        let mut all = self.0.dist(bins);
+        all.0.extend(
+            self.1
+                .dist(bins)
+                .0
+                .into_iter()
+                .map(|(old, n)| (OLDEST + old, n)),
+        );
+        all.shares()
+    }
+}
+
+#[derive(Debug, Default)]
+struct PartFit {
+    ids: FxHashMap<Key, u32>,
+    lines: Vec<LineFit>,
+    first: FxHashMap<u32, u64>,
+}
+
+/// The recency of names, by class.
+#[derive(Debug, Default)]
+struct Stacks {
+    there: Vec<Recency<u32>>,
+    gone: Vec<Recency<u32>>,
+    shared: Vec<Recency<u32>>,
+    open: FxHashMap<(u32, u32), Recency<u32>>,
+}
+
+struct Fit<'g> {
+    gather: &'g Gather,
+    grain: Grain,
+    groups: &'g [u32],
+    together: &'g [u32],
+    /// By shape: the visit of the model, or none for one that is taken apart.
+    visit_of: Vec<Option<u32>>,
+    visits: Vec<(Vec<Form>, Vec<Numbers>)>,
+    single: FxHashMap<Form, u32>,
+    directory_of: Vec<u32>,
+    directories: Vec<u32>,
+    class_of: Vec<u32>,
+    classes: Vec<Class>,
+}
+
+impl<'g> Fit<'g> {
+    fn new(gather: &'g Gather, grain: Grain, groups: &'g [u32], together: &'g [u32]) -> Self {
+        let mut fit = Self {
+            gather,
+            grain,
+            groups,
+            together,
+            visit_of: Vec::new(),
+            visits: Vec::new(),
+            single: FxHashMap::default(),
+            directory_of: Vec::new(),
+            directories: vec![0],
+            class_of: Vec::new(),
+            classes: Vec::new(),
+        };
+        fit.shapes();
+        fit.place();
+        fit.classify();
+        fit
+    }
+
+    /// The shapes that came often stay; of others each step is a visit of its own.
+    fn shapes(&mut self) {
+        let shapes = &self.gather.shapes;
+        let mut order: Vec<usize> = (0..shapes.len()).collect();
+        order.sort_by_key(|&i| {
+            shapes
+                .get(i)
+                .map(|s| (std::cmp::Reverse(s.count * s.forms.len() as u64), i))
+        });
+        self.visit_of = vec![None; shapes.len()];
+        for (rank, &i) in order.iter().enumerate() {
+            let Some(shape) = shapes.get(i) else { continue };
+            if rank < self.grain.shapes {
+                self.visits
+                    .push((shape.forms.clone(), shape.numbers.clone()));
+                if let (Some(of), [form]) = (self.visit_of.get_mut(i), shape.forms.as_slice()) {
+                    *of = Some(self.visits.len() as u32);
+                    self.single.insert(*form, self.visits.len() as u32);
+                } else if let Some(of) = self.visit_of.get_mut(i) {
+                    *of = Some(self.visits.len() as u32);
+                }
+                continue;
+            }
+            for (form, numbers) in shape.forms.iter().zip(&shape.numbers) {
+                // Of steps that are rare as well only what is done matters.
+                let known =
+                    self.single.contains_key(form) || self.visits.len() < 2 * self.grain.shapes;
+                let form = if known { *form } else { rough(*form) };
+                match self
+                    .single
+                    .get(&form)
+                    .and_then(|&v| self.visits.get_mut(v as usize - 1))
+                {
+                    Some((_, all)) => all.iter_mut().for_each(|n| n.merge(numbers)),
+                    None => {
+                        self.visits.push((vec![form], vec![numbers.clone()]));
+                        self.single.insert(form, self.visits.len() as u32);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The directories that were there before, and in which of them each name lies.
+    fn place(&mut self) {
+        let nodes = &self.gather.resolver.nodes;
+        let mut holds = vec![false; nodes.len()];
+        for node in nodes.iter().filter(|n| n.first.is_some()) {
+            if let Some(above) = holds.get_mut(node.above as usize) {
+                *above = true;
+            }
+        }
+        let old = |i: usize| {
+            nodes
+                .get(i)
+                .is_some_and(|n| n.kind == Some(Type::Directory) && n.first != Some(false))
+        };
+        // What lies above all that was met is the target's own directory.
+        let mut children: Vec<u32> = vec![0; nodes.len()];
+        for (i, node) in nodes.iter().enumerate() {
+            if (old(i) || node.first.is_some())
+                && let Some(n) = children.get_mut(node.above as usize)
+            {
+                *n += 1;
+            }
+        }
+        self.directory_of = vec![0; nodes.len()];
+        let mut top = true;
+        for (i, node) in nodes.iter().enumerate() {
+            let above = self
+                .directory_of
+                .get(node.above as usize)
+                .copied()
+                .unwrap_or(0);
+            let only = children.get(i) == Some(&1)
+                && !holds.get(i).copied().unwrap_or(false)
+                && node.first.is_none();
+            top &= !old(i) || only;
+            let number = if old(i) && i > 0 && !top && self.directories.len() < DIRECTORIES {
+                self.directories.push(above);
+                self.directories.len() as u32 - 1
+            } else {
+                above
+            };
+            if let Some(of) = self.directory_of.get_mut(i) {
+                *of = number;
+            }
+        }
+    }
+
+    /// Names that are used alike: by what is done to them, and their size.
+    fn classify(&mut self) {
+        let gather = self.gather;
+        let nodes = &gather.resolver.nodes;
+        let mut used: FxHashMap<u32, (u64, u64, u64)> = FxHashMap::default();
+        for visit in &self.gather.visits {
+            let Some(shape) = self.gather.shapes.get(visit.shape as usize) else {
+                continue;
+            };
+            for node in [visit.node, visit.to].into_iter().filter(|n| *n != NONE) {
+                let entry = used.entry(node).or_default();
+                entry.0 += 1;
+                for form in &shape.forms {
+                    let bits = if form.error == 0 {
+                        &mut entry.1
+                    } else {
+                        &mut entry.2
+                    };
+                    *bits |= 1 << (form.kind as u64 + u64::from(node == visit.to) * 7) % 64;
+                }
+            }
+        }
+        type Traits = (bool, Type, u32, u64, u64);
+        let traits = |node: u32, level: u8| -> Traits {
+            let (_, done, failed) = used.get(&node).copied().unwrap_or_default();
+            let known = nodes.get(node as usize);
+            let before = known.is_some_and(|n| n.first == Some(true));
+            let kind = known.and_then(|n| n.kind).unwrap_or(Type::File);
+            let size = known.map_or(0, |n| n.largest.max(n.size.unwrap_or(0)));
+            let size = (66 - size.leading_zeros()) / 2;
+            match level {
+                0 => (before, kind, size, done, failed),
+                1 => (before, kind, size / 3, 0, 0),
+                _ => (before, kind, u32::MAX, 0, 0),
+            }
+        };
+        let mut weight: FxHashMap<Traits, u64> = FxHashMap::default();
+        for (&node, &(visits, ..)) in &used {
+            *weight.entry(traits(node, 0)).or_default() += visits;
+        }
+        let mut order: Vec<_> = weight.into_iter().collect();
+        order.sort_unstable_by_key(|(traits, n)| (std::cmp::Reverse(*n), *traits));
+        let kept: FxHashMap<Traits, ()> = order
+            .into_iter()
+            .take(self.grain.classes)
+            .map(|o| (o.0, ()))
+            .collect();
+        let mut classes: FxHashMap<Traits, u32> = FxHashMap::default();
+        self.class_of = vec![0; nodes.len()];
+        let mut all: Vec<(Class, Counter, Counter, u64)> = Vec::new();
+        for node in (0..nodes.len() as u32).filter(|n| used.contains_key(n)) {
+            let mut key = traits(node, 0);
+            if !kept.contains_key(&key) {
+                let coarse = traits(node, 1);
+                key = if classes.len() < 2 * self.grain.classes || classes.contains_key(&coarse) {
+                    coarse
+                } else {
+                    traits(node, 2)
+                };
+            }
+            let class = *classes.entry(key).or_insert_with(|| {
+                all.push((
+                    Class {
+                        kind: key.1,
+                        before: 0,
+                        later: 0,
+                        size_bytes: Dist::default(),
+                        directory: Dist::default(),
+                        in_new_directory: 0,
+                    },
+                    Counter::default(),
+                    Counter::default(),
+                    0,
+                ));
+                all.len() as u32
+            });
+            if let (Some(of), Some(known), Some((class, sizes, places, fresh))) = (
+                self.class_of.get_mut(node as usize),
+                nodes.get(node as usize),
+                all.get_mut(class as usize - 1),
+            ) {
+                *of = class_number(classes.get(&key));
+                let own = key.1 == Type::Directory && key.0;
+                let place = if own { node } else { known.above };
+                places.add(u64::from(
+                    self.directory_of.get(place as usize).copied().unwrap_or(0),
+                ));
+                if key.0 {
+                    class.before += 1;
+                    sizes.add(known.size.unwrap_or(0));
+                } else {
+                    class.later += 1;
+                    let above = nodes.get(known.above as usize);
+                    *fresh += u64::from(above.is_some_and(|n| n.first == Some(false)));
+                }
+            }
+        }
+        for (mut class, sizes, places, fresh) in all {
+            class.size_bytes = if class.kind == Type::File {
+                sizes.dist(self.grain.bins * 2)
+            } else {
+                Dist::default()
+            };
+            class.directory = many(&places, 4 * self.grain.bins);
+            class.in_new_directory = (1000 * fresh).checked_div(class.later).unwrap_or(0);
+            self.classes.push(class);
+        }
+    }
+
+    fn class(&self, node: u32) -> u32 {
+        self.class_of.get(node as usize).copied().unwrap_or(0)
+    }
+
+    /// The visits of the model that stand for one of the trace.
+    fn apart(&self, visit: &Visited) -> Vec<(u32, Pick)> {
+        if let Some(&Some(number)) = self.visit_of.get(visit.shape as usize) {
+            return vec![(number, visit.pick)];
+        }
+        let forms = self
+            .gather
+            .shapes
+            .get(visit.shape as usize)
+            .map_or(&[][..], |s| &s.forms);
+        let mut pick = visit.pick;
+        let mut out = Vec::new();
+        for form in forms {
+            let number = self
+                .single
+                .get(form)
+                .or_else(|| self.single.get(&rough(*form)));
+            out.extend(number.map(|&n| (n, pick)));
+            let named = form.kind.class() == fsage_core::KindClass::Name;
+            pick = match form.kind {
+                OpKind::Unlink | OpKind::Rmdir => Pick::Gone,
+                _ if form.error == 2 => Pick::Gone,
+                OpKind::Open if form.error == 0 => Pick::Open,
+                OpKind::Close => Pick::Known,
+                _ if named && pick != Pick::Open => Pick::Known,
+                _ => pick,
+            };
+        }
+        out
+    }
+
+    fn model(mut self) -> Model {
+        let starts = self.phases();
+        let (mut parts, groups) = self.lines(&starts);
+        let phases = starts.iter().enumerate().map(|(p, &start_ns)| {
+            let of = |group: u32| {
+                parts
+                    .remove(&(p as u32, group))
+                    .map(|part| self.part(group, part))
+            };
+            Phase {
+                start_ns,
+                parts: (0..groups.len() as u32).filter_map(of).collect(),
+            }
+        });
+        let phases: Vec<Phase> = phases.collect();
+        let (first_ns, last_ns) = self.gather.span_ns.unwrap_or_default();
+        let bins = self.grain.bins;
+        Model {
+            format: "fsm".into(),
+            version: VERSION,
+            source: Source {
+                operations: self.gather.operations,
+                left_out: self
+                    .gather
+                    .left_out
+                    .iter()
+                    .map(|(k, &n)| (k.name().to_owned(), n))
+                    .collect(),
+                bytes_read: self.gather.bytes.0,
+                bytes_written: self.gather.bytes.1,
+                span_ns: last_ns - first_ns,
+            },
+            directories: std::mem::take(&mut self.directories),
+            classes: std::mem::take(&mut self.classes),
+            visits: self
+                .visits
+                .iter()
+                .map(|(forms, numbers)| visit(forms, numbers, bins))
+                .collect(),
+            groups,
+            phases,
+        }
+    }
+
+    /// When each phase starts, since the first operation.
+    fn phases(&self) -> Vec<u64> {
+        let visits = &self.gather.visits;
+        let bin = visits.len().div_ceil(PHASE_BINS).max(1);
+        let bins: Vec<Vec<u64>> = visits
+            .chunks(bin)
+            .map(|chunk| {
+                let mut counts = vec![0; OpKind::ALL.len()];
+                for form in chunk
+                    .iter()
+                    .filter_map(|v| self.gather.shapes.get(v.shape as usize))
+                    .flat_map(|s| &s.forms)
+                {
+                    if let Some(n) = counts.get_mut(form.kind as usize) {
+                        *n += 1;
+                    }
+                }
+                counts
+            })
+            .collect();
+        let first_ns = visits.first().map_or(0, |v| v.start_ns);
+        let start = |b: usize| visits.get(b * bin).map_or(0, |v| v.start_ns - first_ns);
+        phases(&bins, self.grain.phases)
+            .into_iter()
+            .map(start)
+            .collect()
+    }
+
+    /// For each phase and group what is done after what; and the groups.
+    fn lines(&self, starts: &[u64]) -> (FxHashMap<(u32, u32), PartFit>, Vec<Group>) {
+        let visits = &self.gather.visits;
+        let first_ns = visits.first().map_or(0, |v| v.start_ns);
+        let mut parts: FxHashMap<(u32, u32), PartFit> = FxHashMap::default();
+        let mut stacks = Stacks::new(self.classes.len());
+        let (groups, idle) = self.groups(first_ns);
+        // Of each thread: its phase and the last line.
+        let mut at: Vec<Option<(u32, u32)>> = vec![None; self.gather.threads.len()];
+        for visit in visits {
+            let phase = starts
+                .partition_point(|&s| s <= visit.start_ns - first_ns)
+                .max(1) as u32
+                - 1;
+            let group = self.groups.get(visit.thread as usize).copied().unwrap_or(0);
+            let Some(last) = at.get_mut(visit.thread as usize) else {
+                continue;
+            };
+            let mut think_ns = visit.think_ns;
+            if last.is_none() {
+                think_ns =
+                    think_ns.saturating_add(idle.get(visit.thread as usize).copied().unwrap_or(0));
+            }
+            let distances = self.distances(&mut stacks, visit);
+            for (i, (number, pick)) in self.apart(visit).into_iter().enumerate() {
+                let to = (visit.to != NONE).then(|| (self.class(visit.to), visit.to_pick));
+                let key = (number, (self.class(visit.node), pick), to);
+                if let Some((phase, line)) = last.filter(|l| l.0 != phase) {
+                    ends(&mut parts, (phase, group), line);
+                    *last = None;
+                }
+                let part = parts.entry((phase, group)).or_default();
+                let line = part.line(key);
+                match last {
+                    Some((_, before)) => part.follows(*before, line),
+                    None => *part.first.entry(line).or_default() += 1,
+                }
+                *last = Some((phase, line));
+                let first = i == 0;
+                if let Some(line) = part.lines.get_mut(line as usize - 1) {
+                    line.visits += 1;
+                    line.distance.add(if first { distances.0 } else { 0 });
+                    line.to_distance.add(distances.1);
+                    line.think.add(if first { think_ns } else { 0 });
+                    line.took_ns =
+                        line.took_ns
+                            .saturating_add(if first { visit.took_ns } else { 0 });
+                }
+            }
+        }
+        for (thread, last) in at.into_iter().enumerate() {
+            if let Some((phase, line)) = last {
+                ends(
+                    &mut parts,
+                    (phase, self.groups.get(thread).copied().unwrap_or(0)),
+                    line,
+                );
+            }
+        }
+        (parts, groups)
+    }
+
+    /// The groups; and how long each process waited for its turn: since the one before it on the same place ended.
+    fn groups(&self, first_ns: u64) -> (Vec<Group>, Vec<u64>) {
+        let count = self.groups.iter().max().map_or(0, |g| *g as usize + 1);
+        let mut groups = vec![
+            Group {
+                processes: 0,
+                at_once: 0,
+                threads_of: 0
+            };
+            count
+        ];
+        let mut idle = vec![0; self.groups.len()];
+        let threads = &self.gather.threads;
+        let mut order: Vec<usize> = (0..threads.len())
+            .filter(|&i| threads.get(i).is_some_and(|t| !t.mix.is_empty()))
+            .collect();
+        order.sort_by_key(|&i| threads.get(i).map(|t| t.span_ns.0));
+        let mut free: Vec<BinaryHeap<std::cmp::Reverse<u64>>> = vec![BinaryHeap::new(); count];
+        for i in order {
+            let (Some(thread), Some(&g)) = (threads.get(i), self.groups.get(i)) else {
+                continue;
+            };
+            let (Some(group), Some(free)) = (groups.get_mut(g as usize), free.get_mut(g as usize))
+            else {
+                continue;
+            };
+            group.processes += 1;
+            group.threads_of = self.together.get(i).copied().unwrap_or(0);
+            let since = match free.peek() {
+                Some(std::cmp::Reverse(end)) if *end <= thread.span_ns.0 => {
+                    free.pop().map_or(0, |e| e.0)
+                }
+                _ => {
+                    group.at_once += 1;
+                    first_ns
+                }
+            };
+            free.push(std::cmp::Reverse(thread.span_ns.1));
+            if let Some(idle) = idle.get_mut(i) {
+                *idle = thread.span_ns.0.saturating_sub(since);
+            }
+        }
+        for group in &mut groups {
+            group.at_once = group.at_once.clamp(1, 512);
+        }
+        (groups, idle)
+    }
+
+    /// How many others were used since, of the file and of the other; then both are used.
+    fn distances(&self, stacks: &mut Stacks, visit: &Visited) -> (u64, u64) {
+        let pid = self
+            .gather
+            .threads
+            .get(visit.thread as usize)
+            .map_or(0, |t| t.pid);
+        let (node, to) = (visit.node, visit.to);
+        let near = stacks.distance(self.class(node), pid, node, visit.pick);
+        let other = stacks.distance(self.class(to), pid, to, visit.to_pick);
+        if to == NONE {
+            stacks.touch(self.class(node), pid, node, visit.exists, visit.held);
+        } else {
+            let link = self
+                .gather
+                .shapes
+                .get(visit.shape as usize)
+                .is_some_and(|s| s.forms.iter().any(|f| f.kind == OpKind::Link));
+            stacks.touch(self.class(node), pid, node, link, false);
+            stacks.touch(self.class(to), pid, to, visit.exists, visit.held);
+        }
+        (near, other)
+    }
+
+    fn part(&self, group: u32, part: PartFit) -> Part {
+        let bins = self.grain.bins;
+        let lines = part.lines.into_iter().filter_map(|line| {
+            let (visit, file, to) = line.key?;
+            let choice = |(class, pick): (u32, Pick), distance: &Far| {
+                let known = matches!(pick, Pick::Known | Pick::Gone | Pick::Open | Pick::Shared);
+                let distance = if known {
+                    distance.dist(bins)
+                } else {
+                    Dist::default()
+                };
+                Choice {
+                    class,
+                    pick: if class == 0 { Pick::None } else { pick },
+                    distance,
+                }
+            };
+            Some(Line {
+                visit,
+                file: choice(file, &line.distance),
+                to: to.map(|to| choice(to, &line.to_distance)),
+                think_ns: line.think.dist(bins).shares(),
+                took_ns: line.took_ns / line.visits.max(1),
+                next: sorted(line.next),
+            })
+        });
+        Part {
+            group: group + 1,
+            first: sorted(part.first),
+            script: lines.collect(),
+        }
+    }
+}
+
+fn class_number(class: Option<&u32>) -> u32 {
+    class.copied().unwrap_or(0)
+}
+
+/// Without what differs among rare ones.
+fn rough(form: Form) -> Form {
+    Form {
+        bytes: None,
+        to_end: None,
+        ..form
+    }
+}
+
+/// The places that came most often as they are, the others among them.
+fn many(places: &Counter, most: usize) -> Dist {
+    let mut all = places.dist(usize::MAX).0;
+    all.sort_by_key(|p| std::cmp::Reverse(p.1));
+    all.truncate(most);
+    all.sort_unstable();
+    Dist(all)
+}
+
+fn sorted(all: FxHashMap<u32, u64>) -> Dist {
+    let mut all: Vec<(u64, u64)> = all.into_iter().map(|(k, n)| (u64::from(k), n)).collect();
+    all.sort_unstable();
+    Dist(all)
+}
+
+fn ends(parts: &mut FxHashMap<(u32, u32), PartFit>, part: (u32, u32), line: u32) {
+    if let Some(part) = parts.get_mut(&part) {
+        part.follows(line, 0);
+    }
+}
+
+fn visit(forms: &[Form], numbers: &[Numbers], bins: usize) -> Visit {
+    let steps = forms.iter().zip(numbers).map(|(form, numbers)| Step {
+        form: *form,
+        times: numbers.times.dist(bins).shares(),
+        bytes: numbers.bytes.dist(bins).shares(),
+        place: numbers.places.dist(bins).shares(),
+        unit: 1 << numbers.unit_bits.unwrap_or(0).min(20),
+    });
+    Visit {
+        steps: steps.collect(),
+    }
+}
+
+impl PartFit {
+    fn line(&mut self, key: Key) -> u32 {
+        let lines = &mut self.lines;
+        *self.ids.entry(key).or_insert_with(|| {
+            lines.push(LineFit {
+                key: Some(key),
+                ..LineFit::default()
+            });
+            lines.len() as u32
+        })
+    }
+
+    fn follows(&mut self, before: u32, line: u32) {
+        if let Some(before) = self.lines.get_mut(before as usize - 1) {
+            *before.next.entry(line).or_default() += 1;
+        }
+    }
+}
+
+impl Stacks {
+    fn new(classes: usize) -> Self {
+        let none = vec![Recency::default(); classes + 1];
+        Self {
+            there: none.clone(),
+            gone: none.clone(),
+            shared: none,
+            open: FxHashMap::default(),
+        }
+    }
+
+    fn distance(&self, class: u32, pid: u32, node: u32, pick: Pick) -> u64 {
+        let at = class as usize;
+        let stack = match pick {
+            Pick::Known => self.there.get(at),
+            Pick::Gone => self.gone.get(at),
+            Pick::Open => self.open.get(&(class, pid)),
+            Pick::Shared => self.shared.get(at),
+            _ => None,
+        };
+        let Some((distance, of)) = stack.and_then(|s| Some((s.distance(&node)?, s.len()))) else {
+            return 0;
+        };
+        match of - 1 - distance {
+            old if old < distance => OLDEST + old as u64,
+            _ => distance as u64,
+        }
+    }
+
+    fn touch(&mut self, class: u32, pid: u32, node: u32, exists: bool, held: bool) {
+        let at = class as usize;
+        if let (Some(there), Some(gone)) = (self.there.get_mut(at), self.gone.get_mut(at)) {
+            let (to, from) = if exists { (there, gone) } else { (gone, there) };
+            from.remove(&node);
+            to.touch(node);
+        }
+        let open = self.open.entry((class, pid)).or_default();
+        if held {
+            open.touch(node);
+        } else {
+            open.remove(&node);
+        }
+        if let Some(shared) = self.shared.get_mut(at) {
+            if held {
+                shared.touch(node);
+            } else {
+                shared.remove(&node);
+            }
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! One pass over a trace: operations become visits.
+
+use std::collections::BTreeMap;
+
+use fsage_core::{KindClass, Op, OpKind, OpSink, PathTable, SinkError};
+use rustc_hash::FxHashMap;
+
+use super::dist::Counter;
+use super::group::Mix;
+use super::model::Pick;
+use super::resolve::{Done, NONE, Out, Resolver, is_write};
+use super::step::{At, Form};
+
+/// Longer visits are cut.
+const RUNS: usize = 24;
+const CALLS: u64 = 4096;
+
+/// Steps and numbers of visits with the same steps.
+#[derive(Debug, Default)]
+pub struct Shape {
+    /// The steps.
+    pub forms: Vec<Form>,
+    /// Of each step: how often, how many bytes, which places, and how many low bits of these are zero.
+    pub numbers: Vec<Numbers>,
+    /// How many visits.
+    pub count: u64,
+}
+
+/// Numbers of a step.
+#[derive(Debug, Clone, Default)]
+pub struct Numbers {
+    /// Repetitions.
+    pub times: Counter,
+    /// Bytes of each call.
+    pub bytes: Counter,
+    /// Places at random.
+    pub places: Counter,
+    /// What offsets at random are a multiple of.
+    pub unit_bits: Option<u32>,
+}
+
+/// A visit of the trace.
+#[derive(Debug, Clone, Copy)]
+pub struct Visited {
+    /// When it began.
+    pub start_ns: u64,
+    /// How long its process thought before and in it.
+    pub think_ns: u64,
+    /// How long its operations took.
+    pub took_ns: u64,
+    /// Who.
+    pub thread: u32,
+    /// With which steps.
+    pub shape: u32,
+    /// The file.
+    pub node: u32,
+    /// The other.
+    pub to: u32,
+    /// Which that was.
+    pub pick: Pick,
+    /// Which the other was.
+    pub to_pick: Pick,
+    /// Whether the process has it open afterwards.
+    pub held: bool,
+    /// Whether it is there afterwards.
+    pub exists: bool,
+}
+
+/// A thread of the trace.
+#[derive(Debug, Default)]
+pub struct Thread {
+    /// Its process.
+    pub pid: u32,
+    /// What it did, by shape.
+    pub mix: Mix,
+    /// When its first visit began and its last one ended.
+    pub span_ns: (u64, u64),
+    end_ns: Option<u64>,
+    visit: Option<Building>,
+}
+
+#[derive(Debug)]
+struct Building {
+    node: u32,
+    to: u32,
+    pick: Pick,
+    to_pick: Pick,
+    start_ns: u64,
+    think_ns: u64,
+    took_ns: u64,
+    calls: u64,
+    runs: Vec<Run>,
+    held: bool,
+    exists: bool,
+}
+
+#[derive(Debug)]
+struct Run {
+    form: Form,
+    times: u64,
+    bytes: Vec<u64>,
+    places: Vec<(u64, u32)>,
+    empty: u64,
+    at_end: bool,
+}
+
+/// Gathers visits.
+#[derive(Debug, Default)]
+pub struct Gather {
+    /// The names and what became of them.
+    pub resolver: Resolver,
+    ids: FxHashMap<u32, u32>,
+    /// The threads, in the order of their first operation.
+    pub threads: Vec<Thread>,
+    shape_ids: FxHashMap<Vec<Form>, u32>,
+    /// The shapes.
+    pub shapes: Vec<Shape>,
+    /// The visits, in the order of their ends.
+    pub visits: Vec<Visited>,
+    /// Operations that are modelled.
+    pub operations: u64,
+    /// Those that are not, by kind.
+    pub left_out: BTreeMap<OpKind, u64>,
+    /// Bytes read and written.
+    pub bytes: (u64, u64),
+    /// The first start and the last end.
+    pub span_ns: Option<(u64, u64)>,
+}
+
+impl Gather {
+    /// Of files below these directories.
+    pub fn new(under: &[Vec<u8>]) -> Self {
+        Self {
+            resolver: Resolver::new(under),
+            ..Self::default()
+        }
+    }
+
+    fn thread(&mut self, op: &Op) -> u32 {
+        let threads = &mut self.threads;
+        *self.ids.entry(op.tid.0).or_insert_with(|| {
+            threads.push(Thread {
+                pid: op.pid.0,
+                ..Thread::default()
+            });
+            threads.len() as u32 - 1
+        })
+    }
+
+    /// Applies an operation.
+    pub fn take(&mut self, op: &Op, paths: &PathTable) {
+        let id = self.thread(op);
+        let done = self.resolver.apply(op, paths);
+        let end_ns = op.end_ns();
+        match done {
+            Ok(done) => {
+                self.operations += 1;
+                if op.kind != OpKind::Fault && op.kind.class() == KindClass::Data {
+                    let sum = if is_write(op) {
+                        &mut self.bytes.1
+                    } else {
+                        &mut self.bytes.0
+                    };
+                    *sum = sum.saturating_add(done.moved);
+                }
+                let span = self.span_ns.get_or_insert((op.start_ns, end_ns));
+                *span = (span.0.min(op.start_ns), span.1.max(end_ns));
+                self.place(id, op, &done);
+            }
+            Err(Out::Left) => *self.left_out.entry(op.kind).or_default() += 1,
+            Err(Out::Aside) => {}
+        }
+        if op.kind == OpKind::Exit {
+            self.close(id);
+            self.ids.remove(&op.tid.0);
+        }
+    }
+
+    fn place(&mut self, id: u32, op: &Op, done: &Done) {
+        let Some(thread) = self.threads.get_mut(id as usize) else {
+            return;
+        };
+        // What a thread does before its first operation is no pause of its.
+        let since = thread
+            .end_ns
+            .map_or(0, |end| op.start_ns.saturating_sub(end));
+        let think_ns = since.saturating_sub(op.record.held_back_ns());
+        thread.end_ns = Some(op.end_ns());
+        let fits = |v: &Building| {
+            v.node == done.node
+                && done.node != NONE
+                && done.to == NONE
+                && v.to == NONE
+                && v.runs.len() < RUNS
+                && v.calls < CALLS
+        };
+        if !thread.visit.as_ref().is_some_and(fits) {
+            self.close(id);
+        }
+        let Some(thread) = self.threads.get_mut(id as usize) else {
+            return;
+        };
+        let visit = thread.visit.get_or_insert_with(|| Building {
+            node: done.node,
+            to: done.to,
+            pick: done.pick,
+            to_pick: done.to_pick,
+            start_ns: op.start_ns,
+            think_ns: 0,
+            took_ns: 0,
+            calls: 0,
+            runs: Vec::new(),
+            held: false,
+            exists: false,
+        });
+        let about = if done.to == NONE { done.node } else { done.to };
+        (visit.held, visit.exists) = self.resolver.state(thread.pid, about);
+        visit.think_ns = visit.think_ns.saturating_add(think_ns);
+        visit.took_ns = visit.took_ns.saturating_add(op.latency_ns.unwrap_or(0));
+        visit.calls += 1;
+        let again = visit.runs.last().is_some_and(|r| r.form == done.form);
+        if !again {
+            visit.runs.push(Run {
+                form: done.form,
+                times: 0,
+                bytes: Vec::new(),
+                places: Vec::new(),
+                empty: 0,
+                at_end: false,
+            });
+        }
+        if let Some(run) = visit.runs.last_mut() {
+            run.times += 1;
+            run.bytes.extend(done.bytes);
+            if done.form.at == At::Random {
+                run.places.push((done.place, done.offset.trailing_zeros()));
+            }
+            run.empty += u64::from(done.moved == 0);
+            run.at_end = done.at_end;
+        }
+    }
+
+    /// A thread's visit ends.
+    fn close(&mut self, id: u32) {
+        let Some(thread) = self.threads.get_mut(id as usize) else {
+            return;
+        };
+        let Some(mut visit) = thread.visit.take() else {
+            return;
+        };
+        visit.runs.iter_mut().for_each(Run::close);
+        let forms: Vec<Form> = visit.runs.iter().map(|r| r.form).collect();
+        let shape = *self.shape_ids.entry(forms).or_insert_with_key(|forms| {
+            let numbers = vec![Numbers::default(); forms.len()];
+            self.shapes.push(Shape {
+                forms: forms.clone(),
+                numbers,
+                count: 0,
+            });
+            self.shapes.len() as u32 - 1
+        });
+        if let Some(known) = self.shapes.get_mut(shape as usize) {
+            known.count += 1;
+            for (numbers, run) in known.numbers.iter_mut().zip(&visit.runs) {
+                numbers.add(run);
+            }
+        }
+        *thread.mix.entry(shape).or_default() += 1;
+        let end_ns = visit.start_ns.saturating_add(visit.took_ns);
+        if thread.mix.len() == 1 && thread.span_ns == (0, 0) {
+            thread.span_ns.0 = visit.start_ns;
+        }
+        thread.span_ns.1 = thread.span_ns.1.max(end_ns).max(thread.end_ns.unwrap_or(0));
+        self.visits.push(Visited {
+            start_ns: visit.start_ns,
+            think_ns: visit.think_ns,
+            took_ns: visit.took_ns,
+            thread: id,
+            shape,
+            node: visit.node,
+            to: visit.to,
+            pick: visit.pick,
+            to_pick: visit.to_pick,
+            held: visit.held,
+            exists: visit.exists,
+        });
+    }
+
+    /// All visits end; they come in the order in which they began.
+    pub fn end(&mut self) {
+        for id in 0..self.threads.len() {
+            self.close(id as u32);
+        }
+        self.visits.sort_by_key(|v| v.start_ns);
+    }
+}
+
+impl OpSink for Gather {
+    fn push(&mut self, op: &Op, paths: &PathTable) -> Result<(), SinkError> {
+        self.take(op, paths);
+        Ok(())
+    }
+}
+
+impl Run {
+    /// A run of reads that came to the end goes on to the end of any file.
+    fn close(&mut self) {
+        let form = &mut self.form;
+        if form.kind != OpKind::Read || form.at != At::Next || !self.at_end {
+            return;
+        }
+        let one = self.times - self.empty.min(self.times) == 1;
+        if form.bytes.is_some() || one {
+            form.to_end = Some(self.empty.min(255) as u8);
+            if form.bytes.is_none() {
+                self.bytes.clear();
+            }
+        }
+    }
+}
+
+impl Numbers {
+    fn add(&mut self, run: &Run) {
+        self.times.add(run.times);
+        run.bytes.iter().for_each(|&b| self.bytes.add(b));
+        for &(place, bits) in &run.places {
+            self.places.add(place);
+            self.unit_bits = Some(self.unit_bits.map_or(bits, |b| b.min(bits)));
+        }
+    }
+
+    /// What these and those have in common.
+    pub fn merge(&mut self, other: &Self) {
+        self.times.merge(&other.times);
+        self.bytes.merge(&other.bytes);
+        self.places.merge(&other.places);
+        self.unit_bits = match (self.unit_bits, other.unit_bits) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+    }
+}

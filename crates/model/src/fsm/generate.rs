@@ -1,0 +1,476 @@
+//! A model is played: who does what when. Everything is decided in the order of the times that the trace tells,
+//! whatever the target takes: the same seed gives the same operations.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use fsage_core::{Op, OpKind, Pid, Tid};
+
+use super::dist::{Deck, Dist, Random};
+use super::model::{Group, Model, ModelError, Part, Phase, Type};
+use super::names::Names;
+use super::play::{Call, Player, Who};
+
+/// How a model is played.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Where random choices start.
+    pub seed: u64,
+    /// How much longer than the trace.
+    pub time: f64,
+    /// How many more files, or larger ones.
+    pub data: f64,
+    /// The directory that holds everything, with a slash behind it; empty for the target's own.
+    pub prefix: String,
+    /// Whether it begins anew when it has ended.
+    pub endless: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            seed: 42,
+            time: 1.0,
+            data: 1.0,
+            prefix: String::new(),
+            endless: false,
+        }
+    }
+}
+
+/// The calls of a visit.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    /// How long the process thinks before, nanoseconds.
+    pub think_ns: u64,
+    /// Batches of other lanes that have to be done before: the lane, and how many of its.
+    pub after: Vec<(u32, u64)>,
+    /// The calls.
+    pub calls: Vec<Call>,
+    /// When, as the trace has it.
+    pub at_ns: u64,
+}
+
+#[derive(Debug)]
+struct Lane {
+    group: u32,
+    who: Who,
+    phase: usize,
+    line: u32,
+    batches: u64,
+    queue: VecDeque<Batch>,
+    ended: bool,
+}
+
+/// What is left to be done of a part.
+#[derive(Debug, Clone, Default)]
+struct Left {
+    first: Vec<(u64, u64)>,
+    next: Vec<Vec<(u64, u64)>>,
+    /// Of each line the follower that is kept for last: the next on the shortest way to the end. So nothing is left
+    /// over (the last exits of an Eulerian trail; van Aardenne-Ehrenfest and de Bruijn 1951).
+    exits: Vec<u64>,
+    /// How many more visits there are, of a part of the trace's time.
+    visits: u64,
+    think: Vec<Deck>,
+    distance: Vec<(Deck, Deck)>,
+}
+
+/// Plays a model.
+#[derive(Debug)]
+pub struct Generator {
+    model: Arc<Model>,
+    options: Options,
+    random: Random,
+    player: Player,
+    lanes: Vec<Lane>,
+    next: BinaryHeap<Reverse<(u64, u32)>>,
+    left: Vec<Vec<Left>>,
+    pids: u32,
+}
+
+/// Process numbers of groups of threads, and of threads.
+const SHARED_PID: u32 = 1 << 20;
+const SHARED_TID: u32 = 1 << 21;
+
+impl Generator {
+    /// The start of that model.
+    pub fn new(model: Arc<Model>, options: Options) -> Result<Self, ModelError> {
+        let scaled = |n: f64| n.is_finite() && n > 0.0 && n <= 1e6;
+        if !scaled(options.time) || !scaled(options.data) {
+            return Err(ModelError(format!(
+                "time={} and data={}: expected more than 0, at most 1000000",
+                options.time, options.data
+            )));
+        }
+        let mut random = Random::new(options.seed);
+        let names = Names::new(&model, options.data, &options.prefix, &mut random);
+        let player = Player::new(&model, names);
+        let left = |p: &Phase| {
+            p.parts
+                .iter()
+                .map(|part| Left::new(part, options.time))
+                .collect()
+        };
+        let parts_left = model.phases.iter().map(left).collect();
+        let mut all = Self {
+            model,
+            options,
+            random,
+            player,
+            lanes: Vec::new(),
+            next: BinaryHeap::new(),
+            left: parts_left,
+            pids: 0,
+        };
+        let model = Arc::clone(&all.model);
+        for (group, about) in model.groups.iter().enumerate() {
+            for _ in 0..about.at_once {
+                let lane = all.lanes.len() as u32;
+                let who = all.process(about, lane);
+                all.lanes.push(Lane {
+                    group: group as u32 + 1,
+                    who,
+                    phase: 0,
+                    line: 0,
+                    batches: 0,
+                    queue: VecDeque::new(),
+                    ended: false,
+                });
+                all.next.push(Reverse((0, lane)));
+            }
+        }
+        Ok(all)
+    }
+
+    /// How many run at once.
+    pub fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    fn process(&mut self, group: &Group, lane: u32) -> Who {
+        self.pids += 1;
+        let (pid, tid) = match group.threads_of {
+            0 => (self.pids, self.pids),
+            process => (SHARED_PID + process, SHARED_TID + lane),
+        };
+        Who { pid, tid }
+    }
+
+    /// The next batch of a lane; `None` once it has ended.
+    pub fn batch(&mut self, lane: u32) -> Option<Batch> {
+        loop {
+            let found = self.lanes.get_mut(lane as usize)?;
+            if let Some(batch) = found.queue.pop_front() {
+                return Some(batch);
+            }
+            if found.ended {
+                return None;
+            }
+            self.step();
+        }
+    }
+
+    /// The next batch of all, in the order of their times, with its lane.
+    pub fn any(&mut self) -> Option<(u32, Batch)> {
+        loop {
+            let lane = self.step()?;
+            if let Some(batch) = self
+                .lanes
+                .get_mut(lane as usize)
+                .and_then(|l| l.queue.pop_front())
+            {
+                return Some((lane, batch));
+            }
+        }
+    }
+
+    /// Decides what the next in time does; which that was, `None` if all have ended.
+    fn step(&mut self) -> Option<u32> {
+        let Reverse((now_ns, index)) = self.next.pop()?;
+        let model = Arc::clone(&self.model);
+        match self.turn(&model, now_ns, index) {
+            Some(then_ns) => self.next.push(Reverse((then_ns, index))),
+            None => {
+                if let Some(lane) = self.lanes.get_mut(index as usize) {
+                    lane.ended = true;
+                }
+            }
+        }
+        Some(index)
+    }
+
+    /// Which part a lane is in, and which line of it is next.
+    fn line(&mut self, model: &Model, index: u32) -> Option<(usize, usize, u32)> {
+        let mut begun_anew = false;
+        loop {
+            let lane = self.lanes.get_mut(index as usize)?;
+            let Some(phase) = model.phases.get(lane.phase) else {
+                if !self.options.endless || begun_anew {
+                    return None;
+                }
+                lane.phase = 0;
+                begun_anew = true;
+                for (left, phase) in self.left.iter_mut().zip(&model.phases) {
+                    for (left, part) in left.iter_mut().zip(&phase.parts) {
+                        if part.group == lane.group {
+                            *left = Left::new(part, self.options.time);
+                        }
+                    }
+                }
+                continue;
+            };
+            let part = phase.parts.iter().position(|p| p.group == lane.group);
+            let left = part.and_then(|part| self.left.get_mut(lane.phase)?.get_mut(part));
+            if let (Some(left), Some(part)) = (left.filter(|l| l.visits > 0), part) {
+                let line = if lane.line == 0 {
+                    draw(&mut left.first, 0, &mut self.random)
+                } else {
+                    u64::from(lane.line)
+                };
+                if line > 0 {
+                    lane.line = line as u32;
+                    return Some((lane.phase, part, line as u32));
+                }
+            }
+            lane.phase += 1;
+            lane.line = 0;
+        }
+    }
+
+    fn turn(&mut self, model: &Model, now_ns: u64, index: u32) -> Option<u64> {
+        let (phase, part, number) = self.line(model, index)?;
+        let at = number as usize - 1;
+        let line = model.phases.get(phase)?.parts.get(part)?.script.get(at)?;
+        let left = self.left.get_mut(phase)?.get_mut(part)?;
+        left.visits -= 1;
+        let random = &mut self.random;
+        let think_ns = left.think.get_mut(at)?.draw(&line.think_ns, random);
+        let decks = left.distance.get_mut(at)?;
+        let far = decks.0.draw(&line.file.distance, random);
+        let far_to = line
+            .to
+            .as_ref()
+            .map_or(0, |to| decks.1.draw(&to.distance, random));
+        let who = self.lanes.get(index as usize)?.who;
+        let empties = model
+            .visit(line)
+            .and_then(|v| v.steps.first())
+            .is_some_and(|s| s.form.kind == OpKind::Rmdir && s.form.error == 0);
+        let names = &mut self.player.names;
+        let name = names.pick(model, &line.file, far, who.pid, empties, random);
+        let to = line
+            .to
+            .as_ref()
+            .and_then(|to| names.pick(model, to, far_to, who.pid, false, random));
+        for (name, class) in [
+            (name, line.file.class),
+            (to, line.to.as_ref().map_or(0, |t| t.class)),
+        ] {
+            if let Some(name) = name {
+                names.adopt(name, class);
+            }
+        }
+        let calls = self.player.visit(model, line.visit, name, to, who, random);
+        let lane = self.lanes.get_mut(index as usize)?;
+        lane.batches += 1;
+        let visit = (index, lane.batches);
+        let after = after(&mut self.player, &[name, to], who.pid, visit);
+        let at_ns = now_ns.saturating_add(think_ns);
+        lane.queue.push_back(Batch {
+            think_ns,
+            after,
+            calls,
+            at_ns,
+        });
+        let exit = left.exits.get(at).copied().unwrap_or(0);
+        lane.line = draw(left.next.get_mut(at)?, exit, random) as u32;
+        if lane.line == 0 {
+            self.end(model, index);
+        }
+        Some(at_ns.saturating_add(line.took_ns))
+    }
+
+    /// A process comes to its end; another takes its place where the group has more of them.
+    fn end(&mut self, model: &Model, index: u32) {
+        let Some(lane) = self.lanes.get(index as usize) else {
+            return;
+        };
+        let Some(group) = model.groups.get(lane.group as usize - 1) else {
+            return;
+        };
+        if group.processes <= u64::from(group.at_once) || group.threads_of > 0 {
+            return;
+        }
+        let old = lane.who;
+        let held = self.player.ended(old.pid);
+        let who = self.process(group, index);
+        let Some(lane) = self.lanes.get_mut(index as usize) else {
+            return;
+        };
+        lane.who = who;
+        if let Some(batch) = lane.queue.back_mut().filter(|_| held) {
+            let mut op = Op::new(OpKind::Exit, Pid(old.pid), Tid(old.tid), 0);
+            op.length = Some(1);
+            batch.calls.push(Call {
+                op,
+                path: None,
+                path2: None,
+            });
+        }
+    }
+
+    /// What is there before: directories, files and links with their sizes, each behind what holds it.
+    pub fn population(&mut self) -> Vec<(Arc<[u8]>, Type, u64)> {
+        let names = &mut self.player.names;
+        let mut all = Vec::new();
+        for name in 0..names.len() as u32 {
+            let path = names.path(name);
+            if let Some(known) = names.get(name).filter(|n| n.exists && !path.is_empty()) {
+                all.push((path, known.kind, known.size));
+            }
+        }
+        let errors = self
+            .model
+            .visits
+            .iter()
+            .flat_map(|v| &v.steps)
+            .any(|s| matches!(s.form.error, 20 | 21 | 39 | 40));
+        let errors = errors
+            || self
+                .model
+                .visits
+                .iter()
+                .flat_map(|v| &v.steps)
+                .any(|s| s.form.error == 36);
+        if errors {
+            let traps = [
+                ("", Type::Directory),
+                ("full", Type::Directory),
+                ("empty", Type::Directory),
+                ("file", Type::File),
+                ("full/file", Type::File),
+                ("loop", Type::Link),
+            ];
+            all.extend(traps.map(|(what, kind)| (trimmed(names.trap(what)), kind, 0)));
+        }
+        all
+    }
+}
+
+fn trimmed(path: Arc<[u8]>) -> Arc<[u8]> {
+    path.strip_suffix(b"/")
+        .map_or_else(|| Arc::clone(&path), Arc::from)
+}
+
+/// Whose visits must be done before this one, which is the last of its files from now on.
+fn after(
+    player: &mut Player,
+    names: &[Option<u32>],
+    pid: u32,
+    visit: (u32, u64),
+) -> Vec<(u32, u64)> {
+    let changes = player.changes;
+    let mut after: Vec<(u32, u64)> = Vec::new();
+    for &name in names.iter().flatten() {
+        let Some(known) = player.names.get_mut(name) else {
+            continue;
+        };
+        let above = known.above;
+        let (changed, last) = (known.changed, known.last);
+        if changes {
+            known.changed = Some(visit);
+        }
+        let made = player.names.get(above).and_then(|d| d.changed);
+        let others = [
+            changed,
+            last.filter(|_| changes),
+            made.filter(|_| above != name),
+        ];
+        after.extend(others.into_iter().flatten().filter(|o| o.0 != visit.0));
+        player.names.used(name, pid, visit);
+    }
+    after.sort_unstable();
+    after.dedup();
+    after
+}
+
+/// Draws one and takes it away; `kept` only when nothing else is left. 0 where there is none.
+fn draw(left: &mut [(u64, u64)], kept: u64, random: &mut Random) -> u64 {
+    let total: u64 = left.iter().map(|l| l.1).sum();
+    let is_kept = |l: &(u64, u64)| l.0 == kept && l.1 > 0;
+    let held = u64::from(total > 1 && left.iter().any(is_kept));
+    let mut at = random.below(total - held.min(total));
+    for entry in left.iter_mut() {
+        let times = if entry.0 == kept {
+            entry.1.saturating_sub(held)
+        } else {
+            entry.1
+        };
+        if at < times {
+            entry.1 -= 1;
+            return entry.0;
+        }
+        at -= times;
+    }
+    0
+}
+
+impl Left {
+    fn new(part: &Part, time: f64) -> Self {
+        // Of a part of a time what the next whole one has is begun, and left at that part.
+        let whole = time.ceil() as u64;
+        let scaled = |dist: &Dist| {
+            dist.0
+                .iter()
+                .map(|&(line, n)| (line, n.saturating_mul(whole)))
+                .collect()
+        };
+        let all = part
+            .script
+            .iter()
+            .fold(0, |n: u64, line| n.saturating_add(line.next.count()));
+        let lines = part.script.len();
+        Self {
+            first: scaled(&part.first),
+            next: part.script.iter().map(|l| scaled(&l.next)).collect(),
+            exits: exits(part),
+            visits: (all as f64 * time).round() as u64,
+            think: vec![Deck::default(); lines],
+            distance: vec![Default::default(); lines],
+        }
+    }
+}
+
+/// For each line the follower that is nearest to the end.
+fn exits(part: &Part) -> Vec<u64> {
+    let mut far: Vec<Option<u64>> = vec![None; part.script.len() + 1];
+    let mut exits = vec![0; part.script.len()];
+    let mut before: Vec<Vec<usize>> = vec![Vec::new(); part.script.len() + 1];
+    for (i, line) in part.script.iter().enumerate() {
+        for (next, _) in &line.next.0 {
+            if let Some(before) = before.get_mut(*next as usize) {
+                before.push(i + 1);
+            }
+        }
+    }
+    let mut queue = VecDeque::from([0_usize]);
+    if let Some(end) = far.first_mut() {
+        *end = Some(0);
+    }
+    while let Some(line) = queue.pop_front() {
+        let distance = far.get(line).copied().flatten().unwrap_or(0);
+        for &earlier in before.get(line).into_iter().flatten() {
+            let Some(place) = far.get_mut(earlier).filter(|p| p.is_none()) else {
+                continue;
+            };
+            *place = Some(distance + 1);
+            if let Some(exit) = exits.get_mut(earlier - 1) {
+                *exit = line as u64;
+            }
+            queue.push_back(earlier);
+        }
+    }
+    exits
+}

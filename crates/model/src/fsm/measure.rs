@@ -1,0 +1,118 @@
+//! What two streams of operations are held against each other by, without running either.
+
+use fsage_core::{KindClass, Op, OpKind, OpSink, PathTable, SinkError};
+
+use super::generate::Generator;
+use super::recency::Recency;
+use super::resolve::{NONE, Resolver, is_write};
+
+const PAGE_BYTES: u64 = 4096;
+
+/// What a stream comes to.
+#[derive(Debug, Default)]
+pub struct Measures {
+    resolver: Resolver,
+    /// Operations by kind, as [`OpKind::ALL`] has them.
+    pub counts: Vec<u64>,
+    /// Of these the failed ones.
+    pub failed: Vec<u64>,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    pages: Recency<(u32, u64)>,
+    /// How many page accesses had so many other pages since the last.
+    distances: Vec<u64>,
+    accesses: u64,
+}
+
+impl Measures {
+    /// Of files below these directories.
+    pub fn new(under: &[Vec<u8>]) -> Self {
+        let none = vec![0; OpKind::ALL.len()];
+        Self {
+            resolver: Resolver::new(under),
+            counts: none.clone(),
+            failed: none,
+            ..Self::default()
+        }
+    }
+
+    /// Counts an operation.
+    pub fn take(&mut self, op: &Op, paths: &PathTable) {
+        let Ok(done) = self.resolver.apply(op, paths) else {
+            return;
+        };
+        for (counts, one) in [
+            (&mut self.counts, true),
+            (&mut self.failed, !op.result.is_ok()),
+        ] {
+            if let Some(n) = counts.get_mut(op.kind as usize) {
+                *n += u64::from(one);
+            }
+        }
+        if op.kind.class() != KindClass::Data {
+            return;
+        }
+        let mut bytes = done.moved;
+        if op.kind == OpKind::Fault {
+            bytes = PAGE_BYTES;
+        } else if is_write(op) {
+            self.bytes_written += bytes;
+        } else {
+            self.bytes_read += bytes;
+        }
+        if bytes == 0 || done.file == NONE {
+            return;
+        }
+        let last = (done.offset.saturating_add(bytes) - 1) / PAGE_BYTES;
+        for page in done.offset / PAGE_BYTES..=last {
+            self.accesses += 1;
+            let key = (done.file, page);
+            if let Some(distance) = self.pages.distance(&key) {
+                if distance >= self.distances.len() {
+                    self.distances.resize(distance + 1, 0);
+                }
+                if let Some(n) = self.distances.get_mut(distance) {
+                    *n += 1;
+                }
+            }
+            self.pages.touch(key);
+        }
+    }
+
+    /// Distinct pages.
+    pub fn footprint(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// What share of page accesses a cache of so many pages has, as it goes by the last use.
+    pub fn hits(&self, pages: usize) -> f64 {
+        let hits: u64 = self.distances.iter().take(pages).sum();
+        hits as f64 / self.accesses.max(1) as f64
+    }
+
+    /// All that a generator does.
+    pub fn play(&mut self, generator: &mut Generator) {
+        let mut paths = PathTable::new();
+        while let Some((_, batch)) = generator.any() {
+            for mut call in batch.calls {
+                let mut id = |path: &Option<std::sync::Arc<[u8]>>| {
+                    path.as_ref().and_then(|p| paths.intern(p))
+                };
+                (call.op.path, call.op.path2) = (id(&call.path), id(&call.path2));
+                self.take(&call.op, &paths);
+            }
+            if paths.len() > 1 << 16 {
+                paths.take();
+            }
+        }
+    }
+}
+
+impl OpSink for Measures {
+    fn push(&mut self, op: &Op, paths: &PathTable) -> Result<(), SinkError> {
+        self.take(op, paths);
+        Ok(())
+    }
+}

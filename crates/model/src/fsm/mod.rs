@@ -1,0 +1,29 @@
+//! Models that a trace becomes and a person edits: `.fsm`.
+//!
+//! A trace is read once ([`Gather`]): calls of a thread on one file in a row are a *visit*. Visits with the same steps,
+//! files that are used alike and processes that behave alike are told once each; what follows what, and how many other
+//! files were used since a file's last use, is counted ([`fit`](fit())). The model ([`Model`]) is text. [`Generator`] plays
+//! it: every count is drawn without putting back, so that as much is done of each as was; files are found again by how
+//! recently they were used, so that a cache of any size hits as often.
+
+mod dist;
+mod fit;
+mod gather;
+mod generate;
+mod group;
+mod measure;
+mod model;
+mod names;
+mod play;
+mod recency;
+mod resolve;
+mod step;
+
+pub use dist::{Deck, Dist, Random};
+pub use fit::{MODEL_BYTES, fit};
+pub use gather::Gather;
+pub use generate::{Batch, Generator, Options};
+pub use measure::Measures;
+pub use model::{Class, Model, ModelError, Type};
+pub use play::Call;
+pub use recency::Recency;

@@ -1,0 +1,397 @@
+//! The files of a model that is played, and which of them is next.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::dist::{Deck, Random};
+use super::model::{Choice, Model, OLDEST, Pick, Type};
+use super::recency::Recency;
+
+/// A descriptor.
+#[derive(Debug, Clone, Copy)]
+pub struct Opened {
+    /// Whose.
+    pub pid: u32,
+    /// Which thread opened it.
+    pub tid: u32,
+    /// Its number.
+    pub fd: i32,
+    /// Whether writes go to the end.
+    pub append: bool,
+    /// The position that the kernel keeps.
+    pub position: u64,
+    /// Where the last transfer started and ended.
+    pub last: (u64, u64),
+}
+
+/// A name, and what is there.
+#[derive(Debug, Clone)]
+pub struct Name {
+    /// The class, 0 of none.
+    pub class: u32,
+    /// The directory.
+    pub above: u32,
+    /// What is or was there last.
+    pub kind: Type,
+    /// Whether something is there.
+    pub exists: bool,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Names in it.
+    pub children: u32,
+    /// Who has it open, the last one last.
+    pub opened: Vec<Opened>,
+    /// Where a mapping of it was touched last.
+    pub mapped: (u64, u64),
+    /// Places at random that were used.
+    pub places: Recency<u64>,
+    /// The visit that made, removed or extended it.
+    pub changed: Option<(u32, u64)>,
+    /// The last visit.
+    pub last: Option<(u32, u64)>,
+    path: Option<Arc<[u8]>>,
+}
+
+#[derive(Debug, Default)]
+struct ClassState {
+    fresh: Vec<u32>,
+    there: Recency<u32>,
+    gone: Recency<u32>,
+    shared: Recency<u32>,
+    directory: Deck,
+}
+
+/// All names.
+#[derive(Debug)]
+pub struct Names {
+    names: Vec<Name>,
+    classes: Vec<ClassState>,
+    open: FxHashMap<(u32, u32), Recency<u32>>,
+    /// Directories that were made in the run.
+    made: Vec<u32>,
+    /// The directory that holds everything, with a slash behind it; empty for the target's own.
+    prefix: String,
+    data: f64,
+}
+
+/// A population smaller than this grows by larger files, not by more.
+const FEW: u64 = 17;
+
+impl Names {
+    /// What is there before, `data` times as much.
+    pub fn new(model: &Model, data: f64, prefix: &str, random: &mut Random) -> Self {
+        let mut all = Self {
+            names: Vec::new(),
+            classes: Vec::new(),
+            open: FxHashMap::default(),
+            made: Vec::new(),
+            prefix: prefix.to_owned(),
+            data,
+        };
+        for (i, &above) in model.directories.iter().enumerate() {
+            all.add(0, above, Type::Directory, true);
+            if i > 0 {
+                all.holds(above, true);
+            }
+        }
+        all.classes.push(ClassState::default());
+        for (i, class) in model.classes.iter().enumerate() {
+            let mut state = ClassState::default();
+            let larger = class.before < FEW;
+            let count = if larger || class.kind == Type::Directory {
+                class.before
+            } else {
+                (class.before as f64 * data) as u64
+            };
+            let mut sizes = Deck::default();
+            for _ in 0..count {
+                let directory = state.directory.draw(&class.directory, random) as u32;
+                if class.kind == Type::Directory {
+                    state.fresh.push(directory);
+                    continue;
+                }
+                let size = sizes.draw(&class.size_bytes, random);
+                let name = all.add(i as u32 + 1, directory, class.kind, true);
+                all.holds(directory, true);
+                if let Some(name) = all.get_mut(name) {
+                    name.size = if larger {
+                        (size as f64 * data) as u64
+                    } else {
+                        size
+                    };
+                }
+                state.fresh.push(name);
+            }
+            for last in (1..state.fresh.len()).rev() {
+                state
+                    .fresh
+                    .swap(last, random.below(last as u64 + 1) as usize);
+            }
+            state.directory = Deck::default();
+            all.classes.push(state);
+        }
+        all
+    }
+
+    fn add(&mut self, class: u32, above: u32, kind: Type, exists: bool) -> u32 {
+        self.names.push(Name {
+            class,
+            above,
+            kind,
+            exists,
+            size: 0,
+            children: 0,
+            opened: Vec::new(),
+            mapped: (0, 0),
+            places: Recency::default(),
+            changed: None,
+            last: None,
+            path: None,
+        });
+        self.names.len() as u32 - 1
+    }
+
+    /// How many names there are.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// A name.
+    pub fn get(&self, name: u32) -> Option<&Name> {
+        self.names.get(name as usize)
+    }
+
+    /// A name, to change it.
+    pub fn get_mut(&mut self, name: u32) -> Option<&mut Name> {
+        self.names.get_mut(name as usize)
+    }
+
+    /// One name more or fewer is in the directory.
+    pub fn holds(&mut self, directory: u32, more: bool) {
+        if let Some(directory) = self.get_mut(directory) {
+            directory.children = if more {
+                directory.children + 1
+            } else {
+                directory.children.saturating_sub(1)
+            };
+        }
+    }
+
+    /// A directory was made.
+    pub fn directory_made(&mut self, name: u32) {
+        self.made.push(name);
+    }
+
+    /// What was in one directory is in another.
+    pub fn moved(&mut self, from: u32, to: u32) {
+        for name in &mut self.names {
+            name.path = None;
+            if name.above == from {
+                name.above = to;
+            }
+        }
+        let children = self
+            .get_mut(from)
+            .map_or(0, |n| std::mem::take(&mut n.children));
+        if let Some(to) = self.get_mut(to) {
+            to.children = children;
+        }
+        self.made.push(to);
+    }
+
+    /// The path of a name below the target.
+    pub fn path(&mut self, name: u32) -> Arc<[u8]> {
+        let Some(known) = self.get(name) else {
+            return Arc::from(&b""[..]);
+        };
+        if let Some(path) = &known.path {
+            return Arc::clone(path);
+        }
+        let letter = match known.kind {
+            Type::File => 'f',
+            Type::Directory => 'd',
+            Type::Link => 'l',
+        };
+        let (above, own) = (known.above, format!("{letter}{name}"));
+        let path: Arc<[u8]> = match name {
+            0 => Arc::from(self.prefix.trim_end_matches('/').as_bytes()),
+            _ if above == 0 => Arc::from(format!("{}{own}", self.prefix).as_bytes()),
+            _ => {
+                let mut path = self.path(above).to_vec();
+                path.push(b'/');
+                path.extend_from_slice(own.as_bytes());
+                Arc::from(path)
+            }
+        };
+        if let Some(known) = self.get_mut(name) {
+            known.path = Some(Arc::clone(&path));
+        }
+        path
+    }
+
+    /// A path of what makes calls fail.
+    pub fn trap(&self, what: &str) -> Arc<[u8]> {
+        Arc::from(format!("{}trap/{what}", self.prefix).as_bytes())
+    }
+
+    /// The file of a choice for a process; `None` where the choice is of none.
+    pub fn pick(
+        &mut self,
+        model: &Model,
+        choice: &Choice,
+        distance: u64,
+        pid: u32,
+        empty: bool,
+        random: &mut Random,
+    ) -> Option<u32> {
+        let class = choice.class;
+        let state = self.classes.get_mut(class as usize).filter(|_| class > 0)?;
+        let old = distance.checked_sub(OLDEST).map(|old| old as usize);
+        let far = match choice.pick {
+            Pick::Known if old.is_none() => (distance as f64 * self.data) as usize,
+            _ => distance as usize,
+        };
+        // Of a stack: from its end where that was nearer.
+        let at = |of: usize| {
+            old.map_or(far, |old| of.saturating_sub(old + 1))
+                .min(of.saturating_sub(1))
+        };
+        let nth = |stack: &Recency<u32>| stack.nth(at(stack.len()));
+        let found = match choice.pick {
+            Pick::Fresh => state.fresh.pop(),
+            Pick::Known if old.is_none() && far >= state.there.len() && self.data > 1.0 => {
+                state.fresh.pop()
+            }
+            Pick::Gone => nth(&state.gone),
+            Pick::Open => self
+                .open
+                .get(&(class, pid))
+                .and_then(nth)
+                .or_else(|| nth(&state.shared)),
+            Pick::Shared => nth(&state.shared),
+            _ => None,
+        };
+        if found.is_some() {
+            return found;
+        }
+        if matches!(choice.pick, Pick::New | Pick::Gone) {
+            return Some(self.fresh_name(model, class, random));
+        }
+        let state = self.classes.get_mut(class as usize)?;
+        let from = at(state.there.len());
+        let there = if empty {
+            let names = &self.names;
+            let is_empty = |n: &u32| names.get(*n as usize).is_some_and(|n| n.children == 0);
+            let near = (from..from + 64)
+                .chain(0..from.min(64))
+                .filter_map(|d| state.there.nth(d))
+                .find(is_empty);
+            near.or_else(|| state.there.nth(from))
+        } else {
+            state.there.nth(from)
+        };
+        let gone = state.gone.nth(0);
+        there
+            .or_else(|| state.fresh.pop())
+            .or_else(|| self.like(model, class, at))
+            .or(gone)
+            .or_else(|| Some(self.fresh_name(model, class, random)))
+    }
+
+    /// One of another class that is there, where the class has none.
+    fn like(&mut self, model: &Model, class: u32, at: impl Fn(usize) -> usize) -> Option<u32> {
+        let kind = model.class(class)?.kind;
+        let others = self.classes.iter().skip(1).zip(&model.classes);
+        let others = others.filter(|(state, class)| class.kind == kind && !state.there.is_empty());
+        let (state, _) = others.max_by_key(|(state, _)| state.there.len())?;
+        state.there.nth(at(state.there.len()))
+    }
+
+    /// A name that was not used yet.
+    fn fresh_name(&mut self, model: &Model, class: u32, random: &mut Random) -> u32 {
+        let Some((about, state)) = model.class(class).zip(self.classes.get_mut(class as usize))
+        else {
+            return 0;
+        };
+        let mut above = state.directory.draw(&about.directory, random) as u32;
+        if about.kind == Type::Directory && about.before > 0 {
+            above = model.directories.get(above as usize).copied().unwrap_or(0);
+        }
+        if random.below(1000) < about.in_new_directory {
+            let there = |n: &&u32| {
+                self.names
+                    .get(**n as usize)
+                    .is_some_and(|n| n.exists && n.kind == Type::Directory)
+            };
+            above = self
+                .made
+                .iter()
+                .rev()
+                .take(8)
+                .find(there)
+                .copied()
+                .unwrap_or(above);
+        }
+        self.add(class, above, about.kind, false)
+    }
+
+    /// A name was used by a process.
+    pub fn used(&mut self, name: u32, pid: u32, visit: (u32, u64)) {
+        let Some(known) = self.names.get_mut(name as usize) else {
+            return;
+        };
+        known.last = Some(visit);
+        let class = known.class;
+        let (exists, any) = (known.exists, !known.opened.is_empty());
+        let held = known.opened.iter().any(|o| o.pid == pid);
+        let Some(state) = self.classes.get_mut(class as usize) else {
+            return;
+        };
+        let (to, from) = if exists {
+            (&mut state.there, &mut state.gone)
+        } else {
+            (&mut state.gone, &mut state.there)
+        };
+        from.remove(&name);
+        to.touch(name);
+        let open = self.open.entry((class, pid)).or_default();
+        for (stack, on) in [(open, held), (&mut state.shared, any)] {
+            if on {
+                stack.touch(name);
+            } else {
+                stack.remove(&name);
+            }
+        }
+    }
+
+    /// A directory that was there belongs to the class that uses it first.
+    pub fn adopt(&mut self, name: u32, class: u32) {
+        if let Some(known) = self.get_mut(name).filter(|n| n.class == 0) {
+            known.class = class;
+        }
+    }
+
+    /// A process ended: what it had open.
+    pub fn ended(&mut self, pid: u32) -> bool {
+        let mut any = false;
+        for class in 0..self.classes.len() as u32 {
+            let Some(open) = self.open.remove(&(class, pid)) else {
+                continue;
+            };
+            for name in (0..open.len()).filter_map(|d| open.nth(d)) {
+                let Some(known) = self.names.get_mut(name as usize) else {
+                    continue;
+                };
+                any = true;
+                known.opened.retain(|o| o.pid != pid);
+                if known.opened.is_empty()
+                    && let Some(state) = self.classes.get_mut(class as usize)
+                {
+                    state.shared.remove(&name);
+                }
+            }
+        }
+        any
+    }
+}

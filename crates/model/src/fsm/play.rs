@@ -1,0 +1,542 @@
+//! A visit becomes calls, each with the result that the state of the files gives it.
+
+use std::sync::Arc;
+
+use fsage_core::{Errno, Fd, KindClass, Op, OpFlags, OpKind, Outcome, Pid, Tid};
+use fsage_namespace::flags::{O_APPEND, O_CREAT, O_DIRECTORY, O_TRUNC};
+use rustc_hash::FxHashMap;
+
+use super::dist::{Deck, Random};
+use super::model::{Model, Type};
+use super::names::{Names, Opened};
+use super::resolve::errno_of;
+use super::step::{At, LARGEST, Step};
+
+/// A step that goes on for longer is cut.
+const CALLS: u64 = 1 << 20;
+const PAGE_BYTES: u64 = 4096;
+
+/// A call, and the names that it is about.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// The operation, without its paths.
+    pub op: Op,
+    /// Its path, below the target.
+    pub path: Option<Arc<[u8]>>,
+    /// The other one.
+    pub path2: Option<Arc<[u8]>>,
+}
+
+/// Who does it.
+#[derive(Debug, Clone, Copy)]
+pub struct Who {
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Decks {
+    times: Deck,
+    bytes: Deck,
+    place: Deck,
+}
+
+/// Plays visits.
+#[derive(Debug)]
+pub struct Player {
+    /// The files.
+    pub names: Names,
+    decks: Vec<Vec<Decks>>,
+    fds: FxHashMap<u32, Vec<bool>>,
+    /// Whether the visit at hand makes, removes or extends something.
+    pub changes: bool,
+}
+
+/// What a visit is about.
+#[derive(Debug, Clone, Copy)]
+struct About {
+    name: Option<u32>,
+    to: Option<u32>,
+    who: Who,
+}
+
+impl Player {
+    /// Of these files.
+    pub fn new(model: &Model, names: Names) -> Self {
+        let decks = model
+            .visits
+            .iter()
+            .map(|v| vec![Decks::default(); v.steps.len()]);
+        Self {
+            names,
+            decks: decks.collect(),
+            fds: FxHashMap::default(),
+            changes: false,
+        }
+    }
+
+    /// The calls of a visit, numbered from 1, to `name` and `to`.
+    pub fn visit(
+        &mut self,
+        model: &Model,
+        visit: u32,
+        name: Option<u32>,
+        to: Option<u32>,
+        who: Who,
+        random: &mut Random,
+    ) -> Vec<Call> {
+        let index = visit as usize - 1;
+        self.changes = false;
+        let mut out = Vec::new();
+        let steps = model.visits.get(index).map_or(&[][..], |v| &v.steps);
+        for (i, step) in steps.iter().enumerate() {
+            let Some(decks) = self.decks.get_mut(index).and_then(|d| d.get_mut(i)) else {
+                continue;
+            };
+            let mut decks = std::mem::take(decks);
+            self.step(step, &mut decks, About { name, to, who }, random, &mut out);
+            if let Some(place) = self.decks.get_mut(index).and_then(|d| d.get_mut(i)) {
+                *place = decks;
+            }
+        }
+        out
+    }
+
+    fn step(
+        &mut self,
+        step: &Step,
+        decks: &mut Decks,
+        about: About,
+        random: &mut Random,
+        out: &mut Vec<Call>,
+    ) {
+        let Some(more) = step.form.to_end else {
+            let times = decks.times.draw(&step.times, random).min(CALLS);
+            for _ in 0..times {
+                self.call(step, decks, about, random, out);
+            }
+            return;
+        };
+        let more = u64::from(more);
+        let (mut calls, mut ended) = (0, 0);
+        while calls < CALLS && (ended < more || calls == 0 || !self.at_end(about)) {
+            ended += u64::from(self.at_end(about));
+            self.call(step, decks, about, random, out);
+            calls += 1;
+        }
+    }
+
+    /// Whether the next transfer finds nothing.
+    fn at_end(&self, about: About) -> bool {
+        let name = about.name.and_then(|n| self.names.get(n));
+        name.is_none_or(|n| {
+            let open = n
+                .opened
+                .iter()
+                .rfind(|o| o.tid == about.who.tid)
+                .or(n.opened.last());
+            open.map_or(n.size == 0, |o| o.last.1 >= n.size)
+        })
+    }
+
+    fn call(
+        &mut self,
+        step: &Step,
+        decks: &mut Decks,
+        about: About,
+        random: &mut Random,
+        out: &mut Vec<Call>,
+    ) {
+        let form = &step.form;
+        let who = about.who;
+        let mut op = Op::new(form.kind, Pid(who.pid), Tid(who.tid), 0);
+        op.flags = form.flags;
+        if let Some(name) = about.name {
+            let by_name = form.kind.class() == KindClass::Name;
+            if by_name {
+                self.on_name(op, name, about.to, step, decks, random, out);
+            } else {
+                self.on_open(op, name, step, decks, who, random, out);
+            }
+            return;
+        }
+        if form.error != 0 {
+            op.result = Outcome::err(Errno(form.error));
+        }
+        let (path, path2) = self.trap_paths(form.kind, form.error);
+        out.push(Call { op, path, path2 });
+    }
+
+    /// Names that make a call fail so.
+    fn trap_paths(&self, kind: OpKind, error: i32) -> (Option<Arc<[u8]>>, Option<Arc<[u8]>>) {
+        let one = match error {
+            0 => return (None, None),
+            36 => "x".repeat(256),
+            40 => "loop/x".into(),
+            39 | 21 => match kind {
+                OpKind::Rename if error == 39 => "empty".into(),
+                OpKind::Rename => "file".into(),
+                _ => "full".into(),
+            },
+            _ => "file/x".into(),
+        };
+        let two = match (kind, error) {
+            (OpKind::Rename, 39 | 21) => "full",
+            _ => "other",
+        };
+        let second = matches!(kind, OpKind::Rename | OpKind::Link | OpKind::Symlink);
+        (
+            Some(self.names.trap(&one)),
+            second.then(|| self.names.trap(two)),
+        )
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "a call is about all of these")]
+    fn on_name(
+        &mut self,
+        mut op: Op,
+        name: u32,
+        to: Option<u32>,
+        step: &Step,
+        decks: &mut Decks,
+        random: &mut Random,
+        out: &mut Vec<Call>,
+    ) {
+        let path = Some(self.names.path(name));
+        let mut path2 = None;
+        let Some(known) = self.names.get(name) else {
+            return;
+        };
+        let (exists, kind, size) = (known.exists, known.kind, known.size);
+        let mut error = errno_of(op.kind, op.flags, exists);
+        op.size_bytes =
+            Some(size).filter(|_| exists && matches!(op.kind, OpKind::Open | OpKind::Stat));
+        let bytes = if step.bytes.0.is_empty() {
+            0
+        } else {
+            decks.bytes.draw(&step.bytes, random).min(LARGEST)
+        };
+        match op.kind {
+            OpKind::Unlink if exists && kind == Type::Directory => error = Some(Errno::EISDIR),
+            OpKind::Rmdir if exists && kind != Type::Directory => error = Some(Errno::ENOTDIR),
+            OpKind::Rmdir if exists && known.children > 0 => error = Some(Errno(39)),
+            OpKind::Readlink if exists && kind != Type::Link => error = Some(Errno::EINVAL),
+            OpKind::Rename | OpKind::Link => {
+                let to = to.unwrap_or(name);
+                path2 = Some(self.names.path(to));
+                if op.kind == OpKind::Link
+                    && error.is_none()
+                    && self.names.get(to).is_some_and(|t| t.exists)
+                {
+                    error = Some(Errno::EEXIST);
+                }
+            }
+            OpKind::Symlink => path2 = Some(Arc::from(&b"elsewhere"[..])),
+            OpKind::Truncate | OpKind::Setxattr => op.length = Some(bytes),
+            _ => {}
+        }
+        if matches!(
+            op.kind,
+            OpKind::Setxattr | OpKind::Getxattr | OpKind::Removexattr | OpKind::Listxattr
+        ) {
+            path2 = (op.kind != OpKind::Listxattr).then(|| Arc::from(&b"user.fsage"[..]));
+            error = error.or((step.form.error != 0).then_some(Errno(step.form.error)));
+        }
+        if op.kind == OpKind::Readlink {
+            (op.length, op.result) = (Some(4096), Outcome::ok(9));
+        }
+        match error {
+            Some(error) => op.result = Outcome::err(error),
+            None => self.change(&mut op, name, to, bytes),
+        }
+        out.push(Call { op, path, path2 });
+    }
+
+    fn appears(&mut self, name: u32, kind: Type) {
+        let Some(known) = self.names.get_mut(name) else {
+            return;
+        };
+        (known.exists, known.kind, known.size) = (true, kind, 0);
+        let above = known.above;
+        self.names.holds(above, true);
+        if kind == Type::Directory {
+            self.names.directory_made(name);
+        }
+        self.changes = true;
+    }
+
+    fn vanishes(&mut self, name: u32) {
+        let Some(known) = self.names.get_mut(name).filter(|n| n.exists) else {
+            return;
+        };
+        known.exists = false;
+        known.places = super::Recency::default();
+        let above = known.above;
+        self.names.holds(above, false);
+        self.changes = true;
+    }
+
+    fn change(&mut self, op: &mut Op, name: u32, to: Option<u32>, bytes: u64) {
+        match op.kind {
+            OpKind::Open => self.open(op, name),
+            OpKind::Unlink | OpKind::Rmdir => self.vanishes(name),
+            OpKind::Mkdir => self.appears(name, Type::Directory),
+            OpKind::Symlink => self.appears(name, Type::Link),
+            OpKind::Mknod => self.appears(name, Type::File),
+            OpKind::Truncate => {
+                if let Some(known) = self.names.get_mut(name) {
+                    known.size = bytes;
+                }
+                self.changes = true;
+            }
+            OpKind::Rename | OpKind::Link => {
+                let Some(to) = to.filter(|&to| to != name) else {
+                    return;
+                };
+                let Some(from) = self.names.get(name).cloned() else {
+                    return;
+                };
+                if !self.names.get(to).is_some_and(|t| t.exists) {
+                    self.appears(to, from.kind);
+                }
+                if let Some(known) = self.names.get_mut(to) {
+                    (known.kind, known.size) = (from.kind, from.size);
+                    if op.kind == OpKind::Rename {
+                        known.opened.extend(from.opened);
+                        known.places = from.places;
+                    }
+                }
+                if op.kind == OpKind::Rename {
+                    self.vanishes(name);
+                    if let Some(known) = self.names.get_mut(name) {
+                        known.opened.clear();
+                    }
+                    if from.kind == Type::Directory {
+                        self.names.moved(name, to);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn open(&mut self, op: &mut Op, name: u32) {
+        let pid = op.pid.0;
+        let taken = self.fds.entry(pid).or_default();
+        let free = taken.iter().position(|t| !t).unwrap_or(taken.len());
+        match taken.get_mut(free) {
+            Some(place) => *place = true,
+            None => taken.push(true),
+        }
+        let fd = free as i32 + 3;
+        op.result = Outcome::ok(fd as u64);
+        if op.flags & O_CREAT != 0 && !self.names.get(name).is_some_and(|n| n.exists) {
+            self.appears(name, Type::File);
+        }
+        let Some(known) = self.names.get_mut(name) else {
+            return;
+        };
+        if op.flags & O_TRUNC != 0 && known.size > 0 {
+            known.size = 0;
+            self.changes = true;
+        }
+        op.size_bytes = Some(known.size);
+        let append = op.flags & O_APPEND != 0;
+        known.opened.push(Opened {
+            pid,
+            tid: op.tid.0,
+            fd,
+            append,
+            position: 0,
+            last: (0, 0),
+        });
+    }
+
+    /// Which descriptor of the name a thread means; opens the file where nobody has it open.
+    fn descriptor(&mut self, op: &Op, name: u32, who: Who, out: &mut Vec<Call>) -> Option<usize> {
+        let known = self.names.get(name)?;
+        let by = |f: &dyn Fn(&Opened) -> bool| known.opened.iter().rposition(f);
+        let found = by(&|o| o.tid == who.tid && o.pid == who.pid)
+            .or_else(|| by(&|o| o.pid == who.pid))
+            .or_else(|| by(&|_| true));
+        if found.is_some() {
+            return found;
+        }
+        let mut open = Op::new(OpKind::Open, op.pid, op.tid, 0);
+        open.flags = match known.kind {
+            Type::Directory => O_DIRECTORY,
+            _ => 2 | if known.exists { 0 } else { O_CREAT },
+        };
+        let path = Some(self.names.path(name));
+        self.open(&mut open, name);
+        out.push(Call {
+            op: open,
+            path,
+            path2: None,
+        });
+        self.names.get(name).map(|n| n.opened.len() - 1)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "a call is about all of these")]
+    fn on_open(
+        &mut self,
+        mut op: Op,
+        name: u32,
+        step: &Step,
+        decks: &mut Decks,
+        who: Who,
+        random: &mut Random,
+        out: &mut Vec<Call>,
+    ) {
+        let Some(at) = self.descriptor(&op, name, who, out) else {
+            return;
+        };
+        let Some(known) = self.names.get_mut(name) else {
+            return;
+        };
+        let Some(&open) = known.opened.get(at) else {
+            return;
+        };
+        op.pid = Pid(open.pid);
+        op.fd = Some(Fd(open.fd));
+        op.size_bytes = Some(known.size);
+        let bytes = match (step.bytes.0.is_empty(), step.form.to_end) {
+            (false, _) => decks.bytes.draw(&step.bytes, random).min(LARGEST),
+            (true, Some(_)) => known.size.saturating_sub(open.last.1).max(1),
+            (true, None) => 0,
+        };
+        match op.kind {
+            OpKind::Close => {
+                known.opened.remove(at);
+                if let Some(place) = self
+                    .fds
+                    .get_mut(&open.pid)
+                    .and_then(|t| t.get_mut(open.fd as usize - 3))
+                {
+                    *place = false;
+                }
+            }
+            OpKind::Ftruncate | OpKind::Fallocate => {
+                (op.offset, op.length) = ((op.kind == OpKind::Fallocate).then_some(0), Some(bytes));
+                if op.kind == OpKind::Ftruncate || op.flags == 0 {
+                    let size = if op.kind == OpKind::Ftruncate {
+                        bytes
+                    } else {
+                        known.size.max(bytes)
+                    };
+                    self.changes |= size != known.size;
+                    known.size = size;
+                }
+            }
+            OpKind::Readdir => {
+                op.length = Some(32 << 10);
+                op.result = Outcome::ok(if op.flags == 0 { 1024 } else { 0 });
+                op.flags = 0;
+            }
+            OpKind::Seek => self.transfer(&mut op, name, at, step, 0, decks, random),
+            kind if kind.class() == KindClass::Data => {
+                self.transfer(&mut op, name, at, step, bytes, decks, random)
+            }
+            OpKind::Mmap | OpKind::Munmap | OpKind::SyncFileRange | OpKind::Msync => {
+                (op.offset, op.length) = (Some(0), Some(bytes))
+            }
+            _ => {}
+        }
+        out.push(Call {
+            op,
+            path: None,
+            path2: None,
+        });
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "a call is about all of these")]
+    fn transfer(
+        &mut self,
+        op: &mut Op,
+        name: u32,
+        at: usize,
+        step: &Step,
+        bytes: u64,
+        decks: &mut Decks,
+        random: &mut Random,
+    ) {
+        let Some(known) = self.names.get_mut(name) else {
+            return;
+        };
+        let Some(mut open) = known.opened.get(at).copied() else {
+            return;
+        };
+        let fault = op.kind == OpKind::Fault;
+        let last = if fault { known.mapped } else { open.last };
+        let write = matches!(op.kind, OpKind::Write | OpKind::CopyOut | OpKind::SpliceOut);
+        let offset = match step.form.at {
+            _ if write && open.append => known.size,
+            At::None | At::Next => last.1,
+            At::Again => last.0,
+            At::Start => 0,
+            At::End => known.size,
+            At::Skip(by) => last.1.saturating_add_signed(by),
+            At::Random => {
+                let known_place = decks.place.draw(&step.place, random);
+                let found = known_place
+                    .checked_sub(1)
+                    .and_then(|d| known.places.nth(d as usize))
+                    .map(|p| p * PAGE_BYTES);
+                let unit = step.unit.max(1);
+                let mut anywhere = || random.below((known.size / unit).max(1)) * unit;
+                let mut offset = found.unwrap_or_else(&mut anywhere);
+                for _ in 0..8 {
+                    if found.is_some() || known.places.distance(&(offset / PAGE_BYTES)).is_none() {
+                        break;
+                    }
+                    offset = anywhere();
+                }
+                known.places.touch(offset / PAGE_BYTES);
+                offset
+            }
+        }
+        .min(LARGEST);
+        let moved = match op.kind {
+            OpKind::Seek => 0,
+            _ if write => bytes,
+            _ => bytes.min(known.size.saturating_sub(offset)),
+        };
+        op.offset = Some(offset);
+        let passed = if fault { bytes } else { moved };
+        if op.kind == OpKind::Seek {
+            op.result = Outcome::ok(offset);
+            open.position = offset;
+        } else {
+            op.length = Some(bytes);
+            op.result = Outcome::ok(if fault { 0 } else { moved });
+            if write && open.append {
+                op.record |= OpFlags::APPEND | OpFlags::IMPLICIT_OFFSET;
+                open.position = offset + moved;
+            } else if !fault && !step.form.explicit && open.position == offset {
+                op.record |= OpFlags::IMPLICIT_OFFSET;
+                open.position = offset + moved;
+            }
+        }
+        let after = (offset, offset + passed);
+        if fault {
+            known.mapped = after;
+        } else {
+            open.last = after;
+        }
+        if write && offset + moved > known.size {
+            known.size = offset + moved;
+            self.changes = true;
+        }
+        if let Some(place) = known.opened.get_mut(at) {
+            *place = open;
+        }
+    }
+
+    /// A process ends; whether it had something open.
+    pub fn ended(&mut self, pid: u32) -> bool {
+        self.fds.remove(&pid);
+        self.names.ended(pid)
+    }
+}

@@ -1,0 +1,805 @@
+//! What each operation of a trace does to which file. Names are kept here, while a trace is read, and nowhere else.
+
+use fsage_core::{Errno, FileId, KindClass, Op, OpFlags, OpKind, PathId, PathTable};
+use fsage_namespace::Processes;
+use fsage_namespace::flags::{
+    AT_SYMLINK_NOFOLLOW, CLONE_THREAD, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL,
+    O_NOFOLLOW, O_TMPFILE, O_TRUNC,
+};
+use fsage_namespace::path::{beneath, is_beneath, join, normal};
+use rustc_hash::FxHashMap;
+
+use super::model::{Pick, Type};
+use super::recency::Recency;
+use super::step::{At, Form};
+
+/// No file.
+pub const NONE: u32 = u32::MAX;
+
+/// The flags of open(2) that matter to a file system.
+const OPEN_FLAGS: u32 =
+    3 | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_DIRECTORY | O_NOFOLLOW | 0o40_000 | 0o4_010_000;
+
+/// More links than this on the way to a file are not followed.
+const LINKS: usize = 8;
+
+/// A name, and what is there.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// The node of the directory above, [`NONE`] of the root.
+    pub above: u32,
+    /// What it is, where the trace told.
+    pub kind: Option<Type>,
+    /// Whether something is there.
+    pub exists: bool,
+    /// Whether something was there when it was met first; `None` if it never was.
+    pub first: Option<bool>,
+    /// Its size when it was met first.
+    pub size: Option<u64>,
+    /// The largest that it had.
+    pub largest: u64,
+    file: u32,
+}
+
+#[derive(Debug, Clone, Default)]
+struct File {
+    node: u32,
+    size: u64,
+    places: Recency<u64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Opened {
+    file: u32,
+    pid: u32,
+    append: bool,
+    cursor: Cursor,
+}
+
+/// Where the last transfer started and ended.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cursor {
+    start: u64,
+    end: u64,
+    gap: i64,
+}
+
+/// What an operation does.
+#[derive(Debug, Clone, Copy)]
+pub struct Done {
+    /// The name that it is about.
+    pub node: u32,
+    /// The other name of a rename or a link.
+    pub to: u32,
+    /// Which file that is for who does it, before it does.
+    pub pick: Pick,
+    /// The same of the other.
+    pub to_pick: Pick,
+    /// The step.
+    pub form: Form,
+    /// What it is about, in bytes.
+    pub bytes: Option<u64>,
+    /// Of a transfer at random: 0 for a place not used before, N + 1 for one since which N others were.
+    pub place: u64,
+    /// Where a transfer starts.
+    pub offset: u64,
+    /// How many bytes it moved.
+    pub moved: u64,
+    /// Whether it ended at the file's end.
+    pub at_end: bool,
+    /// The content, [`NONE`] for none.
+    pub file: u32,
+}
+
+/// Why an operation is none of the model's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Out {
+    /// It is of no file system, or free of cost: it is not missed.
+    Aside,
+    /// It is left out.
+    Left,
+}
+
+/// Files and processes of a trace.
+#[derive(Debug, Default)]
+pub struct Resolver {
+    processes: Processes<Opened, ()>,
+    names: FxHashMap<Box<[u8]>, u32>,
+    links: FxHashMap<u32, Box<[u8]>>,
+    /// The names.
+    pub nodes: Vec<Node>,
+    files: Vec<File>,
+    ids: FxHashMap<FileId, u32>,
+    mapped: FxHashMap<(u32, u32), Cursor>,
+    held: FxHashMap<(u32, u32), u32>,
+    held_by_any: FxHashMap<u32, u32>,
+    under: Vec<Vec<u8>>,
+}
+
+impl Resolver {
+    /// Of files below these directories alone; of all but the kernel's own where none is named.
+    pub fn new(under: &[Vec<u8>]) -> Self {
+        let under = under.iter().map(|dir| normal(dir)).collect();
+        Self {
+            under,
+            ..Self::default()
+        }
+    }
+
+    /// Every name with its node.
+    pub fn names(&self) -> impl Iterator<Item = (&[u8], u32)> {
+        self.names.iter().map(|(name, &node)| (&**name, node))
+    }
+
+    /// Tells what was there before the trace.
+    pub fn there(&mut self, path: &[u8], kind: Type, size_bytes: u64) {
+        if let Some(node) = self.node(&normal(path))
+            && let Some(known) = self.nodes.get_mut(node as usize)
+        {
+            (known.exists, known.kind, known.size) = (true, Some(kind), Some(size_bytes));
+            let file = known.file;
+            self.set_size(file, size_bytes);
+        }
+    }
+
+    /// Whether the process has the file of a name open, and whether something is there.
+    pub fn state(&self, pid: u32, node: u32) -> (bool, bool) {
+        let Some(known) = self.nodes.get(node as usize) else {
+            return (false, false);
+        };
+        (self.held.contains_key(&(pid, known.file)), known.exists)
+    }
+
+    fn within(&self, path: &[u8]) -> bool {
+        if self.under.is_empty() {
+            let own = |dir: &&[u8]| is_beneath(path, dir);
+            return ![&b"/proc"[..], b"/sys", b"/dev"].iter().any(own);
+        }
+        self.under.iter().any(|dir| beneath(path, dir).is_some())
+    }
+
+    /// The node of a normal path, with all directories above it.
+    fn node(&mut self, path: &[u8]) -> Option<u32> {
+        if let Some(&node) = self.names.get(path) {
+            return Some(node);
+        }
+        let above = match path.iter().rposition(|&b| b == b'/') {
+            _ if path == b"/" => NONE,
+            Some(0) | None => self.node(b"/")?,
+            Some(slash) => self.node(path.get(..slash)?)?,
+        };
+        if let Some(above) = self.nodes.get_mut(above as usize) {
+            above.kind = Some(Type::Directory);
+        }
+        let node = u32::try_from(self.nodes.len()).ok().filter(|&n| n < NONE)?;
+        let file = self.content(node);
+        self.nodes.push(Node {
+            above,
+            kind: None,
+            exists: false,
+            first: None,
+            size: None,
+            largest: 0,
+            file,
+        });
+        self.names.insert(path.into(), node);
+        Some(node)
+    }
+
+    fn content(&mut self, node: u32) -> u32 {
+        self.files.push(File {
+            node,
+            ..File::default()
+        });
+        self.files.len() as u32 - 1
+    }
+
+    fn set_size(&mut self, file: u32, size: u64) {
+        if let Some(file) = self.files.get_mut(file as usize) {
+            file.size = size;
+            if let Some(node) = self.nodes.get_mut(file.node as usize) {
+                node.largest = node.largest.max(size);
+            }
+        }
+    }
+
+    fn size(&self, file: u32) -> u64 {
+        self.files.get(file as usize).map_or(0, |f| f.size)
+    }
+
+    fn file_of(&self, node: u32) -> u32 {
+        self.nodes.get(node as usize).map_or(NONE, |n| n.file)
+    }
+
+    fn path(
+        &mut self,
+        op: &Op,
+        path: PathId,
+        dir: Option<PathId>,
+        paths: &PathTable,
+    ) -> Option<u32> {
+        let dir = dir.map_or(&b"/"[..], |d| paths.get(d));
+        let text = paths.get(path);
+        let mut full = normal(&join(dir, text));
+        if !self.within(&full) {
+            return None;
+        }
+        let mut node = self.node(&full)?;
+        let no_follow = match op.kind {
+            OpKind::Open => {
+                op.flags & O_NOFOLLOW != 0 || op.flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL
+            }
+            OpKind::Stat | OpKind::Utimens | OpKind::Chown => op.flags & AT_SYMLINK_NOFOLLOW != 0,
+            OpKind::Access | OpKind::Truncate | OpKind::Chmod | OpKind::Statfs => false,
+            _ => true,
+        };
+        for _ in 0..LINKS {
+            let Some(target) = self.links.get(&node).filter(|_| !no_follow) else {
+                break;
+            };
+            let cut = full.iter().rposition(|&b| b == b'/').unwrap_or(0);
+            full = normal(&join(full.get(..cut).unwrap_or_default(), target));
+            node = self.node(&full)?;
+        }
+        Some(node)
+    }
+
+    /// Applies an operation.
+    pub fn apply(&mut self, op: &Op, paths: &PathTable) -> Result<Done, Out> {
+        match op.kind {
+            OpKind::Fork
+            | OpKind::Exec
+            | OpKind::Exit
+            | OpKind::Dup
+            | OpKind::Chdir
+            | OpKind::Fchdir => {
+                self.process(op);
+                return Err(Out::Aside);
+            }
+            OpKind::Close => return self.close(op),
+            _ if op.record.contains(OpFlags::NOT_A_FILE) => return Err(Out::Aside),
+            _ => {}
+        }
+        let unreadable = [OpFlags::PATH_UNREADABLE, OpFlags::PATH_TRUNCATED];
+        if unreadable.into_iter().any(|f| op.record.contains(f)) {
+            return Err(Out::Left);
+        }
+        let error = op.result.errno().map_or(0, |e| e.0);
+        match op.kind {
+            OpKind::Sync | OpKind::Syncfs | OpKind::Statfs | OpKind::Fstatfs => {
+                return if error == 0 {
+                    Ok(nothing(op, 0))
+                } else {
+                    Err(Out::Left)
+                };
+            }
+            _ => {}
+        }
+        if op.kind.class() == KindClass::Name && op.path.is_some() {
+            self.named(op, paths, error)
+        } else if error == 0 {
+            self.on_file(op)
+        } else {
+            Err(Out::Left)
+        }
+    }
+
+    fn process(&mut self, op: &Op) {
+        let pid = op.pid.0;
+        let Some(value) = op.result.value() else {
+            return;
+        };
+        match op.kind {
+            OpKind::Fork if op.flags & CLONE_THREAD == 0 => {
+                if let Some(child) = op
+                    .length
+                    .and_then(|c| u32::try_from(c).ok())
+                    .filter(|&c| c != pid)
+                {
+                    self.processes.fork(pid, child, op.flags);
+                }
+            }
+            OpKind::Exec => {
+                let gone = self.processes.exec(pid);
+                gone.into_iter()
+                    .filter_map(|c| c.last)
+                    .for_each(|o| self.let_go(o));
+            }
+            OpKind::Exit if op.length == Some(1) && self.processes.knows(pid) => {
+                let gone = self.processes.exit(pid).closed;
+                gone.into_iter()
+                    .filter_map(|c| c.last)
+                    .for_each(|o| self.let_go(o));
+            }
+            OpKind::Dup => {
+                if let (Some(old), Ok(new)) = (op.fd, i32::try_from(value)) {
+                    self.processes
+                        .dup(pid, old, fsage_core::Fd(new), op.flags & O_CLOEXEC != 0);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn let_go(&mut self, open: Opened) {
+        for (map, key) in [(&mut self.held, (open.pid, open.file))] {
+            if let Some(n) = map.get_mut(&key) {
+                *n -= 1;
+                if *n == 0 {
+                    map.remove(&key);
+                }
+            }
+        }
+        if let Some(n) = self.held_by_any.get_mut(&open.file) {
+            *n -= 1;
+            if *n == 0 {
+                self.held_by_any.remove(&open.file);
+            }
+        }
+    }
+
+    /// A close counts where it lets the file go; others are free.
+    fn close(&mut self, op: &Op) -> Result<Done, Out> {
+        let fd = op.fd.filter(|_| op.result.is_ok()).ok_or(Out::Aside)?;
+        let open = self
+            .processes
+            .description(op.pid.0, fd)
+            .copied()
+            .ok_or(Out::Aside)?;
+        let done = self.done(op, open.file, Form::plain(OpKind::Close, 0, 0));
+        let last = self
+            .processes
+            .close(op.pid.0, fd)
+            .and_then(|c| c.last)
+            .ok_or(Out::Aside)?;
+        self.let_go(last);
+        Ok(done)
+    }
+
+    /// An operation on the open file of `file`.
+    fn done(&mut self, op: &Op, file: u32, form: Form) -> Done {
+        let node = self.files.get(file as usize).map_or(NONE, |f| f.node);
+        let pick = if self.held.contains_key(&(op.pid.0, file)) {
+            Pick::Open
+        } else if self.held_by_any.contains_key(&file) {
+            Pick::Shared
+        } else {
+            self.pick(node)
+        };
+        Done {
+            node,
+            pick,
+            form,
+            file,
+            ..nothing(op, 0)
+        }
+    }
+
+    /// By its name.
+    fn pick(&mut self, node: u32) -> Pick {
+        let Some(known) = self.nodes.get_mut(node as usize) else {
+            return Pick::None;
+        };
+        let first = known.first.is_none();
+        known.first.get_or_insert(known.exists);
+        match (first, known.exists) {
+            (true, true) => Pick::Fresh,
+            (true, false) => Pick::New,
+            (false, true) => Pick::Known,
+            (false, false) => Pick::Gone,
+        }
+    }
+
+    fn learn(&mut self, node: u32, exists: bool, size: Option<u64>) {
+        let Some(known) = self.nodes.get_mut(node as usize) else {
+            return;
+        };
+        let fresh = known.first.is_none();
+        if fresh || known.exists != exists {
+            known.exists = exists;
+        }
+        let file = known.file;
+        if fresh && exists {
+            known.size = known.size.or(size);
+        }
+        if let Some(size) = size.filter(|_| exists) {
+            self.set_size(file, size);
+        }
+    }
+
+    fn named(&mut self, op: &Op, paths: &PathTable, error: i32) -> Result<Done, Out> {
+        if op.kind == OpKind::Open && op.flags & O_TMPFILE == O_TMPFILE {
+            return Err(Out::Left);
+        }
+        if matches!(error, 20 | 21 | 36 | 39 | 40) {
+            let inside = op.path.is_some_and(|p| {
+                self.within(&normal(&join(
+                    op.dir.map_or(b"/", |d| paths.get(d)),
+                    paths.get(p),
+                )))
+            });
+            return if inside {
+                Ok(nothing(op, error))
+            } else {
+                Err(Out::Aside)
+            };
+        }
+        let xattr = matches!(
+            op.kind,
+            OpKind::Setxattr | OpKind::Getxattr | OpKind::Listxattr | OpKind::Removexattr
+        );
+        if !matches!(error, 0 | 2 | 17) && !xattr {
+            return Err(Out::Left);
+        }
+        let path = op.path.ok_or(Out::Left)?;
+        let node = self.path(op, path, op.dir, paths).ok_or(Out::Aside)?;
+        let two = matches!(op.kind, OpKind::Rename | OpKind::Link);
+        let to = match op.path2.filter(|_| two) {
+            Some(to) => self
+                .path(op, to, op.dir2.or(op.dir), paths)
+                .ok_or(Out::Left)?,
+            None => NONE,
+        };
+        self.learn_before(op, error, node, to);
+        let pick = self.pick(node);
+        let to_pick = self.pick(to);
+        let mut form = Form::plain(op.kind, flags(op), error);
+        let bytes =
+            matches!(op.kind, OpKind::Truncate | OpKind::Setxattr).then(|| op.length.unwrap_or(0));
+        form.bytes = bytes.filter(|b| is_usual(*b));
+        let file = self.file_of(node);
+        let done = Done {
+            node,
+            to,
+            pick,
+            to_pick,
+            form,
+            bytes,
+            file,
+            ..nothing(op, error)
+        };
+        if error == 0 {
+            self.change(op, node, to, paths);
+        }
+        Ok(done)
+    }
+
+    /// What the result says of the time before the call.
+    fn learn_before(&mut self, op: &Op, error: i32, node: u32, to: u32) {
+        let unmet = self
+            .nodes
+            .get(node as usize)
+            .is_some_and(|n| n.first.is_none());
+        let makes = matches!(op.kind, OpKind::Mkdir | OpKind::Symlink | OpKind::Mknod)
+            || op.kind == OpKind::Open && op.flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL;
+        let exists = match error {
+            2 if op.kind == OpKind::Symlink => return,
+            2 => false,
+            17 if op.kind == OpKind::Link => {
+                self.learn(to, true, None);
+                true
+            }
+            17 => true,
+            _ if makes => false,
+            // Whether it made the file cannot be told where the name was not met before; a file that has content is old.
+            _ if op.kind == OpKind::Open && op.flags & O_CREAT != 0 && unmet => {
+                let known = self.nodes.get(node as usize).is_some_and(|n| n.exists);
+                known || op.flags & O_TRUNC == 0 && op.size_bytes.is_some_and(|s| s > 0)
+            }
+            _ if op.kind == OpKind::Open && op.flags & O_CREAT != 0 => return,
+            _ => true,
+        };
+        let stable = op.kind != OpKind::Open || op.flags & O_TRUNC == 0;
+        let size = op
+            .size_bytes
+            .filter(|_| stable && matches!(op.kind, OpKind::Open | OpKind::Stat));
+        self.learn(node, exists, size.filter(|_| exists && error == 0));
+        if error == 0 && op.kind == OpKind::Link {
+            self.learn(to, false, None);
+        }
+    }
+
+    fn change(&mut self, op: &Op, node: u32, to: u32, paths: &PathTable) {
+        match op.kind {
+            OpKind::Open => self.opened(op, node),
+            OpKind::Unlink | OpKind::Rmdir => {
+                self.links.remove(&node);
+                let fresh = self.content(node);
+                if let Some(known) = self.nodes.get_mut(node as usize) {
+                    (known.exists, known.file) = (false, fresh);
+                    if op.kind == OpKind::Rmdir {
+                        known.kind = Some(Type::Directory);
+                    }
+                }
+            }
+            OpKind::Mkdir | OpKind::Mknod | OpKind::Symlink => {
+                let kind = match op.kind {
+                    OpKind::Mkdir => Type::Directory,
+                    OpKind::Symlink => Type::Link,
+                    _ => Type::File,
+                };
+                if let Some(text) = op.path2.filter(|_| kind == Type::Link) {
+                    self.links.insert(node, paths.get(text).into());
+                }
+                self.made(node, kind);
+            }
+            OpKind::Readlink => self.made(node, Type::Link),
+            OpKind::Rename => {
+                let Some(from) = self.nodes.get(node as usize).cloned() else {
+                    return;
+                };
+                let fresh = self.content(node);
+                if let Some(known) = self.nodes.get_mut(node as usize) {
+                    (known.exists, known.file) = (false, fresh);
+                }
+                if let Some(known) = self.nodes.get_mut(to as usize) {
+                    (known.exists, known.kind, known.file) = (true, from.kind, from.file);
+                }
+                if let Some(file) = self.files.get_mut(from.file as usize) {
+                    file.node = to;
+                }
+                if let Some(text) = self.links.remove(&node) {
+                    self.links.insert(to, text);
+                }
+            }
+            OpKind::Link => {
+                let size = self.size(self.file_of(node));
+                self.made(to, Type::File);
+                self.set_size(self.file_of(to), size);
+            }
+            OpKind::Truncate => self.set_size(self.file_of(node), op.length.unwrap_or(0)),
+            _ => {}
+        }
+    }
+
+    fn made(&mut self, node: u32, kind: Type) {
+        if let Some(known) = self.nodes.get_mut(node as usize) {
+            (known.exists, known.kind) = (true, Some(kind));
+        }
+    }
+
+    fn opened(&mut self, op: &Op, node: u32) {
+        let directory = op.flags & O_DIRECTORY != 0 || op.record.contains(OpFlags::DIRECTORY);
+        let Some(known) = self.nodes.get_mut(node as usize) else {
+            return;
+        };
+        known.exists = true;
+        if directory {
+            known.kind = Some(Type::Directory);
+        }
+        let file = known.file;
+        if op.flags & O_TRUNC != 0 {
+            self.set_size(file, 0);
+        }
+        if let Some(id) = op.file {
+            self.ids.insert(id, file);
+        }
+        let Some(fd) = op.result.value().and_then(|fd| i32::try_from(fd).ok()) else {
+            return;
+        };
+        let pid = op.pid.0;
+        let opened = Opened {
+            file,
+            pid,
+            append: op.flags & O_APPEND != 0,
+            cursor: Cursor::default(),
+        };
+        let open = self.processes.add(opened);
+        *self.held.entry((pid, file)).or_default() += 1;
+        *self.held_by_any.entry(file).or_default() += 1;
+        let old = self
+            .processes
+            .install(pid, fsage_core::Fd(fd), open, op.flags & O_CLOEXEC != 0);
+        if let Some(old) = old.and_then(|c| c.last) {
+            self.let_go(old);
+        }
+    }
+
+    /// The content that an operation without a name is about.
+    fn open_file(&mut self, op: &Op) -> Option<u32> {
+        if let Some(open) = op
+            .fd
+            .and_then(|fd| self.processes.description(op.pid.0, fd))
+        {
+            return Some(open.file);
+        }
+        // It was open before the trace began: what the trace calls it is all that is known.
+        let id = op.file?;
+        if let Some(&file) = self.ids.get(&id) {
+            return Some(file);
+        }
+        if !self.under.is_empty() {
+            return None;
+        }
+        let node = self.node(format!("/\0{}/{}", id.dev.0, id.ino).as_bytes())?;
+        let file = self.file_of(node);
+        self.made(node, Type::File);
+        self.ids.insert(id, file);
+        Some(file)
+    }
+
+    fn on_file(&mut self, op: &Op) -> Result<Done, Out> {
+        let file = self.open_file(op).ok_or(Out::Left)?;
+        let mut done = self.done(op, file, Form::plain(op.kind, flags(op), 0));
+        let transfer = op.kind.class() == KindClass::Data || op.kind == OpKind::Seek;
+        if let Some(size) = op.size_bytes {
+            self.learn(done.node, true, None);
+            if let Some(node) = self
+                .nodes
+                .get_mut(done.node as usize)
+                .filter(|n| n.first == Some(true))
+            {
+                node.size.get_or_insert(size);
+            }
+            self.set_size(file, size);
+        }
+        if transfer {
+            self.transfer(op, &mut done);
+        } else {
+            done.bytes = op.length.filter(|_| {
+                matches!(
+                    op.kind,
+                    OpKind::Ftruncate
+                        | OpKind::Fallocate
+                        | OpKind::Mmap
+                        | OpKind::Munmap
+                        | OpKind::SyncFileRange
+                        | OpKind::Msync
+                )
+            });
+            match (op.kind, op.length) {
+                (OpKind::Ftruncate, Some(length)) => self.set_size(file, length),
+                (OpKind::Fallocate, Some(length)) if op.flags == 0 => {
+                    let size = self
+                        .size(file)
+                        .max(op.offset.unwrap_or(0).saturating_add(length));
+                    self.set_size(file, size);
+                }
+                (OpKind::Readdir, _) => self.made(done.node, Type::Directory),
+                _ => {}
+            }
+            done.form.bytes = done.bytes.filter(|b| is_usual(*b));
+        }
+        Ok(done)
+    }
+
+    fn transfer(&mut self, op: &Op, done: &mut Done) {
+        let (pid, file) = (op.pid.0, done.file);
+        let open = op.fd.and_then(|fd| self.processes.description(pid, fd));
+        let append = op.record.contains(OpFlags::APPEND) || open.as_ref().is_some_and(|o| o.append);
+        let cursor = match open {
+            Some(open) => &mut open.cursor,
+            None => self.mapped.entry((pid, file)).or_default(),
+        };
+        let before = *cursor;
+        let offset = match op.kind {
+            OpKind::Seek => op.result.value().unwrap_or(0),
+            _ => op.offset.unwrap_or(before.end),
+        };
+        let moved = op.bytes_moved();
+        let gap = offset.wrapping_sub(before.end) as i64;
+        let passed = if op.kind == OpKind::Fault {
+            op.length.unwrap_or(0)
+        } else {
+            moved
+        };
+        *cursor = Cursor {
+            start: offset,
+            end: offset.saturating_add(passed),
+            gap,
+        };
+        let write = is_write(op);
+        let size = self.size(file);
+        done.form.at = if append && write {
+            At::End
+        } else if offset == before.end {
+            At::Next
+        } else if offset == before.start {
+            At::Again
+        } else if offset == 0 {
+            At::Start
+        } else if offset == size && (write || op.kind == OpKind::Seek) {
+            At::End
+        } else if gap == before.gap && gap.unsigned_abs() < 16 << 20 {
+            At::Skip(gap)
+        } else {
+            At::Random
+        };
+        let implicit = op.record.contains(OpFlags::IMPLICIT_OFFSET);
+        done.form.explicit = op.kind.class() == KindClass::Data && !implicit && !append;
+        (done.offset, done.moved) = (offset, moved);
+        if op.kind != OpKind::Seek {
+            let asked = match op.kind {
+                OpKind::CopyIn
+                | OpKind::CopyOut
+                | OpKind::Sendfile
+                | OpKind::SpliceIn
+                | OpKind::SpliceOut => moved,
+                _ => op.length.unwrap_or(moved),
+            };
+            done.bytes = Some(asked.min(super::step::LARGEST));
+            done.form.bytes = done.bytes.filter(|b| is_usual(*b));
+        }
+        if let Some(content) = self.files.get_mut(file as usize) {
+            if done.form.at == At::Random {
+                let place = offset / 4096;
+                done.place = content.places.distance(&place).map_or(0, |d| d as u64 + 1);
+                content.places.touch(place);
+            }
+            if write {
+                content.size = content.size.max(offset.saturating_add(moved));
+                if let Some(node) = self.nodes.get_mut(content.node as usize) {
+                    node.largest = node.largest.max(content.size);
+                }
+            }
+            done.at_end = offset.saturating_add(moved) >= content.size;
+        }
+    }
+}
+
+/// Whether data goes into the file.
+pub fn is_write(op: &Op) -> bool {
+    match op.kind {
+        OpKind::Fault => op.flags & 1 != 0,
+        kind => matches!(kind, OpKind::Write | OpKind::CopyOut | OpKind::SpliceOut),
+    }
+}
+
+/// Requests of such sizes are meant so; others follow from what there is to write.
+fn is_usual(bytes: u64) -> bool {
+    bytes > 0 && bytes.is_multiple_of(512) && bytes <= 1 << 20
+}
+
+/// An operation on no file.
+fn nothing(op: &Op, error: i32) -> Done {
+    Done {
+        node: NONE,
+        to: NONE,
+        pick: Pick::None,
+        to_pick: Pick::None,
+        form: Form::plain(op.kind, flags(op), error),
+        bytes: None,
+        place: 0,
+        offset: 0,
+        moved: 0,
+        at_end: false,
+        file: NONE,
+    }
+}
+
+/// The flags that matter.
+fn flags(op: &Op) -> u32 {
+    match op.kind {
+        OpKind::Open => op.flags & OPEN_FLAGS,
+        OpKind::Stat => op.flags & AT_SYMLINK_NOFOLLOW,
+        OpKind::Fault => op.flags & 1,
+        // Whether the list had ended.
+        OpKind::Readdir => u32::from(op.result.value() == Some(0)),
+        OpKind::Access
+        | OpKind::Mkdir
+        | OpKind::Chmod
+        | OpKind::Fchmod
+        | OpKind::SyncFileRange
+        | OpKind::Lock
+        | OpKind::Fallocate
+        | OpKind::Mmap
+        | OpKind::Msync
+        | OpKind::Advise => op.flags,
+        _ => 0,
+    }
+}
+
+/// The error that an operation on a name meets, as the state of the name has it.
+pub fn errno_of(kind: OpKind, flags: u32, exists: bool) -> Option<Errno> {
+    let makes = match kind {
+        OpKind::Open => flags & O_CREAT != 0,
+        OpKind::Mkdir | OpKind::Symlink | OpKind::Mknod => true,
+        _ => false,
+    };
+    let alone = kind != OpKind::Open || flags & O_EXCL != 0;
+    match (exists, makes) {
+        (true, true) if alone => Some(Errno::EEXIST),
+        (false, false) => Some(Errno::ENOENT),
+        _ => None,
+    }
+}

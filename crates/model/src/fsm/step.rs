@@ -1,0 +1,296 @@
+//! One step of a visit, and how it is written: `read at=next bytes=4096 times=3`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use fsage_core::{Errno, OpKind};
+
+use super::dist::Dist;
+
+/// Where a transfer starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum At {
+    /// No matter, as of everything that transfers nothing.
+    #[default]
+    None,
+    /// Where the transfer before ended; at first the file's start.
+    Next,
+    /// Where the transfer before started.
+    Again,
+    /// At the file's start.
+    Start,
+    /// At the file's end.
+    End,
+    /// So many bytes behind where the transfer before ended, or before it.
+    Skip(i64),
+    /// Anywhere.
+    Random,
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => Ok(()),
+            Self::Next => f.write_str("next"),
+            Self::Again => f.write_str("again"),
+            Self::Start => f.write_str("start"),
+            Self::End => f.write_str("end"),
+            Self::Skip(bytes) => write!(f, "{bytes:+}"),
+            Self::Random => f.write_str("random"),
+        }
+    }
+}
+
+impl FromStr for At {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "next" => Self::Next,
+            "again" => Self::Again,
+            "start" => Self::Start,
+            "end" => Self::End,
+            "random" => Self::Random,
+            _ => Self::Skip(
+                text.parse()
+                    .ok()
+                    .filter(|_| text.starts_with(['+', '-']))
+                    .ok_or_else(|| {
+                        format!(
+                            "'{text}', expected next, again, start, end, random, +BYTES or -BYTES"
+                        )
+                    })?,
+            ),
+        })
+    }
+}
+
+/// What a step is; of two that differ in nothing but numbers it is the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Form {
+    /// The operation.
+    pub kind: OpKind,
+    /// The flags of the call.
+    pub flags: u32,
+    /// The error with which it failed, 0 for none.
+    pub error: i32,
+    /// Where it starts.
+    pub at: At,
+    /// Whether the offset is an argument of the call, and not the descriptor's own position.
+    pub explicit: bool,
+    /// Whether it goes on until the file's end, and how many more calls then find nothing.
+    pub to_end: Option<u8>,
+    /// How much is asked of each call where that is always the same.
+    pub bytes: Option<u64>,
+}
+
+impl Form {
+    /// A step that transfers nothing.
+    pub fn plain(kind: OpKind, flags: u32, error: i32) -> Self {
+        Self {
+            kind,
+            flags,
+            error,
+            at: At::None,
+            explicit: false,
+            to_end: None,
+            bytes: None,
+        }
+    }
+}
+
+/// One step of a visit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// What it is.
+    pub form: Form,
+    /// How often it is repeated.
+    pub times: Dist,
+    /// How many bytes each call is about.
+    pub bytes: Dist,
+    /// Where in the file, of a step at random: 0 where it was not yet, N + 1 for the place since which N others
+    /// were used.
+    pub place: Dist,
+    /// What the places are a multiple of, bytes.
+    pub unit: u64,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let form = &self.form;
+        f.write_str(form.kind.name())?;
+        if form.flags != 0 {
+            write!(f, " flags={:#x}", form.flags)?;
+        }
+        if form.error != 0 {
+            match Errno(form.error).symbol() {
+                Some(symbol) => write!(f, " error={symbol}")?,
+                None => write!(f, " error={}", form.error)?,
+            }
+        }
+        if form.at != At::None {
+            write!(f, " at={}", form.at)?;
+        }
+        if form.explicit {
+            f.write_str(" offset=given")?;
+        }
+        if !self.bytes.0.is_empty() {
+            write!(f, " bytes={}", self.bytes)?;
+        }
+        match form.to_end {
+            Some(more) => write!(f, " until=end+{more}")?,
+            None if !self.times.is_only(1) => write!(f, " times={}", self.times)?,
+            None => {}
+        }
+        if form.at == At::Random {
+            write!(f, " place={} unit={}", self.place, self.unit)?;
+        }
+        Ok(())
+    }
+}
+
+/// `WORD KEY=VALUE …`, taken apart key by key.
+pub struct Fields<'t> {
+    /// What stands before the first key.
+    pub head: &'t str,
+    rest: Vec<(&'t str, &'t str)>,
+}
+
+impl<'t> Fields<'t> {
+    /// The fields of a text.
+    pub fn of(text: &'t str) -> Result<Self, String> {
+        let mut words = text.split_whitespace();
+        let head = words.next().ok_or("nothing, expected a step")?;
+        let pair = |word: &'t str| {
+            word.split_once('=')
+                .ok_or_else(|| format!("'{word}', expected KEY=VALUE"))
+        };
+        let rest = words.map(pair).collect::<Result<_, _>>()?;
+        Ok(Self { head, rest })
+    }
+
+    /// Takes the value of a key.
+    pub fn take(&mut self, key: &str) -> Option<&'t str> {
+        let at = self.rest.iter().position(|(k, _)| *k == key)?;
+        Some(self.rest.remove(at).1)
+    }
+
+    /// The same, read.
+    pub fn parse<T: FromStr<Err: fmt::Display>>(&mut self, key: &str) -> Result<Option<T>, String> {
+        let read = |text: &str| text.parse().map_err(|e| format!("{key}={text}: {e}"));
+        self.take(key).map(read).transpose()
+    }
+
+    /// Nothing may be left.
+    pub fn end(self) -> Result<(), String> {
+        match self.rest.first() {
+            Some((key, _)) => Err(format!("the key '{key}' is unknown here, or stands twice")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for Step {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut fields = Fields::of(text)?;
+        let kind = OpKind::from_name(fields.head)
+            .ok_or_else(|| format!("'{}' is no operation", fields.head))?;
+        let flags = match fields.take("flags") {
+            None => 0,
+            Some(text) => {
+                let hex = text
+                    .strip_prefix("0x")
+                    .and_then(|h| u32::from_str_radix(h, 16).ok());
+                hex.or_else(|| text.parse().ok())
+                    .ok_or_else(|| format!("flags={text}, expected a number"))?
+            }
+        };
+        let error = match fields.take("error") {
+            None => 0,
+            Some(text) => {
+                let symbol = Errno::from_symbol(text)
+                    .map(|e| e.0)
+                    .or_else(|| text.parse().ok());
+                symbol
+                    .filter(|e| (0..4096).contains(e))
+                    .ok_or_else(|| format!("error={text}, expected an error such as ENOENT"))?
+            }
+        };
+        let at = fields.parse("at")?.unwrap_or_default();
+        let explicit = fields.take("offset").is_some();
+        let bytes: Dist = fields.parse("bytes")?.unwrap_or_default();
+        let to_end = match fields.take("until") {
+            None => None,
+            Some(text) => {
+                let more = text.strip_prefix("end+").and_then(|n| n.parse().ok());
+                Some(more.ok_or_else(|| format!("until={text}, expected end+N"))?)
+            }
+        };
+        let times = fields.parse("times")?.unwrap_or(Dist(vec![(1, 1)]));
+        let place = fields.parse("place")?.unwrap_or_default();
+        let unit = fields.parse("unit")?.unwrap_or(1);
+        fields.end()?;
+        let one = match bytes.0.as_slice() {
+            [(one, _)] => Some(*one),
+            _ => None,
+        };
+        let form = Form {
+            kind,
+            flags,
+            error,
+            at,
+            explicit,
+            to_end,
+            bytes: one,
+        };
+        let step = Self {
+            form,
+            times,
+            bytes,
+            place,
+            unit,
+        };
+        step.check().map(|()| step)
+    }
+}
+
+/// Sizes and offsets beyond this fill any target.
+pub const LARGEST: u64 = 1 << 40;
+
+impl Step {
+    fn check(&self) -> Result<(), String> {
+        let kind = self.form.kind.name();
+        if self.bytes.most() > LARGEST {
+            return Err(format!(
+                "{kind}: bytes of {}, expected at most {LARGEST}",
+                self.bytes.most()
+            ));
+        }
+        if self.times.most() > 1 << 30 {
+            return Err(format!(
+                "{kind}: {} times, expected at most {}",
+                self.times.most(),
+                1 << 30
+            ));
+        }
+        if self.form.to_end.is_some() && self.bytes.0.iter().any(|b| b.0 == 0) {
+            return Err(format!(
+                "{kind}: until the end with requests of 0 bytes, expected at least 1"
+            ));
+        }
+        if self.unit == 0 || self.unit > LARGEST {
+            return Err(format!(
+                "{kind}: unit={}, expected 1 to {LARGEST}",
+                self.unit
+            ));
+        }
+        if let At::Skip(bytes) = self.form.at
+            && bytes.unsigned_abs() > LARGEST
+        {
+            return Err(format!("{kind}: at={bytes:+}, expected at most {LARGEST}"));
+        }
+        Ok(())
+    }
+}

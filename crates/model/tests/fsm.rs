@@ -1,0 +1,389 @@
+//! What a model does against the trace that it was fitted to, without running either; and models from strangers.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use fsage_core::{Errno, Fd, Op, OpFlags, OpKind, OpSource, Outcome, PathTable, Pid, Tid};
+use fsage_format::trace::TraceReader;
+use fsage_model::fsm::{Gather, Generator, MODEL_BYTES, Measures, Model, Options, fit};
+
+const TRACES: [&str; 6] = ["build", "database", "failing", "mail", "mapped", "threads"];
+
+fn trace(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../corpus/traces/{name}.fst"))
+}
+
+fn each(name: &str, mut take: impl FnMut(&Op, &PathTable)) -> Vec<Vec<u8>> {
+    let mut reader = TraceReader::open(&trace(name)).unwrap();
+    let under = reader
+        .meta()
+        .under
+        .iter()
+        .map(|d| d.as_bytes().to_vec())
+        .collect();
+    let mut batch = Vec::new();
+    while reader.next_batch(&mut batch).unwrap() > 0 {
+        batch.drain(..).for_each(|op| take(&op, reader.paths()));
+    }
+    under
+}
+
+fn fitted(name: &str) -> (Model, Measures) {
+    let under = each(name, |_, _| {});
+    let (mut gather, mut measures) = (Gather::new(&under), Measures::new(&under));
+    each(name, |op, paths| {
+        gather.take(op, paths);
+        measures.take(op, paths);
+    });
+    (fit(gather).unwrap(), measures)
+}
+
+fn played(model: &Model, options: Options) -> Measures {
+    let mut measures = Measures::new(&[]);
+    measures.play(&mut Generator::new(Arc::new(model.clone()), options).unwrap());
+    measures
+}
+
+fn off(of: u64, wanted: u64) -> f64 {
+    (of as f64 - wanted as f64).abs() / wanted.max(1) as f64
+}
+
+#[test]
+fn it_does_as_much_of_each_and_hits_as_often_as_the_trace() {
+    let mut wrong = Vec::new();
+    for name in TRACES {
+        let (model, trace) = fitted(name);
+        let text = model.text();
+        assert!(text.len() <= MODEL_BYTES, "{name}: {} bytes", text.len());
+        let read = Model::parse(&text).unwrap();
+        assert_eq!(read.text(), text, "{name}");
+        let played = played(&read, Options::default());
+        for (kind, (&want, &got)) in OpKind::ALL
+            .iter()
+            .zip(trace.counts.iter().zip(&played.counts))
+        {
+            // Two of a hundred, or of the rare ones a few.
+            if off(got, want) > 0.02 && got.abs_diff(want) > 5 {
+                wrong.push(format!("{name}: {got} of {want} {}", kind.name()));
+            }
+        }
+        let (failed, want): (u64, u64) = (played.failed.iter().sum(), trace.failed.iter().sum());
+        if off(failed, want) > 0.02 && failed.abs_diff(want) > 20 {
+            wrong.push(format!("{name}: {failed} of {want} failed"));
+        }
+        for (what, got, want) in [
+            ("read", played.bytes_read, trace.bytes_read),
+            ("written", played.bytes_written, trace.bytes_written),
+        ] {
+            if off(got, want) > 0.02 && got.abs_diff(want) > 65_536 {
+                wrong.push(format!("{name}: {got} of {want} bytes {what}"));
+            }
+        }
+        for part in [4, 2, 1] {
+            let pages = trace.footprint() / part;
+            let (want, got) = (trace.hits(pages), played.hits(pages));
+            if (want - got).abs() > 0.05 {
+                wrong.push(format!(
+                    "{name}: {got:.3} of {want:.3} hits in 1/{part} of the pages"
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_operations() {
+    let (model, _) = fitted("mail");
+    let model = Arc::new(model);
+    let all = |seed| {
+        let mut generator = Generator::new(
+            Arc::clone(&model),
+            Options {
+                seed,
+                ..Options::default()
+            },
+        )
+        .unwrap();
+        let mut all = Vec::new();
+        while let Some((lane, batch)) = generator.any() {
+            all.extend(
+                batch
+                    .calls
+                    .into_iter()
+                    .map(|c| (lane, c.op, c.path, c.path2)),
+            );
+        }
+        all
+    };
+    let first = all(1);
+    assert!(first == all(1));
+    assert!(first != all(2));
+    // Asked lane by lane, each does the same.
+    let mut generator = Generator::new(
+        Arc::clone(&model),
+        Options {
+            seed: 1,
+            ..Options::default()
+        },
+    )
+    .unwrap();
+    for lane in (0..generator.lanes() as u32).rev() {
+        let mut own = first.iter().filter(|f| f.0 == lane);
+        while let Some(batch) = generator.batch(lane) {
+            for call in batch.calls {
+                let (_, op, path, path2) = own.next().unwrap();
+                assert!((op, path, path2) == (&call.op, &call.path, &call.path2));
+            }
+        }
+        assert!(own.next().is_none());
+    }
+}
+
+#[test]
+fn nothing_of_a_name_is_in_a_model() {
+    for name in TRACES {
+        let mut names = std::collections::BTreeSet::new();
+        let mut take = |path: &[u8]| {
+            let parts = path
+                .split(|b| !b.is_ascii_alphanumeric())
+                .filter(|p| p.len() > 3);
+            names.extend(parts.map(|p| String::from_utf8_lossy(p).into_owned()));
+        };
+        each(name, |op, paths| {
+            [op.path, op.path2, op.dir, op.dir2]
+                .into_iter()
+                .flatten()
+                .for_each(|p| take(paths.get(p)));
+        });
+        let reader = TraceReader::open(&trace(name)).unwrap();
+        let meta = reader.meta();
+        meta.command.iter().for_each(|word| take(word.as_bytes()));
+        [&meta.host, &meta.kernel, &meta.directory]
+            .into_iter()
+            .for_each(|t| take(t.as_bytes()));
+        let text = fitted(name).0.text();
+        // Words of the model's own, and numbers, which are sizes and counts.
+        let own = "format version source operations left_out bytes_read bytes_written span_ns directories files type before later \
+                   size_bytes directory in_new_directory visit steps group processes at_once threads_of phase start_ns part \
+                   first script file link flags error offset given bytes times until end next again start random place unit \
+                   fresh known gone shared none think_ns took_ns";
+        let kinds = OpKind::ALL.iter().map(|k| k.name());
+        let own: Vec<&str> = own
+            .split([' ', '_'])
+            .chain(kinds.flat_map(|k| k.split('_')))
+            .collect();
+        let words: std::collections::BTreeSet<&str> =
+            text.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+        for name in names {
+            let number = name.bytes().all(|b| b.is_ascii_digit());
+            assert!(
+                number || own.contains(&&*name) || !words.contains(&*name),
+                "'{name}' is in the model"
+            );
+        }
+    }
+}
+
+#[test]
+fn more_time_and_more_data_are_more_of_the_same() {
+    let (model, _) = fitted("mail");
+    let sum = |m: &Measures| m.counts.iter().sum::<u64>();
+    let one = played(&model, Options::default());
+    for (time, least, most) in [(2.0, 1.98, 2.02), (0.5, 0.4, 0.6)] {
+        let scaled = played(
+            &model,
+            Options {
+                time,
+                ..Options::default()
+            },
+        );
+        let factor = sum(&scaled) as f64 / sum(&one) as f64;
+        assert!((least..most).contains(&factor), "{time}: {factor}");
+    }
+    let mut small = Generator::new(Arc::new(model.clone()), Options::default()).unwrap();
+    let mut large = Generator::new(
+        Arc::new(model),
+        Options {
+            data: 3.0,
+            ..Options::default()
+        },
+    )
+    .unwrap();
+    let files = |g: &mut Generator| g.population().len();
+    assert!(files(&mut large) > 2 * files(&mut small));
+}
+
+/// An operation of a trace that is made up.
+fn op(kind: OpKind, path: Option<&[u8]>, paths: &mut PathTable, at: u64) -> Op {
+    let mut op = Op::new(kind, Pid(7), Tid(7), at * 1000);
+    op.path = path.and_then(|p| paths.intern(p));
+    op.latency_ns = Some(100);
+    op
+}
+
+#[test]
+fn a_trace_of_one_operation_is_a_model_and_of_none_is_an_error() {
+    assert!(
+        fit(Gather::new(&[]))
+            .unwrap_err()
+            .to_string()
+            .contains("expected at least one")
+    );
+    let (mut gather, mut paths) = (Gather::new(&[]), PathTable::new());
+    let one = op(OpKind::Stat, Some(b"/secret/name"), &mut paths, 0);
+    gather.take(&one, &paths);
+    let model = fit(gather).unwrap();
+    let played = played(&Model::parse(&model.text()).unwrap(), Options::default());
+    assert_eq!(played.counts.iter().sum::<u64>(), 1, "{}", model.text());
+    assert!(!model.text().contains("secret"));
+}
+
+#[test]
+fn a_million_operations_are_little_text_and_come_back() {
+    let (mut gather, mut paths) = (Gather::new(&[]), PathTable::new());
+    let mut at = 0;
+    let mut next = |kind,
+                    path: Option<&[u8]>,
+                    gather: &mut Gather,
+                    paths: &mut PathTable,
+                    change: &dyn Fn(&mut Op)| {
+        let mut op = op(kind, path, paths, at);
+        change(&mut op);
+        at += 1;
+        gather.take(&op, paths);
+    };
+    for i in 0..50_000_u64 {
+        let path = format!("/pool/d{}/f{i}", i % 40);
+        next(
+            OpKind::Open,
+            Some(path.as_bytes()),
+            &mut gather,
+            &mut paths,
+            &|op| {
+                (op.flags, op.result) = (0o301, Outcome::ok(3));
+            },
+        );
+        for piece in 0..1 + i % 3 {
+            next(OpKind::Write, None, &mut gather, &mut paths, &|op| {
+                (op.fd, op.offset, op.length) = (Some(Fd(3)), Some(piece * 4096), Some(4096));
+                (op.result, op.record) = (Outcome::ok(4096), OpFlags::IMPLICIT_OFFSET);
+            });
+        }
+        next(OpKind::Close, None, &mut gather, &mut paths, &|op| {
+            op.fd = Some(Fd(3))
+        });
+        next(
+            OpKind::Stat,
+            Some(b"/pool/missing"),
+            &mut gather,
+            &mut paths,
+            &|op| {
+                op.result = Outcome::err(Errno::ENOENT);
+            },
+        );
+        if i >= 1000 {
+            let old = i - 1000;
+            let path = format!("/pool/d{}/f{old}", old % 40);
+            next(
+                OpKind::Unlink,
+                Some(path.as_bytes()),
+                &mut gather,
+                &mut paths,
+                &|_| {},
+            );
+        }
+    }
+    let model = fit(gather).unwrap();
+    let text = model.text();
+    assert!(text.len() < 20_000, "{}", text.len());
+    let played = played(&model, Options::default());
+    let count = |kind: OpKind| played.counts[kind as usize];
+    assert_eq!(
+        [OpKind::Open, OpKind::Close, OpKind::Stat, OpKind::Unlink].map(count),
+        [50_000, 50_000, 50_000, 49_000]
+    );
+    assert!(off(played.failed.iter().sum(), 50_000) < 0.0005);
+    let written: u64 = (0..50_000_u64).map(|i| (1 + i % 3) * 4096).sum();
+    assert!(
+        off(played.bytes_written, written) < 0.001,
+        "{} of {written}",
+        played.bytes_written
+    );
+}
+
+#[test]
+fn an_impossible_value_is_named() {
+    let (model, _) = fitted("mail");
+    let text = model.text();
+    let script = text
+        .lines()
+        .find(|l| l.contains("think_ns="))
+        .unwrap()
+        .trim()
+        .trim_matches([',', '"']);
+    let step = text
+        .lines()
+        .find(|l| l.contains("write "))
+        .unwrap()
+        .trim()
+        .trim_matches([',', '"']);
+    let cases: Vec<(String, &str)> = vec![
+        (
+            text.replace("format = \"fsm\"", "format = \"other\""),
+            "expected format",
+        ),
+        (text.replace("version = 1", "version = 2"), "newer"),
+        (
+            text.replacen("group = 1", "group = 99", 1),
+            "group 99, expected 1 to",
+        ),
+        (text.replacen("at_once = ", "at_once = 0\nx = ", 1), "x"),
+        (
+            text.replacen("at_once = 4", "at_once = 0", 1),
+            "at_once = 0",
+        ),
+        (
+            text.replacen("type = \"file\"", "type = \"pipe\"", 1),
+            "pipe",
+        ),
+        (
+            text.replacen(script, &script.replacen("next=", "next=4000*1,", 1), 1),
+            "next=",
+        ),
+        (
+            text.replacen(script, &script.replacen("file=", "file=77", 1), 1),
+            "expected",
+        ),
+        (
+            text.replacen(script, "nothing", 1),
+            "'nothing', expected the number of a visit",
+        ),
+        (
+            text.replacen(step, "write bytes=9999999999999999", 1),
+            "expected at most",
+        ),
+        (
+            text.replacen(step, "wrote bytes=1", 1),
+            "'wrote' is no operation",
+        ),
+        (
+            text.replacen(step, "write bytes=1 colour=red", 1),
+            "'colour'",
+        ),
+        (
+            text.replacen(step, "write bytes=4096*0", 1),
+            "TIMES at least 1",
+        ),
+        ("format = \"fsm\"\nversion = 1\n".into(), "missing field"),
+        (String::new(), "expected format"),
+        ("\u{0}\u{1}".into(), "line 1"),
+    ];
+    for (bad, word) in cases {
+        assert!(bad != text, "the text for '{word}' is unchanged");
+        let error = Model::parse(&bad).unwrap_err().to_string();
+        assert!(error.contains(word), "expected '{word}' in: {error}");
+    }
+}

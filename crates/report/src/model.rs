@@ -1,0 +1,174 @@
+//! How a model was fitted.
+
+use fsage_format::result::model::{FsmFit, ModelBytes, ModelFit};
+
+use crate::page::Page;
+use crate::table::{Align, TextTable};
+use crate::units::{bytes, count, counted, percent, signed_percent, significant};
+
+/// What a terminal shows.
+pub fn text(fit: &ModelFit, width: u16) -> String {
+    let mut page = Page::new(width);
+    let chunks = fit.chunks.last();
+    let io_chunks = fit.io_chunks.last();
+    page.say(format!(
+        "{}: {} in {}, sizes in steps of {}, {}",
+        fit.file.display(),
+        counted(fit.modelled.iter().map(|o| o.count).sum(), "operation"),
+        counted(chunks.map_or(0, |t| u64::from(t.chunks)), "time chunk"),
+        bytes(io_chunks.map_or(0, |t| t.io_chunk_bytes)),
+        bytes(fit.file_bytes),
+    ));
+    page.say(format!(
+        "read {}, written {}, at another time at most {} of an operation{}",
+        against(fit.read),
+        against(fit.written),
+        percent(chunks.map_or(0.0, |t| t.distance_percent / 100.0)),
+        if fit.reached {
+            String::new()
+        } else {
+            format!("; not within {}%", significant(fit.within_percent))
+        }
+    ));
+    page.say(format!(
+        "it runs with {} and {} made beforehand; {} writes and {} reads a file",
+        counted(fit.threads, "thread"),
+        counted(fit.setup_files, "file"),
+        significant(fit.repeat_write),
+        significant(fit.repeat_read),
+    ));
+    page.blank();
+    page.table(&search(fit, page.width()));
+    page.blank();
+    page.table(&operations(fit, page.width()));
+    let told: u64 = fit
+        .modelled
+        .iter()
+        .filter(|o| !o.run)
+        .map(|o| o.count)
+        .sum();
+    if told > 0 {
+        page.blank();
+        page.say(format!(
+            "{} stand in the model and are not run: FileRunner creates, writes, reads and deletes, and opens \
+             and closes around these",
+            counted(told, "operation")
+        ));
+    }
+    let left = fit
+        .left_out
+        .iter()
+        .map(|l| format!("{} {}", count(l.count), l.why));
+    let left: Vec<String> = left.collect();
+    if !left.is_empty() {
+        page.say(format!("not in the model: {}", left.join(", ")));
+    }
+    page.finish()
+}
+
+/// The same of a model that is read and edited.
+pub fn fsm(fit: &FsmFit, width: u16) -> String {
+    let mut page = Page::new(width);
+    page.say(format!(
+        "{}: {} in {}, {} in {}, {} of files, {} of visits; {}",
+        fit.file.display(),
+        counted(fit.operations, "operation"),
+        counted(fit.phases, "phase"),
+        counted(fit.processes, "process"),
+        counted(fit.groups, "group"),
+        counted(fit.file_classes, "class"),
+        counted(fit.visits, "kind"),
+        bytes(fit.file_bytes),
+    ));
+    page.say(format!(
+        "played: read {}, written {}",
+        against(fit.read_bytes),
+        against(fit.written_bytes)
+    ));
+    for hits in &fit.hits {
+        page.say(format!(
+            "of page accesses a cache of {} has {} of the trace and {} of the model",
+            bytes(hits.cache_bytes),
+            percent(hits.trace_percent / 100.0),
+            percent(hits.model_percent / 100.0),
+        ));
+    }
+    page.blank();
+    let headers = [
+        ("operation", Align::Left),
+        ("trace", Align::Right),
+        ("model", Align::Right),
+    ];
+    let mut table = TextTable::new(&headers, page.width());
+    for of in &fit.counts {
+        table.row([of.kind.name().to_owned(), count(of.trace), count(of.model)]);
+    }
+    page.table(&table);
+    if fit.left_out > 0 {
+        page.blank();
+        page.say(format!(
+            "not in the model: {}",
+            counted(fit.left_out, "operation")
+        ));
+    }
+    page.finish()
+}
+
+fn against(of: ModelBytes) -> String {
+    let off = match of.trace_bytes {
+        0 => 0.0,
+        trace => of.model_bytes as f64 / trace as f64 - 1.0,
+    };
+    format!("{} ({})", bytes(of.model_bytes), signed_percent(off))
+}
+
+/// Both searches side by side.
+fn search(fit: &ModelFit, width: u16) -> TextTable {
+    let columns = [
+        ("chunks", Align::Right),
+        ("at another time", Align::Right),
+        ("I/O chunk", Align::Right),
+        ("read", Align::Right),
+        ("written", Align::Right),
+    ];
+    let mut table = TextTable::new(&columns, width);
+    for at in 0..fit.chunks.len().max(fit.io_chunks.len()) {
+        let mut row = [const { String::new() }; 5];
+        if let Some(tried) = fit.chunks.get(at) {
+            row[0] = count(u64::from(tried.chunks));
+            row[1] = percent(tried.distance_percent / 100.0);
+        }
+        if let Some(tried) = fit.io_chunks.get(at) {
+            row[2] = bytes(tried.io_chunk_bytes);
+            row[3] = signed_percent(tried.read_percent / 100.0);
+            row[4] = signed_percent(tried.written_percent / 100.0);
+        }
+        table.row(row);
+    }
+    table
+}
+
+fn operations(fit: &ModelFit, width: u16) -> TextTable {
+    let columns = [
+        ("operation", Align::Left),
+        ("number", Align::Right),
+        ("count", Align::Right),
+        ("cached", Align::Right),
+        ("run", Align::Left),
+    ];
+    let mut table = TextTable::new(&columns, width);
+    for operation in &fit.modelled {
+        table.row([
+            operation.name.clone(),
+            operation.number.to_string(),
+            count(operation.count),
+            if operation.cached > 0 {
+                count(operation.cached)
+            } else {
+                String::new()
+            },
+            if operation.run { "yes" } else { "" }.to_owned(),
+        ]);
+    }
+    table
+}

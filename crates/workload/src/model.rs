@@ -1,0 +1,294 @@
+//! A model that was fitted to a trace (`.fsm`) as a workload. What is done to which file is `fsage-model`'s; here its
+//! processes become streams that think as long as theirs did, and that wait for what others made.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fsage_core::{Op, OpSource, PathTable, Pid, Seed, SourceError, Wait};
+use fsage_model::fsm::{Batch, Generator, Model, Options, Type};
+
+use crate::ops::Ops;
+use crate::params::{SEED, count, switch};
+use crate::program::{BuildError, InputPath, Inputs, Length, Phase, Program, Role, Stream};
+use crate::random::stream_seed;
+use crate::spec::Values;
+use crate::table::{Parameter, Unit, Value, Workload};
+
+const fn factor(name: &'static str, what: &'static str) -> Parameter {
+    Parameter {
+        name,
+        unit: Unit::Text,
+        default: Value::text("1"),
+        range: (0, 0),
+        what,
+    }
+}
+
+/// The row of models.
+pub const WORKLOAD: Workload = Workload {
+    name: "model",
+    what: "a model that `fsage model fit` made of a trace: its processes with their think times, what follows what, \
+           and which files are used again how soon",
+    good_for: "a workload as the traced one where the trace cannot be: the same counts, bytes and hits in a cache of \
+               any size, more users or more data of it; not the names, the contents and the layout on the disk",
+    source: "after Farhat 2017; docs/model-files.md",
+    parameters: &[
+        Parameter {
+            name: "file",
+            unit: Unit::Path,
+            default: Value::text(""),
+            range: (0, 0),
+            what: "the model",
+        },
+        count(
+            "users",
+            1,
+            (1, 1024),
+            "so many times all of its processes at once, each with files of its own",
+        ),
+        factor(
+            "data",
+            "so many times its files before the run, larger ones where there are few, 0.5 for half",
+        ),
+        factor(
+            "time",
+            "so many times as long, with as many more operations, 0.5 for half",
+        ),
+        switch(
+            "think",
+            true,
+            "processes think as long as they did; without, they go on at once",
+        ),
+        SEED,
+    ],
+    configs: &[],
+    needs: |values| match values.text("file") {
+        "" => Vec::new(),
+        file => vec![InputPath::Text(file.into())],
+    },
+    build,
+};
+
+fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
+    let error = |message: String| BuildError::new(WORKLOAD.name, message);
+    let text = inputs.text.as_ref();
+    let text = text.ok_or_else(|| error("no file is given, expected model:FILE".to_owned()))?;
+    let model = Model::parse(&text.content).map_err(|e| error(format!("{}: {e}", text.name)))?;
+    let number = |name: &str| {
+        let text = values.text(name);
+        let wrong = || {
+            error(format!(
+                "'{text}' for parameter '{name}', expected a number more than 0 such as 0.5"
+            ))
+        };
+        text.parse::<f64>()
+            .ok()
+            .filter(|n| n.is_finite() && *n > 0.0)
+            .ok_or_else(wrong)
+    };
+    let (time, data) = (number("time")?, number("data")?);
+    let model = Arc::new(model);
+    let users = values.number("users").max(1);
+    let (mut setups, mut streams): (Vec<Stream>, Vec<Stream>) = (Vec::new(), Vec::new());
+    for user in 0..users {
+        let options = Options {
+            seed: stream_seed(Seed(values.number("seed")), user).0,
+            time,
+            data,
+            prefix: if users > 1 {
+                format!("u{user}/")
+            } else {
+                String::new()
+            },
+            endless: inputs.length == Length::Endless,
+        };
+        let mut generator =
+            Generator::new(Arc::clone(&model), options).map_err(|e| error(e.to_string()))?;
+        let process = user as u32;
+        setups.push(Box::new(Setup {
+            files: generator.population().into_iter(),
+            ops: Ops::new(WORKLOAD.name, process),
+        }));
+        let lanes = generator.lanes();
+        let shared = Arc::new(Shared {
+            generator: Mutex::new(generator),
+            done: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
+        });
+        let lane = |lane: usize| -> Stream {
+            Box::new(Lane {
+                shared: Arc::clone(&shared),
+                lane: lane as u32,
+                first_pid: 1 + process * PIDS,
+                think: values.switch("think"),
+                paths: PathTable::new(),
+                pending: None,
+                given: 0,
+                thought: false,
+            })
+        };
+        streams.extend((0..lanes).map(lane));
+    }
+    Ok(Program::new(vec![
+        Phase::parallel(Role::Setup, "make what is there before", setups),
+        Phase::parallel(Role::Run, "run", streams),
+    ]))
+}
+
+/// More processes than one user's model has numbers for.
+const PIDS: u32 = 1 << 22;
+
+/// Set-up writes in requests of this size.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// Makes what is there before.
+struct Setup {
+    files: std::vec::IntoIter<(Arc<[u8]>, Type, u64)>,
+    ops: Ops,
+}
+
+impl OpSource for Setup {
+    fn paths(&self) -> &PathTable {
+        &self.ops.paths
+    }
+
+    fn next_batch(&mut self, batch: &mut Vec<Op>) -> Result<usize, SourceError> {
+        let Some((path, kind, bytes)) = self.files.next() else {
+            return Ok(0);
+        };
+        match kind {
+            Type::Directory => self.ops.mkdir(&path),
+            Type::File => self.ops.write_whole(&path, bytes, PIECE_BYTES),
+            // A link that is followed leads nowhere: to itself.
+            Type::Link => {
+                let own = path.rsplit(|&b| b == b'/').next().unwrap_or_default();
+                self.ops.symlink(&path, own);
+            }
+        }
+        if let Some(error) = self.ops.failed.take() {
+            return Err(error);
+        }
+        let given = self.ops.out.len();
+        batch.append(&mut self.ops.out);
+        Ok(given)
+    }
+}
+
+/// What the streams of a user share.
+struct Shared {
+    generator: Mutex<Generator>,
+    /// Batches that each stream has done.
+    done: Vec<AtomicU64>,
+}
+
+/// One of the processes that run at once.
+struct Lane {
+    shared: Arc<Shared>,
+    lane: u32,
+    first_pid: u32,
+    think: bool,
+    paths: PathTable,
+    pending: Option<Batch>,
+    given: u64,
+    thought: bool,
+}
+
+/// Shorter times are worked through: a sleep takes longer than it is asked for.
+const COMPUTE_BELOW_NS: u64 = 100_000;
+
+impl Lane {
+    /// What was given is done.
+    fn done(&self, batches: u64) {
+        if let Some(done) = self.shared.done.get(self.lane as usize) {
+            done.store(batches, Ordering::Release);
+        }
+    }
+
+    /// The next batch with something in it.
+    fn fetch(&mut self) {
+        let mut think_ns = 0_u64;
+        while self.pending.is_none() {
+            let mut generator = self
+                .shared
+                .generator
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let Some(mut batch) = generator.batch(self.lane) else {
+                break;
+            };
+            drop(generator);
+            self.given += 1;
+            think_ns = think_ns.saturating_add(batch.think_ns);
+            if batch.calls.is_empty() {
+                self.done(self.given);
+                continue;
+            }
+            batch.think_ns = think_ns;
+            self.thought = !self.think || think_ns == 0;
+            self.pending = Some(batch);
+        }
+    }
+}
+
+impl OpSource for Lane {
+    fn paths(&self) -> &PathTable {
+        &self.paths
+    }
+
+    fn wait(&mut self) -> Wait {
+        if self.pending.is_none() {
+            self.done(self.given);
+            self.fetch();
+        }
+        let Some(batch) = &self.pending else {
+            return Wait::Ready;
+        };
+        if !std::mem::replace(&mut self.thought, true) {
+            return match batch.think_ns {
+                ns if ns < COMPUTE_BELOW_NS => Wait::Compute(ns),
+                ns => Wait::Pause(ns),
+            };
+        }
+        let is_done = |&(lane, batches): &(u32, u64)| {
+            let done = self.shared.done.get(lane as usize);
+            done.is_none_or(|done| done.load(Ordering::Acquire) >= batches)
+        };
+        match batch.after.iter().all(is_done) {
+            true => Wait::Ready,
+            false => Wait::Blocked,
+        }
+    }
+
+    fn next_batch(&mut self, out: &mut Vec<Op>) -> Result<usize, SourceError> {
+        if self.pending.is_none() {
+            self.done(self.given);
+            self.fetch();
+        }
+        let Some(batch) = self.pending.take() else {
+            self.done(u64::MAX);
+            return Ok(0);
+        };
+        let full = || SourceError::new("the model needs more than 2^32 names");
+        let given = batch.calls.len();
+        for mut call in batch.calls {
+            for (path, id) in [
+                (&call.path, &mut call.op.path),
+                (&call.path2, &mut call.op.path2),
+            ] {
+                if let Some(path) = path {
+                    *id = Some(self.paths.intern(path).ok_or_else(full)?);
+                }
+            }
+            call.op.pid = Pid(call.op.pid.0.saturating_add(self.first_pid));
+            call.op.tid.0 = call.op.tid.0.saturating_add(self.first_pid);
+            out.push(call.op);
+        }
+        Ok(given)
+    }
+}
+
+impl Drop for Lane {
+    /// Whoever waits for a stream that is gone waits no more.
+    fn drop(&mut self) {
+        self.done(u64::MAX);
+    }
+}

@@ -1,0 +1,14 @@
+//! Any text as a configuration of FileRunner: what is read is written as something that reads the same, and needs
+//! what can be held.
+#![no_main]
+
+use fsage_model::filerunner::{Config, Plan};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    if let Ok(config) = Config::parse("fuzzed", text) {
+        let written = config.to_string();
+        assert_eq!(Config::parse("written", &written).map(|c| c.to_string()), Ok(written));
+        let _ = Plan::new("fuzzed", config);
+    }
+});
