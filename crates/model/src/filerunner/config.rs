@@ -10,7 +10,7 @@ use std::fmt;
 use super::operation::Operation;
 
 /// The largest request that a call moves, as Linux has it.
-const MOST_REQUEST_BYTES: u64 = (1 << 31) - 4096;
+pub(super) const MOST_REQUEST_BYTES: u64 = (1 << 31) - 4096;
 /// The deepest directory: `000/` for each level stays a path.
 const MOST_DEPTHS: u64 = 1000;
 const MOST_ITERATIONS: u64 = 1 << 40;
@@ -57,7 +57,7 @@ pub struct Definition {
     pub iterations: u64,
     /// How it is written.
     pub form: Form,
-    /// The line where it stands; 0 if it comes from no file.
+    /// The line where it stands, from 1.
     pub line: u32,
 }
 
@@ -90,7 +90,7 @@ pub struct Config {
 /// 23 and 26 takes the step's lower end instead (“1 x 2048”); the worked example of Equation 1 does not.
 pub fn size_of(io: u64, io_chunk_bytes: u64) -> u64 {
     let (io, chunk) = (u128::from(io), u128::from(io_chunk_bytes));
-    u64::try_from((chunk * io + chunk * (io + 1)) / 2).unwrap_or(u64::MAX)
+    u64::try_from(chunk * io + chunk / 2).unwrap_or(u64::MAX)
 }
 
 impl Config {

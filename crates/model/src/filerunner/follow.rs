@@ -12,8 +12,8 @@ use super::operation::Operation;
 const PAGE_BYTES: u64 = 4096;
 /// Pages that are thought to stay cached where the trace does not say which were: 4 GiB.
 const CACHE_PAGES: u64 = 1 << 20;
-/// Pages of one request, at most: what a call moves.
-const REQUEST_PAGES: u64 = 1 << 19;
+/// Pages of one request that are looked at: 16 MiB.
+const REQUEST_PAGES: u64 = 1 << 12;
 
 /// Why an operation of a trace is not in the matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
