@@ -262,19 +262,25 @@ impl<'t> Reader<'t> {
     fn definition(&self, line: &str, chunk: u32, depths: u32) -> Result<Definition, ConfigError> {
         const EXPECTED: &str = "PROCESS,OPERATION,DEPTH,IO,CACHED,ITERATIONS";
         let values: Option<Vec<u64>> = line.split(',').map(|v| v.trim().parse().ok()).collect();
-        let values = values.ok_or_else(|| self.found(line, EXPECTED))?;
-        let (form, values) = match *values.as_slice() {
-            [p, o, d, 0, n] if o == u64::from(Operation::DELETE.number()) => {
-                (Form::Five, [p, o, d, 0, 0, n])
+        let unlike = || self.found(line, EXPECTED);
+        let mut values = values.ok_or_else(unlike)?;
+        let delete = u64::from(Operation::DELETE.number());
+        let form = match values.len() {
+            5 if values.get(1) == Some(&delete) && values.get(3) == Some(&0) => {
+                values.insert(4, 0);
+                Form::Five
             }
-            [p, o, d, i, c, n] => (Form::Six, [p, o, d, i, c, n]),
-            [t, p, o, d, i, c, n] if t == u64::from(chunk) => (Form::Seven, [p, o, d, i, c, n]),
-            [t, _, _, _, _, _, _] => {
-                return Err(self.error(format!("time chunk {t} within chunk {chunk}")));
+            7 => {
+                let index = values.remove(0);
+                if index != u64::from(chunk) {
+                    return Err(self.error(format!("time chunk {index} within chunk {chunk}")));
+                }
+                Form::Seven
             }
-            _ => return Err(self.found(line, EXPECTED)),
+            _ => Form::Six,
         };
-        let [process, operation, depth, io, cached, iterations] = values;
+        let six = <[u64; 6]>::try_from(values).map_err(|_| unlike())?;
+        let [process, operation, depth, io, cached, iterations] = six;
         let within = |what: &str, value: u64, least: u64, end: u64| {
             if (least..end).contains(&value) {
                 return Ok(value);
@@ -416,8 +422,13 @@ mod tests {
             assert!(error.starts_with("read m.cfg: line "), "{error}");
             assert!(error.contains(expected), "{error}\n{expected}");
         }
+    }
+
+    #[test]
+    fn a_frequency_is_one_or_more() {
         for frequency in ["0.5", "NaN", "inf", "-1", "", "2,2"] {
-            let text = header.replace("RepeatWrite = 1", &format!("RepeatWrite = {frequency}"));
+            let text = samples::FIGURE_16
+                .replace("RepeatWrite = 1", &format!("RepeatWrite = {frequency}"));
             let error = Config::parse("m.cfg", &text).unwrap_err();
             assert_eq!(error.line, 3, "{error}");
         }

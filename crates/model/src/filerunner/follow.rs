@@ -234,18 +234,14 @@ impl Follower {
             id,
             ..Known::default()
         };
-        match self.free.pop() {
-            Some(file) => {
-                if let Some(slot) = self.files.get_mut(file as usize) {
-                    *slot = known;
-                }
-                file
-            }
-            None => {
-                self.files.push(known);
-                self.files.len() as u32 - 1
-            }
+        let Some(file) = self.free.pop() else {
+            self.files.push(known);
+            return self.files.len() as u32 - 1;
+        };
+        if let Some(slot) = self.files.get_mut(file as usize) {
+            *slot = known;
         }
+        file
     }
 
     /// The file of a descriptor.

@@ -197,8 +197,8 @@ mod tests {
 
     #[test]
     fn a_frequency_is_the_calls_for_each_file() {
-        assert_eq!(repeat_frequency(0, 0), 1.0);
-        assert_eq!(repeat_frequency(10, 0), 1.0);
-        assert_eq!(repeat_frequency(11, 6), 2.2);
+        let of =
+            [(0, 0), (10, 0), (11, 6)].map(|(all, again)| repeat_frequency(all, again).to_string());
+        assert_eq!(of, ["1", "1", "2.2"]);
     }
 }
