@@ -195,6 +195,12 @@ fn processes_are_threads_that_wait_for_one_another() {
     let phases = ran["phases"].as_array().unwrap();
     let phase = phases.iter().find(|p| p["role"] == "run").unwrap();
     assert_eq!(phase["streams"].as_array().unwrap().len(), 4, "{phase}");
+    // One that is cut leaves nothing that its teardown does not know.
+    for cut in [["--ops", "7"], ["--for", "1ms"]] {
+        let args = ["run", "filerunner:m.cfg", "."].into_iter().chain(cut);
+        run(dir.path(), args).exits(0);
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
 #[test]
