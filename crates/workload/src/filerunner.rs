@@ -251,30 +251,20 @@ impl Lane {
         }
     }
 
-    /// Sees to it that there are operations, unless it waits or has ended.
+    /// Finds the next file of a task, unless it waits or has ended. Nothing is noted as done before it is handed out.
     fn advance(&mut self) -> Wait {
-        if !self.ops.out.is_empty() || self.ended {
+        let left = |task: &Task| self.at < task.files.len();
+        if self.ended || self.task.as_ref().is_some_and(left) {
             return Wait::Ready;
         }
-        let shared = Arc::clone(&self.shared);
-        let mut held = lock(&shared);
+        let mut held = lock(&self.shared);
         let mut began = false;
         loop {
-            if let Some(task) = self.task.take() {
-                if let Some(&file) = task.files.get(self.at) {
-                    self.operation(&task, file, &mut held);
-                    self.at += 1;
-                    self.task = Some(task);
-                    return Wait::Ready;
-                }
-            }
+            let queue = held.queues.get_mut(self.number);
+            self.task = queue.and_then(VecDeque::pop_front);
             self.at = 0;
-            self.task = held
-                .queues
-                .get_mut(self.number)
-                .and_then(VecDeque::pop_front);
             if self.task.is_some() {
-                continue;
+                return Wait::Ready;
             }
             if let Some(busy) = held.busy.get_mut(self.number) {
                 // Others may have waited for this one alone.
@@ -293,13 +283,18 @@ impl Lane {
         }
     }
 
-    fn operation(&mut self, task: &Task, file: u32, held: &mut Shared) {
-        let index = file as usize;
-        let Some(path) = held.runner.files().get(index).map(|f| f.path(file)) else {
+    fn operation(&mut self) {
+        let Some(task) = &self.task else { return };
+        let Some(&file) = task.files.get(self.at) else {
             return;
         };
-        let (Some(there), Some(size)) = (held.there.get_mut(index), held.sizes.get_mut(index))
-        else {
+        self.at += 1;
+        let mut held = lock(&self.shared);
+        let held = &mut *held;
+        let index = file as usize;
+        let path = held.runner.files().get(index).map(|f| f.path(file));
+        let (there, size) = (held.there.get_mut(index), held.sizes.get_mut(index));
+        let (Some(path), Some(there), Some(size)) = (path, there, size) else {
             return;
         };
         let ops = &mut self.ops;
@@ -335,7 +330,12 @@ impl OpSource for Lane {
     fn next_batch(&mut self, batch: &mut Vec<Op>) -> Result<usize, SourceError> {
         loop {
             match self.advance() {
-                Wait::Ready => return give(&mut self.ops, batch),
+                Wait::Ready => {
+                    if !self.ended {
+                        self.operation();
+                    }
+                    return give(&mut self.ops, batch);
+                }
                 Wait::Pause(_) => {}
                 _ => {
                     return Err(SourceError::new(format!(

@@ -133,6 +133,7 @@ fn what_does_not_fit_together_is_reported() {
             ["1048576 bytes", "a request of 2097152"],
         ),
         ("andrew:tree=/empty", ["/empty", "holds no file"]),
+        ("filerunner", ["no file is given", "filerunner:FILE"]),
         ("wml", ["no script is given", "varmail"]),
         (
             "wml:mine.f,frob=1",

@@ -54,8 +54,8 @@ pub struct ModelFit {
 pub struct ChunkTry {
     /// The number.
     pub chunks: u32,
-    /// Of the operations that are run, the largest share of one that is done at another time than in the trace,
-    /// percent: the greatest distance between the cumulated shares.
+    /// Of the operations that are run, the largest share of one that is done more than 1/500 of the whole time
+    /// earlier or later than in the trace, percent: the greatest distance between the cumulated shares.
     pub distance_percent: f64,
 }
 

@@ -10,7 +10,7 @@ use std::fmt;
 use super::operation::Operation;
 
 /// The largest request that a call moves, as Linux has it.
-const MOST_REQUEST_BYTES: u64 = (1 << 31) - 4096;
+pub(super) const MOST_REQUEST_BYTES: u64 = (1 << 31) - 4096;
 /// The deepest directory: `000/` for each level stays a path.
 const MOST_DEPTHS: u64 = 1000;
 const MOST_ITERATIONS: u64 = 1 << 40;
@@ -57,7 +57,7 @@ pub struct Definition {
     pub iterations: u64,
     /// How it is written.
     pub form: Form,
-    /// The line where it stands; 0 if it comes from no file.
+    /// The line where it stands, from 1.
     pub line: u32,
 }
 
@@ -90,7 +90,7 @@ pub struct Config {
 /// 23 and 26 takes the step's lower end instead (“1 x 2048”); the worked example of Equation 1 does not.
 pub fn size_of(io: u64, io_chunk_bytes: u64) -> u64 {
     let (io, chunk) = (u128::from(io), u128::from(io_chunk_bytes));
-    u64::try_from((chunk * io + chunk * (io + 1)) / 2).unwrap_or(u64::MAX)
+    u64::try_from(chunk * io + chunk / 2).unwrap_or(u64::MAX)
 }
 
 impl Config {
@@ -262,19 +262,25 @@ impl<'t> Reader<'t> {
     fn definition(&self, line: &str, chunk: u32, depths: u32) -> Result<Definition, ConfigError> {
         const EXPECTED: &str = "PROCESS,OPERATION,DEPTH,IO,CACHED,ITERATIONS";
         let values: Option<Vec<u64>> = line.split(',').map(|v| v.trim().parse().ok()).collect();
-        let values = values.ok_or_else(|| self.found(line, EXPECTED))?;
-        let (form, values) = match *values.as_slice() {
-            [p, o, d, 0, n] if o == u64::from(Operation::DELETE.number()) => {
-                (Form::Five, [p, o, d, 0, 0, n])
+        let unlike = || self.found(line, EXPECTED);
+        let mut values = values.ok_or_else(unlike)?;
+        let delete = u64::from(Operation::DELETE.number());
+        let form = match values.len() {
+            5 if values.get(1) == Some(&delete) && values.get(3) == Some(&0) => {
+                values.insert(4, 0);
+                Form::Five
             }
-            [p, o, d, i, c, n] => (Form::Six, [p, o, d, i, c, n]),
-            [t, p, o, d, i, c, n] if t == u64::from(chunk) => (Form::Seven, [p, o, d, i, c, n]),
-            [t, _, _, _, _, _, _] => {
-                return Err(self.error(format!("time chunk {t} within chunk {chunk}")));
+            7 => {
+                let index = values.remove(0);
+                if index != u64::from(chunk) {
+                    return Err(self.error(format!("time chunk {index} within chunk {chunk}")));
+                }
+                Form::Seven
             }
-            _ => return Err(self.found(line, EXPECTED)),
+            _ => Form::Six,
         };
-        let [process, operation, depth, io, cached, iterations] = values;
+        let six = <[u64; 6]>::try_from(values).map_err(|_| unlike())?;
+        let [process, operation, depth, io, cached, iterations] = six;
         let within = |what: &str, value: u64, least: u64, end: u64| {
             if (least..end).contains(&value) {
                 return Ok(value);
@@ -416,8 +422,13 @@ mod tests {
             assert!(error.starts_with("read m.cfg: line "), "{error}");
             assert!(error.contains(expected), "{error}\n{expected}");
         }
+    }
+
+    #[test]
+    fn a_frequency_is_one_or_more() {
         for frequency in ["0.5", "NaN", "inf", "-1", "", "2,2"] {
-            let text = header.replace("RepeatWrite = 1", &format!("RepeatWrite = {frequency}"));
+            let text = samples::FIGURE_16
+                .replace("RepeatWrite = 1", &format!("RepeatWrite = {frequency}"));
             let error = Config::parse("m.cfg", &text).unwrap_err();
             assert_eq!(error.line, 3, "{error}");
         }

@@ -17,7 +17,10 @@ use super::matrix::{MOST_CELLS, Matrix, chunk_of};
 use super::operation::Operation;
 
 /// Numbers of time chunks that are tried, coarse to fine.
-pub const CHUNKS: [u32; 13] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
+pub const CHUNKS: [u32; 9] = [1, 2, 5, 10, 20, 50, 100, 200, 500];
+/// An operation is done at another time if it is moved by more than this part of the whole; a burst that lies in one
+/// chunk cannot be told from another in that chunk. With as many chunks none is.
+const MOMENTS: usize = 500;
 /// The coarsest I/O chunk that is tried, as in the dissertation; then each half of the one before.
 const IO_CHUNK_BYTES: u64 = 1 << 20;
 const IO_TRIES: usize = 21;
@@ -56,7 +59,8 @@ pub struct ChunkTry {
     /// The number.
     pub chunks: u32,
     /// Of the four operations that are run, the largest share of one that is done at another time: the greatest
-    /// distance between the cumulated shares over the relative time (Kolmogorov and Smirnov's).
+    /// distance between the cumulated shares over the relative time (Kolmogorov and Smirnov's), each held against
+    /// those a [moment](MOMENTS) before and after.
     pub distance: f64,
 }
 
@@ -276,34 +280,35 @@ impl Scanned {
     pub fn try_chunks(&self, chunks: u32) -> ChunkTry {
         let totals = self.series.bins.iter().fold([0; 4], sums);
         let span = (0, self.span_ns.1.saturating_sub(self.span_ns.0));
-        let bins: Vec<(u32, [u64; 4])> = (0..)
-            .zip(&self.series.bins)
+        let bins = (0..).zip(&self.series.bins);
+        let bins: Vec<(u32, [u64; 4])> = bins
             .map(|(bin, counts): (u64, _)| {
                 let start_ns = bin.saturating_mul(self.series.bin_ns);
                 (chunk_of(start_ns, span, chunks), *counts)
             })
             .collect();
-        let mut distance: f64 = 0.0;
+        // Both cumulated to the end of each bin.
+        let (mut trace, mut model) = (Vec::new(), Vec::new());
+        let mut before = [0_u64; 4];
         for chunk in bins.chunk_by(|a, b| a.0 == b.0) {
             let within = chunk.iter().map(|(_, counts)| counts).fold([0; 4], sums);
             let ends = self.stage_ends(&within, &totals);
-            let mut done = [0_u64; 4];
-            for (number, (_, counts)) in chunk.iter().enumerate() {
+            let mut done = before;
+            for (number, (_, counts)) in (1..).zip(chunk) {
                 done = sums(done, counts);
-                let at = (number + 1) as f64 / chunk.len() as f64;
-                for stage in 0..4 {
-                    let (from, to) = (if stage == 0 { 0.0 } else { ends[stage - 1] }, ends[stage]);
-                    let share = if to > from {
-                        ((at - from) / (to - from)).clamp(0.0, 1.0)
-                    } else {
-                        f64::from(u8::from(at >= to))
-                    };
-                    let apart = (within[stage] as f64 * share - done[stage] as f64).abs();
-                    distance = distance.max(apart / totals[stage].max(1) as f64);
-                }
+                trace.push(done.map(|n| n as f64));
+                let at = f64::from(number) / chunk.len() as f64;
+                model.push(std::array::from_fn(|stage| {
+                    let from = if stage == 0 { 0.0 } else { ends[stage - 1] };
+                    before[stage] as f64 + within[stage] as f64 * part(at, from, ends[stage])
+                }));
             }
+            before = done;
         }
-        ChunkTry { chunks, distance }
+        ChunkTry {
+            chunks,
+            distance: apart(&trace, &model, &totals),
+        }
     }
 
     /// When the stages of a chunk with these operations end, of its time.
@@ -369,6 +374,32 @@ impl Scanned {
     }
 }
 
+/// How much of what goes on from `from` to `to` is done by `at`.
+fn part(at: f64, from: f64, to: f64) -> f64 {
+    if to > from {
+        ((at - from) / (to - from)).clamp(0.0, 1.0)
+    } else {
+        f64::from(u8::from(at >= to))
+    }
+}
+
+/// The greatest distance between the shares of an operation that are done by the same [moment](MOMENTS).
+fn apart(trace: &[[f64; 4]], model: &[[f64; 4]], totals: &[u64; 4]) -> f64 {
+    let moment = trace.len() / MOMENTS + 1;
+    let mut distance: f64 = 0.0;
+    for (at, model) in model.iter().enumerate() {
+        let early = at.checked_sub(moment).and_then(|at| trace.get(at));
+        let late = trace.get(at + moment).or(trace.last());
+        for stage in 0..4 {
+            let least = early.map_or(0.0, |done| done[stage]);
+            let most = late.map_or(0.0, |done| done[stage]);
+            let off = (least - model[stage]).max(model[stage] - most);
+            distance = distance.max(off / totals[stage].max(1) as f64);
+        }
+    }
+    distance
+}
+
 fn sums(mut a: [u64; 4], b: &[u64; 4]) -> [u64; 4] {
     for (a, b) in a.iter_mut().zip(b) {
         *a += b;
@@ -429,5 +460,86 @@ impl Fitter {
             self.matrix.config(self.chunks, self.io_chunk_bytes),
             processes,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fsage_core::{Fd, OpKind, Outcome, Pid, Tid};
+
+    use super::*;
+
+    /// The C program of Appendix C: `chunks` times each of creates, writes, reads and deletes, evenly.
+    fn scanned(chunks: u64, each: u64) -> Scanned {
+        let mut scan = Scan::new(&[], false);
+        let mut paths = PathTable::new();
+        let mut now_ns = 0;
+        let mut take = |kind, chunk: u64, file: u64| {
+            let mut op = Op::new(kind, Pid(1), Tid(1), now_ns);
+            now_ns += 1_000_000;
+            let fd = 3 + file;
+            op.path = paths.intern(format!("/d/{chunk}-{file}.txt").as_bytes());
+            (op.flags, op.size_bytes) = (0o100, Some(0));
+            op.result = Outcome::ok(if kind == OpKind::Open {
+                fd
+            } else {
+                1000 * (1 + file % 5)
+            });
+            op.fd = Some(Fd(fd as i32));
+            scan.take(&op, &paths);
+        };
+        for chunk in 0..chunks {
+            for kind in [OpKind::Open, OpKind::Write, OpKind::Read, OpKind::Unlink] {
+                for file in 0..each {
+                    take(kind, chunk, file);
+                }
+            }
+        }
+        scan.finish("t.fst").unwrap()
+    }
+
+    /// Figures 38 to 43: at 10 and 20 chunks of a workload that varies ten times its operations overlap, from 200 on
+    /// its pattern is there.
+    #[test]
+    fn a_workload_that_varies_needs_chunks_as_short_as_what_it_does() {
+        let scanned = scanned(10, 50);
+        let at = |chunks| scanned.try_chunks(chunks).distance;
+        assert!(at(1) > 0.2, "{}", at(1));
+        assert!(at(200) < 0.01 && at(500) < 0.01, "{} {}", at(200), at(500));
+        let tries = scanned.search_chunks(0.05);
+        assert!(
+            tries.len() > 2 && tries.is_sorted_by_key(|t| t.chunks),
+            "{tries:?}"
+        );
+        assert_eq!(scanned.counted.values().sum::<u64>(), 2000);
+        let single = super::tests::scanned(1, 1);
+        assert!(single.search_chunks(0.01).last().unwrap().distance <= 0.01);
+    }
+
+    #[test]
+    fn bytes_come_nearer_with_smaller_steps() {
+        let scanned = scanned(2, 50);
+        let tries = scanned.search_io(0.05);
+        assert_eq!(tries[0].io_chunk_bytes, 1 << 20);
+        assert_eq!(tries[0].read_bytes, 100 << 19);
+        let (read, written) = scanned.off(tries.last().unwrap());
+        assert!(read.abs() <= 0.05 && written.abs() <= 0.05 && tries.len() > 5);
+        assert_eq!(
+            scanned.off(scanned.search_io(0.0).last().unwrap()),
+            (0.0, 0.0)
+        );
+    }
+
+    #[test]
+    fn a_long_trace_is_held_in_so_many_bins() {
+        let mut series = Series {
+            bin_ns: FIRST_BIN_NS,
+            bins: Vec::new(),
+        };
+        for at in 0..40 {
+            series.add(1 << at, 2);
+        }
+        assert!(series.bins.len() <= BINS);
+        assert_eq!(series.bins.iter().map(|b| b[2]).sum::<u64>(), 40);
     }
 }

@@ -12,8 +12,8 @@ use super::operation::Operation;
 const PAGE_BYTES: u64 = 4096;
 /// Pages that are thought to stay cached where the trace does not say which were: 4 GiB.
 const CACHE_PAGES: u64 = 1 << 20;
-/// Pages of one request, at most: what a call moves.
-const REQUEST_PAGES: u64 = 1 << 19;
+/// Pages of one request that are looked at: 16 MiB.
+const REQUEST_PAGES: u64 = 1 << 12;
 
 /// Why an operation of a trace is not in the matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -234,18 +234,14 @@ impl Follower {
             id,
             ..Known::default()
         };
-        match self.free.pop() {
-            Some(file) => {
-                if let Some(slot) = self.files.get_mut(file as usize) {
-                    *slot = known;
-                }
-                file
-            }
-            None => {
-                self.files.push(known);
-                self.files.len() as u32 - 1
-            }
+        let Some(file) = self.free.pop() else {
+            self.files.push(known);
+            return self.files.len() as u32 - 1;
+        };
+        if let Some(slot) = self.files.get_mut(file as usize) {
+            *slot = known;
         }
+        file
     }
 
     /// The file of a descriptor.

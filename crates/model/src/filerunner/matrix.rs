@@ -4,12 +4,14 @@
 use fsage_core::Pid;
 use rustc_hash::FxHashMap;
 
-use super::config::{Chunk, Config, Definition, Form};
+use super::config::{Chunk, Config, Definition, Form, MOST_REQUEST_BYTES};
 use super::follow::Seen;
 use super::operation::Operation;
 
 /// Combinations that are told apart, at most.
 pub const MOST_CELLS: usize = 1 << 22;
+/// Lines of a configuration before the first chunk.
+const HEADER_LINES: u32 = 4;
 /// Depths beyond it count as this one: a path has no more.
 const DEEPEST: u32 = 999;
 
@@ -67,16 +69,19 @@ impl Matrix {
     ) -> Result<(), TooMany> {
         let new = self.processes.len() as u32;
         let process = *self.processes.entry(pid).or_insert(new);
+        // One call of a copy inside the kernel may move more than any read or write.
+        let most = MOST_REQUEST_BYTES.saturating_sub(io_chunk_bytes / 2);
+        let io = seen.bytes.min(most) / io_chunk_bytes;
         let (io, cached) = match seen.operation {
             Operation::READ => {
                 self.reads.0 += 1;
                 self.reads.1 += u64::from(seen.repeated);
-                (seen.bytes / io_chunk_bytes, seen.cached)
+                (io, seen.cached)
             }
             Operation::WRITE => {
                 self.writes.0 += 1;
                 self.writes.1 += u64::from(seen.repeated);
-                (seen.bytes / io_chunk_bytes, false)
+                (io, false)
             }
             _ => (0, false),
         };
@@ -110,7 +115,9 @@ impl Matrix {
         };
         let mut cells: Vec<(Place, u64)> = self.cells.into_iter().collect();
         cells.sort_unstable();
-        for ((chunk, process, io, operation, depth, cached), iterations) in cells {
+        for (number, ((chunk, process, io, operation, depth, cached), iterations)) in
+            (0..).zip(cells)
+        {
             let definition = Definition {
                 process,
                 operation,
@@ -119,7 +126,8 @@ impl Matrix {
                 cached,
                 iterations,
                 form: Form::Six,
-                line: 0,
+                // Behind the header, the chunks up to its own, and the definitions before it.
+                line: HEADER_LINES + chunk + 1 + number + 1,
             };
             if let Some(chunk) = config.chunks.get_mut(chunk as usize) {
                 chunk.definitions.push(definition);
@@ -189,8 +197,8 @@ mod tests {
 
     #[test]
     fn a_frequency_is_the_calls_for_each_file() {
-        assert_eq!(repeat_frequency(0, 0), 1.0);
-        assert_eq!(repeat_frequency(10, 0), 1.0);
-        assert_eq!(repeat_frequency(11, 6), 2.2);
+        let of =
+            [(0, 0), (10, 0), (11, 6)].map(|(all, again)| repeat_frequency(all, again).to_string());
+        assert_eq!(of, ["1", "1", "2.2"]);
     }
 }
