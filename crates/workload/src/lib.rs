@@ -12,6 +12,7 @@
 pub mod andrew;
 pub mod bonnie;
 pub mod characterize;
+pub mod hot_files;
 pub mod lfs;
 pub mod merge;
 mod ops;
@@ -36,7 +37,7 @@ pub use merge::Merged;
 pub use postmark::PostMark;
 pub use program::{
     BuildError, EntryKind, InputPath, Inputs, Length, Phase, Program, Role, SourceTree, Stream,
-    Text, TreeEntry,
+    TargetFile, Text, TreeEntry,
 };
 pub use spec::{SpecError, Values, WorkloadSpec};
 pub use table::{Parameter, Unit, Value, WORKLOADS, Workload};

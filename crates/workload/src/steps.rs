@@ -25,6 +25,14 @@ pub struct Plan {
     role: Role,
     name: Cow<'static, str>,
     cold: bool,
+    laid_out: Vec<Vec<u8>>,
+}
+
+impl Plan {
+    /// The same, after which it is told how these files, or files of these directories, lie.
+    pub fn laid_out(self, laid_out: Vec<Vec<u8>>) -> Self {
+        Self { laid_out, ..self }
+    }
 }
 
 /// A phase of set-up.
@@ -33,6 +41,7 @@ pub fn setup(name: impl Into<Cow<'static, str>>) -> Plan {
         role: Role::Setup,
         name: name.into(),
         cold: false,
+        laid_out: Vec::new(),
     }
 }
 
@@ -76,6 +85,7 @@ pub fn program<G: Steps>(
         role: plan.role,
         name: plan.name,
         cold: plan.cold,
+        laid_out: plan.laid_out,
         streams: streams
             .iter_mut()
             .filter_map(|stages| Some(Box::new(stages.next()?) as Stream))

@@ -6,7 +6,8 @@ use std::fmt;
 use crate::program::{BuildError, InputPath, Inputs, Program};
 use crate::spec::Values;
 use crate::{
-    andrew, bonnie, lfs, postmark, readers, sdet, selfscale, seqio, small_read, varying, wml,
+    andrew, bonnie, hot_files, lfs, postmark, readers, sdet, selfscale, seqio, small_read, varying,
+    wml,
 };
 
 /// What a parameter is counted in; decides how its text is read.
@@ -143,6 +144,7 @@ pub const WORKLOADS: &[Workload] = &[
     small_read::WORKLOAD,
     bonnie::WORKLOAD,
     seqio::WORKLOAD,
+    hot_files::WORKLOAD,
     readers::READERS,
     readers::STRIDE,
     varying::WORKLOAD,

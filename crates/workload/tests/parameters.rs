@@ -133,6 +133,7 @@ fn what_does_not_fit_together_is_reported() {
             ["1048576 bytes", "a request of 2097152"],
         ),
         ("andrew:tree=/empty", ["/empty", "holds no file"]),
+        ("hot-files", ["no file with data", "aged or restored"]),
         ("wml", ["no script is given", "varmail"]),
         (
             "wml:mine.f,frob=1",
@@ -147,6 +148,7 @@ fn what_does_not_fit_together_is_reported() {
         let mut inputs = Inputs::default();
         for need in parsed.needs() {
             match need {
+                InputPath::Target { .. } => inputs.files = Some(Vec::new()),
                 InputPath::Tree(_) => inputs.tree = Some(SourceTree::default()),
                 InputPath::Text(path) => {
                     inputs.text = Some(Text {
