@@ -144,7 +144,7 @@ impl<G: Steps> Steps for Cycle<G> {
         let kept = *self.kept.get_or_insert(ops.made);
         let before = ops.out.len();
         // Behind the last stage what the cycle made is removed; a cycle that does nothing ends.
-        for _ in 0..=self.stages {
+        for _ in 0..self.stages + 2 {
             let (at, step) = self.at;
             let more = if at < self.stages {
                 self.generator.step(at, step, ops)
