@@ -34,7 +34,7 @@ tables() {
         def by_size($what; $name; $scale; $n):
             $what, "", ([$what | "file size"] + kinds | row), (["---"] + (kinds | map("---:")) | row),
             (sizes[] as $size | [$size] + (kinds | map(pair($seq; .; $name + $size; $scale; $n))) | row), "";
-        def files($c): $c.runs[0].phases[0].layout;
+        def files($c): $c.runs[0].phases[0].result.layout;
         "Runs: " + ([$seq[0].configurations[].runs | length] | "\(min) to \(max) (sequential), ")
             + ([$hot[0].configurations[].runs | length] | "\(min) to \(max) (hot files)"), "",
         by_size("Read, MiB/s, empty → aged (Figures 3.1, 3.2, 3.5 A):"; "bytes_per_s:read "; 1 / 1048576; 1),

@@ -316,3 +316,28 @@ fn a_restored_tree_has_the_same_hot_files_and_the_sequential_benchmark_tells_how
     // What is cold before the first phase is the run's.
     assert!(first[1]["cold"].is_string() && first[3]["cold"].is_string());
 }
+
+#[test]
+fn who_waits_for_a_first_use_sees_the_days_go_by() {
+    if !scratch() || !common::tool("script") {
+        return;
+    }
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    generate(dir);
+    let line = format!(
+        "stty cols 100; {} layout {FIRST_USE}",
+        env!("CARGO_BIN_EXE_fsage")
+    );
+    let mut script = std::process::Command::new("script");
+    script
+        .current_dir(dir)
+        .env("XDG_CACHE_HOME", dir.join("cache"))
+        .env("TERM", "xterm");
+    let shown = script.args(["-qec", &line, "/dev/null"]).output().unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(
+        shown.contains("/10 days, ") && shown.contains("layout score"),
+        "{shown}"
+    );
+}

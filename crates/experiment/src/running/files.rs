@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use fsage_age::layout::{Layout, LayoutError, LayoutOptions, of_part};
 use fsage_core::{FileType, Root, Target, TargetError, TargetSpec};
 use fsage_format::snapshot::{SnapshotEntry, extent_flags};
+use fsage_host::machine::unix_time_ns;
 use fsage_host::snapshot::walk;
 use fsage_workload::{TargetFile, WorkloadSpec};
 
@@ -44,13 +45,15 @@ pub(crate) fn check_target(
 /// The regular files below a root that are not fsage's own; one of several names under the first of them.
 pub(super) fn of_target(root: &dyn Root) -> Result<Vec<TargetFile>, TargetError> {
     let (mut files, mut linked) = (Vec::new(), HashSet::new());
+    let now_ns = unix_time_ns();
     let mut take = |entry: SnapshotEntry| {
         let again = entry.links > 1 && !linked.insert(entry.ino);
         if entry.file_type == FileType::Regular && !again && !entry.path.starts_with(OWN) {
             let is_unwritten = |flags: u32| flags & extent_flags::UNWRITTEN != 0;
             files.push(TargetFile {
                 size_bytes: entry.size_bytes,
-                modified_unix_ns: u64::try_from(entry.mtime_ns).unwrap_or(0),
+                // No file is of the future, whatever its time says.
+                modified_unix_ns: u64::try_from(entry.mtime_ns).unwrap_or(0).min(now_ns),
                 unwritten: !entry.extents.is_empty()
                     && entry
                         .extents
