@@ -84,9 +84,10 @@ for kind in ext2 ext4 xfs btrfs; do
     [ -e "$kind.fsi" ] && continue
     # Exit code 3: something met a full disk, which aged-KIND.json counts.
     "$fsage" age apply home.fst "scratch:$kind,size=$size" --no-score --keep "$kind.fsi" --json \
-        >"$out/aged-$kind.json" || [ $? = 3 ]
-    "$fsage" layout "$kind.fsi" --free --json >"$out/layout-$kind.json"
+        >"aged-$kind.json" || [ $? = 3 ]
+    "$fsage" layout "$kind.fsi" --free --json >"layout-$kind.json"
 done
+cp aged-*.json layout-*.json "$out"
 # The tree as it is in the end, to be copied to empty file systems.
 [ -e tree.fss ] || "$fsage" -q run "cmd:$fsage -q snapshot .. -o $work/tree.fss" aged:ext4.fsi >/dev/null
 

@@ -20,6 +20,7 @@ use serde_json::Value;
 
 /// Ten simulated days of home directories, and an ext4 that was aged with them.
 const DAYS: u64 = 10;
+const POSTMARK: &str = "postmark:files=50,transactions=200";
 const FIRST_USE: &str = "aged:w.fst,on=scratch:ext4,size=128M";
 
 fn run(dir: &Path, line: &[&str]) -> Ran {
@@ -64,6 +65,78 @@ fn keep(dir: &Path, more: &[&str]) -> Value {
     run(dir, &[&apply[..], more].concat()).exits(0).json()
 }
 
+fn in_every_verb(dir: &Path, target: &str) {
+    let ran = run(
+        dir,
+        &["run", POSTMARK, target, "--trace", "t.fst", "--json"],
+    )
+    .exits(0);
+    assert!(
+        ran.json()["environment"]["target"]["aged"]
+            .as_str()
+            .unwrap()
+            .contains("10 days of w.fst")
+    );
+    // Aged once, and kept.
+    assert_eq!(
+        names(&dir.join("cache/fsage/aged")).len(),
+        1,
+        "{}",
+        ran.stderr
+    );
+    run(dir, &["replay", "t.fst", target]).exits(0);
+    let layout = run(dir, &["layout", target, "--json"]).exits(0).json();
+    assert!(
+        layout["layouts"][0]["files"].as_u64().unwrap() > 100,
+        "{layout}"
+    );
+    let profiled = run(
+        dir,
+        &[
+            "profile",
+            target,
+            "--quick",
+            "--max-time",
+            "12s",
+            "-o",
+            "aged.fsp",
+            "--json",
+        ],
+    );
+    let profile = profiled.json();
+    assert!(
+        profile["environment"]["target"]["aged"].is_string(),
+        "{}",
+        profiled.stderr
+    );
+    assert!(
+        profile["metrics"].as_array().unwrap().len() > 20,
+        "{}",
+        profiled.stderr
+    );
+    let predicted = run(dir, &["predict", "t.fst", "--on", "aged.fsp", "--json"]);
+    assert!(
+        predicted.json()["targets"][0]["latency_total_ns"]
+            .as_f64()
+            .unwrap()
+            > 0.0,
+        "{}",
+        predicted.stderr
+    );
+    let plan = format!(
+        "runs = 2\n[[target]]\nname = 'a'\nspec = '{target}'\n[[workload]]\nspec = '{POSTMARK}'\n"
+    );
+    std::fs::write(dir.join("plan.toml"), plan).unwrap();
+    let bench = ["bench", "plan.toml", "--allow-paths", "--json"];
+    assert_eq!(
+        run(dir, &bench).exits(0).json()["configurations"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+}
+
 #[test]
 fn aged_targets_are_run_profiled_predicted_replayed_and_validated() {
     if !scratch() {
@@ -73,77 +146,8 @@ fn aged_targets_are_run_profiled_predicted_replayed_and_validated() {
     let dir = temp.path();
     generate(dir);
     let applied = keep(dir, &[]);
-    let postmark = "postmark:files=50,transactions=200";
     for target in [FIRST_USE, "aged:aged.fsi"] {
-        let ran = run(
-            dir,
-            &["run", postmark, target, "--trace", "t.fst", "--json"],
-        )
-        .exits(0);
-        assert!(
-            ran.json()["environment"]["target"]["aged"]
-                .as_str()
-                .unwrap()
-                .contains("10 days of w.fst")
-        );
-        // Aged once, and kept.
-        assert_eq!(
-            names(&dir.join("cache/fsage/aged")).len(),
-            1,
-            "{}",
-            ran.stderr
-        );
-        run(dir, &["replay", "t.fst", target]).exits(0);
-        let layout = run(dir, &["layout", target, "--json"]).exits(0).json();
-        assert!(
-            layout["layouts"][0]["files"].as_u64().unwrap() > 100,
-            "{layout}"
-        );
-        let profiled = run(
-            dir,
-            &[
-                "profile",
-                target,
-                "--quick",
-                "--max-time",
-                "12s",
-                "-o",
-                "aged.fsp",
-                "--json",
-            ],
-        );
-        let profile = profiled.json();
-        assert!(
-            profile["environment"]["target"]["aged"].is_string(),
-            "{}",
-            profiled.stderr
-        );
-        assert!(
-            profile["metrics"].as_array().unwrap().len() > 20,
-            "{}",
-            profiled.stderr
-        );
-        let predicted = run(dir, &["predict", "t.fst", "--on", "aged.fsp", "--json"]);
-        assert!(
-            predicted.json()["targets"][0]["latency_total_ns"]
-                .as_f64()
-                .unwrap()
-                > 0.0,
-            "{}",
-            predicted.stderr
-        );
-        let plan = format!(
-            "runs = 2\n[[target]]\nname = 'a'\nspec = '{target}'\n[[workload]]\nspec = '{postmark}'\n"
-        );
-        std::fs::write(dir.join("plan.toml"), plan).unwrap();
-        let bench = ["bench", "plan.toml", "--allow-paths", "--json"];
-        assert_eq!(
-            run(dir, &bench).exits(0).json()["configurations"]
-                .as_array()
-                .unwrap()
-                .len(),
-            1
-        );
+        in_every_verb(dir, target);
     }
     // An image is looked into, not at.
     let layout = run(dir, &["layout", "aged.fsi", "--json"]).exits(0).json();
@@ -155,7 +159,7 @@ fn aged_targets_are_run_profiled_predicted_replayed_and_validated() {
         "--target",
         "aged:aged.fsi",
         "--workload",
-        postmark,
+        POSTMARK,
         "--runs",
         "1",
         "--profile-time",

@@ -94,6 +94,7 @@ impl fmt::Debug for Phase {
             .field("role", &self.role)
             .field("name", &self.name)
             .field("cold", &self.cold)
+            .field("laid_out", &self.laid_out.len())
             .field("streams", &self.streams.len())
             .finish()
     }
