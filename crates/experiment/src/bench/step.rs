@@ -333,9 +333,8 @@ impl Making<'_> {
 
     /// Runs the setup phases of a generated workload; returns its run phases.
     fn generate(&mut self, root: &dyn Root) -> Result<Vec<Phase>, String> {
-        let (phases, run_for_ns) =
-            running::program(&self.request, Some(root)).map_err(|e| text(&e))?;
-        self.request.run_for_ns = run_for_ns;
+        let (phases, for_ns) = running::program(&self.request, Some(root)).map_err(|e| text(&e))?;
+        self.request.run_for_ns = for_ns;
         let mut rest = Vec::new();
         for phase in phases {
             match phase.role {
@@ -523,12 +522,10 @@ impl Making<'_> {
             let steady = steady::part(&result);
             self.run.phases.push(BenchPhase { result, steady });
         }
-        let of_command = self
-            .run
-            .command
-            .as_ref()
-            .map(|command| command.run_delay_ns);
-        self.run.run_delay_ns = of_command.unwrap_or(delay_ns);
+        self.run.run_delay_ns = match &self.run.command {
+            Some(command) => command.run_delay_ns,
+            None => delay_ns,
+        };
         if fs.virtual_time().is_some() {
             // What the simulation itself used is nothing of the target's.
             usage = Usage::default();
@@ -582,11 +579,7 @@ impl Making<'_> {
         let counters = || fs.platform().device_counters();
         let before = counters();
         let (written, elapsed_ns) = write_back(open, fs.clock(), self.settings.stop);
-        written.map_err(|e| match open.served() {
-            Ok(()) => text(&e),
-            // What has died explains it.
-            Err(died) => text(&died),
-        })?;
+        written.map_err(|e| text(&open.explain(e)))?;
         let counters = before.zip(counters());
         self.run.flush = Some(Flush {
             elapsed_ns,
