@@ -116,7 +116,6 @@ fn one_stream_is_the_same_operation_by_operation() {
         "postmark:files=20,transactions=60,buffering=false,read=1000,write=700",
         "lfs-small:files=50",
         "lfs-large:size=300k,fsync=true",
-        "seqio:size=16k-128k,total=256k",
         "small-read:files=30,dirs=3",
         "stride:size=256k",
         "varying:config=d,chunks=2,ops=20",

@@ -89,6 +89,9 @@ impl FsOptions {
     };
 }
 
+/// Told how far a preparation is: work done and in all, and steps that a user knows, likewise.
+pub type Preparing<'a> = &'a mut dyn FnMut((u64, u64), (u64, u64));
+
 /// A target as it is asked for. It displays as the specification that reads back as the same.
 pub trait TargetSpec: fmt::Debug + fmt::Display + Send + Sync {
     /// The name that its specification gives it.
@@ -132,6 +135,11 @@ pub trait TargetSpec: fmt::Debug + fmt::Display + Send + Sync {
 
     /// Whether it can be opened, as far as that is known without changing anything.
     fn check(&self) -> Result<(), TargetError> {
+        Ok(())
+    }
+
+    /// Makes what takes long and is kept, so that nobody waits for it when it is opened; opening does it else.
+    fn prepare(&self, _progress: Preparing<'_>) -> Result<(), TargetError> {
         Ok(())
     }
 

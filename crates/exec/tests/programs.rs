@@ -7,7 +7,7 @@ use std::path::Path;
 use fsage_exec::{Options, run};
 use fsage_host::{Confinement, HostFs, HostOptions};
 use fsage_workload::wml::personalities;
-use fsage_workload::{Inputs, Length, WORKLOADS, WorkloadSpec};
+use fsage_workload::{Inputs, Length, TargetFile, WORKLOADS, WorkloadSpec};
 
 /// A small one of each.
 const SPECS: &[&str] = &[
@@ -19,6 +19,7 @@ const SPECS: &[&str] = &[
     "small-read:files=120",
     "bonnie:size=2M,seeks=100,files=100,file-size=5000",
     "seqio:size=16k-1M,total=1M",
+    "hot-files",
     "readers:total=3M",
     "stride:size=1M",
     "varying:config=d,chunks=2,ops=20",
@@ -38,10 +39,19 @@ fn run_all(spec: &str, length: Length, options: &Options<'_>) {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let target = host(dir.path());
     let parsed: WorkloadSpec = spec.parse().unwrap();
-    let inputs = Inputs {
+    let mut inputs = Inputs {
         length,
         ..Inputs::default()
     };
+    if parsed.in_target().is_some() {
+        fs::write(dir.path().join("f"), [1; 9000]).unwrap();
+        inputs.files = Some(vec![TargetFile {
+            path: b"f".to_vec(),
+            size_bytes: 9000,
+            modified_unix_ns: 1,
+            unwritten: false,
+        }]);
+    }
     for phase in parsed.program(&inputs).unwrap().phases {
         let name = format!("{spec}: {phase:?}");
         let limit = match (length, phase.role) {
@@ -59,7 +69,8 @@ fn run_all(spec: &str, length: Length, options: &Options<'_>) {
             "{name}"
         );
     }
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{spec}");
+    let left = fs::read_dir(dir.path()).unwrap().count();
+    assert_eq!(left, usize::from(inputs.files.is_some()), "{spec}");
 }
 
 /// What reads a file of the user's, and filebench's scripts, have tests of their own.

@@ -11,7 +11,7 @@ use fsage_age::apply::{
 };
 use fsage_age::layout::{LayoutOptions, of_tree};
 use fsage_age::made::{self, Made, MadeError};
-use fsage_core::target::list_dir;
+use fsage_core::target::{Preparing, list_dir};
 use fsage_core::{Confinement, FileSystem, FsOptions, OpenFlags, Seed, TargetError, TargetSpec};
 use fsage_format::image::Aged;
 use fsage_format::result::aged::{AGED_FORMAT, AGED_VERSION, AgedRun};
@@ -85,14 +85,11 @@ pub struct AgingRequest {
     pub keep: Option<PathBuf>,
 }
 
-/// How far it is: operations done and in all, the day and how many there are.
-pub type Progress<'a> = &'a mut dyn FnMut((u64, u64), (u64, u64));
-
-/// Ages a target.
+/// Ages a target. `progress` is told operations done and in all, the day and how many there are.
 pub fn age(
     mut workload: TraceReader,
     request: &AgingRequest,
-    progress: Progress<'_>,
+    progress: Preparing<'_>,
     stop: &AtomicBool,
 ) -> Result<AgedRun, AgingError> {
     let path = &request.workload;
@@ -324,7 +321,7 @@ pub fn mark_of(dir: &Path) -> Option<Aged> {
 struct Watch<'a, 'b> {
     dir: Option<&'a Path>,
     total: (u64, u64),
-    progress: Progress<'b>,
+    progress: Preparing<'b>,
     stop: &'a AtomicBool,
 }
 

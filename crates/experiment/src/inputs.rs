@@ -45,6 +45,8 @@ pub fn load(spec: &WorkloadSpec, length: Length) -> Result<Inputs, InputError> {
         match need {
             InputPath::Tree(dir) => inputs.tree = Some(tree(&dir)?),
             InputPath::Text(file) => inputs.text = Some(text(&file)?),
+            // Known once the target is open.
+            InputPath::Target { .. } => {}
         }
     }
     Ok(inputs)

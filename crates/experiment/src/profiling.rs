@@ -37,7 +37,8 @@ pub fn profile_target(
         confinement: Confinement::Trusted,
         cold,
     };
-    let own = !target.is_temporary();
+    // Beside what a workload has aged it with, names of the suite's own could be taken.
+    let own = !target.is_temporary() || target.describe().aged.is_some();
     let place = own.then(|| target.place(".fsage-profile-")).transpose()?;
     let root: &dyn Root = match &place {
         Some(place) => &**place,

@@ -9,18 +9,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::target::list_dir;
 use fsage_core::{
-    DevId, Errno, FileId, FileSystem, FileType, FsOptions, Seed, Target, TargetError, TargetSpec,
+    DevId, Errno, FileId, FileSystem, FileType, FsOptions, Seed, SetAttr, Target, TargetError,
+    TargetSpec,
 };
 use fsage_exec::replay::{self, BuildError, Entry, Ino, Kind, Placement, Range, Tree};
 use fsage_format::FormatError;
 use fsage_format::result::environment::RestoredRecord;
 use fsage_format::snapshot::{SnapshotEntry, SnapshotReader};
-use fsage_host::scratch::MARKER;
 use fsage_host::{HostError, HostFs};
 use sha2::{Digest, Sha256};
 
 use crate::plan::{State, hex};
 use crate::replaying::problem;
+use crate::running::files::OWN;
 
 /// `FIEMAP_EXTENT_UNWRITTEN`.
 const UNWRITTEN: u32 = 0x800;
@@ -263,6 +264,11 @@ impl Source {
         let own = names_of_root(&*fs).map_err(|e| refused("list", e))?;
         let before = fs.statfs().unwrap_or_default().available_bytes;
         let built = replay::build(&*fs, &tree, &placement, CONTENTS, stop).map_err(failed)?;
+        for (name, modified_ns) in &wanted.modified {
+            let times = SetAttr::Times(*modified_ns, *modified_ns);
+            fs.set_attr(name, times)
+                .map_err(|e| refused("set the times of files of", e))?;
+        }
         fs.sync().map_err(|e| refused("write back", e))?;
         let after = fs.statfs().unwrap_or_default().available_bytes;
         self.verify(&*fs, tree, (&placement, &own), stop)?;
@@ -343,17 +349,22 @@ struct Wanted {
     /// Files of several names whose bytes are counted.
     counted: HashSet<u64>,
     data_bytes: u64,
+    /// When files were modified, nanoseconds since 1970.
+    modified: Vec<(Vec<u8>, u64)>,
     /// Names of files with large holes, and their sizes.
     with_holes: Vec<(Vec<u8>, u64)>,
 }
 
 impl Wanted {
-    /// All but the mark of another scratch file system.
+    /// All but what is fsage's own: the mark of another scratch file system, or of how it was aged.
     fn take(&mut self, entry: &SnapshotEntry) -> bool {
-        if entry.path == MARKER.as_bytes() {
+        if entry.path.starts_with(OWN) {
             return false;
         }
         if entry.file_type == FileType::Regular {
+            if let Some(modified_ns) = u64::try_from(entry.mtime_ns).ok().filter(|&ns| ns > 0) {
+                self.modified.push((entry.path.clone(), modified_ns));
+            }
             let data = if has_ranges(entry) {
                 let lengths = ranges(entry).into_iter().map(|r| r.length);
                 lengths.fold(0, u64::saturating_add)

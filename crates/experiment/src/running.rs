@@ -3,6 +3,7 @@
 pub(crate) mod command;
 mod convert;
 pub mod direct;
+pub(crate) mod files;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ use fsage_workload::{BuildError, Length, Phase, Role, WorkloadSpec};
 
 use crate::inputs::{self, InputError};
 use crate::measured::{MeasuredError, MeasuredTrace, Sealed, trace_root};
-use crate::target::{check_commands, command_dir, directory};
+use crate::target::{command_dir, directory};
 
 /// What directories of runs are called.
 const PREFIX: &str = ".fsage-run-";
@@ -119,16 +120,18 @@ pub fn run_workload(
     stop: &AtomicBool,
 ) -> Result<Ran, RunningError> {
     // What cannot be is known before a file system is made.
-    if request.spec.command().is_some() {
-        check_commands(target, "run a command")?;
+    files::check_target(&request.spec, target)?;
+    let mut made = signals::with_nothing_to_keep(|| program(request, None))?;
+    let open = target.open()?;
+    let place = Where::find(&*open, target, request)?;
+    if request.spec.in_target().is_some() {
+        made = program(request, Some(place.root()))?;
     }
-    let (phases, run_for_ns) = signals::with_nothing_to_keep(|| program(request))?;
+    let (phases, run_for_ns) = made;
     let request = &RunRequest {
         run_for_ns,
         ..request.clone()
     };
-    let open = target.open()?;
-    let place = Where::find(&*open, target, request)?;
     let mut result = empty_result(target, &*open, request)?;
     let time = open.file_system(FsOptions::TRUSTED)?;
     let (start_ns, before) = (time.clock().now_ns(), Pauses::now());
@@ -201,18 +204,24 @@ fn run_phases(
         }
         progress(&phase.name);
         let name = phase.name.clone().into_owned();
-        run_phase(root, request, phase, result, (stop, door))
+        run_phase((open, root), request, phase, result, (stop, door))
             .map_err(|error| open.explain(error.of(name)))?;
     }
     Ok(())
 }
 
-/// The phases that are asked for, none of a command, and how long its run phases last.
-pub(crate) fn program(request: &RunRequest) -> Result<(Vec<Phase>, Option<u64>), RunningError> {
+/// The phases that are asked for, none of a command, and how long its run phases last. Before the target is open
+/// those of a workload that works on its files do nothing.
+pub(crate) fn program(
+    request: &RunRequest,
+    root: Option<&dyn Root>,
+) -> Result<(Vec<Phase>, Option<u64>), RunningError> {
     if request.spec.command().is_some() {
         return Ok((Vec::new(), None));
     }
-    let inputs = inputs::load(&request.spec, request.length())?;
+    let mut inputs = inputs::load(&request.spec, request.length())?;
+    let root = root.filter(|_| request.spec.in_target().is_some());
+    inputs.files = root.map(files::of_target).transpose()?;
     let program = request.spec.program(&inputs)?;
     let run_for_ns = request.run_for_ns.or(program.run_for_ns);
     let phases = match request.role {
@@ -291,7 +300,7 @@ impl PhaseError {
 }
 
 fn run_phase(
-    root: &dyn Root,
+    (open, root): (&dyn Target, &dyn Root),
     request: &RunRequest,
     phase: Phase,
     result: &mut WorkloadRun,
@@ -312,6 +321,8 @@ fn run_phase(
     }
     let mut done = execute_to(door, root, request, phase, 1_000_000_000, stop)?;
     done.run.cold = cold;
+    done.run.layout =
+        files::layout(open, root, &done.laid_out, stop).map_err(PhaseError::Target)?;
     result.phases.push(done.run);
     result.failed = done.failed;
     Ok(())
@@ -338,6 +349,8 @@ pub(crate) struct Executed {
     pub run: PhaseRun,
     /// The operation whose error ended it, where one did.
     pub failed: Option<Unexpected>,
+    /// Files, and directories of files, of which it is to be told how they lie.
+    pub laid_out: Vec<Vec<u8>>,
     /// What its streams' threads used.
     pub usage: Usage,
 }
@@ -382,6 +395,7 @@ pub(crate) fn execute_to(
     Ok(Executed {
         run: convert::phase(phase.role.name(), &phase.name, None, &result),
         failed,
+        laid_out: phase.laid_out,
         usage: result.usage,
     })
 }
@@ -408,16 +422,18 @@ pub(crate) fn describe_cold(evidence: ColdEvidence) -> String {
 
 /// The directory in which a workload runs.
 #[derive(Debug)]
-enum Where {
+enum Where<'a> {
+    /// The root of the target, of a workload that works on what lies there.
+    Target(&'a dyn Target),
     /// Goes in the end, also after a kill.
     Own(Box<dyn Place>),
     /// Stays; a file beside it says what was set up in it.
     Kept(PathBuf, Box<dyn Target>),
 }
 
-impl Where {
+impl<'a> Where<'a> {
     fn find(
-        open: &dyn Target,
+        open: &'a dyn Target,
         target: &dyn TargetSpec,
         request: &RunRequest,
     ) -> Result<Self, RunningError> {
@@ -425,6 +441,14 @@ impl Where {
             dir: dir.to_owned(),
             why,
         };
+        if request.spec.in_target().is_some() {
+            if request.keep || request.role.is_some() {
+                let why = "the workload has no set-up and no directory of its own; expected neither --keep nor \
+                           --role";
+                return Err(unfit(Path::new(&target.to_string()), why.to_string()));
+            }
+            return Ok(Self::Target(open));
+        }
         if !request.keep && request.role.is_none() {
             return Ok(Self::Own(open.place(PREFIX)?));
         }
@@ -461,6 +485,7 @@ impl Where {
 
     fn root(&self) -> &dyn Root {
         match self {
+            Self::Target(open) => *open,
             Self::Own(place) => &**place,
             Self::Kept(_, open) => &**open,
         }

@@ -1,5 +1,6 @@
 //! A run of a workload as tables.
 
+use fsage_format::result::layout::Layout;
 use fsage_format::result::run::{CommandRun, PhaseRun, Unexpected, WorkloadRun};
 
 use crate::page::Page;
@@ -72,12 +73,31 @@ fn say_phase(page: &mut Page, phase: &PhaseRun) {
         }
     }
     page.say(line);
+    if let Some(layout) = &phase.layout {
+        page.say(lie(layout));
+    }
     if phase.operations > 0 {
         page.table(&kinds(phase, page.width()));
     }
     say_streams(page, phase);
     page.say(harness(phase));
     say_mismatches(page, phase);
+}
+
+/// How files lay.
+fn lie(layout: &Layout) -> String {
+    let score = layout.score.map(|score| format!("{:.3}", score.value()));
+    let split = layout
+        .split
+        .map(|split| format!(", {} split", units::count(split.split)));
+    format!(
+        "layout score {}: {} in {}{}, {} unknown",
+        score.as_deref().unwrap_or("-"),
+        units::counted(layout.files_placed, "file"),
+        units::counted(layout.extents, "extent"),
+        split.unwrap_or_default(),
+        units::count(layout.unknown.total())
+    )
 }
 
 fn per_second(count: u64, elapsed_ns: u64) -> u64 {

@@ -13,6 +13,7 @@ pub mod andrew;
 pub mod bonnie;
 pub mod characterize;
 pub mod filerunner;
+pub mod hot_files;
 pub mod lfs;
 pub mod merge;
 pub mod model;
@@ -38,7 +39,7 @@ pub use merge::Merged;
 pub use postmark::PostMark;
 pub use program::{
     BuildError, EntryKind, InputPath, Inputs, Length, Phase, Program, Role, SourceTree, Stream,
-    Text, TreeEntry,
+    TargetFile, Text, TreeEntry,
 };
 pub use spec::{SpecError, Values, WorkloadSpec};
 pub use table::{Parameter, Unit, Value, WORKLOADS, Workload};

@@ -263,6 +263,11 @@ impl Ops {
         self.on(OpKind::Fsync, file).size_bytes = Some(file.size);
     }
 
+    /// Writes back all of the file system, until the device has it.
+    pub fn sync(&mut self) {
+        self.push(OpKind::Syncfs);
+    }
+
     /// Makes a directory.
     pub fn mkdir(&mut self, path: impl AsRef<[u8]>) {
         let op = self.named(OpKind::Mkdir, path);

@@ -54,6 +54,8 @@ pub struct Phase {
     pub name: Cow<'static, str>,
     /// Whether caches are to be made cold before it, where the target can.
     pub cold: bool,
+    /// Files, and directories of files, of which it is told after the phase how they lie on their device.
+    pub laid_out: Vec<Vec<u8>>,
     /// The streams; each yields ids of its own table of paths.
     pub streams: Vec<Stream>,
 }
@@ -74,6 +76,7 @@ impl Phase {
             role,
             name: name.into(),
             cold: false,
+            laid_out: Vec::new(),
             streams,
         }
     }
@@ -91,6 +94,7 @@ impl fmt::Debug for Phase {
             .field("role", &self.role)
             .field("name", &self.name)
             .field("cold", &self.cold)
+            .field("laid_out", &self.laid_out.len())
             .field("streams", &self.streams.len())
             .finish()
     }
@@ -145,8 +149,23 @@ pub struct Inputs {
     pub tree: Option<SourceTree>,
     /// A file of the user's.
     pub text: Option<Text>,
+    /// The files that lie in the target; `None` before it is open, for a program that is not to be run.
+    pub files: Option<Vec<TargetFile>>,
     /// How long run phases go on.
     pub length: Length,
+}
+
+/// A regular file that lies in a target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TargetFile {
+    /// Path below the root, without leading slash; bytes, not text.
+    pub path: Vec<u8>,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// When it was modified last, nanoseconds since 1970.
+    pub modified_unix_ns: u64,
+    /// Whether all of it is allocated and none of it written.
+    pub unwritten: bool,
 }
 
 /// A file of the user's, read whole.
@@ -199,6 +218,11 @@ pub enum InputPath {
     Tree(PathBuf),
     /// The text of this file, into [`Inputs::text`].
     Text(PathBuf),
+    /// The files that lie in the target itself, into [`Inputs::files`]: it has no directory of its own there.
+    Target {
+        /// Whether it changes them.
+        changes: bool,
+    },
 }
 
 /// Why a workload could not be built; completes "failed to …".

@@ -1,8 +1,9 @@
 //! The sequential I/O benchmark of the aging studies (Smith 1996, 5.1; Smith 2001, 3.3): files of one
-//! size after another, made and read in order.
+//! size after another, made and read in order, and removed before the next size, so that each meets the same
+//! free space.
 
 use crate::ops::{File, NEW, O_RDONLY, Ops};
-use crate::params::{LARGEST_FILE, byte_range, bytes, count, request};
+use crate::params::{LARGEST_FILE, byte_range, bytes, count, request, switch};
 use crate::program::{BuildError, Inputs, Program};
 use crate::spec::Values;
 use crate::steps::{Steps, repeated, run, run_cold, setup};
@@ -12,8 +13,8 @@ use crate::units::binary;
 /// Its row.
 pub const WORKLOAD: Workload = Workload {
     name: "seqio",
-    what: "for each file size writes a given number of bytes as files of that size, then reads them \
-           in the same order",
+    what: "for each file size writes a given number of bytes as files of that size, reads them in the \
+           same order, each with cold caches, and removes them",
     good_for: "throughput by file size, and with it what allocation does to files of that size, best \
                on an aged file system; files of one size made at once lie better than in real use",
     source: "Smith 1996, 5.1; Smith 2001, 3.3",
@@ -42,7 +43,18 @@ const PARAMETERS: &[Parameter] = &[
         4 << 20,
         "size of a read or write request; a smaller file is one request",
     ),
+    switch(
+        "sync",
+        true,
+        "whether a phase that creates ends when the device has what was written",
+    ),
 ];
+
+/// What is done with the files of each size, a phase each.
+const CREATE: usize = 0;
+const READ: usize = 1;
+const REMOVE: usize = 2;
+const PHASES: usize = 3;
 
 fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
     let (low, high) = values.range("size");
@@ -61,14 +73,17 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
     }
     let mut plans = vec![setup("directories")];
     for &size in &sizes {
-        plans.push(run(format!("create {}", binary(size))));
+        let files = vec![format!("s{size}").into_bytes()];
+        plans.push(run_cold(format!("create {}", binary(size))).laid_out(files));
         plans.push(run_cold(format!("read {}", binary(size))));
+        plans.push(run(format!("remove {}", binary(size))));
     }
     let generator = SeqIo {
         sizes,
         total,
         per_dir: values.number("per-dir"),
         request: values.number("request"),
+        sync: values.switch("sync"),
         at: (0, 0),
         file: None,
     };
@@ -80,6 +95,7 @@ struct SeqIo {
     total: u64,
     per_dir: u64,
     request: u64,
+    sync: bool,
     /// In set-up the size and directory, in a phase the file, that come next.
     at: (usize, u64),
     file: Option<File>,
@@ -119,23 +135,38 @@ impl Steps for SeqIo {
         if index == 0 {
             self.at.1 = 0;
         }
-        let Some(&size) = self.sizes.get((stage - 1) / 2) else {
+        let (of_size, phase) = ((stage - 1) / PHASES, (stage - 1) % PHASES);
+        let Some(&size) = self.sizes.get(of_size) else {
             return false;
         };
-        let number = self.at.1;
-        if number >= self.total / size {
-            return false;
+        let (number, files) = (self.at.1, self.total / size);
+        if number >= files {
+            let sync = phase == CREATE && self.sync && number == files;
+            if sync {
+                ops.sync();
+            }
+            self.at.1 += 1;
+            return sync;
         }
-        let create = stage % 2 == 1;
+        let path = self.path(size, number);
+        if phase == REMOVE {
+            ops.unlink(path);
+            self.at.1 += 1;
+            return true;
+        }
         let mut file = self.file.take().unwrap_or_else(|| {
-            let (flags, before) = if create { (NEW, 0) } else { (O_RDONLY, size) };
-            ops.open(self.path(size, number), flags, before)
+            let (flags, before) = if phase == READ {
+                (O_RDONLY, size)
+            } else {
+                (NEW, 0)
+            };
+            ops.open(path, flags, before)
         });
         let length = self.request.min(size - file.position);
-        if create {
-            ops.write(&mut file, length);
-        } else {
+        if phase == READ {
             ops.read(&mut file, length);
+        } else {
+            ops.write(&mut file, length);
         }
         if file.position < size {
             self.file = Some(file);

@@ -190,6 +190,15 @@ impl WorkloadSpec {
         }
     }
 
+    /// Of one that works on the files that lie in the target whether it changes them; `None` for one that has a
+    /// directory of its own.
+    pub fn in_target(&self) -> Option<bool> {
+        self.needs().iter().find_map(|need| match need {
+            InputPath::Target { changes } => Some(*changes),
+            InputPath::Tree(_) | InputPath::Text(_) => None,
+        })
+    }
+
     /// The shell command, `None` for a generated workload.
     pub fn command(&self) -> Option<&str> {
         match self {

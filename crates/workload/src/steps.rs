@@ -25,6 +25,14 @@ pub struct Plan {
     role: Role,
     name: Cow<'static, str>,
     cold: bool,
+    laid_out: Vec<Vec<u8>>,
+}
+
+impl Plan {
+    /// The same, after which it is told how these files, or files of these directories, lie.
+    pub fn laid_out(self, laid_out: Vec<Vec<u8>>) -> Self {
+        Self { laid_out, ..self }
+    }
 }
 
 /// A phase of set-up.
@@ -33,6 +41,7 @@ pub fn setup(name: impl Into<Cow<'static, str>>) -> Plan {
         role: Role::Setup,
         name: name.into(),
         cold: false,
+        laid_out: Vec::new(),
     }
 }
 
@@ -76,6 +85,7 @@ pub fn program<G: Steps>(
         role: plan.role,
         name: plan.name,
         cold: plan.cold,
+        laid_out: plan.laid_out,
         streams: streams
             .iter_mut()
             .filter_map(|stages| Some(Box::new(stages.next()?) as Stream))
@@ -134,7 +144,7 @@ impl<G: Steps> Steps for Cycle<G> {
         let kept = *self.kept.get_or_insert(ops.made);
         let before = ops.out.len();
         // Behind the last stage what the cycle made is removed; a cycle that does nothing ends.
-        for _ in 0..=self.stages {
+        for _ in 0..self.stages + 2 {
             let (at, step) = self.at;
             let more = if at < self.stages {
                 self.generator.step(at, step, ops)

@@ -6,8 +6,8 @@ use std::fmt;
 use crate::program::{BuildError, InputPath, Inputs, Program};
 use crate::spec::Values;
 use crate::{
-    andrew, bonnie, filerunner, lfs, model, postmark, readers, sdet, selfscale, seqio, small_read,
-    varying, wml,
+    andrew, bonnie, filerunner, hot_files, lfs, model, postmark, readers, sdet, selfscale, seqio,
+    small_read, varying, wml,
 };
 
 /// What a parameter is counted in; decides how its text is read.
@@ -144,6 +144,7 @@ pub const WORKLOADS: &[Workload] = &[
     small_read::WORKLOAD,
     bonnie::WORKLOAD,
     seqio::WORKLOAD,
+    hot_files::WORKLOAD,
     readers::READERS,
     readers::STRIDE,
     varying::WORKLOAD,

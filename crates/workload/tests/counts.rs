@@ -161,16 +161,26 @@ fn the_stride_readers_interleave_their_sequences() {
 #[test]
 fn the_sequential_benchmark_moves_32_megabytes_for_each_size() {
     let seen = phases("seqio");
-    assert_eq!(names(&seen).len(), 24, "16 KiB to 32 MiB, written and read");
+    assert_eq!(
+        names(&seen).len(),
+        36,
+        "16 KiB to 32 MiB, written, read and removed"
+    );
     for (i, size) in (14..=25).map(|bits| 1_u64 << bits).enumerate() {
-        let (create, read) = (&seen[1 + 2 * i], &seen[2 + 2 * i]);
+        let (create, read) = (&seen[1 + 3 * i], &seen[2 + 3 * i]);
+        let remove = &seen[3 + 3 * i];
         assert_eq!(
             (create.bytes_written, read.bytes_read),
             (32 * MIB, 32 * MIB)
         );
         assert_eq!(create.count(OpKind::Open), 32 * MIB / size);
         assert_eq!(create.opened, read.opened);
-        assert_eq!((create.cold, read.cold), (false, true));
+        assert_eq!((create.cold, read.cold, remove.cold), (true, true, false));
+        assert_eq!(
+            (create.count(OpKind::Syncfs), read.count(OpKind::Syncfs)),
+            (1, 0)
+        );
+        assert_eq!(remove.count(OpKind::Unlink), 32 * MIB / size);
         let unit = size.min(4 * MIB);
         assert!(create.requests.iter().all(|r| r.1 == unit));
         let mut per_directory: BTreeMap<Vec<u8>, u64> = BTreeMap::new();

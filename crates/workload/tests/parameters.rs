@@ -134,6 +134,7 @@ fn what_does_not_fit_together_is_reported() {
         ),
         ("andrew:tree=/empty", ["/empty", "holds no file"]),
         ("filerunner", ["no file is given", "filerunner:FILE"]),
+        ("hot-files", ["no file with data", "aged or restored"]),
         ("wml", ["no script is given", "varmail"]),
         (
             "wml:mine.f,frob=1",
@@ -148,6 +149,7 @@ fn what_does_not_fit_together_is_reported() {
         let mut inputs = Inputs::default();
         for need in parsed.needs() {
             match need {
+                InputPath::Target { .. } => inputs.files = Some(Vec::new()),
                 InputPath::Tree(_) => inputs.tree = Some(SourceTree::default()),
                 InputPath::Text(path) => {
                     inputs.text = Some(Text {

@@ -8,8 +8,8 @@ use fsage_core::{Errno, Fd, Op, OpFlags, OpKind, PathTable, Pid};
 use fsage_workload::random::Random;
 use fsage_workload::wml::personalities;
 use fsage_workload::{
-    EntryKind, InputPath, Inputs, Length, Phase, Program, Role, SourceTree, TreeEntry, WORKLOADS,
-    WorkloadSpec,
+    EntryKind, InputPath, Inputs, Length, Phase, Program, Role, SourceTree, TargetFile, TreeEntry,
+    WORKLOADS, WorkloadSpec,
 };
 
 /// Small ones of every workload, each parameter that changes what is done in both ways.
@@ -31,6 +31,9 @@ const SPECS: &[&str] = &[
     "bonnie:size=8k,seeks=0,files=0",
     "seqio:size=16k-256k,total=512k",
     "seqio:size=3000,total=100000,per-dir=3,request=2000",
+    "seqio:size=5000,total=9000,sync=false",
+    "hot-files:request=1000",
+    "hot-files:days=1,overwrite=false",
     "readers:total=640k",
     "readers:total=100000,n=3,request=5000",
     "stride:size=256k",
@@ -48,9 +51,14 @@ fn inputs(spec: &WorkloadSpec, length: Length) -> Inputs {
         ..Inputs::default()
     };
     for need in spec.needs() {
-        let InputPath::Tree(_) = need else {
-            panic!("{need:?}")
-        };
+        match need {
+            InputPath::Tree(_) => {}
+            InputPath::Target { .. } => {
+                inputs.files = Some(found());
+                continue;
+            }
+            other @ InputPath::Text(_) => panic!("{other:?}"),
+        }
         let entry = |path: &[u8], kind| TreeEntry {
             path: path.to_vec(),
             kind,
@@ -79,6 +87,17 @@ fn inputs(spec: &WorkloadSpec, length: Length) -> Inputs {
     inputs
 }
 
+/// What lies in a target.
+fn found() -> Vec<TargetFile> {
+    let file = |path: &str, size_bytes| TargetFile {
+        path: path.into(),
+        size_bytes,
+        modified_unix_ns: size_bytes,
+        unwritten: false,
+    };
+    vec![file("a/x", 70_000), file("b", 1), file("a/y", 3000)]
+}
+
 fn program(text: &str, length: Length) -> Program {
     let spec: WorkloadSpec = text.parse().unwrap();
     let inputs = inputs(&spec, length);
@@ -103,6 +122,16 @@ fn parent(path: &[u8]) -> Option<&[u8]> {
 }
 
 impl Model {
+    /// With what lies in the target before a workload that is about that.
+    fn of(spec: &str) -> Self {
+        let spec: WorkloadSpec = spec.parse().unwrap();
+        let files = spec.in_target().map(|_| found()).unwrap_or_default();
+        Self {
+            files: files.into_iter().map(|f| (f.path, f.size_bytes)).collect(),
+            ..Self::default()
+        }
+    }
+
     fn there(&self, path: &[u8]) -> bool {
         self.files.contains_key(path)
             || self.directories.contains(path)
@@ -162,6 +191,7 @@ impl Model {
             OpKind::Stat | OpKind::Chmod | OpKind::Utimens => {
                 assert!(self.there(&path.unwrap()));
             }
+            OpKind::Syncfs => {}
             _ => self.on_descriptor(stream, op),
         }
         assert!(
@@ -316,7 +346,8 @@ fn every_program_is_a_valid_history_and_removes_what_it_made() {
     for spec in SPECS {
         for seed in 0..3 {
             let mut random = Random::new(fsage_core::Seed(seed));
-            let mut model = Model::default();
+            let mut model = Model::of(spec);
+            let before = model.files.clone();
             for phase in program(spec, Length::Count).phases {
                 let name = format!("{spec}: {phase:?}");
                 let role = phase.role;
@@ -325,7 +356,7 @@ fn every_program_is_a_valid_history_and_removes_what_it_made() {
                 assert!(operations > 0 || !by_then, "{name} does nothing");
             }
             assert!(
-                model.files.is_empty() && model.directories.is_empty(),
+                model.files == before && model.directories.is_empty(),
                 "{spec}"
             );
             assert!(model.links.is_empty(), "{spec}");
@@ -338,7 +369,8 @@ fn a_run_for_a_time_goes_on_and_may_be_stopped_behind_any_batch() {
     for spec in SPECS {
         for batches in [1, 7, 400] {
             let mut random = Random::new(fsage_core::Seed(batches as u64));
-            let mut model = Model::default();
+            let mut model = Model::of(spec);
+            let before = model.files.clone();
             for phase in program(spec, Length::Endless).phases {
                 let name = format!("{spec}: {phase:?}");
                 let runs = phase.role == Role::Run;
@@ -347,7 +379,7 @@ fn a_run_for_a_time_goes_on_and_may_be_stopped_behind_any_batch() {
                 assert!(!runs || operations >= 5 * batches as u64, "{name} ends");
             }
             assert!(
-                model.files.is_empty() && model.directories.is_empty(),
+                model.files == before && model.directories.is_empty(),
                 "{spec}"
             );
         }

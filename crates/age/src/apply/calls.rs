@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::{
-    Errno, Fd, FileSystem, Handle, Op, OpFlags, OpKind, OpenFlags, PathId, PathTable,
+    Errno, Fd, FileSystem, Handle, Op, OpFlags, OpKind, OpenFlags, PathId, PathTable, SetAttr,
 };
 use fsage_exec::{Payload, open_flags, place};
 use fsage_format::result::aged::AgedTally;
@@ -42,6 +42,8 @@ struct Open {
     position: u64,
     /// The disk was full in a write to it.
     full: bool,
+    /// Made, written or cut since it was opened.
+    modified: bool,
 }
 
 /// Carries out a workload's operations.
@@ -50,6 +52,8 @@ pub struct Calls<'a> {
     payload: Payload,
     fast: bool,
     stop: &'a AtomicBool,
+    /// Time 0 of the workload and its last operation's, nanoseconds since 1970.
+    times_ns: (u64, u64),
     /// The workload's root, without its first slash.
     root: Vec<u8>,
     open: FxHashMap<Fd, Open>,
@@ -85,7 +89,7 @@ impl<'a> Calls<'a> {
     pub fn new(
         fs: &'a dyn FileSystem,
         payload: Payload,
-        root: &str,
+        (root, start_ns): (&str, u64),
         options: ApplyOptions<'a>,
     ) -> Self {
         Self {
@@ -93,6 +97,7 @@ impl<'a> Calls<'a> {
             payload,
             fast: options.fast,
             stop: options.stop,
+            times_ns: (start_ns, start_ns),
             root: root.trim_matches('/').into(),
             open: FxHashMap::default(),
             names: (Vec::new(), Vec::new()),
@@ -110,10 +115,20 @@ impl<'a> Calls<'a> {
     }
 
     pub fn close_all(&mut self) {
-        for (_, open) in self.open.drain() {
+        for open in std::mem::take(&mut self.open).into_values() {
             // Nothing is written through them any more.
-            let _ = open.handle.map(|handle| self.fs.close(handle));
+            let _ = open.handle.map(|handle| self.close(handle, &open));
         }
+    }
+
+    /// Closes a file. One that was modified was so at the workload's time, not at that of its application.
+    fn close(&self, handle: Handle, open: &Open) -> Result<(), Errno> {
+        if open.modified {
+            let at_ns = self.times_ns.1;
+            // Of one that was renamed or removed meanwhile it does not matter.
+            let _ = self.fs.set_attr(&open.name, SetAttr::Times(at_ns, at_ns));
+        }
+        self.fs.close(handle)
     }
 
     /// Takes note of an operation that an earlier run has carried out.
@@ -135,6 +150,7 @@ impl<'a> Calls<'a> {
                             flags,
                             position: 0,
                             full: false,
+                            modified: flags.write,
                         },
                     );
                 }
@@ -198,6 +214,7 @@ impl<'a> Calls<'a> {
         doubtful: bool,
     ) -> Result<(), ApplyError> {
         tally.operations += 1;
+        self.times_ns.1 = self.times_ns.0.saturating_add(op.start_ns);
         let (mut one, mut two) = std::mem::take(&mut self.names);
         let first = op.path.map_or(b"".as_slice(), |p| {
             name(paths, p, (&self.root, op.dir), &mut one)
@@ -321,13 +338,11 @@ impl<'a> Calls<'a> {
                 flags,
                 position,
                 full: false,
+                modified: asked.create || asked.truncate,
             };
-            if let Some(Open {
-                handle: Some(stale),
-                ..
-            }) = self.open.insert(fd, open)
-            {
-                self.fs.close(stale)?;
+            let stale = self.open.insert(fd, open);
+            if let Some((handle, stale)) = stale.and_then(|stale| Some((stale.handle?, stale))) {
+                self.close(handle, &stale)?;
             }
         } else if let Ok(handle) = opened {
             self.fs.close(handle)?;
@@ -345,11 +360,11 @@ impl<'a> Calls<'a> {
             return Ok(Met::Other);
         };
         if op.kind == OpKind::Close {
-            let handle = self.open.remove(&fd).and_then(|open| open.handle);
-            let Some(handle) = handle else {
+            let open = self.open.remove(&fd);
+            let Some((handle, open)) = open.and_then(|open| Some((open.handle?, open))) else {
                 return Ok(Met::Absent);
             };
-            return self.fs.close(handle).map(|()| Met::Done);
+            return self.close(handle, &open).map(|()| Met::Done);
         }
         let Some(open) = self.open.get_mut(&fd) else {
             return Ok(Met::Absent);
@@ -358,6 +373,10 @@ impl<'a> Calls<'a> {
             return Ok(Met::Absent);
         };
         let length = op.length.unwrap_or(0);
+        open.modified |= matches!(
+            op.kind,
+            OpKind::Write | OpKind::Fallocate | OpKind::Ftruncate
+        );
         match op.kind {
             // A program that met a full disk writes no more to the file.
             OpKind::Write | OpKind::Fallocate if open.full => return Ok(Met::Absent),

@@ -167,7 +167,7 @@ impl<'a> Run<'a> {
         let root = meta.under.first().unwrap_or(&meta.directory);
         let payload = Payload::new(options.seed, 0);
         Self {
-            calls: Calls::new(fs, payload, root, options),
+            calls: Calls::new(fs, payload, (root, meta.start_unix_ns), options),
             fs,
             applied: Applied::default(),
             day: None,

@@ -63,6 +63,16 @@ pub fn of_tree(
     options: &LayoutOptions,
     stop: &AtomicBool,
 ) -> Result<Layout, LayoutError> {
+    of_part(dir, &|_| true, options, stop)
+}
+
+/// The same of the files alone whose path below `dir` is wanted.
+pub fn of_part(
+    dir: &Path,
+    wanted: &dyn Fn(&[u8]) -> bool,
+    options: &LayoutOptions,
+    stop: &AtomicBool,
+) -> Result<Layout, LayoutError> {
     let is_dir = dir.is_dir();
     let holder = if is_dir {
         dir
@@ -81,7 +91,9 @@ pub fn of_tree(
     let mut counter = Counter::new(space.block_bytes.into(), options.worst);
     counter.groups = groups.as_ref().ok().copied().flatten();
     let mut sink = |entry: SnapshotEntry| {
-        counter.add(&entry);
+        if wanted(&entry.path) {
+            counter.add(&entry);
+        }
         if stop.load(Ordering::Relaxed) {
             return ControlFlow::Break(());
         }

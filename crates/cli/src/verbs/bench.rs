@@ -24,6 +24,7 @@ pub fn run(args: &BenchArgs) -> Result<Exit> {
     let (plan, options) = planned(args)?;
     isolate_for(plan.subjects.iter().map(|s| &s.target.spec))?;
     let stop = signals::install()?;
+    super::prepare(plan.subjects.iter().map(|s| &s.target.spec), &stop)?;
     let (dir, temporary) = results_dir(
         args.output.as_deref(),
         args.resume,

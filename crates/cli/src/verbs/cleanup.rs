@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use fsage_experiment::target;
 use fsage_format::result::cleanup::{Leftover, Leftovers};
 use fsage_host::leftovers::{self, LeftoverKind, find};
+use fsage_report::units;
 
 use crate::args::CleanupArgs;
 use crate::exit::Exit;
@@ -43,6 +45,14 @@ pub fn run(args: &CleanupArgs) -> Result<Exit> {
     for (dir, error) in &unseen {
         let dir = dir.display();
         ui::line(&format!("fsage: failed to look into {dir}: {error}"));
+    }
+    if let Some((dir, images, bytes)) = target::kept_images().filter(|_| !args.only) {
+        ui::note(&format!(
+            "{} of aged file systems ({}) stay in {}: aged: targets are put back from there, or aged anew",
+            units::counted(images, "image"),
+            units::bytes(bytes),
+            dir.display()
+        ));
     }
     let failed = !unseen.is_empty() || result.found.iter().any(|left| left.error.is_some());
     Ok(if failed { Exit::Failed } else { Exit::Done })

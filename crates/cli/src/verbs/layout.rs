@@ -11,6 +11,7 @@ use fsage_age::layout::{
 };
 use fsage_core::{TargetError, TargetSpec};
 use fsage_experiment::target;
+use fsage_format::image::is_image;
 use fsage_format::record::write_whole;
 use fsage_format::snapshot::{SnapshotMeta, SnapshotReader};
 use fsage_format::{FileKind, FormatError};
@@ -52,6 +53,11 @@ pub fn run(args: &LayoutArgs) -> Result<Exit> {
         fsage_host::isolate()?;
     }
     let stop = signals::install()?;
+    let specs = places.iter().filter_map(|place| match place {
+        Place::Target(spec) => Some(spec),
+        _ => None,
+    });
+    super::prepare(specs, &stop)?;
     let whole = places.iter().chain(&against).all(|place| match place {
         Place::Snapshot(_, reader) => reader.loss().is_none(),
         _ => true,
@@ -107,7 +113,12 @@ fn check(args: &LayoutArgs, places: &[Place], against: &[Place]) -> Result<()> {
 /// What is there comes first, then the kinds of targets.
 fn place(target: &str) -> Result<Place> {
     let path = Path::new(target);
+    let is_image = |path: &Path| std::fs::File::open(path).is_ok_and(|file| is_image(&file));
     let found = match path.metadata() {
+        // What is looked at is the file system in it.
+        Ok(about) if about.is_file() && is_image(path) => {
+            return Ok(Place::Target(target::parse(&format!("aged:{target}"))?));
+        }
         Ok(about) if about.is_file() => fsage_format::sniff(path),
         Ok(about) if about.is_dir() => return Ok(Place::Tree(path.to_owned())),
         _ => return Ok(Place::Target(target::parse(target)?)),

@@ -26,14 +26,19 @@ mod validate;
 mod workloads;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use fsage_core::{Clock, TargetSpec};
 use fsage_experiment::engine::{Progress, record_path};
 use fsage_experiment::plan::allow::Wanted;
 use fsage_format::record::holds_records;
+use fsage_host::MonotonicClock;
 use fsage_host::guard::GuardedDir;
+use fsage_report::units;
 
 use crate::args::{AllowArgs, Verb};
-use crate::exit::{Exit, UsageError};
+use crate::exit::{Exit, Interrupted, UsageError};
 use crate::ui;
 
 /// Carries out a verb.
@@ -98,4 +103,39 @@ fn results_dir(
 fn with_bar<T>(work: impl FnOnce(&mut dyn FnMut(&Progress)) -> T) -> T {
     let bar = ui::Progress::new(1);
     work(&mut |step| bar.set(step.done, step.expected, &step.what, step.eta_s))
+}
+
+/// Makes what takes long of targets, as an aged file system at its first use, and tells how far that is.
+fn prepare<'a>(
+    targets: impl IntoIterator<Item = &'a Arc<dyn TargetSpec>>,
+    stop: &AtomicBool,
+) -> anyhow::Result<()> {
+    for target in targets {
+        let prepared = with_days(|progress| target.prepare(progress));
+        if prepared.is_err() && stop.load(Ordering::Relaxed) {
+            return Err(Interrupted.into());
+        }
+        prepared?;
+    }
+    Ok(())
+}
+
+/// Does what ages a target; tells the day and the time left, by the operations that are left.
+fn with_days<T>(work: impl FnOnce(&mut dyn FnMut((u64, u64), (u64, u64))) -> T) -> T {
+    let mut begun: Option<(ui::Progress, u64, u64)> = None;
+    work(&mut |(done, all), (day, days)| {
+        let now_ns = MonotonicClock.now_ns();
+        let (bar, first, begun_ns) =
+            begun.get_or_insert_with(|| (ui::Progress::new(1), done, now_ns));
+        let spent_s = now_ns.saturating_sub(*begun_ns) as f64 / 1e9;
+        let share = all.saturating_sub(done) as f64 / done.saturating_sub(*first).max(1) as f64;
+        let left_s = (done > *first && spent_s > 1.0).then_some(spent_s * share);
+        let (done, all) = (units::count(done), units::count(all));
+        bar.set(
+            day,
+            days,
+            &format!("days, {done} of {all} operations"),
+            left_s,
+        );
+    })
 }

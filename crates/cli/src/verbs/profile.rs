@@ -47,6 +47,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     }
     let stop = signals::install()?;
     let one_cpu = one_cpu::one_cpu(args.one_cpu);
+    super::prepare([&spec], &stop)?;
     let open = spec.open()?;
     // What it took to make is in the time, and about as much to take it down again.
     let around = begun.elapsed().saturating_mul(2);

@@ -54,6 +54,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
     for path in output.into_iter().chain(measured) {
         out::wait_for_reader(path, &stop)?;
     }
+    super::prepare([&request.target], &stop)?;
     let bar = ui::Progress::new(4);
     let replayed = replay(reader, &request, &mut |stage| show(&bar, stage), &stop);
     drop(bar);

@@ -26,8 +26,9 @@ const DIRECTORY: &str = "/workload";
 pub fn run(args: &RunArgs) -> Result<Exit> {
     let request = request(args)?;
     let needs = request.spec.needs();
-    let reads = needs.iter().map(|need| match need {
-        InputPath::Tree(path) | InputPath::Text(path) => path.as_path(),
+    let reads = needs.iter().filter_map(|need| match need {
+        InputPath::Tree(path) | InputPath::Text(path) => Some(path.as_path()),
+        InputPath::Target { .. } => None,
     });
     let writes = [&args.output, &args.trace, &args.to_trace];
     apart(reads, writes.into_iter().filter_map(|path| path.as_deref()))?;
@@ -50,6 +51,7 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     for path in output.into_iter().chain(trace) {
         out::wait_for_reader(path, &stop)?;
     }
+    super::prepare([&target], &stop)?;
     let mut progress = |phase: &str| ui::note(&format!("{phase} …"));
     let Ran {
         result,
@@ -106,6 +108,11 @@ fn request(args: &RunArgs) -> Result<RunRequest> {
         if let Some((option, _)) = options.into_iter().find(|o| o.1) {
             return refused(option, why);
         }
+    }
+    if spec.in_target().is_some() && args.to_trace.is_some() {
+        let why =
+            "what it does follows from the files of a target; --trace writes what it did there";
+        return refused("--to-trace", why);
     }
     if args.role == Some(crate::args::RoleArg::Setup) && !args.keep && args.to_trace.is_none() {
         return refused(

@@ -45,6 +45,7 @@ pub fn run(args: &ValidateArgs) -> Result<Exit> {
     of_part().try_for_each(|spec| spec.check())?;
     isolate_for(of_part())?;
     let stop = signals::install()?;
+    super::prepare(of_part(), &stop)?;
     let (dir, temporary) = results_dir(
         args.output.as_deref(),
         args.resume,

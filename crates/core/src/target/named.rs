@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Images, Target, TargetError, TargetSpec};
+use super::{Images, Preparing, Target, TargetError, TargetSpec};
 
 /// The name and the rest of `NAME=REST`, if that is the form: a name has letters, digits, `-_.` and spaces, so that
 /// `./a=b` is a directory and `postmark:files=1` a workload without one.
@@ -59,6 +59,10 @@ impl TargetSpec for NamedSpec {
 
     fn check(&self) -> Result<(), TargetError> {
         self.spec.check()
+    }
+
+    fn prepare(&self, progress: Preparing<'_>) -> Result<(), TargetError> {
+        self.spec.prepare(progress)
     }
 
     fn open(&self) -> Result<Box<dyn Target>, TargetError> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use fsage_core::OpKind;
 use fsage_format::result::experiment::BenchRun;
+use fsage_format::result::layout::Score;
 
 /// How long the workload took.
 pub const ELAPSED: &str = "elapsed";
@@ -116,6 +117,12 @@ pub const METRICS: &[Metric] = &[
         "one run phase, by its name; where there are several",
     ),
     generated("operations_per_s:", "operations/s", "likewise"),
+    generated("bytes_per_s:", "B/s", "likewise, bytes read and written"),
+    generated(
+        "layout_score:",
+        "share",
+        "of the files that a run phase is about, after it; of workloads that tell it",
+    ),
     generated("latency_mean:", "ns", "mean latency of a kind of operation"),
     generated(
         "latency_p50:",
@@ -236,7 +243,18 @@ fn of_phases(run: &BenchRun, put: &mut dyn FnMut(&str, Option<f64>)) {
                 &format!("operations_per_s:{name}"),
                 Some(result.operations_per_s),
             );
+            let bytes = (result.bytes_read + result.bytes_written) as f64;
+            let seconds = result.elapsed_ns as f64 / 1e9;
+            put(
+                &format!("bytes_per_s:{name}"),
+                Some(bytes / seconds).filter(|_| bytes > 0.0),
+            );
         }
+        let score = phase.result.layout.as_ref().and_then(|layout| layout.score);
+        put(
+            &format!("layout_score:{}", phase.result.name),
+            score.map(Score::value),
+        );
     }
     if let [only] = run.phases.as_slice()
         && let Some(steady) = only.steady.filter(|s| s.steady)

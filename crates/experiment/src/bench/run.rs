@@ -111,7 +111,8 @@ fn check_workloads(plan: &BenchPlan) -> Result<(), BenchError> {
         if workload.spec.command().is_some() || workload.setup.is_some() {
             check_commands(target, &format!("run a command of `{workload}`"))?;
         }
-        running::program(&request_of(subject)).map_err(|source| BenchError::Running {
+        running::files::check_target(&workload.spec, target)?;
+        running::program(&request_of(subject), None).map_err(|source| BenchError::Running {
             doing: format!("build workload `{}`", workload.spec),
             source: Box::new(source),
         })?;

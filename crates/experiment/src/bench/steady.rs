@@ -102,6 +102,7 @@ mod tests {
             mismatches: Vec::new(),
             series_interval_ns: 10_000_000,
             series,
+            layout: None,
         }
     }
 

@@ -321,7 +321,7 @@ impl Making<'_> {
 
     /// The directory, if it is not the target's own, and what prepares it; returns the run phases.
     fn setup(&mut self, open: &dyn Target) -> Result<Prepared, String> {
-        if self.subject.in_place {
+        if self.subject.in_place || self.request.spec.in_target().is_some() {
             self.prepare(open)?;
             return Ok((None, self.generate(open)?));
         }
@@ -333,8 +333,8 @@ impl Making<'_> {
 
     /// Runs the setup phases of a generated workload; returns its run phases.
     fn generate(&mut self, root: &dyn Root) -> Result<Vec<Phase>, String> {
-        let (phases, run_for_ns) = running::program(&self.request).map_err(|e| text(&e))?;
-        self.request.run_for_ns = run_for_ns;
+        let (phases, for_ns) = running::program(&self.request, Some(root)).map_err(|e| text(&e))?;
+        self.request.run_for_ns = for_ns;
         let mut rest = Vec::new();
         for phase in phases {
             match phase.role {
@@ -503,8 +503,8 @@ impl Making<'_> {
             self.run.command = Some(run);
         }
         let mut delay_ns = Some(0);
-        for mut phase in phases {
-            let cold = self.cold_phase(open, &mut phase)?;
+        for phase in phases {
+            let cold = self.cold_phase(open, &phase)?;
             let name = phase.name.clone().into_owned();
             let (stop, request) = (self.settings.stop, &self.request);
             let done = measured(watched, &mut activity, || {
@@ -514,7 +514,8 @@ impl Making<'_> {
             check(&name, u64::from(done.failed.is_some()), done.failed)?;
             let mut result = done.run;
             usage = usage.and(&done.usage);
-            result.cold = cold;
+            let layout = running::files::layout(open, root, &done.laid_out, stop);
+            (result.cold, result.layout) = (cold, layout.map_err(|e| text(&e))?);
             steady::coarsen(&mut result);
             self.run.elapsed_ns += result.elapsed_ns;
             delay_ns = delay_ns.zip(result.run_delay_ns).map(|(a, b)| a + b);
@@ -535,7 +536,7 @@ impl Making<'_> {
     }
 
     /// Makes caches cold before a phase that asks for it, unless the plan asks for something else.
-    fn cold_phase(&self, open: &dyn Target, phase: &mut Phase) -> Result<Option<String>, String> {
+    fn cold_phase(&self, open: &dyn Target, phase: &Phase) -> Result<Option<String>, String> {
         let wanted = phase.cold && self.subject.caches == Caches::Cold;
         // The first one has been seen to already.
         if !wanted || self.run.phases.is_empty() {
@@ -578,11 +579,7 @@ impl Making<'_> {
         let counters = || fs.platform().device_counters();
         let before = counters();
         let (written, elapsed_ns) = write_back(open, fs.clock(), self.settings.stop);
-        written.map_err(|e| match open.served() {
-            Ok(()) => text(&e),
-            // What has died explains it.
-            Err(died) => text(&died),
-        })?;
+        written.map_err(|e| text(&open.explain(e)))?;
         let counters = before.zip(counters());
         self.run.flush = Some(Flush {
             elapsed_ns,

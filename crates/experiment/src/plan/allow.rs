@@ -80,6 +80,8 @@ impl Wanted {
         for need in workload.spec.needs() {
             match need {
                 InputPath::Tree(path) | InputPath::Text(path) => self.path(&path, base),
+                // The plan names the target as such.
+                InputPath::Target { .. } => {}
             }
         }
     }

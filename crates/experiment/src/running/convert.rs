@@ -54,6 +54,7 @@ pub fn phase(role: &str, name: &str, cold: Option<String>, result: &RunResult) -
                 latency_ns: p.latency_ns,
             })
             .collect(),
+        layout: None,
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use fsage_core::target::Preparing;
 use fsage_core::{Registry, Scheme, Target, TargetError, TargetSpec};
 use fsage_format::trace::TraceReader;
 use fsage_host::scratch::{Image, ScratchSpec, about_image};
@@ -193,12 +194,13 @@ impl TargetSpec for Spec {
         Ok(())
     }
 
+    fn prepare(&self, progress: Preparing<'_>) -> Result<(), TargetError> {
+        self.image(progress).map(drop)
+    }
+
     fn open(&self) -> Result<Box<dyn Target>, TargetError> {
         let spec = self.scratch()?;
-        let image = match &self.made {
-            Made::Image { .. } => self.file.clone(),
-            Made::Workload { on, fast } => self.kept(on, *fast)?,
-        };
+        let image = self.image(&mut |_, _| ())?;
         restored(&spec, &image, &signals::stop_flag())?.open()
     }
 }
@@ -234,8 +236,12 @@ impl Spec {
         Ok(reader)
     }
 
-    /// The image of what the workload makes of a fresh file system; made if nobody has made it yet.
-    fn kept(&self, on: &ScratchSpec, fast: bool) -> Result<PathBuf, TargetError> {
+    /// The image, or that of what the workload makes of a fresh file system; made if nobody has made it yet.
+    fn image(&self, progress: Preparing<'_>) -> Result<PathBuf, TargetError> {
+        let (on, fast) = match &self.made {
+            Made::Image { .. } => return Ok(self.file.clone()),
+            Made::Workload { on, fast } => (on, *fast),
+        };
         let stop = signals::stop_flag();
         let source = Source::read(&self.file, &stop).map_err(|e| failed(e.into()))?;
         let on = ScratchSpec {
@@ -284,12 +290,23 @@ impl Spec {
             resume: false,
             keep: Some(image.clone()),
         };
-        let done = aging::age(self.workload()?, &request, &mut |_, _| (), &stop).map_err(failed)?;
+        let done = aging::age(self.workload()?, &request, progress, &stop).map_err(failed)?;
         if done.interrupted {
             return Err(failed(AgingError::Interrupted));
         }
         Ok(image)
     }
+}
+
+/// The directory of kept images of workloads, how many there are and their bytes; `None` without any.
+pub fn kept_images() -> Option<(PathBuf, u64, u64)> {
+    let dir = cache_dir().ok()?;
+    let images = std::fs::read_dir(&dir).ok()?.flatten();
+    let (mut count, mut bytes) = (0, 0);
+    for about in images.filter_map(|image| image.metadata().ok()) {
+        (count, bytes) = (count + 1, bytes + about.len());
+    }
+    (count > 0).then_some((dir, count, bytes))
 }
 
 /// Where images of workloads are kept: `aged` in fsage's directory of the user's cache.

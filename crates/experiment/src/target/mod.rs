@@ -7,6 +7,8 @@ mod mem;
 mod scratch;
 mod slow;
 
+pub use aged::kept_images;
+
 use std::sync::Arc;
 
 use fsage_core::{Registry, Root, Target, TargetError, TargetSpec};

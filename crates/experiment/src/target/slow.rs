@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fsage_core::target::{Description, Images, RestoredImage};
+use fsage_core::target::{Description, Images, Preparing, RestoredImage};
 use fsage_core::{
     FileSystem, FsOptions, Place, Registry, Root, Scheme, Target, TargetError, TargetSpec,
 };
@@ -99,6 +99,10 @@ impl TargetSpec for Spec {
 
     fn check(&self) -> Result<(), TargetError> {
         self.lower.check()
+    }
+
+    fn prepare(&self, progress: Preparing<'_>) -> Result<(), TargetError> {
+        self.lower.prepare(progress)
     }
 
     fn open(&self) -> Result<Box<dyn Target>, TargetError> {

@@ -36,7 +36,8 @@ impl<'a> OwnRun<'a> {
         stop: &'a AtomicBool,
     ) -> Result<Self, ValidateError> {
         let request = RunRequest::of(names.0.spec.clone());
-        let (phases, run_for_ns) = running::program(&request).map_err(|e| failed(names, e))?;
+        let (phases, run_for_ns) =
+            running::program(&request, None).map_err(|e| failed(names, e))?;
         let (setup, rest) = phases.into_iter().partition(|p| p.role == Role::Setup);
         let made = Self {
             names,

@@ -192,6 +192,12 @@ impl ValidatePlan {
                 "two workloads are called `{twice}`; name them apart with NAME=WORKLOAD"
             ));
         }
+        if let Some(workload) = self.workloads.iter().find(|w| w.spec.in_target().is_some()) {
+            return refuse(format!(
+                "`{workload}` works on the files of the target itself, and a validation gives each workload a \
+                 directory of its own; expected another, or `fsage run`"
+            ));
+        }
         let (mut names, mut specs) = (BTreeSet::new(), BTreeSet::new());
         for (place, target) in self.targets.iter().enumerate() {
             if !(names.insert(&target.name) && specs.insert(target.spec.to_string())) {

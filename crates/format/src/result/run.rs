@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::document;
 use super::environment::Environment;
+use super::layout::Layout;
 use crate::profile::older;
 
 /// What the field `format` says.
@@ -97,6 +98,9 @@ pub struct PhaseRun {
     pub series_interval_ns: u64,
     /// What ended in each interval since the phase's start.
     pub series: Vec<RunPoint>,
+    /// How the files that it is about lay after it, of a workload whose result says nothing without that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<Box<Layout>>,
 }
 
 /// One stream of a phase.

@@ -7,13 +7,14 @@ use fsage_experiment::aging::{AgingError, AgingRequest, age, made_of};
 use fsage_experiment::target;
 use fsage_format::record::write_whole;
 use fsage_format::result::aged::AgedRun;
-use fsage_host::{MonotonicClock, signals};
+use fsage_host::signals;
 use fsage_report::units;
 
 use crate::args::AgeApplyArgs;
 use crate::exit::{Exit, Interrupted, UsageError};
 use crate::files::{apart, open_whole_trace, outputs};
 use crate::verbs::validate::isolate_for;
+use crate::verbs::with_days;
 use crate::{out, ui};
 
 pub fn run(args: &AgeApplyArgs) -> Result<Exit> {
@@ -41,7 +42,7 @@ pub fn run(args: &AgeApplyArgs) -> Result<Exit> {
         resume: args.resume,
         keep: args.keep.clone(),
     };
-    let result = with_progress(|progress| age(workload, &request, progress, &stop));
+    let result = with_days(|progress| age(workload, &request, progress, &stop));
     let result = match result {
         Err(AgingError::Interrupted) => return Err(Interrupted.into()),
         other => other?,
@@ -91,24 +92,4 @@ fn ended(result: &AgedRun, state: Option<&Path>) -> Exit {
         units::count(tally.refused)
     ));
     Exit::Incomplete
-}
-
-/// Tells the day and the time left, by the operations that are left.
-fn with_progress<T>(work: impl FnOnce(&mut dyn FnMut((u64, u64), (u64, u64))) -> T) -> T {
-    use fsage_core::Clock;
-    let (bar, clock) = (ui::Progress::new(1), MonotonicClock);
-    let mut begun: Option<(u64, u64)> = None;
-    work(&mut |(done, all), (day, days)| {
-        let now_ns = clock.now_ns();
-        let &mut (first, begun_ns) = begun.get_or_insert((done, now_ns));
-        let spent_s = now_ns.saturating_sub(begun_ns) as f64 / 1e9;
-        let share = all.saturating_sub(done) as f64 / done.saturating_sub(first).max(1) as f64;
-        let left_s = (done > first && spent_s > 1.0).then_some(spent_s * share);
-        let of_all = format!(
-            "days, {} of {} operations",
-            units::count(done),
-            units::count(all)
-        );
-        bar.set(day, days, &of_all, left_s);
-    })
 }

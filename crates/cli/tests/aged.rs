@@ -1,0 +1,347 @@
+//! Aged targets in every verb that takes a target, and the benchmarks for them.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on has failed"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "processes are waited for"
+)]
+
+mod common;
+
+use std::path::Path;
+
+use common::{Ran, fsage, names, run_command, scratch, temp_in_memory};
+use serde_json::Value;
+
+/// Ten simulated days of home directories, and an ext4 that was aged with them.
+const DAYS: u64 = 10;
+const POSTMARK: &str = "postmark:files=50,transactions=200";
+const FIRST_USE: &str = "aged:w.fst,on=scratch:ext4,size=128M";
+
+fn run(dir: &Path, line: &[&str]) -> Ran {
+    let cache = dir.join("cache");
+    run_command(
+        fsage()
+            .current_dir(dir)
+            .env("XDG_CACHE_HOME", cache)
+            .args(line),
+    )
+}
+
+fn generate(dir: &Path) {
+    let profile = [
+        "age",
+        "generate",
+        "--profile",
+        "home-2001",
+        "--size",
+        "128M",
+        "--fill",
+        "60%",
+    ];
+    let days = DAYS.to_string();
+    run(
+        dir,
+        &[&profile[..], &["--days", &days, "-o", "w.fst"]].concat(),
+    )
+    .exits(0);
+}
+
+fn keep(dir: &Path, more: &[&str]) -> Value {
+    let apply = [
+        "age",
+        "apply",
+        "w.fst",
+        "scratch:ext4,size=128M",
+        "--keep",
+        "aged.fsi",
+        "--json",
+    ];
+    run(dir, &[&apply[..], more].concat()).exits(0).json()
+}
+
+fn in_every_verb(dir: &Path, target: &str) {
+    let ran = run(
+        dir,
+        &["run", POSTMARK, target, "--trace", "t.fst", "--json"],
+    )
+    .exits(0);
+    assert!(
+        ran.json()["environment"]["target"]["aged"]
+            .as_str()
+            .unwrap()
+            .contains("10 days of w.fst")
+    );
+    // Aged once, and kept.
+    assert_eq!(
+        names(&dir.join("cache/fsage/aged")).len(),
+        1,
+        "{}",
+        ran.stderr
+    );
+    run(dir, &["replay", "t.fst", target]).exits(0);
+    let layout = run(dir, &["layout", target, "--json"]).exits(0).json();
+    assert!(
+        layout["layouts"][0]["files"].as_u64().unwrap() > 100,
+        "{layout}"
+    );
+    let profiled = run(
+        dir,
+        &[
+            "profile",
+            target,
+            "--quick",
+            "--max-time",
+            "12s",
+            "-o",
+            "aged.fsp",
+            "--json",
+        ],
+    );
+    let profile = profiled.json();
+    assert!(
+        profile["environment"]["target"]["aged"].is_string(),
+        "{}",
+        profiled.stderr
+    );
+    assert!(
+        profile["metrics"].as_array().unwrap().len() > 20,
+        "{}",
+        profiled.stderr
+    );
+    let predicted = run(dir, &["predict", "t.fst", "--on", "aged.fsp", "--json"]);
+    assert!(
+        predicted.json()["targets"][0]["latency_total_ns"]
+            .as_f64()
+            .unwrap()
+            > 0.0,
+        "{}",
+        predicted.stderr
+    );
+    let plan = format!(
+        "runs = 2\n[[target]]\nname = 'a'\nspec = '{target}'\n[[workload]]\nspec = '{POSTMARK}'\n"
+    );
+    std::fs::write(dir.join("plan.toml"), plan).unwrap();
+    let bench = ["bench", "plan.toml", "--allow-paths", "--json"];
+    assert_eq!(
+        run(dir, &bench).exits(0).json()["configurations"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+}
+
+#[test]
+fn aged_targets_are_run_profiled_predicted_replayed_and_validated() {
+    if !scratch() {
+        return;
+    }
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    generate(dir);
+    let applied = keep(dir, &[]);
+    for target in [FIRST_USE, "aged:aged.fsi"] {
+        in_every_verb(dir, target);
+    }
+    // An image is looked into, not at.
+    let layout = run(dir, &["layout", "aged.fsi", "--json"]).exits(0).json();
+    let score = layout["layouts"][0]["score"]["value"].as_f64().unwrap();
+    let at_the_end = applied["layout_score"].as_f64().unwrap();
+    assert!((score - at_the_end).abs() < 0.02, "{score} {at_the_end}");
+    let validate = [
+        "validate",
+        "--target",
+        "aged:aged.fsi",
+        "--workload",
+        POSTMARK,
+        "--runs",
+        "1",
+        "--profile-time",
+        "12s",
+        "--json",
+    ];
+    let validated = run(dir, &validate);
+    let judged = validated.json();
+    assert_eq!(
+        judged["targets"].as_array().unwrap().len(),
+        1,
+        "{}",
+        validated.stderr
+    );
+    let said = run(dir, &["cleanup"]).exits(0);
+    assert!(
+        said.stderr.contains("1 image of aged file systems"),
+        "{}",
+        said.stderr
+    );
+    assert_eq!(names(&dir.join("cache/fsage/aged")).len(), 1);
+}
+
+#[test]
+fn files_have_the_times_of_the_workload_and_hot_ones_are_found_by_them() {
+    if !scratch() {
+        return;
+    }
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    generate(dir);
+    keep(dir, &[]);
+    let hot = |spec: &str| {
+        run(dir, &["run", spec, "aged:aged.fsi", "--json"])
+            .exits(0)
+            .json()
+    };
+    let files = |result: &Value, phase: usize| {
+        let phase = &result["phases"][phase];
+        (
+            phase["layout"]["files"].as_u64().unwrap(),
+            phase["layout"]["score"]["value"].as_f64().unwrap(),
+        )
+    };
+    let (two_days, all) = (hot("hot-files:days=2"), hot("hot-files"));
+    for result in [&two_days, &all] {
+        let phases = result["phases"].as_array().unwrap();
+        let phase = |at: usize, key: &str| phases[at][key].as_u64().unwrap();
+        assert_eq!(
+            (phases[0]["name"].as_str(), phases[1]["name"].as_str()),
+            (Some("read"), Some("overwrite"))
+        );
+        assert_eq!(phase(0, "bytes_read"), phase(1, "bytes_written"));
+        assert!(
+            phases
+                .iter()
+                .take(2)
+                .all(|p| p["cold"].is_string() && p["unexpected"] == 0)
+        );
+        // ext4 overwrites where the data lies.
+        assert_eq!(files(result, 0), files(result, 1));
+    }
+    let (few, many) = (files(&two_days, 0).0, files(&all, 0).0);
+    assert!(0 < few && few < many, "{few} of {many}");
+    let command = "cmd: find .. -type f -not -name '.fsage*' -size +0 -newermt 1970-01-09 | wc -l >&2; find .. -newermt 1970-01-12 -type f -not -name '.fsage*' | wc -l >&2";
+    let found = run(dir, &["run", command, "aged:aged.fsi"]).exits(0).stderr;
+    let counts: Vec<u64> = found
+        .lines()
+        .filter_map(|line| line.trim().parse().ok())
+        .collect();
+    assert!(counts[0] > 0 && counts[1] == 0, "{found}");
+}
+
+#[test]
+fn hot_files_of_a_user_are_not_overwritten_and_ones_without_data_not_read() {
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    std::fs::write(dir.join("mine"), "precious").unwrap();
+    let hot = |spec: &str| run(dir, &["run", spec, ".", "--json"]);
+    hot("hot-files").fails(1, &["would overwrite", "overwrite=false"]);
+    let read = hot("hot-files:overwrite=false").exits(0).json();
+    assert_eq!(read["phases"][0]["bytes_read"], 8);
+    assert_eq!(std::fs::read(dir.join("mine")).unwrap(), b"precious");
+    run(dir, &["run", "hot-files", "--to-trace", "t.fst"]).fails(2, &["--trace"]);
+    run(dir, &["run", "hot-files:overwrite=false", ".", "--keep"]).fails(1, &["--keep"]);
+    run(dir, &["run", "hot-files", "mem:fast"]).fails(1, &["no directory on this machine"]);
+    run(
+        dir,
+        &["validate", "--target", ".", "--workload", "hot-files"],
+    )
+    .fails(1, &["a directory of its own"]);
+    if !scratch() {
+        return;
+    }
+    generate(dir);
+    keep(dir, &["--fast"]);
+    run(dir, &["run", "hot-files", "aged:aged.fsi"]).fails(1, &["only allocated", "--fast"]);
+}
+
+#[test]
+fn a_restored_tree_has_the_same_hot_files_and_the_sequential_benchmark_tells_how_files_lie() {
+    if !scratch() {
+        return;
+    }
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    generate(dir);
+    keep(dir, &[]);
+    let exe = env!("CARGO_BIN_EXE_fsage");
+    let snapshot = format!(
+        "cmd:{exe} -q snapshot .. -o {}",
+        dir.join("tree.fss").display()
+    );
+    run(dir, &["run", &snapshot, "aged:aged.fsi"]).exits(0);
+    let plan = "runs = 2\n[[target]]\nname = 'aged'\nspec = 'aged:aged.fsi'\n\
+                [[target]]\nname = 'tree'\nspec = 'scratch:ext4,size=128M'\nstate = 'snapshot:tree.fss'\n\
+                [[workload]]\nname = 'hot'\nspec = 'hot-files'\n\
+                [[workload]]\nname = 'seq'\nspec = 'seqio:size=16k-64k,total=2M'\n";
+    std::fs::write(dir.join("plan.toml"), plan).unwrap();
+    let result = run(dir, &["bench", "plan.toml", "--allow-paths", "--json"])
+        .exits(0)
+        .json();
+    let of = |name: &str| {
+        let mut all = result["configurations"].as_array().unwrap().iter();
+        all.find(|c| c["name"] == name).unwrap().clone()
+    };
+    let phases = |c: &Value| -> Vec<Value> {
+        let all = c["runs"][0]["phases"].as_array().unwrap().iter();
+        all.map(|phase| phase["result"].clone()).collect()
+    };
+    let (aged, tree) = (of("aged / hot"), of("tree / hot"));
+    for (a, b) in phases(&aged).iter().zip(phases(&tree)) {
+        assert_eq!(
+            (&a["bytes_read"], &a["layout"]["files"]),
+            (&b["bytes_read"], &b["layout"]["files"])
+        );
+    }
+    let metric = |c: &Value, name: &str| {
+        let mut all = c["metrics"].as_array().unwrap().iter();
+        all.find(|m| m["metric"] == name)
+            .unwrap_or_else(|| panic!("{name}"))["mean"]
+            .as_f64()
+            .unwrap()
+    };
+    assert!(metric(&aged, "layout_score:read") <= metric(&tree, "layout_score:read"));
+    assert!(metric(&tree, "layout_score:read") > 0.95, "laid out anew");
+    let seq = of("aged / seq");
+    for size in ["16 KiB", "64 KiB"] {
+        let bytes_per_s = metric(&seq, &format!("bytes_per_s:read {size}"));
+        let elapsed = metric(&seq, &format!("elapsed:read {size}"));
+        assert!(bytes_per_s > 0.0 && elapsed > 0.0);
+        assert!(metric(&seq, &format!("layout_score:create {size}")) > 0.5);
+    }
+    let first = phases(&seq);
+    let told: Vec<&str> = first.iter().filter_map(|p| p["name"].as_str()).collect();
+    assert_eq!(told[..3], ["create 16 KiB", "read 16 KiB", "remove 16 KiB"]);
+    assert_eq!(first[0]["layout"]["files"], 128);
+    // What is cold before the first phase is the run's.
+    assert!(first[1]["cold"].is_string() && first[3]["cold"].is_string());
+}
+
+#[test]
+fn who_waits_for_a_first_use_sees_the_days_go_by() {
+    if !scratch() || !common::tool("script") {
+        return;
+    }
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    generate(dir);
+    let line = format!(
+        "stty cols 100; {} layout {FIRST_USE}",
+        env!("CARGO_BIN_EXE_fsage")
+    );
+    let mut script = std::process::Command::new("script");
+    script
+        .current_dir(dir)
+        .env("XDG_CACHE_HOME", dir.join("cache"))
+        .env("TERM", "xterm");
+    let shown = script.args(["-qec", &line, "/dev/null"]).output().unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(
+        shown.contains("/10 days, ") && shown.contains("layout score"),
+        "{shown}"
+    );
+}
