@@ -244,7 +244,8 @@ mod tests {
         // The thread has ended after 3 + 10, when 330 are to be done, asked for at 0, 1 and 2.
         let waited = |first: f64| 3.0 * first + 0.0 + 110.0 + 220.0 - 3.0;
         assert_eq!(run(true), (343.0, waited(13.0), 0.0));
-        assert_eq!(run(false), (343.0, waited(13.0), 0.0));
+        // A drive takes writes while it is elsewhere: as if the thread itself asked.
+        assert_eq!(run(false), (343.0, 0.0, 0.0));
     }
 
     #[test]

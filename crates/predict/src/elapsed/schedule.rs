@@ -416,10 +416,12 @@ impl Schedule {
         let Some(item) = thread.and_then(|t| t.now.as_mut()) else {
             return false;
         };
-        // What needs no device is done at once.
-        let served_by = &mut item.served_by;
-        let served_by = (item.latency.device_ns > 0.0).then(|| served_by.take());
-        let Some(server) = served_by.flatten() else {
+        // What needs no device is done at once, and drives take writes while they are elsewhere.
+        let queues = self.machine.in_memory || item.kind == OpKind::Read;
+        if !queues || item.latency.device_ns <= 0.0 {
+            return false;
+        }
+        let Some(server) = item.served_by.take() else {
             return false;
         };
         let mut request = Item {
