@@ -14,6 +14,7 @@ pub mod environment;
 pub mod experiment;
 pub mod layout;
 pub mod model;
+mod place;
 pub mod prediction;
 pub mod replay;
 pub mod run;
@@ -159,10 +160,9 @@ pub fn load<T: Stored>(path: &Path) -> Result<T, FormatError> {
             format: "result",
         });
     }
-    let mut json = serde_json::Deserializer::from_slice(&bytes);
-    let mut read: T = serde_path_to_error::deserialize(&mut json).map_err(|e| {
-        let place = format!("field '{}'", e.path());
-        FormatError::corrupt(path, place, e.inner().to_string())
+    let mut read: T = serde_json::from_slice(&bytes).map_err(|e| {
+        let field = place::field_at(&bytes, e.line(), e.column());
+        FormatError::corrupt(path, format!("field '{field}'"), e.to_string())
     })?;
     read.raise(version);
     *read.version() = T::NEWEST;
