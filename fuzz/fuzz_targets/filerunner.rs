@@ -5,10 +5,14 @@
 use fsage_model::filerunner::{Config, Plan};
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|text: &str| {
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
     if let Ok(config) = Config::parse("fuzzed", text) {
         let written = config.to_string();
-        assert_eq!(Config::parse("written", &written).map(|c| c.to_string()), Ok(written));
+        let again = Config::parse("written", &written).map(|config| config.to_string());
+        assert_eq!(again, Ok(written));
         let _ = Plan::new("fuzzed", config);
     }
 });

@@ -141,7 +141,7 @@ fn a_program_that_was_traced_runs_as_a_model_on_ext4() {
         let kinds = measured.flat_map(|p| p["kinds"].as_array().unwrap());
         let of = |kind: &str| {
             let mine = kinds.clone().filter(|k| k["kind"] == kind);
-            mine.map(|k| k["count"].as_u64().unwrap()).sum::<u64>()
+            mine.map(|k| k["operations"].as_u64().unwrap()).sum::<u64>()
         };
         assert_eq!(
             [of("write"), of("read"), of("unlink")],
@@ -169,7 +169,7 @@ fn the_dissertations_samples_run_and_run_alike() {
         let without_head = ops.map(|o| o.lines().skip(1).map(str::to_owned).collect::<Vec<_>>());
         assert_eq!(without_head[0], without_head[1], "{name}");
         // Files of its own time chunks and what they need, all gone afterwards; results as expected.
-        run(dir, ["run", &spec, "."]).exits(0);
+        run(dir, ["run", &spec, "mem:fast"]).exits(0);
     }
     let args = [
         "run",
@@ -185,12 +185,15 @@ fn the_dissertations_samples_run_and_run_alike() {
 
 #[test]
 fn processes_are_threads_that_wait_for_one_another() {
-    let dir = temp();
+    let dir = temp_in_memory();
     let text = format!(
         "{HEADER}TIndex = 0\n0,19,0,0,0,50\n1,34,0,7,0,50\n2,35,0,7,1,50\n3,22,0,0,0,25\nTIndex = 1\n1,22,0,0,0,25\n"
     );
     fs::write(dir.path().join("m.cfg"), text).unwrap();
-    let ran = run(dir.path(), ["run", "filerunner:m.cfg", ".", "--json"]);
+    let ran = run(
+        dir.path(),
+        ["run", "filerunner:m.cfg", "mem:fast", "--json"],
+    );
     let ran = ran.exits(0).json();
     let phases = ran["phases"].as_array().unwrap();
     let phase = phases.iter().find(|p| p["role"] == "run").unwrap();

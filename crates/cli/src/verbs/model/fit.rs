@@ -133,18 +133,15 @@ impl Found<'_> {
         }
         let scanned = &self.scanned;
         let goal = self.args.within / 100.0;
-        let io_chunks: Vec<IoTry> = self
-            .io_chunks
-            .iter()
-            .map(|tried| {
-                let (read, written) = scanned.off(tried);
-                IoTry {
-                    io_chunk_bytes: tried.io_chunk_bytes,
-                    read_percent: 100.0 * read,
-                    written_percent: 100.0 * written,
-                }
-            })
-            .collect();
+        let io_chunks = self.io_chunks.iter().map(|tried| {
+            let (read, written) = scanned.off(tried);
+            IoTry {
+                io_chunk_bytes: tried.io_chunk_bytes,
+                read_percent: 100.0 * read,
+                written_percent: 100.0 * written,
+            }
+        });
+        let io_chunks = io_chunks.collect();
         let io_reached = self.io_chunks.last().is_some_and(|tried| {
             let (read, written) = scanned.off(tried);
             read.abs() <= goal && written.abs() <= goal
@@ -172,29 +169,8 @@ impl Found<'_> {
                 .collect(),
             io_chunks,
             operations: scanned.operations,
-            modelled: scanned
-                .counted
-                .iter()
-                .map(|(&operation, &count)| ModelledOperation {
-                    number: operation.number(),
-                    name: operation.name().to_owned(),
-                    count,
-                    cached: if operation == Operation::READ {
-                        scanned.cached
-                    } else {
-                        0
-                    },
-                    run: operation.stage().is_some(),
-                })
-                .collect(),
-            left_out: scanned
-                .left
-                .iter()
-                .map(|&(why, count)| LeftOut {
-                    why: why.why().to_owned(),
-                    count,
-                })
-                .collect(),
+            modelled: modelled(scanned),
+            left_out: left_out(scanned),
             read: ModelBytes {
                 trace_bytes: scanned.read_bytes,
                 model_bytes: shown(moved[0]),
@@ -211,4 +187,29 @@ impl Found<'_> {
             setup_files: plan.setup().files(),
         })
     }
+}
+
+fn modelled(scanned: &Scanned) -> Vec<ModelledOperation> {
+    let counted = scanned.counted.iter();
+    let shown = counted.map(|(&operation, &count)| ModelledOperation {
+        number: operation.number(),
+        name: operation.name().to_owned(),
+        count,
+        cached: if operation == Operation::READ {
+            scanned.cached
+        } else {
+            0
+        },
+        run: operation.stage().is_some(),
+    });
+    shown.collect()
+}
+
+fn left_out(scanned: &Scanned) -> Vec<LeftOut> {
+    let left = scanned.left.iter();
+    let shown = left.map(|&(why, count)| LeftOut {
+        why: why.why().to_owned(),
+        count,
+    });
+    shown.collect()
 }
