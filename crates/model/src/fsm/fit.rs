@@ -14,7 +14,7 @@ use super::model::{
     Choice, Class, Group, Line, Model, ModelError, OLDEST, Part, Phase, Pick, Source, VERSION,
     Visit,
 };
-use super::recency::{Recency, aged};
+use super::recency::Recency;
 use super::resolve::NONE;
 use super::step::{Form, Step};
 
@@ -176,7 +176,6 @@ struct PartFit {
 #[derive(Debug, Default)]
 struct Stacks {
     there: Vec<Recency<u32>>,
-    young: Vec<Recency<u32>>,
     gone: Vec<Recency<u32>>,
     shared: Vec<Recency<u32>>,
     open: FxHashMap<(u32, u32), Recency<u32>>,
@@ -348,11 +347,6 @@ impl<'g> Fit<'g> {
                 think_ns =
                     think_ns.saturating_add(idle.get(visit.thread as usize).copied().unwrap_or(0));
             }
-            let visit = &Visited {
-                pick: stacks.pick(self.class(visit.node), visit.node, visit.pick),
-                to_pick: stacks.pick(self.class(visit.to), visit.to, visit.to_pick),
-                ..*visit
-            };
             let distances = self.distances(&mut stacks, visit);
             for (i, (number, pick)) in self.apart(visit).into_iter().enumerate() {
                 let to = (visit.to != NONE).then(|| (self.class(visit.to), visit.to_pick));
@@ -469,10 +463,7 @@ impl<'g> Fit<'g> {
         let lines = part.lines.into_iter().filter_map(|line| {
             let (visit, file, to) = line.key?;
             let choice = |(class, pick): (u32, Pick), distance: &Far| {
-                let known = matches!(
-                    pick,
-                    Pick::Young | Pick::Known | Pick::Gone | Pick::Open | Pick::Shared
-                );
+                let known = matches!(pick, Pick::Known | Pick::Gone | Pick::Open | Pick::Shared);
                 let distance = if known {
                     distance.dist(bins)
                 } else {
@@ -559,19 +550,9 @@ impl Stacks {
         let none = vec![Recency::default(); classes + 1];
         Self {
             there: none.clone(),
-            young: none.clone(),
             gone: none.clone(),
             shared: none,
             open: FxHashMap::default(),
-        }
-    }
-
-    /// Of one that was used before, whether once or more often.
-    fn pick(&self, class: u32, node: u32, pick: Pick) -> Pick {
-        let young = self.young.get(class as usize);
-        match pick {
-            Pick::Known if young.is_some_and(|y| y.has(&node)) => Pick::Young,
-            pick => pick,
         }
     }
 
@@ -579,7 +560,6 @@ impl Stacks {
         let at = class as usize;
         let stack = match pick {
             Pick::Known => self.there.get(at),
-            Pick::Young => self.young.get(at),
             Pick::Gone => self.gone.get(at),
             Pick::Open => self.open.get(&(class, pid)),
             Pick::Shared => self.shared.get(at),
@@ -596,12 +576,10 @@ impl Stacks {
 
     fn touch(&mut self, class: u32, pid: u32, node: u32, exists: bool, held: bool) {
         let at = class as usize;
-        if let (Some(there), Some(young), Some(gone)) = (
-            self.there.get_mut(at),
-            self.young.get_mut(at),
-            self.gone.get_mut(at),
-        ) {
-            aged(there, young, gone, node, exists);
+        if let (Some(there), Some(gone)) = (self.there.get_mut(at), self.gone.get_mut(at)) {
+            let (to, from) = if exists { (there, gone) } else { (gone, there) };
+            from.remove(&node);
+            to.touch(node);
         }
         let open = self.open.entry((class, pid)).or_default();
         if held {

@@ -156,9 +156,7 @@ pub enum Pick {
     Fresh,
     /// A name that was not used yet, where nothing is.
     New,
-    /// One that was used once since it is there.
-    Young,
-    /// One that was used more often.
+    /// One that is there and was used before.
     Known,
     /// A name that was used before, where nothing is.
     Gone,
@@ -169,11 +167,10 @@ pub enum Pick {
 }
 
 /// Every pick with its name.
-const PICKS: [(Pick, &str); 8] = [
+const PICKS: [(Pick, &str); 7] = [
     (Pick::None, "none"),
     (Pick::Fresh, "fresh"),
     (Pick::New, "new"),
-    (Pick::Young, "young"),
     (Pick::Known, "known"),
     (Pick::Gone, "gone"),
     (Pick::Open, "open"),

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::dist::{Deck, Random};
 use super::model::{Choice, Model, OLDEST, Pick, Type};
-use super::recency::{Recency, aged};
+use super::recency::Recency;
 
 /// A descriptor.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +61,6 @@ pub struct Name {
 struct ClassState {
     fresh: Vec<u32>,
     there: Recency<u32>,
-    young: Recency<u32>,
     gone: Recency<u32>,
     shared: Recency<u32>,
     directory: Deck,
@@ -268,7 +267,6 @@ impl Names {
             Pick::Known if old.is_none() && far >= state.there.len() && self.data > 1.0 => {
                 state.fresh.pop()
             }
-            Pick::Young => nth(&state.young),
             Pick::Gone => nth(&state.gone),
             Pick::Open => self
                 .open
@@ -299,7 +297,6 @@ impl Names {
         };
         let gone = state.gone.nth(0);
         there
-            .or_else(|| state.young.nth(at(state.young.len())))
             .or_else(|| state.fresh.pop())
             .or_else(|| self.like(model, class, at))
             .or(gone)
@@ -358,13 +355,13 @@ impl Names {
         let Some(state) = self.classes.get_mut(class as usize) else {
             return;
         };
-        aged(
-            &mut state.there,
-            &mut state.young,
-            &mut state.gone,
-            name,
-            exists,
-        );
+        let (to, from) = if exists {
+            (&mut state.there, &mut state.gone)
+        } else {
+            (&mut state.gone, &mut state.there)
+        };
+        from.remove(&name);
+        to.touch(name);
         let open = self.open.entry((class, pid)).or_default();
         for (stack, on) in [(open, held), (&mut state.shared, any)] {
             if on {

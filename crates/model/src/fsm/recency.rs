@@ -89,11 +89,6 @@ impl<K: Copy + Eq + Hash> Recency<K> {
         true
     }
 
-    /// Whether it is there.
-    pub fn has(&self, key: &K) -> bool {
-        self.at.contains_key(key)
-    }
-
     /// How many others were used since.
     pub fn distance(&self, key: &K) -> Option<usize> {
         let slot = *self.at.get(key)?;
@@ -112,29 +107,6 @@ impl<K: Copy + Eq + Hash> Recency<K> {
             step /= 2;
         }
         self.slots.get(slot).copied().flatten()
-    }
-}
-
-/// A use of what is there, or is not any more: whoever is used for the second time since it is there is young no
-/// longer.
-pub fn aged<K: Copy + Eq + Hash>(
-    there: &mut Recency<K>,
-    young: &mut Recency<K>,
-    gone: &mut Recency<K>,
-    key: K,
-    exists: bool,
-) {
-    if !exists {
-        there.remove(&key);
-        young.remove(&key);
-        gone.touch(key);
-        return;
-    }
-    gone.remove(&key);
-    if young.remove(&key) || there.has(&key) {
-        there.touch(key);
-    } else {
-        young.touch(key);
     }
 }
 
