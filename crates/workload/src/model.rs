@@ -252,9 +252,10 @@ impl OpSource for Lane {
             let done = self.shared.done.get(lane as usize);
             done.is_none_or(|done| done.load(Ordering::Acquire) >= batches)
         };
-        match batch.after.iter().all(is_done) {
-            true => Wait::Ready,
-            false => Wait::Blocked,
+        if batch.after.iter().all(is_done) {
+            Wait::Ready
+        } else {
+            Wait::Blocked
         }
     }
 

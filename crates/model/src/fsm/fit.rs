@@ -1,5 +1,7 @@
 //! What was gathered becomes a model.
 
+mod classes;
+
 use std::collections::BinaryHeap;
 
 use fsage_core::OpKind;
@@ -9,8 +11,8 @@ use super::dist::{Counter, Dist};
 use super::gather::{Gather, Numbers, Visited};
 use super::group::{alike, phases};
 use super::model::{
-    Choice, Class, Group, Line, Model, ModelError, OLDEST, Part, Phase, Pick, Source, Type,
-    VERSION, Visit,
+    Choice, Class, Group, Line, Model, ModelError, OLDEST, Part, Phase, Pick, Source, VERSION,
+    Visit,
 };
 use super::recency::Recency;
 use super::resolve::NONE;
@@ -213,205 +215,6 @@ impl<'g> Fit<'g> {
         fit.place();
         fit.classify();
         fit
-    }
-
-    /// The shapes that came often stay; of others each step is a visit of its own.
-    fn shapes(&mut self) {
-        let shapes = &self.gather.shapes;
-        let mut order: Vec<usize> = (0..shapes.len()).collect();
-        order.sort_by_key(|&i| {
-            shapes
-                .get(i)
-                .map(|s| (std::cmp::Reverse(s.count * s.forms.len() as u64), i))
-        });
-        self.visit_of = vec![None; shapes.len()];
-        for (rank, &i) in order.iter().enumerate() {
-            let Some(shape) = shapes.get(i) else { continue };
-            if rank < self.grain.shapes {
-                self.visits
-                    .push((shape.forms.clone(), shape.numbers.clone()));
-                if let (Some(of), [form]) = (self.visit_of.get_mut(i), shape.forms.as_slice()) {
-                    *of = Some(self.visits.len() as u32);
-                    self.single.insert(*form, self.visits.len() as u32);
-                } else if let Some(of) = self.visit_of.get_mut(i) {
-                    *of = Some(self.visits.len() as u32);
-                }
-                continue;
-            }
-            for (form, numbers) in shape.forms.iter().zip(&shape.numbers) {
-                // Of steps that are rare as well only what is done matters.
-                let known =
-                    self.single.contains_key(form) || self.visits.len() < 2 * self.grain.shapes;
-                let form = if known { *form } else { rough(*form) };
-                match self
-                    .single
-                    .get(&form)
-                    .and_then(|&v| self.visits.get_mut(v as usize - 1))
-                {
-                    Some((_, all)) => all.iter_mut().for_each(|n| n.merge(numbers)),
-                    None => {
-                        self.visits.push((vec![form], vec![numbers.clone()]));
-                        self.single.insert(form, self.visits.len() as u32);
-                    }
-                }
-            }
-        }
-    }
-
-    /// The directories that were there before, and in which of them each name lies.
-    fn place(&mut self) {
-        let nodes = &self.gather.resolver.nodes;
-        let mut holds = vec![false; nodes.len()];
-        for node in nodes.iter().filter(|n| n.first.is_some()) {
-            if let Some(above) = holds.get_mut(node.above as usize) {
-                *above = true;
-            }
-        }
-        let old = |i: usize| {
-            nodes
-                .get(i)
-                .is_some_and(|n| n.kind == Some(Type::Directory) && n.first != Some(false))
-        };
-        // What lies above all that was met is the target's own directory.
-        let mut children: Vec<u32> = vec![0; nodes.len()];
-        for (i, node) in nodes.iter().enumerate() {
-            if (old(i) || node.first.is_some())
-                && let Some(n) = children.get_mut(node.above as usize)
-            {
-                *n += 1;
-            }
-        }
-        self.directory_of = vec![0; nodes.len()];
-        let mut top = true;
-        for (i, node) in nodes.iter().enumerate() {
-            let above = self
-                .directory_of
-                .get(node.above as usize)
-                .copied()
-                .unwrap_or(0);
-            let only = children.get(i) == Some(&1)
-                && !holds.get(i).copied().unwrap_or(false)
-                && node.first.is_none();
-            top &= !old(i) || only;
-            let number = if old(i) && i > 0 && !top && self.directories.len() < DIRECTORIES {
-                self.directories.push(above);
-                self.directories.len() as u32 - 1
-            } else {
-                above
-            };
-            if let Some(of) = self.directory_of.get_mut(i) {
-                *of = number;
-            }
-        }
-    }
-
-    /// Names that are used alike: by what is done to them, and their size.
-    fn classify(&mut self) {
-        let gather = self.gather;
-        let nodes = &gather.resolver.nodes;
-        let mut used: FxHashMap<u32, (u64, u64, u64)> = FxHashMap::default();
-        for visit in &self.gather.visits {
-            let Some(shape) = self.gather.shapes.get(visit.shape as usize) else {
-                continue;
-            };
-            for node in [visit.node, visit.to].into_iter().filter(|n| *n != NONE) {
-                let entry = used.entry(node).or_default();
-                entry.0 += 1;
-                for form in &shape.forms {
-                    let bits = if form.error == 0 {
-                        &mut entry.1
-                    } else {
-                        &mut entry.2
-                    };
-                    *bits |= 1 << (form.kind as u64 + u64::from(node == visit.to) * 7) % 64;
-                }
-            }
-        }
-        type Traits = (bool, Type, u32, u64, u64);
-        let traits = |node: u32, level: u8| -> Traits {
-            let (_, done, failed) = used.get(&node).copied().unwrap_or_default();
-            let known = nodes.get(node as usize);
-            let before = known.is_some_and(|n| n.first == Some(true));
-            let kind = known.and_then(|n| n.kind).unwrap_or(Type::File);
-            let size = known.map_or(0, |n| n.largest.max(n.size.unwrap_or(0)));
-            let size = (66 - size.leading_zeros()) / 2;
-            match level {
-                0 => (before, kind, size, done, failed),
-                1 => (before, kind, size / 3, 0, 0),
-                _ => (before, kind, u32::MAX, 0, 0),
-            }
-        };
-        let mut weight: FxHashMap<Traits, u64> = FxHashMap::default();
-        for (&node, &(visits, ..)) in &used {
-            *weight.entry(traits(node, 0)).or_default() += visits;
-        }
-        let mut order: Vec<_> = weight.into_iter().collect();
-        order.sort_unstable_by_key(|(traits, n)| (std::cmp::Reverse(*n), *traits));
-        let kept: FxHashMap<Traits, ()> = order
-            .into_iter()
-            .take(self.grain.classes)
-            .map(|o| (o.0, ()))
-            .collect();
-        let mut classes: FxHashMap<Traits, u32> = FxHashMap::default();
-        self.class_of = vec![0; nodes.len()];
-        let mut all: Vec<(Class, Counter, Counter, u64)> = Vec::new();
-        for node in (0..nodes.len() as u32).filter(|n| used.contains_key(n)) {
-            let mut key = traits(node, 0);
-            if !kept.contains_key(&key) {
-                let coarse = traits(node, 1);
-                key = if classes.len() < 2 * self.grain.classes || classes.contains_key(&coarse) {
-                    coarse
-                } else {
-                    traits(node, 2)
-                };
-            }
-            let class = *classes.entry(key).or_insert_with(|| {
-                all.push((
-                    Class {
-                        kind: key.1,
-                        before: 0,
-                        later: 0,
-                        size_bytes: Dist::default(),
-                        directory: Dist::default(),
-                        in_new_directory: 0,
-                    },
-                    Counter::default(),
-                    Counter::default(),
-                    0,
-                ));
-                all.len() as u32
-            });
-            if let (Some(of), Some(known), Some((class, sizes, places, fresh))) = (
-                self.class_of.get_mut(node as usize),
-                nodes.get(node as usize),
-                all.get_mut(class as usize - 1),
-            ) {
-                *of = class_number(classes.get(&key));
-                let own = key.1 == Type::Directory && key.0;
-                let place = if own { node } else { known.above };
-                places.add(u64::from(
-                    self.directory_of.get(place as usize).copied().unwrap_or(0),
-                ));
-                if key.0 {
-                    class.before += 1;
-                    sizes.add(known.size.unwrap_or(0));
-                } else {
-                    class.later += 1;
-                    let above = nodes.get(known.above as usize);
-                    *fresh += u64::from(above.is_some_and(|n| n.first == Some(false)));
-                }
-            }
-        }
-        for (mut class, sizes, places, fresh) in all {
-            class.size_bytes = if class.kind == Type::File {
-                sizes.dist(self.grain.bins * 2)
-            } else {
-                Dist::default()
-            };
-            class.directory = many(&places, 4 * self.grain.bins);
-            class.in_new_directory = (1000 * fresh).checked_div(class.later).unwrap_or(0);
-            self.classes.push(class);
-        }
     }
 
     fn class(&self, node: u32) -> u32 {
@@ -689,10 +492,6 @@ impl<'g> Fit<'g> {
     }
 }
 
-fn class_number(class: Option<&u32>) -> u32 {
-    class.copied().unwrap_or(0)
-}
-
 /// Without what differs among rare ones.
 fn rough(form: Form) -> Form {
     Form {
@@ -700,15 +499,6 @@ fn rough(form: Form) -> Form {
         to_end: None,
         ..form
     }
-}
-
-/// The places that came most often as they are, the others among them.
-fn many(places: &Counter, most: usize) -> Dist {
-    let mut all = places.dist(usize::MAX).0;
-    all.sort_by_key(|p| std::cmp::Reverse(p.1));
-    all.truncate(most);
-    all.sort_unstable();
-    Dist(all)
 }
 
 fn sorted(all: FxHashMap<u32, u64>) -> Dist {

@@ -10,7 +10,7 @@ use fsage_core::{Op, OpKind, Pid, Tid};
 use super::dist::{Deck, Dist, Random};
 use super::model::{Group, Model, ModelError, Part, Phase, Type};
 use super::names::Names;
-use super::play::{Call, Player, Who};
+use super::play::{Call, FIRST_FD, Player, Who};
 
 /// How a model is played.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,9 +59,14 @@ struct Lane {
     phase: usize,
     line: u32,
     batches: u64,
+    /// Visits since it began.
+    walked: u64,
     queue: VecDeque<Batch>,
     ended: bool,
 }
+
+/// Visits from which on processes of a group are taken to do equally much.
+const LONG: u64 = 32;
 
 /// What is left to be done of a part.
 #[derive(Debug, Clone, Default)]
@@ -73,6 +78,8 @@ struct Left {
     exits: Vec<u64>,
     /// How many more visits there are, of a part of the trace's time.
     visits: u64,
+    /// How many one that begins does, on average.
+    each: u64,
     think: Vec<Deck>,
     distance: Vec<(Deck, Deck)>,
 }
@@ -135,6 +142,7 @@ impl Generator {
                     phase: 0,
                     line: 0,
                     batches: 0,
+                    walked: 0,
                     queue: VecDeque::new(),
                     ended: false,
                 });
@@ -155,7 +163,17 @@ impl Generator {
             0 => (self.pids, self.pids),
             process => (SHARED_PID + process, SHARED_TID + lane),
         };
-        Who { pid, tid }
+        // Each of the threads has so many numbers for its descriptors.
+        let first_fd = match group.threads_of {
+            0 => FIRST_FD,
+            _ => FIRST_FD + (lane as i32 % 4096) * (1 << 16),
+        };
+        Who {
+            pid,
+            tid,
+            first_fd,
+            visit: (lane, 0),
+        }
     }
 
     /// The next batch of a lane; `None` once it has ended.
@@ -225,7 +243,7 @@ impl Generator {
             let left = part.and_then(|part| self.left.get_mut(lane.phase)?.get_mut(part));
             if let (Some(left), Some(part)) = (left.filter(|l| l.visits > 0), part) {
                 let line = if lane.line == 0 {
-                    draw(&mut left.first, 0, &mut self.random)
+                    draw(&mut left.first, 0, End::Free, &mut self.random)
                 } else {
                     u64::from(lane.line)
                 };
@@ -235,7 +253,7 @@ impl Generator {
                 }
             }
             lane.phase += 1;
-            lane.line = 0;
+            (lane.line, lane.walked) = (0, 0);
         }
     }
 
@@ -253,7 +271,10 @@ impl Generator {
             .to
             .as_ref()
             .map_or(0, |to| decks.1.draw(&to.distance, random));
-        let who = self.lanes.get(index as usize)?.who;
+        let lane = self.lanes.get_mut(index as usize)?;
+        lane.batches += 1;
+        lane.who.visit = (index, lane.batches);
+        let who = lane.who;
         let empties = model
             .visit(line)
             .and_then(|v| v.steps.first())
@@ -273,10 +294,8 @@ impl Generator {
             }
         }
         let calls = self.player.visit(model, line.visit, name, to, who, random);
+        let after = after(&mut self.player, &[name, to], who);
         let lane = self.lanes.get_mut(index as usize)?;
-        lane.batches += 1;
-        let visit = (index, lane.batches);
-        let after = after(&mut self.player, &[name, to], who.pid, visit);
         let at_ns = now_ns.saturating_add(think_ns);
         lane.queue.push_back(Batch {
             think_ns,
@@ -285,8 +304,16 @@ impl Generator {
             at_ns,
         });
         let exit = left.exits.get(at).copied().unwrap_or(0);
-        lane.line = draw(left.next.get_mut(at)?, exit, random) as u32;
+        lane.walked += 1;
+        // Those that do long things do as much each.
+        let end = match left.each {
+            0..LONG => End::Free,
+            each if lane.walked < each => End::Later,
+            _ => End::Now,
+        };
+        lane.line = draw(left.next.get_mut(at)?, exit, end, random) as u32;
         if lane.line == 0 {
+            lane.walked = 0;
             self.end(model, index);
         }
         Some(at_ns.saturating_add(line.took_ns))
@@ -365,49 +392,59 @@ fn trimmed(path: Arc<[u8]>) -> Arc<[u8]> {
 }
 
 /// Whose visits must be done before this one, which is the last of its files from now on.
-fn after(
-    player: &mut Player,
-    names: &[Option<u32>],
-    pid: u32,
-    visit: (u32, u64),
-) -> Vec<(u32, u64)> {
+fn after(player: &mut Player, names: &[Option<u32>], who: Who) -> Vec<(u32, u64)> {
     let changes = player.changes;
-    let mut after: Vec<(u32, u64)> = Vec::new();
+    let mut after = std::mem::take(&mut player.opened_by);
     for &name in names.iter().flatten() {
         let Some(known) = player.names.get_mut(name) else {
             continue;
         };
         let above = known.above;
-        let (changed, last) = (known.changed, known.last);
+        after.extend(known.changed);
         if changes {
-            known.changed = Some(visit);
+            after.append(&mut known.users);
+            known.changed = Some(who.visit);
         }
-        let made = player.names.get(above).and_then(|d| d.changed);
-        let others = [
-            changed,
-            last.filter(|_| changes),
-            made.filter(|_| above != name),
-        ];
-        after.extend(others.into_iter().flatten().filter(|o| o.0 != visit.0));
-        player.names.used(name, pid, visit);
+        let made = player.names.get(above).filter(|_| above != name);
+        after.extend(made.and_then(|d| d.changed));
+        player.names.used(name, who.pid, who.visit);
     }
+    after.retain(|other| other.0 != who.visit.0);
     after.sort_unstable();
     after.dedup();
     after
 }
 
+/// Whether the end is to be drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// As often as it comes.
+    Free,
+    /// Not if there is anything else.
+    Later,
+    /// If it can be.
+    Now,
+}
+
 /// Draws one and takes it away; `kept` only when nothing else is left. 0 where there is none.
-fn draw(left: &mut [(u64, u64)], kept: u64, random: &mut Random) -> u64 {
+fn draw(left: &mut [(u64, u64)], kept: u64, end: End, random: &mut Random) -> u64 {
     let total: u64 = left.iter().map(|l| l.1).sum();
     let is_kept = |l: &(u64, u64)| l.0 == kept && l.1 > 0;
     let held = u64::from(total > 1 && left.iter().any(is_kept));
-    let mut at = random.below(total - held.min(total));
+    let weight = |entry: &(u64, u64), end: End| {
+        let times = entry
+            .1
+            .saturating_sub(if entry.0 == kept { held } else { 0 });
+        match (end, entry.0) {
+            (End::Later, 0) | (End::Now, 1..) => 0,
+            _ => times,
+        }
+    };
+    let sum = |end: End| left.iter().map(|l| weight(l, end)).sum::<u64>();
+    let end = if sum(end) > 0 { end } else { End::Free };
+    let mut at = random.below(sum(end));
     for entry in left.iter_mut() {
-        let times = if entry.0 == kept {
-            entry.1.saturating_sub(held)
-        } else {
-            entry.1
-        };
+        let times = weight(entry, end);
         if at < times {
             entry.1 -= 1;
             return entry.0;
@@ -437,6 +474,7 @@ impl Left {
             next: part.script.iter().map(|l| scaled(&l.next)).collect(),
             exits: exits(part),
             visits: (all as f64 * time).round() as u64,
+            each: all.checked_div(part.first.count()).unwrap_or(0),
             think: vec![Deck::default(); lines],
             distance: vec![Default::default(); lines],
         }

@@ -195,10 +195,10 @@ impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = PICKS.iter().find(|p| p.0 == self.pick).map_or("", |p| p.1);
         write!(f, "{}.{name}", self.class)?;
-        match self.distance.0.is_empty() {
-            true => Ok(()),
-            false => write!(f, ":{}", self.distance),
+        if self.distance.0.is_empty() {
+            return Ok(());
         }
+        write!(f, ":{}", self.distance)
     }
 }
 

@@ -15,8 +15,12 @@ pub struct Opened {
     pub pid: u32,
     /// Which thread opened it.
     pub tid: u32,
-    /// Its number.
-    pub fd: i32,
+    /// Its number, and where the numbers of that thread begin.
+    pub fd: (i32, i32),
+    /// The visit that opened it.
+    pub by: (u32, u64),
+    /// Whether others used it, too.
+    pub shared: bool,
     /// Whether writes go to the end.
     pub append: bool,
     /// The position that the kernel keeps.
@@ -48,8 +52,8 @@ pub struct Name {
     pub places: Recency<u64>,
     /// The visit that made, removed or extended it.
     pub changed: Option<(u32, u64)>,
-    /// The last visit.
-    pub last: Option<(u32, u64)>,
+    /// The last visit of each thread since then.
+    pub users: Vec<(u32, u64)>,
     path: Option<Arc<[u8]>>,
 }
 
@@ -146,7 +150,7 @@ impl Names {
             mapped: (0, 0),
             places: Recency::default(),
             changed: None,
-            last: None,
+            users: Vec::new(),
             path: None,
         });
         self.names.len() as u32 - 1
@@ -300,7 +304,7 @@ impl Names {
     }
 
     /// One of another class that is there, where the class has none.
-    fn like(&mut self, model: &Model, class: u32, at: impl Fn(usize) -> usize) -> Option<u32> {
+    fn like(&self, model: &Model, class: u32, at: impl Fn(usize) -> usize) -> Option<u32> {
         let kind = model.class(class)?.kind;
         let others = self.classes.iter().skip(1).zip(&model.classes);
         let others = others.filter(|(state, class)| class.kind == kind && !state.there.is_empty());
@@ -341,7 +345,10 @@ impl Names {
         let Some(known) = self.names.get_mut(name as usize) else {
             return;
         };
-        known.last = Some(visit);
+        match known.users.iter_mut().find(|u| u.0 == visit.0) {
+            Some(user) => user.1 = visit.1,
+            None => known.users.push(visit),
+        }
         let class = known.class;
         let (exists, any) = (known.exists, !known.opened.is_empty());
         let held = known.opened.iter().any(|o| o.pid == pid);

@@ -16,6 +16,9 @@ use super::step::{At, LARGEST, Step};
 const CALLS: u64 = 1 << 20;
 const PAGE_BYTES: u64 = 4096;
 
+/// The first descriptor that a process gets.
+pub const FIRST_FD: i32 = 3;
+
 /// A call, and the names that it is about.
 #[derive(Debug, Clone)]
 pub struct Call {
@@ -34,6 +37,10 @@ pub struct Who {
     pub pid: u32,
     /// The thread.
     pub tid: u32,
+    /// Where its descriptors begin: threads of a process that run apart must not be given the same.
+    pub first_fd: i32,
+    /// The visit at hand.
+    pub visit: (u32, u64),
 }
 
 #[derive(Debug, Clone, Default)]
@@ -49,7 +56,9 @@ pub struct Player {
     /// The files.
     pub names: Names,
     decks: Vec<Vec<Decks>>,
-    fds: FxHashMap<u32, Vec<bool>>,
+    fds: FxHashMap<(u32, i32), Vec<bool>>,
+    /// Visits of others that gave the descriptors that were used.
+    pub opened_by: Vec<(u32, u64)>,
     /// Whether the visit at hand makes, removes or extends something.
     pub changes: bool,
 }
@@ -73,6 +82,7 @@ impl Player {
             names,
             decks: decks.collect(),
             fds: FxHashMap::default(),
+            opened_by: Vec::new(),
             changes: false,
         }
     }
@@ -89,6 +99,7 @@ impl Player {
     ) -> Vec<Call> {
         let index = visit as usize - 1;
         self.changes = false;
+        self.opened_by.clear();
         let mut out = Vec::new();
         let steps = model.visits.get(index).map_or(&[][..], |v| &v.steps);
         for (i, step) in steps.iter().enumerate() {
@@ -156,7 +167,7 @@ impl Player {
         if let Some(name) = about.name {
             let by_name = form.kind.class() == KindClass::Name;
             if by_name {
-                self.on_name(op, name, about.to, step, decks, random, out);
+                self.on_name(op, name, about, step, decks, random, out);
             } else {
                 self.on_open(op, name, step, decks, who, random, out);
             }
@@ -198,12 +209,13 @@ impl Player {
         &mut self,
         mut op: Op,
         name: u32,
-        to: Option<u32>,
+        about: About,
         step: &Step,
         decks: &mut Decks,
         random: &mut Random,
         out: &mut Vec<Call>,
     ) {
+        let (to, who) = (about.to, about.who);
         let path = Some(self.names.path(name));
         let mut path2 = None;
         let Some(known) = self.names.get(name) else {
@@ -249,7 +261,7 @@ impl Player {
         }
         match error {
             Some(error) => op.result = Outcome::err(error),
-            None => self.change(&mut op, name, to, bytes),
+            None => self.change(&mut op, name, to, bytes, who),
         }
         out.push(Call { op, path, path2 });
     }
@@ -278,9 +290,9 @@ impl Player {
         self.changes = true;
     }
 
-    fn change(&mut self, op: &mut Op, name: u32, to: Option<u32>, bytes: u64) {
+    fn change(&mut self, op: &mut Op, name: u32, to: Option<u32>, bytes: u64, who: Who) {
         match op.kind {
-            OpKind::Open => self.open(op, name),
+            OpKind::Open => self.open(op, name, who),
             OpKind::Unlink | OpKind::Rmdir => self.vanishes(name),
             OpKind::Mkdir => self.appears(name, Type::Directory),
             OpKind::Symlink => self.appears(name, Type::Link),
@@ -322,15 +334,15 @@ impl Player {
         }
     }
 
-    fn open(&mut self, op: &mut Op, name: u32) {
+    fn open(&mut self, op: &mut Op, name: u32, who: Who) {
         let pid = op.pid.0;
-        let taken = self.fds.entry(pid).or_default();
+        let taken = self.fds.entry((pid, who.first_fd)).or_default();
         let free = taken.iter().position(|t| !t).unwrap_or(taken.len());
         match taken.get_mut(free) {
             Some(place) => *place = true,
             None => taken.push(true),
         }
-        let fd = free as i32 + 3;
+        let fd = free as i32 + who.first_fd;
         op.result = Outcome::ok(fd as u64);
         if op.flags & O_CREAT != 0 && !self.names.get(name).is_some_and(|n| n.exists) {
             self.appears(name, Type::File);
@@ -347,7 +359,9 @@ impl Player {
         known.opened.push(Opened {
             pid,
             tid: op.tid.0,
-            fd,
+            fd: (fd, who.first_fd),
+            by: who.visit,
+            shared: false,
             append,
             position: 0,
             last: (0, 0),
@@ -370,7 +384,7 @@ impl Player {
             _ => 2 | if known.exists { 0 } else { O_CREAT },
         };
         let path = Some(self.names.path(name));
-        self.open(&mut open, name);
+        self.open(&mut open, name, who);
         out.push(Call {
             op: open,
             path,
@@ -400,7 +414,13 @@ impl Player {
             return;
         };
         op.pid = Pid(open.pid);
-        op.fd = Some(Fd(open.fd));
+        op.fd = Some(Fd(open.fd.0));
+        if open.by.0 != who.visit.0 {
+            self.opened_by.push(open.by);
+            if let Some(open) = known.opened.get_mut(at) {
+                open.shared = true;
+            }
+        }
         op.size_bytes = Some(known.size);
         let bytes = match (step.bytes.0.is_empty(), step.form.to_end) {
             (false, _) => decks.bytes.draw(&step.bytes, random).min(LARGEST),
@@ -409,11 +429,13 @@ impl Player {
         };
         match op.kind {
             OpKind::Close => {
-                known.opened.remove(at);
+                if known.opened.remove(at).shared {
+                    self.opened_by.extend(&known.users);
+                }
                 if let Some(place) = self
                     .fds
-                    .get_mut(&open.pid)
-                    .and_then(|t| t.get_mut(open.fd as usize - 3))
+                    .get_mut(&(open.pid, open.fd.1))
+                    .and_then(|t| t.get_mut((open.fd.0 - open.fd.1) as usize))
                 {
                     *place = false;
                 }
@@ -485,7 +507,8 @@ impl Player {
                     .and_then(|d| known.places.nth(d as usize))
                     .map(|p| p * PAGE_BYTES);
                 let unit = step.unit.max(1);
-                let mut anywhere = || random.below((known.size / unit).max(1)) * unit;
+                let room = known.size.saturating_sub(bytes) / unit + 1;
+                let mut anywhere = || random.below(room) * unit;
                 let mut offset = found.unwrap_or_else(&mut anywhere);
                 for _ in 0..8 {
                     if found.is_some() || known.places.distance(&(offset / PAGE_BYTES)).is_none() {
@@ -536,7 +559,7 @@ impl Player {
 
     /// A process ends; whether it had something open.
     pub fn ended(&mut self, pid: u32) -> bool {
-        self.fds.remove(&pid);
+        self.fds.remove(&(pid, FIRST_FD));
         self.names.ended(pid)
     }
 }

@@ -1,5 +1,8 @@
 //! What each operation of a trace does to which file. Names are kept here, while a trace is read, and nowhere else.
 
+mod change;
+mod files;
+
 use fsage_core::{Errno, FileId, KindClass, Op, OpFlags, OpKind, PathId, PathTable};
 use fsage_namespace::Processes;
 use fsage_namespace::flags::{
@@ -11,7 +14,8 @@ use rustc_hash::FxHashMap;
 
 use super::model::{Pick, Type};
 use super::recency::Recency;
-use super::step::{At, Form};
+use super::step::Form;
+use files::is_usual;
 
 /// No file.
 pub const NONE: u32 = u32::MAX;
@@ -322,20 +326,8 @@ impl Resolver {
     }
 
     fn let_go(&mut self, open: Opened) {
-        for (map, key) in [(&mut self.held, (open.pid, open.file))] {
-            if let Some(n) = map.get_mut(&key) {
-                *n -= 1;
-                if *n == 0 {
-                    map.remove(&key);
-                }
-            }
-        }
-        if let Some(n) = self.held_by_any.get_mut(&open.file) {
-            *n -= 1;
-            if *n == 0 {
-                self.held_by_any.remove(&open.file);
-            }
-        }
+        fewer(&mut self.held, (open.pid, open.file));
+        fewer(&mut self.held_by_any, open.file);
     }
 
     /// A close counts where it lets the file go; others are free.
@@ -498,241 +490,13 @@ impl Resolver {
             self.learn(to, false, None);
         }
     }
+}
 
-    fn change(&mut self, op: &Op, node: u32, to: u32, paths: &PathTable) {
-        match op.kind {
-            OpKind::Open => self.opened(op, node),
-            OpKind::Unlink | OpKind::Rmdir => {
-                self.links.remove(&node);
-                let fresh = self.content(node);
-                if let Some(known) = self.nodes.get_mut(node as usize) {
-                    (known.exists, known.file) = (false, fresh);
-                    if op.kind == OpKind::Rmdir {
-                        known.kind = Some(Type::Directory);
-                    }
-                }
-            }
-            OpKind::Mkdir | OpKind::Mknod | OpKind::Symlink => {
-                let kind = match op.kind {
-                    OpKind::Mkdir => Type::Directory,
-                    OpKind::Symlink => Type::Link,
-                    _ => Type::File,
-                };
-                if let Some(text) = op.path2.filter(|_| kind == Type::Link) {
-                    self.links.insert(node, paths.get(text).into());
-                }
-                self.made(node, kind);
-            }
-            OpKind::Readlink => self.made(node, Type::Link),
-            OpKind::Rename => {
-                let Some(from) = self.nodes.get(node as usize).cloned() else {
-                    return;
-                };
-                let fresh = self.content(node);
-                if let Some(known) = self.nodes.get_mut(node as usize) {
-                    (known.exists, known.file) = (false, fresh);
-                }
-                if let Some(known) = self.nodes.get_mut(to as usize) {
-                    (known.exists, known.kind, known.file) = (true, from.kind, from.file);
-                }
-                if let Some(file) = self.files.get_mut(from.file as usize) {
-                    file.node = to;
-                }
-                if let Some(text) = self.links.remove(&node) {
-                    self.links.insert(to, text);
-                }
-            }
-            OpKind::Link => {
-                let size = self.size(self.file_of(node));
-                self.made(to, Type::File);
-                self.set_size(self.file_of(to), size);
-            }
-            OpKind::Truncate => self.set_size(self.file_of(node), op.length.unwrap_or(0)),
-            _ => {}
-        }
-    }
-
-    fn made(&mut self, node: u32, kind: Type) {
-        if let Some(known) = self.nodes.get_mut(node as usize) {
-            (known.exists, known.kind) = (true, Some(kind));
-        }
-    }
-
-    fn opened(&mut self, op: &Op, node: u32) {
-        let directory = op.flags & O_DIRECTORY != 0 || op.record.contains(OpFlags::DIRECTORY);
-        let Some(known) = self.nodes.get_mut(node as usize) else {
-            return;
-        };
-        known.exists = true;
-        if directory {
-            known.kind = Some(Type::Directory);
-        }
-        let file = known.file;
-        if op.flags & O_TRUNC != 0 {
-            self.set_size(file, 0);
-        }
-        if let Some(id) = op.file {
-            self.ids.insert(id, file);
-        }
-        let Some(fd) = op.result.value().and_then(|fd| i32::try_from(fd).ok()) else {
-            return;
-        };
-        let pid = op.pid.0;
-        let opened = Opened {
-            file,
-            pid,
-            append: op.flags & O_APPEND != 0,
-            cursor: Cursor::default(),
-        };
-        let open = self.processes.add(opened);
-        *self.held.entry((pid, file)).or_default() += 1;
-        *self.held_by_any.entry(file).or_default() += 1;
-        let old = self
-            .processes
-            .install(pid, fsage_core::Fd(fd), open, op.flags & O_CLOEXEC != 0);
-        if let Some(old) = old.and_then(|c| c.last) {
-            self.let_go(old);
-        }
-    }
-
-    /// The content that an operation without a name is about.
-    fn open_file(&mut self, op: &Op) -> Option<u32> {
-        if let Some(open) = op
-            .fd
-            .and_then(|fd| self.processes.description(op.pid.0, fd))
-        {
-            return Some(open.file);
-        }
-        // It was open before the trace began: what the trace calls it is all that is known.
-        let id = op.file?;
-        if let Some(&file) = self.ids.get(&id) {
-            return Some(file);
-        }
-        if !self.under.is_empty() {
-            return None;
-        }
-        let node = self.node(format!("/\0{}/{}", id.dev.0, id.ino).as_bytes())?;
-        let file = self.file_of(node);
-        self.made(node, Type::File);
-        self.ids.insert(id, file);
-        Some(file)
-    }
-
-    fn on_file(&mut self, op: &Op) -> Result<Done, Out> {
-        let file = self.open_file(op).ok_or(Out::Left)?;
-        let mut done = self.done(op, file, Form::plain(op.kind, flags(op), 0));
-        let transfer = op.kind.class() == KindClass::Data || op.kind == OpKind::Seek;
-        if let Some(size) = op.size_bytes {
-            self.learn(done.node, true, None);
-            if let Some(node) = self
-                .nodes
-                .get_mut(done.node as usize)
-                .filter(|n| n.first == Some(true))
-            {
-                node.size.get_or_insert(size);
-            }
-            self.set_size(file, size);
-        }
-        if transfer {
-            self.transfer(op, &mut done);
-        } else {
-            done.bytes = op.length.filter(|_| {
-                matches!(
-                    op.kind,
-                    OpKind::Ftruncate
-                        | OpKind::Fallocate
-                        | OpKind::Mmap
-                        | OpKind::Munmap
-                        | OpKind::SyncFileRange
-                        | OpKind::Msync
-                )
-            });
-            match (op.kind, op.length) {
-                (OpKind::Ftruncate, Some(length)) => self.set_size(file, length),
-                (OpKind::Fallocate, Some(length)) if op.flags == 0 => {
-                    let size = self
-                        .size(file)
-                        .max(op.offset.unwrap_or(0).saturating_add(length));
-                    self.set_size(file, size);
-                }
-                (OpKind::Readdir, _) => self.made(done.node, Type::Directory),
-                _ => {}
-            }
-            done.form.bytes = done.bytes.filter(|b| is_usual(*b));
-        }
-        Ok(done)
-    }
-
-    fn transfer(&mut self, op: &Op, done: &mut Done) {
-        let (pid, file) = (op.pid.0, done.file);
-        let open = op.fd.and_then(|fd| self.processes.description(pid, fd));
-        let append = op.record.contains(OpFlags::APPEND) || open.as_ref().is_some_and(|o| o.append);
-        let cursor = match open {
-            Some(open) => &mut open.cursor,
-            None => self.mapped.entry((pid, file)).or_default(),
-        };
-        let before = *cursor;
-        let offset = match op.kind {
-            OpKind::Seek => op.result.value().unwrap_or(0),
-            _ => op.offset.unwrap_or(before.end),
-        };
-        let moved = op.bytes_moved();
-        let gap = offset.wrapping_sub(before.end) as i64;
-        let passed = if op.kind == OpKind::Fault {
-            op.length.unwrap_or(0)
-        } else {
-            moved
-        };
-        *cursor = Cursor {
-            start: offset,
-            end: offset.saturating_add(passed),
-            gap,
-        };
-        let write = is_write(op);
-        let size = self.size(file);
-        done.form.at = if append && write {
-            At::End
-        } else if offset == before.end {
-            At::Next
-        } else if offset == before.start {
-            At::Again
-        } else if offset == 0 {
-            At::Start
-        } else if offset == size && (write || op.kind == OpKind::Seek) {
-            At::End
-        } else if gap == before.gap && gap.unsigned_abs() < 16 << 20 {
-            At::Skip(gap)
-        } else {
-            At::Random
-        };
-        let implicit = op.record.contains(OpFlags::IMPLICIT_OFFSET);
-        done.form.explicit = op.kind.class() == KindClass::Data && !implicit && !append;
-        (done.offset, done.moved) = (offset, moved);
-        if op.kind != OpKind::Seek {
-            let asked = match op.kind {
-                OpKind::CopyIn
-                | OpKind::CopyOut
-                | OpKind::Sendfile
-                | OpKind::SpliceIn
-                | OpKind::SpliceOut => moved,
-                _ => op.length.unwrap_or(moved),
-            };
-            done.bytes = Some(asked.min(super::step::LARGEST));
-            done.form.bytes = done.bytes.filter(|b| is_usual(*b));
-        }
-        if let Some(content) = self.files.get_mut(file as usize) {
-            if done.form.at == At::Random {
-                let place = offset / 4096;
-                done.place = content.places.distance(&place).map_or(0, |d| d as u64 + 1);
-                content.places.touch(place);
-            }
-            if write {
-                content.size = content.size.max(offset.saturating_add(moved));
-                if let Some(node) = self.nodes.get_mut(content.node as usize) {
-                    node.largest = node.largest.max(content.size);
-                }
-            }
-            done.at_end = offset.saturating_add(moved) >= content.size;
+fn fewer<K: std::hash::Hash + Eq>(counts: &mut FxHashMap<K, u32>, key: K) {
+    if let Some(n) = counts.get_mut(&key) {
+        *n -= 1;
+        if *n == 0 {
+            counts.remove(&key);
         }
     }
 }
@@ -743,11 +507,6 @@ pub fn is_write(op: &Op) -> bool {
         OpKind::Fault => op.flags & 1 != 0,
         kind => matches!(kind, OpKind::Write | OpKind::CopyOut | OpKind::SpliceOut),
     }
-}
-
-/// Requests of such sizes are meant so; others follow from what there is to write.
-fn is_usual(bytes: u64) -> bool {
-    bytes > 0 && bytes.is_multiple_of(512) && bytes <= 1 << 20
 }
 
 /// An operation on no file.

@@ -26,14 +26,11 @@ pub fn run(args: &ModelFitArgs, stop: &AtomicBool) -> Result<Exit> {
         .iter()
         .map(|d| d.as_os_str().as_encoded_bytes().to_vec())
         .collect();
-    let under = match given.is_empty() {
-        true => reader
-            .meta()
-            .under
-            .iter()
-            .map(|d| d.as_bytes().to_vec())
-            .collect(),
-        false => given,
+    let under = if given.is_empty() {
+        let under = reader.meta().under.iter();
+        under.map(|dir| dir.as_bytes().to_vec()).collect()
+    } else {
+        given
     };
     let mut gather = Gather::new(&under);
     if let Some(path) = &args.snapshot {

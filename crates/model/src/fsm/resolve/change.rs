@@ -1,0 +1,105 @@
+//! What operations on names change.
+
+use fsage_core::{Op, OpFlags, OpKind, PathTable};
+use fsage_namespace::flags::{O_APPEND, O_CLOEXEC, O_DIRECTORY, O_TRUNC};
+
+use super::super::model::Type;
+use super::{Cursor, Opened, Resolver};
+
+impl Resolver {
+    pub(super) fn change(&mut self, op: &Op, node: u32, to: u32, paths: &PathTable) {
+        match op.kind {
+            OpKind::Open => self.opened(op, node),
+            OpKind::Unlink | OpKind::Rmdir => {
+                self.links.remove(&node);
+                let fresh = self.content(node);
+                if let Some(known) = self.nodes.get_mut(node as usize) {
+                    (known.exists, known.file) = (false, fresh);
+                    if op.kind == OpKind::Rmdir {
+                        known.kind = Some(Type::Directory);
+                    }
+                }
+            }
+            OpKind::Mkdir | OpKind::Mknod | OpKind::Symlink => {
+                let kind = match op.kind {
+                    OpKind::Mkdir => Type::Directory,
+                    OpKind::Symlink => Type::Link,
+                    _ => Type::File,
+                };
+                if let Some(text) = op.path2.filter(|_| kind == Type::Link) {
+                    self.links.insert(node, paths.get(text).into());
+                }
+                self.made(node, kind);
+            }
+            OpKind::Readlink => self.made(node, Type::Link),
+            OpKind::Rename => {
+                let Some(from) = self.nodes.get(node as usize).cloned() else {
+                    return;
+                };
+                let fresh = self.content(node);
+                if let Some(known) = self.nodes.get_mut(node as usize) {
+                    (known.exists, known.file) = (false, fresh);
+                }
+                if let Some(known) = self.nodes.get_mut(to as usize) {
+                    (known.exists, known.kind, known.file) = (true, from.kind, from.file);
+                }
+                if let Some(file) = self.files.get_mut(from.file as usize) {
+                    file.node = to;
+                }
+                if let Some(text) = self.links.remove(&node) {
+                    self.links.insert(to, text);
+                }
+            }
+            OpKind::Link => {
+                let size = self.size(self.file_of(node));
+                self.made(to, Type::File);
+                self.set_size(self.file_of(to), size);
+            }
+            OpKind::Truncate => self.set_size(self.file_of(node), op.length.unwrap_or(0)),
+            _ => {}
+        }
+    }
+
+    pub(super) fn made(&mut self, node: u32, kind: Type) {
+        if let Some(known) = self.nodes.get_mut(node as usize) {
+            (known.exists, known.kind) = (true, Some(kind));
+        }
+    }
+
+    fn opened(&mut self, op: &Op, node: u32) {
+        let directory = op.flags & O_DIRECTORY != 0 || op.record.contains(OpFlags::DIRECTORY);
+        let Some(known) = self.nodes.get_mut(node as usize) else {
+            return;
+        };
+        known.exists = true;
+        if directory {
+            known.kind = Some(Type::Directory);
+        }
+        let file = known.file;
+        if op.flags & O_TRUNC != 0 {
+            self.set_size(file, 0);
+        }
+        if let Some(id) = op.file {
+            self.ids.insert(id, file);
+        }
+        let Some(fd) = op.result.value().and_then(|fd| i32::try_from(fd).ok()) else {
+            return;
+        };
+        let pid = op.pid.0;
+        let opened = Opened {
+            file,
+            pid,
+            append: op.flags & O_APPEND != 0,
+            cursor: Cursor::default(),
+        };
+        let open = self.processes.add(opened);
+        *self.held.entry((pid, file)).or_default() += 1;
+        *self.held_by_any.entry(file).or_default() += 1;
+        let old = self
+            .processes
+            .install(pid, fsage_core::Fd(fd), open, op.flags & O_CLOEXEC != 0);
+        if let Some(old) = old.and_then(|c| c.last) {
+            self.let_go(old);
+        }
+    }
+}

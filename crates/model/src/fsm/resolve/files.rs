@@ -1,0 +1,155 @@
+//! What is done to an open file.
+
+use fsage_core::{KindClass, Op, OpFlags, OpKind};
+
+use super::super::model::Type;
+use super::super::step::{At, Form, LARGEST};
+use super::{Cursor, Done, Out, Resolver, flags, is_write};
+
+impl Resolver {
+    /// The content that an operation without a name is about.
+    fn open_file(&mut self, op: &Op) -> Option<u32> {
+        if let Some(open) = op
+            .fd
+            .and_then(|fd| self.processes.description(op.pid.0, fd))
+        {
+            return Some(open.file);
+        }
+        // It was open before the trace began: what the trace calls it is all that is known.
+        let id = op.file?;
+        if let Some(&file) = self.ids.get(&id) {
+            return Some(file);
+        }
+        if !self.under.is_empty() {
+            return None;
+        }
+        let node = self.node(format!("/\0{}/{}", id.dev.0, id.ino).as_bytes())?;
+        let file = self.file_of(node);
+        self.made(node, Type::File);
+        self.ids.insert(id, file);
+        Some(file)
+    }
+
+    pub(super) fn on_file(&mut self, op: &Op) -> Result<Done, Out> {
+        let file = self.open_file(op).ok_or(Out::Left)?;
+        let mut done = self.done(op, file, Form::plain(op.kind, flags(op), 0));
+        let transfer = op.kind.class() == KindClass::Data || op.kind == OpKind::Seek;
+        if let Some(size) = op.size_bytes {
+            self.learn(done.node, true, None);
+            if let Some(node) = self
+                .nodes
+                .get_mut(done.node as usize)
+                .filter(|n| n.first == Some(true))
+            {
+                node.size.get_or_insert(size);
+            }
+            self.set_size(file, size);
+        }
+        if transfer {
+            self.transfer(op, &mut done);
+        } else {
+            done.bytes = op.length.filter(|_| {
+                matches!(
+                    op.kind,
+                    OpKind::Ftruncate
+                        | OpKind::Fallocate
+                        | OpKind::Mmap
+                        | OpKind::Munmap
+                        | OpKind::SyncFileRange
+                        | OpKind::Msync
+                )
+            });
+            match (op.kind, op.length) {
+                (OpKind::Ftruncate, Some(length)) => self.set_size(file, length),
+                (OpKind::Fallocate, Some(length)) if op.flags == 0 => {
+                    let size = self
+                        .size(file)
+                        .max(op.offset.unwrap_or(0).saturating_add(length));
+                    self.set_size(file, size);
+                }
+                (OpKind::Readdir, _) => self.made(done.node, Type::Directory),
+                _ => {}
+            }
+            done.form.bytes = done.bytes.filter(|b| is_usual(*b));
+        }
+        Ok(done)
+    }
+
+    fn transfer(&mut self, op: &Op, done: &mut Done) {
+        let (pid, file) = (op.pid.0, done.file);
+        let open = op.fd.and_then(|fd| self.processes.description(pid, fd));
+        let append = op.record.contains(OpFlags::APPEND) || open.as_ref().is_some_and(|o| o.append);
+        let cursor = match open {
+            Some(open) => &mut open.cursor,
+            None => self.mapped.entry((pid, file)).or_default(),
+        };
+        let before = *cursor;
+        let offset = match op.kind {
+            OpKind::Seek => op.result.value().unwrap_or(0),
+            _ => op.offset.unwrap_or(before.end),
+        };
+        let moved = op.bytes_moved();
+        let gap = offset.wrapping_sub(before.end) as i64;
+        let passed = if op.kind == OpKind::Fault {
+            op.length.unwrap_or(0)
+        } else {
+            moved
+        };
+        *cursor = Cursor {
+            start: offset,
+            end: offset.saturating_add(passed),
+            gap,
+        };
+        let write = is_write(op);
+        let size = self.size(file);
+        done.form.at = if append && write {
+            At::End
+        } else if offset == before.end {
+            At::Next
+        } else if offset == before.start {
+            At::Again
+        } else if offset == 0 {
+            At::Start
+        } else if offset >= size && (write || op.kind == OpKind::Seek) {
+            At::End
+        } else if gap == before.gap && gap.unsigned_abs() < 16 << 20 {
+            At::Skip(gap)
+        } else {
+            At::Random
+        };
+        let implicit = op.record.contains(OpFlags::IMPLICIT_OFFSET);
+        done.form.explicit = op.kind.class() == KindClass::Data && !implicit && !append;
+        (done.offset, done.moved) = (offset, moved);
+        if op.kind != OpKind::Seek {
+            let asked = match op.kind {
+                OpKind::CopyIn
+                | OpKind::CopyOut
+                | OpKind::Sendfile
+                | OpKind::SpliceIn
+                | OpKind::SpliceOut => moved,
+                _ => op.length.unwrap_or(moved),
+            };
+            done.bytes = Some(asked.min(LARGEST));
+            done.form.bytes = done.bytes.filter(|b| is_usual(*b));
+        }
+        if let Some(content) = self.files.get_mut(file as usize) {
+            if done.form.at == At::Random {
+                let place = offset / 4096;
+                done.place = content.places.distance(&place).map_or(0, |d| d as u64 + 1);
+                content.places.touch(place);
+            }
+            if write {
+                content.size = content.size.max(offset.saturating_add(moved));
+                if let Some(node) = self.nodes.get_mut(content.node as usize) {
+                    node.largest = node.largest.max(content.size);
+                }
+            }
+            done.at_end = offset.saturating_add(moved) >= content.size;
+        }
+    }
+}
+
+/// Requests of such sizes are meant so; others follow from what there is to write.
+pub(super) fn is_usual(bytes: u64) -> bool {
+    bytes > 0 && bytes.is_multiple_of(512) && bytes <= 1 << 20
+}
