@@ -32,7 +32,7 @@ for real in "$images"/*-real.fsi; do
     } >"$out/$name-hot.toml"
     plan=("$out/$name-hot.toml")
     [ ! -e "$out/$name-hot/runs.jsonl" ] || plan=(--resume)
-    "$fsage" -q bench "${plan[@]}" --allow-commands --json -o "$out/$name-hot" >"$out/$name-hot.json"
+    "$fsage" -q bench "${plan[@]}" --allow-commands --allow-paths --json -o "$out/$name-hot" >"$out/$name-hot.json"
 done
 {
     echo "| on, history | files | real | simulated to real | fresh to real |"

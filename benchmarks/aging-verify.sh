@@ -82,8 +82,9 @@ for history_name in $histories; do
         "$fsage" layout mnt --free --by-size --json >"$out/$name-real.json"
         "$fsage" layout nights/*.fss --json >"$out/$name-days.json"
         keep "$name-real"
-        # The newest files, in the order of their directories.
-        (cd mnt && find . -type f -newermt "@$(stat -c %Y "../nights/day-$(printf %03d $((days - 4))).fss")" -print0 | sort -z) >"$out/$name-hot.txt"
+        # The files of the last fifth of the days, in the order of their directories.
+        since=$(stat -c %Y "$(printf nights/day-%03d.fss $((days * 4 / 5 - 1)))")
+        (cd mnt && find . -type f -newermt "@$since" -print0 | sort -z) >"$out/$name-hot.txt"
         if [ -n "${KEEP:-}" ]; then
             mkdir copy && cp -a mnt/. copy/ && fresh "$kind" && cp -a copy/. mnt/ && sync -f mnt && rm -rf copy
             keep "$name-fresh"
