@@ -14,6 +14,12 @@ pub const ENTRY: &str = "aging";
 /// Nanoseconds of a day.
 pub const DAY_NS: u64 = 86_400_000_000_000;
 
+/// Whole days from one snapshot to the next, at least one.
+pub fn days_between(from_ns: u64, to_ns: u64) -> u32 {
+    let ns = to_ns.saturating_sub(from_ns);
+    (ns.saturating_add(DAY_NS / 2) / DAY_NS).clamp(1, 36_500) as u32
+}
+
 /// Why a trace is no aging workload that can be used; completes "failed to …".
 #[derive(Debug, thiserror::Error)]
 pub enum MadeError {

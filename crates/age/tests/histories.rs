@@ -20,8 +20,9 @@ use fsage_age::generate::{
     generate,
 };
 use fsage_age::made::{DAY_NS, Made};
-use fsage_core::{FileType, Seed};
-use fsage_format::snapshot::{SnapshotEnd, SnapshotEntry, SnapshotMeta, SnapshotWriter};
+use fsage_core::{FileType, OpKind, OpSource, Seed};
+use fsage_format::snapshot::{Extent, SnapshotEnd, SnapshotEntry, SnapshotMeta, SnapshotWriter};
+use fsage_format::trace::TraceReader;
 use fsage_workload::random::Random;
 
 const WANTED: Wanted = Wanted {
@@ -394,11 +395,17 @@ fn profiles_of_short_lived_files_are_read_with_care() {
         ),
         ("12.5", "-1.0", "86400"),
         ("near = 0.5", "near = 5.0", "habits"),
-        ("[habits]", "[habit]", "read"),
+        ("[habits]", "[habit]", "line"),
+        (
+            "files = [[0.0,",
+            &format!("files = [[\"{}\",", "x".repeat(100_000)),
+            "line 9",
+        ),
     ] {
         std::fs::write(&path, SHORT.replacen(from, to, 1)).unwrap();
         let error = ShortLived::load(&path).unwrap_err().to_string();
         assert!(error.contains(word) && error.contains("p.toml"), "{error}");
+        assert!(error.len() < 1000, "{} bytes", error.len());
     }
 }
 
@@ -494,5 +501,95 @@ fn a_workload_from_git_leads_to_the_last_commit() {
     assert!(
         error.contains("nothing") && error.contains("not a git repository"),
         "{error}"
+    );
+}
+
+#[test]
+fn what_lies_where_tells_in_which_turns_it_was_written_and_what_was_gone_by_then() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, ino, blocks: u64, hours: (i64, i64), extents: &[(u64, u64, u64)]| {
+        let ns = |hour| NIGHT_NS as i64 + hour * 3_600_000_000_000;
+        SnapshotEntry {
+            generation: 1,
+            allocated_bytes: blocks * 4096,
+            btime_ns: Some(ns(hours.0)),
+            mtime_ns: ns(hours.1),
+            ctime_ns: ns(hours.1),
+            extents: extents
+                .iter()
+                .map(|&(logical, physical, length)| Extent {
+                    logical_bytes: logical * 4096,
+                    physical_bytes: physical * 4096,
+                    length_bytes: length * 4096,
+                    flags: 0,
+                })
+                .collect(),
+            ..SnapshotEntry::of(name.into(), ino, FileType::Regular, blocks * 4096)
+        }
+    };
+    let old = file("old", 11, 8, (-1, -1), &[(0, 100, 8)]);
+    let log = file("log", 15, 2, (-1, -1), &[(0, 300, 2)]);
+    // Each in the way of another, which is written at the seventh hour.
+    let late = (0..8).map(|n| {
+        file(
+            &format!("late{n}"),
+            20 + n,
+            1,
+            (-1, -1),
+            &[(0, 1002 + 10 * n, 1)],
+        )
+    });
+    let first: Vec<SnapshotEntry> = [log, old].into_iter().chain(late).collect();
+    write(&dir.path().join("0.fss"), meta(0), &first);
+    let in_the_way = (0..8).map(|n| {
+        let extents = [(0, 1000 + 10 * n, 2), (2, 2000 + 10 * n, 1)];
+        file(&format!("e{n}-"), 40 + n, 3, (7, 7), &extents)
+    });
+    let night = [
+        // In two parts because something older lay between them: written in one go.
+        file("d", 16, 3, (3, 3), &[(0, 298, 2), (2, 400, 1)]),
+        // Where `old` was.
+        file("c", 14, 8, (6, 6), &[(0, 100, 8)]),
+        file("b", 13, 4, (11, 12), &[(0, 202, 2), (2, 206, 2)]),
+        file("a", 12, 4, (10, 12), &[(0, 200, 2), (2, 204, 2)]),
+        // Added to when most was going on, and again behind something that is gone.
+        file(
+            "log",
+            15,
+            4,
+            (-1, 20),
+            &[(0, 300, 2), (2, 208, 1), (3, 310, 1)],
+        ),
+    ];
+    let night: Vec<SnapshotEntry> = night.into_iter().chain(in_the_way).collect();
+    write(&dir.path().join("1.fss"), meta(1), &night);
+    let (made, path) = made(dir.path(), SnapshotOptions::default()).unwrap();
+    assert_eq!(made.deletes.as_deref(), Some("learnt"));
+    carried_out(&path);
+    let mut reader = TraceReader::open(&path).unwrap();
+    let (mut batch, mut calls, mut name) = (Vec::new(), Vec::new(), String::new());
+    while reader.next_batch(&mut batch).unwrap() > 0 {
+        for op in batch.drain(..).filter(|op| op.start_ns > DAY_NS) {
+            if let Some(path) = op.path {
+                name = reader.paths().display(path).into_owned();
+            }
+            match op.kind {
+                OpKind::Unlink => calls.push(format!("-{name}")),
+                OpKind::Write => calls.push(format!("{name}{}", op.length.unwrap() / 4096)),
+                OpKind::Fsync => calls.push("!".into()),
+                _ => {}
+            }
+        }
+    }
+    let position = |call: &str| calls.iter().position(|c| c == call);
+    for n in 0..8 {
+        let (gone, written) = (position(&format!("-late{n}")), position(&format!("e{n}-3")));
+        assert!(written.is_some() && gone > written, "{n}: {calls:?}");
+    }
+    calls.retain(|call| !call.starts_with("-late") && !call.starts_with('e'));
+    assert_eq!(
+        calls.join(" "),
+        "d3 -old c8 log1 ! .short-016 ! a2 ! b2 ! a2 b2 log1 -.short-0",
+        "each in its turn"
     );
 }

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 pub enum Deletes {
     /// At random while there is other activity, as in the papers.
     Uniform,
-    /// By what is known of the directory: nothing went after its last change, what went in one directory mostly went
-    /// together, and what went near other activity there went soon after it.
+    /// By what is known: nothing went after its directory's last change or after its blocks were another's, nor before it was last
+    /// in the way of another; what went
+    /// in one directory mostly went together, and what went near other activity there went soon after it.
     Learnt,
 }
 
@@ -58,6 +59,10 @@ pub struct Removal {
     pub directory: bool,
     /// When its directory last changed, where that is known and lies between the snapshots.
     pub changed_ns: Option<u64>,
+    /// When it was last in the way of another file's blocks.
+    pub kept_ns: Option<u64>,
+    /// When the first of its blocks were another file's.
+    pub reused_ns: Option<u64>,
     /// When its inode was made anew.
     pub replaced_ns: Option<u64>,
 }
@@ -152,15 +157,19 @@ fn learnt(
             top.ino
         };
         let there = busy.get(&top.dir).map_or(&[][..], Vec::as_slice);
-        let until = top.changed_ns.unwrap_or(range.1);
+        let changed = top.changed_ns.unwrap_or(range.1);
+        let until = removal.reused_ns.unwrap_or(changed).min(changed);
         let earlier = |random: &mut Random, ns: u64| {
-            ns.saturating_sub(random.exponential(gap_ns)).max(range.0)
+            let ns = ns.saturating_sub(random.exponential(gap_ns));
+            ns.min(until).max(range.0)
         };
         let in_tree = top.ino != removal.ino;
         let ns = match last.get(&key) {
             Some(&ns) if in_tree || chance(random, habits.together) => earlier(random, ns),
             // A change of the directory that nothing made explains was the deletion.
-            None if top.changed_ns.is_some_and(|c| !there.contains(&c)) => until,
+            None if until == changed && top.changed_ns.is_some_and(|c| !there.contains(&c)) => {
+                until
+            }
             _ if !there.is_empty() && chance(random, habits.near) => {
                 let at = random.below(there.len() as u64) as usize;
                 let ns = there.get(at).copied().unwrap_or(until);
@@ -168,6 +177,11 @@ fn learnt(
             }
             _ => range.0 + random.below(until.saturating_sub(range.0).max(1)),
         };
+        let ns = ns.max(
+            removal
+                .kept_ns
+                .map_or(0, |kept| kept.saturating_add(1).min(until)),
+        );
         last.insert(key, ns);
         times.insert(removal.ino, ns);
     }

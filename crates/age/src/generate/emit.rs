@@ -20,6 +20,9 @@ const BETWEEN_NS: u64 = 1000;
 /// Text of names that is held before the table begins anew.
 const TEXT_BYTES: usize = 4 << 20;
 
+/// What was written is written back after so long; the kernel does after half a minute.
+const HOUR_NS: u64 = DAY_NS / 24;
+
 /// The one process of an aging workload.
 const PROCESS: u32 = 1;
 
@@ -37,6 +40,9 @@ pub struct Emitter<'a> {
     step: Step<'a>,
     steps: (u32, u32),
     now_ns: u64,
+    /// The hour of the last operation, and whether something was written since the last sync.
+    hour: u64,
+    dirty: bool,
     live_bytes: u64,
     peak: (u64, u32),
     day: u32,
@@ -59,6 +65,8 @@ impl<'a> Emitter<'a> {
             step,
             steps,
             now_ns: 0,
+            hour: 0,
+            dirty: false,
             live_bytes: 0,
             peak: (0, 0),
             day: 0,
@@ -152,6 +160,19 @@ impl<'a> Emitter<'a> {
     pub fn append(&mut self, path: &[u8], old: u64, size: u64) -> Result<(), GenerateError> {
         self.made.modifies += 1;
         self.fill(path, O_WRONLY | O_APPEND, old..size, old)
+    }
+
+    /// Writes out what a file has.
+    pub fn fsync(&mut self, path: &[u8]) -> Result<(), GenerateError> {
+        let mut op = self.named(OpKind::Open, path)?;
+        op.flags = O_WRONLY;
+        op.result = Outcome::ok(3);
+        self.put(&op)?;
+        for kind in [OpKind::Fsync, OpKind::Close] {
+            let op = self.on(kind);
+            self.put(&op)?;
+        }
+        Ok(())
     }
 
     /// Cuts a file of `old` bytes, or lengthens it by a hole.
@@ -295,6 +316,18 @@ impl<'a> Emitter<'a> {
 
     fn put(&mut self, op: &Op) -> Result<(), GenerateError> {
         self.now_ns += BETWEEN_NS;
+        // Before the hour's first change, what the hours before it have left.
+        let hour = op.start_ns / HOUR_NS;
+        if hour > self.hour && op.fd.is_none() {
+            // The day's end does so anyway.
+            let today = hour / 24 == self.hour / 24;
+            if std::mem::take(&mut self.dirty) && today {
+                let sync = Op::new(OpKind::Sync, op.pid, op.tid, op.start_ns);
+                self.put(&sync)?;
+            }
+            self.hour = hour;
+        }
+        self.dirty |= op.kind == OpKind::Write;
         if let Some(out) = &mut self.out {
             out.push_annotated(op, &self.paths, &[])?;
         }

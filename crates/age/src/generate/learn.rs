@@ -19,6 +19,7 @@ const NEAR_NS: u64 = 10_000_000_000;
 struct Made {
     ns: u64,
     size: u64,
+    file: Option<FileId>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -28,14 +29,19 @@ struct Directory {
 }
 
 /// Reads traces one after the other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Learner {
+    /// How long a day of the traces lasts.
+    day_ns: u64,
     sources: Vec<String>,
     /// By trace, day and directory.
     profiles: BTreeMap<(usize, u64, Vec<u8>), Vec<ShortFile>>,
-    files: FxHashMap<Vec<u8>, Made>,
-    open: FxHashMap<(Pid, Fd), Vec<u8>>,
-    known: FxHashMap<FileId, Vec<u8>>,
+    /// Each file that was made, by the order of that.
+    made: Vec<Made>,
+    /// Where in `made` a name, a descriptor and a file have theirs.
+    files: FxHashMap<Vec<u8>, usize>,
+    open: FxHashMap<(Pid, Fd), usize>,
+    known: FxHashMap<FileId, usize>,
     directories: FxHashMap<Vec<u8>, Directory>,
     removed: u64,
     together: u64,
@@ -44,6 +50,24 @@ pub struct Learner {
 }
 
 impl Learner {
+    /// Of traces in which a day takes so long; what happens in them is told in times of whole days.
+    pub fn new(day_ns: u64) -> Self {
+        Self {
+            day_ns: day_ns.max(1),
+            sources: Vec::new(),
+            profiles: BTreeMap::new(),
+            made: Vec::new(),
+            files: FxHashMap::default(),
+            open: FxHashMap::default(),
+            known: FxHashMap::default(),
+            directories: FxHashMap::default(),
+            removed: 0,
+            together: 0,
+            near: 0,
+            gaps_ns: 0,
+        }
+    }
+
     /// Takes a trace that began in `directory`.
     pub fn take(
         &mut self,
@@ -52,13 +76,16 @@ impl Learner {
         source: &mut dyn OpSource,
     ) -> Result<(), SourceError> {
         self.sources.push(name.to_owned());
+        self.made.clear();
         self.files.clear();
         self.open.clear();
         self.known.clear();
         self.directories.clear();
         let mut batch = Vec::new();
         while source.next_batch(&mut batch)? > 0 {
-            for op in batch.drain(..).filter(|op: &Op| op.result.is_ok()) {
+            for mut op in batch.drain(..).filter(|op: &Op| op.result.is_ok()) {
+                op.start_ns =
+                    (u128::from(op.start_ns) * u128::from(DAY_NS) / u128::from(self.day_ns)) as u64;
                 self.operation(&op, source.paths(), directory);
             }
         }
@@ -101,19 +128,20 @@ impl Learner {
                 let new = op.flags & O_CREAT != 0 && op.size_bytes.is_none_or(|s| s == 0);
                 if new && !self.files.contains_key(&path) {
                     self.active(&path, op.start_ns);
-                    self.files.insert(
-                        path.clone(),
-                        Made {
-                            ns: op.start_ns,
-                            size: 0,
-                        },
-                    );
+                    self.files.insert(path.clone(), self.made.len());
+                    self.made.push(Made {
+                        ns: op.start_ns,
+                        size: 0,
+                        file: op.file,
+                    });
                 }
-                if let Some(fd) = op.result.value().and_then(|v| i32::try_from(v).ok()) {
-                    self.open.insert((op.pid, Fd(fd)), path.clone());
+                let made = self.files.get(&path).copied();
+                let fd = op.result.value().and_then(|v| i32::try_from(v).ok());
+                if let Some(fd) = fd {
+                    note(&mut self.open, (op.pid, Fd(fd)), made);
                 }
                 if let Some(file) = op.file {
-                    self.known.insert(file, path);
+                    note(&mut self.known, file, made);
                 }
             }
             OpKind::Close => {
@@ -138,12 +166,7 @@ impl Learner {
                 }
                 self.active(&to, op.start_ns);
                 if let Some(made) = self.files.remove(&from) {
-                    self.files.insert(to.clone(), made);
-                }
-                for held in self.open.values_mut().chain(self.known.values_mut()) {
-                    if *held == from {
-                        held.clone_from(&to);
-                    }
+                    self.files.insert(to, made);
                 }
             }
             _ => {}
@@ -155,7 +178,7 @@ impl Learner {
         let held = held.or_else(|| self.known.get(&op.file?));
         let bytes = op.result.value().unwrap_or(0);
         let at = op.offset.or(op.size_bytes).unwrap_or(0);
-        if let Some(made) = held.and_then(|path| self.files.get_mut(path)) {
+        if let Some(made) = held.and_then(|&at| self.made.get_mut(at)) {
             made.size = made.size.max(at.saturating_add(bytes));
         }
     }
@@ -180,9 +203,13 @@ impl Learner {
             self.gaps_ns += gap;
         }
         known.removed_ns = Some(ns);
-        let Some(made) = self.files.remove(path) else {
+        let made = self.files.remove(path).and_then(|at| self.made.get(at));
+        let Some(made) = made.copied() else {
             return;
         };
+        if let Some(file) = made.file {
+            self.known.remove(&file);
+        }
         let day = made.ns / DAY_NS;
         if day == ns / DAY_NS {
             let key = (self.sources.len(), day, dir);
@@ -197,6 +224,14 @@ impl Learner {
     }
 }
 
+/// What a descriptor or number stands for from now on.
+fn note<K: std::hash::Hash + Eq>(held: &mut FxHashMap<K, usize>, key: K, made: Option<usize>) {
+    match made {
+        Some(made) => held.insert(key, made),
+        None => held.remove(&key),
+    };
+}
+
 fn above(path: &[u8]) -> Vec<u8> {
     let at = path.iter().rposition(|&b| b == b'/').unwrap_or(0);
     path.get(..at).unwrap_or_default().to_vec()
@@ -205,4 +240,132 @@ fn above(path: &[u8]) -> Vec<u8> {
 /// To a microsecond.
 fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use fsage_core::{DevId, Outcome, Tid};
+
+    use super::*;
+
+    /// A trace of one process: what, when in seconds, on which name or descriptor, and a second name or bytes.
+    #[derive(Default)]
+    struct Given(PathTable, Vec<Op>);
+
+    impl Given {
+        fn op(&mut self, kind: OpKind, second: f64, pid: u32) -> &mut Op {
+            let op = Op::new(kind, Pid(pid), Tid(pid), (second * 1e9) as u64);
+            self.1.push(op);
+            self.1.last_mut().unwrap()
+        }
+
+        fn open(&mut self, second: f64, name: &str, fd: i32, file: u64) {
+            let path = self.0.intern(name.as_bytes());
+            let op = self.op(OpKind::Open, second, 1);
+            (op.path, op.flags) = (path, O_CREAT | 1);
+            op.result = Outcome::ok(fd as u64);
+            op.file = Some(numbered(file));
+        }
+
+        fn write(&mut self, second: f64, (pid, fd): (u32, i32), (at, bytes): (u64, u64)) {
+            let op = self.op(OpKind::Write, second, pid);
+            (op.fd, op.offset) = (Some(Fd(fd)), Some(at));
+            op.result = Outcome::ok(bytes);
+        }
+
+        fn unlink(&mut self, second: f64, name: &str) {
+            let path = self.0.intern(name.as_bytes());
+            self.op(OpKind::Unlink, second, 1).path = path;
+        }
+
+        fn rename(&mut self, second: f64, from: &str, to: &str) {
+            let (from, to) = (self.0.intern(from.as_bytes()), self.0.intern(to.as_bytes()));
+            let op = self.op(OpKind::Rename, second, 1);
+            (op.path, op.path2) = (from, to);
+        }
+    }
+
+    impl OpSource for Given {
+        fn paths(&self) -> &PathTable {
+            &self.0
+        }
+
+        fn next_batch(&mut self, batch: &mut Vec<Op>) -> Result<usize, SourceError> {
+            batch.append(&mut self.1);
+            Ok(batch.len())
+        }
+    }
+
+    fn numbered(ino: u64) -> FileId {
+        FileId {
+            dev: DevId(1),
+            ino,
+            generation: 0,
+        }
+    }
+
+    fn learnt(day_ns: u64, mut given: Given) -> ShortLived {
+        let mut learner = Learner::new(day_ns);
+        learner.take("a.fst", b"/home", &mut given).unwrap();
+        learner.finish()
+    }
+
+    #[test]
+    fn files_that_came_and_went_are_told_by_directory_with_what_was_written_to_them() {
+        let mut given = Given::default();
+        given.open(10.0, "src/a.s", 3, 7);
+        given.write(10.5, (1, 3), (0, 5000));
+        // Renamed while it is open, and written to by another process, which is known by the file alone.
+        given.rename(11.0, "src/a.s", "src/b.s");
+        given.write(11.5, (1, 3), (5000, 1000));
+        given.write(12.0, (2, 9), (6000, 500));
+        given.1.last_mut().unwrap().file = Some(numbered(7));
+        given.open(13.0, "src/kept", 4, 8);
+        given.unlink(14.0, "src/b.s");
+        // Another file of that number later is another file.
+        given.write(15.0, (2, 9), (0, 1 << 30));
+        given.1.last_mut().unwrap().file = Some(numbered(7));
+        given.open(20.0, "tmp/x", 5, 9);
+        // Replaced by a new one: it went.
+        given.open(30.0, "tmp/y", 6, 10);
+        given.rename(31.0, "tmp/y", "tmp/x");
+        // Nobody saw it come.
+        given.unlink(32.0, "tmp/old");
+        let learnt = learnt(DAY_NS, given);
+        let files: Vec<&[ShortFile]> = learnt.profiles.iter().map(|p| &*p.files).collect();
+        assert_eq!(files, [&[(0.0, 4.0, 6500)][..], &[(0.0, 11.0, 0)]]);
+        // Of three deletions one follows another there, one second later; of the others both an operation there, the
+        // first after the one second since `kept` was made, the second after that since `y` was.
+        let habits = learnt.habits;
+        assert_eq!(
+            (habits.together, habits.near, habits.gap_s),
+            (0.333_333, 1.0, 1.0)
+        );
+    }
+
+    #[test]
+    fn a_day_that_was_played_faster_is_told_as_a_whole_one() {
+        let mut given = Given::default();
+        given.open(1.0, "a", 3, 7);
+        given.unlink(2.0, "a");
+        given.open(9.0, "b", 3, 8);
+        // On the next day.
+        given.unlink(11.0, "b");
+        let learnt = learnt(10_000_000_000, given);
+        assert_eq!(learnt.profiles.len(), 1);
+        assert_eq!(learnt.profiles[0].files, [(0.0, 8640.0, 0)]);
+    }
+
+    #[test]
+    fn many_renames_of_many_files_are_learnt_in_time_that_grows_with_them() {
+        let mut given = Given::default();
+        let files = 100_000;
+        for n in 0..files {
+            let (at, name) = (f64::from(n) * 0.01, format!("new/{n}"));
+            given.open(at, &name, n, n as u64);
+            given.rename(at + 0.001, &name, &format!("cur/{n}"));
+        }
+        given.unlink(5000.0, "cur/7");
+        assert_eq!(learnt(DAY_NS, given).profiles.len(), 1);
+    }
 }

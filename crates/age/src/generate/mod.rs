@@ -11,6 +11,7 @@ mod deletes;
 mod emit;
 mod files;
 mod git;
+mod growth;
 mod learn;
 mod plan;
 pub mod profile;
@@ -18,6 +19,7 @@ mod short;
 mod snapshots;
 mod state;
 mod tree;
+mod walk;
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

@@ -17,6 +17,9 @@ const FORMAT: &str = "fsage short-lived files";
 const VERSION: u32 = 1;
 const HOUR_NS: u64 = DAY_NS / 24;
 
+/// How much of what is wrong with a file is said.
+const SAID_CHARS: usize = 300;
+
 /// A file: made so many seconds after the first of its profile, gone so many later, of so many bytes.
 pub type ShortFile = (f64, f64, u64);
 
@@ -55,6 +58,8 @@ pub struct Laid {
     pub size: u64,
     /// Whether it was made.
     pub there: bool,
+    /// Whether it lay on the device.
+    pub written_out: bool,
 }
 
 /// What happened where and when.
@@ -114,41 +119,47 @@ impl ShortLived {
             bounded::MAX_TEXT_BYTES,
             "profiles of short-lived files in TOML",
         )?;
-        let text = std::str::from_utf8(&bytes).map_err(|e| refused(format!("read {name}: {e}")))?;
-        let head: toml::Table = text
-            .parse()
-            .map_err(|e| refused(format!("read {name}: {e}")))?;
+        let wrong = |problem: &str| {
+            let said: String = problem.chars().take(SAID_CHARS).collect();
+            refused(format!("read {name}: {said}"))
+        };
+        let text = std::str::from_utf8(&bytes).map_err(|e| wrong(&e.to_string()))?;
+        // What is wrong and in which line, without the excerpt, which may be megabytes of one line.
+        let parsing = |e: &toml::de::Error| {
+            let before = e.span().and_then(|at| text.get(..at.start));
+            let line = 1 + before.unwrap_or_default().matches('\n').count();
+            wrong(&format!(
+                "line {line}: {}",
+                e.message().trim().replace('\n', ", ")
+            ))
+        };
+        let head: toml::Table = text.parse().map_err(|e| parsing(&e))?;
         if head.get("format").and_then(toml::Value::as_str) != Some(FORMAT) {
-            return Err(refused(format!(
-                "read {name}: expected format = \"{FORMAT}\", as `fsage age short-lived` writes it"
+            let expected =
+                format!("expected format = \"{FORMAT}\", as `fsage age short-lived` writes it");
+            return Err(wrong(&expected));
+        }
+        let version = head.get("version").and_then(toml::Value::as_integer);
+        if version != Some(VERSION.into()) {
+            let found = version.unwrap_or(0);
+            return Err(wrong(&format!(
+                "it is of version {found}, this release reads {VERSION}"
             )));
         }
-        let version = head
-            .get("version")
-            .and_then(toml::Value::as_integer)
-            .unwrap_or(0);
-        if version != i64::from(VERSION) {
-            return Err(refused(format!(
-                "read {name}: it is of version {version}, this release reads {VERSION}"
-            )));
-        }
-        let read: Self = toml::from_str(text).map_err(|e| refused(format!("read {name}: {e}")))?;
+        let read: Self = toml::from_str(text).map_err(|e| parsing(&e))?;
         let day_s = DAY_NS as f64 / 1e9;
         let good = |&(made, lives, _): &ShortFile| {
             (0.0..=day_s).contains(&made) && (0.0..=day_s).contains(&lives)
         };
         if !read.profiles.iter().all(|p| p.files.iter().all(good)) {
-            return Err(refused(format!(
-                "read {name}: a file's times are from 0 to 86400 s"
-            )));
+            return Err(wrong("a file's times are from 0 to 86400 s"));
         }
-        let shares = [read.habits.together, read.habits.near];
-        if !shares.iter().all(|s| (0.0..=1.0).contains(s))
-            || !(0.0..=10.0).contains(&read.habits.gap_s)
-        {
-            return Err(refused(format!(
-                "read {name}: habits are shares from 0 to 1 and a gap of 0 to 10 s"
-            )));
+        let habits = read.habits;
+        let shares = [habits.together, habits.near, habits.gap_s / 10.0];
+        if !shares.iter().all(|s| (0.0..=1.0).contains(s)) {
+            return Err(wrong(
+                "habits are shares from 0 to 1 and a gap of 0 to 10 s",
+            ));
         }
         Ok(read)
     }
@@ -198,6 +209,7 @@ impl ShortLived {
                     gone_ns,
                     size,
                     there: false,
+                    written_out: false,
                 });
             }
         }

@@ -25,6 +25,8 @@ pub struct Inode {
     pub size: u64,
     /// Of these, how many hold data.
     pub data: u64,
+    /// Birth, nanoseconds since the epoch; 0 where unknown.
+    pub born_ns: i64,
     /// Last change, nanoseconds since the epoch; 0 where unknown.
     pub ctime_ns: i64,
     /// Last modification.
@@ -153,7 +155,9 @@ pub fn read(night: &Night, groups: Option<Groups>) -> Result<State, GenerateErro
     while reader.next_batch(&mut batch)? > 0 {
         for entry in batch.drain(..) {
             let directory = entry.file_type == FileType::Directory;
-            if directory && (entry.path.is_empty() || groups.is_some()) {
+            // The file system's own, which a target has as well.
+            let own = entry.path.is_empty() || entry.path == b"lost+found";
+            if directory && (own || groups.is_some()) {
                 continue;
             }
             if entry.file_type == FileType::Other || entry.ino == ROOT {
@@ -178,14 +182,14 @@ pub fn read(night: &Night, groups: Option<Groups>) -> Result<State, GenerateErro
 }
 
 fn inode(entry: SnapshotEntry) -> Inode {
-    let birth = entry.btime_ns.map_or(0, |ns| ns as u64);
+    let born_ns = entry.btime_ns.unwrap_or(0);
     let known = entry.generation != 0;
     let sparse = entry.allocated_bytes + BLOCK_BYTES < entry.size_bytes;
     Inode {
         ident: if known {
             entry.generation.into()
         } else {
-            birth
+            born_ns as u64
         },
         kind: entry.file_type,
         size: entry.size_bytes,
@@ -194,6 +198,7 @@ fn inode(entry: SnapshotEntry) -> Inode {
         } else {
             entry.size_bytes
         },
+        born_ns,
         ctime_ns: entry.ctime_ns,
         mtime_ns: entry.mtime_ns,
         extents: entry.extents.into(),
@@ -272,6 +277,7 @@ fn place(state: &mut State, groups: Groups) {
             kind: FileType::Directory,
             size: 0,
             data: 0,
+            born_ns: 0,
             ctime_ns: 0,
             mtime_ns: 0,
             extents: Box::default(),

@@ -27,6 +27,8 @@ pub struct Tree {
     pub doomed: FxHashSet<u64>,
     /// What was taken aside and is yet to come to its place.
     pub aside: Vec<u64>,
+    /// With how many bytes files are made that grow on later that day.
+    pub begun: FxHashMap<u64, u64>,
 }
 
 type Done = Result<(), GenerateError>;
@@ -96,18 +98,20 @@ impl Tree {
         if over.is_none() {
             self.clear(first, out)?;
         }
+        let begun = self.begun.remove(&ino);
+        let (data, size) = begun.map_or((inode.data, inode.size), |bytes| (bytes, bytes));
         let path = self.path_of(first);
         match inode.kind {
             FileType::Directory => out.mkdir(&path)?,
             FileType::Symlink => out.symlink(&path, &inode.target)?,
-            _ => self.make_file(ino, inode, (&path, over, first), out)?,
+            _ => self.make_file(ino, (data, size), (&path, over, first), out)?,
         }
         self.nodes.insert(
             ino,
             Node {
                 directory: inode.kind == FileType::Directory,
-                data: inode.data,
-                size: inode.size,
+                data,
+                size,
                 names: Vec::new(),
             },
         );
@@ -115,7 +119,7 @@ impl Tree {
         for name in inode.names.iter().skip(1) {
             self.add_name(ino, name, next, out)?;
         }
-        Ok(())
+        begun.map_or(Ok(()), |_| out.fsync(&self.path(ino)))
     }
 
     /// The file that the new one takes the name of: both were there at once, so it was renamed over.
@@ -129,17 +133,17 @@ impl Tree {
     fn make_file(
         &mut self,
         ino: u64,
-        inode: &Inode,
+        (data, size): (u64, u64),
         (path, over, name): (&[u8], Option<u64>, &Name),
         out: &mut Emitter<'_>,
     ) -> Done {
         let Some(old) = over else {
-            out.create(path, inode.data)?;
-            return hole(path, inode, out);
+            out.create(path, data)?;
+            return hole(path, data, size, out);
         };
         let beside = self.path_of(&(name.0, format!(".new-{ino}").into_bytes().into()));
-        out.create(&beside, inode.data)?;
-        hole(&beside, inode, out)?;
+        out.create(&beside, data)?;
+        hole(&beside, data, size, out)?;
         let replaced = self.nodes.get(&old).map_or(0, |n| n.data);
         out.rename(&beside, path, replaced)?;
         self.detach(old, name);
@@ -254,26 +258,31 @@ impl Tree {
         Ok(())
     }
 
-    /// Writes it as `next` has it; `added` if what it had before stayed where it was.
-    pub fn modify(&mut self, ino: u64, added: bool, next: &State, out: &mut Emitter<'_>) -> Done {
+    /// Writes it up to so many bytes of what `next` has, anew or behind what it had.
+    pub fn modify(
+        &mut self,
+        ino: u64,
+        (to, anew): (u64, bool),
+        next: &State,
+        out: &mut Emitter<'_>,
+    ) -> Done {
         let path = self.path(ino);
         let (Some(inode), Some(node)) = (next.inodes.get(&ino), self.nodes.get_mut(&ino)) else {
             return Ok(());
         };
-        let (old, whole) = (
-            node.data,
-            node.data == node.size && inode.data == inode.size,
-        );
-        (node.data, node.size) = (inode.data, inode.size);
-        if added && whole && inode.data >= old {
-            return if inode.data > old {
-                out.append(&path, old, inode.data)
-            } else {
-                Ok(())
-            };
+        let (old, last) = (node.data, to >= inode.data);
+        let whole = old == node.size && (!last || inode.data == inode.size);
+        (node.data, node.size) = (to, if last { inode.size } else { to });
+        if anew || !whole || to < old {
+            out.rewrite(&path, old, to)?;
+        } else if to > old {
+            out.append(&path, old, to)?;
         }
-        out.rewrite(&path, old, inode.data)?;
-        hole(&path, inode, out)
+        if last {
+            return hole(&path, to, inode.size, out);
+        }
+        // What is written to other files before it goes on lies between.
+        out.fsync(&path)
     }
 
     /// Removes all its names, and it with them.
@@ -325,9 +334,9 @@ impl Tree {
     }
 }
 
-fn hole(path: &[u8], inode: &Inode, out: &mut Emitter<'_>) -> Done {
-    if inode.size > inode.data {
-        out.truncate(path, inode.data, inode.size)?;
+fn hole(path: &[u8], data: u64, size: u64, out: &mut Emitter<'_>) -> Done {
+    if size > data {
+        out.truncate(path, data, size)?;
     }
     Ok(())
 }

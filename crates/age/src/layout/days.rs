@@ -7,7 +7,7 @@ use fsage_format::bounded::read_document;
 use fsage_format::result::layout::{Layout, Score};
 use serde::Deserialize;
 
-use crate::made::DAY_NS;
+use crate::made::days_between;
 
 /// What is read of the result.
 #[derive(Deserialize)]
@@ -23,16 +23,16 @@ struct Day {
     optimal_blocks: Option<u64>,
 }
 
-/// For each of these snapshots the simulated day as many days after the first, or the last before it that had
-/// operations.
+/// For each of these snapshots the simulated day that ends with it, or the last before it that had operations: nights
+/// are whole days, as [`crate::made::days_between`] counts them.
 pub fn of_days(path: &Path, snapshots: &[Layout]) -> Result<Vec<Layout>, FormatError> {
     let bytes = read_document(path, "a snapshot, or the JSON of fsage age apply")?;
     let applied: Applied = serde_json::from_slice(&bytes)
         .map_err(|e| FormatError::corrupt(path, format!("line {}", e.line()), e.to_string()))?;
-    let first = snapshots.first().map_or(0, |s| s.taken_unix_ns);
+    let (mut number, mut before) = (0_u64, None);
     let of = |snapshot: &Layout| {
-        let since = snapshot.taken_unix_ns.saturating_sub(first);
-        let number = since.saturating_add(DAY_NS / 2) / DAY_NS;
+        number += before.map_or(0, |ns| days_between(ns, snapshot.taken_unix_ns).into());
+        before = Some(snapshot.taken_unix_ns);
         let day = applied.days.iter().rfind(|day| day.number <= number);
         let score = day.and_then(|d| Score::of(d.counted_blocks?, d.optimal_blocks?));
         Layout {

@@ -101,7 +101,7 @@ pub fn carried_out(path: &Path) -> Left {
                     };
                     sizes.insert(*file, op.length.unwrap());
                 }
-                OpKind::Close => {}
+                OpKind::Close | OpKind::Fsync | OpKind::Sync => {}
                 OpKind::Unlink => {
                     let gone = names.remove(&name(op.path));
                     assert!(gone.is_some_and(|t| t != Thing::Directory), "{shown:?}");

@@ -1,8 +1,10 @@
 //! Arguments of `age`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use fsage_experiment::plan::parse_time;
 
 use super::{AgeApplyArgs, AgeKeepArgs};
 
@@ -104,6 +106,9 @@ pub struct AgeShortLivedArgs {
     /// The profiles to write
     #[arg(short, long, value_name = "P.toml")]
     pub output: PathBuf,
+    /// How long a day of the traces takes, where a day was played faster; what happens is told in times of whole days
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub day: Option<Duration>,
     /// Take traces that lack something all the same
     #[arg(long)]
     pub allow_lossy: bool,

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use fsage_age::generate::Learner;
+use fsage_age::made::DAY_NS;
 use fsage_format::record::write_whole;
 use fsage_format::result::aging::AgeShortLived;
 use fsage_host::signals;
@@ -16,7 +17,7 @@ pub fn run(args: &AgeShortLivedArgs) -> Result<Exit> {
     apart(args.traces.iter().map(|t| &**t), [&*args.output])?;
     writable(&args.output)?;
     let learnt = signals::with_nothing_to_keep(|| -> Result<_> {
-        let mut learner = Learner::default();
+        let mut learner = Learner::new(args.day.map_or(DAY_NS, |day| day.as_nanos() as u64));
         for trace in &args.traces {
             let mut reader = open_whole_trace(trace, args.allow_lossy)?;
             let directory = reader.meta().directory.clone();

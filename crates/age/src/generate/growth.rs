@@ -1,0 +1,202 @@
+//! What the places of blocks tell of a day: files that grew beside each other, and what was gone before others came.
+
+use fsage_core::FileType;
+use fsage_format::snapshot::Extent;
+
+use super::state::{Inode, State};
+
+/// How a part of a file came to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum How {
+    /// With the file itself.
+    Make,
+    /// In place of what it had.
+    Anew,
+    /// Behind what it had.
+    #[default]
+    Add,
+}
+
+/// A part of a file that was written in one go.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Piece {
+    /// The file.
+    pub ino: u64,
+    /// How it came.
+    pub how: How,
+    /// Where it ends in the file, bytes.
+    pub to: u64,
+    /// When it was written.
+    pub ns: u64,
+    /// Where it begins on the device and where it ends; 0 where unknown.
+    pub place: (u64, u64),
+    /// In which order at the same time: that of the device.
+    pub turn: u64,
+}
+
+/// The most of a hole between two pieces that is taken for a file which lay there.
+const HOLE_BYTES: u64 = 64 << 10;
+
+/// Which parts of the device were given to files before a day, and which on it.
+#[derive(Debug)]
+pub struct Places {
+    /// From and to, in the order of the device.
+    before: Vec<(u64, u64)>,
+    /// The same with when.
+    since: Vec<(u64, u64, u64)>,
+    /// What they have after it.
+    after: Vec<(u64, u64)>,
+    /// What was in the way of files, and when.
+    kept: Vec<(u64, u64)>,
+    block_bytes: u64,
+}
+
+impl Places {
+    /// As they were before and are after.
+    pub fn new(before: &State, after: &State, block_bytes: u64) -> Self {
+        let taken = |state: &State| {
+            let extents = state.inodes.values().flat_map(|inode| &*inode.extents);
+            let mut taken: Vec<(u64, u64)> = extents.map(|e| (e.physical_bytes, end(e))).collect();
+            taken.sort_unstable();
+            taken
+        };
+        Self {
+            before: taken(before),
+            since: Vec::new(),
+            after: taken(after),
+            kept: Vec::new(),
+            block_bytes: block_bytes.max(512),
+        }
+    }
+
+    /// The pieces in which a file was written behind its first `from` bytes, their times still open: each ends where
+    /// the next block lies elsewhere although the one behind was free before, so that another file got that meanwhile.
+    pub fn pieces(&self, ino: u64, inode: &Inode, from: u64) -> Vec<Piece> {
+        let (mut found, mut begin) = (Vec::new(), 0);
+        let plain = inode.kind == FileType::Regular && inode.data == inode.size;
+        let mut extents = inode.extents.iter().peekable();
+        while let Some(a) = extents.next() {
+            let to = a.logical_bytes.saturating_add(a.length_bytes);
+            if to <= from {
+                continue;
+            }
+            if begin == 0 {
+                begin = a.physical_bytes;
+            }
+            let apart = extents.peek().is_some_and(|b| {
+                let gap = b.physical_bytes.checked_sub(end(a));
+                let on = gap.is_some_and(|gap| gap <= self.map_bytes(to));
+                let within = plain && to < inode.data;
+                within && a.physical_bytes > 0 && !on && !holds(&self.before, end(a))
+            });
+            if apart || extents.peek().is_none() {
+                found.push(Piece {
+                    ino,
+                    to: if apart { to } else { inode.data },
+                    place: (begin, end(a)),
+                    ..Piece::default()
+                });
+                begin = 0;
+            }
+        }
+        if found.is_empty() {
+            found.push(Piece {
+                ino,
+                to: inode.data,
+                ..Piece::default()
+            });
+        }
+        found
+    }
+
+    /// Room between blocks for the ones that tell where the next blocks are, as ext2 lays them.
+    fn map_bytes(&self, at: u64) -> u64 {
+        let after = (at / self.block_bytes).checked_sub(12);
+        let maps = after.is_some_and(|n| n.is_multiple_of(self.block_bytes / 4));
+        if maps { 2 * self.block_bytes } else { 0 }
+    }
+
+    /// What lay behind a piece when the next one of its file was put elsewhere and is gone by now, bytes.
+    pub fn hole(&self, behind: &Piece) -> u64 {
+        let at = behind.place.1;
+        let next = self.after.partition_point(|&(from, _)| from < at);
+        match self.after.get(next) {
+            Some(_) if holds(&self.after, at) => 0,
+            Some(&(from, _)) => HOLE_BYTES.min(from - at),
+            None => HOLE_BYTES,
+        }
+    }
+
+    /// Notes when the blocks behind a file's first `from` bytes were written, and what was in the way then.
+    pub fn written(&mut self, inode: &Inode, from: u64, pieces: &[Piece]) {
+        let mut pieces = pieces.iter().peekable();
+        let mut extents = inode.extents.iter().peekable();
+        while let Some(extent) = extents.next() {
+            let to = extent.logical_bytes.saturating_add(extent.length_bytes);
+            while pieces.peek().is_some_and(|p| p.to < to) && pieces.len() > 1 {
+                pieces.next();
+            }
+            if let Some(piece) = pieces
+                .peek()
+                .filter(|_| to > from && extent.physical_bytes > 0)
+            {
+                self.since
+                    .push((extent.physical_bytes, end(extent), piece.ns));
+                let on = extents
+                    .peek()
+                    .is_none_or(|b| b.physical_bytes == end(extent));
+                if !on && holds(&self.before, end(extent)) {
+                    self.kept.push((end(extent), piece.ns));
+                }
+            }
+        }
+    }
+
+    /// Ends the noting.
+    pub fn order(&mut self) {
+        self.since.sort_unstable();
+        self.kept.sort_unstable();
+    }
+
+    /// When a file that went was last in the way of another.
+    pub fn kept_ns(&self, gone: &Inode) -> Option<u64> {
+        let last = |e: &Extent| {
+            let at = self.kept.partition_point(|k| k.0 < e.physical_bytes);
+            let within = self.kept.get(at..).unwrap_or_default().iter();
+            within.take_while(|k| k.0 < end(e)).map(|k| k.1).max()
+        };
+        gone.extents.iter().filter_map(last).max()
+    }
+
+    /// When the first blocks of a file that went were another's.
+    pub fn reused_ns(&self, gone: &Inode) -> Option<u64> {
+        let first = |e: &Extent| {
+            let at = self.since.partition_point(|s| s.1 <= e.physical_bytes);
+            let over = self.since.get(at..).unwrap_or_default().iter();
+            over.take_while(|s| s.0 < end(e)).map(|s| s.2).min()
+        };
+        gone.extents.iter().filter_map(first).min()
+    }
+}
+
+/// Whether a part that is one of these holds that byte.
+fn holds(parts: &[(u64, u64)], at: u64) -> bool {
+    let behind = parts.partition_point(|&(from, _)| from <= at);
+    let found = behind.checked_sub(1).and_then(|n| parts.get(n));
+    found.is_some_and(|&(_, to)| at < to)
+}
+
+fn end(extent: &Extent) -> u64 {
+    extent.physical_bytes.saturating_add(extent.length_bytes)
+}
+
+/// The time at a share of the way between two, as it goes by what happens: `busy` are the times of all that is known
+/// of, in order.
+pub fn between(busy: &[u64], (from_ns, to_ns): (u64, u64), share: f64) -> u64 {
+    let low = busy.partition_point(|&ns| ns < from_ns);
+    let count = busy.partition_point(|&ns| ns <= to_ns).saturating_sub(low);
+    let at = low + (count.saturating_sub(1) as f64 * share) as usize;
+    let even = from_ns + (to_ns.saturating_sub(from_ns) as f64 * share) as u64;
+    let known = busy.get(at).copied().filter(|_| count > 2);
+    known.unwrap_or(even).clamp(from_ns, to_ns.max(from_ns))
+}
