@@ -34,7 +34,7 @@ mkdir -p "$out"
 out=$(realpath "$out")
 history=$(realpath benchmarks/aging-history.py)
 table=$(realpath benchmarks/aging-table.py)
-work=$(mktemp -d -p /dev/shm fsage-aging.XXXXXX)
+work=$(mktemp -d -p /dev/shm)
 end() {
     mountpoint -q "$work/mnt" && umount "$work/mnt"
     rm -rf "$work"

@@ -181,9 +181,9 @@ fn nothing_of_a_name_is_in_a_model() {
         let reader = TraceReader::open(&trace(name)).unwrap();
         let meta = reader.meta();
         meta.command.iter().for_each(|word| take(word.as_bytes()));
-        [&meta.host, &meta.kernel, &meta.directory]
-            .into_iter()
-            .for_each(|t| take(t.as_bytes()));
+        for text in [&meta.host, &meta.kernel, &meta.directory] {
+            take(text.as_bytes());
+        }
         let text = fitted(name).0.text();
         // Words of the model's own, and numbers, which are sizes and counts.
         let own = "format version source operations left_out bytes_read bytes_written span_ns directories files type before later \
@@ -287,14 +287,14 @@ fn a_million_operations_are_little_text_and_come_back() {
                 (op.flags, op.result) = (0o301, Outcome::ok(3));
             },
         );
-        for piece in 0..1 + i % 3 {
+        for piece in 0..=(i % 3) {
             next(OpKind::Write, None, &mut gather, &mut paths, &|op| {
                 (op.fd, op.offset, op.length) = (Some(Fd(3)), Some(piece * 4096), Some(4096));
                 (op.result, op.record) = (Outcome::ok(4096), OpFlags::IMPLICIT_OFFSET);
             });
         }
         next(OpKind::Close, None, &mut gather, &mut paths, &|op| {
-            op.fd = Some(Fd(3))
+            op.fd = Some(Fd(3));
         });
         next(
             OpKind::Stat,

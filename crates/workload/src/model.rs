@@ -117,7 +117,7 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
         let lane = |lane: usize| -> Stream {
             Box::new(Lane {
                 shared: Arc::clone(&shared),
-                lane: lane as u32,
+                number: lane as u32,
                 first_pid: 1 + process * PIDS,
                 think: values.switch("think"),
                 paths: PathTable::new(),
@@ -183,7 +183,7 @@ struct Shared {
 /// One of the processes that run at once.
 struct Lane {
     shared: Arc<Shared>,
-    lane: u32,
+    number: u32,
     first_pid: u32,
     think: bool,
     paths: PathTable,
@@ -198,7 +198,7 @@ const COMPUTE_BELOW_NS: u64 = 100_000;
 impl Lane {
     /// What was given is done.
     fn done(&self, batches: u64) {
-        if let Some(done) = self.shared.done.get(self.lane as usize) {
+        if let Some(done) = self.shared.done.get(self.number as usize) {
             done.store(batches, Ordering::Release);
         }
     }
@@ -212,7 +212,7 @@ impl Lane {
                 .generator
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            let Some(mut batch) = generator.batch(self.lane) else {
+            let Some(mut batch) = generator.batch(self.number) else {
                 break;
             };
             drop(generator);

@@ -139,8 +139,8 @@ impl Counter {
         let mut out: Vec<(u64, u64)> = Vec::new();
         let (mut n, mut sum) = (0_u64, 0_u64);
         let mut close = |n: &mut u64, sum: &mut u64| {
-            if *n > 0 {
-                out.push(((*sum + *n / 2) / *n, *n));
+            if let Some(mean) = (*sum + *n / 2).checked_div(*n) {
+                out.push((mean, *n));
             }
             (*n, *sum) = (0, 0);
         };
@@ -199,14 +199,16 @@ mod tests {
         let values: Vec<u64> = (0..5000)
             .map(|i| if i % 3 == 0 { 4096 } else { i * i })
             .collect();
-        values.iter().for_each(|&v| counter.add(v));
+        for &v in &values {
+            counter.add(v);
+        }
         let dist = counter.dist(12);
         assert!(dist.0.len() <= 26, "{dist}");
         let sum: u64 = dist.0.iter().map(|(v, n)| v * n).sum();
         let want: u64 = values.iter().sum();
         assert_eq!(dist.count(), 5000);
         assert!(sum.abs_diff(want) * 1000 < want, "{sum} {want}");
-        assert!(dist.0.iter().any(|v| *v == (4096, 1667)), "{dist}");
+        assert!(dist.0.contains(&(4096, 1667)), "{dist}");
         assert_eq!(dist.to_string().parse::<Dist>().unwrap(), dist);
     }
 

@@ -380,15 +380,15 @@ impl Generator {
                 ("full/file", Type::File),
                 ("loop", Type::Link),
             ];
-            all.extend(traps.map(|(what, kind)| (trimmed(names.trap(what)), kind, 0)));
+            all.extend(traps.map(|(what, kind)| (trimmed(&names.trap(what)), kind, 0)));
         }
         all
     }
 }
 
-fn trimmed(path: Arc<[u8]>) -> Arc<[u8]> {
+fn trimmed(path: &Arc<[u8]>) -> Arc<[u8]> {
     path.strip_suffix(b"/")
-        .map_or_else(|| Arc::clone(&path), Arc::from)
+        .map_or_else(|| Arc::clone(path), Arc::from)
 }
 
 /// Whose visits must be done before this one, which is the last of its files from now on.

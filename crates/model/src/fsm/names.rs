@@ -69,7 +69,7 @@ struct ClassState {
 /// All names.
 #[derive(Debug)]
 pub struct Names {
-    names: Vec<Name>,
+    all: Vec<Name>,
     classes: Vec<ClassState>,
     open: FxHashMap<(u32, u32), Recency<u32>>,
     /// Directories that were made in the run.
@@ -86,7 +86,7 @@ impl Names {
     /// What is there before, `data` times as much.
     pub fn new(model: &Model, data: f64, prefix: &str, random: &mut Random) -> Self {
         let mut all = Self {
-            names: Vec::new(),
+            all: Vec::new(),
             classes: Vec::new(),
             open: FxHashMap::default(),
             made: Vec::new(),
@@ -139,7 +139,7 @@ impl Names {
     }
 
     fn add(&mut self, class: u32, above: u32, kind: Type, exists: bool) -> u32 {
-        self.names.push(Name {
+        self.all.push(Name {
             class,
             above,
             kind,
@@ -153,22 +153,22 @@ impl Names {
             users: Vec::new(),
             path: None,
         });
-        self.names.len() as u32 - 1
+        self.all.len() as u32 - 1
     }
 
     /// How many names there are.
     pub fn len(&self) -> usize {
-        self.names.len()
+        self.all.len()
     }
 
     /// A name.
     pub fn get(&self, name: u32) -> Option<&Name> {
-        self.names.get(name as usize)
+        self.all.get(name as usize)
     }
 
     /// A name, to change it.
     pub fn get_mut(&mut self, name: u32) -> Option<&mut Name> {
-        self.names.get_mut(name as usize)
+        self.all.get_mut(name as usize)
     }
 
     /// One name more or fewer is in the directory.
@@ -189,7 +189,7 @@ impl Names {
 
     /// What was in one directory is in another.
     pub fn moved(&mut self, from: u32, to: u32) {
-        for name in &mut self.names {
+        for name in &mut self.all {
             name.path = None;
             if name.above == from {
                 name.above = to;
@@ -285,7 +285,7 @@ impl Names {
         let state = self.classes.get_mut(class as usize)?;
         let from = at(state.there.len());
         let there = if empty {
-            let names = &self.names;
+            let names = &self.all;
             let is_empty = |n: &u32| names.get(*n as usize).is_some_and(|n| n.children == 0);
             let near = (from..from + 64)
                 .chain(0..from.min(64))
@@ -324,7 +324,7 @@ impl Names {
         }
         if random.below(1000) < about.in_new_directory {
             let there = |n: &&u32| {
-                self.names
+                self.all
                     .get(**n as usize)
                     .is_some_and(|n| n.exists && n.kind == Type::Directory)
             };
@@ -342,7 +342,7 @@ impl Names {
 
     /// A name was used by a process.
     pub fn used(&mut self, name: u32, pid: u32, visit: (u32, u64)) {
-        let Some(known) = self.names.get_mut(name as usize) else {
+        let Some(known) = self.all.get_mut(name as usize) else {
             return;
         };
         match known.users.iter_mut().find(|u| u.0 == visit.0) {
@@ -387,7 +387,7 @@ impl Names {
                 continue;
             };
             for name in (0..open.len()).filter_map(|d| open.nth(d)) {
-                let Some(known) = self.names.get_mut(name as usize) else {
+                let Some(known) = self.all.get_mut(name as usize) else {
                     continue;
                 };
                 any = true;

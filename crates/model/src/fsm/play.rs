@@ -19,6 +19,9 @@ const PAGE_BYTES: u64 = 4096;
 /// The first descriptor that a process gets.
 pub const FIRST_FD: i32 = 3;
 
+/// The names of a call, where it has one and a second.
+type Paths = (Option<Arc<[u8]>>, Option<Arc<[u8]>>);
+
 /// A call, and the names that it is about.
 #[derive(Debug, Clone)]
 pub struct Call {
@@ -181,7 +184,7 @@ impl Player {
     }
 
     /// Names that make a call fail so.
-    fn trap_paths(&self, kind: OpKind, error: i32) -> (Option<Arc<[u8]>>, Option<Arc<[u8]>>) {
+    fn trap_paths(&self, kind: OpKind, error: i32) -> Paths {
         let one = match error {
             0 => return (None, None),
             36 => "x".repeat(256),
@@ -459,10 +462,10 @@ impl Player {
             }
             OpKind::Seek => self.transfer(&mut op, name, at, step, 0, decks, random),
             kind if kind.class() == KindClass::Data => {
-                self.transfer(&mut op, name, at, step, bytes, decks, random)
+                self.transfer(&mut op, name, at, step, bytes, decks, random);
             }
             OpKind::Mmap | OpKind::Munmap | OpKind::SyncFileRange | OpKind::Msync => {
-                (op.offset, op.length) = (Some(0), Some(bytes))
+                (op.offset, op.length) = (Some(0), Some(bytes));
             }
             _ => {}
         }
@@ -548,10 +551,9 @@ impl Player {
         } else {
             open.last = after;
         }
-        if write && offset + moved > known.size {
-            known.size = offset + moved;
-            self.changes = true;
-        }
+        let grows = write && offset + moved > known.size;
+        known.size = if grows { offset + moved } else { known.size };
+        self.changes |= grows;
         if let Some(place) = known.opened.get_mut(at) {
             *place = open;
         }

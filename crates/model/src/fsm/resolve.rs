@@ -326,8 +326,8 @@ impl Resolver {
     }
 
     fn let_go(&mut self, open: Opened) {
-        fewer(&mut self.held, (open.pid, open.file));
-        fewer(&mut self.held_by_any, open.file);
+        fewer(&mut self.held, &(open.pid, open.file));
+        fewer(&mut self.held_by_any, &open.file);
     }
 
     /// A close counts where it lets the file go; others are free.
@@ -492,11 +492,11 @@ impl Resolver {
     }
 }
 
-fn fewer<K: std::hash::Hash + Eq>(counts: &mut FxHashMap<K, u32>, key: K) {
-    if let Some(n) = counts.get_mut(&key) {
+fn fewer<K: std::hash::Hash + Eq>(counts: &mut FxHashMap<K, u32>, key: &K) {
+    if let Some(n) = counts.get_mut(key) {
         *n -= 1;
         if *n == 0 {
-            counts.remove(&key);
+            counts.remove(key);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What is told once: visits with the same steps, directories, files that are used alike.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::dist::{Counter, Dist};
 use super::super::model::{Class, Type};
@@ -39,16 +39,14 @@ impl Fit<'_> {
                 let known =
                     self.single.contains_key(form) || self.visits.len() < 2 * self.grain.shapes;
                 let form = if known { *form } else { rough(*form) };
-                match self
-                    .single
-                    .get(&form)
-                    .and_then(|&v| self.visits.get_mut(v as usize - 1))
-                {
-                    Some((_, all)) => all.iter_mut().for_each(|n| n.merge(numbers)),
-                    None => {
-                        self.visits.push((vec![form], vec![numbers.clone()]));
-                        self.single.insert(form, self.visits.len() as u32);
+                let visit = self.single.get(&form).map_or(0, |&v| v as usize);
+                if let Some((_, all)) = self.visits.get_mut(visit.wrapping_sub(1)) {
+                    for n in all.iter_mut() {
+                        n.merge(numbers);
                     }
+                } else {
+                    self.visits.push((vec![form], vec![numbers.clone()]));
+                    self.single.insert(form, self.visits.len() as u32);
                 }
             }
         }
@@ -117,7 +115,7 @@ impl Fit<'_> {
                     } else {
                         &mut entry.2
                     };
-                    *bits |= 1 << (form.kind as u64 + u64::from(node == visit.to) * 7) % 64;
+                    *bits |= 1 << ((form.kind as u64 + u64::from(node == visit.to) * 7) % 64);
                 }
             }
         }
@@ -148,17 +146,14 @@ impl Fit<'_> {
         }
         let mut order: Vec<_> = weight.into_iter().collect();
         order.sort_unstable_by_key(|(traits, n)| (std::cmp::Reverse(*n), *traits));
-        let kept: FxHashMap<Traits, ()> = order
-            .into_iter()
-            .take(self.grain.classes)
-            .map(|o| (o.0, ()))
-            .collect();
+        let order = order.into_iter().take(self.grain.classes);
+        let kept: FxHashSet<Traits> = order.map(|o| o.0).collect();
         let mut classes: FxHashMap<Traits, u32> = FxHashMap::default();
         self.class_of = vec![0; nodes.len()];
         let mut all: Vec<(Class, Counter, Counter, u64)> = Vec::new();
         for node in (0..nodes.len() as u32).filter(|n| used.contains_key(n)) {
             let mut key = traits(node, 0);
-            if !kept.contains_key(&key) {
+            if !kept.contains(&key) {
                 let coarse = traits(node, 1);
                 key = if classes.len() < 2 * self.grain.classes || classes.contains_key(&coarse) {
                     coarse
@@ -167,19 +162,8 @@ impl Fit<'_> {
                 };
             }
             let class = *classes.entry(key).or_insert_with(|| {
-                all.push((
-                    Class {
-                        kind: key.1,
-                        before: 0,
-                        later: 0,
-                        size_bytes: Dist::default(),
-                        directory: Dist::default(),
-                        in_new_directory: 0,
-                    },
-                    Counter::default(),
-                    Counter::default(),
-                    0,
-                ));
+                let class = empty(key.1);
+                all.push((class, Counter::default(), Counter::default(), 0));
                 all.len() as u32
             });
             if let (Some(of), Some(known), Some((class, sizes, places, fresh))) = (
@@ -203,6 +187,10 @@ impl Fit<'_> {
                 }
             }
         }
+        self.close_classes(all);
+    }
+
+    fn close_classes(&mut self, all: Vec<(Class, Counter, Counter, u64)>) {
         for (mut class, sizes, places, fresh) in all {
             class.size_bytes = if class.kind == Type::File {
                 sizes.dist(self.grain.bins * 2)
@@ -213,6 +201,17 @@ impl Fit<'_> {
             class.in_new_directory = (1000 * fresh).checked_div(class.later).unwrap_or(0);
             self.classes.push(class);
         }
+    }
+}
+
+fn empty(kind: Type) -> Class {
+    Class {
+        kind,
+        before: 0,
+        later: 0,
+        size_bytes: Dist::default(),
+        directory: Dist::default(),
+        in_new_directory: 0,
     }
 }
 
