@@ -58,7 +58,7 @@ pub fn text(fit: &ModelFit, width: u16) -> String {
     let left = fit
         .left_out
         .iter()
-        .map(|l| format!("{} {}", count(l.count), l.why));
+        .map(|l| format!("{} {}", count(l.count), l.reason));
     let left: Vec<String> = left.collect();
     if !left.is_empty() {
         page.say(format!("not in the model: {}", left.join(", ")));

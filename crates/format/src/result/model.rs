@@ -89,7 +89,7 @@ pub struct ModelledOperation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeftOut {
     /// Why.
-    pub why: String,
+    pub reason: String,
     /// How many.
     pub count: u64,
 }

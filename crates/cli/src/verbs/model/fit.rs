@@ -208,7 +208,7 @@ fn modelled(scanned: &Scanned) -> Vec<ModelledOperation> {
 fn left_out(scanned: &Scanned) -> Vec<LeftOut> {
     let left = scanned.left.iter();
     let shown = left.map(|&(why, count)| LeftOut {
-        why: why.why().to_owned(),
+        reason: why.why().to_owned(),
         count,
     });
     shown.collect()
