@@ -383,11 +383,7 @@ impl FileSystem for HostFs {
 
     fn set_attr(&self, path: &[u8], attr: SetAttr) -> Result<(), Errno> {
         if self.trusted() {
-            let name = relative(path)?;
-            return set_attr(self.root(), name, attr, AtFlags::empty()).map_err(errno);
-        }
-        if let (SetAttr::Times(..), Some((dir, name))) = (attr, self.held_parent(path)?) {
-            return set_attr(dir.as_fd(), name, attr, AtFlags::SYMLINK_NOFOLLOW).map_err(errno);
+            return set_attr(self.root(), relative(path)?, attr).map_err(errno);
         }
         // A descriptor of O_PATH names the file for /proc, whatever its path becomes meanwhile.
         let fd = beneath::locate(self.root(), path, true)?;
@@ -395,7 +391,6 @@ impl FileSystem for HostFs {
             proc_fd().map_err(errno)?.as_fd(),
             proc_name(&fd).as_bytes(),
             attr,
-            AtFlags::empty(),
         )
         .map_err(errno)
     }
@@ -448,34 +443,32 @@ impl FileSystem for HostFs {
     }
 }
 
-fn set_attr(
-    dir: BorrowedFd<'_>,
-    name: &[u8],
-    attr: SetAttr,
-    flags: AtFlags,
-) -> rustix::io::Result<()> {
+fn set_attr(dir: BorrowedFd<'_>, name: &[u8], attr: SetAttr) -> rustix::io::Result<()> {
     let time = |ns: u64| rustix::fs::Timespec {
         tv_sec: (ns / 1_000_000_000) as i64,
         tv_nsec: (ns % 1_000_000_000) as i64,
     };
     match attr {
-        SetAttr::Mode(mode) => {
-            rustix::fs::chmodat(dir, name, Mode::from_raw_mode(mode & 0o7777), flags)
-        }
+        SetAttr::Mode(mode) => rustix::fs::chmodat(
+            dir,
+            name,
+            Mode::from_raw_mode(mode & 0o7777),
+            AtFlags::empty(),
+        ),
         SetAttr::Owner(uid, gid) => rustix::fs::chownat(
             dir,
             name,
             // -1 leaves it as it is.
             (uid != u32::MAX).then(|| rustix::fs::Uid::from_raw(uid)),
             (gid != u32::MAX).then(|| rustix::fs::Gid::from_raw(gid)),
-            flags,
+            AtFlags::empty(),
         ),
         SetAttr::Times(accessed, modified) => {
             let times = rustix::fs::Timestamps {
                 last_access: time(accessed),
                 last_modification: time(modified),
             };
-            rustix::fs::utimensat(dir, name, &times, flags)
+            rustix::fs::utimensat(dir, name, &times, AtFlags::empty())
         }
     }
 }
