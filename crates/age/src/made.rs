@@ -14,6 +14,9 @@ pub const ENTRY: &str = "aging";
 /// Nanoseconds of a day.
 pub const DAY_NS: u64 = 86_400_000_000_000;
 
+/// Nanoseconds of an hour.
+pub const HOUR_NS: u64 = DAY_NS / 24;
+
 /// Whole days from one snapshot to the next, at least one.
 pub fn days_between(from_ns: u64, to_ns: u64) -> u32 {
     let ns = to_ns.saturating_sub(from_ns);

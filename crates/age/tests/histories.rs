@@ -375,11 +375,40 @@ fn snapshots_that_do_not_belong_together_are_refused() {
         });
     });
     assert!(small.contains("--size"), "{small}");
+    let other_machine = refused(&|_, meta, _| meta.host = "here".into());
+    assert!(
+        other_machine.contains("machine `there` and `here`"),
+        "{other_machine}"
+    );
+    // A clock that was set back, and one that stood still.
+    let same = refused(&|_, meta, _| meta.taken_unix_ns -= DAY_NS);
+    assert!(
+        same.contains("b.fss") && same.contains("a clock set back"),
+        "{same}"
+    );
     let empty = tempfile::tempdir().unwrap();
     let none = made(empty.path(), SnapshotOptions::default())
         .unwrap_err()
         .to_string();
     assert!(none.contains("at least two"), "{none}");
+}
+
+#[test]
+fn another_name_of_a_snapshot_is_no_night() {
+    let dir = tempfile::tempdir().unwrap();
+    for day in 0..2 {
+        let name = dir.path().join(format!("day-{day}.fss"));
+        write(&name, meta(day), &[]);
+        let last = dir.path().join("last.fss");
+        let _ = std::fs::remove_file(&last);
+        std::fs::hard_link(&name, &last).unwrap();
+    }
+    let (made, _) = made(dir.path(), SnapshotOptions::default()).unwrap();
+    assert_eq!(made.days, 2);
+    // A copy is one, of the same time.
+    std::fs::copy(dir.path().join("day-1.fss"), dir.path().join("day-2.fss")).unwrap();
+    let error = self::made(dir.path(), SnapshotOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("day-2.fss"), "{error}");
 }
 
 #[test]
@@ -393,8 +422,18 @@ fn profiles_of_short_lived_files_are_read_with_care() {
             "other",
             "fsage short-lived files",
         ),
-        ("12.5", "-1.0", "86400"),
-        ("near = 0.5", "near = 5.0", "habits"),
+        (
+            "12.5",
+            "-1.0",
+            "file 1 of profile 1: made after 0 s and gone -1 s",
+        ),
+        ("100.0", "86401.0", "file 2 of profile 1"),
+        (
+            "near = 0.5",
+            "near = 5.0",
+            "habits.near: 5, expected 0 to 1",
+        ),
+        ("gap_s = 1.5", "gap_s = nan", "habits.gap_s"),
         ("[habits]", "[habit]", "line"),
         (
             "files = [[0.0,",

@@ -3,6 +3,9 @@
 /// The most that an error shows of a key, in characters: a file may be one line.
 const KEY_CHARS: usize = 64;
 
+/// The most that an error shows of what a reader says, which may show a value of any length.
+const MESSAGE_CHARS: usize = 300;
+
 /// The line of a byte of a text, from 1.
 pub fn line_at(text: &str, at: usize) -> usize {
     1 + text.get(..at).unwrap_or(text).matches('\n').count()
@@ -14,7 +17,8 @@ pub fn problem_at(text: &str, at: usize, message: &str) -> (usize, String) {
     let before = text.get(..at).unwrap_or(text);
     let assigned = before.rsplit('\n').next();
     let key = assigned.and_then(|line| line.trim().strip_suffix('='));
-    let message = message.trim().replace('\n', ", ");
+    let message: String = message.trim().chars().take(MESSAGE_CHARS).collect();
+    let message = message.replace('\n', ", ");
     let problem = match key {
         Some(key) => {
             let key: String = key.trim().chars().take(KEY_CHARS).collect();
@@ -40,5 +44,6 @@ mod tests {
         assert_eq!(problem_at(text, 99, "ends"), (3, "ends".into()));
         let long = format!("{}=x", "k".repeat(1000));
         assert_eq!(problem_at(&long, 1001, "no").1.len(), KEY_CHARS + 4);
+        assert_eq!(problem_at("", 0, &long).1.len(), MESSAGE_CHARS);
     }
 }

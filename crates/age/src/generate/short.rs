@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::path::Path;
 
+use fsage_core::text::problem_at;
 use fsage_format::bounded;
 use fsage_workload::random::Random;
 use rustc_hash::FxHashMap;
@@ -11,14 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::deletes::Habits;
 use super::state::ROOT;
 use super::{GenerateError, refused};
-use crate::made::DAY_NS;
+use crate::made::{DAY_NS, HOUR_NS};
 
 const FORMAT: &str = "fsage short-lived files";
 const VERSION: u32 = 1;
-const HOUR_NS: u64 = DAY_NS / 24;
-
-/// How much of what is wrong with a file is said.
-const SAID_CHARS: usize = 300;
 
 /// A file: made so many seconds after the first of its profile, gone so many later, of so many bytes.
 pub type ShortFile = (f64, f64, u64);
@@ -119,19 +116,12 @@ impl ShortLived {
             bounded::MAX_TEXT_BYTES,
             "profiles of short-lived files in TOML",
         )?;
-        let wrong = |problem: &str| {
-            let said: String = problem.chars().take(SAID_CHARS).collect();
-            refused(format!("read {name}: {said}"))
-        };
+        let wrong = |problem: &str| refused(format!("read {name}: {problem}"));
         let text = std::str::from_utf8(&bytes).map_err(|e| wrong(&e.to_string()))?;
-        // What is wrong and in which line, without the excerpt, which may be megabytes of one line.
         let parsing = |e: &toml::de::Error| {
-            let before = e.span().and_then(|at| text.get(..at.start));
-            let line = 1 + before.unwrap_or_default().matches('\n').count();
-            wrong(&format!(
-                "line {line}: {}",
-                e.message().trim().replace('\n', ", ")
-            ))
+            let at = e.span().map_or(0, |span| span.start);
+            let (line, problem) = problem_at(text, at, e.message());
+            wrong(&format!("line {line}: {problem}"))
         };
         let head: toml::Table = text.parse().map_err(|e| parsing(&e))?;
         if head.get("format").and_then(toml::Value::as_str) != Some(FORMAT) {
@@ -147,21 +137,40 @@ impl ShortLived {
             )));
         }
         let read: Self = toml::from_str(text).map_err(|e| parsing(&e))?;
-        let day_s = DAY_NS as f64 / 1e9;
-        let good = |&(made, lives, _): &ShortFile| {
-            (0.0..=day_s).contains(&made) && (0.0..=day_s).contains(&lives)
-        };
-        if !read.profiles.iter().all(|p| p.files.iter().all(good)) {
-            return Err(wrong("a file's times are from 0 to 86400 s"));
-        }
-        let habits = read.habits;
-        let shares = [habits.together, habits.near, habits.gap_s / 10.0];
-        if !shares.iter().all(|s| (0.0..=1.0).contains(s)) {
-            return Err(wrong(
-                "habits are shares from 0 to 1 and a gap of 0 to 10 s",
-            ));
-        }
+        read.check().map_err(|problem| wrong(&problem))?;
         Ok(read)
+    }
+
+    /// What is no time of a day or no habit, and where it stands.
+    fn check(&self) -> Result<(), String> {
+        let day_s = DAY_NS as f64 / 1e9;
+        let is_time = |seconds: f64| (0.0..=day_s).contains(&seconds);
+        for (profile, files) in (1..).zip(self.profiles.iter().map(|p| &p.files)) {
+            let mut files = (1..).zip(files);
+            if let Some((file, (made, lives, _))) =
+                files.find(|(_, (made, lives, _))| !is_time(*made) || !is_time(*lives))
+            {
+                return Err(format!(
+                    "file {file} of profile {profile}: made after {made} s and gone {lives} s later, expected 0 to \
+                     {day_s} s each"
+                ));
+            }
+        }
+        let Habits {
+            together,
+            near,
+            gap_s,
+        } = self.habits;
+        for (key, value, most) in [
+            ("together", together, 1.0),
+            ("near", near, 1.0),
+            ("gap_s", gap_s, 10.0),
+        ] {
+            if !(0.0..=most).contains(&value) {
+                return Err(format!("habits.{key}: {value}, expected 0 to {most}"));
+            }
+        }
+        Ok(())
     }
 
     /// As text.

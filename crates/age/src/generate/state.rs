@@ -1,10 +1,11 @@
 //! What a snapshot says, by inode.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use fsage_core::FileType;
 use fsage_format::snapshot::{Extent, SnapshotEntry, SnapshotMeta, SnapshotReader};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{BLOCK_BYTES, GenerateError, refused};
 
@@ -75,10 +76,11 @@ impl Groups {
     }
 }
 
-/// The snapshots of a directory, by name; all whole, of one file system, one after the other.
+/// The snapshots of a directory, by name; all whole, of one file system, one after the other. Another name of one of
+/// them, as the last that `--previous` is given, is no night of its own.
 pub fn nights(dir: &Path) -> Result<Vec<Night>, GenerateError> {
     let failed = |e: std::io::Error| refused(format!("read {}: {e}", dir.display()));
-    let mut paths = Vec::new();
+    let (mut paths, mut seen) = (Vec::new(), FxHashSet::default());
     for entry in std::fs::read_dir(dir).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         if path.extension().is_some_and(|e| e == "fss") {
@@ -86,6 +88,11 @@ pub fn nights(dir: &Path) -> Result<Vec<Night>, GenerateError> {
         }
     }
     paths.sort();
+    // What cannot be looked at is reported when it is opened.
+    paths.retain(|path| match path.metadata() {
+        Ok(about) => seen.insert((about.dev(), about.ino())),
+        Err(_) => true,
+    });
     if paths.len() < 2 {
         return Err(refused(format!(
             "{} holds {} snapshots, expected at least two files that end in .fss",
@@ -129,7 +136,7 @@ fn follows(before: &Night, night: &Night) -> Result<(), GenerateError> {
     }
     if a.taken_unix_ns > 0 && b.taken_unix_ns <= a.taken_unix_ns {
         return Err(refused(format!(
-            "{} comes after {} by its name and was taken {} before it: snapshots out of order, or a clock set back",
+            "{} comes after {} by its name and was taken {} before it: snapshots out of order, one of them twice, or a clock set back",
             night.path.display(),
             before.path.display(),
             seconds(a.taken_unix_ns - b.taken_unix_ns)
