@@ -15,16 +15,13 @@ use fsage_core::{
 use fsage_exec::replay::{self, BuildError, Entry, Ino, Kind, Placement, Range, Tree};
 use fsage_format::FormatError;
 use fsage_format::result::environment::RestoredRecord;
-use fsage_format::snapshot::{SnapshotEntry, SnapshotReader};
+use fsage_format::snapshot::{Extent, SnapshotEntry, SnapshotReader, extent_flags};
 use fsage_host::{HostError, HostFs};
 use sha2::{Digest, Sha256};
 
 use crate::plan::{State, hex};
 use crate::replaying::problem;
 use crate::running::files::OWN;
-
-/// `FIEMAP_EXTENT_UNWRITTEN`.
-const UNWRITTEN: u32 = 0x800;
 
 /// Where the bytes of restored files come from: the same in every run.
 const CONTENTS: Seed = Seed(1);
@@ -142,7 +139,8 @@ fn has_ranges(entry: &SnapshotEntry) -> bool {
     // Inline data and compressed files take less space than their size without having holes.
     let holes = entry.allocated_bytes.saturating_add(4096) < entry.size_bytes
         && (entry.extents.is_empty() || covered(entry) < entry.size_bytes);
-    holes || entry.extents.iter().any(|e| e.flags & UNWRITTEN != 0)
+    let unwritten = |e: &Extent| e.flags & extent_flags::UNWRITTEN != 0;
+    holes || entry.extents.iter().any(unwritten)
 }
 
 /// Bytes of the file that extents cover, rounded up to their blocks.
@@ -165,7 +163,7 @@ fn ranges(entry: &SnapshotEntry) -> Vec<Range> {
         .map(|e| Range {
             offset: e.logical_bytes,
             length: e.length_bytes,
-            unwritten: e.flags & UNWRITTEN != 0,
+            unwritten: e.flags & extent_flags::UNWRITTEN != 0,
         })
         .collect()
 }

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 pub enum Deletes {
     /// At random while there is other activity, as in the papers.
     Uniform,
-    /// By what is known: nothing went after its directory's last change or after its blocks were another's, nor before it was last
-    /// in the way of another; what went
-    /// in one directory mostly went together, and what went near other activity there went soon after it.
+    /// By what is known: nothing went after its directory's last change or after its blocks were another's, nor
+    /// before it was last in the way of another; what went in one directory mostly went together, and what went near
+    /// other activity there went soon after it.
     Learnt,
 }
 

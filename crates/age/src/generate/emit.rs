@@ -7,7 +7,7 @@ use fsage_format::trace::{TraceEnd, TraceWriter};
 use fsage_namespace::flags::{O_APPEND, O_CREAT, O_EXCL, O_TRUNC};
 
 use super::{BLOCK_BYTES, DIRECTORY, GenerateError, Step, refused};
-use crate::made::{DAY_NS, Made};
+use crate::made::{DAY_NS, HOUR_NS, Made};
 
 const O_WRONLY: u32 = 1;
 
@@ -19,9 +19,6 @@ const BETWEEN_NS: u64 = 1000;
 
 /// Text of names that is held before the table begins anew.
 const TEXT_BYTES: usize = 4 << 20;
-
-/// What was written is written back after so long; the kernel does after half a minute.
-const HOUR_NS: u64 = DAY_NS / 24;
 
 /// The one process of an aging workload.
 const PROCESS: u32 = 1;
@@ -316,7 +313,8 @@ impl<'a> Emitter<'a> {
 
     fn put(&mut self, op: &Op) -> Result<(), GenerateError> {
         self.now_ns += BETWEEN_NS;
-        // Before the hour's first change, what the hours before it have left.
+        // What was written is written back at the end of the hour, before the next one's first change: the kernel
+        // does so after half a minute.
         let hour = op.start_ns / HOUR_NS;
         if hour > self.hour && op.fd.is_none() {
             // The day's end does so anyway.

@@ -52,21 +52,23 @@ pub struct Places {
 }
 
 impl Places {
-    /// As they were before and are after.
-    pub fn new(before: &State, after: &State, block_bytes: u64) -> Self {
-        let taken = |state: &State| {
-            let extents = state.inodes.values().flat_map(|inode| &*inode.extents);
-            let mut taken: Vec<(u64, u64)> = extents.map(|e| (e.physical_bytes, end(e))).collect();
-            taken.sort_unstable();
-            taken
-        };
+    /// From what was taken before, as [`Self::taken`] told it then, to a state after it.
+    pub fn new(before: Vec<(u64, u64)>, after: &State, block_bytes: u64) -> Self {
+        let extents = after.inodes.values().flat_map(|inode| &*inode.extents);
+        let mut taken: Vec<(u64, u64)> = extents.map(|e| (e.physical_bytes, end(e))).collect();
+        taken.sort_unstable();
         Self {
-            before: taken(before),
+            before,
             since: Vec::new(),
-            after: taken(after),
+            after: taken,
             kept: Vec::new(),
             block_bytes: block_bytes.max(512),
         }
+    }
+
+    /// Which parts of the device files have after the day.
+    pub fn taken(self) -> Vec<(u64, u64)> {
+        self.after
     }
 
     /// The pieces in which a file was written behind its first `from` bytes, their times still open: each ends where

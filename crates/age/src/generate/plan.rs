@@ -7,9 +7,8 @@ use super::emit::{Emitter, blocks};
 use super::files::{Files, Place};
 use super::profile::{Profile, Save, Victim, hours};
 use super::{BLOCK_BYTES, GenerateError, Source, Wanted, begun, refused};
-use crate::made::{AgingKind, DAY_NS, Made};
+use crate::made::{AgingKind, DAY_NS, HOUR_NS, Made};
 
-const HOUR_NS: u64 = DAY_NS / 24;
 const MINUTE_NS: u64 = HOUR_NS / 60;
 
 /// Parts of the file system: the largest file that stays, how far a day's end may lie off, what stays free at any time.

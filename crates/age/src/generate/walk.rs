@@ -47,6 +47,8 @@ pub struct Walk<'s> {
     day: u32,
     events: Vec<Event>,
     laid: Vec<Laid>,
+    /// Which parts of the device the files of the last snapshot have.
+    taken: Vec<(u64, u64)>,
 }
 
 impl<'s> Walk<'s> {
@@ -61,6 +63,7 @@ impl<'s> Walk<'s> {
             day: 0,
             events: Vec::new(),
             laid: Vec::new(),
+            taken: Vec::new(),
         }
     }
 
@@ -99,9 +102,11 @@ impl<'s> Walk<'s> {
         out: &mut Emitter<'_>,
     ) -> Result<(), GenerateError> {
         let span = Span::new(before, next, self.day, days);
-        let mut places = Places::new(before, next, night.meta.block_bytes);
+        let taken = std::mem::take(&mut self.taken);
+        let mut places = Places::new(taken, next, night.meta.block_bytes);
         let removed = self.compare(before, next, (span, &mut places), night)?;
         self.removals(before, next, &removed, (span, &places));
+        self.taken = places.taken();
         self.short_lived(next, span);
         self.events.sort_by_key(|e| (e.ns, e.place));
         self.tree.doomed = removed.iter().copied().collect();
