@@ -220,6 +220,10 @@ pub trait FileSystem: Send + Sync {
     }
     fn ftruncate(&self, handle: Handle, size: u64) -> Result<(), Errno>;
     fn fallocate(&self, handle: Handle, offset: u64, length: u64) -> Result<(), Errno>;
+    /// Times of access and modification, nanoseconds since 1970, of an open file whatever its name is by now.
+    fn futimens(&self, _handle: Handle, _accessed_ns: u64, _modified_ns: u64) -> Result<(), Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
     fn fstat(&self, handle: Handle) -> Result<Attr, Errno>;
     fn stat(&self, path: &[u8]) -> Result<Attr, Errno>;
     fn lstat(&self, path: &[u8]) -> Result<Attr, Errno>;

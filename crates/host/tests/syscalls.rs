@@ -43,6 +43,8 @@ fn operations(dir: &std::path::Path) {
     mark();
     let _ = fs.fallocate(file, 0, 4096);
     mark();
+    fs.futimens(file, 1, 1).unwrap();
+    mark();
     fs.fstat(file).unwrap();
     mark();
     fs.close(file).unwrap();
@@ -102,6 +104,7 @@ const EXPECTED: &[&[&str]] = &[
     &["sync_file_range"],
     &["ftruncate"],
     &["fallocate"],
+    &["utimensat"],
     &["fstat"],
     &["close"],
     &["newfstatat"],

@@ -125,8 +125,8 @@ impl<'a> Calls<'a> {
     fn close(&self, handle: Handle, open: &Open) -> Result<(), Errno> {
         if open.modified {
             let at_ns = self.times_ns.1;
-            // Of one that was renamed or removed meanwhile it does not matter.
-            let _ = self.fs.set_attr(&open.name, SetAttr::Times(at_ns, at_ns));
+            // What has no times of files ages all the same.
+            let _ = self.fs.futimens(handle, at_ns, at_ns);
         }
         self.fs.close(handle)
     }
@@ -291,7 +291,11 @@ impl<'a> Calls<'a> {
                 again(fs.symlink(second, first), Errno::EEXIST)?;
                 tally.created += 1;
             }
-            OpKind::Truncate => fs.truncate(first, op.length.unwrap_or(0))?,
+            OpKind::Truncate => {
+                fs.truncate(first, op.length.unwrap_or(0))?;
+                let at_ns = self.times_ns.1;
+                let _ = fs.set_attr(first, SetAttr::Times(at_ns, at_ns));
+            }
             _ => return Ok(Met::Other),
         }
         Ok(Met::Done)

@@ -12,6 +12,12 @@ pub(super) fn attributes(fs: &dyn FileSystem, dir: &str) -> Result<(), String> {
         "times",
         fs.set_attr(&path, SetAttr::Times(1_000_000_000, 2_000_000_000)),
     )?;
+    let file = open(fs, &path, OpenFlags::READ)?;
+    match fs.futimens(file, 1_000_000_000, 2_000_000_000) {
+        Ok(()) | Err(Errno::EOPNOTSUPP) => {}
+        Err(e) => return Err(format!("times of an open file: {e}")),
+    }
+    close(fs, file)?;
     let missing = fs.set_attr(&at(dir, "none"), SetAttr::Mode(0o600));
     fails("mode of nothing", missing, Errno::ENOENT)
 }

@@ -187,6 +187,7 @@ impl FileSystem for Below {
         sync_file_range(offset: u64, length: u64, what: RangeSync) -> ();
         ftruncate(size: u64) -> ();
         fallocate(offset: u64, length: u64) -> ();
+        futimens(accessed_ns: u64, modified_ns: u64) -> ();
         fstat() -> Attr;
         map_touch(offset: u64, length: u64, write: bool, touched: &mut dyn FnMut(u64)) -> ();
     }

@@ -271,6 +271,11 @@ impl FileSystem for HostFs {
             .map_err(errno)
     }
 
+    fn futimens(&self, handle: Handle, accessed_ns: u64, modified_ns: u64) -> Result<(), Errno> {
+        let times = timestamps(accessed_ns, modified_ns);
+        rustix::fs::futimens(descriptor(handle)?, &times).map_err(errno)
+    }
+
     fn fstat(&self, handle: Handle) -> Result<Attr, Errno> {
         rustix::fs::fstat(descriptor(handle)?)
             .map(|s| attr(&s))
@@ -443,11 +448,18 @@ impl FileSystem for HostFs {
     }
 }
 
-fn set_attr(dir: BorrowedFd<'_>, name: &[u8], attr: SetAttr) -> rustix::io::Result<()> {
+fn timestamps(accessed_ns: u64, modified_ns: u64) -> rustix::fs::Timestamps {
     let time = |ns: u64| rustix::fs::Timespec {
         tv_sec: (ns / 1_000_000_000) as i64,
         tv_nsec: (ns % 1_000_000_000) as i64,
     };
+    rustix::fs::Timestamps {
+        last_access: time(accessed_ns),
+        last_modification: time(modified_ns),
+    }
+}
+
+fn set_attr(dir: BorrowedFd<'_>, name: &[u8], attr: SetAttr) -> rustix::io::Result<()> {
     match attr {
         SetAttr::Mode(mode) => rustix::fs::chmodat(
             dir,
@@ -464,10 +476,7 @@ fn set_attr(dir: BorrowedFd<'_>, name: &[u8], attr: SetAttr) -> rustix::io::Resu
             AtFlags::empty(),
         ),
         SetAttr::Times(accessed, modified) => {
-            let times = rustix::fs::Timestamps {
-                last_access: time(accessed),
-                last_modification: time(modified),
-            };
+            let times = timestamps(accessed, modified);
             rustix::fs::utimensat(dir, name, &times, AtFlags::empty())
         }
     }
