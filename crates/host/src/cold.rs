@@ -88,7 +88,7 @@ impl HostFs {
     }
 
     /// Whether the target lies on the machine's root file system, which is never frozen.
-    fn holds_machine_root(&self) -> bool {
+    pub(crate) fn holds_machine_root(&self) -> bool {
         let dev = |stat: rustix::io::Result<rustix::fs::Stat>| stat.ok().map(|s| s.st_dev);
         let own = self.mount().map(|m| &m.source);
         let root = crate::fs::open_root(std::path::Path::new("/")).ok();

@@ -103,6 +103,11 @@ fn frozen(
         what: format!("keep {} as an image", fs.dir().display()),
         why: why.to_owned(),
     };
+    if fs.holds_machine_root() {
+        return Err(refused(
+            "it is the machine's root, which is never frozen; expected another file system",
+        ));
+    }
     let place = to.parent().filter(|p| !p.as_os_str().is_empty());
     let place = std::fs::metadata(place.unwrap_or(Path::new(".")));
     let own = std::fs::metadata(fs.dir());
