@@ -82,7 +82,7 @@ floor() {
 # What one program writes to the same kind of file system, in pieces of a MiB, until the device has it.
 sequential() {
     truncate -s 3G image && mkfs.ext4 -q -F image && mkdir -p mnt && mount -o loop image mnt
-    local begin=$EPOCHREALTIME
+    local begin
     dd if=/dev/urandom of=piece bs=1M count=64 status=none
     begin=$EPOCHREALTIME
     for n in $(seq 24); do dd if=piece of="mnt/f$n" bs=1M status=none; done

@@ -6,7 +6,7 @@
 #   sudo benchmarks/aging.sh [OUTPUT-DIRECTORY [OPTION...]]
 #   benchmarks/aging.sh --tables OUTPUT-DIRECTORY          # the tables of docs/aging.md, from the results
 #
-# Ages in memory first and keeps the images in AGING_WORK (/var/tmp/fsage-aging). Takes at most 35 minutes; what was
+# Ages in memory first and keeps the images in AGING_WORK (/var/tmp/fsage-aging), by size and activity. Takes at most 35 minutes; what was
 # stopped goes on when it is started again with the same directory. OPTIONs go to `fsage bench`, as --runs 3.
 # AGING_SCALE (0.3) is the share of the activity, AGING_SIZE (1G) the size of each file system. Needs root, /dev/fuse, jq and
 # the four mkfs.
@@ -59,14 +59,15 @@ if [ "${1:-}" = --tables ]; then
 fi
 out=${1:-benchmarks/runs/$(date +%Y-%m-%d)-aging}
 size=${AGING_SIZE:-1G} scale=${AGING_SCALE:-0.3} work=${AGING_WORK:-/var/tmp/fsage-aging}
+work=$work/$size-$scale
 fsage=$(realpath "${FSAGE:-target/release/fsage}")
 [ "$(id -u)" = 0 ] || { echo "not run: needs root" >&2; exit 1; }
-for tool in jq mkfs.ext2 mkfs.xfs mkfs.btrfs; do
+for tool in jq mkfs.ext2 mkfs.ext4 mkfs.xfs mkfs.btrfs; do
     command -v "$tool" >/dev/null || { echo "not run: needs $tool" >&2; exit 1; }
 done
 [ -e /dev/fuse ] || { echo "not run: needs /dev/fuse" >&2; exit 1; }
 mkdir -p "$out" "$work"
-out=$(realpath "$out")
+out=$(realpath "$out") work=$(realpath "$work")
 {
     echo "command: benchmarks/aging.sh, $size, scale $scale, ${*:2}"
     machine
