@@ -14,16 +14,20 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use common::{Chance, fsage, names, root, run, run_command, scratch, start, temp_in_memory, tool};
+use common::{
+    Chance, bench_plan, fsage, killed_after, names, root, run, run_command, scratch, start,
+    temp_in_memory, tool, until,
+};
+use fsage_age::made::DAY_NS;
 use fsage_core::{Fd, Op, OpKind, OpSink, Outcome, PathTable, Pid, Tid};
 use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
 use serde_json::{Value, json};
-
-const DAY_NS: u64 = 86_400_000_000_000;
 
 /// A small aging workload in the making: what lives is known, so that it makes sense.
 struct Workload {
@@ -251,6 +255,23 @@ fn apply(dir: &Path, more: &[&str]) -> common::Ran {
     run(dir, ["age", "apply"].iter().chain(more))
 }
 
+/// Runs something on a file system that is aged at its first use and kept in a cache in `dir`.
+fn first_use(dir: &Path, workload: &str) -> common::Ran {
+    let target = format!("aged:{workload},on=scratch:ext4,size=64M");
+    let line = [
+        "run",
+        "postmark:files=20,transactions=20",
+        &target,
+        "--json",
+    ];
+    run_command(
+        fsage()
+            .current_dir(dir)
+            .env("XDG_CACHE_HOME", dir.join("cache"))
+            .args(line),
+    )
+}
+
 #[test]
 fn a_workload_leads_to_the_tree_that_it_tells_of_on_every_file_system() {
     if !root() {
@@ -285,7 +306,12 @@ fn a_workload_leads_to_the_tree_that_it_tells_of_on_every_file_system() {
             assert!(day["utilisation"].as_f64().unwrap() > 0.0, "{day}");
         }
         assert!(!dir.join("r.json.part").exists(), "the result says it all");
-        trees.push(tree(&mounted.dir));
+        let left = tree(&mounted.dir);
+        for (name, _) in left.iter().filter(|(_, what)| what.0 == 'f') {
+            let modified_s = mounted.dir.join(name).metadata().unwrap().mtime();
+            assert!((0..4 * 86_400).contains(&modified_s), "{kind}: {name:?}");
+        }
+        trees.push(left);
         let again = apply(dir, &["w.fst", target]).fails(1, &["aged already", "--resume"]);
         drop(again);
     }
@@ -327,15 +353,11 @@ fn a_run_that_is_killed_anywhere_goes_on_to_the_same_tree() {
             "--no-score",
         ];
         loop {
-            let mut running = start(fsage().current_dir(dir).args(&line));
             // Later and later, so that it ends also where nothing is fast.
             let delay = Duration::from_millis(20 + chance.below(250) + 20 * kills);
-            std::thread::sleep(delay);
-            if running.has_ended() {
-                running.wait();
+            if !killed_after(delay, fsage().current_dir(dir).args(&line)) {
                 break;
             }
-            running.ended_by(rustix::process::Signal::KILL, || ());
             kills += 1;
             // Killed before it had begun, it is begun again.
             line.retain(|word| *word != "--resume");
@@ -406,8 +428,19 @@ fn what_cannot_be_aged_is_said_before_anything_is_done() {
     newer["version"] = 9.into();
     workload.save(&dir.join("newer.fst"), &newer);
     let small = "scratch:ext4,size=32M";
-    apply(dir, &["large.fst", small]).fails(1, &["too small", "104857600"]);
-    apply(dir, &["newer.fst", small]).fails(1, &["version 9"]);
+    let whole = std::fs::read(dir.join("w.fst")).unwrap();
+    std::fs::write(dir.join("cut.fst"), &whole[..whole.len() - 20]).unwrap();
+    for (workload, said) in [
+        ("large.fst", "104857600"),
+        ("newer.fst", "version 9"),
+        ("cut.fst", "the trace has no end"),
+    ] {
+        apply(dir, &[workload, small]).fails(1, &[workload, said]);
+        first_use(dir, workload).fails(1, &[workload, said]);
+    }
+    assert!(
+        !dir.join("cache/fsage/aged").exists() || names(&dir.join("cache/fsage/aged")).is_empty()
+    );
     apply(dir, &["w.fst", "mem:fast"]).fails(1, &["no directory on this machine"]);
     apply(dir, &["w.fst", "scratch:ext2,size=32M", "--fast"]).fails(1, &["leave --fast out"]);
     apply(dir, &["w.fst", small, "-o", "r.json", "--resume"])
@@ -495,8 +528,7 @@ fn an_image_is_put_back_as_it_was_for_every_run() {
             "runs = 3\n[[target]]\nname = 'a'\nspec = '{target}'\n[[workload]]\nname = 'w'\nin_place = true\n\
              spec = \"cmd: find . -type f -not -name '.fsage*' | wc -l > /dev/null; test ! -e left && touch left\"\n"
         );
-        std::fs::write(dir.join("plan.toml"), plan).unwrap();
-        common::bench(dir, &["plan.toml", "--json"]).exits(0).json()
+        bench_plan(dir, &plan)
     };
     for target in [
         "aged:aged.fsi",
@@ -518,8 +550,7 @@ fn an_image_is_put_back_as_it_was_for_every_run() {
     }
     let plan = "runs = 2\n[[target]]\nname = 'a'\nspec = 'scratch:ext4,size=64M'\nstate = 'image:aged.fsi'\n\
                 [[workload]]\nname = 'w'\nin_place = true\nspec = 'cmd: test -d d0'\n";
-    std::fs::write(dir.join("plan.toml"), plan).unwrap();
-    common::bench(dir, &["plan.toml", "--json"]).exits(0);
+    bench_plan(dir, plan);
     run(
         dir,
         [
@@ -540,21 +571,7 @@ fn a_workload_ages_a_target_at_its_first_use_only() {
     let temp = temp_in_memory();
     let dir = temp.path();
     Workload::busy(5, 2, 600).save(&dir.join("w.fst"), &made(2, 0));
-    let run = || {
-        let line = [
-            "run",
-            "postmark:files=20,transactions=20",
-            "aged:w.fst,on=scratch:ext4,size=64M",
-            "--json",
-        ];
-        run_command(
-            fsage()
-                .current_dir(dir)
-                .env("XDG_CACHE_HOME", dir.join("cache"))
-                .args(line),
-        )
-        .exits(0)
-    };
+    let run = || first_use(dir, "w.fst").exits(0);
     run();
     let kept = names(&dir.join("cache/fsage/aged"));
     assert_eq!(kept.len(), 1);
@@ -639,6 +656,7 @@ fn a_mounted_file_system_is_kept_while_others_wait() {
         ["age", "keep", target, "-o", &format!("{target}/x.fsi")],
     )
     .fails(1, &["would lie in it"]);
+    run(dir, ["age", "keep", "/", "-o", "root.fsi"]).fails(1, &["the machine's root"]);
     // It is thawed, and what was kept is what was there.
     std::fs::write(mounted.dir.join("after"), "x").unwrap();
     let copy = dir.join("copy");
@@ -647,8 +665,7 @@ fn a_mounted_file_system_is_kept_while_others_wait() {
     let plan = format!(
         "runs = 1\n[[target]]\nname = 'a'\nspec = 'aged:aged.fsi'\n[[workload]]\nname = 'w'\nin_place = true\nspec = '{line}'\n"
     );
-    std::fs::write(dir.join("plan.toml"), plan).unwrap();
-    common::bench(dir, &["plan.toml", "--json"]);
+    bench_plan(dir, &plan);
     assert_eq!(tree(&copy), before);
 }
 
@@ -661,26 +678,69 @@ fn a_kill_while_an_image_is_made_leaves_nothing() {
     let dir = temp.path();
     Workload::busy(11, 3, 6000).save(&dir.join("w.fst"), &made(3, 0));
     let before = names(dir);
-    let mut chance = Chance(u64::from(std::process::id()));
+    let (mut chance, mut kills) = (Chance(u64::from(std::process::id())), 0);
     for _ in 0..4 {
-        let mut running = start(fsage().current_dir(dir).args([
+        let delay = Duration::from_millis(150 + chance.below(700));
+        let mut command = fsage();
+        command.current_dir(dir).args([
             "age",
             "apply",
             "w.fst",
             "scratch:ext4,size=200M",
             "--keep",
             "aged.fsi",
-        ]));
-        let id = running.id();
-        std::thread::sleep(Duration::from_millis(150 + chance.below(700)));
-        let devices = common::loop_devices(id);
-        if running.has_ended() {
-            running.wait();
-            let _ = std::fs::remove_file(dir.join("aged.fsi"));
-            continue;
+        ]);
+        kills += u32::from(killed_after(delay, &mut command));
+        // Killed behind its end, all of it is there.
+        let image = dir.join("aged.fsi");
+        if image.exists() {
+            run(dir, ["show", "aged.fsi"]).exits(0);
+            std::fs::remove_file(image).unwrap();
         }
-        running.ended_by(rustix::process::Signal::KILL, || ());
-        common::until_detached(&devices);
         assert_eq!(names(dir), before);
     }
+    assert!(kills > 0);
+}
+
+#[test]
+fn a_kill_while_a_file_system_is_kept_thaws_it_and_leaves_nothing() {
+    if !scratch() {
+        return;
+    }
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    let mounted = Mounted::new(dir, "ext4", 256);
+    let mut chance = Chance(1);
+    let piece: Vec<u8> = (0..1 << 20).map(|_| chance.below(256) as u8).collect();
+    let mut large = std::fs::File::create(mounted.dir.join("large")).unwrap();
+    for _ in 0..160 {
+        large.write_all(&piece).unwrap();
+    }
+    drop(large);
+    let before = names(dir);
+    let target = mounted.dir.to_str().unwrap();
+    let line = ["age", "keep", target, "-o", "aged.fsi"];
+    let touch = |name: &str| {
+        let mut command = Command::new("touch");
+        command.arg(mounted.dir.join(name)).spawn().unwrap()
+    };
+    let running = start(fsage().current_dir(dir).args(line));
+    let mut freezer = Vec::new();
+    until("the file system to be frozen", || {
+        freezer = common::children(running.id());
+        !freezer.is_empty()
+    });
+    std::thread::sleep(Duration::from_millis(50));
+    let mut waits = touch("meanwhile");
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(waits.try_wait().unwrap().is_none(), "nothing is frozen");
+    running.ended_by(rustix::process::Signal::KILL, || ());
+    until("what waited to go on", || {
+        waits.try_wait().unwrap().is_some()
+    });
+    assert!(touch("after").wait().unwrap().success());
+    for pid in freezer {
+        common::until_gone(pid);
+    }
+    assert_eq!(names(dir), before);
 }

@@ -14,23 +14,33 @@
 mod common;
 
 use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
-use common::{Ran, fsage, names, run_command, scratch, temp_in_memory};
+use common::{
+    Chance, Ran, bench_plan, configuration, fsage, killed_after, names, run_command, scratch,
+    temp_in_memory, tool,
+};
 use serde_json::Value;
+use tempfile::TempDir;
 
 /// Ten simulated days of home directories, and an ext4 that was aged with them.
 const DAYS: u64 = 10;
 const POSTMARK: &str = "postmark:files=50,transactions=200";
 const FIRST_USE: &str = "aged:w.fst,on=scratch:ext4,size=128M";
 
+/// fsage, whose cache is in `dir` as well.
+fn cached(dir: &Path, line: &[&str]) -> Command {
+    let mut command = fsage();
+    command
+        .current_dir(dir)
+        .env("XDG_CACHE_HOME", dir.join("cache"))
+        .args(line);
+    command
+}
+
 fn run(dir: &Path, line: &[&str]) -> Ran {
-    let cache = dir.join("cache");
-    run_command(
-        fsage()
-            .current_dir(dir)
-            .env("XDG_CACHE_HOME", cache)
-            .args(line),
-    )
+    run_command(&mut cached(dir, line))
 }
 
 fn generate(dir: &Path) {
@@ -65,6 +75,27 @@ fn keep(dir: &Path, more: &[&str]) -> Value {
     run(dir, &[&apply[..], more].concat()).exits(0).json()
 }
 
+/// A directory with `w.fst` and the image `aged.fsi` of what it leads to, and what is told of that.
+fn aged() -> Option<(TempDir, Value)> {
+    if !scratch() {
+        return None;
+    }
+    let temp = temp_in_memory();
+    generate(temp.path());
+    let applied = keep(temp.path(), &[]);
+    Some((temp, applied))
+}
+
+/// Images that first uses have left.
+fn kept(dir: &Path) -> Vec<String> {
+    let cache = dir.join("cache/fsage/aged");
+    if cache.exists() {
+        names(&cache)
+    } else {
+        Vec::new()
+    }
+}
+
 fn in_every_verb(dir: &Path, target: &str) {
     let ran = run(
         dir,
@@ -78,12 +109,7 @@ fn in_every_verb(dir: &Path, target: &str) {
             .contains("10 days of w.fst")
     );
     // Aged once, and kept.
-    assert_eq!(
-        names(&dir.join("cache/fsage/aged")).len(),
-        1,
-        "{}",
-        ran.stderr
-    );
+    assert_eq!(kept(dir).len(), 1, "{}", ran.stderr);
     run(dir, &["replay", "t.fst", target]).exits(0);
     let layout = run(dir, &["layout", target, "--json"]).exits(0).json();
     assert!(
@@ -126,26 +152,18 @@ fn in_every_verb(dir: &Path, target: &str) {
     let plan = format!(
         "runs = 2\n[[target]]\nname = 'a'\nspec = '{target}'\n[[workload]]\nspec = '{POSTMARK}'\n"
     );
-    std::fs::write(dir.join("plan.toml"), plan).unwrap();
+    common::plan(dir, &plan);
     let bench = ["bench", "plan.toml", "--allow-paths", "--json"];
-    assert_eq!(
-        run(dir, &bench).exits(0).json()["configurations"]
-            .as_array()
-            .unwrap()
-            .len(),
-        1
-    );
+    let result = run(dir, &bench).exits(0).json();
+    assert_eq!(result["configurations"].as_array().unwrap().len(), 1);
 }
 
 #[test]
 fn aged_targets_are_run_profiled_predicted_replayed_and_validated() {
-    if !scratch() {
+    let Some((temp, applied)) = aged() else {
         return;
-    }
-    let temp = temp_in_memory();
+    };
     let dir = temp.path();
-    generate(dir);
-    let applied = keep(dir, &[]);
     for target in [FIRST_USE, "aged:aged.fsi"] {
         in_every_verb(dir, target);
     }
@@ -180,18 +198,15 @@ fn aged_targets_are_run_profiled_predicted_replayed_and_validated() {
         "{}",
         said.stderr
     );
-    assert_eq!(names(&dir.join("cache/fsage/aged")).len(), 1);
+    assert_eq!(kept(dir).len(), 1);
 }
 
 #[test]
 fn files_have_the_times_of_the_workload_and_hot_ones_are_found_by_them() {
-    if !scratch() {
+    let Some((temp, _)) = aged() else {
         return;
-    }
-    let temp = temp_in_memory();
+    };
     let dir = temp.path();
-    generate(dir);
-    keep(dir, &[]);
     let hot = |spec: &str| {
         run(dir, &["run", spec, "aged:aged.fsi", "--json"])
             .exits(0)
@@ -261,13 +276,10 @@ fn hot_files_of_a_user_are_not_overwritten_and_ones_without_data_not_read() {
 
 #[test]
 fn a_restored_tree_has_the_same_hot_files_and_the_sequential_benchmark_tells_how_files_lie() {
-    if !scratch() {
+    let Some((temp, _)) = aged() else {
         return;
-    }
-    let temp = temp_in_memory();
+    };
     let dir = temp.path();
-    generate(dir);
-    keep(dir, &[]);
     let exe = env!("CARGO_BIN_EXE_fsage");
     let snapshot = format!(
         "cmd:{exe} -q snapshot .. -o {}",
@@ -278,20 +290,14 @@ fn a_restored_tree_has_the_same_hot_files_and_the_sequential_benchmark_tells_how
                 [[target]]\nname = 'tree'\nspec = 'scratch:ext4,size=128M'\nstate = 'snapshot:tree.fss'\n\
                 [[workload]]\nname = 'hot'\nspec = 'hot-files'\n\
                 [[workload]]\nname = 'seq'\nspec = 'seqio:size=16k-64k,total=2M'\n";
-    std::fs::write(dir.join("plan.toml"), plan).unwrap();
-    let result = run(dir, &["bench", "plan.toml", "--allow-paths", "--json"])
-        .exits(0)
-        .json();
-    let of = |name: &str| {
-        let mut all = result["configurations"].as_array().unwrap().iter();
-        all.find(|c| c["name"] == name).unwrap().clone()
-    };
+    let result = bench_plan(dir, plan);
     let phases = |c: &Value| -> Vec<Value> {
         let all = c["runs"][0]["phases"].as_array().unwrap().iter();
         all.map(|phase| phase["result"].clone()).collect()
     };
+    let of = |name: &str| configuration(&result, name);
     let (aged, tree) = (of("aged / hot"), of("tree / hot"));
-    for (a, b) in phases(&aged).iter().zip(phases(&tree)) {
+    for (a, b) in phases(aged).iter().zip(phases(tree)) {
         assert_eq!(
             (&a["bytes_read"], &a["layout"]["files"]),
             (&b["bytes_read"], &b["layout"]["files"])
@@ -305,16 +311,16 @@ fn a_restored_tree_has_the_same_hot_files_and_the_sequential_benchmark_tells_how
             .unwrap()
     };
     // So few days leave ext4 nearly as it was.
-    assert!(metric(&aged, "layout_score:read") > 0.5);
-    assert!(metric(&tree, "layout_score:read") > 0.95, "laid out anew");
+    assert!(metric(aged, "layout_score:read") > 0.5);
+    assert!(metric(tree, "layout_score:read") > 0.95, "laid out anew");
     let seq = of("aged / seq");
     for size in ["16 KiB", "64 KiB"] {
-        let bytes_per_s = metric(&seq, &format!("bytes_per_s:read {size}"));
-        let elapsed = metric(&seq, &format!("elapsed:read {size}"));
+        let bytes_per_s = metric(seq, &format!("bytes_per_s:read {size}"));
+        let elapsed = metric(seq, &format!("elapsed:read {size}"));
         assert!(bytes_per_s > 0.0 && elapsed > 0.0);
-        assert!(metric(&seq, &format!("layout_score:create {size}")) > 0.5);
+        assert!(metric(seq, &format!("layout_score:create {size}")) > 0.5);
     }
-    let first = phases(&seq);
+    let first = phases(seq);
     let told: Vec<&str> = first.iter().filter_map(|p| p["name"].as_str()).collect();
     assert_eq!(told[..3], ["create 16 KiB", "read 16 KiB", "remove 16 KiB"]);
     assert_eq!(first[0]["layout"]["files"], 128);
@@ -324,7 +330,7 @@ fn a_restored_tree_has_the_same_hot_files_and_the_sequential_benchmark_tells_how
 
 #[test]
 fn who_waits_for_a_first_use_sees_the_days_go_by() {
-    if !scratch() || !common::tool("script") {
+    if !scratch() || !tool("script") {
         return;
     }
     let temp = temp_in_memory();
@@ -334,7 +340,7 @@ fn who_waits_for_a_first_use_sees_the_days_go_by() {
         "stty cols 100; {} layout {FIRST_USE}",
         env!("CARGO_BIN_EXE_fsage")
     );
-    let mut script = std::process::Command::new("script");
+    let mut script = Command::new("script");
     script
         .current_dir(dir)
         .env("XDG_CACHE_HOME", dir.join("cache"))
@@ -345,4 +351,35 @@ fn who_waits_for_a_first_use_sees_the_days_go_by() {
         shown.contains("/10 days, ") && shown.contains("layout score"),
         "{shown}"
     );
+}
+
+#[test]
+fn a_kill_at_a_first_use_leaves_nothing_and_the_next_one_ages_anew() {
+    if !scratch() {
+        return;
+    }
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    generate(dir);
+    let line = ["layout", FIRST_USE, "--json"];
+    let mut chance = Chance(u64::from(std::process::id()));
+    let mut kills = 0;
+    for _ in 0..6 {
+        let delay = Duration::from_millis(50 + chance.below(1200));
+        if !killed_after(delay, &mut cached(dir, &line)) {
+            assert_eq!(kept(dir).len(), 1);
+            std::fs::remove_dir_all(dir.join("cache")).unwrap();
+            continue;
+        }
+        kills += 1;
+        // Nothing of the image, or, killed behind it, all.
+        let images = kept(dir);
+        assert!(images.iter().all(|name| name.ends_with(".fsi")) && images.len() <= 1);
+        let mut left = names(dir);
+        left.retain(|name| name != "cache");
+        assert_eq!(left, ["w.fst"]);
+    }
+    assert!(kills > 0);
+    run(dir, &line).exits(0);
+    assert_eq!(kept(dir).len(), 1);
 }

@@ -15,7 +15,7 @@ mod common;
 
 use std::path::Path;
 
-use common::{bench, fsage, names, run, run_command, scratch, temp_in_memory};
+use common::{bench, configuration, fsage, names, plan, run, run_command, scratch, temp_in_memory};
 use serde_json::Value;
 
 /// Two workloads in two states of the caches on a small scratch file system.
@@ -36,16 +36,6 @@ spec = "cmd: grep -c {digit} numbers"
 [workload.sweep]
 digit = [7]
 "#;
-
-fn plan(dir: &Path, text: &str) {
-    std::fs::write(dir.join("plan.toml"), text).unwrap();
-}
-
-fn configuration<'a>(result: &'a Value, name: &str) -> &'a Value {
-    let all = result["configurations"].as_array().unwrap();
-    let found = all.iter().find(|c| c["name"] == name);
-    found.unwrap_or_else(|| panic!("no configuration {name}: {all:?}"))
-}
 
 fn step_names(run: &Value) -> Vec<&str> {
     let steps = run["steps"].as_array().unwrap();

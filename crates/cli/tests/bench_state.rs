@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::{fsage, names, run, run_command, scratch, temp_in_memory, tool};
+use common::{bench_plan, names, run, scratch, temp_in_memory, tool};
 use serde_json::Value;
 
 /// A tree with a file of several names, one with a hole and two links, and its snapshot `tree.fss`.
@@ -51,14 +51,9 @@ fn image(dir: &Path) {
     assert!(made.unwrap().success());
 }
 
-fn bench(dir: &Path, plan: &str) -> Value {
-    std::fs::write(dir.join("plan.toml"), plan).unwrap();
-    common::bench(dir, &["plan.toml", "--json"]).exits(0).json()
-}
-
 /// The line of the plan that is at fault, and what is said.
 fn refused(dir: &Path, plan: &str, line: usize, words: &[&str]) {
-    std::fs::write(dir.join("plan.toml"), plan).unwrap();
+    common::plan(dir, plan);
     let at = format!("plan.toml:{line}: ");
     let words: Vec<&str> = words.iter().copied().chain([at.as_str()]).collect();
     common::bench(dir, &["plan.toml"]).fails(1, &words);
@@ -98,7 +93,7 @@ fn a_tree_is_restored_before_every_run() {
          spec = 'slow:read=2:scratch:ext2,size=64M'\nstate = 'snapshot:tree.fss'\n\
          {btrfs}[[workload]]\nname = 'look'\nin_place = true\nspec = \"cmd: {check}\"\n"
     );
-    std::fs::write(dir.path().join("plan.toml"), plan).unwrap();
+    common::plan(dir.path(), &plan);
     let line = ["../plan.toml", "--json", "-o", "../kept"];
     let result = common::bench(&dir.path().join("elsewhere"), &line)
         .exits(0)
@@ -155,11 +150,7 @@ fn an_image_is_copied_before_every_run_and_never_written() {
              spec = 'cmd: grep -q was old && echo new >> old && sync old && test $(wc -l < old) = 2'\n"
         )
     };
-    std::fs::write(
-        dir.path().join("plan.toml"),
-        targets("aged = 'one file, which is no age'\n"),
-    )
-    .unwrap();
+    common::plan(dir.path(), &targets("aged = 'one file, which is no age'\n"));
     let line = ["plan.toml", "--json", "-o", "kept"];
     let result = common::bench(dir.path(), &line).exits(0).json();
     for configuration in result["configurations"].as_array().unwrap() {
@@ -183,7 +174,7 @@ fn an_image_is_copied_before_every_run_and_never_written() {
     assert!(said.contains(&before[..16]), "{said}");
     resumed_with_another_file(dir.path(), &targets(""));
     // Without words on its age something is missing.
-    let result = bench(dir.path(), &targets(""));
+    let result = bench_plan(dir.path(), &targets(""));
     std::fs::write(dir.path().join("r.json"), result.to_string()).unwrap();
     let said = run(dir.path(), ["check", "r.json", "--json"])
         .exits(0)
@@ -199,7 +190,7 @@ fn an_image_is_copied_before_every_run_and_never_written() {
         .write(true)
         .open(dir.path().join("aged.img"));
     file.unwrap().write_all_at(b"other", 10).unwrap();
-    let result = bench(dir.path(), &targets(""));
+    let result = bench_plan(dir.path(), &targets(""));
     std::fs::write(dir.path().join("other.json"), result.to_string()).unwrap();
     let differ = compared("other.json");
     assert!(differ.contains("target_record.restored.sha256"), "{differ}");
@@ -211,7 +202,7 @@ fn resumed_with_another_file(dir: &Path, plan: &str) {
     let file = File::options().write(true).open(&path).unwrap();
     // In the boot block, which no file system uses.
     file.write_all_at(b"other", 10).unwrap();
-    std::fs::write(dir.join("plan.toml"), plan).unwrap();
+    common::plan(dir, plan);
     let line = ["plan.toml", "-o", "kept", "--resume", "--runs", "3"];
     common::bench(dir, &line).fails(
         1,
@@ -255,7 +246,7 @@ fn xfs_and_btrfs_images_are_restored() {
             "runs = 3\n[[target]]\nname = 't'\nspec = 'scratch:{kind},size=400M'\nstate = 'image:i'\n\
              [[workload]]\nname = 'w'\nspec = 'postmark:files=20,transactions=50'\n"
         );
-        let result = bench(dir.path(), &plan);
+        let result = bench_plan(dir.path(), &plan);
         let only = &result["configurations"][0];
         assert_eq!(only["runs"].as_array().unwrap().len(), 3, "{result}");
         assert_eq!(only["target_record"]["file_system"], kind);
@@ -320,24 +311,17 @@ fn a_file_that_changes_meanwhile_ends_it() {
     let dir = temp_in_memory();
     image(dir.path());
     let path = dir.path().join("aged.img");
-    std::fs::write(
-        dir.path().join("plan.toml"),
-        format!(
+    common::plan(
+        dir.path(),
+        &format!(
             "runs = 3\nkeep_going = true\n[[target]]\nname = 't'\nspec = 'scratch:ext4'\n\
              state = 'image:aged.img'\n[[workload]]\nname = 'w'\nspec = 'cmd: touch {}'\n",
             path.display()
         ),
-    )
-    .unwrap();
-    let mut command = fsage();
-    command.current_dir(dir.path()).args([
-        "bench",
-        "plan.toml",
-        "--allow-commands",
-        "--allow-paths",
-        "--json",
-    ]);
-    let result = run_command(&mut command).exits(3).json();
+    );
+    let result = common::bench(dir.path(), &["plan.toml", "--json"])
+        .exits(3)
+        .json();
     assert_eq!(
         result["configurations"][0]["runs"]
             .as_array()

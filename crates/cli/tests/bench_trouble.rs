@@ -18,21 +18,15 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use common::{
-    bench, fsage, loop_devices, mounted_below, names, root, run, run_command, scratch, start,
-    temp_in_memory, until, until_detached,
+    bench, configuration, fsage, loop_devices, mounted_below, names, plan, root, run, run_command,
+    scratch, start, temp_in_memory, until, until_detached,
 };
 use rustix::process::Signal;
 use serde_json::Value;
 
-fn plan(dir: &Path, text: &str) {
-    std::fs::write(dir.join("plan.toml"), text).unwrap();
-}
-
 fn runs_of(result: &Value, name: &str) -> usize {
-    let all = result["configurations"].as_array().unwrap();
-    let found = all.iter().find(|c| c["name"] == name);
-    let found = found.unwrap_or_else(|| panic!("no configuration {name}: {result}"));
-    found["runs"].as_array().unwrap().len()
+    let runs = &configuration(result, name)["runs"];
+    runs.as_array().unwrap().len()
 }
 
 fn failures(result: &Value) -> Vec<String> {

@@ -12,7 +12,7 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
-use common::{fsage, names, run_command, start, temp_in_memory, until};
+use common::{fsage, names, plan, run_command, start, temp_in_memory, until};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -36,10 +36,6 @@ fn short(dir: &Path, name: &str, more: &[&str]) -> (Command, i32) {
     }
     command.args(["--profile-time", "1s"]);
     (command, 3)
-}
-
-fn plan(dir: &Path, text: &str) {
-    std::fs::write(dir.join("plan.toml"), text).unwrap();
 }
 
 /// The steps in a record, without dates and without what says when it began.

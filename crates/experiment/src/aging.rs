@@ -256,8 +256,11 @@ fn check(fs: &dyn FileSystem, made: &Made, request: &AgingRequest) -> Result<(),
     let space = fs.statfs().map_err(|e| TargetError::refused(what(), e))?;
     if space.total_bytes > 0 && made.peak_bytes > space.available_bytes {
         let why = format!(
-            "it is too small: the workload's files take up to {} bytes, {} are available; expected a larger target, or a workload made with a smaller --size or --fill",
-            made.peak_bytes, space.available_bytes
+            "it is too small: the files of {} take up to {} bytes, {} are available; expected a larger target, or a \
+             workload made with a smaller --size or --fill",
+            request.workload.display(),
+            made.peak_bytes,
+            space.available_bytes
         );
         return Err(TargetError::refused(what(), why).into());
     }

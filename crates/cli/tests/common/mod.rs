@@ -114,6 +114,24 @@ pub fn bench(dir: &Path, more: &[&str]) -> Ran {
     run(dir, leave.iter().chain(more))
 }
 
+/// Writes the plan of an experiment, `plan.toml`.
+pub fn plan(dir: &Path, text: &str) {
+    std::fs::write(dir.join("plan.toml"), text).expect("write a plan");
+}
+
+/// Runs an experiment; its result.
+pub fn bench_plan(dir: &Path, text: &str) -> Value {
+    plan(dir, text);
+    bench(dir, &["plan.toml", "--json"]).exits(0).json()
+}
+
+/// What an experiment's result says of the configuration of that name.
+pub fn configuration<'a>(result: &'a Value, name: &str) -> &'a Value {
+    let all = result["configurations"].as_array().expect("configurations");
+    let found = all.iter().find(|c| c["name"] == name);
+    found.unwrap_or_else(|| panic!("no configuration {name}: {all:?}"))
+}
+
 pub fn run_command(command: &mut Command) -> Ran {
     command.output().expect("run fsage").into()
 }
@@ -257,6 +275,21 @@ pub fn until_detached(devices: &[(PathBuf, String)]) {
     });
 }
 
+/// Starts fsage and kills it after that long, unless it has ended by then: whether it was killed. What it had mounted
+/// is taken down.
+pub fn killed_after(delay: Duration, command: &mut Command) -> bool {
+    let mut running = start(command);
+    std::thread::sleep(delay);
+    let devices = loop_devices(running.id());
+    if running.has_ended() {
+        running.wait();
+        return false;
+    }
+    running.ended_by(rustix::process::Signal::KILL, || ());
+    until_detached(&devices);
+    true
+}
+
 /// Names in a directory, sorted.
 pub fn names(dir: &Path) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(dir)
@@ -311,8 +344,8 @@ pub fn mix(trace: &Path) -> Vec<(String, u64)> {
     mix
 }
 
-/// Processes of fsage's that a process has started to serve something.
-pub fn daemons(pid: u32) -> Vec<u32> {
+/// Processes that a process has started and that have not ended.
+pub fn children(pid: u32) -> Vec<u32> {
     let all = std::fs::read_dir("/proc").expect("/proc").flatten();
     all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
         .filter(|child| {
@@ -321,10 +354,18 @@ pub fn daemons(pid: u32) -> Vec<u32> {
                 .rsplit(')')
                 .next()
                 .and_then(|s| s.split_whitespace().nth(1));
-            let line = std::fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
-            parent == Some(&pid.to_string()) && line.windows(10).any(|w| w == b"--launched")
+            parent == Some(&pid.to_string())
         })
         .collect()
+}
+
+/// Processes of fsage's that a process has started to serve something.
+pub fn daemons(pid: u32) -> Vec<u32> {
+    let serves = |child: &u32| {
+        let line = std::fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
+        line.windows(10).any(|w| w == b"--launched")
+    };
+    children(pid).into_iter().filter(serves).collect()
 }
 
 /// Waits until a process is gone or waits only for its parent to take note.
