@@ -122,8 +122,9 @@ impl Follower {
             self.cache.make_cold(|_| false);
         }
         if matches!(op.kind, OpKind::Dup | OpKind::Exec) || op.kind.class() == KindClass::Process {
-            let closed = follow(&mut self.descriptors, op);
-            closed.into_iter().for_each(|file| self.closed(file));
+            for file in follow(&mut self.descriptors, op) {
+                self.closed(file);
+            }
         }
         if op.record.contains(OpFlags::NOT_A_FILE)
             || op.kind.class() == KindClass::Process

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::dist::{Deck, Random};
 use super::model::{Model, Type};
-use super::names::{Names, Opened};
+use super::names::{Name, Names, Opened};
 use super::resolve::errno_of;
 use super::step::{At, LARGEST, Step};
 
@@ -527,25 +527,7 @@ impl Player {
             At::Start => 0,
             At::End => size,
             At::Skip(by) => last.1.saturating_add_signed(by),
-            At::Random => {
-                let known_place = decks.place.draw(&step.place, random);
-                let found = known_place
-                    .checked_sub(1)
-                    .and_then(|d| known.places.nth(d as usize))
-                    .map(|p| p * PAGE_BYTES);
-                let unit = step.unit.max(1);
-                let room = size.saturating_sub(bytes) / unit + 1;
-                let mut anywhere = || random.below(room) * unit;
-                let mut offset = found.unwrap_or_else(&mut anywhere);
-                for _ in 0..8 {
-                    if found.is_some() || known.places.distance(&(offset / PAGE_BYTES)).is_none() {
-                        break;
-                    }
-                    offset = anywhere();
-                }
-                known.places.touch(offset / PAGE_BYTES);
-                offset
-            }
+            At::Random => anywhere(known, step, size.saturating_sub(bytes), decks, random),
         }
         .min(LARGEST);
         let moved = match op.kind {
@@ -589,4 +571,30 @@ impl Player {
         self.fds.remove(&(pid, FIRST_FD));
         self.names.ended(pid)
     }
+}
+
+/// Where a transfer at random starts, in a file with so much room before it.
+fn anywhere(
+    known: &mut Name,
+    step: &Step,
+    room_bytes: u64,
+    decks: &mut Decks,
+    random: &mut Random,
+) -> u64 {
+    let known_place = decks.place.draw(&step.place, random);
+    let found = known_place
+        .checked_sub(1)
+        .and_then(|d| known.places.nth(d as usize))
+        .map(|p| p * PAGE_BYTES);
+    let unit = step.unit.max(1);
+    let mut new = || random.below(room_bytes / unit + 1) * unit;
+    let mut offset = found.unwrap_or_else(&mut new);
+    for _ in 0..8 {
+        if found.is_some() || known.places.distance(&(offset / PAGE_BYTES)).is_none() {
+            break;
+        }
+        offset = new();
+    }
+    known.places.touch(offset / PAGE_BYTES);
+    offset
 }

@@ -264,7 +264,9 @@ impl Resolver {
             | OpKind::Chdir
             | OpKind::Fchdir => {
                 let gone = follow(&mut self.descriptors, op);
-                gone.into_iter().for_each(|open| self.let_go(open));
+                for open in gone {
+                    self.let_go(open);
+                }
                 return Err(Out::Aside);
             }
             OpKind::Close => return self.close(op),
