@@ -340,6 +340,10 @@ fn an_fsm_does_on_targets_what_its_trace_did() {
         let phases = ran["phases"].as_array().unwrap();
         let expected = phases.iter().all(|p| p["unexpected"] == 0);
         assert!(expected || !in_virtual_time, "{ran}");
+        if !expected {
+            // Real threads can come before a directory that another makes: docs/model-files.md.
+            continue;
+        }
         let run = phases.iter().find(|p| p["role"] == "run").unwrap();
         let kinds = run["kinds"].as_array().unwrap().iter();
         // A directory is listed to its end at once.
