@@ -416,11 +416,17 @@ What-if changes (NAME, an operator of * / = + -, a number); --what-if may be rep
 
 Examples:
   fsage predict build.fst --on ext4.fsp --on new=xfs.fsp
+  fsage predict --workload model:mail.fsm --on ext4.fsp --on new=xfs.fsp
   fsage predict build.fst --on ext4.fsp --what-if memory=8G --what-if 'fsync*0.5'
   fsage predict build.fst --on ext4.fsp --snapshot tree.fss --annotate why.fst")]
 pub struct PredictArgs {
     /// The trace
-    pub trace: PathBuf,
+    #[arg(required_unless_present = "workload", conflicts_with = "workload")]
+    pub trace: Option<PathBuf>,
+    /// A workload in place of a trace, as for `run`: all that it would do is predicted, set-up included, and nothing
+    /// is run
+    #[arg(long, value_name = "SPEC", conflicts_with_all = ["snapshot", "allow_lossy"])]
+    pub workload: Option<String>,
     /// A profile to predict on (may be repeated); NAME= before it says what it is called
     #[arg(long, value_name = "[NAME=]PROFILE", required = true)]
     pub on: Vec<String>,

@@ -13,6 +13,7 @@
 mod args;
 mod exit;
 mod files;
+mod generated;
 mod out;
 mod ui;
 mod verbs;

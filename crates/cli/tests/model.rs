@@ -307,3 +307,241 @@ fn the_search_goes_from_coarse_to_fine_and_is_printed() {
     assert!(text.starts_with("IOChunkSize = 1000\n"), "{text}");
     assert_eq!(text.matches("TIndex").count(), 3);
 }
+
+/// A model that was fitted to `trace`, with what the fit found.
+fn fit_fsm(dir: &Path, trace: &Path) -> Value {
+    let args = ["model", "fit", trace.to_str().unwrap(), "-o", "m.fsm"];
+    run(dir, args.into_iter().chain(["--json"])).exits(0).json()
+}
+
+/// The operations that a workload is, one a line.
+fn operations(dir: &Path, spec: &str, more: &[&str]) -> Vec<String> {
+    let args = ["run", spec, "--to-trace", "o.fst"];
+    run(dir, args.iter().chain(more)).exits(0);
+    let said = run(dir, ["show", "o.fst", "--ops"]).exits(0).text();
+    fs::remove_file(dir.join("o.fst")).unwrap();
+    said.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn an_fsm_does_on_targets_what_its_trace_did() {
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    let fit = fit_fsm(dir, &corpus("mail.fst"));
+    let counts = fit["counts"].as_array().unwrap();
+    assert!(counts.len() > 5, "{fit}");
+    fs::create_dir(dir.join("target")).unwrap();
+    for target in ["mem:fast", "target"] {
+        let args = ["run", "model:m.fsm,think=false", target, "--json"];
+        let said = run(dir, args);
+        let in_virtual_time = target == "mem:fast";
+        assert!(said.code() == 0 || said.code() == 3 && !in_virtual_time);
+        let ran = said.json();
+        let phases = ran["phases"].as_array().unwrap();
+        let expected = phases.iter().all(|p| p["unexpected"] == 0);
+        assert!(expected || !in_virtual_time, "{ran}");
+        if !expected {
+            // Real threads can come before a directory that another makes: docs/model-files.md.
+            continue;
+        }
+        let run = phases.iter().find(|p| p["role"] == "run").unwrap();
+        let kinds = run["kinds"].as_array().unwrap().iter();
+        // A directory is listed to its end at once.
+        for kind in kinds.filter(|k| k["kind"] != "readdir") {
+            let told = counts.iter().find(|c| c["kind"] == kind["kind"]).unwrap();
+            assert_eq!(kind["operations"], told["model"], "{target}: {kind}");
+        }
+        let streams = run["streams"].as_array().unwrap().len() as u64;
+        assert!(streams > 1 && streams <= fit["processes"].as_u64().unwrap());
+    }
+    assert_eq!(fs::read_dir(dir.join("target")).unwrap().count(), 0);
+}
+
+#[test]
+fn the_same_seed_is_the_same_operations_and_a_scale_is_more_of_them() {
+    let dir = temp();
+    let dir = dir.path();
+    let fit = fit_fsm(dir, &corpus("mail.fst"));
+    let of_run = |more: &[&str]| {
+        let role: &[&str] = &["--role", "run"];
+        operations(dir, "model:m.fsm", &[role, more].concat())
+    };
+    let once = of_run(&[]);
+    let model = fit["counts"].as_array().unwrap().iter();
+    let told: u64 = model.map(|c| c["model"].as_u64().unwrap()).sum();
+    assert_eq!(once.len() as u64, told);
+    assert_eq!(once, of_run(&[]));
+    assert_eq!(once, of_run(&["--scale", "users=1,data=1,time=1"]));
+    assert_ne!(once, of_run(&["--seed", "7"]));
+    assert_eq!(of_run(&["--seed", "7"]), of_run(&["--seed", "7"]));
+    let two = of_run(&["--scale", "users=2"]);
+    let of = |user: &str| two.iter().filter(|line| line.contains(user)).count();
+    assert!(of("\"u0/") > 0 && of("\"u1/") > 0 && of("\"u2/") == 0);
+    assert!(two.len().abs_diff(2 * once.len()) * 50 < once.len());
+    let half = of_run(&["--scale", "time=0.5"]);
+    assert!((40..=60).contains(&(100 * half.len() / once.len())));
+    fit_fsm(dir, &corpus("build.fst"));
+    let made = |more: &[&str]| {
+        let role: &[&str] = &["--role", "setup"];
+        let all = operations(dir, "model:m.fsm", &[role, more].concat());
+        let opened = all.iter().filter(|line| line.contains(" open("));
+        opened.count()
+    };
+    let (once, thrice) = (made(&[]), made(&["--scale", "data=3"]));
+    assert!(2 * thrice > 3 * once, "{thrice} files, not {once}");
+    for (scale, expected) in [
+        ("time=0", "'0' for parameter 'time'"),
+        ("data=x", "'x' for parameter 'data'"),
+        ("data=1e9", "at most 1000000"),
+        ("data=999999", "files, expected at most"),
+        ("users=0", "users"),
+        ("cats=2", "no parameter 'cats'"),
+    ] {
+        let args = ["run", "model:m.fsm", "--to-trace", "o.fst", "--scale"];
+        let said = run(dir, args.iter().chain([&scale]));
+        assert!(said.code() == 1 || said.code() == 2, "{scale}");
+        assert!(said.stderr.contains(expected), "{scale}: {}", said.stderr);
+    }
+    let args = ["run", "postmark", "mem:fast", "--scale", "users=2"];
+    run(dir, args).fails(2, &["--scale is for models"]);
+}
+
+#[test]
+fn an_fsm_that_cannot_be_is_refused_with_its_line() {
+    let dir = temp();
+    let dir = dir.path();
+    fit_fsm(dir, &corpus("mail.fst"));
+    let text = fs::read_to_string(dir.join("m.fsm")).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let line = |word: &str| lines.iter().position(|l| l.contains(word)).unwrap();
+    let last = |word: &str| lines.iter().rposition(|l| l.contains(word)).unwrap();
+    // One line of an array.
+    let is_text = |l: &str| l.trim_start().starts_with('"') && l.ends_with(',');
+    let text_of = |word: &str| {
+        let found = lines.iter().rposition(|l| l.contains(word) && is_text(l));
+        found.unwrap()
+    };
+    for (at, new, expected) in [
+        (line("before = "), "before = -1", "before: "),
+        (line("type = "), "type = \"pipe\"", "`pipe`"),
+        (
+            line("at_once = "),
+            "at_once = 0",
+            "group 1, at_once: 0, expected",
+        ),
+        (
+            last("at_once = "),
+            "at_once = 9000",
+            "expected at most 8192 in all",
+        ),
+        (
+            line("directory = "),
+            "directory = \"99\"",
+            "files 1, directory: '99'",
+        ),
+        (
+            line("directory = "),
+            "directory = \"1*\"",
+            "directory: '1*', expected VALUE",
+        ),
+        (last("group = "), "group = 99", "group: 99, expected 1 to"),
+        (
+            text_of("next="),
+            "\"1 next=1*3,999\",",
+            "next=1*3,999, expected lines up to",
+        ),
+        (
+            text_of("next="),
+            "\"999 next=1\",",
+            "visit 999, expected 1 to",
+        ),
+        (
+            text_of("next="),
+            "\"1 file=1.mine next=1\",",
+            "'mine', expected none, fresh",
+        ),
+        (text_of("next="), "\"1 then=1\",", "has no next="),
+        (
+            text_of("close"),
+            "\"fork\",",
+            "'fork' is no operation on files",
+        ),
+        (
+            text_of("close"),
+            "\"write until=end+1\",",
+            "until the end, expected a read",
+        ),
+        (
+            text_of("close"),
+            "\"stat colour=red\",",
+            "the key 'colour' is unknown",
+        ),
+        (text_of("close"), "\"stat", "m.fsm"),
+        (line("[source]"), "[sauce]", "sauce"),
+    ] {
+        let mut bad = lines.clone();
+        bad[at] = new;
+        fs::write(dir.join("m.fsm"), bad.join("\n")).unwrap();
+        let said = run(dir, ["run", "model:m.fsm", "mem:fast"]);
+        said.fails(1, &[&format!("m.fsm: line {}: ", at + 1), expected]);
+    }
+    for (bad, expected) in [
+        ("", "expected format = \"fsm\""),
+        ("format = \"fsm\"", "it has no version"),
+        (
+            "format = \"fsm\"\nversion = 2",
+            "newer than this fsage reads",
+        ),
+        ("format = \"fsm\"\nversion = 1", "missing field"),
+        ("\0", "line 1"),
+    ] {
+        fs::write(dir.join("m.fsm"), bad).unwrap();
+        run(dir, ["run", "model:m.fsm", "mem:fast"]).fails(1, &["m.fsm: ", expected]);
+    }
+    run(dir, ["run", "model", "mem:fast"]).fails(1, &["expected model:FILE"]);
+    run(dir, ["run", "model:none.fsm", "mem:fast"]).fails(1, &["none.fsm"]);
+}
+
+#[test]
+fn nothing_of_a_trace_but_numbers_is_in_an_fsm() {
+    let dir = temp_in_memory();
+    let script = "mkdir payroll; echo confidential > payroll/salaries; cat payroll/salaries; \
+                  ln -s payroll/salaries shortcut; mv payroll/salaries payroll/renamed; rm missing; true";
+    let trace = traced(dir.path(), script);
+    let fit = fit_fsm(dir.path(), &trace);
+    assert!(fit["operations"].as_u64().unwrap() > 10, "{fit}");
+    let text = fs::read_to_string(dir.path().join("m.fsm")).unwrap();
+    let own = dir.path().file_name().unwrap().to_str().unwrap();
+    for word in [
+        "payroll",
+        "salaries",
+        "confidential",
+        "shortcut",
+        "renamed",
+        "missing",
+        "tree",
+        "/",
+        own,
+    ] {
+        assert!(!text.contains(word), "'{word}' is in the model:\n{text}");
+    }
+}
+
+#[test]
+fn options_that_a_model_has_no_use_for_are_refused() {
+    let dir = temp();
+    let trace = corpus("mail.fst");
+    let trace = trace.to_str().unwrap();
+    for (output, more, expected) in [
+        ("m.fsm", ["--chunks", "3"], "--chunks is for a .cfg"),
+        ("m.fsm", ["--io-chunk", "512"], "--io-chunk is for a .cfg"),
+        ("m.fsm", ["--within", "9%"], "--within is for a .cfg"),
+        ("m.cfg", ["--snapshot", "s.fss"], "--snapshot is for a .fsm"),
+    ] {
+        let args = ["model", "fit", trace, "-o", output];
+        run(dir.path(), args.iter().chain(&more)).fails(2, &[expected]);
+        assert!(!dir.path().join(output).exists());
+    }
+    let args = ["model", "fit", trace, "-o", trace];
+    run(dir.path(), args).fails(2, &["would be read and written over"]);
+}

@@ -15,7 +15,7 @@ mod common;
 
 use std::path::Path;
 
-use common::{Ran, fsage, profile, run, run_command, small_trace, temp};
+use common::{Ran, fsage, mix, profile, run, run_command, small_trace, temp};
 use serde_json::Value;
 
 fn predict(dir: &Path, on: &[&str], more: &[&str]) -> Ran {
@@ -552,4 +552,68 @@ fn what_if_means_the_metric_of_that_name_and_no_more_memory_than_there_is() {
         predict(dir.path(), &["ext4"], &["--what-if", change])
             .fails(2, &["no machine has so much memory"]);
     }
+}
+
+#[test]
+fn a_workload_is_predicted_as_its_trace_is() {
+    let dir = temp();
+    let dir = dir.path();
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/traces/mail.fst");
+    let fit = ["model", "fit", corpus.to_str().unwrap(), "-o", "m.fsm"];
+    run(dir, fit).exits(0);
+    let ext4 = profile("ext4");
+    let on = ["--on", ext4.to_str().unwrap()];
+    std::fs::create_dir(dir.join("tmp")).unwrap();
+    let predict = |of: &[&str]| {
+        let mut command = fsage();
+        command.current_dir(dir).env("TMPDIR", dir.join("tmp"));
+        run_command(command.arg("predict").args(of).args(on))
+    };
+    for spec in ["model:m.fsm,time=0.5", "postmark:files=50,transactions=200"] {
+        run(dir, ["run", spec, "--to-trace", "w.fst"]).exits(0);
+        let traced = predict(&["w.fst", "--json"]).exits(0).json();
+        let workload = predict(&["--workload", spec, "--json"]).exits(0).json();
+        assert_eq!(workload, traced, "{spec}");
+        let kinds = workload["targets"][0]["kinds"].as_array().unwrap().iter();
+        let predicted: u64 = kinds.map(|k| k["operations"].as_u64().unwrap()).sum();
+        let written: u64 = mix(&dir.join("w.fst")).iter().map(|(_, n)| n).sum();
+        assert!(
+            predicted > 1000 && predicted <= written,
+            "{predicted} of {written}"
+        );
+        std::fs::remove_file(dir.join("w.fst")).unwrap();
+    }
+    for (of, code, expected) in [
+        (
+            &["--workload", "cmd:make"][..],
+            2,
+            "cannot be cut into operations",
+        ),
+        (
+            &["--workload", "hot-files"],
+            2,
+            "follows from the files of a target",
+        ),
+        (
+            &["--workload", "knitting"],
+            2,
+            "unknown workload 'knitting'",
+        ),
+        (&["--workload", "model:none.fsm"], 1, "none.fsm"),
+        (
+            &["--workload", "model:m.fsm", "--annotate", "m.fsm"],
+            2,
+            "read and written over",
+        ),
+    ] {
+        predict(of).fails(code, &[expected]);
+    }
+    for of in [
+        &["--workload", "postmark", "w.fst"][..],
+        &["--workload", "postmark", "--snapshot", "s.fss"],
+        &[],
+    ] {
+        predict(of).exits(2);
+    }
+    assert_eq!(std::fs::read_dir(dir.join("tmp")).unwrap().count(), 0);
 }

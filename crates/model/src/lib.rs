@@ -10,5 +10,6 @@
 //! * [`filerunner`]: the statistical matrix and the configuration of FileRunner (Farhat 2017).
 //! * [`fsm`]: models that are read and edited, from visits, classes of files and groups of processes.
 
+mod descriptors;
 pub mod filerunner;
 pub mod fsm;

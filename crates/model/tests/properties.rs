@@ -2,9 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::sync::Arc;
+
 use fsage_core::OpSource as _;
 use fsage_core::any_ops::any_ops;
+use fsage_core::{Op, PathTable};
 use fsage_model::filerunner::{Config, Fitter, Operation, Plan, Runner, Scan};
+use fsage_model::fsm::{Gather, Generator, Model, Options, fit};
 use proptest::prelude::*;
 
 /// Definitions that can be, few enough to be run at once.
@@ -36,11 +40,74 @@ prop_compose! {
     }
 }
 
+/// What a word of a model may become.
+fn edit() -> impl Strategy<Value = String> {
+    prop_oneof![
+        (0..6_u64).prop_map(|n| n.to_string()),
+        any::<u64>().prop_map(|n| n.to_string()),
+        prop::sample::select(vec![
+            "",
+            "open",
+            "shared",
+            "known",
+            "gone",
+            "fresh",
+            "new",
+            "none",
+            "rename",
+            "mkdir",
+            "read",
+            "seek",
+            "random",
+            "directory",
+            "link",
+            "16777216",
+            "8192",
+            "1000",
+        ])
+        .prop_map(str::to_owned),
+    ]
+}
+
 /// How many operations a configuration runs.
 fn to_run(config: &Config) -> u64 {
     let definitions = config.chunks.iter().flat_map(|c| &c.definitions);
     let run = definitions.filter(|d| d.operation.stage().is_some());
     run.map(|d| d.iterations).sum()
+}
+
+/// Every operation of any stream.
+fn each(seed: u64, take: &mut dyn FnMut(&Op, &PathTable)) {
+    let mut source = any_ops(&[], seed, 400, 1 << 50);
+    let mut batch = Vec::new();
+    while source.next_batch(&mut batch).unwrap() > 0 {
+        for op in batch.drain(..) {
+            take(&op, source.paths());
+        }
+    }
+}
+
+/// The model of any stream, as its file has it; none of one without an operation on a file.
+fn fsm(seed: u64) -> Option<String> {
+    let mut gather = Gather::new(&[]);
+    each(seed, &mut |op, paths| gather.take(op, paths));
+    Some(fit(gather).ok()?.text().unwrap())
+}
+
+/// Operations of a model, some thousands at the most: each on a name where it needs one.
+fn play(model: Model, options: Options) -> Result<usize, TestCaseError> {
+    let Ok(mut generator) = Generator::new(Arc::new(model), options) else {
+        return Ok(0);
+    };
+    let mut operations = 0;
+    while let (true, Some((_, batch))) = (operations < 5000, generator.any()) {
+        operations += batch.calls.len();
+        for call in batch.calls {
+            let path = call.path.as_deref().unwrap_or_default();
+            prop_assert!(path.len() < 1 << 20 && !path.starts_with(b"/"));
+        }
+    }
+    Ok(operations)
 }
 
 /// Runs a plan: every operation finds a file that is there and as large as what is read. Returns how many there were.
@@ -101,23 +168,14 @@ proptest! {
     #[test]
     fn any_stream_gives_a_model_that_runs(seed: u64, chunks in 1..40_u32, io_chunk in 1..100_000_u64, rooted: bool) {
         let roots = if rooted { vec![b"/w".to_vec()] } else { Vec::new() };
-        let each = |take: &mut dyn FnMut(&fsage_core::Op, &fsage_core::PathTable)| {
-            let mut source = any_ops(&[], seed, 400, 1 << 50);
-            let mut batch = Vec::new();
-            while source.next_batch(&mut batch).unwrap() > 0 {
-                for op in batch.drain(..) {
-                    take(&op, source.paths());
-                }
-            }
-        };
         let mut scan = Scan::new(&roots, false);
-        each(&mut |op, paths| scan.take(op, paths));
+        each(seed, &mut |op, paths| scan.take(op, paths));
         if let Ok(scanned) = scan.finish("t.fst") {
             let tries = scanned.search_chunks(0.05);
             prop_assert!(tries.iter().all(|t| (0.0..=1.0).contains(&t.distance)), "{:?}", tries);
             prop_assert!(scanned.search_io(0.05).len() <= 21);
             let mut fitter = Fitter::new("t.fst", &scanned, (&roots, false), chunks, io_chunk);
-            each(&mut |op, paths| fitter.take(op, paths).unwrap());
+            each(seed, &mut |op, paths| fitter.take(op, paths).unwrap());
             let (config, _) = fitter.finish();
             let text = config.to_string();
             let again = Config::parse("m.cfg", &text);
@@ -127,6 +185,40 @@ proptest! {
             prop_assert_eq!(all, counted);
             let expected = to_run(&config);
             prop_assert_eq!(run(Plan::new("m.cfg", config).unwrap()), expected);
+        }
+    }
+    #[test]
+    fn any_stream_gives_an_fsm_that_is_read_and_played(seed: u64, time in 0.1..3.0_f64, data in 0.1..3.0_f64) {
+        if let Some(text) = fsm(seed) {
+            let model = Model::parse(&text);
+            prop_assert!(model.is_ok(), "{}\n{}", model.unwrap_err(), text);
+            let model = model.unwrap();
+            prop_assert_eq!(model.text().unwrap(), text);
+            let options = Options { seed, time, data, ..Options::default() };
+            prop_assert!(play(model, options)? > 0);
+        }
+    }
+
+    /// Whoever edits a model gets an error or something that runs.
+    #[test]
+    fn an_fsm_that_was_edited_is_an_error_or_is_played(
+        seed in 0..20_u64,
+        edits in prop::collection::vec((any::<prop::sample::Index>(), edit()), 1..6),
+    ) {
+        if let Some(text) = fsm(seed) {
+            let words = text.split_inclusive(|c: char| !c.is_ascii_alphanumeric());
+            let mut words: Vec<String> = words.map(str::to_owned).collect();
+            for (at, new) in &edits {
+                let word = at.get_mut(&mut words);
+                // What ends it stays.
+                let end = word.pop().filter(|c| !c.is_ascii_alphanumeric());
+                *word = format!("{new}{}", end.map(String::from).unwrap_or_default());
+            }
+            if let Ok(model) = Model::parse(&words.concat()) {
+                let written = model.text().unwrap();
+                prop_assert_eq!(Model::parse(&written).unwrap().text().unwrap(), written);
+                play(model, Options { data: 0.001, ..Options::default() })?;
+            }
         }
     }
 }

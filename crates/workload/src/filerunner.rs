@@ -11,10 +11,11 @@ use fsage_core::{Op, OpSource, PathTable, SourceError, Wait};
 use fsage_model::filerunner::run::File;
 use fsage_model::filerunner::{Operation, Plan, Runner, Task};
 
-use crate::ops::{O_CREAT, O_EXCL, O_RDONLY, O_WRONLY, Ops};
-use crate::program::{BuildError, InputPath, Inputs, Phase, Program, Role, Stream};
+use crate::ops::{O_CREAT, O_EXCL, O_RDONLY, O_WRONLY, Ops, SETUP_REQUEST_BYTES};
+use crate::params;
+use crate::program::{BuildError, Inputs, Phase, Program, Role, Stream};
 use crate::spec::Values;
-use crate::table::{Parameter, Unit, Value, Workload};
+use crate::table::Workload;
 
 /// The row of configurations.
 pub const WORKLOAD: Workload = Workload {
@@ -24,18 +25,9 @@ pub const WORKLOAD: Workload = Workload {
     good_for: "a workload as the traced one without its trace: the same counts, bytes and phases; not its order within \
                a phase, nor its think times",
     source: "Farhat 2017",
-    parameters: &[Parameter {
-        name: "file",
-        unit: Unit::Path,
-        default: Value::text(""),
-        range: (0, 0),
-        what: "the configuration",
-    }],
+    parameters: &[params::file("the configuration")],
     configs: &[],
-    needs: |values| match values.text("file") {
-        "" => Vec::new(),
-        file => vec![InputPath::Text(file.into())],
-    },
+    needs: params::file_needed,
     build,
 };
 
@@ -44,10 +36,8 @@ fn build(_: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
     let text = inputs.text.as_ref();
     let text =
         text.ok_or_else(|| error("no file is given, expected filerunner:FILE".to_owned()))?;
-    let plan = Plan::parse(&text.name, &text.content).map_err(|e| {
-        let text = e.to_string();
-        error(text.strip_prefix("read ").unwrap_or(&text).to_owned())
-    })?;
+    let plan = Plan::parse(&text.name, &text.content);
+    let plan = plan.map_err(|e| error(format!("{}: line {}: {}", e.file, e.line, e.message)))?;
     Ok(program(plan))
 }
 
@@ -106,21 +96,8 @@ fn ops(process: usize) -> Ops {
     Ops::new(WORKLOAD.name, process as u32)
 }
 
-/// Set-up writes in requests of this size.
-const PIECE_BYTES: u64 = 1 << 20;
-
 /// A stream works so many operations ahead of the target at the least.
 const AHEAD: usize = 64;
-
-/// Hands out what a stream has; an error of its names comes first.
-fn give(ops: &mut Ops, batch: &mut Vec<Op>) -> Result<usize, SourceError> {
-    if let Some(error) = ops.failed.take() {
-        return Err(error);
-    }
-    let count = ops.out.len();
-    batch.append(&mut ops.out);
-    Ok(count)
-}
 
 /// Makes directories and the files that must exist.
 struct Setup {
@@ -145,13 +122,13 @@ impl OpSource for Setup {
                 self.ops.mkdir(directory(depth));
             } else if let Some(number) = self.files.next() {
                 if let Some((path, file)) = file(&self.shared, number) {
-                    self.ops.write_whole(path, file.bytes, PIECE_BYTES);
+                    self.ops.write_whole(path, file.bytes, SETUP_REQUEST_BYTES);
                 }
             } else {
                 break;
             }
         }
-        give(&mut self.ops, batch)
+        self.ops.give(batch)
     }
 }
 
@@ -173,10 +150,10 @@ impl OpSource for Warm {
                 break;
             };
             if let Some((path, _)) = file(&self.shared, number as usize) {
-                self.ops.read_whole(path, bytes, PIECE_BYTES);
+                self.ops.read_whole(path, bytes, SETUP_REQUEST_BYTES);
             }
         }
-        give(&mut self.ops, batch)
+        self.ops.give(batch)
     }
 }
 
@@ -334,7 +311,7 @@ impl OpSource for Lane {
                     if !self.ended {
                         self.operation();
                     }
-                    return give(&mut self.ops, batch);
+                    return self.ops.give(batch);
                 }
                 Wait::Pause(_) => {}
                 _ => {
@@ -393,7 +370,7 @@ impl OpSource for Teardown {
             }
         }
         drop(held);
-        give(&mut self.ops, batch)
+        self.ops.give(batch)
     }
 }
 

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fsage_core::{Op, OpSource, PathTable, Pid, Seed, SourceError, Wait};
 use fsage_model::fsm::{Batch, Generator, Model, Options, Type};
 
-use crate::ops::Ops;
-use crate::params::{SEED, count, switch};
-use crate::program::{BuildError, InputPath, Inputs, Length, Phase, Program, Role, Stream};
+use crate::ops::{Ops, SETUP_REQUEST_BYTES};
+use crate::params::{SEED, count, file, file_needed, switch};
+use crate::program::{BuildError, Inputs, Length, Phase, Program, Role, Stream, check_requests};
 use crate::random::stream_seed;
 use crate::spec::Values;
 use crate::table::{Parameter, Unit, Value, Workload};
@@ -33,13 +33,7 @@ pub const WORKLOAD: Workload = Workload {
                any size, more users or more data of it; not the names, the contents and the layout on the disk",
     source: "after Farhat 2017; docs/model-files.md",
     parameters: &[
-        Parameter {
-            name: "file",
-            unit: Unit::Path,
-            default: Value::text(""),
-            range: (0, 0),
-            what: "the model",
-        },
+        file("the model"),
         count(
             "users",
             1,
@@ -62,10 +56,7 @@ pub const WORKLOAD: Workload = Workload {
         SEED,
     ],
     configs: &[],
-    needs: |values| match values.text("file") {
-        "" => Vec::new(),
-        file => vec![InputPath::Text(file.into())],
-    },
+    needs: file_needed,
     build,
 };
 
@@ -105,8 +96,11 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
         let mut generator =
             Generator::new(Arc::clone(&model), options).map_err(|e| error(e.to_string()))?;
         let process = user as u32;
+        let files = generator.population();
+        let largest = files.iter().map(|file| file.2).max().unwrap_or(0);
+        check_requests(WORKLOAD.name, largest, SETUP_REQUEST_BYTES)?;
         setups.push(Box::new(Setup {
-            files: generator.population().into_iter(),
+            files: files.into_iter(),
             ops: Ops::new(WORKLOAD.name, process),
         }));
         let lanes = generator.lanes();
@@ -124,6 +118,7 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
                 pending: None,
                 given: 0,
                 thought: false,
+                told: false,
             })
         };
         streams.extend((0..lanes).map(lane));
@@ -136,9 +131,6 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
 
 /// More processes than one user's model has numbers for.
 const PIDS: u32 = 1 << 22;
-
-/// Set-up writes in requests of this size.
-const PIECE_BYTES: u64 = 1 << 20;
 
 /// Makes what is there before.
 struct Setup {
@@ -157,19 +149,14 @@ impl OpSource for Setup {
         };
         match kind {
             Type::Directory => self.ops.mkdir(&path),
-            Type::File => self.ops.write_whole(&path, bytes, PIECE_BYTES),
+            Type::File => self.ops.write_whole(&path, bytes, SETUP_REQUEST_BYTES),
             // A link that is followed leads nowhere: to itself.
             Type::Link => {
                 let own = path.rsplit(|&b| b == b'/').next().unwrap_or_default();
                 self.ops.symlink(&path, own);
             }
         }
-        if let Some(error) = self.ops.failed.take() {
-            return Err(error);
-        }
-        let given = self.ops.out.len();
-        batch.append(&mut self.ops.out);
-        Ok(given)
+        self.ops.give(batch)
     }
 }
 
@@ -189,7 +176,10 @@ struct Lane {
     paths: PathTable,
     pending: Option<Batch>,
     given: u64,
+    /// Whether it has thought before the pending batch.
     thought: bool,
+    /// Whether others were let go on since the batch before it.
+    told: bool,
 }
 
 /// Shorter times are worked through: a sleep takes longer than it is asked for.
@@ -224,6 +214,7 @@ impl Lane {
             }
             batch.think_ns = think_ns;
             self.thought = !self.think || think_ns == 0;
+            self.told = false;
             self.pending = Some(batch);
         }
     }
@@ -254,6 +245,9 @@ impl OpSource for Lane {
         };
         if batch.after.iter().all(is_done) {
             Wait::Ready
+        } else if !std::mem::replace(&mut self.told, true) {
+            // Others may have waited for what this one has done by now.
+            Wait::Pause(0)
         } else {
             Wait::Blocked
         }

@@ -30,6 +30,9 @@ const SEEK_SET: u32 = 0;
 const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
 const PATH_MAX: u64 = 4096;
 
+/// Files of a set-up are written, and read into the cache, in requests of this size.
+pub const SETUP_REQUEST_BYTES: u64 = 1 << 20;
+
 /// The C library lists a directory through a buffer of this size (glibc's opendir).
 const DIRECTORY_BUFFER_BYTES: u64 = 32 << 10;
 
@@ -114,6 +117,20 @@ impl Ops {
         self.push(kind).path = Some(path);
         self.vanished(Some(path));
         true
+    }
+
+    /// Hands out what there is; an error comes before it. Returns how many operations that is.
+    pub(crate) fn give(&mut self, batch: &mut Vec<Op>) -> Result<usize, SourceError> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        let count = self.out.len();
+        if batch.is_empty() {
+            std::mem::swap(batch, &mut self.out);
+        } else {
+            batch.append(&mut self.out);
+        }
+        Ok(count)
     }
 
     /// The id of a path. The error of a full table is kept for the end of the step.

@@ -1,5 +1,7 @@
 //! Rows of a workload's table of parameters, shortly.
 
+use crate::program::InputPath;
+use crate::spec::Values;
 use crate::table::{Parameter, Unit, Value};
 
 /// Files above this would fill any target.
@@ -13,6 +15,25 @@ pub const SEED: Parameter = Parameter {
     range: (0, i64::MAX),
     what: "where the random sequence starts",
 };
+
+/// The file that a workload is made from, which [`file_needed`] has read.
+pub const fn file(what: &'static str) -> Parameter {
+    Parameter {
+        name: "file",
+        unit: Unit::Path,
+        default: Value::text(""),
+        range: (0, 0),
+        what,
+    }
+}
+
+/// What has to be read of a workload with a [`file`].
+pub fn file_needed(values: &Values) -> Vec<InputPath> {
+    match values.text("file") {
+        "" => Vec::new(),
+        file => vec![InputPath::Text(file.into())],
+    }
+}
 
 /// A whole number.
 pub const fn count(

@@ -1,6 +1,6 @@
 //! Readers of large files: several at once, and one that strides (Ellard 2003, 4.3 and 7).
 
-use crate::ops::{File, O_RDONLY, Ops};
+use crate::ops::{File, O_RDONLY, Ops, SETUP_REQUEST_BYTES};
 use crate::params::{bytes, count, request};
 use crate::program::{BuildError, Inputs, Length, Phase, Program, Role, Stream, stages};
 use crate::spec::Values;
@@ -95,9 +95,6 @@ fn readers(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
 fn reader_path(n: u64, i: u64) -> String {
     format!("n{n}/{i}")
 }
-
-/// A megabyte is written by a step.
-const SETUP_REQUEST_BYTES: u64 = 1 << 20;
 
 /// Makes the files of all sweeps, one after the other.
 struct Create {

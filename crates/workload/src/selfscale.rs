@@ -3,7 +3,7 @@
 
 use fsage_core::Seed;
 
-use crate::ops::{File, NEW, O_RDWR, Ops};
+use crate::ops::{File, NEW, O_RDWR, Ops, SETUP_REQUEST_BYTES};
 use crate::params::{SEED, bytes, count, percent, request, switch};
 use crate::program::{BuildError, Inputs, Length, Program};
 use crate::random::{Random, stream_seed};
@@ -59,9 +59,6 @@ const PARAMETERS: &[Parameter] = &[
 
 /// Requests start and end at a multiple of this.
 const SECTOR_BYTES: u64 = 512;
-
-/// A megabyte is written by a step of the set-up.
-const SETUP_REQUEST_BYTES: u64 = 1 << 20;
 
 fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
     let processes = values.number("processes").max(1);

@@ -203,24 +203,15 @@ impl<G: Steps> Staged for Stepped<G> {
             // What an earlier stage left open was closed with its stream.
             self.ops.open.clear();
         }
-        while self.ops.out.len() < AHEAD && !self.ended {
+        while self.ops.out.len() < AHEAD && self.ops.failed.is_none() && !self.ended {
             self.ended = if stage < self.stages {
                 !self.generator.step(stage, self.index, &mut self.ops)
             } else {
                 !self.ops.remove_one(0)
             };
             self.index += 1;
-            if let Some(error) = self.ops.failed.take() {
-                return Err(error);
-            }
         }
-        let count = self.ops.out.len();
-        if batch.is_empty() {
-            std::mem::swap(batch, &mut self.ops.out);
-        } else {
-            batch.append(&mut self.ops.out);
-        }
-        Ok(count)
+        self.ops.give(batch)
     }
 
     fn skip(&mut self, stage: usize) -> Result<(), SourceError> {

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A model is a small text file that says how a traced workload behaves and nothing of names or contents. It is run
-as any workload: fsage run filerunner:mail.cfg scratch:ext4.
+as any workload: fsage run model:mail.fsm scratch:ext4, fsage run filerunner:mail.cfg scratch:ext4.
 
 Examples:
   fsage model fit mail.fst -o mail.fsm && fsage run model:mail.fsm scratch:xfs --scale users=4
@@ -35,20 +35,20 @@ pub struct ModelFitArgs {
     /// The model to write: one to be read and edited, .fsm, or a FileRunner configuration, .cfg
     #[arg(short, long, value_name = "OUT")]
     pub output: PathBuf,
-    /// Cut the trace into N pieces of equal time; found by itself otherwise
+    /// Of a .cfg: cut the trace into N pieces of equal time; found by itself otherwise
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub chunks: Option<u32>,
-    /// Tell sizes of requests in steps of N bytes; found by itself otherwise
+    /// Of a .cfg: tell sizes of requests in steps of N bytes; found by itself otherwise
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     pub io_chunk: Option<u64>,
-    /// How far what is found may be from the trace
-    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = percent)]
-    pub within: f64,
+    /// Of a .cfg: how far what is found may be from the trace; 5% where nobody says
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub within: Option<f64>,
     /// Only files below DIR, an absolute directory of the traced machine (may be repeated); else the --under of
-    /// the trace, else the directory that holds all that the trace found
+    /// the trace, else all that the trace found
     #[arg(long, value_name = "DIR")]
     pub under: Vec<PathBuf>,
-    /// What was there before the trace, for a .fsm
+    /// Of a .fsm: what was there before the trace
     #[arg(long, value_name = "SNAPSHOT")]
     pub snapshot: Option<PathBuf>,
     /// Fit to a lossy trace all the same

@@ -1,18 +1,65 @@
 //! `fsage predict`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
 use fsage_experiment::predicting::{AnnotatedTrace, Request, predict, weigh_helps};
+use fsage_experiment::running::RunRequest;
 use fsage_format::profile::SystemProfile;
 use fsage_format::trace::TraceReader;
+use fsage_host::guard::GuardedDir;
 use fsage_predict::{AnnotationSink, Change, Options, Policy, Start};
 use fsage_report::{prediction, units};
+use fsage_workload::WorkloadSpec;
 
 use crate::args::{CacheArg, PredictArgs, StartArg};
 use crate::exit::{Exit, UsageError};
 use crate::files::{apart, open_whole_snapshot, open_whole_trace};
-use crate::{out, ui};
+use crate::{generated, out, ui};
+
+/// What is predicted.
+struct Subject {
+    /// What it is called.
+    name: String,
+    /// Its trace.
+    path: PathBuf,
+    /// What the trace of a workload goes with.
+    _dir: Option<GuardedDir>,
+}
+
+/// The trace that was given, or that of the workload.
+fn subject(args: &PredictArgs, spec: Option<WorkloadSpec>) -> Result<Subject> {
+    let Some(spec) = spec else {
+        let path = args.trace.clone().unwrap_or_default();
+        let name = path.display().to_string();
+        return Ok(Subject {
+            name,
+            path,
+            _dir: None,
+        });
+    };
+    let name = args.workload.clone().unwrap_or_default();
+    let dir = GuardedDir::create(&std::env::temp_dir(), "fsage-predict-")?;
+    let path = dir.path().join("workload.fst");
+    generated::write(&path, &RunRequest::of(spec), &AtomicBool::new(false))
+        .with_context(|| format!("predict {name}"))?;
+    Ok(Subject {
+        name,
+        path,
+        _dir: Some(dir),
+    })
+}
+
+/// The workload, whose operations must be known before it runs.
+fn workload(args: &PredictArgs) -> Result<Option<WorkloadSpec>, UsageError> {
+    let Some(text) = &args.workload else {
+        return Ok(None);
+    };
+    let spec = generated::parse(text)?;
+    generated::known_before("--workload", &spec)?;
+    Ok(Some(spec))
+}
 
 pub fn run(args: &PredictArgs) -> Result<Exit> {
     let changes = changes(&args.what_if)?;
@@ -21,11 +68,16 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
         let text = "--annotate - mixes the trace with the prediction on stdout: expected a file";
         return Err(UsageError(text.into()).into());
     }
+    let workload = workload(args)?;
+    let made_from = workload.as_ref().map(generated::reads).unwrap_or_default();
     let on = args.on.iter().map(|given| name_and_file(given).1);
-    let reads = on.chain([&*args.trace]).chain(args.snapshot.as_deref());
+    let reads = on.chain(args.trace.as_deref());
+    let reads = reads.chain(args.snapshot.as_deref());
+    let reads = reads.chain(made_from.iter().map(PathBuf::as_path));
     apart(reads, args.annotate.as_deref())?;
-    let mut reader = open_whole_trace(&args.trace, args.allow_lossy)?;
-    crate::files::remark(&args.trace, &reader);
+    let subject = subject(args, workload)?;
+    let mut reader = open_whole_trace(&subject.path, args.allow_lossy)?;
+    crate::files::remark(&subject.path, &reader);
     if let Some(path) = &args.snapshot {
         open_whole_snapshot(path, args.allow_lossy)?;
     }
@@ -58,9 +110,13 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
             .as_mut()
             .map(|sink| sink as &mut dyn AnnotationSink),
     )
-    .with_context(|| format!("predict {}", args.trace.display()))?;
-    weigh_helps(&mut TraceReader::open(&args.trace)?, &request, &mut result)
-        .with_context(|| format!("predict {}", args.trace.display()))?;
+    .with_context(|| format!("predict {}", subject.name))?;
+    weigh_helps(
+        &mut TraceReader::open(&subject.path)?,
+        &request,
+        &mut result,
+    )
+    .with_context(|| format!("predict {}", subject.name))?;
     if let (Some(sink), Some(path)) = (annotated, &args.annotate) {
         let bytes = sink.finish(reader.end().cloned())?;
         ui::note(&format!("{}: {}", path.display(), units::bytes(bytes)));

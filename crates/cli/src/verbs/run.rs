@@ -1,37 +1,30 @@
 //! `fsage run`.
 
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
-use fsage_core::{Op, OpSink, OpSource, Seed};
-use fsage_experiment::inputs;
+use fsage_core::Seed;
 use fsage_experiment::running::{Ran, RunRequest, run_workload};
 use fsage_experiment::target;
 use fsage_format::record::write_whole;
 use fsage_format::result::run::WorkloadRun;
-use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
-use fsage_host::{machine, signals};
+use fsage_host::signals;
 use fsage_report::{run, units};
-use fsage_workload::{InputPath, Length, Merged, WorkloadSpec};
 
 use crate::args::RunArgs;
 use crate::exit::{Exit, UsageError};
 use crate::files::{apart, no_stream, outputs, sealed_note, writable};
-use crate::{out, ui};
-
-/// Where a workload that was not run is thought to have run.
-const DIRECTORY: &str = "/workload";
+use crate::{generated, out, ui};
 
 pub fn run(args: &RunArgs) -> Result<Exit> {
     let request = request(args)?;
-    let needs = request.spec.needs();
-    let reads = needs.iter().filter_map(|need| match need {
-        InputPath::Tree(path) | InputPath::Text(path) => Some(path.as_path()),
-        InputPath::Target { .. } => None,
-    });
+    let reads = generated::reads(&request.spec);
     let writes = [&args.output, &args.trace, &args.to_trace];
-    apart(reads, writes.into_iter().filter_map(|path| path.as_deref()))?;
+    apart(
+        reads.iter().map(PathBuf::as_path),
+        writes.into_iter().filter_map(|path| path.as_deref()),
+    )?;
     if let Some(path) = &args.to_trace {
         no_stream("--to-trace", Some(path))?;
         let stop = signals::install()?;
@@ -85,9 +78,7 @@ fn request(args: &RunArgs) -> Result<RunRequest> {
         }
         None => args.workload.clone(),
     };
-    let mut spec: WorkloadSpec = text
-        .parse()
-        .map_err(|e| UsageError(format!("failed to read the workload: {e}")))?;
+    let mut spec = generated::parse(&text)?;
     if let Some(seed) = args.seed {
         if spec.seed().is_none() {
             let name = spec.short_name();
@@ -97,7 +88,6 @@ fn request(args: &RunArgs) -> Result<RunRequest> {
     }
     let refused = |option: &str, why: &str| Err(UsageError(format!("{option}: {why}")).into());
     if spec.command().is_some() {
-        let why = "a command is run by the shell as it is and cannot be cut into operations";
         let options = [
             ("--for", args.duration.is_some()),
             ("--ops", args.operations.is_some()),
@@ -106,13 +96,11 @@ fn request(args: &RunArgs) -> Result<RunRequest> {
             ("--trace", args.trace.is_some()),
         ];
         if let Some((option, _)) = options.into_iter().find(|o| o.1) {
-            return refused(option, why);
+            return refused(option, generated::COMMAND);
         }
     }
-    if spec.in_target().is_some() && args.to_trace.is_some() {
-        let why =
-            "what it does follows from the files of a target; --trace writes what it did there";
-        return refused("--to-trace", why);
+    if args.to_trace.is_some() {
+        generated::known_before("--to-trace", &spec)?;
     }
     if args.role == Some(crate::args::RoleArg::Setup) && !args.keep && args.to_trace.is_none() {
         return refused(
@@ -176,65 +164,17 @@ fn exit(result: &WorkloadRun) -> Exit {
 fn to_trace(path: &Path, args: &RunArgs, request: &RunRequest, stop: &AtomicBool) -> Result<Exit> {
     writable(path)?;
     out::wait_for_reader(path, stop)?;
-    // In a trace there is no time for which a script could run.
-    let length = match request.length() {
-        Length::Declared => Length::Count,
-        length => length,
-    };
-    let mut program = signals::with_nothing_to_keep(|| -> Result<_> {
-        let inputs = inputs::load(&request.spec, length)?;
-        Ok(request.spec.program(&inputs)?)
-    })?;
-    if let Some(role) = request.role {
-        program = program.only(role);
-    }
-    let mut source = Merged::new(program, DIRECTORY, request.operations);
-    let mut writer = TraceWriter::create_whole(path, trace_meta(request))?;
-    let mut batch: Vec<Op> = Vec::new();
-    let (mut late, mut newest_ns) = (0, 0);
-    while !stop.load(Ordering::Relaxed) && source.next_batch(&mut batch)? > 0 {
-        for op in &batch {
-            late += u64::from(op.start_ns < newest_ns);
-            newest_ns = newest_ns.max(op.start_ns);
-            writer.push(op, source.paths())?;
-        }
-        batch.clear();
-    }
-    let operations = writer.operations();
-    let interrupted = stop.load(Ordering::Relaxed);
-    let bytes = writer.finish(TraceEnd {
-        late,
-        elapsed_ns: source.now_ns(),
-        stopped: interrupted.then(|| "interrupted".to_string()),
-        ..TraceEnd::default()
-    })?;
+    let generated = generated::write(path, request, stop)?;
     ui::line(&format!(
         "{}: {} operations of {}, {}",
         path.display(),
-        units::count(operations),
+        units::count(generated.operations),
         args.workload,
-        units::bytes(bytes)
+        units::bytes(generated.bytes)
     ));
-    Ok(if interrupted {
+    Ok(if generated.interrupted {
         Exit::Interrupted
     } else {
         Exit::Done
     })
-}
-
-fn trace_meta(request: &RunRequest) -> TraceMeta {
-    let machine = machine::identity();
-    TraceMeta {
-        fsage: env!("CARGO_PKG_VERSION").into(),
-        host: machine.host,
-        kernel: machine.kernel,
-        command: vec!["fsage".into(), "run".into(), request.spec.to_string()],
-        directory: DIRECTORY.into(),
-        start_unix_ns: machine::unix_time_ns(),
-        clock: "virtual".into(),
-        method: "generated".into(),
-        under: vec![DIRECTORY.into()],
-        seed: request.spec.seed().map(|s| s.0),
-        ..TraceMeta::default()
-    }
 }

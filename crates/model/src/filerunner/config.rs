@@ -7,6 +7,8 @@
 
 use std::fmt;
 
+use fsage_core::text::shown;
+
 use super::operation::Operation;
 
 /// The largest request that a call moves, as Linux has it.
@@ -185,15 +187,6 @@ struct Reader<'t> {
     file: &'t str,
     lines: std::str::Lines<'t>,
     line: u32,
-}
-
-/// As much of a line as an error shows.
-fn shown(line: &str) -> String {
-    const MOST: usize = 60;
-    match line.char_indices().nth(MOST) {
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
-        None => line.to_owned(),
-    }
 }
 
 impl<'t> Reader<'t> {

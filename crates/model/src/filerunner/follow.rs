@@ -2,10 +2,12 @@
 //! much it moved, whether it was cached, whether its file was written or read before.
 
 use fsage_cache::{PageCache, PageState, Policy, Start, WriteBack};
-use fsage_core::{Fd, FileId, KindClass, Op, OpFlags, OpKind, PathTable, Pid};
+use fsage_core::{Fd, FileId, KindClass, Op, OpFlags, OpKind, PathTable};
 use fsage_namespace::flags::{O_CREAT, O_DIRECTORY, O_EXCL};
 use fsage_namespace::path::{beneath, components, join};
 use rustc_hash::FxHashMap;
+
+use crate::descriptors::{Descriptors, follow, install};
 
 use super::operation::Operation;
 
@@ -65,7 +67,7 @@ struct Known {
     id: Option<FileId>,
     written: bool,
     read: bool,
-    /// Descriptors that are open on it.
+    /// How often it is open.
     open: u32,
     /// It has no name any more.
     gone: bool,
@@ -82,7 +84,7 @@ pub struct Follower {
     free: Vec<u32>,
     names: FxHashMap<Box<[u8]>, u32>,
     by_id: FxHashMap<FileId, u32>,
-    by_fd: FxHashMap<(Pid, Fd), u32>,
+    descriptors: Descriptors<u32>,
     /// Where the trace does not say what was cached.
     cache: PageCache,
 }
@@ -98,7 +100,7 @@ impl Follower {
             free: Vec::new(),
             names: FxHashMap::default(),
             by_id: FxHashMap::default(),
-            by_fd: FxHashMap::default(),
+            descriptors: Descriptors::default(),
             cache: PageCache::new(
                 Policy::Linux,
                 Some(CACHE_PAGES),
@@ -118,6 +120,11 @@ impl Follower {
     ) -> Result<Seen, Left> {
         if op.record.contains(OpFlags::COLD_DATA) {
             self.cache.make_cold(|_| false);
+        }
+        if matches!(op.kind, OpKind::Dup | OpKind::Exec) || op.kind.class() == KindClass::Process {
+            for file in follow(&mut self.descriptors, op) {
+                self.closed(file);
+            }
         }
         if op.record.contains(OpFlags::NOT_A_FILE)
             || op.kind.class() == KindClass::Process
@@ -156,7 +163,13 @@ impl Follower {
                 self.unnamed(file);
             }
             (OpKind::Rename, Some(path), _) => self.renamed(op, &path, paths),
-            (OpKind::Close, _, Some(fd)) => self.unbind((op.pid, fd)),
+            (OpKind::Close, _, Some(fd)) => {
+                let closed = self.descriptors.close(op.pid.0, fd);
+                closed
+                    .and_then(|c| c.last)
+                    .into_iter()
+                    .for_each(|file| self.closed(file));
+            }
             _ => {}
         }
         seen
@@ -185,24 +198,23 @@ impl Follower {
             }
         }
         if let (OpKind::Open, Some(fd)) = (op.kind, op.result.value()) {
-            self.bind((op.pid, Fd(fd as i32)), file);
+            self.bind(op, Fd(fd as i32), file);
         }
         file
     }
 
     /// A descriptor is open on a file from now on.
-    fn bind(&mut self, fd: (Pid, Fd), file: u32) {
+    fn bind(&mut self, op: &Op, fd: Fd, file: u32) {
         if let Some(known) = self.files.get_mut(file as usize) {
             known.open += 1;
         }
-        self.unbind(fd);
-        self.by_fd.insert(fd, file);
+        if let Some(old) = install(&mut self.descriptors, op, fd, file) {
+            self.closed(old);
+        }
     }
 
-    fn unbind(&mut self, fd: (Pid, Fd)) {
-        let Some(file) = self.by_fd.remove(&fd) else {
-            return;
-        };
+    /// An open file of it is nobody's any more.
+    fn closed(&mut self, file: u32) {
         if let Some(known) = self.files.get_mut(file as usize) {
             known.open = known.open.saturating_sub(1);
         }
@@ -246,11 +258,10 @@ impl Follower {
 
     /// The file of a descriptor.
     fn opened(&mut self, op: &Op) -> Result<u32, Left> {
-        let by_fd = op.fd.and_then(|fd| self.by_fd.get(&(op.pid, fd)).copied());
+        let by_fd = op
+            .fd
+            .and_then(|fd| self.descriptors.description(op.pid.0, fd).copied());
         let by_id = op.file.and_then(|id| self.by_id.get(&id).copied());
-        if let (OpKind::Dup, Some(file), Some(fd)) = (op.kind, by_fd, op.result.value()) {
-            self.bind((op.pid, Fd(fd as i32)), file);
-        }
         if let Some(file) = by_id.or(by_fd) {
             return Ok(file);
         }
@@ -260,7 +271,7 @@ impl Follower {
         let file = self.add(0, op.file);
         match (op.file, op.fd) {
             (Some(id), _) => _ = self.by_id.insert(id, file),
-            (None, Some(fd)) => self.bind((op.pid, fd), file),
+            (None, Some(fd)) => self.bind(op, fd, file),
             _ => {}
         }
         Ok(file)
@@ -345,7 +356,7 @@ fn creates(op: &Op, known: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use fsage_core::Tid;
+    use fsage_core::{Pid, Tid};
 
     use super::*;
 
@@ -433,6 +444,34 @@ mod tests {
         let read = story.data(OpKind::Read, 10);
         assert!(!read.repeated && !read.cached);
         assert!(story.data(OpKind::Read, 10).repeated);
+    }
+
+    /// Neither names nor ids tell what a child's descriptors are.
+    #[test]
+    fn a_child_has_what_its_parent_opened() {
+        let mut story = Story::new("/w");
+        let write_of = |pid: u32| {
+            move |op: &mut Op| {
+                (op.pid, op.fd) = (Pid(pid), Some(Fd(3)));
+                op.result = fsage_core::Outcome::ok(10);
+            }
+        };
+        story.open("/w/d/a", O_CREAT).unwrap();
+        assert!(!story.data(OpKind::Write, 10).repeated);
+        let forked = story.op(OpKind::Fork, "", |op| op.length = Some(2));
+        assert_eq!(forked, Err(Left::NoFile));
+        let child = story.op(OpKind::Write, "", write_of(2)).unwrap();
+        assert!(child.repeated && child.depth == 1, "{child:?}");
+        story.op(OpKind::Unlink, "/w/d/a", |_| ()).unwrap();
+        story
+            .op(OpKind::Close, "", |op| op.fd = Some(Fd(3)))
+            .unwrap();
+        assert!(story.follower.free.is_empty(), "the child has it open");
+        let exit = |op: &mut Op| (op.pid, op.length) = (Pid(2), Some(1));
+        story.op(OpKind::Exit, "", exit).unwrap_err();
+        assert_eq!(story.follower.free, [0]);
+        let gone = story.op(OpKind::Write, "", write_of(2));
+        assert_eq!(gone, Err(Left::Elsewhere));
     }
 
     #[test]

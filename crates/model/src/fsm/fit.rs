@@ -7,12 +7,12 @@ use std::collections::BinaryHeap;
 use fsage_core::OpKind;
 use rustc_hash::FxHashMap;
 
+use super::check::ModelError;
 use super::dist::{Counter, Dist};
 use super::gather::{Gather, Numbers, Visited};
 use super::group::{alike, phases};
 use super::model::{
-    Choice, Class, Group, Line, Model, ModelError, OLDEST, Part, Phase, Pick, Source, VERSION,
-    Visit,
+    Choice, Class, Group, Line, Model, OLDEST, Part, Phase, Pick, Source, VERSION, Visit,
 };
 use super::recency::Recency;
 use super::resolve::NONE;
@@ -80,26 +80,23 @@ const GRAINS: [Grain; 6] = [
 pub fn fit(mut gather: Gather) -> Result<Model, ModelError> {
     gather.end();
     if gather.visits.is_empty() {
-        return Err(ModelError(
+        return Err(ModelError::Whole(
             "the trace has no operation on a file: expected at least one".into(),
         ));
     }
-    let mixes = gather.threads.iter().map(|t| (&t.mix, 0));
     let together = together(&gather);
-    let groups = alike(
-        mixes.zip(&together).map(|((mix, _), &apart)| (mix, apart)),
-        GROUPS,
-    );
+    let mixes = gather.threads.iter().map(|t| &t.mix);
+    let groups = alike(mixes.zip(together.iter().copied()), GROUPS);
     let mut model = None;
     for grain in GRAINS {
         let made = Fit::new(&gather, grain, &groups, &together).model();
-        let fits = made.text().len() <= MODEL_BYTES;
+        let fits = made.text()?.len() <= MODEL_BYTES;
         model = Some(made);
         if fits {
             break;
         }
     }
-    model.ok_or_else(|| ModelError("no model".into()))
+    model.ok_or_else(|| ModelError::Whole("no model".into()))
 }
 
 /// For each thread the number, from 1, of the process that it shares with others; 0 where it is alone.

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use fsage_core::{Op, OpKind, Pid, Tid};
 
+use super::check::ModelError;
 use super::dist::{Deck, Dist, Random};
-use super::model::{Group, Model, ModelError, Part, Phase, Type};
+use super::model::{Group, Model, Part, Phase, Type};
 use super::names::Names;
 use super::play::{Call, FIRST_FD, Player, Who};
 
@@ -106,13 +107,13 @@ impl Generator {
     pub fn new(model: Arc<Model>, options: Options) -> Result<Self, ModelError> {
         let scaled = |n: f64| n.is_finite() && n > 0.0 && n <= 1e6;
         if !scaled(options.time) || !scaled(options.data) {
-            return Err(ModelError(format!(
+            return Err(ModelError::Whole(format!(
                 "time={} and data={}: expected more than 0, at most 1000000",
                 options.time, options.data
             )));
         }
         let mut random = Random::new(options.seed);
-        let names = Names::new(&model, options.data, &options.prefix, &mut random);
+        let names = Names::new(&model, options.data, &options.prefix, &mut random)?;
         let player = Player::new(&model, names);
         let left = |p: &Phase| {
             p.parts
@@ -158,7 +159,8 @@ impl Generator {
     }
 
     fn process(&mut self, group: &Group, lane: u32) -> Who {
-        self.pids += 1;
+        // Numbers come again once there were more processes than there are numbers.
+        self.pids = 1 + self.pids % (SHARED_PID - 1);
         let (pid, tid) = match group.threads_of {
             0 => (self.pids, self.pids),
             process => (SHARED_PID + process, SHARED_TID + lane),
@@ -358,20 +360,8 @@ impl Generator {
                 all.push((path, known.kind, known.size));
             }
         }
-        let errors = self
-            .model
-            .visits
-            .iter()
-            .flat_map(|v| &v.steps)
-            .any(|s| matches!(s.form.error, 20 | 21 | 39 | 40));
-        let errors = errors
-            || self
-                .model
-                .visits
-                .iter()
-                .flat_map(|v| &v.steps)
-                .any(|s| s.form.error == 36);
-        if errors {
+        let mut steps = self.model.visits.iter().flat_map(|v| &v.steps);
+        if steps.any(|s| matches!(s.form.error, 20 | 21 | 36 | 39 | 40)) {
             let traps = [
                 ("", Type::Directory),
                 ("full", Type::Directory),

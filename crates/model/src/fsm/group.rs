@@ -18,11 +18,15 @@ fn cosine(a: &Mix, b: &Mix) -> f64 {
 }
 
 /// A group for each mix: the first that is alike, of the same `apart` (Hartigan's leader algorithm, 1975). There are
-/// at most `most` groups; what comes then goes to the nearest.
+/// at most `most` groups; what comes then goes to the nearest. Who did nothing makes no group.
 pub fn alike<'m>(mixes: impl Iterator<Item = (&'m Mix, u32)>, most: usize) -> Vec<u32> {
     let mut leaders: Vec<(&Mix, u32)> = Vec::new();
     let mut groups = Vec::new();
     for (mix, apart) in mixes {
+        if mix.is_empty() {
+            groups.push(0);
+            continue;
+        }
         let near = leaders.iter().enumerate().filter(|(_, l)| l.1 == apart);
         let near = near
             .map(|(i, l)| (cosine(mix, l.0), i))

@@ -7,6 +7,8 @@ use super::recency::Recency;
 use super::resolve::{NONE, Resolver, is_write};
 
 const PAGE_BYTES: u64 = 4096;
+/// Pages of one request that are looked at: no call moves more.
+const REQUEST_PAGES: u64 = 1 << 19;
 
 /// What a stream comes to.
 #[derive(Debug, Default)]
@@ -58,15 +60,16 @@ impl Measures {
         if op.kind == OpKind::Fault {
             bytes = PAGE_BYTES;
         } else if is_write(op) {
-            self.bytes_written += bytes;
+            self.bytes_written = self.bytes_written.saturating_add(bytes);
         } else {
-            self.bytes_read += bytes;
+            self.bytes_read = self.bytes_read.saturating_add(bytes);
         }
         if bytes == 0 || done.file == NONE {
             return;
         }
+        let first = done.offset / PAGE_BYTES;
         let last = (done.offset.saturating_add(bytes) - 1) / PAGE_BYTES;
-        for page in done.offset / PAGE_BYTES..=last {
+        for page in first..=last.min(first + REQUEST_PAGES) {
             self.accesses += 1;
             let key = (done.file, page);
             if let Some(distance) = self.pages.distance(&key) {

@@ -1,4 +1,5 @@
-//! The file: TOML to read and to edit, described key by key in `docs/model-files.md`.
+//! The file: TOML to read and to edit, described key by key in `docs/model-files.md`; [`check`](super::check) says what
+//! can be.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,20 +7,12 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::check::ModelError;
 use super::dist::Dist;
-use super::step::{Fields, LARGEST, Step};
+use super::step::{Fields, Step};
 
 /// The version that this release writes; the only one there is.
 pub const VERSION: u32 = 1;
-
-/// Why a model cannot be used; completes "failed to read the model FILE: …".
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ModelError(pub String);
-
-fn wrong(place: impl fmt::Display, what: impl fmt::Display) -> ModelError {
-    ModelError(format!("{place}: {what}"))
-}
 
 /// A model of a workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -251,11 +244,10 @@ impl fmt::Display for Line {
         if let Some(to) = &self.to {
             write!(f, " to={to}")?;
         }
-        write!(
-            f,
-            " think_ns={} took_ns={} next={}",
-            self.think_ns, self.took_ns, self.next
-        )
+        if !self.think_ns.0.is_empty() {
+            write!(f, " think_ns={}", self.think_ns)?;
+        }
+        write!(f, " took_ns={} next={}", self.took_ns, self.next)
     }
 }
 
@@ -304,12 +296,40 @@ mod text {
 }
 
 mod texts {
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-    use std::fmt::Display;
+    use serde::de::{Error, Visitor};
+    use serde::{Deserialize, Deserializer, Serializer};
+    use std::fmt::{self, Display};
+    use std::marker::PhantomData;
     use std::str::FromStr;
+
+    use fsage_core::text::shown;
 
     pub fn serialize<T: Display, S: Serializer>(all: &[T], to: S) -> Result<S::Ok, S::Error> {
         to.collect_seq(all.iter().map(ToString::to_string))
+    }
+
+    struct One<T>(T);
+
+    impl<'de, T: FromStr<Err = String>> Deserialize<'de> for One<T> {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            from.deserialize_str(Read(PhantomData)).map(Self)
+        }
+    }
+
+    /// Reads one of them: an error of a visitor is at the place of what it visits.
+    struct Read<T>(PhantomData<T>);
+
+    impl<T: FromStr<Err = String>> Visitor<'_> for Read<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a text")
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+            let wrong = |e| E::custom(format!("'{}': {e}", shown(text)));
+            text.parse().map_err(wrong)
+        }
     }
 
     pub fn deserialize<'de, T, D>(from: D) -> Result<Vec<T>, D::Error>
@@ -317,189 +337,15 @@ mod texts {
         T: FromStr<Err = String>,
         D: Deserializer<'de>,
     {
-        let all = Vec::<String>::deserialize(from)?;
-        let read = |text: &String| {
-            text.parse()
-                .map_err(|e| D::Error::custom(format!("'{text}': {e}")))
-        };
-        all.iter().map(read).collect()
+        let all = Vec::<One<T>>::deserialize(from)?;
+        Ok(all.into_iter().map(|one| one.0).collect())
     }
 }
 
-/// More files, processes or operations than any machine holds are a mistake of who edited the model.
-const MOST_FILES: u64 = 1 << 28;
-const MOST_AT_ONCE: u32 = 4096;
-
 impl Model {
-    /// Reads a model.
-    pub fn parse(text: &str) -> Result<Self, ModelError> {
-        #[derive(Deserialize)]
-        struct Head {
-            format: Option<String>,
-            version: Option<u32>,
-        }
-        let told = |e: toml::de::Error| ModelError(e.to_string().trim_end().replace('\n', "\n  "));
-        let head: Head = toml::from_str(text).map_err(told)?;
-        if head.format.as_deref() != Some("fsm") {
-            return Err(ModelError(
-                "it is no model: expected format = \"fsm\"".into(),
-            ));
-        }
-        match head.version {
-            Some(VERSION) => {}
-            Some(newer) => {
-                return Err(ModelError(format!(
-                    "version {newer} is newer than this fsage reads, which is {VERSION}"
-                )));
-            }
-            None => {
-                return Err(ModelError(format!(
-                    "it has no version, expected version = {VERSION}"
-                )));
-            }
-        }
-        let model: Self = toml::from_str(text).map_err(told)?;
-        model.check().map(|()| model)
-    }
-
     /// The text of a model.
-    pub fn text(&self) -> String {
-        // What stands in the tables is always text, a number or a table: it can be written.
-        toml::to_string_pretty(self).unwrap_or_default()
-    }
-
-    fn check(&self) -> Result<(), ModelError> {
-        if self.directories.is_empty() {
-            return Err(wrong(
-                "directories",
-                "none, expected at least the first, [0]",
-            ));
-        }
-        for (i, &above) in self.directories.iter().enumerate() {
-            if above as usize >= i.max(1) {
-                return Err(wrong(
-                    format!("directories, number {i}"),
-                    format!("lies in {above}, expected one before it"),
-                ));
-            }
-        }
-        for (i, class) in self.classes.iter().enumerate() {
-            self.check_class(class)
-                .map_err(|what| wrong(format!("files {}", i + 1), what))?;
-        }
-        for (i, group) in self.groups.iter().enumerate() {
-            if group.at_once == 0 || group.at_once > MOST_AT_ONCE {
-                return Err(wrong(
-                    format!("group {}", i + 1),
-                    format!("at_once = {}, expected 1 to {MOST_AT_ONCE}", group.at_once),
-                ));
-            }
-        }
-        for (i, visit) in self.visits.iter().enumerate() {
-            if visit.steps.is_empty() {
-                return Err(wrong(format!("visit {}", i + 1), "has no steps"));
-            }
-        }
-        let mut last_ns = 0;
-        for (i, phase) in self.phases.iter().enumerate() {
-            if phase.start_ns < last_ns {
-                return Err(wrong(
-                    format!("phase {}", i + 1),
-                    "starts before the one before it",
-                ));
-            }
-            last_ns = phase.start_ns;
-            for (j, part) in phase.parts.iter().enumerate() {
-                let place = |what| wrong(format!("phase {}, part {}", i + 1, j + 1), what);
-                self.check_part(part).map_err(place)?;
-            }
-        }
-        let lines = self
-            .phases
-            .iter()
-            .flat_map(|p| &p.parts)
-            .flat_map(|p| &p.script);
-        let runs = lines.fold(0_u64, |n, line| n.saturating_add(line.next.count()));
-        match runs {
-            0 => Err(ModelError(
-                "nothing is done in it: expected at least one phase with a script".into(),
-            )),
-            n if n > 1 << 40 => Err(ModelError(format!(
-                "{n} visits, expected at most {}",
-                1_u64 << 40
-            ))),
-            _ => Ok(()),
-        }
-    }
-
-    fn check_class(&self, class: &Class) -> Result<(), String> {
-        if class.before.saturating_add(class.later) > MOST_FILES {
-            return Err(format!(
-                "{} files, expected at most {MOST_FILES}",
-                class.before.saturating_add(class.later)
-            ));
-        }
-        if class.size_bytes.most() > LARGEST {
-            return Err(format!(
-                "size_bytes of {}, expected at most {LARGEST}",
-                class.size_bytes.most()
-            ));
-        }
-        if class.directory.0.is_empty() {
-            return Err("no directory, expected the number of one".into());
-        }
-        let most = class.directory.most();
-        if most >= self.directories.len() as u64 {
-            return Err(format!(
-                "directory {most}, expected less than {}",
-                self.directories.len()
-            ));
-        }
-        match class.in_new_directory {
-            0..=1000 => Ok(()),
-            n => Err(format!("in_new_directory = {n}, expected at most 1000")),
-        }
-    }
-
-    fn check_part(&self, part: &Part) -> Result<(), String> {
-        if part.group == 0 || part.group as usize > self.groups.len() {
-            return Err(format!(
-                "group {}, expected 1 to {}",
-                part.group,
-                self.groups.len()
-            ));
-        }
-        let lines = part.script.len() as u64;
-        if part.first.0.is_empty() || part.first.0.iter().any(|f| f.0 == 0 || f.0 > lines) {
-            return Err(format!(
-                "first = '{}', expected lines from 1 to {lines}",
-                part.first
-            ));
-        }
-        for (i, line) in part.script.iter().enumerate() {
-            let bad = |what: String| Err(format!("line {} of the script: {what}", i + 1));
-            if line.visit == 0 || line.visit as usize > self.visits.len() {
-                return bad(format!(
-                    "visit {}, expected 1 to {}",
-                    line.visit,
-                    self.visits.len()
-                ));
-            }
-            for choice in [Some(&line.file), line.to.as_ref()].into_iter().flatten() {
-                if choice.class as usize > self.classes.len()
-                    || (choice.class == 0) != (choice.pick == Pick::None)
-                {
-                    return bad(format!(
-                        "'{choice}', expected a class from 1 to {}, or 0.none",
-                        self.classes.len()
-                    ));
-                }
-            }
-            if line.next.0.is_empty() || line.next.most() > lines {
-                return bad(format!("next={}, expected lines up to {lines}", line.next));
-            }
-        }
-        Ok(())
+    pub fn text(&self) -> Result<String, ModelError> {
+        toml::to_string_pretty(self).map_err(|e| ModelError::Whole(e.to_string()))
     }
 
     /// The visit of a line.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::check::{MOST_DEPTH, MOST_FILES, ModelError};
 use super::dist::{Deck, Random};
-use super::model::{Choice, Model, OLDEST, Pick, Type};
+use super::model::{Choice, Class, Model, OLDEST, Pick, Type};
 use super::recency::Recency;
 
 /// A descriptor.
@@ -21,8 +22,12 @@ pub struct Opened {
     pub by: (u32, u64),
     /// Whether others used it, too.
     pub shared: bool,
+    /// Whether it was opened for reading (0), writing (1) or both (2).
+    pub access: u32,
     /// Whether writes go to the end.
     pub append: bool,
+    /// Of a file that has no name any more: its size in bytes.
+    pub unnamed: Option<u64>,
     /// The position that the kernel keeps.
     pub position: u64,
     /// Where the last transfer started and ended.
@@ -57,6 +62,28 @@ pub struct Name {
     path: Option<Arc<[u8]>>,
 }
 
+impl Name {
+    /// The size of the file of one of its descriptors.
+    pub fn size_of(&self, open: &Opened) -> u64 {
+        open.unnamed.unwrap_or(self.size)
+    }
+
+    /// Sets the size of the file of descriptor number `at`.
+    pub fn set_size_of(&mut self, at: usize, size: u64) {
+        match self.opened.get_mut(at).and_then(|o| o.unnamed.as_mut()) {
+            Some(unnamed) => *unnamed = size,
+            None => self.size = size,
+        }
+    }
+
+    /// What is there loses the name; who has it open keeps it.
+    pub fn let_go(&mut self) {
+        for open in &mut self.opened {
+            open.unnamed.get_or_insert(self.size);
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct ClassState {
     fresh: Vec<u32>,
@@ -82,9 +109,30 @@ pub struct Names {
 /// A population smaller than this grows by larger files, not by more.
 const FEW: u64 = 17;
 
+/// How many of a class are there before, `data` times as much.
+fn count(class: &Class, data: f64) -> u64 {
+    if class.before < FEW || class.kind == Type::Directory {
+        class.before
+    } else {
+        (class.before as f64 * data) as u64
+    }
+}
+
 impl Names {
     /// What is there before, `data` times as much.
-    pub fn new(model: &Model, data: f64, prefix: &str, random: &mut Random) -> Self {
+    pub fn new(
+        model: &Model,
+        data: f64,
+        prefix: &str,
+        random: &mut Random,
+    ) -> Result<Self, ModelError> {
+        let files = model.classes.iter().map(|class| count(class, data));
+        let files = files.fold(0, u64::saturating_add);
+        if files > MOST_FILES {
+            return Err(ModelError::Whole(format!(
+                "data={data} makes {files} files, expected at most {MOST_FILES}"
+            )));
+        }
         let mut all = Self {
             all: Vec::new(),
             classes: Vec::new(),
@@ -103,13 +151,8 @@ impl Names {
         for (i, class) in model.classes.iter().enumerate() {
             let mut state = ClassState::default();
             let larger = class.before < FEW;
-            let count = if larger || class.kind == Type::Directory {
-                class.before
-            } else {
-                (class.before as f64 * data) as u64
-            };
             let mut sizes = Deck::default();
-            for _ in 0..count {
+            for _ in 0..count(class, data) {
                 let directory = state.directory.draw(&class.directory, random) as u32;
                 if class.kind == Type::Directory {
                     state.fresh.push(directory);
@@ -135,7 +178,7 @@ impl Names {
             state.directory = Deck::default();
             all.classes.push(state);
         }
-        all
+        Ok(all)
     }
 
     fn add(&mut self, class: u32, above: u32, kind: Type, exists: bool) -> u32 {
@@ -187,7 +230,24 @@ impl Names {
         self.made.push(name);
     }
 
-    /// What was in one directory is in another.
+    /// How deep a name lies in the target.
+    fn depth(&self, name: u32) -> usize {
+        self.way(name).count()
+    }
+
+    /// A name and the directories above it, without the target's own.
+    fn way(&self, name: u32) -> impl Iterator<Item = u32> {
+        let real = |name: &u32| *name != 0;
+        let above = move |&name: &u32| self.get(name).map(|n| n.above).filter(real);
+        std::iter::successors(Some(name).filter(real), above)
+    }
+
+    /// Whether a name is another one, or lies in it.
+    pub fn is_in(&self, name: u32, directory: u32) -> bool {
+        directory == 0 || self.way(name).any(|above| above == directory)
+    }
+
+    /// What was in one directory is in another, which does not lie in it.
     pub fn moved(&mut self, from: u32, to: u32) {
         for name in &mut self.all {
             name.path = None;
@@ -206,32 +266,36 @@ impl Names {
 
     /// The path of a name below the target.
     pub fn path(&mut self, name: u32) -> Arc<[u8]> {
-        let Some(known) = self.get(name) else {
-            return Arc::from(&b""[..]);
-        };
-        if let Some(path) = &known.path {
-            return Arc::clone(path);
+        if name == 0 {
+            return Arc::from(self.prefix.trim_end_matches('/').as_bytes());
         }
-        let letter = match known.kind {
-            Type::File => 'f',
-            Type::Directory => 'd',
-            Type::Link => 'l',
-        };
-        let (above, own) = (known.above, format!("{letter}{name}"));
-        let path: Arc<[u8]> = match name {
-            0 => Arc::from(self.prefix.trim_end_matches('/').as_bytes()),
-            _ if above == 0 => Arc::from(format!("{}{own}", self.prefix).as_bytes()),
-            _ => {
-                let mut path = self.path(above).to_vec();
-                path.push(b'/');
-                path.extend_from_slice(own.as_bytes());
-                Arc::from(path)
+        let known = |name: u32| self.get(name).and_then(|n| n.path.clone());
+        let unknown = |name: &u32| known(*name).is_none();
+        let mut way: Vec<u32> = self.way(name).take_while(unknown).collect();
+        let above = way.last().map_or(name, |&top| self.above(top));
+        let mut path = known(above).unwrap_or_else(|| Arc::from(self.prefix.as_bytes()));
+        while let Some(name) = way.pop() {
+            let Some(known) = self.get_mut(name) else {
+                break;
+            };
+            let letter = match known.kind {
+                Type::File => 'f',
+                Type::Directory => 'd',
+                Type::Link => 'l',
+            };
+            let mut text = path.to_vec();
+            if known.above != 0 {
+                text.push(b'/');
             }
-        };
-        if let Some(known) = self.get_mut(name) {
+            text.extend_from_slice(format!("{letter}{name}").as_bytes());
+            path = Arc::from(text);
             known.path = Some(Arc::clone(&path));
         }
         path
+    }
+
+    fn above(&self, name: u32) -> u32 {
+        self.get(name).map_or(0, |n| n.above)
     }
 
     /// A path of what makes calls fail.
@@ -324,9 +388,9 @@ impl Names {
         }
         if random.below(1000) < about.in_new_directory {
             let there = |n: &&u32| {
-                self.all
-                    .get(**n as usize)
+                self.get(**n)
                     .is_some_and(|n| n.exists && n.kind == Type::Directory)
+                    && self.depth(**n) < MOST_DEPTH
             };
             above = self
                 .made

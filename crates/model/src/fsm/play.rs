@@ -8,12 +8,12 @@ use rustc_hash::FxHashMap;
 
 use super::dist::{Deck, Random};
 use super::model::{Model, Type};
-use super::names::{Names, Opened};
+use super::names::{Name, Names, Opened};
 use super::resolve::errno_of;
 use super::step::{At, LARGEST, Step};
 
-/// A step that goes on for longer is cut.
-const CALLS: u64 = 1 << 20;
+/// A visit that goes on for longer is cut: its calls are held at once.
+const CALLS: usize = 1 << 20;
 const PAGE_BYTES: u64 = 4096;
 
 /// The first descriptor that a process gets.
@@ -127,18 +127,20 @@ impl Player {
         out: &mut Vec<Call>,
     ) {
         let Some(more) = step.form.to_end else {
-            let times = decks.times.draw(&step.times, random).min(CALLS);
-            for _ in 0..times {
+            for _ in 0..decks.times.draw(&step.times, random) {
+                if out.len() >= CALLS {
+                    break;
+                }
                 self.call(step, decks, about, random, out);
             }
             return;
         };
         let more = u64::from(more);
-        let (mut calls, mut ended) = (0, 0);
-        while calls < CALLS && (ended < more || calls == 0 || !self.at_end(about)) {
+        let (mut begun, mut ended) = (false, 0);
+        while out.len() < CALLS && (ended < more || !begun || !self.at_end(about)) {
             ended += u64::from(self.at_end(about));
             self.call(step, decks, about, random, out);
-            calls += 1;
+            begun = true;
         }
     }
 
@@ -151,7 +153,7 @@ impl Player {
                 .iter()
                 .rfind(|o| o.tid == about.who.tid)
                 .or(n.opened.last());
-            open.map_or(n.size == 0, |o| o.last.1 >= n.size)
+            open.map_or(n.size == 0, |o| o.last.1 >= n.size_of(o))
         })
     }
 
@@ -241,6 +243,9 @@ impl Player {
             OpKind::Rename | OpKind::Link => {
                 let to = to.unwrap_or(name);
                 path2 = Some(self.names.path(to));
+                if error.is_none() && to != name && self.names.is_in(to, name) {
+                    error = Some(Errno::EINVAL);
+                }
                 if op.kind == OpKind::Link
                     && error.is_none()
                     && self.names.get(to).is_some_and(|t| t.exists)
@@ -287,6 +292,7 @@ impl Player {
             return;
         };
         known.exists = false;
+        known.let_go();
         known.places = super::Recency::default();
         let above = known.above;
         self.names.holds(above, false);
@@ -317,6 +323,7 @@ impl Player {
                     self.appears(to, from.kind);
                 }
                 if let Some(known) = self.names.get_mut(to) {
+                    known.let_go();
                     (known.kind, known.size) = (from.kind, from.size);
                     if op.kind == OpKind::Rename {
                         known.opened.extend(from.opened);
@@ -365,16 +372,31 @@ impl Player {
             fd: (fd, who.first_fd),
             by: who.visit,
             shared: false,
+            access: op.flags & 3,
             append,
+            unnamed: None,
             position: 0,
             last: (0, 0),
         });
     }
 
-    /// Which descriptor of the name a thread means; opens the file where nobody has it open.
+    /// Which descriptor of the name a thread means; opens the file where nobody has it open for what is done.
     fn descriptor(&mut self, op: &Op, name: u32, who: Who, out: &mut Vec<Call>) -> Option<usize> {
         let known = self.names.get(name)?;
-        let by = |f: &dyn Fn(&Opened) -> bool| known.opened.iter().rposition(f);
+        let writes = matches!(
+            op.kind,
+            OpKind::Write
+                | OpKind::CopyOut
+                | OpKind::SpliceOut
+                | OpKind::Ftruncate
+                | OpKind::Fallocate
+        );
+        let fits = |o: &Opened| match o.access {
+            0 => !writes,
+            1 => writes || op.kind.class() != KindClass::Data,
+            _ => true,
+        };
+        let by = |f: &dyn Fn(&Opened) -> bool| known.opened.iter().rposition(|o| fits(o) && f(o));
         let found = by(&|o| o.tid == who.tid && o.pid == who.pid)
             .or_else(|| by(&|o| o.pid == who.pid))
             .or_else(|| by(&|_| true));
@@ -424,10 +446,11 @@ impl Player {
                 open.shared = true;
             }
         }
-        op.size_bytes = Some(known.size);
+        let size = known.size_of(&open);
+        op.size_bytes = Some(size);
         let bytes = match (step.bytes.0.is_empty(), step.form.to_end) {
             (false, _) => decks.bytes.draw(&step.bytes, random).min(LARGEST),
-            (true, Some(_)) => known.size.saturating_sub(open.last.1).max(1),
+            (true, Some(_)) => size.saturating_sub(open.last.1).max(1),
             (true, None) => 0,
         };
         match op.kind {
@@ -446,13 +469,13 @@ impl Player {
             OpKind::Ftruncate | OpKind::Fallocate => {
                 (op.offset, op.length) = ((op.kind == OpKind::Fallocate).then_some(0), Some(bytes));
                 if op.kind == OpKind::Ftruncate || op.flags == 0 {
-                    let size = if op.kind == OpKind::Ftruncate {
+                    let new = if op.kind == OpKind::Ftruncate {
                         bytes
                     } else {
-                        known.size.max(bytes)
+                        size.max(bytes)
                     };
-                    self.changes |= size != known.size;
-                    known.size = size;
+                    self.changes |= new != size;
+                    known.set_size_of(at, new);
                 }
             }
             OpKind::Readdir => {
@@ -493,41 +516,24 @@ impl Player {
         let Some(mut open) = known.opened.get(at).copied() else {
             return;
         };
+        let size = known.size_of(&open);
         let fault = op.kind == OpKind::Fault;
         let last = if fault { known.mapped } else { open.last };
         let write = matches!(op.kind, OpKind::Write | OpKind::CopyOut | OpKind::SpliceOut);
         let offset = match step.form.at {
-            _ if write && open.append => known.size,
+            _ if write && open.append => size,
             At::None | At::Next => last.1,
             At::Again => last.0,
             At::Start => 0,
-            At::End => known.size,
+            At::End => size,
             At::Skip(by) => last.1.saturating_add_signed(by),
-            At::Random => {
-                let known_place = decks.place.draw(&step.place, random);
-                let found = known_place
-                    .checked_sub(1)
-                    .and_then(|d| known.places.nth(d as usize))
-                    .map(|p| p * PAGE_BYTES);
-                let unit = step.unit.max(1);
-                let room = known.size.saturating_sub(bytes) / unit + 1;
-                let mut anywhere = || random.below(room) * unit;
-                let mut offset = found.unwrap_or_else(&mut anywhere);
-                for _ in 0..8 {
-                    if found.is_some() || known.places.distance(&(offset / PAGE_BYTES)).is_none() {
-                        break;
-                    }
-                    offset = anywhere();
-                }
-                known.places.touch(offset / PAGE_BYTES);
-                offset
-            }
+            At::Random => anywhere(known, step, size.saturating_sub(bytes), decks, random),
         }
         .min(LARGEST);
         let moved = match op.kind {
             OpKind::Seek => 0,
             _ if write => bytes,
-            _ => bytes.min(known.size.saturating_sub(offset)),
+            _ => bytes.min(size.saturating_sub(offset)),
         };
         op.offset = Some(offset);
         let passed = if fault { bytes } else { moved };
@@ -551,11 +557,12 @@ impl Player {
         } else {
             open.last = after;
         }
-        let grows = write && offset + moved > known.size;
-        known.size = if grows { offset + moved } else { known.size };
-        self.changes |= grows;
         if let Some(place) = known.opened.get_mut(at) {
             *place = open;
+        }
+        if write && offset + moved > size {
+            known.set_size_of(at, offset + moved);
+            self.changes = true;
         }
     }
 
@@ -564,4 +571,30 @@ impl Player {
         self.fds.remove(&(pid, FIRST_FD));
         self.names.ended(pid)
     }
+}
+
+/// Where a transfer at random starts, in a file with so much room before it.
+fn anywhere(
+    known: &mut Name,
+    step: &Step,
+    room_bytes: u64,
+    decks: &mut Decks,
+    random: &mut Random,
+) -> u64 {
+    let known_place = decks.place.draw(&step.place, random);
+    let found = known_place
+        .checked_sub(1)
+        .and_then(|d| known.places.nth(d as usize))
+        .map(|p| p * PAGE_BYTES);
+    let unit = step.unit.max(1);
+    let mut new = || random.below(room_bytes / unit + 1) * unit;
+    let mut offset = found.unwrap_or_else(&mut new);
+    for _ in 0..8 {
+        if found.is_some() || known.places.distance(&(offset / PAGE_BYTES)).is_none() {
+            break;
+        }
+        offset = new();
+    }
+    known.places.touch(offset / PAGE_BYTES);
+    offset
 }

@@ -19,7 +19,7 @@ impl<K> Default for Recency<K> {
         Self {
             at: FxHashMap::default(),
             slots: Vec::new(),
-            tree: vec![0],
+            tree: Vec::new(),
         }
     }
 }

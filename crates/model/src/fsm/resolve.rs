@@ -4,17 +4,17 @@ mod change;
 mod files;
 
 use fsage_core::{Errno, FileId, KindClass, Op, OpFlags, OpKind, PathId, PathTable};
-use fsage_namespace::Processes;
 use fsage_namespace::flags::{
-    AT_SYMLINK_NOFOLLOW, CLONE_THREAD, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL,
-    O_NOFOLLOW, O_TMPFILE, O_TRUNC,
+    AT_SYMLINK_NOFOLLOW, O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_TMPFILE, O_TRUNC,
 };
 use fsage_namespace::path::{beneath, is_beneath, join, normal};
 use rustc_hash::FxHashMap;
 
+use crate::descriptors::{Descriptors, follow};
+
 use super::model::{Pick, Type};
 use super::recency::Recency;
-use super::step::Form;
+use super::step::{Form, LARGEST};
 use files::is_usual;
 
 /// No file.
@@ -26,6 +26,9 @@ const OPEN_FLAGS: u32 =
 
 /// More links than this on the way to a file are not followed.
 const LINKS: usize = 8;
+
+/// Names of more bytes are nobody's: all directories above a name are kept.
+const LONGEST: usize = 1 << 14;
 
 /// A name, and what is there.
 #[derive(Debug, Clone)]
@@ -107,7 +110,7 @@ pub enum Out {
 /// Files and processes of a trace.
 #[derive(Debug, Default)]
 pub struct Resolver {
-    processes: Processes<Opened, ()>,
+    descriptors: Descriptors<Opened>,
     names: FxHashMap<Box<[u8]>, u32>,
     links: FxHashMap<u32, Box<[u8]>>,
     /// The names.
@@ -166,6 +169,9 @@ impl Resolver {
     fn node(&mut self, path: &[u8]) -> Option<u32> {
         if let Some(&node) = self.names.get(path) {
             return Some(node);
+        }
+        if path.len() > LONGEST {
+            return None;
         }
         let above = match path.iter().rposition(|&b| b == b'/') {
             _ if path == b"/" => NONE,
@@ -257,7 +263,10 @@ impl Resolver {
             | OpKind::Dup
             | OpKind::Chdir
             | OpKind::Fchdir => {
-                self.process(op);
+                let gone = follow(&mut self.descriptors, op);
+                for open in gone {
+                    self.let_go(open);
+                }
                 return Err(Out::Aside);
             }
             OpKind::Close => return self.close(op),
@@ -288,43 +297,6 @@ impl Resolver {
         }
     }
 
-    fn process(&mut self, op: &Op) {
-        let pid = op.pid.0;
-        let Some(value) = op.result.value() else {
-            return;
-        };
-        match op.kind {
-            OpKind::Fork if op.flags & CLONE_THREAD == 0 => {
-                if let Some(child) = op
-                    .length
-                    .and_then(|c| u32::try_from(c).ok())
-                    .filter(|&c| c != pid)
-                {
-                    self.processes.fork(pid, child, op.flags);
-                }
-            }
-            OpKind::Exec => {
-                let gone = self.processes.exec(pid);
-                gone.into_iter()
-                    .filter_map(|c| c.last)
-                    .for_each(|o| self.let_go(o));
-            }
-            OpKind::Exit if op.length == Some(1) && self.processes.knows(pid) => {
-                let gone = self.processes.exit(pid).closed;
-                gone.into_iter()
-                    .filter_map(|c| c.last)
-                    .for_each(|o| self.let_go(o));
-            }
-            OpKind::Dup => {
-                if let (Some(old), Ok(new)) = (op.fd, i32::try_from(value)) {
-                    self.processes
-                        .dup(pid, old, fsage_core::Fd(new), op.flags & O_CLOEXEC != 0);
-                }
-            }
-            _ => {}
-        }
-    }
-
     fn let_go(&mut self, open: Opened) {
         fewer(&mut self.held, &(open.pid, open.file));
         fewer(&mut self.held_by_any, &open.file);
@@ -334,13 +306,13 @@ impl Resolver {
     fn close(&mut self, op: &Op) -> Result<Done, Out> {
         let fd = op.fd.filter(|_| op.result.is_ok()).ok_or(Out::Aside)?;
         let open = self
-            .processes
+            .descriptors
             .description(op.pid.0, fd)
             .copied()
             .ok_or(Out::Aside)?;
         let done = self.done(op, open.file, Form::plain(OpKind::Close, 0, 0));
         let last = self
-            .processes
+            .descriptors
             .close(op.pid.0, fd)
             .and_then(|c| c.last)
             .ok_or(Out::Aside)?;
@@ -436,8 +408,8 @@ impl Resolver {
         let pick = self.pick(node);
         let to_pick = self.pick(to);
         let mut form = Form::plain(op.kind, flags(op), error);
-        let bytes =
-            matches!(op.kind, OpKind::Truncate | OpKind::Setxattr).then(|| op.length.unwrap_or(0));
+        let bytes = matches!(op.kind, OpKind::Truncate | OpKind::Setxattr)
+            .then(|| op.length.unwrap_or(0).min(LARGEST));
         form.bytes = bytes.filter(|b| is_usual(*b));
         let file = self.file_of(node);
         let done = Done {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use fsage_core::{Errno, OpKind};
+use fsage_core::{Errno, KindClass, OpKind};
 
 use super::dist::Dist;
 
@@ -143,7 +143,10 @@ impl fmt::Display for Step {
             None => {}
         }
         if form.at == At::Random {
-            write!(f, " place={} unit={}", self.place, self.unit)?;
+            if !self.place.0.is_empty() {
+                write!(f, " place={}", self.place)?;
+            }
+            write!(f, " unit={}", self.unit)?;
         }
         Ok(())
     }
@@ -160,7 +163,7 @@ impl<'t> Fields<'t> {
     /// The fields of a text.
     pub fn of(text: &'t str) -> Result<Self, String> {
         let mut words = text.split_whitespace();
-        let head = words.next().ok_or("nothing, expected a step")?;
+        let head = words.next().ok_or("it is empty")?;
         let pair = |word: &'t str| {
             word.split_once('=')
                 .ok_or_else(|| format!("'{word}', expected KEY=VALUE"))
@@ -196,7 +199,8 @@ impl FromStr for Step {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut fields = Fields::of(text)?;
         let kind = OpKind::from_name(fields.head)
-            .ok_or_else(|| format!("'{}' is no operation", fields.head))?;
+            .filter(|kind| kind.class() != KindClass::Process)
+            .ok_or_else(|| format!("'{}' is no operation on files", fields.head))?;
         let flags = match fields.take("flags") {
             None => 0,
             Some(text) => {
@@ -219,7 +223,11 @@ impl FromStr for Step {
             }
         };
         let at = fields.parse("at")?.unwrap_or_default();
-        let explicit = fields.take("offset").is_some();
+        let explicit = match fields.take("offset") {
+            None => false,
+            Some("given") => true,
+            Some(text) => return Err(format!("offset={text}, expected given")),
+        };
         let bytes: Dist = fields.parse("bytes")?.unwrap_or_default();
         let to_end = match fields.take("until") {
             None => None,
@@ -275,9 +283,12 @@ impl Step {
                 1 << 30
             ));
         }
-        if self.form.to_end.is_some() && self.bytes.0.iter().any(|b| b.0 == 0) {
+        let ends = self.form.kind == OpKind::Read
+            && matches!(self.form.at, At::None | At::Next)
+            && self.bytes.0.iter().all(|b| b.0 > 0);
+        if self.form.to_end.is_some() && !ends {
             return Err(format!(
-                "{kind}: until the end with requests of 0 bytes, expected at least 1"
+                "{kind}: until the end, expected a read at=next of at least 1 byte"
             ));
         }
         if self.unit == 0 || self.unit > LARGEST {

@@ -32,8 +32,8 @@ use std::sync::{Arc, Mutex};
 use fsage_core::Seed;
 use fsage_format::foreign::wml as format;
 
-use crate::params::{SEED, count};
-use crate::program::{BuildError, InputPath, Inputs, Length, Phase, Program, Role, Stream};
+use crate::params::{SEED, count, file, file_needed};
+use crate::program::{BuildError, Inputs, Length, Phase, Program, Role, Stream};
 use crate::random::Random;
 use crate::spec::Values;
 use crate::table::{Parameter, Unit, Value, Workload};
@@ -52,13 +52,7 @@ pub const WORKLOAD: Workload = Workload {
     good_for: "workloads that are described for filebench 1.5 or 1.4, and one's own",
     source: "filebench 1.5 (Tarasov 2016); Farhat 2017, appendices F to H",
     parameters: &[
-        Parameter {
-            name: "file",
-            unit: Unit::Path,
-            default: Value::text(""),
-            range: (0, 0),
-            what: "the script, or the name of one that comes with fsage",
-        },
+        file("the script, or the name of one that comes with fsage"),
         count(
             "iterations",
             0,
@@ -76,12 +70,9 @@ pub const WORKLOAD: Workload = Workload {
         },
     ],
     configs: &[],
-    needs: |values| {
-        let file = values.text("file");
-        if file.is_empty() || personalities::find(file).is_some() {
-            return Vec::new();
-        }
-        vec![InputPath::Text(file.into())]
+    needs: |values| match personalities::find(values.text("file")) {
+        Some(_) => Vec::new(),
+        None => file_needed(values),
     },
     build,
 };

@@ -6,7 +6,7 @@ use fsage_core::{Op, OpKind, OpSource, PathTable, Wait};
 use proptest::prelude::*;
 
 use super::*;
-use crate::program::Text;
+use crate::program::{InputPath, Text};
 use crate::{WORKLOADS, WorkloadSpec};
 
 fn options(variables: &[(&str, &str)], iterations: u64) -> Options {

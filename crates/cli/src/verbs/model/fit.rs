@@ -1,6 +1,6 @@
 //! `fsage model fit`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
@@ -16,28 +16,25 @@ use fsage_model::filerunner::{Config, Operation, Plan};
 use fsage_report::model;
 
 use crate::args::ModelFitArgs;
-use crate::exit::{Exit, Interrupted};
+use crate::exit::{Exit, Interrupted, UsageError};
 use crate::files::{apart, open_whole_trace};
 use crate::out;
 
 pub fn run(args: &ModelFitArgs) -> Result<Exit> {
-    apart([&*args.trace], [&*args.output])?;
+    let is_fsm = args.output.extension().is_some_and(|kind| kind == "fsm");
+    fitting(args, is_fsm)?;
+    let reads = [Some(&*args.trace), args.snapshot.as_deref()];
+    apart(reads.into_iter().flatten(), [&*args.output])?;
     let stop = signals::install()?;
-    if args.output.extension().is_some_and(|kind| kind == "fsm") {
+    if is_fsm {
         return super::fsm::run(args, &stop);
     }
     let output = out::file(&args.output, args.json, &stop)?;
     let mut reader = open_whole_trace(&args.trace, args.allow_lossy)?;
     let whole = reader.loss().is_none();
-    let bytes = |dir: &Path| dir.as_os_str().as_encoded_bytes().to_vec();
     // What the capture was told to keep is kept, with or without a name.
     let nameless = args.under.is_empty();
-    let roots: Vec<Vec<u8>> = if nameless {
-        let under = reader.meta().under.iter();
-        under.map(|dir| dir.as_bytes().to_vec()).collect()
-    } else {
-        args.under.iter().map(|dir| bytes(dir)).collect()
-    };
+    let roots = roots(args, &reader);
     let trace = args.trace.display().to_string();
     let mut scan = Scan::new(&roots, nameless);
     all(&mut reader, &stop, |op, paths| {
@@ -77,6 +74,38 @@ pub fn run(args: &ModelFitArgs) -> Result<Exit> {
     })
 }
 
+/// What is asked for must be of the model that is asked for.
+fn fitting(args: &ModelFitArgs, is_fsm: bool) -> Result<(), UsageError> {
+    let given = [
+        ("--chunks", args.chunks.is_some(), false),
+        ("--io-chunk", args.io_chunk.is_some(), false),
+        ("--within", args.within.is_some(), false),
+        ("--snapshot", args.snapshot.is_some(), true),
+    ];
+    match given.into_iter().find(|g| g.1 && g.2 != is_fsm) {
+        Some((option, _, of_fsm)) => Err(UsageError(format!(
+            "{option} is for a {} alone",
+            if of_fsm { ".fsm" } else { ".cfg" }
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The directories below which files count: those that were asked for, else those of the trace.
+pub(super) fn roots(args: &ModelFitArgs, reader: &TraceReader) -> Vec<Vec<u8>> {
+    if args.under.is_empty() {
+        let under = reader.meta().under.iter();
+        return under.map(|dir| dir.as_bytes().to_vec()).collect();
+    }
+    let bytes = |dir: &PathBuf| dir.as_os_str().as_encoded_bytes().to_vec();
+    args.under.iter().map(bytes).collect()
+}
+
+/// How far what is found may be from the trace, as a share.
+fn goal(args: &ModelFitArgs) -> f64 {
+    args.within.unwrap_or(5.0) / 100.0
+}
+
 /// Every operation of a trace.
 pub(super) fn all(
     reader: &mut TraceReader,
@@ -98,7 +127,7 @@ pub(super) fn all(
 
 /// What was tried, the last of each to be taken.
 fn search(args: &ModelFitArgs, scanned: &Scanned) -> (Vec<fit::ChunkTry>, Vec<fit::IoTry>) {
-    let goal = args.within / 100.0;
+    let goal = goal(args);
     let chunks = match args.chunks {
         Some(chunks) => vec![scanned.try_chunks(chunks)],
         None => scanned.search_chunks(goal),
@@ -132,7 +161,7 @@ impl Found<'_> {
             [tried.read_bytes, tried.written_bytes] = moved;
         }
         let scanned = &self.scanned;
-        let goal = self.args.within / 100.0;
+        let goal = goal(self.args);
         let io_chunks = self.io_chunks.iter().map(|tried| {
             let (read, written) = scanned.off(tried);
             IoTry {
@@ -156,7 +185,7 @@ impl Found<'_> {
             trace: self.args.trace.clone(),
             file: self.args.output.clone(),
             file_bytes: self.file_bytes,
-            within_percent: self.args.within,
+            within_percent: 100.0 * goal,
             reached: (chunk_reached || self.args.chunks.is_some())
                 && (io_reached || self.args.io_chunk.is_some()),
             chunks: self

@@ -10,28 +10,18 @@ use fsage_format::result::model::{FsmCount, FsmFit, FsmHits};
 use fsage_format::trace::TraceReader;
 use fsage_model::fsm::{Gather, Generator, Measures, Model, Options, Type, fit};
 
-use super::fit::all;
+use super::fit::{all, roots};
 use crate::args::ModelFitArgs;
 use crate::exit::Exit;
 use crate::files::{open_whole_snapshot, open_whole_trace};
-use crate::{out, ui};
+use crate::out;
 
 /// Fits a model, and plays it against the trace.
 pub fn run(args: &ModelFitArgs, stop: &AtomicBool) -> Result<Exit> {
     let output = out::file(&args.output, args.json, stop)?;
     let mut reader = open_whole_trace(&args.trace, args.allow_lossy)?;
     let whole = reader.loss().is_none();
-    let given: Vec<Vec<u8>> = args
-        .under
-        .iter()
-        .map(|d| d.as_os_str().as_encoded_bytes().to_vec())
-        .collect();
-    let under = if given.is_empty() {
-        let under = reader.meta().under.iter();
-        under.map(|dir| dir.as_bytes().to_vec()).collect()
-    } else {
-        given
-    };
+    let under = roots(args, &reader);
     let mut gather = Gather::new(&under);
     if let Some(path) = &args.snapshot {
         there(&mut gather, path, args.allow_lossy)?;
@@ -42,7 +32,7 @@ pub fn run(args: &ModelFitArgs, stop: &AtomicBool) -> Result<Exit> {
     })?;
     let failed = |e| anyhow!("fit a model to {}: {e}", args.trace.display());
     let model = fit(gather).map_err(failed)?;
-    let text = model.text();
+    let text = model.text().map_err(failed)?;
     let mut of_trace = Measures::new(&under);
     all(&mut TraceReader::open(&args.trace)?, stop, |op, paths| {
         of_trace.take(op, paths);
@@ -59,9 +49,6 @@ pub fn run(args: &ModelFitArgs, stop: &AtomicBool) -> Result<Exit> {
         out::document(&result)?;
     } else if args.output != std::path::Path::new("-") {
         out::text(&fsage_report::model::fsm(&result, out::width()))?;
-    }
-    if !whole {
-        ui::line("fsage: the trace lacks operations, and so does the model");
     }
     Ok(if whole { Exit::Done } else { Exit::Incomplete })
 }

@@ -2,9 +2,11 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::super::check::MOST_DEPTH;
 use super::super::dist::{Counter, Dist};
 use super::super::model::{Class, Type};
 use super::super::resolve::NONE;
+use super::super::step::LARGEST;
 use super::{DIRECTORIES, Fit, rough};
 
 /// By what files are told apart: there before, type, size, what was done and what failed.
@@ -76,6 +78,7 @@ impl Fit<'_> {
             }
         }
         self.directory_of = vec![0; nodes.len()];
+        let mut depths = vec![0_usize];
         let mut top = true;
         for (i, node) in nodes.iter().enumerate() {
             let above = self
@@ -87,8 +90,11 @@ impl Fit<'_> {
                 && !holds.get(i).copied().unwrap_or(false)
                 && node.first.is_none();
             top &= !old(i) || only;
-            let number = if old(i) && i > 0 && !top && self.directories.len() < DIRECTORIES {
+            let depth = 1 + depths.get(above as usize).copied().unwrap_or(0);
+            let room = self.directories.len() < DIRECTORIES && depth <= MOST_DEPTH;
+            let number = if old(i) && i > 0 && !top && room {
                 self.directories.push(above);
+                depths.push(depth);
                 self.directories.len() as u32 - 1
             } else {
                 above
@@ -179,7 +185,7 @@ impl Fit<'_> {
                 ));
                 if key.0 {
                     class.before += 1;
-                    sizes.add(known.size.unwrap_or(0));
+                    sizes.add(known.size.unwrap_or(0).min(LARGEST));
                 } else {
                     class.later += 1;
                     let above = nodes.get(known.above as usize);

@@ -1,7 +1,9 @@
 //! What operations on names change.
 
 use fsage_core::{Op, OpFlags, OpKind, PathTable};
-use fsage_namespace::flags::{O_APPEND, O_CLOEXEC, O_DIRECTORY, O_TRUNC};
+use fsage_namespace::flags::{O_APPEND, O_DIRECTORY, O_TRUNC};
+
+use crate::descriptors::install;
 
 use super::super::model::Type;
 use super::{Cursor, Opened, Resolver};
@@ -92,13 +94,9 @@ impl Resolver {
             append: op.flags & O_APPEND != 0,
             cursor: Cursor::default(),
         };
-        let open = self.processes.add(opened);
         *self.held.entry((pid, file)).or_default() += 1;
         *self.held_by_any.entry(file).or_default() += 1;
-        let old = self
-            .processes
-            .install(pid, fsage_core::Fd(fd), open, op.flags & O_CLOEXEC != 0);
-        if let Some(old) = old.and_then(|c| c.last) {
+        if let Some(old) = install(&mut self.descriptors, op, fsage_core::Fd(fd), opened) {
             self.let_go(old);
         }
     }

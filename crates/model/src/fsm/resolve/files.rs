@@ -11,7 +11,7 @@ impl Resolver {
     fn open_file(&mut self, op: &Op) -> Option<u32> {
         if let Some(open) = op
             .fd
-            .and_then(|fd| self.processes.description(op.pid.0, fd))
+            .and_then(|fd| self.descriptors.description(op.pid.0, fd))
         {
             return Some(open.file);
         }
@@ -48,7 +48,7 @@ impl Resolver {
         if transfer {
             self.transfer(op, &mut done);
         } else {
-            done.bytes = op.length.filter(|_| {
+            done.bytes = op.length.map(|b| b.min(LARGEST)).filter(|_| {
                 matches!(
                     op.kind,
                     OpKind::Ftruncate
@@ -77,7 +77,7 @@ impl Resolver {
 
     fn transfer(&mut self, op: &Op, done: &mut Done) {
         let (pid, file) = (op.pid.0, done.file);
-        let open = op.fd.and_then(|fd| self.processes.description(pid, fd));
+        let open = op.fd.and_then(|fd| self.descriptors.description(pid, fd));
         let append = op.record.contains(OpFlags::APPEND) || open.as_ref().is_some_and(|o| o.append);
         let cursor = match open {
             Some(open) => &mut open.cursor,

@@ -1,0 +1,307 @@
+//! What a model can be: all that its parts refer to is there, and nothing is more than a machine holds.
+
+use std::fmt;
+
+use fsage_core::text::{line_at, problem_at};
+use serde::Deserialize;
+use toml::de::{DeTable, DeValue};
+
+use super::model::{Choice, Class, Model, Part, Pick, VERSION};
+use super::step::LARGEST;
+
+/// Why a model cannot be used; completes "failed to read FILE: …".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ModelError {
+    /// Something in its text is wrong.
+    #[error("line {line}: {problem}")]
+    At {
+        /// The line, from 1.
+        line: usize,
+        /// What is there, and what was expected.
+        problem: String,
+    },
+    /// It is wrong as a whole.
+    #[error("{0}")]
+    Whole(String),
+}
+
+/// The most files that may be there before the run: what holds them in memory stays below a few gigabytes.
+pub const MOST_FILES: u64 = 1 << 24;
+/// The most processes that run at once.
+const MOST_AT_ONCE: u64 = 1 << 13;
+/// The most processes with threads.
+const MOST_WITH_THREADS: u32 = 1 << 16;
+/// The most visits.
+const MOST_VISITS: u64 = 1 << 40;
+/// The deepest directory: its path still is one, whatever numbers are its name.
+pub const MOST_DEPTH: usize = 250;
+
+/// On the way to a place in a model: a key, or a number from 0.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Key(&'static str),
+    Number(usize),
+}
+
+use Way::{Key, Number};
+
+/// What is wrong, and where.
+#[derive(Debug)]
+struct Wrong {
+    way: Vec<Way>,
+    what: String,
+}
+
+fn wrong(way: &[Way], what: impl Into<String>) -> Wrong {
+    let (way, what) = (way.to_vec(), what.into());
+    Wrong { way, what }
+}
+
+impl Wrong {
+    /// The same, seen from further above.
+    fn below(mut self, way: &[Way]) -> Self {
+        self.way.splice(0..0, way.iter().copied());
+        self
+    }
+
+    /// In that text: its line is that of the nearest to it that stands there.
+    fn at(self, text: &str) -> ModelError {
+        let at = DeTable::parse(text).ok().and_then(|table| {
+            let table = DeValue::Table(table.into_inner());
+            let (mut place, mut at) = (&table, None);
+            for step in &self.way {
+                let next = match *step {
+                    Key(key) => place.get(key),
+                    Number(number) => place.get(number),
+                };
+                let Some(next) = next else { break };
+                (place, at) = (next.get_ref(), Some(next.span().start));
+            }
+            at
+        });
+        ModelError::At {
+            line: line_at(text, at.unwrap_or(0)),
+            problem: self.to_string(),
+        }
+    }
+}
+
+/// `phase 2, part 1, script 3: what is wrong`.
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, step) in self.way.iter().enumerate() {
+            match step {
+                Key(key) if i == 0 => f.write_str(key)?,
+                Key(key) => write!(f, ", {key}")?,
+                Number(number) => write!(f, " {}", number + 1)?,
+            }
+        }
+        write!(f, ": {}", self.what)
+    }
+}
+
+impl Model {
+    /// Reads a model.
+    pub fn parse(text: &str) -> Result<Self, ModelError> {
+        #[derive(Deserialize)]
+        struct Head {
+            format: Option<String>,
+            version: Option<u32>,
+        }
+        let told = |e: toml::de::Error| {
+            let at = e.span().map_or(0, |span| span.start);
+            let (line, problem) = problem_at(text, at, e.message());
+            ModelError::At { line, problem }
+        };
+        let head: Head = toml::from_str(text).map_err(told)?;
+        let whole = |what: String| Err(ModelError::Whole(what));
+        if head.format.as_deref() != Some("fsm") {
+            return whole("it is no model: expected format = \"fsm\"".into());
+        }
+        match head.version {
+            Some(VERSION) => {}
+            Some(newer) if newer > VERSION => {
+                return whole(format!(
+                    "version {newer} is newer than this fsage reads, which is {VERSION}"
+                ));
+            }
+            Some(none) => {
+                return whole(format!(
+                    "there is no version {none}: expected version = {VERSION}"
+                ));
+            }
+            None => return whole(format!("it has no version: expected version = {VERSION}")),
+        }
+        let model: Self = toml::from_str(text).map_err(told)?;
+        model.check().map_err(|wrong| wrong.at(text))?;
+        Ok(model)
+    }
+
+    fn check(&self) -> Result<(), Wrong> {
+        self.check_directories()?;
+        let mut files: u64 = 0;
+        for (i, class) in self.classes.iter().enumerate() {
+            let way = [Key("files"), Number(i)];
+            self.check_class(class).map_err(|w| w.below(&way))?;
+            files = files.saturating_add(class.before);
+            if files > MOST_FILES {
+                let what = format!("{files} files so far, expected at most {MOST_FILES}");
+                return Err(wrong(&[Key("before")], what).below(&way));
+            }
+        }
+        self.check_groups()?;
+        for (i, visit) in self.visits.iter().enumerate() {
+            if visit.steps.is_empty() {
+                let way = [Key("visit"), Number(i), Key("steps")];
+                return Err(wrong(&way, "none, expected at least one"));
+            }
+        }
+        self.check_phases()
+    }
+
+    fn check_directories(&self) -> Result<(), Wrong> {
+        const WAY: Way = Key("directories");
+        if self.directories.is_empty() {
+            return Err(wrong(&[WAY], "none, expected at least the first, [0]"));
+        }
+        let mut depths: Vec<usize> = Vec::new();
+        for (i, &above) in self.directories.iter().enumerate() {
+            let depth = match depths.get(above as usize) {
+                Some(above) => above + 1,
+                None if (i, above) == (0, 0) => 0,
+                None => {
+                    let what = format!("lies in {above}, expected one before it");
+                    return Err(wrong(&[WAY, Number(i)], what));
+                }
+            };
+            if depth > MOST_DEPTH {
+                let what = format!("lies {depth} deep, expected at most {MOST_DEPTH}");
+                return Err(wrong(&[WAY, Number(i)], what));
+            }
+            depths.push(depth);
+        }
+        Ok(())
+    }
+
+    fn check_class(&self, class: &Class) -> Result<(), Wrong> {
+        let most = class.size_bytes.most();
+        if most > LARGEST {
+            let what = format!("{most}, expected at most {LARGEST}");
+            return Err(wrong(&[Key("size_bytes")], what));
+        }
+        let most = class.directory.most();
+        if class.directory.0.is_empty() || most >= self.directories.len() as u64 {
+            let what = format!(
+                "'{}', expected numbers of directories, less than {}",
+                class.directory,
+                self.directories.len()
+            );
+            return Err(wrong(&[Key("directory")], what));
+        }
+        match class.in_new_directory {
+            0..=1000 => Ok(()),
+            n => {
+                let what = format!("{n}, expected at most 1000");
+                Err(wrong(&[Key("in_new_directory")], what))
+            }
+        }
+    }
+
+    fn check_groups(&self) -> Result<(), Wrong> {
+        let mut at_once: u64 = 0;
+        for (i, group) in self.groups.iter().enumerate() {
+            let way = |key| [Key("group"), Number(i), Key(key)];
+            at_once += u64::from(group.at_once);
+            if group.at_once == 0 {
+                return Err(wrong(&way("at_once"), "0, expected at least 1"));
+            }
+            if at_once > MOST_AT_ONCE {
+                let what = format!("{at_once} so far, expected at most {MOST_AT_ONCE} in all");
+                return Err(wrong(&way("at_once"), what));
+            }
+            if group.threads_of > MOST_WITH_THREADS {
+                let what = format!("{}, expected at most {MOST_WITH_THREADS}", group.threads_of);
+                return Err(wrong(&way("threads_of"), what));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_phases(&self) -> Result<(), Wrong> {
+        let (mut last_ns, mut visits) = (0, 0_u64);
+        for (i, phase) in self.phases.iter().enumerate() {
+            let way = [Key("phase"), Number(i)];
+            if phase.start_ns < last_ns {
+                let what = format!(
+                    "{}, expected at least {last_ns}, that of the phase before it",
+                    phase.start_ns
+                );
+                return Err(wrong(&[Key("start_ns")], what).below(&way));
+            }
+            last_ns = phase.start_ns;
+            let mut groups = Vec::new();
+            for (j, part) in phase.parts.iter().enumerate() {
+                let way = [Key("phase"), Number(i), Key("part"), Number(j)];
+                if groups.contains(&part.group) {
+                    let what = format!("{} has a part of this phase already", part.group);
+                    return Err(wrong(&[Key("group")], what).below(&way));
+                }
+                groups.push(part.group);
+                self.check_part(part).map_err(|w| w.below(&way))?;
+                let lines = part.script.iter().map(|line| line.next.count());
+                visits = lines.fold(visits, u64::saturating_add);
+                let first = part.first.count();
+                if visits.max(first) > MOST_VISITS {
+                    let what = format!(
+                        "{} visits so far, expected at most {MOST_VISITS}",
+                        visits.max(first)
+                    );
+                    return Err(wrong(&way, what));
+                }
+            }
+        }
+        if visits == 0 {
+            let what = "nothing is done in it, expected at least one with a script";
+            return Err(wrong(&[Key("phase")], what));
+        }
+        Ok(())
+    }
+
+    fn check_part(&self, part: &Part) -> Result<(), Wrong> {
+        if part.group == 0 || part.group as usize > self.groups.len() {
+            let what = format!("{}, expected 1 to {}", part.group, self.groups.len());
+            return Err(wrong(&[Key("group")], what));
+        }
+        let lines = part.script.len() as u64;
+        if part.first.0.is_empty() || part.first.0.iter().any(|f| f.0 == 0 || f.0 > lines) {
+            let what = format!("'{}', expected lines from 1 to {lines}", part.first);
+            return Err(wrong(&[Key("first")], what));
+        }
+        for (i, line) in part.script.iter().enumerate() {
+            let bad = |what: String| Err(wrong(&[Key("script"), Number(i)], what));
+            if line.visit == 0 || line.visit as usize > self.visits.len() {
+                return bad(format!(
+                    "visit {}, expected 1 to {}",
+                    line.visit,
+                    self.visits.len()
+                ));
+            }
+            let choices = [Some(&line.file), line.to.as_ref()].into_iter().flatten();
+            if let Some(choice) = choices.into_iter().find(|c| !self.is_of_a_class(c)) {
+                return bad(format!(
+                    "'{choice}', expected a class from 1 to {}, or 0.none",
+                    self.classes.len()
+                ));
+            }
+            if line.next.0.is_empty() || line.next.most() > lines {
+                return bad(format!("next={}, expected lines up to {lines}", line.next));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_of_a_class(&self, choice: &Choice) -> bool {
+        choice.class as usize <= self.classes.len()
+            && (choice.class == 0) == (choice.pick == Pick::None)
+    }
+}
