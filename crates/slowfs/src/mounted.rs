@@ -97,6 +97,14 @@ impl Mounted {
         self.session.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
+    /// Fails, once, if what serves it has ended while it is mounted, or not all of it could begin.
+    pub fn check(&mut self) -> Result<(), HostError> {
+        if self.is_over() && self.is_mounted() {
+            return self.join_session();
+        }
+        Ok(())
+    }
+
     /// Unmounts it, unless that was done from outside. Once it is gone the directory beneath is free.
     pub fn unmount(&mut self) -> Result<Unmounted, HostError> {
         // What somebody else has unmounted ends by itself; something else may lie there now.
@@ -131,6 +139,10 @@ impl Mounted {
 
     fn join(&mut self) -> Result<(), HostError> {
         self.nothing_left();
+        self.join_session()
+    }
+
+    fn join_session(&mut self) -> Result<(), HostError> {
         let failed = |e| HostError::at("serve", &self.dir, e);
         match self.session.take().map(JoinHandle::join) {
             Some(Ok(ended)) => ended.map_err(failed),
