@@ -188,7 +188,7 @@ fn pass(
     request: &Request<'_>,
     mut vectors: Vec<SystemVector>,
     changes: &[Change],
-    mut sink: Option<&mut dyn AnnotationSink>,
+    sink: Option<&mut dyn AnnotationSink>,
 ) -> Result<Prediction, PredictingError> {
     let mut options = request.options.clone();
     options
@@ -214,13 +214,14 @@ fn pass(
     if let Some(path) = request.snapshot {
         load_snapshot(path, reader, &mut predictor)?;
     }
+    let Some(sink) = sink else {
+        predictor.run(reader)?;
+        return Ok(predictor.finish());
+    };
     let mut batch: Vec<Op> = Vec::new();
     while reader.next_batch(&mut batch)? > 0 {
         for op in &batch {
-            match &mut sink {
-                Some(sink) => predictor.push_annotated(op, reader.paths(), *sink)?,
-                None => predictor.push(op, reader.paths()),
-            }
+            predictor.push_annotated(op, reader.paths(), sink)?;
         }
         batch.clear();
     }

@@ -198,8 +198,7 @@ impl Predictor {
         Ok(())
     }
 
-    /// Predicts one operation.
-    #[inline]
+    /// Predicts one operation. Not inlined into crates that are made small.
     pub fn push(&mut self, op: &Op, paths: &PathTable) {
         self.resolve(op, paths);
         for target in self.targets.iter_mut().chain(&mut self.changed) {

@@ -129,13 +129,16 @@ impl Layer for LaunchedSlowfs {
         let Some(daemon) = guard.as_mut() else {
             return Ok(());
         };
-        match daemon.ask("stats") {
-            Ok(_) => Ok(()),
-            Err(_) => Err(HostError::Refused {
-                what: format!("use the file system slowed by {}", self.slowing),
-                why: daemon.end_in_words(),
-            }),
-        }
+        let why = match daemon.ask("stats") {
+            Ok(said) if said.starts_with('{') => return Ok(()),
+            // What it lacked.
+            Ok(said) => said,
+            Err(_) => daemon.end_in_words(),
+        };
+        Err(HostError::Refused {
+            what: format!("use the file system slowed by {}", self.slowing),
+            why,
+        })
     }
 
     fn end(&self) {
@@ -157,10 +160,12 @@ pub fn serve(
     // Whoever launched this takes a dead mount away: here the bare directory could be taken for it.
     let mount = || Mounted::mount(lower, dir, Arc::clone(&slower), false);
     let mut mounted = Some(mount()?);
+    // Why it is not served, or not as it should be.
+    let mut lacks: Option<String> = None;
     let obeyed = obey(orders, answers, &mut |order| match order {
         "mount" if mounted.is_none() => match mount() {
             Ok(again) => {
-                mounted = Some(again);
+                (mounted, lacks) = (Some(again), None);
                 DONE.to_owned()
             }
             Err(error) => error.to_string(),
@@ -173,7 +178,13 @@ pub fn serve(
                 DONE.to_owned()
             }
         },
-        "stats" => serde_json::to_string(&slower.statistics()).unwrap_or_default(),
+        "stats" => {
+            if let Some(Err(error)) = mounted.as_mut().map(Mounted::check) {
+                lacks = Some(error.to_string());
+            }
+            let said = || serde_json::to_string(&slower.statistics()).unwrap_or_default();
+            lacks.clone().unwrap_or_else(said)
+        }
         _ => "expected mount, unmount or stats".to_owned(),
     });
     drop(mounted);

@@ -23,6 +23,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How long the end of a mount that is gone already is waited for.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// How often, and how many times, beginning threads are looked at.
+const BEGINNING: Duration = Duration::from_millis(1);
+const LOOKS: u32 = 1000;
+
 const SUBTYPE: &str = "fsage-slowfs";
 
 /// A slowed directory, mounted until this is dropped.
@@ -84,7 +88,26 @@ impl Mounted {
                 return Err(HostError::io("start a thread", error));
             }
         }
+        if let Err(error) = mounted.until_all_wait() {
+            let _ = mounted.detach();
+            return Err(error);
+        }
         Ok(mounted)
+    }
+
+    /// Waits until all threads wait for calls. Each takes the memory for a call first: what ends for want of it
+    /// does so before anybody relies on the mount.
+    fn until_all_wait(&mut self) -> Result<(), HostError> {
+        for _ in 0..LOOKS {
+            if self.is_over() {
+                return self.join_session();
+            }
+            if waiting_threads() >= THREADS {
+                break;
+            }
+            std::thread::sleep(BEGINNING);
+        }
+        Ok(())
     }
 
     /// Where it is mounted.
@@ -95,6 +118,14 @@ impl Mounted {
     /// Whether it has been unmounted, by whomever, and nothing uses it any more.
     pub fn is_over(&self) -> bool {
         self.session.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Fails, once, if what serves it has ended while it is mounted, or not all of it could begin.
+    pub fn check(&mut self) -> Result<(), HostError> {
+        if self.is_over() && self.is_mounted() {
+            return self.join_session();
+        }
+        Ok(())
     }
 
     /// Unmounts it, unless that was done from outside. Once it is gone the directory beneath is free.
@@ -131,6 +162,10 @@ impl Mounted {
 
     fn join(&mut self) -> Result<(), HostError> {
         self.nothing_left();
+        self.join_session()
+    }
+
+    fn join_session(&mut self) -> Result<(), HostError> {
         let failed = |e| HostError::at("serve", &self.dir, e);
         match self.session.take().map(JoinHandle::join) {
             Some(Ok(ended)) => ended.map_err(failed),
@@ -154,6 +189,15 @@ impl Drop for Mounted {
             let _ = self.detach();
         }
     }
+}
+
+/// Threads of this process that wait for calls.
+fn waiting_threads() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task");
+    let tasks = tasks.into_iter().flatten().flatten();
+    let states = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());
+    let waits = |state: &String| state.contains("(fuser-") && state.contains(") S ");
+    states.filter(waits).count()
 }
 
 /// The number of the mount that is seen at a directory.

@@ -65,8 +65,10 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     } else {
         out::text(&run::text(&result, out::width()))?;
     }
+    // What failed first explains what cannot be taken down.
+    let exit = exit(&result);
     closed?;
-    Ok(exit(&result))
+    Ok(exit)
 }
 
 fn request(args: &RunArgs) -> Result<RunRequest> {

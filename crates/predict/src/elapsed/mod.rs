@@ -264,6 +264,26 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_queued_is_counted_among_the_answers() {
+        let mut case = Case::on(None, false);
+        // A drive takes the write while it is elsewhere; each read comes when the one before it is there.
+        for start in 0..100 {
+            let kind = if start == 0 {
+                OpKind::Write
+            } else {
+                OpKind::Read
+            };
+            let mut op = Op::new(kind, Pid(1), Tid(1), 10 * start);
+            (op.latency_ns, op.record) = (Some(5), OpFlags::URING);
+            case.push(&op, 0.0, 1000.0);
+        }
+        let waiting = case.replay.schedule.waiting();
+        assert!(waiting < 5, "{waiting} wait for an answer that came");
+        let (elapsed, _, _) = case.ends();
+        assert_eq!(elapsed, 100.0 * 1000.0 + 10.0);
+    }
+
+    #[test]
     fn a_wait_at_the_end_of_a_slice_is_the_calls_where_it_looks() {
         let run = |kind| {
             let mut case = Case::on(Some(1), false).two();

@@ -98,9 +98,7 @@ impl Schedule {
     /// The next operation of a thread. A thread that nothing started begins with the trace.
     #[inline]
     pub fn push(&mut self, slot: usize, mut item: Item, born: bool) {
-        if self.threads.len() <= slot {
-            self.threads.resize_with(slot + 1, Thread::default);
-        }
+        self.grow(slot);
         if self.alone(slot, &item) {
             return;
         }
@@ -139,6 +137,14 @@ impl Schedule {
             _ => {}
         }
         self.advance(false);
+    }
+
+    /// Makes room for a thread.
+    #[inline]
+    fn grow(&mut self, slot: usize) {
+        if self.threads.len() <= slot {
+            self.threads.resize_with(slot + 1, Thread::default);
+        }
     }
 
     /// One thread, and nobody else to do anything: no queue is needed.
@@ -435,9 +441,7 @@ impl Schedule {
         }
         item.charged = false;
         self.pending += 1;
-        if self.threads.len() <= server {
-            self.threads.resize_with(server + 1, Thread::default);
-        }
+        self.grow(server);
         if let Some(thread) = self.threads.get_mut(server) {
             thread.serves = true;
             thread.queue.push_back(request);
@@ -508,12 +512,12 @@ impl Schedule {
         }
         self.done(slot, at);
         if let Some(server) = item.served_by {
+            // It counts as the server's, whether that had anything to do so far or not.
+            self.grow(server);
             self.done(server, at);
         }
         if let Some(child) = item.spawns {
-            if self.threads.len() <= child {
-                self.threads.resize_with(child + 1, Thread::default);
-            }
+            self.grow(child);
             self.wake(child, at);
         }
         if item.ends {
