@@ -23,7 +23,7 @@ use fsage_workload::random::Random;
 
 /// How near the layout score of a file system that was aged is to the real one's; the papers' own way is more than twice
 /// as far away.
-const NEAR: f64 = 0.05;
+const NEAR: f64 = 0.03;
 
 /// Mailboxes that grow side by side and are rewritten, files that are replaced, and ones that are soon gone.
 fn day(dir: &Path, random: &mut Random, nth: u64) {

@@ -66,4 +66,48 @@ fn what_cannot_be_made_is_said_and_nothing_is_written() {
     );
     fails("age generate --profile mail -o no/w.fst", 1, &["no/w.fst"]);
     run(dir, ["age", "generate", "-o", "w.fst"]).exits(2);
+    // Nights that are none of one file system, in order and whole.
+    for (name, tree) in [("1", "tree"), ("2", "tree"), ("other", "elsewhere")] {
+        let tree = dir.join(tree);
+        std::fs::create_dir_all(&tree).unwrap();
+        std::fs::write(tree.join(name), name).unwrap();
+        let file = format!("{name}.fss");
+        let snapshot = [
+            "snapshot".as_ref(),
+            tree.as_os_str(),
+            "-o".as_ref(),
+            file.as_ref(),
+        ];
+        run(dir, snapshot).exits(0);
+    }
+    let whole = std::fs::read(dir.join("2.fss")).unwrap();
+    std::fs::write(dir.join("cut.fss"), &whole[..whole.len() - 20]).unwrap();
+    for (first, second, words) in [
+        ("2.fss", "1.fss", ["b.fss", "out of order"]),
+        (
+            "1.fss",
+            "other.fss",
+            ["b.fss", "different file systems: directory"],
+        ),
+        ("1.fss", "cut.fss", ["b.fss", "the snapshot has no end"]),
+    ] {
+        let nights = dir.join("nights");
+        std::fs::create_dir_all(&nights).unwrap();
+        std::fs::copy(dir.join(first), nights.join("a.fss")).unwrap();
+        std::fs::copy(dir.join(second), nights.join("b.fss")).unwrap();
+        fails("age generate --from-snapshots nights -o w.fst", 1, &words);
+    }
+    std::fs::copy(dir.join("2.fss"), dir.join("nights/b.fss")).unwrap();
+    run(
+        dir,
+        [
+            "age",
+            "generate",
+            "--from-snapshots",
+            "nights",
+            "-o",
+            "w.fst",
+        ],
+    )
+    .exits(0);
 }
