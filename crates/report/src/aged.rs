@@ -5,7 +5,7 @@ use fsage_format::result::aged::AgedRun;
 
 use crate::page::Page;
 use crate::table::{Align, TextTable};
-use crate::units::{bytes, count, duration, percent};
+use crate::units::{bytes, count, counted, duration, percent};
 
 /// What an image of a file system says of itself.
 pub fn image(head: &ImageHead, width: u16) -> String {
@@ -37,14 +37,14 @@ pub fn text(result: &AgedRun, width: u16) -> String {
     let score = |score: Option<f64>| score.map_or("-".to_owned(), |score| format!("{score:.3}"));
     let end = result.days.last();
     page.say(format!(
-        "{} {} {} days of {}: {} full, layout score {}",
+        "{} {} {} of {}: {} full, layout score {}",
         result.target,
         if result.interrupted {
             "was aged by the first"
         } else {
             "was aged by"
         },
-        result.days.len(),
+        counted(result.days.len() as u64, "day"),
         result.workload,
         percent(end.map_or(0.0, |day| day.utilisation)),
         score(result.layout_score),
@@ -63,13 +63,18 @@ pub fn text(result: &AgedRun, width: u16) -> String {
             "written"
         },
     ));
+    if result.interrupted {
+        page.say(
+            "stopped before the workload's end; --resume goes on where a result was asked for (-o)",
+        );
+    }
     page.blank();
     let columns = [
         ("day", Align::Right),
         ("operations", Align::Right),
         ("full", Align::Right),
         ("available", Align::Right),
-        ("files", Align::Right),
+        ("inodes", Align::Right),
         ("score", Align::Right),
         ("disk full", Align::Right),
     ];
@@ -90,7 +95,11 @@ pub fn text(result: &AgedRun, width: u16) -> String {
             count(day.operations),
             percent(day.utilisation),
             bytes(day.available_bytes),
-            count(day.files),
+            if day.files == 0 {
+                "-".to_owned()
+            } else {
+                count(day.files)
+            },
             score(day.layout_score),
             count(day.no_space),
         ]);

@@ -6,6 +6,9 @@ use crate::page::Page;
 use crate::table::{Align, TextTable};
 use crate::units::{bytes, count, counted, percent, signed_percent, significant};
 
+/// From where on a model is said to be off.
+const CAUTION: f64 = 0.1;
+
 /// What a terminal shows.
 pub fn text(fit: &ModelFit, width: u16) -> String {
     let mut page = Page::new(width);
@@ -85,6 +88,13 @@ pub fn fsm(fit: &FsmFit, width: u16) -> String {
         against(fit.read_bytes),
         against(fit.written_bytes)
     ));
+    let off = [fit.read_bytes, fit.written_bytes].map(off);
+    if off.iter().any(|off| off.abs() > CAUTION) {
+        page.say(format!(
+            "caution: off by more than {}; a run of this model moves other amounts than the trace did",
+            percent(CAUTION)
+        ));
+    }
     for hits in &fit.hits {
         page.say(format!(
             "of page accesses a cache of {} has {} of the trace and {} of the model",
@@ -114,12 +124,16 @@ pub fn fsm(fit: &FsmFit, width: u16) -> String {
     page.finish()
 }
 
-fn against(of: ModelBytes) -> String {
-    let off = match of.trace_bytes {
+/// How much more the model moves than the trace did, as a share of that.
+fn off(of: ModelBytes) -> f64 {
+    match of.trace_bytes {
         0 => 0.0,
         trace => of.model_bytes as f64 / trace as f64 - 1.0,
-    };
-    format!("{} ({})", bytes(of.model_bytes), signed_percent(off))
+    }
+}
+
+fn against(of: ModelBytes) -> String {
+    format!("{} ({})", bytes(of.model_bytes), signed_percent(off(of)))
 }
 
 /// Both searches side by side.

@@ -27,14 +27,14 @@ pub fn text(profile: &SystemProfile, width: u16) -> String {
         or_unknown(&machine.kernel.text()),
     ));
     page.say(format!(
-        "{}{} metrics in {}, cold by {}",
+        "{}{} metrics in {}, {}",
         if measured.quick { "quick; " } else { "" },
         profile.metrics.len(),
         units::duration(measured.elapsed_ns as f64),
         measured
             .cold_method
-            .as_deref()
-            .unwrap_or("nothing: not possible here"),
+            .as_ref()
+            .map_or_else(|| "no cold ones".to_owned(), |how| format!("cold by {how}")),
     ));
     page.blank();
     if let Some(reason) = profile.incomplete_reason() {

@@ -119,6 +119,9 @@ fn finding(page: &mut Page, result: &Validation) {
     ));
     if of.ranks_total > 0 {
         let apart = match of.ranks_apart_total {
+            0 if of.average_variation.is_none() => {
+                "which differ by more than runs vary is unknown".to_owned()
+            }
             0 => "none differ by more than runs vary".to_owned(),
             n => format!(
                 "{} of {n} that differ by more than runs vary",

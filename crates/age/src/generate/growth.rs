@@ -72,7 +72,8 @@ impl Places {
     }
 
     /// The pieces in which a file was written behind its first `from` bytes, their times still open: each ends where
-    /// the next block lies elsewhere although the one behind was free before, so that another file got that meanwhile.
+    /// the next block lies elsewhere, unless what is in its place was in the way all the time. Another file got that
+    /// block meanwhile, or had it and was gone later.
     pub fn pieces(&self, ino: u64, inode: &Inode, from: u64) -> Vec<Piece> {
         let (mut found, mut begin) = (Vec::new(), 0);
         let plain = inode.kind == FileType::Regular && inode.data == inode.size;
@@ -89,7 +90,7 @@ impl Places {
                 let gap = b.physical_bytes.checked_sub(end(a));
                 let on = gap.is_some_and(|gap| gap <= self.map_bytes(to));
                 let within = plain && to < inode.data;
-                within && a.physical_bytes > 0 && !on && !holds(&self.before, end(a))
+                within && a.physical_bytes > 0 && !on && !self.stays(end(a))
             });
             if apart || extents.peek().is_none() {
                 found.push(Piece {
@@ -109,6 +110,12 @@ impl Places {
             });
         }
         found
+    }
+
+    /// Whether what lies there did so before.
+    fn stays(&self, at: u64) -> bool {
+        let begin = |parts: &[(u64, u64)]| part_at(parts, at).map(|part| part.0);
+        begin(&self.before).is_some_and(|from| begin(&self.after) == Some(from))
     }
 
     /// Room between blocks for the ones that tell where the next blocks are, as ext2 lays them.
@@ -181,11 +188,16 @@ impl Places {
     }
 }
 
+/// The part that holds that byte.
+fn part_at(parts: &[(u64, u64)], at: u64) -> Option<(u64, u64)> {
+    let behind = parts.partition_point(|&(from, _)| from <= at);
+    let found = parts.get(behind.checked_sub(1)?)?;
+    Some(*found).filter(|&(_, to)| at < to)
+}
+
 /// Whether a part that is one of these holds that byte.
 fn holds(parts: &[(u64, u64)], at: u64) -> bool {
-    let behind = parts.partition_point(|&(from, _)| from <= at);
-    let found = behind.checked_sub(1).and_then(|n| parts.get(n));
-    found.is_some_and(|&(_, to)| at < to)
+    part_at(parts, at).is_some()
 }
 
 fn end(extent: &Extent) -> u64 {

@@ -89,12 +89,21 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     open.close()?;
     Ok(if stop.load(Ordering::Relaxed) {
         Exit::Interrupted
-    } else if failed || !measured.absent.is_empty() && !args.only.is_empty() {
+    } else if failed || gutted(&measured) || !measured.absent.is_empty() && !args.only.is_empty() {
         // What a target does not have is no failure, unless it was asked for.
         Exit::Incomplete
     } else {
         Exit::Done
     })
+}
+
+/// Whether the time ended before half of what could be measured was.
+fn gutted(measured: &SystemProfile) -> bool {
+    let late = measured
+        .absent
+        .iter()
+        .filter(|a| a.reason == fsage_profile::NO_TIME);
+    measured.metrics.is_empty() || late.count() > measured.metrics.len()
 }
 
 fn list(json: bool) -> Result<Exit> {
@@ -120,7 +129,9 @@ fn tell(measured: &SystemProfile, hurried: bool) -> bool {
         .filter(|a| a.reason == fsage_profile::NO_TIME)
         .map(|a| a.name.as_str())
         .collect();
-    if let Some((first, rest)) = left_out.split_first().filter(|_| hurried) {
+    // Some are left out of a usual quick one too.
+    let much = left_out.len() * 4 > measured.metrics.len();
+    if let Some((first, rest)) = left_out.split_first().filter(|_| hurried || much) {
         let last = rest.last().map_or(String::new(), |l| format!(" … {l}"));
         let took_ns = measured.measurement.elapsed_ns;
         let prepared = measured.measurement.prepared_ns;
