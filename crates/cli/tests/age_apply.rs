@@ -744,3 +744,58 @@ fn a_kill_while_a_file_system_is_kept_thaws_it_and_leaves_nothing() {
     }
     assert_eq!(names(dir), before);
 }
+
+#[test]
+fn what_strangers_put_in_the_place_of_marks_is_not_followed() {
+    if !scratch() {
+        return;
+    }
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    let victim = dir.join("victim");
+    std::fs::write(&victim, "precious").unwrap();
+    let to = victim.to_str().unwrap();
+    // In a workload.
+    let mut workload = Workload::new();
+    workload.op(OpKind::Symlink, &["/d", "."]);
+    workload.op(OpKind::Unlink, &["/d/.fsage-aged"]);
+    workload.op(OpKind::Symlink, &["/d/.fsage-aged", to]);
+    workload.op(OpKind::Symlink, &["/./.fsage-aged", to]);
+    workload.save(&dir.join("w.fst"), &made(1, 0));
+    let ran = apply(dir, &["w.fst", "scratch:ext4,size=16M", "--json"]).exits(3);
+    assert_eq!(ran.json()["tally"]["refused"], 3);
+    // In an image, which also asks for a panic on its first error.
+    let tree = dir.join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    std::os::unix::fs::symlink(dir.join("new"), tree.join(".fsage-scratch")).unwrap();
+    std::os::unix::fs::symlink(&victim, tree.join(".fsage-aged")).unwrap();
+    let made = Command::new("mkfs.ext4")
+        .args(["-q", "-F", "-e", "panic", "-d"])
+        .args([&tree, &dir.join("evil.img")])
+        .arg("16M")
+        .status();
+    assert!(made.unwrap().success());
+    run(dir, ["age", "keep", "evil.img", "-o", "evil.fsi"]).exits(0);
+    let look =
+        "cmd: at=$(df --output=target . | tail -1); grep -F \" $at \" /proc/self/mountinfo >&2";
+    let ran = run(dir, ["run", look, "aged:evil.fsi"]).exits(0);
+    for expected in ["nosuid,nodev", "errors=continue"] {
+        assert!(ran.stderr.contains(expected), "{}", ran.stderr);
+    }
+    apply(dir, &["w.fst", "aged:evil.fsi"]).fails(1, &["it was aged already"]);
+    assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
+    assert!(!dir.join("new").exists());
+    // A pipe is not waited for.
+    let mounted = Mounted::new(dir, "ext4", 16);
+    let pipe = Command::new("mkfifo")
+        .arg(mounted.dir.join(".fsage-aged"))
+        .status();
+    assert!(pipe.unwrap().success());
+    let target = mounted.dir.to_str().unwrap();
+    run(dir, ["age", "keep", target, "-o", "pipe.fsi"]).exits(0);
+    // Nor is what was done written through a link.
+    std::os::unix::fs::symlink(&victim, dir.join("r.json.part")).unwrap();
+    std::fs::create_dir(dir.join("plain")).unwrap();
+    apply(dir, &["w.fst", "plain", "-o", "r.json"]).exits(3);
+    assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
+}

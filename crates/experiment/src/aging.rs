@@ -1,7 +1,8 @@
 //! An aging workload applied to a target, and targets kept as images of what they have become.
 
 use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::io::Read;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,6 +19,7 @@ use fsage_format::result::aged::{AGED_FORMAT, AGED_VERSION, AgedRun};
 use fsage_format::trace::TraceReader;
 use fsage_host::scratch::{self, MARKER};
 use fsage_host::{HostError, machine};
+use rustix::fs::OFlags;
 
 use crate::restoring::{RestoreError, Source};
 use crate::target;
@@ -27,6 +29,12 @@ pub const MARK: &str = ".fsage-aged";
 
 /// What a mark is rounded up to, so that it can be written again in its place on a full disk.
 const MARK_BYTES: usize = 4096;
+
+/// No mark is longer.
+const MOST_MARK_BYTES: u64 = 1 << 20;
+
+/// How a mark is opened: neither through a link nor waiting for what writes into a pipe.
+const OWN_FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK);
 
 /// Why a target could not be aged or kept; completes "failed to …".
 #[derive(Debug, thiserror::Error)]
@@ -305,19 +313,33 @@ fn put_mark(dir: &Path, aged: &Aged, room: Option<usize>) -> Result<usize, HostE
     let mut text = serde_json::to_vec(aged).map_err(|e| failed(e.into()))?;
     let room = room.unwrap_or((text.len() + 512).next_multiple_of(MARK_BYTES));
     text.resize(room.max(text.len()), b' ');
+    // The workload and the file system may be a stranger's, and so a link or a pipe lie there.
     let file = File::options()
         .write(true)
         .create(true)
         .truncate(false)
+        .custom_flags(OWN_FILE.bits().cast_signed())
         .open(&path)
         .map_err(failed)?;
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Err(failed(std::io::Error::other("it is no ordinary file")));
+    }
     file.write_all_at(&text, 0).map_err(failed)?;
     Ok(text.len())
 }
 
 /// How a directory was aged, if it says so.
 pub fn mark_of(dir: &Path) -> Option<Aged> {
-    let bytes = fsage_format::bounded::read(&dir.join(MARK), 1 << 20, "a mark of fsage's").ok()?;
+    let file = File::options()
+        .read(true)
+        .custom_flags(OWN_FILE.bits().cast_signed())
+        .open(dir.join(MARK))
+        .ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(MOST_MARK_BYTES).read_to_end(&mut bytes).ok()?;
     serde_json::from_slice(bytes.trim_ascii_end()).ok()
 }
 

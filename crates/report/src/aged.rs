@@ -21,6 +21,7 @@ pub fn image(head: &ImageHead, width: u16) -> String {
         Some(aged) => page.say(format!("aged: {}", aged.in_words())),
         None => page.say("nothing tells how it was aged"),
     }
+    page.say("its blocks are checked when it is put back");
     if !head.mkfs_options.is_empty() {
         page.say(format!("mkfs {} ({})", head.mkfs_options, head.mkfs));
     }

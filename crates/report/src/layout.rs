@@ -103,7 +103,7 @@ fn one(page: &mut Page, layout: &Layout, against: Option<&Layout>) {
         .as_ref()
         .filter(|_| layout.file_system.starts_with("ext"))
     {
-        page.say(format!("split files unknown: failed to {why}"));
+        page.say(format!("split files unknown: {why}"));
     }
     if layout.files_placed > 1 {
         page.blank();

@@ -15,8 +15,12 @@ use super::{ApplyError, ApplyOptions};
 /// Moved by one call.
 const CALL_BYTES: u64 = 1 << 20;
 
-/// Names in the root that are fsage's own, and no workload's.
+/// Names that are fsage's own, and no workload's. They lie in the root, where other names lead as well.
 const OWN: &[u8] = b".fsage-";
+
+fn is_own(name: &[u8]) -> bool {
+    name.split(|&b| b == b'/').any(|part| part.starts_with(OWN))
+}
 
 /// What became of an operation.
 enum Met {
@@ -223,14 +227,13 @@ impl<'a> Calls<'a> {
             OpKind::Symlink => paths.get(p),
             _ => name(paths, p, (&self.root, op.dir2.or(op.dir)), &mut two),
         });
-        let result =
-            if first.starts_with(OWN) || op.kind != OpKind::Symlink && second.starts_with(OWN) {
-                Ok(Met::Refused)
-            } else if op.path.is_some() {
-                self.on_names(op, (first, second), tally, doubtful)
-            } else {
-                self.on_file(op, row, tally)
-            };
+        let result = if is_own(first) || op.kind != OpKind::Symlink && is_own(second) {
+            Ok(Met::Refused)
+        } else if op.path.is_some() {
+            self.on_names(op, (first, second), tally, doubtful)
+        } else {
+            self.on_file(op, row, tally)
+        };
         let result = result.or_else(met);
         match &result {
             Ok(Met::NoSpace) => tally.no_space += 1,

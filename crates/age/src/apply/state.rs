@@ -5,6 +5,7 @@
 //! how many bytes of days count.
 
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -88,11 +89,15 @@ impl State {
             path: path.to_owned(),
             source,
         };
+        // Not written through a link.
+        match std::fs::remove_file(path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
+            _ => {}
+        }
         let file = File::options()
             .read(true)
             .write(true)
-            .create(true)
-            .truncate(true)
+            .create_new(true)
             .open(path)
             .map_err(failed)?;
         let mut state = Self {

@@ -114,7 +114,7 @@ pub fn of_part(
     layout.taken_unix_ns = machine::unix_time_ns();
     layout.unreadable = unreadable;
     if let Err(error) = groups {
-        layout.split_unknown = Some(error.to_string());
+        layout.split_unknown = Some(format!("failed to {error}"));
     }
     if options.free {
         match free_extents(&fs) {

@@ -21,6 +21,7 @@ pub(crate) mod superblock;
 mod unmount;
 
 use std::fs::File;
+use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -192,8 +193,8 @@ impl Scratch {
 
     fn mark(&self) -> Result<(), HostError> {
         let path = self.dir.join(MARKER);
-        // An image that has it stays as it is.
-        if self.record().restored.is_some() && path.exists() {
+        // An image that has it stays as it is, and a link there leads nowhere of ours.
+        if self.record().restored.is_some() && path.symlink_metadata().is_ok() {
             return Ok(());
         }
         let text = format!(
@@ -201,7 +202,9 @@ impl Scratch {
             self.record().spec,
             self.record().mkfs_options
         );
-        std::fs::write(&path, text).map_err(|e| HostError::at("write", &path, e))
+        File::create_new(&path)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(|e| HostError::at("write", &path, e))
     }
 }
 

@@ -218,8 +218,13 @@ fn in_use(dir: &Path, device: &Path, error: rustix::io::Errno) -> HostError {
 
 fn mount(spec: &ScratchSpec, device: &Path, dir: &Path) -> Result<(), HostError> {
     let (kind, options) = (spec.kind.as_str(), spec.mount_options.as_str());
-    let mut flags = MountFlags::empty();
+    // An image may be a stranger's: neither its programs, nor its devices, nor what its superblock wants done after an
+    // error (`tune2fs -e panic`) count.
+    let mut flags = MountFlags::NOSUID | MountFlags::NODEV;
     let mut data: Vec<&str> = Vec::new();
+    if kind.starts_with("ext") && !options.split(',').any(|o| o.starts_with("errors=")) {
+        data.push("errors=continue");
+    }
     for option in options
         .split(',')
         .filter(|o| !matches!(*o, "" | "rw" | "defaults"))
