@@ -35,7 +35,6 @@ const MOST_DAYS: usize = 12;
 pub fn text(result: &AgedRun, width: u16) -> String {
     let mut page = Page::new(width);
     let tally = &result.tally;
-    let score = |score: Option<f64>| score.map_or("-".to_owned(), |score| format!("{score:.3}"));
     let end = result.days.last();
     page.say(format!(
         "{} {} {} of {}: {} full, layout score {}",
@@ -70,6 +69,12 @@ pub fn text(result: &AgedRun, width: u16) -> String {
         );
     }
     page.blank();
+    page.table(&days(result, page.width()));
+    page.finish()
+}
+
+/// The first and the last of the days, and some between.
+fn days(result: &AgedRun, width: u16) -> TextTable {
     let columns = [
         ("day", Align::Right),
         ("operations", Align::Right),
@@ -105,6 +110,9 @@ pub fn text(result: &AgedRun, width: u16) -> String {
             count(day.no_space),
         ]);
     }
-    page.table(&table);
-    page.finish()
+    table
+}
+
+fn score(score: Option<f64>) -> String {
+    score.map_or("-".to_owned(), |score| format!("{score:.3}"))
 }

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use fsage_experiment::predicting::{AnnotatedTrace, Request, predict, weigh_helps};
 use fsage_experiment::running::RunRequest;
 use fsage_format::profile::SystemProfile;
+use fsage_format::result::prediction::Prediction;
 use fsage_format::trace::TraceReader;
 use fsage_host::guard::GuardedDir;
 use fsage_predict::{AnnotationSink, Change, Options, Policy, Start};
@@ -126,6 +127,11 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
     } else {
         out::text(&prediction::text(&result, args.details, out::width()))?;
     }
+    Ok(told(&result))
+}
+
+/// Names the targets that are incomplete.
+fn told(result: &Prediction) -> Exit {
     let mut exit = Exit::Done;
     for target in &result.targets {
         if let Some(what) = &target.incomplete {
@@ -136,7 +142,7 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
             exit = Exit::Incomplete;
         }
     }
-    Ok(exit)
+    exit
 }
 
 fn changes(what_if: &[String]) -> Result<Vec<Change>> {
