@@ -67,7 +67,8 @@ pub fn write(path: &Path, request: &RunRequest, stop: &AtomicBool) -> Result<Gen
         length => length,
     };
     let mut program = signals::with_nothing_to_keep(|| -> Result<_> {
-        let inputs = inputs::load(&request.spec, length)?;
+        let mut inputs = inputs::load(&request.spec, length)?;
+        inputs.operations = request.operations;
         Ok(request.spec.program(&inputs)?)
     })?;
     if let Some(role) = request.role {

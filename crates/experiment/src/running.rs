@@ -220,6 +220,7 @@ pub(crate) fn program(
         return Ok((Vec::new(), None));
     }
     let mut inputs = inputs::load(&request.spec, request.length())?;
+    inputs.operations = request.operations;
     let root = root.filter(|_| request.spec.in_target().is_some());
     inputs.files = root.map(files::of_target).transpose()?;
     let program = request.spec.program(&inputs)?;

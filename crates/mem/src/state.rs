@@ -193,10 +193,12 @@ impl State {
 
     /// What is due by now happens.
     pub(crate) fn pass(&mut self) {
+        // At the end of time nothing becomes due that is to happen never.
+        let now_ns = self.now_ns.min(u64::MAX - 1);
         while let Some(disk) = &mut self.disk {
-            if disk.journal.due_ns <= self.now_ns && disk.journal.due_ns <= disk.flush_at_ns {
-                disk.commit_due(self.now_ns);
-            } else if disk.flush_at_ns <= self.now_ns {
+            if disk.journal.due_ns <= now_ns && disk.journal.due_ns <= disk.flush_at_ns {
+                disk.commit_due(now_ns);
+            } else if disk.flush_at_ns <= now_ns {
                 let at_ns = disk.flush_at_ns;
                 if let Some((since, file)) = disk.dirty.pop_front() {
                     let request = self.write_back(file, Some(since));

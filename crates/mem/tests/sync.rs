@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use fsage_core::{Errno, FileSystem, Handle, OpenFlags, RangeSync};
+use fsage_core::{Errno, FileSystem, Handle, OpenFlags, RangeSync, VirtualTime};
 use fsage_mem::{MemFs, Truth};
 
 fn disk() -> MemFs {
@@ -82,4 +82,15 @@ fn reserved_blocks_become_data_by_a_commit_and_data_needs_none() {
     };
     let (first, again) = (write_at(8192), write_at(8192));
     assert!(first > again + 8_000_000, "{first} {again}");
+}
+
+#[test]
+fn at_the_end_of_time_nothing_is_due_for_ever() {
+    let fs = disk();
+    let file = written(&fs, b"f", 4096);
+    let end = u64::MAX;
+    fs.begin(end);
+    fs.pwrite(file, &[7; 4096], 0).unwrap();
+    fs.fsync(file).unwrap();
+    assert_eq!(fs.clock().now_ns(), end);
 }

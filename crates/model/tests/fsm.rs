@@ -413,3 +413,163 @@ fn an_impossible_value_is_named() {
         assert!(error.contains(word), "expected '{word}' in: {error}");
     }
 }
+
+/// A model of one process that does these visits, in that order and then anew.
+fn model_of(files: &str, visits: &[&str], script: &[&str]) -> String {
+    let visits: String = visits
+        .iter()
+        .map(|v| format!("[[visit]]\nsteps = [\"{v}\"]\n"))
+        .collect();
+    format!(
+        "format = \"fsm\"\nversion = 1\ndirectories = [0]\n\
+         [source]\noperations = 1\nbytes_read = 0\nbytes_written = 0\nspan_ns = 0\n\
+         {files}{visits}[[group]]\nprocesses = 1\nat_once = 1\n\
+         [[phase]]\nstart_ns = 0\n[[phase.part]]\ngroup = 1\nfirst = \"1\"\nscript = {script:?}\n"
+    )
+}
+
+fn files_of(kind: &str, before: u64) -> String {
+    format!(
+        "[[files]]\ntype = \"{kind}\"\nbefore = {before}\nlater = 1\ndirectory = \"0\"\nin_new_directory = 1000\n"
+    )
+}
+
+#[test]
+fn a_directory_that_is_moved_into_itself_is_no_endless_path() {
+    let (mut gather, mut paths) = (Gather::new(&[]), PathTable::new());
+    for (at, (kind, from, to)) in [
+        (OpKind::Mkdir, "/w/a", ""),
+        (OpKind::Link, "/w/a", "/w/a/b"),
+        (OpKind::Rename, "/w/a", "/w/a/c"),
+        (OpKind::Link, "/w/a/b", "/w/a/b/b"),
+        (OpKind::Rename, "/w", "/w/a/c"),
+        (OpKind::Link, "/w/a/b", "/w/a/b/b"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut op = op(kind, Some(from.as_bytes()), &mut paths, at as u64);
+        op.path2 = (!to.is_empty()).then(|| paths.intern(to.as_bytes()).unwrap());
+        gather.take(&op, &paths);
+    }
+    let model = fit(gather).unwrap();
+    let model = Model::parse(&model.text().unwrap()).unwrap();
+    assert!(
+        played(&model, Options::default())
+            .counts
+            .iter()
+            .sum::<u64>()
+            > 0
+    );
+    // Directories that are made, linked and moved into those that were made before, without an end.
+    let files = files_of("directory", 0) + &files_of("link", 0);
+    let script = [
+        "1 file=1.new took_ns=0 next=2,3",
+        "3 file=1.known to=2.new took_ns=0 next=3",
+        "2 file=1.known:0,1,2 to=2.known:0,1 took_ns=0 next=4",
+        "2 file=1.known:1 to=1.new took_ns=0 next=1*100,0*1",
+    ];
+    let model = Model::parse(&model_of(&files, &["mkdir", "rename", "link"], &script)).unwrap();
+    let options = Options {
+        endless: true,
+        most: Some(20_000),
+        ..Options::default()
+    };
+    let mut generator = Generator::new(Arc::new(model), options).unwrap();
+    let (mut calls, mut moved) = (0, 0);
+    while let Some((_, batch)) = generator.any() {
+        for call in batch.calls {
+            calls += 1;
+            moved += u64::from(call.op.kind == OpKind::Rename && call.op.result.is_ok());
+            let ok = call.op.result.is_ok();
+            let longest = [call.path, call.path2].into_iter().flatten();
+            assert!(!ok || longest.map(|p| p.len()).max().unwrap() <= 4095);
+        }
+    }
+    assert!(calls >= 20_000 && moved > 100, "{calls} {moved}");
+}
+
+#[test]
+fn a_model_goes_by_what_was_moved_and_not_by_what_was_asked() {
+    for claimed in [1 << 40, u64::MAX >> 1] {
+        let (mut gather, mut paths) = (Gather::new(&[]), PathTable::new());
+        for i in 0..50 {
+            let mut open = op(OpKind::Open, Some(b"/w/f"), &mut paths, 4 * i);
+            (open.flags, open.result) = (0o102, Outcome::ok(3));
+            gather.take(&open, &paths);
+            for (j, kind) in [OpKind::Write, OpKind::Read].into_iter().enumerate() {
+                let mut moves = op(kind, None, &mut paths, 4 * i + 1 + j as u64);
+                (moves.fd, moves.offset, moves.length) = (Some(Fd(3)), Some(0), Some(claimed));
+                moves.result = Outcome::ok(0);
+                gather.take(&moves, &paths);
+            }
+            let mut close = op(OpKind::Close, None, &mut paths, 4 * i + 3);
+            close.fd = Some(Fd(3));
+            gather.take(&close, &paths);
+        }
+        let model = fit(gather).unwrap();
+        let played = played(
+            &Model::parse(&model.text().unwrap()).unwrap(),
+            Options::default(),
+        );
+        assert_eq!(played.counts[OpKind::Write as usize], 50);
+        assert_eq!((played.bytes_written, played.bytes_read), (0, 0));
+    }
+}
+
+#[test]
+fn what_no_machine_holds_is_refused_for_all_of_a_model() {
+    let line = |what: &str, text: &str, expected: &str| {
+        let error = Model::parse(text).unwrap_err().to_string();
+        assert!(error.starts_with("line "), "{what}: {error}");
+        assert!(error.contains(expected), "{what}: {error}");
+    };
+    let one = ["1 file=1.fresh next=0"];
+    let many = files_of("file", 1 << 20).repeat(50);
+    let text = model_of(&many, &["stat"], &one);
+    line("files", &text, "files so far, expected at most 4194304");
+    let small = model_of(&files_of("file", 1), &["stat"], &one);
+    assert!(Model::parse(&small).is_ok());
+    let chain: Vec<String> = (0..100_000_u32)
+        .map(|i| i.saturating_sub(1).to_string())
+        .collect();
+    let deep = small.replace("[0]", &format!("[{}]", chain.join(",")));
+    line("directories", &deep, "lies 251 deep, expected at most 250");
+    let group = "[[group]]\nprocesses = 1\nat_once = ";
+    let groups = small.replace(
+        &format!("{group}1\n"),
+        &format!("{group}4096\n").repeat(1000),
+    );
+    line(
+        "groups",
+        &groups,
+        "12288 so far, expected at most 8192 in all",
+    );
+    for (key, ns) in [("think_ns", u64::MAX), ("took_ns", 86_400_000_000_001)] {
+        let long = small.replace(" next=0", &format!(" {key}={ns} next=0"));
+        line(key, &long, "expected at most 86400000000000, a day");
+    }
+    let never = small.replace("\"stat\"", "\"stat times=0\"");
+    line("times", &never, "0 times, expected at least 1");
+}
+
+#[test]
+fn one_that_does_little_does_not_make_the_others_do_more_than_is_asked_of_them() {
+    let (model, _) = fitted("mail");
+    let options = Options {
+        endless: true,
+        most: Some(300),
+        ..Options::default()
+    };
+    let mut generator = Generator::new(Arc::new(model), options).unwrap();
+    let mut calls = vec![0_u64; generator.lanes()];
+    while let Some((lane, batch)) = generator.any() {
+        let calls = &mut calls[lane as usize];
+        assert!(*calls < 300, "lane {lane}");
+        *calls += batch.calls.len() as u64;
+    }
+    assert!(
+        calls.len() > 1 && calls.iter().all(|c| *c >= 300),
+        "{calls:?}"
+    );
+}

@@ -92,6 +92,7 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
                 String::new()
             },
             endless: inputs.length == Length::Endless,
+            most: inputs.operations,
         };
         let mut generator =
             Generator::new(Arc::clone(&model), options).map_err(|e| error(e.to_string()))?;

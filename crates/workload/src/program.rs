@@ -153,6 +153,8 @@ pub struct Inputs {
     pub files: Option<Vec<TargetFile>>,
     /// How long run phases go on.
     pub length: Length,
+    /// How many operations are asked of each stream of them at the most, where that is known.
+    pub operations: Option<u64>,
 }
 
 /// A regular file that lies in a target.

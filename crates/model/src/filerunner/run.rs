@@ -10,6 +10,8 @@ use super::setup::Setup;
 
 /// The most processes of a chunk that run at once, as threads; more share them.
 pub const MOST_LANES: usize = 256;
+/// The most processes, those of each chunk counted: the dissertation's configurations have a few.
+const MOST_PROCESSES: usize = 1 << 17;
 
 /// What one process does to which files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,13 +44,27 @@ impl Plan {
     /// Finds out what a configuration needs.
     pub fn new(file: &str, config: Config) -> Result<Self, ConfigError> {
         let pieces = pieces(&config);
+        let (mut most, mut all) = (0, 0);
+        for piece in &pieces {
+            let here = processes(piece).len();
+            (most, all) = (most.max(here), all + here);
+            if all > MOST_PROCESSES {
+                let first = piece.iter().flatten().map(|d| d.line).min();
+                return Err(ConfigError {
+                    file: file.to_owned(),
+                    line: first.unwrap_or(0),
+                    message: format!(
+                        "{all} processes in all time chunks so far, expected at most {MOST_PROCESSES}"
+                    ),
+                });
+            }
+        }
         let setup = Setup::new(file, &config, &pieces)?;
-        let most = pieces.iter().map(|piece| processes(piece).len()).max();
         Ok(Self {
             config,
             pieces,
             setup,
-            lanes: most.unwrap_or(0).clamp(1, MOST_LANES),
+            lanes: most.clamp(1, MOST_LANES),
         })
     }
 
@@ -390,5 +406,17 @@ mod tests {
         assert_eq!(stages[0][0].1, [0, 1, 2, 3]);
         assert!(stages[0][1].1.iter().all(|file| *file < 4));
         assert_eq!(stages[1][0].1, [4, 4]);
+    }
+
+    #[test]
+    fn more_processes_than_a_machine_runs_are_refused_with_their_line() {
+        let head = samples::FIGURE_25.split("0,19").next().unwrap();
+        let line = |process: usize| format!("{process},19,0,0,0,1\n");
+        let lines: String = (0..=MOST_PROCESSES).map(line).collect();
+        let error = Plan::parse("m.cfg", &format!("{head}{lines}")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "read m.cfg: line 6: 131073 processes in all time chunks so far, expected at most 131072"
+        );
     }
 }

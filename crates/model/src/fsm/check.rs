@@ -26,7 +26,9 @@ pub enum ModelError {
 }
 
 /// The most files that may be there before the run: what holds them in memory stays below a few gigabytes.
-pub const MOST_FILES: u64 = 1 << 24;
+pub const MOST_FILES: u64 = 1 << 22;
+/// The longest time to think, or of a visit: a day.
+pub const MOST_TIME_NS: u64 = 86_400_000_000_000;
 /// The most processes that run at once.
 const MOST_AT_ONCE: u64 = 1 << 13;
 /// The most processes with threads.
@@ -292,6 +294,16 @@ impl Model {
                     "'{choice}', expected a class from 1 to {}, or 0.none",
                     self.classes.len()
                 ));
+            }
+            for (key, ns) in [
+                ("think_ns", line.think_ns.most()),
+                ("took_ns", line.took_ns),
+            ] {
+                if ns > MOST_TIME_NS {
+                    return bad(format!(
+                        "{key}={ns}, expected at most {MOST_TIME_NS}, a day"
+                    ));
+                }
             }
             if line.next.0.is_empty() || line.next.most() > lines {
                 return bad(format!("next={}, expected lines up to {lines}", line.next));

@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use fsage_core::OpKind;
 use rustc_hash::FxHashMap;
 
-use super::check::ModelError;
+use super::check::{MOST_TIME_NS, ModelError};
 use super::dist::{Counter, Dist};
 use super::gather::{Gather, Numbers, Visited};
 use super::group::{alike, phases};
@@ -364,7 +364,8 @@ impl<'g> Fit<'g> {
                     line.visits += 1;
                     line.distance.add(if first { distances.0 } else { 0 });
                     line.to_distance.add(distances.1);
-                    line.think.add(if first { think_ns } else { 0 });
+                    line.think
+                        .add(if first { think_ns.min(MOST_TIME_NS) } else { 0 });
                     line.took_ns =
                         line.took_ns
                             .saturating_add(if first { visit.took_ns } else { 0 });
@@ -477,7 +478,7 @@ impl<'g> Fit<'g> {
                 file: choice(file, &line.distance),
                 to: to.map(|to| choice(to, &line.to_distance)),
                 think_ns: line.think.dist(bins).shares(),
-                took_ns: line.took_ns / line.visits.max(1),
+                took_ns: (line.took_ns / line.visits.max(1)).min(MOST_TIME_NS),
                 next: sorted(line.next),
             })
         });

@@ -26,6 +26,8 @@ pub struct Options {
     pub prefix: String,
     /// Whether it begins anew when it has ended.
     pub endless: bool,
+    /// Each process that runs at once ends after so many calls.
+    pub most: Option<u64>,
 }
 
 impl Default for Options {
@@ -36,6 +38,7 @@ impl Default for Options {
             data: 1.0,
             prefix: String::new(),
             endless: false,
+            most: None,
         }
     }
 }
@@ -62,6 +65,7 @@ struct Lane {
     batches: u64,
     /// Visits since it began.
     walked: u64,
+    calls: u64,
     queue: VecDeque<Batch>,
     ended: bool,
 }
@@ -144,6 +148,7 @@ impl Generator {
                     line: 0,
                     batches: 0,
                     walked: 0,
+                    calls: 0,
                     queue: VecDeque::new(),
                     ended: false,
                 });
@@ -210,7 +215,11 @@ impl Generator {
     fn step(&mut self) -> Option<u32> {
         let Reverse((now_ns, index)) = self.next.pop()?;
         let model = Arc::clone(&self.model);
-        match self.turn(&model, now_ns, index) {
+        let then_ns = self.turn(&model, now_ns, index);
+        let lane = self.lanes.get(index as usize);
+        // Nobody asks for what one would do beyond, while others still do little of theirs.
+        let enough = lane.is_some_and(|l| self.options.most.is_some_and(|most| l.calls >= most));
+        match then_ns.filter(|_| !enough) {
             Some(then_ns) => self.next.push(Reverse((then_ns, index))),
             None => {
                 if let Some(lane) = self.lanes.get_mut(index as usize) {
@@ -299,6 +308,7 @@ impl Generator {
         let after = after(&mut self.player, &[name, to], who);
         let lane = self.lanes.get_mut(index as usize)?;
         let at_ns = now_ns.saturating_add(think_ns);
+        lane.calls = lane.calls.saturating_add(calls.len() as u64);
         lane.queue.push_back(Batch {
             think_ns,
             after,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fsage_core::{Errno, OpKind};
 use rustc_hash::FxHashMap;
 
 use super::check::{MOST_DEPTH, MOST_FILES, ModelError};
@@ -105,6 +106,9 @@ pub struct Names {
     prefix: String,
     data: f64,
 }
+
+/// A longer path is none, in bytes: directories that are moved into deep ones come to lie deeper than any is made.
+pub const LONGEST: usize = 4095;
 
 /// A population smaller than this grows by larger files, not by more.
 const FEW: u64 = 17;
@@ -235,16 +239,28 @@ impl Names {
         self.way(name).count()
     }
 
-    /// A name and the directories above it, without the target's own.
+    /// A name and the directories above it, without the target's own; those of a path that is none may be cut.
     fn way(&self, name: u32) -> impl Iterator<Item = u32> {
         let real = |name: &u32| *name != 0;
         let above = move |&name: &u32| self.get(name).map(|n| n.above).filter(real);
-        std::iter::successors(Some(name).filter(real), above)
+        std::iter::successors(Some(name).filter(real), above).take(LONGEST)
     }
 
     /// Whether a name is another one, or lies in it.
     pub fn is_in(&self, name: u32, directory: u32) -> bool {
         directory == 0 || self.way(name).any(|above| above == directory)
+    }
+
+    /// What a rename or a link meets that would make a circle, or whose new name is taken.
+    pub fn cannot(&self, kind: OpKind, name: u32, to: u32) -> Option<Errno> {
+        let taken = || self.get(to).is_some_and(|n| n.exists);
+        let directory = || self.get(name).is_some_and(|n| n.kind == Type::Directory);
+        match kind {
+            _ if to != name && self.is_in(to, name) => Some(Errno::EINVAL),
+            OpKind::Link if taken() => Some(Errno::EEXIST),
+            OpKind::Link if directory() => Some(Errno::EPERM),
+            _ => None,
+        }
     }
 
     /// What was in one directory is in another, which does not lie in it.

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::dist::{Deck, Random};
 use super::model::{Model, Type};
-use super::names::{Name, Names, Opened};
+use super::names::{LONGEST, Name, Names, Opened};
 use super::resolve::errno_of;
 use super::step::{At, LARGEST, Step};
 
@@ -243,15 +243,7 @@ impl Player {
             OpKind::Rename | OpKind::Link => {
                 let to = to.unwrap_or(name);
                 path2 = Some(self.names.path(to));
-                if error.is_none() && to != name && self.names.is_in(to, name) {
-                    error = Some(Errno::EINVAL);
-                }
-                if op.kind == OpKind::Link
-                    && error.is_none()
-                    && self.names.get(to).is_some_and(|t| t.exists)
-                {
-                    error = Some(Errno::EEXIST);
-                }
+                error = error.or_else(|| self.names.cannot(op.kind, name, to));
             }
             OpKind::Symlink => path2 = Some(Arc::from(&b"elsewhere"[..])),
             OpKind::Truncate | OpKind::Setxattr => op.length = Some(bytes),
@@ -266,6 +258,13 @@ impl Player {
         }
         if op.kind == OpKind::Readlink {
             (op.length, op.result) = (Some(4096), Outcome::ok(9));
+        }
+        if [&path, &path2]
+            .into_iter()
+            .flatten()
+            .any(|p| p.len() > LONGEST)
+        {
+            error = Some(Errno(36));
         }
         match error {
             Some(error) => op.result = Outcome::err(error),

@@ -276,6 +276,9 @@ impl Step {
                 self.bytes.most()
             ));
         }
+        if self.times.0.iter().any(|t| t.0 == 0) {
+            return Err(format!("{kind}: 0 times, expected at least 1"));
+        }
         if self.times.most() > 1 << 30 {
             return Err(format!(
                 "{kind}: {} times, expected at most {}",

@@ -6,6 +6,9 @@ use super::super::model::Type;
 use super::super::step::{At, Form, LARGEST};
 use super::{Cursor, Done, Out, Resolver, flags, is_write};
 
+/// What one call moves at the most, as Linux has it.
+const MOST_MOVED_BYTES: u64 = (1 << 31) - 4096;
+
 impl Resolver {
     /// The content that an operation without a name is about.
     fn open_file(&mut self, op: &Op) -> Option<u32> {
@@ -127,7 +130,13 @@ impl Resolver {
                 | OpKind::Sendfile
                 | OpKind::SpliceIn
                 | OpKind::SpliceOut => moved,
-                _ => op.length.unwrap_or(moved),
+                // What is asked of a read beyond the end is how it is asked; else only what was moved counts.
+                OpKind::Read if offset.saturating_add(moved) >= size => {
+                    op.length.map_or(moved, |asked| asked.min(MOST_MOVED_BYTES))
+                }
+                OpKind::Read if op.length != Some(0) => moved.max(1),
+                OpKind::Write => moved,
+                _ => op.length.unwrap_or(moved).min(MOST_MOVED_BYTES),
             };
             done.bytes = Some(asked.min(LARGEST));
             done.form.bytes = done.bytes.filter(|b| is_usual(*b));
