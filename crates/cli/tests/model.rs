@@ -407,7 +407,35 @@ fn the_same_seed_is_the_same_operations_and_a_scale_is_more_of_them() {
 }
 
 #[test]
-fn an_fsm_that_cannot_be_is_refused_with_its_line() {
+fn an_fsm_of_so_many_operations_is_no_more_of_any_process() {
+    let dir = temp();
+    let dir = dir.path();
+    fit_fsm(dir, &corpus("mail.fst"));
+    let args = ["run", "model:m.fsm", "mem:fast", "--ops", "300", "--json"];
+    let ran = run(dir, args).json();
+    let phases = ran["phases"].as_array().unwrap();
+    let phase = phases.iter().find(|p| p["role"] == "run").unwrap();
+    let streams = phase["streams"].as_array().unwrap().len() as u64;
+    let kinds = phase["kinds"].as_array().unwrap().iter();
+    let all: u64 = kinds.map(|k| k["operations"].as_u64().unwrap()).sum();
+    assert!(streams > 1 && all < 310 * streams, "{streams} {all}");
+    // What the others would have done beyond would have taken names and memory.
+    assert!(operations(dir, "model:m.fsm", &["--ops", "300"]).len() >= 300);
+}
+
+/// Each of these lines in the place of one of `m.fsm` is an error that names the line.
+fn refused_lines(dir: &Path, lines: &[&str], cases: &[(usize, &str, &str)]) {
+    for &(at, new, expected) in cases {
+        let mut bad = lines.to_vec();
+        bad[at] = new;
+        fs::write(dir.join("m.fsm"), bad.join("\n")).unwrap();
+        let said = run(dir, ["run", "model:m.fsm", "mem:fast"]);
+        said.fails(1, &[&format!("m.fsm: line {}: ", at + 1), expected]);
+    }
+}
+
+#[test]
+fn values_of_an_fsm_that_cannot_be_are_refused_with_their_line() {
     let dir = temp();
     let dir = dir.path();
     fit_fsm(dir, &corpus("mail.fst"));
@@ -415,13 +443,7 @@ fn an_fsm_that_cannot_be_is_refused_with_its_line() {
     let lines: Vec<&str> = text.lines().collect();
     let line = |word: &str| lines.iter().position(|l| l.contains(word)).unwrap();
     let last = |word: &str| lines.iter().rposition(|l| l.contains(word)).unwrap();
-    // One line of an array.
-    let is_text = |l: &str| l.trim_start().starts_with('"') && l.ends_with(',');
-    let text_of = |word: &str| {
-        let found = lines.iter().rposition(|l| l.contains(word) && is_text(l));
-        found.unwrap()
-    };
-    for (at, new, expected) in [
+    let cases = [
         (line("before = "), "before = -1", "before: "),
         (line("type = "), "type = \"pipe\"", "`pipe`"),
         (
@@ -445,6 +467,25 @@ fn an_fsm_that_cannot_be_is_refused_with_its_line() {
             "directory: '1*', expected VALUE",
         ),
         (last("group = "), "group = 99", "group: 99, expected 1 to"),
+        (line("[source]"), "[sauce]", "sauce"),
+    ];
+    refused_lines(dir, &lines, &cases);
+}
+
+#[test]
+fn steps_of_an_fsm_that_cannot_be_are_refused_with_their_line() {
+    let dir = temp();
+    let dir = dir.path();
+    fit_fsm(dir, &corpus("mail.fst"));
+    let text = fs::read_to_string(dir.join("m.fsm")).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    // One line of an array.
+    let is_text = |l: &str| l.trim_start().starts_with('"') && l.ends_with(',');
+    let text_of = |word: &str| {
+        let found = lines.iter().rposition(|l| l.contains(word) && is_text(l));
+        found.unwrap()
+    };
+    let cases = [
         (
             text_of("next="),
             "\"1 next=1*3,999\",",
@@ -462,6 +503,11 @@ fn an_fsm_that_cannot_be_is_refused_with_its_line() {
         ),
         (text_of("next="), "\"1 then=1\",", "has no next="),
         (
+            text_of("next="),
+            "\"1 think_ns=18446744073709551615 next=1\",",
+            "expected at most 86400000000000, a day",
+        ),
+        (
             text_of("close"),
             "\"fork\",",
             "'fork' is no operation on files",
@@ -477,14 +523,14 @@ fn an_fsm_that_cannot_be_is_refused_with_its_line() {
             "the key 'colour' is unknown",
         ),
         (text_of("close"), "\"stat", "m.fsm"),
-        (line("[source]"), "[sauce]", "sauce"),
-    ] {
-        let mut bad = lines.clone();
-        bad[at] = new;
-        fs::write(dir.join("m.fsm"), bad.join("\n")).unwrap();
-        let said = run(dir, ["run", "model:m.fsm", "mem:fast"]);
-        said.fails(1, &[&format!("m.fsm: line {}: ", at + 1), expected]);
-    }
+    ];
+    refused_lines(dir, &lines, &cases);
+}
+
+#[test]
+fn text_that_is_no_fsm_is_refused() {
+    let dir = temp();
+    let dir = dir.path();
     for (bad, expected) in [
         ("", "expected format = \"fsm\""),
         ("format = \"fsm\"", "it has no version"),

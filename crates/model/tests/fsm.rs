@@ -416,10 +416,9 @@ fn an_impossible_value_is_named() {
 
 /// A model of one process that does these visits, in that order and then anew.
 fn model_of(files: &str, visits: &[&str], script: &[&str]) -> String {
-    let visits: String = visits
-        .iter()
-        .map(|v| format!("[[visit]]\nsteps = [\"{v}\"]\n"))
-        .collect();
+    let visits: String = visits.iter().fold(String::new(), |text, v| {
+        text + &format!("[[visit]]\nsteps = [\"{v}\"]\n")
+    });
     format!(
         "format = \"fsm\"\nversion = 1\ndirectories = [0]\n\
          [source]\noperations = 1\nbytes_read = 0\nbytes_written = 0\nspan_ns = 0\n\

@@ -124,20 +124,7 @@ impl Resolver {
         done.form.explicit = op.kind.class() == KindClass::Data && !implicit && !append;
         (done.offset, done.moved) = (offset, moved);
         if op.kind != OpKind::Seek {
-            let asked = match op.kind {
-                OpKind::CopyIn
-                | OpKind::CopyOut
-                | OpKind::Sendfile
-                | OpKind::SpliceIn
-                | OpKind::SpliceOut => moved,
-                // What is asked of a read beyond the end is how it is asked; else only what was moved counts.
-                OpKind::Read if offset.saturating_add(moved) >= size => {
-                    op.length.map_or(moved, |asked| asked.min(MOST_MOVED_BYTES))
-                }
-                OpKind::Read if op.length != Some(0) => moved.max(1),
-                OpKind::Write => moved,
-                _ => op.length.unwrap_or(moved).min(MOST_MOVED_BYTES),
-            };
+            let asked = asked_bytes(op, moved, offset.saturating_add(moved) >= size);
             done.bytes = Some(asked.min(LARGEST));
             done.form.bytes = done.bytes.filter(|b| is_usual(*b));
         }
@@ -155,6 +142,20 @@ impl Resolver {
             }
             done.at_end = offset.saturating_add(moved) >= content.size;
         }
+    }
+}
+
+/// What is asked of a call: of a read at the end how it is asked, else only what was moved counts.
+fn asked_bytes(op: &Op, moved: u64, at_end: bool) -> u64 {
+    match op.kind {
+        OpKind::Read if !at_end && op.length != Some(0) => moved.max(1),
+        OpKind::Write
+        | OpKind::CopyIn
+        | OpKind::CopyOut
+        | OpKind::Sendfile
+        | OpKind::SpliceIn
+        | OpKind::SpliceOut => moved,
+        _ => op.length.unwrap_or(moved).min(MOST_MOVED_BYTES),
     }
 }
 
