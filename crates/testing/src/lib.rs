@@ -8,7 +8,6 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::Write;
 use std::panic::Location;
-use std::path::Path;
 
 /// The environment variable that names the file of what did not run: lines of a test's name, a tab, and
 /// its reason.
