@@ -36,6 +36,10 @@ fn trace() -> VecSource {
 }
 
 fn replayed(pace: Pace, order: Order) -> (ReplayRun, Kept) {
+    replayed_of(&trace, pace, order)
+}
+
+fn replayed_of(trace: &dyn Fn() -> VecSource, pace: Pace, order: Order) -> (ReplayRun, Kept) {
     let stop = AtomicBool::new(false);
     let found = scan(&mut trace(), Tree::new(true), b"/d", None, &stop).unwrap();
     let mut placement = Placement::default();
@@ -119,4 +123,29 @@ fn in_strict_order_starts_follow_one_another() {
     let expected = [(1, 0), (2, 0), (1, 100), (2, 100), (1, 1200), (2, 2200)];
     assert_eq!(starts, expected);
     assert_eq!(run.differ, 0);
+}
+
+/// More than is looked ahead at once: what comes next does not begin before what one thread did has ended.
+#[test]
+fn a_thread_does_one_thing_after_the_other_however_long_the_trace() {
+    let long = || {
+        let mut paths = PathTable::new();
+        let mut open = Op::new(OpKind::Open, Pid(1), Tid(1), 0);
+        open.path = paths.intern(b"/d/f");
+        open.result = Outcome::ok(3);
+        let seek = |n| {
+            let mut op = Op::new(OpKind::Seek, Pid(1), Tid(1), n);
+            (op.fd, op.offset, op.result) = (Some(Fd(3)), Some(0), Outcome::ok(0));
+            op
+        };
+        let mut ops = vec![open];
+        ops.extend((1..40_000).map(seek));
+        VecSource::new(paths, ops)
+    };
+    let (run, kept) = replayed_of(&long, Pace::AsFastAsPossible, Order::File);
+    assert_eq!((run.replayed, kept.ops.len()), (40_000, 40_000));
+    let starts = |pair: &[Op]| pair[1].start_ns >= pair[0].end_ns();
+    assert!(kept.ops.windows(2).all(starts));
+    let all_ns: u64 = kept.ops.iter().filter_map(|op| op.latency_ns).sum();
+    assert!(run.replayed_elapsed_ns >= all_ns, "{run:?}");
 }

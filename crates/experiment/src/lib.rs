@@ -8,6 +8,7 @@
 //! * [`mod@bench`]: experiments: runs, repeated until they are precise.
 //! * [`compare`]: two configurations held against each other; [`check`]: what a result lacks.
 //! * [`validate`]: predictions held against measurement (Smith 2001, 4.5).
+//! * [`mod@evaluate`]: models held against what they stand for.
 //! * [`plan`]: what an experiment does, as a file says it.
 //! * [`running`]: a workload on a target; [`inputs`]: what it needs from outside.
 //! * [`measured`]: what fsage measured of its own calls, as a trace.
@@ -21,6 +22,7 @@ pub mod bench;
 pub mod check;
 pub mod compare;
 pub mod engine;
+pub mod evaluate;
 pub mod inputs;
 pub mod measured;
 pub mod one_cpu;

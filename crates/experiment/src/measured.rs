@@ -2,11 +2,14 @@
 
 use std::path::Path;
 
-use fsage_core::{FileSystem, Op, OpSink, PathTable, Root, SinkError};
+use fsage_core::{DeviceCounters, FileSystem, Op, OpSink, PathTable, Root, SinkError};
 use fsage_exec::{Door, Measuring, Origin};
+use fsage_format::result::experiment::DeviceActivity;
 use fsage_format::trace::{CPUS, TraceEnd, TraceError, TraceMeta, TraceWriter};
 use fsage_host::machine;
+use fsage_model::figures::{FigureSink, Figures};
 
+use crate::bench::measure::between;
 use crate::validate::measure::Measured;
 
 /// How such a trace says that it was captured.
@@ -40,17 +43,42 @@ pub enum MeasuredError {
 /// A trace that is being written; without [`MeasuredTrace::finish`] there is none.
 pub struct MeasuredTrace(Measuring<Sink>);
 
+/// What is to be made of the operations.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wanted<'a> {
+    /// The trace.
+    pub path: Option<&'a Path>,
+    /// What they took, by kind.
+    pub sums: bool,
+    /// All figures by which runs are held against each other, with caches of so many pages.
+    pub figures: Option<&'a [u64]>,
+}
+
+impl<'a> Wanted<'a> {
+    /// A trace.
+    pub fn trace(path: &'a Path) -> Self {
+        Self {
+            path: Some(path),
+            ..Self::default()
+        }
+    }
+}
+
 /// Where the operations go.
 struct Sink {
     writer: Option<TraceWriter>,
     /// What they took by kind, where that is asked for.
     sums: Option<Measured>,
+    figures: Option<FigureSink>,
 }
 
 impl OpSink for Sink {
     fn push(&mut self, op: &Op, paths: &PathTable) -> Result<(), SinkError> {
         if let Some(sums) = &mut self.sums {
             sums.charge(op);
+        }
+        if let Some(figures) = &mut self.figures {
+            figures.push(op, paths)?;
         }
         match &mut self.writer {
             Some(writer) => writer.push(op, paths),
@@ -60,27 +88,35 @@ impl OpSink for Sink {
 }
 
 impl MeasuredTrace {
-    /// Begins the trace of what is done on `fs`, whose root is `directory`, absolute; with a path it is written,
-    /// and if `sums` is set, what is done is summed by kind. `command`, `seed` and what else there is to tell come
-    /// from `meta`.
+    /// Begins the trace of what is done on `fs`, whose root is `directory`, absolute. `command`, `seed` and what
+    /// else there is to tell come from `meta`.
     pub fn begin(
-        (path, sums): (Option<&Path>, bool),
+        wanted: Wanted<'_>,
         fs: &dyn FileSystem,
         directory: &Path,
         meta: TraceMeta,
     ) -> Result<Self, MeasuredError> {
-        let sums = sums.then(Measured::default);
+        let sums = wanted.sums.then(Measured::default);
+        let is_virtual = fs.virtual_time().is_some();
+        let under = [directory.as_os_str().as_encoded_bytes().to_vec()];
+        let figures = wanted.figures;
+        let figures = figures.map(|caches| FigureSink::new(&under, is_virtual, caches));
         let empty_call_ns = empty_call_ns(fs);
         let create =
             |path| TraceWriter::create_whole(path, written(fs, directory, (meta, empty_call_ns)));
-        let writer = path.map(create).transpose()?;
+        let writer = wanted.path.map(create).transpose()?;
         let origin = Origin {
             start_ns: fs.clock().now_ns(),
             directory: directory.as_os_str().as_encoded_bytes().to_vec(),
-            is_virtual: fs.virtual_time().is_some(),
+            is_virtual,
             empty_call_ns,
         };
-        Ok(Self(Measuring::begin(Sink { writer, sums }, origin)?))
+        let sink = Sink {
+            writer,
+            sums,
+            figures,
+        };
+        Ok(Self(Measuring::begin(sink, origin)?))
     }
 
     /// Where executors hand over what they measure.
@@ -106,6 +142,8 @@ impl MeasuredTrace {
             elapsed_ns: reported.end_ns,
             held_back_ns: reported.held_back_ns,
             sums: sink.sums.unwrap_or_default(),
+            figures: sink.figures.map(FigureSink::finish),
+            device: None,
         })
     }
 }
@@ -170,4 +208,32 @@ pub struct Sealed {
     pub(crate) held_back_ns: u64,
     /// What the operations took, where that was asked for.
     pub(crate) sums: Measured,
+    /// What they come to, likewise.
+    pub(crate) figures: Option<Figures>,
+    /// What the device did until all of it was written back, where that was asked for and the target counts it.
+    pub(crate) device: Option<DeviceActivity>,
+}
+
+/// What the device of a target does.
+pub(crate) struct DeviceWatch<'a> {
+    fs: &'a dyn FileSystem,
+    before: Option<DeviceCounters>,
+}
+
+impl<'a> DeviceWatch<'a> {
+    /// From now on.
+    pub fn begin(fs: &'a dyn FileSystem) -> Self {
+        Self {
+            fs,
+            before: fs.platform().device_counters(),
+        }
+    }
+
+    /// Until what was written so far is on it.
+    pub fn finish(self) -> Option<DeviceActivity> {
+        let before = self.before?;
+        // What cannot be written back is told by the target's own check.
+        let _ = self.fs.sync();
+        Some(between(&before, &self.fs.platform().device_counters()?))
+    }
 }

@@ -19,7 +19,7 @@ use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::{TraceMeta, TraceReader};
 use fsage_host::pauses::Pauses;
 
-use crate::measured::{MeasuredError, MeasuredTrace, Sealed, trace_root};
+use crate::measured::{DeviceWatch, MeasuredError, MeasuredTrace, Sealed, Wanted, trace_root};
 use crate::restoring::{AddError, add_snapshot};
 use crate::running::describe_cold;
 
@@ -96,6 +96,8 @@ pub struct ReplayRequest {
     pub seed: u64,
     /// Where each measured operation is written.
     pub measured: Option<PathBuf>,
+    /// Find what the operations come to, with caches of so many pages.
+    pub figures: Option<Vec<u64>>,
 }
 
 /// What is being done, for the user to see.
@@ -231,16 +233,16 @@ fn on_target(
     model.faults = scan.faults;
     model.incoming = scan.incoming.again();
     let mut source = TraceReader::open(&request.trace)?;
-    let traced = request.measured.as_deref();
-    let traced = traced.map(|path| {
-        MeasuredTrace::begin(
-            (Some(path), false),
-            &*fs,
-            trace_root(place),
-            measured_meta(request),
-        )
-    });
+    let wanted = Wanted {
+        path: request.measured.as_deref(),
+        figures: request.figures.as_deref(),
+        ..Wanted::default()
+    };
+    let is_wanted = wanted.path.is_some() || wanted.figures.is_some();
+    let traced = is_wanted
+        .then(|| MeasuredTrace::begin(wanted, &*fs, trace_root(place), measured_meta(request)));
     let traced = traced.transpose()?;
+    let watch = wanted.figures.map(|_| DeviceWatch::begin(&*fs));
     let options = ReplayOptions {
         pace: request.pace,
         order: request.order,
@@ -255,7 +257,9 @@ fn on_target(
         _ if stop.load(Ordering::Relaxed) => Some("interrupted"),
         run => run.is_err().then_some("failed"),
     };
+    let device = watch.and_then(DeviceWatch::finish);
     let sealed = traced.map(|traced| traced.finish(why)).transpose()?;
+    let sealed = sealed.map(|sealed| Sealed { device, ..sealed });
     let run = run?;
     let mut result = result(request, meta, placement, built, &run);
     result.built.incoming = scan.incoming.made;

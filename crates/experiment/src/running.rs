@@ -22,7 +22,7 @@ use fsage_host::{HostError, machine, signals};
 use fsage_workload::{BuildError, Length, Phase, Role, WorkloadSpec};
 
 use crate::inputs::{self, InputError};
-use crate::measured::{MeasuredError, MeasuredTrace, Sealed, trace_root};
+use crate::measured::{MeasuredError, MeasuredTrace, Sealed, Wanted, trace_root};
 use crate::target::{command_dir, directory};
 
 /// What directories of runs are called.
@@ -267,7 +267,7 @@ fn begin_trace(
     let fs = root.file_system(fs_options(request))?;
     let meta = trace_meta(request, target);
     Ok(MeasuredTrace::begin(
-        (Some(path), false),
+        Wanted::trace(path),
         &*fs,
         trace_root(root),
         meta,

@@ -443,6 +443,7 @@ fn it_is_profiled_predicted_and_replayed() {
             keep: false,
             seed: 1,
             measured: None,
+            figures: None,
         };
         let reader = TraceReader::open(&file).unwrap();
         let mut stages = Vec::new();

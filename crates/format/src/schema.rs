@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use crate::profile::SystemProfile;
 use crate::record::{RecordHead, ShownRecord};
 use crate::result::Document;
+use crate::result::evaluation::Evaluation;
 use crate::result::model::{FsmFit, ModelFit};
 use crate::result::summary::{AnonymizeSummary, ConversionSummary, SnapshotSummary, TraceSummary};
 use crate::snapshot::SnapshotMeta;
@@ -79,6 +80,7 @@ pub fn all() -> Vec<(&'static str, String)> {
         ("export.schema.json", document_of::<ConversionSummary>()),
         ("snapshot.schema.json", document_of::<SnapshotSummary>()),
         ("anonymize.schema.json", document_of::<AnonymizeSummary>()),
+        ("model-evaluate.schema.json", document_of::<Evaluation>()),
         ("model-fit.schema.json", document_of::<ModelFit>()),
         ("model-fit-fsm.schema.json", document_of::<FsmFit>()),
         ("show-record.schema.json", document_of::<ShownRecord>()),

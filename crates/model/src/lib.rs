@@ -9,7 +9,9 @@
 //!
 //! * [`filerunner`]: the statistical matrix and the configuration of FileRunner (Farhat 2017).
 //! * [`fsm`]: models that are read and edited, from visits, classes of files and groups of processes.
+//! * [`figures`]: by what a run of a model and one of what it stands for are held against each other.
 
 mod descriptors;
+pub mod figures;
 pub mod filerunner;
 pub mod fsm;

@@ -14,6 +14,7 @@ pub mod comparison;
 pub mod compliance;
 pub mod disk;
 pub mod environment;
+pub mod evaluation;
 pub mod experiment;
 pub mod layout;
 pub mod metric;

@@ -1,5 +1,7 @@
 //! Histograms of whole numbers, and the distance between two.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// Counts by power of two: bin 0 holds 0, bin `i` holds `2^(i-1)` to `2^i - 1`.
@@ -52,6 +54,56 @@ impl Log2Histogram {
     /// All occurrences.
     pub fn total(&self) -> u64 {
         self.counts.iter().fold(0, |sum, &c| sum.saturating_add(c))
+    }
+}
+
+/// Counts in sixteen bins a power of two: values below 16 each have one of their own, others share it with what
+/// differs from them by at most a sixteenth.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FineHistogram {
+    /// By bin; those that hold nothing are left out.
+    bins: BTreeMap<u16, u64>,
+}
+
+impl FineHistogram {
+    /// The bin of a value, 0 to 975.
+    pub fn bin(value: u64) -> u16 {
+        let Some(octave) = value.checked_ilog2().filter(|&octave| octave >= 4) else {
+            return value as u16;
+        };
+        // The four bits behind the first.
+        let part = (value >> (octave - 4)) & 15;
+        ((octave - 3) * 16) as u16 + part as u16
+    }
+
+    /// Adds an occurrence of `value`.
+    pub fn add(&mut self, value: u64) {
+        *self.bins.entry(Self::bin(value)).or_default() += 1;
+    }
+
+    /// Adds all of another histogram.
+    pub fn merge(&mut self, other: &Self) {
+        for (&bin, count) in &other.bins {
+            *self.bins.entry(bin).or_default() += count;
+        }
+    }
+
+    /// Counts by bin, up to the last one that is not 0.
+    pub fn counts(&self) -> Vec<u64> {
+        let mut counts = vec![
+            0;
+            self.bins
+                .keys()
+                .last()
+                .map_or(0, |&bin| usize::from(bin) + 1)
+        ];
+        for (&bin, &count) in &self.bins {
+            if let Some(slot) = counts.get_mut(usize::from(bin)) {
+                *slot = count;
+            }
+        }
+        counts
     }
 }
 
@@ -152,6 +204,30 @@ mod tests {
         other.add(u64::MAX, 5);
         h.merge(&other);
         assert_eq!((h.counts().len(), h.total()), (65, 8));
+    }
+
+    #[test]
+    fn fine_bins_follow_one_another_and_tell_a_sixteenth_apart() {
+        let mut last = 0;
+        for value in 0..5000 {
+            let bin = FineHistogram::bin(value);
+            assert!(bin == last || bin == last + 1, "{value}");
+            last = bin;
+        }
+        assert_eq!(FineHistogram::bin(u64::MAX), 975);
+        for value in [16, 100, 4096, 1 << 40] {
+            assert_ne!(
+                FineHistogram::bin(value),
+                FineHistogram::bin(value + value / 15 + 1)
+            );
+        }
+        let (mut a, mut b) = (FineHistogram::default(), FineHistogram::default());
+        a.add(3);
+        b.add(3);
+        b.add(5);
+        a.merge(&b);
+        assert_eq!(a.counts(), [0, 0, 0, 2, 0, 1]);
+        assert!(FineHistogram::default().counts().is_empty());
     }
 
     #[test]

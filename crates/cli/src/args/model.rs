@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::with_targets;
 
 /// Arguments of `model`.
 #[derive(Debug, Args)]
@@ -25,6 +27,8 @@ pub struct ModelArgs {
 pub enum ModelVerb {
     /// Fit a model to a trace
     Fit(ModelFitArgs),
+    /// Run a model and what it stands for side by side, and say how far it is off
+    Evaluate(ModelEvaluateArgs),
 }
 
 /// Arguments of `model fit`.
@@ -65,4 +69,89 @@ fn percent(text: &str) -> Result<f64, String> {
     found.ok_or_else(|| {
         format!("`{text}`, expected a share such as 5%, more than 0% and 100% at most")
     })
+}
+
+/// Arguments of `model evaluate`.
+#[derive(Debug, Args)]
+#[command(after_help = with_targets("\
+Both sides run on each target, interleaved, each run in a directory of its own, with caches prepared alike. The
+original is a trace, which is replayed, or what --command or --workload name. Exit code 3: a figure is off by more
+than is allowed (docs/model-files.md).\n\n", "\
+Examples:
+  fsage model evaluate mail.fst mail.fsm --on mem:fast --on mem:disk
+  fsage model evaluate mail.fst mail.cfg --on scratch:ext4 --on scratch:xfs --runs 5 -o results
+  fsage model evaluate mail.fsm --workload postmark:files=500,transactions=2000 --on mem:fast
+  fsage model evaluate build.fsm --command 'make -C /src O=$PWD' --on scratch:ext4"))]
+pub struct ModelEvaluateArgs {
+    /// The trace that the model was fitted to; with --command or --workload the model
+    #[arg(value_name = "TRACE")]
+    pub first: PathBuf,
+    /// The model, .fsm or .cfg
+    #[arg(value_name = "MODEL", required_unless_present_any = ["command", "workload"],
+        conflicts_with_all = ["command", "workload"])]
+    pub model: Option<PathBuf>,
+    /// Where both run (may be repeated)
+    #[arg(long, value_name = "TARGET", required = true)]
+    pub on: Vec<String>,
+    /// The original is a command, run by sh in an empty directory; both sides are traced then
+    #[arg(long, value_name = "COMMAND", conflicts_with = "workload")]
+    pub command: Option<String>,
+    /// The original is a workload, as `fsage run` has it
+    #[arg(long, value_name = "W")]
+    pub workload: Option<String>,
+    /// The tree at the start of the trace; without it, what the trace implies
+    #[arg(long, value_name = "SNAPSHOT", conflicts_with_all = ["command", "workload"])]
+    pub snapshot: Option<PathBuf>,
+    /// Runs of each side on each target; one on targets whose time is computed
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub runs: u32,
+    /// When operations start: as fast as possible, or at the trace's own times and with the model's think times
+    #[arg(long, value_enum, default_value = "afap")]
+    pub pace: PaceArg,
+    /// What caches hold when a run begins
+    #[arg(long, value_enum, default_value = "cold")]
+    pub cache: CachesArg,
+    /// Allow less: counts equal, bytes and cached reads 1 %, throughput 5 %, latencies 10 %, instead of 2 %, 2 %,
+    /// 10 % and 15 %; half of each where time is computed
+    #[arg(long)]
+    pub strict: bool,
+    /// Where the order of runs starts, and what a replay writes
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Evaluate against a lossy trace all the same
+    #[arg(long)]
+    pub allow_lossy: bool,
+    /// Record a run that fails and go on with the others
+    #[arg(long)]
+    pub keep_going: bool,
+    /// Go on with what DIR holds of the same evaluation
+    #[arg(long, requires = "output")]
+    pub resume: bool,
+    /// Keep every run and the result, evaluation.json, in DIR
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Show all figures of each target, not only the answer
+    #[arg(long)]
+    pub details: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// When operations start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PaceArg {
+    /// As fast as possible
+    Afap,
+    /// When the trace has them, and after the think times of the model
+    Own,
+}
+
+/// What caches hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CachesArg {
+    /// Nothing
+    Cold,
+    /// What the set-up leaves there, written back
+    Warm,
 }

@@ -1,5 +1,6 @@
 //! `fsage model`.
 
+mod evaluate;
 mod fit;
 mod fsm;
 
@@ -11,5 +12,6 @@ use crate::exit::Exit;
 pub fn run(args: &ModelArgs) -> Result<Exit> {
     match &args.verb {
         ModelVerb::Fit(args) => fit::run(args),
+        ModelVerb::Evaluate(args) => evaluate::run(args),
     }
 }

@@ -38,6 +38,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
         keep: args.keep,
         seed: args.seed,
         measured: args.measured.clone(),
+        figures: None,
     };
     isolate_for([&request.target])?;
     let (output, json) = out::places(args.output.as_deref(), args.json);

@@ -169,7 +169,9 @@ impl Lanes for VirtualLanes<'_> {
             lane.jobs.push_back(job);
             self.inside += 1;
             if !std::mem::replace(&mut lane.busy, true) {
-                self.agenda.add(self.now_ns, number);
+                // What it and others did took until then, although it began when `now_ns` was last told.
+                let at_ns = self.now_ns.max(self.last_ns);
+                self.agenda.add(at_ns, number);
             }
         }
     }

@@ -15,7 +15,7 @@ pub mod kept;
 pub mod measure;
 pub mod merge;
 mod outcome;
-mod own;
+pub(crate) mod own;
 pub mod plan;
 pub(crate) mod prepare;
 pub mod run;

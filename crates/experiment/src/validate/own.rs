@@ -9,7 +9,9 @@ use fsage_workload::{Phase, Role};
 
 use super::ValidateError;
 use super::step::{Kept, MeasuredRun};
-use crate::measured::{METHOD, MeasuredError, MeasuredTrace, trace_root};
+use crate::measured::{
+    DeviceWatch, METHOD, MeasuredError, MeasuredTrace, Sealed, Wanted, trace_root,
+};
 use crate::plan::{NamedTarget, NamedWorkload};
 use crate::running::{
     self, RunRequest, RunningError, execute_to, fs_options, make_cold, trace_meta,
@@ -19,7 +21,7 @@ use crate::running::{
 const ONE_POINT_NS: u64 = u64::MAX;
 
 /// A run in the making.
-pub(super) struct OwnRun<'a> {
+pub(crate) struct OwnRun<'a> {
     names: (&'a NamedWorkload, &'a NamedTarget),
     request: RunRequest,
     on: (&'a dyn Target, &'a dyn Place),
@@ -55,32 +57,49 @@ impl<'a> OwnRun<'a> {
 
     /// Runs those that are measured, as a trace where one is kept.
     pub fn measure(
-        mut self,
+        self,
         kept: Option<&Kept>,
         result: &mut MeasuredRun,
     ) -> Result<(), ValidateError> {
-        let phases = std::mem::take(&mut self.rest);
-        let fs = self.on.1.file_system(fs_options(&self.request))?;
-        let (_, target) = self.names;
-        let meta = TraceMeta {
-            snapshot: kept.map(|k| k.snapshot.to_string_lossy().into_owned()),
-            ..trace_meta(&self.request, &*target.spec)
+        let wanted = Wanted {
+            path: kept.map(|k| k.trace.as_path()),
+            sums: true,
+            figures: None,
         };
-        let broke = |e: MeasuredError| failed(self.names, e.into());
-        let path = kept.map(|k| k.trace.as_path());
-        let traced = MeasuredTrace::begin((path, true), &*fs, trace_root(self.on.1), meta);
-        let traced = traced.map_err(broke)?;
-        let ran = phases.into_iter().filter(|p| p.role == Role::Run).collect();
-        let ran = self.phases(Some(traced.door()), ran);
-        let stopped = self.stop.load(Ordering::Relaxed).then_some("interrupted");
-        let sealed = traced.finish(stopped.or(ran.is_err().then_some("failed")));
-        ran?;
-        let sealed = sealed.map_err(broke)?;
+        let snapshot = kept.map(|k| k.snapshot.to_string_lossy().into_owned());
+        let sealed = self.run(wanted, snapshot)?;
         result.method = METHOD.into();
         result.elapsed_ns = sealed.elapsed_ns;
         result.held_back_ns = sealed.held_back_ns;
         result.measured = sealed.sums;
         Ok(())
+    }
+
+    /// Runs those that are measured; what was before them is told in `snapshot`.
+    pub fn run(
+        mut self,
+        wanted: Wanted<'_>,
+        snapshot: Option<String>,
+    ) -> Result<Sealed, ValidateError> {
+        let phases = std::mem::take(&mut self.rest);
+        let fs = self.on.1.file_system(fs_options(&self.request))?;
+        let (_, target) = self.names;
+        let meta = TraceMeta {
+            snapshot,
+            ..trace_meta(&self.request, &*target.spec)
+        };
+        let broke = |e: MeasuredError| failed(self.names, e.into());
+        let traced = MeasuredTrace::begin(wanted, &*fs, trace_root(self.on.1), meta);
+        let traced = traced.map_err(broke)?;
+        let watch = wanted.figures.map(|_| DeviceWatch::begin(&*fs));
+        let ran = phases.into_iter().filter(|p| p.role == Role::Run).collect();
+        let ran = self.phases(Some(traced.door()), ran);
+        let stopped = self.stop.load(Ordering::Relaxed).then_some("interrupted");
+        let device = watch.and_then(DeviceWatch::finish);
+        let sealed = traced.finish(stopped.or(ran.is_err().then_some("failed")));
+        ran?;
+        let sealed = sealed.map_err(broke)?;
+        Ok(Sealed { device, ..sealed })
     }
 
     /// One phase after the other.

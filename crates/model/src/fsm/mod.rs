@@ -13,12 +13,12 @@ mod gather;
 mod generate;
 mod group;
 mod measure;
-mod model;
+pub(crate) mod model;
 mod names;
 mod play;
 mod recency;
-mod resolve;
-mod step;
+pub(crate) mod resolve;
+pub(crate) mod step;
 
 pub use check::ModelError;
 pub use dist::{Deck, Dist, Random};

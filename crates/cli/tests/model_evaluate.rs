@@ -1,0 +1,242 @@
+//! `fsage model evaluate`: a model and what it stands for, run side by side.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on has failed"
+)]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{root, run, temp, temp_in_memory, tool};
+use serde_json::Value;
+
+/// The trace of a mail server, and its model.
+fn mail(dir: &Path) {
+    for (spec, name) in [
+        ("postmark:files=500,transactions=2000", "mail"),
+        ("postmark:files=50,transactions=200,read=4096", "other"),
+    ] {
+        let (trace, model) = (format!("{name}.fst"), format!("{name}.fsm"));
+        run(dir, ["run", spec, "--to-trace", &trace]).exits(0);
+        run(dir, ["model", "fit", &trace, "-o", &model]).exits(0);
+    }
+}
+
+fn evaluate(dir: &Path, more: &[&str], code: i32) -> Value {
+    let args = ["model", "evaluate"].iter().chain(more).chain(&["--json"]);
+    run(dir, args).exits(code).json()
+}
+
+fn figure<'a>(result: &'a Value, target: usize, name: &str) -> &'a Value {
+    let all = result["targets"][target]["figures"].as_array().unwrap();
+    let found = all.iter().find(|f| f["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name} in {result}"))
+}
+
+fn error(result: &Value, name: &str) -> f64 {
+    figure(result, 0, name)["error"].as_f64().unwrap()
+}
+
+#[test]
+fn a_trace_and_its_own_fit_are_alike_in_memory() {
+    let dir = temp();
+    let dir = dir.path();
+    mail(dir);
+    let result = evaluate(dir, &["mail.fst", "mail.fsm", "--on", "mem:fast"], 0);
+    assert_eq!(result["format"], "fsage model evaluate");
+    assert_eq!(result["stands"], true);
+    for (kind, count) in [
+        ("open", 3532.0),
+        ("write", 3960.0),
+        ("unlink", 1533.0),
+        ("fstat", 3532.0),
+    ] {
+        let of = figure(&result, 0, &format!("operations:{kind}"));
+        assert_eq!(of["original"]["mean"], count, "{kind}");
+        assert_eq!(of["error"], 0.0, "{kind}");
+    }
+    for bytes in ["bytes_read", "bytes_written"] {
+        assert!(error(&result, bytes).abs() <= 0.01, "{bytes}");
+    }
+    assert!(error(&result, "throughput").abs() <= 0.05);
+    // All that was created was deleted.
+    let acts = result["targets"][0]["distances"].as_array().unwrap();
+    let act = |name: &str| acts.iter().find(|a| a["act"] == name).unwrap();
+    assert_eq!(act("create")["operations"], 1533);
+    assert_eq!(act("delete")["operations"], 1533);
+    assert!(act("read")["size"].as_f64().unwrap() < 0.1);
+    let rms = result["targets"][0]["progress_rms_distance"]
+        .as_f64()
+        .unwrap();
+    assert!(rms < 0.05, "{rms}");
+    // Nothing of it is chance.
+    assert_eq!(
+        evaluate(dir, &["mail.fst", "mail.fsm", "--on", "mem:fast"], 0),
+        result
+    );
+}
+
+#[test]
+fn the_answer_comes_first_and_everything_with_details() {
+    let dir = temp();
+    let dir = dir.path();
+    mail(dir);
+    let args = [
+        "model", "evaluate", "mail.fst", "mail.fsm", "--on", "mem:fast", "--on", "mem:disk",
+    ];
+    let ran = run(dir, args);
+    assert!([0, 3].contains(&ran.code()));
+    let text = ran.text();
+    assert!(text.lines().count() <= 24, "{text}");
+    for said in [
+        "mail.fst",
+        "mem:fast",
+        "mem:disk",
+        "farthest off",
+        "both are fastest",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    let details = run(dir, args.iter().chain(&["--details"])).text();
+    for said in [
+        "device",
+        "hits, half the cache",
+        "sequential",
+        "largest distance",
+    ] {
+        assert!(details.contains(said), "{said}: {details}");
+    }
+}
+
+#[test]
+fn the_model_of_something_else_is_told_from_it() {
+    let dir = temp();
+    let dir = dir.path();
+    mail(dir);
+    let result = evaluate(dir, &["mail.fst", "other.fsm", "--on", "mem:fast"], 3);
+    assert_eq!(result["stands"], false);
+    assert!(result["missed"].as_u64().unwrap() > 5, "{result}");
+    assert!(error(&result, "bytes_written") < -0.5);
+    assert_eq!(figure(&result, 0, "bytes_written")["within"], false);
+}
+
+#[test]
+fn a_workload_and_a_configuration_can_be_held_against_each_other() {
+    let dir = temp();
+    let dir = dir.path();
+    mail(dir);
+    let spec = "postmark:files=500,transactions=2000";
+    let on = ["--workload", spec, "--on", "mem:fast", "-o", "out"];
+    let first = evaluate(dir, &[&["mail.fsm"][..], &on].concat(), 3);
+    // The set-up is none of what is measured of a workload; its trace has it.
+    assert!(error(&first, "operations:write") > 0.1, "{first}");
+    let kept = fs::read_to_string(dir.join("out/evaluation.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&kept).unwrap(), first);
+    let again = run(dir, ["model", "evaluate", "mail.fsm"].iter().chain(&on));
+    again.fails(2, &["--resume"]);
+    run(dir, ["model", "fit", "mail.fst", "-o", "mail.cfg"]).exits(0);
+    let result = evaluate(dir, &["mail.fst", "mail.cfg", "--on", "mem:fast"], 3);
+    assert_eq!(error(&result, "operations:unlink"), 0.0, "{result}");
+}
+
+#[test]
+fn what_cannot_be_evaluated_is_refused() {
+    let dir = temp();
+    let dir = dir.path();
+    mail(dir);
+    let bytes = fs::read(dir.join("mail.fst")).unwrap();
+    fs::write(dir.join("cut.fst"), &bytes[..bytes.len() - 100]).unwrap();
+    let evaluate = |more: &[&str]| run(dir, ["model", "evaluate"].iter().chain(more));
+    evaluate(&["cut.fst", "mail.fsm", "--on", "mem:fast"]).fails(1, &["cut.fst", "--allow-lossy"]);
+    evaluate(&["mail.fst", "--on", "mem:fast"]).exits(2);
+    evaluate(&["mail.fst", "mail.fst", "--on", "mem:fast"]).fails(2, &["mail.fst", ".fsm or .cfg"]);
+    evaluate(&["mail.fst", "none.fsm", "--on", "mem:fast"]).fails(1, &["none.fsm"]);
+    evaluate(&["mail.fst", "mail.fsm", "--on", "mem:none"]).fails(1, &["mem:none"]);
+    evaluate(&[
+        "mail.fst", "mail.fsm", "--on", "mem:fast", "--on", "mem:fast",
+    ])
+    .fails(1, &["stands twice"]);
+    evaluate(&["mail.fsm", "--command", "true", "--on", "mem:fast"]).fails(1, &["no directory"]);
+    fs::write(
+        dir.join("bad.fsm"),
+        "format = \"fsm\"\nversion = 1\nnonsense = 3\n",
+    )
+    .unwrap();
+    evaluate(&["mail.fst", "bad.fsm", "--on", "mem:fast"]).fails(1, &["bad.fsm", "line 3"]);
+}
+
+#[test]
+fn both_sides_run_on_real_file_systems() {
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    mail(dir);
+    let mut targets = vec!["."];
+    if root() && tool("mkfs.ext4") {
+        targets.push("scratch:ext4,size=256M");
+    }
+    for target in targets {
+        let more = [
+            "other.fst",
+            "other.fsm",
+            "--on",
+            target,
+            "--runs",
+            "2",
+            "--cache",
+            "warm",
+        ];
+        let args = ["model", "evaluate"].iter().chain(&more).chain(&["--json"]);
+        let ran = run(dir, args);
+        // How long it takes is chance on a busy machine.
+        assert!([0, 3].contains(&ran.code()));
+        let result = ran.json();
+        assert_eq!(error(&result, "operations:open"), 0.0, "{result}");
+        assert!(error(&result, "bytes_written").abs() < 0.02, "{result}");
+        assert!(figure(&result, 0, "elapsed")["original"]["low"].is_number());
+        let device = target.starts_with("scratch");
+        let all = result["targets"][0]["figures"].as_array().unwrap();
+        assert!(
+            !device || all.iter().any(|f| f["name"] == "device_writes"),
+            "{result}"
+        );
+    }
+}
+
+#[test]
+fn a_command_is_held_against_its_model_under_the_tracer() {
+    if !root() {
+        return;
+    }
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    let script = "i=0; while [ $i -lt 40 ]; do echo one two three > f$i; i=$((i+1)); done; cat f* > /dev/null; rm f*";
+    fs::create_dir(dir.join("tree")).unwrap();
+    let traced = ["trace", "--under", "tree", "-o", "t.fst", "--", "sh", "-c"];
+    let inside = format!("cd tree; {script}");
+    run(dir, traced.iter().chain(&[inside.as_str()])).exits(0);
+    run(dir, ["model", "fit", "t.fst", "-o", "m.fsm"]).exits(0);
+    let more = [
+        "m.fsm",
+        "--command",
+        script,
+        "--on",
+        ".",
+        "--runs",
+        "1",
+        "--cache",
+        "warm",
+        "--json",
+    ];
+    let ran = run(dir, ["model", "evaluate"].iter().chain(&more));
+    assert!([0, 3].contains(&ran.code()), "{}", ran.text());
+    let result = ran.json();
+    assert_eq!(error(&result, "operations:unlink"), 0.0, "{result}");
+    assert_eq!(
+        figure(&result, 0, "operations:unlink")["original"]["mean"],
+        40.0
+    );
+}
