@@ -138,6 +138,15 @@ fn a_workload_and_a_configuration_can_be_held_against_each_other() {
     assert_eq!(serde_json::from_str::<Value>(&kept).unwrap(), first);
     let again = run(dir, ["model", "evaluate", "mail.fsm"].iter().chain(&on));
     again.fails(2, &["--resume"]);
+    let lines = || {
+        fs::read_to_string(dir.join("out/runs.jsonl"))
+            .unwrap()
+            .lines()
+            .count()
+    };
+    let before = lines();
+    let resumed = evaluate(dir, &[&["mail.fsm"][..], &on, &["--resume"]].concat(), 3);
+    assert_eq!((resumed, lines()), (first, before), "nothing is run again");
     run(dir, ["model", "fit", "mail.fst", "-o", "mail.cfg"]).exits(0);
     let result = evaluate(dir, &["mail.fst", "mail.cfg", "--on", "mem:fast"], 3);
     assert_eq!(error(&result, "operations:unlink"), 0.0, "{result}");

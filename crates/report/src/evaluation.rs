@@ -20,10 +20,9 @@ pub fn text(result: &Evaluation, details: bool, width: u16) -> String {
         page.table(&over_targets(result, page.width()));
     }
     if details {
-        result
-            .targets
-            .iter()
-            .for_each(|target| all_of(target, &mut page));
+        for target in &result.targets {
+            all_of(target, &mut page);
+        }
     }
     page.finish()
 }

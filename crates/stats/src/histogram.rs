@@ -60,10 +60,24 @@ impl Log2Histogram {
 /// Counts in sixteen bins a power of two: values below 16 each have one of their own, others share it with what
 /// differs from them by at most a sixteenth.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(from = "Vec<(u16, u64)>", into = "Vec<(u16, u64)>")]
 pub struct FineHistogram {
     /// By bin; those that hold nothing are left out.
     bins: BTreeMap<u16, u64>,
+}
+
+impl From<Vec<(u16, u64)>> for FineHistogram {
+    fn from(bins: Vec<(u16, u64)>) -> Self {
+        Self {
+            bins: bins.into_iter().filter(|(bin, _)| *bin < 976).collect(),
+        }
+    }
+}
+
+impl From<FineHistogram> for Vec<(u16, u64)> {
+    fn from(histogram: FineHistogram) -> Self {
+        histogram.bins.into_iter().collect()
+    }
 }
 
 impl FineHistogram {
@@ -95,7 +109,7 @@ impl FineHistogram {
             0;
             self.bins
                 .keys()
-                .last()
+                .next_back()
                 .map_or(0, |&bin| usize::from(bin) + 1)
         ];
         for (&bin, &count) in &self.bins {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use fsage_core::{FsOptions, OpSink, OpSource, SinkError};
 use fsage_exec::replay::Pace;
 use fsage_format::trace::TraceReader;
-use fsage_model::figures::FigureSink;
+use fsage_model::fsm::Measures;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::ExperimentError;
@@ -206,15 +206,16 @@ fn touched(path: &std::path::Path) -> Result<u64, ExperimentError> {
         .under
         .iter()
         .map(|dir| dir.as_bytes().to_vec());
-    let mut sink = FigureSink::new(&under.collect::<Vec<_>>(), false, &[]);
+    // Traces that nothing was measured of count too.
+    let mut sink = Measures::new(&under.collect::<Vec<_>>());
     gather(&mut reader, &mut sink)?;
-    Ok(sink.finish().pages)
+    Ok(sink.footprint() as u64)
 }
 
 /// Puts a trace into a sink.
 pub(super) fn gather(
     reader: &mut TraceReader,
-    sink: &mut FigureSink,
+    sink: &mut dyn OpSink,
 ) -> Result<(), ExperimentError> {
     reader.forget_paths();
     let mut batch = Vec::new();
