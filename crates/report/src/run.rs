@@ -226,11 +226,15 @@ fn say_command(page: &mut Page, command: &CommandRun) {
         time(command.user_ns),
         time(command.system_ns),
     ));
+    let resident = command
+        .max_resident_bytes
+        .map_or_else(String::new, |bytes| {
+            format!(", {} at most resident", units::bytes(bytes))
+        });
     page.say(format!(
-        "{} read from and {} written to devices, {} at most resident",
+        "{} read from and {} written to devices{resident}",
         units::bytes(command.device_read_bytes),
         units::bytes(command.device_written_bytes),
-        units::bytes(command.max_resident_bytes),
     ));
     page.say(format!(
         "{} page faults with I/O, {} without; {} voluntary and {} involuntary context switches",
