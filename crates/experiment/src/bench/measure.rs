@@ -144,6 +144,23 @@ pub fn measured<T>(
     result
 }
 
+/// What others do from its start on.
+pub(crate) struct Watch(Reading);
+
+impl Watch {
+    /// Begins; not where time is computed, which nobody disturbs.
+    pub(crate) fn start(fs: &dyn FileSystem) -> Option<Self> {
+        fs.virtual_time().is_none().then(|| Self(Reading::now(fs)))
+    }
+
+    /// What they did until now, and how long that was in nanoseconds.
+    pub(crate) fn end(self, fs: &dyn FileSystem) -> (Others, u64) {
+        let after = Reading::now(fs);
+        let (begun, ended) = (self.0.clocks.monotonic_ns, after.clocks.monotonic_ns);
+        (others(&self.0, &after), ended.saturating_sub(begun))
+    }
+}
+
 fn others(before: &Reading, after: &Reading) -> Others {
     let own = |r: &Reading| r.process.user_ns + r.children.user_ns + r.daemons_ns;
     let own = own(after).saturating_sub(own(before));
