@@ -21,10 +21,10 @@ use crate::files::{apart, open_whole_trace};
 use crate::out;
 
 pub fn run(args: &ModelFitArgs) -> Result<Exit> {
-    let is_fsm = form(args)? == ModelForm::Fsm;
-    fitting(args, is_fsm)?;
     let reads = [Some(&*args.trace), args.snapshot.as_deref()];
     apart(reads.into_iter().flatten(), [&*args.output])?;
+    let is_fsm = form(args)? == ModelForm::Fsm;
+    fitting(args, is_fsm)?;
     let stop = signals::install()?;
     if is_fsm {
         return super::fsm::run(args, &stop);
