@@ -197,7 +197,7 @@ impl State {
 impl Lines {
     fn start(every: Duration, first: &str) -> Self {
         let shared = Arc::new(Shared::default());
-        lock(&shared).message = first.to_owned();
+        first.clone_into(&mut lock(&shared).message);
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("progress".into())

@@ -151,7 +151,7 @@ pub fn run_workload(
     let ran = (&*open, place.root(), request);
     let broke = run_phases(ran, phases, &mut result, progress, (stop, door));
     if let Some(watch) = watch {
-        result.marks = disturbed(&result, watch.end(&*time));
+        result.marks = disturbed(&result, watch.end());
     }
     let why = match (&broke, &result.failed) {
         _ if stop.load(Ordering::Relaxed) => Some("interrupted"),
