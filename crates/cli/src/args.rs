@@ -30,7 +30,7 @@ pub use cleanup::CleanupArgs;
 pub use disk::{DiskArgs, DiskServeArgs, DiskVerb};
 pub use layout::{command, command_of};
 pub use layout_score::LayoutArgs;
-pub use model::{ModelArgs, ModelFitArgs, ModelVerb};
+pub use model::{ModelArgs, ModelFitArgs, ModelForm, ModelVerb};
 pub use run::{RoleArg, RunArgs, RunChildArgs, WorkloadsArgs};
 pub use slowfs::SlowfsArgs;
 pub use validate::ValidateArgs;

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use crate::profile::SystemProfile;
 use crate::record::{RecordHead, ShownRecord};
 use crate::result::Document;
-use crate::result::model::{FsmFit, ModelFit};
+use crate::result::model::{FsmFit, ModelFit, ShownModel};
 use crate::result::summary::{AnonymizeSummary, ConversionSummary, SnapshotSummary, TraceSummary};
 use crate::snapshot::SnapshotMeta;
 use crate::trace::{TraceEnd, TraceMeta};
@@ -81,6 +81,7 @@ pub fn all() -> Vec<(&'static str, String)> {
         ("anonymize.schema.json", document_of::<AnonymizeSummary>()),
         ("model-fit.schema.json", document_of::<ModelFit>()),
         ("model-fit-fsm.schema.json", document_of::<FsmFit>()),
+        ("show-model.schema.json", document_of::<ShownModel>()),
         ("show-record.schema.json", document_of::<ShownRecord>()),
     ]
 }

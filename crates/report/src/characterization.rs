@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fsage_format::result::aging::{AGING_ENTRY, AgingKind, Made};
 use fsage_format::result::characterization::{
     Characterization, NameStats, PageCache, ProcessStats, SizeBucket,
 };
@@ -70,6 +71,9 @@ fn head(page: &mut Page, shown: &ShownTrace) {
         duration(found.span_ns as f64),
         count(found.errors),
     ));
+    if let Some(made) = aging(meta) {
+        page.say(aged(&made));
+    }
     if found.latency_total_ns > 0 {
         let most: Vec<String> = found
             .kinds
@@ -117,6 +121,25 @@ fn head(page: &mut Page, shown: &ShownTrace) {
         counted(found.distinct_files, "file"),
         counted(found.distinct_directories, "directory"),
     ));
+}
+
+/// How an aging workload was made; none for any other trace.
+fn aging(meta: &TraceMeta) -> Option<Made> {
+    serde_json::from_str(meta.extra.get(AGING_ENTRY)?).ok()
+}
+
+fn aged(made: &Made) -> String {
+    let source = match made.kind {
+        AgingKind::Profile => format!("profile {}", made.source),
+        AgingKind::Snapshots => format!("snapshots of {}", made.source),
+        AgingKind::Git => format!("git history of {}", made.source),
+    };
+    format!(
+        "an aging workload of {} for a file system of {}: {source}, {} in these operations",
+        counted(made.days.into(), "simulated day"),
+        bytes(made.size_bytes),
+        counted(made.operations, "change"),
+    )
 }
 
 /// What the page cache had: what was read ahead came from the device before it was asked for.
@@ -240,7 +263,12 @@ fn named(shown: &ShownTrace) -> Vec<(String, &ProcessStats)> {
 /// What one would do with it.
 fn next(page: &mut Page, shown: &ShownTrace, file: &str, details: bool) {
     let word = quoted(file);
-    if shown.loss.is_none() {
+    if let Some(made) = aging(&shown.meta) {
+        let size = made.size_bytes.div_ceil(1 << 20);
+        page.verbatim(format!(
+            "next: fsage age apply {word} scratch:ext4,size={size}M --keep aged.fsi"
+        ));
+    } else if shown.loss.is_none() {
         page.verbatim("next: fsage profile DIR --quick -o there.fsp");
         page.verbatim(format!("      fsage predict {word} --on there.fsp"));
     }

@@ -1,5 +1,7 @@
 //! `fsage show`.
 
+mod model;
+
 use std::path::Path;
 
 use anyhow::{Result, bail};
@@ -59,7 +61,7 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
             None => trace(args),
         },
         FileKind::Snapshot => tree(args),
-        FileKind::Profile => show(args, &SystemProfile::load(&args.file)?, profile::text),
+        FileKind::Profile => system_profile(args),
         FileKind::Record => record(args),
         FileKind::Prediction => show(args, &load::<Prediction>(&args.file)?, |found, width| {
             prediction::text(found, args.details, width)
@@ -97,6 +99,7 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
             }
             Ok(Exit::Done)
         }
+        FileKind::Model | FileKind::FileRunner => model::run(args, kind),
         FileKind::Compliance => show(args, &load::<Compliance>(&args.file)?, |found, width| {
             compliance::text(found, args.details, width)
         }),
@@ -148,6 +151,13 @@ fn show<T: Serialize>(
         out::text(&text(loaded, out::width()))?;
     }
     Ok(Exit::Done)
+}
+
+fn system_profile(args: &ShowArgs) -> Result<Exit> {
+    let file = args.file.display().to_string();
+    show(args, &SystemProfile::load(&args.file)?, |found, width| {
+        profile::text(found, &file, args.details, width)
+    })
 }
 
 fn trace(args: &ShowArgs) -> Result<Exit> {

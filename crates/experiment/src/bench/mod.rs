@@ -14,7 +14,7 @@ mod flush;
 pub mod judge;
 pub mod kept;
 pub(crate) mod marks;
-mod measure;
+pub(crate) mod measure;
 pub mod metrics;
 mod probe;
 pub mod run;

@@ -53,6 +53,10 @@ pub struct WorkloadRun {
     pub failed: Option<Unexpected>,
     /// Whether it was interrupted.
     pub interrupted: bool,
+    /// What disturbed it: other processes, the hypervisor, waiting for a processor. Absent in results of older
+    /// releases, which did not look.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<String>,
     /// What must be known of all of it.
     pub warnings: Vec<String>,
 }

@@ -15,16 +15,16 @@ use fsage_model::filerunner::fit::{self, Fitter, Scan, Scanned};
 use fsage_model::filerunner::{Config, Operation, Plan};
 use fsage_report::model;
 
-use crate::args::ModelFitArgs;
+use crate::args::{ModelFitArgs, ModelForm};
 use crate::exit::{Exit, Interrupted, UsageError};
 use crate::files::{apart, open_whole_trace};
 use crate::out;
 
 pub fn run(args: &ModelFitArgs) -> Result<Exit> {
-    let is_fsm = args.output.extension().is_some_and(|kind| kind == "fsm");
-    fitting(args, is_fsm)?;
     let reads = [Some(&*args.trace), args.snapshot.as_deref()];
     apart(reads.into_iter().flatten(), [&*args.output])?;
+    let is_fsm = form(args)? == ModelForm::Fsm;
+    fitting(args, is_fsm)?;
     let stop = signals::install()?;
     if is_fsm {
         return super::fsm::run(args, &stop);
@@ -72,6 +72,21 @@ pub fn run(args: &ModelFitArgs) -> Result<Exit> {
     } else {
         Exit::Incomplete
     })
+}
+
+/// The form that is asked for, or else that of the file's name: nobody gets one that he did not mean.
+fn form(args: &ModelFitArgs) -> Result<ModelForm, UsageError> {
+    let kind = args.output.extension().and_then(|kind| kind.to_str());
+    match (args.form, kind) {
+        (Some(form), _) => Ok(form),
+        (None, Some("fsm")) => Ok(ModelForm::Fsm),
+        (None, Some("cfg")) => Ok(ModelForm::Cfg),
+        (None, _) => Err(UsageError(format!(
+            "the name of {} does not say what model it is: expected one that ends in .fsm (to be read and edited) or .cfg \
+             (of FileRunner), or --format",
+            args.output.display()
+        ))),
+    }
 }
 
 /// What is asked for must be of the model that is asked for.
