@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fsage_core::{Op, OpSource, PathTable, Pid, Seed, SourceError, Wait};
-use fsage_model::fsm::{Batch, Generator, Model, Options, Type};
+use fsage_model::fsm::{Batch, Generator, Model, Options, Scale, Type};
 
 use crate::ops::{Ops, SETUP_REQUEST_BYTES};
 use crate::params::{SEED, count, file, file_needed, switch};
@@ -78,8 +78,12 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
             .ok_or_else(wrong)
     };
     let (time, data) = (number("time")?, number("data")?);
-    let model = Arc::new(model);
     let users = values.number("users").max(1);
+    let scale = Scale { users, time, data };
+    model
+        .check_scale(scale)
+        .map_err(|e| error(format!("{}: {e}", text.name)))?;
+    let model = Arc::new(model);
     let (mut setups, mut streams): (Vec<Stream>, Vec<Stream>) = (Vec::new(), Vec::new());
     for user in 0..users {
         let options = Options {
