@@ -133,10 +133,7 @@ impl Corpus {
             dir.join("WHOLE.f"),
         )
         .context("copy a workload")?;
-        fsage("model fit WHOLE.fst -o WHOLE.fsm")?;
-        fsage("model fit WHOLE.fst -o WHOLE.cfg")?;
-        fsage("age generate --profile mail --size 16M --days 2 -o AGING.fst")?;
-        fsage("age short-lived WHOLE.fst -o short.toml")?;
+        models(program, &dir)?;
         nights(program, &dir)?;
         let image = image(program, &dir)?;
         let whole = |name: &str, uses, text| Whole {
@@ -205,6 +202,17 @@ pub fn split(line: &str) -> Vec<String> {
         }
     }
     words
+}
+
+/// Models of the trace, and what ages a file system.
+fn models(program: &Path, dir: &Path) -> Result<()> {
+    let lines = [
+        "model fit WHOLE.fst -o WHOLE.fsm",
+        "model fit WHOLE.fst -o WHOLE.cfg",
+        "age generate --profile mail --size 16M --days 2 -o AGING.fst",
+        "age short-lived WHOLE.fst -o short.toml",
+    ];
+    lines.iter().try_for_each(|line| fsage(program, dir, line))
 }
 
 /// Two snapshots of one tree, a night apart.
