@@ -91,11 +91,13 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
             fsage_report::aged::text,
         ),
         FileKind::Image => {
-            let head = ImageReader::open(&args.file)?.head().clone();
+            let mut reader = ImageReader::open(&args.file)?;
+            let contents = reader.check()?;
             if args.json {
-                out::document(&head)?;
+                out::document(reader.head())?;
             } else {
-                out::text(&fsage_report::aged::image(&head, out::width()))?;
+                let text = fsage_report::aged::image(reader.head(), contents, out::width());
+                out::text(&text)?;
             }
             Ok(Exit::Done)
         }

@@ -21,7 +21,7 @@ mod recency;
 mod resolve;
 mod step;
 
-pub use check::ModelError;
+pub use check::{ModelError, Scale};
 pub use dist::{Deck, Dist, Random};
 pub use fit::{MODEL_BYTES, fit};
 pub use gather::Gather;
