@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use crate::profile::SystemProfile;
 use crate::record::{RecordHead, ShownRecord};
 use crate::result::Document;
+use crate::result::character::{Characterised, Likeness};
 use crate::result::model::{FsmFit, ModelFit};
 use crate::result::summary::{AnonymizeSummary, ConversionSummary, SnapshotSummary, TraceSummary};
 use crate::snapshot::SnapshotMeta;
@@ -82,5 +83,10 @@ pub fn all() -> Vec<(&'static str, String)> {
         ("model-fit.schema.json", document_of::<ModelFit>()),
         ("model-fit-fsm.schema.json", document_of::<FsmFit>()),
         ("show-record.schema.json", document_of::<ShownRecord>()),
+        (
+            "show-characterise.schema.json",
+            document_of::<Characterised>(),
+        ),
+        ("show-against.schema.json", document_of::<Likeness>()),
     ]
 }
