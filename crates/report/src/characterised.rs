@@ -14,7 +14,8 @@ use crate::units::{bytes, count, counted, duration, percent, significant};
 const ROWS: usize = 3;
 const MARKS: usize = 60;
 /// A name in the short form keeps to a part of a line.
-const NAME_MOST: usize = 32;
+const NAME_MOST: usize = 20;
+const HOT_MOST: usize = 18;
 
 /// What a terminal shows of one trace: the answer, phases and groups; with `details` everything else.
 pub fn text(found: &Characterised, details: bool, width: u16) -> String {
@@ -72,15 +73,15 @@ fn head(page: &mut Page, found: &Characterised) {
     let tenth = found.popularity.shares.iter();
     let tenth = tenth.filter(|s| s.files_percent == 10.0).map(|s| {
         format!(
-            "the most used tenth of the files has {} of the operations",
+            "a tenth of the files has {} of the operations",
             percent(s.operations_percent / 100.0)
         )
     });
-    let hot = all.files_hottest.iter().take(2);
-    let hot: Vec<String> = hot
-        .map(|f| elided(&f.path, NAME_MOST).into_owned())
-        .collect();
-    let hot = (!hot.is_empty()).then(|| format!("most time: {}", hot.join(", ")));
+    let hot = all.files_hottest.first();
+    let hot = hot.map(|f| {
+        let last = f.path.rsplit('/').next().unwrap_or_default();
+        format!("most time: {}", elided(last, HOT_MOST))
+    });
     let said: Vec<String> = tenth.chain(hot).collect();
     if !said.is_empty() {
         page.say(said.join("; "));
@@ -173,7 +174,7 @@ fn split<T>(all: &[T], rows: usize) -> (&[T], &[T]) {
 
 fn phases(found: &Characterised, rows: usize, width: u16) -> TextTable {
     let columns = [
-        ("phase at", Align::Right),
+        ("phase", Align::Right),
         ("for", Align::Right),
         ("operations", Align::Right),
         ("read", Align::Right),
@@ -189,7 +190,7 @@ fn phases(found: &Characterised, rows: usize, width: u16) -> TextTable {
             count(of.operations),
             bytes(of.bytes_read),
             bytes(of.bytes_written),
-            mix(&of.kinds, 3),
+            mix(&of.kinds, 2),
         ]);
     };
     for phase in told {
@@ -227,7 +228,7 @@ fn groups(found: &Characterised, rows: usize, width: u16) -> TextTable {
             count(of.processes),
             at_once,
             percent(of.operations as f64 / all),
-            mix(&of.kinds, 3),
+            mix(&of.kinds, 2),
         ]);
     };
     for group in told {
@@ -364,7 +365,7 @@ pub fn against(found: &Likeness, details: bool, width: u16) -> String {
         found.distance_worst,
     ));
     page.say(format!(
-        "(two seeds of one workload: at most {} and {} by one measure; different workloads: from {} on)",
+        "two seeds of one workload: at most {} and {}; different workloads: from {} on",
         reference.seeds_distance, reference.seeds_distance_worst, reference.others_distance
     ));
     page.blank();
@@ -373,7 +374,7 @@ pub fn against(found: &Likeness, details: bool, width: u16) -> String {
     let columns = [
         ("measure", Align::Left),
         ("distance", Align::Right),
-        ("which is", Align::Left),
+        ("which is", Align::Prose),
     ];
     let mut table = TextTable::new(&columns, page.width());
     for measure in &found.measures {

@@ -86,7 +86,16 @@ fn data(model: &Model, part: &Part, class_sizes: &[u64], lost: &mut Lost) -> Dat
             } else if !does || step.form.error != 0 {
                 lost.add(step.form.kind.name(), n);
             } else {
+                // A call that finds the end moves nothing, and fio has none such.
+                let n = n - times * f64::from(step.form.to_end.unwrap_or(0));
                 transfer(&mut data, step.form.at, way, n, &step.bytes, size);
+                if step.form.to_end.is_some()
+                    && let Some(sum) = data.bytes.get_mut(way)
+                {
+                    // The last one moves what is left.
+                    let asked = n * mean(&step.bytes);
+                    *sum -= (asked - times * size as f64).max(0.0);
+                }
                 if !classes.contains(&class) {
                     classes.push(class);
                 }
@@ -115,7 +124,6 @@ fn transfer(data: &mut Data, at: At, way: usize, n: f64, bytes: &Dist, size: u64
     if matches!(at, At::Random | At::Skip(_)) {
         data.random += n;
     }
-    // A call that finds the end moves nothing, and fio has none such.
     let whole = [(size.max(1), 1)];
     let of: &[(u64, u64)] = if bytes.0.is_empty() { &whole } else { &bytes.0 };
     let all: u64 = of.iter().map(|v| v.1).sum();

@@ -13,7 +13,7 @@ use crate::fsm::{At, Line, Model, Pick, Step, Type};
 
 /// Visits of one round of a thread, about.
 const ROUND: u64 = 200;
-/// Files beyond those of the model: with rounded counts more may be made or removed than put back.
+/// Files beyond those of the model, at the least.
 const SPARE: u64 = 64;
 
 /// Who reads the script.
@@ -56,17 +56,14 @@ pub fn wml(model: &Model, dialect: Dialect) -> Exported {
         |group: &u32, rounds: &Rounds| rounds.values().sum::<f64>() / at_once(*group) as f64;
     let most = groups.iter().map(|(g, r)| visits(g, r)).fold(0.0, f64::max);
     let iterations = (most / ROUND as f64).round().max(1.0);
+    let threads: Vec<Thread<'_>> = groups
+        .iter()
+        .map(|(&group, rounds)| thread(group, at_once(group), rounds, iterations, &mut lost))
+        .collect();
     let mut text = head(model, dialect, iterations);
-    filesets(&mut text, model, &class_sizes, &groups);
-    for (group, rounds) in &groups {
-        process(
-            &mut text,
-            *group,
-            at_once(*group),
-            rounds,
-            iterations,
-            &mut lost,
-        );
+    filesets(&mut text, model, &class_sizes, &threads, iterations as u64);
+    for thread in &threads {
+        process(&mut text, thread);
     }
     if dialect == Dialect::Filebench {
         let seconds = model.source.span_ns.div_ceil(1_000_000_000).max(1);
@@ -99,18 +96,73 @@ fn head(model: &Model, dialect: Dialect, iterations: f64) -> String {
     )
 }
 
+/// What the threads of a group go through.
+struct Thread<'a> {
+    group: u32,
+    at_once: u64,
+    /// Of each class the flowops, and how often in a round.
+    visits: Vec<(u32, &'a [String], u64)>,
+}
+
+fn thread<'a>(
+    group: u32,
+    at_once: u64,
+    rounds: &'a Rounds,
+    iterations: f64,
+    lost: &mut Lost,
+) -> Thread<'a> {
+    let mut visits = Vec::new();
+    for ((class, flowops), times) in rounds {
+        let iters = (times / (iterations * at_once as f64)).round() as u64;
+        if iters == 0 {
+            lost.add("rare visits (less than every other round)", *times);
+        } else {
+            visits.push((*class, flowops.as_slice(), iters));
+        }
+    }
+    Thread {
+        group,
+        at_once,
+        visits,
+    }
+}
+
 /// Those that a flowop is on.
-fn filesets(text: &mut String, model: &Model, class_sizes: &[u64], groups: &BTreeMap<u32, Rounds>) {
+fn filesets(
+    text: &mut String,
+    model: &Model,
+    class_sizes: &[u64],
+    threads: &[Thread<'_>],
+    iterations: u64,
+) {
     for (place, (class, size)) in model.classes.iter().zip(class_sizes).enumerate() {
         let number = place as u32 + 1;
-        let used = groups.values().any(|r| r.keys().any(|k| k.0 == number));
-        if !used {
+        let visits = || {
+            let all = threads
+                .iter()
+                .flat_map(|t| t.visits.iter().map(|v| (t.at_once, v)));
+            all.filter(|(_, v)| v.0 == number)
+        };
+        if visits().next().is_none() {
             continue;
         }
+        let of_round = |kind: &str| {
+            let each = visits().map(|(threads, (_, flowops, iters))| {
+                let n = flowops.iter().filter(|f| f.starts_with(kind)).count() as u64;
+                n.saturating_mul(threads).saturating_mul(*iters)
+            });
+            each.fold(0, u64::saturating_add)
+        };
+        let (made, removed) = (of_round("createfile"), of_round("deletefile"));
+        // With rounded counts more may be made or removed than is put back, and all of a round at first.
+        let drift = made.abs_diff(removed).saturating_mul(iterations);
         let (before, later) = (class.before, class.later);
-        let entries = before.saturating_add(later).saturating_add(2 * SPARE);
-        let there = before.saturating_add(SPARE);
-        let percent = (100 * there).div_ceil(entries.max(1)).min(100);
+        let there = before.saturating_add(SPARE).saturating_add(removed);
+        let there = there.saturating_add(if removed > made { drift } else { 0 });
+        let free = later.saturating_add(SPARE).saturating_add(made);
+        let free = free.saturating_add(if made > removed { drift } else { 0 });
+        let entries = there.saturating_add(free);
+        let percent = (100 * u128::from(there) / u128::from(entries)).max(1);
         let directories = class.directory.0.len().max(1) as u64;
         let _ = writeln!(
             text,
@@ -121,48 +173,32 @@ fn filesets(text: &mut String, model: &Model, class_sizes: &[u64], groups: &BTre
     }
 }
 
-fn process(
-    text: &mut String,
-    group: u32,
-    at_once: u64,
-    rounds: &Rounds,
-    iterations: f64,
-    lost: &mut Lost,
-) {
-    let share = |times: f64| times / (iterations * at_once as f64);
-    let mut told: Vec<(&(u32, Vec<String>), u64)> = Vec::new();
-    for (key, times) in rounds {
-        let iters = share(*times).round() as u64;
-        if iters == 0 {
-            lost.add("rare visits (less than every other round)", *times);
-        } else {
-            told.push((key, iters));
-        }
-    }
-    for (number, ((class, flowops), _)) in told.iter().enumerate() {
-        let _ = writeln!(text, "\ndefine flowop name=g{group}v{}\n{{", number + 1);
+fn process(text: &mut String, thread: &Thread<'_>) {
+    let group = thread.group;
+    for (number, (class, flowops, _)) in thread.visits.iter().enumerate() {
+        let n = number + 1;
+        let _ = writeln!(text, "\ndefine flowop name=g{group}v{n}\n{{");
         for (step, flowop) in flowops.iter().enumerate() {
             let (kind, rest) = flowop.split_once(" ,").unwrap_or((flowop, ""));
-            let rest = format!(",{rest}");
             let rest = rest.replace("FILESET", &format!("filesetname=files{class}"));
             let _ = writeln!(
                 text,
-                "  flowop {kind} name=g{group}v{}s{}{rest}",
-                number + 1,
+                "  flowop {kind} name=g{group}v{n}s{},{rest}",
                 step + 1
             );
         }
         text.push_str("}\n");
     }
-    if told.is_empty() {
+    if thread.visits.is_empty() {
         return;
     }
     let _ = write!(
         text,
         "\ndefine process name=group{group}, instances=1\n{{\n  \
-         thread name=thread{group}, memsize=10m, instances={at_once}\n  {{\n"
+         thread name=thread{group}, memsize=10m, instances={}\n  {{\n",
+        thread.at_once
     );
-    for (number, (_, iters)) in told.iter().enumerate() {
+    for (number, (_, _, iters)) in thread.visits.iter().enumerate() {
         let n = number + 1;
         let _ = writeln!(
             text,

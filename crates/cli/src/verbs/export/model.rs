@@ -14,7 +14,7 @@ use crate::{out, ui};
 pub fn write(args: &ExportArgs, output: Output<'_>) -> Result<ConversionSummary> {
     let name = args.file.display();
     let text = std::fs::read_to_string(&args.file).with_context(|| format!("read {name}"))?;
-    let model = Model::parse(&text).map_err(|e| anyhow!("{name}: {e}"))?;
+    let model = Model::parse(&text).map_err(|e| anyhow!("export {name}: {e}"))?;
     let exported = match args.to {
         ExportFormat::Fio => fio(&model),
         ExportFormat::Filebench => wml(&model, Dialect::Filebench),
