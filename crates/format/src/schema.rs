@@ -5,7 +5,12 @@ use schemars::JsonSchema;
 use crate::profile::SystemProfile;
 use crate::record::{RecordHead, ShownRecord};
 use crate::result::Document;
+<<<<<<< HEAD
 use crate::result::model::{FsmFit, ModelFit, ShownModel};
+=======
+use crate::result::character::{Characterised, Likeness};
+use crate::result::model::{FsmFit, ModelFit};
+>>>>>>> d
 use crate::result::summary::{AnonymizeSummary, ConversionSummary, SnapshotSummary, TraceSummary};
 use crate::snapshot::SnapshotMeta;
 use crate::trace::{TraceEnd, TraceMeta};
@@ -83,5 +88,10 @@ pub fn all() -> Vec<(&'static str, String)> {
         ("model-fit-fsm.schema.json", document_of::<FsmFit>()),
         ("show-model.schema.json", document_of::<ShownModel>()),
         ("show-record.schema.json", document_of::<ShownRecord>()),
+        (
+            "show-characterise.schema.json",
+            document_of::<Characterised>(),
+        ),
+        ("show-against.schema.json", document_of::<Likeness>()),
     ]
 }

@@ -9,7 +9,11 @@
 //!
 //! * [`filerunner`]: the statistical matrix and the configuration of FileRunner (Farhat 2017).
 //! * [`fsm`]: models that are read and edited, from visits, classes of files and groups of processes.
+//! * [`export`](mod@export): a model for filebench and fio.
+//! * [`likeness`]: whether two traces are of the same workload.
 
 mod descriptors;
+pub mod export;
 pub mod filerunner;
 pub mod fsm;
+pub mod likeness;

@@ -90,7 +90,9 @@ fn each(seed: u64, take: &mut dyn FnMut(&Op, &PathTable)) {
 /// The model of any stream, as its file has it; none of one without an operation on a file.
 fn fsm(seed: u64) -> Option<String> {
     let mut gather = Gather::new(&[]);
-    each(seed, &mut |op, paths| gather.take(op, paths));
+    each(seed, &mut |op, paths| {
+        gather.take(op, paths);
+    });
     Some(fit(gather).ok()?.text().unwrap())
 }
 

@@ -260,6 +260,19 @@ fn named(shown: &ShownTrace) -> Vec<(String, &ProcessStats)> {
     found.processes.iter().map(|p| (name(p.pid), p)).collect()
 }
 
+/// The program of a process, or of the process that began it.
+pub(crate) fn program_of(processes: &[ProcessStats], pid: u32) -> Option<&str> {
+    let mut at = pid;
+    for _ in 0..64 {
+        let process = processes.iter().find(|p| p.pid == at)?;
+        if let Some(name) = &process.name {
+            return Some(name);
+        }
+        at = process.parent_pid?;
+    }
+    None
+}
+
 /// What one would do with it.
 fn next(page: &mut Page, shown: &ShownTrace, file: &str, details: bool) {
     let word = quoted(file);
@@ -289,6 +302,16 @@ fn all(page: &mut Page, shown: &ShownTrace, width: u16) {
             meta.kernel, meta.method
         ));
     }
+    page.append(&details(found, width));
+    if found.processes.len() > 1 {
+        page.title("processes, most operations first");
+        page.append(&processes(shown, width));
+    }
+}
+
+/// What is told of the operations themselves: mix, sizes, places, names.
+pub(crate) fn details(found: &Characterization, width: u16) -> String {
+    let page = &mut Page::new(width);
     page.title("by kind of operation; times are of single operations");
     page.append(&mix(found, width));
     page.title("sizes of reads, writes and files");
@@ -305,10 +328,7 @@ fn all(page: &mut Page, shown: &ShownTrace, width: u16) {
             page.append(&hottest(names, found, width));
         }
     }
-    if found.processes.len() > 1 {
-        page.title("processes, most operations first");
-        page.append(&processes(shown, width));
-    }
+    std::mem::replace(page, Page::new(width)).finish()
 }
 
 fn hottest(names: &[NameStats], found: &Characterization, width: u16) -> String {
@@ -452,7 +472,7 @@ fn per_mark(pieces: usize, width: usize) -> usize {
 }
 
 /// A line of bars, one for each of at most `width` equal pieces (the highest value of each).
-fn sparkline(values: &[u64], width: usize) -> String {
+pub(crate) fn sparkline(values: &[u64], width: usize) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = values.iter().copied().max().unwrap_or(0).max(1);
     values

@@ -3,6 +3,8 @@
 mod fit;
 mod fsm;
 
+pub use fit::{all, roots};
+
 use anyhow::Result;
 
 use crate::args::{ModelArgs, ModelVerb};

@@ -1,5 +1,6 @@
 //! `fsage show`.
 
+mod characterise;
 mod model;
 
 use std::path::Path;
@@ -12,6 +13,7 @@ use fsage_format::image::ImageReader;
 use fsage_format::profile::SystemProfile;
 use fsage_format::record::{ShownRecord, read_records};
 use fsage_format::result::aged::AgedRun;
+use fsage_format::result::characterization::Characterization;
 use fsage_format::result::comparison::Comparison;
 use fsage_format::result::compliance::Compliance;
 use fsage_format::result::experiment::Experiment;
@@ -40,6 +42,9 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
         && let Some(exit) = metric(args)?
     {
         return Ok(exit);
+    }
+    if characterise::is_asked(args)? {
+        return characterise::run(args);
     }
     if args.file.is_dir() {
         let (file, _) = super::check::format_of(&args.file)?;
@@ -167,12 +172,7 @@ fn trace(args: &ShowArgs) -> Result<Exit> {
     crate::files::remark(&args.file, &reader);
     let mut sink = Characterizer::new();
     crate::files::copy(&mut reader, &mut sink)?;
-    let mut found = sink.finish(reader.loss().operations_lost);
-    // Where calls outside of some directories were left out, the end of the trace has the names.
-    let programs = reader.end().map(|end| &end.programs);
-    for process in found.processes.iter_mut().filter(|p| p.name.is_none()) {
-        process.name = programs.and_then(|all| all.get(&process.pid)).cloned();
-    }
+    let found = finished(sink, &reader);
     let shown = characterization::ShownTrace {
         meta: reader.meta().clone(),
         end: reader.end().cloned(),
@@ -194,6 +194,17 @@ fn trace(args: &ShowArgs) -> Result<Exit> {
     } else {
         Exit::Incomplete
     })
+}
+
+/// What was found, with the names of all programs that the trace knows.
+fn finished(sink: Characterizer, reader: &TraceReader) -> Characterization {
+    let mut found = sink.finish(reader.loss().operations_lost);
+    // Where calls outside of some directories were left out, the end of the trace has the names.
+    let programs = reader.end().map(|end| &end.programs);
+    for process in found.processes.iter_mut().filter(|p| p.name.is_none()) {
+        process.name = programs.and_then(|all| all.get(&process.pid)).cloned();
+    }
+    found
 }
 
 /// Prints the operations of `FIRST..LAST` (either may be missing), streaming.

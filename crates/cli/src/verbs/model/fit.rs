@@ -34,7 +34,7 @@ pub fn run(args: &ModelFitArgs) -> Result<Exit> {
     let whole = reader.loss().is_none();
     // What the capture was told to keep is kept, with or without a name.
     let nameless = args.under.is_empty();
-    let roots = roots(args, &reader);
+    let roots = roots(&args.under, &reader);
     let trace = args.trace.display().to_string();
     let mut scan = Scan::new(&roots, nameless);
     all(&mut reader, &stop, |op, paths| {
@@ -107,13 +107,13 @@ fn fitting(args: &ModelFitArgs, is_fsm: bool) -> Result<(), UsageError> {
 }
 
 /// The directories below which files count: those that were asked for, else those of the trace.
-pub(super) fn roots(args: &ModelFitArgs, reader: &TraceReader) -> Vec<Vec<u8>> {
-    if args.under.is_empty() {
+pub fn roots(asked: &[PathBuf], reader: &TraceReader) -> Vec<Vec<u8>> {
+    if asked.is_empty() {
         let under = reader.meta().under.iter();
         return under.map(|dir| dir.as_bytes().to_vec()).collect();
     }
     let bytes = |dir: &PathBuf| dir.as_os_str().as_encoded_bytes().to_vec();
-    args.under.iter().map(bytes).collect()
+    asked.iter().map(bytes).collect()
 }
 
 /// How far what is found may be from the trace, as a share.
@@ -122,7 +122,7 @@ fn goal(args: &ModelFitArgs) -> f64 {
 }
 
 /// Every operation of a trace.
-pub(super) fn all(
+pub fn all(
     reader: &mut TraceReader,
     stop: &AtomicBool,
     mut take: impl FnMut(&Op, &PathTable) -> Result<()>,
