@@ -54,16 +54,14 @@ pub fn cut_before(text: &str, at: usize) -> usize {
     }
 }
 
-/// The first place from `at` on where the end of a text may begin, by the same rules.
+/// The first place from `at` on where the end of a text may begin, by the same rules; the text's end where a number
+/// is all that is left.
 pub fn cut_after(text: &str, at: usize) -> usize {
     let (Some(before), Some(after)) = (text.get(..at), text.get(at..)) else {
         return at;
     };
     let number = after.trim_start_matches(in_number);
     let split = is_split(before.chars().next_back(), after);
-    if split && number.is_empty() {
-        return at;
-    }
     let rest = if split { number } else { after };
     let start = text.len() - rest.len();
     let last = text.get(..start).and_then(|b| b.chars().next_back());

@@ -612,7 +612,7 @@ mod tests {
             let flat = text.replace("\n  ", " ");
             for said in [
                 "caution: 4 of 15 runs were disturbed (a hypervisor); 1 run failed",
-                "ext4 and btrfs, slow cannot be told apart: elapsed 1 ±",
+                "ext4 and btrfs, slow cannot be told apart: elapsed 1 s to 16.3 s",
                 "xfs x2.00 (1.9",
                 "(unusable)",
                 "every figure: --details",

@@ -289,13 +289,23 @@ pub fn elided(text: &str, width: usize) -> Cow<'_, str> {
             used <= limit
         }
     };
-    let head: String = text.chars().take_while(fits(room.div_ceil(2))).collect();
-    let tail: Vec<char> = text.chars().rev().take_while(fits(room / 2)).collect();
-    if head.len() + tail.iter().map(|c| c.len_utf8()).sum::<usize>() >= text.len() {
+    let head: usize = text
+        .chars()
+        .take_while(fits(room.div_ceil(2)))
+        .map(char::len_utf8)
+        .sum();
+    let end = cut_before(text, head);
+    // What the head leaves is the tail's.
+    let left = room.saturating_sub(text.get(..end).unwrap_or_default().width());
+    let tail: usize = text
+        .chars()
+        .rev()
+        .take_while(fits(left))
+        .map(char::len_utf8)
+        .sum();
+    if end + tail >= text.len() {
         return Cow::Borrowed(text);
     }
-    let tail: usize = tail.iter().map(|c| c.len_utf8()).sum();
-    let end = cut_before(text, head.len());
     let start = cut_after(text, text.len() - tail);
     let part = |of: std::ops::Range<usize>| text.get(of).unwrap_or_default();
     Cow::Owned(format!("{}…{}", part(0..end), part(start..text.len())))
@@ -417,7 +427,7 @@ mod tests {
         assert_eq!(elided("字字字字字", 5), "字…字");
         // Never inside a number: it would be another one.
         let spec = "postmark:files=5000,transactions=20000";
-        assert_eq!(elided(spec, 36), "postmark:files=…transactions=20000");
+        assert_eq!(elided(spec, 36), "postmark:files=…,transactions=20000");
         assert_eq!(elided(spec, 22), "postmark:…=20000");
         for width in 6..38 {
             let cut = elided(spec, width);

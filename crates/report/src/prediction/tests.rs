@@ -271,7 +271,7 @@ fn one_disturbed_profile_hides_no_finding_of_the_others() {
         for width in [80, 160] {
             let said = text(&all, width);
             let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
-            let best = if disturbed == 0 { 1 } else { 0 };
+            let best = i32::from(disturbed == 0);
             let finding = format!(
                 "system-{best} is the fastest: {} s elapsed; before",
                 best + 1
