@@ -561,6 +561,15 @@ fn space_that_is_only_allocated_lies_otherwise() {
     );
 }
 
+/// One changed bit of an image is found without putting it back.
+fn is_checked(dir: &Path, image: &str) {
+    let mut damaged = std::fs::read(dir.join(image)).unwrap();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    std::fs::write(dir.join("damaged.fsi"), &damaged).unwrap();
+    run(dir, ["show", "damaged.fsi"]).fails(1, &["damaged.fsi", "checksum"]);
+}
+
 #[test]
 fn an_image_is_put_back_as_it_was_for_every_run() {
     if !scratch() {
@@ -593,11 +602,7 @@ fn an_image_is_put_back_as_it_was_for_every_run() {
             && shown.contains("whole: "),
         "{shown}"
     );
-    let whole = std::fs::read(dir.join("aged.fsi")).unwrap();
-    let mut damaged = whole.clone();
-    damaged[whole.len() / 2] ^= 1;
-    std::fs::write(dir.join("damaged.fsi"), &damaged).unwrap();
-    run(dir, ["show", "damaged.fsi"]).fails(1, &["damaged.fsi", "checksum"]);
+    is_checked(dir, "aged.fsi");
     let layout = |target: &str| {
         let plan = format!(
             "runs = 3\n[[target]]\nname = 'a'\nspec = '{target}'\n[[workload]]\nname = 'w'\nin_place = true\n\

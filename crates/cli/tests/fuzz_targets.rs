@@ -11,6 +11,7 @@
     clippy::disallowed_types,
     reason = "targets are run for a time"
 )]
+#![allow(clippy::print_stdout, reason = "counts are for whoever looks at them")]
 
 // Targets name the fuzzer's crate, which this one stands for.
 extern crate self as libfuzzer_sys;

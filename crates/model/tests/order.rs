@@ -178,7 +178,6 @@ fn calls_end_alike_in_every_order_that_is_allowed() {
     for (name, model) in &models {
         for last in [false, true] {
             let (calls, in_time, in_turn) = mismatches(model, last);
-            println!("{name}: of {calls} calls {in_time} and {in_turn} end otherwise");
             assert!(calls > 100, "{name}");
             assert!(
                 in_turn <= in_time,
