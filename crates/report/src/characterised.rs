@@ -71,12 +71,14 @@ fn head(page: &mut Page, found: &Characterised) {
         caches(&found.reuse.hits)
     ));
     let tenth = found.popularity.shares.iter();
-    let tenth = tenth.filter(|s| s.files_percent == 10.0).map(|s| {
-        format!(
-            "a tenth of the files has {} of the operations",
-            percent(s.operations_percent / 100.0)
-        )
-    });
+    let tenth = tenth
+        .filter(|s| (s.files_percent - 10.0).abs() < 1e-9)
+        .map(|s| {
+            format!(
+                "a tenth of the files has {} of the operations",
+                percent(s.operations_percent / 100.0)
+            )
+        });
     let hot = all.files_hottest.first();
     let hot = hot.map(|f| {
         let last = f.path.rsplit('/').next().unwrap_or_default();
@@ -137,9 +139,10 @@ fn caches(hits: &[CacheHits]) -> String {
             )
         })
         .collect();
-    match told.is_empty() {
-        true => "no page is read or written".into(),
-        false => format!("of page accesses a cache has {}", told.join(", ")),
+    if told.is_empty() {
+        "no page is read or written".into()
+    } else {
+        format!("of page accesses a cache has {}", told.join(", "))
     }
 }
 

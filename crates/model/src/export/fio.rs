@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use fsage_core::OpKind;
 
-use super::{Exported, Lost, calls, is_read, is_write, lines, mean, sizes};
+use super::{Exported, Lost, calls, is_read, is_write, lines, mean, moved, sizes};
 use crate::fsm::{At, Dist, Model, Part};
 
 /// fio keeps so many files open, and lays out so many for each process at the most.
@@ -33,6 +33,7 @@ struct Data {
 pub fn fio(model: &Model) -> Exported {
     let mut lost = Lost::default();
     let class_sizes = sizes(model);
+    let larger = grown(model, &class_sizes);
     let mut text = String::from(
         "; Made by fsage from a model. Run it by: fio --directory=DIR FILE\n\n\
          [global]\nioengine=psync\nfallocate=none\nrandrepeat=1\nfile_service_type=random\ngroup_reporting=1\n",
@@ -41,7 +42,7 @@ pub fn fio(model: &Model) -> Exported {
     for (number, phase) in model.phases.iter().enumerate() {
         let mut first = number > 0;
         for part in &phase.parts {
-            let data = data(model, part, &class_sizes, &mut lost);
+            let data = data(model, part, &class_sizes, larger, &mut lost);
             let jobs = model.groups.get(part.group as usize - 1);
             let jobs = jobs.map_or(1, |g| u64::from(g.at_once)).max(1);
             if data.calls.iter().sum::<f64>() < 0.5 {
@@ -70,7 +71,30 @@ pub fn fio(model: &Model) -> Exported {
     }
 }
 
-fn data(model: &Model, part: &Part, class_sizes: &[u64], lost: &mut Lost) -> Data {
+/// How much larger files were when they were read to their ends than they are known to be before: so that as many bytes
+/// are read as the model's trace had.
+fn grown(model: &Model, class_sizes: &[u64]) -> f64 {
+    let (mut whole, mut others) = (0.0, 0.0);
+    for (line, times) in model.phases.iter().flat_map(|p| &p.parts).flat_map(lines) {
+        let place = (line.file.class as usize).wrapping_sub(1);
+        let size = class_sizes.get(place).copied().unwrap_or(0) as f64;
+        let steps = model.visit(line).map_or(&[][..], |v| &v.steps);
+        for step in steps.iter().filter(|s| is_read(s) && s.form.error == 0) {
+            match step.form.to_end {
+                Some(_) => whole += times as f64 * size,
+                None => others += times as f64 * moved(step),
+            }
+        }
+    }
+    let left = model.source.bytes_read as f64 - others;
+    if whole > 0.0 && left > 0.0 {
+        left / whole
+    } else {
+        1.0
+    }
+}
+
+fn data(model: &Model, part: &Part, class_sizes: &[u64], larger: f64, lost: &mut Lost) -> Data {
     let mut data = Data::default();
     let mut classes = Vec::new();
     for (line, times) in lines(part) {
@@ -88,13 +112,17 @@ fn data(model: &Model, part: &Part, class_sizes: &[u64], lost: &mut Lost) -> Dat
             } else {
                 // A call that finds the end moves nothing, and fio has none such.
                 let n = n - times * f64::from(step.form.to_end.unwrap_or(0));
+                let before = data.bytes.get(way).copied().unwrap_or(0.0);
+                let size = match step.form.to_end {
+                    Some(_) => (size as f64 * larger) as u64,
+                    None => size,
+                };
                 transfer(&mut data, step.form.at, way, n, &step.bytes, size);
                 if step.form.to_end.is_some()
                     && let Some(sum) = data.bytes.get_mut(way)
                 {
-                    // The last one moves what is left.
-                    let asked = n * mean(&step.bytes);
-                    *sum -= (asked - times * size as f64).max(0.0);
+                    // Whatever is asked for, such a visit moves what the file has.
+                    *sum = before + times * size as f64;
                 }
                 if !classes.contains(&class) {
                     classes.push(class);

@@ -11,9 +11,9 @@ use fsage_format::result::character::{
 };
 use rustc_hash::FxHashSet;
 
-use super::fit::{PHASES, groups, together};
+use super::fit::{PHASES, together};
 use super::gather::{Gather, Thread};
-use super::group::phases;
+use super::group::{groups, phases};
 use super::model::Type;
 use super::resolve::{Done, NONE, is_write};
 use super::reuse::{PAGE_BYTES, Reuse};

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use super::check::{MOST_TIME_NS, ModelError};
 use super::dist::{Counter, Dist};
 use super::gather::{Gather, Numbers, Visited};
-use super::group::{alike, phases};
+use super::group::{GROUPS, groups, phases};
 use super::model::{
     Choice, Class, Group, Line, Model, OLDEST, Part, Phase, Pick, Source, VERSION, Visit,
 };
@@ -23,7 +23,6 @@ pub const MODEL_BYTES: usize = 100_000;
 
 /// Directories beyond these are taken for those above them.
 const DIRECTORIES: usize = 1500;
-const GROUPS: usize = 12;
 pub(super) const PHASES: usize = 8;
 const PHASE_BINS: usize = 128;
 
@@ -96,12 +95,6 @@ pub fn fit(mut gather: Gather) -> Result<Model, ModelError> {
         }
     }
     model.ok_or_else(|| ModelError::Whole("no model".into()))
-}
-
-/// The group of each thread.
-pub(super) fn groups(gather: &Gather, together: &[u32]) -> Vec<u32> {
-    let mixes = gather.threads.iter().map(|t| &t.mix);
-    alike(mixes.zip(together.iter().copied()), GROUPS)
 }
 
 /// For each thread the number, from 1, of the process that it shares with others; 0 where it is alone.
