@@ -32,9 +32,13 @@ const MEASURES: [Measure; 12] = [
     (
         "operations",
         "share of operations of another kind or result",
-        operations,
+        |a, b| Some(operations(a, b)),
     ),
-    ("phases", "the same for each hundredth of the trace", phases),
+    (
+        "phases",
+        "the same for each hundredth of the trace",
+        |a, b| Some(phases(a, b)),
+    ),
     (
         "read sizes",
         "Kolmogorov-Smirnov, in powers of two",
@@ -134,7 +138,7 @@ fn of_both<T>(a: Option<T>, b: Option<T>, of: impl FnOnce(T, T) -> f64) -> Dista
     }
 }
 
-fn operations(a: &Characterised, b: &Characterised) -> Distance {
+fn operations(a: &Characterised, b: &Characterised) -> f64 {
     let of = |c: &Characterised| {
         let mut counts = vec![0; 2 * OpKind::ALL.len()];
         for kind in &c.found.kinds {
@@ -145,7 +149,7 @@ fn operations(a: &Characterised, b: &Characterised) -> Distance {
         }
         shares(&counts)
     };
-    Some(apart(&of(a), &of(b)))
+    apart(&of(a), &of(b))
 }
 
 /// The mix of that part of a trace.
@@ -166,9 +170,9 @@ fn mix(phases: &[PhaseStats], part: u64) -> Vec<f64> {
     shares(&counts)
 }
 
-fn phases(a: &Characterised, b: &Characterised) -> Distance {
+fn phases(a: &Characterised, b: &Characterised) -> f64 {
     let parts = (0..PARTS).map(|part| apart(&mix(&a.phases, part), &mix(&b.phases, part)));
-    Some(parts.sum::<f64>() / PARTS as f64)
+    parts.sum::<f64>() / PARTS as f64
 }
 
 fn sizes(a: &[SizeBucket], b: &[SizeBucket]) -> Distance {

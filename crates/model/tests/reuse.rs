@@ -18,7 +18,6 @@ fn accesses(reuse: &mut Reuse, pages: u64) {
 }
 
 #[test]
-#[expect(clippy::float_cmp, reason = "shares of small counts are exact")]
 fn a_loop_hits_where_it_has_room_and_nowhere_else() {
     let mut reuse = Reuse::default();
     for _ in 0..4 {
@@ -35,7 +34,6 @@ fn a_loop_hits_where_it_has_room_and_nowhere_else() {
 }
 
 #[test]
-#[expect(clippy::float_cmp, reason = "powers of two are exact")]
 fn a_part_of_the_pages_tells_the_whole_within_its_bound() {
     let (mut all, mut some) = (Reuse::default(), Reuse::of_at_most(2000));
     accesses(&mut all, 20_000);

@@ -29,6 +29,9 @@ const MOST_PIDS: usize = 16;
 /// The most used files, percent of all.
 const MOST_USED: [f64; 7] = [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0];
 
+/// Of a group: sums, from when to when each thread was there, and processes.
+type Members = (Sums, Vec<(u64, u64)>, Vec<u32>);
+
 /// Sums of operations.
 #[derive(Debug, Clone, Default)]
 struct Sums {
@@ -298,7 +301,7 @@ impl Character {
     fn groups(&self) -> Vec<GroupStats> {
         let threads = &self.gather.threads;
         let of = groups(&self.gather, &together(&self.gather));
-        let mut sums: Vec<(Sums, Vec<(u64, u64)>, Vec<u32>)> = Vec::new();
+        let mut sums: Vec<Members> = Vec::new();
         for (number, (thread, group)) in threads.iter().zip(of).enumerate() {
             if thread.mix.is_empty() {
                 continue;
