@@ -5,12 +5,8 @@ use schemars::JsonSchema;
 use crate::profile::SystemProfile;
 use crate::record::{RecordHead, ShownRecord};
 use crate::result::Document;
-<<<<<<< HEAD
-use crate::result::model::{FsmFit, ModelFit, ShownModel};
-=======
 use crate::result::character::{Characterised, Likeness};
-use crate::result::model::{FsmFit, ModelFit};
->>>>>>> d
+use crate::result::model::{FsmFit, ModelFit, ShownModel};
 use crate::result::summary::{AnonymizeSummary, ConversionSummary, SnapshotSummary, TraceSummary};
 use crate::snapshot::SnapshotMeta;
 use crate::trace::{TraceEnd, TraceMeta};

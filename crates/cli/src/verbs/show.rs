@@ -60,6 +60,10 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
             args.file.display()
         )));
     }
+    of_kind(args, kind)
+}
+
+fn of_kind(args: &ShowArgs, kind: FileKind) -> Result<Exit> {
     match kind {
         FileKind::Trace => match &args.ops {
             Some(range) => operations(args, range),
