@@ -175,7 +175,7 @@ fn one_operation_is_told_and_none_is_an_error() {
     run(dir, ["model", "fit", "t.fst", "-o", "n.fsm"])
         .fails(1, &["t.fst", "no operation on a file"]);
     run(dir, ["show", "t.fst", "--svg", "x.svg"]).fails(2, &["--svg", "--characterise"]);
-    run(dir, ["show", "m.fsm", "--characterise"]).fails(1, &["m.fsm"]);
+    run(dir, ["show", "m.fsm", "--characterise"]).fails(2, &["m.fsm"]);
 }
 
 /// Workloads with what makes them short.
