@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Whether predictions hold on aged file systems: ext4, xfs and btrfs on the emulated disk, empty against aged by the
-# images of benchmarks/aging.sh (AGING_WORK, /var/tmp/fsage-aging), each predicted by a profile of itself; then the aged
+# images of benchmarks/aging.sh (AGING_WORK, AGING_SIZE and AGING_SCALE as there), each predicted by a profile of itself; then the aged
 # ones once more by the profile of the empty one, which is what a user has who profiled a new file system.
 #
 #   sudo benchmarks/aging-validate.sh [OUTPUT-DIRECTORY [OPTION...]]
@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . benchmarks/machine.sh
 out=${1:-benchmarks/runs/$(date +%Y-%m-%d)-aging-validate}
-images=${AGING_WORK:-/var/tmp/fsage-aging}
+images=${AGING_WORK:-/var/tmp/fsage-aging}/${AGING_SIZE:-1G}-${AGING_SCALE:-0.3}
 fsage=$(realpath "${FSAGE:-target/release/fsage}")
 [ "$(id -u)" = 0 ] && [ -e /dev/fuse ] || { echo "not run: needs root and /dev/fuse" >&2; exit 1; }
 command -v jq >/dev/null || { echo "not run: needs jq" >&2; exit 1; }
@@ -24,10 +24,10 @@ out=$(realpath "$out")
     echo "command: benchmarks/aging-validate.sh ${*:2}"
     machine
 } >>"$out/machine.txt"
-# Paths in a plan are as seen from the plan.
-cp benchmarks/aging-validate.toml "$images/validate.toml"
 cp benchmarks/aging-validate.toml "$out/plan.toml"
-"$fsage" validate "$images/validate.toml" --allow-commands --allow-paths --output "$out" --resume \
+# The plan names images of this directory.
+cd "$images"
+"$fsage" validate "$out/plan.toml" --allow-commands --allow-paths --output "$out" --resume \
     "${@:2}" >"$out/tables.txt" || [ $? = 3 ]
 
 # The same runs, the aged targets (3 to 5) predicted by the profiles of the empty ones (0 to 2).

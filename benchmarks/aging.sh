@@ -15,17 +15,18 @@ cd "$(dirname "$0")/.."
 . benchmarks/machine.sh
 
 tables() {
-    jq -rn --slurpfile seq "$1/seqio/experiment.json" --slurpfile hot "$1/hot/experiment.json" '
+    jq -rn --slurpfile seq <(zcat -f "$1"/seqio/experiment.json*) --slurpfile hot <(zcat -f "$1"/hot/experiment.json*) '
         def kinds: ["ext2", "ext4", "xfs", "btrfs"];
         def one($all; $target; $kind):
             first($all[0].configurations[] | select(.target == $target and .parameters["target.kind"] == $kind));
         def digits($n): . * pow(10; $n) | round / pow(10; $n) | tostring;
-        # Mean and half the width of its 95 % interval.
+        # Mean and half the width of its 95 % interval; ? where that says no more than that it is positive.
         def shown($c; $name; $scale; $n):
             (first($c.metrics[] | select(.metric == $name)) // null) as $m
             | if $m == null then "?" else
                 ($m.mean * $scale | digits($n))
-                + (if $m.low == null then "" else " ± " + (($m.high - $m.low) / 2 * $scale | digits($n)) end) end;
+                + (if $m.low == null then "" elif $m.high - $m.low > 2 * $m.mean then " ± ?"
+                   else " ± " + (($m.high - $m.low) / 2 * $scale | digits($n)) end) end;
         def pair($all; $kind; $name; $scale; $n):
             shown(one($all; "empty"; $kind); $name; $scale; $n) + " → "
             + shown(one($all; "aged"; $kind); $name; $scale; $n);

@@ -3,13 +3,10 @@
 use fsage_format::result::aging;
 use fsage_format::trace::TraceMeta;
 
-pub use aging::{AgingKind, Made};
+pub use aging::{AGING_ENTRY as ENTRY, AgingKind, Made};
 
 /// The version of [`Made`] that is written; every version up to it is read.
 pub const MADE_VERSION: u32 = 1;
-
-/// The entry of a trace's extra metadata that holds [`Made`].
-pub const ENTRY: &str = "aging";
 
 /// Nanoseconds of a day.
 pub const DAY_NS: u64 = 86_400_000_000_000;

@@ -30,7 +30,9 @@ pub use cleanup::CleanupArgs;
 pub use disk::{DiskArgs, DiskServeArgs, DiskVerb};
 pub use layout::{command, command_of};
 pub use layout_score::LayoutArgs;
-pub use model::{CachesArg, ModelArgs, ModelEvaluateArgs, ModelFitArgs, ModelVerb, PaceArg};
+pub use model::{
+    CachesArg, ModelArgs, ModelEvaluateArgs, ModelFitArgs, ModelForm, ModelVerb, PaceArg,
+};
 pub use run::{RoleArg, RunArgs, RunChildArgs, WorkloadsArgs};
 pub use slowfs::SlowfsArgs;
 pub use validate::ValidateArgs;
@@ -84,7 +86,7 @@ pub enum Verb {
     Trace(TraceArgs),
     /// Make a trace, snapshot or profile from another tool's file
     Import(ImportArgs),
-    /// Write a trace, snapshot or profile in another tool's format
+    /// Write a trace, snapshot, profile or model in another tool's format
     Export(ExportArgs),
     /// Say what a file of fsage holds
     Show(ShowArgs),
@@ -209,6 +211,12 @@ pub enum ExportFormat {
     Strace,
     /// Comma-separated values with a header line
     Csv,
+    /// Of a model (.fsm): a script for filebench
+    Filebench,
+    /// Of a model: a job file for fio
+    Fio,
+    /// Of a model: a script for `fsage run wml:FILE`
+    Wml,
 }
 
 /// Arguments of `import`.
@@ -234,7 +242,7 @@ pub struct ImportArgs {
 /// Arguments of `export`.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
-    /// The trace, snapshot or profile to read
+    /// The trace, snapshot, profile or model to read
     pub file: PathBuf,
     /// What to write
     #[arg(long, value_enum)]
@@ -256,6 +264,8 @@ pub struct ExportArgs {
 Examples:
   fsage show build.fst
   fsage show build.fst --ops 100..120
+  fsage show build.fst --characterise --svg build.svg
+  fsage show monday.fst --against tuesday.fst
   fsage show ext4.fsp --json | jq '.metrics[] | select(.name==\"CR\")'")]
 pub struct ShowArgs {
     /// The file: a trace, snapshot, profile, run record or result, or a directory that holds a result; or
@@ -264,6 +274,19 @@ pub struct ShowArgs {
     /// Print operations one a line: all of them, or FIRST..LAST counted from 0 without LAST
     #[arg(long, value_name = "RANGE", num_args = 0..=1, default_missing_value = "..")]
     pub ops: Option<String>,
+    /// Of a trace: what a model of it would know: phases, groups of processes, reuse, popularity, what ran at once
+    #[arg(long, conflicts_with = "ops")]
+    pub characterise: bool,
+    /// Of two traces: whether they are of the same workload, by what --characterise tells
+    #[arg(long, value_name = "B", conflicts_with = "ops")]
+    pub against: Option<PathBuf>,
+    /// With --characterise or --against: only operations on files below this directory; without, below those that
+    /// the trace was told to keep, else all but /proc, /sys and /dev
+    #[arg(long, value_name = "DIR")]
+    pub under: Vec<PathBuf>,
+    /// With --characterise or --against: plot it
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
     /// Show everything, not only the answer
     #[arg(long)]
     pub details: bool,

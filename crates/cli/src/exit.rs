@@ -74,11 +74,34 @@ pub fn report(error: &anyhow::Error) -> Exit {
             parts.push(text);
         }
     }
-    crate::ui::lines(&bounded(&format!("fsage: failed to {}", parts.join(": "))));
-    if let Some(hint) = error.chain().find_map(hint) {
+    let told = parts.join(": ");
+    crate::ui::lines(&bounded(&format!("fsage: failed to {told}")));
+    let hint = error.chain().find_map(hint);
+    if let Some(hint) = hint.or_else(|| is_too_large(&told).then(too_large)) {
         crate::ui::line(&format!("hint: {hint}"));
     }
     Exit::Failed
+}
+
+/// Whether an error is told to be that of a file larger than one may be. Some have no cause that says so but their
+/// text.
+fn is_too_large(told: &str) -> bool {
+    told.contains("(os error 27)") || told.contains("EFBIG")
+}
+
+/// Why a file could not become as large as it would have.
+pub fn too_large() -> String {
+    match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
+        Some(bytes) => format!(
+            "the file size limit (ulimit -f) is {} here; the disk is not full",
+            fsage_report::units::bytes(bytes)
+        ),
+        None => {
+            "there is no file size limit (ulimit -f) here: the file system holds no such file; \
+                 the disk is not full"
+                .to_owned()
+        }
+    }
 }
 
 /// A message as long as anybody reads: what a file holds may be told in it.

@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -105,13 +105,13 @@ pub enum Progress {
 }
 
 impl Progress {
-    /// Progress of `total` steps.
-    pub fn new(total: u64) -> Self {
+    /// Progress of `total` steps; until the first is set it says what is done `first`.
+    pub fn new(total: u64, first: &str) -> Self {
         if QUIET.load(Ordering::Relaxed) {
             return Self::Quiet;
         }
         if !std::io::stderr().is_terminal() {
-            return Self::Lines(Lines::start(EVERY));
+            return Self::Lines(Lines::start(EVERY, first));
         }
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(8));
         // A template that does not parse would leave the default bar, which is no worse.
@@ -120,6 +120,7 @@ impl Progress {
         {
             bar.set_style(style);
         }
+        bar.set_message(first.to_owned());
         bar.enable_steady_tick(Duration::from_millis(250));
         Self::Bar(bar)
     }
@@ -139,7 +140,8 @@ impl Progress {
                 bar.set_prefix(left);
             }
             Self::Lines(lines) => {
-                lines.set(format!("{done}/{total} {message}"), remaining_s);
+                let text = format!("{done}/{total} {message}");
+                lines.set(text.trim_end().to_owned(), remaining_s);
             }
             Self::Quiet => {}
         }
@@ -177,9 +179,25 @@ struct State {
     ended: bool,
 }
 
+impl State {
+    /// `after 25 s: 3/20 fsync, about 2 min left`; what is done is never left out.
+    fn line(&self, elapsed: Duration) -> String {
+        let after = units::duration(elapsed.as_secs() as f64 * 1e9);
+        let still = |(s, then): (f64, Instant)| s - then.elapsed().as_secs_f64();
+        let still = self.left.map(still).filter(|&s| s >= 1.0);
+        let still = still.map_or(String::new(), |s| format!(", {}", left(s)));
+        let doing = match self.message.as_str() {
+            "" => "at work",
+            message => message,
+        };
+        format!("after {after}: {doing}{still}")
+    }
+}
+
 impl Lines {
-    fn start(every: Duration) -> Self {
+    fn start(every: Duration, first: &str) -> Self {
         let shared = Arc::new(Shared::default());
+        first.clone_into(&mut lock(&shared).message);
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("progress".into())
@@ -189,23 +207,13 @@ impl Lines {
     }
 
     fn set(&self, message: String, remaining_s: Option<f64>) {
-        let mut state = self
-            .shared
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.shared);
         state.message = message;
         state.left = remaining_s.map(|s| (s, Instant::now()));
     }
 
     fn end(&mut self) {
-        let mut state = self
-            .shared
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        state.ended = true;
-        drop(state);
+        lock(&self.shared).ended = true;
         self.shared.ended.notify_all();
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
@@ -213,18 +221,18 @@ impl Lines {
     }
 }
 
+fn lock(shared: &Shared) -> MutexGuard<'_, State> {
+    shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn say(shared: &Shared, every: Duration) {
     let begun = Instant::now();
     let mut next = begun + every;
-    let mut state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut state = lock(shared);
     while !state.ended {
         let now = Instant::now();
         if now >= next {
-            let after = units::duration(begun.elapsed().as_secs() as f64 * 1e9);
-            let still = |(s, then): (f64, Instant)| s - then.elapsed().as_secs_f64();
-            let still = state.left.map(still).filter(|&s| s >= 1.0);
-            let still = still.map_or(String::new(), |s| format!(", {}", left(s)));
-            line(&format!("after {after}: {}{still}", state.message));
+            line(&state.line(begun.elapsed()));
             next = now + every;
             continue;
         }
@@ -239,6 +247,19 @@ fn say(shared: &Shared, every: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_of_progress_says_what_is_done() {
+        let mut lines = Lines::start(EVERY, "reading the trace");
+        let said = || lock(&lines.shared).line(Duration::from_secs(25));
+        assert_eq!(said(), "after 25 s: reading the trace");
+        lines.set("3/20 fsync".into(), None);
+        let said = || lock(&lines.shared).line(Duration::from_secs(25));
+        assert_eq!(said(), "after 25 s: 3/20 fsync");
+        lines.end();
+        let line = State::default().line(Duration::from_secs(50));
+        assert_eq!(line, "after 50 s: at work");
+    }
 
     #[test]
     fn a_message_ends_between_words_and_with_its_numbers_whole() {

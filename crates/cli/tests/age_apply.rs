@@ -385,6 +385,74 @@ fn a_run_that_is_killed_anywhere_goes_on_to_the_same_tree() {
 }
 
 #[test]
+fn what_a_kill_left_is_not_gone_on_with_once_it_is_damaged() {
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    Workload::busy(3, 4, 20_000).save(&dir.join("w.fst"), &made(4, 0));
+    let line = ["age", "apply", "w.fst", "new", "-o", "r.json"];
+    let part = dir.join("r.json.part");
+    let mut delay = Duration::from_millis(400);
+    let left = loop {
+        let _ = std::fs::remove_dir_all(dir.join("new"));
+        std::fs::create_dir(dir.join("new")).unwrap();
+        let killed = killed_after(delay, fsage().current_dir(dir).args(line));
+        match std::fs::read(&part) {
+            // With a day, and in the midst of the next.
+            Ok(left) if killed && left.len() > 1024 => break left,
+            _ if killed => delay += delay / 4,
+            _ => delay /= 2,
+        }
+    };
+    // The operation that was begun, the tally, how many bytes of days count, and a day.
+    for at in [200, 232, 208, 1024 + 20] {
+        let mut damaged = left.clone();
+        damaged[at] ^= 4;
+        std::fs::write(&part, &damaged).unwrap();
+        apply(dir, &["w.fst", "new", "-o", "r.json", "--resume"])
+            .fails(1, &["r.json.part", "damaged", "new target"]);
+    }
+    std::fs::write(&part, &left).unwrap();
+    apply(dir, &["w.fst", "new", "-o", "r.json", "--resume"]).exits(0);
+    assert!(!part.exists());
+}
+
+#[test]
+fn a_limit_of_file_sizes_is_no_full_disk() {
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    let mut workload = Workload::new();
+    for number in 0..4 {
+        workload.file(&format!("/f{number}"), 200_000);
+    }
+    workload.save(&dir.join("w.fst"), &made(1, 0));
+    std::fs::create_dir(dir.join("new")).unwrap();
+    let limited = |blocks: u32, line: &str| {
+        let script = format!("ulimit -f {blocks}; exec \"$FSAGE\" {line}");
+        let mut shell = Command::new("/bin/bash");
+        shell.current_dir(dir).env("FSAGE", fsage().get_program());
+        run_command(shell.args(["-c", &script]))
+    };
+    let ran = limited(64, "age apply w.fst new --json").exits(3);
+    let tally = &ran.json()["tally"];
+    assert_eq!(
+        (&tally["too_large"], &tally["no_space"]),
+        (&4.into(), &0.into()),
+        "{tally}"
+    );
+    let said = &ran.stderr;
+    assert!(said.contains("(ulimit -f) is 64 KiB"), "{said}");
+    let line = "run postmark:files=5,transactions=10 .";
+    let ran = limited(1, line).exits(3);
+    assert!(
+        ran.stderr.contains("(ulimit -f) is 1 KiB"),
+        "{}",
+        ran.stderr
+    );
+    let line = "run postmark:files=5,transactions=10 . -o run.json";
+    limited(1, line).fails(1, &["run.json", "(ulimit -f) is 1 KiB"]);
+}
+
+#[test]
 fn a_full_disk_is_counted_and_ends() {
     if !scratch() {
         return;
@@ -493,6 +561,15 @@ fn space_that_is_only_allocated_lies_otherwise() {
     );
 }
 
+/// One changed bit of an image is found without putting it back.
+fn is_checked(dir: &Path, image: &str) {
+    let mut damaged = std::fs::read(dir.join(image)).unwrap();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    std::fs::write(dir.join("damaged.fsi"), &damaged).unwrap();
+    run(dir, ["show", "damaged.fsi"]).fails(1, &["damaged.fsi", "checksum"]);
+}
+
 #[test]
 fn an_image_is_put_back_as_it_was_for_every_run() {
     if !scratch() {
@@ -520,9 +597,12 @@ fn an_image_is_put_back_as_it_was_for_every_run() {
     );
     let shown = run(dir, ["show", "aged.fsi"]).exits(0).text();
     assert!(
-        shown.contains("image of ext4 of 64") && shown.contains("3 days of w.fst"),
+        shown.contains("image of ext4 of 64")
+            && shown.contains("3 days of w.fst")
+            && shown.contains("whole: "),
         "{shown}"
     );
+    is_checked(dir, "aged.fsi");
     let layout = |target: &str| {
         let plan = format!(
             "runs = 3\n[[target]]\nname = 'a'\nspec = '{target}'\n[[workload]]\nname = 'w'\nin_place = true\n\

@@ -635,7 +635,9 @@ fn what_a_profile_lacks_is_grouped_by_why() {
         format!("{{\"format\":{format},{}", &rest[1..]),
     )
     .unwrap();
-    let said = run(dir.path(), ["show", "cut.fsp"]).exits(0).text();
+    let said = run(dir.path(), ["show", "cut.fsp", "--details"])
+        .exits(0)
+        .text();
     assert!(
         said.contains("RC0, RC1, RC2, RC3 and 86 more: no time was left"),
         "{said}"

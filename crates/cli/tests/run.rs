@@ -211,7 +211,17 @@ fn a_command_is_run_and_its_use_reported() {
     let command = &result["command"];
     assert_eq!(command["exit_status"], 0);
     let used = command["user_ns"].as_u64().unwrap() + command["system_ns"].as_u64().unwrap();
-    assert!(used > 0 && command["max_resident_bytes"].as_u64().unwrap() > 100_000);
+    assert!(used > 0, "{command}");
+    // A shell is small, and what began it is not.
+    let resident = command["max_resident_bytes"].as_u64();
+    assert!(
+        resident.is_some() || !rustix::process::geteuid().is_root(),
+        "{command}"
+    );
+    assert!(
+        resident.is_none_or(|bytes| (100_000..8 << 20).contains(&bytes)),
+        "{command}"
+    );
     let failed = run(dir.path(), ["run", "cmd:exit 7", "."]).exits(1);
     assert!(failed.stderr.contains("exit status 7"));
     assert_eq!(names(dir.path()), Vec::<String>::new());

@@ -121,7 +121,7 @@ fn a_page_for_a_pager_is_as_wide_as_the_terminal() {
     let fsage = env!("CARGO_BIN_EXE_fsage");
     let profile = profile("ext4").display().to_string();
     let widest = |columns: u16, line: &str| {
-        let shell = format!("stty cols {columns}; {fsage} show {profile} {line} > out");
+        let shell = format!("stty cols {columns}; {fsage} show {profile} --details {line} > out");
         let line = ["-qec", shell.as_str(), "/dev/null"];
         let mut script = std::process::Command::new("script");
         script

@@ -15,9 +15,85 @@ pub fn line_at(text: &str, at: usize) -> usize {
 
 /// As much of a text as an error shows.
 pub fn shown(text: &str) -> String {
-    match text.char_indices().nth(TEXT_CHARS) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+    begin(text, TEXT_CHARS)
+}
+
+/// The begin of a text of more than `most` characters with a sign that it goes on, and a shorter one as it is.
+pub fn begin(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => {
+            let end = cut_before(text, end);
+            format!("{}…", text.get(..end).unwrap_or_default())
+        }
         None => text.to_owned(),
+    }
+}
+
+/// The last place up to `at` where a text may end: at a separator as long as half of it stays, and inside no number,
+/// which would be another one. `at` is returned where there is no such place.
+pub fn cut_before(text: &str, at: usize) -> usize {
+    let (Some(before), Some(after)) = (text.get(..at), text.get(at..)) else {
+        return at;
+    };
+    let number = before.trim_end_matches(in_number);
+    let split = is_split(before.chars().next_back(), after);
+    if split && number.is_empty() {
+        return at;
+    }
+    let end = if split { number } else { before };
+    let next = text.get(end.len()..).and_then(|rest| rest.chars().next());
+    let joined = |c: char| next.is_some_and(in_word) && in_word(c);
+    if !end.chars().next_back().is_some_and(joined) {
+        return end.len();
+    }
+    let word = end.trim_end_matches(in_word).len();
+    if word >= at.div_ceil(2) {
+        word
+    } else {
+        end.len()
+    }
+}
+
+/// The first place from `at` on where the end of a text may begin, by the same rules; the text's end where a number
+/// is all that is left.
+pub fn cut_after(text: &str, at: usize) -> usize {
+    let (Some(before), Some(after)) = (text.get(..at), text.get(at..)) else {
+        return at;
+    };
+    let number = after.trim_start_matches(in_number);
+    let split = is_split(before.chars().next_back(), after);
+    let rest = if split { number } else { after };
+    let start = text.len() - rest.len();
+    let last = text.get(..start).and_then(|b| b.chars().next_back());
+    let joined = |c: char| last.is_some_and(in_word) && in_word(c);
+    if !rest.chars().next().is_some_and(joined) {
+        return start;
+    }
+    let word = rest.trim_start_matches(in_word).len();
+    if word >= after.len().div_ceil(2) {
+        text.len() - word
+    } else {
+        start
+    }
+}
+
+fn in_number(c: char) -> bool {
+    c.is_ascii_digit() || c == '.'
+}
+
+fn in_word(c: char) -> bool {
+    c.is_alphanumeric()
+}
+
+/// Whether a number goes on from `before` to `after`.
+fn is_split(before: Option<char>, after: &str) -> bool {
+    let mut after = after.chars();
+    let (next, second) = (after.next(), after.next());
+    let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+    match (before, next) {
+        (Some('.'), next) => digit(next),
+        (before, Some('.')) => digit(before) && digit(second),
+        (before, next) => digit(before) && digit(next),
     }
 }
 
@@ -55,6 +131,28 @@ mod tests {
         let long = format!("{}=x", "k".repeat(1000));
         assert_eq!(problem_at(&long, 1001, "no").1.len(), KEY_CHARS + 4);
         assert_eq!(problem_at("", 0, &long).1.len(), MESSAGE_CHARS);
+    }
+
+    #[test]
+    fn a_cut_is_at_a_separator_and_in_no_number() {
+        let spec = "postmark:files=1000,transactions=5000,seed=1";
+        assert_eq!(begin(spec, 36), "postmark:files=1000,transactions=…");
+        assert_eq!(begin(spec, 37), "postmark:files=1000,transactions=5000…");
+        assert_eq!(begin(spec, 30), "postmark:files=1000,…");
+        assert_eq!(begin("scratch:ext4,size=1.5G", 20), "scratch:ext4,size=…");
+        assert_eq!(begin("averyveryverylongword", 8), "averyver…");
+        assert_eq!(begin("1234567890", 4), "1234…", "nothing else is left");
+        for text in [spec, "x=1.25;y=3000.75", "run-12345-of-67890", "é1234é5678"] {
+            for at in (0..=text.len()).filter(|&at| text.is_char_boundary(at)) {
+                let places = [cut_before(text, at), cut_after(text, at)];
+                assert!(places[0] <= at && at <= places[1]);
+                for place in places {
+                    let (a, b) = text.split_at(place);
+                    let split = is_split(a.chars().next_back(), b);
+                    assert!(!split, "{a}|{b}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use fsage_core::{
     Target, TargetError, TargetSpec,
 };
 use fsage_exec::{Door, ExecError, Options};
+use fsage_format::result::experiment::Others;
 use fsage_format::result::run::{PhaseRun, RUN_FORMAT, RUN_VERSION, Unexpected, WorkloadRun};
 use fsage_format::trace::TraceMeta;
 use fsage_host::observe::Usage;
@@ -21,6 +22,8 @@ use fsage_host::pauses::Pauses;
 use fsage_host::{HostError, machine, signals};
 use fsage_workload::{BuildError, Length, Phase, Role, WorkloadSpec};
 
+use crate::bench::marks;
+use crate::bench::measure::Watch;
 use crate::inputs::{self, InputError};
 use crate::measured::{MeasuredError, MeasuredTrace, Sealed, Wanted, trace_root};
 use crate::target::{command_dir, directory};
@@ -135,6 +138,7 @@ pub fn run_workload(
     let mut result = empty_result(target, &*open, request)?;
     let time = open.file_system(FsOptions::TRUSTED)?;
     let (start_ns, before) = (time.clock().now_ns(), Pauses::now());
+    let watch = Watch::start(&*time);
     if let Some(text) = request.spec.command() {
         progress(text);
         result.command = Some(
@@ -146,6 +150,9 @@ pub fn run_workload(
     let door = traced.as_ref().map(MeasuredTrace::door);
     let ran = (&*open, place.root(), request);
     let broke = run_phases(ran, phases, &mut result, progress, (stop, door));
+    if let Some(watch) = watch {
+        result.marks = disturbed(&result, watch.end());
+    }
     let why = match (&broke, &result.failed) {
         _ if stop.load(Ordering::Relaxed) => Some("interrupted"),
         (Ok(()), None) => None,
@@ -254,8 +261,23 @@ fn empty_result(
         command: None,
         failed: None,
         interrupted: false,
+        marks: Vec::new(),
         warnings: Vec::new(),
     })
+}
+
+/// What makes a run suspect, by the rules of `bench`. That it was stopped is said as a warning.
+fn disturbed(result: &WorkloadRun, (others, elapsed_ns): (Others, u64)) -> Vec<String> {
+    let others = Others { stops: 0, ..others };
+    let mut marks = marks::by_others(elapsed_ns, &others);
+    if let Some(command) = &result.command {
+        marks.extend(marks::waited_by_command(command.elapsed_ns, None, &others));
+    }
+    for phase in &result.phases {
+        let waited = marks::waited(phase.elapsed_ns, phase.run_delay_ns, phase.streams.len());
+        marks.extend(waited.map(|waited| format!("{}: {waited}", phase.name)));
+    }
+    marks
 }
 
 fn begin_trace(

@@ -5,8 +5,9 @@ use schemars::JsonSchema;
 use crate::profile::SystemProfile;
 use crate::record::{RecordHead, ShownRecord};
 use crate::result::Document;
+use crate::result::character::{Characterised, Likeness};
 use crate::result::evaluation::Evaluation;
-use crate::result::model::{FsmFit, ModelFit};
+use crate::result::model::{FsmFit, ModelFit, ShownModel};
 use crate::result::summary::{AnonymizeSummary, ConversionSummary, SnapshotSummary, TraceSummary};
 use crate::snapshot::SnapshotMeta;
 use crate::trace::{TraceEnd, TraceMeta};
@@ -83,6 +84,12 @@ pub fn all() -> Vec<(&'static str, String)> {
         ("model-evaluate.schema.json", document_of::<Evaluation>()),
         ("model-fit.schema.json", document_of::<ModelFit>()),
         ("model-fit-fsm.schema.json", document_of::<FsmFit>()),
+        ("show-model.schema.json", document_of::<ShownModel>()),
         ("show-record.schema.json", document_of::<ShownRecord>()),
+        (
+            "show-characterise.schema.json",
+            document_of::<Characterised>(),
+        ),
+        ("show-against.schema.json", document_of::<Likeness>()),
     ]
 }

@@ -49,10 +49,14 @@ pub enum FileKind {
     AgedRun,
     /// The image of a file system, `.fsi`, whole or not.
     Image,
+    /// A model of a workload, `.fsm`.
+    Model,
+    /// A configuration of FileRunner, `.cfg`.
+    FileRunner,
 }
 
 const EXPECTED: &str =
-    "a trace, a snapshot, a system profile, an image, a result or a run record of fsage";
+    "a trace, a snapshot, a system profile, a model, an image, a result or a run record of fsage";
 
 /// Bytes from which a file is told.
 pub(crate) const ENOUGH: u64 = 4096;
@@ -82,6 +86,9 @@ pub fn sniff(path: &Path) -> Result<FileKind, FormatError> {
     if begin.starts_with(IMAGE_MAGIC) {
         return Ok(FileKind::Image);
     }
+    if let Some(kind) = model(&begin) {
+        return Ok(kind);
+    }
     match json_format(path, &begin)?.as_deref() {
         Some(PROFILE_FORMAT) => Ok(FileKind::Profile),
         Some(RECORD_FORMAT) => Ok(FileKind::Record),
@@ -95,6 +102,20 @@ pub fn sniff(path: &Path) -> Result<FileKind, FormatError> {
         Some(AGED_FORMAT) => Ok(FileKind::AgedRun),
         Some(other) => Err(wrong(path, format!("JSON of the format '{other}'"))),
         None => Err(wrong(path, describe(&begin))),
+    }
+}
+
+/// The kind of model that a text begins like: its first line that is no comment tells.
+fn model(begin: &[u8]) -> Option<FileKind> {
+    let mut lines = begin.split(|&b| b == b'\n').map(<[u8]>::trim_ascii);
+    let first = lines.find(|line| !line.is_empty() && !line.starts_with(b"#"))?;
+    let mut parts = first.splitn(2, |&b| b == b'=').map(<[u8]>::trim_ascii);
+    match (parts.next()?, parts.next()?) {
+        (b"format", value) if value.starts_with(b"\"fsm\"") || value.starts_with(b"'fsm'") => {
+            Some(FileKind::Model)
+        }
+        (b"IOChunkSize", _) => Some(FileKind::FileRunner),
+        _ => None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! How long the processes of a command waited for a processor, all of them: what the kernel tells of every
+//! How long the processes of a command waited for a processor and how much memory they had, all of them: what the kernel tells of every
 //! thread that ends (its accounting/taskstats.rst), for those that descend from the command.
 //!
 //! The kernel counts that time for each thread always and adds nothing up; whoever is told of the ends of
@@ -42,6 +42,7 @@ struct End {
     process: u32,
     parent: u32,
     delay_ns: u64,
+    resident_bytes: u64,
 }
 
 /// What the threads of a command waited.
@@ -51,6 +52,9 @@ pub struct Delay {
     pub ns: u64,
     /// Threads that were counted.
     pub threads: u64,
+    /// The largest resident size that one of their processes had, bytes, without what it was before it began its program
+    /// (which getrusage(2) counts).
+    pub max_resident_bytes: u64,
 }
 
 /// Listens to the ends of threads.
@@ -100,6 +104,7 @@ impl ExitWatch {
         for (end, _) in ends.iter().zip(members).filter(|(_, is)| *is) {
             delay.ns = delay.ns.saturating_add(end.delay_ns);
             delay.threads += 1;
+            delay.max_resident_bytes = delay.max_resident_bytes.max(end.resident_bytes);
             if end.parent == own && end.process != command && end.thread == end.process {
                 Reaper::reap(end.process);
             }
@@ -312,12 +317,15 @@ fn take(body: &[u8], ends: &mut Vec<End>) -> Option<()> {
 /// `struct taskstats`.
 fn end(stats: &[u8]) -> Option<End> {
     let number = |at: usize| Some(u32::from_ne_bytes(stats.get(at..at + 4)?.try_into().ok()?));
+    let long = |at: usize| Some(u64::from_ne_bytes(stats.get(at..at + 8)?.try_into().ok()?));
     let version = u16::from_ne_bytes(stats.get(..2)?.try_into().ok()?);
     if !VERSIONS.contains(&version) || version == BROKEN_VERSION {
         return None;
     }
     Some(End {
-        delay_ns: u64::from_ne_bytes(stats.get(24..32)?.try_into().ok()?),
+        delay_ns: long(24)?,
+        // KiB; of a thread that has no memory of its own any more, 0.
+        resident_bytes: long(200)?.saturating_mul(1024),
         thread: number(128)?,
         parent: number(132)?,
         process: number(368)?,
@@ -367,6 +375,7 @@ mod tests {
             process,
             parent,
             delay_ns: 1,
+            resident_bytes: 0,
         }
     }
 
@@ -407,12 +416,13 @@ mod tests {
         stats[0] = 15;
         assert_eq!(end(&stats), None);
         stats[0] = 16;
-        (stats[24], stats[128], stats[132], stats[368]) = (9, 3, 1, 2);
+        (stats[24], stats[128], stats[132], stats[200], stats[368]) = (9, 3, 1, 5, 2);
         let expected = End {
             thread: 3,
             process: 2,
             parent: 1,
             delay_ns: 9,
+            resident_bytes: 5 << 10,
         };
         assert_eq!(end(&stats), Some(expected));
     }

@@ -53,10 +53,12 @@ pub fn describe(target: &dyn Target, name: &str) -> Result<Environment, TargetEr
 /// it was aged.
 pub fn record(target: &dyn Target, name: &str) -> Result<TargetRecord, TargetError> {
     let about = target.describe();
+    let fs = target.file_system(FsOptions::default())?;
     let mut found = match HostFs::of(target) {
         Some(fs) => environment::target(&fs?, name),
-        None => environment::space(&*target.file_system(FsOptions::default())?),
+        None => environment::space(&*fs),
     };
+    found.virtual_time = fs.virtual_time().is_some();
     name.clone_into(&mut found.target);
     found.scratch = target.is_temporary();
     found.file_system = about.file_system.or(found.file_system);

@@ -9,9 +9,13 @@
 //!
 //! * [`filerunner`]: the statistical matrix and the configuration of FileRunner (Farhat 2017).
 //! * [`fsm`]: models that are read and edited, from visits, classes of files and groups of processes.
+//! * [`export`](mod@export): a model for filebench and fio.
 //! * [`figures`]: by what a run of a model and one of what it stands for are held against each other.
+//! * [`likeness`]: whether two traces are of the same workload.
 
 mod descriptors;
+pub mod export;
 pub mod figures;
 pub mod filerunner;
 pub mod fsm;
+pub mod likeness;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use fsage_core::{Errno, Fd, Op, OpFlags, OpKind, OpSource, Outcome, PathTable, Pid, Tid};
 use fsage_format::trace::TraceReader;
-use fsage_model::fsm::{Gather, Generator, MODEL_BYTES, Measures, Model, Options, fit};
+use fsage_model::fsm::{Gather, Generator, MODEL_BYTES, Measures, Model, Options, Scale, fit};
 
 const TRACES: [&str; 6] = ["build", "database", "failing", "mail", "mapped", "threads"];
 
@@ -550,6 +550,56 @@ fn what_no_machine_holds_is_refused_for_all_of_a_model() {
     }
     let never = small.replace("\"stat\"", "\"stat times=0\"");
     line("times", &never, "0 times, expected at least 1");
+}
+
+#[test]
+fn the_limits_of_a_model_hold_for_all_that_is_made_of_it() {
+    let one = ["1 file=1.fresh next=1*1000000,0*1"];
+    let files = files_of("file", 1000)
+        + &files_of("file", 1).replace("before = 1\n", "before = 16\nsize_bytes = \"5000\"\n");
+    let model = Model::parse(&model_of(&files, &["stat"], &one)).unwrap();
+    let check = |users, time, data| {
+        let scale = Scale { users, time, data };
+        model.check_scale(scale).map_err(|e| e.to_string())
+    };
+    assert_eq!(check(1024, 1000.0, 4.0), Ok(()));
+    for ((users, time, data), expected) in [
+        (
+            (1024, 1.0, 5.0),
+            "users=1024, data=5: 1024 times 5017 files and directories before the run are 5137408, expected at most 4194304",
+        ),
+        (
+            (8193, 1.0, 0.1),
+            "users=8193: 8193 times 1 processes at once are 8193, expected at most 8192",
+        ),
+        (
+            (1024, 10_000.0, 1.0),
+            "users=1024, time=10000: 1024 times 10000010000 visits are 10240010240000, expected at most 1099511627776",
+        ),
+        (
+            (1, 1.0, 0.0),
+            "time=1 and data=0: expected more than 0, at most 1000000",
+        ),
+        (
+            (1, f64::NAN, 1.0),
+            "time=NaN and data=1: expected more than 0, at most 1000000",
+        ),
+    ] {
+        assert_eq!(check(users, time, data).unwrap_err(), expected, "{users}");
+    }
+    let larger =
+        files_of("file", 1).replace("before = 1\n", "before = 1\nsize_bytes = \"1000000000\"\n");
+    let model = Model::parse(&model_of(&larger, &["stat"], &one)).unwrap();
+    let scale = Scale {
+        users: 1,
+        time: 1.0,
+        data: 2000.0,
+    };
+    let error = model.check_scale(scale).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "data=2000: files of 2000 times 1000000000 bytes, expected at most 1099511627776"
+    );
 }
 
 #[test]

@@ -8,7 +8,7 @@ use fsage_core::OpSource as _;
 use fsage_core::any_ops::any_ops;
 use fsage_core::{Op, PathTable};
 use fsage_model::filerunner::{Config, Fitter, Operation, Plan, Runner, Scan};
-use fsage_model::fsm::{Gather, Generator, Model, Options, fit};
+use fsage_model::fsm::{Gather, Generator, Model, Options, Scale, fit};
 use proptest::prelude::*;
 
 /// Definitions that can be, few enough to be run at once.
@@ -90,7 +90,9 @@ fn each(seed: u64, take: &mut dyn FnMut(&Op, &PathTable)) {
 /// The model of any stream, as its file has it; none of one without an operation on a file.
 fn fsm(seed: u64) -> Option<String> {
     let mut gather = Gather::new(&[]);
-    each(seed, &mut |op, paths| gather.take(op, paths));
+    each(seed, &mut |op, paths| {
+        gather.take(op, paths);
+    });
     Some(fit(gather).ok()?.text().unwrap())
 }
 
@@ -195,7 +197,10 @@ proptest! {
             let model = model.unwrap();
             prop_assert_eq!(model.text().unwrap(), text);
             let options = Options { seed, time, data, ..Options::default() };
-            prop_assert!(play(model, options)? > 0);
+            // Files beyond what one may be are refused once they are scaled; of a tenth of a few visits nothing is left.
+            let refused = model.check_scale(Scale { users: 1, time, data }).is_err();
+            prop_assert_eq!(refused && data <= 1.0, false);
+            prop_assert!(play(model, options)? > 0 || refused || time < 0.5);
         }
     }
 

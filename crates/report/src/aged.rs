@@ -7,8 +7,9 @@ use crate::page::Page;
 use crate::table::{Align, TextTable};
 use crate::units::{bytes, count, counted, duration, percent};
 
-/// What an image of a file system says of itself.
-pub fn image(head: &ImageHead, width: u16) -> String {
+/// What an image of a file system says of itself, all of which was held against its checksums; `contents` are its
+/// pieces and the bytes of data in them.
+pub fn image(head: &ImageHead, contents: (u32, u64), width: u16) -> String {
     let mut page = Page::new(width);
     page.say(format!(
         "image of {} of {}, kept from {} under kernel {}",
@@ -21,7 +22,11 @@ pub fn image(head: &ImageHead, width: u16) -> String {
         Some(aged) => page.say(format!("aged: {}", aged.in_words())),
         None => page.say("nothing tells how it was aged"),
     }
-    page.say("its blocks are checked when it is put back");
+    page.say(format!(
+        "whole: {} of data in {}, each as its checksum says",
+        bytes(contents.1),
+        counted(u64::from(contents.0), "piece"),
+    ));
     if !head.mkfs_options.is_empty() {
         page.say(format!("mkfs {} ({})", head.mkfs_options, head.mkfs));
     }

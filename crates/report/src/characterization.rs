@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fsage_format::result::aging::{AGING_ENTRY, AgingKind, Made};
 use fsage_format::result::characterization::{
     Characterization, NameStats, PageCache, ProcessStats, SizeBucket,
 };
@@ -70,6 +71,9 @@ fn head(page: &mut Page, shown: &ShownTrace) {
         duration(found.span_ns as f64),
         count(found.errors),
     ));
+    if let Some(made) = aging(meta) {
+        page.say(aged(&made));
+    }
     if found.latency_total_ns > 0 {
         let most: Vec<String> = found
             .kinds
@@ -117,6 +121,25 @@ fn head(page: &mut Page, shown: &ShownTrace) {
         counted(found.distinct_files, "file"),
         counted(found.distinct_directories, "directory"),
     ));
+}
+
+/// How an aging workload was made; none for any other trace.
+fn aging(meta: &TraceMeta) -> Option<Made> {
+    serde_json::from_str(meta.extra.get(AGING_ENTRY)?).ok()
+}
+
+fn aged(made: &Made) -> String {
+    let source = match made.kind {
+        AgingKind::Profile => format!("profile {}", made.source),
+        AgingKind::Snapshots => format!("snapshots of {}", made.source),
+        AgingKind::Git => format!("git history of {}", made.source),
+    };
+    format!(
+        "an aging workload of {} for a file system of {}: {source}, {} in these operations",
+        counted(made.days.into(), "simulated day"),
+        bytes(made.size_bytes),
+        counted(made.operations, "change"),
+    )
 }
 
 /// What the page cache had: what was read ahead came from the device before it was asked for.
@@ -237,10 +260,28 @@ fn named(shown: &ShownTrace) -> Vec<(String, &ProcessStats)> {
     found.processes.iter().map(|p| (name(p.pid), p)).collect()
 }
 
+/// The program of a process, or of the process that began it.
+pub(crate) fn program_of(processes: &[ProcessStats], pid: u32) -> Option<&str> {
+    let mut at = pid;
+    for _ in 0..64 {
+        let process = processes.iter().find(|p| p.pid == at)?;
+        if let Some(name) = &process.name {
+            return Some(name);
+        }
+        at = process.parent_pid?;
+    }
+    None
+}
+
 /// What one would do with it.
 fn next(page: &mut Page, shown: &ShownTrace, file: &str, details: bool) {
     let word = quoted(file);
-    if shown.loss.is_none() {
+    if let Some(made) = aging(&shown.meta) {
+        let size = made.size_bytes.div_ceil(1 << 20);
+        page.verbatim(format!(
+            "next: fsage age apply {word} scratch:ext4,size={size}M --keep aged.fsi"
+        ));
+    } else if shown.loss.is_none() {
         page.verbatim("next: fsage profile DIR --quick -o there.fsp");
         page.verbatim(format!("      fsage predict {word} --on there.fsp"));
     }
@@ -261,6 +302,16 @@ fn all(page: &mut Page, shown: &ShownTrace, width: u16) {
             meta.kernel, meta.method
         ));
     }
+    page.append(&details(found, width));
+    if found.processes.len() > 1 {
+        page.title("processes, most operations first");
+        page.append(&processes(shown, width));
+    }
+}
+
+/// What is told of the operations themselves: mix, sizes, places, names.
+pub(crate) fn details(found: &Characterization, width: u16) -> String {
+    let page = &mut Page::new(width);
     page.title("by kind of operation; times are of single operations");
     page.append(&mix(found, width));
     page.title("sizes of reads, writes and files");
@@ -277,10 +328,7 @@ fn all(page: &mut Page, shown: &ShownTrace, width: u16) {
             page.append(&hottest(names, found, width));
         }
     }
-    if found.processes.len() > 1 {
-        page.title("processes, most operations first");
-        page.append(&processes(shown, width));
-    }
+    std::mem::replace(page, Page::new(width)).finish()
 }
 
 fn hottest(names: &[NameStats], found: &Characterization, width: u16) -> String {
@@ -424,7 +472,7 @@ fn per_mark(pieces: usize, width: usize) -> usize {
 }
 
 /// A line of bars, one for each of at most `width` equal pieces (the highest value of each).
-fn sparkline(values: &[u64], width: usize) -> String {
+pub(crate) fn sparkline(values: &[u64], width: usize) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = values.iter().copied().max().unwrap_or(0).max(1);
     values

@@ -6,6 +6,10 @@ use fsage_format::result::environment::{
 
 use crate::units;
 
+/// What is said where time is computed, so that nobody takes it for the machine's.
+pub(crate) const VIRTUAL: &str =
+    "its time is virtual: computed from the target's stated costs, not measured on this machine";
+
 /// The machine and the targets, as a paper tells them. What is not known is not mentioned.
 pub fn paragraph(machine: Option<&MachineRecord>, targets: &[&TargetRecord]) -> String {
     let mut sentences = Vec::new();

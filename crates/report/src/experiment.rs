@@ -1,6 +1,7 @@
 //! An experiment as a person asks for it: what must be known first, who is fastest and how surely, one table.
 
 mod details;
+mod finding;
 
 use fsage_format::result::experiment::{Configuration, Experiment, StopReason};
 use fsage_stats::{SIGNIFICANCE, holm, mean, ratio, welch};
@@ -16,9 +17,6 @@ use details::{Names, PARTS, with_half_width};
 /// Configurations that the short form shows.
 const ROWS: usize = 12;
 
-/// Groups of configurations whose finding is told.
-const FINDINGS: usize = 2;
-
 /// Failures that the short form tells.
 const FAILURES: usize = 2;
 
@@ -28,7 +26,7 @@ pub fn text(experiment: &Experiment, details: bool, width: u16) -> String {
     let names = Names::of(&experiment.configurations);
     let groups = groups(experiment);
     cautions(&mut page, experiment, &names);
-    findings(&mut page, experiment, &groups, &names);
+    finding::add(&mut page, experiment, &groups, &names);
     let runs: usize = experiment.configurations.iter().map(|c| c.runs.len()).sum();
     let mut all = format!(
         "{}, {} in {}, interleaved from seed {}",
@@ -212,81 +210,6 @@ fn cautions(page: &mut Page, experiment: &Experiment, names: &Names) {
     if !all.is_empty() {
         page.say(format!("caution: {}", all.join("; ")));
     }
-}
-
-fn findings(page: &mut Page, experiment: &Experiment, groups: &[Group<'_>], names: &Names) {
-    let metric = subject(experiment);
-    for group in groups.iter().take(FINDINGS) {
-        page.say(finding(group, metric, groups.len() > 1, names));
-    }
-    if groups.len() > FINDINGS {
-        page.say(format!("and {} more, below", groups.len() - FINDINGS));
-    }
-}
-
-fn finding(group: &Group<'_>, metric: &str, named: bool, names: &Names) -> String {
-    let Some(base) = group.members.get(group.base) else {
-        return String::new();
-    };
-    let called = |c: &Configuration| {
-        if group.by_target {
-            return c.target.clone();
-        }
-        let short = names.short(&c.name);
-        if short.is_empty() {
-            c.name.clone()
-        } else {
-            short
-        }
-    };
-    let value = base
-        .metric(metric)
-        .map_or_else(String::new, with_half_width);
-    let title = if named && !group.name.is_empty() {
-        format!("{}: ", group.name)
-    } else {
-        String::new()
-    };
-    if group.members.len() == 1 {
-        let runs = counted(base.runs.len(), "run");
-        return format!("{title}{}: {metric} {value} ({runs})", called(base));
-    }
-    let mut others: Vec<(f64, String)> = Vec::new();
-    let mut alike: Vec<String> = Vec::new();
-    let others_of = group.members.iter().zip(&group.p);
-    for (c, p) in others_of.filter(|(c, _)| c.name != base.name) {
-        match against(c, base, metric, *p) {
-            Some(Against {
-                is_apart: false, ..
-            })
-            | None => alike.push(called(c)),
-            Some(apart) => {
-                others.push((apart.ratio, format!("{} {}", called(c), apart.text)));
-            }
-        }
-    }
-    others.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut others: Vec<String> = others.into_iter().map(|(_, text)| text).collect();
-    if others.len() > 4 {
-        let more = others.len() - 3;
-        others.truncate(3);
-        others.push(format!("{more} more below"));
-    }
-    let mut text = match (group.by_target, alike.is_empty()) {
-        (true, true) => format!("{title}{} is fastest: {metric} {value}", called(base)),
-        (true, false) => format!(
-            "{title}{} and {} cannot be told apart: {metric} {value}",
-            called(base),
-            alike.join(", ")
-        ),
-        (false, _) => format!("{title}against {} ({metric} {value})", called(base)),
-    };
-    if !others.is_empty() {
-        text.push_str(&format!("; {}", others.join(", ")));
-    } else if !group.by_target {
-        text.push_str(": no other can be told from it");
-    }
-    text
 }
 
 /// A configuration against the base of its group.
@@ -514,6 +437,57 @@ mod tests {
         }
     }
 
+    /// `ext4 / PostMark` and others of the same workload that take so many times as long, give or take.
+    fn beside(others: &[(&str, f64)]) -> Experiment {
+        let mut all = experiment();
+        let of = |target: &str, mean: f64| {
+            let mut one = all.configurations[0].clone();
+            one.name = format!("{target} / PostMark");
+            one.target = target.into();
+            one.metrics[0] = metric("elapsed", "ns", mean * 1.5e9);
+            for (at, run) in one.runs.iter_mut().enumerate() {
+                let value = (mean * 1.5e9) * (1.0 + 0.02 * (at % 3) as f64);
+                run.metrics.insert("elapsed".into(), value);
+            }
+            one
+        };
+        let others = [("ext4", 1.0)].iter().chain(others);
+        all.configurations = others.map(|(target, mean)| of(target, *mean)).collect();
+        all
+    }
+
+    #[test]
+    fn what_cannot_be_told_apart_is_told_with_its_range() {
+        let words = |all: &Experiment| {
+            let said = text(all, false, 80);
+            said.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let said = words(&beside(&[("xfs", 1.004)]));
+        let finding = "ext4 and xfs cannot be told apart: elapsed 1.5 s to 1.51 s";
+        assert!(
+            said.contains(finding) && !said.contains("fastest:"),
+            "{said}"
+        );
+        let said = words(&beside(&[("xfs", 1.004), ("btrfs", 2.0)]));
+        let finding = "cannot be told apart: elapsed 1.5 s to 1.51 s; btrfs x2.00";
+        assert!(said.contains(finding), "{said}");
+        let said = words(&beside(&[("xfs", 2.0)]));
+        assert!(said.contains("ext4 is fastest: elapsed 1.5"), "{said}");
+        // Against the first of one target, where another is alike and a third is not.
+        let mut all = beside(&[("b", 1.004), ("c", 2.0)]);
+        for (one, workload) in all.configurations.iter_mut().zip(["a", "b", "c"]) {
+            one.target = "ext4".into();
+            one.name = format!("ext4 / {workload}");
+        }
+        let said = words(&all);
+        assert!(
+            said.contains("against a (elapsed")
+                && said.contains("c x2.00")
+                && said.contains("b cannot be told from it"),
+            "{said}"
+        );
+    }
+
     #[test]
     fn means_have_their_intervals_and_doubts_are_reported() {
         let text = text(&experiment(), true, 120);
@@ -638,7 +612,7 @@ mod tests {
             let flat = text.replace("\n  ", " ");
             for said in [
                 "caution: 4 of 15 runs were disturbed (a hypervisor); 1 run failed",
-                "ext4 and btrfs, slow cannot be told apart: elapsed 1 ±",
+                "ext4 and btrfs, slow cannot be told apart: elapsed 1 s to 16.3 s",
                 "xfs x2.00 (1.9",
                 "(unusable)",
                 "every figure: --details",

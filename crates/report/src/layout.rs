@@ -9,6 +9,12 @@ use crate::units::{bytes, count, counted, percent};
 /// Columns of a bar.
 const BAR: usize = 24;
 
+/// From this share of unknown places on it is said why they are.
+const MOSTLY: f64 = 0.5;
+
+/// Targets of which that is said.
+const UNKNOWN_SAID: usize = 4;
+
 /// What a terminal shows: all of one, or a line each of several.
 pub fn text(found: &Layouts, by_size: bool, width: u16) -> String {
     let mut page = Page::new(width);
@@ -244,6 +250,21 @@ fn free_table(free: &FreeSpace, width: u16) -> TextTable {
 }
 
 fn several(page: &mut Page, layouts: &[Layout], against: &[Layout]) {
+    let without: Vec<String> = layouts
+        .iter()
+        .chain(against)
+        .filter_map(mostly_unknown)
+        .collect();
+    for text in without.iter().take(UNKNOWN_SAID) {
+        page.say(text);
+    }
+    if without.len() > UNKNOWN_SAID {
+        page.say(format!(
+            "and the same of {} more",
+            count((without.len() - UNKNOWN_SAID) as u64)
+        ));
+    }
+    page.blank();
     let mut columns = vec![
         ("target", Align::Left),
         ("files", Align::Right),
@@ -274,4 +295,52 @@ fn several(page: &mut Page, layouts: &[Layout], against: &[Layout]) {
         table.row(row);
     }
     page.table(&table);
+}
+
+/// That a score is that of few of the files, and why. A file without a block has no place that could be known.
+fn mostly_unknown(layout: &Layout) -> Option<String> {
+    let places = layout.unknown.total();
+    let all = places + layout.files_placed;
+    (places > 0 && places as f64 >= MOSTLY * all as f64).then(|| {
+        format!(
+            "{}: where {} of {} with data lie is unknown: {}",
+            layout.target,
+            count(places),
+            counted(all, "file"),
+            unknown(&layout.unknown)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_most_places_are_unknown_it_is_said_how_many_and_why() {
+        let day = |name: &str, unknown: u64| Layout {
+            target: name.into(),
+            files: 100,
+            files_placed: 90 - unknown,
+            files_empty: 10,
+            unknown: UnknownFiles {
+                delayed: unknown,
+                ..UnknownFiles::default()
+            },
+            ..Layout::default()
+        };
+        let layouts = vec![day("day-1.fss", 80), day("day-2.fss", 3)];
+        let found = Layouts {
+            score_rms_distance: None,
+            layouts,
+            against: vec![],
+        };
+        for width in [80, 160] {
+            let said = text(&found, false, width);
+            let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+            let caution = "day-1.fss: where 80 of 90 files with data lie is unknown: 80 not yet written (--sync";
+            assert!(words.starts_with(caution), "{said}");
+            assert!(!words.contains("day-2.fss: where"), "{said}");
+        }
+    }
 }

@@ -8,6 +8,7 @@
 //! * One module for each kind of result: [`validation`], [`profile`], [`ops`].
 
 pub mod aged;
+pub mod characterised;
 pub mod characterization;
 pub mod cleanup;
 pub mod comparison;

@@ -1,10 +1,14 @@
-//! How a model was fitted.
+//! How a model was fitted, and what it does.
+
+mod shown;
 
 use fsage_format::result::model::{FsmFit, ModelBytes, ModelFit};
 
 use crate::page::Page;
 use crate::table::{Align, TextTable};
 use crate::units::{bytes, count, counted, percent, signed_percent, significant};
+
+pub use shown::shown;
 
 /// From where on a model is said to be off.
 const CAUTION: f64 = 0.1;

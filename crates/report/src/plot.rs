@@ -1,5 +1,7 @@
 //! Plots as SVG: the layout score over time and by size of file (Figures 3.3 and 3.4 of the thesis).
 
+pub mod character;
+
 use fsage_format::result::layout::{Layout, Layouts};
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -37,19 +39,17 @@ fn draw(root: &Area<'_>, found: &Layouts, several: bool) -> Result<(), Box<dyn s
         let (x, of) = times(&found.layouts);
         let against: Points = scored(&found.against, |i| of.get(i).copied());
         let lines = [scored(&found.layouts, |i| of.get(i).copied()), against];
-        chart(&above, "layout score over time", x, &lines, |x| {
-            format!("{x:.0}")
-        })?;
+        let axes = Axes::of_score("layout score over time", x);
+        chart(&above, &axes, &lines, |x| format!("{x:.0}"), AGAINST)?;
         below
     } else {
         root.clone()
     };
     let last = found.layouts.last().map_or(Vec::new(), sizes);
     let against = found.against.last().map_or(Vec::new(), sizes);
-    let title = "layout score by size of file";
-    chart(&by_size, title, "size of file", &[last, against], |x| {
-        crate::units::bytes(x.exp2().round() as u64)
-    })?;
+    let axes = Axes::of_score("layout score by size of file", "size of file");
+    let size = |x: f64| crate::units::bytes(x.exp2().round() as u64);
+    chart(&by_size, &axes, &[last, against], size, AGAINST)?;
     root.present()?;
     Ok(())
 }
@@ -77,31 +77,64 @@ fn sizes(layout: &Layout) -> Points {
         .collect()
 }
 
+/// What two lines are called where there are two.
+const AGAINST: [&str; 2] = ["real", "against"];
+
+/// What a chart shows.
+struct Axes<'a> {
+    title: &'a str,
+    x: &'a str,
+    y: &'a str,
+    /// What a value of the vertical axis is written as.
+    y_label: fn(f64) -> String,
+    /// The least upper end of the vertical axis.
+    y_least: f64,
+    /// Whether each point is marked.
+    dots: bool,
+}
+
+impl<'a> Axes<'a> {
+    fn of_score(title: &'a str, x: &'a str) -> Self {
+        Self {
+            title,
+            x,
+            y: "layout score",
+            y_label: |y| format!("{y:.1}"),
+            y_least: 1.0,
+            dots: true,
+        }
+    }
+}
+
 fn chart(
     area: &Area<'_>,
-    title: &str,
-    x_title: &str,
+    axes: &Axes<'_>,
     lines: &[Points; 2],
     label: impl Fn(f64) -> String,
+    names: [&str; 2],
 ) -> Result<(), Box<dyn std::error::Error>> {
     let all = || lines.iter().flatten().map(|point| point.0);
     let low = all().reduce(f64::min).unwrap_or(0.0);
     // A single place has something beside it.
-    let high = all().fold(low + 1.0, f64::max);
+    let high = all().fold(low, f64::max);
+    let high = if high > low { high } else { low + 1.0 };
+    let top = lines.iter().flatten().map(|point| point.1);
+    let top = top.fold(axes.y_least, f64::max);
     let mut chart = ChartBuilder::on(area)
-        .caption(title, ("sans-serif", 18))
+        .caption(axes.title, ("sans-serif", 18))
         .margin(12)
         .x_label_area_size(40)
-        .y_label_area_size(50)
-        .build_cartesian_2d(low..high, 0.0..1.0)?;
+        .y_label_area_size(70)
+        .build_cartesian_2d(low..high, 0.0..top)?;
     chart
         .configure_mesh()
         .light_line_style(WHITE)
-        .x_desc(x_title)
-        .y_desc("layout score")
+        .x_desc(axes.x)
+        .y_desc(axes.y)
         .x_label_formatter(&|x| label(*x))
+        .y_label_formatter(&|y| (axes.y_label)(*y))
         .draw()?;
-    let drawn = lines.iter().zip(COLORS).zip(["real", "against"]);
+    let drawn = lines.iter().zip(COLORS).zip(names);
     for ((points, color), name) in drawn.filter(|((points, _), _)| !points.is_empty()) {
         let style = color.stroke_width(2);
         let line = chart.draw_series(LineSeries::new(points.iter().copied(), style))?;
@@ -109,8 +142,10 @@ fn chart(
             line.label(name)
                 .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], style));
         }
-        let dots = points.iter().map(|&at| Circle::new(at, 3, color.filled()));
-        chart.draw_series(dots)?;
+        if axes.dots {
+            let dots = points.iter().map(|&at| Circle::new(at, 3, color.filled()));
+            chart.draw_series(dots)?;
+        }
     }
     if !lines[1].is_empty() {
         chart

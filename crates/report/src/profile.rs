@@ -1,46 +1,58 @@
-//! A system profile as a table, and the list of what can be measured.
+//! A system profile: the answer, all of it as a table, and the list of what can be measured.
+
+mod answer;
 
 use fsage_core::metric::{self, Group, MetricId};
 use fsage_format::profile::{MetricValue, SystemProfile};
 
+use crate::environment::VIRTUAL;
 use crate::page::Page;
 use crate::table::{Align, TextTable};
 use crate::units;
 
-/// Everything that a terminal shows of a profile.
-pub fn text(profile: &SystemProfile, width: u16) -> String {
-    let (machine, target) = (&profile.environment.machine, &profile.environment.target);
+/// What a terminal shows of the profile in `file`: the answer; with `details` every metric.
+pub fn text(profile: &SystemProfile, file: &str, details: bool, width: u16) -> String {
+    if details {
+        all(profile, width)
+    } else {
+        answer::text(profile, file, width)
+    }
+}
+
+/// Of what it is, and how far it can be trusted.
+fn head(profile: &SystemProfile, page: &mut Page) {
+    let target = &profile.environment.target;
     let measured = &profile.measurement;
-    let mut page = Page::new(width);
-    caution(profile, &mut page);
+    caution(profile, page);
     page.say(format!(
         "{}: {} on {}",
         profile.name,
         or_unknown(target.file_system.as_deref().unwrap_or_default()),
         or_unknown(&target.device_text()),
     ));
+    if let Some(machine) = answer::machine(profile) {
+        page.say(machine);
+    }
     page.say(format!(
-        "{}, {} CPUs, {}, kernel {}",
-        or_unknown(machine.processor.model.as_deref().unwrap_or_default()),
-        machine.processor.cpus.unwrap_or(0),
-        units::bytes(machine.memory.total_bytes.unwrap_or(0)),
-        or_unknown(&machine.kernel.text()),
-    ));
-    page.say(format!(
-        "{}{} metrics in {}, {}",
+        "{}{} in {}, {}; {}",
         if measured.quick { "quick; " } else { "" },
-        profile.metrics.len(),
+        units::counted(profile.metrics.len() as u64, "metric"),
         units::duration(measured.elapsed_ns as f64),
         measured
             .cold_method
             .as_ref()
             .map_or_else(|| "no cold ones".to_owned(), |how| format!("cold by {how}")),
+        answer::wholeness(profile),
     ));
-    page.blank();
-    if let Some(reason) = profile.incomplete_reason() {
-        page.say(format!("not whole: {reason}"));
-        page.blank();
+    if profile.environment.is_virtual() {
+        page.say(VIRTUAL);
     }
+}
+
+fn all(profile: &SystemProfile, width: u16) -> String {
+    let mut page = Page::new(width);
+    head(profile, &mut page);
+    page.blank();
     let mut table = TextTable::new(
         &[
             ("metric", Align::Left),
@@ -80,7 +92,7 @@ fn caution(profile: &SystemProfile, page: &mut Page) {
         return;
     }
     page.say(format!(
-        "caution: {} of {} disturbed while measured, or suspect: why stands below them; profile again on a quiet \
+        "caution: {} of {} disturbed while measured, or suspect (--details tells why): profile again on a quiet \
          machine",
         units::count(marked),
         units::counted(all, "metric"),
@@ -139,26 +151,34 @@ fn or_unknown(text: &str) -> &str {
     if text.is_empty() { "unknown" } else { text }
 }
 
-fn row(value: &MetricValue) -> [String; 5] {
-    let bound = if value.lower_bound { "at least " } else { "" };
-    let interval = match value.interval() {
+fn row(metric: &MetricValue) -> [String; 5] {
+    [
+        metric.name.clone(),
+        value(metric),
+        interval(metric),
+        metric.runs.to_string(),
+        MetricId::parse(&metric.name)
+            .map_or(String::new(), |id| id.family().row().what.to_string()),
+    ]
+}
+
+fn value(metric: &MetricValue) -> String {
+    let bound = if metric.lower_bound { "at least " } else { "" };
+    format!("{bound}{}", units::metric(metric.estimate, &metric.unit))
+}
+
+fn interval(metric: &MetricValue) -> String {
+    match metric.interval() {
         // Found out, not estimated.
         Some((low, high)) if low >= high => String::new(),
         Some((low, high)) if units::is_unusable(Some(low), Some(high)) => "unusable".to_owned(),
         Some((low, high)) => format!(
             "{} – {}",
-            units::metric(low, &value.unit),
-            units::metric(high, &value.unit)
+            units::metric(low, &metric.unit),
+            units::metric(high, &metric.unit)
         ),
         None => "unknown".to_owned(),
-    };
-    [
-        value.name.clone(),
-        format!("{bound}{}", units::metric(value.estimate, &value.unit)),
-        interval,
-        value.runs.to_string(),
-        MetricId::parse(&value.name).map_or(String::new(), |id| id.family().row().what.to_string()),
-    ]
+    }
 }
 
 /// Every metric that can be measured, by group.
@@ -214,6 +234,7 @@ fn names(row: &metric::Family) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsage_format::profile::Environment;
 
     #[test]
     fn a_disturbance_leads_and_an_interval_that_says_nothing_is_unusable() {
@@ -225,13 +246,14 @@ mod tests {
         for metric in &mut profile.metrics {
             metric.marks.clear();
         }
-        assert!(text(&profile, 80).starts_with(&profile.name));
+        let shown = |profile: &SystemProfile| text(profile, "ext4.fsp", true, 80);
+        assert!(shown(&profile).starts_with(&profile.name));
         let all = profile.metrics.len();
         let metric = profile.metrics.iter_mut().find(|m| m.name == "STAT");
         let metric = metric.unwrap();
         metric.marks = vec!["other processes ran".into()];
         (metric.estimate, metric.low, metric.high) = (731.0, Some(0.0), Some(1540.0));
-        let said = text(&profile, 80);
+        let said = shown(&profile);
         assert!(
             said.starts_with(&format!("caution: 1 of {all} metrics disturbed")),
             "{said}"
@@ -241,5 +263,51 @@ mod tests {
             row.contains("731 ns  ") && row.contains("unusable"),
             "{row}"
         );
+    }
+
+    #[test]
+    fn the_answer_of_a_profile_fits_a_screen() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/profiles");
+        for file in std::fs::read_dir(dir).unwrap() {
+            let path = file.unwrap().path();
+            let mut profile = SystemProfile::load(&path).unwrap();
+            for disturbed in [false, true] {
+                for metric in &mut profile.metrics {
+                    metric.marks = vec!["other processes ran".to_owned(); disturbed.into()];
+                }
+                let said = text(&profile, "a file.fsp", false, 80);
+                let lines: Vec<&str> = said.lines().collect();
+                assert!(lines.len() <= 24, "{} lines:\n{said}", lines.len());
+                assert!(lines.iter().all(|l| l.chars().count() <= 80), "{said}");
+                let main = [
+                    "create", "read", "write", "fsync", "unlink", "device", "cache",
+                ];
+                for part in main.iter().chain(&["predict mine.fst --on 'a file.fsp'"]) {
+                    assert!(said.contains(part), "{part}:\n{said}");
+                }
+                assert_eq!(said.starts_with("caution: "), disturbed, "{said}");
+                assert_eq!(said.contains("  disturbed\n"), disturbed, "{said}");
+            }
+            profile.incomplete = Some("interrupted".to_owned());
+            let said = text(&profile, "a.fsp", false, 80);
+            assert!(said.contains("not whole: interrupted"), "{said}");
+        }
+        // Nothing that the answer is made of.
+        let empty = SystemProfile::new("empty", Environment::default());
+        let said = text(&empty, "empty.fsp", false, 80);
+        assert!(said.contains("none of the main costs"), "{said}");
+    }
+
+    #[test]
+    fn computed_time_is_named_as_such() {
+        let mut profile = SystemProfile::new("mem:fast", Environment::default());
+        for details in [false, true] {
+            profile.environment.target.virtual_time = true;
+            let said = text(&profile, "m.fsp", details, 80);
+            assert!(said.contains("virtual") && !said.contains("CPUs"), "{said}");
+            profile.environment.target.virtual_time = false;
+            let said = text(&profile, "m.fsp", details, 80);
+            assert!(!said.contains("virtual") && said.contains("CPUs"), "{said}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 use fsage_format::result::layout::Layout;
 use fsage_format::result::run::{CommandRun, PhaseRun, Unexpected, WorkloadRun};
 
+use crate::environment::VIRTUAL;
 use crate::page::Page;
 use crate::table::{Align, TextTable};
 use crate::units;
@@ -16,10 +17,20 @@ const SHOWN_STREAMS: usize = 32;
 /// Everything that a terminal shows of a run.
 pub fn text(run: &WorkloadRun, width: u16) -> String {
     let mut page = Page::new(width);
+    if let Some((first, more)) = run.marks.split_first() {
+        let more = match more.len() {
+            0 => String::new(),
+            n => format!("; {n} more with --json"),
+        };
+        page.say(format!("caution: the run was disturbed ({first}{more})"));
+    }
     page.say(&run.workload);
     let file_system = run.environment.target.file_system.as_deref();
     let file_system = file_system.unwrap_or_default();
     page.say(format!("on {}: {file_system}{}", run.target, length(run)));
+    if run.environment.is_virtual() {
+        page.say(VIRTUAL);
+    }
     for phase in &run.phases {
         page.blank();
         say_phase(&mut page, phase);
@@ -226,11 +237,15 @@ fn say_command(page: &mut Page, command: &CommandRun) {
         time(command.user_ns),
         time(command.system_ns),
     ));
+    let resident = command
+        .max_resident_bytes
+        .map_or_else(String::new, |bytes| {
+            format!(", {} at most resident", units::bytes(bytes))
+        });
     page.say(format!(
-        "{} read from and {} written to devices, {} at most resident",
+        "{} read from and {} written to devices{resident}",
         units::bytes(command.device_read_bytes),
         units::bytes(command.device_written_bytes),
-        units::bytes(command.max_resident_bytes),
     ));
     page.say(format!(
         "{} page faults with I/O, {} without; {} voluntary and {} involuntary context switches",

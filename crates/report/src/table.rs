@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use fsage_core::text::{cut_after, cut_before};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::page::wrapped;
@@ -273,7 +274,8 @@ fn total(columns: impl Iterator<Item = usize>) -> usize {
     1 + sum + GAP * usize::saturating_sub(count, 1)
 }
 
-/// The text in at most `width` columns: what is longer loses its middle.
+/// The text in at most `width` columns: what is longer loses its middle, from a separator to a separator where that
+/// leaves enough, and never a part of a number.
 pub fn elided(text: &str, width: usize) -> Cow<'_, str> {
     // A text of no more bytes than columns fits, and so nearly all do.
     if text.len() <= width || (text.len() <= width.saturating_mul(8) && text.width() <= width) {
@@ -287,13 +289,26 @@ pub fn elided(text: &str, width: usize) -> Cow<'_, str> {
             used <= limit
         }
     };
-    let head: String = text.chars().take_while(fits(room.div_ceil(2))).collect();
-    let tail: Vec<char> = text.chars().rev().take_while(fits(room / 2)).collect();
-    if head.len() + tail.iter().map(|c| c.len_utf8()).sum::<usize>() >= text.len() {
+    let head: usize = text
+        .chars()
+        .take_while(fits(room.div_ceil(2)))
+        .map(char::len_utf8)
+        .sum();
+    let end = cut_before(text, head);
+    // What the head leaves is the tail's.
+    let left = room.saturating_sub(text.get(..end).unwrap_or_default().width());
+    let tail: usize = text
+        .chars()
+        .rev()
+        .take_while(fits(left))
+        .map(char::len_utf8)
+        .sum();
+    if end + tail >= text.len() {
         return Cow::Borrowed(text);
     }
-    let tail: String = tail.into_iter().rev().collect();
-    Cow::Owned(format!("{head}…{tail}"))
+    let start = cut_after(text, text.len() - tail);
+    let part = |of: std::ops::Range<usize>| text.get(of).unwrap_or_default();
+    Cow::Owned(format!("{}…{}", part(0..end), part(start..text.len())))
 }
 
 /// A bar of at most `width` characters for a share of 0 to 1.
@@ -410,6 +425,16 @@ mod tests {
         assert_eq!(elided("abcdefghij", 7), "abc…hij");
         assert_eq!(elided("ééééé", 5), "ééééé");
         assert_eq!(elided("字字字字字", 5), "字…字");
+        // Never inside a number: it would be another one.
+        let spec = "postmark:files=5000,transactions=20000";
+        assert_eq!(elided(spec, 36), "postmark:files=…,transactions=20000");
+        assert_eq!(elided(spec, 22), "postmark:…=20000");
+        for width in 6..38 {
+            let cut = elided(spec, width);
+            assert!(cut.width() <= width, "{cut}");
+            let mut numbers = cut.split(|c: char| !c.is_ascii_digit());
+            assert!(numbers.all(|n| ["", "5000", "20000"].contains(&n)), "{cut}");
+        }
     }
 
     #[test]

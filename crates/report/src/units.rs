@@ -1,9 +1,9 @@
 //! How quantities are written: three significant digits and a unit.
 
-/// Longer times are written in minutes.
+/// Longer times are written in minutes, hours or days.
 pub(crate) const LONGEST_PLAIN_NS: f64 = 120e9;
 
-/// Nanoseconds as `850 ns`, `12.3 us`, `4.56 ms`, `7.89 s`, `12 min 5 s`.
+/// Nanoseconds as `850 ns`, `12.3 us`, `4.56 ms`, `7.89 s`, `12 min 5 s`, `7 h 5 min`, `215 days 2 h`.
 pub fn duration(ns: f64) -> String {
     let magnitude = ns.abs();
     if !ns.is_finite() {
@@ -12,10 +12,18 @@ pub fn duration(ns: f64) -> String {
     if magnitude >= LONGEST_PLAIN_NS {
         let seconds = (magnitude / 1e9).round();
         let sign = if ns < 0.0 { "-" } else { "" };
+        // The unit, its seconds, and the one below it.
+        let (unit, of, below, of_below) = match seconds {
+            s if s < 2.0 * 3600.0 => ("min", 60.0, "s", 1.0),
+            s if s < 2.0 * 86400.0 => ("h", 3600.0, "min", 60.0),
+            _ => ("days", 86400.0, "h", 3600.0),
+        };
+        // Rounded first: what would be 60 min is another hour.
+        let parts = (seconds / of_below).round();
+        let whole = (parts * of_below / of).floor();
         return format!(
-            "{sign}{} min {} s",
-            (seconds / 60.0).floor(),
-            seconds % 60.0
+            "{sign}{whole} {unit} {} {below}",
+            parts - whole * of / of_below
         );
     }
     let (scale, unit) = time_unit(magnitude);
@@ -192,6 +200,10 @@ mod tests {
         assert_eq!(duration(12_345.0), "12.3 us");
         assert_eq!(duration(-4_560_000.0), "-4.56 ms");
         assert_eq!(duration(725e9), "12 min 5 s");
+        assert_eq!(duration(-7199e9), "-119 min 59 s");
+        assert_eq!(duration(7200e9), "2 h 0 min");
+        assert_eq!(duration(10_799e9), "3 h 0 min");
+        assert_eq!(duration(309_594.0 * 60e9), "215 days 0 h");
         assert_eq!(bytes(512), "512 B");
         assert_eq!(bytes(4096), "4 KiB");
         assert_eq!(bytes(1_610_612_736), "1.5 GiB");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fsage_core::{Op, OpSource, PathTable, Pid, Seed, SourceError, Wait};
-use fsage_model::fsm::{Batch, Generator, Model, Options, Type};
+use fsage_model::fsm::{Batch, Generator, Model, ModelError, Options, Scale, Type};
 
 use crate::ops::{Ops, SETUP_REQUEST_BYTES};
 use crate::params::{SEED, count, file, file_needed, switch};
@@ -64,7 +64,8 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
     let error = |message: String| BuildError::new(WORKLOAD.name, message);
     let text = inputs.text.as_ref();
     let text = text.ok_or_else(|| error("no file is given, expected model:FILE".to_owned()))?;
-    let model = Model::parse(&text.content).map_err(|e| error(format!("{}: {e}", text.name)))?;
+    let told = |e: ModelError| error(format!("{}: {e}", text.name));
+    let model = Model::parse(&text.content).map_err(told)?;
     let number = |name: &str| {
         let text = values.text(name);
         let wrong = || {
@@ -78,8 +79,10 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
             .ok_or_else(wrong)
     };
     let (time, data) = (number("time")?, number("data")?);
-    let model = Arc::new(model);
     let users = values.number("users").max(1);
+    let scale = Scale { users, time, data };
+    model.check_scale(scale).map_err(told)?;
+    let model = Arc::new(model);
     let (mut setups, mut streams): (Vec<Stream>, Vec<Stream>) = (Vec::new(), Vec::new());
     for user in 0..users {
         let options = Options {

@@ -28,6 +28,8 @@ enum Met {
     Done,
     /// The target is full.
     NoSpace,
+    /// A file would be larger than one may be here.
+    TooLarge,
     /// What it names is not there, or something else is.
     Absent,
     /// Its names lead out of the target or are none.
@@ -75,7 +77,8 @@ pub fn changes(kind: OpKind) -> bool {
 /// As errors tell it.
 fn met(errno: Errno) -> Result<Met, Errno> {
     match errno {
-        Errno::ENOSPC | Errno::EDQUOT | Errno::EMLINK | Errno::EFBIG => Ok(Met::NoSpace),
+        Errno::ENOSPC | Errno::EDQUOT | Errno::EMLINK => Ok(Met::NoSpace),
+        Errno::EFBIG => Ok(Met::TooLarge),
         Errno::ENOENT
         | Errno::ENOTDIR
         | Errno::EEXIST
@@ -237,6 +240,7 @@ impl<'a> Calls<'a> {
         let result = result.or_else(met);
         match &result {
             Ok(Met::NoSpace) => tally.no_space += 1,
+            Ok(Met::TooLarge) => tally.too_large += 1,
             Ok(Met::Absent) => tally.absent += 1,
             Ok(Met::Refused) => tally.refused += 1,
             Ok(Met::Other) => tally.left_out += 1,
@@ -389,7 +393,7 @@ impl<'a> Calls<'a> {
             OpKind::Write | OpKind::Fallocate | OpKind::Ftruncate
         );
         match op.kind {
-            // A program that met a full disk writes no more to the file.
+            // A program that met a full disk, or a limit, writes no more to the file.
             OpKind::Write | OpKind::Fallocate if open.full => return Ok(Met::Absent),
             OpKind::Write | OpKind::Fallocate => {
                 let at = op.offset.unwrap_or(open.position);

@@ -19,7 +19,7 @@ use fsage_format::trace::{TraceMeta, TraceReader};
 
 use crate::made::DAY_NS;
 use calls::Calls;
-pub use state::{Identity, State, StateError};
+pub use state::{Identity, Kept, State, StateError};
 
 /// Why a workload could not be applied; completes "failed to …".
 #[derive(Debug, thiserror::Error)]

@@ -2,7 +2,7 @@
 //!
 //! A file beside the result: a head of fixed size, written before each change, then a line of JSON for each day. The
 //! head says which operation is begun, and so that all before it are done; which descriptors are open; the tally; and
-//! how many bytes of days count.
+//! how many bytes of days count. Checksums of both tell a file that was damaged since from one that was left.
 
 use std::fs::File;
 use std::io;
@@ -10,15 +10,16 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use fsage_core::Fd;
+use fsage_format::piece::Checksum;
 use fsage_format::result::aged::{AgedDay, AgedTally};
 
 /// The magic and the version of the head, in one number.
-const MAGIC: u64 = u64::from_le_bytes(*b"FSGAGED1");
+const MAGIC: u64 = u64::from_le_bytes(*b"FSGAGED2");
 const HEAD_WORDS: usize = 128;
 const HEAD_BYTES: usize = HEAD_WORDS * 8;
-/// Where the words that change begin, and the open files among them.
+/// Where the words that change begin, with their checksum and that of all before them, and the open files among them.
 const CHANGING: usize = 24;
-const OPEN: usize = 36;
+const OPEN: usize = 38;
 /// Days are told in at most this much.
 const MAX_DAYS_BYTES: u64 = 256 << 20;
 
@@ -63,7 +64,7 @@ pub struct Kept {
     pub fd: Fd,
     /// Whether its file was there.
     pub there: bool,
-    /// Whether that met a full disk.
+    /// Whether that met a full disk, or a limit of its size.
     pub full: bool,
     /// Where the next write without an offset goes.
     pub position: u64,
@@ -79,6 +80,9 @@ pub struct State {
     open: Vec<Kept>,
     days: Vec<AgedDay>,
     days_bytes: u64,
+    days_sum: Checksum,
+    /// Of the words that never change.
+    fixed_sum: Checksum,
     resumed: bool,
 }
 
@@ -100,7 +104,9 @@ impl State {
             .create_new(true)
             .open(path)
             .map_err(failed)?;
-        let mut state = Self {
+        let mut words = fixed(identity);
+        words.resize(CHANGING, 0);
+        let state = Self {
             file,
             path: path.to_owned(),
             rows: 0,
@@ -108,12 +114,12 @@ impl State {
             open: Vec::new(),
             days: Vec::new(),
             days_bytes: 0,
+            days_sum: Checksum::new(),
+            fixed_sum: sum_of(Checksum::new(), &words),
             resumed: false,
         };
-        let mut words = fixed(identity);
-        words.resize(HEAD_WORDS, 0);
+        words.extend(state.changing(0, &AgedTally::default(), [].into_iter()).0);
         state.put(0, &words)?;
-        state.begin(0, &AgedTally::default(), [].into_iter())?;
         Ok(state)
     }
 
@@ -138,36 +144,52 @@ impl State {
         })?;
         let (words, _) = bytes.as_chunks::<8>();
         let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
-        let word = |at: usize| words.get(at).copied().unwrap_or(0);
-        belongs(&words, identity).map_err(other)?;
-        let at = CHANGING;
-        let tally = AgedTally {
-            operations: word(at + 2),
-            created: word(at + 3),
-            removed: word(at + 4),
-            written_bytes: word(at + 5),
-            no_space: word(at + 6),
-            absent: word(at + 7),
-            refused: word(at + 8),
-            left_out: word(at + 9),
-        };
-        let days_bytes = word(at + 1);
-        if days_bytes > MAX_DAYS_BYTES {
-            return Err(other("it tells of more days than there can be"));
+        let word = |at: usize| words.get(CHANGING + at).copied().unwrap_or(0);
+        if words.first() != Some(&MAGIC) {
+            return Err(other(
+                "it is no state of an aging run of this fsage, expected what such a run left",
+            ));
         }
-        let mut lines = vec![0; days_bytes as usize];
+        let open = open_files(&words);
+        let covered = words.get(CHANGING + 1..OPEN + 2 * open.len() + 1);
+        let before = words.get(..CHANGING).unwrap_or_default();
+        let fixed_sum = sum_of(Checksum::new(), before);
+        let sum = sum_of(fixed_sum, covered.unwrap_or_default()).value();
+        let damaged = "it differs from its checksum: it was damaged since; begin on a new target";
+        if sum != word(0) || word(2) > MAX_DAYS_BYTES {
+            return Err(other(damaged));
+        }
+        belongs(&words, identity).map_err(other)?;
+        let mut lines = vec![0; word(2) as usize];
         file.read_exact_at(&mut lines, HEAD_BYTES as u64)
-            .map_err(failed)?;
+            .map_err(|_| other(damaged))?;
+        let mut days_sum = Checksum::new();
+        days_sum.add(&lines);
+        if days_sum.value() != word(3) {
+            return Err(other(damaged));
+        }
         let days = lines.split(|&b| b == b'\n').filter(|line| !line.is_empty());
         let days = days.map(serde_json::from_slice).collect::<Result<_, _>>();
         Ok(Self {
             file,
             path: path.to_owned(),
-            rows: word(at),
-            tally,
-            open: open_files(&words),
+            rows: word(1),
+            tally: AgedTally {
+                operations: word(4),
+                created: word(5),
+                removed: word(6),
+                written_bytes: word(7),
+                no_space: word(8),
+                too_large: word(9),
+                absent: word(10),
+                refused: word(11),
+                left_out: word(12),
+            },
+            open,
             days: days.map_err(|e| other(&format!("its days: {e}")))?,
-            days_bytes,
+            days_bytes: word(2),
+            days_sum,
+            fixed_sum,
             resumed: true,
         })
     }
@@ -204,15 +226,29 @@ impl State {
         tally: &AgedTally,
         open: impl Iterator<Item = Kept>,
     ) -> Result<(), StateError> {
+        let (words, used) = self.changing(row, tally, open);
+        self.put(CHANGING, words.get(..used).unwrap_or_default())
+    }
+
+    /// The words that change, and how many of them say something: up to the word that ends the list of open files.
+    fn changing(
+        &self,
+        row: u64,
+        tally: &AgedTally,
+        open: impl Iterator<Item = Kept>,
+    ) -> ([u64; HEAD_WORDS - CHANGING], usize) {
         let mut words = [0; HEAD_WORDS - CHANGING];
         let known = [
+            0,
             row,
             self.days_bytes,
+            self.days_sum.value(),
             tally.operations,
             tally.created,
             tally.removed,
             tally.written_bytes,
             tally.no_space,
+            tally.too_large,
             tally.absent,
             tally.refused,
             tally.left_out,
@@ -222,15 +258,19 @@ impl State {
             .iter_mut()
             .zip(known)
             .for_each(|(to, word)| *to = word);
-        let mut used = 0;
-        for ([to, position], kept) in files.as_chunks_mut::<2>().0.iter_mut().zip(open) {
+        // The last pair ends the list.
+        let (pairs, _) = files.split_at_mut(files.len() - 2);
+        let mut used = OPEN - CHANGING + 1;
+        for ([to, position], kept) in pairs.as_chunks_mut::<2>().0.iter_mut().zip(open) {
             let bits = u64::from(kept.full) << 2 | u64::from(kept.there) << 1 | 1;
             (*to, *position) = (u64::from(kept.fd.0 as u32) << 3 | bits, kept.position);
             used += 2;
         }
-        // With the word that ends the list.
-        let used = (OPEN - CHANGING + used + 1).min(words.len());
-        self.put(CHANGING, words.get(..used).unwrap_or_default())
+        let sum = sum_of(self.fixed_sum, words.get(1..used).unwrap_or_default());
+        if let Some(first) = words.first_mut() {
+            *first = sum.value();
+        }
+        (words, used)
     }
 
     /// A day has ended. It counts from the next operation on.
@@ -242,10 +282,11 @@ impl State {
             .write_all_at(&line, at)
             .map_err(|e| self.failed(e))?;
         self.days_bytes += line.len() as u64;
+        self.days_sum.add(&line);
         Ok(())
     }
 
-    fn put(&mut self, at: usize, words: &[u64]) -> Result<(), StateError> {
+    fn put(&self, at: usize, words: &[u64]) -> Result<(), StateError> {
         let mut bytes = [0; HEAD_BYTES];
         for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
             to.copy_from_slice(&word.to_le_bytes());
@@ -262,6 +303,14 @@ impl State {
             source,
         }
     }
+}
+
+/// A checksum with these words more.
+fn sum_of(mut sum: Checksum, words: &[u64]) -> Checksum {
+    for word in words {
+        sum.add(&word.to_le_bytes());
+    }
+    sum
 }
 
 /// The words of a head that never change.
@@ -287,9 +336,6 @@ fn fixed(identity: &Identity) -> Vec<u64> {
 
 /// Why a head is not that of this run, if it is not.
 fn belongs(words: &[u64], identity: &Identity) -> Result<(), &'static str> {
-    if words.first() != Some(&MAGIC) {
-        return Err("it is no state of an aging run, expected what such a run left");
-    }
     let mut expected = fixed(identity);
     expected.resize(CHANGING, 0);
     let parts = [

@@ -226,6 +226,7 @@ impl<'a> Emitter<'a> {
         let counted = &self.made;
         made.days = self.day;
         made.operations = counted.operations;
+        made.trace_operations = counted.trace_operations;
         made.creates = counted.creates;
         made.removes = counted.removes;
         made.modifies = counted.modifies;
@@ -326,6 +327,7 @@ impl<'a> Emitter<'a> {
             self.hour = hour;
         }
         self.dirty |= op.kind == OpKind::Write;
+        self.made.trace_operations += 1;
         if let Some(out) = &mut self.out {
             out.push_annotated(op, &self.paths, &[])?;
         }

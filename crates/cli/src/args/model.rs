@@ -31,6 +31,15 @@ pub enum ModelVerb {
     Evaluate(ModelEvaluateArgs),
 }
 
+/// A form of model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ModelForm {
+    /// To be read and edited
+    Fsm,
+    /// A FileRunner configuration
+    Cfg,
+}
+
 /// Arguments of `model fit`.
 #[derive(Debug, Args)]
 pub struct ModelFitArgs {
@@ -39,6 +48,9 @@ pub struct ModelFitArgs {
     /// The model to write: one to be read and edited, .fsm, or a FileRunner configuration, .cfg
     #[arg(short, long, value_name = "OUT")]
     pub output: PathBuf,
+    /// Which of the two it is, where its name does not say so
+    #[arg(long = "format", value_enum, value_name = "FORM")]
+    pub form: Option<ModelForm>,
     /// Of a .cfg: cut the trace into N pieces of equal time; found by itself otherwise
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub chunks: Option<u32>,

@@ -39,13 +39,14 @@ pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
         units::count(rows),
         match content {
             Content::Snapshot => "files",
-            Content::Trace | Content::Profile => content.items(),
+            Content::Trace | Content::Profile | Content::Model => content.items(),
         }
     ));
     let of = match content {
         Content::Snapshot => [Of::Names, Of::Snapshot],
         Content::Trace => [Of::Operations, Of::Trace],
-        Content::Profile => [Of::Profile; 2],
+        // A model, which has no names, is none of what is anonymized.
+        Content::Profile | Content::Model => [Of::Profile; 2],
     };
     let (hidden, kept) = (names(of, false), names(of, true));
     ui::note(&format!("  hidden: {}", hidden.join(", ")));

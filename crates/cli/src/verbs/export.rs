@@ -1,5 +1,7 @@
 //! `fsage export`.
 
+mod model;
+
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 
@@ -20,8 +22,17 @@ use crate::files::{apart, copy, open_whole_snapshot, open_whole_trace};
 use crate::{out, ui};
 
 pub fn run(args: &ExportArgs) -> Result<Exit> {
+    let convert = match args.to {
+        ExportFormat::Filebench | ExportFormat::Fio | ExportFormat::Wml => model::write,
+        _ => of_kind(args)?,
+    };
+    convert_by(args, convert)
+}
+
+/// How a file that is no model is converted.
+fn of_kind(args: &ExportArgs) -> Result<Convert> {
     let kind = fsage_format::sniff(&args.file)?;
-    let convert: Convert = match (kind, args.to) {
+    Ok(match (kind, args.to) {
         (FileKind::Trace, _) => trace,
         (FileKind::Snapshot, ExportFormat::Hbench) => snapshot,
         (FileKind::Profile, ExportFormat::Hbench) => profile,
@@ -31,7 +42,10 @@ pub fn run(args: &ExportArgs) -> Result<Exit> {
             format!("{kind:?}").to_lowercase(),
             format!("{format:?}").to_lowercase()
         ))),
-    };
+    })
+}
+
+fn convert_by(args: &ExportArgs, convert: Convert) -> Result<Exit> {
     if args.output.as_os_str() == "-" {
         return to_stdout(args, convert);
     }
@@ -78,6 +92,9 @@ fn to_stdout(args: &ExportArgs, convert: Convert) -> Result<Exit> {
 }
 
 fn tell(summary: &ConversionSummary) {
+    if summary.content == Content::Model {
+        return model::tell(summary);
+    }
     let left_out: u64 = summary.left_out.values().sum();
     ui::note(&format!(
         "{}: {} {}; {} left out",
@@ -134,6 +151,9 @@ fn trace(args: &ExportArgs, output: Output<'_>) -> Result<ConversionSummary> {
             let count = copy(&mut reader, &mut sink)?;
             sink.finish()?;
             count
+        }
+        ExportFormat::Filebench | ExportFormat::Fio | ExportFormat::Wml => {
+            bail!(UsageError("a trace is no model".into()))
         }
     };
     let left_out = not_carried

@@ -101,7 +101,7 @@ fn results_dir(
 
 /// Does what tells how far it is, with a bar on a terminal.
 fn with_bar<T>(work: impl FnOnce(&mut dyn FnMut(&Progress)) -> T) -> T {
-    let bar = ui::Progress::new(1);
+    let bar = ui::Progress::new(1, "preparing");
     work(&mut |step| bar.set(step.done, step.expected, &step.what, step.eta_s))
 }
 
@@ -126,7 +126,7 @@ fn with_days<T>(work: impl FnOnce(&mut dyn FnMut((u64, u64), (u64, u64))) -> T) 
     work(&mut |(done, all), (day, days)| {
         let now_ns = MonotonicClock.now_ns();
         let (bar, first, begun_ns) =
-            begun.get_or_insert_with(|| (ui::Progress::new(1), done, now_ns));
+            begun.get_or_insert_with(|| (ui::Progress::new(1, "days"), done, now_ns));
         let spent_s = now_ns.saturating_sub(*begun_ns) as f64 / 1e9;
         let share = all.saturating_sub(done) as f64 / done.saturating_sub(*first).max(1) as f64;
         let left_s = (done > *first && spent_s > 1.0).then_some(spent_s * share);

@@ -4,6 +4,8 @@ mod evaluate;
 mod fit;
 mod fsm;
 
+pub use fit::{all, roots};
+
 use anyhow::Result;
 
 use crate::args::{ModelArgs, ModelVerb};

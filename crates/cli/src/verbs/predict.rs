@@ -11,6 +11,7 @@ use fsage_format::result::prediction::Prediction;
 use fsage_format::trace::TraceReader;
 use fsage_host::guard::GuardedDir;
 use fsage_predict::{AnnotationSink, Change, Options, Policy, Start};
+use fsage_report::table::elided;
 use fsage_report::{prediction, units};
 use fsage_workload::WorkloadSpec;
 
@@ -209,7 +210,7 @@ fn short_names(wanted: &[Names]) -> Vec<String> {
         let base = match &name.given {
             Some(given) => given.clone(),
             None if short && owns(&name.own) == 1 => name.own.clone(),
-            None => name.file.chars().take(LONGEST_NAME).collect(),
+            None => elided(&name.file, LONGEST_NAME).into_owned(),
         };
         let mut unique = base.clone();
         let mut number = 2;

@@ -56,7 +56,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)
     });
     file.map_or(Ok(()), |file| out::wait_for_reader(file, &stop))?;
-    let progress = ui::Progress::new(1);
+    let progress = ui::Progress::new(1, "preparing");
     let measured = profile_target(
         &*open,
         &*spec,

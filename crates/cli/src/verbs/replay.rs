@@ -56,7 +56,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
         out::wait_for_reader(path, &stop)?;
     }
     super::prepare([&request.target], &stop)?;
-    let bar = ui::Progress::new(4);
+    let bar = ui::Progress::new(4, "reading the trace");
     let replayed = replay(reader, &request, &mut |stage| show(&bar, stage), &stop);
     drop(bar);
     let (result, sealed) = match replayed {

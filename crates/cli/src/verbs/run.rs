@@ -13,7 +13,7 @@ use fsage_host::signals;
 use fsage_report::{run, units};
 
 use crate::args::RunArgs;
-use crate::exit::{Exit, UsageError};
+use crate::exit::{Exit, UsageError, too_large};
 use crate::files::{apart, no_stream, outputs, sealed_note, writable};
 use crate::{generated, out, ui};
 
@@ -158,6 +158,10 @@ fn exit(result: &WorkloadRun) -> Exit {
             "fsage: {} operations did not end as the workload expected",
             units::count(unexpected)
         ));
+        let mut mismatches = result.phases.iter().flat_map(|p| &p.mismatches);
+        if mismatches.any(|m| m.actual == "EFBIG") {
+            ui::line(&format!("hint: {}", too_large()));
+        }
         return Exit::Incomplete;
     }
     Exit::Done

@@ -1,5 +1,8 @@
 //! `fsage show`.
 
+mod characterise;
+mod model;
+
 use std::path::Path;
 
 use anyhow::{Result, bail};
@@ -10,6 +13,7 @@ use fsage_format::image::ImageReader;
 use fsage_format::profile::SystemProfile;
 use fsage_format::record::{ShownRecord, read_records};
 use fsage_format::result::aged::AgedRun;
+use fsage_format::result::characterization::Characterization;
 use fsage_format::result::comparison::Comparison;
 use fsage_format::result::compliance::Compliance;
 use fsage_format::result::experiment::Experiment;
@@ -39,6 +43,9 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
     {
         return Ok(exit);
     }
+    if characterise::is_asked(args)? {
+        return characterise::run(args);
+    }
     if args.file.is_dir() {
         let (file, _) = super::check::format_of(&args.file)?;
         return run(&ShowArgs {
@@ -53,13 +60,17 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
             args.file.display()
         )));
     }
+    of_kind(args, kind)
+}
+
+fn of_kind(args: &ShowArgs, kind: FileKind) -> Result<Exit> {
     match kind {
         FileKind::Trace => match &args.ops {
             Some(range) => operations(args, range),
             None => trace(args),
         },
         FileKind::Snapshot => tree(args),
-        FileKind::Profile => show(args, &SystemProfile::load(&args.file)?, profile::text),
+        FileKind::Profile => system_profile(args),
         FileKind::Record => record(args),
         FileKind::Prediction => show(args, &load::<Prediction>(&args.file)?, |found, width| {
             prediction::text(found, args.details, width)
@@ -89,14 +100,17 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
             fsage_report::aged::text,
         ),
         FileKind::Image => {
-            let head = ImageReader::open(&args.file)?.head().clone();
+            let mut reader = ImageReader::open(&args.file)?;
+            let contents = reader.check()?;
             if args.json {
-                out::document(&head)?;
+                out::document(reader.head())?;
             } else {
-                out::text(&fsage_report::aged::image(&head, out::width()))?;
+                let text = fsage_report::aged::image(reader.head(), contents, out::width());
+                out::text(&text)?;
             }
             Ok(Exit::Done)
         }
+        FileKind::Model | FileKind::FileRunner => model::run(args, kind),
         FileKind::Compliance => show(args, &load::<Compliance>(&args.file)?, |found, width| {
             compliance::text(found, args.details, width)
         }),
@@ -150,17 +164,19 @@ fn show<T: Serialize>(
     Ok(Exit::Done)
 }
 
+fn system_profile(args: &ShowArgs) -> Result<Exit> {
+    let file = args.file.display().to_string();
+    show(args, &SystemProfile::load(&args.file)?, |found, width| {
+        profile::text(found, &file, args.details, width)
+    })
+}
+
 fn trace(args: &ShowArgs) -> Result<Exit> {
     let mut reader = open_trace(&args.file)?;
     crate::files::remark(&args.file, &reader);
     let mut sink = Characterizer::new();
     crate::files::copy(&mut reader, &mut sink)?;
-    let mut found = sink.finish(reader.loss().operations_lost);
-    // Where calls outside of some directories were left out, the end of the trace has the names.
-    let programs = reader.end().map(|end| &end.programs);
-    for process in found.processes.iter_mut().filter(|p| p.name.is_none()) {
-        process.name = programs.and_then(|all| all.get(&process.pid)).cloned();
-    }
+    let found = finished(sink, &reader);
     let shown = characterization::ShownTrace {
         meta: reader.meta().clone(),
         end: reader.end().cloned(),
@@ -182,6 +198,17 @@ fn trace(args: &ShowArgs) -> Result<Exit> {
     } else {
         Exit::Incomplete
     })
+}
+
+/// What was found, with the names of all programs that the trace knows.
+fn finished(sink: Characterizer, reader: &TraceReader) -> Characterization {
+    let mut found = sink.finish(reader.loss().operations_lost);
+    // Where calls outside of some directories were left out, the end of the trace has the names.
+    let programs = reader.end().map(|end| &end.programs);
+    for process in found.processes.iter_mut().filter(|p| p.name.is_none()) {
+        process.name = programs.and_then(|all| all.get(&process.pid)).cloned();
+    }
+    found
 }
 
 /// Prints the operations of `FIRST..LAST` (either may be missing), streaming.

@@ -1,6 +1,6 @@
 //! What makes a run suspect. It is said, and the run counts all the same (Traeger 2007, 3.4).
 
-use fsage_format::result::experiment::BenchRun;
+use fsage_format::result::experiment::{BenchRun, Others};
 use fsage_host::pauses::stopped;
 
 /// A wall clock that went further away than this was set.
@@ -29,40 +29,13 @@ const PRESSURE_SHARE: f64 = 0.25;
 
 /// What must be said of a run, one line each.
 pub fn marks(run: &BenchRun) -> Vec<String> {
-    let mut marks = Vec::new();
-    let elapsed = run.elapsed_ns.max(1) as f64;
-    let share = |ns: u64| ns as f64 / elapsed;
-    let of_processors = |ns: u64| match share(ns) {
-        s if s <= 1.0 => format!("{:.0} % of a processor", s * 100.0),
-        s => format!("{s:.1} processors"),
-    };
-    let others = &run.others;
-    if others.clock_step_ns.unsigned_abs() >= CLOCK_STEP_NS {
-        marks.push(format!(
-            "the wall clock went {:.3} s away from the monotonic one: it was set, or the machine slept; \
-             elapsed times do not depend on it",
-            others.clock_step_ns as f64 / 1e9
-        ));
-    }
-    if others.stops > 0 {
-        marks.push(stopped(others.stops));
-    }
-    let long = |ns: &u64| *ns >= LEAST_TICKS_NS;
-    if let Some(ns) = others
-        .user_ns
-        .filter(long)
-        .filter(|&n| share(n) > OTHERS_SHARE)
-    {
-        marks.push(format!("other processes used {}", of_processors(ns)));
-    }
-    if let Some(ns) = others
-        .stolen_ns
-        .filter(long)
-        .filter(|&n| share(n) > STOLEN_SHARE)
-    {
-        marks.push(format!("the hypervisor took {}", of_processors(ns)));
-    }
-    marks.extend(waiting(run));
+    let mut marks = by_others(run.elapsed_ns, &run.others);
+    let streams = run.phases.iter().map(|p| p.result.streams.len()).max();
+    let delay_ns = run.run_delay_ns;
+    marks.extend(match run.command {
+        None => waited(run.elapsed_ns, delay_ns, streams.unwrap_or(1)),
+        Some(_) => waited_by_command(run.elapsed_ns, delay_ns, &run.others),
+    });
     if run.cold_verified == Some(false) {
         marks.push(format!(
             "caches were not cold ({})",
@@ -78,39 +51,77 @@ pub fn marks(run: &BenchRun) -> Vec<String> {
     marks
 }
 
-/// What is to be said of waiting for processors.
-fn waiting(run: &BenchRun) -> Option<String> {
-    let share = |ns: u64| ns as f64 / run.elapsed_ns.max(1) as f64;
-    // Times, since threads wait at once and are seen a little longer than they are measured: a sum of
-    // theirs is no share of the time.
-    let seconds = |ns: u64| format!("{:.3} s", ns as f64 / 1e9);
-    let in_all = seconds(run.elapsed_ns);
-    let delay = run.run_delay_ns.filter(|&ns| ns >= LEAST_DELAY_NS);
-    if run.command.is_none() {
-        let streams = run.phases.iter().map(|p| p.result.streams.len()).max();
-        let streams = streams.unwrap_or(1).max(1);
-        let (ns, many) = (delay?, if streams > 1 { "s, all together," } else { "" });
-        return (share(ns) / streams as f64 > RUN_DELAY_SHARE).then(|| {
-            let waited = seconds(ns);
-            format!("the workload's thread{many} waited {waited} for a processor in {in_all}")
-        });
+/// What others did in so long that what was measured is suspect.
+pub(crate) fn by_others(elapsed_ns: u64, others: &Others) -> Vec<String> {
+    let mut marks = Vec::new();
+    let share = |ns: u64| ns as f64 / elapsed_ns.max(1) as f64;
+    let of_processors = |ns: u64| match share(ns) {
+        s if s <= 1.0 => format!("{:.0} % of a processor", s * 100.0),
+        s => format!("{s:.1} processors"),
+    };
+    if others.clock_step_ns.unsigned_abs() >= CLOCK_STEP_NS {
+        marks.push(format!(
+            "the wall clock went {:.3} s away from the monotonic one: it was set, or the machine slept; \
+             elapsed times do not depend on it",
+            others.clock_step_ns as f64 / 1e9
+        ));
     }
-    // A command's processes may wait for each other.
-    let (ns, who) = match run.run_delay_ns {
-        Some(_) => (delay?, "its processes, all together, waited"),
+    if others.stops > 0 {
+        marks.push(stopped(others.stops));
+    }
+    let over = |ns: Option<u64>, most: f64| {
+        let long = ns.filter(|&ns| ns >= LEAST_TICKS_NS);
+        long.filter(|&ns| share(ns) > most)
+    };
+    if let Some(ns) = over(others.user_ns, OTHERS_SHARE) {
+        marks.push(format!("other processes used {}", of_processors(ns)));
+    }
+    if let Some(ns) = over(others.stolen_ns, STOLEN_SHARE) {
+        marks.push(format!("the hypervisor took {}", of_processors(ns)));
+    }
+    marks
+}
+
+/// What is to be said of the waiting for processors of that many streams. Times, since threads wait at once and are
+/// seen a little longer than they are measured: a sum of theirs is no share of the time.
+pub(crate) fn waited(elapsed_ns: u64, delay_ns: Option<u64>, streams: usize) -> Option<String> {
+    let ns = delay_ns.filter(|&ns| ns >= LEAST_DELAY_NS)?;
+    let streams = streams.max(1);
+    let many = if streams > 1 { "s, all together," } else { "" };
+    let share = ns as f64 / elapsed_ns.max(1) as f64 / streams as f64;
+    let (waited, in_all) = (seconds(ns), seconds(elapsed_ns));
+    (share > RUN_DELAY_SHARE)
+        .then(|| format!("the workload's thread{many} waited {waited} for a processor in {in_all}"))
+}
+
+/// The same of a command, whose processes may wait for each other.
+pub(crate) fn waited_by_command(
+    elapsed_ns: u64,
+    delay_ns: Option<u64>,
+    others: &Others,
+) -> Option<String> {
+    let (ns, who) = match delay_ns {
+        Some(ns) => (
+            Some(ns).filter(|&ns| ns >= LEAST_DELAY_NS)?,
+            "its processes, all together, waited",
+        ),
         None => (
-            run.others.cpu_pressure_ns?,
+            others.cpu_pressure_ns?,
             "something, its own processes included, waited",
         ),
     };
-    let waited = seconds(ns);
-    (share(ns) > PRESSURE_SHARE).then(|| format!("{who} {waited} for a processor in {in_all}"))
+    let (waited, in_all) = (seconds(ns), seconds(elapsed_ns));
+    let share = ns as f64 / elapsed_ns.max(1) as f64;
+    (share > PRESSURE_SHARE).then(|| format!("{who} {waited} for a processor in {in_all}"))
+}
+
+fn seconds(ns: u64) -> String {
+    format!("{:.3} s", ns as f64 / 1e9)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsage_format::result::experiment::Others;
     use fsage_format::result::run::CommandRun;
 
     fn run(others: Others) -> BenchRun {

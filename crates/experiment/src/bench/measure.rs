@@ -74,12 +74,16 @@ struct Reading {
 
 impl Reading {
     fn now(fs: &dyn FileSystem) -> Self {
+        Self::with(fs.platform().device_counters())
+    }
+
+    fn with(device: Option<DeviceCounters>) -> Self {
         Self {
             process: Usage::of(Whose::Process),
             children: Usage::of(Whose::Children),
             daemons_ns: running_children_user_ns(),
             read: ReadBytes::of_process(),
-            device: fs.platform().device_counters(),
+            device,
             machine: MachineTimes::now(),
             pressure_ns: cpu_pressure_ns(),
             clocks: Clocks::now(),
@@ -142,6 +146,25 @@ pub fn measured<T>(
     let others = others(&before, &after);
     activity.others = sum_of(&activity.others, &others, first);
     result
+}
+
+/// What others do from its start on. The target is not touched: it may have died.
+pub(crate) struct Watch(Reading);
+
+impl Watch {
+    /// Begins; not where time is computed, which nobody disturbs.
+    pub(crate) fn start(fs: &dyn FileSystem) -> Option<Self> {
+        fs.virtual_time()
+            .is_none()
+            .then(|| Self(Reading::with(None)))
+    }
+
+    /// What they did until now, and how long that was in nanoseconds.
+    pub(crate) fn end(self) -> (Others, u64) {
+        let after = Reading::with(None);
+        let (begun, ended) = (self.0.clocks.monotonic_ns, after.clocks.monotonic_ns);
+        (others(&self.0, &after), ended.saturating_sub(begun))
+    }
 }
 
 fn others(before: &Reading, after: &Reading) -> Others {

@@ -200,7 +200,7 @@ pub(super) struct TargetCaches {
 
 /// How many pages a trace touches.
 fn touched(path: &std::path::Path) -> Result<u64, ExperimentError> {
-    let mut reader = TraceReader::open(path).map_err(fsage_format::FormatError::from)?;
+    let mut reader = TraceReader::open(path)?;
     let under = reader
         .meta()
         .under

@@ -25,7 +25,7 @@ struct Step {
     /// The plan's digest.
     plan: String,
     /// How long all of the step took, nanoseconds.
-    step_ns: u64,
+    took_ns: u64,
     #[serde(flatten)]
     outcome: Outcome,
 }
@@ -167,7 +167,7 @@ impl Verb for Evaluating<'_> {
         let run = measure(self.plan, (target, side, number), caches, with.stop)?;
         Ok(vec![Step {
             plan: self.digest.clone(),
-            step_ns: MonotonicClock.now_ns().saturating_sub(began_ns),
+            took_ns: MonotonicClock.now_ns().saturating_sub(began_ns),
             outcome: Outcome::Run(Box::new(run)),
         }])
     }
@@ -177,7 +177,7 @@ impl Verb for Evaluating<'_> {
         let spec = self.plan.targets.get(target).map(|t| t.spec.to_string());
         Step {
             plan: self.digest.clone(),
-            step_ns: took_ns,
+            took_ns,
             outcome: Outcome::Failed(FailedSide {
                 target: spec.unwrap_or_default(),
                 side: side.name().into(),
@@ -203,7 +203,7 @@ impl Verb for Evaluating<'_> {
             return Ok(());
         };
         let ended = self.ended.entry(of).or_default();
-        (ended.0, ended.1) = (ended.0 + 1, ended.1 + step.step_ns);
+        (ended.0, ended.1) = (ended.0 + 1, ended.1 + step.took_ns);
         match step.outcome {
             Outcome::Run(run) => self.runs.entry(of).or_default().push(*run),
             Outcome::Failed(failed) => self.failed.push(failed),

@@ -108,7 +108,7 @@ fn replayed(
         measured: None,
         figures: Some(caches.pages.to_vec()),
     };
-    let reader = TraceReader::open(path).map_err(fsage_format::FormatError::from)?;
+    let reader = TraceReader::open(path)?;
     let (result, sealed) = replay(reader, &request, &mut |_| {}, stop).map_err(failed)?;
     let sealed = sealed.ok_or(ExperimentError::Interrupted)?;
     Ok(SideRun {
@@ -210,7 +210,7 @@ fn traced(
         )
     };
     let ran = trace(&validation, (target, 0, run), Some(&kept), None, stop)?;
-    let mut reader = TraceReader::open(&kept.trace).map_err(fsage_format::FormatError::from)?;
+    let mut reader = TraceReader::open(&kept.trace)?;
     let under = reader
         .meta()
         .under

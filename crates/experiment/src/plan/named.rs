@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use fsage_core::TargetSpec;
 use fsage_core::target::split_name;
+use fsage_core::text::begin;
 use fsage_workload::{SpecError, WorkloadSpec};
 
 use crate::running::direct::shown;
@@ -31,11 +32,7 @@ impl NamedWorkload {
             Some(line) => format!("cmd:{}", shown(line)),
             None => spec.trim().to_owned(),
         };
-        let mut name: String = spec.chars().take(NAME_CHARS).collect();
-        if name.len() < spec.len() {
-            name.push('…');
-        }
-        name
+        begin(&spec, NAME_CHARS)
     }
 }
 

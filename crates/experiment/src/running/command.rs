@@ -92,7 +92,10 @@ fn run_with(
         // What it waited before its clock ran is none of its own.
         run_delay_ns: delay.map(|d| d.ns.saturating_sub(began.waited_ns)),
         threads: delay.map(|d| d.threads),
-        max_resident_bytes: used.max_resident_bytes,
+        max_resident_bytes: delay
+            .map(|d| d.max_resident_bytes)
+            .filter(|bytes| *bytes > 0)
+            .or_else(|| largest(&used, &before)),
         device_read_bytes: used.device_read_bytes,
         device_written_bytes: used.device_written_bytes,
         minor_faults: used.minor_faults,
@@ -100,6 +103,14 @@ fn run_with(
         voluntary_switches: used.voluntary_switches,
         involuntary_switches: used.involuntary_switches,
     })
+}
+
+/// The largest resident size by getrusage(2), which counts earlier children, and what this process had when it became the
+/// command: known where it is more than both.
+fn largest(used: &Usage, before: &Usage) -> Option<u64> {
+    let own = Usage::of(Whose::Process).max_resident_bytes;
+    let bytes = used.max_resident_bytes;
+    (bytes > before.max_resident_bytes.max(own)).then_some(bytes)
 }
 
 /// The end of a command; if what serves the target has died, of all that it started.
@@ -124,7 +135,7 @@ pub fn usage(run: &CommandRun) -> Usage {
     Usage {
         user_ns: run.user_ns,
         system_ns: run.system_ns,
-        max_resident_bytes: run.max_resident_bytes,
+        max_resident_bytes: run.max_resident_bytes.unwrap_or_default(),
         device_read_bytes: run.device_read_bytes,
         device_written_bytes: run.device_written_bytes,
         minor_faults: run.minor_faults,

@@ -128,7 +128,7 @@ parts! {
     Profile "environment.target." Extra: "parameters";
     Profile "environment.target." Kept: "scratch" "file_system" "mkfs.program" "mkfs.version"
         "mkfs.image_bytes" "restored.kind" "restored.bytes" "restored.names" "restored.data_bytes"
-        "total_bytes" "free_bytes" "used_inodes" "emulated" "in_memory" "kernel_threads";
+        "total_bytes" "free_bytes" "used_inodes" "emulated" "in_memory" "virtual_time" "kernel_threads";
     Profile "environment.target.devices." Kept: "name" "kind" "depth" "firmware" "bus"
         "size_bytes" "start_bytes" "disk_bytes" "scheduler" "read_ahead_bytes" "rotational"
         "write_cache" "logical_block_bytes" "physical_block_bytes" "queued_requests"

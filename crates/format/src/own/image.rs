@@ -258,6 +258,36 @@ impl ImageReader {
     /// Reads the next piece into `piece` and returns its place; `None` at the end.
     pub fn next(&mut self, piece: &mut Vec<u8>) -> Result<Option<u64>, FormatError> {
         let number = self.pieces;
+        let Some((place, length)) = self.next_stored()? else {
+            return Ok(None);
+        };
+        piece.clear();
+        piece.resize(length, 0);
+        let unpacked = zstd::bulk::decompress_to_buffer(&self.stored, piece);
+        if unpacked.ok() != Some(length) {
+            let bad = "zstd does not read it";
+            return Err(FormatError::corrupt(
+                &self.path,
+                format!("piece {number}"),
+                bad,
+            ));
+        }
+        Ok(Some(place))
+    }
+
+    /// Reads all pieces that are left and holds each against its checksum, without unpacking it: how many there are,
+    /// and how many bytes of data.
+    pub fn check(&mut self) -> Result<(u32, u64), FormatError> {
+        let mut data_bytes = 0;
+        while let Some((_, length)) = self.next_stored()? {
+            data_bytes += length as u64;
+        }
+        Ok((self.pieces, data_bytes))
+    }
+
+    /// Reads the next piece as it is stored; its place and length.
+    fn next_stored(&mut self) -> Result<Option<(u64, usize)>, FormatError> {
+        let number = self.pieces;
         let bad = |what: &str| {
             FormatError::corrupt(&self.path, format!("piece {number}"), what.to_owned())
         };
@@ -292,16 +322,10 @@ impl ImageReader {
         if checksum(place, (length, stored), &self.stored) != sum {
             return Err(bad("it differs from its checksum"));
         }
-        piece.clear();
-        piece.resize(length, 0);
-        let unpacked = zstd::bulk::decompress_to_buffer(&self.stored, piece);
-        if unpacked.ok() != Some(length) {
-            return Err(bad("zstd does not read it"));
-        }
         self.checksums.add(&sum.to_le_bytes());
         self.pieces += 1;
         self.next = end.unwrap_or(END);
-        Ok(Some(place))
+        Ok(Some((place, length)))
     }
 }
 
@@ -384,11 +408,16 @@ mod tests {
         Ok(found)
     }
 
+    fn checked(path: &Path) -> Result<(u32, u64), FormatError> {
+        ImageReader::open(path)?.check()
+    }
+
     #[test]
     fn what_was_written_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = written(dir.path());
         assert_eq!(read(&path).unwrap(), [(0, 5000), (3 << 20, PIECE_BYTES)]);
+        assert_eq!(checked(&path).unwrap(), (2, 5000 + PIECE_BYTES as u64));
         let head = ImageReader::open(&path).unwrap().head().clone();
         assert_eq!(head.aged.unwrap().days, 3);
         assert!(is_image(&File::open(&path).unwrap()));
@@ -403,10 +432,12 @@ mod tests {
         for at in (0..whole.len()).step_by(step.max(1)).chain(0..40) {
             std::fs::write(&path, &whole[..at]).unwrap();
             assert!(read(&path).is_err(), "cut at {at}");
+            assert!(checked(&path).is_err(), "cut at {at}");
             let mut changed = whole.clone();
             changed[at] ^= 4;
             std::fs::write(&path, &changed).unwrap();
             assert!(read(&path).is_err(), "byte {at}");
+            assert!(checked(&path).is_err(), "byte {at}");
         }
         let mut newer = whole;
         newer[8] = 2;

@@ -30,7 +30,7 @@ pub(crate) use footer::Physical;
 pub(crate) use limits::Allowance;
 pub use schema::Holds;
 pub(crate) use schema::primitive;
-pub(crate) use trailer::Checksum;
+pub use trailer::Checksum;
 pub(crate) use writer::{Buffer, Data, PieceWriter, schema_error};
 
 /// Metadata entry that names the format: `trace`, `snapshot`.

@@ -25,14 +25,21 @@ pub(crate) const MAX_FOOTER_BYTES: u64 = 16 << 20;
 /// A 64-bit checksum over words of eight bytes (FNV-1a's constants). Each step is a bijection, so
 /// that damage within one word is always found; it is no defence against forgery.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Checksum {
+pub struct Checksum {
     state: u64,
     tail: [u8; 8],
     held: usize,
 }
 
+impl Default for Checksum {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Checksum {
-    pub(crate) fn new() -> Self {
+    /// Of nothing yet.
+    pub fn new() -> Self {
         Self {
             state: 0xcbf2_9ce4_8422_2325,
             tail: [0; 8],
@@ -46,7 +53,7 @@ impl Checksum {
     }
 
     /// Adds bytes; how they are split over calls does not matter.
-    pub(crate) fn add(&mut self, mut bytes: &[u8]) {
+    pub fn add(&mut self, mut bytes: &[u8]) {
         while self.held > 0 {
             let Some((&first, rest)) = bytes.split_first() else {
                 return;
@@ -73,7 +80,7 @@ impl Checksum {
     }
 
     /// The checksum of everything added.
-    pub(crate) fn value(mut self) -> u64 {
+    pub fn value(mut self) -> u64 {
         let held = self.held;
         self.tail.iter_mut().skip(held).for_each(|b| *b = 0);
         self.word(self.tail);
@@ -81,7 +88,8 @@ impl Checksum {
         self.state
     }
 
-    pub(crate) fn of(bytes: &[u8]) -> u64 {
+    /// The checksum of these bytes.
+    pub fn of(bytes: &[u8]) -> u64 {
         let mut sum = Self::new();
         sum.add(bytes);
         sum.value()

@@ -69,6 +69,9 @@ pub struct AgedTally {
     pub written_bytes: u64,
     /// Operations that met a full disk.
     pub no_space: u64,
+    /// Those that would have made a file larger than the limit of file sizes (`ulimit -f`), or than the file system
+    /// can hold one.
+    pub too_large: u64,
     /// Those passed over because what they name is not there, or something else is, as after a full disk.
     pub absent: u64,
     /// Those that lead out of the target, or that its names cannot hold.

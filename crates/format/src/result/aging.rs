@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::document;
 
+/// The entry of a trace's extra metadata that holds [`Made`].
+pub const AGING_ENTRY: &str = "aging";
+
 /// What an aging workload was made from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -48,8 +51,12 @@ pub struct Made {
     pub deletes: Option<String>,
     /// Where short-lived files came from; absent without.
     pub short_lived: Option<String>,
-    /// Creations, deletions, modifications, renames and directories made or removed.
+    /// Changes: creations, deletions, modifications, renames and directories made or removed.
     pub operations: u64,
+    /// Operations of the trace, which `fsage show` counts: each open, write, close and sync that the changes take. 0
+    /// where an older release made it.
+    #[serde(default)]
+    pub trace_operations: u64,
     /// Files made.
     pub creates: u64,
     /// Files removed.

@@ -259,8 +259,21 @@ pub struct TargetRecord {
     pub emulated: Option<EmulatedDisk>,
     /// Whether it says that it lies in memory alone, without a device, so that nothing of it is ever cold.
     pub in_memory: bool,
+    /// Whether its time is computed from stated costs, so that no time of it is the machine's. False where an
+    /// older release measured it.
+    pub virtual_time: bool,
     /// Threads of the kernel that work for it, and the CPU each last ran on.
     pub kernel_threads: BTreeMap<String, u32>,
+}
+
+impl Environment {
+    /// Whether times are computed and none is the machine's. Of one of those an older release kept nothing of the
+    /// machine either.
+    pub fn is_virtual(&self) -> bool {
+        let machine = &self.machine;
+        let nothing = machine.kernel.release.is_none() && machine.processor.cpus.is_none();
+        self.target.virtual_time || nothing && self.target.target.starts_with("mem:")
+    }
 }
 
 impl KernelRecord {

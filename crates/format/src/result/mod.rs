@@ -5,6 +5,7 @@
 
 pub mod aged;
 pub mod aging;
+pub mod character;
 pub mod characterization;
 pub mod cleanup;
 pub mod comparison;

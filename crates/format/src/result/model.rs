@@ -168,7 +168,67 @@ impl From<(u64, u64)> for ModelBytes {
     }
 }
 
+/// What `fsage show MODEL --json` prints.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ShownModel {
+    /// The model.
+    pub file: PathBuf,
+    /// What it is, `fsm` or `filerunner`.
+    pub kind: String,
+    /// Phases of an `fsm`, time chunks of FileRunner.
+    pub phases: u64,
+    /// Groups of like processes; 0 of FileRunner.
+    pub groups: u64,
+    /// Processes and threads that it stands for.
+    pub processes: u64,
+    /// Of them those that run at once at the most.
+    pub at_once: u64,
+    /// Classes of files that are used alike; 0 of FileRunner.
+    pub file_classes: u64,
+    /// What is done to a file in one go, so many ways; 0 of FileRunner.
+    pub visits: u64,
+    /// Files that are made before it runs.
+    pub files_before: u64,
+    /// Files that it makes first where nothing is.
+    pub files_later: u64,
+    /// Operations that it does, by kind, the most first.
+    pub counts: Vec<ShownCount>,
+    /// Bytes that it reads.
+    pub bytes_read: u64,
+    /// Bytes that it writes.
+    pub bytes_written: u64,
+    /// How long the trace was, nanoseconds; null where the model does not say.
+    pub span_ns: Option<u64>,
+    /// Operations of the trace that it leaves out.
+    pub left_out: u64,
+    /// Whether it goes on beyond what is counted here.
+    pub is_longer: bool,
+    /// Its phases, the first of many.
+    pub by_phase: Vec<ShownPhase>,
+}
+
+/// How often a model does something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ShownCount {
+    /// The kind of operation.
+    pub kind: String,
+    /// How often.
+    pub operations: u64,
+}
+
+/// A phase of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ShownPhase {
+    /// When it starts, nanoseconds; null where the model does not say.
+    pub start_ns: Option<u64>,
+    /// Groups or processes that do something in it.
+    pub parts: u64,
+    /// Lines of their scripts, or definitions.
+    pub lines: u64,
+}
+
 document! {
+    ShownModel, "fsage shown model", 1;
     ModelFit, "fsage model fit", 1;
     FsmFit, "fsage model fit fsm", 1;
 }

@@ -53,6 +53,10 @@ pub struct WorkloadRun {
     pub failed: Option<Unexpected>,
     /// Whether it was interrupted.
     pub interrupted: bool,
+    /// What disturbed it: other processes, the hypervisor, waiting for a processor. Absent in results of older
+    /// releases, which did not look.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<String>,
     /// What must be known of all of it.
     pub warnings: Vec<String>,
 }
@@ -211,8 +215,8 @@ pub struct CommandRun {
     pub run_delay_ns: Option<u64>,
     /// How many threads that is.
     pub threads: Option<u64>,
-    /// Largest resident size of one process, bytes.
-    pub max_resident_bytes: u64,
+    /// Largest resident size of one process, bytes; absent where the kernel tells no more than that of whoever began it.
+    pub max_resident_bytes: Option<u64>,
     /// Bytes read from devices on the command's behalf.
     pub device_read_bytes: u64,
     /// Bytes written to devices on the command's behalf.

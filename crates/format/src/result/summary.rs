@@ -64,13 +64,15 @@ pub enum Content {
     Snapshot,
     /// A system profile; metrics.
     Profile,
+    /// A model; operations that it stands for.
+    Model,
 }
 
 impl Content {
     /// What is counted in it, in the plural.
     pub fn items(self) -> &'static str {
         match self {
-            Self::Trace => "operations",
+            Self::Trace | Self::Model => "operations",
             Self::Snapshot => "names",
             Self::Profile => "metrics",
         }

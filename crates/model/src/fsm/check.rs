@@ -6,7 +6,8 @@ use fsage_core::text::{line_at, problem_at};
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
-use super::model::{Choice, Class, Model, Part, Pick, VERSION};
+use super::model::{Choice, Class, Model, Part, Pick, Type, VERSION};
+use super::names::{FEW, count};
 use super::step::LARGEST;
 
 /// Why a model cannot be used; completes "failed to read FILE: …".
@@ -35,8 +36,21 @@ const MOST_AT_ONCE: u64 = 1 << 13;
 const MOST_WITH_THREADS: u32 = 1 << 16;
 /// The most visits.
 const MOST_VISITS: u64 = 1 << 40;
+/// The most that there can be of time or of data.
+const MOST_FACTOR: f64 = 1e6;
 /// The deepest directory: its path still is one, whatever numbers are its name.
 pub const MOST_DEPTH: usize = 250;
+
+/// How much more of a model is run than its trace had.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scale {
+    /// So many times all of its processes, each time with files of its own.
+    pub users: u64,
+    /// So many times as long.
+    pub time: f64,
+    /// So many times its files before the run, or larger ones.
+    pub data: f64,
+}
 
 /// On the way to a place in a model: a key, or a number from 0.
 #[derive(Debug, Clone, Copy)]
@@ -310,6 +324,60 @@ impl Model {
             }
         }
         Ok(())
+    }
+
+    /// Refuses more of it than a machine holds: the limits of a model hold for all that is made of it.
+    pub fn check_scale(&self, scale: Scale) -> Result<(), ModelError> {
+        let Scale { users, time, data } = scale;
+        let factor = |n: f64| n.is_finite() && n > 0.0 && n <= MOST_FACTOR;
+        if !factor(time) || !factor(data) {
+            return Err(ModelError::Whole(format!(
+                "time={time} and data={data}: expected more than 0, at most {MOST_FACTOR}"
+            )));
+        }
+        let at_once = self.groups.iter().map(|g| u64::from(g.at_once)).sum();
+        let files = self.classes.iter().map(|class| count(class, data));
+        let names = files.fold(self.directories.len() as u64, u64::saturating_add);
+        let visits = self.visits_in_all() as f64 * time;
+        let all = [
+            ("", at_once, "processes at once", MOST_AT_ONCE),
+            (
+                "data",
+                names,
+                "files and directories before the run",
+                MOST_FILES,
+            ),
+            ("time", visits as u64, "visits", MOST_VISITS),
+        ];
+        for (key, each, what, most) in all {
+            let sum = each.saturating_mul(users);
+            if sum > most {
+                let also = match key {
+                    "data" => format!(", data={data}"),
+                    "time" => format!(", time={time}"),
+                    _ => String::new(),
+                };
+                return Err(ModelError::Whole(format!(
+                    "users={users}{also}: {users} times {each} {what} are {sum}, expected at most {most}"
+                )));
+            }
+        }
+        let few = |class: &&Class| class.before < FEW && class.kind == Type::File;
+        let largest = self.classes.iter().filter(few).map(|c| c.size_bytes.most());
+        let largest = largest.max().unwrap_or(0);
+        if largest as f64 * data > LARGEST as f64 {
+            return Err(ModelError::Whole(format!(
+                "data={data}: files of {data} times {largest} bytes, expected at most {LARGEST}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// How many visits there are in all, of one user in the trace's time.
+    fn visits_in_all(&self) -> u64 {
+        let parts = self.phases.iter().flat_map(|phase| &phase.parts);
+        let lines = parts.flat_map(|part| &part.script);
+        lines.fold(0, |sum, line| sum.saturating_add(line.next.count()))
     }
 
     fn is_of_a_class(&self, choice: &Choice) -> bool {

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use super::check::{MOST_TIME_NS, ModelError};
 use super::dist::{Counter, Dist};
 use super::gather::{Gather, Numbers, Visited};
-use super::group::{alike, phases};
+use super::group::{GROUPS, groups, phases};
 use super::model::{
     Choice, Class, Group, Line, Model, OLDEST, Part, Phase, Pick, Source, VERSION, Visit,
 };
@@ -23,8 +23,7 @@ pub const MODEL_BYTES: usize = 100_000;
 
 /// Directories beyond these are taken for those above them.
 const DIRECTORIES: usize = 1500;
-const GROUPS: usize = 12;
-const PHASES: usize = 8;
+pub(super) const PHASES: usize = 8;
 const PHASE_BINS: usize = 128;
 
 /// How fine a model is.
@@ -85,8 +84,7 @@ pub fn fit(mut gather: Gather) -> Result<Model, ModelError> {
         ));
     }
     let together = together(&gather);
-    let mixes = gather.threads.iter().map(|t| &t.mix);
-    let groups = alike(mixes.zip(together.iter().copied()), GROUPS);
+    let groups = groups(&gather, &together);
     let mut model = None;
     for grain in GRAINS {
         let made = Fit::new(&gather, grain, &groups, &together).model();
@@ -100,7 +98,7 @@ pub fn fit(mut gather: Gather) -> Result<Model, ModelError> {
 }
 
 /// For each thread the number, from 1, of the process that it shares with others; 0 where it is alone.
-fn together(gather: &Gather) -> Vec<u32> {
+pub(super) fn together(gather: &Gather) -> Vec<u32> {
     let mut threads: FxHashMap<u32, u32> = FxHashMap::default();
     for thread in gather.threads.iter().filter(|t| !t.mix.is_empty()) {
         *threads.entry(thread.pid).or_default() += 1;

@@ -125,6 +125,8 @@ pub struct Gather {
     pub bytes: (u64, u64),
     /// The first start and the last end.
     pub span_ns: Option<(u64, u64)>,
+    /// Visits are counted by their shapes and not kept one by one.
+    counts_only: bool,
 }
 
 impl Gather {
@@ -133,6 +135,14 @@ impl Gather {
         Self {
             resolver: Resolver::new(under),
             ..Self::default()
+        }
+    }
+
+    /// The same where the visits themselves are not asked for: memory does not grow with their number.
+    pub fn counting(under: &[Vec<u8>]) -> Self {
+        Self {
+            counts_only: true,
+            ..Self::new(under)
         }
     }
 
@@ -147,12 +157,12 @@ impl Gather {
         })
     }
 
-    /// Applies an operation.
-    pub fn take(&mut self, op: &Op, paths: &PathTable) {
+    /// Applies an operation: the thread that did it, by its place among [`Gather::threads`], and what it did.
+    pub fn take(&mut self, op: &Op, paths: &PathTable) -> (u32, Option<Done>) {
         let id = self.thread(op);
         let done = self.resolver.apply(op, paths);
         let end_ns = op.end_ns();
-        match done {
+        match &done {
             Ok(done) => {
                 self.operations += 1;
                 if op.kind != OpKind::Fault && op.kind.class() == KindClass::Data {
@@ -165,7 +175,7 @@ impl Gather {
                 }
                 let span = self.span_ns.get_or_insert((op.start_ns, end_ns));
                 *span = (span.0.min(op.start_ns), span.1.max(end_ns));
-                self.place(id, op, &done);
+                self.place(id, op, done);
             }
             Err(Out::Left) => *self.left_out.entry(op.kind).or_default() += 1,
             Err(Out::Aside) => {}
@@ -174,6 +184,7 @@ impl Gather {
             self.close(id);
             self.ids.remove(&op.tid.0);
         }
+        (id, done.ok())
     }
 
     fn place(&mut self, id: u32, op: &Op, done: &Done) {
@@ -271,6 +282,9 @@ impl Gather {
             thread.span_ns.0 = visit.start_ns;
         }
         thread.span_ns.1 = thread.span_ns.1.max(end_ns).max(thread.end_ns.unwrap_or(0));
+        if self.counts_only {
+            return;
+        }
         self.visits.push(Visited {
             start_ns: visit.start_ns,
             think_ns: visit.think_ns,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use fsage_core::{Op, OpKind, Pid, Tid};
 
-use super::check::ModelError;
+use super::check::{ModelError, Scale};
 use super::dist::{Deck, Dist, Random};
 use super::model::{Group, Model, Part, Phase, Type};
 use super::names::Names;
@@ -109,15 +109,13 @@ const SHARED_TID: u32 = 1 << 21;
 impl Generator {
     /// The start of that model.
     pub fn new(model: Arc<Model>, options: Options) -> Result<Self, ModelError> {
-        let scaled = |n: f64| n.is_finite() && n > 0.0 && n <= 1e6;
-        if !scaled(options.time) || !scaled(options.data) {
-            return Err(ModelError::Whole(format!(
-                "time={} and data={}: expected more than 0, at most 1000000",
-                options.time, options.data
-            )));
-        }
+        model.check_scale(Scale {
+            users: 1,
+            time: options.time,
+            data: options.data,
+        })?;
         let mut random = Random::new(options.seed);
-        let names = Names::new(&model, options.data, &options.prefix, &mut random)?;
+        let names = Names::new(&model, options.data, &options.prefix, &mut random);
         let player = Player::new(&model, names);
         let left = |p: &Phase| {
             p.parts
@@ -305,6 +303,8 @@ impl Generator {
             }
         }
         let calls = self.player.visit(model, line.visit, name, to, who, random);
+        // One that fails as well: neither before what is in the directory nor after that went.
+        self.player.changes |= calls.iter().any(|call| call.op.kind == OpKind::Rmdir);
         let after = after(&mut self.player, &[name, to], who);
         let lane = self.lanes.get_mut(index as usize)?;
         let at_ns = now_ns.saturating_add(think_ns);
@@ -399,14 +399,13 @@ fn after(player: &mut Player, names: &[Option<u32>], who: Who) -> Vec<(u32, u64)
         let Some(known) = player.names.get_mut(name) else {
             continue;
         };
-        let above = known.above;
         after.extend(known.changed);
         if changes {
             after.append(&mut known.users);
+            after.append(&mut known.inside);
             known.changed = Some(who.visit);
         }
-        let made = player.names.get(above).filter(|_| above != name);
-        after.extend(made.and_then(|d| d.changed));
+        player.names.entered(name, who.visit, &mut after);
         player.names.used(name, who.pid, who.visit);
     }
     after.retain(|other| other.0 != who.visit.0);

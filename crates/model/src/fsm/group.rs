@@ -2,6 +2,11 @@
 
 use rustc_hash::FxHashMap;
 
+use super::gather::Gather;
+
+/// There are at most so many groups.
+pub const GROUPS: usize = 12;
+
 /// How often what was done.
 pub type Mix = FxHashMap<u32, u64>;
 
@@ -15,6 +20,12 @@ fn cosine(a: &Mix, b: &Mix) -> f64 {
         .sum();
     let norm = |m: &Mix| m.values().map(|&n| (n as f64).powi(2)).sum::<f64>().sqrt();
     dot / (norm(a) * norm(b)).max(f64::MIN_POSITIVE)
+}
+
+/// The group of each thread; `together` says which of them are apart from others.
+pub fn groups(gather: &Gather, together: &[u32]) -> Vec<u32> {
+    let mixes = gather.threads.iter().map(|t| &t.mix);
+    alike(mixes.zip(together.iter().copied()), GROUPS)
 }
 
 /// A group for each mix: the first that is alike, of the same `apart` (Hartigan's leader algorithm, 1975). There are

@@ -3,12 +3,8 @@
 use fsage_core::{KindClass, Op, OpKind, OpSink, PathTable, SinkError};
 
 use super::generate::Generator;
-use super::recency::Recency;
 use super::resolve::{NONE, Resolver, is_write};
-
-const PAGE_BYTES: u64 = 4096;
-/// Pages of one request that are looked at: no call moves more.
-const REQUEST_PAGES: u64 = 1 << 19;
+use super::reuse::{PAGE_BYTES, Reuse};
 
 /// What a stream comes to.
 #[derive(Debug, Default)]
@@ -22,10 +18,7 @@ pub struct Measures {
     pub bytes_read: u64,
     /// Bytes written.
     pub bytes_written: u64,
-    pages: Recency<(u32, u64)>,
-    /// How many page accesses had so many other pages since the last.
-    distances: Vec<u64>,
-    accesses: u64,
+    reuse: Reuse,
 }
 
 impl Measures {
@@ -64,35 +57,19 @@ impl Measures {
         } else {
             self.bytes_read = self.bytes_read.saturating_add(bytes);
         }
-        if bytes == 0 || done.file == NONE {
-            return;
-        }
-        let first = done.offset / PAGE_BYTES;
-        let last = (done.offset.saturating_add(bytes) - 1) / PAGE_BYTES;
-        for page in first..=last.min(first + REQUEST_PAGES) {
-            self.accesses += 1;
-            let key = (done.file, page);
-            if let Some(distance) = self.pages.distance(&key) {
-                if distance >= self.distances.len() {
-                    self.distances.resize(distance + 1, 0);
-                }
-                if let Some(n) = self.distances.get_mut(distance) {
-                    *n += 1;
-                }
-            }
-            self.pages.touch(key);
+        if done.file != NONE {
+            self.reuse.take(done.file, done.offset, bytes);
         }
     }
 
     /// Distinct pages.
     pub fn footprint(&self) -> usize {
-        self.pages.len()
+        self.reuse.footprint()
     }
 
     /// What share of page accesses a cache of so many pages has, as it goes by the last use.
     pub fn hits(&self, pages: usize) -> f64 {
-        let hits: u64 = self.distances.iter().take(pages).sum();
-        hits as f64 / self.accesses.max(1) as f64
+        self.reuse.hits(pages)
     }
 
     /// All that a generator does.

@@ -6,6 +6,7 @@
 //! it: every count is drawn without putting back, so that as much is done of each as was; files are found again by how
 //! recently they were used, so that a cache of any size hits as often.
 
+mod character;
 mod check;
 mod dist;
 mod fit;
@@ -15,17 +16,23 @@ mod group;
 mod measure;
 pub(crate) mod model;
 mod names;
+mod outline;
 mod play;
 mod recency;
 pub(crate) mod resolve;
+mod reuse;
 pub(crate) mod step;
 
-pub use check::ModelError;
+pub use character::Character;
+pub use check::{ModelError, Scale};
 pub use dist::{Deck, Dist, Random};
 pub use fit::{MODEL_BYTES, fit};
 pub use gather::Gather;
 pub use generate::{Batch, Generator, Options};
 pub use measure::Measures;
-pub use model::{Class, Model, Type};
+pub use model::{Class, Line, Model, Part, Pick, Type};
+pub use outline::{Outline, outline};
 pub use play::Call;
 pub use recency::Recency;
+pub use reuse::Reuse;
+pub use step::{At, Step};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fsage_core::{Errno, OpKind};
 use rustc_hash::FxHashMap;
 
-use super::check::{MOST_DEPTH, MOST_FILES, ModelError};
+use super::check::MOST_DEPTH;
 use super::dist::{Deck, Random};
 use super::model::{Choice, Class, Model, OLDEST, Pick, Type};
 use super::recency::Recency;
@@ -60,6 +60,8 @@ pub struct Name {
     pub changed: Option<(u32, u64)>,
     /// The last visit of each thread since then.
     pub users: Vec<(u32, u64)>,
+    /// Of a directory: the last visit of each thread to anything below it, since it was changed itself.
+    pub inside: Vec<(u32, u64)>,
     path: Option<Arc<[u8]>>,
 }
 
@@ -107,14 +109,22 @@ pub struct Names {
     data: f64,
 }
 
+/// The last visit of its thread is this one.
+fn note(visits: &mut Vec<(u32, u64)>, visit: (u32, u64)) {
+    match visits.iter_mut().find(|other| other.0 == visit.0) {
+        Some(other) => other.1 = visit.1,
+        None => visits.push(visit),
+    }
+}
+
 /// A longer path is none, in bytes: directories that are moved into deep ones come to lie deeper than any is made.
 pub const LONGEST: usize = 4095;
 
 /// A population smaller than this grows by larger files, not by more.
-const FEW: u64 = 17;
+pub const FEW: u64 = 17;
 
 /// How many of a class are there before, `data` times as much.
-fn count(class: &Class, data: f64) -> u64 {
+pub fn count(class: &Class, data: f64) -> u64 {
     if class.before < FEW || class.kind == Type::Directory {
         class.before
     } else {
@@ -124,19 +134,7 @@ fn count(class: &Class, data: f64) -> u64 {
 
 impl Names {
     /// What is there before, `data` times as much.
-    pub fn new(
-        model: &Model,
-        data: f64,
-        prefix: &str,
-        random: &mut Random,
-    ) -> Result<Self, ModelError> {
-        let files = model.classes.iter().map(|class| count(class, data));
-        let files = files.fold(0, u64::saturating_add);
-        if files > MOST_FILES {
-            return Err(ModelError::Whole(format!(
-                "data={data} makes {files} files, expected at most {MOST_FILES}"
-            )));
-        }
+    pub fn new(model: &Model, data: f64, prefix: &str, random: &mut Random) -> Self {
         let mut all = Self {
             all: Vec::new(),
             classes: Vec::new(),
@@ -182,7 +180,7 @@ impl Names {
             state.directory = Deck::default();
             all.classes.push(state);
         }
-        Ok(all)
+        all
     }
 
     fn add(&mut self, class: u32, above: u32, kind: Type, exists: bool) -> u32 {
@@ -198,6 +196,7 @@ impl Names {
             places: Recency::default(),
             changed: None,
             users: Vec::new(),
+            inside: Vec::new(),
             path: None,
         });
         self.all.len() as u32 - 1
@@ -420,15 +419,24 @@ impl Names {
         self.add(class, above, about.kind, false)
     }
 
+    /// A visit goes to a name: through what others made or moved above it, who are to be done `after` which it is done.
+    /// Whoever changes one of those directories waits for this one.
+    pub fn entered(&mut self, name: u32, visit: (u32, u64), after: &mut Vec<(u32, u64)>) {
+        let above: Vec<u32> = self.way(name).skip(1).take(MOST_DEPTH).collect();
+        for directory in above {
+            if let Some(known) = self.get_mut(directory) {
+                after.extend(known.changed);
+                note(&mut known.inside, visit);
+            }
+        }
+    }
+
     /// A name was used by a process.
     pub fn used(&mut self, name: u32, pid: u32, visit: (u32, u64)) {
         let Some(known) = self.all.get_mut(name as usize) else {
             return;
         };
-        match known.users.iter_mut().find(|u| u.0 == visit.0) {
-            Some(user) => user.1 = visit.1,
-            None => known.users.push(visit),
-        }
+        note(&mut known.users, visit);
         let class = known.class;
         let (exists, any) = (known.exists, !known.opened.is_empty());
         let held = known.opened.iter().any(|o| o.pid == pid);

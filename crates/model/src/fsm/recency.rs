@@ -89,6 +89,17 @@ impl<K: Copy + Eq + Hash> Recency<K> {
         true
     }
 
+    /// Takes out all but those of which `keep` is true.
+    pub fn retain(&mut self, keep: impl Fn(&K) -> bool) {
+        for slot in &mut self.slots {
+            if let Some(key) = slot.filter(|key| !keep(key)) {
+                self.at.remove(&key);
+                *slot = None;
+            }
+        }
+        self.compact();
+    }
+
     /// How many others were used since.
     pub fn distance(&self, key: &K) -> Option<usize> {
         let slot = *self.at.get(key)?;
@@ -127,6 +138,9 @@ mod tests {
                 }
                 if what == 0 {
                     prop_assert_eq!(recency.remove(&key), found.is_some());
+                } else if what == 1 && key < 5 {
+                    recency.retain(|k| k % 3 != key % 3);
+                    list.retain(|k| k % 3 != key % 3);
                 } else {
                     recency.touch(key);
                     list.insert(0, key);

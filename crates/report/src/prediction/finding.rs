@@ -2,7 +2,7 @@
 
 use fsage_format::result::prediction::{Confidence, PairRank, Prediction, Ranked};
 
-use super::{is_disturbed, probability, range, time, whole};
+use super::{is_disturbed, probability, range, steady, time, whole};
 
 /// Elapsed times that lie within this of the best one's hardly differ.
 const HARDLY: f64 = 1.05;
@@ -13,6 +13,28 @@ const HARDLY_SHARE: f64 = 0.10;
 /// From this probability on an order is told as a fact.
 const APART: f64 = 0.95;
 
+/// The systems of which an order is told, and how sure it is of each two of them.
+struct Race<'a> {
+    result: &'a Prediction,
+    ranking: Vec<&'a Ranked>,
+    pairs: Vec<&'a PairRank>,
+}
+
+impl<'a> Race<'a> {
+    /// Of all but the disturbed ones, where two are left.
+    fn of(result: &'a Prediction) -> Self {
+        let ranking = steady(result);
+        let runs = |name: &String| ranking.iter().any(|r| r.name == *name);
+        let pairs = result.pairs.iter();
+        let pairs = pairs.filter(|p| runs(&p.faster) && runs(&p.slower));
+        Self {
+            result,
+            pairs: pairs.collect(),
+            ranking,
+        }
+    }
+}
+
 /// The finding's lines.
 pub(super) fn lines(result: &Prediction) -> Vec<String> {
     let mut lines = match result.ranking.as_slice() {
@@ -20,7 +42,7 @@ pub(super) fn lines(result: &Prediction) -> Vec<String> {
             "No target can be predicted: costs that the workload needs are missing.".to_owned(),
         ],
         [only] => vec![single(result, only)],
-        [best, ..] => several(result, best),
+        [..] => several(result),
     };
     let incomplete: Vec<_> = result
         .targets
@@ -88,16 +110,27 @@ fn span(low: f64, high: f64) -> String {
     }
 }
 
-fn several(result: &Prediction, best: &Ranked) -> Vec<String> {
-    let worst = result.ranking.last().unwrap_or(best);
+fn several(result: &Prediction) -> Vec<String> {
+    let (Some(best), Some(worst)) = (result.ranking.first(), result.ranking.last()) else {
+        return Vec::new();
+    };
     if worst.ratio < HARDLY && hardly_matters(result) {
         return vec![hardly(result, best, worst)];
     }
-    let against: Vec<&PairRank> = result
-        .pairs
-        .iter()
-        .filter(|p| p.faster == best.name)
-        .collect();
+    let race = Race::of(result);
+    let mut lines = order(&race);
+    lines.extend(left_out(&race));
+    lines
+}
+
+/// Who is the fastest and who the slowest of them.
+fn order(race: &Race<'_>) -> Vec<String> {
+    let result = race.result;
+    let Some(best) = race.ranking.first() else {
+        return Vec::new();
+    };
+    let pairs = race.pairs.iter().copied();
+    let against: Vec<&PairRank> = pairs.filter(|p| p.faster == best.name).collect();
     let close: Vec<&PairRank> = against.iter().copied().filter(|p| is_close(p)).collect();
     let mut lines = Vec::new();
     match close.as_slice() {
@@ -114,7 +147,7 @@ fn several(result: &Prediction, best: &Ranked) -> Vec<String> {
             if let Some(again) = too_disturbed(result, &names) {
                 return vec![again];
             }
-            let who = if alike(result, &names) {
+            let who = if alike(race, &names) {
                 format!("{} cannot be told apart", listed(&names))
             } else {
                 let others = names.get(1..).unwrap_or_default();
@@ -129,10 +162,28 @@ fn several(result: &Prediction, best: &Ranked) -> Vec<String> {
             ));
         }
     }
-    if result.ranking.len() > 2 {
-        lines.extend(slowest(result));
+    if race.ranking.len() > 2 {
+        lines.extend(slowest(race));
     }
     lines
+}
+
+/// The disturbed ones beside an order that is told without them: their places are not known.
+fn left_out(race: &Race<'_>) -> Option<String> {
+    let runs = |name: &str| race.ranking.iter().any(|r| r.name == name);
+    let out = race.result.ranking.iter().map(|r| r.name.as_str());
+    let out: Vec<&str> = out.filter(|name| !runs(name)).collect();
+    let (whose, place, them) = match out.as_slice() {
+        [] => return None,
+        [_] => ("whose profile was", "its place is", "it"),
+        _ => ("whose profiles were", "their places are", "them"),
+    };
+    Some(format!(
+        "Caution: that is without {}, {whose} disturbed: {place} not known ({} elapsed by {them}); profile \
+         {them} again.",
+        listed(&out),
+        times(race.result, &out),
+    ))
 }
 
 /// What is said instead of an order that hangs on disturbed profiles.
@@ -168,27 +219,27 @@ fn is_close(pair: &PairRank) -> bool {
 }
 
 /// Whether no two of them can be told apart.
-fn alike(result: &Prediction, names: &[&str]) -> bool {
+fn alike(race: &Race<'_>, names: &[&str]) -> bool {
     let has = |name: &String| names.contains(&name.as_str());
-    let mut pairs = result.pairs.iter();
+    let mut pairs = race.pairs.iter();
     pairs.all(|p| is_close(p) || !has(&p.faster) || !has(&p.slower))
 }
 
 /// The fewest at the end of the ranking of which each can be told from all that are faster, and the pair that is
 /// least sure of these; nothing where there are none.
-fn slowest(result: &Prediction) -> Option<String> {
+fn slowest(race: &Race<'_>) -> Option<String> {
     let across = |at: usize| -> Vec<&PairRank> {
-        let fast = result.ranking.get(..at).unwrap_or_default();
+        let fast = race.ranking.get(..at).unwrap_or_default();
         let is_fast = |name: &String| fast.iter().any(|r| r.name == *name);
-        let pairs = result.pairs.iter();
+        let pairs = race.pairs.iter().copied();
         pairs
             .filter(|p| is_fast(&p.faster) && !is_fast(&p.slower))
             .collect()
     };
-    let mut cuts = (1..result.ranking.len()).rev();
+    let mut cuts = (1..race.ranking.len()).rev();
     let at = cuts.find(|&at| !across(at).iter().any(|p| is_close(p)))?;
     let against = least(&across(at))?;
-    let tied = result.ranking.get(at..)?;
+    let tied = race.ranking.get(at..)?;
     let names: Vec<&str> = tied.iter().map(|r| r.name.as_str()).collect();
     let probably = probably(against.probability);
     let certain = format!(
@@ -197,13 +248,13 @@ fn slowest(result: &Prediction) -> Option<String> {
         against.faster,
         probability(against.probability)
     );
-    let elapsed = times(result, &names);
+    let elapsed = times(race.result, &names);
     if let [one] = names.as_slice() {
         return Some(format!(
             "{one} is {probably}the slowest: {elapsed} elapsed; {certain}."
         ));
     }
-    let apart = if alike(result, &names) {
+    let apart = if alike(race, &names) {
         " and cannot be told apart"
     } else {
         ""

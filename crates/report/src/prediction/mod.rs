@@ -1,5 +1,6 @@
 //! What a workload would cost: the answer on one screen. [`details()`] has the rest.
 
+mod changed;
 mod details;
 mod finding;
 #[cfg(test)]
@@ -72,8 +73,14 @@ fn answer(result: &Prediction, width: u16, brief: Brief) -> String {
         page.append(&details(result, width));
         return page.finish();
     }
-    for line in finding::lines(result) {
-        page.say(line);
+    let changed = changed::say(result, &mut page);
+    for (index, line) in finding::lines(result).into_iter().enumerate() {
+        let before = if changed && index == 0 {
+            "As profiled: "
+        } else {
+            ""
+        };
+        page.say(format!("{before}{line}"));
     }
     page.blank();
     match result.targets.as_slice() {
@@ -89,8 +96,6 @@ fn answer(result: &Prediction, width: u16, brief: Brief) -> String {
     }
     if result.what_if.is_empty() {
         help(result, &mut page);
-    } else {
-        changed(result, &mut page);
     }
     more(result, brief, &mut page);
     page.finish()
@@ -151,6 +156,17 @@ fn is_disturbed(result: &Prediction, name: &str) -> bool {
     targets.any(|t| t.name == name && t.uncertainty.marked_share > MARKED_MOST)
 }
 
+/// The ranking of those of which an order can be told: without the disturbed ones, where two are left.
+fn steady(result: &Prediction) -> Vec<&Ranked> {
+    let all = || result.ranking.iter();
+    let steady: Vec<&Ranked> = all().filter(|r| !is_disturbed(result, &r.name)).collect();
+    if steady.len() > 1 {
+        steady
+    } else {
+        all().collect()
+    }
+}
+
 fn targets(result: &Prediction, width: u16) -> TextTable {
     let mut table = TextTable::new(
         &[
@@ -164,29 +180,12 @@ fn targets(result: &Prediction, width: u16) -> TextTable {
         width,
     )
     .dropping(&["its 95 %"]);
-    let best = result.ranking.first().map_or("", |best| &best.name);
-    let mut all = result.ranking.iter();
-    let disturbed = all.any(|place| is_disturbed(result, &place.name));
+    let best = steady(result).first().copied();
     for place in &result.ranking {
         let Some(target) = whole(result, place) else {
             continue;
         };
-        let pair = result.pairs.iter().find(|p| p.slower == place.name);
-        let steady = ![&place.name, best]
-            .iter()
-            .any(|name| is_disturbed(result, name));
-        let against =
-            match pair.filter(|p| result.ranking.first().is_some_and(|r| r.name == p.faster)) {
-                Some(p) if p.same_target => format!("x{:.2}, same", p.ratio),
-                Some(p) if !steady => format!("x{:.2}, disturbed", p.ratio),
-                None if disturbed => "lowest".to_owned(),
-                Some(p) => format!(
-                    "x{:.2}, {}",
-                    p.ratio,
-                    probability(p.probability).replace("over ", ">")
-                ),
-                None => "best".to_owned(),
-            };
+        let against = best.map_or_else(String::new, |best| against(result, place, best));
         table.row([
             target.name.clone(),
             time(place.elapsed_ns),
@@ -207,6 +206,27 @@ fn targets(result: &Prediction, width: u16) -> TextTable {
         ]);
     }
     table
+}
+
+/// A system's elapsed time against that of the best of those of which an order is told.
+fn against(result: &Prediction, place: &Ranked, best: &Ranked) -> String {
+    let disturbed = is_disturbed(result, &best.name);
+    if place.name == best.name {
+        let mut among = steady(result).into_iter();
+        let unknown = among.any(|r| is_disturbed(result, &r.name));
+        return if unknown { "lowest" } else { "best" }.to_owned();
+    }
+    let ratio = place.elapsed_ns / best.elapsed_ns.max(1.0);
+    let mut pairs = result.pairs.iter();
+    match pairs.find(|p| p.faster == best.name && p.slower == place.name) {
+        Some(p) if p.same_target => format!("x{ratio:.2}, same"),
+        _ if disturbed || is_disturbed(result, &place.name) => format!("x{ratio:.2}, disturbed"),
+        Some(p) => format!(
+            "x{ratio:.2}, {}",
+            probability(p.probability).replace("over ", ">")
+        ),
+        None => format!("x{ratio:.2}"),
+    }
 }
 
 /// The kinds of operations of a single system, the rest in a row of its own.
@@ -262,10 +282,10 @@ fn kinds(target: &TargetPrediction, width: u16) -> TextTable {
 
 /// The systems of which is told where the time goes: the best and the worst.
 fn reported(result: &Prediction) -> Vec<(&TargetPrediction, &'static str)> {
-    let ends = match result.ranking.as_slice() {
+    let ends = match steady(result).as_slice() {
         [] => vec![],
-        [only] => vec![(only, "")],
-        [best, .., worst] => vec![(best, " (best)"), (worst, " (worst)")],
+        [only] => vec![(*only, "")],
+        [best, .., worst] => vec![(*best, " (best)"), (*worst, " (worst)")],
     };
     let mut ends: Vec<_> = ends
         .into_iter()
@@ -318,7 +338,8 @@ fn family(family: &FamilyShare) -> String {
 
 /// What would help most on the best system: of the elapsed time, or where nothing does of that in calls.
 fn help(result: &Prediction, page: &mut Page) {
-    let Some(best) = result.ranking.first().and_then(|p| whole(result, p)) else {
+    let best = steady(result).first().and_then(|p| whole(result, p));
+    let Some(best) = best else {
         return;
     };
     let elapsed = best.elapsed_ns.unwrap_or_default();
@@ -358,53 +379,6 @@ fn help(result: &Prediction, page: &mut Page) {
     ));
 }
 
-/// What the changes do on each system.
-fn changed(result: &Prediction, page: &mut Page) {
-    page.say(format!("What if {}:", result.what_if.join(", ")));
-    for target in &result.targets {
-        let Some(after) = &target.what_if else {
-            continue;
-        };
-        let before = target.elapsed_ns.unwrap_or_default();
-        let latency = target.latency_total_ns.unwrap_or_default();
-        page.item(format!(
-            "{}: elapsed {} to {}, in the file system {} to {}",
-            target.name,
-            time(before),
-            time(after.elapsed_ns),
-            time(latency),
-            time(after.latency_total_ns)
-        ));
-    }
-    for text in nothings(result) {
-        page.item(text);
-    }
-}
-
-/// Changes that change nothing, and why; what is so on all systems once.
-fn nothings(result: &Prediction) -> Vec<String> {
-    let mut reported: Vec<(String, Vec<&str>)> = Vec::new();
-    for target in &result.targets {
-        let effects = target.what_if.iter().flat_map(|w| &w.effects);
-        for effect in effects {
-            let Some(why) = &effect.nothing else { continue };
-            let text = format!("{} changes nothing: {why}", effect.change);
-            match reported.iter_mut().find(|t| t.0 == text) {
-                Some((_, names)) => names.push(&target.name),
-                None => reported.push((text, vec![&target.name])),
-            }
-        }
-    }
-    let all = result.targets.len();
-    reported
-        .into_iter()
-        .map(|(text, names)| match names.len() {
-            n if n == all => text,
-            _ => format!("on {}: {text}", names.join(", ")),
-        })
-        .collect()
-}
-
 /// What makes it less sure, as far as it must be said here, and where the rest is.
 fn more(result: &Prediction, brief: Brief, page: &mut Page) {
     let whole = || result.targets.iter().filter(|t| t.incomplete.is_none());
@@ -438,10 +412,17 @@ fn more(result: &Prediction, brief: Brief, page: &mut Page) {
 fn doubts(targets: &[&TargetPrediction]) -> Vec<String> {
     let all = targets.len();
     let over = |least: f64, share: &dyn Fn(&TargetPrediction) -> f64| {
-        let shares = targets.iter().map(|t| share(t)).filter(|&s| s > least);
-        let (count, most) = shares.fold((0, 0.0), |(n, most), s| (n + 1, f64::max(most, s)));
-        let most = most * 100.0;
-        (count > 0).then(|| format!("up to {most:.0} % of the time on {count} of {all} targets"))
+        let over = targets.iter().filter(|t| share(t) > least);
+        let over: Vec<&TargetPrediction> = over.copied().collect();
+        let most = over.iter().map(|t| share(t)).fold(0.0, f64::max) * 100.0;
+        match over.as_slice() {
+            [] => None,
+            [one] => Some(format!("{most:.0} % of the time on {}", one.name)),
+            many => Some(format!(
+                "up to {most:.0} % of the time on {} of {all} targets",
+                many.len()
+            )),
+        }
     };
     let marked = over(MARKED_SAID, &|t| t.uncertainty.marked_share);
     let unplaced = over(UNPLACED_SAID, &|t| t.uncertainty.unplaced_share);

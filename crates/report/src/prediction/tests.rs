@@ -1,6 +1,6 @@
 use fsage_format::result::prediction::{
-    CacheUse, Caches, Confidence, FamilyShare, Help, Incomplete, KindPrediction, MetricShare,
-    PairRank, Prediction, Ranked, TargetPrediction, Uncertainty,
+    CacheUse, Caches, Changed, Confidence, FamilyShare, Help, Incomplete, KindPrediction,
+    MetricShare, PairRank, Prediction, Ranked, TargetPrediction, Uncertainty,
 };
 
 use super::{range, text as answer};
@@ -252,6 +252,109 @@ fn no_order_is_told_of_what_was_disturbed() {
         said.contains("x2.38, disturbed") && said.contains("6.2–10 s"),
         "{said}"
     );
+}
+
+#[test]
+fn one_disturbed_profile_hides_no_finding_of_the_others() {
+    let names: Vec<String> = (0..11).map(|n| format!("system-{n}")).collect();
+    for disturbed in [0, 4, 10] {
+        let targets = names.iter().zip(1..);
+        let targets = targets.map(|(n, f)| target(n, f64::from(f) * S, f64::from(f) * 0.9 * S));
+        let mut all = prediction(targets.collect(), 0.97);
+        all.targets[disturbed].uncertainty.marked_share = 0.6;
+        // As `rank` tells of what was disturbed.
+        for pair in &mut all.pairs {
+            if [&pair.faster, &pair.slower].contains(&&names[disturbed]) {
+                (pair.probability, pair.confidence) = (0.5, confidence(0.5));
+            }
+        }
+        for width in [80, 160] {
+            let said = text(&all, width);
+            let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+            let best = i32::from(disturbed == 0);
+            let finding = format!(
+                "system-{best} is the fastest: {} s elapsed; before",
+                best + 1
+            );
+            assert!(words.starts_with(&finding), "{said}");
+            assert!(
+                words.contains("(best)") && !words.contains("too disturbed"),
+                "{said}"
+            );
+            let caution = format!("without system-{disturbed}, whose profile was disturbed");
+            assert!(words.contains(&caution), "{said}");
+            assert!(words.contains("profile it again"), "{said}");
+            let row = said
+                .lines()
+                .find(|l| l.starts_with(&format!(" system-{best} ")));
+            assert!(row.unwrap().ends_with("  best"), "{said}");
+            let row = said
+                .lines()
+                .find(|l| l.starts_with(&format!(" system-{disturbed} ")));
+            assert!(row.unwrap().ends_with(", disturbed"), "{said}");
+            assert!(
+                words.contains(&format!("60 % of the time on system-{disturbed} stands")),
+                "{said}"
+            );
+        }
+        // With the words that its probability allows.
+        for pair in &mut all.pairs {
+            pair.probability = pair.probability.min(0.8);
+            pair.confidence = confidence(pair.probability);
+        }
+        assert!(text(&all, 80).contains("is probably the fastest"));
+    }
+}
+
+#[test]
+fn the_answer_of_a_what_if_comes_first() {
+    let mut targets: Vec<_> = ["ext4", "xfs", "btrfs", "ext2"]
+        .iter()
+        .zip(2..)
+        .map(|(name, f)| target(name, f64::from(f) * S, f64::from(f) * S))
+        .collect();
+    for target in &mut targets {
+        let elapsed = target.elapsed_ns.unwrap();
+        target.what_if = Some(Changed {
+            latency_total_ns: elapsed * 0.7,
+            latency_interval_ns: None,
+            difference_ns: elapsed * -0.3,
+            writeback_ns: 0.0,
+            elapsed_ns: elapsed * 0.75,
+            elapsed_difference_ns: elapsed * -0.25,
+            kinds: vec![],
+            effects: vec![],
+        });
+    }
+    let asked = |number: usize| {
+        let mut all = prediction(targets[..number].to_vec(), 0.97);
+        all.what_if = vec!["fsync*0.5".into()];
+        text(&all, 80)
+    };
+    let one = asked(1);
+    fits(&one);
+    let words = one.split_whitespace().collect::<Vec<_>>().join(" ");
+    let effect = "What if fsync*0.5: on ext4 elapsed 2 s becomes 1.5 s (-25.0 %), in the file system 2 s becomes 1.4 s.";
+    assert!(words.starts_with(effect), "{one}");
+    assert!(
+        words.contains("As profiled: On ext4 it would take 2 s"),
+        "{one}"
+    );
+    let two = asked(2);
+    fits(&two);
+    let lines: Vec<&str> = two.lines().collect();
+    assert_eq!(lines[0], "What if fsync*0.5:");
+    assert!(
+        lines[1].starts_with("  on ext4 elapsed 2 s becomes 1.5 s"),
+        "{two}"
+    );
+    let four = asked(4);
+    let lines: Vec<&str> = four.lines().collect();
+    assert!(
+        lines[0] == "What if fsync*0.5:" && lines[3].starts_with(" ext4 "),
+        "{four}"
+    );
+    assert!(lines[3].contains("1.5 s  -25.0 %"), "{four}");
 }
 
 #[test]

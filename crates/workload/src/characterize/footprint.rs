@@ -25,6 +25,8 @@ pub(super) struct Footprint {
     /// Files that were opened and of which no operation tells more than the name, as hashes.
     named: FxHashSet<u64>,
     places: FxHashMap<(Option<PathId>, PathId), Place>,
+    /// The table of paths that they are of.
+    epoch: u32,
     directories: FxHashSet<u64>,
     capped: bool,
     depth_counts: Vec<u64>,
@@ -133,6 +135,10 @@ impl Footprint {
     }
 
     fn place(&mut self, dir: Option<PathId>, path: PathId, paths: &PathTable) -> Place {
+        if self.epoch != paths.epoch() {
+            self.epoch = paths.epoch();
+            self.places.clear();
+        }
         if let Some(place) = self.places.get(&(dir, path)) {
             return *place;
         }

@@ -22,6 +22,8 @@ pub struct Corpus {
     /// A trace and a profile that are whole.
     pub trace: PathBuf,
     pub profile: PathBuf,
+    /// Whether there is an image of a file system, which takes mkfs.
+    pub image: bool,
 }
 
 const TRACE: &[&str] = &[
@@ -62,6 +64,37 @@ const HBENCH_TRACE: &[&str] = &["import {} --from hbench -o {dir}/out.fst --json
 const HBENCH_TREE: &[&str] = &["import {} --from hbench -o {dir}/out.fss --json"];
 const HBENCH_PROFILE: &[&str] = &["import {} --from hbench -o {dir}/out.fsp --json"];
 const WML: &[&str] = &["run wml:{} --ops 200 --to-trace {dir}/out.fst"];
+const IMAGE: &[&str] = &[
+    "show {} --json",
+    "show {}",
+    "layout {} --json",
+    "run postmark:files=5,transactions=5 aged:{} --json",
+    "age keep {} -o {dir}/out.fsi --json",
+];
+const AGING: &[&str] = &[
+    "show {} --json",
+    "show {}",
+    "age apply {} {dir} --json",
+    "age apply {} {dir} --fast --json",
+    "replay {} {dir} --json",
+    "model fit {} -o {dir}/out.fsm --json",
+    "age short-lived {} -o {dir}/out.toml --json",
+];
+const SHORT_LIVED: &[&str] =
+    &["age generate --from-snapshots NIGHTS --short-lived {} -o {dir}/out.fst --json"];
+const MODEL: &[&str] = &[
+    "run model:{},think=false {dir} --ops 300 --json",
+    "run model:{},think=false mem:fast --ops 300 --json",
+    "run model:{} --ops 300 --to-trace {dir}/out.fst",
+    "run model:{},think=false mem:fast --scale users=3,data=2,time=0.5 --ops 300 --json",
+    "predict --workload model:{} --on WHOLE.fsp --json",
+];
+const FILERUNNER: &[&str] = &[
+    "run filerunner:{} {dir} --ops 300 --json",
+    "run filerunner:{} mem:fast --ops 300 --json",
+    "run filerunner:{} --ops 300 --to-trace {dir}/out.fst",
+    "predict --workload filerunner:{} --on WHOLE.fsp --json",
+];
 const DISK: &[&str] = &["disk show {} --json", "disk show {}"];
 
 impl Corpus {
@@ -100,13 +133,21 @@ impl Corpus {
             dir.join("WHOLE.f"),
         )
         .context("copy a workload")?;
+        models(program, &dir)?;
+        nights(program, &dir)?;
+        let image = image(program, &dir)?;
         let whole = |name: &str, uses, text| Whole {
             path: dir.join(name),
             uses,
             text,
         };
         Ok(Self {
+            image,
             files: vec![
+                whole("AGING.fst", AGING, false),
+                whole("short.toml", SHORT_LIVED, true),
+                whole("WHOLE.fsm", MODEL, true),
+                whole("WHOLE.cfg", FILERUNNER, true),
                 whole("WHOLE.fst", TRACE, false),
                 whole("WHOLE.fss", SNAPSHOT, false),
                 whole("WHOLE.fsp", PROFILE, true),
@@ -119,10 +160,18 @@ impl Corpus {
                 whole("WHOLE.hbp", HBENCH_PROFILE, true),
                 whole("WHOLE.f", WML, true),
                 whole("disk.toml", DISK, true),
-            ],
+            ]
+            .into_iter()
+            .chain(image.then(|| whole("WHOLE.fsi", IMAGE, false)))
+            .collect(),
             trace: dir.join("WHOLE.fst"),
             profile: dir.join("WHOLE.fsp"),
         })
+    }
+
+    /// The directory of all.
+    pub fn dir(&self) -> &Path {
+        self.trace.parent().unwrap_or(Path::new(""))
     }
 
     /// The words of a use, with whole files for their names.
@@ -135,6 +184,7 @@ impl Corpus {
                     .replace("{}", &text(damaged))
                     .replace("WHOLE.fst", &text(&self.trace))
                     .replace("WHOLE.fsp", &text(&self.profile))
+                    .replace("NIGHTS", &text(&self.dir().join("nights")))
                     .replace("KEY", &text(&self.trace.with_file_name("KEY")))
             })
             .collect()
@@ -152,6 +202,45 @@ pub fn split(line: &str) -> Vec<String> {
         }
     }
     words
+}
+
+/// Models of the trace, and what ages a file system.
+fn models(program: &Path, dir: &Path) -> Result<()> {
+    let lines = [
+        "model fit WHOLE.fst -o WHOLE.fsm",
+        "model fit WHOLE.fst -o WHOLE.cfg",
+        "age generate --profile mail --size 16M --days 2 -o AGING.fst",
+        "age short-lived WHOLE.fst -o short.toml",
+    ];
+    lines.iter().try_for_each(|line| fsage(program, dir, line))
+}
+
+/// Two snapshots of one tree, a night apart.
+fn nights(program: &Path, dir: &Path) -> Result<()> {
+    std::fs::create_dir(dir.join("nights")).context("make a directory")?;
+    fsage(program, dir, "snapshot tree -o nights/1.fss")?;
+    std::fs::write(dir.join("tree/new"), "some more").context("write a file")?;
+    fsage(program, dir, "snapshot tree -o nights/2.fss")
+}
+
+/// Keeps a small file system that holds little as an image; `false` where none can be made here.
+fn image(program: &Path, dir: &Path) -> Result<bool> {
+    let raw = dir.join("raw.img");
+    std::fs::File::create(&raw)
+        .and_then(|file| file.set_len(8 << 20))
+        .context("make an image")?;
+    let made = Command::new("mkfs.ext2")
+        .args(["-q", "-F", "-m", "0", "-N", "64", "-d"])
+        .arg(dir.join("tree"))
+        .arg(&raw)
+        .stdin(Stdio::null())
+        .status();
+    if !made.is_ok_and(|status| status.success()) {
+        println!("not run: images of file systems, as mkfs.ext2 makes none here");
+        return Ok(false);
+    }
+    fsage(program, dir, "age keep raw.img -o WHOLE.fsi")?;
+    Ok(true)
 }
 
 fn fsage(program: &Path, dir: &Path, line: &str) -> Result<()> {

@@ -13,7 +13,7 @@ use super::files::pick;
 use super::{World, case, left};
 
 /// What writes a file `{out}`; it is to be whole afterwards, or what it was.
-const WRITERS: [&str; 10] = [
+const WRITERS: [&str; 13] = [
     "run postmark:files=5,transactions=10 target -o {out}",
     "run postmark:files=50,transactions=20000 --to-trace {out}",
     "snapshot TREE -o {out}",
@@ -24,10 +24,13 @@ const WRITERS: [&str; 10] = [
     "export WHOLE.fst --to csv -o {out}",
     "export WHOLE.fsp --to hbench -o {out}",
     "predict WHOLE.fst --on WHOLE.fsp --annotate {out}",
+    "age generate --profile mail --size 16M --days 2 -o {out}",
+    "age short-lived WHOLE.fst -o {out}",
+    "model fit WHOLE.fst -o {out}",
 ];
 
 /// What a limit may meet.
-const LIMITED: [&str; 20] = [
+const LIMITED: [&str; 29] = [
     "show WHOLE.fst --json",
     "predict WHOLE.fst --on WHOLE.fsp --json",
     "replay WHOLE.fst target --json",
@@ -46,6 +49,15 @@ const LIMITED: [&str; 20] = [
     "run 'cmd: (sleep 0.1; true) & sleep 0.1' target --json",
     "cleanup target --only --json",
     "disk show hdd-7200 --json",
+    "age apply CORPUS/AGING.fst mounted --json",
+    "age generate --profile mail --size 16M --days 2 -o out.fst --json",
+    "age short-lived WHOLE.fst -o out.toml --json",
+    "age generate --from-snapshots NIGHTS --short-lived CORPUS/short.toml -o out.fst --json",
+    "model fit WHOLE.fst -o out.fsm --json",
+    "model fit WHOLE.fst -o out.cfg --json",
+    "run model:CORPUS/WHOLE.fsm,think=false target --json",
+    "run filerunner:CORPUS/WHOLE.cfg target --json",
+    "layout target --json",
     "disk serve nvme-ssd --size 64M mounted --json",
     "slowfs lower mounted --slow read=2 --json",
 ];
@@ -97,10 +109,10 @@ fn full(world: &mut World, random: &mut Pcg64Mcg, place: &Path) -> Result<()> {
         return Ok(());
     }
     let line = pick(&WRITERS, random).copied().unwrap_or_default();
-    let out = disk.join(if line.contains("snapshot") {
-        "out.fss"
-    } else {
-        "out.fst"
+    let out = disk.join(match line {
+        _ if line.contains("snapshot") => "out.fss",
+        _ if line.starts_with("model") => "out.fsm",
+        _ => "out.fst",
     });
     let room = random.random_range(0..30) * 4096;
     let filled = std::fs::write(&out, FORMER)
@@ -125,7 +137,7 @@ fn full(world: &mut World, random: &mut Pcg64Mcg, place: &Path) -> Result<()> {
         );
     }
     for stray in left::names(&disk) {
-        if !["out.fst", "out.fss", "filler"].contains(&stray.as_str()) {
+        if !["out.fst", "out.fss", "out.fsm", "filler"].contains(&stray.as_str()) {
             world.fail(&format!("{what}: left {stray}"), None);
         }
     }

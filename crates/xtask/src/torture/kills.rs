@@ -28,7 +28,7 @@ const fn of(line: &'static str, root: bool, stays: &'static [&'static str]) -> L
 
 const BUSY: &str = "cd lower; i=0; while [ $i -lt 400 ]; do echo x > f$i; cat f$i > /dev/null; rm f$i; i=$((i+1)); done";
 
-const ALL: [Long; 19] = [
+const ALL: [Long; 28] = [
     of(
         "trace --method ptrace --json -o out.fst -- sh BUSY",
         false,
@@ -114,6 +114,40 @@ const ALL: [Long; 19] = [
         true,
         &[],
     ),
+    // What was done stays, to be gone on with.
+    of(
+        "age apply CORPUS/AGING.fst mounted -o out.json --json",
+        false,
+        &["out.json", "out.json.part"],
+    ),
+    of(
+        "age apply CORPUS/AGING.fst scratch:ext4,size=64M --keep out.fsi --json",
+        true,
+        &["out.fsi"],
+    ),
+    of("layout CORPUS/WHOLE.fsi --json", true, &[]),
+    of(
+        "run --json postmark:files=300,transactions=20000 aged:CORPUS/WHOLE.fsi",
+        true,
+        &[],
+    ),
+    of(
+        "run --json model:CORPUS/WHOLE.fsm,users=8 target",
+        false,
+        &[],
+    ),
+    of("run --json filerunner:CORPUS/WHOLE.cfg target", false, &[]),
+    of(
+        "age generate --profile home-1996 --json -o out.fst",
+        false,
+        &["out.fst"],
+    ),
+    of(
+        "age keep CORPUS/raw.img --json -o out.fsi",
+        false,
+        &["out.fsi"],
+    ),
+    of("model fit WHOLE.fst --json -o out.cfg", false, &["out.cfg"]),
     of("disk serve nvme-ssd --size 64M mounted --json", true, &[]),
     of("slowfs lower mounted --slow read=2 --json", true, &[]),
 ];
@@ -122,7 +156,11 @@ const ALL: [Long; 19] = [
 const GIVEN: [&str; 4] = ["target", "lower", "mounted", "BUSY"];
 
 pub fn case(world: &mut World, random: &mut Pcg64Mcg) -> Result<()> {
-    let can: Vec<&Long> = ALL.iter().filter(|long| world.root || !long.root).collect();
+    let can = |long: &&Long| {
+        let image = long.line.contains("WHOLE.fsi") || long.line.contains("raw.img");
+        (world.root || !long.root) && (world.corpus.image || !image)
+    };
+    let can: Vec<&Long> = ALL.iter().filter(can).collect();
     let Some(&long) = pick(&can, random) else {
         return Ok(());
     };
@@ -153,7 +191,10 @@ fn killed(
     after: Duration,
     place: &Path,
 ) -> Result<()> {
-    let line = long.line.replace("{place}", &place.display().to_string());
+    let line = long
+        .line
+        .replace("{place}", &place.display().to_string())
+        .replace("CORPUS", &world.corpus.dir().display().to_string());
     let words: Vec<String> = split(&line)
         .into_iter()
         .map(|word| word.replace("WHOLE.fst", &world.corpus.trace.display().to_string()))

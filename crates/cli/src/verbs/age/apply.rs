@@ -11,7 +11,7 @@ use fsage_host::signals;
 use fsage_report::units;
 
 use crate::args::AgeApplyArgs;
-use crate::exit::{Exit, Interrupted, UsageError};
+use crate::exit::{Exit, Interrupted, UsageError, too_large};
 use crate::files::{apart, open_whole_trace, outputs};
 use crate::verbs::validate::isolate_for;
 use crate::verbs::with_days;
@@ -82,14 +82,25 @@ fn ended(result: &AgedRun, state: Option<&Path>) -> Exit {
         ui::note(&format!("kept in {kept}"));
     }
     let tally = &result.tally;
-    if tally.no_space + tally.absent + tally.refused == 0 {
-        return Exit::Done;
+    if tally.too_large > 0 {
+        ui::line(&format!(
+            "{} operations would have made too large a file: {}",
+            units::count(tally.too_large),
+            too_large()
+        ));
     }
-    ui::line(&format!(
-        "{} operations met a full disk, {} what is not there, {} were refused",
-        units::count(tally.no_space),
-        units::count(tally.absent),
-        units::count(tally.refused)
-    ));
-    Exit::Incomplete
+    let others = tally.no_space + tally.absent + tally.refused;
+    if others > 0 {
+        ui::line(&format!(
+            "{} operations met a full disk, {} what is not there, {} were refused",
+            units::count(tally.no_space),
+            units::count(tally.absent),
+            units::count(tally.refused)
+        ));
+    }
+    if others + tally.too_large == 0 {
+        Exit::Done
+    } else {
+        Exit::Incomplete
+    }
 }

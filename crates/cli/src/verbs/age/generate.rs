@@ -8,7 +8,7 @@ use fsage_age::generate::{
 use fsage_core::Seed;
 use fsage_format::result::aging::AgeGenerated;
 use fsage_host::signals;
-use fsage_report::units;
+use fsage_report::{page::quoted, units};
 
 use crate::args::{AgeGenerateArgs, DeletesArg};
 use crate::exit::{Exit, Interrupted, UsageError};
@@ -27,7 +27,7 @@ pub fn run(args: &AgeGenerateArgs) -> Result<Exit> {
     let stop = signals::install()?;
     let output = out::file(&args.output, args.json, &stop)?;
     writable(&output)?;
-    let bar = ui::Progress::new(1);
+    let bar = ui::Progress::new(1, "planning the days");
     let mut step = |done: u32, all: u32| {
         bar.set(u64::from(done), u64::from(all), "days, in two passes", None);
     };
@@ -40,14 +40,20 @@ pub fn run(args: &AgeGenerateArgs) -> Result<Exit> {
     let percent = |share: Option<&f64>| units::percent(share.copied().unwrap_or(0.0));
     let most = made.utilisation.iter().copied().max_by(f64::total_cmp);
     ui::note(&format!(
-        "{}: {} days, {} operations, {} written; {} full after the first day, at most {}, {} at the end",
+        "{}: {} days, {} in {} of the trace, {} written; {} full after the first day, at most {}, {} at the end",
         args.output.display(),
         units::count(u64::from(made.days)),
-        units::count(made.operations),
+        units::counted(made.operations, "change"),
+        units::counted(made.trace_operations, "operation"),
         units::bytes(made.written_bytes),
         percent(made.utilisation.first()),
         percent(most.as_ref()),
         percent(made.utilisation.last()),
+    ));
+    ui::note(&format!(
+        "next: fsage age apply {} scratch:ext4,size={}M",
+        quoted(&args.output.display().to_string()),
+        made.size_bytes.div_ceil(1 << 20),
     ));
     for (what, count) in &made.left_out {
         ui::line(&format!("  left out: {what}: {}", units::count(*count)));

@@ -15,16 +15,16 @@ use fsage_model::filerunner::fit::{self, Fitter, Scan, Scanned};
 use fsage_model::filerunner::{Config, Operation, Plan};
 use fsage_report::model;
 
-use crate::args::ModelFitArgs;
+use crate::args::{ModelFitArgs, ModelForm};
 use crate::exit::{Exit, Interrupted, UsageError};
 use crate::files::{apart, open_whole_trace};
 use crate::out;
 
 pub fn run(args: &ModelFitArgs) -> Result<Exit> {
-    let is_fsm = args.output.extension().is_some_and(|kind| kind == "fsm");
-    fitting(args, is_fsm)?;
     let reads = [Some(&*args.trace), args.snapshot.as_deref()];
     apart(reads.into_iter().flatten(), [&*args.output])?;
+    let is_fsm = form(args)? == ModelForm::Fsm;
+    fitting(args, is_fsm)?;
     let stop = signals::install()?;
     if is_fsm {
         return super::fsm::run(args, &stop);
@@ -34,7 +34,7 @@ pub fn run(args: &ModelFitArgs) -> Result<Exit> {
     let whole = reader.loss().is_none();
     // What the capture was told to keep is kept, with or without a name.
     let nameless = args.under.is_empty();
-    let roots = roots(args, &reader);
+    let roots = roots(&args.under, &reader);
     let trace = args.trace.display().to_string();
     let mut scan = Scan::new(&roots, nameless);
     all(&mut reader, &stop, |op, paths| {
@@ -74,6 +74,21 @@ pub fn run(args: &ModelFitArgs) -> Result<Exit> {
     })
 }
 
+/// The form that is asked for, or else that of the file's name: nobody gets one that he did not mean.
+fn form(args: &ModelFitArgs) -> Result<ModelForm, UsageError> {
+    let kind = args.output.extension().and_then(|kind| kind.to_str());
+    match (args.form, kind) {
+        (Some(form), _) => Ok(form),
+        (None, Some("fsm")) => Ok(ModelForm::Fsm),
+        (None, Some("cfg")) => Ok(ModelForm::Cfg),
+        (None, _) => Err(UsageError(format!(
+            "the name of {} does not say what model it is: expected one that ends in .fsm (to be read and edited) or .cfg \
+             (of FileRunner), or --format",
+            args.output.display()
+        ))),
+    }
+}
+
 /// What is asked for must be of the model that is asked for.
 fn fitting(args: &ModelFitArgs, is_fsm: bool) -> Result<(), UsageError> {
     let given = [
@@ -92,13 +107,13 @@ fn fitting(args: &ModelFitArgs, is_fsm: bool) -> Result<(), UsageError> {
 }
 
 /// The directories below which files count: those that were asked for, else those of the trace.
-pub(super) fn roots(args: &ModelFitArgs, reader: &TraceReader) -> Vec<Vec<u8>> {
-    if args.under.is_empty() {
+pub fn roots(asked: &[PathBuf], reader: &TraceReader) -> Vec<Vec<u8>> {
+    if asked.is_empty() {
         let under = reader.meta().under.iter();
         return under.map(|dir| dir.as_bytes().to_vec()).collect();
     }
     let bytes = |dir: &PathBuf| dir.as_os_str().as_encoded_bytes().to_vec();
-    args.under.iter().map(bytes).collect()
+    asked.iter().map(bytes).collect()
 }
 
 /// How far what is found may be from the trace, as a share.
@@ -107,7 +122,7 @@ fn goal(args: &ModelFitArgs) -> f64 {
 }
 
 /// Every operation of a trace.
-pub(super) fn all(
+pub fn all(
     reader: &mut TraceReader,
     stop: &AtomicBool,
     mut take: impl FnMut(&Op, &PathTable) -> Result<()>,

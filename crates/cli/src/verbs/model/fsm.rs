@@ -21,7 +21,7 @@ pub fn run(args: &ModelFitArgs, stop: &AtomicBool) -> Result<Exit> {
     let output = out::file(&args.output, args.json, stop)?;
     let mut reader = open_whole_trace(&args.trace, args.allow_lossy)?;
     let whole = reader.loss().is_none();
-    let under = roots(args, &reader);
+    let under = roots(&args.under, &reader);
     let mut gather = Gather::new(&under);
     if let Some(path) = &args.snapshot {
         there(&mut gather, path, args.allow_lossy)?;

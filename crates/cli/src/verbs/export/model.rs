@@ -1,0 +1,44 @@
+//! `fsage export M.fsm --to filebench|fio|wml`.
+
+use anyhow::{Context, Result, anyhow};
+use fsage_format::result::summary::{Content, ConversionSummary};
+use fsage_model::export::{Dialect, fio, wml};
+use fsage_model::fsm::Model;
+use fsage_report::units;
+
+use super::Output;
+use crate::args::{ExportArgs, ExportFormat};
+use crate::{out, ui};
+
+/// Writes a model as another program takes it.
+pub fn write(args: &ExportArgs, output: Output<'_>) -> Result<ConversionSummary> {
+    let name = args.file.display();
+    let text = std::fs::read_to_string(&args.file).with_context(|| format!("read {name}"))?;
+    let model = Model::parse(&text).map_err(|e| anyhow!("export {name}: {e}"))?;
+    let exported = match args.to {
+        ExportFormat::Fio => fio(&model),
+        ExportFormat::Filebench => wml(&model, Dialect::Filebench),
+        _ => wml(&model, Dialect::Fsage),
+    };
+    output
+        .write_all(exported.text.as_bytes())
+        .with_context(|| format!("write {}", args.output.display()))?;
+    Ok(ConversionSummary {
+        file: args.output.clone(),
+        content: Content::Model,
+        written: exported.operations,
+        left_out: exported.left_out,
+    })
+}
+
+/// Says what the file does not say.
+pub fn tell(summary: &ConversionSummary) {
+    ui::note(&format!(
+        "{}: the nearest to a model of {}",
+        out::shown(&summary.file),
+        units::counted(summary.written, "operation")
+    ));
+    for (what, count) in &summary.left_out {
+        ui::line(&format!("  lost: {what}: {}", units::count(*count)));
+    }
+}

@@ -1,0 +1,154 @@
+//! `fsage show TRACE --characterise` and `fsage show A --against B`.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Result, bail};
+use fsage_core::{OpSource, PathTable};
+use fsage_format::FileKind;
+use fsage_format::record::write_whole;
+use fsage_format::result::character::Characterised;
+use fsage_format::trace::TraceReader;
+use fsage_host::signals;
+use fsage_model::fsm::Character;
+use fsage_model::likeness::likeness;
+use fsage_report::{characterised, plot};
+use fsage_workload::characterize::Characterizer;
+
+use super::super::model::{all, roots};
+use crate::args::ShowArgs;
+use crate::exit::{Exit, UsageError};
+use crate::files::{apart, no_stream, open_trace, remark, writable};
+use crate::out;
+
+/// Whether it is; a mistake in what goes with it is an error.
+pub fn is_asked(args: &ShowArgs) -> Result<bool, UsageError> {
+    let asked = args.characterise || args.against.is_some();
+    let given = [
+        ("--svg", args.svg.is_some()),
+        ("--under", !args.under.is_empty()),
+    ];
+    match given.into_iter().find(|g| g.1 && !asked) {
+        Some((option, _)) => Err(UsageError(format!(
+            "{option} is for --characterise and --against"
+        ))),
+        None => Ok(asked),
+    }
+}
+
+/// Shows one trace, or two.
+pub fn run(args: &ShowArgs) -> Result<Exit> {
+    let traces: Vec<&Path> = [Some(&args.file), args.against.as_ref()]
+        .into_iter()
+        .flatten()
+        .map(std::path::PathBuf::as_path)
+        .collect();
+    for path in &traces {
+        let kind = fsage_format::sniff(path)?;
+        if kind != FileKind::Trace {
+            bail!(UsageError(format!(
+                "--characterise and --against are for traces, and {} is none",
+                path.display()
+            )));
+        }
+    }
+    if let Some(svg) = &args.svg {
+        no_stream("--svg", Some(svg))?;
+        apart(traces.iter().copied(), [svg.as_path()])?;
+        writable(svg)?;
+    }
+    let stop = signals::install()?;
+    let (a, mut whole) = characterised(args, &args.file, &stop)?;
+    let Some(against) = &args.against else {
+        if let Some(svg) = &args.svg {
+            write_whole(svg, plot::character::one(&a)?.as_bytes())?;
+        }
+        print(args, &a, |width| {
+            characterised::text(&a, args.details, width)
+        })?;
+        return Ok(exit(whole));
+    };
+    let (b, whole_too) = characterised(args, against, &stop)?;
+    whole &= whole_too;
+    let found = likeness(a, b);
+    if let Some(svg) = &args.svg {
+        write_whole(svg, plot::character::two(&found)?.as_bytes())?;
+    }
+    print(args, &found, |width| {
+        characterised::against(&found, args.details, width)
+    })?;
+    Ok(exit(whole))
+}
+
+fn print<T: serde::Serialize + fsage_format::result::Document>(
+    args: &ShowArgs,
+    found: &T,
+    text: impl FnOnce(u16) -> String,
+) -> Result<()> {
+    if args.json {
+        return out::document(found);
+    }
+    Ok(out::text(&text(out::width()))?)
+}
+
+fn exit(whole: bool) -> Exit {
+    if whole { Exit::Done } else { Exit::Incomplete }
+}
+
+/// What a trace is like, and whether it lacks nothing.
+fn characterised(args: &ShowArgs, path: &Path, stop: &AtomicBool) -> Result<(Characterised, bool)> {
+    let mut reader = open_trace(path)?;
+    remark(path, &reader);
+    let (first_ns, last_ns) = ends(path, reader.total_operations())?;
+    let mut character = Character::new(&roots(&args.under, &reader), first_ns, last_ns);
+    let mut others = Characterizer::new();
+    all(&mut reader, stop, |op, paths: &PathTable| {
+        character.take(op, paths);
+        others.take(op, paths);
+        Ok(())
+    })?;
+    let found = super::finished(others, &reader);
+    let Some(known) = character.finish() else {
+        bail!(
+            "characterise {}: it has no operation on a file{}: expected at least one",
+            path.display(),
+            if args.under.is_empty() {
+                ""
+            } else {
+                " below the directories of --under"
+            }
+        );
+    };
+    let found = Characterised {
+        trace: path.to_owned(),
+        operations_on_files: known.operations,
+        phases: known.phases,
+        groups: known.groups,
+        reuse: known.reuse,
+        popularity: known.popularity,
+        concurrency: known.concurrency,
+        timeline: known.timeline,
+        found,
+    };
+    Ok((found, reader.loss().is_none()))
+}
+
+/// How many operations at a trace's end are looked at for the one that began last: they need not be in that order.
+const LAST: u64 = 1000;
+
+/// When the first and the last of so many operations begin.
+fn ends(path: &Path, operations: u64) -> Result<(u64, u64)> {
+    let mut batch = Vec::new();
+    TraceReader::open(path)?.next_batch(&mut batch)?;
+    let first_ns = batch.first().map_or(0, |op| op.start_ns);
+    let mut reader = TraceReader::open(path)?;
+    reader.skip(operations.saturating_sub(LAST))?;
+    let mut last_ns = first_ns;
+    loop {
+        batch.clear();
+        if reader.next_batch(&mut batch)? == 0 {
+            return Ok((first_ns, last_ns));
+        }
+        last_ns = batch.iter().map(|op| op.start_ns).fold(last_ns, u64::max);
+    }
+}

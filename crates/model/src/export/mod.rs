@@ -1,0 +1,109 @@
+//! A model for other programs: the nearest that each can express, and what that leaves out.
+//!
+//! What is written is expected values: how often a line of a script runs is how often the lines before it say so.
+
+mod fio;
+mod wml;
+
+use std::collections::BTreeMap;
+
+pub use fio::fio;
+pub use wml::{Dialect, wml};
+
+use crate::fsm::{Dist, Line, Model, Part, Step};
+
+/// What was written, and what was not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exported {
+    /// The file.
+    pub text: String,
+    /// Operations of the model.
+    pub operations: u64,
+    /// What the file does not say, with how often the model does.
+    pub left_out: BTreeMap<String, u64>,
+}
+
+/// The mean of values, 0 of none.
+fn mean(of: &Dist) -> f64 {
+    let sum: f64 = of.0.iter().map(|v| v.0 as f64 * v.1 as f64).sum();
+    sum / of.count().max(1) as f64
+}
+
+/// The lines of a part, each with how often it runs.
+fn lines(part: &Part) -> Vec<(&Line, u64)> {
+    let mut times = vec![0_u64; part.script.len()];
+    let followers = part.script.iter().map(|line| &line.next);
+    for (line, n) in followers.chain([&part.first]).flat_map(|next| &next.0) {
+        let place = usize::try_from(*line).ok().and_then(|n| n.checked_sub(1));
+        if let Some(sum) = place.and_then(|place| times.get_mut(place)) {
+            *sum = sum.saturating_add(*n);
+        }
+    }
+    part.script.iter().zip(times).collect()
+}
+
+/// The mean size of the files of a class: as they were, or as they are written.
+fn sizes(model: &Model) -> Vec<u64> {
+    let mut written = vec![0.0_f64; model.classes.len()];
+    for line in model
+        .phases
+        .iter()
+        .flat_map(|p| &p.parts)
+        .flat_map(|p| &p.script)
+    {
+        let place = (line.file.class as usize).checked_sub(1);
+        let steps = model.visit(line).map_or(&[][..], |v| &v.steps);
+        let bytes: f64 = steps.iter().filter(|s| is_write(s)).map(moved).sum();
+        if let Some(most) = place.and_then(|place| written.get_mut(place)) {
+            *most = most.max(bytes);
+        }
+    }
+    let classes = model.classes.iter().zip(written);
+    classes
+        .map(|(class, written)| match mean(&class.size_bytes) as u64 {
+            0 => written as u64,
+            before => before,
+        })
+        .collect()
+}
+
+fn is_write(step: &Step) -> bool {
+    step.form.kind == fsage_core::OpKind::Write
+}
+
+fn is_read(step: &Step) -> bool {
+    step.form.kind == fsage_core::OpKind::Read
+}
+
+/// The bytes of all of a step's calls; of one that goes on to a file's end, of one call.
+fn moved(step: &Step) -> f64 {
+    mean(&step.bytes) * mean(&step.times).max(1.0)
+}
+
+/// How often a visit's step is called in a file of that size.
+fn calls(step: &Step, size_bytes: u64) -> f64 {
+    let each = mean(&step.bytes);
+    match step.form.to_end {
+        Some(more) if each > 0.0 => (size_bytes as f64 / each).ceil() + f64::from(more),
+        Some(more) => 1.0 + f64::from(more),
+        None => mean(&step.times).max(1.0),
+    }
+}
+
+/// Counts what is left out.
+#[derive(Debug, Default)]
+struct Lost(BTreeMap<String, f64>);
+
+impl Lost {
+    fn add(&mut self, what: &str, times: f64) {
+        if times > 0.0 {
+            *self.0.entry(what.to_owned()).or_default() += times;
+        }
+    }
+
+    fn counts(self) -> BTreeMap<String, u64> {
+        let all = self.0.into_iter();
+        all.map(|(what, n)| (what, n.round().max(1.0) as u64))
+            .collect()
+    }
+}

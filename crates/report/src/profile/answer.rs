@@ -1,0 +1,153 @@
+//! A system profile at a glance: of what it is, how far it can be trusted, the main costs, what to do next.
+
+use fsage_core::metric::MetricId;
+use fsage_format::profile::{MetricValue, SystemProfile};
+
+use super::{interval, or_unknown, value};
+use crate::page::{Page, quoted};
+use crate::table::{Align, TextTable};
+use crate::units::{self, counted};
+
+/// Lines of the answer, at 80 columns.
+const LINES: usize = 24;
+
+/// The main costs, as they are shown: what it is in words, and the metrics that tell it, the first that was measured.
+const COSTS: [(&str, &[&str]); 13] = [
+    ("create a file", &["CR"]),
+    ("open a file", &["OPEN"]),
+    ("stat a file", &["STAT"]),
+    ("read 4 KiB, cached", &["RC4"]),
+    ("write 4 KiB at the end", &["WN4", "WF4"]),
+    ("fsync a new file of 4 KiB", &["FSYN4", "FSYN16", "FSYN1"]),
+    ("rename a file", &["RENAME"]),
+    ("unlink a file of 4 KiB", &["RMF4", "RMF1", "RM"]),
+    ("first read of a cold file", &["RFO", "RFF", "RFS"]),
+    (
+        "device, in sequence",
+        &["RD1024", "RD256", "RD64", "RD4096"],
+    ),
+    ("device, 4 KiB anywhere", &["RRD4", "RRD1"]),
+    ("page cache", &["BC"]),
+    ("throttled writer", &["DTR"]),
+];
+
+/// Those that go first where the page has no room, in this order.
+const SPARE: [&str; 5] = [
+    "throttled writer",
+    "rename a file",
+    "stat a file",
+    "device, 4 KiB anywhere",
+    "open a file",
+];
+
+/// The answer, on 24 lines of 80 columns.
+pub(super) fn text(profile: &SystemProfile, file: &str, width: u16) -> String {
+    let pages = (0..=SPARE.len()).map(|spared| page(profile, file, spared, width));
+    let mut last = String::new();
+    for page in pages {
+        if page.lines().count() <= LINES {
+            return page;
+        }
+        last = page;
+    }
+    last
+}
+
+fn page(profile: &SystemProfile, file: &str, spared: usize, width: u16) -> String {
+    let mut page = Page::new(width);
+    super::head(profile, &mut page);
+    let table = costs(profile, spared, width);
+    page.blank();
+    if table.is_empty() {
+        page.say("none of the main costs was measured");
+    } else {
+        page.table(&table);
+    }
+    if let Some(text) = names(profile) {
+        page.say(text);
+    }
+    page.blank();
+    next(profile, file, &mut page);
+    page.finish()
+}
+
+fn costs(profile: &SystemProfile, spared: usize, width: u16) -> TextTable {
+    let spared = SPARE.get(..spared).unwrap_or_default();
+    let shown: Vec<(&str, &MetricValue)> = COSTS
+        .iter()
+        .filter(|(what, _)| !spared.contains(what))
+        .filter_map(|(what, names)| Some((*what, names.iter().find_map(|n| profile.get(n))?)))
+        .collect();
+    let marked = shown.iter().any(|(_, m)| !m.marks.is_empty());
+    let mut columns = vec![
+        ("main costs", Align::Left),
+        ("metric", Align::Left),
+        ("estimate", Align::Right),
+        ("95 % interval", Align::Right),
+    ];
+    if marked {
+        columns.push(("mark", Align::Whole));
+    }
+    let mut table = TextTable::new(&columns, width).dropping(&["metric"]);
+    for (what, metric) in shown {
+        let mut row = vec![
+            what.to_owned(),
+            metric.name.clone(),
+            value(metric),
+            interval(metric),
+        ];
+        row.extend((!metric.marks.is_empty()).then(|| "disturbed".to_owned()));
+        table.row(row);
+    }
+    table
+}
+
+/// How many names and inodes are kept, and how much is read ahead.
+fn names(profile: &SystemProfile) -> Option<String> {
+    let parts = [("DNLC", "names"), ("MDC", "inodes"), ("RAW", "read-ahead")];
+    let of = |(metric, what): (&str, &str)| {
+        let found = profile.get(metric)?;
+        Some(format!("{what} {} ({metric})", value(found)))
+    };
+    let parts: Vec<String> = parts.into_iter().filter_map(of).collect();
+    (!parts.is_empty()).then(|| format!("caches: {}", parts.join(", ")))
+}
+
+fn next(profile: &SystemProfile, file: &str, page: &mut Page) {
+    let word = quoted(file);
+    page.verbatim("next: fsage trace -o mine.fst -- COMMAND");
+    page.verbatim(format!("      fsage predict mine.fst --on {word}"));
+    let first = profile.metrics.iter().find(|m| !m.marks.is_empty());
+    let first = first
+        .or_else(|| profile.get("FSYN4"))
+        .or(profile.metrics.first());
+    let explain = first.filter(|m| MetricId::parse(&m.name).is_some());
+    let explain = explain.map_or(String::new(), |m| format!("; fsage show {}", m.name));
+    page.verbatim(format!("more: fsage show {word} --details{explain}"));
+}
+
+/// Whether it is whole, in a few words.
+pub(super) fn wholeness(profile: &SystemProfile) -> String {
+    let absent = profile.absent.len() as u64;
+    match (profile.incomplete_reason(), absent) {
+        (Some(reason), _) => format!("not whole: {reason}"),
+        (None, 0) => "whole".to_owned(),
+        (None, n) => format!("whole, {} not measured", counted(n, "metric")),
+    }
+}
+
+/// The machine in a line; none where the time is computed.
+pub(super) fn machine(profile: &SystemProfile) -> Option<String> {
+    let environment = &profile.environment;
+    if environment.is_virtual() {
+        return None;
+    }
+    let machine = &environment.machine;
+    Some(format!(
+        "{}, {} CPUs, {}, kernel {}",
+        or_unknown(machine.processor.model.as_deref().unwrap_or_default()),
+        machine.processor.cpus.unwrap_or(0),
+        units::bytes(machine.memory.total_bytes.unwrap_or(0)),
+        or_unknown(&machine.kernel.text()),
+    ))
+}
