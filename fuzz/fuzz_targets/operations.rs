@@ -98,6 +98,7 @@ fn followed(bytes: &[u8], dir: &Path) -> Option<()> {
         keep: false,
         seed: 1,
         measured: None,
+        figures: None,
     };
     let stop = AtomicBool::new(false);
     replay(TraceReader::open(&file).ok()?, &request, &mut |_| {}, &stop).ok()?;
