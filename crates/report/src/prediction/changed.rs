@@ -43,19 +43,26 @@ pub(super) fn say(result: &Prediction, page: &mut Page) -> bool {
 fn effect(target: &TargetPrediction, after: &Changed) -> String {
     let before = target.elapsed_ns.unwrap_or_default();
     let latency = target.latency_total_ns.unwrap_or_default();
+    let elapsed = match by(before, after.elapsed_ns) {
+        same if same == UNCHANGED => format!("{} is {same}", time(before)),
+        by => format!("{} becomes {} ({by})", time(before), time(after.elapsed_ns)),
+    };
     format!(
-        "on {} elapsed {} becomes {} ({}), in the file system {} becomes {}",
+        "on {} elapsed {elapsed}, in the file system {} becomes {}",
         target.name,
-        time(before),
-        time(after.elapsed_ns),
-        by(before, after.elapsed_ns),
         time(latency),
         time(after.latency_total_ns)
     )
 }
 
+/// What is as it was, as far as figures are shown.
+const UNCHANGED: &str = "unchanged";
+
 /// How much more or less it is.
 fn by(before: f64, after: f64) -> String {
+    if time(before) == time(after) {
+        return UNCHANGED.to_owned();
+    }
     match after / before - 1.0 {
         more if more.is_finite() => signed_percent(more),
         _ => "of nothing".to_owned(),

@@ -82,8 +82,11 @@ fn single(result: &Prediction, only: &Ranked) -> String {
     )
 }
 
-/// Whether programs take nearly all of the time themselves, on every system.
-fn hardly_matters(result: &Prediction) -> bool {
+/// Whether programs take nearly all of the time themselves, on every system, and about as long.
+pub(super) fn hardly_matters(result: &Prediction) -> bool {
+    if result.ranking.last().is_none_or(|r| r.ratio >= HARDLY) {
+        return false;
+    }
     let little = |r: &Ranked| r.latency_total_ns <= HARDLY_SHARE * r.elapsed_ns;
     let whole = result.ranking.len() == result.targets.len();
     whole && result.ranking.iter().all(little)
@@ -114,7 +117,7 @@ fn several(result: &Prediction) -> Vec<String> {
     let (Some(best), Some(worst)) = (result.ranking.first(), result.ranking.last()) else {
         return Vec::new();
     };
-    if worst.ratio < HARDLY && hardly_matters(result) {
+    if hardly_matters(result) {
         return vec![hardly(result, best, worst)];
     }
     let race = Race::of(result);

@@ -291,7 +291,7 @@ fn reported(result: &Prediction) -> Vec<(&TargetPrediction, &'static str)> {
         .into_iter()
         .filter_map(|(place, role)| Some((whole(result, place)?, role)))
         .collect();
-    if ends.iter().any(|(t, _)| is_disturbed(result, &t.name)) {
+    if finding::hardly_matters(result) || ends.iter().any(|(t, _)| is_disturbed(result, &t.name)) {
         for (_, role) in &mut ends {
             *role = "";
         }

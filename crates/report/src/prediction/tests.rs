@@ -197,6 +197,10 @@ fn where_the_file_system_hardly_matters_it_says_so() {
         "The file system hardly matters: 8 s to 8.2 s everywhere; 35 ms to 371 ms of it in";
     let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.starts_with(finding), "{words}");
+    assert!(
+        !words.contains("(best)") && !words.contains("(worst)"),
+        "{words}"
+    );
 }
 
 #[test]
@@ -339,6 +343,15 @@ fn the_answer_of_a_what_if_comes_first() {
     assert!(
         words.contains("As profiled: On ext4 it would take 2 s"),
         "{one}"
+    );
+    let mut none = prediction(targets[..1].to_vec(), 0.97);
+    none.what_if = vec!["fsync*0.5".into()];
+    let before = none.targets[0].elapsed_ns.unwrap();
+    none.targets[0].what_if.as_mut().unwrap().elapsed_ns = before * (1.0 + 1e-6);
+    let none = text(&none, 80);
+    assert!(
+        none.contains("elapsed 2 s is unchanged, in the file"),
+        "{none}"
     );
     let two = asked(2);
     fits(&two);
