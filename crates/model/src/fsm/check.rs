@@ -235,6 +235,13 @@ impl Model {
                 let what = format!("{at_once} so far, expected at most {MOST_AT_ONCE} in all");
                 return Err(wrong(&way("at_once"), what));
             }
+            for (key, dist) in [("begin_ns", &group.begin_ns), ("idle_ns", &group.idle_ns)] {
+                let most = dist.most();
+                if most > MOST_TIME_NS {
+                    let what = format!("{most}, expected at most {MOST_TIME_NS}, a day");
+                    return Err(wrong(&way(key), what));
+                }
+            }
             if group.threads_of > MOST_WITH_THREADS {
                 let what = format!("{}, expected at most {MOST_WITH_THREADS}", group.threads_of);
                 return Err(wrong(&way("threads_of"), what));

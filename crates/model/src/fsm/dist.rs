@@ -35,6 +35,11 @@ impl Dist {
         self.0.iter().fold(0, |n, v| n.saturating_add(v.1))
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The same where only shares matter: a value that is the only one stands once.
     pub fn shares(mut self) -> Self {
         if let [(_, times)] = self.0.as_mut_slice() {

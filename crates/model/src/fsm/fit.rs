@@ -325,7 +325,7 @@ impl<'g> Fit<'g> {
         let first_ns = visits.first().map_or(0, |v| v.start_ns);
         let mut parts: FxHashMap<(u32, u32), PartFit> = FxHashMap::default();
         let mut stacks = Stacks::new(self.classes.len());
-        let (groups, idle) = self.groups(first_ns);
+        let groups = self.groups(first_ns);
         // Of each thread: its phase and the last line.
         let mut at: Vec<Option<(u32, u32)>> = vec![None; self.gather.threads.len()];
         for visit in visits {
@@ -337,11 +337,6 @@ impl<'g> Fit<'g> {
             let Some(last) = at.get_mut(visit.thread as usize) else {
                 continue;
             };
-            let mut think_ns = visit.think_ns;
-            if last.is_none() {
-                think_ns =
-                    think_ns.saturating_add(idle.get(visit.thread as usize).copied().unwrap_or(0));
-            }
             let distances = self.distances(&mut stacks, visit);
             for (i, (number, pick)) in self.apart(visit).into_iter().enumerate() {
                 let to = (visit.to != NONE).then(|| (self.class(visit.to), visit.to_pick));
@@ -362,8 +357,11 @@ impl<'g> Fit<'g> {
                     line.visits += 1;
                     line.distance.add(if first { distances.0 } else { 0 });
                     line.to_distance.add(distances.1);
-                    line.think
-                        .add(if first { think_ns.min(MOST_TIME_NS) } else { 0 });
+                    line.think.add(if first {
+                        visit.think_ns.min(MOST_TIME_NS)
+                    } else {
+                        0
+                    });
                     line.took_ns =
                         line.took_ns
                             .saturating_add(if first { visit.took_ns } else { 0 });
@@ -382,18 +380,20 @@ impl<'g> Fit<'g> {
         (parts, groups)
     }
 
-    /// The groups; and how long each process waited for its turn: since the one before it on the same place ended.
-    fn groups(&self, first_ns: u64) -> (Vec<Group>, Vec<u64>) {
+    /// The groups, with how long their processes waited for their turn.
+    fn groups(&self, first_ns: u64) -> Vec<Group> {
         let count = self.groups.iter().max().map_or(0, |g| *g as usize + 1);
         let mut groups = vec![
             Group {
                 processes: 0,
                 at_once: 0,
-                threads_of: 0
+                threads_of: 0,
+                begin_ns: Dist::default(),
+                idle_ns: Dist::default(),
             };
             count
         ];
-        let mut idle = vec![0; self.groups.len()];
+        let mut waited = vec![(Counter::default(), Counter::default()); count];
         let threads = &self.gather.threads;
         let mut order: Vec<usize> = (0..threads.len())
             .filter(|&i| threads.get(i).is_some_and(|t| !t.mix.is_empty()))
@@ -404,30 +404,34 @@ impl<'g> Fit<'g> {
             let (Some(thread), Some(&g)) = (threads.get(i), self.groups.get(i)) else {
                 continue;
             };
-            let (Some(group), Some(free)) = (groups.get_mut(g as usize), free.get_mut(g as usize))
-            else {
+            let (Some(group), Some(free), Some((begins, idle))) = (
+                groups.get_mut(g as usize),
+                free.get_mut(g as usize),
+                waited.get_mut(g as usize),
+            ) else {
                 continue;
             };
             group.processes += 1;
             group.threads_of = self.together.get(i).copied().unwrap_or(0);
-            let since = match free.peek() {
-                Some(std::cmp::Reverse(end)) if *end <= thread.span_ns.0 => {
-                    free.pop().map_or(0, |e| e.0)
+            let started_ns = thread.span_ns.0;
+            match free.peek() {
+                Some(&std::cmp::Reverse(ended_ns)) if ended_ns <= started_ns => {
+                    free.pop();
+                    idle.add((started_ns - ended_ns).min(MOST_TIME_NS));
                 }
                 _ => {
                     group.at_once += 1;
-                    first_ns
+                    begins.add(started_ns.saturating_sub(first_ns).min(MOST_TIME_NS));
                 }
-            };
-            free.push(std::cmp::Reverse(thread.span_ns.1));
-            if let Some(idle) = idle.get_mut(i) {
-                *idle = thread.span_ns.0.saturating_sub(since);
             }
+            free.push(std::cmp::Reverse(thread.span_ns.1));
         }
-        for group in &mut groups {
+        for (group, (begins, idle)) in groups.iter_mut().zip(waited) {
             group.at_once = group.at_once.clamp(1, 512);
+            group.begin_ns = begins.dist(self.grain.bins).shares();
+            group.idle_ns = idle.dist(self.grain.bins).shares();
         }
-        (groups, idle)
+        groups
     }
 
     /// How many others were used since, of the file and of the other; then both are used.
@@ -485,6 +489,14 @@ impl<'g> Fit<'g> {
             first: sorted(part.first),
             script: lines.collect(),
         }
+    }
+}
+
+/// How many of `of` were used since one, or how many before it where they are fewer.
+fn nearer(distance: usize, of: usize) -> u64 {
+    match of - 1 - distance {
+        old if old < distance => OLDEST + old as u64,
+        _ => distance as u64,
     }
 }
 
@@ -564,10 +576,7 @@ impl Stacks {
         let Some((distance, of)) = stack.and_then(|s| Some((s.distance(&node)?, s.len()))) else {
             return 0;
         };
-        match of - 1 - distance {
-            old if old < distance => OLDEST + old as u64,
-            _ => distance as u64,
-        }
+        nearer(distance, of)
     }
 
     fn touch(&mut self, class: u32, pid: u32, node: u32, exists: bool, held: bool) {

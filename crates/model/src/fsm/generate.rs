@@ -68,6 +68,10 @@ struct Lane {
     calls: u64,
     queue: VecDeque<Batch>,
     ended: bool,
+    /// How long it waits before it begins.
+    idle_ns: u64,
+    /// What it has thought, where the visit is the next.
+    thought_ns: Option<u64>,
 }
 
 /// Visits from which on processes of a group are taken to do equally much.
@@ -99,6 +103,8 @@ pub struct Generator {
     lanes: Vec<Lane>,
     next: BinaryHeap<Reverse<(u64, u32)>>,
     left: Vec<Vec<Left>>,
+    /// Of each group: when they begin, and how long until the next does.
+    waits: Vec<(Deck, Deck)>,
     pids: u32,
 }
 
@@ -123,6 +129,7 @@ impl Generator {
                 .map(|part| Left::new(part, options.time))
                 .collect()
         };
+        let groups = model.groups.len();
         let parts_left = model.phases.iter().map(left).collect();
         let mut all = Self {
             model,
@@ -132,6 +139,7 @@ impl Generator {
             lanes: Vec::new(),
             next: BinaryHeap::new(),
             left: parts_left,
+            waits: vec![Default::default(); groups],
             pids: 0,
         };
         let model = Arc::clone(&all.model);
@@ -139,6 +147,8 @@ impl Generator {
             for _ in 0..about.at_once {
                 let lane = all.lanes.len() as u32;
                 let who = all.process(about, lane);
+                let begins = all.waits.get_mut(group).map(|w| &mut w.0);
+                let begin_ns = begins.map_or(0, |b| b.draw(&about.begin_ns, &mut all.random));
                 all.lanes.push(Lane {
                     group: group as u32 + 1,
                     who,
@@ -149,6 +159,8 @@ impl Generator {
                     calls: 0,
                     queue: VecDeque::new(),
                     ended: false,
+                    idle_ns: begin_ns,
+                    thought_ns: None,
                 });
                 all.next.push(Reverse((0, lane)));
             }
@@ -271,9 +283,22 @@ impl Generator {
         let at = number as usize - 1;
         let line = model.phases.get(phase)?.parts.get(part)?.script.get(at)?;
         let left = self.left.get_mut(phase)?.get_mut(part)?;
-        left.visits -= 1;
         let random = &mut self.random;
-        let think_ns = left.think.get_mut(at)?.draw(&line.think_ns, random);
+        let lane = self.lanes.get_mut(index as usize)?;
+        // Which file it is is decided after it has thought: others go on meanwhile.
+        let think_ns = match lane.thought_ns.take() {
+            Some(thought_ns) => thought_ns,
+            None => {
+                let think_ns = left.think.get_mut(at)?.draw(&line.think_ns, random);
+                let think_ns = think_ns.saturating_add(std::mem::take(&mut lane.idle_ns));
+                if think_ns > 0 {
+                    lane.thought_ns = Some(think_ns);
+                    return Some(now_ns.saturating_add(think_ns));
+                }
+                0
+            }
+        };
+        left.visits -= 1;
         let decks = left.distance.get_mut(at)?;
         let far = decks.0.draw(&line.file.distance, random);
         let far_to = line
@@ -307,13 +332,12 @@ impl Generator {
         self.player.changes |= calls.iter().any(|call| call.op.kind == OpKind::Rmdir);
         let after = after(&mut self.player, &[name, to], who);
         let lane = self.lanes.get_mut(index as usize)?;
-        let at_ns = now_ns.saturating_add(think_ns);
         lane.calls = lane.calls.saturating_add(calls.len() as u64);
         lane.queue.push_back(Batch {
             think_ns,
             after,
             calls,
-            at_ns,
+            at_ns: now_ns,
         });
         let exit = left.exits.get(at).copied().unwrap_or(0);
         lane.walked += 1;
@@ -328,18 +352,26 @@ impl Generator {
             lane.walked = 0;
             self.end(model, index);
         }
-        Some(at_ns.saturating_add(line.took_ns))
+        Some(now_ns.saturating_add(line.took_ns))
     }
 
     /// A process comes to its end; another takes its place where the group has more of them.
     fn end(&mut self, model: &Model, index: u32) {
-        let Some(lane) = self.lanes.get(index as usize) else {
+        let Some(lane) = self.lanes.get_mut(index as usize) else {
             return;
         };
         let Some(group) = model.groups.get(lane.group as usize - 1) else {
             return;
         };
-        if group.processes <= u64::from(group.at_once) || group.threads_of > 0 {
+        if group.processes <= u64::from(group.at_once) {
+            return;
+        }
+        let idle = self
+            .waits
+            .get_mut(lane.group as usize - 1)
+            .map(|w| &mut w.1);
+        lane.idle_ns = idle.map_or(0, |w| w.draw(&group.idle_ns, &mut self.random));
+        if group.threads_of > 0 {
             return;
         }
         let old = lane.who;

@@ -90,6 +90,10 @@ pub struct Class {
     /// the run.
     #[serde(default)]
     pub in_new_directory: u64,
+    /// Of these, how many directories were made since the one that they lie in; from [`OLDEST`] on counted from the
+    /// first. The latest that there is where nothing is told.
+    #[serde(with = "text", default, skip_serializing_if = "Dist::is_empty")]
+    pub new_directory: Dist,
 }
 
 /// What is done to one file in one go.
@@ -112,6 +116,12 @@ pub struct Group {
     /// The process whose threads they are, by a number; 0: each is a process of its own.
     #[serde(default)]
     pub threads_of: u32,
+    /// When those begin that are the first on their place.
+    #[serde(with = "text", default, skip_serializing_if = "Dist::is_empty")]
+    pub begin_ns: Dist,
+    /// How long a place is empty until the next begins on it.
+    #[serde(with = "text", default, skip_serializing_if = "Dist::is_empty")]
+    pub idle_ns: Dist,
 }
 
 /// A time in which the mix is the same.

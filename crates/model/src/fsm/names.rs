@@ -94,6 +94,7 @@ struct ClassState {
     gone: Recency<u32>,
     shared: Recency<u32>,
     directory: Deck,
+    new_directory: Deck,
 }
 
 /// All names.
@@ -116,6 +117,9 @@ fn note(visits: &mut Vec<(u32, u64)>, visit: (u32, u64)) {
         None => visits.push(visit),
     }
 }
+
+/// So many directories on either side of one that is gone are looked at.
+const NEAR: usize = 64;
 
 /// A longer path is none, in bytes: directories that are moved into deep ones come to lie deeper than any is made.
 pub const LONGEST: usize = 4095;
@@ -402,21 +406,28 @@ impl Names {
             above = model.directories.get(above as usize).copied().unwrap_or(0);
         }
         if random.below(1000) < about.in_new_directory {
-            let there = |n: &&u32| {
-                self.get(**n)
-                    .is_some_and(|n| n.exists && n.kind == Type::Directory)
-                    && self.depth(**n) < MOST_DEPTH
-            };
-            above = self
-                .made
-                .iter()
-                .rev()
-                .take(8)
-                .find(there)
-                .copied()
-                .unwrap_or(above);
+            let since = state.new_directory.draw(&about.new_directory, random);
+            above = self.made_at(since).unwrap_or(above);
         }
         self.add(class, above, about.kind, false)
+    }
+
+    /// The directory since which so many were made, or one that was made near it: what was made may be gone.
+    fn made_at(&self, since: u64) -> Option<u32> {
+        let last = self.made.len().checked_sub(1)?;
+        let place = match since.checked_sub(OLDEST) {
+            Some(before) => (before as usize).min(last),
+            None => last.saturating_sub(since as usize),
+        };
+        let there = |n: &u32| {
+            self.get(*n)
+                .is_some_and(|n| n.exists && n.kind == Type::Directory)
+                && self.depth(*n) < MOST_DEPTH
+        };
+        let newer = (place..self.made.len()).take(NEAR);
+        let older = (0..place).rev().take(NEAR);
+        let mut near = newer.chain(older).filter_map(|at| self.made.get(at));
+        near.find(|n| there(n)).copied()
     }
 
     /// A visit goes to a name: through what others made or moved above it, who are to be done `after` which it is done.

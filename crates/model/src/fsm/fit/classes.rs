@@ -7,10 +7,32 @@ use super::super::dist::{Counter, Dist};
 use super::super::model::{Class, Type};
 use super::super::resolve::NONE;
 use super::super::step::LARGEST;
-use super::{DIRECTORIES, Fit, rough};
+use super::{DIRECTORIES, Far, Fit, nearer, rough};
 
 /// By what files are told apart: there before, type, size, what was done and what failed.
 type Traits = (bool, Type, u32, u64, u64);
+
+/// What becomes a class.
+struct Gathered {
+    class: Class,
+    sizes: Counter,
+    places: Counter,
+    /// Names in directories that the run makes.
+    fresh: u64,
+    since: Far,
+}
+
+impl Gathered {
+    fn of(class: Class) -> Self {
+        Self {
+            class,
+            sizes: Counter::default(),
+            places: Counter::default(),
+            fresh: 0,
+            since: Far::default(),
+        }
+    }
+}
 
 impl Fit<'_> {
     /// The shapes that came often stay; of others each step is a visit of its own.
@@ -133,6 +155,7 @@ impl Fit<'_> {
         let gather = self.gather;
         let nodes = &gather.resolver.nodes;
         let used = self.used();
+        let made_since = self.made_since();
         let traits = |node: u32, level: u8| -> Traits {
             let (_, done, failed) = used.get(&node).copied().unwrap_or_default();
             let known = nodes.get(node as usize);
@@ -156,7 +179,7 @@ impl Fit<'_> {
         let kept: FxHashSet<Traits> = order.map(|o| o.0).collect();
         let mut classes: FxHashMap<Traits, u32> = FxHashMap::default();
         self.class_of = vec![0; nodes.len()];
-        let mut all: Vec<(Class, Counter, Counter, u64)> = Vec::new();
+        let mut all: Vec<Gathered> = Vec::new();
         for node in (0..nodes.len() as u32).filter(|n| used.contains_key(n)) {
             let mut key = traits(node, 0);
             if !kept.contains(&key) {
@@ -169,10 +192,10 @@ impl Fit<'_> {
             }
             let class = *classes.entry(key).or_insert_with(|| {
                 let class = empty(key.1);
-                all.push((class, Counter::default(), Counter::default(), 0));
+                all.push(Gathered::of(class));
                 all.len() as u32
             });
-            if let (Some(of), Some(known), Some((class, sizes, places, fresh))) = (
+            if let (Some(of), Some(known), Some(class)) = (
                 self.class_of.get_mut(node as usize),
                 nodes.get(node as usize),
                 all.get_mut(class as usize - 1),
@@ -180,24 +203,59 @@ impl Fit<'_> {
                 *of = class_number(classes.get(&key));
                 let own = key.1 == Type::Directory && key.0;
                 let place = if own { node } else { known.above };
-                places.add(u64::from(
+                class.places.add(u64::from(
                     self.directory_of.get(place as usize).copied().unwrap_or(0),
                 ));
                 if key.0 {
-                    class.before += 1;
-                    sizes.add(known.size.unwrap_or(0).min(LARGEST));
+                    class.class.before += 1;
+                    class.sizes.add(known.size.unwrap_or(0).min(LARGEST));
                 } else {
-                    class.later += 1;
+                    class.class.later += 1;
                     let above = nodes.get(known.above as usize);
-                    *fresh += u64::from(above.is_some_and(|n| n.first == Some(false)));
+                    class.fresh += u64::from(above.is_some_and(|n| n.first == Some(false)));
+                    if let Some(&since) = made_since.get(&node) {
+                        class.since.add(since);
+                    }
                 }
             }
         }
         self.close_classes(all);
     }
 
-    fn close_classes(&mut self, all: Vec<(Class, Counter, Counter, u64)>) {
-        for (mut class, sizes, places, fresh) in all {
+    /// Of each name in a directory that the run had made: how many were made since that one.
+    fn made_since(&self) -> FxHashMap<u32, u64> {
+        let nodes = &self.gather.resolver.nodes;
+        let mut places: FxHashMap<u32, u64> = FxHashMap::default();
+        let mut since: FxHashMap<u32, u64> = FxHashMap::default();
+        for visit in &self.gather.visits {
+            for node in [visit.node, visit.to] {
+                let Some(known) = nodes.get(node as usize) else {
+                    continue;
+                };
+                let made = places.len() as u64;
+                if known.first == Some(false)
+                    && let Some(place) = places.get(&known.above)
+                {
+                    let from_end = nearer((made - 1 - place) as usize, made as usize);
+                    since.entry(node).or_insert(from_end);
+                }
+                if known.first == Some(false) && known.kind == Some(Type::Directory) {
+                    places.entry(node).or_insert(made);
+                }
+            }
+        }
+        since
+    }
+
+    fn close_classes(&mut self, all: Vec<Gathered>) {
+        for gathered in all {
+            let Gathered {
+                mut class,
+                sizes,
+                places,
+                fresh,
+                since,
+            } = gathered;
             class.size_bytes = if class.kind == Type::File {
                 sizes.dist(self.grain.bins * 2)
             } else {
@@ -205,6 +263,7 @@ impl Fit<'_> {
             };
             class.directory = many(&places, 4 * self.grain.bins);
             class.in_new_directory = (1000 * fresh).checked_div(class.later).unwrap_or(0);
+            class.new_directory = since.dist(4 * self.grain.bins);
             self.classes.push(class);
         }
     }
@@ -218,6 +277,7 @@ fn empty(kind: Type) -> Class {
         size_bytes: Dist::default(),
         directory: Dist::default(),
         in_new_directory: 0,
+        new_directory: Dist::default(),
     }
 }
 
