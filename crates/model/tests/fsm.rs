@@ -46,20 +46,18 @@ fn played(model: &Model, options: Options) -> Measures {
     measures
 }
 
-/// Objects of a build differ in size by more than their class tells, and mail that was read often is larger.
+/// Objects of a build differ in size by more than their class tells.
 fn bytes_within(name: &str) -> f64 {
     match name {
         "build" => 0.25,
-        "mail" => 0.1,
         _ => 0.02,
     }
 }
 
-/// In a cache of a quarter of the pages; in larger ones all are near.
+/// In a cache of all pages all are near.
 fn hits_within(name: &str, part: usize) -> f64 {
     match (name, part) {
-        ("build", 4) => 0.1,
-        ("mail", 4) => 0.4,
+        ("build", 4 | 2) => 0.1,
         _ => 0.05,
     }
 }
@@ -187,7 +185,8 @@ fn nothing_of_a_name_is_in_a_model() {
         let text = fitted(name).0.text().unwrap();
         // Words of the model's own, and numbers, which are sizes and counts.
         let own = "format version source operations left_out bytes_read bytes_written span_ns directories files type before later \
-                   size_bytes directory in_new_directory visit steps group processes at_once threads_of phase start_ns part \
+                   size_bytes directory in_new_directory new_directory begin_ns idle_ns reads visit steps group processes at_once threads_of phase \
+                   start_ns part \
                    first script file link flags error offset given bytes times until end next again start random place unit \
                    fresh known gone shared none think_ns took_ns";
         let kinds = OpKind::ALL.iter().map(|k| k.name());

@@ -1,6 +1,7 @@
 //! What was gathered becomes a model.
 
 mod classes;
+mod stacks;
 
 use std::collections::BinaryHeap;
 
@@ -14,9 +15,9 @@ use super::group::{GROUPS, groups, phases};
 use super::model::{
     Choice, Class, Group, Line, Model, OLDEST, Part, Phase, Pick, Source, VERSION, Visit,
 };
-use super::recency::Recency;
 use super::resolve::NONE;
 use super::step::{Form, Step};
+use stacks::{Stacks, nearer};
 
 /// Larger models are made coarser.
 pub const MODEL_BYTES: usize = 100_000;
@@ -165,15 +166,6 @@ struct PartFit {
     ids: FxHashMap<Key, u32>,
     lines: Vec<LineFit>,
     first: FxHashMap<u32, u64>,
-}
-
-/// The recency of names, by class.
-#[derive(Debug, Default)]
-struct Stacks {
-    there: Vec<Recency<u32>>,
-    gone: Vec<Recency<u32>>,
-    shared: Vec<Recency<u32>>,
-    open: FxHashMap<(u32, u32), Recency<u32>>,
 }
 
 struct Fit<'g> {
@@ -492,14 +484,6 @@ impl<'g> Fit<'g> {
     }
 }
 
-/// How many of `of` were used since one, or how many before it where they are fewer.
-fn nearer(distance: usize, of: usize) -> u64 {
-    match of - 1 - distance {
-        old if old < distance => OLDEST + old as u64,
-        _ => distance as u64,
-    }
-}
-
 /// Without what differs among rare ones.
 fn rough(form: Form) -> Form {
     Form {
@@ -527,6 +511,7 @@ fn visit(forms: &[Form], numbers: &[Numbers], bins: usize) -> Visit {
         times: numbers.times.dist(bins).shares(),
         bytes: numbers.bytes.dist(bins).shares(),
         place: numbers.places.dist(bins).shares(),
+        reads: numbers.to_end.1.checked_div(numbers.to_end.0).unwrap_or(0),
         unit: 1 << numbers.unit_bits.unwrap_or(0).min(20),
     });
     Visit {
@@ -549,55 +534,6 @@ impl PartFit {
     fn follows(&mut self, before: u32, line: u32) {
         if let Some(before) = self.lines.get_mut(before as usize - 1) {
             *before.next.entry(line).or_default() += 1;
-        }
-    }
-}
-
-impl Stacks {
-    fn new(classes: usize) -> Self {
-        let none = vec![Recency::default(); classes + 1];
-        Self {
-            there: none.clone(),
-            gone: none.clone(),
-            shared: none,
-            open: FxHashMap::default(),
-        }
-    }
-
-    fn distance(&self, class: u32, pid: u32, node: u32, pick: Pick) -> u64 {
-        let at = class as usize;
-        let stack = match pick {
-            Pick::Known => self.there.get(at),
-            Pick::Gone => self.gone.get(at),
-            Pick::Open => self.open.get(&(class, pid)),
-            Pick::Shared => self.shared.get(at),
-            _ => None,
-        };
-        let Some((distance, of)) = stack.and_then(|s| Some((s.distance(&node)?, s.len()))) else {
-            return 0;
-        };
-        nearer(distance, of)
-    }
-
-    fn touch(&mut self, class: u32, pid: u32, node: u32, exists: bool, held: bool) {
-        let at = class as usize;
-        if let (Some(there), Some(gone)) = (self.there.get_mut(at), self.gone.get_mut(at)) {
-            let (to, from) = if exists { (there, gone) } else { (gone, there) };
-            from.remove(&node);
-            to.touch(node);
-        }
-        let open = self.open.entry((class, pid)).or_default();
-        if held {
-            open.touch(node);
-        } else {
-            open.remove(&node);
-        }
-        if let Some(shared) = self.shared.get_mut(at) {
-            if held {
-                shared.touch(node);
-            } else {
-                shared.remove(&node);
-            }
         }
     }
 }

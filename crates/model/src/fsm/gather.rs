@@ -37,6 +37,8 @@ pub struct Numbers {
     pub places: Counter,
     /// What offsets at random are a multiple of.
     pub unit_bits: Option<u32>,
+    /// Of what goes on to the file's end: how often it did, and how many bytes it moved in all.
+    pub to_end: (u64, u64),
 }
 
 /// A visit of the trace.
@@ -101,6 +103,7 @@ struct Run {
     bytes: Vec<u64>,
     places: Vec<(u64, u32)>,
     empty: u64,
+    moved: u64,
     at_end: bool,
 }
 
@@ -237,6 +240,7 @@ impl Gather {
                 bytes: Vec::new(),
                 places: Vec::new(),
                 empty: 0,
+                moved: 0,
                 at_end: false,
             });
         }
@@ -247,6 +251,7 @@ impl Gather {
                 run.places.push((done.place, done.offset.trailing_zeros()));
             }
             run.empty += u64::from(done.moved == 0);
+            run.moved = run.moved.saturating_add(done.moved);
             run.at_end = done.at_end;
         }
     }
@@ -336,6 +341,9 @@ impl Run {
 impl Numbers {
     fn add(&mut self, run: &Run) {
         self.times.add(run.times);
+        if run.form.to_end.is_some() {
+            self.to_end = (self.to_end.0 + 1, self.to_end.1.saturating_add(run.moved));
+        }
         run.bytes.iter().for_each(|&b| self.bytes.add(b));
         for &(place, bits) in &run.places {
             self.places.add(place);
@@ -348,6 +356,8 @@ impl Numbers {
         self.times.merge(&other.times);
         self.bytes.merge(&other.bytes);
         self.places.merge(&other.places);
+        let (times, bytes) = other.to_end;
+        self.to_end = (self.to_end.0 + times, self.to_end.1.saturating_add(bytes));
         self.unit_bits = match (self.unit_bits, other.unit_bits) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),

@@ -9,8 +9,8 @@ use fsage_core::{Op, OpKind, Pid, Tid};
 
 use super::check::{ModelError, Scale};
 use super::dist::{Deck, Dist, Random};
-use super::model::{Group, Model, Part, Phase, Type};
-use super::names::Names;
+use super::model::{Group, Line, Model, Part, Phase, Type};
+use super::names::{Names, Wish};
 use super::play::{Call, FIRST_FD, Player, Who};
 
 /// How a model is played.
@@ -285,18 +285,12 @@ impl Generator {
         let left = self.left.get_mut(phase)?.get_mut(part)?;
         let random = &mut self.random;
         let lane = self.lanes.get_mut(index as usize)?;
-        // Which file it is is decided after it has thought: others go on meanwhile.
-        let think_ns = match lane.thought_ns.take() {
-            Some(thought_ns) => thought_ns,
-            None => {
-                let think_ns = left.think.get_mut(at)?.draw(&line.think_ns, random);
-                let think_ns = think_ns.saturating_add(std::mem::take(&mut lane.idle_ns));
-                if think_ns > 0 {
-                    lane.thought_ns = Some(think_ns);
-                    return Some(now_ns.saturating_add(think_ns));
-                }
-                0
-            }
+        let Some(think_ns) = lane.thought_ns.take() else {
+            // Which file it is is decided after it has thought: others go on meanwhile.
+            let think_ns = left.think.get_mut(at)?.draw(&line.think_ns, random);
+            let think_ns = think_ns.saturating_add(std::mem::take(&mut lane.idle_ns));
+            lane.thought_ns = Some(think_ns);
+            return Some(now_ns.saturating_add(think_ns));
         };
         left.visits -= 1;
         let decks = left.distance.get_mut(at)?;
@@ -309,24 +303,13 @@ impl Generator {
         lane.batches += 1;
         lane.who.visit = (index, lane.batches);
         let who = lane.who;
-        let empties = model
-            .visit(line)
-            .and_then(|v| v.steps.first())
-            .is_some_and(|s| s.form.kind == OpKind::Rmdir && s.form.error == 0);
-        let names = &mut self.player.names;
-        let name = names.pick(model, &line.file, far, who.pid, empties, random);
-        let to = line
-            .to
-            .as_ref()
-            .and_then(|to| names.pick(model, to, far_to, who.pid, false, random));
-        for (name, class) in [
-            (name, line.file.class),
-            (to, line.to.as_ref().map_or(0, |t| t.class)),
-        ] {
-            if let Some(name) = name {
-                names.adopt(name, class);
-            }
-        }
+        let (name, to) = names(
+            &mut self.player,
+            model,
+            line,
+            (far, far_to),
+            (who.pid, random),
+        );
         let calls = self.player.visit(model, line.visit, name, to, who, random);
         // One that fails as well: neither before what is in the directory nor after that went.
         self.player.changes |= calls.iter().any(|call| call.op.kind == OpKind::Rmdir);
@@ -421,6 +404,32 @@ impl Generator {
 fn trimmed(path: &Arc<[u8]>) -> Arc<[u8]> {
     path.strip_suffix(b"/")
         .map_or_else(|| Arc::clone(path), Arc::from)
+}
+
+/// The files of a line, so far away.
+fn names(
+    player: &mut Player,
+    model: &Model,
+    line: &Line,
+    (far, far_to): (u64, u64),
+    (pid, random): (u32, &mut Random),
+) -> (Option<u32>, Option<u32>) {
+    let empties = model
+        .visit(line)
+        .and_then(|v| v.steps.first())
+        .is_some_and(|s| s.form.kind == OpKind::Rmdir && s.form.error == 0);
+    let bytes = player.wanted_bytes(model, line.visit);
+    let wish = |empty, bytes| Wish { pid, empty, bytes };
+    let names = &mut player.names;
+    let name = names.pick(model, &line.file, far, wish(empties, bytes), random);
+    let other = line.to.as_ref();
+    let to = other.and_then(|to| names.pick(model, to, far_to, wish(false, None), random));
+    for (name, class) in [(name, line.file.class), (to, other.map_or(0, |t| t.class))] {
+        if let Some(name) = name {
+            names.adopt(name, class);
+        }
+    }
+    (name, to)
 }
 
 /// Whose visits must be done before this one, which is the last of its files from now on.

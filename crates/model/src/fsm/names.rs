@@ -97,6 +97,20 @@ struct ClassState {
     new_directory: Deck,
 }
 
+/// The names of a call, where it has one and a second.
+pub type Paths = (Option<Arc<[u8]>>, Option<Arc<[u8]>>);
+
+/// For whom a file is, and what it should be.
+#[derive(Debug, Clone, Copy)]
+pub struct Wish {
+    /// The process.
+    pub pid: u32,
+    /// Whether it should be an empty directory.
+    pub empty: bool,
+    /// Its size, where that matters.
+    pub bytes: Option<u64>,
+}
+
 /// All names.
 #[derive(Debug)]
 pub struct Names {
@@ -117,6 +131,9 @@ fn note(visits: &mut Vec<(u32, u64)>, visit: (u32, u64)) {
         None => visits.push(visit),
     }
 }
+
+/// So many files are about as far away.
+const ALIKE: usize = 8;
 
 /// So many directories on either side of one that is gone are looked at.
 const NEAR: usize = 64;
@@ -322,17 +339,41 @@ impl Names {
         Arc::from(format!("{}trap/{what}", self.prefix).as_bytes())
     }
 
+    /// Names that make a call fail so.
+    pub fn traps(&self, kind: OpKind, error: i32) -> Paths {
+        let one = match error {
+            0 => return (None, None),
+            36 => "x".repeat(256),
+            40 => "loop/x".into(),
+            39 | 21 => match kind {
+                OpKind::Rename if error == 39 => "empty".into(),
+                OpKind::Rename => "file".into(),
+                _ => "full".into(),
+            },
+            _ => "file/x".into(),
+        };
+        let two = match (kind, error) {
+            (OpKind::Rename, 39 | 21) => "full",
+            _ => "other",
+        };
+        let second = matches!(kind, OpKind::Rename | OpKind::Link | OpKind::Symlink);
+        (Some(self.trap(&one)), second.then(|| self.trap(two)))
+    }
+
     /// The file of a choice for a process; `None` where the choice is of none.
     pub fn pick(
         &mut self,
         model: &Model,
         choice: &Choice,
         distance: u64,
-        pid: u32,
-        empty: bool,
+        wish: Wish,
         random: &mut Random,
     ) -> Option<u32> {
         let class = choice.class;
+        let Wish { pid, empty, bytes } = wish;
+        if let Some(found) = bytes.and_then(|bytes| self.sized(choice, distance, bytes)) {
+            return Some(found);
+        }
         let state = self.classes.get_mut(class as usize).filter(|_| class > 0)?;
         let old = distance.checked_sub(OLDEST).map(|old| old as usize);
         let far = match choice.pick {
@@ -384,6 +425,38 @@ impl Names {
             .or_else(|| self.like(model, class, at))
             .or(gone)
             .or_else(|| Some(self.fresh_name(model, class, random)))
+    }
+
+    /// Of those about as far away the one whose size is nearest to `bytes`: in a trace it hangs on its size which file is
+    /// read how often, and distances alone do not tell that.
+    fn sized(&mut self, choice: &Choice, distance: u64, bytes: u64) -> Option<u32> {
+        let state = self.classes.get_mut(choice.class as usize)?;
+        let names = &self.all;
+        let off = |name: &u32| {
+            names
+                .get(*name as usize)
+                .map_or(u64::MAX, |n| n.size.abs_diff(bytes))
+        };
+        match choice.pick {
+            Pick::Fresh => {
+                let from = state.fresh.len().saturating_sub(ALIKE);
+                let last = state.fresh.get(from..)?;
+                let (at, _) = last.iter().enumerate().rev().min_by_key(|(_, n)| off(n))?;
+                Some(state.fresh.swap_remove(from + at))
+            }
+            Pick::Known => {
+                let of = state.there.len();
+                let far = match distance.checked_sub(OLDEST) {
+                    Some(old) => of.checked_sub(old as usize + 1)?,
+                    None => (distance as f64 * self.data) as usize,
+                };
+                // What was used just now or longest ago is that very file.
+                let room = (far.min(of.checked_sub(far + 1)?) / 4).min(ALIKE / 2);
+                let near = far - room..=far + room;
+                near.filter_map(|d| state.there.nth(d)).min_by_key(off)
+            }
+            _ => None,
+        }
     }
 
     /// One of another class that is there, where the class has none.

@@ -16,11 +16,11 @@ use super::step::{At, LARGEST, Step};
 const CALLS: usize = 1 << 20;
 const PAGE_BYTES: u64 = 4096;
 
+/// More than this that was read too much or too little is not made good.
+const OFF_AT_MOST: i128 = 1 << 50;
+
 /// The first descriptor that a process gets.
 pub const FIRST_FD: i32 = 3;
-
-/// The names of a call, where it has one and a second.
-type Paths = (Option<Arc<[u8]>>, Option<Arc<[u8]>>);
 
 /// A call, and the names that it is about.
 #[derive(Debug, Clone)]
@@ -51,6 +51,8 @@ struct Decks {
     times: Deck,
     bytes: Deck,
     place: Deck,
+    /// Bytes that were read until the ends of files, less than the model tells or more.
+    lacks: i64,
 }
 
 /// Plays visits.
@@ -88,6 +90,16 @@ impl Player {
             opened_by: Vec::new(),
             changes: false,
         }
+    }
+
+    /// The size that the file of a visit should have, so that as many bytes are read until the ends of files as the
+    /// model tells; `None` where that does not matter.
+    pub fn wanted_bytes(&self, model: &Model, visit: u32) -> Option<u64> {
+        let index = (visit as usize).checked_sub(1)?;
+        let steps = &model.visits.get(index)?.steps;
+        let at = steps.iter().position(|step| step.reads > 0)?;
+        let lacks = self.decks.get(index)?.get(at)?.lacks;
+        Some(steps.get(at)?.reads.saturating_add_signed(lacks))
     }
 
     /// The calls of a visit, numbered from 1, to `name` and `to`.
@@ -136,11 +148,17 @@ impl Player {
             return;
         };
         let more = u64::from(more);
+        let before = out.len();
         let (mut begun, mut ended) = (false, 0);
         while out.len() < CALLS && (ended < more || !begun || !self.at_end(about)) {
             ended += u64::from(self.at_end(about));
             self.call(step, decks, about, random, out);
             begun = true;
+        }
+        if step.reads > 0 {
+            let read: u64 = out.iter().skip(before).map(|c| c.op.bytes_moved()).sum();
+            let lacks = i128::from(step.reads) - i128::from(read) + i128::from(decks.lacks);
+            decks.lacks = lacks.clamp(-OFF_AT_MOST, OFF_AT_MOST) as i64;
         }
     }
 
@@ -181,32 +199,8 @@ impl Player {
         if form.error != 0 {
             op.result = Outcome::err(Errno(form.error));
         }
-        let (path, path2) = self.trap_paths(form.kind, form.error);
+        let (path, path2) = self.names.traps(form.kind, form.error);
         out.push(Call { op, path, path2 });
-    }
-
-    /// Names that make a call fail so.
-    fn trap_paths(&self, kind: OpKind, error: i32) -> Paths {
-        let one = match error {
-            0 => return (None, None),
-            36 => "x".repeat(256),
-            40 => "loop/x".into(),
-            39 | 21 => match kind {
-                OpKind::Rename if error == 39 => "empty".into(),
-                OpKind::Rename => "file".into(),
-                _ => "full".into(),
-            },
-            _ => "file/x".into(),
-        };
-        let two = match (kind, error) {
-            (OpKind::Rename, 39 | 21) => "full",
-            _ => "other",
-        };
-        let second = matches!(kind, OpKind::Rename | OpKind::Link | OpKind::Symlink);
-        (
-            Some(self.names.trap(&one)),
-            second.then(|| self.names.trap(two)),
-        )
     }
 
     #[allow(clippy::too_many_arguments, reason = "a call is about all of these")]

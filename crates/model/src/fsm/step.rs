@@ -113,6 +113,8 @@ pub struct Step {
     pub place: Dist,
     /// What the places are a multiple of, bytes.
     pub unit: u64,
+    /// Of one that goes on until the file's end: the bytes that it reads on average; 0 where that is not told.
+    pub reads: u64,
 }
 
 impl fmt::Display for Step {
@@ -138,7 +140,12 @@ impl fmt::Display for Step {
             write!(f, " bytes={}", self.bytes)?;
         }
         match form.to_end {
-            Some(more) => write!(f, " until=end+{more}")?,
+            Some(more) => {
+                write!(f, " until=end+{more}")?;
+                if self.reads > 0 {
+                    write!(f, " reads={}", self.reads)?;
+                }
+            }
             None if !self.times.is_only(1) => write!(f, " times={}", self.times)?,
             None => {}
         }
@@ -239,6 +246,7 @@ impl FromStr for Step {
         let times = fields.parse("times")?.unwrap_or(Dist(vec![(1, 1)]));
         let place = fields.parse("place")?.unwrap_or_default();
         let unit = fields.parse("unit")?.unwrap_or(1);
+        let reads = fields.parse("reads")?.unwrap_or(0);
         fields.end()?;
         let one = match bytes.0.as_slice() {
             [(one, _)] => Some(*one),
@@ -259,6 +267,7 @@ impl FromStr for Step {
             bytes,
             place,
             unit,
+            reads,
         };
         step.check().map(|()| step)
     }
@@ -292,6 +301,12 @@ impl Step {
         if self.form.to_end.is_some() && !ends {
             return Err(format!(
                 "{kind}: until the end, expected a read at=next of at least 1 byte"
+            ));
+        }
+        if self.reads > 0 && self.form.to_end.is_none() || self.reads > LARGEST {
+            return Err(format!(
+                "{kind}: reads={}, expected at most {LARGEST}, of a read until=end",
+                self.reads
             ));
         }
         if self.unit == 0 || self.unit > LARGEST {
