@@ -37,8 +37,8 @@ pub struct Numbers {
     pub places: Counter,
     /// What offsets at random are a multiple of.
     pub unit_bits: Option<u32>,
-    /// Of what goes on to the file's end: how often it did, and how many bytes it moved in all.
-    pub to_end: (u64, u64),
+    /// Of what goes on to the file's end: how many bytes it moved.
+    pub to_end: Counter,
 }
 
 /// A visit of the trace.
@@ -342,7 +342,7 @@ impl Numbers {
     fn add(&mut self, run: &Run) {
         self.times.add(run.times);
         if run.form.to_end.is_some() {
-            self.to_end = (self.to_end.0 + 1, self.to_end.1.saturating_add(run.moved));
+            self.to_end.add(run.moved);
         }
         run.bytes.iter().for_each(|&b| self.bytes.add(b));
         for &(place, bits) in &run.places {
@@ -356,8 +356,7 @@ impl Numbers {
         self.times.merge(&other.times);
         self.bytes.merge(&other.bytes);
         self.places.merge(&other.places);
-        let (times, bytes) = other.to_end;
-        self.to_end = (self.to_end.0 + times, self.to_end.1.saturating_add(bytes));
+        self.to_end.merge(&other.to_end);
         self.unit_bits = match (self.unit_bits, other.unit_bits) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),

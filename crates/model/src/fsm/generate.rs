@@ -418,7 +418,7 @@ fn names(
         .visit(line)
         .and_then(|v| v.steps.first())
         .is_some_and(|s| s.form.kind == OpKind::Rmdir && s.form.error == 0);
-    let bytes = player.wanted_bytes(model, line.visit);
+    let bytes = player.wanted_bytes(model, line.visit, random);
     let wish = |empty, bytes| Wish { pid, empty, bytes };
     let names = &mut player.names;
     let name = names.pick(model, &line.file, far, wish(empties, bytes), random);

@@ -132,6 +132,18 @@ fn note(visits: &mut Vec<(u32, u64)>, visit: (u32, u64)) {
     }
 }
 
+/// Those of a stack from one on, and then those nearer.
+fn around(stack: &Recency<u32>, from: usize) -> impl Iterator<Item = u32> {
+    let near = (from..from + NEAR).chain((0..from).rev().take(NEAR));
+    near.filter_map(|distance| stack.nth(distance))
+}
+
+/// Whether the directory of a name is there.
+fn in_place(names: &[Name], name: u32) -> bool {
+    let above = names.get(name as usize).map_or(0, |n| n.above);
+    names.get(above as usize).is_some_and(|n| n.exists)
+}
+
 /// So many files are about as far away.
 const ALIKE: usize = 8;
 
@@ -386,12 +398,14 @@ impl Names {
                 .min(of.saturating_sub(1))
         };
         let nth = |stack: &Recency<u32>| stack.nth(at(stack.len()));
+        let names = &self.all;
+        let placed = |name: &u32| in_place(names, *name);
         let found = match choice.pick {
             Pick::Fresh => state.fresh.pop(),
             Pick::Known if old.is_none() && far >= state.there.len() && self.data > 1.0 => {
                 state.fresh.pop()
             }
-            Pick::Gone => nth(&state.gone),
+            Pick::Gone => around(&state.gone, at(state.gone.len())).find(placed),
             Pick::Open => self
                 .open
                 .get(&(class, pid))
@@ -411,15 +425,12 @@ impl Names {
         let there = if empty {
             let names = &self.all;
             let is_empty = |n: &u32| names.get(*n as usize).is_some_and(|n| n.children == 0);
-            let near = (from..from + 64)
-                .chain(0..from.min(64))
-                .filter_map(|d| state.there.nth(d))
-                .find(is_empty);
+            let near = around(&state.there, from).find(is_empty);
             near.or_else(|| state.there.nth(from))
         } else {
             state.there.nth(from)
         };
-        let gone = state.gone.nth(0);
+        let gone = around(&state.gone, 0).find(placed);
         there
             .or_else(|| state.fresh.pop())
             .or_else(|| self.like(model, class, at))
@@ -451,7 +462,7 @@ impl Names {
                     None => (distance as f64 * self.data) as usize,
                 };
                 // What was used just now or longest ago is that very file.
-                let room = (far.min(of.checked_sub(far + 1)?) / 4).min(ALIKE / 2);
+                let room = (far.min(of.checked_sub(far + 1)?) / 4).min(ALIKE);
                 let near = far - room..=far + room;
                 near.filter_map(|d| state.there.nth(d)).min_by_key(off)
             }
@@ -481,6 +492,12 @@ impl Names {
         if random.below(1000) < about.in_new_directory {
             let since = state.new_directory.draw(&about.new_directory, random);
             above = self.made_at(since).unwrap_or(above);
+        }
+        while self
+            .get(above)
+            .is_some_and(|n| !n.exists && n.above != above)
+        {
+            above = self.above(above);
         }
         self.add(class, above, about.kind, false)
     }

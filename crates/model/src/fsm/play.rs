@@ -51,7 +51,10 @@ struct Decks {
     times: Deck,
     bytes: Deck,
     place: Deck,
-    /// Bytes that were read until the ends of files, less than the model tells or more.
+    reads: Deck,
+    /// What the visit at hand should read until the file's end, bytes.
+    wanted: Option<u64>,
+    /// Bytes that were read until the ends of files, less than should have been or more.
     lacks: i64,
 }
 
@@ -92,14 +95,16 @@ impl Player {
         }
     }
 
-    /// The size that the file of a visit should have, so that as many bytes are read until the ends of files as the
-    /// model tells; `None` where that does not matter.
-    pub fn wanted_bytes(&self, model: &Model, visit: u32) -> Option<u64> {
+    /// The size that the file of the next visit should have, so that as much is read until the ends of files as the
+    /// model tells, in all and of each; `None` where that does not matter.
+    pub fn wanted_bytes(&mut self, model: &Model, visit: u32, random: &mut Random) -> Option<u64> {
         let index = (visit as usize).checked_sub(1)?;
-        let steps = &model.visits.get(index)?.steps;
-        let at = steps.iter().position(|step| step.reads > 0)?;
-        let lacks = self.decks.get(index)?.get(at)?.lacks;
-        Some(steps.get(at)?.reads.saturating_add_signed(lacks))
+        let steps = model.visits.get(index)?.steps.iter();
+        let mut steps = steps.zip(self.decks.get_mut(index)?);
+        let (step, decks) = steps.find(|(step, _)| !step.reads.is_empty())?;
+        let wanted = decks.reads.draw(&step.reads, random);
+        decks.wanted = Some(wanted);
+        Some(wanted.saturating_add_signed(decks.lacks))
     }
 
     /// The calls of a visit, numbered from 1, to `name` and `to`.
@@ -155,9 +160,9 @@ impl Player {
             self.call(step, decks, about, random, out);
             begun = true;
         }
-        if step.reads > 0 {
+        if let Some(wanted) = decks.wanted.take() {
             let read: u64 = out.iter().skip(before).map(|c| c.op.bytes_moved()).sum();
-            let lacks = i128::from(step.reads) - i128::from(read) + i128::from(decks.lacks);
+            let lacks = i128::from(wanted) - i128::from(read) + i128::from(decks.lacks);
             decks.lacks = lacks.clamp(-OFF_AT_MOST, OFF_AT_MOST) as i64;
         }
     }

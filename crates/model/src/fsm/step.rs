@@ -113,8 +113,8 @@ pub struct Step {
     pub place: Dist,
     /// What the places are a multiple of, bytes.
     pub unit: u64,
-    /// Of one that goes on until the file's end: the bytes that it reads on average; 0 where that is not told.
-    pub reads: u64,
+    /// Of one that goes on until the file's end: how many bytes it reads; none where that is not told.
+    pub reads: Dist,
 }
 
 impl fmt::Display for Step {
@@ -142,7 +142,7 @@ impl fmt::Display for Step {
         match form.to_end {
             Some(more) => {
                 write!(f, " until=end+{more}")?;
-                if self.reads > 0 {
+                if !self.reads.is_empty() {
                     write!(f, " reads={}", self.reads)?;
                 }
             }
@@ -246,7 +246,7 @@ impl FromStr for Step {
         let times = fields.parse("times")?.unwrap_or(Dist(vec![(1, 1)]));
         let place = fields.parse("place")?.unwrap_or_default();
         let unit = fields.parse("unit")?.unwrap_or(1);
-        let reads = fields.parse("reads")?.unwrap_or(0);
+        let reads: Dist = fields.parse("reads")?.unwrap_or_default();
         fields.end()?;
         let one = match bytes.0.as_slice() {
             [(one, _)] => Some(*one),
@@ -303,7 +303,7 @@ impl Step {
                 "{kind}: until the end, expected a read at=next of at least 1 byte"
             ));
         }
-        if self.reads > 0 && self.form.to_end.is_none() || self.reads > LARGEST {
+        if !self.reads.is_empty() && self.form.to_end.is_none() || self.reads.most() > LARGEST {
             return Err(format!(
                 "{kind}: reads={}, expected at most {LARGEST}, of a read until=end",
                 self.reads
