@@ -9,7 +9,7 @@ use super::dist::Counter;
 use super::group::Mix;
 use super::model::Pick;
 use super::resolve::{Done, NONE, Out, Resolver, is_write};
-use super::step::{At, Form};
+use super::step::{At, Form, LARGEST};
 
 /// Longer visits are cut.
 const RUNS: usize = 24;
@@ -342,7 +342,8 @@ impl Numbers {
     fn add(&mut self, run: &Run) {
         self.times.add(run.times);
         if run.form.to_end.is_some() {
-            self.to_end.add(run.moved);
+            // A result that no file can have is one of a damaged trace.
+            self.to_end.add(run.moved.min(LARGEST));
         }
         run.bytes.iter().for_each(|&b| self.bytes.add(b));
         for &(place, bits) in &run.places {
