@@ -511,7 +511,9 @@ fn visit(forms: &[Form], numbers: &[Numbers], bins: usize) -> Visit {
         times: numbers.times.dist(bins).shares(),
         bytes: numbers.bytes.dist(bins).shares(),
         place: numbers.places.dist(bins).shares(),
-        reads: form.to_end.map_or_else(Dist::default, |_| numbers.to_end.dist(bins).shares()),
+        reads: form
+            .to_end
+            .map_or_else(Dist::default, |_| numbers.to_end.dist(bins).shares()),
         unit: 1 << numbers.unit_bits.unwrap_or(0).min(20),
     });
     Visit {
