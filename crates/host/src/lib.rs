@@ -30,6 +30,7 @@ pub mod namespace;
 pub mod observe;
 pub mod pauses;
 pub mod remove;
+pub mod resident;
 pub mod scratch;
 pub mod signals;
 pub mod snapshot;

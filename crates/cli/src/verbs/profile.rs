@@ -47,6 +47,8 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     }
     let stop = signals::install()?;
     let one_cpu = one_cpu::one_cpu(args.one_cpu);
+    let real = !spec.has_virtual_time();
+    let _resident = real.then(fsage_host::resident::Resident::take).flatten();
     super::prepare([&spec], &stop)?;
     let open = spec.open()?;
     // What it took to make is in the time, and about as much to take it down again.

@@ -86,6 +86,8 @@ pub fn run(
         seed: plan.seed,
         keep_going: plan.keep_going,
         cpu: wanted.then(last_allowed).flatten(),
+        // What a user times is the machine as it is.
+        resident: false,
         stop: order.stop,
     };
     let reason = match carry_out(&mut making, &mut record, how, progress)? {

@@ -18,6 +18,7 @@ use fsage_core::Clock;
 use fsage_format::FormatError;
 use fsage_format::record::RecordWriter;
 use fsage_host::MonotonicClock;
+use fsage_host::resident::Resident;
 use serde::Serialize;
 
 use crate::one_cpu::OneCpu;
@@ -97,6 +98,8 @@ pub(crate) struct How<'a> {
     pub keep_going: bool,
     /// The CPU to which what is measured is kept.
     pub cpu: Option<usize>,
+    /// Whether memory is taken from the hypervisor beforehand, so that no step waits for it.
+    pub resident: bool,
     /// Ends it; the step that is being made is lost.
     pub stop: &'a AtomicBool,
 }
@@ -128,6 +131,8 @@ pub(crate) fn carry_out<V: Verb>(
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Ended<V::Failure>, FormatError> {
     let one_cpu = how.cpu.filter(|_| has_more(verb)).map(OneCpu::keep);
+    let wanted = how.resident && has_more(verb);
+    let _resident = wanted.then(Resident::take).flatten();
     let mut pace = Pace::new(&verb.series());
     let stopped = || how.stop.load(Ordering::Relaxed);
     while !stopped() {

@@ -64,6 +64,7 @@ pub fn run(
         seed: plan.seed,
         keep_going: plan.keep_going,
         cpu: None,
+        resident: (0..plan.targets.len()).any(|target| !plan.is_virtual(target)),
         stop,
     };
     let ended = carry_out(&mut making, &mut results.record()?, how, progress)?;

@@ -47,10 +47,12 @@ pub fn run(
             Measurements::default()
         },
     };
+    let all_virtual = (0..plan.targets.len()).all(|target| plan.is_virtual(target));
     let how = How {
         seed: plan.seed,
         keep_going: plan.keep_going,
         cpu: plan.cpu,
+        resident: !all_virtual,
         stop,
     };
     let ended = carry_out(&mut making, &mut results.record()?, how, progress)?;
@@ -63,7 +65,7 @@ pub fn run(
     let mut validation = super::outcome::outcome(plan, &profiles, found)?;
     validation.interrupted = stop.load(Ordering::Relaxed);
     validation.started_unix_ns = started_unix_ns;
-    validation.elapsed_ns = if (0..plan.targets.len()).all(|target| plan.is_virtual(target)) {
+    validation.elapsed_ns = if all_virtual {
         computed_ns
     } else {
         MonotonicClock.now_ns().saturating_sub(start_ns)
