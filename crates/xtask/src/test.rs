@@ -11,6 +11,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -23,6 +24,9 @@ pub struct TestArgs {
     /// Fail if a test did not run
     #[arg(long)]
     all: bool,
+    /// Run so many test binaries at a time [default: one for each processor]
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
     /// Run them as the user and the group of this number; only root can. What is built is built before
     #[arg(long, value_name = "ID")]
     user: Option<u32>,
@@ -37,6 +41,14 @@ pub struct TestArgs {
 
 /// So many tests may pass at their second run only.
 const UNSTEADY_AT_MOST: usize = 3;
+
+/// Packages whose tests take long.
+const LONG: [&str; 4] = [
+    "crates/cli",
+    "crates/experiment",
+    "crates/profile",
+    "crates/exec",
+];
 
 /// One test binary and what it gave.
 struct Ran {
@@ -61,39 +73,35 @@ pub fn run(args: &TestArgs) -> Result<bool> {
         .prefix("fsage-xtask-")
         .permissions(PermissionsExt::from_mode(0o755))
         .tempdir()?;
-    let (mut passed, mut failed, mut not_run) = (0, 0, BTreeMap::<_, Vec<_>>::new());
-    let mut unsteady = Vec::new();
+    let mut tests = Vec::new();
     for (number, (binary, package)) in binaries(build)?.iter().enumerate() {
         let notes = home.path().join(format!("not-run-{number}"));
-        let mut command = Command::new(binary);
-        command
-            .args(rest)
-            .current_dir(package)
-            .env("FSAGE_NOT_RUN", &notes)
-            .env("CARGO_MANIFEST_DIR", package);
-        if let Some(user) = args.user {
-            let own = home.path().join("home");
-            std::fs::create_dir_all(&own)?;
-            chown(&own, Some(user), Some(user)).context("give a directory to another user")?;
-            command.uid(user).gid(user);
-            command.env("HOME", &own).env("TMPDIR", &own);
-        }
-        let name = named(package, binary);
-        let ran = one(&mut command, &name, &notes)?;
+        tests.push(Test {
+            command: command(args, (binary, package), rest, (home.path(), &notes))?,
+            name: named(package, binary),
+            notes,
+        });
+    }
+    let jobs = args.jobs.unwrap_or_else(processors);
+    let (mut passed, mut failed, mut not_run) = (0, 0, BTreeMap::<_, Vec<_>>::new());
+    let mut unsteady = Vec::new();
+    // What failed is run again once nothing runs beside it.
+    for (mut test, ran) in beside_one_another(tests, jobs)? {
         passed += ran.passed;
         if ran.failed {
-            if again(&mut command, &name, &ran.failures)? {
+            let name = &test.name;
+            if again(&mut test.command, name, &ran.failures)? {
                 passed += ran.failures.len();
                 unsteady.extend(ran.failures.iter().map(|test| format!("{name}: {test}")));
             } else {
                 failed += 1;
             }
         }
-        for (test, reason) in ran.not_run {
+        for (what, reason) in ran.not_run {
             not_run
                 .entry(reason)
                 .or_default()
-                .push(format!("{name}: {test}"));
+                .push(format!("{}: {what}", test.name));
         }
     }
     let count: usize = not_run.values().map(Vec::len).sum();
@@ -116,11 +124,72 @@ pub fn run(args: &TestArgs) -> Result<bool> {
     Ok(failed == 0 && unsteady.len() <= UNSTEADY_AT_MOST && !(args.all && count > 0))
 }
 
+/// A test binary that is to be run.
+struct Test {
+    command: Command,
+    name: String,
+    /// Where it notes what could not run.
+    notes: PathBuf,
+}
+
+/// How a test binary of a package is run.
+fn command(
+    args: &TestArgs,
+    (binary, package): (&Path, &Path),
+    rest: &[String],
+    (home, notes): (&Path, &Path),
+) -> Result<Command> {
+    let mut command = Command::new(binary);
+    command
+        .args(rest)
+        .current_dir(package)
+        .env("FSAGE_NOT_RUN", notes)
+        .env("CARGO_MANIFEST_DIR", package);
+    if let Some(user) = args.user {
+        let own = home.join("home");
+        std::fs::create_dir_all(&own)?;
+        chown(&own, Some(user), Some(user)).context("give a directory to another user")?;
+        command.uid(user).gid(user);
+        command.env("HOME", &own).env("TMPDIR", &own);
+    }
+    Ok(command)
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Runs so many binaries at a time, each of which runs one test at a time: as many tests run at once as when each
+/// binary had the machine to itself, and no processor waits for the longest test of a binary.
+fn beside_one_another(tests: Vec<Test>, jobs: usize) -> Result<Vec<(Test, Ran)>> {
+    let waiting = Mutex::new(tests.into_iter());
+    let next = || waiting.lock().ok().and_then(|mut tests| tests.next());
+    let work = || -> Result<Vec<(Test, Ran)>> {
+        let mut done = Vec::new();
+        while let Some(mut test) = next() {
+            let ran = one(&mut test.command, &test.name, &test.notes, jobs > 1)?;
+            done.push((test, ran));
+        }
+        Ok(done)
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
+        let mut done = Vec::new();
+        for worker in workers {
+            match worker.join() {
+                Ok(ran) => done.append(&mut ran?),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        Ok(done)
+    })
+}
+
 /// The test binaries that cargo builds, each with its package's directory.
 fn binaries(build: &[String]) -> Result<Vec<(PathBuf, PathBuf)>> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     cargo.current_dir(root()).args(["test", "--no-run"]);
-    let found: Vec<_> = messages(cargo.args(build))?
+    let mut found: Vec<_> = messages(cargo.args(build))?
         .into_iter()
         .filter(|message| message["profile"]["test"] == true)
         .filter_map(|message| {
@@ -129,6 +198,9 @@ fn binaries(build: &[String]) -> Result<Vec<(PathBuf, PathBuf)>> {
             Some((binary.into(), manifest.parent()?.to_owned()))
         })
         .collect();
+    // The longest are of these packages: begun last, they would be waited for.
+    let last = |package: &Path| !LONG.iter().any(|long| package.ends_with(long));
+    found.sort_by_key(|(_, package): &(PathBuf, PathBuf)| last(package));
     if found.is_empty() {
         bail!(
             "find a test binary: cargo test {} has none",
@@ -138,12 +210,15 @@ fn binaries(build: &[String]) -> Result<Vec<(PathBuf, PathBuf)>> {
     Ok(found)
 }
 
-/// Runs one binary and tells how it went.
-fn one(command: &mut Command, name: &str, notes: &Path) -> Result<Ran> {
+/// Runs one binary, its tests all at once or one by one, and tells how it went.
+fn one(command: &mut Command, name: &str, notes: &Path, one_by_one: bool) -> Result<Ran> {
     std::fs::write(notes, "")?;
     // Tests may become another user.
     std::fs::set_permissions(notes, PermissionsExt::from_mode(0o666))?;
     let start = Instant::now();
+    if one_by_one {
+        command.env("RUST_TEST_THREADS", "1");
+    }
     let ended = command
         .stdin(Stdio::null())
         .output()
@@ -273,7 +348,7 @@ mod tests {
             let mut command = Command::new("sh");
             command.args(["-c", script]);
             command.env("FSAGE_NOT_RUN", &notes).env("CODE", code);
-            let ran = one(&mut command, "sh", &notes).unwrap();
+            let ran = one(&mut command, "sh", &notes, false).unwrap();
             assert_eq!((ran.passed, ran.failed, ran.not_run.len()), (3, failed, 2));
             assert_eq!(ran.not_run["a::b"], "needs root");
         }
