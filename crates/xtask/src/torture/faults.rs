@@ -58,7 +58,7 @@ const LIMITED: [&str; 29] = [
     "run model:CORPUS/WHOLE.fsm,think=false target --json",
     "run filerunner:CORPUS/WHOLE.cfg target --json",
     "layout target --json",
-    "disk serve nvme-ssd --size 64M mounted --json",
+    "disk serve nvme-ssd --size 64M --mount mounted --json",
     "slowfs lower mounted --slow read=2 --json",
 ];
 
@@ -258,6 +258,9 @@ fn limited(world: &mut World, random: &mut Pcg64Mcg, place: &Path) -> Result<()>
         } else {
             world.fail(&format!("{what}: {wrong}"), None);
         }
+    }
+    if ran.line_is_wrong() {
+        world.fail(&format!("{what}: no line of fsage's"), None);
     }
     let given = ["target", "lower", "mounted", "out"];
     let stays = |name: &str| given.contains(&name) || name.starts_with("out.");
