@@ -58,6 +58,7 @@ pub fn report(error: &anyhow::Error) -> Exit {
     }
     if matches!(error.downcast_ref(), Some(ExperimentError::Interrupted))
         || error.is::<Interrupted>()
+        || is_stopped(error)
     {
         crate::ui::line("fsage: interrupted");
         return Exit::Interrupted;
@@ -123,6 +124,15 @@ pub fn with_left(exit: Exit) -> Exit {
         Exit::Done if !left.is_empty() => Exit::Incomplete,
         exit => exit,
     }
+}
+
+/// Whether what was stopped by a signal says so in its own words, as copying an image does.
+fn is_stopped(error: &anyhow::Error) -> bool {
+    let is_its = |cause: &(dyn std::error::Error + 'static)| {
+        let io = cause.downcast_ref::<std::io::Error>();
+        io.is_some_and(|e| e.kind() == std::io::ErrorKind::Interrupted)
+    };
+    fsage_host::signals::exit_code().is_some() && error.chain().any(is_its)
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -879,3 +879,25 @@ fn what_strangers_put_in_the_place_of_marks_is_not_followed() {
     apply(dir, &["w.fst", "plain", "-o", "r.json"]).exits(3);
     assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
 }
+
+/// The mark was written through the name of the target, so into what a link in its place led to.
+#[test]
+fn the_mark_lies_in_what_was_aged_wherever_its_name_leads_meanwhile() {
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    for name in ["target", "victim"] {
+        std::fs::create_dir(dir.join(name)).unwrap();
+    }
+    Workload::busy(3, 20, 20_000).save(&dir.join("w.fst"), &made(20, 0));
+    let line = ["age", "apply", "w.fst", "target"];
+    let going = start(fsage().current_dir(dir).args(line));
+    until("files are made", || names(&dir.join("target")).len() > 1);
+    going.signal(rustix::process::Signal::STOP);
+    std::fs::rename(dir.join("target"), dir.join("moved")).unwrap();
+    std::os::unix::fs::symlink(dir.join("victim"), dir.join("target")).unwrap();
+    std::fs::remove_file(dir.join("moved/.fsage-aged")).unwrap();
+    going.signal(rustix::process::Signal::CONT);
+    going.wait();
+    assert_eq!(names(&dir.join("victim")), [""; 0]);
+    assert!(dir.join("moved/.fsage-aged").exists());
+}

@@ -13,13 +13,14 @@
 
 mod common;
 
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use common::{
     Chance, Ran, bench_plan, configuration, fsage, killed_after, names, run_command, scratch,
-    temp_in_memory, tool,
+    start, temp_in_memory, tool, until,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -386,4 +387,46 @@ fn a_kill_at_a_first_use_leaves_nothing_and_the_next_one_ages_anew() {
     assert!(kills > 0);
     run(dir, &line).exits(0);
     assert_eq!(kept(dir).len(), 1);
+}
+
+/// It was told as a failure, with exit code 1.
+#[test]
+fn an_image_that_is_interrupted_is_no_failure_and_leaves_nothing() {
+    if !tool("mkfs.ext4") {
+        return;
+    }
+    const DATA_BYTES: usize = 384 << 20;
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    let image = std::fs::File::create(dir.join("raw.img")).unwrap();
+    image.set_len(512 << 20).unwrap();
+    let mut mkfs = Command::new("mkfs.ext4");
+    mkfs.arg("-q").arg(dir.join("raw.img"));
+    assert!(mkfs.status().unwrap().success());
+    // Data, whosever they are, that cannot be compressed.
+    let mut state = 1_u64;
+    let piece: Vec<u8> = std::iter::repeat_with(|| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) as u8
+    })
+    .take(1 << 20)
+    .collect();
+    for at in (0..DATA_BYTES).step_by(piece.len()) {
+        image.write_all_at(&piece, (64 << 20) + at as u64).unwrap();
+    }
+    let going = start(&mut cached(
+        dir,
+        &["age", "keep", "raw.img", "-o", "kept.fsi"],
+    ));
+    let has_read = || -> u64 {
+        let io = std::fs::read_to_string(format!("/proc/{}/io", going.id())).unwrap_or_default();
+        let read = io.lines().find_map(|line| line.strip_prefix("rchar: "));
+        read.and_then(|read| read.parse().ok()).unwrap_or(0)
+    };
+    until("the image is copied", || has_read() > 80 << 20);
+    going.signal(rustix::process::Signal::INT);
+    going.wait().fails(130, &["interrupted"]);
+    assert_eq!(names(dir), ["raw.img"]);
 }

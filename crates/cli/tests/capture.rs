@@ -307,3 +307,28 @@ fn a_command_that_cannot_be_run_leaves_no_trace() {
         }
     }
 }
+
+/// The kernel refuses a program that it looks at when a signal comes; with a log of all that it looked at the second
+/// time took minutes.
+#[test]
+fn a_signal_while_programs_are_loaded_ends_it_soon() {
+    let dir = temp();
+    let dir = dir.path();
+    if !ebpf_is_possible(dir) {
+        return;
+    }
+    let line = |command| ["trace", "--method", "ebpf", "-o", "o.fst", "--", command];
+    let begun = std::time::Instant::now();
+    run(dir, line("true")).exits(0);
+    let whole = begun.elapsed();
+    for part in [2, 3] {
+        let mut command = common::fsage();
+        let going = common::start(command.current_dir(dir).args(line("true")));
+        std::thread::sleep(whole * part / 6);
+        let sent = std::time::Instant::now();
+        going.signal(rustix::process::Signal::INT);
+        going.wait();
+        let took = sent.elapsed();
+        assert!(took < whole * 4, "{took:?} where a trace takes {whole:?}");
+    }
+}

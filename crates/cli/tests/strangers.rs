@@ -291,5 +291,23 @@ fn what_never_ends_is_no_input() {
         let code = ran.code();
         ran.fails(code, &[said]);
     }
-    assert_eq!(names(dir), ["t", "zero.toml"]);
+    run(dir, ["run", "postmark:files=2", "--to-trace", "w.fst"]).exits(0);
+    for endless in [zero, "/dev/urandom"] {
+        let line = ["anonymize", "w.fst", "--key-file", endless, "-o", "o.fst"];
+        run(dir, line).fails(1, &["the key", "it goes on"]);
+    }
+    assert_eq!(names(dir), ["t", "w.fst", "zero.toml"]);
+}
+
+/// A pipe that text never stops coming through filled memory.
+#[test]
+fn a_model_that_never_ends_is_not_exported() {
+    let dir = temp();
+    let dir = dir.path();
+    let line = "ulimit -v 1000000; yes '# x' | \"$0\" export /dev/stdin --to fio -o o.fio";
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", line, env!("CARGO_BIN_EXE_fsage")]);
+    let ran = common::run_command(command.current_dir(dir));
+    ran.fails(1, &["/dev/stdin", "at most 16777216 bytes"]);
+    assert_eq!(names(dir), [""; 0]);
 }

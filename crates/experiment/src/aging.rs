@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use fsage_format::result::aged::{AGED_FORMAT, AGED_VERSION, AgedRun};
 use fsage_format::trace::TraceReader;
 use fsage_host::scratch::{self, MARKER};
 use fsage_host::{HostError, machine};
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
 
 use crate::restoring::{RestoreError, Source};
 use crate::target;
@@ -122,7 +123,9 @@ pub fn age(
         Some(file) => Some(State::create(file, &identity)?),
         None => None,
     };
-    let room = put_mark(&dir, &aged, None)?;
+    // Who owns the target may put a link in its place meanwhile: the mark lies in what was aged.
+    let held = held(&dir)?;
+    let room = put_mark((&held, &dir), &aged, None)?;
     let days = u64::from(made.days).max(
         workload
             .end()
@@ -154,7 +157,8 @@ pub fn age(
         .and_then(|fs| Some(fs.mount()?.kind.clone()));
     drop((fs, file_system));
     ended(&mut aged, &applied);
-    put_mark(&dir, &aged, Some(room))?;
+    put_mark((&held, &dir), &aged, Some(room))?;
+    drop(held);
     opened.write_back()?;
     let mut kept = None;
     if let Some(image) = request.keep.as_ref().filter(|_| !applied.interrupted) {
@@ -306,21 +310,27 @@ fn identity(source: &Source, dir: &Path, request: &AgingRequest) -> Result<Ident
     })
 }
 
+/// The directory of a target, whatever its name leads to later.
+fn held(dir: &Path) -> Result<OwnedFd, HostError> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(dir, flags, Mode::empty()).map_err(|e| HostError::at("open", dir, e))
+}
+
 /// Writes the mark of an aged target, in `room` bytes if it was written before; returns how many it has.
-fn put_mark(dir: &Path, aged: &Aged, room: Option<usize>) -> Result<usize, HostError> {
+fn put_mark(
+    (held, dir): (&OwnedFd, &Path),
+    aged: &Aged,
+    room: Option<usize>,
+) -> Result<usize, HostError> {
     let path = dir.join(MARK);
     let failed = |e: std::io::Error| HostError::at("write", &path, e);
     let mut text = serde_json::to_vec(aged).map_err(|e| failed(e.into()))?;
     let room = room.unwrap_or((text.len() + 512).next_multiple_of(MARK_BYTES));
     text.resize(room.max(text.len()), b' ');
     // The workload and the file system may be a stranger's, and so a link or a pipe lie there.
-    let file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .custom_flags(OWN_FILE.bits().cast_signed())
-        .open(&path)
-        .map_err(failed)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OWN_FILE;
+    let file = rustix::fs::openat(held, MARK, flags, Mode::from_raw_mode(0o666));
+    let file = File::from(file.map_err(|e| failed(e.into()))?);
     if !file.metadata().map_err(failed)?.is_file() {
         return Err(failed(std::io::Error::other("it is no ordinary file")));
     }

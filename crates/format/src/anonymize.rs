@@ -28,6 +28,9 @@ use crate::trace::{CPUS, ONE_CPU, REFERENCE_NS, TraceMeta};
 /// A shorter key is refused: 128 bits cannot be searched.
 pub const MIN_KEY_BYTES: usize = 16;
 
+/// A longer file is no key, but what a mistaken path names.
+pub const MAX_KEY_BYTES: u64 = 1 << 20;
+
 /// Longer extensions are names, not types, and are hashed with the rest.
 const MAX_EXTENSION_BYTES: usize = 8;
 
@@ -103,10 +106,14 @@ impl Anonymizer {
         use std::io::Read;
         let mut key = Vec::new();
         let file = std::fs::File::open(path).map_err(|e| FormatError::io("open", path, e))?;
-        // More than any key: what a mistaken path would name.
-        file.take(1 << 20)
+        file.take(MAX_KEY_BYTES + 1)
             .read_to_end(&mut key)
             .map_err(|e| FormatError::io("read", path, e))?;
+        // A part of it would be another key: all zeros of a device, or one that can never be read again.
+        if key.len() as u64 > MAX_KEY_BYTES {
+            let problem = format!("it goes on, expected at most {MAX_KEY_BYTES} bytes");
+            return Err(FormatError::corrupt(path, "the key", problem));
+        }
         let key = key.strip_suffix(b"\n").unwrap_or(&key);
         Self::new(key, keep_extensions, path)
     }

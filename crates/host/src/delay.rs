@@ -216,23 +216,43 @@ fn listen() -> Option<OwnedFd> {
         &socket,
         &message((CONTROL, REQUEST), GET_FAMILY, FAMILY_NAME, b"TASKSTATS\0"),
     )?;
-    let length = receive(&socket, &mut buffer, 0).ok()?;
-    let mut family = None;
-    for (kind, body) in messages(buffer.get(..length)?) {
-        if kind == CONTROL {
-            let id = attributes(body.get(4..)?).find(|(kind, _)| *kind == FAMILY_ID);
-            family = id.and_then(|(_, value)| Some(u16::from_ne_bytes(value.try_into().ok()?)));
-        }
-    }
+    let family = answer(&socket, &mut buffer, |kind, body| {
+        let id = attributes(body.get(4..)?).find(|(kind, _)| *kind == FAMILY_ID);
+        let id = (kind == CONTROL).then_some(id?.1)?;
+        Some(u16::from_ne_bytes(id.try_into().ok()?))
+    })?;
     let mut cpus = std::fs::read_to_string("/sys/devices/system/cpu/possible").ok()?;
     cpus.truncate(cpus.trim_end().len());
     cpus.push('\0');
-    let kind = (family?, REQUEST | ACKNOWLEDGE);
+    let kind = (family, REQUEST | ACKNOWLEDGE);
     send(&socket, &message(kind, GET, REGISTER_CPUS, cpus.as_bytes()))?;
-    let length = receive(&socket, &mut buffer, 0).ok()?;
-    let (kind, body) = messages(buffer.get(..length)?).next()?;
     // An error of 0 is the acknowledgement.
-    (kind == ERROR && body.get(..4)? == [0; 4]).then_some(socket)
+    let error = answer(&socket, &mut buffer, |kind, body| {
+        (kind == ERROR).then_some(body.get(..4)? == [0; 4])
+    });
+    error?.then_some(socket)
+}
+
+/// What `of` makes of the answer to a request that was sent, which is there when it is. Ends of threads of the whole machine
+/// may come before it: the kernel tells them from before it acknowledges, and at once to a socket that has the number of
+/// an earlier one of this process. They are none of a command that is still to begin.
+fn answer<T>(
+    socket: &OwnedFd,
+    buffer: &mut [u8],
+    of: impl Fn(u16, &[u8]) -> Option<T>,
+) -> Option<T> {
+    loop {
+        match receive(socket, buffer, libc::MSG_DONTWAIT) {
+            Ok(length) => {
+                let mut all = messages(buffer.get(..length)?);
+                if let Some(found) = all.find_map(|(kind, body)| of(kind, body)) {
+                    return Some(found);
+                }
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+    }
 }
 
 /// A request with one attribute.
@@ -397,6 +417,33 @@ mod tests {
         assert_eq!(found, expected);
         let round = [ended(1, 1, 2), ended(2, 2, 1)];
         assert_eq!(members(&round, |_| false), [false, false]);
+    }
+
+    /// It was `None` wherever a thread of the machine ended between request and acknowledgement.
+    #[test]
+    fn threads_that_end_meanwhile_hinder_no_listening() {
+        const LISTENERS: u32 = 20_000;
+        if !fsage_testing::root() {
+            return;
+        }
+        if listen().is_none() {
+            fsage_testing::not_run("the kernel tells nothing of threads that end");
+            return;
+        }
+        let stop = AtomicBool::new(false);
+        let missed = std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        drop(std::thread::spawn(|| {}).join());
+                    }
+                });
+            }
+            let missed = (0..LISTENERS).filter(|_| listen().is_none()).count();
+            stop.store(true, Ordering::Relaxed);
+            missed
+        });
+        assert_eq!(missed, 0, "of {LISTENERS}");
     }
 
     #[test]

@@ -17,6 +17,10 @@ use crate::slower::Slower;
 /// Calls that are served at once; more wait.
 const THREADS: usize = 8;
 
+/// What a thread that serves calls may take of the address space: the longest call, as the library keeps room for it, its
+/// stack, and what the allocator sets aside for a thread.
+const EACH_BYTES: usize = (16 << 20) + 4096 + (2 << 20) + (64 << 20);
+
 /// How long an unmount is tried while something (udev, an indexer) looks at the file system.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -61,6 +65,7 @@ impl Mounted {
     ) -> Result<Self, HostError> {
         let (lower, dir) = places(lower, dir)?;
         let served = Served::open(&lower, slower).map_err(|e| HostError::at("serve", &lower, e))?;
+        room(&lower)?;
         // Before the mount, so that no moment is left in which a kill leaves it.
         let guard = guarded.then(|| GuardedMount::of(&dir, false));
         let session = match session(served, &lower, &dir) {
@@ -189,6 +194,21 @@ impl Drop for Mounted {
             let _ = self.detach();
         }
     }
+}
+
+/// Whether all threads will find their memory: one that finds none ends the process, and leaves the mount.
+fn room(lower: &Path) -> Result<(), HostError> {
+    let mut all: Vec<u8> = Vec::new();
+    let reserved = all.try_reserve_exact(THREADS * EACH_BYTES);
+    // What nobody looks at would not be reserved at all.
+    std::hint::black_box(&all);
+    reserved.map_err(|_| HostError::Refused {
+        what: format!("serve {}", lower.display()),
+        why: format!(
+            "{} MiB of memory are not to be had, which its {THREADS} threads need (ulimit -v)",
+            (THREADS * EACH_BYTES) >> 20
+        ),
+    })
 }
 
 /// Threads of this process that wait for calls.

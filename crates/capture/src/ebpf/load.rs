@@ -3,7 +3,7 @@
 
 use aya::maps::{Array, Map, MapData, PerCpuArray, RingBuf};
 use aya::programs::{BtfTracePoint, ProgramError};
-use aya::{Btf, Ebpf, EbpfLoader};
+use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
 
 use crate::CaptureError;
 
@@ -151,6 +151,9 @@ pub(super) fn load(
         .override_global("adopt_threads", &adopt, true)
         .map_max_entries("fsage_ring", ring_bytes)
         .allow_unsupported_maps()
+        // A signal meanwhile makes the kernel refuse a program once (EAGAIN); it is given again with a log. One of every
+        // instruction that is looked at takes minutes, that of what is wrong no time.
+        .verifier_log_level(VerifierLogLevel::STATS)
         .load(OBJECT)
         .map_err(|e| no("load the eBPF programs", &e))?;
     let mut missing_hooks = Vec::new();

@@ -50,6 +50,7 @@ pub fn fsage(world: &World, place: &Path, limits: &[&str]) -> Command {
     command
         .current_dir(place)
         .env("TMPDIR", place)
+        .env("XDG_CACHE_HOME", place.join("cache"))
         .env(MARK, seed_mark(world.seed))
         .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
@@ -175,6 +176,11 @@ pub fn run(world: &World, command: &mut Command) -> Result<Ran> {
 }
 
 impl Ran {
+    /// Whether nothing was tried at all: the line does not stand in fsage's help.
+    pub fn line_is_wrong(&self) -> bool {
+        self.code == Some(2) && self.stderr.contains("try '--help'")
+    }
+
     /// What is wrong with it; `None` if nothing is. `sent` is the signal that it was sent.
     pub fn wrong(&self, sent: Option<Signal>, json: bool) -> Option<String> {
         let said = || {

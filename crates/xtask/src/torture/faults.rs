@@ -58,7 +58,7 @@ const LIMITED: [&str; 29] = [
     "run model:CORPUS/WHOLE.fsm,think=false target --json",
     "run filerunner:CORPUS/WHOLE.cfg target --json",
     "layout target --json",
-    "disk serve nvme-ssd --size 64M mounted --json",
+    "disk serve nvme-ssd --size 64M --mount mounted --json",
     "slowfs lower mounted --slow read=2 --json",
 ];
 
@@ -247,17 +247,21 @@ fn limited(world: &mut World, random: &mut Pcg64Mcg, place: &Path) -> Result<()>
     }
     let ran = going.wait(case::PATIENCE)?;
     let what = format!("fsage {line} under ulimit {limit}");
-    // No room for the program itself: the loader or the allocator of threads ends it.
+    // No room, or no descriptors, for the program itself: the loader or the allocator of threads ends it.
     let memory = limit.starts_with("-v");
+    let loaded = !ran.stderr.contains("error while loading shared libraries");
     // Stdout is a file, and may be cut by the limit; then that is an error.
     let whole = !limit.starts_with("-f") || ran.code == Some(0);
     if let Some(wrong) = ran.wrong(sent, whole) {
         let early = memory && (ran.code == Some(127) || wrong.contains("memory allocation of"));
-        if early {
-            world.count("faults: too little memory to run at all");
+        if early || !loaded {
+            world.count("faults: too little to run at all");
         } else {
             world.fail(&format!("{what}: {wrong}"), None);
         }
+    }
+    if ran.line_is_wrong() {
+        world.fail(&format!("{what}: no line of fsage's"), None);
     }
     let given = ["target", "lower", "mounted", "out"];
     let stays = |name: &str| given.contains(&name) || name.starts_with("out.");

@@ -28,7 +28,7 @@ const fn of(line: &'static str, root: bool, stays: &'static [&'static str]) -> L
 
 const BUSY: &str = "cd lower; i=0; while [ $i -lt 400 ]; do echo x > f$i; cat f$i > /dev/null; rm f$i; i=$((i+1)); done";
 
-const ALL: [Long; 28] = [
+const ALL: [Long; 32] = [
     of(
         "trace --method ptrace --json -o out.fst -- sh BUSY",
         false,
@@ -148,7 +148,27 @@ const ALL: [Long; 28] = [
         &["out.fsi"],
     ),
     of("model fit WHOLE.fst --json -o out.cfg", false, &["out.cfg"]),
-    of("disk serve nvme-ssd --size 64M mounted --json", true, &[]),
+    of("demo --json", true, &[]),
+    of(
+        "run --json postmark:files=20,transactions=20 aged:CORPUS/AGING.fst,on=scratch:ext4",
+        true,
+        &["cache"],
+    ),
+    of(
+        "model evaluate WHOLE.fst CORPUS/WHOLE.fsm --on target --json",
+        true,
+        &[],
+    ),
+    of(
+        "model evaluate WHOLE.fst CORPUS/WHOLE.fsm --on scratch:ext4,size=64M --json",
+        true,
+        &[],
+    ),
+    of(
+        "disk serve nvme-ssd --size 64M --mount mounted --json",
+        true,
+        &[],
+    ),
     of("slowfs lower mounted --slow read=2 --json", true, &[]),
 ];
 
@@ -213,8 +233,15 @@ fn killed(
     if let Some(wrong) = ran.wrong(Some(signal), true) {
         world.fail(&format!("{what}: {wrong}"), None);
     }
+    if ran.line_is_wrong() {
+        world.fail(&format!("{what}: no line of fsage's"), None);
+    }
     let stays = |name: &str| GIVEN.contains(&name) || long.stays.contains(&name);
     let mut found = left::of(world, process, place, stays);
+    // Of an image that a first use makes all is there, or nothing.
+    let images = left::names(&place.join("cache/fsage/aged"));
+    let parts = images.iter().filter(|name| !name.ends_with(".fsi"));
+    found.extend(parts.map(|name| format!("cache/{name}")));
     found.extend(
         left::names(&place.join("target"))
             .iter()

@@ -227,23 +227,66 @@ fn control_groups(process: u32) -> Vec<String> {
         .collect()
 }
 
-/// Programs of the tracer that no process holds.
+/// Programs of the tracer that are attached and held by no process. Others' captures are not ours, whatever bpftool can say of
+/// their processes; what is attached nowhere the kernel frees by itself, of trace points of calls only after a grace period
+/// that may take long beside other captures.
 fn programs() -> Vec<String> {
-    let Ok(shown) = Command::new("bpftool")
-        .args(["prog", "show", "-j"])
-        .output()
-    else {
-        return Vec::new();
-    };
-    let list: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap_or_default();
-    let programs = list.as_array().cloned().unwrap_or_default();
-    programs
+    let attached: BTreeSet<u64> = shown("link")
         .iter()
-        .filter(|program| {
-            let name = program["name"].as_str().unwrap_or_default();
-            program["type"] == "tracing" && name.starts_with("fsage")
-        })
-        .filter(|program| program["pids"].as_array().is_none_or(Vec::is_empty))
+        .filter_map(|link| link["prog_id"].as_u64())
+        .collect();
+    let own = |program: &&serde_json::Value| {
+        let name = program["name"].as_str().unwrap_or_default();
+        program["type"] == "tracing" && name.starts_with("fsage")
+    };
+    let programs = shown("prog");
+    let mut suspect: Vec<&serde_json::Value> = programs.iter().filter(own).collect();
+    suspect.retain(|program| {
+        program["id"]
+            .as_u64()
+            .is_some_and(|id| attached.contains(&id))
+    });
+    if suspect.is_empty() {
+        return Vec::new();
+    }
+    let held = held_programs();
+    suspect
+        .iter()
+        .filter(|program| program["id"].as_u64().is_none_or(|id| !held.contains(&id)))
         .map(|program| format!("BPF program {} {}", program["id"], program["name"]))
         .collect()
+}
+
+/// What `bpftool` lists; nothing where it cannot.
+fn shown(what: &str) -> Vec<serde_json::Value> {
+    let shown = Command::new("bpftool").args([what, "show", "-j"]).output();
+    let list: Option<serde_json::Value> = shown
+        .ok()
+        .and_then(|shown| serde_json::from_slice(&shown.stdout).ok());
+    list.and_then(|list| list.as_array().cloned())
+        .unwrap_or_default()
+}
+
+/// Numbers of programs that processes hold, themselves or by what attaches them.
+fn held_programs() -> BTreeSet<u64> {
+    let mut held = BTreeSet::new();
+    for pid in names(Path::new("/proc")) {
+        if pid.parse::<u32>().is_err() {
+            continue;
+        }
+        let files = PathBuf::from(format!("/proc/{pid}/fd"));
+        for fd in names(&files) {
+            let file = std::fs::read_link(files.join(&fd)).unwrap_or_default();
+            if !file.to_string_lossy().starts_with("anon_inode:bpf") {
+                continue;
+            }
+            let about = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}"));
+            let about = about.unwrap_or_default();
+            let program = about
+                .lines()
+                .find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok());
+            held.extend::<Option<u64>>(program);
+        }
+    }
+    held
 }

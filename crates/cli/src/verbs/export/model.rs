@@ -1,6 +1,7 @@
 //! `fsage export M.fsm --to filebench|fio|wml`.
 
 use anyhow::{Context, Result, anyhow};
+use fsage_format::bounded;
 use fsage_format::result::summary::{Content, ConversionSummary};
 use fsage_model::export::{Dialect, fio, wml};
 use fsage_model::fsm::Model;
@@ -13,7 +14,9 @@ use crate::{out, ui};
 /// Writes a model as another program takes it.
 pub fn write(args: &ExportArgs, output: Output<'_>) -> Result<ConversionSummary> {
     let name = args.file.display();
-    let text = std::fs::read_to_string(&args.file).with_context(|| format!("read {name}"))?;
+    let expected = "a model of at most 16 MiB";
+    let bytes = bounded::read(&args.file, bounded::MAX_TEXT_BYTES, expected)?;
+    let text = String::from_utf8(bytes).with_context(|| format!("read {name} as text"))?;
     let model = Model::parse(&text).map_err(|e| anyhow!("export {name}: {e}"))?;
     let exported = match args.to {
         ExportFormat::Fio => fio(&model),
