@@ -154,7 +154,7 @@ fn wrapped_from(text: &str, first: usize, further: usize) -> Vec<String> {
                 used = 0;
             }
             let room = if lines.is_empty() { first } else { further };
-            word = split_list(word, room, further, &mut lines);
+            word = split_list(&word, room, further, &mut lines);
         }
         let wide = word.width();
         let room = if lines.is_empty() { first } else { further };
@@ -176,7 +176,7 @@ fn wrapped_from(text: &str, first: usize, further: usize) -> Vec<String> {
 }
 
 /// A word that is longer than a line: a list such as a specification is broken behind its commas. Gives the rest.
-fn split_list(word: String, first: usize, further: usize, lines: &mut Vec<String>) -> String {
+fn split_list(word: &str, first: usize, further: usize, lines: &mut Vec<String>) -> String {
     let mut room = first;
     let mut line = String::new();
     for item in word.split_inclusive(',') {

@@ -18,9 +18,10 @@ pub(super) fn target<'a>(base: &Path, text: &'a str) -> Cow<'a, str> {
     TARGETS
         .iter()
         .find_map(|prefix| {
-            let at = match text.get(begin..)?.starts_with(prefix) {
-                true => begin,
-                false => slowed.then(|| text.find(&format!(":{prefix}")))?? + 1,
+            let at = if text.get(begin..)?.starts_with(prefix) {
+                begin
+            } else {
+                slowed.then(|| text.find(&format!(":{prefix}")))?? + 1
             };
             placed(base, text, at + prefix.len())
         })
