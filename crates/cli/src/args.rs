@@ -268,8 +268,8 @@ Examples:
   fsage show monday.fst --against tuesday.fst
   fsage show ext4.fsp --json | jq '.metrics[] | select(.name==\"CR\")'")]
 pub struct ShowArgs {
-    /// The file: a trace, snapshot, profile, run record or result, or a directory that holds a result; or
-    /// the name of a metric
+    /// The file: a trace, snapshot, profile, model, image of an aged file system, run record or result,
+    /// or a directory that holds a result; or the name of a metric
     pub file: PathBuf,
     /// Print operations one a line: all of them, or FIRST..LAST counted from 0 without LAST
     #[arg(long, value_name = "RANGE", num_args = 0..=1, default_missing_value = "..")]

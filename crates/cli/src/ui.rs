@@ -69,6 +69,9 @@ fn broken(text: &str, indent: &str) -> String {
 const BAR_COLUMNS: usize = 6 + 1 + 24 + 1 + 1 + 1;
 
 fn left(remaining_s: f64) -> String {
+    if remaining_s < 0.5 {
+        return "nearly done".to_owned();
+    }
     format!("about {} left", units::duration(remaining_s.round() * 1e9))
 }
 
@@ -259,6 +262,8 @@ mod tests {
         lines.end();
         let line = State::default().line(Duration::from_secs(50));
         assert_eq!(line, "after 50 s: at work");
+        assert_eq!(left(0.2), "nearly done");
+        assert_eq!(left(24.0), "about 24 s left");
     }
 
     #[test]

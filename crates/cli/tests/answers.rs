@@ -210,7 +210,7 @@ fn a_run_that_was_disturbed_says_so_first() {
     ];
     let said = run(dir, args).exits(0).text();
     assert!(
-        said.starts_with("postmark:"),
+        said.starts_with("postmark on mem:fast: "),
         "computed time is disturbed by nobody: {said}"
     );
     let file = dir.join("r.json");

@@ -206,7 +206,8 @@ fn make_start(
         return Ok((built, None));
     }
     let evidence = fs.platform().make_cold().map_err(|errno| {
-        TargetError::refused(format!("make the caches of {} cold", request.target), errno)
+        let why = format!("{errno}; expected a target whose caches can be made cold, or no --cold");
+        TargetError::refused(format!("make the caches of {} cold", request.target), why)
     })?;
     Ok((built, Some(describe_cold(evidence))))
 }

@@ -108,7 +108,7 @@ fn typical(sizes: &[SizeBucket]) -> String {
     match median.filter(|_| all > 0) {
         Some(s) if s.low_bytes == s.high_bytes => counted(all, "request"),
         Some(s) => format!(
-            "{} (median {} on)",
+            "{} (median ≥ {})",
             counted(all, "request"),
             bytes(s.low_bytes)
         ),
@@ -131,18 +131,19 @@ fn caches(hits: &[CacheHits]) -> String {
     let told: Vec<String> = at
         .iter()
         .filter_map(|&i| hits.get(i))
-        .map(|h| {
+        .zip([" has", "", ""])
+        .map(|(h, has)| {
             format!(
-                "{} of {}",
-                percent(h.hit_percent / 100.0),
-                bytes(h.cache_bytes)
+                "of {}{has} {}",
+                bytes(h.cache_bytes),
+                percent(h.hit_percent / 100.0)
             )
         })
         .collect();
     if told.is_empty() {
         "no page is read or written".into()
     } else {
-        format!("of page accesses a cache has {}", told.join(", "))
+        format!("of page accesses a cache {}", told.join(", "))
     }
 }
 

@@ -5,6 +5,8 @@ use fsage_format::result::comparison::{
     SampleSummary, Verdict,
 };
 
+use crate::environment::virtual_among;
+use crate::labels::Labels;
 use crate::page::Page;
 use crate::table::{Align, TextTable};
 use crate::units;
@@ -27,8 +29,15 @@ const ROWS: usize = 14;
 /// What a terminal shows of a comparison: the finding and one table over all pairs; with `details` everything. Of
 /// metrics that were not required only those that differ are among the details, unless `all` is asked for.
 pub fn text(comparison: &Comparison, details: bool, all: bool, width: u16) -> String {
+    let sides = || comparison.pairs.iter().flat_map(|p| [&p.a, &p.b]);
+    let labels = Labels::of(sides().map(|s| s.configuration.as_str()));
+    let comparison = &labels.put(comparison);
+    let sides = || comparison.pairs.iter().flat_map(|p| [&p.a, &p.b]);
     let mut page = Page::new(width);
     finding(&mut page, comparison);
+    if let Some(said) = virtual_among(sides().map(|s| (s.target.as_str(), s.virtual_time))) {
+        page.say(said);
+    }
     page.blank();
     page.table(&overview(comparison, width));
     let rows = required(comparison).count();
@@ -112,7 +121,9 @@ fn finding(page: &mut Page, comparison: &Comparison) {
         return;
     }
     if apart.is_empty() {
-        let why = if tested == 0 {
+        let why = if all.iter().all(|(_, m)| m.verdict == Verdict::Equal) {
+            "every required metric is equal"
+        } else if tested == 0 {
             "nothing could be tested (single runs, or none that vary)"
         } else {
             "no difference of 1 % or more is significant"

@@ -2,6 +2,7 @@
 
 use fsage_format::result::compliance::{Compliance, GuidelineFinding, GuidelineState};
 
+use crate::labels::Labels;
 use crate::page::Page;
 use crate::table::{Align, TextTable};
 
@@ -10,6 +11,9 @@ const TOLD: usize = 4;
 
 /// What a terminal shows: what is missing first, with what to do about it; with `details` every guideline.
 pub fn text(compliance: &Compliance, details: bool, width: u16) -> String {
+    let said = compliance.guidelines.iter();
+    let said = said.flat_map(|g| g.missing.iter().chain(&g.has));
+    let compliance = &Labels::in_sentences(said.map(String::as_str)).put(compliance);
     let mut page = Page::new(width);
     page.say(format!(
         "{} ({}): {} of the guidelines of Traeger, Zadok, Joukov and Wright 2007, section 3, are met, {} in part, \

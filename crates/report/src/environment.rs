@@ -10,6 +10,27 @@ use crate::units;
 pub(crate) const VIRTUAL: &str =
     "its time is virtual: computed from the target's stated costs, not measured on this machine";
 
+/// The same of several targets, by the names of those of which it is true: all of `targets`, or some.
+pub(crate) fn virtual_among<'a>(
+    targets: impl IntoIterator<Item = (&'a str, bool)>,
+) -> Option<String> {
+    let (mut computed, mut all): (Vec<&str>, bool) = (Vec::new(), true);
+    for (name, is_virtual) in targets {
+        all &= is_virtual;
+        if is_virtual && !computed.contains(&name) {
+            computed.push(name);
+        }
+    }
+    let of = match (computed.is_empty(), all) {
+        (true, _) => return None,
+        (false, true) => String::new(),
+        (false, false) => format!(" of {}", computed.join(", ")),
+    };
+    Some(format!(
+        "time{of} is virtual: computed from the targets' stated costs, not measured on this machine"
+    ))
+}
+
 /// The machine and the targets, as a paper tells them. What is not known is not mentioned.
 pub fn paragraph(machine: Option<&MachineRecord>, targets: &[&TargetRecord]) -> String {
     let mut sentences = Vec::new();

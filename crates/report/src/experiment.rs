@@ -9,6 +9,8 @@ use fsage_stats::{SIGNIFICANCE, holm, mean, ratio, welch};
 pub use details::failure;
 
 use crate::comparison::{UNUSABLE, WORTH_TELLING};
+use crate::environment::virtual_among;
+use crate::labels::Labels;
 use crate::page::Page;
 use crate::table::{Align, TextTable};
 use crate::units;
@@ -17,11 +19,16 @@ use details::{Names, PARTS, with_half_width};
 /// Configurations that the short form shows.
 const ROWS: usize = 12;
 
+/// The longest name, in characters, for which other columns make room.
+const NAME_WHOLE: usize = 34;
+
 /// Failures that the short form tells.
 const FAILURES: usize = 2;
 
 /// What a terminal shows of an experiment: cautions, the finding, the table; with `details` everything.
 pub fn text(experiment: &Experiment, details: bool, width: u16) -> String {
+    let all_names = experiment.configurations.iter().map(|c| c.name.as_str());
+    let experiment = &Labels::of(all_names).put(experiment);
     let mut page = Page::new(width);
     let names = Names::of(&experiment.configurations);
     let groups = groups(experiment);
@@ -39,6 +46,13 @@ pub fn text(experiment: &Experiment, details: bool, width: u16) -> String {
         all.push_str(&format!("; all: {}", names.common.join(PARTS)));
     }
     page.say(all);
+    let computed = experiment.configurations.iter().map(|c| {
+        let record = c.target_record.as_ref();
+        (c.target.as_str(), record.is_some_and(|r| r.virtual_time))
+    });
+    if let Some(said) = virtual_among(computed) {
+        page.say(said);
+    }
     if runs > 0 {
         page.blank();
         page.table(&table(experiment, &groups, &names, details, width));
@@ -265,8 +279,15 @@ fn table(
         Some(g) if g.by_target => "against the fastest",
         _ => "against the first",
     };
+    // Columns go before names that are not long.
+    let longest = experiment.configurations.iter();
+    let longest = longest.map(|c| names.short(&c.name).chars().count()).max();
+    let name = match longest {
+        Some(0..=NAME_WHOLE) => Align::Whole,
+        _ => Align::Left,
+    };
     let mut columns = vec![
-        ("configuration", Align::Left),
+        ("configuration", name),
         ("runs", Align::Right),
         (metric, Align::Right),
     ];

@@ -17,6 +17,7 @@ pub mod disk;
 pub mod environment;
 pub mod evaluation;
 pub mod experiment;
+mod labels;
 pub mod layout;
 pub mod metric;
 pub mod model;

@@ -36,6 +36,9 @@ const UNITS: [&str; 24] = [
     "±",
 ];
 
+/// Lists that are longer than a line are broken on lines of so many columns; on narrower ones nothing is read.
+const SPLIT_FROM: usize = 30;
+
 /// A page in the making.
 #[derive(Debug)]
 pub struct Page {
@@ -143,6 +146,16 @@ fn wrapped_from(text: &str, first: usize, further: usize) -> Vec<String> {
     let mut line = String::new();
     let mut used = 0;
     for word in pieces(text) {
+        let room = if lines.is_empty() { first } else { further };
+        let mut word = word;
+        if word.width() > room && further >= SPLIT_FROM {
+            if !line.is_empty() {
+                lines.push(std::mem::take(&mut line).trim_end().to_owned());
+                used = 0;
+            }
+            let room = if lines.is_empty() { first } else { further };
+            word = split_list(&word, room, further, &mut lines);
+        }
         let wide = word.width();
         let room = if lines.is_empty() { first } else { further };
         if !line.is_empty() && used + 1 + wide > room {
@@ -160,6 +173,20 @@ fn wrapped_from(text: &str, first: usize, further: usize) -> Vec<String> {
         lines.push(line);
     }
     lines
+}
+
+/// A word that is longer than a line: a list such as a specification is broken behind its commas. Gives the rest.
+fn split_list(word: &str, first: usize, further: usize, lines: &mut Vec<String>) -> String {
+    let mut room = first;
+    let mut line = String::new();
+    for item in word.split_inclusive(',') {
+        if !line.is_empty() && line.width() + item.width() > room {
+            lines.push(std::mem::take(&mut line));
+            room = further;
+        }
+        line.push_str(item);
+    }
+    line
 }
 
 /// Words, with what must stand beside them.
@@ -190,6 +217,22 @@ fn belongs(before: &str, word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_longer_than_a_line_break_behind_commas() {
+        let spec =
+            "postmark:files=200,transactions=500,size=500-10000,subdirs=0,read=512 on mem:disk";
+        let lines = wrapped(spec, 40);
+        assert_eq!(
+            lines,
+            [
+                "postmark:files=200,transactions=500,",
+                "size=500-10000,subdirs=0,read=512 on",
+                "mem:disk"
+            ]
+        );
+        assert_eq!(wrapped("a,b c", 1), ["a,b", "c"]);
+    }
 
     #[test]
     fn words_and_units_stay_whole() {

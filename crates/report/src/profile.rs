@@ -24,11 +24,17 @@ fn head(profile: &SystemProfile, page: &mut Page) {
     let target = &profile.environment.target;
     let measured = &profile.measurement;
     caution(profile, page);
+    let device = target.device_text();
+    let on = match device.as_str() {
+        "" if target.is_deviceless() || profile.environment.is_virtual() => {
+            "without a device".to_owned()
+        }
+        _ => format!("on {}", or_unknown(&device)),
+    };
     page.say(format!(
-        "{}: {} on {}",
+        "{}: {} {on}",
         profile.name,
         or_unknown(target.file_system.as_deref().unwrap_or_default()),
-        or_unknown(&target.device_text()),
     ));
     if let Some(machine) = answer::machine(profile) {
         page.say(machine);
@@ -38,10 +44,10 @@ fn head(profile: &SystemProfile, page: &mut Page) {
         if measured.quick { "quick; " } else { "" },
         units::counted(profile.metrics.len() as u64, "metric"),
         units::duration(measured.elapsed_ns as f64),
-        measured
-            .cold_method
-            .as_ref()
-            .map_or_else(|| "no cold ones".to_owned(), |how| format!("cold by {how}")),
+        measured.cold_method.as_ref().map_or_else(
+            || "none of cold caches".to_owned(),
+            |how| format!("cold by {how}")
+        ),
         answer::wholeness(profile),
     ));
     if profile.environment.is_virtual() {
@@ -170,7 +176,7 @@ fn value(metric: &MetricValue) -> String {
 fn interval(metric: &MetricValue) -> String {
     match metric.interval() {
         // Found out, not estimated.
-        Some((low, high)) if low >= high => String::new(),
+        Some((low, high)) if low >= high => "exact".to_owned(),
         Some((low, high)) if units::is_unusable(Some(low), Some(high)) => "unusable".to_owned(),
         Some((low, high)) => format!(
             "{} – {}",

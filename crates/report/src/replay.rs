@@ -11,22 +11,21 @@ use crate::units::{bytes, count, counted, duration, percent, signed_percent};
 pub fn text(result: &Replay, width: u16) -> String {
     let mut page = Page::new(width);
     page.say(format!(
-        "{} operations, {} replayed on {} ({} speed, {} order, {} threads at most), seed {}",
+        "{} operations, {} replayed on {} ({} speed, {} order, {} at most), seed {}",
         count(result.operations),
         count(result.replayed),
         result.target,
         result.speed,
         result.order,
-        count(result.threads),
+        counted(result.threads, "thread"),
         result.seed,
     ));
     for mapping in &result.mapped {
-        let to = if mapping.to.is_empty() {
-            "."
-        } else {
-            &mapping.to
+        let to = match mapping.to.as_str() {
+            "" => "the target's top directory".to_owned(),
+            to => format!("the target's {to}"),
         };
-        page.say(format!("{} lies in {to}", mapping.from));
+        page.say(format!("what lay below {} lies in {to}", mapping.from));
     }
     let built = &result.built;
     page.say(format!(
@@ -75,9 +74,9 @@ fn kinds(result: &Replay, width: u16) -> TextTable {
         ("operation", Align::Left),
         ("count", Align::Right),
         ("differ", Align::Right),
-        ("p50 then", Align::Right),
-        ("p50 now", Align::Right),
-        ("p99 now", Align::Right),
+        ("median then", Align::Right),
+        ("median now", Align::Right),
+        ("99 % now", Align::Right),
         ("all then", Align::Right),
         ("all now", Align::Right),
     ];

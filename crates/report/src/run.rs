@@ -24,10 +24,15 @@ pub fn text(run: &WorkloadRun, width: u16) -> String {
         };
         page.say(format!("caution: the run was disturbed ({first}{more})"));
     }
-    page.say(&run.workload);
+    page.say(finding(run));
     let file_system = run.environment.target.file_system.as_deref();
-    let file_system = file_system.unwrap_or_default();
-    page.say(format!("on {}: {file_system}{}", run.target, length(run)));
+    let file_system = file_system.map_or(String::new(), |kind| format!(" ({kind})"));
+    page.say(format!(
+        "{} on {}{file_system}{}",
+        run.workload,
+        run.target,
+        length(run)
+    ));
     if run.environment.is_virtual() {
         page.say(VIRTUAL);
     }
@@ -48,6 +53,18 @@ pub fn text(run: &WorkloadRun, width: u16) -> String {
         page.say("interrupted: these are not all of the workload's operations");
     }
     page.finish()
+}
+
+/// What the run took, phase by phase.
+fn finding(run: &WorkloadRun) -> String {
+    let name = run.workload.split(':').next().unwrap_or_default();
+    let took = |elapsed_ns: u64| units::duration(elapsed_ns as f64);
+    let phases = run.phases.iter();
+    let mut parts: Vec<String> = phases
+        .map(|phase| format!("{} {}", phase.name, took(phase.elapsed_ns)))
+        .collect();
+    parts.extend(run.command.iter().map(|command| took(command.elapsed_ns)));
+    format!("{name} on {}: {}", run.target, parts.join(", "))
 }
 
 fn length(run: &WorkloadRun) -> String {

@@ -73,7 +73,7 @@ pub fn count(value: u64) -> String {
 pub fn counted(value: u64, what: &str) -> String {
     let (stem, ending) = match (value, what.strip_suffix('y')) {
         (1, _) => (what, ""),
-        (_, Some(stem)) => (stem, "ies"),
+        (_, Some(stem)) if !stem.ends_with(['a', 'e', 'o', 'u']) => (stem, "ies"),
         _ if what.ends_with('s') => (what, "es"),
         _ => (what, "s"),
     };
@@ -87,7 +87,12 @@ pub fn percent(fraction: f64) -> String {
 
 /// A fraction as `+12.3 %` or `-4.5 %`.
 pub fn signed_percent(fraction: f64) -> String {
-    format!("{:+.1} %", fraction * 100.0)
+    let text = format!("{:+.1} %", fraction * 100.0);
+    // What rounds to nothing has no sign.
+    match text.as_str() {
+        "+0.0 %" | "-0.0 %" => "0.0 %".to_owned(),
+        _ => text,
+    }
 }
 
 /// Three significant digits, never in scientific notation below a million.
@@ -191,6 +196,9 @@ mod tests {
         assert_eq!(said(1, "directory"), "1 directory");
         assert_eq!(said(0, "directory"), "0 directories");
         assert_eq!(said(3, "process"), "3 processes");
+        assert_eq!(said(3, "simulated day"), "3 simulated days");
+        assert_eq!(signed_percent(-0.0001), "0.0 %");
+        assert_eq!(signed_percent(-0.001), "-0.1 %");
         assert_eq!(plus_minus(0.0, 0.0, "ns"), "0 ns");
     }
 

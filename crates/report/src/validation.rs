@@ -6,6 +6,8 @@ use fsage_format::result::validation::{
     FailedStep, Figures, Judgement, NamedError, NotPredicted, Pair, PairKind, Validation,
 };
 
+use crate::environment::virtual_among;
+use crate::labels::Labels;
 use crate::page::Page;
 use crate::table::{Align, TextTable};
 use crate::units::{self, count, duration, percent, signed_percent};
@@ -17,8 +19,18 @@ const NOTES: usize = 2;
 /// What a terminal shows of a validation: how far predictions are off, one table; with `details` the tables of the
 /// thesis and what the error consists of.
 pub fn text(result: &Validation, details: bool, width: u16) -> String {
+    let workloads = result.workloads.iter().map(|w| w.name.as_str());
+    let targets = result.targets.iter().map(|t| t.name.as_str());
+    let pairs = result.pairs.iter();
+    let pairs = pairs.flat_map(|p| [p.workload.as_str(), p.target.as_str()]);
+    let labels = Labels::of(workloads.chain(targets).chain(pairs));
+    let result = &labels.put(result);
     let mut page = Page::new(width);
     finding(&mut page, result);
+    let computed = result.targets.iter();
+    if let Some(said) = virtual_among(computed.map(|t| (t.name.as_str(), t.virtual_time))) {
+        page.say(said);
+    }
     if !result.disturbed.is_empty() {
         page.say(format!(
             "caution: disturbed while measured: {}; measure again on a quiet machine",
@@ -104,7 +116,7 @@ fn finding(page: &mut Page, result: &Validation) {
     ));
     let variation = match (worst.measured_variation, of.average_variation) {
         (Some(its), Some(v)) => format!(
-            ", where runs vary by {}; of all pairs they do by {} on average",
+            ", where runs vary by {}; on average over all pairs they vary by {}",
             percent(its),
             percent(v)
         ),
@@ -618,7 +630,7 @@ mod tests {
         result.pairs = vec![pair("xfs", vec![kind("read", 1e9, 3e9)])];
         let said = text(&result, false, 200);
         assert!(
-            said.contains("worst: PostMark on xfs, +200.0 %, where runs vary by 40.0 %; of all pairs they do by 22.7 %"),
+            said.contains("worst: PostMark on xfs, +200.0 %, where runs vary by 40.0 %; on average over all pairs they vary by 22.7 %"),
             "{said}"
         );
         result.pairs[0].target = "scratch:ext4,on=disk:hdd".into();

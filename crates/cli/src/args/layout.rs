@@ -11,14 +11,14 @@ use crate::out;
 /// Which verb belongs where. A verb that is not named here stands in the last group.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Capture", &["trace", "snapshot"]),
-    ("Model", &["model"]),
-    ("Age", &["age", "layout"]),
     ("Measure", &["profile"]),
     ("Predict", &["predict", "validate"]),
     (
         "Experiment",
         &["run", "replay", "bench", "compare", "check", "workloads"],
     ),
+    ("Model", &["model"]),
+    ("Age", &["age", "layout"]),
     ("Files", &["show", "import", "export", "anonymize"]),
     ("More", &["demo", "disk", "slowfs", "cleanup", "help"]),
 ];

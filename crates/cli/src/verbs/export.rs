@@ -23,7 +23,10 @@ use crate::{out, ui};
 
 pub fn run(args: &ExportArgs) -> Result<Exit> {
     let convert = match args.to {
-        ExportFormat::Filebench | ExportFormat::Fio | ExportFormat::Wml => model::write,
+        ExportFormat::Filebench | ExportFormat::Fio | ExportFormat::Wml => {
+            model::check_kind(args)?;
+            model::write
+        }
         _ => of_kind(args)?,
     };
     convert_by(args, convert)

@@ -77,11 +77,16 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         measured.save(file)?;
     }
     ui::note(&format!(
-        "{}: {} metrics of {} in {}, {} could not be measured (fsage show tells why)",
+        "{}: {} metrics of {} in {}{}, {} could not be measured (fsage show --details tells why)",
         output.display(),
         measured.metrics.len(),
         measured.name,
         units::duration(measured.measurement.elapsed_ns as f64),
+        if measured.environment.is_virtual() {
+            " of its own, virtual time"
+        } else {
+            ""
+        },
         measured.absent.len()
     ));
     let hurried = args.max_time.is_some();

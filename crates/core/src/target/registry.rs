@@ -70,7 +70,7 @@ impl Registry {
             (kind, _) => {
                 let forms: Vec<&str> = self.schemes().map(Scheme::form).collect();
                 let why = format!(
-                    "no kind of target is called `{}`, expected one of {}; ./{text} is a directory",
+                    "no kind of target is called `{}`, expected one of {}; write ./{text} for a directory of that name",
                     kind.unwrap_or(text),
                     forms.join(" ")
                 );

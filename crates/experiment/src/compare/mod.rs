@@ -106,12 +106,14 @@ impl<'a> Side<'a> {
     }
 
     fn reported(&self) -> ComparedSide {
+        let record = self.configuration.target_record.as_ref();
         ComparedSide {
             experiment: self.index,
             configuration: self.configuration.name.clone(),
             target: self.configuration.target_spec.clone(),
             workload: self.configuration.workload_spec.clone(),
             runs: u32::try_from(self.configuration.runs.len()).unwrap_or(u32::MAX),
+            virtual_time: record.is_some_and(|record| record.virtual_time),
         }
     }
 }

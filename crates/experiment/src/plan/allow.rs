@@ -99,7 +99,7 @@ impl Wanted {
         }
     }
 
-    /// Relative paths are used from where fsage was started.
+    /// Relative paths that nothing beside the plan has are used from where fsage was started.
     fn path(&mut self, path: &Path, base: &Path) {
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let real = followed(&absolute);

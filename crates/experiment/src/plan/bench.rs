@@ -50,6 +50,7 @@ impl BenchPlan {
             path,
             text: &text,
             schemes: schemes(),
+            base: &base,
         };
         Wanted::of_bench(&Self::build(place, &base, false)?, &base).unless(allowed)?;
         Self::build(place, &base, true)
@@ -71,6 +72,7 @@ impl BenchPlan {
             path,
             text,
             schemes,
+            base,
         };
         Self::build(place, base, false)
     }

@@ -8,6 +8,7 @@
 
 pub mod allow;
 pub mod bench;
+mod beside;
 #[cfg(test)]
 mod faulty;
 mod file;

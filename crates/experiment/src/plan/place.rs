@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 
 use super::allow::Wanted;
+use super::beside;
 use super::time::parse_time;
 use super::vary::MOST_CONFIGURATIONS;
 
@@ -61,6 +62,8 @@ pub(super) struct Place<'a> {
     pub text: &'a str,
     /// The kinds of targets that it may name.
     pub schemes: &'a Registry,
+    /// The directory that its files are relative to.
+    pub base: &'a Path,
 }
 
 impl Place<'_> {
@@ -127,7 +130,7 @@ impl Place<'_> {
 
     /// A target's specification. Files that it uses are not opened: the plan may not be allowed to.
     pub fn target(&self, span: Range<usize>, text: &str) -> Result<Arc<dyn TargetSpec>, PlanError> {
-        let spec = self.schemes.parse(text);
+        let spec = self.schemes.parse(&beside::target(self.base, text));
         let spec = spec.and_then(|spec| {
             if spec.uses().is_empty() {
                 spec.check()?;
@@ -139,7 +142,8 @@ impl Place<'_> {
 
     /// A workload's specification.
     pub fn workload(&self, span: Range<usize>, text: &str) -> Result<WorkloadSpec, PlanError> {
-        text.parse()
+        beside::workload(self.base, text)
+            .parse()
             .map_err(|e: fsage_workload::SpecError| self.error(span, e.to_string()))
     }
 }

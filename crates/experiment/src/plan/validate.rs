@@ -79,10 +79,12 @@ impl PlanFile {
 
     /// Reads a plan from its text; errors name `path`.
     pub fn parse(path: &Path, text: &str) -> Result<Self, PlanError> {
+        let base = path.parent().unwrap_or(Path::new(""));
         let place = Place {
             path,
             text,
             schemes: schemes(),
+            base,
         };
         let sheet = Sheet::read(place, PlanVerb::Validate, (Path::new(""), false))?;
         let cache = match sheet.caches.as_slice() {

@@ -74,6 +74,7 @@ pub(super) fn outcome(
                 spec: plan.targets[index].spec.to_string(),
                 group: plan.targets[index].group.clone(),
                 trace_on: target(plan.traced_on(index)),
+                virtual_time: plan.is_virtual(index),
             })
             .collect(),
         judgement: judge_both(&pairs, &at_equal_speed),

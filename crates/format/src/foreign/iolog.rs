@@ -172,8 +172,8 @@ impl IologSource {
             let place = format!("line {}", job.line);
             let expected =
                 |problem: String| FormatError::corrupt(&self.name, place.as_str(), problem);
-            let shown = || text.get(..80).unwrap_or(&text).escape_ascii();
             let text = text.trim_ascii_end();
+            let shown = || text.get(..80).unwrap_or(text).escape_ascii();
             if text.is_empty() {
                 continue;
             }

@@ -72,6 +72,9 @@ pub struct ComparedSide {
     pub workload: String,
     /// Runs that ended well.
     pub runs: u32,
+    /// Whether the target's time is computed from stated costs, so that none of it is the machine's.
+    #[serde(default)]
+    pub virtual_time: bool,
 }
 
 /// Two configurations. Differences and ratios are of `b` to `a`.

@@ -232,6 +232,9 @@ pub struct NamedTarget {
     pub group: Option<String>,
     /// The target whose trace is predicted from.
     pub trace_on: String,
+    /// Whether its time is computed from stated costs, so that none of it is the machine's.
+    #[serde(default)]
+    pub virtual_time: bool,
 }
 
 /// A step that failed where the plan goes on after failures.

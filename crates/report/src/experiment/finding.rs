@@ -3,7 +3,7 @@
 use fsage_format::result::experiment::{Configuration, Experiment};
 
 use super::details::{Names, with_half_width};
-use super::{Against, Group, against, counted, subject};
+use super::{Against, Group, against, counted, is_constant, subject};
 use crate::page::Page;
 use crate::units;
 
@@ -75,6 +75,10 @@ fn finding(group: &Group<'_>, metric: &str, named: bool, names: &Names) -> Strin
     let with_base = listed(group, &alike, names);
     let head = match (group.by_target, with_base) {
         (true, None) => format!("{title}{first} is fastest: {metric} {value}"),
+        (true, Some(alike_names)) if alike.iter().all(|c| is_fixed(c, base, metric)) => format!(
+            "{title}{first} and {alike_names} differ by less than 1 %: {metric} {}",
+            range(base, &alike, metric).unwrap_or(value)
+        ),
         (true, Some(alike_names)) => format!(
             "{title}{first} and {alike_names} cannot be told apart: {metric} {}",
             range(base, &alike, metric).unwrap_or(value)
@@ -93,6 +97,11 @@ fn finding(group: &Group<'_>, metric: &str, named: bool, names: &Names) -> Strin
     } else {
         format!("{head}; {}", parts.join(", "))
     }
+}
+
+/// Whether neither of them varies, as in virtual time: then it is told what they are, not what cannot be told.
+fn is_fixed(c: &Configuration, base: &Configuration, metric: &str) -> bool {
+    is_constant(&c.samples(metric)) && is_constant(&base.samples(metric))
 }
 
 /// The first of many, and how many more there are.

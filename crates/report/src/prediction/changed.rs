@@ -47,11 +47,13 @@ fn effect(target: &TargetPrediction, after: &Changed) -> String {
         same if same == UNCHANGED => format!("{} is {same}", time(before)),
         by => format!("{} becomes {} ({by})", time(before), time(after.elapsed_ns)),
     };
+    let inside = match by(latency, after.latency_total_ns) {
+        same if same == UNCHANGED => format!("{} is {same}", time(latency)),
+        _ => format!("{} becomes {}", time(latency), time(after.latency_total_ns)),
+    };
     format!(
-        "on {} elapsed {elapsed}, in the file system {} becomes {}",
-        target.name,
-        time(latency),
-        time(after.latency_total_ns)
+        "on {} elapsed {elapsed}, in the file system {inside}",
+        target.name
     )
 }
 

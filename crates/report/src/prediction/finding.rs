@@ -157,7 +157,7 @@ fn order(race: &Race<'_>) -> Vec<String> {
                 format!("{} cannot be told apart from {}", best.name, listed(others))
             };
             lines.push(format!(
-                "{who}: {} elapsed ({} before {}: {}).",
+                "{who}: {} elapsed ({} faster than {}: probability {}).",
                 times(result, &names),
                 best.name,
                 last.slower,
@@ -207,7 +207,7 @@ fn fastest(best: &Ranked, against: &[&PairRank]) -> Option<String> {
     // Before the next; it is as sure as before the one that comes nearest.
     let (next, least) = (against.first()?, least(against)?);
     Some(format!(
-        "{} is {}the fastest: {} elapsed; before {}, {}: {}.",
+        "{} is {}the fastest: {} elapsed; {} {} (probability {}).",
         best.name,
         probably(least.probability),
         time(best.elapsed_ns),
@@ -246,15 +246,16 @@ fn slowest(race: &Race<'_>) -> Option<String> {
     let names: Vec<&str> = tied.iter().map(|r| r.name.as_str()).collect();
     let probably = probably(against.probability);
     let certain = format!(
-        "{} after {}: {}",
+        "{} {} {}: probability {}",
         slower(against.ratio),
+        held(against.ratio),
         against.faster,
         probability(against.probability)
     );
     let elapsed = times(race.result, &names);
     if let [one] = names.as_slice() {
         return Some(format!(
-            "{one} is {probably}the slowest: {elapsed} elapsed; {certain}."
+            "{one} is {probably}the slowest: {elapsed} elapsed; it {certain}."
         ));
     }
     let apart = if alike(race, &names) {
@@ -263,7 +264,7 @@ fn slowest(race: &Race<'_>) -> Option<String> {
         ""
     };
     Some(format!(
-        "{} are {probably}the slowest{apart}: {elapsed} elapsed; {}, {certain}.",
+        "{} are {probably}the slowest{apart}: {elapsed} elapsed; {} {certain}.",
         listed(&names),
         against.slower
     ))
@@ -290,12 +291,18 @@ fn hardly(result: &Prediction, best: &Ranked, worst: &Ranked) -> String {
     )
 }
 
+/// By how much it is the slower one: `takes 2.0 times as long`, as a sentence goes on after its name.
 fn slower(ratio: f64) -> String {
     if ratio < 1.995 {
-        format!("{:.0} % slower", (ratio - 1.0) * 100.0)
+        format!("is {:.0} % slower", (ratio - 1.0) * 100.0)
     } else {
-        format!("{ratio:.1} times as long")
+        format!("takes {ratio:.1} times as long")
     }
+}
+
+/// The word before what it is held against.
+fn held(ratio: f64) -> &'static str {
+    if ratio < 1.995 { "than" } else { "as" }
 }
 
 fn listed(names: &[&str]) -> String {

@@ -277,7 +277,7 @@ fn one_disturbed_profile_hides_no_finding_of_the_others() {
             let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
             let best = i32::from(disturbed == 0);
             let finding = format!(
-                "system-{best} is the fastest: {} s elapsed; before",
+                "system-{best} is the fastest: {} s elapsed; system-",
                 best + 1
             );
             assert!(words.starts_with(&finding), "{said}");
@@ -389,7 +389,10 @@ fn what_is_less_sure_than_95_percent_is_no_fact() {
         said.contains("a is the fastest: 1 s") && said.contains("c is the slowest: 3 s"),
         "{said}"
     );
-    assert!(said.contains("50 % slower after b: 96 %"), "{said}");
+    assert!(
+        said.contains("it is 50 % slower than b: probability 96 %"),
+        "{said}"
+    );
     let said = words(0.8, 0.8);
     assert!(
         said.contains("a is probably the fastest") && said.contains("c is probably the slowest"),
@@ -398,7 +401,7 @@ fn what_is_less_sure_than_95_percent_is_no_fact() {
     let said = words(0.97, 0.6);
     assert!(
         said.contains("b and c are the slowest and cannot be told apart: 2 s to 3 s elapsed")
-            && said.contains("b, 2.0 times as long after a: 97 %"),
+            && said.contains("b takes 2.0 times as long as a: probability 97 %"),
         "{said}"
     );
     assert!(!words(0.6, 0.6).contains("slowest"));
@@ -574,7 +577,9 @@ fn the_words_follow_from_the_pairs() {
     // d is told from each, c from none: the pair that is least sure is told.
     let said = order([0.6, 0.7, 0.99, 0.6, 0.97, 0.8]);
     assert!(
-        said.contains("d is probably the slowest: 1.13 s elapsed; 6 % slower after c: 80 %"),
+        said.contains(
+            "d is probably the slowest: 1.13 s elapsed; it is 6 % slower than c: probability 80 %"
+        ),
         "{said}"
     );
     // b and c are told apart from each other, but not from a.
@@ -586,7 +591,7 @@ fn the_words_follow_from_the_pairs() {
     let said = order([0.99, 0.99, 0.99, 0.6, 0.8, 0.6]);
     assert!(
         said.contains(
-            "b, c and d are the slowest: 1.03 s to 1.13 s elapsed; b, 3 % slower after a"
+            "b, c and d are the slowest: 1.03 s to 1.13 s elapsed; b is 3 % slower than a"
         ),
         "{said}"
     );

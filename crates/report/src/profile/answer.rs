@@ -80,7 +80,8 @@ fn costs(profile: &SystemProfile, spared: usize, width: u16) -> TextTable {
         .collect();
     let marked = shown.iter().any(|(_, m)| !m.marks.is_empty());
     let mut columns = vec![
-        ("main costs", Align::Left),
+        // The metric goes before what it means is cut.
+        ("main costs", Align::Whole),
         ("metric", Align::Left),
         ("estimate", Align::Right),
         ("95 % interval", Align::Right),
@@ -132,7 +133,7 @@ pub(super) fn wholeness(profile: &SystemProfile) -> String {
     match (profile.incomplete_reason(), absent) {
         (Some(reason), _) => format!("not whole: {reason}"),
         (None, 0) => "whole".to_owned(),
-        (None, n) => format!("whole, {} not measured", counted(n, "metric")),
+        (None, n) => format!("{} not measured", counted(n, "other")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `fsage export M.fsm --to filebench|fio|wml`.
 
-use anyhow::{Context, Result, anyhow};
-use fsage_format::bounded;
+use anyhow::{Context, Result, anyhow, bail};
+use fsage_format::{FileKind, bounded};
 use fsage_format::result::summary::{Content, ConversionSummary};
 use fsage_model::export::{Dialect, fio, wml};
 use fsage_model::fsm::Model;
@@ -9,7 +9,27 @@ use fsage_report::units;
 
 use super::Output;
 use crate::args::{ExportArgs, ExportFormat};
+use crate::exit::UsageError;
 use crate::{out, ui};
+
+/// Refuses what is a file of fsage and no model, by what it is.
+pub fn check_kind(args: &ExportArgs) -> Result<()> {
+    // What is unknown to it may be a model that somebody wrote.
+    let Ok(kind) = fsage_format::sniff(&args.file) else {
+        return Ok(());
+    };
+    let kind = match kind {
+        FileKind::Trace => "trace: fit a model to it first (fsage model fit)",
+        FileKind::Snapshot => "snapshot",
+        FileKind::Profile => "profile",
+        _ => return Ok(()),
+    };
+    bail!(UsageError(format!(
+        "only a model (.fsm) can be written as {}, and {} is a {kind}",
+        format!("{:?}", args.to).to_lowercase(),
+        args.file.display(),
+    )))
+}
 
 /// Writes a model as another program takes it.
 pub fn write(args: &ExportArgs, output: Output<'_>) -> Result<ConversionSummary> {
