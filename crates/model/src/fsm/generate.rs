@@ -9,7 +9,7 @@ use fsage_core::{Op, OpKind, Pid, Tid};
 
 use super::check::{ModelError, Scale};
 use super::dist::{Deck, Dist, Random};
-use super::model::{Group, Line, Model, Part, Phase, Type};
+use super::model::{Group, Line, Model, Part, Phase, Type, Visit};
 use super::names::{Names, Wish};
 use super::play::{Call, FIRST_FD, Player, Who};
 
@@ -56,6 +56,16 @@ pub struct Batch {
     pub at_ns: u64,
 }
 
+/// What comes after a lane's turn.
+enum Turn {
+    /// Its next one, then.
+    Until(u64),
+    /// The phase has nothing more for it.
+    Phase,
+    /// Nothing.
+    Nothing,
+}
+
 #[derive(Debug)]
 struct Lane {
     group: u32,
@@ -72,6 +82,8 @@ struct Lane {
     idle_ns: u64,
     /// What it has thought, where the visit is the next.
     thought_ns: Option<u64>,
+    /// Whether it has done anything since the first phase.
+    did: bool,
 }
 
 /// Visits from which on processes of a group are taken to do equally much.
@@ -85,6 +97,8 @@ struct Left {
     /// Of each line the follower that is kept for last: the next on the shortest way to the end. So nothing is left
     /// over (the last exits of an Eulerian trail; van Aardenne-Ehrenfest and de Bruijn 1951).
     exits: Vec<u64>,
+    /// Of each line, from 0, the end, on: whether nothing but the end can come of it.
+    ends: Vec<bool>,
     /// How many more visits there are, of a part of the trace's time.
     visits: u64,
     /// How many one that begins does, on average.
@@ -102,6 +116,8 @@ pub struct Generator {
     player: Player,
     lanes: Vec<Lane>,
     next: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Those that have done their part of the phase, and when.
+    parked: Vec<(u64, u32)>,
     left: Vec<Vec<Left>>,
     /// Of each group: when they begin, and how long until the next does.
     waits: Vec<(Deck, Deck)>,
@@ -138,6 +154,7 @@ impl Generator {
             player,
             lanes: Vec::new(),
             next: BinaryHeap::new(),
+            parked: Vec::new(),
             left: parts_left,
             waits: vec![Default::default(); groups],
             pids: 0,
@@ -161,6 +178,7 @@ impl Generator {
                     ended: false,
                     idle_ns: begin_ns,
                     thought_ns: None,
+                    did: false,
                 });
                 all.next.push(Reverse((0, lane)));
             }
@@ -223,9 +241,19 @@ impl Generator {
 
     /// Decides what the next in time does; which that was, `None` if all have ended.
     fn step(&mut self) -> Option<u32> {
-        let Reverse((now_ns, index)) = self.next.pop()?;
         let model = Arc::clone(&self.model);
-        let then_ns = self.turn(&model, now_ns, index);
+        if self.next.is_empty() {
+            self.next_phase(&model);
+        }
+        let Reverse((now_ns, index)) = self.next.pop()?;
+        let then_ns = match self.turn(&model, now_ns, index) {
+            Turn::Until(then_ns) => Some(then_ns),
+            Turn::Phase => {
+                self.parked.push((now_ns, index));
+                return Some(index);
+            }
+            Turn::Nothing => None,
+        };
         let lane = self.lanes.get(index as usize);
         // Nobody asks for what one would do beyond, while others still do little of theirs.
         let enough = lane.is_some_and(|l| self.options.most.is_some_and(|most| l.calls >= most));
@@ -240,48 +268,80 @@ impl Generator {
         Some(index)
     }
 
-    /// Which part a lane is in, and which line of it is next.
-    fn line(&mut self, model: &Model, index: u32) -> Option<(usize, usize, u32)> {
+    /// All have done their part of a phase and go on to the next, as in the trace: nobody cleans up what others still
+    /// work on.
+    fn next_phase(&mut self, model: &Model) {
         let mut begun_anew = false;
-        loop {
-            let lane = self.lanes.get_mut(index as usize)?;
-            let Some(phase) = model.phases.get(lane.phase) else {
-                if !self.options.endless || begun_anew {
-                    return None;
-                }
-                lane.phase = 0;
-                begun_anew = true;
-                for (left, phase) in self.left.iter_mut().zip(&model.phases) {
-                    for (left, part) in left.iter_mut().zip(&phase.parts) {
-                        if part.group == lane.group {
-                            *left = Left::new(part, self.options.time);
-                        }
-                    }
-                }
+        for (now_ns, index) in std::mem::take(&mut self.parked) {
+            let Some(lane) = self.lanes.get_mut(index as usize) else {
                 continue;
             };
-            let part = phase.parts.iter().position(|p| p.group == lane.group);
-            let left = part.and_then(|part| self.left.get_mut(lane.phase)?.get_mut(part));
-            if let (Some(left), Some(part)) = (left.filter(|l| l.visits > 0), part) {
-                let line = if lane.line == 0 {
-                    draw(&mut left.first, 0, End::Free, &mut self.random)
-                } else {
-                    u64::from(lane.line)
-                };
-                if line > 0 {
-                    lane.line = line as u32;
-                    return Some((lane.phase, part, line as u32));
+            (lane.phase, lane.line, lane.walked) = (lane.phase + 1, 0, 0);
+            if lane.phase >= model.phases.len() {
+                lane.phase = 0;
+                begun_anew = true;
+                // Who has nothing to do in all of it never will.
+                lane.ended = !std::mem::take(&mut lane.did);
+            }
+            if !lane.ended {
+                self.next.push(Reverse((now_ns, index)));
+            }
+        }
+        if begun_anew {
+            for (left, phase) in self.left.iter_mut().zip(&model.phases) {
+                for (left, part) in left.iter_mut().zip(&phase.parts) {
+                    *left = Left::new(part, self.options.time);
                 }
             }
-            lane.phase += 1;
-            (lane.line, lane.walked) = (0, 0);
         }
     }
 
-    fn turn(&mut self, model: &Model, now_ns: u64, index: u32) -> Option<u64> {
-        let (phase, part, number) = self.line(model, index)?;
+    /// Which part a lane is in, and which line of it is next; `None` where there is nothing more for it in the phase.
+    fn line(&mut self, model: &Model, index: u32) -> Option<(usize, usize, u32)> {
+        let lane = self.lanes.get_mut(index as usize)?;
+        let phase = model.phases.get(lane.phase)?;
+        let part = phase.parts.iter().position(|p| p.group == lane.group)?;
+        let left = self.left.get_mut(lane.phase)?.get_mut(part)?;
+        if left.visits == 0 {
+            return None;
+        }
+        if lane.line == 0 {
+            let how = How {
+                kept: 0,
+                end: End::Free,
+                ends: &[],
+                can: &|_| true,
+            };
+            lane.line = draw(&mut left.first, how, &mut self.random) as u32;
+        }
+        (lane.line > 0).then_some((lane.phase, part, lane.line))
+    }
+
+    fn turn(&mut self, model: &Model, now_ns: u64, index: u32) -> Turn {
+        let Some(at) = self.line(model, index) else {
+            let lane = self.lanes.get(index as usize);
+            let more = lane.is_some_and(|l| l.phase + 1 < model.phases.len());
+            return if more || self.options.endless {
+                Turn::Phase
+            } else {
+                Turn::Nothing
+            };
+        };
+        self.visit(model, now_ns, index, at)
+            .map_or(Turn::Nothing, Turn::Until)
+    }
+
+    /// A lane does what line `number` of a part says.
+    fn visit(
+        &mut self,
+        model: &Model,
+        now_ns: u64,
+        index: u32,
+        (phase, part, number): (usize, usize, u32),
+    ) -> Option<u64> {
         let at = number as usize - 1;
-        let line = model.phases.get(phase)?.parts.get(part)?.script.get(at)?;
+        let script = &model.phases.get(phase)?.parts.get(part)?.script;
+        let line = script.get(at)?;
         let left = self.left.get_mut(phase)?.get_mut(part)?;
         let random = &mut self.random;
         let lane = self.lanes.get_mut(index as usize)?;
@@ -301,6 +361,7 @@ impl Generator {
             .map_or(0, |to| decks.1.draw(&to.distance, random));
         let lane = self.lanes.get_mut(index as usize)?;
         lane.batches += 1;
+        lane.did = true;
         lane.who.visit = (index, lane.batches);
         let who = lane.who;
         let (name, to) = names(
@@ -330,7 +391,19 @@ impl Generator {
             each if lane.walked < each => End::Later,
             _ => End::Now,
         };
-        lane.line = draw(left.next.get_mut(at)?, exit, end, random) as u32;
+        // What needs an open file comes when there is one: else it would have to be opened once more.
+        let names = &self.player.names;
+        let can = |next: u64| {
+            let line = (next as usize).checked_sub(1).and_then(|at| script.get(at));
+            line.is_none_or(|line| names.has(&line.file, who.pid))
+        };
+        let how = How {
+            kept: exit,
+            end,
+            ends: &left.ends,
+            can: &can,
+        };
+        lane.line = draw(left.next.get_mut(at)?, how, random) as u32;
         if lane.line == 0 {
             lane.walked = 0;
             self.end(model, index);
@@ -419,7 +492,13 @@ fn names(
         .and_then(|v| v.steps.first())
         .is_some_and(|s| s.form.kind == OpKind::Rmdir && s.form.error == 0);
     let bytes = player.wanted_bytes(model, line.visit, random);
-    let wish = |empty, bytes| Wish { pid, empty, bytes };
+    let writes = model.visit(line).and_then(Visit::writes);
+    let wish = |empty, bytes| Wish {
+        pid,
+        empty,
+        bytes,
+        writes,
+    };
     let names = &mut player.names;
     let name = names.pick(model, &line.file, far, wish(empties, bytes), random);
     let other = line.to.as_ref();
@@ -466,25 +545,53 @@ enum End {
     Now,
 }
 
-/// Draws one and takes it away; `kept` only when nothing else is left. 0 where there is none.
-fn draw(left: &mut [(u64, u64)], kept: u64, end: End, random: &mut Random) -> u64 {
+/// Which follower is drawn.
+#[derive(Clone, Copy)]
+struct How<'a> {
+    /// Only when nothing else is left.
+    kept: u64,
+    /// Whether it is to be the end.
+    end: End,
+    /// By line: whether it leads to the end alone.
+    ends: &'a [bool],
+    /// What can be done at all. Where nothing can, anything is drawn.
+    can: &'a dyn Fn(u64) -> bool,
+}
+
+/// Draws one and takes it away. 0 where there is none.
+fn draw(left: &mut [(u64, u64)], how: How<'_>, random: &mut Random) -> u64 {
     let total: u64 = left.iter().map(|l| l.1).sum();
-    let is_kept = |l: &(u64, u64)| l.0 == kept && l.1 > 0;
+    let is_kept = |l: &(u64, u64)| l.0 == how.kept && l.1 > 0;
     let held = u64::from(total > 1 && left.iter().any(is_kept));
-    let weight = |entry: &(u64, u64), end: End| {
-        let times = entry
-            .1
-            .saturating_sub(if entry.0 == kept { held } else { 0 });
-        match (end, entry.0) {
-            (End::Later, 0) | (End::Now, 1..) => 0,
-            _ => times,
+    let leads_out = |line: u64| line == 0 || how.ends.get(line as usize) == Some(&true);
+    let weight = |entry: &(u64, u64), end: End, all: bool| {
+        let held = if entry.0 == how.kept { held } else { 0 };
+        let times = entry.1.saturating_sub(held);
+        let barred = match end {
+            End::Free => false,
+            End::Later => leads_out(entry.0),
+            End::Now => !leads_out(entry.0),
+        };
+        if times == 0 || barred || !all && !(how.can)(entry.0) {
+            0
+        } else {
+            times
         }
     };
-    let sum = |end: End| left.iter().map(|l| weight(l, end)).sum::<u64>();
-    let end = if sum(end) > 0 { end } else { End::Free };
-    let mut at = random.below(sum(end));
+    let sum = |end: End, all: bool| left.iter().map(|l| weight(l, end, all)).sum::<u64>();
+    let ways = [
+        (how.end, false),
+        (how.end, true),
+        (End::Free, false),
+        (End::Free, true),
+    ];
+    let mut ways = ways.into_iter().map(|(end, all)| (end, all, sum(end, all)));
+    let Some((end, all, sum)) = ways.find(|way| way.2 > 0) else {
+        return 0;
+    };
+    let mut at = random.below(sum);
     for entry in left.iter_mut() {
-        let times = weight(entry, end);
+        let times = weight(entry, end, all);
         if at < times {
             entry.1 -= 1;
             return entry.0;
@@ -513,10 +620,33 @@ impl Left {
             first: scaled(&part.first),
             next: part.script.iter().map(|l| scaled(&l.next)).collect(),
             exits: exits(part),
+            ends: ends(part),
             visits: (all as f64 * time).round() as u64,
             each: all.checked_div(part.first.count()).unwrap_or(0),
             think: vec![Deck::default(); lines],
             distance: vec![Default::default(); lines],
+        }
+    }
+}
+
+/// For each line, from 0, the end, on, whether nothing but the end can come of it: the last thing that a process did, which
+/// it did nowhere else. Who still has much to do must not come there by chance.
+fn ends(part: &Part) -> Vec<bool> {
+    let mut ends = vec![false; part.script.len() + 1];
+    if let Some(end) = ends.first_mut() {
+        *end = true;
+    }
+    loop {
+        let mut more = false;
+        for (i, line) in part.script.iter().enumerate() {
+            let out = |next: &(u64, u64)| ends.get(next.0 as usize) == Some(&true);
+            let all = line.next.0.iter().all(out);
+            if let Some(own) = ends.get_mut(i + 1).filter(|own| all && !**own) {
+                (*own, more) = (true, true);
+            }
+        }
+        if !more {
+            return ends;
         }
     }
 }

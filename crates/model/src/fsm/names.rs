@@ -79,6 +79,16 @@ impl Name {
         }
     }
 
+    /// Whether a process has it open for what is done: to write, to read or either.
+    fn is_open_for(&self, pid: u32, writes: Option<bool>) -> bool {
+        let fits = |open: &Opened| match writes {
+            Some(true) => open.access != 0,
+            Some(false) => open.access != 1,
+            None => true,
+        };
+        self.opened.iter().any(|o| o.pid == pid && fits(o))
+    }
+
     /// What is there loses the name; who has it open keeps it.
     pub fn let_go(&mut self) {
         for open in &mut self.opened {
@@ -109,6 +119,8 @@ pub struct Wish {
     pub empty: bool,
     /// Its size, where that matters.
     pub bytes: Option<u64>,
+    /// Of an open file, whether it is written or read, where that matters.
+    pub writes: Option<bool>,
 }
 
 /// All names.
@@ -372,6 +384,24 @@ impl Names {
         (Some(self.trap(&one)), second.then(|| self.trap(two)))
     }
 
+    /// Whether there is one of a choice.
+    pub fn has(&self, choice: &Choice, pid: u32) -> bool {
+        let Some(state) = self.classes.get(choice.class as usize) else {
+            return true;
+        };
+        match choice.pick {
+            Pick::Open => {
+                let open = self.open.get(&(choice.class, pid));
+                open.is_some_and(|open| !open.is_empty())
+            }
+            Pick::Shared => !state.shared.is_empty(),
+            Pick::Fresh => !state.fresh.is_empty(),
+            Pick::Known => !state.there.is_empty(),
+            Pick::Gone => !state.gone.is_empty(),
+            Pick::New | Pick::None => true,
+        }
+    }
+
     /// The file of a choice for a process; `None` where the choice is of none.
     pub fn pick(
         &mut self,
@@ -382,7 +412,9 @@ impl Names {
         random: &mut Random,
     ) -> Option<u32> {
         let class = choice.class;
-        let Wish { pid, empty, bytes } = wish;
+        let Wish {
+            pid, empty, bytes, ..
+        } = wish;
         if let Some(found) = bytes.and_then(|bytes| self.sized(choice, distance, bytes)) {
             return Some(found);
         }
@@ -409,7 +441,14 @@ impl Names {
             Pick::Open => self
                 .open
                 .get(&(class, pid))
-                .and_then(nth)
+                .and_then(|open| {
+                    let mut near = around(open, at(open.len()));
+                    let fits = |name: &u32| {
+                        let known = names.get(*name as usize);
+                        known.is_some_and(|n| n.is_open_for(pid, wish.writes))
+                    };
+                    near.find(fits).or_else(|| nth(open))
+                })
                 .or_else(|| nth(&state.shared)),
             Pick::Shared => nth(&state.shared),
             _ => None,

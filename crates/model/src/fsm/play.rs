@@ -54,9 +54,30 @@ struct Decks {
     reads: Deck,
     /// What the visit at hand should read until the file's end, bytes.
     wanted: Option<u64>,
-    /// Bytes that were read until the ends of files, less than should have been or more.
-    lacks: i64,
+    /// Calls of reads until the ends of files, fewer than there should have been or more.
+    calls_lack: i64,
+    /// How many calls more the visit at hand is to be split into, or fewer.
+    split: i64,
 }
+
+impl Decks {
+    /// What a read until the end asks for instead of `bytes`, with so much left.
+    fn asks(&mut self, bytes: u64, rest: u64) -> u64 {
+        if self.split < 0 && bytes > 0 && rest > bytes {
+            let fewer = self.split.unsigned_abs().min(rest.div_ceil(bytes) - 1);
+            self.split = self.split.saturating_add_unsigned(fewer);
+            return bytes.saturating_mul(fewer + 1).min(LARGEST);
+        }
+        if self.split > 0 && bytes.min(rest) > 1 {
+            self.split -= 1;
+            return bytes.min(rest) / 2;
+        }
+        bytes
+    }
+}
+
+/// So many visits of a kind, the last ones, are split or put together at least.
+const LAST: u64 = 4;
 
 /// Plays visits.
 #[derive(Debug)]
@@ -65,6 +86,9 @@ pub struct Player {
     pub names: Names,
     decks: Vec<Vec<Decks>>,
     fds: FxHashMap<(u32, i32), Vec<bool>>,
+    /// Bytes that were read until the ends of files, less than should have been or more: of all visits, as what one reads
+    /// too much of files that have grown others can make good.
+    lacks: i64,
     /// Visits of others that gave the descriptors that were used.
     pub opened_by: Vec<(u32, u64)>,
     /// Whether the visit at hand makes, removes or extends something.
@@ -90,6 +114,7 @@ impl Player {
             names,
             decks: decks.collect(),
             fds: FxHashMap::default(),
+            lacks: 0,
             opened_by: Vec::new(),
             changes: false,
         }
@@ -104,7 +129,7 @@ impl Player {
         let (step, decks) = steps.find(|(step, _)| !step.reads.is_empty())?;
         let wanted = decks.reads.draw(&step.reads, random);
         decks.wanted = Some(wanted);
-        Some(wanted.saturating_add_signed(decks.lacks))
+        Some(wanted.saturating_add_signed(self.lacks))
     }
 
     /// The calls of a visit, numbered from 1, to `name` and `to`.
@@ -154,17 +179,46 @@ impl Player {
         };
         let more = u64::from(more);
         let before = out.len();
+        let told = !step.times.is_empty();
+        if told {
+            self.plan(step, decks, about, more, random);
+        }
         let (mut begun, mut ended) = (false, 0);
         while out.len() < CALLS && (ended < more || !begun || !self.at_end(about)) {
             ended += u64::from(self.at_end(about));
             self.call(step, decks, about, random, out);
             begun = true;
         }
+        if told {
+            decks.calls_lack -= (out.len() - before) as i64;
+        }
         if let Some(wanted) = decks.wanted.take() {
             let read: u64 = out.iter().skip(before).map(|c| c.op.bytes_moved()).sum();
-            let lacks = i128::from(wanted) - i128::from(read) + i128::from(decks.lacks);
-            decks.lacks = lacks.clamp(-OFF_AT_MOST, OFF_AT_MOST) as i64;
+            let lacks = i128::from(wanted) - i128::from(read) + i128::from(self.lacks);
+            self.lacks = lacks.clamp(-OFF_AT_MOST, OFF_AT_MOST) as i64;
         }
+    }
+
+    /// Reads until the end are as many as the trace had: where the sizes of the files do not come to that, the last of
+    /// a kind are split or put together.
+    fn plan(&self, step: &Step, decks: &mut Decks, about: About, more: u64, random: &mut Random) {
+        let wanted = decks.times.draw(&step.times, random);
+        decks.calls_lack = decks.calls_lack.saturating_add_unsigned(wanted);
+        let each = step.bytes.most().max(1);
+        let calls = self.rest(about).div_ceil(each).max(1) + more;
+        let lacks = decks.calls_lack.saturating_sub_unsigned(calls);
+        let last = decks.times.left() <= lacks.unsigned_abs().saturating_add(LAST);
+        decks.split = if last { lacks } else { 0 };
+    }
+
+    /// How much is left of the file at hand, bytes.
+    fn rest(&self, about: About) -> u64 {
+        let name = about.name.and_then(|n| self.names.get(n));
+        name.map_or(0, |n| {
+            let open = n.opened.iter().rfind(|o| o.tid == about.who.tid);
+            let open = open.or(n.opened.last());
+            open.map_or(n.size, |o| n.size_of(o).saturating_sub(o.last.1))
+        })
     }
 
     /// Whether the next transfer finds nothing.
@@ -238,6 +292,9 @@ impl Player {
             OpKind::Unlink if exists && kind == Type::Directory => error = Some(Errno::EISDIR),
             OpKind::Rmdir if exists && kind != Type::Directory => error = Some(Errno::ENOTDIR),
             OpKind::Rmdir if exists && known.children > 0 => error = Some(Errno(39)),
+            // The target's own directory stays.
+            OpKind::Rmdir if name == 0 => error = Some(Errno(39)),
+            OpKind::Rename if name == 0 => error = Some(Errno::EINVAL),
             OpKind::Readlink if exists && kind != Type::Link => error = Some(Errno::EINVAL),
             OpKind::Rename | OpKind::Link => {
                 let to = to.unwrap_or(name);
@@ -446,11 +503,13 @@ impl Player {
         }
         let size = known.size_of(&open);
         op.size_bytes = Some(size);
+        let named = open.unnamed.is_none();
         let bytes = match (step.bytes.0.is_empty(), step.form.to_end) {
             (false, _) => decks.bytes.draw(&step.bytes, random).min(LARGEST),
             (true, Some(_)) => size.saturating_sub(open.last.1).max(1),
             (true, None) => 0,
         };
+        let bytes = decks.asks(bytes, size.saturating_sub(open.last.1));
         match op.kind {
             OpKind::Close => {
                 if known.opened.remove(at).shared {
@@ -490,9 +549,12 @@ impl Player {
             }
             _ => {}
         }
+        // Targets change attributes by name alone.
+        let by_name = matches!(op.kind, OpKind::Fchmod | OpKind::Fchown | OpKind::Futimens);
+        let path = (by_name && named).then(|| self.names.path(name));
         out.push(Call {
             op,
-            path: None,
+            path,
             path2: None,
         });
     }
