@@ -1,6 +1,6 @@
 #!/bin/sh
 # How far models (.fsm) of built-in workloads are off on the three built-in oracles (docs/mem.md): no noise, the same
-# in every run. Each workload is written as a trace, a model is fitted to that, and both run side by side.
+# in every run. Each workload is traced on mem:disk, a model is fitted to that, and both run side by side.
 # Usage: benchmarks/model-evaluate.sh [OUT-DIRECTORY]
 # Goal: all figures within half of the strict limits of docs/model-files.md. FSAGE names the binary. Needs jq.
 set -eu
@@ -32,8 +32,8 @@ for workload in ${WORKLOADS:-postmark:files=500,transactions=2000 varying:config
     corpus/*) trace=$workload ;;
     # Personalities go on until they are told to end.
     varmail | webproxy | webserver | fileserver | mongo | wml:*)
-        "$fsage" run "$workload" --ops "${OPERATIONS:-2000}" --to-trace "$trace" 2>>"$out/said.txt" ;;
-    *) "$fsage" run "$workload" --to-trace "$trace" 2>>"$out/said.txt" ;;
+        "$fsage" run "$workload" mem:disk --ops "${OPERATIONS:-2000}" --trace "$trace" >/dev/null 2>>"$out/said.txt" ;;
+    *) "$fsage" run "$workload" mem:disk --trace "$trace" >/dev/null 2>>"$out/said.txt" ;;
     esac
     if [ -e "${trace%.fst}.fss" ]; then
         set -- --snapshot "${trace%.fst}.fss"

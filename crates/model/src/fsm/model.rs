@@ -109,7 +109,7 @@ pub struct Visit {
 impl Visit {
     /// Whether what it finds open is written or read; `None` where it opens it itself, or does neither.
     pub fn writes(&self) -> Option<bool> {
-        let before = self
+        let mut before = self
             .steps
             .iter()
             .take_while(|s| s.form.kind != OpKind::Open);
@@ -122,7 +122,7 @@ impl Visit {
             OpKind::Read | OpKind::CopyIn | OpKind::Sendfile | OpKind::SpliceIn => Some(false),
             _ => None,
         };
-        before.filter_map(moves).next()
+        before.find_map(moves)
     }
 }
 

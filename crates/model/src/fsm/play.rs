@@ -1,16 +1,22 @@
 //! A visit becomes calls, each with the result that the state of the files gives it.
 
+mod call;
+mod decks;
+
 use std::sync::Arc;
 
 use fsage_core::{Errno, Fd, KindClass, Op, OpFlags, OpKind, Outcome, Pid, Tid};
 use fsage_namespace::flags::{O_APPEND, O_CREAT, O_DIRECTORY, O_TRUNC};
 use rustc_hash::FxHashMap;
 
-use super::dist::{Deck, Random};
+use super::dist::Random;
 use super::model::{Model, Type};
-use super::names::{LONGEST, Name, Names, Opened};
+use super::names::{LONGEST, Names, Opened};
 use super::resolve::errno_of;
 use super::step::{At, LARGEST, Step};
+use call::by_name;
+pub use call::{Call, Who};
+use decks::{Decks, anywhere};
 
 /// A visit that goes on for longer is cut: its calls are held at once.
 const CALLS: usize = 1 << 20;
@@ -21,60 +27,6 @@ const OFF_AT_MOST: i128 = 1 << 50;
 
 /// The first descriptor that a process gets.
 pub const FIRST_FD: i32 = 3;
-
-/// A call, and the names that it is about.
-#[derive(Debug, Clone)]
-pub struct Call {
-    /// The operation, without its paths.
-    pub op: Op,
-    /// Its path, below the target.
-    pub path: Option<Arc<[u8]>>,
-    /// The other one.
-    pub path2: Option<Arc<[u8]>>,
-}
-
-/// Who does it.
-#[derive(Debug, Clone, Copy)]
-pub struct Who {
-    /// The process.
-    pub pid: u32,
-    /// The thread.
-    pub tid: u32,
-    /// Where its descriptors begin: threads of a process that run apart must not be given the same.
-    pub first_fd: i32,
-    /// The visit at hand.
-    pub visit: (u32, u64),
-}
-
-#[derive(Debug, Clone, Default)]
-struct Decks {
-    times: Deck,
-    bytes: Deck,
-    place: Deck,
-    reads: Deck,
-    /// What the visit at hand should read until the file's end, bytes.
-    wanted: Option<u64>,
-    /// Calls of reads until the ends of files, fewer than there should have been or more.
-    calls_lack: i64,
-    /// How many calls more the visit at hand is to be split into, or fewer.
-    split: i64,
-}
-
-impl Decks {
-    /// What a read until the end asks for instead of `bytes`, with so much left.
-    fn asks(&mut self, bytes: u64, rest: u64) -> u64 {
-        if self.split < 0 && bytes > 0 && rest > bytes {
-            let fewer = self.split.unsigned_abs().min(rest.div_ceil(bytes) - 1);
-            self.split = self.split.saturating_add_unsigned(fewer);
-            return bytes.saturating_mul(fewer + 1).min(LARGEST);
-        }
-        if self.split > 0 && bytes.min(rest) > 1 {
-            self.split -= 1;
-            return bytes.min(rest) / 2;
-        }
-        bytes
-    }
-}
 
 /// So many visits of a kind, the last ones, are split or put together at least.
 const LAST: u64 = 4;
@@ -503,7 +455,6 @@ impl Player {
         }
         let size = known.size_of(&open);
         op.size_bytes = Some(size);
-        let named = open.unnamed.is_none();
         let bytes = match (step.bytes.0.is_empty(), step.form.to_end) {
             (false, _) => decks.bytes.draw(&step.bytes, random).min(LARGEST),
             (true, Some(_)) => size.saturating_sub(open.last.1).max(1),
@@ -549,9 +500,7 @@ impl Player {
             }
             _ => {}
         }
-        // Targets change attributes by name alone.
-        let by_name = matches!(op.kind, OpKind::Fchmod | OpKind::Fchown | OpKind::Futimens);
-        let path = (by_name && named).then(|| self.names.path(name));
+        let path = (by_name(op.kind) && open.unnamed.is_none()).then(|| self.names.path(name));
         out.push(Call {
             op,
             path,
@@ -631,30 +580,4 @@ impl Player {
         self.fds.remove(&(pid, FIRST_FD));
         self.names.ended(pid)
     }
-}
-
-/// Where a transfer at random starts, in a file with so much room before it.
-fn anywhere(
-    known: &mut Name,
-    step: &Step,
-    room_bytes: u64,
-    decks: &mut Decks,
-    random: &mut Random,
-) -> u64 {
-    let known_place = decks.place.draw(&step.place, random);
-    let found = known_place
-        .checked_sub(1)
-        .and_then(|d| known.places.nth(d as usize))
-        .map(|p| p * PAGE_BYTES);
-    let unit = step.unit.max(1);
-    let mut new = || random.below(room_bytes / unit + 1) * unit;
-    let mut offset = found.unwrap_or_else(&mut new);
-    for _ in 0..8 {
-        if found.is_some() || known.places.distance(&(offset / PAGE_BYTES)).is_none() {
-            break;
-        }
-        offset = new();
-    }
-    known.places.touch(offset / PAGE_BYTES);
-    offset
 }

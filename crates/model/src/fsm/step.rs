@@ -257,11 +257,8 @@ impl FromStr for Step {
             }
         };
         // Of what goes on to the end it may be left open.
-        let once = || match to_end {
-            None => Dist(vec![(1, 1)]),
-            Some(_) => Dist::default(),
-        };
-        let times = fields.parse("times")?.unwrap_or_else(once);
+        let once = to_end.map_or_else(|| Dist(vec![(1, 1)]), |_: u8| Dist::default());
+        let times = fields.parse("times")?.unwrap_or(once);
         let place = fields.parse("place")?.unwrap_or_default();
         let unit = fields.parse("unit")?.unwrap_or(1);
         let reads: Dist = fields.parse("reads")?.unwrap_or_default();
