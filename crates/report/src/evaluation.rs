@@ -55,6 +55,9 @@ fn answer(result: &Evaluation, page: &mut Page) {
             counted(result.judged, "figure")
         )
     });
+    if let Some(text) = likelihood(result) {
+        page.say(text);
+    }
     if let Some(worst) = &result.worst {
         page.say(format!(
             "farthest off: {} on {}, {} ({} allowed)",
@@ -80,6 +83,35 @@ fn answer(result: &Evaluation, page: &mut Page) {
             )
         });
     }
+}
+
+/// The answer goes by the means of the runs: how much of it the runs tell. Where time is computed there is no chance.
+fn likelihood(result: &Evaluation) -> Option<String> {
+    let figures = || result.targets.iter().flat_map(|t| &t.figures);
+    let judged = || figures().filter(|f| f.within.is_some());
+    let measured = figures().any(|f| f.original.low.is_some() || f.error_interval.is_some());
+    if !measured {
+        return (result.runs == 1).then(|| {
+            "one run of each side: what of it is chance is not known, where time is not computed".into()
+        });
+    }
+    let open = judged().filter(|f| {
+        let (Some((low, high)), Some(limit)) = (f.error_interval, f.limit) else {
+            return false;
+        };
+        let crosses = |edge: f64| low < edge && edge < high;
+        crosses(limit) || crosses(-limit)
+    });
+    let open = open.count() as u64;
+    Some(if open == 0 {
+        "as far as the runs tell none of that is chance: no 95 % interval reaches across a limit"
+            .into()
+    } else {
+        format!(
+            "that goes by the means of the runs; of {} the 95 % interval reaches across the limit: more runs would tell",
+            counted(open, "figure")
+        )
+    })
 }
 
 /// Whether a difference of the figure is one of shares.

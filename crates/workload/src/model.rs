@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fsage_core::{Op, OpSource, PathTable, Pid, Seed, SourceError, Wait};
+use fsage_core::{Op, OpKind, OpSource, PathTable, Pid, Seed, SourceError, Wait};
 use fsage_model::fsm::{Batch, Generator, Model, ModelError, Options, Scale, Type};
 
 use crate::ops::{Ops, SETUP_REQUEST_BYTES};
@@ -277,11 +277,26 @@ impl OpSource for Lane {
                     *id = Some(self.paths.intern(path).ok_or_else(full)?);
                 }
             }
+            by_name(&mut call.op);
             call.op.pid = Pid(call.op.pid.0.saturating_add(self.first_pid));
             call.op.tid.0 = call.op.tid.0.saturating_add(self.first_pid);
             out.push(call.op);
         }
         Ok(given)
+    }
+}
+
+/// What targets do by names alone, whatever it was called on.
+fn by_name(op: &mut Op) {
+    let kind = match op.kind {
+        OpKind::Fchmod => OpKind::Chmod,
+        OpKind::Fchown => OpKind::Chown,
+        OpKind::Futimens => OpKind::Utimens,
+        OpKind::Fstatfs => OpKind::Statfs,
+        _ => return,
+    };
+    if op.path.is_some() || kind == OpKind::Statfs {
+        (op.kind, op.fd) = (kind, None);
     }
 }
 

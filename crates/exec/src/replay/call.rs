@@ -400,7 +400,7 @@ fn on_name(fs: &dyn FileSystem, op: &Op, name: &[u8]) -> Result<u64, Errno> {
         OpKind::Readlink => fs.readlink(name).map(|target| target.len() as u64),
         OpKind::Truncate => fs.truncate(name, op.length.unwrap_or(0)).map(|()| 0),
         OpKind::Chmod | OpKind::Chown | OpKind::Utimens => attribute(fs, op, name),
-        OpKind::Statfs => fs.statfs().map(|_| 0),
+        OpKind::Statfs | OpKind::Fstatfs => fs.statfs().map(|_| 0),
         OpKind::Sync | OpKind::Syncfs => fs.sync().map(|()| 0),
         OpKind::Mknod => {
             let handle = fs.open(name, OpenFlags::CREATE_NEW, op.flags & 0o777)?;

@@ -150,6 +150,7 @@ fn named_as(kind: OpKind) -> OpKind {
         | OpKind::Sync
         | OpKind::Syncfs
         | OpKind::Mknod => kind,
+        OpKind::Fstatfs => OpKind::Statfs,
         _ => OpKind::Stat,
     }
 }

@@ -77,7 +77,11 @@ fn is_read(step: &Step) -> bool {
 
 /// The bytes of all of a step's calls; of one that goes on to a file's end, of one call.
 fn moved(step: &Step) -> f64 {
-    mean(&step.bytes) * mean(&step.times).max(1.0)
+    let times = match step.form.to_end {
+        Some(_) => 1.0,
+        None => mean(&step.times).max(1.0),
+    };
+    mean(&step.bytes) * times
 }
 
 /// How often a visit's step is called in a file of that size.

@@ -142,25 +142,62 @@ impl Counter {
         }
         let part = total.div_ceil(bins.max(1) as u64).max(1);
         let mut out: Vec<(u64, u64)> = Vec::new();
-        let (mut n, mut sum) = (0_u64, 0_u64);
-        let mut close = |n: &mut u64, sum: &mut u64| {
-            if let Some(mean) = (*sum + *n / 2).checked_div(*n) {
-                out.push((mean, *n));
+        // The mean that stands for most values: a value that came often stays as it is.
+        let mut most_mixed: Option<(u64, u64)> = None;
+        let (mut n, mut sum, mut least) = (0_u64, 0_u64, None);
+        // What the means that stand for the parts so far are too small by, in all.
+        let mut lacks = 0_i128;
+        let mut close = |n: &mut u64, sum: &mut u64, least: &mut Option<u64>, most: u64| {
+            let (times, wanted) = (i128::from(*n), i128::from(*sum));
+            if let Some(mean) = (wanted + lacks + times / 2).checked_div(times) {
+                let least = i128::from(least.unwrap_or(0));
+                let mean = mean.clamp(least, i128::from(most).max(least));
+                lacks += wanted - mean * times;
+                let entry = (u64::try_from(mean).unwrap_or(u64::MAX), *n);
+                let mixed = least < i128::from(most);
+                if mixed && most_mixed.is_none_or(|m| m.1 < entry.1) {
+                    most_mixed = Some(entry);
+                }
+                out.push(entry);
             }
-            (*n, *sum) = (0, 0);
+            (*n, *sum, *least) = (0, 0, None);
         };
-        for (_, times, value_sum) in all {
+        let mut before = 0;
+        for (value, times, value_sum) in all {
             if times >= part {
-                close(&mut n, &mut sum);
+                close(&mut n, &mut sum, &mut least, before);
             }
             n += times;
             sum = sum.saturating_add(value_sum);
+            least.get_or_insert(value);
+            before = value;
             if n >= part {
-                close(&mut n, &mut sum);
+                close(&mut n, &mut sum, &mut least, before);
             }
         }
-        close(&mut n, &mut sum);
+        close(&mut n, &mut sum, &mut least, before);
+        even(&mut out, most_mixed, lacks);
         Dist(out)
+    }
+}
+
+/// So many of a value become larger or smaller by one that the sum is `lacks` more.
+fn even(values: &mut Vec<(u64, u64)>, often: Option<(u64, u64)>, lacks: i128) {
+    let least = values.iter().map(|v| v.0).min().unwrap_or(0);
+    let changed = u64::try_from(lacks.unsigned_abs()).unwrap_or(u64::MAX);
+    let same = values.iter_mut().find(|v| Some(**v) == often);
+    let Some(often) = same.filter(|v| (1..v.1).contains(&changed)) else {
+        return;
+    };
+    let other = if lacks < 0 {
+        often.0.checked_sub(1).filter(|v| *v >= least)
+    } else {
+        often.0.checked_add(1)
+    };
+    if let Some(other) = other {
+        often.1 -= changed;
+        values.push((other, changed));
+        values.sort_unstable();
     }
 }
 
@@ -172,6 +209,11 @@ pub struct Deck {
 }
 
 impl Deck {
+    /// How many are left before it begins anew.
+    pub fn left(&self) -> u64 {
+        self.total
+    }
+
     /// The next value; 0 of a distribution without any.
     pub fn draw(&mut self, dist: &Dist, random: &mut Random) -> u64 {
         if let [(value, _)] = dist.0.as_slice() {
@@ -213,7 +255,7 @@ mod tests {
         let sum: u64 = dist.0.iter().map(|(v, n)| v * n).sum();
         let want: u64 = values.iter().sum();
         assert_eq!(dist.count(), 5000);
-        assert!(sum.abs_diff(want) * 1000 < want, "{sum} {want}");
+        assert_eq!(sum, want);
         assert!(dist.0.contains(&(4096, 1668)), "{dist}");
         assert_eq!(dist.to_string().parse::<Dist>().unwrap(), dist);
     }

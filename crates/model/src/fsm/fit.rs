@@ -489,6 +489,7 @@ fn rough(form: Form) -> Form {
     Form {
         bytes: None,
         to_end: None,
+        magnitude: 0,
         ..form
     }
 }

@@ -9,7 +9,7 @@ use super::dist::Counter;
 use super::group::Mix;
 use super::model::Pick;
 use super::resolve::{Done, NONE, Out, Resolver, is_write};
-use super::step::{At, Form, LARGEST};
+use super::step::{At, Form, LARGEST, magnitude};
 
 /// Longer visits are cut.
 const RUNS: usize = 24;
@@ -265,6 +265,7 @@ impl Gather {
             return;
         };
         visit.runs.iter_mut().for_each(Run::close);
+        tell_apart(&mut visit.runs);
         let forms: Vec<Form> = visit.runs.iter().map(|r| r.form).collect();
         let shape = *self.shape_ids.entry(forms).or_insert_with_key(|forms| {
             let numbers = vec![Numbers::default(); forms.len()];
@@ -318,6 +319,19 @@ impl OpSink for Gather {
     fn push(&mut self, op: &Op, paths: &PathTable) -> Result<(), SinkError> {
         self.take(op, paths);
         Ok(())
+    }
+}
+
+/// What moves all of a large file is not done to small ones, and the other way round: that a visit moves much or little is
+/// part of what it is. Where one call moves what it always does, that tells it already.
+fn tell_apart(runs: &mut [Run]) {
+    let in_order = |r: &Run| matches!(r.form.at, At::Next | At::Start);
+    let moves = |r: &&mut Run| {
+        r.form.kind.class() == KindClass::Data && r.form.kind != OpKind::Fault && in_order(r)
+    };
+    let most = runs.iter_mut().filter(moves).max_by_key(|r| r.moved);
+    if let Some(run) = most.filter(|r| r.moved > 0 && (r.form.bytes.is_none() || r.times > 1)) {
+        run.form.magnitude = magnitude(run.moved);
     }
 }
 

@@ -1,6 +1,8 @@
 //! A model is played: who does what when. Everything is decided in the order of the times that the trace tells,
 //! whatever the target takes: the same seed gives the same operations.
 
+mod left;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
@@ -8,10 +10,11 @@ use std::sync::Arc;
 use fsage_core::{Op, OpKind, Pid, Tid};
 
 use super::check::{ModelError, Scale};
-use super::dist::{Deck, Dist, Random};
-use super::model::{Group, Line, Model, Part, Phase, Type};
+use super::dist::{Deck, Random};
+use super::model::{Group, Line, Model, Phase, Type, Visit};
 use super::names::{Names, Wish};
 use super::play::{Call, FIRST_FD, Player, Who};
+use left::{End, How, Left, draw};
 
 /// How a model is played.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,6 +59,16 @@ pub struct Batch {
     pub at_ns: u64,
 }
 
+/// What comes after a lane's turn.
+enum Turn {
+    /// Its next one, then.
+    Until(u64),
+    /// The phase has nothing more for it.
+    Phase,
+    /// Nothing.
+    Nothing,
+}
+
 #[derive(Debug)]
 struct Lane {
     group: u32,
@@ -72,26 +85,12 @@ struct Lane {
     idle_ns: u64,
     /// What it has thought, where the visit is the next.
     thought_ns: Option<u64>,
+    /// Whether it has done anything since the first phase.
+    did: bool,
 }
 
 /// Visits from which on processes of a group are taken to do equally much.
 const LONG: u64 = 32;
-
-/// What is left to be done of a part.
-#[derive(Debug, Clone, Default)]
-struct Left {
-    first: Vec<(u64, u64)>,
-    next: Vec<Vec<(u64, u64)>>,
-    /// Of each line the follower that is kept for last: the next on the shortest way to the end. So nothing is left
-    /// over (the last exits of an Eulerian trail; van Aardenne-Ehrenfest and de Bruijn 1951).
-    exits: Vec<u64>,
-    /// How many more visits there are, of a part of the trace's time.
-    visits: u64,
-    /// How many one that begins does, on average.
-    each: u64,
-    think: Vec<Deck>,
-    distance: Vec<(Deck, Deck)>,
-}
 
 /// Plays a model.
 #[derive(Debug)]
@@ -102,6 +101,8 @@ pub struct Generator {
     player: Player,
     lanes: Vec<Lane>,
     next: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Those that have done their part of the phase, and when.
+    parked: Vec<(u64, u32)>,
     left: Vec<Vec<Left>>,
     /// Of each group: when they begin, and how long until the next does.
     waits: Vec<(Deck, Deck)>,
@@ -138,6 +139,7 @@ impl Generator {
             player,
             lanes: Vec::new(),
             next: BinaryHeap::new(),
+            parked: Vec::new(),
             left: parts_left,
             waits: vec![Default::default(); groups],
             pids: 0,
@@ -161,6 +163,7 @@ impl Generator {
                     ended: false,
                     idle_ns: begin_ns,
                     thought_ns: None,
+                    did: false,
                 });
                 all.next.push(Reverse((0, lane)));
             }
@@ -223,9 +226,19 @@ impl Generator {
 
     /// Decides what the next in time does; which that was, `None` if all have ended.
     fn step(&mut self) -> Option<u32> {
-        let Reverse((now_ns, index)) = self.next.pop()?;
         let model = Arc::clone(&self.model);
-        let then_ns = self.turn(&model, now_ns, index);
+        if self.next.is_empty() {
+            self.next_phase(&model);
+        }
+        let Reverse((now_ns, index)) = self.next.pop()?;
+        let then_ns = match self.turn(&model, now_ns, index) {
+            Turn::Until(then_ns) => Some(then_ns),
+            Turn::Phase => {
+                self.parked.push((now_ns, index));
+                return Some(index);
+            }
+            Turn::Nothing => None,
+        };
         let lane = self.lanes.get(index as usize);
         // Nobody asks for what one would do beyond, while others still do little of theirs.
         let enough = lane.is_some_and(|l| self.options.most.is_some_and(|most| l.calls >= most));
@@ -240,48 +253,80 @@ impl Generator {
         Some(index)
     }
 
-    /// Which part a lane is in, and which line of it is next.
-    fn line(&mut self, model: &Model, index: u32) -> Option<(usize, usize, u32)> {
+    /// All have done their part of a phase and go on to the next, as in the trace: nobody cleans up what others still
+    /// work on.
+    fn next_phase(&mut self, model: &Model) {
         let mut begun_anew = false;
-        loop {
-            let lane = self.lanes.get_mut(index as usize)?;
-            let Some(phase) = model.phases.get(lane.phase) else {
-                if !self.options.endless || begun_anew {
-                    return None;
-                }
-                lane.phase = 0;
-                begun_anew = true;
-                for (left, phase) in self.left.iter_mut().zip(&model.phases) {
-                    for (left, part) in left.iter_mut().zip(&phase.parts) {
-                        if part.group == lane.group {
-                            *left = Left::new(part, self.options.time);
-                        }
-                    }
-                }
+        for (now_ns, index) in std::mem::take(&mut self.parked) {
+            let Some(lane) = self.lanes.get_mut(index as usize) else {
                 continue;
             };
-            let part = phase.parts.iter().position(|p| p.group == lane.group);
-            let left = part.and_then(|part| self.left.get_mut(lane.phase)?.get_mut(part));
-            if let (Some(left), Some(part)) = (left.filter(|l| l.visits > 0), part) {
-                let line = if lane.line == 0 {
-                    draw(&mut left.first, 0, End::Free, &mut self.random)
-                } else {
-                    u64::from(lane.line)
-                };
-                if line > 0 {
-                    lane.line = line as u32;
-                    return Some((lane.phase, part, line as u32));
+            (lane.phase, lane.line, lane.walked) = (lane.phase + 1, 0, 0);
+            if lane.phase >= model.phases.len() {
+                lane.phase = 0;
+                begun_anew = true;
+                // Who has nothing to do in all of it never will.
+                lane.ended = !std::mem::take(&mut lane.did);
+            }
+            if !lane.ended {
+                self.next.push(Reverse((now_ns, index)));
+            }
+        }
+        if begun_anew {
+            for (left, phase) in self.left.iter_mut().zip(&model.phases) {
+                for (left, part) in left.iter_mut().zip(&phase.parts) {
+                    *left = Left::new(part, self.options.time);
                 }
             }
-            lane.phase += 1;
-            (lane.line, lane.walked) = (0, 0);
         }
     }
 
-    fn turn(&mut self, model: &Model, now_ns: u64, index: u32) -> Option<u64> {
-        let (phase, part, number) = self.line(model, index)?;
+    /// Which part a lane is in, and which line of it is next; `None` where there is nothing more for it in the phase.
+    fn line(&mut self, model: &Model, index: u32) -> Option<(usize, usize, u32)> {
+        let lane = self.lanes.get_mut(index as usize)?;
+        let phase = model.phases.get(lane.phase)?;
+        let part = phase.parts.iter().position(|p| p.group == lane.group)?;
+        let left = self.left.get_mut(lane.phase)?.get_mut(part)?;
+        if left.visits == 0 {
+            return None;
+        }
+        if lane.line == 0 {
+            let how = How {
+                kept: 0,
+                end: End::Free,
+                ends: &[],
+                can: &|_| true,
+            };
+            lane.line = draw(&mut left.first, how, &mut self.random) as u32;
+        }
+        (lane.line > 0).then_some((lane.phase, part, lane.line))
+    }
+
+    fn turn(&mut self, model: &Model, now_ns: u64, index: u32) -> Turn {
+        let Some(at) = self.line(model, index) else {
+            let lane = self.lanes.get(index as usize);
+            let more = lane.is_some_and(|l| l.phase + 1 < model.phases.len());
+            return if more || self.options.endless {
+                Turn::Phase
+            } else {
+                Turn::Nothing
+            };
+        };
+        self.visit(model, now_ns, index, at)
+            .map_or(Turn::Nothing, Turn::Until)
+    }
+
+    /// A lane does what line `number` of a part says.
+    fn visit(
+        &mut self,
+        model: &Model,
+        now_ns: u64,
+        index: u32,
+        (phase, part, number): (usize, usize, u32),
+    ) -> Option<u64> {
         let at = number as usize - 1;
-        let line = model.phases.get(phase)?.parts.get(part)?.script.get(at)?;
+        let script = &model.phases.get(phase)?.parts.get(part)?.script;
+        let line = script.get(at)?;
         let left = self.left.get_mut(phase)?.get_mut(part)?;
         let random = &mut self.random;
         let lane = self.lanes.get_mut(index as usize)?;
@@ -301,6 +346,7 @@ impl Generator {
             .map_or(0, |to| decks.1.draw(&to.distance, random));
         let lane = self.lanes.get_mut(index as usize)?;
         lane.batches += 1;
+        lane.did = true;
         lane.who.visit = (index, lane.batches);
         let who = lane.who;
         let (name, to) = names(
@@ -330,7 +376,19 @@ impl Generator {
             each if lane.walked < each => End::Later,
             _ => End::Now,
         };
-        lane.line = draw(left.next.get_mut(at)?, exit, end, random) as u32;
+        // What needs an open file comes when there is one: else it would have to be opened once more.
+        let names = &self.player.names;
+        let can = |next: u64| {
+            let line = (next as usize).checked_sub(1).and_then(|at| script.get(at));
+            line.is_none_or(|line| names.has(&line.file, who.pid))
+        };
+        let how = How {
+            kept: exit,
+            end,
+            ends: &left.ends,
+            can: &can,
+        };
+        lane.line = draw(left.next.get_mut(at)?, how, random) as u32;
         if lane.line == 0 {
             lane.walked = 0;
             self.end(model, index);
@@ -419,7 +477,13 @@ fn names(
         .and_then(|v| v.steps.first())
         .is_some_and(|s| s.form.kind == OpKind::Rmdir && s.form.error == 0);
     let bytes = player.wanted_bytes(model, line.visit, random);
-    let wish = |empty, bytes| Wish { pid, empty, bytes };
+    let writes = model.visit(line).and_then(Visit::writes);
+    let wish = |empty, bytes| Wish {
+        pid,
+        empty,
+        bytes,
+        writes,
+    };
     let names = &mut player.names;
     let name = names.pick(model, &line.file, far, wish(empties, bytes), random);
     let other = line.to.as_ref();
@@ -453,102 +517,4 @@ fn after(player: &mut Player, names: &[Option<u32>], who: Who) -> Vec<(u32, u64)
     after.sort_unstable();
     after.dedup();
     after
-}
-
-/// Whether the end is to be drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// As often as it comes.
-    Free,
-    /// Not if there is anything else.
-    Later,
-    /// If it can be.
-    Now,
-}
-
-/// Draws one and takes it away; `kept` only when nothing else is left. 0 where there is none.
-fn draw(left: &mut [(u64, u64)], kept: u64, end: End, random: &mut Random) -> u64 {
-    let total: u64 = left.iter().map(|l| l.1).sum();
-    let is_kept = |l: &(u64, u64)| l.0 == kept && l.1 > 0;
-    let held = u64::from(total > 1 && left.iter().any(is_kept));
-    let weight = |entry: &(u64, u64), end: End| {
-        let times = entry
-            .1
-            .saturating_sub(if entry.0 == kept { held } else { 0 });
-        match (end, entry.0) {
-            (End::Later, 0) | (End::Now, 1..) => 0,
-            _ => times,
-        }
-    };
-    let sum = |end: End| left.iter().map(|l| weight(l, end)).sum::<u64>();
-    let end = if sum(end) > 0 { end } else { End::Free };
-    let mut at = random.below(sum(end));
-    for entry in left.iter_mut() {
-        let times = weight(entry, end);
-        if at < times {
-            entry.1 -= 1;
-            return entry.0;
-        }
-        at -= times;
-    }
-    0
-}
-
-impl Left {
-    fn new(part: &Part, time: f64) -> Self {
-        // Of a part of a time what the next whole one has is begun, and left at that part.
-        let whole = time.ceil() as u64;
-        let scaled = |dist: &Dist| {
-            dist.0
-                .iter()
-                .map(|&(line, n)| (line, n.saturating_mul(whole)))
-                .collect()
-        };
-        let all = part
-            .script
-            .iter()
-            .fold(0, |n: u64, line| n.saturating_add(line.next.count()));
-        let lines = part.script.len();
-        Self {
-            first: scaled(&part.first),
-            next: part.script.iter().map(|l| scaled(&l.next)).collect(),
-            exits: exits(part),
-            visits: (all as f64 * time).round() as u64,
-            each: all.checked_div(part.first.count()).unwrap_or(0),
-            think: vec![Deck::default(); lines],
-            distance: vec![Default::default(); lines],
-        }
-    }
-}
-
-/// For each line the follower that is nearest to the end.
-fn exits(part: &Part) -> Vec<u64> {
-    let mut far: Vec<Option<u64>> = vec![None; part.script.len() + 1];
-    let mut exits = vec![0; part.script.len()];
-    let mut before: Vec<Vec<usize>> = vec![Vec::new(); part.script.len() + 1];
-    for (i, line) in part.script.iter().enumerate() {
-        for (next, _) in &line.next.0 {
-            if let Some(before) = before.get_mut(*next as usize) {
-                before.push(i + 1);
-            }
-        }
-    }
-    let mut queue = VecDeque::from([0_usize]);
-    if let Some(end) = far.first_mut() {
-        *end = Some(0);
-    }
-    while let Some(line) = queue.pop_front() {
-        let distance = far.get(line).copied().flatten().unwrap_or(0);
-        for &earlier in before.get(line).into_iter().flatten() {
-            let Some(place) = far.get_mut(earlier).filter(|p| p.is_none()) else {
-                continue;
-            };
-            *place = Some(distance + 1);
-            if let Some(exit) = exits.get_mut(earlier - 1) {
-                *exit = line as u64;
-            }
-            queue.push_back(earlier);
-        }
-    }
-    exits
 }

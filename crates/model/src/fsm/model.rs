@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use fsage_core::OpKind;
 use serde::{Deserialize, Serialize};
 
 use super::check::ModelError;
@@ -103,6 +104,26 @@ pub struct Visit {
     /// Its steps.
     #[serde(with = "texts")]
     pub steps: Vec<Step>,
+}
+
+impl Visit {
+    /// Whether what it finds open is written or read; `None` where it opens it itself, or does neither.
+    pub fn writes(&self) -> Option<bool> {
+        let mut before = self
+            .steps
+            .iter()
+            .take_while(|s| s.form.kind != OpKind::Open);
+        let moves = |step: &Step| match step.form.kind {
+            OpKind::Write
+            | OpKind::CopyOut
+            | OpKind::SpliceOut
+            | OpKind::Ftruncate
+            | OpKind::Fallocate => Some(true),
+            OpKind::Read | OpKind::CopyIn | OpKind::Sendfile | OpKind::SpliceIn => Some(false),
+            _ => None,
+        };
+        before.find_map(moves)
+    }
 }
 
 /// Processes that behave alike.

@@ -1,5 +1,7 @@
 //! The files of a model that is played, and which of them is next.
 
+mod name;
+
 use std::sync::Arc;
 
 use fsage_core::{Errno, OpKind};
@@ -9,83 +11,7 @@ use super::check::MOST_DEPTH;
 use super::dist::{Deck, Random};
 use super::model::{Choice, Class, Model, OLDEST, Pick, Type};
 use super::recency::Recency;
-
-/// A descriptor.
-#[derive(Debug, Clone, Copy)]
-pub struct Opened {
-    /// Whose.
-    pub pid: u32,
-    /// Which thread opened it.
-    pub tid: u32,
-    /// Its number, and where the numbers of that thread begin.
-    pub fd: (i32, i32),
-    /// The visit that opened it.
-    pub by: (u32, u64),
-    /// Whether others used it, too.
-    pub shared: bool,
-    /// Whether it was opened for reading (0), writing (1) or both (2).
-    pub access: u32,
-    /// Whether writes go to the end.
-    pub append: bool,
-    /// Of a file that has no name any more: its size in bytes.
-    pub unnamed: Option<u64>,
-    /// The position that the kernel keeps.
-    pub position: u64,
-    /// Where the last transfer started and ended.
-    pub last: (u64, u64),
-}
-
-/// A name, and what is there.
-#[derive(Debug, Clone)]
-pub struct Name {
-    /// The class, 0 of none.
-    pub class: u32,
-    /// The directory.
-    pub above: u32,
-    /// What is or was there last.
-    pub kind: Type,
-    /// Whether something is there.
-    pub exists: bool,
-    /// Its size in bytes.
-    pub size: u64,
-    /// Names in it.
-    pub children: u32,
-    /// Who has it open, the last one last.
-    pub opened: Vec<Opened>,
-    /// Where a mapping of it was touched last.
-    pub mapped: (u64, u64),
-    /// Places at random that were used.
-    pub places: Recency<u64>,
-    /// The visit that made, removed or extended it.
-    pub changed: Option<(u32, u64)>,
-    /// The last visit of each thread since then.
-    pub users: Vec<(u32, u64)>,
-    /// Of a directory: the last visit of each thread to anything below it, since it was changed itself.
-    pub inside: Vec<(u32, u64)>,
-    path: Option<Arc<[u8]>>,
-}
-
-impl Name {
-    /// The size of the file of one of its descriptors.
-    pub fn size_of(&self, open: &Opened) -> u64 {
-        open.unnamed.unwrap_or(self.size)
-    }
-
-    /// Sets the size of the file of descriptor number `at`.
-    pub fn set_size_of(&mut self, at: usize, size: u64) {
-        match self.opened.get_mut(at).and_then(|o| o.unnamed.as_mut()) {
-            Some(unnamed) => *unnamed = size,
-            None => self.size = size,
-        }
-    }
-
-    /// What is there loses the name; who has it open keeps it.
-    pub fn let_go(&mut self) {
-        for open in &mut self.opened {
-            open.unnamed.get_or_insert(self.size);
-        }
-    }
-}
+pub use name::{Name, Opened};
 
 #[derive(Debug, Default)]
 struct ClassState {
@@ -109,6 +35,8 @@ pub struct Wish {
     pub empty: bool,
     /// Its size, where that matters.
     pub bytes: Option<u64>,
+    /// Of an open file, whether it is written or read, where that matters.
+    pub writes: Option<bool>,
 }
 
 /// All names.
@@ -372,6 +300,24 @@ impl Names {
         (Some(self.trap(&one)), second.then(|| self.trap(two)))
     }
 
+    /// Whether there is one of a choice.
+    pub fn has(&self, choice: &Choice, pid: u32) -> bool {
+        let Some(state) = self.classes.get(choice.class as usize) else {
+            return true;
+        };
+        match choice.pick {
+            Pick::Open => {
+                let open = self.open.get(&(choice.class, pid));
+                open.is_some_and(|open| !open.is_empty())
+            }
+            Pick::Shared => !state.shared.is_empty(),
+            Pick::Fresh => !state.fresh.is_empty(),
+            Pick::Known => !state.there.is_empty(),
+            Pick::Gone => !state.gone.is_empty(),
+            Pick::New | Pick::None => true,
+        }
+    }
+
     /// The file of a choice for a process; `None` where the choice is of none.
     pub fn pick(
         &mut self,
@@ -382,7 +328,9 @@ impl Names {
         random: &mut Random,
     ) -> Option<u32> {
         let class = choice.class;
-        let Wish { pid, empty, bytes } = wish;
+        let Wish {
+            pid, empty, bytes, ..
+        } = wish;
         if let Some(found) = bytes.and_then(|bytes| self.sized(choice, distance, bytes)) {
             return Some(found);
         }
@@ -409,7 +357,14 @@ impl Names {
             Pick::Open => self
                 .open
                 .get(&(class, pid))
-                .and_then(nth)
+                .and_then(|open| {
+                    let mut near = around(open, at(open.len()));
+                    let fits = |name: &u32| {
+                        let known = names.get(*name as usize);
+                        known.is_some_and(|n| n.is_open_for(pid, wish.writes))
+                    };
+                    near.find(fits).or_else(|| nth(open))
+                })
                 .or_else(|| nth(&state.shared)),
             Pick::Shared => nth(&state.shared),
             _ => None,

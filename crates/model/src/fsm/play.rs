@@ -1,16 +1,22 @@
 //! A visit becomes calls, each with the result that the state of the files gives it.
 
+mod call;
+mod decks;
+
 use std::sync::Arc;
 
 use fsage_core::{Errno, Fd, KindClass, Op, OpFlags, OpKind, Outcome, Pid, Tid};
 use fsage_namespace::flags::{O_APPEND, O_CREAT, O_DIRECTORY, O_TRUNC};
 use rustc_hash::FxHashMap;
 
-use super::dist::{Deck, Random};
+use super::dist::Random;
 use super::model::{Model, Type};
-use super::names::{LONGEST, Name, Names, Opened};
+use super::names::{LONGEST, Names, Opened};
 use super::resolve::errno_of;
 use super::step::{At, LARGEST, Step};
+use call::by_name;
+pub use call::{Call, Who};
+use decks::{Decks, anywhere};
 
 /// A visit that goes on for longer is cut: its calls are held at once.
 const CALLS: usize = 1 << 20;
@@ -22,41 +28,8 @@ const OFF_AT_MOST: i128 = 1 << 50;
 /// The first descriptor that a process gets.
 pub const FIRST_FD: i32 = 3;
 
-/// A call, and the names that it is about.
-#[derive(Debug, Clone)]
-pub struct Call {
-    /// The operation, without its paths.
-    pub op: Op,
-    /// Its path, below the target.
-    pub path: Option<Arc<[u8]>>,
-    /// The other one.
-    pub path2: Option<Arc<[u8]>>,
-}
-
-/// Who does it.
-#[derive(Debug, Clone, Copy)]
-pub struct Who {
-    /// The process.
-    pub pid: u32,
-    /// The thread.
-    pub tid: u32,
-    /// Where its descriptors begin: threads of a process that run apart must not be given the same.
-    pub first_fd: i32,
-    /// The visit at hand.
-    pub visit: (u32, u64),
-}
-
-#[derive(Debug, Clone, Default)]
-struct Decks {
-    times: Deck,
-    bytes: Deck,
-    place: Deck,
-    reads: Deck,
-    /// What the visit at hand should read until the file's end, bytes.
-    wanted: Option<u64>,
-    /// Bytes that were read until the ends of files, less than should have been or more.
-    lacks: i64,
-}
+/// So many visits of a kind, the last ones, are split or put together at least.
+const LAST: u64 = 4;
 
 /// Plays visits.
 #[derive(Debug)]
@@ -65,6 +38,9 @@ pub struct Player {
     pub names: Names,
     decks: Vec<Vec<Decks>>,
     fds: FxHashMap<(u32, i32), Vec<bool>>,
+    /// Bytes that were read until the ends of files, less than should have been or more: of all visits, as what one reads
+    /// too much of files that have grown others can make good.
+    lacks: i64,
     /// Visits of others that gave the descriptors that were used.
     pub opened_by: Vec<(u32, u64)>,
     /// Whether the visit at hand makes, removes or extends something.
@@ -90,6 +66,7 @@ impl Player {
             names,
             decks: decks.collect(),
             fds: FxHashMap::default(),
+            lacks: 0,
             opened_by: Vec::new(),
             changes: false,
         }
@@ -104,7 +81,7 @@ impl Player {
         let (step, decks) = steps.find(|(step, _)| !step.reads.is_empty())?;
         let wanted = decks.reads.draw(&step.reads, random);
         decks.wanted = Some(wanted);
-        Some(wanted.saturating_add_signed(decks.lacks))
+        Some(wanted.saturating_add_signed(self.lacks))
     }
 
     /// The calls of a visit, numbered from 1, to `name` and `to`.
@@ -154,17 +131,46 @@ impl Player {
         };
         let more = u64::from(more);
         let before = out.len();
+        let told = !step.times.is_empty();
+        if told {
+            self.plan(step, decks, about, more, random);
+        }
         let (mut begun, mut ended) = (false, 0);
         while out.len() < CALLS && (ended < more || !begun || !self.at_end(about)) {
             ended += u64::from(self.at_end(about));
             self.call(step, decks, about, random, out);
             begun = true;
         }
+        if told {
+            decks.calls_lack -= (out.len() - before) as i64;
+        }
         if let Some(wanted) = decks.wanted.take() {
             let read: u64 = out.iter().skip(before).map(|c| c.op.bytes_moved()).sum();
-            let lacks = i128::from(wanted) - i128::from(read) + i128::from(decks.lacks);
-            decks.lacks = lacks.clamp(-OFF_AT_MOST, OFF_AT_MOST) as i64;
+            let lacks = i128::from(wanted) - i128::from(read) + i128::from(self.lacks);
+            self.lacks = lacks.clamp(-OFF_AT_MOST, OFF_AT_MOST) as i64;
         }
+    }
+
+    /// Reads until the end are as many as the trace had: where the sizes of the files do not come to that, the last of
+    /// a kind are split or put together.
+    fn plan(&self, step: &Step, decks: &mut Decks, about: About, more: u64, random: &mut Random) {
+        let wanted = decks.times.draw(&step.times, random);
+        decks.calls_lack = decks.calls_lack.saturating_add_unsigned(wanted);
+        let each = step.bytes.most().max(1);
+        let calls = self.rest(about).div_ceil(each).max(1) + more;
+        let lacks = decks.calls_lack.saturating_sub_unsigned(calls);
+        let last = decks.times.left() <= lacks.unsigned_abs().saturating_add(LAST);
+        decks.split = if last { lacks } else { 0 };
+    }
+
+    /// How much is left of the file at hand, bytes.
+    fn rest(&self, about: About) -> u64 {
+        let name = about.name.and_then(|n| self.names.get(n));
+        name.map_or(0, |n| {
+            let open = n.opened.iter().rfind(|o| o.tid == about.who.tid);
+            let open = open.or(n.opened.last());
+            open.map_or(n.size, |o| n.size_of(o).saturating_sub(o.last.1))
+        })
     }
 
     /// Whether the next transfer finds nothing.
@@ -238,6 +244,9 @@ impl Player {
             OpKind::Unlink if exists && kind == Type::Directory => error = Some(Errno::EISDIR),
             OpKind::Rmdir if exists && kind != Type::Directory => error = Some(Errno::ENOTDIR),
             OpKind::Rmdir if exists && known.children > 0 => error = Some(Errno(39)),
+            // The target's own directory stays.
+            OpKind::Rmdir if name == 0 => error = Some(Errno(39)),
+            OpKind::Rename if name == 0 => error = Some(Errno::EINVAL),
             OpKind::Readlink if exists && kind != Type::Link => error = Some(Errno::EINVAL),
             OpKind::Rename | OpKind::Link => {
                 let to = to.unwrap_or(name);
@@ -451,6 +460,7 @@ impl Player {
             (true, Some(_)) => size.saturating_sub(open.last.1).max(1),
             (true, None) => 0,
         };
+        let bytes = decks.asks(bytes, size.saturating_sub(open.last.1));
         match op.kind {
             OpKind::Close => {
                 if known.opened.remove(at).shared {
@@ -490,9 +500,10 @@ impl Player {
             }
             _ => {}
         }
+        let path = (by_name(op.kind) && open.unnamed.is_none()).then(|| self.names.path(name));
         out.push(Call {
             op,
-            path: None,
+            path,
             path2: None,
         });
     }
@@ -569,30 +580,4 @@ impl Player {
         self.fds.remove(&(pid, FIRST_FD));
         self.names.ended(pid)
     }
-}
-
-/// Where a transfer at random starts, in a file with so much room before it.
-fn anywhere(
-    known: &mut Name,
-    step: &Step,
-    room_bytes: u64,
-    decks: &mut Decks,
-    random: &mut Random,
-) -> u64 {
-    let known_place = decks.place.draw(&step.place, random);
-    let found = known_place
-        .checked_sub(1)
-        .and_then(|d| known.places.nth(d as usize))
-        .map(|p| p * PAGE_BYTES);
-    let unit = step.unit.max(1);
-    let mut new = || random.below(room_bytes / unit + 1) * unit;
-    let mut offset = found.unwrap_or_else(&mut new);
-    for _ in 0..8 {
-        if found.is_some() || known.places.distance(&(offset / PAGE_BYTES)).is_none() {
-            break;
-        }
-        offset = new();
-    }
-    known.places.touch(offset / PAGE_BYTES);
-    offset
 }

@@ -138,6 +138,16 @@ impl Resolver {
         self.names.iter().map(|(name, &node)| (&**name, node))
     }
 
+    /// The directory that holds all that the trace was kept to, where it was met.
+    pub fn kept_to(&self) -> Option<u32> {
+        let mut shared = self.under.first().map(Vec::as_slice)?;
+        while !self.under.iter().all(|dir| is_beneath(dir, shared)) {
+            let cut = shared.iter().rposition(|&b| b == b'/')?;
+            shared = shared.get(..cut)?;
+        }
+        self.names.get(shared).copied()
+    }
+
     /// Tells what was there before the trace.
     pub fn there(&mut self, path: &[u8], kind: Type, size_bytes: u64) {
         if let Some(node) = self.node(&normal(path))
@@ -392,7 +402,9 @@ impl Resolver {
             op.kind,
             OpKind::Setxattr | OpKind::Getxattr | OpKind::Listxattr | OpKind::Removexattr
         );
-        if !matches!(error, 0 | 2 | 17) && !xattr {
+        // Whoever asks whether each directory of a path is a link.
+        let no_link = op.kind == OpKind::Readlink && error == 22;
+        if !matches!(error, 0 | 2 | 17) && !xattr && !no_link {
             return Err(Out::Left);
         }
         let path = op.path.ok_or(Out::Left)?;

@@ -82,6 +82,9 @@ pub struct Form {
     pub to_end: Option<u8>,
     /// How much is asked of each call where that is always the same.
     pub bytes: Option<u64>,
+    /// Of how large files it is, in powers of two, where a trace is told: what moves much and what moves little are
+    /// two. Not part of a model.
+    pub magnitude: u8,
 }
 
 impl Form {
@@ -95,8 +98,14 @@ impl Form {
             explicit: false,
             to_end: None,
             bytes: None,
+            magnitude: 0,
         }
     }
+}
+
+/// The magnitude of a size, in powers of two.
+pub fn magnitude(bytes: u64) -> u8 {
+    (64 - bytes.leading_zeros()) as u8
 }
 
 /// One step of a visit.
@@ -104,7 +113,8 @@ impl Form {
 pub struct Step {
     /// What it is.
     pub form: Form,
-    /// How often it is repeated.
+    /// How often it is repeated. Of one that goes on until the file's end: how many calls that takes; none where that is
+    /// not told.
     pub times: Dist,
     /// How many bytes each call is about.
     pub bytes: Dist,
@@ -144,6 +154,9 @@ impl fmt::Display for Step {
                 write!(f, " until=end+{more}")?;
                 if !self.reads.is_empty() {
                     write!(f, " reads={}", self.reads)?;
+                }
+                if !self.times.is_empty() {
+                    write!(f, " times={}", self.times)?;
                 }
             }
             None if !self.times.is_only(1) => write!(f, " times={}", self.times)?,
@@ -243,7 +256,9 @@ impl FromStr for Step {
                 Some(more.ok_or_else(|| format!("until={text}, expected end+N"))?)
             }
         };
-        let times = fields.parse("times")?.unwrap_or(Dist(vec![(1, 1)]));
+        // Of what goes on to the end it may be left open.
+        let once = to_end.map_or_else(|| Dist(vec![(1, 1)]), |_: u8| Dist::default());
+        let times = fields.parse("times")?.unwrap_or(once);
         let place = fields.parse("place")?.unwrap_or_default();
         let unit = fields.parse("unit")?.unwrap_or(1);
         let reads: Dist = fields.parse("reads")?.unwrap_or_default();
@@ -260,6 +275,7 @@ impl FromStr for Step {
             explicit,
             to_end,
             bytes: one,
+            magnitude: 0,
         };
         let step = Self {
             form,

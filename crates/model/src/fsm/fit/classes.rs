@@ -5,8 +5,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::super::check::MOST_DEPTH;
 use super::super::dist::{Counter, Dist};
 use super::super::model::{Class, Type};
-use super::super::resolve::NONE;
-use super::super::step::LARGEST;
+use super::super::resolve::{NONE, Node};
+use super::super::step::{LARGEST, magnitude};
 use super::{DIRECTORIES, Far, Fit, nearer, rough};
 
 /// By what files are told apart: there before, type, size, what was done and what failed.
@@ -79,42 +79,18 @@ impl Fit<'_> {
     /// The directories that were there before, and in which of them each name lies.
     pub(super) fn place(&mut self) {
         let nodes = &self.gather.resolver.nodes;
-        let mut holds = vec![false; nodes.len()];
-        for node in nodes.iter().filter(|n| n.first.is_some()) {
-            if let Some(above) = holds.get_mut(node.above as usize) {
-                *above = true;
-            }
-        }
-        let old = |i: usize| {
-            nodes
-                .get(i)
-                .is_some_and(|n| n.kind == Some(Type::Directory) && n.first != Some(false))
-        };
-        // What lies above all that was met is the target's own directory.
-        let mut children: Vec<u32> = vec![0; nodes.len()];
-        for (i, node) in nodes.iter().enumerate() {
-            if (old(i) || node.first.is_some())
-                && let Some(n) = children.get_mut(node.above as usize)
-            {
-                *n += 1;
-            }
-        }
+        let top = self.top();
         self.directory_of = vec![0; nodes.len()];
         let mut depths = vec![0_usize];
-        let mut top = true;
         for (i, node) in nodes.iter().enumerate() {
             let above = self
                 .directory_of
                 .get(node.above as usize)
                 .copied()
                 .unwrap_or(0);
-            let only = children.get(i) == Some(&1)
-                && !holds.get(i).copied().unwrap_or(false)
-                && node.first.is_none();
-            top &= !old(i) || only;
             let depth = 1 + depths.get(above as usize).copied().unwrap_or(0);
             let room = self.directories.len() < DIRECTORIES && depth <= MOST_DEPTH;
-            let number = if old(i) && i > 0 && !top && room {
+            let number = if is_old(node) && !top.contains(&i) && room {
                 self.directories.push(above);
                 depths.push(depth);
                 self.directories.len() as u32 - 1
@@ -125,6 +101,36 @@ impl Fit<'_> {
                 *of = number;
             }
         }
+    }
+
+    /// What the target's own directory stands for, and all above it: the directory that the trace was kept to, else the
+    /// deepest that holds all that was met and stays. A replay lays it there, too: one more on the way would make every
+    /// path of the model longer than the trace's.
+    fn top(&self) -> FxHashSet<usize> {
+        let resolver = &self.gather.resolver;
+        let nodes = &resolver.nodes;
+        // Of each directory how many matter in it, and the last one.
+        let mut holds: Vec<(u32, usize)> = vec![(0, 0); nodes.len()];
+        for (i, node) in nodes.iter().enumerate() {
+            if (is_old(node) || node.first.is_some())
+                && let Some(above) = holds.get_mut(node.above as usize)
+            {
+                *above = (above.0 + 1, i);
+            }
+        }
+        let kept = resolver.kept_to();
+        let mut at = 0;
+        let mut top = FxHashSet::from_iter([at]);
+        while let (Some(&(1, only)), Some(node)) = (holds.get(at), nodes.get(at)) {
+            let stays = |n: &Node| is_old(n) && (n.first.is_none() || n.exists);
+            let goes_on = node.first.is_none() && kept != Some(at as u32);
+            if !goes_on || !nodes.get(only).is_some_and(stays) {
+                break;
+            }
+            at = only;
+            top.insert(at);
+        }
+        top
     }
 
     /// How often each name was visited, and what was done to it and what failed, in bits.
@@ -162,10 +168,10 @@ impl Fit<'_> {
             let before = known.is_some_and(|n| n.first == Some(true));
             let kind = known.and_then(|n| n.kind).unwrap_or(Type::File);
             let size = known.map_or(0, |n| n.largest.max(n.size.unwrap_or(0)));
-            let size = (66 - size.leading_zeros()) / 2;
+            let size = u32::from(magnitude(size));
             match level {
                 0 => (before, kind, size, done, failed),
-                1 => (before, kind, size / 3, 0, 0),
+                1 => (before, kind, size / 6, 0, 0),
                 _ => (before, kind, u32::MAX, 0, 0),
             }
         };
@@ -267,6 +273,11 @@ impl Fit<'_> {
             self.classes.push(class);
         }
     }
+}
+
+/// Whether it is a directory that was there before.
+fn is_old(node: &Node) -> bool {
+    node.kind == Some(Type::Directory) && node.first != Some(false)
 }
 
 fn empty(kind: Type) -> Class {

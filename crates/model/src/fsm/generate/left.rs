@@ -1,0 +1,173 @@
+//! What is left to be done of a part of a model, and what of it comes next.
+
+use std::collections::VecDeque;
+
+use super::super::dist::{Deck, Dist, Random};
+use super::super::model::Part;
+
+/// What is left to be done of a part.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Left {
+    pub(super) first: Vec<(u64, u64)>,
+    pub(super) next: Vec<Vec<(u64, u64)>>,
+    /// Of each line the follower that is kept for last: the next on the shortest way to the end. So nothing is left
+    /// over (the last exits of an Eulerian trail; van Aardenne-Ehrenfest and de Bruijn 1951).
+    pub(super) exits: Vec<u64>,
+    /// Of each line, from 0, the end, on: whether nothing but the end can come of it.
+    pub(super) ends: Vec<bool>,
+    /// How many more visits there are, of a part of the trace's time.
+    pub(super) visits: u64,
+    /// How many one that begins does, on average.
+    pub(super) each: u64,
+    pub(super) think: Vec<Deck>,
+    pub(super) distance: Vec<(Deck, Deck)>,
+}
+
+/// Whether the end is to be drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// As often as it comes.
+    Free,
+    /// Not if there is anything else.
+    Later,
+    /// If it can be.
+    Now,
+}
+
+/// Which follower is drawn.
+#[derive(Clone, Copy)]
+pub(super) struct How<'a> {
+    /// Only when nothing else is left.
+    pub(super) kept: u64,
+    /// Whether it is to be the end.
+    pub(super) end: End,
+    /// By line: whether it leads to the end alone.
+    pub(super) ends: &'a [bool],
+    /// What can be done at all. Where nothing can, anything is drawn.
+    pub(super) can: &'a dyn Fn(u64) -> bool,
+}
+
+/// Draws one and takes it away. 0 where there is none.
+pub(super) fn draw(left: &mut [(u64, u64)], how: How<'_>, random: &mut Random) -> u64 {
+    let total: u64 = left.iter().map(|l| l.1).sum();
+    let is_kept = |l: &(u64, u64)| l.0 == how.kept && l.1 > 0;
+    let held = u64::from(total > 1 && left.iter().any(is_kept));
+    let leads_out = |line: u64| line == 0 || how.ends.get(line as usize) == Some(&true);
+    let weight = |entry: &(u64, u64), end: End, all: bool| {
+        let held = if entry.0 == how.kept { held } else { 0 };
+        let times = entry.1.saturating_sub(held);
+        let barred = match end {
+            End::Free => false,
+            End::Later => leads_out(entry.0),
+            End::Now => !leads_out(entry.0),
+        };
+        if times == 0 || barred || !all && !(how.can)(entry.0) {
+            0
+        } else {
+            times
+        }
+    };
+    let sum = |end: End, all: bool| left.iter().map(|l| weight(l, end, all)).sum::<u64>();
+    let ways = [
+        (how.end, false),
+        (how.end, true),
+        (End::Free, false),
+        (End::Free, true),
+    ];
+    let mut ways = ways.into_iter().map(|(end, all)| (end, all, sum(end, all)));
+    let Some((end, all, sum)) = ways.find(|way| way.2 > 0) else {
+        return 0;
+    };
+    let mut at = random.below(sum);
+    for entry in left.iter_mut() {
+        let times = weight(entry, end, all);
+        if at < times {
+            entry.1 -= 1;
+            return entry.0;
+        }
+        at -= times;
+    }
+    0
+}
+
+impl Left {
+    pub(super) fn new(part: &Part, time: f64) -> Self {
+        // Of a part of a time what the next whole one has is begun, and left at that part.
+        let whole = time.ceil() as u64;
+        let scaled = |dist: &Dist| {
+            dist.0
+                .iter()
+                .map(|&(line, n)| (line, n.saturating_mul(whole)))
+                .collect()
+        };
+        let all = part
+            .script
+            .iter()
+            .fold(0, |n: u64, line| n.saturating_add(line.next.count()));
+        let lines = part.script.len();
+        Self {
+            first: scaled(&part.first),
+            next: part.script.iter().map(|l| scaled(&l.next)).collect(),
+            exits: exits(part),
+            ends: ends(part),
+            visits: (all as f64 * time).round() as u64,
+            each: all.checked_div(part.first.count()).unwrap_or(0),
+            think: vec![Deck::default(); lines],
+            distance: vec![Default::default(); lines],
+        }
+    }
+}
+
+/// For each line, from 0, the end, on, whether nothing but the end can come of it: the last thing that a process did, which
+/// it did nowhere else. Who still has much to do must not come there by chance.
+fn ends(part: &Part) -> Vec<bool> {
+    let mut ends = vec![false; part.script.len() + 1];
+    if let Some(end) = ends.first_mut() {
+        *end = true;
+    }
+    loop {
+        let mut more = false;
+        for (i, line) in part.script.iter().enumerate() {
+            let out = |next: &(u64, u64)| ends.get(next.0 as usize) == Some(&true);
+            let all = line.next.0.iter().all(out);
+            if let Some(own) = ends.get_mut(i + 1).filter(|own| all && !**own) {
+                (*own, more) = (true, true);
+            }
+        }
+        if !more {
+            return ends;
+        }
+    }
+}
+
+/// For each line the follower that is nearest to the end.
+fn exits(part: &Part) -> Vec<u64> {
+    let mut far: Vec<Option<u64>> = vec![None; part.script.len() + 1];
+    let mut exits = vec![0; part.script.len()];
+    let mut before: Vec<Vec<usize>> = vec![Vec::new(); part.script.len() + 1];
+    for (i, line) in part.script.iter().enumerate() {
+        for (next, _) in &line.next.0 {
+            if let Some(before) = before.get_mut(*next as usize) {
+                before.push(i + 1);
+            }
+        }
+    }
+    let mut queue = VecDeque::from([0_usize]);
+    if let Some(end) = far.first_mut() {
+        *end = Some(0);
+    }
+    while let Some(line) = queue.pop_front() {
+        let distance = far.get(line).copied().flatten().unwrap_or(0);
+        for &earlier in before.get(line).into_iter().flatten() {
+            let Some(place) = far.get_mut(earlier).filter(|p| p.is_none()) else {
+                continue;
+            };
+            *place = Some(distance + 1);
+            if let Some(exit) = exits.get_mut(earlier - 1) {
+                *exit = line as u64;
+            }
+            queue.push_back(earlier);
+        }
+    }
+    exits
+}

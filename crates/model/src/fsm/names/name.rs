@@ -1,0 +1,93 @@
+//! A name of a model that is played, and who has it open.
+
+use std::sync::Arc;
+
+use super::super::model::Type;
+use super::super::recency::Recency;
+
+/// A descriptor.
+#[derive(Debug, Clone, Copy)]
+pub struct Opened {
+    /// Whose.
+    pub pid: u32,
+    /// Which thread opened it.
+    pub tid: u32,
+    /// Its number, and where the numbers of that thread begin.
+    pub fd: (i32, i32),
+    /// The visit that opened it.
+    pub by: (u32, u64),
+    /// Whether others used it, too.
+    pub shared: bool,
+    /// Whether it was opened for reading (0), writing (1) or both (2).
+    pub access: u32,
+    /// Whether writes go to the end.
+    pub append: bool,
+    /// Of a file that has no name any more: its size in bytes.
+    pub unnamed: Option<u64>,
+    /// The position that the kernel keeps.
+    pub position: u64,
+    /// Where the last transfer started and ended.
+    pub last: (u64, u64),
+}
+
+/// A name, and what is there.
+#[derive(Debug, Clone)]
+pub struct Name {
+    /// The class, 0 of none.
+    pub class: u32,
+    /// The directory.
+    pub above: u32,
+    /// What is or was there last.
+    pub kind: Type,
+    /// Whether something is there.
+    pub exists: bool,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Names in it.
+    pub children: u32,
+    /// Who has it open, the last one last.
+    pub opened: Vec<Opened>,
+    /// Where a mapping of it was touched last.
+    pub mapped: (u64, u64),
+    /// Places at random that were used.
+    pub places: Recency<u64>,
+    /// The visit that made, removed or extended it.
+    pub changed: Option<(u32, u64)>,
+    /// The last visit of each thread since then.
+    pub users: Vec<(u32, u64)>,
+    /// Of a directory: the last visit of each thread to anything below it, since it was changed itself.
+    pub inside: Vec<(u32, u64)>,
+    pub(super) path: Option<Arc<[u8]>>,
+}
+
+impl Name {
+    /// The size of the file of one of its descriptors.
+    pub fn size_of(&self, open: &Opened) -> u64 {
+        open.unnamed.unwrap_or(self.size)
+    }
+
+    /// Sets the size of the file of descriptor number `at`.
+    pub fn set_size_of(&mut self, at: usize, size: u64) {
+        match self.opened.get_mut(at).and_then(|o| o.unnamed.as_mut()) {
+            Some(unnamed) => *unnamed = size,
+            None => self.size = size,
+        }
+    }
+
+    /// Whether a process has it open for what is done: to write, to read or either.
+    pub(super) fn is_open_for(&self, pid: u32, writes: Option<bool>) -> bool {
+        let fits = |open: &Opened| match writes {
+            Some(true) => open.access != 0,
+            Some(false) => open.access != 1,
+            None => true,
+        };
+        self.opened.iter().any(|o| o.pid == pid && fits(o))
+    }
+
+    /// What is there loses the name; who has it open keeps it.
+    pub fn let_go(&mut self) {
+        for open in &mut self.opened {
+            open.unnamed.get_or_insert(self.size);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What the steps of a visit draw their numbers from.
+
+use super::super::dist::{Deck, Random};
+use super::super::names::Name;
+use super::super::step::{LARGEST, Step};
+use super::PAGE_BYTES;
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Decks {
+    pub(super) times: Deck,
+    pub(super) bytes: Deck,
+    pub(super) place: Deck,
+    pub(super) reads: Deck,
+    /// What the visit at hand should read until the file's end, bytes.
+    pub(super) wanted: Option<u64>,
+    /// Calls of reads until the ends of files, fewer than there should have been or more.
+    pub(super) calls_lack: i64,
+    /// How many calls more the visit at hand is to be split into, or fewer.
+    pub(super) split: i64,
+}
+
+impl Decks {
+    /// What a read until the end asks for instead of `bytes`, with so much left.
+    pub(super) fn asks(&mut self, bytes: u64, rest: u64) -> u64 {
+        if self.split < 0 && bytes > 0 && rest > bytes {
+            let fewer = self.split.unsigned_abs().min(rest.div_ceil(bytes) - 1);
+            self.split = self.split.saturating_add_unsigned(fewer);
+            return bytes.saturating_mul(fewer + 1).min(LARGEST);
+        }
+        if self.split > 0 && bytes.min(rest) > 1 {
+            self.split -= 1;
+            return bytes.min(rest) / 2;
+        }
+        bytes
+    }
+}
+
+/// Where a transfer at random starts, in a file with so much room before it.
+pub(super) fn anywhere(
+    known: &mut Name,
+    step: &Step,
+    room_bytes: u64,
+    decks: &mut Decks,
+    random: &mut Random,
+) -> u64 {
+    let known_place = decks.place.draw(&step.place, random);
+    let found = known_place
+        .checked_sub(1)
+        .and_then(|d| known.places.nth(d as usize))
+        .map(|p| p * PAGE_BYTES);
+    let unit = step.unit.max(1);
+    let mut new = || random.below(room_bytes / unit + 1) * unit;
+    let mut offset = found.unwrap_or_else(&mut new);
+    for _ in 0..8 {
+        if found.is_some() || known.places.distance(&(offset / PAGE_BYTES)).is_none() {
+            break;
+        }
+        offset = new();
+    }
+    known.places.touch(offset / PAGE_BYTES);
+    offset
+}

@@ -1,0 +1,210 @@
+//! What a model must keep of a trace for both to cost the same: how deep its names lie, what is large, which calls fail,
+//! who does how much, and that nobody cleans up what others still use.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fsage_core::{Errno, Fd, Op, OpFlags, OpKind, Outcome, PathTable, Pid, Tid};
+use fsage_model::fsm::{Batch, Gather, Generator, Measures, Model, Options, fit};
+
+/// A trace in the making.
+struct Trace {
+    gather: Gather,
+    measures: Measures,
+    paths: PathTable,
+    at: u64,
+    tid: u32,
+}
+
+impl Trace {
+    fn new(under: &[Vec<u8>]) -> Self {
+        Self {
+            gather: Gather::new(under),
+            measures: Measures::new(under),
+            paths: PathTable::new(),
+            at: 0,
+            tid: 7,
+        }
+    }
+
+    fn op(&mut self, kind: OpKind, path: &str, change: impl FnOnce(&mut Op)) {
+        let mut op = Op::new(kind, Pid(7), Tid(self.tid), self.at * 1000);
+        op.path = (!path.is_empty()).then(|| self.paths.intern(path.as_bytes()).unwrap());
+        op.latency_ns = Some(100);
+        change(&mut op);
+        self.at += 1;
+        self.gather.take(&op, &self.paths);
+        self.measures.take(&op, &self.paths);
+    }
+
+    fn open(&mut self, path: &str, flags: u32) {
+        self.op(OpKind::Open, path, |op| {
+            (op.flags, op.result) = (flags, Outcome::ok(3));
+        });
+    }
+
+    fn moves(&mut self, kind: OpKind, offset: u64, asked: u64, moved: u64) {
+        self.op(kind, "", |op| {
+            (op.fd, op.offset, op.length) = (Some(Fd(3)), Some(offset), Some(asked));
+            (op.result, op.record) = (Outcome::ok(moved), OpFlags::IMPLICIT_OFFSET);
+        });
+    }
+
+    fn close(&mut self) {
+        self.op(OpKind::Close, "", |op| op.fd = Some(Fd(3)));
+    }
+
+    fn model(self) -> (Model, Measures) {
+        let text = fit(self.gather).unwrap().text().unwrap();
+        (Model::parse(&text).unwrap(), self.measures)
+    }
+}
+
+fn played(model: &Model) -> Measures {
+    let mut measures = Measures::new(&[]);
+    measures.play(&mut Generator::new(Arc::new(model.clone()), Options::default()).unwrap());
+    measures
+}
+
+fn batches(model: &Model) -> Vec<(u32, Batch)> {
+    let mut generator = Generator::new(Arc::new(model.clone()), Options::default()).unwrap();
+    std::iter::from_fn(|| generator.any()).collect()
+}
+
+#[test]
+fn names_lie_as_deep_below_the_target_as_a_replay_lays_them() {
+    for under in [None, Some("/srv/work"), Some("/srv/work/here")] {
+        let under: Vec<Vec<u8>> = under.iter().map(|u| u.as_bytes().to_vec()).collect();
+        let mut trace = Trace::new(&under);
+        trace.op(OpKind::Stat, "/srv/work/here/a", |_| {});
+        trace.op(OpKind::Stat, "/srv/work/here/b", |_| {});
+        let (model, _) = trace.model();
+        let more = u32::from(under.first().is_some_and(|u| u.ends_with(b"work")));
+        assert_eq!(model.directories.len() as u32, 1 + more, "{under:?}");
+        let depth = |batch: &Batch| {
+            let path = batch.calls[0].path.clone().unwrap();
+            path.iter().filter(|&&b| b == b'/').count() as u32
+        };
+        assert!(batches(&model).iter().all(|(_, b)| depth(b) == more));
+    }
+}
+
+#[test]
+fn the_directory_that_a_trace_was_kept_to_is_the_targets_own() {
+    let mut trace = Trace::new(&[b"/srv/work".to_vec()]);
+    trace.op(OpKind::Stat, "/srv/work", |_| {});
+    trace.op(OpKind::Stat, "/srv/work/a", |_| {});
+    let (model, _) = trace.model();
+    let paths: Vec<Arc<[u8]>> = batches(&model)
+        .into_iter()
+        .flat_map(|(_, b)| b.calls.into_iter().filter_map(|c| c.path))
+        .collect();
+    assert!(paths[0].is_empty(), "{paths:?}");
+    assert!(!paths[1].is_empty() && !paths[1].contains(&b'/'));
+}
+
+#[test]
+fn who_asks_of_each_name_whether_it_is_a_link_is_told() {
+    let mut trace = Trace::new(&[]);
+    for _ in 0..20 {
+        trace.op(OpKind::Readlink, "/w/a", |op| {
+            op.result = Outcome::err(Errno::EINVAL)
+        });
+    }
+    trace.op(OpKind::Stat, "/w/b", |_| {});
+    let (model, _) = trace.model();
+    let played = played(&model);
+    assert_eq!(played.counts[OpKind::Readlink as usize], 20);
+    assert_eq!(played.failed[OpKind::Readlink as usize], 20);
+}
+
+/// As the dissertation's own application has it (appendix D): files of quite different sizes, each written by one call
+/// and read by a large one and the rest.
+#[test]
+fn files_of_each_size_are_read_as_files_of_that_size_are() {
+    let mut trace = Trace::new(&[]);
+    let sizes = [200_000_u64, 100_000, 50_000, 10_000, 1000];
+    for i in 0..200 {
+        let path = format!("/w/{i}");
+        trace.open(&path, 0o1101);
+        trace.moves(OpKind::Write, 0, sizes[i % 5], sizes[i % 5]);
+        trace.close();
+    }
+    for i in 0..200 {
+        let size = sizes[i % 5];
+        let whole = size / 4096 * 4096;
+        trace.open(&format!("/w/{i}"), 0);
+        if whole > 0 {
+            trace.moves(OpKind::Read, 0, whole, whole);
+        }
+        trace.moves(OpKind::Read, whole, 4096, size - whole);
+        trace.close();
+    }
+    let (model, trace) = trace.model();
+    let played = played(&model);
+    assert_eq!(played.counts, trace.counts);
+    assert_eq!(played.bytes_written, trace.bytes_written);
+    assert!(played.bytes_read.abs_diff(trace.bytes_read) < trace.bytes_read / 100);
+}
+
+/// Threads that do the same for long and each end with something of their own.
+#[test]
+fn threads_do_as_much_each_as_they_did() {
+    let mut trace = Trace::new(&[]);
+    for round in 0..200 {
+        for thread in 0..8 {
+            trace.tid = 10 + thread;
+            trace.op(
+                OpKind::Stat,
+                &format!("/w/{}", (round + thread) % 40),
+                |_| {},
+            );
+            trace.op(
+                OpKind::Access,
+                &format!("/w/{}", (round * 3 + thread) % 40),
+                |_| {},
+            );
+        }
+    }
+    for thread in 0..8 {
+        trace.tid = 10 + thread;
+        trace.op(OpKind::Chmod, "/w/1", |_| {});
+    }
+    let (model, _) = trace.model();
+    let mut each: BTreeMap<u32, usize> = BTreeMap::new();
+    for (lane, batch) in batches(&model) {
+        *each.entry(lane).or_default() += batch.calls.len();
+    }
+    let (least, most) = (each.values().min().unwrap(), each.values().max().unwrap());
+    assert_eq!(each.len(), 8);
+    assert!(most - least <= most / 5, "{each:?}");
+}
+
+/// One begins to remove the files when the others have ended, however long those take of it.
+#[test]
+fn a_phase_begins_when_all_have_ended_the_one_before() {
+    let part = |group: u32, first: &str, script: &str| {
+        format!("[[phase.part]]\ngroup = {group}\nfirst = \"{first}\"\nscript = [{script}]\n")
+    };
+    let text = "format = \"fsm\"\nversion = 1\ndirectories = [0]\n\
+         [source]\noperations = 1\nbytes_read = 0\nbytes_written = 0\nspan_ns = 0\n\
+         [[files]]\ntype = \"file\"\nbefore = 10\nlater = 0\ndirectory = \"0\"\nin_new_directory = 0\n\
+         [[visit]]\nsteps = [\"stat\"]\n[[visit]]\nsteps = [\"unlink\"]\n\
+         [[group]]\nprocesses = 1\nat_once = 1\n[[group]]\nprocesses = 1\nat_once = 1\n[[phase]]\nstart_ns = 0\n"
+        .to_owned()
+        + &part(
+            1,
+            "1",
+            "\"1 file=1.fresh took_ns=0 next=1*9,2\", \"1 file=1.known:0 think_ns=5000 took_ns=900 next=2*99,0\"",
+        )
+        + "[[phase]]\nstart_ns = 10\n"
+        + &part(2, "1", "\"2 file=1.known:0 took_ns=1 next=1*9,0\"");
+    let batches = batches(&Model::parse(&text).unwrap());
+    assert_eq!(batches.len(), 120);
+    let removes =
+        |(_, batch): &(u32, Batch)| batch.calls.iter().any(|c| c.op.kind == OpKind::Unlink);
+    assert!(batches.iter().take(110).all(|b| !removes(b)));
+    assert!(batches.iter().skip(110).all(removes));
+}
