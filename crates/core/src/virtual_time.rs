@@ -32,4 +32,10 @@ pub trait VirtualTime: Send + Sync {
     /// Nothing is asked of the target until then; what it does by itself meanwhile, such as writing back,
     /// happens. Never goes back.
     fn rest_until(&self, then_ns: u64);
+
+    /// How long calls that served their own demands have waited for the device so far, in nanoseconds; 0 where
+    /// that is not known.
+    fn waited_ns(&self) -> u64 {
+        0
+    }
 }

@@ -124,6 +124,8 @@ pub(crate) struct State {
     /// Where paths of the present call begin.
     pub root: u32,
     pub now_ns: u64,
+    /// How much of it calls have waited for the device.
+    pub waited_ns: u64,
     /// Whether demands are collected and not served.
     pub collecting: bool,
     pub demands: Vec<Demand>,
@@ -145,6 +147,7 @@ impl State {
             truth,
             root: ROOT,
             now_ns: 0,
+            waited_ns: 0,
             collecting: false,
             demands: Vec::new(),
             inodes: Inodes::new(),
@@ -173,7 +176,9 @@ impl State {
         if self.collecting {
             self.demands.push(Demand::Serve(number));
         } else if let Some(disk) = &mut self.disk {
-            self.now_ns = disk.device.serve(number, self.now_ns);
+            let end_ns = disk.device.serve(number, self.now_ns);
+            self.waited_ns += end_ns - self.now_ns;
+            self.now_ns = end_ns;
         }
     }
 

@@ -41,6 +41,10 @@ impl VirtualTime for MemFs {
         state.pass();
         self.tell(&state);
     }
+
+    fn waited_ns(&self) -> u64 {
+        self.lock().waited_ns
+    }
 }
 
 impl Platform for MemFs {

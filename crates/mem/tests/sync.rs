@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use fsage_core::{Errno, FileSystem, Handle, OpenFlags, RangeSync, VirtualTime};
+use fsage_core::{Errno, FileSystem, Handle, OpenFlags, Platform, RangeSync, VirtualTime};
 use fsage_mem::{MemFs, Truth};
 
 fn disk() -> MemFs {
@@ -93,4 +93,21 @@ fn at_the_end_of_time_nothing_is_due_for_ever() {
     fs.pwrite(file, &[7; 4096], 0).unwrap();
     fs.fsync(file).unwrap();
     assert_eq!(fs.clock().now_ns(), end);
+}
+
+#[test]
+fn what_calls_waited_for_the_device_is_told_apart() {
+    let fs = disk();
+    written(&fs, b"f", 4096);
+    let waited = |fs: &MemFs| fs.waited_ns();
+    let before = waited(&fs);
+    let cached = took(&fs, || fs.stat(b"f").map(drop));
+    assert!(cached > 0 && waited(&fs) == before);
+    fs.make_cold().unwrap();
+    let before = waited(&fs);
+    let cold = took(&fs, || fs.stat(b"f").map(drop));
+    let waited = waited(&fs) - before;
+    assert!(waited > 0 && waited < cold, "{waited} of {cold} ns");
+    // The rest is the search, the inode and what the call takes when all is cached.
+    assert_eq!(cold - waited, cached + 250 + 900);
 }

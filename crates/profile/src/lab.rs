@@ -9,7 +9,7 @@ use fsage_core::{Clock, ColdEvidence, Errno, FileSystem, OpenFlags};
 
 use crate::budget::{Costs, NO_TIME};
 use crate::error::{Halt, Res};
-use crate::measurements::{Measurements, Slept};
+use crate::measurements::Measurements;
 use crate::pause::Polluter;
 use crate::probe::{Components, Probe};
 use crate::random::Random;
@@ -249,9 +249,11 @@ impl<'a> Lab<'a> {
 
     /// Runs a call and says how long it took, clock and entry included.
     pub(crate) fn timed<T>(&self, call: impl FnOnce() -> Result<T, Errno>) -> Res<(T, f64)> {
+        let before = self.waited_so_far();
         let start = self.clock.now_ns();
         let result = call();
         let end = self.clock.now_ns();
+        self.stalls.waited_ns.set(self.waited_so_far() - before);
         Ok((result?, end.saturating_sub(start) as f64))
     }
 
@@ -352,13 +354,8 @@ impl<'a> Lab<'a> {
 
     /// Takes a sample.
     pub(crate) fn add(&mut self, probe: Probe, gap: usize, value: f64) {
-        let is_cached = matches!(self.batch, Some(Batch::Cached | Batch::Changing));
-        let slept = match self.stalls.slept(value, self.clock, &self.sched) {
-            _ if self.fs.virtual_time().is_some() => Slept::Served, // Nothing else took the time.
-            true if is_cached => Slept::Stalled,
-            // On another's device somebody's requests may have been before it.
-            true if self.own_device => Slept::Served,
-            _ => Slept::No,
+        let Some(slept) = self.slept(value) else {
+            return;
         };
         if let Some(id) = probe.id(gap) {
             self.measurements.push(id, value, slept);

@@ -65,6 +65,8 @@ pub(crate) struct Series {
     pub values: Vec<f64>,
     /// Which of them slept for the device although calls of the kind normally do not, ascending.
     stalled: Vec<usize>,
+    /// Whether a computed clock told it: such a call need not have taken far longer than others.
+    told: bool,
     /// Which slept while this measurement's own device served them, ascending.
     served: Vec<usize>,
     /// Samples thrown away because the thread had been preempted or interrupted.
@@ -115,6 +117,8 @@ pub(crate) enum Slept {
     No,
     /// For the device, although calls of the kind normally do not.
     Stalled,
+    /// The same on a clock that is computed and tells what was waited.
+    Waited,
     /// For a device that nobody else uses, as such calls do.
     Served,
 }
@@ -138,6 +142,10 @@ impl Measurements {
             let series = self.entry(sample.id);
             match sample.slept {
                 Slept::Stalled => series.stalled.push(series.values.len()),
+                Slept::Waited => {
+                    series.stalled.push(series.values.len());
+                    series.told = true;
+                }
                 Slept::Served => series.served.push(series.values.len()),
                 Slept::No => {}
             }
@@ -348,10 +356,14 @@ impl Series {
     }
 
     fn without_stalls(&self, values: Vec<f64>) -> (Vec<f64>, Stalls) {
-        if self.stalled.is_empty() || self.steady || self.needs_those_set_aside() {
+        if self.stalled.is_empty() || (self.steady && !self.told) || self.needs_those_set_aside() {
             return (values, Stalls::default());
         }
-        let limit = INTERRUPTED_TIMES * fsage_stats::median(&values).abs();
+        let limit = match self.told {
+            true if 2 * self.stalled.len() < values.len() => 0.0,
+            true => f64::INFINITY,
+            false => INTERRUPTED_TIMES * fsage_stats::median(&values).abs(),
+        };
         let mut stalls = Stalls::default();
         let mut places = self.stalled.iter().peekable();
         let mut kept = Vec::with_capacity(values.len());
@@ -523,6 +535,23 @@ struct Own {
 #[allow(clippy::float_cmp, reason = "the numbers are exact in binary")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_clock_tells_to_have_waited_is_no_part_however_short() {
+        let mut measurements = Measurements::default();
+        let estimate = |measurements: &mut Measurements, waited: usize| {
+            for call in 0..40 {
+                let waits = call < waited;
+                let slept = if waits { Slept::Waited } else { Slept::Served };
+                measurements.push(id("WN64"), if waits { 40.0 } else { 10.0 }, slept);
+            }
+            measurements.commit(false);
+            measurements.mean(id("WN64")).unwrap()
+        };
+        assert!((estimate(&mut measurements, 4) - 10.0).abs() < 1e-9);
+        // Where most wait it is their own cost.
+        assert!(estimate(&mut measurements, 40) > 20.0);
+    }
 
     fn stalled(is: bool) -> Slept {
         if is { Slept::Stalled } else { Slept::No }

@@ -1,5 +1,7 @@
 //! Thousands of files of mixed sizes in many directories: what most procedures work on.
 
+use std::ops::RangeInclusive;
+
 use fsage_core::{Errno, FileSystem, FileType, OpenFlags};
 
 use crate::error::Res;
@@ -103,19 +105,19 @@ impl Population {
         Ok(population)
     }
 
-    /// Creates files of at least `least_kib` (no file system keeps 4 KiB in its inode), and beside each
-    /// another of `beside_kib` that is never read: what a drive reads ahead holds few of the files.
+    /// Creates files of the sizes `kib`, and beside each another of `beside_kib` that is never read: what a
+    /// drive reads ahead holds few of the files.
     pub(crate) fn create_apart(
         lab: &mut Lab<'_>,
         files: usize,
         dirs: usize,
-        (least_kib, beside_kib): (u32, u64),
+        (kib, beside_kib): (RangeInclusive<u32>, u64),
     ) -> Res<Self> {
         let most = (lab.room_bytes() / (2 * MEAN_BYTES + (beside_kib << 10))) as usize;
         let files = lab.files_in_time(2 * files.min(most)) / 2;
         let mut population = Self::plan(lab, files, dirs, Order::ByDirectory)?;
         for (number, item) in population.items.iter_mut().enumerate() {
-            item.size_kib = item.size_kib.max(least_kib);
+            item.size_kib = item.size_kib.clamp(*kib.start(), *kib.end());
             lab.make_file(&item.path, u64::from(item.size_kib) << 10)?;
             let mut beside = item.path.clone();
             beside.push(b'x');

@@ -1,9 +1,12 @@
 //! Calls that waited for the device although such calls normally do not: told by the thread's sleep.
 
-use fsage_core::{Clock, OpenFlags};
+use std::cell::Cell;
+
+use fsage_core::{Clock, OpenFlags, VirtualTime};
 
 use crate::error::Res;
 use crate::lab::{Batch, Lab};
+use crate::measurements::Slept;
 use crate::sched::Sched;
 
 /// Where a write that is made stable takes at least so long, calls that wait for the device are told
@@ -45,6 +48,8 @@ impl Awake {
 pub(crate) struct Stalls {
     slow_device: bool,
     last: Awake,
+    /// How long the last timed call waited, where a computed clock tells it.
+    pub waited_ns: Cell<u64>,
 }
 
 impl Stalls {
@@ -72,6 +77,33 @@ const LONG_CALL_NS: f64 = 20_000.0;
 const MOST_QUEUED: f64 = 0.95;
 
 impl Lab<'_> {
+    /// What calls waited for the device so far, where a computed clock tells it.
+    pub(crate) fn waited_so_far(&self) -> u64 {
+        self.fs.virtual_time().map_or(0, VirtualTime::waited_ns)
+    }
+
+    /// Whether the call that took `value` waited for most of it; nothing if it is no sample, since it was to find
+    /// cached what it waited for.
+    pub(crate) fn slept(&mut self, value: f64) -> Option<Slept> {
+        let is_cached = matches!(self.batch, Some(Batch::Cached | Batch::Changing));
+        if self.fs.virtual_time().is_some() {
+            let most = self.stalls.waited_ns.get() > 0
+                && self.stalls.waited_ns.get() as f64 >= value / 2.0;
+            return match self.batch {
+                Some(Batch::Cached) if most => None,
+                Some(Batch::Changing) if most => Some(Slept::Waited),
+                // Nothing else took the time.
+                _ => Some(Slept::Served),
+            };
+        }
+        Some(match self.stalls.slept(value, self.clock, &self.sched) {
+            true if is_cached => Slept::Stalled,
+            // On another's device somebody's requests may have been before it.
+            true if self.own_device => Slept::Served,
+            _ => Slept::No,
+        })
+    }
+
     /// What of a long call that changes something was waiting for a processor, which is the machine's and not the
     /// call's, in nanoseconds.
     pub(crate) fn queued_ns(&self, ns: f64) -> f64 {

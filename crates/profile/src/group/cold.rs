@@ -1,5 +1,7 @@
 //! Files and directories read from the device, by their relation to what was read before.
 
+use std::ops::RangeInclusive;
+
 use fsage_core::OpenFlags;
 
 use crate::error::Res;
@@ -29,6 +31,9 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
 const FAR_OF_ROUND: usize = 90;
 const ANY_OF_ROUND: usize = 110;
 const WHOLE_OF_ROUND: usize = 90;
+/// Files whose first 4 KiB are read, and what lies beside each. They end there: what read-ahead brings of a larger
+/// file makes the next request wait, and is charged for what it is. No file system keeps 4 KiB in its inode.
+const FIRST: (RangeInclusive<u32>, u64) = (4..=4, 24);
 /// A device from which reads take less is memory.
 const IN_MEMORY_NS: f64 = 1e5;
 /// After which pauses reads far away come where that counts.
@@ -79,12 +84,12 @@ struct Once {
 impl Once {
     fn create(lab: &mut Lab<'_>) -> Res<Self> {
         let rounds = lab.scale(ONCE_ROUNDS.0, ONCE_ROUNDS.1);
-        let any = Population::create_apart(lab, rounds * ANY_OF_ROUND, 45, (4, 16))?;
+        let any = Population::create_apart(lab, rounds * ANY_OF_ROUND, 45, FIRST)?;
         let any_order = scattered(lab, &any);
-        let whole = Population::create_apart(lab, rounds * WHOLE_OF_ROUND, 45, (1, 16))?;
+        let whole = Population::create_apart(lab, rounds * WHOLE_OF_ROUND, 45, (1..=64, 16))?;
         let whole_order = scattered(lab, &whole);
         let large = larger(lab, &whole)?;
-        let one = Population::create_apart(lab, rounds * FAR_OF_ROUND * 4 / 3, 1, (4, 16))?;
+        let one = Population::create_apart(lab, rounds * FAR_OF_ROUND * 4 / 3, 1, FIRST)?;
         let far = walk::far(&mut lab.random, one.items.len(), rounds * FAR_OF_ROUND);
         Ok(Self {
             one: (one, far),

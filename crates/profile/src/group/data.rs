@@ -357,7 +357,7 @@ const PARTS_OF_ROUND: usize = 48;
 fn uncached(lab: &mut Lab<'_>) -> Res {
     let whole = probes("WU");
     let rounds = (lab.scale(2, 4), lab.scale(4, 10));
-    let small = Population::create_apart(lab, 12 * PARTS_OF_ROUND, 45, (4, 48))?;
+    let small = Population::create_apart(lab, 12 * PARTS_OF_ROUND, 45, (4..=64, 48))?;
     let order = scattered(lab, &small);
     lab.rounds(&["WU", "WP"], rounds, |lab, round| {
         let dir = lab.fresh_dir("u")?;

@@ -37,7 +37,7 @@ const BETWEEN_BYTES: u64 = 4 << 20;
 fn files(lab: &mut Lab<'_>) -> Res {
     let rounds = lab.scale(ROUNDS.0, ROUNDS.1);
     let all: usize = ANYWHERE.iter().sum();
-    let anywhere = Population::create_apart(lab, rounds * all * READS * 21 / 20, 45, (4, 16))?;
+    let anywhere = Population::create_apart(lab, rounds * all * READS * 21 / 20, 45, (4..=64, 16))?;
     let order = scattered(lab, &anywhere);
     let streams = Streams::create(lab, rounds * IN_ORDER.len())?;
     let limits = (2, lab.scale(ROUNDS.0 / QUICK_ROUNDS, ROUNDS.1));
