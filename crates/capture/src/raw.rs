@@ -147,6 +147,9 @@ pub enum RawEvent {
         result: i32,
         /// The file.
         file: Option<RawFile>,
+        /// The descriptor; `None` for a file that was registered with the ring, whose number is an index
+        /// into what is registered, and for an open.
+        fd: Option<i32>,
         /// Offset in bytes, all ones for the file's position; the directory's descriptor of an
         /// open, the descriptor of a close.
         offset: u64,

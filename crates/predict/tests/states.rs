@@ -940,3 +940,24 @@ fn what_if_tells_the_elapsed_time_too() {
     let more = changed.elapsed_ns - target.elapsed_ns.unwrap();
     assert!((more - changed.difference_ns).abs() < 1e-6 && more > 4000.0);
 }
+
+#[test]
+fn a_request_to_a_registered_file_is_of_the_open_file_that_the_process_has() {
+    const O_DSYNC_DIRECT: u32 = 0o10_000 | 0o40_000;
+    let mut s = Script::default();
+    let id = fsage_core::FileId {
+        dev: fsage_core::DevId(1),
+        ino: 7,
+        generation: 0,
+    };
+    s.open("/f", CREATE, 3);
+    s.ops.last_mut().unwrap().file = Some(id);
+    s.open("/f", CREATE | O_DSYNC_DIRECT, 4);
+    s.ops.last_mut().unwrap().file = Some(id);
+    for record in [OpFlags::URING, OpFlags::URING | OpFlags::DIRECT] {
+        s.data(OpKind::Write, 0, 0, 4096);
+        let op = s.ops.last_mut().unwrap();
+        (op.fd, op.file, op.record) = (None, Some(id), record);
+    }
+    assert_eq!(families(&s)[2..], ["WF", "FDSO"]);
+}
