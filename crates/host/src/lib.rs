@@ -33,6 +33,7 @@ pub mod remove;
 pub mod scratch;
 pub mod signals;
 pub mod snapshot;
+pub mod socket;
 pub mod speed;
 pub mod target;
 pub mod thread;

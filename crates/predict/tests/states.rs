@@ -942,6 +942,20 @@ fn what_if_tells_the_elapsed_time_too() {
 }
 
 #[test]
+fn a_sendfile_is_charged_by_the_family_of_its_socket() {
+    let mut s = Script::default();
+    s.open("/f", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 8192);
+    for family in [0, 1, 2, 10] {
+        s.data(OpKind::Sendfile, 3, 0, 8192);
+        s.ops.last_mut().unwrap().flags = family;
+    }
+    let found = families(&s);
+    // What the copy to a program costs is taken away again, which the names do not show.
+    assert_eq!(found[2..], ["RC", "RC+SNDU", "RC+SND", "RC+SND"]);
+}
+
+#[test]
 fn a_request_to_a_registered_file_is_of_the_open_file_that_the_process_has() {
     const O_DSYNC_DIRECT: u32 = 0o10_000 | 0o40_000;
     let mut s = Script::default();

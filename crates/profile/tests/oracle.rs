@@ -376,6 +376,8 @@ const NOT_DETERMINED: &[(&str, &str)] = &[
     ("DUP", "no call of a target"),
     ("LOCK", "no call of a target"),
     ("ADVISE", "no call of a target"),
+    ("SND", "no call of a target"),
+    ("SNDU", "no call of a target"),
     ("GETXATTR", "no call of a target"),
     ("SETXATTR", "no call of a target"),
     ("LISTXATTR", "no call of a target"),

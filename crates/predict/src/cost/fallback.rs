@@ -139,6 +139,8 @@ fn data(stem: Stem) -> Chain {
         RdO => &[&[Sized(Rc, 1.0)]],
         REof => &[&[Same(RdO)], &[Sized(Rc, 1.0)]],
         RHo => &[&[Same(Rc)]],
+        Snd => &[&[Same(Rc)]],
+        SndU => &[&[Same(Rc)]],
         Wf | Wh => &[&[Same(Wn)], &[Same(Wk)], &[Same(WrO), Same(Wrc)]],
         Wn => &[&[Same(Wf)], &[Same(Wk)], &[Same(WrO), Same(Wrc)]],
         Wd => &[&[Same(Wo)], &[Same(Wk)], &[Same(WrO), Same(Wrc)]],

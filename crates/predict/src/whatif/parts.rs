@@ -46,11 +46,16 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("rmdir", &["RMDIR*"]),
     ("rename", &["RENAME*"]),
     ("unlink", &["RM", "RMF", "RMD", "RMFC"]),
-    ("truncate", &["TR", "TRC", "TRX", "TRP"]),
+    (
+        "truncate",
+        &["TR", "TRC", "TRX", "TRP"],
+    ),
     ("readdir", &["RDIR*"]),
     (
         "read",
-        &["RDO", "RDC", "RC*", "REOF", "RHO", "RD", "RRD", "RF*", "RX"],
+        &[
+            "RDO", "RDC", "RC*", "REOF", "RHO", "SND*", "RD", "RRD", "RF*", "RX",
+        ],
     ),
     (
         "write",
