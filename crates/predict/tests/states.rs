@@ -144,7 +144,7 @@ fn what_a_close_writes_is_waited_for_by_the_next_truncation() {
         let mut made = families_on(everything_but(&[("CLOSET", closet)]), &s);
         made.swap_remove(3)
     };
-    assert_eq!(truncations(1.0, 0), "OPEN+TR");
+    assert_eq!(truncations(1.0, 0), "OPEN+TRD");
     assert_eq!(truncations(10.0, 0), "OPEN+TRF");
     assert_eq!(truncations(10.0, 200_000_000), "OPEN+TR");
 }
@@ -974,4 +974,27 @@ fn a_request_to_a_registered_file_is_of_the_open_file_that_the_process_has() {
         (op.fd, op.file, op.record) = (None, Some(id), record);
     }
     assert_eq!(families(&s)[2..], ["WF", "FDSO"]);
+}
+
+#[test]
+fn truncation_of_what_was_never_written_back_is_told_from_that_of_what_was() {
+    let mut s = Script::default();
+    s.open("/f", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 20_000);
+    s.fd(OpKind::Ftruncate, 3).length = Some(15_000);
+    s.fd(OpKind::Ftruncate, 3).length = Some(30_000);
+    s.fd(OpKind::Fsync, 3);
+    s.fd(OpKind::Ftruncate, 3).length = Some(40_000);
+    s.fd(OpKind::Ftruncate, 3).length = Some(10_000);
+    let found = families(&s);
+    assert_eq!(found[2..4], ["TRPD", "TRXD"]);
+    assert_eq!(found[5..], ["TRX", "TRP"]);
+    // The pages stay in the cache when all else is overwritten in place.
+    let mut s = Script::default();
+    s.open("/f", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 20_000);
+    s.fd(OpKind::Fsync, 3);
+    s.data(OpKind::Write, 3, 0, 4096);
+    s.fd(OpKind::Ftruncate, 3).length = Some(15_000);
+    assert_eq!(families(&s)[4..], ["TRP"]);
 }

@@ -243,6 +243,11 @@ const ROWS: &[(&str, Expected)] = &[
     ("TR", |s| Some(s.call(|c| c.truncate_ns) + s.freed(s.pages))),
     ("TRX", |s| Some(s.call(|c| c.extend_ns))),
     ("TRP", |s| Some(s.call(|c| c.truncate_ns) + s.freed(8.0))),
+    ("TRD", |s| {
+        Some(s.call(|c| c.truncate_ns) + s.freed(s.pages))
+    }),
+    ("TRXD", |s| Some(s.call(|c| c.extend_ns))),
+    ("TRPD", |s| Some(s.call(|c| c.truncate_ns) + s.freed(4.0))),
     ("TRF", |s| Some(s.call(|c| c.truncate_ns) + s.freed(1.0))),
     ("MMAP", |s| Some(s.call(|c| c.map_ns))),
     ("MUNMAP", |s| Some(s.call(|c| c.unmap_ns))),

@@ -19,10 +19,15 @@ impl View {
         held(0) && held(size.saturating_sub(1) / PAGE_BYTES)
     }
 
+    /// Whether half of it and more was never written back.
+    fn mostly_dirty(&self, ino: Ino, size: u64) -> bool {
+        let dirty = self.pages.dirty_pages(ino.0);
+        dirty > 0 && dirty.saturating_mul(2) >= size.div_ceil(PAGE_BYTES)
+    }
+
     /// The family of a removal: never written back, cached, or not cached.
     fn removal(&self, ino: Ino, size: u64) -> Stem {
-        let dirty = self.pages.dirty_pages(ino.0);
-        if dirty > 0 && dirty.saturating_mul(2) >= size.div_ceil(PAGE_BYTES) {
+        if self.mostly_dirty(ino, size) {
             Stem::RmD
         } else if self.map_cached(ino, size) {
             Stem::RmF
@@ -66,12 +71,20 @@ impl View {
             return;
         };
         let kib = old as f64 / 1024.0;
-        let charge = if new >= old {
+        // What was added and never written back: some file systems write it before they set the size.
+        let unwritten = self.pages.dirty_pages(ino.0) > 0 && self.changing(ino).extended;
+        let charge = if new >= old && unwritten {
+            Charge::sized(Stem::TrXD, step.gap, kib)
+        } else if new >= old {
             Charge::once(Stem::TrX, step.gap)
+        } else if new > 0 && unwritten {
+            Charge::sized(Stem::TrPD, step.gap, new as f64 / 1024.0)
         } else if new > 0 {
             Charge::sized(Stem::TrP, step.gap, kib)
         } else if let Some(gap) = self.since_close(step, ino).filter(|_| kib <= SMALL_KIB) {
             Charge::once(Stem::TrF, gap)
+        } else if unwritten && self.mostly_dirty(ino, old) {
+            Charge::sized(Stem::TrD, step.gap, kib)
         } else if self.map_cached(ino, old) {
             Charge::sized(Stem::Tr, step.gap, kib)
         } else {

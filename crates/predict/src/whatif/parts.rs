@@ -48,7 +48,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("unlink", &["RM", "RMF", "RMD", "RMFC"]),
     (
         "truncate",
-        &["TR", "TRC", "TRX", "TRP"],
+        &["TR", "TRC", "TRX", "TRP", "TRXD", "TRPD", "TRD"],
     ),
     ("readdir", &["RDIR*"]),
     (
