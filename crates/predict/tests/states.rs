@@ -998,3 +998,28 @@ fn truncation_of_what_was_never_written_back_is_told_from_that_of_what_was() {
     s.fd(OpKind::Ftruncate, 3).length = Some(15_000);
     assert_eq!(families(&s)[4..], ["TRP"]);
 }
+
+#[test]
+fn data_that_was_never_written_back_is_renamed_over_and_truncated_at_another_cost() {
+    let mut s = Script::default();
+    for (path, fd) in [("/a", 3), ("/b", 4)] {
+        s.open(path, CREATE, fd);
+        s.data(OpKind::Write, fd, 0, 4096);
+        s.fd(OpKind::Fsync, fd);
+    }
+    let to = s.paths.intern(b"/b");
+    s.name(OpKind::Rename, "/a").path2 = to;
+    s.open("/c", CREATE, 5);
+    s.data(OpKind::Write, 5, 0, 8192);
+    let to = s.paths.intern(b"/b");
+    s.name(OpKind::Rename, "/c").path2 = to;
+    let to = s.paths.intern(b"/d");
+    s.name(OpKind::Rename, "/b").path2 = to;
+    s.open("/e", CREATE, 6);
+    s.data(OpKind::Write, 6, 0, 8192);
+    s.fd(OpKind::Ftruncate, 6).length = Some(0);
+    let found = families(&s);
+    assert_eq!(found[6], "RENAMER");
+    assert_eq!(found[9..11], ["RENAMED", "RENAME"]);
+    assert_eq!(found[13], "TRD");
+}

@@ -246,6 +246,9 @@ const ROWS: &[(&str, Expected)] = &[
     ("TRD", |s| {
         Some(s.call(|c| c.truncate_ns) + s.freed(s.pages))
     }),
+    ("RENAMED", |s| {
+        Some(s.call(|c| c.rename_over_ns) + s.freed(1.0))
+    }),
     ("TRXD", |s| Some(s.call(|c| c.extend_ns))),
     ("TRPD", |s| Some(s.call(|c| c.truncate_ns) + s.freed(4.0))),
     ("TRF", |s| Some(s.call(|c| c.truncate_ns) + s.freed(1.0))),

@@ -10,6 +10,7 @@ use crate::namespace::tree::Ino;
 const WRITTEN_NS: u64 = 100_000_000;
 /// Files of TRF are no larger, nearly.
 const SMALL_KIB: f64 = 64.0;
+const PAGE_KIB: f64 = (PAGE_BYTES / 1024) as f64;
 
 impl View {
     /// Whether a file's indirect blocks (or its extent tree) are taken to be cached: its first and
@@ -123,12 +124,19 @@ impl View {
         replaced: Option<(Ino, bool, u64)>,
         charges: &mut Vec<Charge>,
     ) {
-        let stem = if replaced.is_some() {
-            Stem::RenameR
-        } else {
-            Stem::Rename
-        };
-        charges.push(Charge::once(stem, step.gap));
+        let dirty = |ino: Ino| self.pages.dirty_pages(ino.0);
+        let new_data = step.resolved.node.map_or(0, dirty);
+        charges.push(match replaced {
+            Some(_) if new_data > 0 => {
+                Charge::sized(Stem::RenameD, step.gap, new_data as f64 * PAGE_KIB)
+            }
+            Some(_) => Charge::once(Stem::RenameR, step.gap),
+            None => Charge::once(Stem::Rename, step.gap),
+        });
+        if replaced.is_some() {
+            // Its writing is begun where that of what was truncated and closed is.
+            self.close_truncated(step);
+        }
         if let Some((other, true, size)) = replaced
             && size > 64 << 10
         {

@@ -117,6 +117,7 @@ fn calls(stem: Stem) -> Chain {
         RmdirB => &[&[Same(Rmdir)], &[Same(Rm)]],
         Rename => &[&[Same(RenameR)], &[Same(Link)], &[Same(Cr)]],
         RenameR => &[&[Same(Rename)]],
+        RenameD => &[&[Same(RenameR)], &[Same(Rename)]],
         Chmod => &[&[Same(Utimens)], &[Same(Chown)], &[Same(Stat)]],
         Chown | Utimens | Setxattr => &[&[Same(Chmod)]],
         Getxattr => &[&[Same(Stat)]],

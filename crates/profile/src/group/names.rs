@@ -24,6 +24,12 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
         run: closes,
     },
     Procedure {
+        name: "renames of files not written back",
+        stems: &["RENAMED"],
+        share: (6, 12),
+        run: renamed_dirty,
+    },
+    Procedure {
         name: "removal of directories that held many",
         stems: &["RMDIRB"],
         share: (4, 12),
@@ -308,6 +314,40 @@ fn closes(lab: &mut Lab<'_>) -> Res {
             lab.end()?;
         }
         population.discard(lab)
+    })
+}
+
+/// Sizes of what is renamed before it is written back, and how many a round has of each.
+const NEW_KIB: [u32; 4] = [4, 16, 64, 256];
+const NEW: usize = 6;
+/// Two paths of three components in the directory of the last call.
+const SAME_DIR: Components = Components { same: 6, other: 0 };
+
+fn renamed_dirty(lab: &mut Lab<'_>) -> Res {
+    let rounds = (lab.scale(2, 4), lab.scale(4, 12));
+    lab.rounds(&["RENAMED"], rounds, |lab, _| {
+        let fs = lab.fs;
+        let dir = lab.fresh_dir("o")?;
+        let mut files = Vec::new();
+        for kib in NEW_KIB {
+            for number in 0..NEW {
+                let old = format!("{dir}/{kib}-{number}").into_bytes();
+                lab.make_file(&old, 4096)?;
+                files.push((kib, old));
+            }
+        }
+        lab.settle()?;
+        lab.random.shuffle(&mut files);
+        lab.begin(Batch::Changing);
+        for (kib, old) in &files {
+            let new = with(old, ".new");
+            lab.make_file(&new, u64::from(*kib) << 10)?;
+            lab.call_path(Probe::at("RENAMED", *kib), 0, SAME_DIR, || {
+                fs.rename(&new, old)
+            })?;
+        }
+        lab.end()?;
+        lab.clear(&dir)
     })
 }
 
