@@ -507,7 +507,7 @@ fn dirty_data_expires_and_links_keep_files() {
     s.name(OpKind::Unlink, "/f");
     s.pause(60_000_000_000);
     s.name(OpKind::Unlink, "/g");
-    assert_eq!(families(&s), ["CRC", "WF", "CLOSEW", "LINK", "RM", "RMF"]);
+    assert_eq!(families(&s), ["CRC", "WF", "CLOSEW", "LINK", "RML", "RMF"]);
 }
 
 #[test]
@@ -1022,4 +1022,20 @@ fn data_that_was_never_written_back_is_renamed_over_and_truncated_at_another_cos
     assert_eq!(found[6], "RENAMER");
     assert_eq!(found[9..11], ["RENAMED", "RENAME"]);
     assert_eq!(found[13], "TRD");
+}
+
+#[test]
+fn a_name_goes_alone_while_the_file_has_another() {
+    let mut s = Script::default();
+    s.open("/a", CREATE, 3);
+    s.fd(OpKind::Close, 3);
+    let to = s.paths.intern(b"/b");
+    s.name(OpKind::Link, "/a").path2 = to;
+    s.name(OpKind::Unlink, "/a");
+    s.name(OpKind::Unlink, "/b");
+    s.open("/c", CREATE, 3);
+    s.name(OpKind::Unlink, "/c");
+    let found = families(&s);
+    assert_eq!(found[3..5], ["RML", "RM"]);
+    assert_eq!(found[6], "RM", "an open file's last name");
 }

@@ -246,6 +246,7 @@ const ROWS: &[(&str, Expected)] = &[
     ("TRD", |s| {
         Some(s.call(|c| c.truncate_ns) + s.freed(s.pages))
     }),
+    ("RML", |s| Some(s.call(|c| c.unlink_ns))),
     ("RENAMED", |s| {
         Some(s.call(|c| c.rename_over_ns) + s.freed(1.0))
     }),

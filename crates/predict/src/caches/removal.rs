@@ -52,7 +52,10 @@ impl View {
             self.dirty.less(self.pages.dirty_pages(ino.0) as f64 * 4.0);
         }
         // The file stays while it has another name or is open: only the name goes.
-        if !freed || size == 0 {
+        let has_another = step.ns.tree.inode(ino).is_some_and(|i| i.links > 0);
+        if !freed && has_another {
+            charges.push(Charge::once(Stem::RmL, step.gap));
+        } else if !freed || size == 0 {
             charges.push(Charge::once(Stem::Rm, step.gap));
         } else {
             charges.push(Charge::sized(self.removal(ino, size), step.gap, kib));

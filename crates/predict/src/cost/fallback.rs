@@ -177,6 +177,7 @@ fn data(stem: Stem) -> Chain {
         TrP => &[&[Same(Tr)]],
         TrXD => &[&[Same(TrX)]],
         TrD => &[&[Same(Tr)]],
+        RmL => &[&[Same(Rm)]],
         TrPD => &[&[Same(TrP)]],
         TrF => &[&[Sized(Tr, 4.0)]],
         Rm => &[&[Sized(RmF, 1.0)]],

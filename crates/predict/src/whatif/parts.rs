@@ -45,7 +45,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("mkdir", &["MKDIR*"]),
     ("rmdir", &["RMDIR*"]),
     ("rename", &["RENAME*"]),
-    ("unlink", &["RM", "RMF", "RMD", "RMFC"]),
+    ("unlink", &["RM", "RML", "RMF", "RMD", "RMFC"]),
     (
         "truncate",
         &["TR", "TRC", "TRX", "TRP", "TRXD", "TRPD", "TRD"],

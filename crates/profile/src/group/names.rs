@@ -12,7 +12,7 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     Procedure {
         name: "directories, renames and links",
         stems: &[
-            "CRF", "MKDIR", "RMDIR", "RENAME", "RENAMER", "LINK", "SYMLINK", "READLINK",
+            "CRF", "MKDIR", "RMDIR", "RENAME", "RENAMER", "RML", "LINK", "SYMLINK", "READLINK",
         ],
         share: (25, 40),
         run: names,
@@ -49,7 +49,7 @@ const APART: Components = Components { same: 4, other: 4 };
 
 fn names(lab: &mut Lab<'_>) -> Res {
     let stems = [
-        "CRF", "MKDIR", "RMDIR", "RENAME", "RENAMER", "LINK", "SYMLINK", "READLINK",
+        "CRF", "MKDIR", "RMDIR", "RENAME", "RENAMER", "RML", "LINK", "SYMLINK", "READLINK",
     ];
     // Nothing here is made cold after this: see `Lab::start_afresh`.
     lab.start_afresh()?;
@@ -244,12 +244,14 @@ fn renames(lab: &mut Lab<'_>, population: &Population, chunk: &[Item], gap: usiz
     }
     lab.end()?;
     // What a workload renames over goes, and its space with it.
+    lab.begin(Batch::Changing);
     for item in kept {
-        match fs.unlink(&with(&item.path, ".l")) {
-            Ok(()) | Err(Errno::ENOENT) => {}
-            Err(errno) => return Err(errno.into()),
+        let link = with(&item.path, ".l");
+        if fs.lstat(&link).is_ok() {
+            lab.call_path(Probe::of("RML"), gap, FILE_COMPONENTS, || fs.unlink(&link))?;
         }
     }
+    lab.end()?;
     lab.begin(Batch::Changing);
     for (from, item) in at.iter().zip(kept) {
         lab.call_path(over, gap, APART, || fs.rename(from, &item.path))?;

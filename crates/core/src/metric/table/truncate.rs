@@ -123,6 +123,19 @@ pub(super) const ROWS: &[Family] = &[
         depends: &["EMPTY", "LUS_BC"],
     },
     Family {
+        stem: "RML",
+        unit: Unit::Ns,
+        points: None,
+        gaps: true,
+        group: Group::Truncate,
+        quick: true,
+        short: "unlinks of one of several names",
+        what: "unlink of a name of a file that has another",
+        how: "second names made by LINK; the file is written and stays",
+        source: "extended: the name goes alone, no inode",
+        depends: &["EMPTY", "LUS_BC"],
+    },
+    Family {
         stem: "RMF",
         unit: Unit::Ns,
         points: Some(Points {
