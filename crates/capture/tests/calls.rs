@@ -286,7 +286,9 @@ fn uring_is_seen(rows: &[Row], work: &Path) {
     let of_index = rows.iter().find(|row| {
         row.op.kind == OpKind::Write && row.op.file.is_some_and(|file| file.ino == ino)
     });
-    assert_eq!(of_index.unwrap().op.fd, None, "an index is no descriptor");
+    let of_index = of_index.unwrap().op;
+    assert_eq!(of_index.fd, None, "an index is no descriptor");
+    assert_eq!(of_index.size_bytes, None, "that after it is not told");
 }
 
 #[test]

@@ -168,7 +168,11 @@ impl Assembler {
         match (request.fd, &request.file) {
             (Some(fd), file) => self.set_descriptor(&mut op, fd, file.as_ref()),
             // Its file may have been registered and closed: the file alone tells which it is.
-            (None, Some(file)) => self.set_file(&mut op, file),
+            (None, Some(file)) => {
+                self.set_file(&mut op, file);
+                // It was looked at when the request was done, and may have grown by it.
+                op.size_bytes = op.size_bytes.filter(|_| op.kind != OpKind::Write);
+            }
             (None, None) => {}
         }
         if let Some(id) = op.file {
