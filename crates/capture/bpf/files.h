@@ -173,6 +173,17 @@ static __always_inline __u64 offset_before(struct wire *w, __u64 pointer)
 	return w->result > 0 ? offset - w->result : offset;
 }
 
+#define S_IFMT 0170000
+#define S_IFSOCK 0140000
+
+/* The address family of a socket; all ones where it cannot be read. */
+static __always_inline __u64 family_of(__u64 file)
+{
+	struct socket *socket = BPF_CORE_READ((struct file *)file, private_data);
+	__u16 family = BPF_CORE_READ(socket, sk, __sk_common.skc_family);
+	return family ? family : ~0ULL;
+}
+
 static __always_inline void read_extra(struct wire *w, __u8 extra)
 {
 	__u64 lock[3];
@@ -182,6 +193,8 @@ static __always_inline void read_extra(struct wire *w, __u8 extra)
 	} else if (extra == EXTRA_IN) {
 		w->extra[0] = offset_before(w, w->args[2]);
 		w->extra[1] = ~0ULL;
+		if ((w->file2.mode & S_IFMT) == S_IFSOCK)
+			w->extra[1] = family_of(file_of(bpf_get_current_task_btf(), w->args[0]));
 	} else if (extra == EXTRA_HOW) {
 		w->extra[0] = w->extra[1] = 0;
 		bpf_probe_read_user(w->extra, sizeof(w->extra), (void *)w->args[2]);

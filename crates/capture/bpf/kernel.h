@@ -67,6 +67,19 @@ struct file {
 	struct inode *f_inode;
 	unsigned int f_flags;
 	__s64 f_pos;
+	void *private_data;
+};
+
+struct sock_common {
+	unsigned short skc_family;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+};
+
+struct socket {
+	struct sock *sk;
 };
 
 struct fdtable {

@@ -62,7 +62,8 @@ pub struct RawCall {
     pub pages_ahead: Option<u32>,
     /// The two words of an argument structure that the call points to, where it has one: `openat2`
     /// (flags, mode), `readv` family (total length, count), `copy_file_range`/`splice` (offsets in
-    /// and out at entry, `u64::MAX` for a null pointer), `fcntl` locks (start, length).
+    /// and out at entry, `u64::MAX` for a null pointer), `sendfile` (the offset likewise; the address
+    /// family of the socket, `u64::MAX` where there is none or it is not known), `fcntl` locks (start, length).
     pub extra: [u64; 2],
 }
 
@@ -147,6 +148,9 @@ pub enum RawEvent {
         result: i32,
         /// The file.
         file: Option<RawFile>,
+        /// The descriptor; `None` for a file that was registered with the ring, whose number is an index
+        /// into what is registered, and for an open.
+        fd: Option<i32>,
         /// Offset in bytes, all ones for the file's position; the directory's descriptor of an
         /// open, the descriptor of a close.
         offset: u64,

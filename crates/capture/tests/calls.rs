@@ -272,6 +272,23 @@ fn uring_is_seen(rows: &[Row], work: &Path) {
             (OpKind::Open, 0, Some(ino)),
         ]
     );
+    let requests = rows.iter().filter(|row| {
+        row.op.record.contains(OpFlags::URING) && row.op.file.is_some_and(|file| file.ino == ino)
+    });
+    let fds: Vec<_> = requests.map(|row| row.op.fd.is_some()).collect();
+    assert_eq!(
+        fds,
+        [true, true, true, false],
+        "an open by io_uring has none"
+    );
+    let ino = std::fs::metadata(work.join("registered")).unwrap().ino();
+    assert_eq!(ranges(rows, OpKind::Write, ino), [(4096, 50, 50)]);
+    let of_index = rows.iter().find(|row| {
+        row.op.kind == OpKind::Write && row.op.file.is_some_and(|file| file.ino == ino)
+    });
+    let of_index = of_index.unwrap().op;
+    assert_eq!(of_index.fd, None, "an index is no descriptor");
+    assert_eq!(of_index.size_bytes, None, "that after it is not told");
 }
 
 #[test]

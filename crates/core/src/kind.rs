@@ -122,7 +122,8 @@ kinds! {
     CopyIn = 29, "copy_in", Data;
     /// The writing side of `copy_file_range`; its latency is 0, the pair's is on the reading side.
     CopyOut = 30, "copy_out", Data;
-    /// `sendfile` reading from a file.
+    /// `sendfile` reading from a file. `flags`: the address family of the socket that it goes to (1 Unix,
+    /// 2 and 10 Internet), 0 where it is none or not known.
     Sendfile = 31, "sendfile", Data;
     /// `splice` from a file.
     SpliceIn = 32, "splice_in", Data;

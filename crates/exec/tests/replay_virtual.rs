@@ -6,7 +6,9 @@ mod fifo;
 use std::sync::atomic::AtomicBool;
 
 use fifo::{Fifo, Kept};
-use fsage_core::{Fd, Op, OpKind, Outcome, PathTable, Pid, Seed, Tid, VecSource};
+use fsage_core::{
+    DevId, Fd, FileId, Op, OpFlags, OpKind, Outcome, PathTable, Pid, Seed, Tid, VecSource,
+};
 use fsage_exec::replay::{
     Model, Order, Pace, Placement, ReplayOptions, ReplayRun, Tree, replay, scan,
 };
@@ -148,4 +150,50 @@ fn a_thread_does_one_thing_after_the_other_however_long_the_trace() {
     assert!(kept.ops.windows(2).all(starts));
     let all_ns: u64 = kept.ops.iter().filter_map(|op| op.latency_ns).sum();
     assert!(run.replayed_elapsed_ns >= all_ns, "{run:?}");
+}
+
+/// Two files are registered, one of them is closed before its request: requests name neither by a descriptor.
+#[test]
+fn requests_to_registered_files_reach_the_files() {
+    let trace = || {
+        let mut paths = PathTable::new();
+        let file = |ino| FileId {
+            dev: DevId(1),
+            ino,
+            generation: 0,
+        };
+        let mut ops = Vec::new();
+        for n in 1..=2 {
+            let mut open = Op::new(OpKind::Open, Pid(1), Tid(1), n);
+            (open.path, open.file) = (paths.intern(format!("/d/f{n}").as_bytes()), Some(file(n)));
+            open.result = Outcome::ok(n + 2);
+            ops.push(open);
+        }
+        let mut close = Op::new(OpKind::Close, Pid(1), Tid(1), 3);
+        close.fd = Some(Fd(4));
+        ops.push(close);
+        for n in [1, 2, 2, 1] {
+            let mut read = Op::new(OpKind::Read, Pid(1), Tid(1), 4 + ops.len() as u64);
+            (read.offset, read.length, read.result) = (Some(n), Some(10), Outcome::ok(10));
+            (read.record, read.file) = (OpFlags::URING, Some(file(n)));
+            ops.push(read);
+        }
+        VecSource::new(paths, ops)
+    };
+    let (run, kept) = replayed_of(&trace, Pace::AsFastAsPossible, Order::File);
+    assert_eq!((run.operations, run.replayed, run.differ), (7, 7, 0));
+    let descriptor = |n: usize| kept.ops[n].result.value().map(|fd| Fd(fd as i32));
+    let reads = kept.ops.iter().filter(|op| op.kind == OpKind::Read);
+    let reads: Vec<_> = reads.map(|op| (op.offset, op.fd)).collect();
+    let (first, again) = (descriptor(0), reads[1].1);
+    assert_eq!(
+        reads,
+        [
+            (Some(1), first),
+            (Some(2), again),
+            (Some(2), again),
+            (Some(1), first)
+        ]
+    );
+    assert!(again != first && again != descriptor(1));
 }

@@ -34,6 +34,7 @@ pub mod resident;
 pub mod scratch;
 pub mod signals;
 pub mod snapshot;
+pub mod socket;
 pub mod speed;
 pub mod target;
 pub mod thread;

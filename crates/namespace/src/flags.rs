@@ -6,6 +6,7 @@ pub const O_CREAT: u32 = 0o100;
 pub const O_EXCL: u32 = 0o200;
 pub const O_TRUNC: u32 = 0o1000;
 pub const O_APPEND: u32 = 0o2000;
+pub const O_DIRECT: u32 = 0o40000;
 pub const O_DIRECTORY: u32 = 0o200_000;
 pub const O_NOFOLLOW: u32 = 0o400_000;
 pub const O_CLOEXEC: u32 = 0o2_000_000;

@@ -11,7 +11,8 @@
 //! [`processes`] knows which process has which descriptors, directory and mappings and who shares
 //! them; [`fds`] is one table of descriptors, [`shared`] what several owners hold, [`maps`] the mapped
 //! ranges of one address space; [`tree`] holds files and names, [`way`] goes along a path of them,
-//! [`path`] takes paths apart as text, [`learned`] bounds what is learned of names that nobody made.
+//! [`path`] takes paths apart as text, [`learned`] bounds what is learned of names that nobody made,
+//! [`registered`] knows the open files of requests that name none.
 
 pub mod fds;
 pub mod flags;
@@ -19,6 +20,7 @@ pub mod learned;
 pub mod maps;
 pub mod path;
 pub mod processes;
+pub mod registered;
 pub mod shared;
 pub mod tree;
 pub mod way;
@@ -27,6 +29,7 @@ pub use fds::Fds;
 pub use learned::Learned;
 pub use maps::{Mapping, Maps};
 pub use processes::{Closed, Processes};
+pub use registered::Registered;
 pub use shared::{Shared, SharedId};
 pub use tree::{Dentry, DentryId, Ino, Inode, Kind, Tree};
 pub use way::Way;

@@ -343,6 +343,26 @@ impl<O, D: Clone + Default, F: Copy> Processes<O, D, F> {
         Some(self.fds_of(task)?.get(fd)?.open())
     }
 
+    /// The descriptor of a task whose open file is as wanted, and the open file: `hint` if it is, else the
+    /// first one.
+    pub fn open_where(
+        &mut self,
+        task: u32,
+        hint: Option<Fd>,
+        wanted: impl Fn(&O) -> bool,
+    ) -> Option<(Fd, SharedId)> {
+        let fits = |opens: &Shared<O>, open: SharedId| opens.get(open).is_some_and(&wanted);
+        if let Some(fd) = hint
+            && let Some(open) = self.open_of(task, fd)
+            && fits(&self.opens, open)
+        {
+            return Some((fd, open));
+        }
+        let fds = self.fds_of(task)?.in_order();
+        let mut all = fds.into_iter().map(|(fd, slot)| (fd, slot.open()));
+        all.find(|&(_, open)| fits(&self.opens, open))
+    }
+
     #[inline]
     fn fds_of(&mut self, task: u32) -> Option<&mut Fds<Slot>> {
         let id = match self.last {

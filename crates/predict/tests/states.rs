@@ -144,7 +144,7 @@ fn what_a_close_writes_is_waited_for_by_the_next_truncation() {
         let mut made = families_on(everything_but(&[("CLOSET", closet)]), &s);
         made.swap_remove(3)
     };
-    assert_eq!(truncations(1.0, 0), "OPEN+TR");
+    assert_eq!(truncations(1.0, 0), "OPEN+TRD");
     assert_eq!(truncations(10.0, 0), "OPEN+TRF");
     assert_eq!(truncations(10.0, 200_000_000), "OPEN+TR");
 }
@@ -507,7 +507,7 @@ fn dirty_data_expires_and_links_keep_files() {
     s.name(OpKind::Unlink, "/f");
     s.pause(60_000_000_000);
     s.name(OpKind::Unlink, "/g");
-    assert_eq!(families(&s), ["CRC", "WF", "CLOSEW", "LINK", "RM", "RMF"]);
+    assert_eq!(families(&s), ["CRC", "WF", "CLOSEW", "LINK", "RML", "RMF"]);
 }
 
 #[test]
@@ -939,4 +939,103 @@ fn what_if_tells_the_elapsed_time_too() {
     let changed = target.what_if.as_ref().unwrap();
     let more = changed.elapsed_ns - target.elapsed_ns.unwrap();
     assert!((more - changed.difference_ns).abs() < 1e-6 && more > 4000.0);
+}
+
+#[test]
+fn a_sendfile_is_charged_by_the_family_of_its_socket() {
+    let mut s = Script::default();
+    s.open("/f", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 8192);
+    for family in [0, 1, 2, 10] {
+        s.data(OpKind::Sendfile, 3, 0, 8192);
+        s.ops.last_mut().unwrap().flags = family;
+    }
+    let found = families(&s);
+    // What the copy to a program costs is taken away again, which the names do not show.
+    assert_eq!(found[2..], ["RC", "RC+SNDU", "RC+SND", "RC+SND"]);
+}
+
+#[test]
+fn a_request_to_a_registered_file_is_of_the_open_file_that_the_process_has() {
+    const O_DSYNC_DIRECT: u32 = 0o10_000 | 0o40_000;
+    let mut s = Script::default();
+    let id = fsage_core::FileId {
+        dev: fsage_core::DevId(1),
+        ino: 7,
+        generation: 0,
+    };
+    s.open("/f", CREATE, 3);
+    s.ops.last_mut().unwrap().file = Some(id);
+    s.open("/f", CREATE | O_DSYNC_DIRECT, 4);
+    s.ops.last_mut().unwrap().file = Some(id);
+    for record in [OpFlags::URING, OpFlags::URING | OpFlags::DIRECT] {
+        s.data(OpKind::Write, 0, 0, 4096);
+        let op = s.ops.last_mut().unwrap();
+        (op.fd, op.file, op.record) = (None, Some(id), record);
+    }
+    assert_eq!(families(&s)[2..], ["WF", "FDSO"]);
+}
+
+#[test]
+fn truncation_of_what_was_never_written_back_is_told_from_that_of_what_was() {
+    let mut s = Script::default();
+    s.open("/f", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 20_000);
+    s.fd(OpKind::Ftruncate, 3).length = Some(15_000);
+    s.fd(OpKind::Ftruncate, 3).length = Some(30_000);
+    s.fd(OpKind::Fsync, 3);
+    s.fd(OpKind::Ftruncate, 3).length = Some(40_000);
+    s.fd(OpKind::Ftruncate, 3).length = Some(10_000);
+    let found = families(&s);
+    assert_eq!(found[2..4], ["TRPD", "TRXD"]);
+    assert_eq!(found[5..], ["TRX", "TRP"]);
+    // The pages stay in the cache when all else is overwritten in place.
+    let mut s = Script::default();
+    s.open("/f", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 20_000);
+    s.fd(OpKind::Fsync, 3);
+    s.data(OpKind::Write, 3, 0, 4096);
+    s.fd(OpKind::Ftruncate, 3).length = Some(15_000);
+    assert_eq!(families(&s)[4..], ["TRP"]);
+}
+
+#[test]
+fn data_that_was_never_written_back_is_renamed_over_and_truncated_at_another_cost() {
+    let mut s = Script::default();
+    for (path, fd) in [("/a", 3), ("/b", 4)] {
+        s.open(path, CREATE, fd);
+        s.data(OpKind::Write, fd, 0, 4096);
+        s.fd(OpKind::Fsync, fd);
+    }
+    let to = s.paths.intern(b"/b");
+    s.name(OpKind::Rename, "/a").path2 = to;
+    s.open("/c", CREATE, 5);
+    s.data(OpKind::Write, 5, 0, 8192);
+    let to = s.paths.intern(b"/b");
+    s.name(OpKind::Rename, "/c").path2 = to;
+    let to = s.paths.intern(b"/d");
+    s.name(OpKind::Rename, "/b").path2 = to;
+    s.open("/e", CREATE, 6);
+    s.data(OpKind::Write, 6, 0, 8192);
+    s.fd(OpKind::Ftruncate, 6).length = Some(0);
+    let found = families(&s);
+    assert_eq!(found[6], "RENAMER");
+    assert_eq!(found[9..11], ["RENAMED", "RENAME"]);
+    assert_eq!(found[13], "TRD");
+}
+
+#[test]
+fn a_name_goes_alone_while_the_file_has_another() {
+    let mut s = Script::default();
+    s.open("/a", CREATE, 3);
+    s.fd(OpKind::Close, 3);
+    let to = s.paths.intern(b"/b");
+    s.name(OpKind::Link, "/a").path2 = to;
+    s.name(OpKind::Unlink, "/a");
+    s.name(OpKind::Unlink, "/b");
+    s.open("/c", CREATE, 3);
+    s.name(OpKind::Unlink, "/c");
+    let found = families(&s);
+    assert_eq!(found[3..5], ["RML", "RM"]);
+    assert_eq!(found[6], "RM", "an open file's last name");
 }

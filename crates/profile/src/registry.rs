@@ -31,6 +31,7 @@ pub(crate) fn procedures() -> Vec<&'static Procedure> {
         group::host_calls::PROCEDURES,
         group::data::PROCEDURES,
         group::recent::PROCEDURES,
+        group::sockets::PROCEDURES,
         group::mmap::PROCEDURES,
         group::truncate::PROCEDURES,
         group::sync::PROCEDURES,

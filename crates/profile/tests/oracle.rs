@@ -243,6 +243,15 @@ const ROWS: &[(&str, Expected)] = &[
     ("TR", |s| Some(s.call(|c| c.truncate_ns) + s.freed(s.pages))),
     ("TRX", |s| Some(s.call(|c| c.extend_ns))),
     ("TRP", |s| Some(s.call(|c| c.truncate_ns) + s.freed(8.0))),
+    ("TRD", |s| {
+        Some(s.call(|c| c.truncate_ns) + s.freed(s.pages))
+    }),
+    ("RML", |s| Some(s.call(|c| c.unlink_ns))),
+    ("RENAMED", |s| {
+        Some(s.call(|c| c.rename_over_ns) + s.freed(1.0))
+    }),
+    ("TRXD", |s| Some(s.call(|c| c.extend_ns))),
+    ("TRPD", |s| Some(s.call(|c| c.truncate_ns) + s.freed(4.0))),
     ("TRF", |s| Some(s.call(|c| c.truncate_ns) + s.freed(1.0))),
     ("MMAP", |s| Some(s.call(|c| c.map_ns))),
     ("MUNMAP", |s| Some(s.call(|c| c.unmap_ns))),
@@ -376,6 +385,8 @@ const NOT_DETERMINED: &[(&str, &str)] = &[
     ("DUP", "no call of a target"),
     ("LOCK", "no call of a target"),
     ("ADVISE", "no call of a target"),
+    ("SND", "no call of a target"),
+    ("SNDU", "no call of a target"),
     ("GETXATTR", "no call of a target"),
     ("SETXATTR", "no call of a target"),
     ("LISTXATTR", "no call of a target"),

@@ -41,7 +41,8 @@ impl Assembler {
             libc::SYS_copy_file_range => self.copy(call),
             libc::SYS_sendfile => {
                 let op = self.begin_fd(OpKind::Sendfile, call, call.args[1], call.file.as_ref());
-                let op = placed(op, call.file.as_ref(), call.extra[0], call.args[3]);
+                let mut op = placed(op, call.file.as_ref(), call.extra[0], call.args[3]);
+                op.flags = u16::try_from(call.extra[1]).map_or(0, u32::from);
                 self.emit(op);
             }
             libc::SYS_splice => self.splice(call),

@@ -14,6 +14,7 @@ struct Request {
     length: u64,
     flags: u32,
     file: Option<RawFile>,
+    fd: Option<i32>,
     path: Option<Vec<u8>>,
 }
 
@@ -111,6 +112,7 @@ impl Assembler {
                 opcode,
                 result,
                 file,
+                fd,
                 offset,
                 length,
                 flags,
@@ -126,6 +128,7 @@ impl Assembler {
                     length,
                     flags,
                     file,
+                    fd,
                     path,
                 };
                 self.request(op, &request);
@@ -162,8 +165,15 @@ impl Assembler {
             }
             _ => {}
         }
-        if let Some(file) = &request.file {
-            self.set_file(&mut op, file);
+        match (request.fd, &request.file) {
+            (Some(fd), file) => self.set_descriptor(&mut op, fd, file.as_ref()),
+            // Its file may have been registered and closed: the file alone tells which it is.
+            (None, Some(file)) => {
+                self.set_file(&mut op, file);
+                // It was looked at when the request was done, and may have grown by it.
+                op.size_bytes = op.size_bytes.filter(|_| op.kind != OpKind::Write);
+            }
+            (None, None) => {}
         }
         if let Some(id) = op.file {
             self.wanted |= self.wants_file(id);

@@ -280,6 +280,7 @@ impl Decoder {
             opcode,
             result: head.result() as i32,
             file: head.file(),
+            fd: descriptor(opcode, head.argument(4)),
             offset: head.argument(1),
             length: head.argument(2),
             flags: head.argument(3) as u32,
@@ -290,6 +291,13 @@ impl Decoder {
             },
         })
     }
+}
+
+/// Of reads, writes and syncs; all ones for a registered file.
+fn descriptor(opcode: u8, argument: u64) -> Option<i32> {
+    use crate::raw::uring::{CLOSE, OPENAT, OPENAT2};
+    let has_none = matches!(opcode, OPENAT | OPENAT2 | CLOSE) || argument == u64::MAX;
+    (!has_none).then_some(argument as i32)
 }
 
 fn fault(head: &Head<'_>) -> RawEvent {

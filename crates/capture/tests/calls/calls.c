@@ -188,6 +188,15 @@ static void uring(void)
 	struct io_uring_sqe open = {.opcode = IORING_OP_OPENAT, .fd = AT_FDCWD,
 				    .addr = (unsigned long)"uring", .open_flags = O_RDONLY};
 	request(ring, sq, cq, &p, sqes, open);
+	/* A registered file is named by its index, whatever its descriptor was and that it is closed. */
+	int other = openat(AT_FDCWD, "registered", O_CREAT | O_RDWR, 0644);
+	MUST(syscall(SYS_io_uring_register, ring, IORING_REGISTER_FILES, &other, 1));
+	MUST(close(other));
+	struct io_uring_sqe fixed = write;
+	fixed.fd = 0;
+	fixed.flags = IOSQE_FIXED_FILE;
+	fixed.len = 50;
+	request(ring, sq, cq, &p, sqes, fixed);
 	puts("uring");
 }
 

@@ -1,6 +1,7 @@
 //! What each operation means: the file behind its names and descriptors, and the call that stands
 //! for it on the target. Operations come in the order of the trace.
 
+mod held;
 mod incoming;
 mod names;
 mod process;
@@ -9,10 +10,11 @@ use std::sync::Arc;
 
 use fsage_core::{Errno, Fd, FileId, Op, OpFlags, OpKind, PathId, PathTable, Pid, Tid};
 use fsage_namespace::flags::{
-    O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_TMPFILE, O_TRUNC,
+    O_CLOEXEC, O_CREAT, O_DIRECT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_TMPFILE, O_TRUNC,
 };
 use fsage_namespace::path::{NAME_BYTES, PATH_BYTES, normal};
-use fsage_namespace::{Ino, Kind, Processes, SharedId};
+use fsage_namespace::registered::is_of_registered;
+use fsage_namespace::{Ino, Kind, Processes, Registered, SharedId};
 pub use incoming::{INCOMING, Incoming};
 use rustc_hash::FxHashMap;
 
@@ -96,6 +98,7 @@ pub(super) struct OpenFile {
     pub(super) node: Option<Ino>,
     pub(super) position: u64,
     pub(super) writable: bool,
+    pub(super) direct: bool,
     /// Its position on the target is not the trace's.
     pub(super) inherited: bool,
     /// Its name on the target.
@@ -121,6 +124,7 @@ pub struct Model {
     pub(super) processes: Processes<OpenFile, Option<Vec<u8>>>,
     next_open: u64,
     mapped: FxHashMap<Ino, Mapped>,
+    registered: Registered<Ino>,
     /// `None` while it is not known yet.
     placement: Option<Placement>,
     directory: Vec<u8>,
@@ -174,6 +178,7 @@ impl Model {
             processes: Processes::default(),
             next_open: 0,
             mapped: FxHashMap::default(),
+            registered: Registered::default(),
             placement,
             directory: directory.to_vec(),
             faults: false,
@@ -470,6 +475,7 @@ impl Model {
             node,
             position: 0,
             writable: op.flags & 3 != 0 || op.kind != OpKind::Open,
+            direct: op.kind == OpKind::Open && op.flags & O_DIRECT != 0,
             inherited: op.kind != OpKind::Open,
             name: name.into(),
         });
@@ -529,6 +535,9 @@ impl Model {
         if op.record.contains(OpFlags::NOT_A_FILE) {
             return Err(Skip::NotAFile);
         }
+        if is_of_registered(&op) {
+            return self.open_of_registered(step);
+        }
         let fd = op.fd.ok_or(Skip::UnknownDescriptor)?;
         if let Some(open) = self.processes.open_of(op.pid.0, fd) {
             return Ok(open);
@@ -553,38 +562,6 @@ impl Model {
 
     pub(super) fn note(&mut self, op: &Op, node: Option<Ino>) {
         self.note_file(op, node);
-    }
-
-    /// Keeps a mapped file open for its page faults.
-    pub(super) fn map(
-        &mut self,
-        node: Ino,
-        open: SharedId,
-        write: bool,
-        closes: &mut Vec<Arc<Slot>>,
-    ) {
-        let old = self.mapped.get(&node).copied();
-        if old.is_some_and(|old| old.open == open || old.write && !write) {
-            return;
-        }
-        if self.mapped.len() >= MAPPED && old.is_none() {
-            // Files are seldom mapped again after so many others.
-            let some = self.mapped.keys().next().copied();
-            if let Some(gone) = some.and_then(|some| self.mapped.remove(&some)) {
-                self.release(gone.open, closes);
-            }
-        }
-        if self.processes.share(open) {
-            self.mapped.insert(node, Mapped { open, write });
-            if let Some(old) = old {
-                self.release(old.open, closes);
-            }
-        }
-    }
-
-    pub(super) fn mapped_open(&self, id: Option<FileId>) -> Option<SharedId> {
-        let node = self.tree.identified(id?)?;
-        self.mapped.get(&node).map(|mapped| mapped.open)
     }
 
     pub(super) fn set_directory(&mut self, pid: Pid, node: Option<Ino>) {

@@ -1,7 +1,7 @@
 //! Reads and writes, page by page (Smith 2001, 4.4.3.2.2, 6.1.3.1, 6.1.3.2, 6.1.3.5).
 
 use fsage_cache::{PAGE_BYTES, PageState};
-use fsage_core::{OpFlags, OpKind};
+use fsage_core::{Op, OpFlags, OpKind};
 
 use super::{Step, View};
 use crate::cost::{Charge, Gap, Stem};
@@ -42,6 +42,20 @@ impl ReadPages {
                 *count = *count * all / followed;
             }
         }
+    }
+}
+
+const AF_UNIX: u32 = 1;
+const AF_INET: u32 = 2;
+const AF_INET6: u32 = 10;
+
+/// The family of a `sendfile`, by the socket that it goes to.
+fn sent_to(op: &Op) -> Option<Stem> {
+    match op.flags {
+        _ if op.kind != OpKind::Sendfile => None,
+        AF_UNIX => Some(Stem::SndU),
+        AF_INET | AF_INET6 => Some(Stem::Snd),
+        _ => None,
     }
 }
 
@@ -115,6 +129,14 @@ impl View {
             self.read_ahead(step, ino, (id, serial), first, last, pages.missed > 0);
         }
         self.charge_read(step, ino, offset, length, fresh, &pages, charges);
+        if let Some(stem) = sent_to(step.op) {
+            // The socket's side takes the place of the copy to the program.
+            charges.push(Charge::sized(stem, step.gap, kib));
+            charges.push(Charge {
+                times: -1.0,
+                ..Charge::sized(Stem::Rc, step.gap, kib)
+            });
+        }
     }
 
     /// Charges what a read found: all of it cached, in part a hole, in part on the device.

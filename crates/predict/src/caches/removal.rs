@@ -10,6 +10,7 @@ use crate::namespace::tree::Ino;
 const WRITTEN_NS: u64 = 100_000_000;
 /// Files of TRF are no larger, nearly.
 const SMALL_KIB: f64 = 64.0;
+const PAGE_KIB: f64 = (PAGE_BYTES / 1024) as f64;
 
 impl View {
     /// Whether a file's indirect blocks (or its extent tree) are taken to be cached: its first and
@@ -19,10 +20,15 @@ impl View {
         held(0) && held(size.saturating_sub(1) / PAGE_BYTES)
     }
 
+    /// Whether half of it and more was never written back.
+    fn mostly_dirty(&self, ino: Ino, size: u64) -> bool {
+        let dirty = self.pages.dirty_pages(ino.0);
+        dirty > 0 && dirty.saturating_mul(2) >= size.div_ceil(PAGE_BYTES)
+    }
+
     /// The family of a removal: never written back, cached, or not cached.
     fn removal(&self, ino: Ino, size: u64) -> Stem {
-        let dirty = self.pages.dirty_pages(ino.0);
-        if dirty > 0 && dirty.saturating_mul(2) >= size.div_ceil(PAGE_BYTES) {
+        if self.mostly_dirty(ino, size) {
             Stem::RmD
         } else if self.map_cached(ino, size) {
             Stem::RmF
@@ -46,7 +52,10 @@ impl View {
             self.dirty.less(self.pages.dirty_pages(ino.0) as f64 * 4.0);
         }
         // The file stays while it has another name or is open: only the name goes.
-        if !freed || size == 0 {
+        let has_another = step.ns.tree.inode(ino).is_some_and(|i| i.links > 0);
+        if !freed && has_another {
+            charges.push(Charge::once(Stem::RmL, step.gap));
+        } else if !freed || size == 0 {
             charges.push(Charge::once(Stem::Rm, step.gap));
         } else {
             charges.push(Charge::sized(self.removal(ino, size), step.gap, kib));
@@ -66,12 +75,20 @@ impl View {
             return;
         };
         let kib = old as f64 / 1024.0;
-        let charge = if new >= old {
+        // What was added and never written back: some file systems write it before they set the size.
+        let unwritten = self.pages.dirty_pages(ino.0) > 0 && self.changing(ino).extended;
+        let charge = if new >= old && unwritten {
+            Charge::sized(Stem::TrXD, step.gap, kib)
+        } else if new >= old {
             Charge::once(Stem::TrX, step.gap)
+        } else if new > 0 && unwritten {
+            Charge::sized(Stem::TrPD, step.gap, new as f64 / 1024.0)
         } else if new > 0 {
             Charge::sized(Stem::TrP, step.gap, kib)
         } else if let Some(gap) = self.since_close(step, ino).filter(|_| kib <= SMALL_KIB) {
             Charge::once(Stem::TrF, gap)
+        } else if unwritten && self.mostly_dirty(ino, old) {
+            Charge::sized(Stem::TrD, step.gap, kib)
         } else if self.map_cached(ino, old) {
             Charge::sized(Stem::Tr, step.gap, kib)
         } else {
@@ -110,12 +127,19 @@ impl View {
         replaced: Option<(Ino, bool, u64)>,
         charges: &mut Vec<Charge>,
     ) {
-        let stem = if replaced.is_some() {
-            Stem::RenameR
-        } else {
-            Stem::Rename
-        };
-        charges.push(Charge::once(stem, step.gap));
+        let dirty = |ino: Ino| self.pages.dirty_pages(ino.0);
+        let new_data = step.resolved.node.map_or(0, dirty);
+        charges.push(match replaced {
+            Some(_) if new_data > 0 => {
+                Charge::sized(Stem::RenameD, step.gap, new_data as f64 * PAGE_KIB)
+            }
+            Some(_) => Charge::once(Stem::RenameR, step.gap),
+            None => Charge::once(Stem::Rename, step.gap),
+        });
+        if replaced.is_some() {
+            // Its writing is begun where that of what was truncated and closed is.
+            self.close_truncated(step);
+        }
         if let Some((other, true, size)) = replaced
             && size > 64 << 10
         {

@@ -1,7 +1,8 @@
 //! What each kind of operation on an open file does.
 
 use fsage_core::{Fd, Op, OpFlags, OpKind};
-use fsage_namespace::flags::O_APPEND;
+use fsage_namespace::flags::{O_APPEND, O_DIRECT};
+use fsage_namespace::registered::is_of_registered;
 
 use super::process::OpenId;
 use super::tree::{Ino, Kind};
@@ -57,7 +58,9 @@ impl Namespace {
             self.unexplained.unknown_descriptors += 1;
             return;
         };
-        if open.is_none()
+        if is_of_registered(op) {
+            open = Some(self.open_of_registered(op, node, out));
+        } else if open.is_none()
             && let Some(fd) = op.fd.filter(|_| op.kind != OpKind::Close)
         {
             // Opened before the trace began.
@@ -75,6 +78,30 @@ impl Namespace {
         out.charged = self.tree.inode(node).is_some_and(|n| n.in_scope);
         self.unexplained.out_of_scope += u64::from(!out.charged);
         self.act_on_open(op, node, open, out);
+    }
+
+    /// The open file of a request to a registered file.
+    fn open_of_registered(&mut self, op: &Op, node: Ino, out: &mut Resolved) -> OpenId {
+        let direct = op.record.contains(OpFlags::DIRECT);
+        let process = op.pid.0;
+        let hint = self.registered.last(process, node, direct);
+        let found = self.processes.open_where(process, hint, |file| {
+            // Of one that was open before, the flags are not known.
+            file.ino == node && (file.flags == 0 || (file.flags & O_DIRECT != 0) == direct)
+        });
+        if let Some((fd, open)) = found {
+            self.registered.set(process, node, direct, fd);
+            return open;
+        }
+        // Registered and closed: the ring has it open.
+        let (fd, old) = self.registered.make(process);
+        if let Some(closed) = old.and_then(|(process, fd)| self.processes.close(process, fd)) {
+            self.close(closed, out);
+        }
+        let open = self.make_open(node, 0, false, false);
+        self.processes.install(process, fd, open, true);
+        self.registered.set(process, node, direct, fd);
+        open
     }
 
     /// The rule of each kind that acts on an open file.

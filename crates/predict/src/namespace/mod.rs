@@ -16,6 +16,7 @@ pub mod tree;
 
 use fsage_core::{DevId, FileId, Op, OpFlags, PathId, PathTable};
 
+use fsage_namespace::Registered;
 use process::{OpenFile, OpenId, Processes};
 use resolve::{Resolver, Walk};
 use tree::{DentryId, Ino, Kind, Tree};
@@ -146,6 +147,7 @@ pub struct Namespace {
     unexplained: Unexplained,
     /// Opens so far.
     serials: u32,
+    registered: Registered<Ino>,
 }
 
 impl Namespace {

@@ -45,12 +45,17 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("mkdir", &["MKDIR*"]),
     ("rmdir", &["RMDIR*"]),
     ("rename", &["RENAME*"]),
-    ("unlink", &["RM", "RMF", "RMD", "RMFC"]),
-    ("truncate", &["TR", "TRC", "TRX", "TRP"]),
+    ("unlink", &["RM", "RML", "RMF", "RMD", "RMFC"]),
+    (
+        "truncate",
+        &["TR", "TRC", "TRX", "TRP", "TRXD", "TRPD", "TRD"],
+    ),
     ("readdir", &["RDIR*"]),
     (
         "read",
-        &["RDO", "RDC", "RC*", "REOF", "RHO", "RD", "RRD", "RF*", "RX"],
+        &[
+            "RDO", "RDC", "RC*", "REOF", "RHO", "SND*", "RD", "RRD", "RF*", "RX",
+        ],
     ),
     (
         "write",

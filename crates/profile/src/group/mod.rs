@@ -14,6 +14,7 @@ pub(crate) mod parameters;
 pub(crate) mod recent;
 pub(crate) mod scaling;
 pub(crate) mod scaling_cold;
+pub(crate) mod sockets;
 pub(crate) mod stream;
 pub(crate) mod sync;
 pub(crate) mod sync_rows;

@@ -12,7 +12,7 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     Procedure {
         name: "directories, renames and links",
         stems: &[
-            "CRF", "MKDIR", "RMDIR", "RENAME", "RENAMER", "LINK", "SYMLINK", "READLINK",
+            "CRF", "MKDIR", "RMDIR", "RENAME", "RENAMER", "RML", "LINK", "SYMLINK", "READLINK",
         ],
         share: (25, 40),
         run: names,
@@ -22,6 +22,12 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
         stems: CLOSES,
         share: (10, 20),
         run: closes,
+    },
+    Procedure {
+        name: "renames of files not written back",
+        stems: &["RENAMED"],
+        share: (6, 12),
+        run: renamed_dirty,
     },
     Procedure {
         name: "removal of directories that held many",
@@ -43,7 +49,7 @@ const APART: Components = Components { same: 4, other: 4 };
 
 fn names(lab: &mut Lab<'_>) -> Res {
     let stems = [
-        "CRF", "MKDIR", "RMDIR", "RENAME", "RENAMER", "LINK", "SYMLINK", "READLINK",
+        "CRF", "MKDIR", "RMDIR", "RENAME", "RENAMER", "RML", "LINK", "SYMLINK", "READLINK",
     ];
     // Nothing here is made cold after this: see `Lab::start_afresh`.
     lab.start_afresh()?;
@@ -238,12 +244,14 @@ fn renames(lab: &mut Lab<'_>, population: &Population, chunk: &[Item], gap: usiz
     }
     lab.end()?;
     // What a workload renames over goes, and its space with it.
+    lab.begin(Batch::Changing);
     for item in kept {
-        match fs.unlink(&with(&item.path, ".l")) {
-            Ok(()) | Err(Errno::ENOENT) => {}
-            Err(errno) => return Err(errno.into()),
+        let link = with(&item.path, ".l");
+        if fs.lstat(&link).is_ok() {
+            lab.call_path(Probe::of("RML"), gap, FILE_COMPONENTS, || fs.unlink(&link))?;
         }
     }
+    lab.end()?;
     lab.begin(Batch::Changing);
     for (from, item) in at.iter().zip(kept) {
         lab.call_path(over, gap, APART, || fs.rename(from, &item.path))?;
@@ -308,6 +316,40 @@ fn closes(lab: &mut Lab<'_>) -> Res {
             lab.end()?;
         }
         population.discard(lab)
+    })
+}
+
+/// Sizes of what is renamed before it is written back, and how many a round has of each.
+const NEW_KIB: [u32; 4] = [4, 16, 64, 256];
+const NEW: usize = 6;
+/// Two paths of three components in the directory of the last call.
+const SAME_DIR: Components = Components { same: 6, other: 0 };
+
+fn renamed_dirty(lab: &mut Lab<'_>) -> Res {
+    let rounds = (lab.scale(2, 4), lab.scale(4, 12));
+    lab.rounds(&["RENAMED"], rounds, |lab, _| {
+        let fs = lab.fs;
+        let dir = lab.fresh_dir("o")?;
+        let mut files = Vec::new();
+        for kib in NEW_KIB {
+            for number in 0..NEW {
+                let old = format!("{dir}/{kib}-{number}").into_bytes();
+                lab.make_file(&old, 4096)?;
+                files.push((kib, old));
+            }
+        }
+        lab.settle()?;
+        lab.random.shuffle(&mut files);
+        lab.begin(Batch::Changing);
+        for (kib, old) in &files {
+            let new = with(old, ".new");
+            lab.make_file(&new, u64::from(*kib) << 10)?;
+            lab.call_path(Probe::at("RENAMED", *kib), 0, SAME_DIR, || {
+                fs.rename(&new, old)
+            })?;
+        }
+        lab.end()?;
+        lab.clear(&dir)
     })
 }
 

@@ -10,7 +10,7 @@ use crate::registry::Procedure;
 pub(crate) const PROCEDURES: &[Procedure] = &[
     Procedure {
         name: "truncation",
-        stems: &["TR", "TRX", "TRP"],
+        stems: &["TR", "TRX", "TRP", "TRXD", "TRPD", "TRD"],
         share: (20, 40),
         run: cached,
     },
@@ -24,6 +24,14 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
 
 const POWERS: std::ops::RangeInclusive<u32> = 0..=16;
 const GAP_OF_CHUNK: [usize; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 4];
+
+/// Sizes of files that are cut or grown while nothing of them is written back, and how many a round has of each.
+const UNWRITTEN_KIB: [u32; 3] = [4, 64, 1024];
+const UNWRITTEN: usize = 5;
+/// By how much: whole blocks and a part of one.
+const CUT: u64 = 16 << 10;
+const ODD: u64 = 1900;
+const GROWN: u64 = 5000;
 
 /// Files of each size of a round: many small ones, one of the largest.
 fn count(power: u32) -> usize {
@@ -71,14 +79,19 @@ fn cut(lab: &mut Lab<'_>, stem: &str, files: &[(Vec<u8>, u32)], kind: Batch) -> 
 
 fn cached(lab: &mut Lab<'_>) -> Res {
     let rounds = (lab.scale(2, 4), lab.scale(4, 12));
-    lab.rounds(&["TR", "TRX", "TRP"], rounds, |lab, _| {
-        let dir = lab.fresh_dir("t")?;
-        let files = make(lab, &dir)?;
-        lab.settle()?;
-        cut(lab, "TR", &files, Batch::Cached)?;
-        partly(lab, &dir)?;
-        lab.clear(&dir)
-    })
+    lab.rounds(
+        &["TR", "TRX", "TRP", "TRXD", "TRPD", "TRD"],
+        rounds,
+        |lab, _| {
+            let dir = lab.fresh_dir("t")?;
+            let files = make(lab, &dir)?;
+            lab.settle()?;
+            cut(lab, "TR", &files, Batch::Cached)?;
+            partly(lab, &dir)?;
+            unwritten(lab, &dir)?;
+            lab.clear(&dir)
+        },
+    )
 }
 
 /// Small files grown, larger ones halved.
@@ -99,6 +112,34 @@ fn partly(lab: &mut Lab<'_>, dir: &str) -> Res {
             for path in chunk {
                 lab.with_open(path, OpenFlags::WRITE, |lab, handle| {
                     lab.call(probe, gap, || fs.ftruncate(handle, new))
+                })?;
+            }
+            lab.end()?;
+        }
+    }
+    Ok(())
+}
+
+/// Files cut and grown before anything of them was written back.
+fn unwritten(lab: &mut Lab<'_>, dir: &str) -> Res {
+    let fs = lab.fs;
+    for kib in UNWRITTEN_KIB {
+        let size = u64::from(kib) << 10;
+        if lab.room_bytes() < 2 * UNWRITTEN as u64 * (size + CUT) {
+            break;
+        }
+        let changes = [
+            ("TRPD", size + CUT, size - ODD),
+            ("TRXD", size, size + GROWN),
+            ("TRD", size, 0),
+        ];
+        for (stem, size, new) in changes {
+            lab.begin(Batch::Blocking);
+            for number in 0..UNWRITTEN {
+                let path = format!("{dir}/{stem}{kib}-{number}").into_bytes();
+                lab.make_file(&path, size)?;
+                lab.with_open(&path, OpenFlags::WRITE, |lab, handle| {
+                    lab.call(Probe::at(stem, kib), 0, || fs.ftruncate(handle, new))
                 })?;
             }
             lab.end()?;

@@ -1,6 +1,6 @@
 //! Calls on names and attributes, everything cached.
 
-use super::{Family, Group, Unit};
+use super::{Family, Group, Points, Unit};
 
 pub(super) const ROWS: &[Family] = &[
     Family {
@@ -391,6 +391,22 @@ pub(super) const ROWS: &[Family] = &[
         what: "rename over an existing file",
         how: "the target was written to disk before",
         source: "extended",
+        depends: &["EMPTY", "LUS_BC"],
+    },
+    Family {
+        stem: "RENAMED",
+        unit: Unit::Ns,
+        points: Some(Points {
+            unit: "KiB",
+            values: &[4, 16, 64, 256],
+        }),
+        gaps: false,
+        group: Group::Calls,
+        quick: true,
+        short: "renames of new data over files",
+        what: "rename of a file just written over an existing one, by the size of the new",
+        how: "files made, at once renamed over files of 4 KiB that were written to disk before",
+        source: "extended: ext4 and btrfs begin to write it, so that a crash leaves the old or the new; how programs replace a file",
         depends: &["EMPTY", "LUS_BC"],
     },
     Family {

@@ -91,6 +91,38 @@ pub(super) const ROWS: &[Family] = &[
         depends: &["EMPTY"],
     },
     Family {
+        stem: "SND",
+        unit: Unit::Ns,
+        points: Some(Points {
+            unit: "KiB",
+            values: &[4, 16, 64, 256],
+        }),
+        gaps: true,
+        group: Group::Data,
+        quick: true,
+        short: "cached sendfile to TCP",
+        what: "a sendfile of cached bytes to a TCP socket over loopback, by request size",
+        how: "sendfile of each of 6 cached files of each size, whole, to a socket that has room for it; another thread receives it before the next",
+        source: "extended: the socket's side is most of such a call, and differs by address family",
+        depends: &["EMPTY"],
+    },
+    Family {
+        stem: "SNDU",
+        unit: Unit::Ns,
+        points: Some(Points {
+            unit: "KiB",
+            values: &[4, 16, 64, 256],
+        }),
+        gaps: true,
+        group: Group::Data,
+        quick: true,
+        short: "cached sendfile to Unix sockets",
+        what: "a sendfile of cached bytes to a Unix stream socket, by request size",
+        how: "sendfile of each of 6 cached files of each size, whole, to a socket that has room for it; another thread receives it before the next",
+        source: "extended: the socket's side is most of such a call, and differs by address family",
+        depends: &["EMPTY"],
+    },
+    Family {
         stem: "RHO",
         unit: Unit::Ns,
         points: Some(Points {
