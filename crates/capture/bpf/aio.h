@@ -55,57 +55,83 @@ static __always_inline __u8 aio_opcode(__u16 opcode)
 	}
 }
 
-static __noinline int aio_submit(struct task_struct *task, struct state *s, __u64 array, __u64 all)
+/* How many of `all` requests are looked at. One after the other by bpf_loop: the verifier looks at a step once, and
+   took seconds where it went through all of them. */
+static __always_inline __u32 aio_count(__u64 all)
 {
-	for (__u32 i = 0; i < AIO_MOST && i < all; i++) {
-		struct aio_request asked;
-		__u64 request = aio_at(array, i);
-		if (bpf_probe_read_user(&asked, sizeof(asked), (void *)request))
-			continue;
-		struct request r = {};
-		struct wire *w = &r.wire;
-		head(w, s, KIND_URING);
-		w->flags = NO_FILE;
-		w->args[0] = aio_opcode(asked.opcode);
-		if (!w->args[0])
-			continue;
-		if (w->args[0] != OP_FSYNC) {
-			w->args[1] = asked.offset;
-			w->args[2] = asked.length;
-		}
-		w->args[3] = asked.opcode == IOCB_FDSYNC;
-		w->args[4] = asked.fd;
-		read_descriptor(task, w->args[4], w, &w->file);
-		__u64 key = aio_key(request);
-		w->start = bpf_ktime_get_ns();
-		if (bpf_map_update_elem(&fsage_requests, &key, &r, BPF_ANY))
-			count(counters(), 1);
+	return all < AIO_MOST ? all : AIO_MOST;
+}
+
+static long aio_submit_one(__u32 i, __u64 *array)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct state *s = bpf_task_storage_get(&fsage_tasks, task, 0, 0);
+	struct aio_request asked;
+	__u64 request = aio_at(*array, i);
+	if (!s || bpf_probe_read_user(&asked, sizeof(asked), (void *)request))
+		return 0;
+	struct request r = {};
+	struct wire *w = &r.wire;
+	head(w, s, KIND_URING);
+	w->flags = NO_FILE;
+	w->args[0] = aio_opcode(asked.opcode);
+	if (!w->args[0])
+		return 0;
+	if (w->args[0] != OP_FSYNC) {
+		w->args[1] = asked.offset;
+		w->args[2] = asked.length;
 	}
+	w->args[3] = asked.opcode == IOCB_FDSYNC;
+	w->args[4] = asked.fd;
+	read_descriptor(task, w->args[4], w, &w->file);
+	__u64 key = aio_key(request);
+	w->start = bpf_ktime_get_ns();
+	if (bpf_map_update_elem(&fsage_requests, &key, &r, BPF_ANY))
+		count(counters(), 1);
+	return 0;
+}
+
+static __noinline int aio_submit(__u64 array, __u64 all)
+{
+	bpf_loop(aio_count(all), aio_submit_one, &array, 0);
 	struct counters *c = counters();
 	if (c && all > AIO_MOST && all < 1 << 20)
 		c->lost += all - AIO_MOST;
 	return 0;
 }
 
+struct aio_part {
+	__u64 array;
+	long taken;
+};
+
+static long aio_refuse_one(__u32 i, struct aio_part *part)
+{
+	__u64 key = aio_key(aio_at(part->array, i));
+	if ((long)i >= part->taken)
+		bpf_map_delete_elem(&fsage_requests, &key);
+	return 0;
+}
+
 /* Of `all` only the first `taken` were submitted. */
 static __noinline int aio_refused(__u64 array, __u64 all, long taken)
 {
-	for (__u32 i = 0; i < AIO_MOST && i < all; i++) {
-		__u64 key = aio_key(aio_at(array, i));
-		if ((long)i >= taken)
-			bpf_map_delete_elem(&fsage_requests, &key);
-	}
+	struct aio_part part = { array, taken };
+	bpf_loop(aio_count(all), aio_refuse_one, &part, 0);
+	return 0;
+}
+
+static long aio_complete_one(__u32 i, __u64 *events)
+{
+	struct aio_event event = {};
+	bpf_probe_read_user(&event, sizeof(event), (void *)(*events + sizeof(event) * (__u64)i));
+	complete(aio_key(event.request), event.result, 0);
 	return 0;
 }
 
 static __noinline int aio_completed(__u64 events, long all)
 {
-	for (__u32 i = 0; i < AIO_MOST && (long)i < all; i++) {
-		struct aio_event event = {};
-		bpf_probe_read_user(&event, sizeof(event),
-				    (void *)(events + sizeof(event) * (__u64)i));
-		complete(aio_key(event.request), event.result, 0);
-	}
+	bpf_loop(aio_count(all), aio_complete_one, &events, 0);
 	return 0;
 }
 

@@ -174,7 +174,7 @@ int BPF_PROG(fsage_enter, struct pt_regs *regs, long id)
 		return 0;
 	}
 	if (id == NR_IO_SUBMIT)
-		return aio_submit(task, s, regs->dx, regs->si);
+		return aio_submit(regs->dx, regs->si);
 	const volatile struct call *call = &calls[id & (CALLS - 1)];
 	if (!call->on || (call->filtered && !of_interest(id, regs)))
 		return 0;
