@@ -1,8 +1,8 @@
 //! `fsage export M.fsm --to filebench|fio|wml`.
 
 use anyhow::{Context, Result, anyhow, bail};
-use fsage_format::{FileKind, bounded};
 use fsage_format::result::summary::{Content, ConversionSummary};
+use fsage_format::{FileKind, bounded};
 use fsage_model::export::{Dialect, fio, wml};
 use fsage_model::fsm::Model;
 use fsage_report::units;
