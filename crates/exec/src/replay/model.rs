@@ -8,7 +8,7 @@ mod process;
 
 use std::sync::Arc;
 
-use fsage_core::{Errno, Fd, FileId, Op, OpFlags, OpKind, PathId, PathTable, Pid, Tid};
+use fsage_core::{Errno, Fd, Op, OpFlags, OpKind, PathId, PathTable, Pid, Tid};
 use fsage_namespace::flags::{
     O_CLOEXEC, O_CREAT, O_DIRECT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_TMPFILE, O_TRUNC,
 };
