@@ -56,6 +56,17 @@ impl Figures {
     }
 }
 
+/// Whether an arm has to move on a drive of which is known that it holds nothing that it read on by itself: then
+/// whatever else is asked for takes the arm away from what lies beside the last request.
+pub(crate) fn arm_alone(vector: &SystemVector) -> bool {
+    let value = |name: &str| vector.named(name).map(|e| e.value);
+    let (Some(access), Some(beside), Some(rested)) = (value("RFF"), value("RFN"), value("RXA256"))
+    else {
+        return false;
+    };
+    !vector.machine.in_memory && access >= MOVES * beside && rested >= HELD_SHARE * access
+}
+
 /// The device's time for a small request elsewhere: the first read of some file, or a random read.
 pub(crate) fn access_ns(vector: &SystemVector) -> f64 {
     let cost = |name| {

@@ -7,7 +7,7 @@ use fsage_core::{Op, OpKind, OpSource, PathTable, SinkError, SourceError};
 use crate::caches::{Sizes, View};
 use crate::cost::ledger::Latency;
 use crate::cost::{Charge, Ledger, Plan, SystemVector};
-use crate::drive::Figures;
+use crate::drive::{self, Figures};
 use crate::elapsed::Replay;
 use crate::elapsed::follow::{Event, Follow};
 use crate::elapsed::order::Order;
@@ -400,6 +400,7 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
         locality: has("LUN_NC") || has("LUF_NC"),
         deviceless: vector.machine.deviceless,
         drive: Figures::of(vector),
+        arm_alone: drive::arm_alone(vector),
         far_kib: metric::family("RX")
             .into_iter()
             .flat_map(FamilyId::metrics)

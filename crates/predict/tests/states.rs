@@ -656,7 +656,8 @@ fn inodes_come_together() {
         cold.unwrap().0.clone()
     };
     let lookups: Vec<_> = notes.0[made..].iter().map(last).collect();
-    assert_eq!(lookups, ["LUR_NC", "LUR_NC", "LUS_NC", "LUS_NC", "LUF_NC"]);
+    // The directories were made first: their inodes bring those of the first files, whose names are still to be read.
+    assert_eq!(lookups, ["LUM_NC", "LUM_NC", "LUS_NC", "LUS_NC", "LUF_NC"]);
     assert_eq!(families(&s)[made..], ["STAT"; 5]);
 }
 
@@ -700,6 +701,37 @@ fn a_neighbour_costs_an_access_once_the_arm_has_left_unless_the_drive_has_read_o
     assert!(beside(20, 1.0).contains(&"RFN".to_owned()));
     // A device that never reads on is no such drive.
     assert_eq!(beside(0, 1e7), ["RFN"]);
+}
+
+/// The family of the read of a file beside the one read before, between which a name was looked up that was cached or
+/// not, on a device that reads so much ahead that a read after a rest takes `rested_ns`.
+fn after_a_lookup(cached: bool, rested_ns: f64) -> String {
+    let mut s = Script::default();
+    for i in 0..40 {
+        s.open(&format!("/d/f{i}"), CREATE, 3);
+        s.data(OpKind::Write, 3, 0, 4096);
+        s.fd(OpKind::Close, 3);
+    }
+    s.open("/d/f4", 0, 4).record |= OpFlags::COLD_DATA | OpFlags::COLD_NAMES;
+    s.open("/d/f5", 0, 5);
+    s.data(OpKind::Read, 4, 0, 4096);
+    s.name(OpKind::Stat, if cached { "/d/f4" } else { "/d/f39" });
+    s.data(OpKind::Read, 5, 0, 4096);
+    let known = [
+        ("RFF", 1e7),
+        ("RFO", 1e7),
+        ("RD1024", 1e5),
+        ("RXA256", rested_ns),
+    ];
+    families_on(everything_but(&known), &s).pop().unwrap()
+}
+
+#[test]
+fn blocks_of_metadata_take_the_arm_away_where_nothing_is_read_on() {
+    assert_eq!(after_a_lookup(true, 1e7), "RFN");
+    assert_eq!(after_a_lookup(false, 1e7), "RFF");
+    // What reads on holds the neighbour; tables of inodes are small against it.
+    assert_eq!(after_a_lookup(false, 1.0), "RFN");
 }
 
 /// Forty files of one directory, cold; it is listed, and every one is read in the order of `turns`.

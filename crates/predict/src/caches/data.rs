@@ -216,7 +216,9 @@ impl View {
             .map(|bytes| bytes / 1024);
         self.relation = relation;
         let found = self.ask_data(step, ino, offset, length, relation);
+        let away = std::mem::take(&mut self.arm_away) && self.sizes.arm_alone;
         let stem = match (relation, found) {
+            (Relation::Next | Relation::Near, _) if away && fresh => Stem::RfF,
             (Relation::Sequential, _) | (Relation::Same, Some(Found::Held)) => Stem::Rd,
             (Relation::Same, _) => Stem::RRd,
             _ if !fresh => match found {

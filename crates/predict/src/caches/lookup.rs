@@ -149,6 +149,7 @@ impl View {
             self.name_hits.add(false);
             self.attribute_hits.add(false);
             charges.push(Charge::once(Stem::LumNc, BACK_TO_BACK));
+            self.arm_away = true;
             self.went_to_device(step, walk.dir, Relation::Other);
         }
         self.remember(last, child);
@@ -231,17 +232,19 @@ impl View {
             (true, _) if in_dir => Stem::LusAc,
             (true, _) => Stem::LurAc,
             (false, Relation::Next) if locality => Stem::LunNc,
-            (false, Relation::Far) if locality => Stem::LufNc,
-            // Coming back to a directory: its blocks are there, the inode may lie far from the last
-            // one that was asked for in it.
-            (false, Relation::Other | Relation::Parent | Relation::Child) if locality && block => {
-                Stem::LufNc
-            }
-            (false, Relation::Other) if locality => Stem::LurNc,
+            // What comes from the device: the inode and the directory's block, or one of them, or neither. Coming
+            // back to a directory the inode may lie as far as in one where much lies between.
+            (false, _) if locality => match (block, there) {
+                (true, true) => Stem::LusNc,
+                (true, false) => Stem::LufNc,
+                (false, true) => Stem::LumNc,
+                (false, false) => Stem::LurNc,
+            },
             (false, _) if in_dir => Stem::LusNc,
             (false, _) => Stem::LurNc,
         };
         charges.push(Charge::once(stem, gap));
+        self.arm_away |= !there || !block;
         self.went_to_device(step, ino, relation);
     }
 
@@ -260,6 +263,7 @@ impl View {
         } else if !inside || self.directory_block(step, dir) {
             Stem::Lum
         } else {
+            self.arm_away = true;
             self.went_to_device(step, dir, Relation::Other);
             Stem::LumNc
         };

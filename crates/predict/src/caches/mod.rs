@@ -48,6 +48,8 @@ pub struct Sizes {
     pub deviceless: bool,
     /// The drive, where an arm has to move.
     pub drive: Option<Figures>,
+    /// Whether an arm has to move on a drive that reads nothing ahead by itself.
+    pub arm_alone: bool,
     /// The farthest distance of the series RX that was measured, which stands for all beyond.
     pub far_kib: u64,
     /// Whether small files' data comes with their inodes.
@@ -167,6 +169,8 @@ pub struct View {
     brought: Ino,
     came: u32,
     drive: Option<Drive>,
+    /// Whether blocks of metadata were read since the last data, where that moves the arm.
+    arm_away: bool,
     listings: Listings,
     /// Directories' places among all in the order of creation, once they were asked for.
     directories: FxHashMap<u32, u64>,
@@ -240,6 +244,7 @@ impl View {
             brought: Ino::NONE,
             came: 0,
             drive: sizes.drive.map(Drive::new),
+            arm_away: false,
             listings: Listings::default(),
             directories: FxHashMap::default(),
             allocated_in: FxHashSet::default(),

@@ -321,6 +321,7 @@ impl View {
             charges.push(Charge::many(each, step.gap, f64::from(entries)));
         }
         if cold {
+            self.arm_away = true;
             self.directory_elsewhere(step, ino);
         }
         if cold && let Some(inode) = step.ns.tree.inode(ino) {

@@ -1,6 +1,8 @@
 //! Lookups that reach the device, by their relation to the lookup before, and those whose inode is
 //! cached and whose name is not.
 
+use std::collections::BTreeSet;
+
 use fsage_core::{Access, Errno, OpenFlags};
 
 use crate::error::{Halt, Res};
@@ -49,8 +51,43 @@ fn shallow(lab: &Lab<'_>, dir: &str) -> Res<f64> {
     Ok(fsage_stats::median(&times))
 }
 
-/// Looks the items of an order up; samples are the last components alone.
-fn visit(lab: &mut Lab<'_>, population: &Population, order: &[usize], probe: Probe) -> Res {
+/// Inodes that the model takes to come with one request (`predict`, lookups): files in creation order.
+const TOGETHER: usize = 16;
+
+/// Which of the files that are looked up are samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sampled {
+    All,
+    /// Those whose inode came with one that was asked for before: of [`TOGETHER`] in creation order some before and
+    /// some behind were.
+    There,
+    /// Those beside which none was asked for.
+    Apart,
+}
+
+impl Sampled {
+    fn takes(self, number: usize, looked_up: &BTreeSet<usize>) -> bool {
+        let before = looked_up.range(..number).next_back();
+        let behind = looked_up.range(number + 1..).next();
+        match self {
+            Self::All => true,
+            Self::There => before.zip(behind).is_some_and(|(a, b)| b - a <= TOGETHER),
+            Self::Apart => {
+                before.is_none_or(|a| number - a >= TOGETHER)
+                    && behind.is_none_or(|b| b - number >= TOGETHER)
+            }
+        }
+    }
+}
+
+/// Looks the items of an order up; samples are the last components alone. `looked_up` are those that were before since
+/// all was made cold.
+fn visit(
+    lab: &mut Lab<'_>,
+    (population, order): (&Population, &[usize]),
+    (probe, sampled): (Probe, Sampled),
+    looked_up: &mut BTreeSet<usize>,
+) -> Res {
     let fs = lab.fs;
     let Some(first) = population.dirs.first() else {
         return Ok(());
@@ -67,7 +104,10 @@ fn visit(lab: &mut Lab<'_>, population: &Population, order: &[usize], probe: Pro
                 break;
             }
             let ((), ns) = lab.timed(|| fs.access(&item.path, Access::Exists))?;
-            lab.add(probe, 0, (ns - rest).max(1.0));
+            if sampled.takes(item.number, looked_up) {
+                lab.add(probe, 0, (ns - rest).max(1.0));
+            }
+            looked_up.insert(item.number);
         }
         Ok(())
     })
@@ -76,8 +116,14 @@ fn visit(lab: &mut Lab<'_>, population: &Population, order: &[usize], probe: Pro
 fn uncached(lab: &mut Lab<'_>) -> Res {
     let files = lab.scale(1600, 4500);
     let spread = Population::create(lab, files, 45, Order::ByDirectory)?;
-    let in_one = lab.scale(1000, 3000);
-    let one = Population::create(lab, in_one, 1, Order::ByDirectory)?;
+    // A directory of thousands has many blocks, which would be in the lookups far away in it too.
+    let one = match has_room(&spread) {
+        true => Population::default(),
+        false => {
+            let files = lab.scale(1000, 3000);
+            Population::create(lab, files, 1, Order::ByDirectory)?
+        }
+    };
     let (next, near, far) = (
         Probe::of("LUN_NC"),
         Probe::of("LUS_NC"),
@@ -90,19 +136,36 @@ fn uncached(lab: &mut Lab<'_>) -> Res {
         // Every directory is warm before its files are asked for, or the cost would be two.
         let order: Vec<usize> = (0..spread.items.len()).collect();
         warm(lab, &spread)?;
-        visit(lab, &spread, &order, next)?;
+        visit(
+            lab,
+            (&spread, &order),
+            (next, Sampled::All),
+            &mut BTreeSet::new(),
+        )?;
         lab.begin_part(4);
         lab.make_cold()?;
         warm(lab, &spread)?;
         let order: Vec<usize> = (0..spread.dirs.len())
             .flat_map(|d| walk::near(&mut lab.random, &spread.of_dir(d)))
             .collect();
-        visit(lab, &spread, &order, near)?;
+        visit(
+            lab,
+            (&spread, &order),
+            (near, Sampled::There),
+            &mut BTreeSet::new(),
+        )?;
         lab.begin_part(3);
-        lab.make_cold()?;
-        warm(lab, &one)?;
-        let order = walk::far(&mut lab.random, one.items.len(), one.items.len() / 10);
-        visit(lab, &one, &order, far)?;
+        if !one.items.is_empty() {
+            lab.make_cold()?;
+            warm(lab, &one)?;
+            let order = walk::far(&mut lab.random, one.items.len(), one.items.len() / 10);
+            visit(
+                lab,
+                (&one, &order),
+                (far, Sampled::Apart),
+                &mut BTreeSet::new(),
+            )?;
+        }
         lab.begin_part(2);
         lab.make_cold()?;
         one_of_each(lab, &spread)?;
@@ -110,7 +173,9 @@ fn uncached(lab: &mut Lab<'_>) -> Res {
         lab.make_cold()?;
         missing(lab, &spread)
     })?;
-    one.remove(lab)?;
+    if !one.items.is_empty() {
+        one.remove(lab)?;
+    }
     spread.remove(lab)
 }
 
@@ -121,16 +186,49 @@ fn warm(lab: &Lab<'_>, population: &Population) -> Res {
     Ok(())
 }
 
-/// One file in each directory, the directories in random order: the inode of the directory is warm,
-/// what it holds is not.
+/// Whether directories hold so many files that two of one are [`TOGETHER`] and more apart, and from those of the next.
+fn has_room(population: &Population) -> bool {
+    population.items.len() > population.dirs.len() * (2 * TOGETHER + 2)
+}
+
+/// One file in each directory, the directories in random order: the inode of the directory is warm, what it holds is
+/// not. Then another in each, far from the one before: the directory's block is there, and the inode is not.
 fn one_of_each(lab: &mut Lab<'_>, population: &Population) -> Res {
     warm(lab, population)?;
-    let mut order = Vec::new();
-    for dir in lab.random.order(population.dirs.len()) {
-        let inside = population.of_dir(dir);
-        order.push(lab.random.pick(&inside, 0));
+    let mut looked_up = BTreeSet::new();
+    for (stem, sampled, from) in [
+        ("LUR_NC", Sampled::All, 0),
+        ("LUF_NC", Sampled::Apart, TOGETHER + 2),
+    ] {
+        let mut order = Vec::new();
+        let dirs = match sampled {
+            Sampled::Apart => walk::far(
+                &mut lab.random,
+                population.dirs.len(),
+                population.dirs.len(),
+            ),
+            _ => lab.random.order(population.dirs.len()),
+        };
+        for dir in dirs {
+            let inside = population.of_dir(dir);
+            let least = inside.len().saturating_sub(2 * TOGETHER).max(1);
+            let near = inside.iter().skip(from).take(least);
+            let near: Vec<usize> = near.copied().collect();
+            if !near.is_empty() {
+                order.push(lab.random.pick(&near, 0));
+            }
+        }
+        visit(
+            lab,
+            (population, &order),
+            (Probe::of(stem), sampled),
+            &mut looked_up,
+        )?;
+        if !has_room(population) {
+            break;
+        }
     }
-    visit(lab, population, &order, Probe::of("LUR_NC"))
+    Ok(())
 }
 
 /// One name that is not there in each directory.
@@ -295,4 +393,23 @@ fn by_size(lab: &mut Lab<'_>) -> Res {
         lab.clear(&dir)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_those_whose_inode_surely_came_or_surely_did_not() {
+        let looked_up = BTreeSet::from([10, 26, 60]);
+        let of = |sampled: Sampled| {
+            let all = (0..90).filter(|n| !looked_up.contains(n));
+            let taken: Vec<usize> = all.filter(|&n| sampled.takes(n, &looked_up)).collect();
+            (taken.first().copied(), taken.last().copied(), taken.len())
+        };
+        // Wherever blocks of sixteen begin, each file between two that are so near is in the block of one.
+        assert_eq!(of(Sampled::There), (Some(11), Some(25), 15));
+        assert_eq!(of(Sampled::Apart), (Some(42), Some(89), 17));
+        assert_eq!(of(Sampled::All).2, 87);
+    }
 }
