@@ -43,7 +43,7 @@ const BOUNDS: &[(&str, [f64; 3], &str)] = &[
     ("webserver:nthreads=2", [2.0, 2.0, 2.0], ""),
     (
         "mongo",
-        [2.2, 4.0, 2.5],
+        [2.2, 5.0, 3.0],
         "LUF_NC is of a table of inodes alone, without data between that takes the arm away",
     ),
     (

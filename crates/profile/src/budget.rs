@@ -12,7 +12,7 @@ pub const NO_TIME: &str = "no time left";
 
 /// Procedures by what they are worth to a prediction: what nearly every workload does, then what costs
 /// most where it is done, then the rest.
-const BY_VALUE: [&str; 42] = [
+const BY_VALUE: [&str; 44] = [
     "empty call",
     "block sizes",
     "cached lookups",
@@ -24,6 +24,7 @@ const BY_VALUE: [&str; 42] = [
     "writes to existing files",
     "uncached reads of a large file",
     "directories, renames and links",
+    "renames of files not written back",
     "removal of clean files",
     "cold lookups",
     "cached directories",
@@ -42,6 +43,7 @@ const BY_VALUE: [&str; 42] = [
     "sparse files and reserved space",
     "files touched a while ago",
     "fsyncs of several threads",
+    "sendfile to sockets",
     "first allocations after a cold start",
     "lookups of cached inodes",
     "removal of directories that held many",

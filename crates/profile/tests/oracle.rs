@@ -499,6 +499,20 @@ fn measure(name: &str, quick: bool, only: &[&str]) -> SystemProfile {
 
 /// Every metric of `ROWS` that is in the profile; what is off, and what should be there and is not.
 fn wrong(name: &str, profile: &SystemProfile, needed: impl Fn(&str) -> bool) -> Vec<String> {
+    let (wrong, held) = compared(name, profile, needed);
+    assert!(
+        held > 50,
+        "{name}: only {held} metrics held against the truth"
+    );
+    wrong
+}
+
+/// The same, and how many metrics were held against the truth.
+fn compared(
+    name: &str,
+    profile: &SystemProfile,
+    needed: impl Fn(&str) -> bool,
+) -> (Vec<String>, usize) {
     let truth = Truth::built_in(name).unwrap();
     let mut wrong = Vec::new();
     let mut held = 0;
@@ -526,11 +540,7 @@ fn wrong(name: &str, profile: &SystemProfile, needed: impl Fn(&str) -> bool) -> 
             }
         }
     }
-    assert!(
-        held > 50,
-        "{name}: only {held} metrics held against the truth"
-    );
-    wrong
+    (wrong, held)
 }
 
 #[test]
@@ -554,7 +564,17 @@ fn a_quick_profile_of_memory_finds_the_truth() {
 #[test]
 fn a_profile_of_a_disk_finds_the_truth() {
     let profile = measure("disk", false, &[]);
-    assert_eq!(wrong("disk", &profile, |_| false), [] as [String; 0]);
+    let mut found = wrong("disk", &profile, |_| false);
+    // Inodes that earlier procedures have freed are used again, and blocks of theirs are read for some of them.
+    found.retain(|off| !off.starts_with("disk: SC_FS_D1 is "));
+    assert_eq!(found, [] as [String; 0]);
+    let alone = measure("disk", true, &["SC_FS_D"]);
+    let (found, held) = compared("disk", &alone, |stem| stem == "SC_FS_D");
+    assert_eq!(
+        found,
+        ["disk: SC_FS_D2", "disk: SC_FS_D4"].map(String::from)
+    );
+    assert!(held > 0);
 }
 
 /// What does not depend on how many of thousands of files are cached.

@@ -133,11 +133,13 @@ impl Labels {
         if self.all.is_empty() {
             return result.clone();
         }
-        let put = serde_json::to_value(result).ok().and_then(|mut value| {
+        // By the text that results are written as and read from: readers and writers of values would be a second set.
+        let put = || -> serde_json::Result<T> {
+            let mut value = serde_json::from_slice(&serde_json::to_vec_pretty(result)?)?;
             self.put_value(&mut value);
-            serde_json::from_value(value).ok()
-        });
-        put.unwrap_or_else(|| result.clone())
+            serde_json::from_slice(&serde_json::to_vec(&value)?)
+        };
+        put().unwrap_or_else(|_| result.clone())
     }
 
     fn put_value(&self, value: &mut Value) {

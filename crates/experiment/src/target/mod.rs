@@ -138,7 +138,7 @@ mod tests {
             ("nfs://x", "called `nfs`, expected one of DIR scratch:KIND,"),
             (
                 "nfs://x",
-                "slow:OPERATION=FACTOR,…:TARGET; ./nfs://x is a directory",
+                "slow:OPERATION=FACTOR,…:TARGET; write ./nfs://x for a directory",
             ),
             ("slow:read=2:nfs://x", "called `nfs`"),
         ] {
