@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use fsage_format::result::comparison::Comparison;
+use fsage_format::result::compliance::Compliance;
+use fsage_format::result::experiment::Experiment;
+use fsage_format::result::validation::Validation;
 
 /// What separates the parts of a configuration's name.
 const PARTS: &str = " / ";
@@ -15,9 +16,6 @@ const LONG: usize = 24;
 
 /// What stands behind these is no list of parameters: a line of shell, another target.
 const OTHERS: [&str; 3] = ["cmd", "slow", "nfs"];
-
-/// Keys of what repeats a run: there a specification stays whole.
-const WHOLE: [&str; 3] = ["spec", "plan", "path"];
 
 /// Names by which nothing longer is needed to tell what is named apart.
 #[derive(Debug, Default)]
@@ -128,32 +126,105 @@ impl Labels {
         })
     }
 
-    /// A result with labels in every text that is no specification; as it is where nothing is too long.
-    pub(crate) fn put<T: Serialize + DeserializeOwned + Clone>(&self, result: &T) -> T {
-        if self.all.is_empty() {
-            return result.clone();
+    /// A result with labels in its names and sentences; as it is where nothing is too long.
+    pub(crate) fn put<T: Named>(&self, result: &T) -> T {
+        let mut result = result.clone();
+        if !self.all.is_empty() {
+            result.each(&mut |text| *text = self.apply(text));
         }
-        // By the text that results are written as and read from: readers and writers of values would be a second set.
-        let put = || -> serde_json::Result<T> {
-            let mut value = serde_json::from_slice(&serde_json::to_vec_pretty(result)?)?;
-            self.put_value(&mut value);
-            serde_json::from_slice(&serde_json::to_vec(&value)?)
-        };
-        put().unwrap_or_else(|_| result.clone())
+        result
     }
+}
 
-    fn put_value(&self, value: &mut Value) {
-        match value {
-            Value::String(text) => *text = self.apply(text),
-            Value::Array(all) => all.iter_mut().for_each(|one| self.put_value(one)),
-            Value::Object(all) => {
-                for (key, one) in all {
-                    if !WHOLE.iter().any(|whole| key.ends_with(whole)) {
-                        self.put_value(one);
-                    }
-                }
+/// What tells of configurations, workloads and targets by their names.
+pub(crate) trait Named: Clone {
+    /// Hands out every name and sentence that may hold one. What repeats a run (specifications, plans, paths) is none.
+    fn each(&mut self, text: &mut dyn FnMut(&mut String));
+}
+
+impl Named for Experiment {
+    fn each(&mut self, text: &mut dyn FnMut(&mut String)) {
+        for it in &mut self.configurations {
+            [
+                &mut it.name,
+                &mut it.target,
+                &mut it.workload,
+                &mut it.stop_text,
+            ]
+            .into_iter()
+            .for_each(&mut *text);
+        }
+        for it in &mut self.failed {
+            [&mut it.configuration, &mut it.error]
+                .into_iter()
+                .for_each(&mut *text);
+        }
+        self.warnings.iter_mut().for_each(text);
+    }
+}
+
+impl Named for Comparison {
+    fn each(&mut self, text: &mut dyn FnMut(&mut String)) {
+        for pair in &mut self.pairs {
+            for it in [&mut pair.a, &mut pair.b] {
+                [&mut it.configuration, &mut it.target, &mut it.workload]
+                    .into_iter()
+                    .for_each(&mut *text);
             }
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            for it in &mut pair.differences {
+                let sides = [&mut it.a, &mut it.b].into_iter().flatten();
+                sides.for_each(&mut *text);
+            }
+            for it in &mut pair.metrics {
+                text(&mut it.text);
+                it.warnings.iter_mut().for_each(&mut *text);
+            }
+            pair.warnings.iter_mut().for_each(&mut *text);
+        }
+        for it in &mut self.not_compared {
+            [&mut it.what, &mut it.why].into_iter().for_each(&mut *text);
+        }
+        self.warnings.iter_mut().for_each(text);
+    }
+}
+
+impl Named for Validation {
+    fn each(&mut self, text: &mut dyn FnMut(&mut String)) {
+        text(&mut self.trace_on);
+        self.workloads.iter_mut().for_each(|it| text(&mut it.name));
+        for it in &mut self.targets {
+            [&mut it.name, &mut it.trace_on]
+                .into_iter()
+                .for_each(&mut *text);
+        }
+        for it in &mut self.pairs {
+            [&mut it.workload, &mut it.target, &mut it.trace_on]
+                .into_iter()
+                .for_each(&mut *text);
+            it.warnings.iter_mut().for_each(&mut *text);
+        }
+        for it in &mut self.not_predicted {
+            [&mut it.workload, &mut it.target, &mut it.reason]
+                .into_iter()
+                .for_each(&mut *text);
+        }
+        for it in &mut self.failed {
+            [&mut it.target, &mut it.error]
+                .into_iter()
+                .for_each(&mut *text);
+            it.workload.iter_mut().for_each(&mut *text);
+        }
+        let said = self.disturbed.iter_mut().chain(&mut self.notes);
+        said.for_each(text);
+    }
+}
+
+impl Named for Compliance {
+    fn each(&mut self, text: &mut dyn FnMut(&mut String)) {
+        text(&mut self.paragraph);
+        for it in &mut self.guidelines {
+            let said = it.has.iter_mut().chain(&mut it.missing);
+            said.chain(&mut it.advice).for_each(&mut *text);
         }
     }
 }
