@@ -392,10 +392,10 @@ fn a_kill_at_a_first_use_leaves_nothing_and_the_next_one_ages_anew() {
 /// It was told as a failure, with exit code 1.
 #[test]
 fn an_image_that_is_interrupted_is_no_failure_and_leaves_nothing() {
+    const DATA_BYTES: usize = 384 << 20;
     if !tool("mkfs.ext4") {
         return;
     }
-    const DATA_BYTES: usize = 384 << 20;
     let temp = temp_in_memory();
     let dir = temp.path();
     let image = std::fs::File::create(dir.join("raw.img")).unwrap();

@@ -1,15 +1,17 @@
 //! `fsage profile`.
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use fsage_core::metric::{Family, GAPS_US};
-use fsage_core::{ColdMethod, ColdPolicy};
+use fsage_core::{ColdMethod, ColdPolicy, TargetSpec};
 use fsage_experiment::one_cpu;
 use fsage_experiment::profiling::profile_target;
 use fsage_experiment::target;
 use fsage_format::profile::{Absent, SystemProfile};
+use fsage_host::resident::Resident;
 use fsage_host::signals;
 use fsage_profile::ProfileRequest;
 use fsage_report::{profile, units};
@@ -47,16 +49,10 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     }
     let stop = signals::install()?;
     let one_cpu = one_cpu::one_cpu(args.one_cpu);
-    let real = !spec.has_virtual_time();
-    let _resident = real.then(fsage_host::resident::Resident::take).flatten();
+    let _resident = memory(&*spec, args.max_time);
     super::prepare([&spec], &stop)?;
     let open = spec.open()?;
-    // What it took to make is in the time, and about as much to take it down again.
-    let around = begun.elapsed().saturating_mul(2);
-    request.max_time_ns = args.max_time.map(|all| {
-        let left = all.saturating_sub(around).max(LEAST_TIME);
-        u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)
-    });
+    request.max_time_ns = left_ns(args.max_time, begun);
     file.map_or(Ok(()), |file| out::wait_for_reader(file, &stop))?;
     let progress = ui::Progress::new(1, "preparing");
     let measured = profile_target(
@@ -76,19 +72,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     if let Some(file) = file {
         measured.save(file)?;
     }
-    ui::note(&format!(
-        "{}: {} metrics of {} in {}{}, {} could not be measured (fsage show --details tells why)",
-        output.display(),
-        measured.metrics.len(),
-        measured.name,
-        units::duration(measured.measurement.elapsed_ns as f64),
-        if measured.environment.is_virtual() {
-            " of its own, virtual time"
-        } else {
-            ""
-        },
-        measured.absent.len()
-    ));
+    summarize(&measured, output);
     let hurried = args.max_time.is_some();
     let failed = tell(&measured, hurried) || gutted(&measured, hurried);
     if json {
@@ -103,6 +87,40 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     } else {
         Exit::Done
     })
+}
+
+/// Memory that is there before anything is measured, but where that would be much of the time that is asked for.
+fn memory(spec: &dyn TargetSpec, max_time: Option<Duration>) -> Option<Resident> {
+    let hurried = max_time.is_some_and(|time| time < UNHURRIED);
+    (!spec.has_virtual_time() && !hurried)
+        .then(Resident::take)
+        .flatten()
+}
+
+/// What is left of the time that was asked for: what it took to make is in it, and about as much to take it down again.
+fn left_ns(max_time: Option<Duration>, begun: Instant) -> Option<u64> {
+    let around = begun.elapsed().saturating_mul(2);
+    max_time.map(|all| {
+        let left = all.saturating_sub(around).max(LEAST_TIME);
+        u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)
+    })
+}
+
+/// One line of what was measured.
+fn summarize(measured: &SystemProfile, output: &Path) {
+    ui::note(&format!(
+        "{}: {} metrics of {} in {}{}, {} could not be measured (fsage show --details tells why)",
+        output.display(),
+        measured.metrics.len(),
+        measured.name,
+        units::duration(measured.measurement.elapsed_ns as f64),
+        if measured.environment.is_virtual() {
+            " of its own, virtual time"
+        } else {
+            ""
+        },
+        measured.absent.len()
+    ));
 }
 
 /// Whether nothing was measured, or not half of what could be although nobody asked for haste.
@@ -125,6 +143,9 @@ fn list(json: bool) -> Result<Exit> {
 
 /// The least that a measurement is given, whatever it took to prepare.
 const LEAST_TIME: Duration = Duration::from_millis(100);
+
+/// From this time on a second for memory does not matter.
+const UNHURRIED: Duration = Duration::from_secs(60);
 
 /// What a reader must know before he uses it: one line each. Whether the target failed.
 fn tell(measured: &SystemProfile, hurried: bool) -> bool {

@@ -117,12 +117,11 @@ fn uncached(lab: &mut Lab<'_>) -> Res {
     let files = lab.scale(1600, 4500);
     let spread = Population::create(lab, files, 45, Order::ByDirectory)?;
     // A directory of thousands has many blocks, which would be in the lookups far away in it too.
-    let one = match has_room(&spread) {
-        true => Population::default(),
-        false => {
-            let files = lab.scale(1000, 3000);
-            Population::create(lab, files, 1, Order::ByDirectory)?
-        }
+    let one = if has_room(&spread) {
+        Population::default()
+    } else {
+        let files = lab.scale(1000, 3000);
+        Population::create(lab, files, 1, Order::ByDirectory)?
     };
     let (next, near, far) = (
         Probe::of("LUN_NC"),

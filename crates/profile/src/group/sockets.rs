@@ -43,7 +43,7 @@ fn sockets(lab: &mut Lab<'_>) -> Res {
             let name = format!("{dir}/{kib}-{number}");
             lab.make_file(name.as_bytes(), u64::from(kib) << 10)?;
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let opened = rustix::fs::open(&root.join(&name), flags, Mode::empty());
+            let opened = rustix::fs::open(root.join(&name), flags, Mode::empty());
             files.push((kib, File::from(opened.map_err(errno)?)));
         }
     }

@@ -240,7 +240,12 @@ fn killed(
     let mut found = left::of(world, process, place, stays);
     // Of an image that a first use makes all is there, or nothing.
     let images = left::names(&place.join("cache/fsage/aged"));
-    let parts = images.iter().filter(|name| !name.ends_with(".fsi"));
+    let whole = |name: &str| {
+        std::path::Path::new(name)
+            .extension()
+            .is_some_and(|e| e == "fsi")
+    };
+    let parts = images.iter().filter(|name| !whole(name));
     found.extend(parts.map(|name| format!("cache/{name}")));
     found.extend(
         left::names(&place.join("target"))
