@@ -145,7 +145,7 @@ fn list(json: bool) -> Result<Exit> {
 const LEAST_TIME: Duration = Duration::from_millis(100);
 
 /// From this time on a second for memory does not matter.
-const UNHURRIED: Duration = Duration::from_secs(60);
+const UNHURRIED: Duration = Duration::from_mins(1);
 
 /// What a reader must know before he uses it: one line each. Whether the target failed.
 fn tell(measured: &SystemProfile, hurried: bool) -> bool {
