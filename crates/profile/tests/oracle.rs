@@ -570,10 +570,7 @@ fn a_profile_of_a_disk_finds_the_truth() {
     assert_eq!(found, [] as [String; 0]);
     let alone = measure("disk", true, &["SC_FS_D"]);
     let (found, held) = compared("disk", &alone, |stem| stem == "SC_FS_D");
-    assert_eq!(
-        found,
-        ["disk: SC_FS_D2", "disk: SC_FS_D4"].map(String::from)
-    );
+    assert_eq!(found, [] as [String; 0]);
     assert!(held > 0);
 }
 
