@@ -79,7 +79,16 @@ impl std::str::FromStr for Change {
     type Err = WhatIfError;
 
     fn from_str(text: &str) -> Result<Self, WhatIfError> {
-        let grammar = || WhatIfError::Grammar(text.to_owned());
+        let grammar = || {
+            let mut after = text.split(['*', '/', '=', '+', '-']).skip(1);
+            after.find_map(Quantity::unknown_unit).map_or_else(
+                || WhatIfError::Grammar(text.to_owned()),
+                |unit| {
+                    let known = "expected ns, us, ms, s, or K, M, G, T with or without B, and /s after it";
+                    WhatIfError::Value(text.to_owned(), format!("'{unit}' is no unit, {known}"))
+                },
+            )
+        };
         let (place, quantity) = text
             .char_indices()
             .filter(|&(at, c)| at > 0 && "*/=+-".contains(c))
@@ -370,6 +379,10 @@ mod tests {
     fn what_is_refused() {
         for bad in ["", "RDC", "RDC*", "*2", "RDC*x", "RDC*inf"] {
             assert!(bad.parse::<Change>().is_err(), "{bad}");
+        }
+        for (bad, unit) in [("STAT=50parsec", "'parsec'"), ("memory=8X", "'X'")] {
+            let error = bad.parse::<Change>().unwrap_err().to_string();
+            assert!(error.contains(unit), "{error}");
         }
         assert!(matches!(
             "NOPE*2".parse::<Change>(),

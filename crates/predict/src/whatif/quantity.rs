@@ -36,26 +36,24 @@ impl Quantity {
     /// Reads a number, a blank or none, and a unit or none.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
-        let number = |text: &str| text.trim_end().parse::<f64>().ok();
         if let Some(value) = number(text) {
             return Some(Self {
                 value,
                 dimension: Dimension::None,
             });
         }
-        let unit_at = text
-            .char_indices()
-            .rev()
-            .take_while(|&(_, c)| c.is_alphabetic() || c == '/')
-            .last()?
-            .0;
-        // The e of 5e2 is part of the number, which was tried first; that of 5e2us is before its unit.
-        let (value, unit) = (number(text.get(..unit_at)?)?, text.get(unit_at..)?);
+        let (value, unit) = split(text)?;
         let (scale, dimension) = scale(unit)?;
         Some(Self {
             value: value * scale,
             dimension,
         })
+    }
+
+    /// The unit of a number that has one which is not known.
+    pub fn unknown_unit(text: &str) -> Option<&str> {
+        let (_, unit) = split(text.trim())?;
+        scale(unit).is_none().then_some(unit)
     }
 
     /// The number in the unit of a metric; `None` where it counts something else.
@@ -70,6 +68,22 @@ impl Quantity {
         };
         Some(self.value / scale)
     }
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.trim_end().parse().ok()
+}
+
+/// A number and the letters after it.
+fn split(text: &str) -> Option<(f64, &str)> {
+    let unit_at = text
+        .char_indices()
+        .rev()
+        .take_while(|&(_, c)| c.is_alphabetic() || c == '/')
+        .last()?
+        .0;
+    // The e of 5e2 is part of the number, which was tried first; that of 5e2us is before its unit.
+    Some((number(text.get(..unit_at)?)?, text.get(unit_at..)?))
 }
 
 fn scale(unit: &str) -> Option<(f64, Dimension)> {
