@@ -84,7 +84,8 @@ impl std::str::FromStr for Change {
             after.find_map(Quantity::unknown_unit).map_or_else(
                 || WhatIfError::Grammar(text.to_owned()),
                 |unit| {
-                    let known = "expected ns, us, ms, s, or K, M, G, T with or without B, and /s after it";
+                    let known =
+                        "expected ns, us, ms, s, or K, M, G, T with or without B, and /s after it";
                     WhatIfError::Value(text.to_owned(), format!("'{unit}' is no unit, {known}"))
                 },
             )
