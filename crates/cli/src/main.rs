@@ -19,6 +19,7 @@ mod ui;
 mod verbs;
 
 use clap::FromArgMatches;
+use clap::error::{ContextKind, ErrorKind};
 
 use args::Cli;
 use exit::Exit;
@@ -31,8 +32,12 @@ fn main() -> std::process::ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // clap prints help and version to stdout; a mistake repeats what was typed.
+            if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+                ui::page(&missing_verb(&error));
+                return Exit::Usage.into();
+            }
             if error.use_stderr() {
-                ui::lines(&error.render().to_string());
+                ui::lines(&with_tip(&error));
                 return Exit::Usage.into();
             }
             return match error.print() {
@@ -56,4 +61,34 @@ fn main() -> std::process::ExitCode {
         }
     };
     exit::with_left(exit).into()
+}
+
+/// What somebody reads who names no verb: without any, with what to begin with.
+fn missing_verb(error: &clap::Error) -> String {
+    let page = if std::env::args_os().len() > 1 {
+        error.render()
+    } else {
+        args::command().render_long_help()
+    };
+    page.to_string()
+}
+
+/// A mistake in words, with what clap does not know: that a command to be run stands behind `--`.
+fn with_tip(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let verb = std::env::args().nth(1).unwrap_or_default();
+    let runs_commands = verb == "trace" || verb == "bench";
+    let word = error.get(ContextKind::InvalidArg).map(ToString::to_string);
+    let is_word = word.is_some_and(|word| !word.starts_with('-'));
+    match text.split_once('\n') {
+        Some((first, rest))
+            if runs_commands && is_word && error.kind() == ErrorKind::UnknownArgument =>
+        {
+            let tip = format!(
+                "tip: put -- before the command that is to be run: fsage {verb} -- COMMAND"
+            );
+            format!("{first}\n\n  {tip}\n{rest}")
+        }
+        _ => text,
+    }
 }

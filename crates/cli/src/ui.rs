@@ -46,6 +46,11 @@ pub fn lines(text: &str) {
     put(&out);
 }
 
+/// A page of fsage's own words, in the lines that it has.
+pub fn page(text: &str) {
+    put(text);
+}
+
 fn put(text: &str) {
     drop(std::io::stderr().lock().write_all(text.as_bytes()));
 }

@@ -210,6 +210,34 @@ fn one_grammar_says_what_is_of_the_other_verb() {
 }
 
 #[test]
+fn what_is_never_cold_is_refused_before_anything_runs() {
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    let whole = |cache: &str| {
+        let targets = "[[target]]\nspec = 'mem:disk'\n[[target]]\nspec = 'mem:fast'\n";
+        let workload = "[[workload]]\nspec = 'postmark:files=9,transactions=9'\n";
+        plan(dir, &format!("runs = 1\n{cache}\n{targets}{workload}"));
+    };
+    let bench = || run_command(&mut verb(dir, "bench", &["-o", "out"]));
+    let said = ["mem:fast cold", "lies in memory", "\"as found\""];
+    for cache in ["", "cache = ['as found', 'cold']"] {
+        whole(cache);
+        bench().fails(1, &said);
+        assert_eq!(names(dir), ["plan.toml"]);
+    }
+    whole("cache = 'as found'");
+    bench().exits(0);
+    std::fs::remove_dir_all(dir.join("out")).unwrap();
+    // So is a directory in memory, without a plan too.
+    if !fsage_host::cold::is_memory_only(dir) {
+        return;
+    }
+    let line = ["bench", "--target", ".", "-o", "out", "--", "true"];
+    common::run(dir, line).fails(1, &["lies in memory", "--cache"]);
+    assert_eq!(names(dir), ["plan.toml"]);
+}
+
+#[test]
 fn traces_are_kept_or_not_and_that_is_said() {
     let dir = temp_in_memory();
     let dir = dir.path();

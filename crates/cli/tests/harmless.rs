@@ -71,7 +71,7 @@ fn what_a_command_mounts_stays_with_all_that_is_in_it() {
     let command = bind(dir);
     let ran = run(dir, ["run", "-q", &format!("cmd: {command}"), "target"]).exits(3);
     reported_and_left(dir, &ran);
-    let listed = run(dir, ["cleanup", "target", "--yes"]);
+    let listed = run(dir, ["cleanup", "target", "--only", "--yes"]);
     assert!(
         listed.text().contains("something is mounted on"),
         "{}",
@@ -79,7 +79,7 @@ fn what_a_command_mounts_stays_with_all_that_is_in_it() {
     );
     assert!(dir.join("victim/f").exists());
     drop(Unmount(dir));
-    drop(run(dir, ["cleanup", "target", "--yes"]));
+    drop(run(dir, ["cleanup", "target", "--only", "--yes"]));
     assert!(names(&dir.join("target")).is_empty());
 
     let line = [
@@ -89,7 +89,7 @@ fn what_a_command_mounts_stays_with_all_that_is_in_it() {
     assert_ne!(ran.code(), 0);
     reported_and_left(dir, &ran);
     drop(Unmount(dir));
-    drop(run(dir, ["cleanup", "target", "--yes"]));
+    drop(run(dir, ["cleanup", "target", "--only", "--yes"]));
 }
 
 #[test]

@@ -175,3 +175,52 @@ fn what_a_verb_cannot_use_is_named_as_what_it_is() {
     let said = run(dir, ["profile", "mem:fast", "--only", "CR", "-o", "m.fsp"]).exits(0);
     assert!(said.stderr.contains("virtual time"), "{}", said.stderr);
 }
+
+/// The first thing that somebody types says what to begin with, in lines as they were set.
+#[test]
+fn without_a_verb_the_page_is_whole() {
+    let dir = temp();
+    let bare = narrow(dir.path(), &[]).exits(2);
+    let page = narrow(dir.path(), &["--help"]).exits(0).text();
+    assert_eq!(bare.stderr, page);
+    assert!(words(&page).contains("Start with `fsage demo`"), "{page}");
+    for verb in ["age", "disk", "model"] {
+        let page = narrow(dir.path(), &[verb, "-h"]).exits(0).text();
+        assert_eq!(narrow(dir.path(), &[verb]).exits(2).stderr, page);
+    }
+}
+
+/// Who forgets what stands before a command is told.
+#[test]
+fn a_command_without_its_mark_is_known() {
+    let dir = temp();
+    for verb in ["trace", "bench"] {
+        let said = narrow(dir.path(), &[verb, "-o", "a", "x.toml", "ls", "-l"]).exits(2);
+        let tip = words(&said.stderr).contains("put -- before the command");
+        assert!(tip, "{}", said.stderr);
+        let other = narrow(dir.path(), &[verb, "--lenght", "1"]).exits(2);
+        assert!(!other.stderr.contains("put --"), "{}", other.stderr);
+    }
+}
+
+/// Whatever there is to say of a trace, the answer is one screen.
+#[test]
+fn every_trace_is_shown_on_a_screen() {
+    let dir = temp();
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/traces");
+    let mut count = 0;
+    for entry in std::fs::read_dir(corpus).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|e| e != "fst") {
+            continue;
+        }
+        count += 1;
+        let shown = narrow(dir.path(), &["show", path.to_str().unwrap()]).exits(0);
+        let text = shown.text();
+        assert!(text.lines().count() <= 24, "{}: {text}", path.display());
+        for part in ["operation", "process", "directory", "file", "next:"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+    assert!(count >= 6, "{count} traces");
+}

@@ -123,6 +123,12 @@ pub trait TargetSpec: fmt::Debug + fmt::Display + Send + Sync {
         false
     }
 
+    /// Whether its caches can be made cold, as far as that is known without changing anything: what lies in memory
+    /// alone is never cold.
+    fn can_be_cold(&self) -> bool {
+        true
+    }
+
     /// The files and directories of this machine that it uses.
     fn uses(&self) -> Vec<PathBuf> {
         Vec::new()

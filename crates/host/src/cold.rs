@@ -13,6 +13,11 @@ use crate::fs::{HostFs, descriptor};
 /// `TMPFS_MAGIC` and `RAMFS_MAGIC`: file systems whose only copy is the page cache.
 const MEMORY_ONLY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
+/// Whether the only copy of what lies in a directory is the page cache; nothing of it is ever cold.
+pub fn is_memory_only(dir: &std::path::Path) -> bool {
+    rustix::fs::statfs(dir).is_ok_and(|about| MEMORY_ONLY.contains(&about.f_type))
+}
+
 impl Platform for HostFs {
     /// `EOPNOTSUPP` on tmpfs and ramfs, and for a remount of what fsage did not mount; `EBUSY` if a
     /// file is still open; `EACCES` or `EPERM` for `drop_caches` without root. What lies beneath a layer is

@@ -32,8 +32,11 @@ fsage_format::document! {
     ShownTrace, "fsage shown trace", 2;
 }
 
-/// Rows of each kind in the short form; what is left is a row of its own.
-const ROWS: [usize; 4] = [3, 3, 2, 2];
+/// Rows of each kind, by how much there is to say before them; what is left is a row of its own.
+const ROWS: [[usize; 4]; 3] = [[3, 3, 2, 2], [2, 2, 2, 1], [2, 2, 1, 1]];
+
+/// Lines of the short form: those of a usual terminal.
+const SCREEN: usize = 24;
 
 /// A name in the short form keeps to one line.
 const NAME_MOST: usize = 32;
@@ -41,16 +44,22 @@ const NAME_MOST: usize = 32;
 /// What a terminal shows of the trace in `file`: the finding, where the time goes, what to do next; with `details`
 /// everything else.
 pub fn text(shown: &ShownTrace, file: &str, details: bool, width: u16) -> String {
-    let mut page = Page::new(width);
-    head(&mut page, shown);
-    page.blank();
-    page.table(&where_it_goes(shown, width));
-    if details {
-        all(&mut page, shown, width);
-    }
-    page.blank();
-    next(&mut page, shown, file, details);
-    page.finish()
+    let page = |rows| {
+        let mut page = Page::new(width);
+        head(&mut page, shown);
+        page.blank();
+        page.table(&where_it_goes(shown, rows, width));
+        if details {
+            all(&mut page, shown, width);
+        }
+        page.blank();
+        next(&mut page, shown, file, details);
+        page.finish()
+    };
+    let [most, less, least] = ROWS;
+    let on_screen = |text: &String| details || text.lines().count() <= SCREEN;
+    let shorter = [most, less].into_iter().map(page).find(on_screen);
+    shorter.unwrap_or_else(|| page(least))
 }
 
 fn head(page: &mut Page, shown: &ShownTrace) {
@@ -159,7 +168,7 @@ fn pages(cache: &PageCache) -> String {
 type Row = (String, u64, u64);
 
 /// By kind, process, directory and file: the first of each, and the rest as a row, so that each adds up.
-fn where_it_goes(shown: &ShownTrace, width: u16) -> TextTable {
+fn where_it_goes(shown: &ShownTrace, most_rows: [usize; 4], width: u16) -> TextTable {
     let found = &shown.found;
     let timed = found.latency_total_ns > 0;
     let mut columns = vec![
@@ -193,7 +202,7 @@ fn where_it_goes(shown: &ShownTrace, width: u16) -> TextTable {
         ),
         ("file", found.files_hottest.iter().map(of_name).collect()),
     ];
-    for ((title, rows), most) in parts.into_iter().zip(ROWS) {
+    for ((title, rows), most) in parts.into_iter().zip(most_rows) {
         let (mut operations, mut time) = (found.operations, found.latency_total_ns);
         let rest = rows.len().saturating_sub(most);
         // One row for one thing that is left says no more than the thing itself.

@@ -30,7 +30,7 @@ const ROWS: usize = 14;
 /// metrics that were not required only those that differ are among the details, unless `all` is asked for.
 pub fn text(comparison: &Comparison, details: bool, all: bool, width: u16) -> String {
     let sides = || comparison.pairs.iter().flat_map(|p| [&p.a, &p.b]);
-    let labels = Labels::of(sides().map(|s| s.configuration.as_str()));
+    let labels = Labels::side_by_side(width, sides().map(|s| s.configuration.as_str()));
     let comparison = &labels.put(comparison);
     let sides = || comparison.pairs.iter().flat_map(|p| [&p.a, &p.b]);
     let mut page = Page::new(width);

@@ -14,6 +14,9 @@ const PARTS: &str = " / ";
 /// A specification that is no longer stays as it is.
 const LONG: usize = 24;
 
+/// Columns in which two names of that length have room beside what is said of them.
+const ROOM_FOR_TWO: u16 = 110;
+
 /// What stands behind these is no list of parameters: a line of shell, another target.
 const OTHERS: [&str; 3] = ["cmd", "slow", "nfs"];
 
@@ -85,6 +88,17 @@ impl<'a> Spec<'a> {
 impl Labels {
     /// Labels for the names of configurations, workloads and targets.
     pub(crate) fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::over(LONG, names)
+    }
+
+    /// The same where two names stand beside each other in a narrow table: cut, they could look alike.
+    pub(crate) fn side_by_side<'a>(width: u16, names: impl IntoIterator<Item = &'a str>) -> Self {
+        let long = if width < ROOM_FOR_TWO { 0 } else { LONG };
+        Self::over(long, names)
+    }
+
+    /// Labels for specifications of more than so many characters.
+    fn over<'a>(long: usize, names: impl IntoIterator<Item = &'a str>) -> Self {
         let mut kinds: BTreeMap<&str, Vec<Spec<'_>>> = BTreeMap::new();
         for part in names.into_iter().flat_map(|name| name.split(PARTS)) {
             let Some(spec) = Spec::of(part) else { continue };
@@ -104,7 +118,7 @@ impl Labels {
             let labels = labels(specs);
             let pairs = specs.iter().zip(labels);
             let shorter = pairs.filter(|(spec, label)| {
-                spec.text.chars().count() > LONG && label.len() < spec.text.len()
+                spec.text.chars().count() > long && label.len() < spec.text.len()
             });
             all.extend(shorter.map(|(spec, label)| (spec.text.to_owned(), label)));
         }
@@ -293,6 +307,17 @@ mod tests {
             "scratch:ext4,size=1G,mount=c",
         ];
         assert_eq!(Labels::of(alike).apply(alike[0]), alike[0]);
+    }
+
+    #[test]
+    fn two_in_a_narrow_table_keep_what_tells_them_apart() {
+        let names = ["scratch:ext4,size=256M / a", "scratch:xfs,size=256M / a"];
+        let at = |width| {
+            let labels = Labels::side_by_side(width, names);
+            names.map(|name| labels.apply(name))
+        };
+        assert_eq!(at(80), ["scratch:ext4 / a", "scratch:xfs / a"]);
+        assert_eq!(at(160), names);
     }
 
     #[test]

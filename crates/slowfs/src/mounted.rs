@@ -173,7 +173,7 @@ impl Mounted {
     fn join_session(&mut self) -> Result<(), HostError> {
         let failed = |e| HostError::at("serve", &self.dir, e);
         match self.session.take().map(JoinHandle::join) {
-            Some(Ok(ended)) => ended.map_err(failed),
+            Some(Ok(ended)) => at_its_end(ended).map_err(failed),
             Some(Err(_)) => Err(failed(std::io::ErrorKind::Other.into())),
             None => Ok(()),
         }
@@ -193,6 +193,16 @@ impl Drop for Mounted {
         if self.session.is_some() && !matches!(self.unmount(), Ok(Unmounted::Gone)) {
             let _ = self.detach();
         }
+    }
+}
+
+/// What the threads that answered say of the end. The kernel ends a connection with `ENODEV` for who waits, and with
+/// `ECONNABORTED` for who is just being given a call: the last close of a file is on its way when the last use ends.
+fn at_its_end(ended: std::io::Result<()>) -> std::io::Result<()> {
+    let aborted = Errno::CONNABORTED.raw_os_error();
+    match ended {
+        Err(error) if error.raw_os_error() == Some(aborted) => Ok(()),
+        ended => ended,
     }
 }
 
@@ -275,4 +285,16 @@ fn session(served: Served, lower: &Path, dir: &Path) -> Result<Session<Served>, 
         MountOption::DefaultPermissions,
     ];
     Session::new(served, dir, &config).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_connection_is_no_error() {
+        let told = |errno: Errno| at_its_end(Err(errno.into()));
+        assert!(at_its_end(Ok(())).is_ok() && told(Errno::CONNABORTED).is_ok());
+        assert!(told(Errno::NOMEM).is_err());
+    }
 }

@@ -174,6 +174,28 @@ fn what_is_in_use_stays_and_can_be_taken_out_of_sight() {
     unmount(mounted);
 }
 
+/// A close is told to who serves after it, so that the kernel may end the connection while a thread takes that call.
+#[test]
+fn the_last_close_ends_it_without_an_error() {
+    if !fsage_testing::root() || !fsage_testing::fuse() {
+        return;
+    }
+    for round in 0..60 {
+        let Some((_lower, dir, mut mounted)) = served("") else {
+            return;
+        };
+        let files = (0..4).map(|i| fs::File::create(dir.path().join(format!("f{i}"))).unwrap());
+        let files: Vec<fs::File> = files.collect();
+        mounted.detach().unwrap();
+        drop(files);
+        while !mounted.is_over() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let ended = mounted.unmount();
+        assert_eq!(ended.unwrap(), Unmounted::Gone, "round {round}");
+    }
+}
+
 #[test]
 fn what_is_mounted_below_stays() {
     let Some((_lower, dir, mounted)) = served("") else {

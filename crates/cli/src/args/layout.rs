@@ -58,6 +58,19 @@ fn flowing(mut command: Command, width: usize) -> Command {
     })
 }
 
+/// A space at which no line is broken.
+const HELD: char = '\u{1}';
+
+/// A command whose spaces within quotes are held: a shell takes what stands there as it is.
+fn held(command: &str) -> String {
+    let mut quoted = false;
+    let hold = |c: char| {
+        quoted ^= c == '\'';
+        if quoted && c == ' ' { HELD } else { c }
+    };
+    command.chars().map(hold).collect()
+}
+
 /// Lines that begin at the margin are prose and one paragraph until an empty one; those that are set in stay
 /// lines, and what does not fit goes on further in.
 fn flowed(text: &str, width: usize) -> String {
@@ -90,14 +103,15 @@ fn flowed(text: &str, width: usize) -> String {
         let (head, rest) = if named { (head, rest) } else { ("", words) };
         // Comments stay comments, and commands can be copied.
         let mark = if rest.starts_with("# ") { "# " } else { "" };
-        let end = if words.starts_with("fsage ") {
-            " \\"
+        let (end, rest) = if words.starts_with("fsage ") {
+            (" \\", held(rest))
         } else {
-            ""
+            ("", rest.to_owned())
         };
-        let broken = wrapped(rest, width.saturating_sub(hang + 2));
+        let broken = wrapped(&rest, width.saturating_sub(hang + 2));
         let below = format!("{end}\n{:hang$}{mark}", "");
-        lines.push(format!("{:indent$}{head}{}", "", broken.join(&below)));
+        let broken = broken.join(&below).replace(HELD, " ");
+        lines.push(format!("{:indent$}{head}{broken}", ""));
     }
     lines.join("\n").trim_end().to_owned()
 }
@@ -182,6 +196,20 @@ mod tests {
         let wide =
             "One two three four.\n\nA list:\n  a  first of two words\n  b  second\nAfter it.";
         assert_eq!(flowed(text, 60), wide);
+    }
+
+    #[test]
+    fn a_command_is_not_broken_within_quotes() {
+        let text = "  fsage run 'cmd: a b c' d e";
+        let broken = "  fsage run \\\n      'cmd: a b c' d \\\n      e";
+        assert_eq!(flowed(text, 22), broken);
+        let mut all = command_of(WIDTH);
+        let verbs = all.get_subcommands_mut();
+        let pages: Vec<String> = verbs.map(|v| v.render_long_help().to_string()).collect();
+        for line in pages.iter().flat_map(|page| page.lines()) {
+            let open = line.matches('\'').count() % 2 == 1 && line.ends_with('\\');
+            assert!(!open, "{line}");
+        }
     }
 
     #[test]

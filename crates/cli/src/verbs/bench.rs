@@ -96,8 +96,7 @@ fn planned(args: &BenchArgs) -> Result<(BenchPlan, Options)> {
         },
         None => of_command(args)?,
     };
-    let mut targets = plan.subjects.iter().map(|s| &s.target.spec);
-    targets.try_for_each(|spec| spec.check())?;
+    plan.check_targets()?;
     options.keep_going |= plan.keep_going;
     apply(&options, &mut plan)?;
     Ok((plan, options))

@@ -437,13 +437,8 @@ impl Making<'_> {
         let options = running::fs_options(&self.request);
         let mut make_cold = || {
             let fs = open.file_system(options)?;
-            fs.platform().make_cold().map_err(|errno| {
-                let why = "expected cache = \"as found\" or \"warm N\" where it cannot be";
-                TargetError::refused(
-                    format!("make the caches of {} cold", self.subject.target.spec),
-                    format!("{errno}; {why}"),
-                )
-            })
+            let made = fs.platform().make_cold();
+            made.map_err(|errno| self.subject.target.never_cold(errno))
         };
         verified_cold(open, &mut make_cold).map_err(|e| text(&e))
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fsage_core::Registry;
+use fsage_core::{Registry, TargetError};
 use fsage_format::FormatError;
 use toml::{Spanned, Value};
 
@@ -102,6 +102,19 @@ impl BenchPlan {
             one_cpu: raw.one_cpu,
             settle: settle.unwrap_or(Duration::from_secs(2)),
         })
+    }
+
+    /// Whether its targets can be opened, and made cold where that is asked, as far as that is known without changing
+    /// anything.
+    pub fn check_targets(&self) -> Result<(), TargetError> {
+        for Subject { target, caches, .. } in &self.subjects {
+            target.spec.check()?;
+            if *caches == Caches::Cold && !target.spec.can_be_cold() {
+                let why = "all of it lies in memory";
+                return Err(target.never_cold(why));
+            }
+        }
+        Ok(())
     }
 
     /// Tells plans apart by everything that decides what a run measures and in which order. When to stop

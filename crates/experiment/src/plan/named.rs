@@ -4,9 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use fsage_core::TargetSpec;
 use fsage_core::target::split_name;
 use fsage_core::text::begin;
+use fsage_core::{TargetError, TargetSpec};
 use fsage_workload::{SpecError, WorkloadSpec};
 
 use crate::running::direct::shown;
@@ -70,6 +70,18 @@ pub struct NamedTarget {
     pub spec: Arc<dyn TargetSpec>,
     /// The targets that it is averaged with; `None` for none.
     pub group: Option<String>,
+}
+
+impl NamedTarget {
+    /// That its caches cannot be made cold, and what a plan can ask for instead.
+    pub fn never_cold(&self, why: impl fmt::Display) -> TargetError {
+        TargetError::refused(
+            format!("make the caches of {} cold", self.spec),
+            format!(
+                "{why}; expected cache = \"as found\" or \"warm N\" (without a plan --cache) where they cannot be"
+            ),
+        )
+    }
 }
 
 /// Targets are the same whose specifications read back as the same.

@@ -63,6 +63,10 @@ impl TargetSpec for DirectorySpec {
         true
     }
 
+    fn can_be_cold(&self) -> bool {
+        !fsage_host::cold::is_memory_only(&self.0)
+    }
+
     fn uses(&self) -> Vec<PathBuf> {
         vec![self.0.clone()]
     }

@@ -82,6 +82,10 @@ impl TargetSpec for Spec {
         true
     }
 
+    fn can_be_cold(&self) -> bool {
+        self.truth().is_ok_and(|truth| truth.disk.is_some())
+    }
+
     fn uses(&self) -> Vec<PathBuf> {
         (!is_built_in(&self.0))
             .then(|| self.0.clone().into())

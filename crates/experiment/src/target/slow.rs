@@ -89,6 +89,10 @@ impl TargetSpec for Spec {
         true
     }
 
+    fn can_be_cold(&self) -> bool {
+        self.lower.can_be_cold()
+    }
+
     fn uses(&self) -> Vec<PathBuf> {
         self.lower.uses()
     }
