@@ -411,7 +411,13 @@ fn a_sync_of_several_files_costs_by_their_number() {
     s.fd(OpKind::Syncfs, 3);
     s.data(OpKind::Write, 3, 0, 8192);
     s.fd(OpKind::Syncfs, 3);
-    assert_eq!(syncs(&s), ["FDS+FSYN+SYNF", "SYNC"]);
+    // A directory counts if it is still there.
+    s.name(OpKind::Mkdir, "/d");
+    s.name(OpKind::Mkdir, "/e");
+    s.name(OpKind::Rmdir, "/e");
+    s.data(OpKind::Write, 3, 0, 8192);
+    s.fd(OpKind::Syncfs, 3);
+    assert_eq!(syncs(&s), ["FDS+SYNC+SYNF", "SYNC", "SYNC+SYND"]);
 }
 
 #[test]

@@ -464,6 +464,10 @@ const NOT_DETERMINED: &[(&str, &str)] = &[
         "which blocks a commit holds depends on what others left",
     ),
     (
+        "SYND",
+        "which blocks a commit holds depends on what others left",
+    ),
+    (
         "DWO",
         "direct writes go to the device by the truth's own way",
     ),

@@ -186,6 +186,8 @@ pub struct View {
     flying: (f64, u64),
     /// Commits so far, each of all that had changed.
     commits: u32,
+    /// Directories that were made and are there, since the last sync of all.
+    new_directories: u32,
     /// Ranges of files that have room and hold no data.
     reserved: FxHashMap<u32, Vec<(u64, u64)>>,
     /// Directories in which something was allocated since the start.
@@ -239,6 +241,7 @@ impl View {
             dirty: Dirty::default(),
             flying: (0.0, 0),
             commits: 0,
+            new_directories: 0,
             reserved: FxHashMap::default(),
             inodes_there: FxHashSet::default(),
             brought: Ino::NONE,
