@@ -1079,3 +1079,28 @@ fn a_name_goes_alone_while_the_file_has_another() {
     assert_eq!(found[3..5], ["RML", "RM"]);
     assert_eq!(found[6], "RM", "an open file's last name");
 }
+
+#[test]
+fn a_create_passes_over_what_was_freed_in_an_earlier_second() {
+    let run = |pause_ns: u64| {
+        let mut s = Script::default();
+        s.name(OpKind::Mkdir, "/d");
+        for path in ["/d/a", "/d/b", "/d/c"] {
+            s.open(path, CREATE, 3);
+            s.fd(OpKind::Close, 3);
+        }
+        s.name(OpKind::Unlink, "/d/a");
+        s.name(OpKind::Unlink, "/d/b");
+        s.pause(pause_ns);
+        s.open("/d/e", CREATE, 3);
+        s
+    };
+    let last = |value: f64, pause_ns: u64| {
+        let system = everything_but(&[("CRP", value)]);
+        families_on(system, &run(pause_ns)).pop().unwrap()
+    };
+    assert_eq!(last(20.0, 1_000_000_000), "CR+CRP");
+    // It is given again, or nothing is passed over there.
+    assert_eq!(last(20.0, 1000), "CR");
+    assert_eq!(last(1.0, 1_000_000_000), "CR");
+}

@@ -467,6 +467,7 @@ const NOT_DETERMINED: &[(&str, &str)] = &[
         "SYND",
         "which blocks a commit holds depends on what others left",
     ),
+    ("CRP", "the truth passes over no inode"),
     (
         "DWO",
         "direct writes go to the device by the truth's own way",

@@ -100,7 +100,7 @@ fn calls(stem: Stem) -> Chain {
         OpenC | OpenD => &[&[Same(Open)]],
         // The thesis charges a call that fails its lookups and nothing more (4.4.5.1); profiles without
         // OBJ measured calls over many files and have it in their costs.
-        OpenM | StatM | Obj | ObjU => &[&[]],
+        OpenM | StatM | Obj | ObjU | CrP => &[&[]],
         ObjN | ObjR => &[&[Same(Obj)]],
         Cr => &[&[Same(Mknod)], &[Same(Mkdir)]],
         CrF | CrC | Link | Symlink | Mknod | Mkdir => &[&[Same(Cr)]],
