@@ -1104,3 +1104,23 @@ fn a_create_passes_over_what_was_freed_in_an_earlier_second() {
     assert_eq!(last(20.0, 1000), "CR");
     assert_eq!(last(1.0, 1_000_000_000), "CR");
 }
+
+#[test]
+fn removals_in_a_long_row_are_held_up() {
+    let held = |pause_ns: u64| {
+        let mut s = Script::default();
+        let paths: Vec<String> = (0..300).map(|n| format!("/{n}")).collect();
+        for path in &paths {
+            s.open(path, CREATE, 3);
+            s.fd(OpKind::Close, 3);
+        }
+        for path in &paths {
+            s.pause(pause_ns);
+            s.name(OpKind::Unlink, path);
+        }
+        let all = families(&s);
+        all.iter().filter(|f| f.contains("RMQ")).count()
+    };
+    assert_eq!(held(10_000), 300 - 256);
+    assert_eq!(held(2_000_000), 0);
+}

@@ -194,6 +194,8 @@ pub struct View {
     flying: (f64, u64),
     /// Commits so far, each of all that had changed.
     commits: u32,
+    /// By thread: when its last removal ended, and how many there were in a row.
+    row: FxHashMap<Tid, (u64, u32)>,
     /// Directories that were made and are there, since the last sync of all.
     new_directories: u32,
     /// Ranges of files that have room and hold no data.
@@ -249,6 +251,7 @@ impl View {
             dirty: Dirty::default(),
             flying: (0.0, 0),
             commits: 0,
+            row: FxHashMap::default(),
             new_directories: 0,
             reserved: FxHashMap::default(),
             inodes_there: FxHashSet::default(),

@@ -178,6 +178,8 @@ fn data(stem: Stem) -> Chain {
         TrXD => &[&[Same(TrX)]],
         TrD => &[&[Same(Tr)]],
         RmL => &[&[Same(Rm)]],
+        // What held removals up is in their costs, or was left out.
+        RmQ => &[&[]],
         TrPD => &[&[Same(TrP)]],
         TrF => &[&[Sized(Tr, 4.0)]],
         Rm => &[&[Sized(RmF, 1.0)]],
