@@ -158,7 +158,7 @@ fn one_operation_is_one_call() {
         }
     };
     let log = std::fs::read_to_string(&log).unwrap_or_default();
-    if !output.status.success() && !log.contains("getppid") {
+    if !output.status.success() && !log.contains("getuid") {
         fsage_testing::not_run(format_args!(
             "needs ptrace: {}",
             String::from_utf8_lossy(&output.stderr)
@@ -172,14 +172,14 @@ fn one_operation_is_one_call() {
     );
     // A test has a thread of its own.
     let lines = || log.lines().filter_map(|line| line.split_once(' '));
-    let thread = lines().find(|(_, call)| call.trim_start().starts_with("getppid"));
+    let thread = lines().find(|(_, call)| call.trim_start().starts_with("getuid"));
     let thread = thread.map(|(thread, _)| thread);
     let calls: Vec<&str> = lines()
         .filter(|&(of, _)| Some(of) == thread)
         .filter_map(|(_, call)| call.trim_start().split_once('(').map(|(name, _)| name))
         .filter(|name| !NOT_OPERATIONS.contains(name))
         .collect();
-    let mut between = calls.split(|&name| name == "getppid");
+    let mut between = calls.split(|&name| name == "getuid");
     between.next();
     let mut found: Vec<Vec<&str>> = between.map(<[&str]>::to_vec).collect();
     found.pop();

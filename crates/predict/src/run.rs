@@ -49,6 +49,9 @@ const INLINE_SHARE: f64 = 0.25;
 /// A first lookup in another directory costs more than this share of an access where its blocks are an access apart.
 const DIRECTORY_SHARE: f64 = 0.25;
 
+/// What passing over a freed inode takes at least, where that is done: less is what two means differ by.
+const PASSED_NS: f64 = 2.0;
+
 /// What one operation was predicted to be.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Annotation<'a> {
@@ -430,6 +433,9 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
             .named("LUR_NC")
             .zip(vector.named("RFF"))
             .is_some_and(|(lookup, access)| lookup.value > DIRECTORY_SHARE * access.value),
+        passes_freed: vector
+            .named("CRP")
+            .is_some_and(|each| each.value > PASSED_NS),
     };
     (sizes, at_least)
 }

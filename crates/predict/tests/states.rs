@@ -411,7 +411,13 @@ fn a_sync_of_several_files_costs_by_their_number() {
     s.fd(OpKind::Syncfs, 3);
     s.data(OpKind::Write, 3, 0, 8192);
     s.fd(OpKind::Syncfs, 3);
-    assert_eq!(syncs(&s), ["FDS+FSYN+SYNF", "SYNC"]);
+    // A directory counts if it is still there.
+    s.name(OpKind::Mkdir, "/d");
+    s.name(OpKind::Mkdir, "/e");
+    s.name(OpKind::Rmdir, "/e");
+    s.data(OpKind::Write, 3, 0, 8192);
+    s.fd(OpKind::Syncfs, 3);
+    assert_eq!(syncs(&s), ["FDS+SYNC+SYNF", "SYNC", "SYNC+SYND"]);
 }
 
 #[test]
@@ -1072,4 +1078,49 @@ fn a_name_goes_alone_while_the_file_has_another() {
     let found = families(&s);
     assert_eq!(found[3..5], ["RML", "RM"]);
     assert_eq!(found[6], "RM", "an open file's last name");
+}
+
+#[test]
+fn a_create_passes_over_what_was_freed_in_an_earlier_second() {
+    let run = |pause_ns: u64| {
+        let mut s = Script::default();
+        s.name(OpKind::Mkdir, "/d");
+        for path in ["/d/a", "/d/b", "/d/c"] {
+            s.open(path, CREATE, 3);
+            s.fd(OpKind::Close, 3);
+        }
+        s.name(OpKind::Unlink, "/d/a");
+        s.name(OpKind::Unlink, "/d/b");
+        s.pause(pause_ns);
+        s.open("/d/e", CREATE, 3);
+        s
+    };
+    let last = |value: f64, pause_ns: u64| {
+        let system = everything_but(&[("CRP", value)]);
+        families_on(system, &run(pause_ns)).pop().unwrap()
+    };
+    assert_eq!(last(20.0, 1_000_000_000), "CR+CRP");
+    // It is given again, or nothing is passed over there.
+    assert_eq!(last(20.0, 1000), "CR");
+    assert_eq!(last(1.0, 1_000_000_000), "CR");
+}
+
+#[test]
+fn removals_in_a_long_row_are_held_up() {
+    let held = |pause_ns: u64| {
+        let mut s = Script::default();
+        let paths: Vec<String> = (0..300).map(|n| format!("/{n}")).collect();
+        for path in &paths {
+            s.open(path, CREATE, 3);
+            s.fd(OpKind::Close, 3);
+        }
+        for path in &paths {
+            s.pause(pause_ns);
+            s.name(OpKind::Unlink, path);
+        }
+        let all = families(&s);
+        all.iter().filter(|f| f.contains("RMQ")).count()
+    };
+    assert_eq!(held(10_000), 300 - 256);
+    assert_eq!(held(2_000_000), 0);
 }

@@ -464,6 +464,12 @@ const NOT_DETERMINED: &[(&str, &str)] = &[
         "which blocks a commit holds depends on what others left",
     ),
     (
+        "SYND",
+        "which blocks a commit holds depends on what others left",
+    ),
+    ("CRP", "the truth passes over no inode"),
+    ("RMQ", "the truth frees nothing behind anybody's back"),
+    (
         "DWO",
         "direct writes go to the device by the truth's own way",
     ),

@@ -8,6 +8,7 @@
 
 mod load;
 mod mover;
+mod own;
 mod seed;
 mod wire;
 
@@ -60,14 +61,22 @@ impl EbpfBackend {
                 std::io::Error::other(e),
             )
         })?;
+        let value_size = info.value_size() as usize;
+        let mut decoder = wire::Decoder::new(loaded.pages_known);
+        let mover = {
+            let (ring, pressure) = loaded.take_ring()?;
+            let pressure = buffers.throttle.then_some(pressure);
+            mover::Mover::start(ring, pressure, buffers.spool_bytes())?
+        };
+        // Threads that are watched by their leader would all be, and go on.
+        if !adopt_threads {
+            let tasks = loaded.tasks.fd().as_fd();
+            decoder.own_ns = own::measure(tasks, value_size, &mover, &mut decoder);
+        }
         Ok(Self {
-            value_size: info.value_size() as usize,
-            decoder: wire::Decoder::new(loaded.pages_known),
-            mover: {
-                let (ring, pressure) = loaded.take_ring()?;
-                let pressure = buffers.throttle.then_some(pressure);
-                mover::Mover::start(ring, pressure, buffers.spool_bytes())?
-            },
+            value_size,
+            decoder,
+            mover,
             loaded,
             adopt_threads,
             roots: Vec::new(),

@@ -152,6 +152,8 @@ impl Head<'_> {
 pub(super) struct Decoder {
     /// Whether pages entering the page cache are seen.
     pages_known: bool,
+    /// What the programs take of each call's latency.
+    pub own_ns: u64,
     /// Paths of programs, by the thread that will return from execve.
     programs: FxHashMap<Tid, Vec<u8>>,
     /// Names of files being opened through io_uring, by request.
@@ -238,7 +240,7 @@ impl Decoder {
         RawCall {
             nr,
             start_ns: head.start_ns(),
-            latency_ns: head.latency_ns(),
+            latency_ns: head.latency_ns().saturating_sub(self.own_ns),
             pid: head.pid(),
             tid: head.tid(),
             result: head.result(),
@@ -364,5 +366,22 @@ mod tests {
         assert_eq!((call.latency_ns, call.held_back_ns), (5_000_000_000, 0));
         assert_eq!(call.file, None);
         assert_eq!(call.pages_missed, None);
+    }
+
+    #[test]
+    fn what_the_programs_take_is_no_latency() {
+        let latency = |ns: u32| {
+            let mut bytes = vec![0; FILE_END];
+            bytes[8..12].copy_from_slice(&ns.to_le_bytes());
+            let mut decoder = Decoder {
+                own_ns: 90,
+                ..Decoder::default()
+            };
+            match decoder.decode(&bytes) {
+                Some(RawEvent::Call(call)) => call.latency_ns,
+                _ => panic!("a call"),
+            }
+        };
+        assert_eq!((latency(290), latency(50)), (200, 0));
     }
 }

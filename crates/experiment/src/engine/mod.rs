@@ -98,7 +98,7 @@ pub(crate) struct How<'a> {
     pub keep_going: bool,
     /// The CPU to which what is measured is kept.
     pub cpu: Option<usize>,
-    /// Whether memory is taken from the hypervisor beforehand, so that no step waits for it.
+    /// Whether memory is taken from the hypervisor before each step, so that none waits for it.
     pub resident: bool,
     /// Ends it; the step that is being made is lost.
     pub stop: &'a AtomicBool,
@@ -131,8 +131,7 @@ pub(crate) fn carry_out<V: Verb>(
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Ended<V::Failure>, FormatError> {
     let one_cpu = how.cpu.filter(|_| has_more(verb)).map(OneCpu::keep);
-    let wanted = how.resident && has_more(verb);
-    let _resident = wanted.then(Resident::take).flatten();
+    let mut resident = None;
     let mut pace = Pace::new(&verb.series());
     let stopped = || how.stop.load(Ordering::Relaxed);
     while !stopped() {
@@ -162,6 +161,10 @@ pub(crate) fn carry_out<V: Verb>(
             one_cpu: one_cpu.as_ref(),
             stop: how.stop,
         };
+        if how.resident {
+            // Steps before have freed memory in large pieces. What was taken for them goes when this is there.
+            resident = Resident::take().or(resident);
+        }
         let began_ns = MonotonicClock.now_ns();
         let made = verb.make(at, with);
         // What fails while fsage stops, fails because of it.

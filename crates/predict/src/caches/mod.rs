@@ -7,6 +7,7 @@
 
 mod data;
 mod dirty;
+mod inodes;
 mod listing;
 mod lookup;
 mod recent;
@@ -15,6 +16,7 @@ pub mod rules;
 mod sync;
 
 use dirty::Dirty;
+use inodes::{Inodes, Place};
 use listing::Listings;
 use recent::{Recent, Touched};
 
@@ -68,6 +70,8 @@ pub struct Sizes {
     pub lists_by_creation: bool,
     /// Whether directories' blocks lie apart, so that each lookup in another one has got to its own.
     pub directories_apart: bool,
+    /// Whether inodes that were freed a short while ago are passed over, which takes time.
+    pub passes_freed: bool,
 }
 
 /// What a file's next fsync will find.
@@ -100,6 +104,8 @@ struct FileState {
     faults: u32,
     /// Its place in the order in which inodes came into memory; 0: unknown.
     came: u32,
+    /// Where its inode was placed, if it was made since the start.
+    place: Option<Place>,
 }
 
 impl FileState {
@@ -111,6 +117,7 @@ impl FileState {
             end_at: self.end_at,
             faults: self.faults,
             came: self.came,
+            place: self.place,
             ..Self::default()
         }
     }
@@ -172,6 +179,7 @@ pub struct View {
     /// Whether blocks of metadata were read since the last data, where that moves the arm.
     arm_away: bool,
     listings: Listings,
+    inodes: Inodes,
     /// Directories' places among all in the order of creation, once they were asked for.
     directories: FxHashMap<u32, u64>,
     /// By thread: when it last asked a directory for a name that it did not remember.
@@ -186,6 +194,10 @@ pub struct View {
     flying: (f64, u64),
     /// Commits so far, each of all that had changed.
     commits: u32,
+    /// By thread: when its last removal ended, and how many there were in a row.
+    row: FxHashMap<Tid, (u64, u32)>,
+    /// Directories that were made and are there, since the last sync of all.
+    new_directories: u32,
     /// Ranges of files that have room and hold no data.
     reserved: FxHashMap<u32, Vec<(u64, u64)>>,
     /// Directories in which something was allocated since the start.
@@ -239,6 +251,8 @@ impl View {
             dirty: Dirty::default(),
             flying: (0.0, 0),
             commits: 0,
+            row: FxHashMap::default(),
+            new_directories: 0,
             reserved: FxHashMap::default(),
             inodes_there: FxHashSet::default(),
             brought: Ino::NONE,
@@ -246,6 +260,7 @@ impl View {
             drive: sizes.drive.map(Drive::new),
             arm_away: false,
             listings: Listings::default(),
+            inodes: Inodes::default(),
             directories: FxHashMap::default(),
             allocated_in: FxHashSet::default(),
             cold_start: start == Start::Cold,
@@ -318,6 +333,7 @@ impl View {
             self.call(&step, charges);
         }
         for &ino in &resolved.freed {
+            self.frees(ino, op.end_ns());
             self.forget(ino);
         }
     }
@@ -334,6 +350,7 @@ impl View {
             *state = FileState {
                 seen: state.seen && !names,
                 came: if names { 0 } else { state.came },
+                place: state.place,
                 ..FileState::default()
             };
         }
@@ -349,6 +366,7 @@ impl View {
             self.directories.clear();
             self.inodes_there.clear();
             self.allocated_in.clear();
+            self.inodes.make_cold();
             self.cold_start = true;
         }
     }
@@ -388,6 +406,35 @@ impl View {
             _ => Stem::Obj,
         };
         charges.push(Charge::once(stem, Gap::NONE));
+    }
+
+    /// An inode is made, which may pass over others that were freed.
+    fn places(&mut self, step: &Step<'_>, directory: bool, charges: &mut Vec<Charge>) {
+        let (Some(ino), Some(walk)) = (step.resolved.node, step.resolved.walks[0]) else {
+            return;
+        };
+        if !self.sizes.passes_freed {
+            return;
+        }
+        if self.inodes.is_empty() {
+            let all = step.ns.tree.inodes().iter();
+            self.inodes
+                .begin(all.filter(|i| i.in_scope && !i.born).count());
+        }
+        let dir = self.state(walk.dir).place;
+        let dir = dir.unwrap_or(Place::of_old(walk.dir.0));
+        let (place, passed) = self.inodes.make(dir, directory, step.op.start_ns);
+        self.state(ino).place = Some(place);
+        if passed > 0 {
+            charges.push(Charge::many(Stem::CrP, Gap::NONE, f64::from(passed)));
+        }
+    }
+
+    fn frees(&mut self, ino: Ino, now_ns: u64) {
+        if self.sizes.passes_freed && ino.is_some() {
+            let place = self.state(ino).place.unwrap_or(Place::of_old(ino.0));
+            self.inodes.free(place, now_ns);
+        }
     }
 
     /// An inode comes into memory.

@@ -8,6 +8,9 @@ use crate::namespace::tree::Ino;
 
 /// What a close started to write is written by then.
 const WRITTEN_NS: u64 = 100_000_000;
+/// Removals that are nearer to each other are a row; of more than so many each waits (XFS_INODEGC_MAX_BACKLOG).
+const IN_A_ROW_NS: u64 = 1_000_000;
+const ROW: u32 = 256;
 /// Files of TRF are no larger, nearly.
 const SMALL_KIB: f64 = 64.0;
 const PAGE_KIB: f64 = (PAGE_BYTES / 1024) as f64;
@@ -60,7 +63,19 @@ impl View {
         } else {
             charges.push(Charge::sized(self.removal(ino, size), step.gap, kib));
         }
+        if freed && self.in_a_row(step) {
+            charges.push(Charge::once(Stem::RmQ, Gap::NONE));
+        }
         self.changed_dir(step, true);
+    }
+
+    /// Whether so many removals came one right after the other that what they leave behind has to be waited for.
+    fn in_a_row(&mut self, step: &Step<'_>) -> bool {
+        let (end_ns, count) = self.row.entry(step.op.tid).or_default();
+        let follows = step.op.start_ns.saturating_sub(*end_ns) < IN_A_ROW_NS;
+        *count = if follows { count.saturating_add(1) } else { 1 };
+        *end_ns = step.op.end_ns();
+        *count > ROW
     }
 
     /// Cutting a file; `old` and `new` are its sizes.

@@ -163,6 +163,7 @@ impl View {
                     charges.push(Charge::many(Stem::RmdirB, Gap::NONE, share));
                 }
                 self.changed_dir(step, true);
+                self.new_directories = self.new_directories.saturating_sub(1);
             }
             Action::Rename { replaced } => self.rename(step, replaced, charges),
             Action::Readdir { entries } => self.readdir(step, entries, charges),
@@ -200,6 +201,10 @@ impl View {
         match kind {
             OpKind::Mkdir | OpKind::Mknod | OpKind::Symlink | OpKind::Link => {
                 self.changed_dir(step, false);
+                self.new_directories += u32::from(kind == OpKind::Mkdir);
+                if kind != OpKind::Link {
+                    self.places(step, kind == OpKind::Mkdir, charges);
+                }
                 if let (Some(ino), false) = (step.resolved.node, kind == OpKind::Link) {
                     let state = self.changing(ino);
                     (state.created, state.seen) = (true, true);
@@ -258,6 +263,7 @@ impl View {
                 };
                 charges.push(Charge::once(stem, gap));
                 if created {
+                    self.places(step, false, charges);
                     self.changed_dir(step, false);
                     if let Some(ino) = step.resolved.node {
                         self.changing(ino).created = true;

@@ -236,7 +236,7 @@ impl View {
         true
     }
 
-    /// `sync` and `syncfs`: of several files the first is as its fsync, each other one SYNF. Of one SYNC holds 1 MiB; what is
+    /// `sync` and `syncfs`: SYNC is of one file of 1 MiB, each other file is one SYNF, each new directory one SYND. What is
     /// beyond is charged as data.
     pub(super) fn synchronise_all(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
         let states = &mut self.files;
@@ -249,15 +249,16 @@ impl View {
         });
         let kib = pages as f64 * PAGE_KIB;
         self.dirty.less(kib);
+        let directories = std::mem::take(&mut self.new_directories);
+        charges.push(Charge::once(Stem::Sync, step.gap));
+        if directories > 0 {
+            charges.push(Charge::many(Stem::SynD, step.gap, f64::from(directories)));
+        }
         if files > 1.0 {
-            charges.push(Charge::sized(Stem::FsyN, step.gap, SYNCED_KIB));
             charges.push(Charge::many(Stem::SynF, step.gap, files - 1.0));
             // Less than nothing where files are smaller.
-            charges.push(stream(kib - files * SYNCED_KIB));
-            return;
-        }
-        charges.push(Charge::once(Stem::Sync, step.gap));
-        if kib > MIB_KIB {
+            charges.push(stream(kib - MIB_KIB - (files - 1.0) * SYNCED_KIB));
+        } else if kib > MIB_KIB {
             charges.push(Charge::sized(Stem::Fsy, step.gap, kib - MIB_KIB));
         }
     }

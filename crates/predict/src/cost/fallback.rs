@@ -100,7 +100,7 @@ fn calls(stem: Stem) -> Chain {
         OpenC | OpenD => &[&[Same(Open)]],
         // The thesis charges a call that fails its lookups and nothing more (4.4.5.1); profiles without
         // OBJ measured calls over many files and have it in their costs.
-        OpenM | StatM | Obj | ObjU => &[&[]],
+        OpenM | StatM | Obj | ObjU | CrP => &[&[]],
         ObjN | ObjR => &[&[Same(Obj)]],
         Cr => &[&[Same(Mknod)], &[Same(Mkdir)]],
         CrF | CrC | Link | Symlink | Mknod | Mkdir => &[&[Same(Cr)]],
@@ -178,6 +178,8 @@ fn data(stem: Stem) -> Chain {
         TrXD => &[&[Same(TrX)]],
         TrD => &[&[Same(Tr)]],
         RmL => &[&[Same(Rm)]],
+        // What held removals up is in their costs, or was left out.
+        RmQ => &[&[]],
         TrPD => &[&[Same(TrP)]],
         TrF => &[&[Sized(Tr, 4.0)]],
         Rm => &[&[Sized(RmF, 1.0)]],
@@ -216,6 +218,8 @@ fn sync(stem: Stem) -> Chain {
         Dwo => &[&[Same(FdsO)], &[Same(Fds)]],
         // Other files are written with the first: 16 KiB of the 1 MiB that SFR writes and waits for.
         SynF => &[&[Times(Sfr, 1.0 / 64.0)], &[Times(FdsR, 1.0 / 16.0)]],
+        // Metadata alone: about a third of a file's.
+        SynD => &[&[Times(SynF, 0.3)]],
         Sfr => &[&[Sized(Fds, 1024.0)], &[Sized(Fsy, 1024.0)]],
         // To start is to find the pages and to hand them over: nothing waits.
         SfrW => &[&[Same(FsyQ), Same(Wn)], &[Same(Wn)], &[Same(Wk)]],

@@ -52,7 +52,7 @@ macro_rules! stems {
 stems! {
     LusBc "LUS_BC", LurBc "LUR_BC", LusNc "LUS_NC" device, LunNc "LUN_NC" device, LufNc "LUF_NC" device, LurNc "LUR_NC" device,
     LusAc "LUS_AC" device, LurAc "LUR_AC" device, Lud "LUD", Lum "LUM", Lumr "LUMR", LumNc "LUM_NC" device,
-    Open "OPEN", OpenM "OPENM", OpenC "OPENC", OpenD "OPEND", Cr "CR", CrF "CRF", CrC "CRC" partly,
+    Open "OPEN", OpenM "OPENM", OpenC "OPENC", OpenD "OPEND", Cr "CR", CrF "CRF", CrC "CRC" partly, CrP "CRP",
     Close "CLOSE", CloseW "CLOSEW", CloseT "CLOSET", CloseU "CLOSEU",
     Stat "STAT", StatM "STATM", Obj "OBJ", ObjN "OBJN", ObjR "OBJR", ObjU "OBJU", Fstat "FSTAT", Access "ACCESS", Seek "SEEK", Dup "DUP", Lock "LOCK",
     Advise "ADVISE", Mkdir "MKDIR", MkdirC "MKDIRC" partly, Rmdir "RMDIR", RmdirB "RMDIRB", Rename "RENAME",
@@ -65,11 +65,11 @@ stems! {
     Falloc "FALLOC",
     Rd "RD" device, RRd "RRD" device, RfN "RFN" device, RfS "RFS" device, RfF "RFF" device, RfO "RFO" device, Rx "RX" device, Rf "RF" device,
     Mmap "MMAP", Munmap "MUNMAP", MfR "MFR", MfW "MFW",
-    Tr "TR", TrC "TRC" partly, TrX "TRX", TrP "TRP", TrXD "TRXD" partly, TrPD "TRPD" partly, TrD "TRD", TrF "TRF" partly, Rm "RM", RmL "RML", RmF "RMF", RmD "RMD", RmFC "RMFC" partly,
+    Tr "TR", TrC "TRC" partly, TrX "TRX", TrP "TRP", TrXD "TRXD" partly, TrPD "TRPD" partly, TrD "TRD", TrF "TRF" partly, Rm "RM", RmL "RML", RmQ "RMQ", RmF "RMF", RmD "RMD", RmFC "RMFC" partly,
     Fsy "FSY" device, Fds "FDS" device, FsyO "FSYO" device, FdsO "FDSO" device, FsyC "FSYC" device, FsyN "FSYN" device, FsyRn "FSYRN" device,
     FsyRm "FSYRM" device, FsyD "FSYD" device, FsyDF "FSYDF" partly, FsyS "FSYS" device, FdsS "FDSS" device, FdsL "FDSL" device, FdsA "FDSA" device, FdsU "FDSU" device, FdsR "FDSR" device,
     FsyW "FSYW" device, FsyT "FSYT" partly, FsyQ "FSYQ",
-    Sync "SYNC" device, SynF "SYNF" device, Dwo "DWO" device, Sfr "SFR" device, SfrW "SFRW", Dtr "DTR" device,
+    Sync "SYNC" device, SynF "SYNF" device, SynD "SYND" device, Dwo "DWO" device, Sfr "SFR" device, SfrW "SFRW", Dtr "DTR" device,
 }
 
 impl Stem {

@@ -67,8 +67,8 @@ fn files(lab: &mut Lab<'_>) -> Res {
         whole(lab, &once, round)
     })?;
     super::sync::note_pauses(lab, &["RFF"]);
-    once.remove(lab)?;
-    spread.remove(lab)
+    once.discard(lab)?;
+    spread.discard(lab)
 }
 
 /// Files that are read once, and their orders.
@@ -99,9 +99,10 @@ impl Once {
         })
     }
 
-    fn remove(&self, lab: &Lab<'_>) -> Res {
+    /// What is left stays: inodes that are freed count for creates that come later, see `Lab::start_afresh`.
+    fn discard(&self, lab: &Lab<'_>) -> Res {
         for population in [&self.one.0, &self.any.0, &self.whole.0] {
-            population.remove(lab)?;
+            population.discard(lab)?;
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
     Procedure {
         name: "removal of clean files",
-        stems: &["RM", "RMF"],
+        stems: &["RM", "RMF", "RMQ"],
         share: (25, 30),
         run: clean_files,
     },
@@ -337,13 +337,15 @@ fn remove(lab: &mut Lab<'_>, items: &[Item], stem: &str, pauses: bool) -> Res<Ve
 /// Written back and cached.
 fn clean_files(lab: &mut Lab<'_>) -> Res {
     let rounds = (lab.scale(1, 2), lab.scale(3, 8));
-    lab.rounds(&["RM", "RMF"], rounds, |lab, _| {
+    lab.rounds(&["RM", "RMF", "RMQ"], rounds, |lab, _| {
         lab.start_afresh()?;
         let population = Population::create(lab, LIVE_FILES, LIVE_DIRS, Order::Scattered)?;
         lab.settle()?;
-        let removed = lab.scale(2000, LIVE_FILES);
-        let first = population.items.get(..removed).unwrap_or(&population.items);
+        let removed = lab.scale(2000, LIVE_FILES - LEAST_ROW);
+        let removed = removed.min(population.items.len());
+        let (first, rest) = population.items.split_at(removed);
         remove(lab, first, "RMF", true)?;
+        in_a_row(lab, rest)?;
         population.discard(lab)?;
         large(lab, |lab, items| {
             for item in items {
@@ -353,6 +355,38 @@ fn clean_files(lab: &mut Lab<'_>) -> Res {
             remove(lab, items, "RMF", false).map(|_| ())
         })
     })
+}
+
+/// Files that are removed one right after the other, and removals after which what they left behind has caught up.
+const LEAST_ROW: usize = 1500;
+const CAUGHT_UP: usize = 512;
+/// A removal that takes so many times as long as most did not do so by itself.
+const HELD_UP: f64 = 10.0;
+
+/// What removals in a long row are held up, each: xfs frees inodes behind the caller's back and lets him wait where
+/// there are too many of them (`xfs_inodegc_want_flush_work`).
+fn in_a_row(lab: &mut Lab<'_>, items: &[Item]) -> Res {
+    if items.len() < LEAST_ROW {
+        return Ok(());
+    }
+    let mut items: Vec<&Item> = items.iter().collect();
+    items.sort_by_key(|item| (item.dir, item.number));
+    let mut times = Vec::with_capacity(items.len());
+    let mut queued_ns = lab.sched.run_delay_ns();
+    for (turn, item) in items.into_iter().enumerate() {
+        let ((), ns) = lab.timed(|| lab.fs.unlink(&item.path))?;
+        // What others had of the processor meanwhile holds up nobody where it is his own.
+        let before_ns = std::mem::replace(&mut queued_ns, lab.sched.run_delay_ns());
+        if turn >= CAUGHT_UP {
+            times.push(ns - queued_ns.saturating_sub(before_ns) as f64);
+        }
+    }
+    let limit = HELD_UP * fsage_stats::median(&times);
+    let (usual, held): (Vec<f64>, Vec<f64>) = times.iter().partition(|&&ns| ns < limit);
+    let more_ns = held.iter().sum::<f64>() - held.len() as f64 * fsage_stats::mean(&usual);
+    lab.begin(Batch::Blocking);
+    lab.add(Probe::of("RMQ"), 0, (more_ns / times.len() as f64).max(0.0));
+    lab.end().map(|_| ())
 }
 
 /// Cold, then asked for by name: the inode is in memory, its data and its block maps are not.

@@ -311,6 +311,7 @@ const GROUPS_OF_ROUND: usize = 4;
 /// whose own blocks are cached.
 fn first_allocations(lab: &mut Lab<'_>) -> Res {
     let fs = lab.fs;
+    lab.start_afresh()?;
     let population = Population::create(lab, 400, GROUPS, Order::ByDirectory)?;
     let (create, mkdir) = (Probe::of("CRC"), Probe::of("MKDIRC"));
     let rounds = (lab.scale(4, 10), lab.scale(8, 40));
@@ -340,7 +341,7 @@ fn first_allocations(lab: &mut Lab<'_>) -> Res {
         }
         lab.end().map(|_| ())
     })?;
-    population.remove(lab)
+    population.discard(lab)
 }
 
 /// Links to one inode: under the limits of the common file systems.

@@ -1,6 +1,8 @@
 //! Calls that make, move and remove names, and closes that do more than close.
 
-use fsage_core::{Errno, Handle, OpenFlags};
+use std::time::Duration;
+
+use fsage_core::{Handle, OpenFlags};
 
 use crate::error::Res;
 use crate::lab::{Batch, Lab};
@@ -25,7 +27,7 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
     Procedure {
         name: "renames of files not written back",
-        stems: &["RENAMED"],
+        stems: &["RENAMED", "CRP"],
         share: (6, 12),
         run: renamed_dirty,
     },
@@ -37,7 +39,15 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
 ];
 
+/// What makes names, and what moves and removes them.
+const MAKING: &[&str] = &["CRF", "MKDIR", "LINK", "SYMLINK"];
+const MOVING: &[&str] = &["RMDIR", "RENAME", "RENAMER", "RML", "READLINK"];
 const CLOSES: &[&str] = &["CLOSET", "TRF", "CLOSEU"];
+/// Files whose inodes are free when others are created, of which so many are.
+const FREED: usize = 1000;
+const CREATED: usize = 48;
+/// After so long it is another second.
+const SECOND: Duration = Duration::from_millis(1010);
 const GAP_OF_CHUNK: [usize; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 4];
 const BATCH: usize = 32;
 /// Files of a round, and of those whose links are read again and again.
@@ -48,10 +58,10 @@ const TWO_PATHS: Components = FILE_COMPONENTS.and_beside(4);
 const APART: Components = Components { same: 4, other: 4 };
 
 fn names(lab: &mut Lab<'_>) -> Res {
-    let stems = [
-        "CRF", "MKDIR", "RMDIR", "RENAME", "RENAMER", "RML", "LINK", "SYMLINK", "READLINK",
-    ];
-    // Nothing here is made cold after this: see `Lab::start_afresh`.
+    let start_ns = lab.clock.now_ns();
+    let half_ns = start_ns + lab.deadline_ns.saturating_sub(start_ns) / 2;
+    // Nothing here is made cold after this, and what is removed comes after all that is made: see
+    // `Lab::start_afresh`.
     lab.start_afresh()?;
     let mut population = Population::create(lab, LIVE_FILES, LIVE_DIRS, Order::Scattered)?;
     let parts = LIVE_FILES.div_ceil(PART);
@@ -65,12 +75,14 @@ fn names(lab: &mut Lab<'_>) -> Res {
         .items
         .retain(|i| few.iter().all(|f| f.path != i.path));
     let rounds = (lab.scale(2, 3), lab.scale(3, parts - 1));
-    lab.rounds(&stems, rounds, |lab, round| {
-        // Every file is renamed once.
-        let Some(part) = population.items.chunks(PART).nth(round) else {
+    lab.settle()?;
+    let mut made = 0;
+    lab.rounds(MAKING, rounds, |lab, round| {
+        let part = population.items.chunks(PART).nth(round);
+        let late = round > 0 && lab.clock.now_ns() > half_ns;
+        let Some(part) = part.filter(|_| !late) else {
             return Ok(());
         };
-        lab.settle()?;
         for item in part {
             // What is renamed over holds no cached data, where that can be had.
             lab.with_open(&item.path, OpenFlags::READ, |lab, handle| {
@@ -79,20 +91,26 @@ fn names(lab: &mut Lab<'_>) -> Res {
             })?;
         }
         allocate(lab, &population, round)?;
-        let mut used = Vec::new();
-        // What is removed comes last: see `Lab::start_afresh`.
+        made = round + 1;
         for chunk in part.chunks(BATCH) {
             let gap = lab.random.pick(&GAP_OF_CHUNK, 0);
-            used.extend(directories(lab, chunk, gap)?);
+            directories(lab, chunk, gap)?;
             links(lab, chunk, gap)?;
         }
+        Ok(())
+    })?;
+    lab.rounds(MOVING, (made.min(rounds.0), made), |lab, round| {
+        // Every file is renamed once.
+        let Some(part) = population.items.chunks(PART).take(made).nth(round) else {
+            return Ok(());
+        };
         for chunk in part.chunks(BATCH) {
             let gap = lab.random.pick(&GAP_OF_CHUNK, 0);
             renames(lab, &population, chunk, gap)?;
             read_links(lab, &few, gap)?;
             remove_directories(lab, chunk, gap)?;
         }
-        clear(lab, part, &used)
+        Ok(())
     })?;
     population.discard(lab)
 }
@@ -119,8 +137,8 @@ fn allocate(lab: &Lab<'_>, population: &Population, round: usize) -> Res {
     Ok(())
 }
 
-/// mkdir in several parents, the first create in each of some of them; returns the created files.
-fn directories(lab: &mut Lab<'_>, chunk: &[Item], gap: usize) -> Res<Vec<Vec<u8>>> {
+/// mkdir in several parents, the first create in each of some of them.
+fn directories(lab: &mut Lab<'_>, chunk: &[Item], gap: usize) -> Res {
     let fs = lab.fs;
     let (mkdir, first) = (Probe::of("MKDIR"), Probe::of("CRF"));
     let made: Vec<Vec<u8>> = chunk.iter().map(|i| with(&i.path, ".d")).collect();
@@ -130,17 +148,14 @@ fn directories(lab: &mut Lab<'_>, chunk: &[Item], gap: usize) -> Res<Vec<Vec<u8>
     }
     lab.end()?;
     lab.begin(Batch::Changing);
-    let mut used = Vec::new();
     for dir in made.iter().step_by(4) {
         let file = with(dir, "/f");
         let handle = lab.call_path(first, 0, FILE_COMPONENTS.below(1), || {
             fs.open(&file, OpenFlags::CREATE_NEW, 0o644)
         })?;
         fs.close(handle)?;
-        used.push(file);
     }
-    lab.end()?;
-    Ok(used)
+    lab.end().map(|_| ())
 }
 
 /// rmdir of those directories in which nothing was created.
@@ -153,23 +168,6 @@ fn remove_directories(lab: &mut Lab<'_>, chunk: &[Item], gap: usize) -> Res {
         lab.call_path(rmdir, gap, FILE_COMPONENTS, || fs.rmdir(&dir))?;
     }
     lab.end().map(|_| ())
-}
-
-/// Removes what a round made, untimed.
-fn clear(lab: &Lab<'_>, part: &[Item], used: &[Vec<u8>]) -> Res {
-    for file in used {
-        lab.fs.unlink(file)?;
-        lab.fs.rmdir(file.strip_suffix(b"/f").unwrap_or(file))?;
-    }
-    for item in part {
-        for link in [".s", ".l"] {
-            match lab.fs.unlink(&with(&item.path, link)) {
-                Ok(()) | Err(Errno::ENOENT) => {}
-                Err(errno) => return Err(errno.into()),
-            }
-        }
-    }
-    Ok(())
 }
 
 const LINK_TARGET: &[u8] = b"../a/target/of/twenty";
@@ -277,6 +275,60 @@ fn rewrite(
     Ok(())
 }
 
+/// What is needed to measure creates beside inodes that were freed in an earlier second.
+struct Freed {
+    dir: String,
+    before_ns: f64,
+    files: usize,
+    at_ns: u64,
+}
+
+impl Freed {
+    /// Creates some files, and makes and removes many in another directory.
+    fn prepare(lab: &mut Lab<'_>) -> Res<Self> {
+        let (dir, many) = (lab.fresh_dir("s")?, lab.fresh_dir("t")?);
+        let before_ns = Self::create(lab, &dir, 0)?;
+        let names = (0..FREED).map(|n| format!("{many}/{n}").into_bytes());
+        let names: Vec<Vec<u8>> = names.collect();
+        names.iter().try_for_each(|name| lab.make_file(name, 0))?;
+        names.iter().try_for_each(|name| lab.fs.unlink(name))?;
+        Ok(Self {
+            dir,
+            before_ns,
+            files: FREED,
+            at_ns: lab.clock.now_ns(),
+        })
+    }
+
+    /// What a create takes: the median of some.
+    fn create(lab: &Lab<'_>, dir: &str, turn: usize) -> Res<f64> {
+        let mut times = Vec::with_capacity(CREATED);
+        for number in 0..CREATED {
+            let path = format!("{dir}/{turn}-{number}").into_bytes();
+            let (handle, ns) = lab.timed(|| lab.fs.open(&path, OpenFlags::CREATE_NEW, 0o644))?;
+            lab.fs.close(handle)?;
+            times.push(ns);
+        }
+        Ok(fsage_stats::median(&times))
+    }
+
+    /// Creates others, once it is another second.
+    fn measure(self, lab: &mut Lab<'_>) -> Res {
+        let passed_ns = lab.clock.now_ns().saturating_sub(self.at_ns);
+        lab.rest(SECOND.saturating_sub(Duration::from_nanos(passed_ns)));
+        lab.begin(Batch::Changing);
+        for turn in 1..=3 {
+            let more_ns = Self::create(lab, &self.dir, turn)? - self.before_ns;
+            lab.add(
+                Probe::of("CRP"),
+                0,
+                (more_ns / self.files.max(1) as f64).max(0.0),
+            );
+        }
+        lab.end().map(|_| ())
+    }
+}
+
 fn closes(lab: &mut Lab<'_>) -> Res {
     let (truncated, unlinked) = (Probe::of("CLOSET"), Probe::of("CLOSEU"));
     let rounds = (lab.scale(2, 4), lab.scale(5, 16));
@@ -326,8 +378,11 @@ const NEW: usize = 6;
 const SAME_DIR: Components = Components { same: 6, other: 0 };
 
 fn renamed_dirty(lab: &mut Lab<'_>) -> Res {
+    let mut freed = Freed::prepare(lab)?;
     let rounds = (lab.scale(2, 4), lab.scale(4, 12));
     lab.rounds(&["RENAMED"], rounds, |lab, _| {
+        // As many inodes are taken from those that were freed.
+        freed.files = freed.files.saturating_sub(NEW * NEW_KIB.len());
         let fs = lab.fs;
         let dir = lab.fresh_dir("o")?;
         let mut files = Vec::new();
@@ -349,8 +404,9 @@ fn renamed_dirty(lab: &mut Lab<'_>) -> Res {
             })?;
         }
         lab.end()?;
-        lab.clear(&dir)
-    })
+        lab.discard(&dir)
+    })?;
+    freed.measure(lab)
 }
 
 /// Directories that are emptied together.

@@ -71,7 +71,7 @@ fn files(lab: &mut Lab<'_>) -> Res {
         }
         lab.check()
     })?;
-    anywhere.remove(lab)?;
+    anywhere.discard(lab)?;
     lab.clear(&streams.root)
 }
 

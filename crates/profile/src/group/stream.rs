@@ -62,6 +62,25 @@ fn evict(lab: &mut Lab<'_>, path: &[u8]) -> Res {
     result.map_err(|e| Halt::Absent(format!("no cold state can be reached here: {e}")))
 }
 
+/// What others have in the processors' caches where the device is memory: neither what it holds nor the pages that it is
+/// read to are there, as those of the sweep before would be.
+struct Others(Vec<u8>);
+
+/// More than the last of these caches holds.
+const CACHES_BYTES: usize = 48 << 20;
+
+impl Others {
+    fn of(lab: &Lab<'_>) -> Self {
+        Self(vec![1; if lab.in_memory { CACHES_BYTES } else { 0 }])
+    }
+
+    fn touch(&self) {
+        for line in self.0.chunks(64) {
+            std::hint::black_box(line.first().copied());
+        }
+    }
+}
+
 fn reads(lab: &mut Lab<'_>) -> Res {
     // Says once whether there is anything to be cold.
     lab.make_data_cold()?;
@@ -70,6 +89,7 @@ fn reads(lab: &mut Lab<'_>) -> Res {
         large_file(lab, n as u64)?
     };
     let mut buffer = vec![0u8; LARGEST];
+    let others = Others::of(lab);
     for power in POWERS {
         for stem in ["RD", "RRD"] {
             if let Some(id) = Probe::at(stem, 1 << power).id(0) {
@@ -93,6 +113,7 @@ fn reads(lab: &mut Lab<'_>) -> Res {
                     let offsets: Vec<u64> =
                         (0..span / request).map(|i| start + i * request).collect();
                     let probe = Probe::at("RD", 1 << power);
+                    others.touch();
                     sweep(lab, &path, (&offsets, true), probe, &mut buffer)?;
                     if lab.part_over(usize::MAX) {
                         break;
@@ -106,6 +127,7 @@ fn reads(lab: &mut Lab<'_>) -> Res {
                     .take(most)
                     .map(|i| i as u64 * request)
                     .collect();
+                others.touch();
                 sweep(
                     lab,
                     &path,

@@ -20,7 +20,7 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
     Procedure {
         name: "sync and ranges",
-        stems: &["SYNC", "SYNF", "SFR"],
+        stems: &["SYNC", "SYNF", "SYND", "SFR"],
         share: (3, 15),
         run: ranges,
     },
@@ -50,8 +50,9 @@ const RECORD: u64 = 500;
 const FILE_BYTES: usize = 16 << 10;
 /// Blocks from one direct write to the next.
 const ELSEWHERE: u64 = 1579;
-/// Files that a sync finds dirty.
-const DIRTY_FILES: usize = 100;
+/// How few files a sync finds dirty, and how many files or new directories more.
+const FEW_DIRTY: usize = 20;
+const MORE_DIRTY: usize = 100;
 
 fn rows(lab: &mut Lab<'_>) -> Res {
     rest(lab)?;
@@ -331,28 +332,43 @@ fn started(lab: &mut Lab<'_>, dir: &str) -> Res {
     paths.iter().try_for_each(|path| Ok(fs.unlink(path)?))
 }
 
-/// Many small files that are dirty together.
-fn many_files(lab: &mut Lab<'_>, dir: &str) -> Res {
+/// How long a sync takes that finds so many small files dirty and so many directories new.
+fn sync_of(lab: &mut Lab<'_>, dir: &str, (files, dirs): (usize, usize)) -> Res<f64> {
     let fs = lab.fs;
-    let mut paths = Vec::new();
-    for turn in 0..DIRTY_FILES {
+    let (mut paths, mut made) = (Vec::new(), Vec::new());
+    for turn in 0..dirs {
+        let path = format!("{dir}/d{turn}").into_bytes();
+        fs.mkdir(&path, 0o755)?;
+        made.push(path);
+    }
+    for turn in 0..files {
         let path = format!("{dir}/{turn}").into_bytes();
         lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
             write(lab, handle, 0, (1 + turn % 4) * BLOCK as usize)
         })?;
         paths.push(path);
     }
-    lab.begin(Batch::Blocking);
     // Who makes many files does not sync at once.
     lab.pause(LONGEST);
     let ((), took_ns) = lab.timed(|| fs.sync())?;
-    let one = Probe::at("FSYN", 16)
-        .id(0)
-        .and_then(|id| lab.measurements.estimate(id));
-    let others_ns = (took_ns - one.unwrap_or(0.0)).max(0.0);
-    lab.add(Probe::of("SYNF"), 0, others_ns / (DIRTY_FILES - 1) as f64);
-    lab.end()?;
-    paths.iter().try_for_each(|path| Ok(fs.unlink(path)?))
+    paths.iter().try_for_each(|path| fs.unlink(path))?;
+    made.iter().try_for_each(|path| fs.rmdir(path))?;
+    // What was removed is no part of the next.
+    lab.settle()?;
+    Ok(took_ns)
+}
+
+/// What each of many files and of many directories more adds to a sync: a commit has a cost of its own, by the depth of
+/// trees on some.
+fn many_files(lab: &mut Lab<'_>, dir: &str) -> Res {
+    lab.begin(Batch::Blocking);
+    let few_ns = sync_of(lab, dir, (FEW_DIRTY, 0))?;
+    for (stem, more) in [("SYNF", (MORE_DIRTY, 0)), ("SYND", (0, MORE_DIRTY))] {
+        let more_ns = sync_of(lab, dir, (FEW_DIRTY + more.0, more.1))? - few_ns;
+        // Less than nothing by chance, which the mean of several is not.
+        lab.add(Probe::of(stem), 0, more_ns / MORE_DIRTY as f64);
+    }
+    lab.end().map(|_| ())
 }
 
 fn ranges(lab: &mut Lab<'_>) -> Res {
@@ -360,7 +376,7 @@ fn ranges(lab: &mut Lab<'_>) -> Res {
     lab.settle()?;
     let mut no_ranges = None;
     lab.rounds(
-        &["SYNC", "SYNF", "SFR"],
+        &["SYNC", "SYNF", "SYND", "SFR"],
         (lab.scale(3, 10), lab.scale(3, 40)),
         |lab, _| {
             let fs = lab.fs;

@@ -168,6 +168,19 @@ pub(super) const ROWS: &[Family] = &[
         depends: &["EMPTY", "LUS_BC"],
     },
     Family {
+        stem: "RMQ",
+        unit: Unit::Ns,
+        points: None,
+        gaps: false,
+        group: Group::Truncate,
+        quick: true,
+        short: "waits of removals in a row",
+        what: "what unlinks of thousands of files one right after the other wait, each",
+        how: "clean files, directory by directory: what calls that take ten times the median take more than the others, over all calls",
+        source: "extended: what is freed behind the caller's back",
+        depends: &["EMPTY"],
+    },
+    Family {
         stem: "RMFC",
         unit: Unit::Ns,
         points: Some(Points {
