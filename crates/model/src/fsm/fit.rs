@@ -287,24 +287,25 @@ impl<'g> Fit<'g> {
     fn phases(&self) -> Vec<u64> {
         let visits = &self.gather.visits;
         let bin = visits.len().div_ceil(PHASE_BINS).max(1);
-        let bins: Vec<Vec<u64>> = visits
-            .chunks(bin)
-            .map(|chunk| {
-                let mut counts = vec![0; OpKind::ALL.len()];
-                for form in chunk
-                    .iter()
-                    .filter_map(|v| self.gather.shapes.get(v.shape as usize))
-                    .flat_map(|s| &s.forms)
-                {
-                    if let Some(n) = counts.get_mut(form.kind as usize) {
-                        *n += 1;
-                    }
+        let mut bins: Vec<Vec<u64>> = Vec::new();
+        let mut starts_ns: Vec<u64> = Vec::new();
+        for (i, visit) in visits.iter().enumerate() {
+            if i % bin == 0 {
+                bins.push(vec![0; OpKind::ALL.len()]);
+                starts_ns.push(visit.start_ns);
+            }
+            let shape = self.gather.shapes.get(visit.shape as usize);
+            let Some(counts) = bins.last_mut() else {
+                continue;
+            };
+            for form in shape.iter().flat_map(|s| &s.forms) {
+                if let Some(n) = counts.get_mut(form.kind as usize) {
+                    *n += 1;
                 }
-                counts
-            })
-            .collect();
-        let first_ns = visits.first().map_or(0, |v| v.start_ns);
-        let start = |b: usize| visits.get(b * bin).map_or(0, |v| v.start_ns - first_ns);
+            }
+        }
+        let first_ns = starts_ns.first().copied().unwrap_or(0);
+        let start = |b: usize| starts_ns.get(b).map_or(0, |ns| ns - first_ns);
         phases(&bins, self.grain.phases)
             .into_iter()
             .map(start)
@@ -314,13 +315,13 @@ impl<'g> Fit<'g> {
     /// For each phase and group what is done after what; and the groups.
     fn lines(&self, starts: &[u64]) -> (FxHashMap<(u32, u32), PartFit>, Vec<Group>) {
         let visits = &self.gather.visits;
-        let first_ns = visits.first().map_or(0, |v| v.start_ns);
+        let first_ns = visits.iter().next().map_or(0, |v| v.start_ns);
         let mut parts: FxHashMap<(u32, u32), PartFit> = FxHashMap::default();
         let mut stacks = Stacks::new(self.classes.len());
         let groups = self.groups(first_ns);
         // Of each thread: its phase and the last line.
         let mut at: Vec<Option<(u32, u32)>> = vec![None; self.gather.threads.len()];
-        for visit in visits {
+        for visit in visits.iter() {
             let phase = starts
                 .partition_point(|&s| s <= visit.start_ns - first_ns)
                 .max(1) as u32
@@ -329,8 +330,8 @@ impl<'g> Fit<'g> {
             let Some(last) = at.get_mut(visit.thread as usize) else {
                 continue;
             };
-            let distances = self.distances(&mut stacks, visit);
-            for (i, (number, pick)) in self.apart(visit).into_iter().enumerate() {
+            let distances = self.distances(&mut stacks, &visit);
+            for (i, (number, pick)) in self.apart(&visit).into_iter().enumerate() {
                 let to = (visit.to != NONE).then(|| (self.class(visit.to), visit.to_pick));
                 let key = (number, (self.class(visit.node), pick), to);
                 if let Some((phase, line)) = last.filter(|l| l.0 != phase) {
