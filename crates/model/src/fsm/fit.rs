@@ -1,12 +1,13 @@
 //! What was gathered becomes a model.
 
 mod classes;
+mod held;
 mod stacks;
 
 use std::collections::BinaryHeap;
 
 use fsage_core::OpKind;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::check::{MOST_TIME_NS, ModelError};
 use super::dist::{Counter, Dist};
@@ -17,6 +18,7 @@ use super::model::{
 };
 use super::resolve::NONE;
 use super::step::{Form, Step};
+use held::{Base, Held, telling};
 use stacks::{Stacks, nearer};
 
 /// Larger models are made coarser.
@@ -123,7 +125,8 @@ pub(super) fn together(gather: &Gather) -> Vec<u32> {
         .collect()
 }
 
-type Key = (u32, (u32, Pick), Option<(u32, Pick)>);
+/// What is done to which file, and what was open where that is told.
+type Key = (Base, u32);
 
 #[derive(Debug, Default)]
 struct LineFit {
@@ -167,6 +170,9 @@ struct PartFit {
     lines: Vec<LineFit>,
     first: FxHashMap<u32, u64>,
 }
+
+/// By phase and group.
+type Parts = FxHashMap<(u32, u32), PartFit>;
 
 struct Fit<'g> {
     gather: &'g Gather,
@@ -313,11 +319,34 @@ impl<'g> Fit<'g> {
     }
 
     /// For each phase and group what is done after what; and the groups.
-    fn lines(&self, starts: &[u64]) -> (FxHashMap<(u32, u32), PartFit>, Vec<Group>) {
+    fn lines(&self, starts: &[u64]) -> (Parts, Vec<Group>) {
+        let (parts, groups) = self.lines_by(starts, |_, _| true);
+        let telling: FxHashMap<(u32, u32), FxHashSet<Base>> = parts
+            .iter()
+            .map(|(&at, part)| (at, part.telling()))
+            .collect();
+        if parts
+            .values()
+            .all(|part| part.ids.keys().all(|key| key.1 == 0))
+        {
+            return (parts, groups);
+        }
+        self.lines_by(starts, |at, base| {
+            telling.get(&at).is_some_and(|bases| bases.contains(base))
+        })
+    }
+
+    /// The same, where `apart` says so also by what was open then.
+    fn lines_by(
+        &self,
+        starts: &[u64],
+        apart: impl Fn((u32, u32), &Base) -> bool,
+    ) -> (Parts, Vec<Group>) {
         let visits = &self.gather.visits;
         let first_ns = visits.iter().next().map_or(0, |v| v.start_ns);
-        let mut parts: FxHashMap<(u32, u32), PartFit> = FxHashMap::default();
+        let mut parts = Parts::default();
         let mut stacks = Stacks::new(self.classes.len());
+        let mut held = Held::default();
         let groups = self.groups(first_ns);
         // Of each thread: its phase and the last line.
         let mut at: Vec<Option<(u32, u32)>> = vec![None; self.gather.threads.len()];
@@ -330,10 +359,14 @@ impl<'g> Fit<'g> {
             let Some(last) = at.get_mut(visit.thread as usize) else {
                 continue;
             };
+            let open = held.number(visit.thread, |node| self.class(node));
+            held.after(&visit);
             let distances = self.distances(&mut stacks, &visit);
             for (i, (number, pick)) in self.apart(&visit).into_iter().enumerate() {
                 let to = (visit.to != NONE).then(|| (self.class(visit.to), visit.to_pick));
-                let key = (number, (self.class(visit.node), pick), to);
+                let base = (number, (self.class(visit.node), pick), to);
+                let by_open = apart((phase, group), &base);
+                let key = (base, if by_open { open } else { 0 });
                 if let Some((phase, line)) = last.filter(|l| l.0 != phase) {
                     ends(&mut parts, (phase, group), line);
                     *last = None;
@@ -454,7 +487,7 @@ impl<'g> Fit<'g> {
     fn part(&self, group: u32, part: PartFit) -> Part {
         let bins = self.grain.bins;
         let lines = part.lines.into_iter().filter_map(|line| {
-            let (visit, file, to) = line.key?;
+            let ((visit, file, to), _) = line.key?;
             let choice = |(class, pick): (u32, Pick), distance: &Far| {
                 let known = matches!(pick, Pick::Known | Pick::Gone | Pick::Open | Pick::Shared);
                 let distance = if known {
@@ -501,7 +534,7 @@ fn sorted(all: FxHashMap<u32, u64>) -> Dist {
     Dist(all)
 }
 
-fn ends(parts: &mut FxHashMap<(u32, u32), PartFit>, part: (u32, u32), line: u32) {
+fn ends(parts: &mut Parts, part: (u32, u32), line: u32) {
     if let Some(part) = parts.get_mut(&part) {
         part.follows(line, 0);
     }
@@ -533,6 +566,19 @@ impl PartFit {
             });
             lines.len() as u32
         })
+    }
+
+    /// Of which it hangs on what is open what follows.
+    fn telling(&self) -> FxHashSet<Base> {
+        let key = |line: u32| {
+            let line = self.lines.get((line as usize).checked_sub(1)?)?;
+            line.key
+        };
+        let lines = self.lines.iter().filter_map(|line| {
+            let next = line.next.iter().map(|(&next, &n)| (key(next), n));
+            Some((line.key?, next.collect()))
+        });
+        telling(&lines.collect::<Vec<_>>())
     }
 
     fn follows(&mut self, before: u32, line: u32) {
