@@ -260,3 +260,38 @@ fn files_are_copied_to_their_ends_and_to_what_was_opened_for_that() {
         trace.bytes_read
     );
 }
+
+/// As the dissertation's application does it in chunks (appendix E): all files are made, then all written, read and
+/// removed, and so on. What is read is what was written.
+#[test]
+fn what_is_done_in_turns_to_all_files_is_done_in_as_many_turns() {
+    let mut trace = Trace::new(&[]);
+    let sizes = [1_000_u64, 10_000, 50_000, 100_000, 200_000];
+    for turn in 0..5 {
+        let files: Vec<(String, u64)> = (0..100)
+            .map(|i| (format!("/w/{turn}-{i}"), sizes[i % 5]))
+            .collect();
+        for (path, _) in &files {
+            trace.open(path, 0o1101);
+            trace.close();
+        }
+        for (path, size) in &files {
+            trace.open(path, 1);
+            trace.moves(OpKind::Write, 0, *size, *size);
+            trace.close();
+        }
+        for (path, size) in &files {
+            trace.open(path, 0o102);
+            trace.moves(OpKind::Read, 0, 1 << 18, *size);
+            trace.close();
+        }
+        for (path, _) in &files {
+            trace.op(OpKind::Unlink, path, |_| {});
+        }
+    }
+    let (model, trace) = trace.model();
+    let played = played(&model);
+    assert_eq!(played.counts, trace.counts);
+    assert_eq!(played.bytes_written, trace.bytes_written);
+    assert_eq!(played.bytes_read, trace.bytes_read);
+}

@@ -26,7 +26,7 @@ pub const MODEL_BYTES: usize = 100_000;
 
 /// Directories beyond these are taken for those above them.
 const DIRECTORIES: usize = 1500;
-pub(super) const PHASES: usize = 8;
+const PHASES: usize = 24;
 const PHASE_BINS: usize = 128;
 
 /// How fine a model is.
