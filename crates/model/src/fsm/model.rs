@@ -134,13 +134,11 @@ impl Visit {
             return None;
         }
         let least = |dist: &Dist| dist.0.iter().map(|v| v.0).min();
-        match form.to_end {
-            Some(_) => Some((least(&step.reads)?, step.reads.most())),
-            None => {
-                let read = least(&step.bytes)?.saturating_mul(least(&step.times)?);
-                Some((read.saturating_add(1), u64::MAX))
-            }
+        if form.to_end.is_some() {
+            return Some((least(&step.reads)?, step.reads.most()));
         }
+        let read = least(&step.bytes)?.saturating_mul(least(&step.times)?);
+        Some((read.saturating_add(1), u64::MAX))
     }
 }
 

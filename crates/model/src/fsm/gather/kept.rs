@@ -274,7 +274,9 @@ mod tests {
     fn they_come_in_the_order_of_their_starts_and_as_they_were() {
         let mut all: Vec<Visited> = (0..3 * AT_ONCE as u64 + 17).map(visit).collect();
         let mut visits = Visits::default();
-        all.iter().for_each(|v| visits.push(*v));
+        for visit in &all {
+            visits.push(*visit);
+        }
         visits.end();
         all.sort_by_key(|v| v.start_ns);
         assert_eq!(visits.len(), all.len());
