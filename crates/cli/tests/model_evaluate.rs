@@ -14,6 +14,9 @@ use std::path::Path;
 use common::{root, run, temp, temp_in_memory, tool};
 use serde_json::Value;
 
+/// The head of a configuration of FileRunner.
+const HEADER: &str = "IOChunkSize = 512\nDirDepthIndex = 2\nRepeatWrite = 1\nRepeatRead = 1\n";
+
 /// The trace of a mail server, and its model.
 fn mail(dir: &Path) {
     for (spec, name) in [
@@ -176,6 +179,80 @@ fn what_cannot_be_evaluated_is_refused() {
     )
     .unwrap();
     evaluate(&["mail.fst", "bad.fsm", "--on", "mem:fast"]).fails(1, &["bad.fsm", "line 3"]);
+}
+
+#[test]
+fn a_trace_of_one_operation_is_evaluated_and_one_of_none_is_refused() {
+    let dir = temp();
+    let dir = dir.path();
+    mail(dir);
+    let traced = |name: &str, lines: &str| {
+        fs::write(dir.join("m.cfg"), format!("{HEADER}{lines}")).unwrap();
+        let args = [
+            "run",
+            "filerunner:m.cfg",
+            "--role",
+            "run",
+            "--to-trace",
+            name,
+        ];
+        run(dir, args).exits(0);
+    };
+    traced("none.fst", "");
+    traced("one.fst", "TIndex = 0\n0,19,0,0,0,1\n");
+    run(dir, ["model", "fit", "none.fst", "-o", "none.fsm"])
+        .fails(1, &["none.fst", "at least one"]);
+    run(dir, ["model", "fit", "one.fst", "-o", "one.fsm"]).exits(0);
+    let evaluate = |args: [&str; 2]| {
+        let all = ["model", "evaluate", args[0], args[1], "--on", "mem:fast"];
+        run(dir, all)
+    };
+    evaluate(["none.fst", "mail.fsm"]).fails(1, &["the original on mem:fast", "did nothing"]);
+    evaluate(["one.fst", "one.fsm"]).exits(0);
+}
+
+#[test]
+fn a_model_that_cannot_be_is_refused_with_its_line() {
+    let dir = temp();
+    let dir = dir.path();
+    mail(dir);
+    let refused = |name: &str, text: String, expected: &str| {
+        fs::write(dir.join(name), text).unwrap();
+        let args = ["model", "evaluate", "mail.fst", name, "--on", "mem:fast"];
+        run(dir, args).fails(1, &[name, expected]);
+    };
+    for (line, expected) in [
+        ("0,35,2,0,0,1", "line 6: directory depth 2, expected 0 to 1"),
+        ("0,60,0,0,0,1", "line 6: operation 60, expected 1 to 51"),
+        ("0,35,0,99999999,0,1", "line 6: I/O index 99999999 is"),
+        ("0,22,0,3,0,1", "line 6: unlink with I/O index 3"),
+        (
+            "0,22,0,0,0,9999999999",
+            "line 6: 9999999999 times unlink takes",
+        ),
+    ] {
+        refused("bad.cfg", format!("{HEADER}TIndex = 0\n{line}\n"), expected);
+    }
+    let text = fs::read_to_string(dir.join("mail.fsm")).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let at = lines.iter().position(|l| l.contains("next=")).unwrap();
+    for (line, expected) in [
+        (
+            "\"1 file=1.new next=999\",",
+            "next=999, expected lines up to",
+        ),
+        ("\"999 file=1.new next=1\",", "visit 999, expected 1 to"),
+        (
+            "\"1 file=99.known:0 next=1\",",
+            "'99.known:0', expected a class from 1 to",
+        ),
+    ] {
+        let mut lines = lines.clone();
+        lines[at] = line;
+        let expected = format!("line {}: phase 1, part 1, script 1: ", at + 1) + expected;
+
+        refused("bad.fsm", lines.join("\n"), &expected);
+    }
 }
 
 #[test]

@@ -208,3 +208,90 @@ fn a_phase_begins_when_all_have_ended_the_one_before() {
     assert!(batches.iter().take(110).all(|b| !removes(b)));
     assert!(batches.iter().skip(110).all(removes));
 }
+
+/// One file after the other is copied, piece by piece, to the same place, as `cp` and `tar` do it: how much there is of
+/// each decides when it ends, and which one is read further.
+#[test]
+fn files_are_copied_to_their_ends_and_to_what_was_opened_for_that() {
+    let mut trace = Trace::new(&[]);
+    let sizes = [1_000_u64, 9_000, 30_000, 70_000];
+    for (i, size) in sizes.iter().enumerate() {
+        trace.open(&format!("/w/{i}"), 0o1101);
+        trace.moves(OpKind::Write, 0, *size, *size);
+        trace.close();
+    }
+    let at = |trace: &mut Trace, kind, fd, offset, asked, moved| {
+        trace.op(kind, "", |op| {
+            (op.fd, op.offset, op.length) = (Some(Fd(fd)), Some(offset), Some(asked));
+            (op.result, op.record) = (Outcome::ok(moved), OpFlags::IMPLICIT_OFFSET);
+        });
+    };
+    for i in 0..200_usize {
+        let from = i * 7 % 4;
+        let to = format!("/w/to{}", i % 3);
+        trace.open(&format!("/w/{from}"), 0);
+        trace.op(OpKind::Open, &to, |op| {
+            (op.flags, op.result) = (0o1101, Outcome::ok(4));
+        });
+        let mut done = 0;
+        loop {
+            let moved = 4096.min(sizes[from] - done);
+            at(&mut trace, OpKind::Read, 3, done, 4096, moved);
+            if moved == 0 {
+                break;
+            }
+            at(&mut trace, OpKind::Write, 4, done, moved, moved);
+            done += moved;
+        }
+        trace.op(OpKind::Close, "", |op| op.fd = Some(Fd(4)));
+        trace.close();
+        trace.op(OpKind::Unlink, &to, |_| {});
+    }
+    let (model, trace) = trace.model();
+    let played = played(&model);
+    let counts = played.counts.iter().zip(&trace.counts);
+    let off: u64 = counts.map(|(a, b)| a.abs_diff(*b)).sum();
+    assert!(off <= 2, "{:?}, not {:?}", played.counts, trace.counts);
+    assert_eq!(played.bytes_written, trace.bytes_written);
+    let off = played.bytes_read.abs_diff(trace.bytes_read);
+    assert!(
+        off < trace.bytes_read / 100,
+        "{off} of {}",
+        trace.bytes_read
+    );
+}
+
+/// As the dissertation's application does it in chunks (appendix E): all files are made, then all written, read and
+/// removed, and so on. What is read is what was written.
+#[test]
+fn what_is_done_in_turns_to_all_files_is_done_in_as_many_turns() {
+    let mut trace = Trace::new(&[]);
+    let sizes = [1_000_u64, 10_000, 50_000, 100_000, 200_000];
+    for turn in 0..5 {
+        let files: Vec<(String, u64)> = (0..100)
+            .map(|i| (format!("/w/{turn}-{i}"), sizes[i % 5]))
+            .collect();
+        for (path, _) in &files {
+            trace.open(path, 0o1101);
+            trace.close();
+        }
+        for (path, size) in &files {
+            trace.open(path, 1);
+            trace.moves(OpKind::Write, 0, *size, *size);
+            trace.close();
+        }
+        for (path, size) in &files {
+            trace.open(path, 0o102);
+            trace.moves(OpKind::Read, 0, 1 << 18, *size);
+            trace.close();
+        }
+        for (path, _) in &files {
+            trace.op(OpKind::Unlink, path, |_| {});
+        }
+    }
+    let (model, trace) = trace.model();
+    let played = played(&model);
+    assert_eq!(played.counts, trace.counts);
+    assert_eq!(played.bytes_written, trace.bytes_written);
+    assert_eq!(played.bytes_read, trace.bytes_read);
+}

@@ -11,13 +11,15 @@ use fsage_format::result::character::{
 };
 use rustc_hash::FxHashSet;
 
-use super::fit::{PHASES, together};
+use super::fit::together;
 use super::gather::{Gather, Thread};
 use super::group::{groups, phases};
 use super::model::Type;
 use super::resolve::{Done, NONE, is_write};
 use super::reuse::{PAGE_BYTES, Reuse};
 
+/// Phases that are told of.
+const PHASES: usize = 8;
 /// Pieces of the timeline.
 const PIECES: u64 = 60;
 /// Pieces with as many operations each in which phases are looked for.

@@ -1,12 +1,13 @@
 //! What was gathered becomes a model.
 
 mod classes;
+mod held;
 mod stacks;
 
 use std::collections::BinaryHeap;
 
 use fsage_core::OpKind;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::check::{MOST_TIME_NS, ModelError};
 use super::dist::{Counter, Dist};
@@ -17,6 +18,7 @@ use super::model::{
 };
 use super::resolve::NONE;
 use super::step::{Form, Step};
+use held::{Base, Held, telling};
 use stacks::{Stacks, nearer};
 
 /// Larger models are made coarser.
@@ -24,7 +26,7 @@ pub const MODEL_BYTES: usize = 100_000;
 
 /// Directories beyond these are taken for those above them.
 const DIRECTORIES: usize = 1500;
-pub(super) const PHASES: usize = 8;
+const PHASES: usize = 24;
 const PHASE_BINS: usize = 128;
 
 /// How fine a model is.
@@ -123,7 +125,8 @@ pub(super) fn together(gather: &Gather) -> Vec<u32> {
         .collect()
 }
 
-type Key = (u32, (u32, Pick), Option<(u32, Pick)>);
+/// What is done to which file, and what was open where that is told.
+type Key = (Base, u32);
 
 #[derive(Debug, Default)]
 struct LineFit {
@@ -167,6 +170,9 @@ struct PartFit {
     lines: Vec<LineFit>,
     first: FxHashMap<u32, u64>,
 }
+
+/// By phase and group.
+type Parts = FxHashMap<(u32, u32), PartFit>;
 
 struct Fit<'g> {
     gather: &'g Gather,
@@ -287,24 +293,25 @@ impl<'g> Fit<'g> {
     fn phases(&self) -> Vec<u64> {
         let visits = &self.gather.visits;
         let bin = visits.len().div_ceil(PHASE_BINS).max(1);
-        let bins: Vec<Vec<u64>> = visits
-            .chunks(bin)
-            .map(|chunk| {
-                let mut counts = vec![0; OpKind::ALL.len()];
-                for form in chunk
-                    .iter()
-                    .filter_map(|v| self.gather.shapes.get(v.shape as usize))
-                    .flat_map(|s| &s.forms)
-                {
-                    if let Some(n) = counts.get_mut(form.kind as usize) {
-                        *n += 1;
-                    }
+        let mut bins: Vec<Vec<u64>> = Vec::new();
+        let mut starts_ns: Vec<u64> = Vec::new();
+        for (i, visit) in visits.iter().enumerate() {
+            if i % bin == 0 {
+                bins.push(vec![0; OpKind::ALL.len()]);
+                starts_ns.push(visit.start_ns);
+            }
+            let shape = self.gather.shapes.get(visit.shape as usize);
+            let Some(counts) = bins.last_mut() else {
+                continue;
+            };
+            for form in shape.iter().flat_map(|s| &s.forms) {
+                if let Some(n) = counts.get_mut(form.kind as usize) {
+                    *n += 1;
                 }
-                counts
-            })
-            .collect();
-        let first_ns = visits.first().map_or(0, |v| v.start_ns);
-        let start = |b: usize| visits.get(b * bin).map_or(0, |v| v.start_ns - first_ns);
+            }
+        }
+        let first_ns = starts_ns.first().copied().unwrap_or(0);
+        let start = |b: usize| starts_ns.get(b).map_or(0, |ns| ns - first_ns);
         phases(&bins, self.grain.phases)
             .into_iter()
             .map(start)
@@ -312,15 +319,38 @@ impl<'g> Fit<'g> {
     }
 
     /// For each phase and group what is done after what; and the groups.
-    fn lines(&self, starts: &[u64]) -> (FxHashMap<(u32, u32), PartFit>, Vec<Group>) {
+    fn lines(&self, starts: &[u64]) -> (Parts, Vec<Group>) {
+        let (parts, groups) = self.lines_by(starts, |_, _| true);
+        let telling: FxHashMap<(u32, u32), FxHashSet<Base>> = parts
+            .iter()
+            .map(|(&at, part)| (at, part.telling()))
+            .collect();
+        if parts
+            .values()
+            .all(|part| part.ids.keys().all(|key| key.1 == 0))
+        {
+            return (parts, groups);
+        }
+        self.lines_by(starts, |at, base| {
+            telling.get(&at).is_some_and(|bases| bases.contains(base))
+        })
+    }
+
+    /// The same, where `apart` says so also by what was open then.
+    fn lines_by(
+        &self,
+        starts: &[u64],
+        apart: impl Fn((u32, u32), &Base) -> bool,
+    ) -> (Parts, Vec<Group>) {
         let visits = &self.gather.visits;
-        let first_ns = visits.first().map_or(0, |v| v.start_ns);
-        let mut parts: FxHashMap<(u32, u32), PartFit> = FxHashMap::default();
+        let first_ns = visits.iter().next().map_or(0, |v| v.start_ns);
+        let mut parts = Parts::default();
         let mut stacks = Stacks::new(self.classes.len());
+        let mut held = Held::default();
         let groups = self.groups(first_ns);
         // Of each thread: its phase and the last line.
         let mut at: Vec<Option<(u32, u32)>> = vec![None; self.gather.threads.len()];
-        for visit in visits {
+        for visit in visits.iter() {
             let phase = starts
                 .partition_point(|&s| s <= visit.start_ns - first_ns)
                 .max(1) as u32
@@ -329,10 +359,14 @@ impl<'g> Fit<'g> {
             let Some(last) = at.get_mut(visit.thread as usize) else {
                 continue;
             };
-            let distances = self.distances(&mut stacks, visit);
-            for (i, (number, pick)) in self.apart(visit).into_iter().enumerate() {
+            let open = held.number(visit.thread, |node| self.class(node));
+            held.after(&visit);
+            let distances = self.distances(&mut stacks, &visit);
+            for (i, (number, pick)) in self.apart(&visit).into_iter().enumerate() {
                 let to = (visit.to != NONE).then(|| (self.class(visit.to), visit.to_pick));
-                let key = (number, (self.class(visit.node), pick), to);
+                let base = (number, (self.class(visit.node), pick), to);
+                let by_open = apart((phase, group), &base);
+                let key = (base, if by_open { open } else { 0 });
                 if let Some((phase, line)) = last.filter(|l| l.0 != phase) {
                     ends(&mut parts, (phase, group), line);
                     *last = None;
@@ -453,7 +487,7 @@ impl<'g> Fit<'g> {
     fn part(&self, group: u32, part: PartFit) -> Part {
         let bins = self.grain.bins;
         let lines = part.lines.into_iter().filter_map(|line| {
-            let (visit, file, to) = line.key?;
+            let ((visit, file, to), _) = line.key?;
             let choice = |(class, pick): (u32, Pick), distance: &Far| {
                 let known = matches!(pick, Pick::Known | Pick::Gone | Pick::Open | Pick::Shared);
                 let distance = if known {
@@ -500,7 +534,7 @@ fn sorted(all: FxHashMap<u32, u64>) -> Dist {
     Dist(all)
 }
 
-fn ends(parts: &mut FxHashMap<(u32, u32), PartFit>, part: (u32, u32), line: u32) {
+fn ends(parts: &mut Parts, part: (u32, u32), line: u32) {
     if let Some(part) = parts.get_mut(&part) {
         part.follows(line, 0);
     }
@@ -532,6 +566,19 @@ impl PartFit {
             });
             lines.len() as u32
         })
+    }
+
+    /// Of which it hangs on what is open what follows.
+    fn telling(&self) -> FxHashSet<Base> {
+        let key = |line: u32| {
+            let line = self.lines.get((line as usize).checked_sub(1)?)?;
+            line.key
+        };
+        let lines = self.lines.iter().filter_map(|line| {
+            let next = line.next.iter().map(|(&next, &n)| (key(next), n));
+            Some((line.key?, next.collect()))
+        });
+        telling(&lines.collect::<Vec<_>>())
     }
 
     fn follows(&mut self, before: u32, line: u32) {

@@ -1,5 +1,7 @@
 //! One pass over a trace: operations become visits.
 
+mod kept;
+
 use std::collections::BTreeMap;
 
 use fsage_core::{KindClass, Op, OpKind, OpSink, PathTable, SinkError};
@@ -10,6 +12,7 @@ use super::group::Mix;
 use super::model::Pick;
 use super::resolve::{Done, NONE, Out, Resolver, is_write};
 use super::step::{At, Form, LARGEST, magnitude};
+pub use kept::Visits;
 
 /// Longer visits are cut.
 const RUNS: usize = 24;
@@ -42,7 +45,7 @@ pub struct Numbers {
 }
 
 /// A visit of the trace.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Visited {
     /// When it began.
     pub start_ns: u64,
@@ -118,8 +121,8 @@ pub struct Gather {
     shape_ids: FxHashMap<Vec<Form>, u32>,
     /// The shapes.
     pub shapes: Vec<Shape>,
-    /// The visits, in the order of their ends.
-    pub visits: Vec<Visited>,
+    /// The visits, in the order in which they began once all have ended.
+    pub visits: Visits,
     /// Operations that are modelled.
     pub operations: u64,
     /// Those that are not, by kind.
@@ -311,7 +314,7 @@ impl Gather {
         for id in 0..self.threads.len() {
             self.close(id as u32);
         }
-        self.visits.sort_by_key(|v| v.start_ns);
+        self.visits.end();
     }
 }
 

@@ -11,8 +11,8 @@ use fsage_core::{Op, OpKind, Pid, Tid};
 
 use super::check::{ModelError, Scale};
 use super::dist::{Deck, Random};
-use super::model::{Group, Line, Model, Phase, Type, Visit};
-use super::names::{Names, Wish};
+use super::model::{Group, Line, Model, Phase, Pick, Type, Visit};
+use super::names::{Has, Names, Wish};
 use super::play::{Call, FIRST_FD, Player, Who};
 use left::{End, How, Left, draw};
 
@@ -295,7 +295,7 @@ impl Generator {
                 kept: 0,
                 end: End::Free,
                 ends: &[],
-                can: &|_| true,
+                can: &|_| Has::Fitting,
             };
             lane.line = draw(&mut left.first, how, &mut self.random) as u32;
         }
@@ -380,7 +380,7 @@ impl Generator {
         let names = &self.player.names;
         let can = |next: u64| {
             let line = (next as usize).checked_sub(1).and_then(|at| script.get(at));
-            line.is_none_or(|line| names.has(&line.file, who.pid))
+            line.map_or(Has::Fitting, |line| has(names, model, line, who.pid))
         };
         let how = How {
             kept: exit,
@@ -464,6 +464,20 @@ fn trimmed(path: &Arc<[u8]>) -> Arc<[u8]> {
         .map_or_else(|| Arc::clone(path), Arc::from)
 }
 
+/// Whether a process can do what a line says: whether there is such a file, and of one that it has open whether as much is
+/// left of it as there was.
+fn has(names: &Names, model: &Model, line: &Line, pid: u32) -> Has {
+    let visit = model.visit(line).filter(|_| line.file.pick == Pick::Open);
+    let wish = Wish {
+        pid,
+        empty: false,
+        bytes: None,
+        writes: visit.and_then(Visit::writes),
+        rest: visit.and_then(Visit::rest),
+    };
+    names.has(&line.file, wish)
+}
+
 /// The files of a line, so far away.
 fn names(
     player: &mut Player,
@@ -478,11 +492,13 @@ fn names(
         .is_some_and(|s| s.form.kind == OpKind::Rmdir && s.form.error == 0);
     let bytes = player.wanted_bytes(model, line.visit, random);
     let writes = model.visit(line).and_then(Visit::writes);
+    let rest = model.visit(line).and_then(Visit::rest);
     let wish = |empty, bytes| Wish {
         pid,
         empty,
         bytes,
         writes,
+        rest,
     };
     let names = &mut player.names;
     let name = names.pick(model, &line.file, far, wish(empties, bytes), random);

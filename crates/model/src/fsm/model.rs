@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::ModelError;
 use super::dist::Dist;
-use super::step::{Fields, Step};
+use super::step::{At, Fields, Step};
 
 /// The version that this release writes; the only one there is.
 pub const VERSION: u32 = 1;
@@ -123,6 +123,22 @@ impl Visit {
             _ => None,
         };
         before.find_map(moves)
+    }
+
+    /// How much was left of the file that it finds open, at the least and at the most, bytes; `None` where that does not
+    /// matter. What reads on reads as long as there is something, and ends when there is nothing.
+    pub fn rest(&self) -> Option<(u64, u64)> {
+        let step = self.steps.first()?;
+        let form = &step.form;
+        if form.kind != OpKind::Read || form.at != At::Next {
+            return None;
+        }
+        let least = |dist: &Dist| dist.0.iter().map(|v| v.0).min();
+        if form.to_end.is_some() {
+            return Some((least(&step.reads)?, step.reads.most()));
+        }
+        let read = least(&step.bytes)?.saturating_mul(least(&step.times)?);
+        Some((read.saturating_add(1), u64::MAX))
     }
 }
 

@@ -37,6 +37,8 @@ pub struct Wish {
     pub bytes: Option<u64>,
     /// Of an open file, whether it is written or read, where that matters.
     pub writes: Option<bool>,
+    /// How much is left of an open file, at the least and at the most, where that matters.
+    pub rest: Option<(u64, u64)>,
 }
 
 /// All names.
@@ -50,6 +52,17 @@ pub struct Names {
     /// The directory that holds everything, with a slash behind it; empty for the target's own.
     prefix: String,
     data: f64,
+}
+
+/// Whether there is one of a choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Has {
+    /// None.
+    None,
+    /// One, but it is not as it should be.
+    Another,
+    /// One that is.
+    Fitting,
 }
 
 /// The last visit of its thread is this one.
@@ -154,7 +167,7 @@ impl Names {
             children: 0,
             opened: Vec::new(),
             mapped: (0, 0),
-            places: Recency::default(),
+            places: None,
             changed: None,
             users: Vec::new(),
             inside: Vec::new(),
@@ -300,8 +313,28 @@ impl Names {
         (Some(self.trap(&one)), second.then(|| self.trap(two)))
     }
 
-    /// Whether there is one of a choice.
-    pub fn has(&self, choice: &Choice, pid: u32) -> bool {
+    /// Whether there is one of a choice, and whether it also is as it should be.
+    pub fn has(&self, choice: &Choice, wish: Wish) -> Has {
+        let any = self.has_any(choice, wish.pid);
+        let open = self.open.get(&(choice.class, wish.pid));
+        match open.filter(|_| any && choice.pick == Pick::Open && wish.rest.is_some()) {
+            Some(open) => {
+                let mut near = around(open, 0).take(ALIKE);
+                let fits = near.any(|name| self.fits(name, wish));
+                if fits { Has::Fitting } else { Has::Another }
+            }
+            None if any => Has::Fitting,
+            None => Has::None,
+        }
+    }
+
+    /// Whether a process has a name open as it should be.
+    fn fits(&self, name: u32, wish: Wish) -> bool {
+        let known = self.all.get(name as usize);
+        known.is_some_and(|n| n.is_open_for(wish.pid, wish.writes, wish.rest))
+    }
+
+    fn has_any(&self, choice: &Choice, pid: u32) -> bool {
         let Some(state) = self.classes.get(choice.class as usize) else {
             return true;
         };
@@ -358,12 +391,16 @@ impl Names {
                 .open
                 .get(&(class, pid))
                 .and_then(|open| {
-                    let mut near = around(open, at(open.len()));
-                    let fits = |name: &u32| {
-                        let known = names.get(*name as usize);
-                        known.is_some_and(|n| n.is_open_for(pid, wish.writes))
+                    let from = at(open.len());
+                    let find = |rest| {
+                        let fits = |name: &u32| {
+                            let known = names.get(*name as usize);
+                            known.is_some_and(|n| n.is_open_for(pid, wish.writes, rest))
+                        };
+                        around(open, from).find(fits)
                     };
-                    near.find(fits).or_else(|| nth(open))
+                    let other = || find(None).or_else(|| nth(open));
+                    find(wish.rest).or_else(other)
                 })
                 .or_else(|| nth(&state.shared)),
             Pick::Shared => nth(&state.shared),

@@ -300,7 +300,7 @@ impl Player {
         };
         known.exists = false;
         known.let_go();
-        known.places = super::Recency::default();
+        known.places = None;
         let above = known.above;
         self.names.holds(above, false);
         self.changes = true;

@@ -52,7 +52,8 @@ pub struct Node {
 struct File {
     node: u32,
     size: u64,
-    places: Recency<u64>,
+    /// Where it was used at random; most files never are.
+    places: Option<Box<Recency<u64>>>,
 }
 
 #[derive(Debug, Clone, Copy)]

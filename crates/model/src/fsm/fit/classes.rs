@@ -136,7 +136,7 @@ impl Fit<'_> {
     /// How often each name was visited, and what was done to it and what failed, in bits.
     fn used(&self) -> FxHashMap<u32, (u64, u64, u64)> {
         let mut used: FxHashMap<u32, (u64, u64, u64)> = FxHashMap::default();
-        for visit in &self.gather.visits {
+        for visit in self.gather.visits.iter() {
             let Some(shape) = self.gather.shapes.get(visit.shape as usize) else {
                 continue;
             };
@@ -233,7 +233,7 @@ impl Fit<'_> {
         let nodes = &self.gather.resolver.nodes;
         let mut places: FxHashMap<u32, u64> = FxHashMap::default();
         let mut since: FxHashMap<u32, u64> = FxHashMap::default();
-        for visit in &self.gather.visits {
+        for visit in self.gather.visits.iter() {
             for node in [visit.node, visit.to] {
                 let Some(known) = nodes.get(node as usize) else {
                     continue;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::super::dist::{Deck, Dist, Random};
 use super::super::model::Part;
+use super::super::names::Has;
 
 /// What is left to be done of a part.
 #[derive(Debug, Clone, Default)]
@@ -43,8 +44,8 @@ pub(super) struct How<'a> {
     pub(super) end: End,
     /// By line: whether it leads to the end alone.
     pub(super) ends: &'a [bool],
-    /// What can be done at all. Where nothing can, anything is drawn.
-    pub(super) can: &'a dyn Fn(u64) -> bool,
+    /// What can be done at all. Where nothing can as it should, what can otherwise is drawn, or anything.
+    pub(super) can: &'a dyn Fn(u64) -> Has,
 }
 
 /// Draws one and takes it away. 0 where there is none.
@@ -53,7 +54,7 @@ pub(super) fn draw(left: &mut [(u64, u64)], how: How<'_>, random: &mut Random) -
     let is_kept = |l: &(u64, u64)| l.0 == how.kept && l.1 > 0;
     let held = u64::from(total > 1 && left.iter().any(is_kept));
     let leads_out = |line: u64| line == 0 || how.ends.get(line as usize) == Some(&true);
-    let weight = |entry: &(u64, u64), end: End, all: bool| {
+    let weight = |entry: &(u64, u64), end: End, has: Has| {
         let held = if entry.0 == how.kept { held } else { 0 };
         let times = entry.1.saturating_sub(held);
         let barred = match end {
@@ -61,26 +62,22 @@ pub(super) fn draw(left: &mut [(u64, u64)], how: How<'_>, random: &mut Random) -
             End::Later => leads_out(entry.0),
             End::Now => !leads_out(entry.0),
         };
-        if times == 0 || barred || !all && !(how.can)(entry.0) {
+        if times == 0 || barred || has != Has::None && (how.can)(entry.0) < has {
             0
         } else {
             times
         }
     };
-    let sum = |end: End, all: bool| left.iter().map(|l| weight(l, end, all)).sum::<u64>();
-    let ways = [
-        (how.end, false),
-        (how.end, true),
-        (End::Free, false),
-        (End::Free, true),
-    ];
-    let mut ways = ways.into_iter().map(|(end, all)| (end, all, sum(end, all)));
-    let Some((end, all, sum)) = ways.find(|way| way.2 > 0) else {
+    let sum = |end: End, has: Has| left.iter().map(|l| weight(l, end, has)).sum::<u64>();
+    let of = |end: End| [Has::Fitting, Has::Another, Has::None].map(|has| (end, has));
+    let ways = of(how.end).into_iter().chain(of(End::Free));
+    let mut ways = ways.map(|(end, has)| (end, has, sum(end, has)));
+    let Some((end, has, sum)) = ways.find(|way| way.2 > 0) else {
         return 0;
     };
     let mut at = random.below(sum);
     for entry in left.iter_mut() {
-        let times = weight(entry, end, all);
+        let times = weight(entry, end, has);
         if at < times {
             entry.1 -= 1;
             return entry.0;

@@ -49,8 +49,8 @@ pub struct Name {
     pub opened: Vec<Opened>,
     /// Where a mapping of it was touched last.
     pub mapped: (u64, u64),
-    /// Places at random that were used.
-    pub places: Recency<u64>,
+    /// Places at random that were used; of most files none are.
+    pub places: Option<Box<Recency<u64>>>,
     /// The visit that made, removed or extended it.
     pub changed: Option<(u32, u64)>,
     /// The last visit of each thread since then.
@@ -74,14 +74,24 @@ impl Name {
         }
     }
 
-    /// Whether a process has it open for what is done: to write, to read or either.
-    pub(super) fn is_open_for(&self, pid: u32, writes: Option<bool>) -> bool {
+    /// Whether a process has it open for what is done: to write, to read or either, with so much left.
+    pub(super) fn is_open_for(
+        &self,
+        pid: u32,
+        writes: Option<bool>,
+        rest: Option<(u64, u64)>,
+    ) -> bool {
         let fits = |open: &Opened| match writes {
             Some(true) => open.access != 0,
             Some(false) => open.access != 1,
             None => true,
         };
-        self.opened.iter().any(|o| o.pid == pid && fits(o))
+        let left = |open: &Opened| {
+            let left = self.size_of(open).saturating_sub(open.last.1);
+            rest.is_none_or(|(least, most)| (least..=most).contains(&left))
+        };
+        let mut opened = self.opened.iter();
+        opened.any(|o| o.pid == pid && fits(o) && left(o))
     }
 
     /// What is there loses the name; who has it open keeps it.

@@ -43,20 +43,21 @@ pub(super) fn anywhere(
     decks: &mut Decks,
     random: &mut Random,
 ) -> u64 {
+    let places = known.places.get_or_insert_default();
     let known_place = decks.place.draw(&step.place, random);
     let found = known_place
         .checked_sub(1)
-        .and_then(|d| known.places.nth(d as usize))
+        .and_then(|d| places.nth(d as usize))
         .map(|p| p * PAGE_BYTES);
     let unit = step.unit.max(1);
     let mut new = || random.below(room_bytes / unit + 1) * unit;
     let mut offset = found.unwrap_or_else(&mut new);
     for _ in 0..8 {
-        if found.is_some() || known.places.distance(&(offset / PAGE_BYTES)).is_none() {
+        if found.is_some() || places.distance(&(offset / PAGE_BYTES)).is_none() {
             break;
         }
         offset = new();
     }
-    known.places.touch(offset / PAGE_BYTES);
+    places.touch(offset / PAGE_BYTES);
     offset
 }

@@ -131,8 +131,9 @@ impl Resolver {
         if let Some(content) = self.files.get_mut(file as usize) {
             if done.form.at == At::Random {
                 let place = offset / 4096;
-                done.place = content.places.distance(&place).map_or(0, |d| d as u64 + 1);
-                content.places.touch(place);
+                let places = content.places.get_or_insert_default();
+                done.place = places.distance(&place).map_or(0, |d| d as u64 + 1);
+                places.touch(place);
             }
             if write {
                 content.size = content.size.max(offset.saturating_add(moved));
