@@ -32,7 +32,7 @@ pub struct RawCall {
     pub nr: u32,
     /// Start in nanoseconds of `CLOCK_MONOTONIC`.
     pub start_ns: u64,
-    /// Nanoseconds from entry to exit.
+    /// Nanoseconds from entry to exit, less what the tracer takes itself.
     pub latency_ns: u64,
     /// Process and thread.
     pub pid: Pid,
@@ -236,6 +236,12 @@ pub trait Backend {
     /// Whether [`RawEvent::Wake`] and [`RawEvent::Away`] are told.
     fn tells_waits(&self) -> bool {
         false
+    }
+
+    /// What this way of watching takes itself of each call between its two stamps, in nanoseconds. It is
+    /// subtracted from every latency.
+    fn own_ns(&self) -> u64 {
+        0
     }
 
     /// Calls held back so far.

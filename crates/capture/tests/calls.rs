@@ -414,3 +414,28 @@ fn a_stop_flag_ends_a_capture_and_a_missing_command_is_an_error() {
         "run /no/such/command: No such file or directory (os error 2)"
     );
 }
+
+#[test]
+fn what_the_tracer_takes_itself_is_measured_at_the_start() {
+    if !can_trace() {
+        return;
+    }
+    let request = command(&["sh", "-c", "cd /; cd /"], Path::new("/"));
+    let (mut kept, mut own_ns) = (Kept::default(), 0);
+    let summary = capture(
+        &request,
+        &AtomicBool::new(false),
+        &mut kept,
+        &mut |notice| {
+            if let Notice::Started(start) = notice {
+                own_ns = start.own_ns;
+            }
+        },
+    )
+    .unwrap();
+    assert_eq!(summary.exit_status, Some(0));
+    assert!((10..2000).contains(&own_ns), "{own_ns} ns");
+    assert!(of(&kept.0, OpKind::Chdir).len() >= 2);
+    let pids: std::collections::BTreeSet<_> = kept.0.iter().map(|row| row.op.pid).collect();
+    assert_eq!(pids.len(), 1, "the thread that measures is not told");
+}

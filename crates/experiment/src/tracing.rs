@@ -12,7 +12,9 @@ use fsage_capture::{
     CaptureError, CaptureRequest, CaptureStart, CaptureSummary, Notice, What, capture,
 };
 use fsage_core::{Op, OpSink, PathTable, SinkError};
-use fsage_format::trace::{CPUS, REFERENCE_NS, TraceEnd, TraceError, TraceMeta, TraceWriter};
+use fsage_format::trace::{
+    CPUS, REFERENCE_NS, TRACER_NS, TraceEnd, TraceError, TraceMeta, TraceWriter,
+};
 use fsage_host::machine;
 use fsage_host::speed::Reference;
 use rustix::fs::OFlags;
@@ -165,6 +167,9 @@ fn trace_meta(request: &CaptureRequest, start: &CaptureStart, beside: &Beside) -
     let cpus = fsage_host::thread::allowed_cpus().len();
     let mut extra = beside.extra.clone();
     extra.entry(CPUS.into()).or_insert_with(|| cpus.to_string());
+    if start.own_ns > 0 {
+        extra.insert(TRACER_NS.into(), start.own_ns.to_string());
+    }
     TraceMeta {
         fsage: env!("CARGO_PKG_VERSION").into(),
         host: machine.host,

@@ -23,7 +23,7 @@ pub use parts::{Of, PARTS, Part, Treatment, names};
 use crate::FormatError;
 use crate::profile::SystemProfile;
 use crate::snapshot::{SnapshotEntry, SnapshotMeta};
-use crate::trace::{CPUS, ONE_CPU, REFERENCE_NS, TraceMeta};
+use crate::trace::{CPUS, ONE_CPU, REFERENCE_NS, TRACER_NS, TraceMeta};
 
 /// A shorter key is refused: 128 bits cannot be searched.
 pub const MIN_KEY_BYTES: usize = 16;
@@ -41,9 +41,17 @@ const MAX_TOKENS: usize = 1 << 20;
 const KERNEL_NAMES: [&[u8]; 3] = [b"proc", b"sys", b"dev"];
 
 /// Entries of `extra` that a prediction or a layout needs.
-const NEEDED_EXTRA: [&str; 6] = {
+const NEEDED_EXTRA: [&str; 7] = {
     let [first, blocks, inodes] = crate::snapshot::GROUP_KEYS;
-    [CPUS, ONE_CPU, REFERENCE_NS, first, blocks, inodes]
+    [
+        CPUS,
+        ONE_CPU,
+        REFERENCE_NS,
+        TRACER_NS,
+        first,
+        blocks,
+        inodes,
+    ]
 };
 
 /// Mount options whose value names nothing.

@@ -197,6 +197,10 @@ impl Backend for EbpfBackend {
         self.loaded.waits_known
     }
 
+    fn own_ns(&self) -> u64 {
+        self.decoder.own_ns
+    }
+
     fn unseen(&self) -> Vec<&'static str> {
         let mut unseen = self.loaded.unseen.clone();
         unseen.push("calls of 32-bit programs (counted)");

@@ -240,7 +240,7 @@ impl Decoder {
         RawCall {
             nr,
             start_ns: head.start_ns(),
-            latency_ns: head.latency_ns().saturating_sub(self.own_ns),
+            latency_ns: head.latency_ns().saturating_sub(self.own_ns).max(1),
             pid: head.pid(),
             tid: head.tid(),
             result: head.result(),
@@ -382,6 +382,6 @@ mod tests {
                 _ => panic!("a call"),
             }
         };
-        assert_eq!((latency(290), latency(50)), (200, 0));
+        assert_eq!((latency(290), latency(50)), (200, 1));
     }
 }

@@ -21,7 +21,7 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     Procedure {
         name: "sync and ranges",
         stems: &["SYNC", "SYNF", "SYND", "SFR"],
-        share: (3, 15),
+        share: (8, 20),
         run: ranges,
     },
 ];

@@ -36,5 +36,8 @@ pub const CPUS: &str = "cpus";
 /// The entry of a trace's metadata that says what the machine's reference work took before it began, nanoseconds.
 pub const REFERENCE_NS: &str = "reference_ns";
 
+/// The entry that says what the tracer itself takes of each call, nanoseconds; every latency is without it.
+pub const TRACER_NS: &str = "tracer_ns";
+
 /// The entry that says that everything was kept on one CPU.
 pub const ONE_CPU: &str = "one_cpu";
