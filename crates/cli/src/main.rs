@@ -76,7 +76,9 @@ fn missing_verb(error: &clap::Error) -> String {
 /// A mistake in words, with what clap does not know: that a command to be run stands behind `--`.
 fn with_tip(error: &clap::Error) -> String {
     let text = error.render().to_string();
-    let verb = std::env::args().nth(1).unwrap_or_default();
+    // What is no text is no verb, and no reason to panic.
+    let verb = std::env::args_os().nth(1).unwrap_or_default();
+    let verb = verb.to_string_lossy();
     let runs_commands = verb == "trace" || verb == "bench";
     let word = error.get(ContextKind::InvalidArg).map(ToString::to_string);
     let is_word = word.is_some_and(|word| !word.starts_with('-'));
