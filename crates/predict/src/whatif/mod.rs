@@ -151,6 +151,15 @@ impl Change {
             return Ok(());
         };
         match &self.part {
+            // 5 of a time and of a rate are not the same.
+            Part::Metrics(metrics) | Part::Group(metrics)
+                if by.dimension == Dimension::None && !of_one_unit(metrics) =>
+            {
+                Err(
+                    "its metrics are in several units, expected a factor or a number with its unit"
+                        .to_owned(),
+                )
+            }
             Part::Metrics(metrics) | Part::Group(metrics) => {
                 let misfit = metrics.iter().find(|id| by.in_unit(id.unit()).is_none());
                 misfit.map_or(Ok(()), |id| Err(format!("{id} is in {}", id.unit().name())))
@@ -295,6 +304,12 @@ impl Change {
     }
 }
 
+fn of_one_unit(metrics: &[MetricId]) -> bool {
+    let mut units = metrics.iter().map(|id| id.unit());
+    let first = units.next();
+    units.all(|unit| Some(unit) == first)
+}
+
 fn device(
     vector: &mut SystemVector,
     change: impl FnOnce(&mut SystemVector) -> usize,
@@ -415,6 +430,10 @@ mod tests {
             "cache=1e30G",
             "disk=8G",
             "fsync=4M",
+            // 5 ns of some, 5 KiB/s of others.
+            "read=5",
+            "read+5",
+            "R*=5",
         ] {
             let refused = bad.parse::<Change>();
             assert!(

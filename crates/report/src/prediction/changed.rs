@@ -5,7 +5,7 @@ use fsage_format::result::prediction::{Changed, Prediction, TargetPrediction};
 use super::time;
 use crate::page::Page;
 use crate::table::{Align, TextTable};
-use crate::units::signed_percent;
+use crate::units::{self, signed_percent};
 
 /// Systems whose changes are told in a sentence each.
 const IN_WORDS: usize = 3;
@@ -65,9 +65,11 @@ fn by(before: f64, after: f64) -> String {
     if time(before) == time(after) {
         return UNCHANGED.to_owned();
     }
-    match after / before - 1.0 {
-        more if more.is_finite() => signed_percent(more),
-        _ => "of nothing".to_owned(),
+    match after / before {
+        times if !times.is_finite() => "of nothing".to_owned(),
+        // Nobody reads thousands of percent.
+        times if times >= 10.0 => format!("x{}", units::significant(times)),
+        times => signed_percent(times - 1.0),
     }
 }
 

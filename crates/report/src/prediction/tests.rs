@@ -344,6 +344,10 @@ fn the_answer_of_a_what_if_comes_first() {
         words.contains("As profiled: On ext4 it would take 2 s"),
         "{one}"
     );
+    let mut much = prediction(targets[..1].to_vec(), 0.97);
+    much.what_if = vec!["fsync*1000".into()];
+    much.targets[0].what_if.as_mut().unwrap().elapsed_ns = 4e12;
+    assert!(text(&much, 80).contains("(x2000)"), "{}", text(&much, 80));
     let mut none = prediction(targets[..1].to_vec(), 0.97);
     none.what_if = vec!["fsync*0.5".into()];
     let before = none.targets[0].elapsed_ns.unwrap();
