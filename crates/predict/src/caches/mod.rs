@@ -194,7 +194,7 @@ pub struct View {
     flying: (f64, u64),
     /// Commits so far, each of all that had changed.
     commits: u32,
-    /// By thread: when its last removal ended, and how many there were in a row.
+    /// By thread: when its last removal ended, and how many have left something behind.
     row: FxHashMap<Tid, (u64, u32)>,
     /// Directories that were made and are there, since the last sync of all.
     new_directories: u32,

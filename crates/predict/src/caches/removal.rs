@@ -8,9 +8,12 @@ use crate::namespace::tree::Ino;
 
 /// What a close started to write is written by then.
 const WRITTEN_NS: u64 = 100_000_000;
-/// Removals that are nearer to each other are a row; of more than so many each waits (XFS_INODEGC_MAX_BACKLOG).
-const IN_A_ROW_NS: u64 = 1_000_000;
+/// Removals that are nearer to each other are a row; of more than so many left behind each waits
+/// (XFS_INODEGC_MAX_BACKLOG), and a little more than that never are. Each takes about so long.
+const IN_A_ROW_NS: u64 = 50_000;
 const ROW: u32 = 256;
+const MOST_BEHIND: u64 = 320;
+const LEFT_BEHIND_NS: u64 = 12_000;
 /// Files of TRF are no larger, nearly.
 const SMALL_KIB: f64 = 64.0;
 const PAGE_KIB: f64 = (PAGE_BYTES / 1024) as f64;
@@ -69,13 +72,15 @@ impl View {
         self.changed_dir(step, true);
     }
 
-    /// Whether so many removals came one right after the other that what they leave behind has to be waited for.
+    /// Whether so many removals came one right after the other that what they leave behind has to be waited for. What the
+    /// thread does between them is time in which it is done.
     fn in_a_row(&mut self, step: &Step<'_>) -> bool {
-        let (end_ns, count) = self.row.entry(step.op.tid).or_default();
-        let follows = step.op.start_ns.saturating_sub(*end_ns) < IN_A_ROW_NS;
-        *count = if follows { count.saturating_add(1) } else { 1 };
+        let (end_ns, behind) = self.row.entry(step.op.tid).or_default();
+        let between_ns = step.op.start_ns.saturating_sub(*end_ns);
+        let done = between_ns.saturating_sub(IN_A_ROW_NS) / LEFT_BEHIND_NS;
+        *behind = u64::from(*behind).saturating_sub(done).min(MOST_BEHIND) as u32 + 1;
         *end_ns = step.op.end_ns();
-        *count > ROW
+        *behind > ROW
     }
 
     /// Cutting a file; `old` and `new` are its sizes.
