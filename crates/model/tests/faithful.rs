@@ -214,7 +214,7 @@ fn a_phase_begins_when_all_have_ended_the_one_before() {
 #[test]
 fn files_are_copied_to_their_ends_and_to_what_was_opened_for_that() {
     let mut trace = Trace::new(&[]);
-    let sizes = [1_000_u64, 9_000, 30_000, 70_000];
+    let sizes: Vec<u64> = (0..12).map(|i| 1_900 + i * 2_500).collect();
     for (i, size) in sizes.iter().enumerate() {
         trace.open(&format!("/w/{i}"), 0o1101);
         trace.moves(OpKind::Write, 0, *size, *size);
@@ -227,7 +227,7 @@ fn files_are_copied_to_their_ends_and_to_what_was_opened_for_that() {
         });
     };
     for i in 0..200_usize {
-        let from = i * 7 % 4;
+        let from = i * 7 % 12;
         let to = format!("/w/to{}", i % 3);
         trace.open(&format!("/w/{from}"), 0);
         trace.op(OpKind::Open, &to, |op| {
