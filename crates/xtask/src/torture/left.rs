@@ -229,8 +229,8 @@ fn control_groups(process: u32) -> Vec<String> {
 
 /// Programs of the tracer that are attached and held by no process. Others' captures are not ours, whatever bpftool can say of
 /// their processes; what is attached nowhere the kernel frees by itself, of trace points of calls (`fsage_enter`,
-/// `fsage_exit`) only after a grace period of all tasks: 0.6 s after a kill on a quiet machine, 2 s beside eleven busy
-/// processes, and longer beside more.
+/// `fsage_exit`) only after a grace period of all tasks, which takes the longer the busier the machine is: 0.6 s after a
+/// kill beside one busy process and a torture, 2 s beside eleven.
 fn programs() -> Vec<String> {
     let attached: BTreeSet<u64> = shown("link")
         .iter()
