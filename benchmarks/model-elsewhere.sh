@@ -26,8 +26,12 @@ mkdir -p "$out"
 out=$(realpath "$out")
 kept=$(mktemp -d)
 mounted=
+# What is still in use stays, and is named: nothing is removed through a mount.
 finish() {
-    [ -z "$mounted" ] || umount "$mounted" || true
+    if [ -n "$mounted" ] && ! umount "$mounted"; then
+        echo "left: $mounted is in use, and $kept with it" >&2
+        exit 1
+    fi
     rm -rf "$kept"
 }
 trap finish EXIT

@@ -6,15 +6,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 . benchmarks/machine.sh
-out=${1:-benchmarks/runs/$(date +%Y-%m-%d)-model-evaluate}
-fsage=${FSAGE:-target/release/fsage}
-mkdir -p "$out"
-kept=$(mktemp -d)
-trap 'rm -rf "$kept"' EXIT
-{
-    echo "command: benchmarks/model-evaluate.sh"
-    machine
-} >"$out/machine.txt"
+begin model-evaluate "$@"
 # The rows of the table in docs/model-files.md, then others. What begins with corpus/ is a real trace with its snapshot.
 # Half of fileserver's files: all of them are 1,000 MiB, and mem: holds 1,024 (docs/mem.md).
 for workload in ${WORKLOADS:-postmark:files=500,transactions=2000 varying:config=c,chunks=3,ops=500 \

@@ -7,15 +7,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 . benchmarks/machine.sh
-out=${1:-benchmarks/runs/$(date +%Y-%m-%d)-model-fit}
-fsage=${FSAGE:-target/release/fsage}
-mkdir -p "$out"
-kept=$(mktemp -d)
-trap 'rm -rf "$kept"' EXIT
-{
-    echo "command: benchmarks/model-fit.sh"
-    machine
-} >"$out/machine.txt"
+begin model-fit "$@"
 printf 'workload\toperations\tseconds\tseconds_a_million\tmemory_mib\tmodel_kib\n' >"$out/table.tsv"
 for workload in $(for n in ${TRANSACTIONS:-12500 125000 1250000}; do
     echo "postmark:files=20000,transactions=$n"

@@ -11,7 +11,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{fsage, run, run_command, temp, tool};
+use common::{fsage, play, run, run_command, temp, tool};
 use serde_json::Value;
 
 fn corpus(name: &str) -> String {
@@ -196,11 +196,7 @@ fn seeds_are_the_same_workload_and_other_workloads_are_not() {
         for seed in 1..=3 {
             let workload = format!("{name}:{values},seed={seed}");
             let trace = format!("{name}{seed}.fst");
-            run(
-                dir,
-                ["run", &workload, "--role", "run", "--to-trace", &trace],
-            )
-            .exits(0);
+            play(dir, &workload, &trace);
         }
     }
     let apart = |a: String, b: String| {
@@ -244,11 +240,7 @@ fn seeds_are_the_same_workload_and_other_workloads_are_not() {
 
 /// A model of a trace of that workload.
 fn model(dir: &Path, workload: &str) -> Value {
-    run(
-        dir,
-        ["run", workload, "--role", "run", "--to-trace", "o.fst"],
-    )
-    .exits(0);
+    play(dir, workload, "o.fst");
     run(dir, ["model", "fit", "o.fst", "-o", "m.fsm", "--json"])
         .exits(0)
         .json()
@@ -285,11 +277,7 @@ fn an_exported_script_does_about_what_the_model_does() {
         let rounds = text.split("iterations=").nth(1).unwrap();
         let rounds: String = rounds.chars().take_while(char::is_ascii_digit).collect();
         let script = format!("wml:m.f,iterations={rounds}");
-        run(
-            dir,
-            ["run", &script, "--role", "run", "--to-trace", "s.fst"],
-        )
-        .exits(0);
+        play(dir, &script, "s.fst");
         let mix = common::mix(&dir.join("s.fst"));
         for kind in ["open", "write", "unlink", "fsync"] {
             let n = mix.iter().find(|(k, _)| k == kind).map_or(0, |(_, n)| *n);
@@ -306,18 +294,7 @@ fn an_exported_script_does_about_what_the_model_does() {
             other.contains("\nrun 1\n") && other.contains("setarch -R filebench"),
             "{other}"
         );
-        run(
-            dir,
-            [
-                "run",
-                "wml:b.f,iterations=1",
-                "--role",
-                "run",
-                "--to-trace",
-                "b.fst",
-            ],
-        )
-        .exits(0);
+        play(dir, "wml:b.f,iterations=1", "b.fst");
     }
 }
 

@@ -11,7 +11,7 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{fsage, mix, root, run, run_command, temp, temp_in_memory, tool};
+use common::{fsage, mix, play, root, run, run_command, temp, temp_in_memory, tool};
 use serde_json::Value;
 
 const HEADER: &str = "IOChunkSize = 512\nDirDepthIndex = 2\nRepeatWrite = 1\nRepeatRead = 1\n";
@@ -68,15 +68,7 @@ fn a_model_does_what_its_trace_did() {
     for name in ["build", "mail", "database", "threads"] {
         let fit = fit(dir, &corpus(&format!("{name}.fst")), "m.cfg");
         assert!(fit["reached"].as_bool().unwrap(), "{fit}");
-        let args = [
-            "run",
-            "filerunner:m.cfg",
-            "--role",
-            "run",
-            "--to-trace",
-            "o.fst",
-        ];
-        run(dir, args).exits(0);
+        play(dir, "filerunner:m.cfg", "o.fst");
         let out = dir.join("o.fst");
         assert_eq!(done(&out), counts(&fit), "{name}");
         let shown = run(dir, ["show", "o.fst", "--json"]).exits(0).json();
@@ -171,15 +163,7 @@ fn the_dissertations_samples_run_and_run_alike() {
         // Files of its own time chunks and what they need, all gone afterwards; results as expected.
         run(dir, ["run", &spec, "mem:fast"]).exits(0);
     }
-    let args = [
-        "run",
-        "filerunner:figure-24.cfg",
-        "--role",
-        "run",
-        "--to-trace",
-        "o.fst",
-    ];
-    run(dir, args).exits(0);
+    play(dir, "filerunner:figure-24.cfg", "o.fst");
     assert_eq!(done(&dir.join("o.fst")), [30, 26, 17, 30]);
 }
 
@@ -236,18 +220,7 @@ fn traces_that_give_no_model_say_why() {
     let dir = dir.path();
     let traced = |name: &str, lines: &str| {
         fs::write(dir.join("m.cfg"), format!("{HEADER}{lines}")).unwrap();
-        run(
-            dir,
-            [
-                "run",
-                "filerunner:m.cfg",
-                "--role",
-                "run",
-                "--to-trace",
-                name,
-            ],
-        )
-        .exits(0);
+        play(dir, "filerunner:m.cfg", name);
     };
     traced("none.fst", "");
     let none = run(dir, ["model", "fit", "none.fst", "-o", "n.cfg"]);

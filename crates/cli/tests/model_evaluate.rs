@@ -11,7 +11,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{root, run, temp, temp_in_memory, tool};
+use common::{play, root, run, temp, temp_in_memory, tool};
 use serde_json::Value;
 
 /// The head of a configuration of FileRunner.
@@ -188,15 +188,7 @@ fn a_trace_of_one_operation_is_evaluated_and_one_of_none_is_refused() {
     mail(dir);
     let traced = |name: &str, lines: &str| {
         fs::write(dir.join("m.cfg"), format!("{HEADER}{lines}")).unwrap();
-        let args = [
-            "run",
-            "filerunner:m.cfg",
-            "--role",
-            "run",
-            "--to-trace",
-            name,
-        ];
-        run(dir, args).exits(0);
+        play(dir, "filerunner:m.cfg", name);
     };
     traced("none.fst", "");
     traced("one.fst", "TIndex = 0\n0,19,0,0,0,1\n");

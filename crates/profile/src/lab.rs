@@ -110,8 +110,6 @@ pub(crate) struct Lab<'a> {
     pub lookup_ns: (f64, f64),
     /// Whether commits are so short here that the pause before them counts.
     pub short_commits: bool,
-    /// Whether the device is memory.
-    pub in_memory: bool,
     /// When that was last measured.
     base_at_ns: u64,
     /// Empty calls after the longest pause.
@@ -173,7 +171,6 @@ impl<'a> Lab<'a> {
             long_base: Vec::new(),
             lookup_ns: (0.0, 0.0),
             short_commits: false,
-            in_memory: false,
             polluter: fs.virtual_time().is_none().then(Polluter::new),
             stop,
             serial: 0,

@@ -46,7 +46,8 @@ impl Awake {
 /// timed, and on slow devices only.
 #[derive(Debug, Default)]
 pub(crate) struct Stalls {
-    slow_device: bool,
+    /// Whether calls that wait for the device are told from the others.
+    pub slow_device: bool,
     last: Awake,
     /// How long the last timed call waited, where a computed clock tells it.
     pub waited_ns: Cell<u64>,

@@ -75,7 +75,6 @@ pub fn run(
     let before = Watch::now(&lab);
     // Where it cannot be found out no call is taken to wait for the device.
     let stable_ns = stall::weigh_device(&mut lab).ok().flatten();
-    lab.in_memory = !is_virtual && stable_ns.is_some_and(|ns| ns < IN_MEMORY_NS);
     let times = (start_ns, request.time_ns(is_virtual, stable_ns));
     let mut disturbances = measure(&mut lab, &chosen, request, times, progress);
     let whole = before.until(&Watch::now(&lab), "");
@@ -91,9 +90,6 @@ pub fn run(
     profile.disturbances = disturbances;
     Ok(profile)
 }
-
-/// A device on which a small write is stable sooner is memory.
-const IN_MEMORY_NS: f64 = 1e6;
 
 /// Removes the working directory, unless the file system goes with its target.
 fn clean_up(lab: &mut Lab<'_>) -> Result<(), ProfileError> {

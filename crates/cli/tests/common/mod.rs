@@ -132,6 +132,11 @@ pub fn configuration<'a>(result: &'a Value, name: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("no configuration {name}: {all:?}"))
 }
 
+/// The trace of what a model does, made without running it.
+pub fn play(dir: &Path, workload: &str, trace: &str) {
+    run(dir, ["run", workload, "--role", "run", "--to-trace", trace]).exits(0);
+}
+
 pub fn run_command(command: &mut Command) -> Ran {
     command.output().expect("run fsage").into()
 }

@@ -321,16 +321,14 @@ impl<'g> Fit<'g> {
     /// For each phase and group what is done after what; and the groups.
     fn lines(&self, starts: &[u64]) -> (Parts, Vec<Group>) {
         let (parts, groups) = self.lines_by(starts, |_, _| true);
+        let mut keys = parts.values().flat_map(|part| part.ids.keys());
+        if keys.all(|key| key.1 == 0) {
+            return (parts, groups);
+        }
         let telling: FxHashMap<(u32, u32), FxHashSet<Base>> = parts
             .iter()
             .map(|(&at, part)| (at, part.telling()))
             .collect();
-        if parts
-            .values()
-            .all(|part| part.ids.keys().all(|key| key.1 == 0))
-        {
-            return (parts, groups);
-        }
         self.lines_by(starts, |at, base| {
             telling.get(&at).is_some_and(|bases| bases.contains(base))
         })

@@ -195,7 +195,7 @@ pub struct View {
     /// Commits so far, each of all that had changed.
     commits: u32,
     /// By thread: when its last removal ended, and how many have left something behind.
-    row: FxHashMap<Tid, (u64, u32)>,
+    row: FxHashMap<Tid, (u64, u64)>,
     /// Directories that were made and are there, since the last sync of all.
     new_directories: u32,
     /// Ranges of files that have room and hold no data.

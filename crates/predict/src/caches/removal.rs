@@ -11,7 +11,7 @@ const WRITTEN_NS: u64 = 100_000_000;
 /// Removals that are nearer to each other are a row; of more than so many left behind each waits
 /// (XFS_INODEGC_MAX_BACKLOG), and a little more than that never are. Each takes about so long.
 const IN_A_ROW_NS: u64 = 50_000;
-const ROW: u32 = 256;
+const ROW: u64 = 256;
 const MOST_BEHIND: u64 = 320;
 const LEFT_BEHIND_NS: u64 = 12_000;
 /// Files of TRF are no larger, nearly.
@@ -78,7 +78,7 @@ impl View {
         let (end_ns, behind) = self.row.entry(step.op.tid).or_default();
         let between_ns = step.op.start_ns.saturating_sub(*end_ns);
         let done = between_ns.saturating_sub(IN_A_ROW_NS) / LEFT_BEHIND_NS;
-        *behind = u64::from(*behind).saturating_sub(done).min(MOST_BEHIND) as u32 + 1;
+        *behind = behind.saturating_sub(done).min(MOST_BEHIND) + 1;
         *end_ns = step.op.end_ns();
         *behind > ROW
     }

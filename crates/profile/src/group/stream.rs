@@ -71,7 +71,8 @@ const CACHES_BYTES: usize = 48 << 20;
 
 impl Others {
     fn of(lab: &Lab<'_>) -> Self {
-        Self(vec![1; if lab.in_memory { CACHES_BYTES } else { 0 }])
+        let is_memory = !lab.stalls.slow_device && lab.fs.virtual_time().is_none();
+        Self(vec![1; if is_memory { CACHES_BYTES } else { 0 }])
     }
 
     fn touch(&self) {

@@ -57,14 +57,20 @@ impl Visits {
             .into_iter()
             .map(Unpacked::new)
             .collect();
-        let mut next = BinaryHeap::new();
-        for (i, run) in runs.iter_mut().enumerate() {
-            next.extend(run.next().map(|v| Reverse((v.start_ns, i, Same(v)))));
-        }
-        while let Some(Reverse((_, i, Same(visit)))) = next.pop() {
-            self.all.push(&visit);
-            let following = runs.get_mut(i).and_then(Iterator::next);
-            next.extend(following.map(|v| Reverse((v.start_ns, i, Same(v)))));
+        // The first that is left of each run, and when they began.
+        let mut heads: Vec<Option<Visited>> = runs.iter_mut().map(Iterator::next).collect();
+        let starts = heads.iter().enumerate();
+        let mut next: BinaryHeap<Reverse<(u64, usize)>> = starts
+            .filter_map(|(i, head)| Some(Reverse((head.as_ref()?.start_ns, i))))
+            .collect();
+        while let Some(Reverse((_, i))) = next.pop() {
+            let (Some(run), Some(head)) = (runs.get_mut(i), heads.get_mut(i)) else {
+                continue;
+            };
+            if let Some(visit) = std::mem::replace(head, run.next()) {
+                self.all.push(&visit);
+            }
+            next.extend(head.as_ref().map(|v| Reverse((v.start_ns, i))));
         }
     }
 
@@ -95,30 +101,6 @@ impl Visits {
     #[cfg(test)]
     fn bytes(&self) -> usize {
         self.all.pieces.iter().map(Vec::capacity).sum()
-    }
-}
-
-/// Is told from no other: what it stands beside decides.
-#[derive(Debug)]
-struct Same(Visited);
-
-impl PartialEq for Same {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for Same {}
-
-impl PartialOrd for Same {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Same {
-    fn cmp(&self, _: &Self) -> std::cmp::Ordering {
-        std::cmp::Ordering::Equal
     }
 }
 
