@@ -13,8 +13,8 @@ const PLACES: usize = 16;
 const MOVES: f64 = 4.0;
 /// Distances of the series RXA.
 const AHEAD_KIB: [u64; 3] = [256, 1024, 4096];
-/// Reads of what most often was read ahead cost less than this share of an access.
-const HELD_SHARE: f64 = 0.5;
+/// Reads of what was read ahead cost less than this share of an access. One that was not may cost half of one, as it is near.
+const HELD_SHARE: f64 = 0.25;
 
 /// What a profile says of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -270,6 +270,8 @@ mod tests {
         };
         assert_eq!(figures([3e5, 3e5, 6e6]), Some(2 << 20));
         assert_eq!(figures([3e5, 6e6, 6e6]), Some(512 << 10));
+        // What is near costs less than an access anywhere without being held.
+        assert_eq!(figures([3e5, 3e5, 2.5e6]), Some(2 << 20));
         assert_eq!(figures([3e5; 3]), Some(4 << 20));
         assert_eq!(figures([6e6; 3]), None);
     }

@@ -374,6 +374,11 @@ fn charge(
     if charged { latency.total_ns } else { 0.0 }
 }
 
+/// The largest that is not more, and at least 1.
+fn power_of_two(value: f64) -> u64 {
+    1 << value.max(1.0).log2() as u64
+}
+
 /// Cache sizes of a system; a size that is only a lower bound is no bound, and comes back apart.
 fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
     let size = |name: &str| {
@@ -418,8 +423,12 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
         throttle: size("DTH")
             .zip(vector.named("DTR").map(|e| e.value as u64))
             .filter(|&(most, rate)| most > 0 && rate > 0),
-        write_kib_per_s: rate.map_or(0, |ns| 1 << (1e9 / ns).max(1.0).log2() as u64),
+        write_kib_per_s: rate.map_or(0, |ns| power_of_two(1e9 / ns)),
         seeks: !vector.machine.in_memory && !vector.machine.deviceless,
+        place_ns: vector
+            .named("FDSR")
+            .zip(vector.named("FDSO"))
+            .map_or(0, |(all, one)| power_of_two((all.value - one.value) / 15.0)),
         writes_closed: vector
             .named("CLOSET")
             .zip(vector.named("CLOSEW"))

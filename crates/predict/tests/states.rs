@@ -432,6 +432,46 @@ fn direct_writes_pass_the_cache_and_their_blocks_wait_for_a_commit() {
     assert_eq!(families(&s)[3..], ["DWO", "FDSO", "FSYQ"]);
 }
 
+/// A flush gets to every place that direct writes left in the drive's own cache, of whatever file; it does so by itself
+/// while nobody asks for anything.
+#[test]
+fn a_flush_waits_for_the_places_of_direct_writes() {
+    let mut s = Script::default();
+    for (path, fd) in [("/a", 3), ("/b", 4)] {
+        s.open(path, CREATE, fd);
+        s.data(OpKind::Write, fd, 0, 1 << 20);
+        s.fd(OpKind::Fsync, fd);
+    }
+    let written = s.ops.len();
+    // Two of one file that go on, two elsewhere, one of another file.
+    for (fd, page) in [(3, 0), (3, 1), (3, 100), (3, 200), (4, 0)] {
+        s.data(OpKind::Write, fd, page * 4096, 4096).record = OpFlags::DIRECT;
+    }
+    s.fd(OpKind::Fdatasync, 3);
+    s.data(OpKind::Write, 3, 0, 4096).record = OpFlags::DIRECT;
+    s.fd(OpKind::Fdatasync, 3);
+    let on = |place_ns: f64| {
+        let known = [("FDSO", 1.0), ("FDSR", 1.0 + 15.0 * place_ns)];
+        families_on(everything_but(&known), &s).split_off(written)
+    };
+    let places = ["DWO"; 5];
+    assert_eq!(on(1e12)[..5], places);
+    assert_eq!(on(1e12)[5..], ["FDSO+FDSR", "DWO", "FDSO"]);
+    assert_eq!(on(1.0)[5..], ["FDSO", "DWO", "FDSO"]);
+    let mut predictor = Predictor::new(
+        Options::default(),
+        vec![everything_but(&[("FDSO", 1.0), ("FDSR", 16e12)])],
+    );
+    let mut notes = Notes::default();
+    for op in &s.ops {
+        predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+    }
+    let (vector, _, _) = &notes.0[written + 5];
+    let apart = vector.iter().find(|(name, _)| name == "FDSR").unwrap().1;
+    // Four places, of which FDSO is one, each a sixteenth of FDSR's.
+    assert!((apart - 3.0 / 16.0).abs() < 1e-3, "{apart}");
+}
+
 #[test]
 fn commits_are_charged_by_the_pause_before_them() {
     let charged = |pause_ns: u64| {

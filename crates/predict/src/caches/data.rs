@@ -347,7 +347,7 @@ impl View {
             .open
             .and_then(|id| step.ns.processes.open(id))
             .copied();
-        self.note_write(ino, offset, length, old_size);
+        let apart = self.note_write(ino, offset, length, old_size);
         let kib = length as f64 / 1024.0;
         if length == 0 {
             charges.push(Charge::sized(Stem::Wd, step.gap, 0.0));
@@ -359,6 +359,9 @@ impl View {
                 Some(open) if open.flags & O_DSYNC != 0 => Stem::Fds,
                 _ => Stem::Dwo,
             };
+            if stem == Stem::Dwo {
+                self.drive_holds(step, ino, apart);
+            }
             // Where its blocks are is still to be made stable.
             self.state(ino).started |= stem == Stem::Dwo;
             charges.push(Charge::sized(stem, step.gap, kib));

@@ -62,6 +62,8 @@ pub struct Sizes {
     pub write_kib_per_s: u64,
     /// Whether the device has to get to places.
     pub seeks: bool,
+    /// What it takes to write at one more place, roughly: a power of two of nanoseconds; 0: unknown.
+    pub place_ns: u64,
     /// Whether what was truncated and written again is written when it is closed.
     pub writes_closed: bool,
     /// Whether what reads from the device cost after pauses was measured.
@@ -192,6 +194,9 @@ pub struct View {
     dirty: Dirty,
     /// KiB whose writing was started and that the device had to write at a time.
     flying: (f64, u64),
+    /// Places that direct writes left in the drive's own cache at a time: the next flush gets to each.
+    held_places: (f64, u64),
+    last_direct: Ino,
     /// Commits so far, each of all that had changed.
     commits: u32,
     /// By thread: when its last removal ended, and how many have left something behind.
@@ -250,6 +255,8 @@ impl View {
             untouched: Untouched::No,
             dirty: Dirty::default(),
             flying: (0.0, 0),
+            held_places: (0.0, 0),
+            last_direct: Ino::NONE,
             commits: 0,
             row: FxHashMap::default(),
             new_directories: 0,
@@ -355,6 +362,7 @@ impl View {
             };
         }
         self.dirty = Dirty::default();
+        self.held_places = (0.0, 0);
         self.drive = self.sizes.drive.map(Drive::new);
         self.last_sync.clear();
         self.last_data = Tracker::default();

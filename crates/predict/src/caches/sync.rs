@@ -39,12 +39,14 @@ struct Waiting {
 }
 
 impl FileState {
-    /// Bytes from `from` to `to` are written.
-    fn lands(&mut self, from: u64, to: u64) {
-        self.elsewhere |= from.abs_diff(self.end_at) > NEAR_BYTES;
+    /// Bytes from `from` to `to` are written; whether that is apart from what was written last.
+    fn lands(&mut self, from: u64, to: u64) -> bool {
+        let apart = from.abs_diff(self.end_at) > NEAR_BYTES;
+        self.elsewhere |= apart;
         self.end_at = to;
         let (first, last) = self.within.unwrap_or((from, to));
         self.within = Some((first.min(from), last.max(to)));
+        apart
     }
 }
 
@@ -81,6 +83,9 @@ impl View {
             charges.push(directory_sync(step, ino, state, last));
         } else {
             self.await_started(step, charges);
+            if dirty.kib > 0.0 || state.started {
+                self.await_drive(step, dirty.kib == 0.0, charges);
+            }
             if dirty.kib == 0.0 && metadata && state.changed_after < self.commits {
                 charges.push(Charge::once(Stem::FsyT, step.gap));
             } else if state.created {
@@ -125,7 +130,7 @@ impl View {
                 waiting.apart *= (between / APART_KIB).min(1.0);
             }
             // A run that does not go on where the last one ended is one apart from it.
-            if state.elsewhere {
+            if state.elsewhere && (kib > 0.0 || self.held_places.0 == 0.0) {
                 waiting.runs += 1.0;
                 waiting.apart += 1.0;
             }
@@ -190,20 +195,49 @@ impl View {
         charges.push(Charge::once(stem, gap));
     }
 
-    /// Notes what a write changes, for the next fsync.
-    pub(super) fn note_write(&mut self, ino: Ino, offset: u64, length: u64, old_size: u64) {
+    /// Notes what a write changes, for the next fsync; whether it is apart from the file's last one.
+    pub(super) fn note_write(&mut self, ino: Ino, offset: u64, length: u64, old_size: u64) -> bool {
         let end = offset.saturating_add(length);
         let reserved = self.takes_reserved(ino, offset, end);
         let state = self.changing(ino);
-        state.lands(offset, end);
+        let apart = state.lands(offset, end);
         state.reserved |= reserved;
         state.extended |= end > old_size;
         state.grown |= !reserved && end.div_ceil(PAGE_BYTES) > old_size.div_ceil(PAGE_BYTES);
+        apart
+    }
+
+    /// A direct write to a file waits in the drive's own cache, at a place of its own where it is `apart` from the
+    /// file's last one or another file was written since.
+    pub(super) fn drive_holds(&mut self, step: &Step<'_>, ino: Ino, apart: bool) {
+        if !self.sizes.seeks {
+            return;
+        }
+        let another = std::mem::replace(&mut self.last_direct, ino) != ino;
+        let held = self.held_by_drive(step);
+        let more = f64::from(u8::from(apart || another));
+        self.held_places = (held + more, step.op.start_ns);
+    }
+
+    /// Places that wait in the drive's cache. It goes to them while nobody asks for anything.
+    fn held_by_drive(&self, step: &Step<'_>) -> f64 {
+        let (places, since_ns) = self.held_places;
+        let passed_ns = step.op.start_ns.saturating_sub(since_ns) as f64;
+        (places - passed_ns / self.sizes.place_ns.max(1) as f64).max(0.0)
+    }
+
+    /// A flush waits for all that the drive holds, whoever wrote it; `one` place is paid for.
+    fn await_drive(&mut self, step: &Step<'_>, one: bool, charges: &mut Vec<Charge>) {
+        let places = self.held_by_drive(step) - f64::from(u8::from(one));
+        self.held_places.0 = 0.0;
+        if places > 0.0 {
+            charges.push(Charge::many(Stem::FdsR, step.gap, places / SCATTERED));
+        }
     }
 
     /// Notes that a page of a mapping is written.
     pub(super) fn note_fault(&mut self, ino: Ino, offset: u64) {
-        self.state(ino).lands(offset, offset);
+        let _ = self.state(ino).lands(offset, offset);
     }
 
     /// Notes that a range of a file has room that holds no data.
