@@ -46,11 +46,10 @@ impl Namespace {
             return;
         }
         let mut open = op.fd.and_then(|fd| self.processes.open_of(op.pid.0, fd));
-        let by_file = op.file.and_then(|id| self.tree.identified(id));
         let mut node = open
             .and_then(|o| self.processes.open(o))
             .map(|o| o.ino)
-            .or(by_file);
+            .or_else(|| op.file.and_then(|id| self.tree.identified(id)));
         if node.is_none() && op.file.is_some() {
             node = Some(self.nameless_of(op));
         }
