@@ -36,7 +36,9 @@ struct Frame {
     flags: u8,
 }
 
+/// A cache line: most files lie in one.
 #[derive(Debug, Clone, Default)]
+#[repr(align(64))]
 struct File {
     table: PageTable,
     /// Grows when the file is written back; 0 is never a frame's.

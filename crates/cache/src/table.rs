@@ -14,26 +14,34 @@ pub enum Entry {
 }
 
 const SHADOW: u32 = 1 << 31;
-/// Pages of a file that lie in one flat vector: 16 MiB.
+/// Pages of a file that lie in the table itself: to follow a pointer costs as much as all the rest.
+const NEAR: u64 = 4;
+/// Pages of a file up to which the others lie in one flat vector: 16 MiB.
 const FLAT: u64 = 4096;
 const CHUNK: u64 = 64;
+
+type Far = BTreeMap<u64, Box<[u32; CHUNK as usize]>>;
 
 /// The page table of one file: flat for its first 16 MiB, chunks of 64 pages beyond.
 #[derive(Debug, Clone, Default)]
 pub struct PageTable {
+    near: [u32; NEAR as usize],
     flat: Vec<u32>,
-    far: BTreeMap<u64, Box<[u32; CHUNK as usize]>>,
+    far: Option<Box<Far>>,
 }
 
 impl PageTable {
     /// What is known of `page`.
     #[inline]
     pub fn get(&self, page: u64) -> Entry {
-        let raw = if page < FLAT {
-            self.flat.get(page as usize).copied()
+        let raw = if page < NEAR {
+            self.near.get(page as usize).copied()
+        } else if page < FLAT {
+            self.flat.get((page - NEAR) as usize).copied()
         } else {
             self.far
-                .get(&(page / CHUNK))
+                .as_ref()
+                .and_then(|far| far.get(&(page / CHUNK)))
                 .and_then(|c| c.get((page % CHUNK) as usize))
                 .copied()
         };
@@ -52,8 +60,15 @@ impl PageTable {
             Entry::Frame(frame) => (frame + 1) & !SHADOW,
             Entry::Evicted(age) => (age & !SHADOW) | SHADOW,
         };
+        if let Some(slot) = self
+            .near
+            .get_mut(usize::try_from(page).unwrap_or(usize::MAX))
+        {
+            *slot = raw;
+            return;
+        }
         if page < FLAT {
-            let index = page as usize;
+            let index = (page - NEAR) as usize;
             if index >= self.flat.len() {
                 if raw == 0 {
                     return;
@@ -67,8 +82,8 @@ impl PageTable {
             }
             return;
         }
-        let chunk = self
-            .far
+        let far = self.far.get_or_insert_default();
+        let chunk = far
             .entry(page / CHUNK)
             .or_insert_with(|| Box::new([0; CHUNK as usize]));
         if let Some(slot) = chunk.get_mut((page % CHUNK) as usize) {
@@ -78,10 +93,12 @@ impl PageTable {
 
     /// Forgets every page from `first` on, handing the frames that held them to `free`.
     pub fn cut(&mut self, first: u64, mut free: impl FnMut(u32)) {
-        let keep = usize::try_from(first.min(FLAT))
-            .unwrap_or(usize::MAX)
-            .min(self.flat.len());
-        for raw in self.flat.drain(keep..) {
+        let within =
+            |from: u64, len: usize| (first.saturating_sub(from).min(FLAT) as usize).min(len);
+        let near = self.near.iter_mut().skip(within(0, NEAR as usize));
+        let near = near.map(std::mem::take);
+        let keep = within(NEAR, self.flat.len());
+        for raw in near.chain(self.flat.drain(keep..)) {
             if raw != 0 && raw & SHADOW == 0 {
                 free(raw - 1);
             }
@@ -89,11 +106,9 @@ impl PageTable {
         if first == 0 {
             self.flat = Vec::new();
         }
-        if self.far.is_empty() {
-            return;
-        }
+        let Some(far) = &mut self.far else { return };
         let from = first.max(FLAT);
-        for (_, chunk) in self.far.split_off(&(from.div_ceil(CHUNK))) {
+        for (_, chunk) in far.split_off(&(from.div_ceil(CHUNK))) {
             chunk
                 .iter()
                 .filter(|&&r| r != 0 && r & SHADOW == 0)
@@ -101,7 +116,7 @@ impl PageTable {
         }
         let within = (from % CHUNK) as usize;
         if within != 0
-            && let Some(chunk) = self.far.get_mut(&(from / CHUNK))
+            && let Some(chunk) = far.get_mut(&(from / CHUNK))
         {
             for raw in chunk.iter_mut().skip(within) {
                 if *raw != 0 && *raw & SHADOW == 0 {
@@ -115,20 +130,21 @@ impl PageTable {
     /// Forgets evictions in chunks that hold no page any more, so that memory follows the cache and
     /// not the files (the kernel's shadow shrinker does the same).
     pub fn prune(&mut self) {
-        self.far
-            .retain(|_, chunk| chunk.iter().any(|&r| r != 0 && r & SHADOW == 0));
+        if let Some(far) = &mut self.far {
+            far.retain(|_, chunk| chunk.iter().any(|&r| r != 0 && r & SHADOW == 0));
+        }
     }
 
     /// Chunks beyond the first 16 MiB.
     pub fn chunks(&self) -> usize {
-        self.far.len()
+        self.far.as_ref().map_or(0, |far| far.len())
     }
 
     /// The frames that hold pages of this file.
     pub fn frames(&self) -> impl Iterator<Item = u32> + '_ {
-        self.flat
-            .iter()
-            .chain(self.far.values().flat_map(|c| c.iter()))
+        let far = self.far.iter().flat_map(|far| far.values());
+        let near = self.near.iter().chain(&self.flat);
+        near.chain(far.flat_map(|c| c.iter()))
             .filter(|&&r| r != 0 && r & SHADOW == 0)
             .map(|&r| r - 1)
     }

@@ -126,7 +126,7 @@ pub enum Verb {
     Cleanup(CleanupArgs),
     /// All of the main job in one command, on this machine
     Demo(DemoArgs),
-    /// Write the reference pages and schemas, or check that they are up to date
+    /// Write the reference pages, or check that they are up to date
     #[command(hide = true)]
     Reference(ReferenceArgs),
     /// Run one workload in a directory, in this process
@@ -564,7 +564,7 @@ pub struct DemoArgs {
 /// What is made from the command line and the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ReferenceKind {
-    /// The pages of docs/reference, with schemas
+    /// The pages of docs/reference
     Pages,
     /// Manual pages, one for each verb
     Man,

@@ -75,10 +75,10 @@ pub fn report(error: &anyhow::Error) -> Exit {
             parts.push(text);
         }
     }
-    let told = parts.join(": ");
-    crate::ui::lines(&bounded(&format!("fsage: failed to {told}")));
+    let message = parts.join(": ");
+    crate::ui::lines(&bounded(&format!("fsage: failed to {message}")));
     let hint = error.chain().find_map(hint);
-    if let Some(hint) = hint.or_else(|| is_too_large(&told).then(too_large)) {
+    if let Some(hint) = hint.or_else(|| is_too_large(&message).then(too_large)) {
         crate::ui::line(&format!("hint: {hint}"));
     }
     Exit::Failed
@@ -86,8 +86,8 @@ pub fn report(error: &anyhow::Error) -> Exit {
 
 /// Whether an error is told to be that of a file larger than one may be. Some have no cause that says so but their
 /// text.
-fn is_too_large(told: &str) -> bool {
-    told.contains("(os error 27)") || told.contains("EFBIG")
+fn is_too_large(message: &str) -> bool {
+    message.contains("(os error 27)") || message.contains("EFBIG")
 }
 
 /// Why a file could not become as large as it would have.

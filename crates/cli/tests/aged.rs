@@ -322,8 +322,11 @@ fn a_restored_tree_has_the_same_hot_files_and_the_sequential_benchmark_tells_how
         assert!(metric(seq, &format!("layout_score:create {size}")) > 0.5);
     }
     let first = phases(seq);
-    let told: Vec<&str> = first.iter().filter_map(|p| p["name"].as_str()).collect();
-    assert_eq!(told[..3], ["create 16 KiB", "read 16 KiB", "remove 16 KiB"]);
+    let names: Vec<&str> = first.iter().filter_map(|p| p["name"].as_str()).collect();
+    assert_eq!(
+        names[..3],
+        ["create 16 KiB", "read 16 KiB", "remove 16 KiB"]
+    );
     assert_eq!(first[0]["layout"]["files"], 128);
     // What is cold before the first phase is the run's.
     assert!(first[1]["cold"].is_string() && first[3]["cold"].is_string());

@@ -232,12 +232,12 @@ fn a_previous_snapshot_tells_what_has_not_changed_and_nothing_else() {
     fs::rename(tree.join("below/9"), tree.join("nine")).unwrap();
     rustix::fs::sync();
     let since = young();
-    let told = fs::symlink_metadata(&tree).unwrap().created().is_ok();
+    let has_birth = fs::symlink_metadata(&tree).unwrap().created().is_ok();
     let files = since["unchanged"].as_u64().unwrap();
     // Three files and both directories have changed; a file system may lack times of birth or extents.
     assert_eq!(
         files,
-        if told && since["has_extents"] == true {
+        if has_birth && since["has_extents"] == true {
             37
         } else {
             0

@@ -324,8 +324,8 @@ fn an_fsm_does_on_targets_what_its_trace_did() {
             // What the trace asked of a descriptor is asked by name where targets know no other way.
             let name = kind["kind"].as_str().unwrap();
             let of = |name: &str| counts.iter().find(|c| c["kind"] == name);
-            let told = of(name).or_else(|| of(&format!("f{name}"))).unwrap();
-            assert_eq!(kind["operations"], told["model"], "{target}: {kind}");
+            let counted = of(name).or_else(|| of(&format!("f{name}"))).unwrap();
+            assert_eq!(kind["operations"], counted["model"], "{target}: {kind}");
         }
         let streams = run["streams"].as_array().unwrap().len() as u64;
         assert!(streams > 1 && streams <= fit["processes"].as_u64().unwrap());
@@ -344,8 +344,8 @@ fn the_same_seed_is_the_same_operations_and_a_scale_is_more_of_them() {
     };
     let once = of_run(&[]);
     let model = fit["counts"].as_array().unwrap().iter();
-    let told: u64 = model.map(|c| c["model"].as_u64().unwrap()).sum();
-    assert_eq!(once.len() as u64, told);
+    let counted: u64 = model.map(|c| c["model"].as_u64().unwrap()).sum();
+    assert_eq!(once.len() as u64, counted);
     assert_eq!(once, of_run(&[]));
     assert_eq!(once, of_run(&["--scale", "users=1,data=1,time=1"]));
     assert_ne!(once, of_run(&["--seed", "7"]));

@@ -1,4 +1,6 @@
-//! What is printed as JSON is what the published schemas say.
+//! What is printed as JSON is what the published schemas say, and they are what the code says.
+//! `FSAGE_WRITE=1 cargo test -p fsage --test schemas` writes them anew. The program has none of them: they take
+//! half a megabyte of it, and only the documentation shows them.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,15 +15,92 @@
 
 mod common;
 
-use std::path::Path;
+use std::collections::BTreeSet;
 
-use common::{profile, run, small_trace, temp};
+use common::{profile, run, schema, schemas, small_trace, temp};
+use fsage_format::image::ImageHead;
+use fsage_format::result::Head;
+use fsage_format::result::aged::{AgeKept, AgedRun};
+use fsage_format::result::aging::{AgeGenerated, AgeShortLived};
+use fsage_format::result::cleanup::Leftovers;
+use fsage_format::result::comparison::Comparison;
+use fsage_format::result::compliance::Compliance;
+use fsage_format::result::disk::{DiskList, DiskStatistics, DiskSummary};
+use fsage_format::result::experiment::Experiment;
+use fsage_format::result::layout::Layouts;
+use fsage_format::result::prediction::Prediction;
+use fsage_format::result::replay::Replay;
+use fsage_format::result::run::{WorkloadList, WorkloadRun};
+use fsage_format::result::slowfs::SlowfsStatistics;
+use fsage_format::result::validation::Validation;
+use fsage_format::schema::{all, document_of, text_of};
+use fsage_report::characterization::ShownTrace;
+use fsage_report::ops::OpRow;
+use fsage_report::snapshot::ShownTree;
 use serde_json::Value;
 
-/// Requires that `value` is what the schema `name` below `dir` says.
-fn conforms(dir: &Path, name: &str, value: &Value) {
-    let text = std::fs::read_to_string(dir.join("docs/schemas").join(name)).unwrap();
-    let schema: Value = serde_json::from_str(&text).unwrap();
+/// Schemas of what verbs print with `--json`: the file's name and its text.
+fn printed() -> Vec<(&'static str, String)> {
+    vec![
+        ("show-trace.schema.json", document_of::<ShownTrace>()),
+        ("show-snapshot.schema.json", document_of::<ShownTree>()),
+        ("show-operation.schema.json", text_of::<OpRow>()),
+        ("lines-head.schema.json", text_of::<Head>()),
+        ("predict.schema.json", text_of::<Prediction>()),
+        ("replay.schema.json", text_of::<Replay>()),
+        ("run.schema.json", text_of::<WorkloadRun>()),
+        ("workloads.schema.json", document_of::<WorkloadList>()),
+        ("validate.schema.json", text_of::<Validation>()),
+        ("bench.schema.json", text_of::<Experiment>()),
+        ("compare.schema.json", text_of::<Comparison>()),
+        ("check.schema.json", text_of::<Compliance>()),
+        ("age-generate.schema.json", document_of::<AgeGenerated>()),
+        (
+            "age-short-lived.schema.json",
+            document_of::<AgeShortLived>(),
+        ),
+        ("cleanup.schema.json", text_of::<Leftovers>()),
+        ("age-apply.schema.json", text_of::<AgedRun>()),
+        ("show-image.schema.json", document_of::<ImageHead>()),
+        ("age-keep.schema.json", document_of::<AgeKept>()),
+        ("disk-list.schema.json", document_of::<DiskList>()),
+        ("disk-show.schema.json", document_of::<DiskSummary>()),
+        ("disk-serve.schema.json", document_of::<DiskStatistics>()),
+        ("slowfs.schema.json", document_of::<SlowfsStatistics>()),
+        ("layout.schema.json", document_of::<Layouts>()),
+    ]
+}
+
+/// Each published schema is what the code says, and there are no others.
+#[test]
+fn the_schemas_are_up_to_date() {
+    let made: Vec<_> = all().into_iter().chain(printed()).collect();
+    for (name, text) in &made {
+        let (path, text) = (schemas().join(name), format!("{text}\n"));
+        if std::env::var_os("FSAGE_WRITE").is_some() {
+            std::fs::write(&path, &text).unwrap();
+        }
+        assert!(
+            std::fs::read_to_string(&path).unwrap_or_default() == text,
+            "{} is out of date: FSAGE_WRITE=1 writes it anew",
+            path.display()
+        );
+    }
+    let names: BTreeSet<String> = made.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(published().into_iter().collect::<BTreeSet<_>>(), names);
+}
+
+/// The names of the published schemas.
+fn published() -> Vec<String> {
+    std::fs::read_dir(schemas())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
+}
+
+/// Requires that `value` is what the schema `name` says.
+fn conforms(name: &str, value: &Value) {
+    let schema = schema(name);
     let validator = jsonschema::validator_for(&schema).unwrap();
     let errors: Vec<String> = validator
         .iter_errors(value)
@@ -46,21 +125,19 @@ fn conforms(dir: &Path, name: &str, value: &Value) {
 fn layouts_conform_to_their_schema() {
     let dir = temp();
     let dir = dir.path();
-    run(dir, ["reference", "docs"]).exits(0);
     small_trace(dir);
     run(dir, ["snapshot", "tree", "-o", "tree.fss"]).exits(0);
     let line = [
         "layout", "tree", "tree.fss", "--free", "--worst", "1", "--json",
     ];
     let printed = run(dir, line).exits(0).json();
-    conforms(dir, "layout.schema.json", &printed);
+    conforms("layout.schema.json", &printed);
 }
 
 #[test]
 fn printed_json_conforms_to_its_schema() {
     let dir = temp();
     let dir = dir.path();
-    run(dir, ["reference", "docs"]).exits(0);
     small_trace(dir);
     run(dir, ["snapshot", "tree", "-o", "tree.fss"]).exits(0);
     let (ext4, xfs) = (
@@ -69,32 +146,24 @@ fn printed_json_conforms_to_its_schema() {
     );
     let json = |line: &[&str]| run(dir, line).exits(0).json();
     conforms(
-        dir,
         "show-trace.schema.json",
         &json(&["show", "small.fst", "--json"]),
     );
     conforms(
-        dir,
         "show-snapshot.schema.json",
         &json(&["show", "tree.fss", "--json"]),
     );
     conforms(
-        dir,
         "system-profile.schema.json",
         &json(&["show", &ext4, "--json"]),
     );
+    conforms("disk-list.schema.json", &json(&["disk", "list", "--json"]));
     conforms(
-        dir,
-        "disk-list.schema.json",
-        &json(&["disk", "list", "--json"]),
-    );
-    conforms(
-        dir,
         "disk-show.schema.json",
         &json(&["disk", "show", "nvme-ssd", "--json"]),
     );
     let plain = json(&["predict", "small.fst", "--on", &ext4, "--json"]);
-    conforms(dir, "predict.schema.json", &plain);
+    conforms("predict.schema.json", &plain);
     let more = [
         "predict",
         "small.fst",
@@ -106,35 +175,30 @@ fn printed_json_conforms_to_its_schema() {
         "CR*2",
         "--json",
     ];
-    conforms(dir, "predict.schema.json", &json(&more));
+    conforms("predict.schema.json", &json(&more));
     let ran = ["run", "postmark:files=9,transactions=20", ".", "--json"];
-    conforms(dir, "run.schema.json", &json(&ran));
+    conforms("run.schema.json", &json(&ran));
     let command = ["run", "cmd:true", ".", "--json"];
-    conforms(dir, "run.schema.json", &json(&command));
+    conforms("run.schema.json", &json(&command));
     let benched = ["bench", "--runs", "3", "--json", "--", "true"];
-    conforms(dir, "bench.schema.json", &json(&benched));
+    conforms("bench.schema.json", &json(&benched));
     for name in ["first", "second"] {
         run(dir, ["bench", "--runs", "3", "-o", name, "--", "true"]).exits(0);
     }
     let compared = json(&["compare", "first", "second", "--json"]);
-    conforms(dir, "compare.schema.json", &compared);
-    conforms(
-        dir,
-        "check.schema.json",
-        &json(&["check", "first", "--json"]),
-    );
+    conforms("compare.schema.json", &compared);
+    conforms("check.schema.json", &json(&["check", "first", "--json"]));
     let replayed = json(&["replay", "small.fst", ".", "--verify", "--json"]);
-    conforms(dir, "replay.schema.json", &replayed);
+    conforms("replay.schema.json", &replayed);
     let shown = json(&["show", "small.fst", "--json"]);
-    conforms(dir, "trace-meta.schema.json", &shown["meta"]);
-    conforms(dir, "trace-end.schema.json", &shown["end"]);
+    conforms("trace-meta.schema.json", &shown["meta"]);
+    conforms("trace-end.schema.json", &shown["end"]);
 }
 
 #[test]
 fn summaries_conform_to_their_schemas() {
     let dir = temp();
     let dir = dir.path();
-    run(dir, ["reference", "docs"]).exits(0);
     small_trace(dir);
     std::fs::write(dir.join("key"), "0123456789abcdef").unwrap();
     let ext4 = profile("ext4").display().to_string();
@@ -161,7 +225,7 @@ fn summaries_conform_to_their_schemas() {
     ] {
         let line = line.replace("EXT4", &ext4);
         let printed = run(dir, line.split(' ')).exits(0).json();
-        conforms(dir, &format!("{schema}.schema.json"), &printed);
+        conforms(&format!("{schema}.schema.json"), &printed);
         let counted = match schema {
             "import" | "export" => "written",
             "anonymize" => "rows",
@@ -174,37 +238,31 @@ fn summaries_conform_to_their_schemas() {
     let text = rows.text();
     let (head, rows) = text.split_once('\n').unwrap();
     let head: Value = serde_json::from_str(head).unwrap();
-    conforms(dir, "lines-head.schema.json", &head);
+    conforms("lines-head.schema.json", &head);
     assert_ne!(rows, "");
     for row in rows.lines() {
         let row = serde_json::from_str(row).unwrap();
-        conforms(dir, "show-operation.schema.json", &row);
+        conforms("show-operation.schema.json", &row);
     }
     let record = "{\"format\":\"fsage run record\",\"version\":1,\"kind\":\"x\"}\n{\"a\":1}\n";
     std::fs::write(dir.join("runs.jsonl"), record).unwrap();
     let shown = run(dir, ["show", "runs.jsonl", "--json"]).exits(0).json();
-    conforms(dir, "show-record.schema.json", &shown);
+    conforms("show-record.schema.json", &shown);
 }
 
 #[test]
 fn the_list_of_workloads_conforms_to_its_schema() {
     let dir = temp();
-    run(dir.path(), ["reference", "docs"]).exits(0);
     let listed = run(dir.path(), ["workloads", "--json"]).exits(0).json();
-    conforms(dir.path(), "workloads.schema.json", &listed);
+    conforms("workloads.schema.json", &listed);
 }
 
 /// One thing has one name in all of them, and no structure stands without what it is.
 #[test]
 fn one_name_for_one_thing() {
-    let dir = temp();
-    run(dir.path(), ["reference", "docs"]).exits(0);
     let parts = ["trace-meta", "trace-end", "snapshot-meta", "show-operation"];
-    for entry in std::fs::read_dir(dir.path().join("docs/schemas")).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        let text = std::fs::read_to_string(&path).unwrap();
-        let schema: Value = serde_json::from_str(&text).unwrap();
+    for name in published() {
+        let schema = schema(&name);
         if !parts.iter().any(|part| name.starts_with(part)) {
             for field in ["format", "version"] {
                 assert!(
@@ -263,15 +321,9 @@ fn no_other_names(file: &str, schema: &Value) {
 
 #[test]
 fn every_schema_is_one() {
-    let dir = temp();
-    run(dir.path(), ["reference", "docs"]).exits(0);
-    let mut count = 0;
-    for entry in std::fs::read_dir(dir.path().join("docs/schemas")).unwrap() {
-        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
-        let schema: Value = serde_json::from_str(&text).unwrap();
-        assert!(jsonschema::meta::is_valid(&schema));
-        assert!(schema["title"].is_string());
-        count += 1;
+    for name in published() {
+        let schema = schema(&name);
+        assert!(jsonschema::meta::is_valid(&schema), "{name}");
+        assert!(schema["title"].is_string(), "{name}");
     }
-    assert!(count >= 9, "{count} schemas");
 }

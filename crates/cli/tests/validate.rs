@@ -17,7 +17,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{
-    fsage, loop_devices, names, run, run_command, scratch, start, temp_in_memory, until,
+    fsage, loop_devices, names, run, run_command, schema, scratch, start, temp_in_memory, until,
     until_detached,
 };
 use rustix::process::{Pid, Signal};
@@ -94,7 +94,7 @@ fn the_result_says_what_was_agreed_and_is_kept() {
     }
     summed_up(&result, pairs);
     kept(dir.path(), &result);
-    conforms(dir.path(), &result);
+    conforms(&result);
 }
 
 /// The summary is that of the pairs, computed once more (the thesis, 4.5.3).
@@ -196,11 +196,8 @@ fn kept(dir: &Path, result: &Value) {
     assert!((now - then).abs() <= then * 1e-9, "{now}, kept {then}");
 }
 
-fn conforms(dir: &Path, result: &Value) {
-    run(dir, ["reference", "docs"]).exits(0);
-    let text = std::fs::read(dir.join("docs/schemas/validate.schema.json")).unwrap();
-    let schema: Value = serde_json::from_slice(&text).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
+fn conforms(result: &Value) {
+    let validator = jsonschema::validator_for(&schema("validate.schema.json")).unwrap();
     let errors: Vec<String> = validator
         .iter_errors(result)
         .map(|e| e.to_string())

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 /// in the kernel; a file is closed with its last descriptor.
 #[derive(Debug, Default)]
 pub struct Directory {
-    processes: Mutex<FxHashMap<Pid, Arc<Process>>>,
+    processes: Mutex<FxHashMap<Pid, Arc<HandleTable>>>,
     /// Descriptors beyond the first, for the files that have them.
     shared: Mutex<FxHashMap<Handle, u32>>,
     /// Whether there was ever one.
@@ -20,14 +20,14 @@ pub struct Directory {
 }
 
 #[derive(Debug, Default)]
-struct Process {
+struct HandleTable {
     open: Mutex<Fds<Handle>>,
     /// How often a descriptor was taken away or replaced: what was looked up before may be stale.
     /// Changed only by who holds the table.
     changes: AtomicU64,
 }
 
-impl Process {
+impl HandleTable {
     /// What was looked up before may be stale; `_held` is this process's table.
     fn change(&self, _held: &MutexGuard<'_, Fds<Handle>>) {
         let changes = self.changes.load(Ordering::Relaxed);
@@ -42,7 +42,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Directory {
-    fn process(&self, pid: Pid) -> Arc<Process> {
+    fn process(&self, pid: Pid) -> Arc<HandleTable> {
         Arc::clone(lock(&self.processes).entry(pid).or_default())
     }
 
@@ -86,7 +86,7 @@ impl Directory {
 #[derive(Debug)]
 pub struct Handles<'d> {
     directory: &'d Directory,
-    process: Option<(Pid, Arc<Process>)>,
+    process: Option<(Pid, Arc<HandleTable>)>,
     last: Option<Last>,
 }
 
@@ -109,7 +109,7 @@ impl<'d> Handles<'d> {
         }
     }
 
-    fn process(&mut self, pid: Pid) -> &Process {
+    fn process(&mut self, pid: Pid) -> &HandleTable {
         if self.process.as_ref().is_none_or(|(p, _)| *p != pid) {
             self.process = None;
             self.last = None;

@@ -20,6 +20,7 @@ mod handles;
 mod measured;
 mod null;
 mod pace;
+mod packed;
 mod payload;
 mod record;
 pub mod replay;

@@ -17,6 +17,7 @@ use fsage_core::{
 use fsage_host::MonotonicClock;
 use rustc_hash::FxHashMap;
 
+use crate::packed::{Answered, PackedOps};
 use crate::timer::Called;
 
 /// Operations of a batch: a hand-over costs microseconds, and few batches stay in a cache.
@@ -65,7 +66,7 @@ struct Batch {
     lane: u64,
     /// Whether nothing more comes from the lane.
     last: bool,
-    ops: Vec<Op>,
+    ops: PackedOps,
     /// Whether the lane's table began anew.
     anew: bool,
     /// Texts that the lane's table got since the last batch.
@@ -196,37 +197,41 @@ impl<'d> Lane<'d> {
         }
         let inside_ns = called.latency_ns();
         let inside_ns = inside_ns.saturating_sub(self.door.origin.empty_call_ns);
-        self.push(op, paths, called.start_ns, |op| {
-            op.latency_ns = Some(inside_ns);
-            op.result = result(op, called.result);
-            op.record = record;
-        })
+        let answered = Answered {
+            start_ns: called.start_ns,
+            latency_ns: Some(inside_ns),
+            result: result(op, called.result),
+            record,
+        };
+        self.push(op, paths, answered)
     }
 
     /// An operation that changed descriptors only, at that time.
     #[must_use]
     pub fn free(&mut self, op: &Op, paths: &PathTable, at_ns: u64) -> bool {
-        self.push(op, paths, at_ns, |op| op.latency_ns = None)
+        let answered = Answered {
+            start_ns: at_ns,
+            latency_ns: None,
+            result: op.result,
+            record: op.record,
+        };
+        self.push(op, paths, answered)
     }
 
     #[inline]
-    fn push(&mut self, op: &Op, paths: &PathTable, at_ns: u64, tell: impl FnOnce(&mut Op)) -> bool {
+    fn push(&mut self, op: &Op, paths: &PathTable, mut answered: Answered) -> bool {
         let known = (paths.epoch(), paths.len());
         if known != self.known && !self.learn(paths, known) {
             return false;
         }
-        // Copied once, and changed where it stands.
-        self.batch.ops.extend_from_slice(std::slice::from_ref(op));
-        let Some(copy) = self.batch.ops.last_mut() else {
-            return true;
-        };
-        copy.start_ns = at_ns.saturating_sub(self.door.origin.start_ns);
-        tell(copy);
-        copy.record |= OpFlags::held_back(&mut self.held_back_ns);
-        let end_ns = copy.end_ns();
-        let ops = &self.batch.ops;
-        let is_old = |first: &Op| end_ns.saturating_sub(first.start_ns) >= BATCH_NS;
-        if ops.len() >= BATCH || ops.first().is_some_and(is_old) {
+        answered.start_ns = answered.start_ns.saturating_sub(self.door.origin.start_ns);
+        answered.record |= OpFlags::held_back(&mut self.held_back_ns);
+        self.batch.ops.push(op, &answered);
+        let end_ns = answered
+            .start_ns
+            .saturating_add(answered.latency_ns.unwrap_or(0));
+        let first_ns = self.batch.ops.first_ns().unwrap_or(end_ns);
+        if self.batch.ops.len() >= BATCH || end_ns.saturating_sub(first_ns) >= BATCH_NS {
             return self.hand_over();
         }
         true
@@ -391,7 +396,7 @@ impl InOrder {
         lane.take(batch);
         // What the stream will write to again is not written to here.
         let before = self.held.len();
-        self.held.extend_from_slice(&batch.ops);
+        self.held.extend(batch.ops.iter());
         batch.ops.clear();
         let mut held = std::mem::take(&mut self.held);
         let mut new = held.iter_mut().skip(before);

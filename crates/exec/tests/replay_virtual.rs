@@ -10,7 +10,7 @@ use fsage_core::{
     DevId, Fd, FileId, Op, OpFlags, OpKind, Outcome, PathTable, Pid, Seed, Tid, VecSource,
 };
 use fsage_exec::replay::{
-    Model, Order, Pace, Placement, ReplayOptions, ReplayRun, Tree, replay, scan,
+    Model, Order, Pace, Placement, ReplayOptions, ReplayRun, ReplayTree, replay, scan,
 };
 use fsage_exec::{Measuring, Origin};
 
@@ -43,7 +43,7 @@ fn replayed(pace: Pace, order: Order) -> (ReplayRun, Kept) {
 
 fn replayed_of(trace: &dyn Fn() -> VecSource, pace: Pace, order: Order) -> (ReplayRun, Kept) {
     let stop = AtomicBool::new(false);
-    let found = scan(&mut trace(), Tree::new(true), b"/d", None, &stop).unwrap();
+    let found = scan(&mut trace(), ReplayTree::new(true), b"/d", None, &stop).unwrap();
     let mut placement = Placement::default();
     placement.add(b"/d", b"");
     let mut model = Model::new(found.start.restart(), b"/d", Some(placement));

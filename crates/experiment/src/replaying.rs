@@ -8,7 +8,7 @@ use fsage_core::target::remove_below;
 use fsage_core::{FsOptions, Place, Seed, SourceError, TargetError, TargetSpec};
 use fsage_exec::replay::{
     self, BuildError, Built, Fault, INCOMING, Model, Order, Pace, Placement, ReplayOptions,
-    ReplayRun, Scan, Times, Tree, Verified,
+    ReplayRun, ReplayTree, Scan, Times, Verified,
 };
 use fsage_format::FormatError;
 use fsage_format::result::replay::{
@@ -124,7 +124,7 @@ pub fn replay(
 ) -> Result<(Replay, Option<Sealed>), ReplayingError> {
     on_stage(Stage::Scan);
     let meta = reader.meta().clone();
-    let mut tree = Tree::new(true);
+    let mut tree = ReplayTree::new(true);
     let root = match &request.snapshot {
         Some(path) => Some(load_snapshot(path, &meta, &mut tree, stop)?),
         None => None,
@@ -304,7 +304,7 @@ fn measured_meta(request: &ReplayRequest) -> TraceMeta {
 fn load_snapshot(
     path: &Path,
     meta: &TraceMeta,
-    tree: &mut Tree,
+    tree: &mut ReplayTree,
     stop: &AtomicBool,
 ) -> Result<Vec<u8>, ReplayingError> {
     let snapshot = SnapshotReader::open(path)?;

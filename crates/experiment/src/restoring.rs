@@ -12,7 +12,7 @@ use fsage_core::{
     DevId, Errno, FileId, FileSystem, FileType, FsOptions, Seed, SetAttr, Target, TargetError,
     TargetSpec,
 };
-use fsage_exec::replay::{self, BuildError, Entry, Ino, Kind, Placement, Range, Tree};
+use fsage_exec::replay::{self, BuildError, Entry, Ino, NodeKind, Placement, Range, ReplayTree};
 use fsage_format::FormatError;
 use fsage_format::result::environment::RestoredRecord;
 use fsage_format::snapshot::{Extent, SnapshotEntry, SnapshotReader, extent_flags};
@@ -93,7 +93,7 @@ pub enum AddError {
 pub(crate) fn add_snapshot(
     path: &Path,
     mut snapshot: SnapshotReader,
-    (tree, root): (&mut Tree, Ino),
+    (tree, root): (&mut ReplayTree, Ino),
     stop: &AtomicBool,
     wanted: &mut dyn FnMut(&SnapshotEntry) -> bool,
 ) -> Result<(), AddError> {
@@ -295,7 +295,7 @@ impl Source {
     fn verify(
         &self,
         fs: &dyn FileSystem,
-        mut tree: Tree,
+        mut tree: ReplayTree,
         (placement, own): (&Placement, &[Vec<u8>]),
         stop: &AtomicBool,
     ) -> Result<(), RestoreError> {
@@ -303,7 +303,7 @@ impl Source {
         let root = tree.directory(&root.unwrap_or_default());
         for name in own {
             if tree.child_of(root, name).is_none() {
-                tree.create(root, name, Kind::Unknown);
+                tree.create(root, name, NodeKind::Unknown);
             }
         }
         let Some(found) = replay::verify(fs, &tree, placement, stop) else {
@@ -385,7 +385,7 @@ fn tree_of(
     path: &Path,
     stop: &AtomicBool,
     wanted: &mut Wanted,
-) -> Result<(Tree, Placement), RestoreError> {
+) -> Result<(ReplayTree, Placement), RestoreError> {
     let snapshot = SnapshotReader::open(path)?;
     if !snapshot.loss().is_none() {
         let why = format!("{}, expected a whole snapshot", snapshot.loss());
@@ -396,7 +396,7 @@ fn tree_of(
         let why = format!("it is of `{from}`, expected an absolute directory");
         return Err(unfit(path, &why));
     }
-    let mut tree = Tree::new(true);
+    let mut tree = ReplayTree::new(true);
     let root = tree.directory(from.as_bytes());
     add_snapshot(path, snapshot, (&mut tree, root), stop, &mut |e| {
         wanted.take(e)

@@ -1,8 +1,10 @@
 //! A directory tree that ends up in a snapshot file.
 
 use std::ops::ControlFlow;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
 
 use fsage_core::target::list_dir;
 use fsage_core::{FileType, FsOptions, Root, TargetError};
@@ -16,6 +18,10 @@ use fsage_host::{HostError, HostFs, machine, mounts::Mount};
 use crate::measured::trace_root;
 use crate::target::directory;
 
+/// How many entries go to the thread that writes them together, and how many such parcels wait for it.
+const PARCEL: usize = 1024;
+const WAITING: usize = 8;
+
 /// Why a snapshot could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
@@ -28,6 +34,9 @@ pub enum TreeError {
     /// A file could not be read or written.
     #[error(transparent)]
     Format(#[from] FormatError),
+    /// What writes beside the walk could not be started.
+    #[error("start a thread that writes the snapshot")]
+    Thread(#[source] std::io::Error),
     /// The previous snapshot is of something else.
     #[error(
         "use {} as the previous snapshot: it is of another tree ({tree}), expected one of {}",
@@ -95,23 +104,34 @@ fn write(
     previous: Option<&Previous>,
     stop: &AtomicBool,
 ) -> Result<(SnapshotSummary, bool), TreeError> {
-    let mut writer = SnapshotWriter::create(path, meta(root)?)?;
-    let mut failed = None;
-    let mut sink = |entry| {
-        failed = writer.push(&entry).err();
-        if failed.is_some() || stop.load(Ordering::Relaxed) {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    };
-    let mut summary = match root.host_dir() {
-        Some(dir) => walk_since(dir, previous, &mut sink)?,
-        None => walk_calls(root, &mut sink)?,
-    };
-    if let Some(error) = failed {
-        return Err(error.into());
-    }
+    let writer = SnapshotWriter::create(path, meta(root)?)?;
+    let (mut summary, writer) = std::thread::scope(|scope| {
+        let (parcels, queue) = sync_channel(WAITING);
+        let writing = std::thread::Builder::new()
+            .spawn_scoped(scope, move || write_all(writer, &queue))
+            .map_err(TreeError::Thread)?;
+        let mut parcel = Vec::with_capacity(PARCEL);
+        let mut sink = |entry| {
+            parcel.push(entry);
+            let whole = parcel.len() == PARCEL;
+            // A writer that failed takes no more.
+            if whole && parcels.send(std::mem::take(&mut parcel)).is_err()
+                || stop.load(Ordering::Relaxed)
+            {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        let summary = match root.host_dir() {
+            Some(dir) => walk_since(dir, previous, &mut sink).map_err(TreeError::from),
+            None => walk_calls(root, &mut sink).map_err(TreeError::from),
+        };
+        let _ = parcels.send(parcel);
+        drop(parcels);
+        let writer = writing.join().unwrap_or_else(|panic| resume_unwind(panic));
+        Ok::<_, TreeError>((summary?, writer?))
+    })?;
     summary.stopped |= stop.load(Ordering::Relaxed);
     if summary.stopped && path.symlink_metadata().is_ok() {
         return Ok((summary, false));
@@ -121,6 +141,16 @@ fn write(
         ..summary.end()
     })?;
     Ok((summary, true))
+}
+
+fn write_all(
+    mut writer: SnapshotWriter,
+    parcels: &Receiver<Vec<SnapshotEntry>>,
+) -> Result<SnapshotWriter, FormatError> {
+    for entry in parcels.iter().flatten() {
+        writer.push(&entry)?;
+    }
+    Ok(writer)
 }
 
 /// Walks a directory by its file system's calls, parents before what they hold.

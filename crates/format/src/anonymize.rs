@@ -10,7 +10,7 @@ mod parts;
 
 use std::path::Path;
 
-use fsage_core::{Op, OpKind, OpSink, PathId, PathTable, SinkError};
+use fsage_core::{Op, OpKind, PathId, PathTable};
 use hmac::{Hmac, KeyInit, Mac};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -357,32 +357,6 @@ fn is_plain(name: &str, value: &str) -> bool {
         .iter()
         .any(|o| name.contains(o));
     !owner && (number || PLAIN_OPTIONS.contains(&name)) && !value.contains('/')
-}
-
-/// A sink that hides names on the way to another.
-#[derive(Debug)]
-pub struct AnonymizeSink<S> {
-    anonymizer: Anonymizer,
-    inner: S,
-}
-
-impl<S: OpSink> AnonymizeSink<S> {
-    /// Everything pushed goes through `anonymizer` to `inner`.
-    pub fn new(anonymizer: Anonymizer, inner: S) -> Self {
-        Self { anonymizer, inner }
-    }
-
-    /// Gives back what it was made of.
-    pub fn into_parts(self) -> (Anonymizer, S) {
-        (self.anonymizer, self.inner)
-    }
-}
-
-impl<S: OpSink> OpSink for AnonymizeSink<S> {
-    fn push(&mut self, op: &Op, paths: &PathTable) -> Result<(), SinkError> {
-        let op = self.anonymizer.op(op, paths);
-        self.inner.push(&op, self.anonymizer.paths())
-    }
 }
 
 #[cfg(test)]

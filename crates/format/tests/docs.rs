@@ -28,10 +28,3 @@ fn the_page_of_the_formats_is_up_to_date() {
         &fsage_format::docs::formats_page(),
     );
 }
-
-#[test]
-fn the_schemas_are_up_to_date() {
-    for (name, text) in fsage_format::schema::all() {
-        check(&reference().join("schemas").join(name), &(text + "\n"));
-    }
-}

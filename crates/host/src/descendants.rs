@@ -199,7 +199,7 @@ fn tell(shell: &mut Afterwards, line: &str) {
     }
 }
 
-/// Something that a command inherits and does not use: who has it is of the command's kin, wherever it has gone.
+/// Something that a command inherits and does not use: who has it is of the command's family, wherever it has gone.
 #[derive(Debug)]
 struct Mark {
     /// Nobody writes to it.

@@ -31,5 +31,5 @@ pub use maps::{Mapping, Maps};
 pub use processes::{Closed, Processes};
 pub use registered::Registered;
 pub use shared::{Shared, SharedId};
-pub use tree::{Dentry, DentryId, Ino, Inode, Kind, Tree};
+pub use tree::{Dentry, DentryId, Ino, Inode, NodeKind, Tree};
 pub use way::Way;

@@ -34,7 +34,7 @@ pub struct DentryId(pub u32);
 
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Kind {
+pub enum NodeKind {
     /// Seen only as a name so far.
     #[default]
     Unknown,
@@ -48,7 +48,7 @@ pub enum Kind {
     Other,
 }
 
-impl From<FileType> for Kind {
+impl From<FileType> for NodeKind {
     fn from(file_type: FileType) -> Self {
         match file_type {
             FileType::Regular => Self::Regular,
@@ -63,7 +63,7 @@ impl From<FileType> for Kind {
 #[derive(Debug, Clone, Default)]
 pub struct Inode<X> {
     /// What it is.
-    pub kind: Kind,
+    pub kind: NodeKind,
     /// The directory in which it was last found, by its number; that of no file if there is none.
     pub parent: u32,
     /// Names.
@@ -141,7 +141,7 @@ impl<X: Default> Tree<X> {
             learned: Learned::default(),
             generation: 0,
         };
-        let root = tree.unnamed(Kind::Directory, root);
+        let root = tree.unnamed(NodeKind::Directory, root);
         if let Some(inode) = tree.inode_mut(root) {
             (inode.links, inode.parent) = (1, root.0);
         }
@@ -172,8 +172,9 @@ impl<X: Default> Tree<X> {
 
     /// What it is.
     #[inline]
-    pub fn kind(&self, ino: Ino) -> Kind {
-        self.inode(ino).map_or(Kind::Unknown, |inode| inode.kind)
+    pub fn kind(&self, ino: Ino) -> NodeKind {
+        self.inode(ino)
+            .map_or(NodeKind::Unknown, |inode| inode.kind)
     }
 
     /// Its size in bytes.
@@ -259,12 +260,12 @@ impl<X: Default> Tree<X> {
     }
 
     /// A file without a name.
-    pub fn unnamed(&mut self, kind: Kind, own: X) -> Ino {
+    pub fn unnamed(&mut self, kind: NodeKind, own: X) -> Ino {
         let ino = self.free_inodes.pop();
         self.unnamed_as(ino.unwrap_or(Ino(self.inodes.len() as u32)), kind, own)
     }
 
-    fn unnamed_as(&mut self, ino: Ino, kind: Kind, own: X) -> Ino {
+    fn unnamed_as(&mut self, ino: Ino, kind: NodeKind, own: X) -> Ino {
         let inode = Inode {
             kind,
             parent: Ino::NONE.0,
@@ -282,11 +283,11 @@ impl<X: Default> Tree<X> {
     }
 
     /// Makes a file with the name. A directory whose name this was has its number again.
-    pub fn create(&mut self, id: DentryId, kind: Kind, own: X) -> Ino {
+    pub fn create(&mut self, id: DentryId, kind: NodeKind, own: X) -> Ino {
         let Some(dentry) = self.dentry(id) else {
             return Ino::NONE;
         };
-        let again = kind == Kind::Directory
+        let again = kind == NodeKind::Directory
             && !dentry.positive
             && self.is_gone(dentry.ino)
             && self.inode(dentry.ino).is_some_and(|d| d.entries == 0);
@@ -327,8 +328,8 @@ impl<X: Default> Tree<X> {
         let mut remembered = false;
         if let Some(inode) = self.inodes.get_mut(ino.0 as usize) {
             inode.links = inode.links.saturating_sub(1);
-            remembered = inode.kind == Kind::Directory && inode.links == 0;
-            let moves = matches!(inode.kind, Kind::Directory | Kind::Symlink);
+            remembered = inode.kind == NodeKind::Directory && inode.links == 0;
+            let moves = matches!(inode.kind, NodeKind::Directory | NodeKind::Symlink);
             self.generation = self.generation.wrapping_add(u32::from(moves));
         }
         if !remembered {
@@ -354,7 +355,7 @@ impl<X: Default> Tree<X> {
             self.attach(from, other);
         }
         self.attach(to, moved);
-        if !matches!(self.kind(moved), Kind::Regular | Kind::Other) {
+        if !matches!(self.kind(moved), NodeKind::Regular | NodeKind::Other) {
             self.generation = self.generation.wrapping_add(1);
         }
         other

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use fsage_core::{DevId, FileId};
-use fsage_namespace::{Ino, Kind, Tree, Way};
+use fsage_namespace::{Ino, NodeKind, Tree, Way};
 use proptest::prelude::*;
 
 /// A file told plainly: it is there while something holds its `Rc`.
 struct Plain {
     number: u64,
-    kind: Kind,
+    kind: NodeKind,
     target: Option<Vec<u8>>,
     names: RefCell<BTreeMap<Vec<u8>, Rc<Plain>>>,
     above: RefCell<Option<Rc<Plain>>>,
@@ -21,7 +21,7 @@ struct Plain {
 }
 
 impl Plain {
-    fn new(number: u64, kind: Kind, target: Option<Vec<u8>>) -> Rc<Self> {
+    fn new(number: u64, kind: NodeKind, target: Option<Vec<u8>>) -> Rc<Self> {
         Rc::new(Self {
             number,
             kind,
@@ -103,7 +103,7 @@ fn resolved(tree: &Tree<u64>, path: &[u8]) -> Option<Ino> {
 
 #[derive(Debug, Clone)]
 enum Change {
-    Make(Kind, Vec<u8>, Vec<u8>),
+    Make(NodeKind, Vec<u8>, Vec<u8>),
     Link(Vec<u8>, Vec<u8>),
     Remove(Vec<u8>, bool),
     Rename(Vec<u8>, Vec<u8>, bool),
@@ -121,9 +121,9 @@ fn any_path() -> impl Strategy<Value = Vec<u8>> {
 
 fn any_change() -> impl Strategy<Value = Change> {
     let kind = prop_oneof![
-        Just(Kind::Regular),
-        Just(Kind::Directory),
-        Just(Kind::Symlink)
+        Just(NodeKind::Regular),
+        Just(NodeKind::Directory),
+        Just(NodeKind::Symlink)
     ];
     prop_oneof![
         4 => (kind, any_path(), any_path()).prop_map(|(k, p, t)| Change::Make(k, p, t)),
@@ -156,7 +156,7 @@ impl Both {
         let mut names = parts(path);
         let name = names.pop().filter(|name| name != b"..")?;
         let above = names.join(&b'/');
-        let dir = plainly(&self.root, &above).filter(|d| d.kind == Kind::Directory)?;
+        let dir = plainly(&self.root, &above).filter(|d| d.kind == NodeKind::Directory)?;
         Some((resolved(&self.tree, &above).unwrap(), dir, name))
     }
 
@@ -165,7 +165,7 @@ impl Both {
         assert_eq!(self.tree.is_gone(ino), file.links.get() == 0 && !open);
         if self.tree.is_gone(ino) {
             self.tree.empty(ino);
-            self.tree.forget(ino, file.kind != Kind::Directory);
+            self.tree.forget(ino, file.kind != NodeKind::Directory);
             assert_eq!(self.tree.identified(id(file.number)), None);
         }
     }
@@ -178,7 +178,7 @@ impl Both {
                     return None;
                 }
                 self.made += 1;
-                let target = (*kind == Kind::Symlink).then(|| text.clone());
+                let target = (*kind == NodeKind::Symlink).then(|| text.clone());
                 Plain::put(&dir, &name, &Plain::new(self.made, *kind, target.clone()));
                 let name = self.tree.name(ino, &name);
                 let made = self.tree.create(name, *kind, self.made);
@@ -192,7 +192,7 @@ impl Both {
                 let file = dir.names.borrow().get(&name).cloned()?;
                 let node = self.tree.child_of(ino, &name).unwrap();
                 let (ino, dir, name) = self.place(to)?;
-                if file.kind == Kind::Directory || dir.names.borrow().contains_key(&name) {
+                if file.kind == NodeKind::Directory || dir.names.borrow().contains_key(&name) {
                     return None;
                 }
                 Plain::put(&dir, &name, &file);
@@ -290,7 +290,7 @@ impl Both {
             assert_eq!(**inode, file.number);
             assert_eq!(self.tree.identified(id(file.number)), Some(node));
             assert_eq!(self.tree.target(node), file.target.as_deref());
-            if file.kind == Kind::Directory {
+            if file.kind == NodeKind::Directory {
                 assert_eq!(self.tree.above(node), ino);
                 self.same(node, file);
             }
@@ -304,7 +304,7 @@ proptest! {
         changes in proptest::collection::vec(any_change(), 0..80),
         paths in proptest::collection::vec(any_path(), 8),
     ) {
-        let root = Plain::new(0, Kind::Directory, None);
+        let root = Plain::new(0, NodeKind::Directory, None);
         let mut both = Both { tree: Tree::new(0), root, open: Vec::new(), made: 0 };
         for change in &changes {
             both.apply(change);

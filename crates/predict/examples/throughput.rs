@@ -16,7 +16,7 @@ use fsage_core::{
     DevId, Fd, FileId, Op, OpKind, OpSink, OpSource, Outcome, PathId, PathTable, Pid, Tid,
 };
 use fsage_format::trace::{TraceEnd, TraceMeta, TraceReader, TraceWriter};
-use fsage_predict::namespace::tree::Kind;
+use fsage_predict::namespace::tree::NodeKind;
 use fsage_predict::{FileRecord, Options, Predictor, SystemVector};
 
 struct PostMark {
@@ -272,7 +272,7 @@ fn hold(files: u64) {
                 ino: i + 12,
                 ..FileId::default()
             },
-            kind: Kind::Regular,
+            kind: NodeKind::Regular,
             size: 9000,
             allocated: 12288,
             target: None,

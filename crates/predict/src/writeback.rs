@@ -91,7 +91,7 @@ fn slowdown_by_bytes(vector: &SystemVector, kib_per_s: f64) -> Option<f64> {
         return None;
     }
     let points = points(vector, "WR").map(|(load, seconds)| (load, seconds / idle - 1.0));
-    curve(points.collect(), kib_per_s)
+    curve(&points.collect::<Vec<_>>(), kib_per_s)
 }
 
 /// From slowdowns themselves, which are factors: 1 is none.
@@ -103,7 +103,7 @@ fn ratio(vector: &SystemVector, stem: &str, rate: f64) -> Option<f64> {
         return None;
     }
     points.push((0.0, 0.0));
-    curve(points, rate)
+    curve(&points, rate)
 }
 
 fn points<'a>(vector: &'a SystemVector, stem: &str) -> impl Iterator<Item = (f64, f64)> + 'a {
@@ -115,14 +115,8 @@ fn points<'a>(vector: &'a SystemVector, stem: &str) -> impl Iterator<Item = (f64
         .filter_map(|id| Some((f64::from(id.point()?), vector.get(id)?.value)))
 }
 
-fn curve(mut points: Vec<(f64, f64)>, at: f64) -> Option<f64> {
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let curve = fsage_stats::interpolate::Curve::new(
-        &points,
-        fsage_stats::interpolate::Scale::Linear,
-        fsage_stats::interpolate::Outside::ExtendAbove,
-    )?;
-    Some(curve.at(at).max(0.0))
+fn curve(points: &[(f64, f64)], at: f64) -> Option<f64> {
+    Some(fsage_stats::interpolate::linear(points, at)?.max(0.0))
 }
 
 #[cfg(test)]

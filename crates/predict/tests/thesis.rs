@@ -6,7 +6,7 @@ mod common;
 
 use common::{Notes, Script, system};
 use fsage_core::OpKind;
-use fsage_predict::namespace::tree::{Ino, Kind};
+use fsage_predict::namespace::tree::{Ino, NodeKind};
 use fsage_predict::{FileRecord, Options, Predictor, Relation};
 
 const MS: f64 = 1e6;
@@ -180,10 +180,10 @@ fn removal_is_truncation() {
         assert_eq!(root, Ino::ROOT);
         predictor
             .namespace_mut()
-            .add(root, &file(b"", Kind::Directory, 4096));
+            .add(root, &file(b"", NodeKind::Directory, 4096));
         predictor
             .namespace_mut()
-            .add(root, &file(b"f", Kind::Regular, 65536));
+            .add(root, &file(b"f", NodeKind::Regular, 65536));
         let mut s = Script::default();
         if read_first {
             s.open("/f", 0, 3);
@@ -219,7 +219,7 @@ fn a_failing_component_ends_the_operation() {
     let mut record = FileRecord {
         path: b"",
         id: fsage_core::FileId::default(),
-        kind: Kind::Directory,
+        kind: NodeKind::Directory,
         size: 4096,
         allocated: 4096,
         target: None,

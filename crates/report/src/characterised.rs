@@ -128,7 +128,7 @@ fn caches(hits: &[CacheHits]) -> String {
         .filter_map(|back| last.checked_sub(*back))
         .collect();
     at.dedup();
-    let told: Vec<String> = at
+    let shown: Vec<String> = at
         .iter()
         .filter_map(|&i| hits.get(i))
         .zip([" has", "", ""])
@@ -140,21 +140,21 @@ fn caches(hits: &[CacheHits]) -> String {
             )
         })
         .collect();
-    if told.is_empty() {
+    if shown.is_empty() {
         "no page is read or written".into()
     } else {
-        format!("of page accesses a cache {}", told.join(", "))
+        format!("of page accesses a cache {}", shown.join(", "))
     }
 }
 
 /// The most frequent kinds with their shares.
 fn mix(kinds: &[KindCount], most: usize) -> String {
     let all: u64 = kinds.iter().map(|k| k.operations).sum();
-    let told = kinds.iter().take(most).map(|k| {
+    let shown = kinds.iter().take(most).map(|k| {
         let percent = 100.0 * k.operations as f64 / all.max(1) as f64;
         format!("{} {percent:.0} %", k.kind.name())
     });
-    told.collect::<Vec<_>>().join(", ")
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 /// The sum of what has no row of its own.
@@ -186,7 +186,7 @@ fn phases(found: &Characterised, rows: usize, width: u16) -> TextTable {
         ("mix", Align::Left),
     ];
     let mut table = TextTable::new(&columns, width);
-    let (told, left) = split(&found.phases, rows);
+    let (shown, left) = split(&found.phases, rows);
     let mut row = |at: String, of: &PhaseStats| {
         table.row([
             at,
@@ -197,7 +197,7 @@ fn phases(found: &Characterised, rows: usize, width: u16) -> TextTable {
             mix(&of.kinds, 2),
         ]);
     };
-    for phase in told {
+    for phase in shown {
         row(duration(phase.start_ns as f64), phase);
     }
     if !left.is_empty() {
@@ -224,7 +224,7 @@ fn groups(found: &Characterised, rows: usize, width: u16) -> TextTable {
         ("mix", Align::Left),
     ];
     let mut table = TextTable::new(&columns, width).dropping(&["at once"]);
-    let (told, left) = split(&found.groups, rows);
+    let (shown, left) = split(&found.groups, rows);
     let all = found.operations_on_files.max(1) as f64;
     let mut row = |name: String, of: &GroupStats, at_once: String| {
         table.row([
@@ -235,7 +235,7 @@ fn groups(found: &Characterised, rows: usize, width: u16) -> TextTable {
             mix(&of.kinds, 2),
         ]);
     };
-    for group in told {
+    for group in shown {
         row(name(found, group), group, count(group.at_once));
     }
     if !left.is_empty() {

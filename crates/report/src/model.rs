@@ -48,18 +48,18 @@ pub fn text(fit: &ModelFit, width: u16) -> String {
     page.table(&search(fit, page.width()));
     page.blank();
     page.table(&operations(fit, page.width()));
-    let told: u64 = fit
+    let counted_only: u64 = fit
         .modelled
         .iter()
         .filter(|o| !o.run)
         .map(|o| o.count)
         .sum();
-    if told > 0 {
+    if counted_only > 0 {
         page.blank();
         page.say(format!(
             "{} stand in the model and are not run: FileRunner creates, writes, reads and deletes, and opens \
              and closes around these",
-            counted(told, "operation")
+            counted(counted_only, "operation")
         ));
     }
     let left = fit

@@ -438,8 +438,8 @@ const TIMES: [(&str, [(u64, u64); 3]); 7] = [
 #[test]
 fn the_times_of_every_model_are_what_they_were() {
     let mut random = Pcg64::seed_from_u64(11);
-    let steps: Vec<Step> = (0..300)
-        .map(|id| Step {
+    let steps: Vec<SimulatedRequest> = (0..300)
+        .map(|id| SimulatedRequest {
             gap_ns: random.random_range(0..3_000_000),
             kind: match id % 10 {
                 0 => RequestKind::Flush,
@@ -465,18 +465,18 @@ fn the_times_of_every_model_are_what_they_were() {
 }
 
 #[derive(Debug, Clone)]
-struct Step {
+struct SimulatedRequest {
     gap_ns: u64,
     kind: RequestKind,
     sector: u64,
     sectors: u64,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = SimulatedRequest> {
     let kind = prop_oneof![4 => Just(RequestKind::Read), 4 => Just(RequestKind::Write), 1 => Just(RequestKind::Flush)];
     let gap = prop_oneof![Just(0u64), 0..100_000u64, 0..30_000_000u64];
     let sector = prop_oneof![0..4096u64, 0..126_000u64];
-    (gap, kind, sector, 1..4096u64).prop_map(|(gap_ns, kind, sector, sectors)| Step {
+    (gap, kind, sector, 1..4096u64).prop_map(|(gap_ns, kind, sector, sectors)| SimulatedRequest {
         gap_ns,
         kind,
         sector,
@@ -485,7 +485,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// All ends, by the clock of one who asks late or at once.
-fn play(name: &str, policy: Policy, steps: &[Step], lateness: u64) -> Vec<Completion> {
+fn play(name: &str, policy: Policy, steps: &[SimulatedRequest], lateness: u64) -> Vec<Completion> {
     let model = built_in(name).unwrap();
     let mut disk = Disk::new(&model, &options(64 << 20, policy)).unwrap();
     let (mut now, mut done) = (0, Vec::new());

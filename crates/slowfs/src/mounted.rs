@@ -293,8 +293,8 @@ mod tests {
 
     #[test]
     fn the_end_of_a_connection_is_no_error() {
-        let told = |errno: Errno| at_its_end(Err(errno.into()));
-        assert!(at_its_end(Ok(())).is_ok() && told(Errno::CONNABORTED).is_ok());
-        assert!(told(Errno::NOMEM).is_err());
+        let ended = |errno: Errno| at_its_end(Err(errno.into()));
+        assert!(at_its_end(Ok(())).is_ok() && ended(Errno::CONNABORTED).is_ok());
+        assert!(ended(Errno::NOMEM).is_err());
     }
 }

@@ -22,14 +22,6 @@ pub fn pearson(pairs: &[(f64, f64)]) -> Option<f64> {
     r.is_finite().then(|| r.clamp(-1.0, 1.0))
 }
 
-/// Spearman's rank correlation: Pearson's of the ranks, ties at their mean rank (Conover 1999,
-/// 5.4).
-pub fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
-    let xs = ranks(&pairs.iter().map(|p| p.0).collect::<Vec<_>>());
-    let ys = ranks(&pairs.iter().map(|p| p.1).collect::<Vec<_>>());
-    pearson(&xs.into_iter().zip(ys).collect::<Vec<_>>())
-}
-
 /// The rank of each value from 1, ties at their mean rank.
 pub fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<(usize, f64)> = values.iter().copied().enumerate().collect();

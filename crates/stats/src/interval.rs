@@ -26,11 +26,6 @@ impl Interval {
         let relative = (self.high - self.low) / 2.0 / self.estimate.abs();
         relative.is_finite().then_some(relative)
     }
-
-    /// Whether the two intervals share a value.
-    pub fn overlaps(&self, other: &Interval) -> bool {
-        self.low <= other.high && other.low <= self.high
-    }
 }
 
 /// Student's t interval of the mean (Student 1908; Jain 1991, 13.2). `None` for fewer than two

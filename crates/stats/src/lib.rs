@@ -5,10 +5,10 @@
 //! `None`, never a panic. A NaN among the samples makes the result NaN.
 //!
 //! * One set of samples: [`summary`], [`mean_interval`], [`median_interval`], [`bootstrap`],
-//!   [`histogram`], [`series`] (samples that depend on each other).
+//!   [`histogram`].
 //! * What samples hide: [`normality`], [`drift`](mod@drift), [`outlier`], [`change`].
 //! * Two sets: [`welch`], [`ratio`], [`effect`], [`rank_sum`]; several tests at once: [`holm`]. Pairs: [`correlate`], [`relative_errors`].
-//! * Curves: [`interpolate::Curve`], [`line::fit`], [`knee`].
+//! * Curves: [`interpolate::linear`], [`line::fit`].
 //! * When to stop measuring: [`Stopping`].
 
 #![allow(
@@ -27,13 +27,11 @@ pub mod family;
 pub mod histogram;
 pub mod interpolate;
 pub mod interval;
-pub mod knee;
 pub mod line;
 pub mod normal;
 pub mod normality;
 pub mod outlier;
 pub mod rank;
-pub mod series;
 pub mod special;
 pub mod stop;
 pub mod student;

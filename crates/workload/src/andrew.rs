@@ -15,7 +15,7 @@ use crate::random::{Random, stream_seed};
 use crate::spec::Values;
 use crate::steps::{Steps, repeated, run, setup};
 use crate::table::{Parameter, Unit, Value, Workload};
-use tree::Tree;
+use tree::CompiledTree;
 
 /// Its row.
 pub const WORKLOAD: Workload = Workload {
@@ -70,8 +70,8 @@ fn needs(values: &Values) -> Vec<InputPath> {
 fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
     let path = values.text("tree");
     let tree = match (&inputs.tree, path) {
-        (_, "") => Tree::new(&tree::built_in()),
-        (Some(tree), _) => Tree::new(tree),
+        (_, "") => CompiledTree::new(&tree::built_in()),
+        (Some(tree), _) => CompiledTree::new(tree),
         (None, _) => {
             let message = format!("the tree '{path}' was not read");
             return Err(BuildError::new(WORKLOAD.name, message));
@@ -99,7 +99,7 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
 }
 
 struct Andrew {
-    tree: Tree,
+    tree: CompiledTree,
     includes: u64,
     request: u64,
     seed: Seed,

@@ -64,8 +64,8 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
     let error = |message: String| BuildError::new(WORKLOAD.name, message);
     let text = inputs.text.as_ref();
     let text = text.ok_or_else(|| error("no file is given, expected model:FILE".to_owned()))?;
-    let told = |e: ModelError| error(format!("{}: {e}", text.name));
-    let model = Model::parse(&text.content).map_err(told)?;
+    let refused = |e: ModelError| error(format!("{}: {e}", text.name));
+    let model = Model::parse(&text.content).map_err(refused)?;
     let number = |name: &str| {
         let text = values.text(name);
         let wrong = || {
@@ -81,7 +81,7 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
     let (time, data) = (number("time")?, number("data")?);
     let users = values.number("users").max(1);
     let scale = Scale { users, time, data };
-    model.check_scale(scale).map_err(told)?;
+    model.check_scale(scale).map_err(refused)?;
     let model = Arc::new(model);
     let (mut setups, mut streams): (Vec<Stream>, Vec<Stream>) = (Vec::new(), Vec::new());
     for user in 0..users {
@@ -122,7 +122,7 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
                 pending: None,
                 given: 0,
                 thought: false,
-                told: false,
+                others_went: false,
             })
         };
         streams.extend((0..lanes).map(lane));
@@ -183,7 +183,7 @@ struct Lane {
     /// Whether it has thought before the pending batch.
     thought: bool,
     /// Whether others were let go on since the batch before it.
-    told: bool,
+    others_went: bool,
 }
 
 /// Shorter times are worked through: a sleep takes longer than it is asked for.
@@ -218,7 +218,7 @@ impl Lane {
             }
             batch.think_ns = think_ns;
             self.thought = !self.think || think_ns == 0;
-            self.told = false;
+            self.others_went = false;
             self.pending = Some(batch);
         }
     }
@@ -249,7 +249,7 @@ impl OpSource for Lane {
         };
         if batch.after.iter().all(is_done) {
             Wait::Ready
-        } else if !std::mem::replace(&mut self.told, true) {
+        } else if !std::mem::replace(&mut self.others_went, true) {
             // Others may have waited for what this one has done by now.
             Wait::Pause(0)
         } else {

@@ -359,8 +359,8 @@ fn belongs(words: &[u64], identity: &Identity) -> Result<(), &'static str> {
 /// The open files that a head tells of.
 fn open_files(words: &[u64]) -> Vec<Kept> {
     let pairs = words.get(OPEN..).unwrap_or_default().as_chunks::<2>().0;
-    let told = pairs.iter().take_while(|[bits, _]| bits & 1 != 0);
-    let kept = told.map(|[bits, position]| Kept {
+    let written = pairs.iter().take_while(|[bits, _]| bits & 1 != 0);
+    let kept = written.map(|[bits, position]| Kept {
         fd: Fd((bits >> 3) as u32 as i32),
         there: bits & 2 != 0,
         full: bits & 4 != 0,

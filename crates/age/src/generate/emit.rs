@@ -6,7 +6,7 @@ use fsage_core::{Fd, Op, OpFlags, OpKind, Outcome, PathId, PathTable, Pid, Tid};
 use fsage_format::trace::{TraceEnd, TraceWriter};
 use fsage_namespace::flags::{O_APPEND, O_CREAT, O_EXCL, O_TRUNC};
 
-use super::{BLOCK_BYTES, DIRECTORY, GenerateError, Step, refused};
+use super::{BLOCK_BYTES, DIRECTORY, DayProgress, GenerateError, refused};
 use crate::made::{DAY_NS, HOUR_NS, Made};
 
 const O_WRONLY: u32 = 1;
@@ -34,7 +34,7 @@ pub struct Emitter<'a> {
     paths: PathTable,
     directory: Option<PathId>,
     stop: &'a AtomicBool,
-    step: Step<'a>,
+    step: DayProgress<'a>,
     steps: (u32, u32),
     now_ns: u64,
     /// The hour of the last operation, and whether something was written since the last sync.
@@ -51,7 +51,7 @@ impl<'a> Emitter<'a> {
     pub(super) fn new(
         out: Option<TraceWriter>,
         stop: &'a AtomicBool,
-        step: Step<'a>,
+        step: DayProgress<'a>,
         steps: (u32, u32),
     ) -> Self {
         Self {

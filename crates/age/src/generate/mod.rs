@@ -118,12 +118,12 @@ pub trait Source {
 }
 
 /// What an emission is at: the day, of how many, of the first or second pass.
-pub type Step<'a> = &'a mut dyn FnMut(u32, u32);
+pub type DayProgress<'a> = &'a mut dyn FnMut(u32, u32);
 
 /// What the workload of `source` amounts to; refused if it does not fit.
 pub fn outline(
     source: &mut dyn Source,
-    step: Step<'_>,
+    step: DayProgress<'_>,
     stop: &AtomicBool,
 ) -> Result<Made, GenerateError> {
     let mut made = source.made();
@@ -158,7 +158,7 @@ pub fn outline(
 pub fn generate(
     source: &mut dyn Source,
     path: &Path,
-    step: Step<'_>,
+    step: DayProgress<'_>,
     stop: &AtomicBool,
 ) -> Result<(Made, u64), GenerateError> {
     let made = outline(source, &mut *step, stop)?;

@@ -18,7 +18,7 @@ struct Node {
 
 /// What is there.
 #[derive(Debug, Default)]
-pub struct Tree {
+pub struct AgedTree {
     nodes: FxHashMap<u64, Node>,
     taken: FxHashMap<Name, u64>,
     /// Children of directories.
@@ -33,7 +33,7 @@ pub struct Tree {
 
 type Done = Result<(), GenerateError>;
 
-impl Tree {
+impl AgedTree {
     /// Whether it is there.
     pub fn has(&self, ino: u64) -> bool {
         ino == ROOT || self.nodes.contains_key(&ino)

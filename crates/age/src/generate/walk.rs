@@ -10,7 +10,7 @@ use super::growth::{How, Piece, Places, between};
 use super::short::{Busy, Laid};
 use super::snapshots::SnapshotSource;
 use super::state::{Inode, Night, ROOT, State, seconds};
-use super::tree::Tree;
+use super::tree::AgedTree;
 use super::{GenerateError, refused};
 use crate::made::DAY_NS;
 
@@ -40,7 +40,7 @@ struct Event {
 /// What is known while one snapshot follows another.
 pub struct Walk<'s> {
     source: &'s SnapshotSource,
-    tree: Tree,
+    tree: AgedTree,
     random: Random,
     /// Of short-lived files, so that deletions are the same with and without them.
     draws: Random,
@@ -57,7 +57,7 @@ impl<'s> Walk<'s> {
         let seed = Seed(source.made.seed);
         Self {
             source,
-            tree: Tree::default(),
+            tree: AgedTree::default(),
             random: Random::new(seed),
             draws: Random::new(stream_seed(seed, 1)),
             day: 0,
@@ -461,7 +461,7 @@ fn stayed(old: &Inode, now: &Inode) -> bool {
         })
 }
 
-fn short_path(tree: &Tree, file: &Laid, index: usize) -> Vec<u8> {
+fn short_path(tree: &AgedTree, file: &Laid, index: usize) -> Vec<u8> {
     let mut path = tree.path(file.dir);
     if !path.is_empty() {
         path.push(b'/');

@@ -159,10 +159,10 @@ pub fn carried_out(path: &Path) -> Left {
         .sum();
     let directories = names.values().filter(|t| **t == Thing::Directory).count() as u64;
     let taken = (blocks + directories * 4096) as f64;
-    let told = made.utilisation.last().unwrap() * made.size_bytes as f64;
+    let expected = made.utilisation.last().unwrap() * made.size_bytes as f64;
     assert!(
-        (taken - told).abs() < 1e-5 * made.size_bytes as f64,
-        "{taken} {told}"
+        (taken - expected).abs() < 1e-5 * made.size_bytes as f64,
+        "{taken} {expected}"
     );
     Left { names, sizes, made }
 }

@@ -29,19 +29,19 @@ pub(super) fn measure(
     mover: &Mover,
     decoder: &mut Decoder,
 ) -> u64 {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let (go, wait) = mpsc::channel::<()>();
     let thread = std::thread::Builder::new()
         .name("fsage-own".into())
         .spawn(move || {
             // SAFETY: takes nothing and cannot fail.
             let tid = unsafe { libc::gettid() };
-            let _ = tell.send(Tid(tid as u32));
+            let _ = sender.send(Tid(tid as u32));
             if wait.recv().is_ok() {
                 (0..CALLS).for_each(|_| fail());
             }
         });
-    let (Ok(thread), Ok(tid)) = (thread, told.recv()) else {
+    let (Ok(thread), Ok(tid)) = (thread, receiver.recv()) else {
         return 0;
     };
     let watched = seed::watch(tasks, value_size, Pid(std::process::id()), tid).is_ok();

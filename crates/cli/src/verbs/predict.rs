@@ -128,11 +128,11 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
     } else {
         out::text(&prediction::text(&result, args.details, out::width()))?;
     }
-    Ok(told(&result))
+    Ok(exit_of(&result))
 }
 
 /// Names the targets that are incomplete.
-fn told(result: &Prediction) -> Exit {
+fn exit_of(result: &Prediction) -> Exit {
     let mut exit = Exit::Done;
     for target in &result.targets {
         if let Some(what) = &target.incomplete {

@@ -7,25 +7,6 @@ use anyhow::{Context, Result, bail};
 use clap::Command;
 use clap_complete::Shell;
 use fsage_core::metric::{self, Group};
-use fsage_format::image::ImageHead;
-use fsage_format::result::Head;
-use fsage_format::result::aged::{AgeKept, AgedRun};
-use fsage_format::result::aging::{AgeGenerated, AgeShortLived};
-use fsage_format::result::cleanup::Leftovers;
-use fsage_format::result::comparison::Comparison;
-use fsage_format::result::compliance::Compliance;
-use fsage_format::result::disk::{DiskList, DiskStatistics, DiskSummary};
-use fsage_format::result::experiment::Experiment;
-use fsage_format::result::layout::Layouts;
-use fsage_format::result::prediction::Prediction;
-use fsage_format::result::replay::Replay;
-use fsage_format::result::run::{WorkloadList, WorkloadRun};
-use fsage_format::result::slowfs::SlowfsStatistics;
-use fsage_format::result::validation::Validation;
-use fsage_format::schema::{document_of, text_of};
-use fsage_report::characterization::ShownTrace;
-use fsage_report::ops::OpRow;
-use fsage_report::snapshot::ShownTree;
 
 use crate::args::{self, ReferenceArgs, ReferenceKind};
 use crate::exit::Exit;
@@ -72,49 +53,13 @@ fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).with_context(|| format!("write {}", path.display()))
 }
 
-/// Every page: its path below the directory and its text.
+/// Every page but the schemas, which `crates/cli/tests/schemas.rs` makes: its path below the directory and its text.
 fn pages() -> Result<Vec<(String, String)>> {
-    let mut pages = vec![
-        ("cli.md".to_string(), command_line()?),
-        ("metrics.md".to_string(), metrics()?),
-        ("formats.md".to_string(), fsage_format::docs::formats_page()),
-    ];
-    for (name, text) in fsage_format::schema::all().into_iter().chain(printed()) {
-        pages.push((format!("schemas/{name}"), text + "\n"));
-    }
-    Ok(pages)
-}
-
-/// Schemas of what verbs print with `--json`: the file's name and its text.
-fn printed() -> Vec<(&'static str, String)> {
-    vec![
-        ("show-trace.schema.json", document_of::<ShownTrace>()),
-        ("show-snapshot.schema.json", document_of::<ShownTree>()),
-        ("show-operation.schema.json", text_of::<OpRow>()),
-        ("lines-head.schema.json", text_of::<Head>()),
-        ("predict.schema.json", text_of::<Prediction>()),
-        ("replay.schema.json", text_of::<Replay>()),
-        ("run.schema.json", text_of::<WorkloadRun>()),
-        ("workloads.schema.json", document_of::<WorkloadList>()),
-        ("validate.schema.json", text_of::<Validation>()),
-        ("bench.schema.json", text_of::<Experiment>()),
-        ("compare.schema.json", text_of::<Comparison>()),
-        ("check.schema.json", text_of::<Compliance>()),
-        ("age-generate.schema.json", document_of::<AgeGenerated>()),
-        (
-            "age-short-lived.schema.json",
-            document_of::<AgeShortLived>(),
-        ),
-        ("cleanup.schema.json", text_of::<Leftovers>()),
-        ("age-apply.schema.json", text_of::<AgedRun>()),
-        ("show-image.schema.json", document_of::<ImageHead>()),
-        ("age-keep.schema.json", document_of::<AgeKept>()),
-        ("disk-list.schema.json", document_of::<DiskList>()),
-        ("disk-show.schema.json", document_of::<DiskSummary>()),
-        ("disk-serve.schema.json", document_of::<DiskStatistics>()),
-        ("slowfs.schema.json", document_of::<SlowfsStatistics>()),
-        ("layout.schema.json", document_of::<Layouts>()),
-    ]
+    Ok(vec![
+        ("cli.md".to_owned(), command_line()?),
+        ("metrics.md".to_owned(), metrics()?),
+        ("formats.md".to_owned(), fsage_format::docs::formats_page()),
+    ])
 }
 
 fn command_line() -> Result<String> {

@@ -164,6 +164,16 @@ pub fn profile(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/{name}.fsp"))
 }
 
+/// Where the published schemas are.
+pub fn schemas() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/schemas")
+}
+
+/// A published schema.
+pub fn schema(name: &str) -> Value {
+    serde_json::from_slice(&std::fs::read(schemas().join(name)).unwrap()).unwrap()
+}
+
 /// Whether scratch file systems can be made here.
 pub fn scratch() -> bool {
     root() && tool("mkfs.ext4")

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::{Errno, FileSystem, Handle, OpenFlags, Seed};
 use fsage_namespace::path::PATH_BYTES;
-use fsage_namespace::{Ino, Kind};
+use fsage_namespace::{Ino, NodeKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::place::{Placement, link_text};
-use super::tree::{Inode, Range, Tree};
+use super::tree::{Inode, Range, ReplayTree};
 use crate::payload::{PIECE_BYTES, Payload};
 
 /// Why the tree could not be made; completes "failed to …".
@@ -63,7 +63,7 @@ pub(super) struct Placed {
 /// Every name of `tree` that lies on the target, directories before what they hold. The target's root
 /// itself is left out.
 pub(super) fn placed(
-    tree: &Tree,
+    tree: &ReplayTree,
     placement: &Placement,
     each: &mut dyn FnMut(Placed) -> Result<(), BuildError>,
 ) -> Result<(), BuildError> {
@@ -92,7 +92,7 @@ pub(super) fn placed(
                 let node = Some(child);
                 each(Placed { name, node })?;
             }
-            if tree.kind(child) == Kind::Directory {
+            if tree.kind(child) == NodeKind::Directory {
                 pending.push((path, child));
             }
         }
@@ -103,7 +103,7 @@ pub(super) fn placed(
 /// Makes `tree` on `fs`, below the empty root of the target. Files hold bytes from `seed`.
 pub fn build(
     fs: &dyn FileSystem,
-    tree: &Tree,
+    tree: &ReplayTree,
     placement: &Placement,
     seed: Seed,
     stop: &AtomicBool,
@@ -141,7 +141,7 @@ pub fn build(
 
 fn data_bytes(inode: &Inode) -> u64 {
     match (inode.kind, &inode.ranges) {
-        (Kind::Directory | Kind::Symlink | Kind::Other, _) => 0,
+        (NodeKind::Directory | NodeKind::Symlink | NodeKind::Other, _) => 0,
         (_, None) => inode.size,
         (_, Some(ranges)) => ranges.iter().map(|r| r.length).fold(0, u64::saturating_add),
     }
@@ -149,7 +149,7 @@ fn data_bytes(inode: &Inode) -> u64 {
 
 struct Builder<'a> {
     fs: &'a dyn FileSystem,
-    tree: &'a Tree,
+    tree: &'a ReplayTree,
     placement: &'a Placement,
     stop: &'a AtomicBool,
     payload: Payload,
@@ -192,7 +192,7 @@ impl Builder<'_> {
             return self.fs.link(first, name);
         }
         match inode.kind {
-            Kind::Directory => {
+            NodeKind::Directory => {
                 self.built.directories += 1;
                 return match self.fs.mkdir(name, 0o755) {
                     // A rule has led here before.
@@ -200,7 +200,7 @@ impl Builder<'_> {
                     _ => Ok(()),
                 };
             }
-            Kind::Symlink => {
+            NodeKind::Symlink => {
                 self.built.symlinks += 1;
                 let text = match self.tree.target(node) {
                     Some(text) => link_text(Some(self.placement), name, text),
@@ -209,7 +209,7 @@ impl Builder<'_> {
                 };
                 self.fs.symlink(&text, name)?;
             }
-            Kind::Regular | Kind::Unknown | Kind::Other => {
+            NodeKind::Regular | NodeKind::Unknown | NodeKind::Other => {
                 self.built.files += 1;
                 self.make_file(name, inode)?;
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fsage_core::{Errno, Op, OpFlags, OpKind, PathTable};
-use fsage_namespace::{Ino, Kind, SharedId};
+use fsage_namespace::{Ino, NodeKind, SharedId};
 
 use super::call::Call;
 use super::model::{Model, ReplayStep, Skip};
@@ -109,7 +109,7 @@ impl Model {
             // Its position on the target is another: the trace's own is told.
             step.op.record.0 &= !OpFlags::IMPLICIT_OFFSET.0;
         }
-        let directory = node.is_some_and(|n| self.tree.kind(n) == Kind::Directory);
+        let directory = node.is_some_and(|n| self.tree.kind(n) == NodeKind::Directory);
         let call = match op.kind {
             OpKind::Read | OpKind::CopyIn | OpKind::Sendfile | OpKind::SpliceIn => {
                 self.moved(&op, open, node, false);
@@ -233,7 +233,7 @@ impl Model {
             return Err(Skip::NoCall);
         };
         self.note(&op, Some(node));
-        self.tree.expect(node, Kind::Regular);
+        self.tree.expect(node, NodeKind::Regular);
         let shared = matches!((op.flags >> 8) & 3, MAP_SHARED | MAP_SHARED_VALIDATE);
         let writable = self.processes.open(open).is_some_and(|f| f.writable);
         let write = shared && writable && op.flags & PROT_WRITE != 0;

@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::{OpKind, OpSource, SourceError};
 
-pub use fsage_namespace::{Ino, Kind};
+pub use fsage_namespace::{Ino, NodeKind};
 
 pub use build::{BuildError, Built, build};
 pub use model::{INCOMING, Incoming, Model, Skip};
@@ -41,14 +41,14 @@ pub use order::Order;
 pub use place::Placement;
 pub use run::{Pace, ReplayOptions, ReplayRun, replay};
 pub use tally::{Difference, KindReplay, Times};
-pub use tree::{Entry, Range, Tree};
+pub use tree::{Entry, Range, ReplayTree};
 pub use verify::{Fault, Verified, Wrong, verify};
 
 /// What the first reading of a trace found.
 #[derive(Debug)]
 pub struct Scan {
     /// What was there at the start.
-    pub start: Tree,
+    pub start: ReplayTree,
     /// The directory that holds every name that was found.
     pub common: Option<Vec<u8>>,
     /// What links and renames bring in from outside.
@@ -68,7 +68,7 @@ pub struct Scan {
 /// trace began; `inside` is what will be replayed, where that is known already.
 pub fn scan(
     source: &mut dyn OpSource,
-    tree: Tree,
+    tree: ReplayTree,
     directory: &[u8],
     inside: Option<Placement>,
     stop: &AtomicBool,

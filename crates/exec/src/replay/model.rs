@@ -14,14 +14,14 @@ use fsage_namespace::flags::{
 };
 use fsage_namespace::path::{NAME_BYTES, PATH_BYTES, normal};
 use fsage_namespace::registered::is_of_registered;
-use fsage_namespace::{Ino, Kind, Processes, Registered, SharedId};
+use fsage_namespace::{Ino, NodeKind, Processes, Registered, SharedId};
 pub use incoming::{INCOMING, Incoming};
 use rustc_hash::FxHashMap;
 
 use super::call::{Call, Slot};
 use super::order::{Key, Mode, Use};
 use super::place::{Placement, common};
-use super::tree::{Replayed, Tree, Walk};
+use super::tree::{ReplayTree, Replayed, Walk};
 
 /// Why an operation has no call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -119,7 +119,7 @@ const MAPPED: usize = 512;
 #[derive(Debug)]
 pub struct Model {
     /// The files.
-    pub tree: Tree,
+    pub tree: ReplayTree,
     /// Their open files and working directories.
     pub(super) processes: Processes<OpenFile, Option<Vec<u8>>>,
     next_open: u64,
@@ -172,7 +172,7 @@ type Verdict = Result<Call, Skip>;
 
 impl Model {
     /// Of files `tree`, processes begin in `directory`; without a placement names of the target stay empty.
-    pub fn new(tree: Tree, directory: &[u8], placement: Option<Placement>) -> Self {
+    pub fn new(tree: ReplayTree, directory: &[u8], placement: Option<Placement>) -> Self {
         Self {
             tree,
             processes: Processes::default(),
@@ -260,7 +260,7 @@ impl Model {
         path: Option<PathId>,
         dir: Option<PathId>,
         follow: bool,
-        found: Option<Kind>,
+        found: Option<NodeKind>,
     ) -> Result<Found, Skip> {
         let bad = OpFlags::PATH_UNREADABLE;
         let cut = OpFlags::PATH_TRUNCATED;
@@ -292,7 +292,7 @@ impl Model {
         &mut self,
         text: &[u8],
         follow: bool,
-        found: Option<Kind>,
+        found: Option<NodeKind>,
         op: &Op,
     ) -> Result<Found, Skip> {
         // No call names as much; a longer one is made up.
@@ -331,7 +331,9 @@ impl Model {
         if self.placement.is_some() {
             return;
         }
-        let own = walk.node.filter(|&n| self.tree.kind(n) == Kind::Directory);
+        let own = walk
+            .node
+            .filter(|&n| self.tree.kind(n) == NodeKind::Directory);
         let Some(dir) = own.or(walk.last.as_ref().map(|l| l.0)) else {
             return;
         };
@@ -386,7 +388,7 @@ impl Model {
         let Some(node) = node else { return };
         let directory = op.record.contains(OpFlags::DIRECTORY);
         if directory {
-            self.tree.expect(node, Kind::Directory);
+            self.tree.expect(node, NodeKind::Directory);
         }
         if let Some(id) = op.file.filter(|_| op.result.is_ok()) {
             self.tree.identify(node, id);
@@ -423,11 +425,11 @@ impl Model {
                 None
             }
             None if asked(O_DIRECTORY) || op.record.contains(OpFlags::DIRECTORY) => {
-                Some(Kind::Directory)
+                Some(NodeKind::Directory)
             }
-            None => Some(Kind::Regular),
-            Some(Errno::EEXIST) => Some(Kind::Unknown),
-            Some(Errno::EISDIR) => Some(Kind::Directory),
+            None => Some(NodeKind::Regular),
+            Some(Errno::EEXIST) => Some(NodeKind::Unknown),
+            Some(Errno::EISDIR) => Some(NodeKind::Directory),
             Some(_) => None,
         };
         let mut found = self.find(&op, paths, op.path, op.dir, follow, kind)?;
@@ -437,7 +439,7 @@ impl Model {
             if found.walk.node.is_none()
                 && let Some((dir, name)) = found.walk.last.clone()
             {
-                let made = self.tree.create(dir, &name, Kind::Regular);
+                let made = self.tree.create(dir, &name, NodeKind::Regular);
                 found.walk.node = Some(made.ok_or(Skip::Impossible)?);
                 (mode, file_mode) = (Mode::Exclusive, Mode::Exclusive);
             }
@@ -493,14 +495,14 @@ impl Model {
         fd: Option<Fd>,
     ) -> Verdict {
         let op = step.op;
-        let kind = op.result.is_ok().then_some(Kind::Directory);
+        let kind = op.result.is_ok().then_some(NodeKind::Directory);
         let walked = Op { file: None, ..op };
         let found = self.find(&walked, paths, op.path, op.dir, true, kind)?;
         let Some(fd) = fd else {
             return Err(Skip::NoCall);
         };
         found.uses(Mode::Shared, &mut step.uses);
-        let node = self.tree.unnamed(Kind::Regular, Replayed::default());
+        let node = self.tree.unnamed(NodeKind::Regular, Replayed::default());
         Ok(Call::Unnamed(
             found.name,
             self.opened(step, fd, Some(node), b""),
@@ -548,9 +550,9 @@ impl Model {
         }
         let directory = op.record.contains(OpFlags::DIRECTORY);
         let kind = if directory {
-            Kind::Directory
+            NodeKind::Directory
         } else {
-            Kind::Regular
+            NodeKind::Regular
         };
         let found = self.find(&op, paths, path, None, true, Some(kind))?;
         found.uses(Mode::Shared, &mut step.uses);

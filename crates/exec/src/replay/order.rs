@@ -185,7 +185,7 @@ fn share(shared: &mut Vec<Arc<Progress>>, progress: &Arc<Progress>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::tree::Tree;
+    use crate::replay::tree::ReplayTree;
     use proptest::prelude::*;
 
     /// Of each operation, those that are sure to be over before it starts: what it waits for, the one
@@ -217,7 +217,7 @@ mod tests {
     }
 
     fn any_ops() -> impl Strategy<Value = Vec<(u64, Vec<Use>)>> {
-        let node = Tree::new(false).directory(b"/");
+        let node = ReplayTree::new(false).directory(b"/");
         let key = prop_oneof![
             (0..3u64).prop_map(move |n| Key::Name(node, n)),
             Just(Key::Directory(node)),

@@ -12,7 +12,7 @@ mod start;
 
 use fsage_core::FileId;
 use fsage_namespace::path::PATH_BYTES;
-use fsage_namespace::{Ino, Kind, Way};
+use fsage_namespace::{Ino, NodeKind, Way};
 use rustc_hash::FxHashSet;
 use std::ops::{Deref, DerefMut};
 
@@ -70,7 +70,7 @@ pub struct Walk {
 
 /// The tree. It forgets a name with its file, so that it does not grow with the trace.
 #[derive(Debug, Clone)]
-pub struct Tree {
+pub struct ReplayTree {
     files: fsage_namespace::Tree<Replayed>,
     /// Names of the start that the trace used up or showed to be absent.
     spent: FxHashSet<(Ino, Box<[u8]>)>,
@@ -80,7 +80,7 @@ pub struct Tree {
     pub unexplained: u64,
 }
 
-impl Deref for Tree {
+impl Deref for ReplayTree {
     type Target = fsage_namespace::Tree<Replayed>;
 
     fn deref(&self) -> &Self::Target {
@@ -88,13 +88,13 @@ impl Deref for Tree {
     }
 }
 
-impl DerefMut for Tree {
+impl DerefMut for ReplayTree {
     fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.files
     }
 }
 
-impl Tree {
+impl ReplayTree {
     /// An empty tree; with `learning`, what was there at the start is remembered.
     pub fn new(learning: bool) -> Self {
         Self {
@@ -133,7 +133,7 @@ impl Tree {
         let mut way = Way::new(base, path, 0);
         while let Some(name) = way.next() {
             let at = way.at;
-            self.expect(at, Kind::Directory);
+            self.expect(at, NodeKind::Directory);
             walk.dirs.push(at);
             if &*name == b".." {
                 way.at = self.above(at);
@@ -144,7 +144,7 @@ impl Tree {
             if child.is_none() && !is_last {
                 walk.names.push((at, name.clone()));
                 if learn {
-                    child = self.learn(at, &name, Kind::Directory, None);
+                    child = self.learn(at, &name, NodeKind::Directory, None);
                 }
             }
             if let Some(child) = child {
@@ -174,11 +174,11 @@ impl Tree {
 
     /// Whether it is a symbolic link, which the way goes through.
     fn is_link(&mut self, node: Ino, learn: bool) -> bool {
-        let link = self.kind(node) == Kind::Symlink;
+        let link = self.kind(node) == NodeKind::Symlink;
         if link && learn && self.target(node).is_none() {
             // The trace does not say where it leads: what was found there stands here.
             if let Some(inode) = self.inode_mut(node) {
-                inode.kind = Kind::Unknown;
+                inode.kind = NodeKind::Unknown;
             }
             return false;
         }
@@ -186,14 +186,14 @@ impl Tree {
     }
 
     /// A file of which something is known now.
-    pub fn expect(&mut self, node: Ino, kind: Kind) {
+    pub fn expect(&mut self, node: Ino, kind: NodeKind) {
         if let Some(inode) = self.inode_mut(node) {
-            let replaces = inode.kind == Kind::Unknown
+            let replaces = inode.kind == NodeKind::Unknown
                 // What has names in it is a directory, whatever it looked like.
-                || kind == Kind::Directory && inode.kind == Kind::Regular && inode.start.exact;
-            if replaces && kind != Kind::Unknown {
+                || kind == NodeKind::Directory && inode.kind == NodeKind::Regular && inode.start.exact;
+            if replaces && kind != NodeKind::Unknown {
                 inode.kind = kind;
-                if kind == Kind::Directory {
+                if kind == NodeKind::Directory {
                     inode.size = 0;
                 }
             }
@@ -202,7 +202,13 @@ impl Tree {
 
     /// A name that was there at the start, as the trace shows.
     /// `None` where it cannot have been.
-    pub fn learn(&mut self, dir: Ino, name: &[u8], kind: Kind, id: Option<FileId>) -> Option<Ino> {
+    pub fn learn(
+        &mut self,
+        dir: Ino,
+        name: &[u8],
+        kind: NodeKind,
+        id: Option<FileId>,
+    ) -> Option<Ino> {
         if !self.may_hold(dir) || !self.learned.name() {
             return None;
         }
@@ -217,11 +223,11 @@ impl Tree {
         }
         // Another name of a file that is known by its number.
         if let Some(known) = id.and_then(|id| self.identified(id))
-            && kind != Kind::Directory
+            && kind != NodeKind::Directory
             && known != dir
             && self.inode(known).is_some_and(|inode| {
                 inode.links > 0
-                    && matches!(inode.kind, Kind::Regular | Kind::Unknown)
+                    && matches!(inode.kind, NodeKind::Regular | NodeKind::Unknown)
                     && inode.entries == 0
                     && (!inode.start.names.is_empty() || !explained)
             })
@@ -263,7 +269,7 @@ impl Tree {
     }
 
     /// A file that the trace makes; `None` where none can be.
-    pub fn create(&mut self, dir: Ino, name: &[u8], kind: Kind) -> Option<Ino> {
+    pub fn create(&mut self, dir: Ino, name: &[u8], kind: NodeKind) -> Option<Ino> {
         if !self.may_hold(dir) {
             return None;
         }
@@ -289,7 +295,7 @@ impl Tree {
     /// The size was seen.
     pub fn saw_size(&mut self, node: Ino, size: u64) {
         if let Some(inode) = self.inode_mut(node)
-            && matches!(inode.kind, Kind::Regular | Kind::Unknown)
+            && matches!(inode.kind, NodeKind::Regular | NodeKind::Unknown)
         {
             inode.size = size;
             if !inode.start.changed && !inode.start.exact {
@@ -301,7 +307,7 @@ impl Tree {
 
     /// Bytes up to `end` were read; with `whole`, there were no more.
     pub fn saw_bytes(&mut self, node: Ino, end: u64, whole: bool) {
-        self.expect(node, Kind::Regular);
+        self.expect(node, NodeKind::Regular);
         if let Some(inode) = self.inode_mut(node) {
             inode.size = inode.size.max(end);
             if !inode.start.changed && !inode.start.exact {
@@ -313,7 +319,7 @@ impl Tree {
 
     /// The trace set the size.
     pub fn set_size(&mut self, node: Ino, size: u64) {
-        self.expect(node, Kind::Regular);
+        self.expect(node, NodeKind::Regular);
         if let Some(inode) = self.inode_mut(node) {
             inode.size = size;
             inode.start.changed = true;
@@ -325,7 +331,7 @@ impl Tree {
         if end > self.size(node) {
             self.set_size(node, end);
         } else {
-            self.expect(node, Kind::Regular);
+            self.expect(node, NodeKind::Regular);
         }
     }
 }

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::target::list_dir;
 use fsage_core::{Errno, FileSystem, FileType};
-use fsage_namespace::Kind;
+use fsage_namespace::NodeKind;
 
 use super::build::placed;
 use super::place::{Placement, link_text};
-use super::tree::Tree;
+use super::tree::ReplayTree;
 
 /// Wrong names that are kept with their particulars; all are counted.
 pub const WRONG_KEPT: usize = 20;
@@ -52,7 +52,7 @@ pub struct Verified {
 }
 
 struct Expected {
-    kind: Kind,
+    kind: NodeKind,
     size: u64,
     target: Option<Box<[u8]>>,
 }
@@ -61,7 +61,7 @@ struct Expected {
 /// is set.
 pub fn verify(
     fs: &dyn FileSystem,
-    tree: &Tree,
+    tree: &ReplayTree,
     placement: &Placement,
     stop: &AtomicBool,
 ) -> Option<Verified> {
@@ -70,7 +70,7 @@ pub fn verify(
     let _ = placed(tree, placement, &mut |placed| {
         let text = placed.node.and_then(|n| tree.target(n));
         let entry = Expected {
-            kind: placed.node.map_or(Kind::Directory, |n| tree.kind(n)),
+            kind: placed.node.map_or(NodeKind::Directory, |n| tree.kind(n)),
             size: placed.node.map_or(0, |n| tree.size(n)),
             target: text.map(|text| link_text(Some(placement), &placed.name, text)),
         };
@@ -142,17 +142,17 @@ fn look(
     let Some(expected) = expected else {
         return (found, Some(Fault::Unexpected));
     };
-    let same = matches!(expected.kind, Kind::Unknown | Kind::Other)
+    let same = matches!(expected.kind, NodeKind::Unknown | NodeKind::Other)
         || expected.kind == attr.file_type.into();
     let fault = if !same {
         Some(Fault::Type(
             kind_name(expected.kind),
             kind_name(attr.file_type.into()),
         ))
-    } else if expected.kind == Kind::Regular && attr.size_bytes != expected.size {
+    } else if expected.kind == NodeKind::Regular && attr.size_bytes != expected.size {
         Some(Fault::Size(expected.size, attr.size_bytes))
     } else if let Some(text) = expected.target
-        && expected.kind == Kind::Symlink
+        && expected.kind == NodeKind::Symlink
     {
         match fs.readlink(path) {
             Ok(found) if found == *text => None,
@@ -165,11 +165,11 @@ fn look(
     (found, fault)
 }
 
-fn kind_name(kind: Kind) -> &'static str {
+fn kind_name(kind: NodeKind) -> &'static str {
     match kind {
-        Kind::Regular => "file",
-        Kind::Directory => "directory",
-        Kind::Symlink => "symlink",
-        Kind::Unknown | Kind::Other => "other",
+        NodeKind::Regular => "file",
+        NodeKind::Directory => "directory",
+        NodeKind::Symlink => "symlink",
+        NodeKind::Unknown | NodeKind::Other => "other",
     }
 }

@@ -21,7 +21,7 @@ const KIND: &str = "evaluate";
 
 /// A run that ended, as one line of `runs.jsonl`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Step {
+struct SideStep {
     /// The plan's digest.
     plan: String,
     /// How long all of the step took, nanoseconds.
@@ -107,10 +107,10 @@ fn of(series: usize) -> (usize, Side) {
 impl Evaluating<'_> {
     /// Takes what the directory holds of the same plan; failed runs are made again.
     fn resume(&mut self, dir: &Path) -> Result<(), ExperimentError> {
-        let steps: Vec<Step> = kept(dir, KIND)?;
+        let steps: Vec<SideStep> = kept(dir, KIND)?;
         let found = steps.len();
         let ours = steps.into_iter().filter(|step| step.plan == self.digest);
-        let ours: Vec<Step> = ours.collect();
+        let ours: Vec<SideStep> = ours.collect();
         if ours.is_empty() && found > 0 {
             return Err(FormatError::corrupt(
                 &record_path(dir),
@@ -134,7 +134,7 @@ impl Evaluating<'_> {
 }
 
 impl Verb for Evaluating<'_> {
-    type Entry = Step;
+    type Entry = SideStep;
     type Failure = ExperimentError;
 
     fn series(&self) -> Vec<Series> {
@@ -158,7 +158,7 @@ impl Verb for Evaluating<'_> {
         format!("run {run} of the {} on {name}", side.name())
     }
 
-    fn make(&mut self, series: usize, with: With<'_>) -> Result<Vec<Step>, ExperimentError> {
+    fn make(&mut self, series: usize, with: With<'_>) -> Result<Vec<SideStep>, ExperimentError> {
         let (target, side) = of(series);
         let began_ns = MonotonicClock.now_ns();
         let Some(&caches) = self.caches.get(target) else {
@@ -166,17 +166,17 @@ impl Verb for Evaluating<'_> {
         };
         let number = self.number((target, side));
         let run = measure(self.plan, (target, side, number), caches, with.stop)?;
-        Ok(vec![Step {
+        Ok(vec![SideStep {
             plan: self.digest.clone(),
             took_ns: MonotonicClock.now_ns().saturating_sub(began_ns),
             outcome: Outcome::Run(Box::new(run)),
         }])
     }
 
-    fn failed(&self, series: usize, failure: &ExperimentError, took_ns: u64) -> Step {
+    fn failed(&self, series: usize, failure: &ExperimentError, took_ns: u64) -> SideStep {
         let (target, side) = of(series);
         let spec = self.plan.targets.get(target).map(|t| t.spec.to_string());
-        Step {
+        SideStep {
             plan: self.digest.clone(),
             took_ns,
             outcome: Outcome::Failed(FailedSide {
@@ -188,7 +188,7 @@ impl Verb for Evaluating<'_> {
         }
     }
 
-    fn take(&mut self, step: Step) -> Result<(), FormatError> {
+    fn take(&mut self, step: SideStep) -> Result<(), FormatError> {
         let (spec, side) = match &step.outcome {
             Outcome::Run(run) => (&run.target, Some(run.side)),
             Outcome::Failed(failed) => {

@@ -8,7 +8,7 @@ use fsage_format::result::validation::{FailedStep, NotPredicted};
 use fsage_format::{FormatError, record};
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Step, ValidatePlan};
+use super::plan::{ValidatePlan, ValidateStep};
 use super::step::{Kept, MeasuredRun};
 use crate::engine::Series;
 use crate::engine::record::{kept, record_path};
@@ -66,7 +66,7 @@ pub(super) struct Measurements {
     /// What a reader must know.
     pub notes: Vec<String>,
     /// How long every step took that has ended, well or not, nanoseconds.
-    pub ended: BTreeMap<Step, u64>,
+    pub ended: BTreeMap<ValidateStep, u64>,
 }
 
 impl Measurements {
@@ -79,15 +79,15 @@ impl Measurements {
     }
 
     /// The step that follows `first` in its series; all have ended if it is none that is wanted.
-    pub fn next(&self, plan: &ValidatePlan, first: Step) -> Step {
-        let of = |number| Step { number, ..first };
+    pub fn next(&self, plan: &ValidatePlan, first: ValidateStep) -> ValidateStep {
+        let of = |number| ValidateStep { number, ..first };
         let open = (0..plan.wanted(first)).find(|&number| !self.ended.contains_key(&of(number)));
         of(open.unwrap_or(u32::MAX))
     }
 
     /// How far the series is that begins with `first`.
-    pub fn series(&self, plan: &ValidatePlan, first: Step) -> Series {
-        let last = Step {
+    pub fn series(&self, plan: &ValidatePlan, first: ValidateStep) -> Series {
+        let last = ValidateStep {
             number: u32::MAX,
             ..first
         };
@@ -118,7 +118,7 @@ impl Measurements {
         let Some(step) = step.filter(|step| step.number < plan.wanted(*step)) else {
             return Ok(());
         };
-        let Step { target, number, .. } = step;
+        let ValidateStep { target, number, .. } = step;
         match (record.outcome, step.workload) {
             (Outcome::Run(run), Some(workload)) => {
                 self.runs.insert((workload, target, number), run);

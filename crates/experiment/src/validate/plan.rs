@@ -75,14 +75,14 @@ impl Part {
     }
 
     /// Whether that step is of it.
-    pub(super) fn has(&self, step: Step) -> bool {
+    pub(super) fn has(&self, step: ValidateStep) -> bool {
         self.has_target(step.target) && step.workload.is_none_or(|w| self.has_workload(w))
     }
 }
 
 /// One step of a validation: a profile of a target, or a workload that is measured there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Step {
+pub(super) struct ValidateStep {
     /// By its place in the plan.
     pub target: usize,
     /// By its place in the plan; `None` for a profile.
@@ -214,9 +214,9 @@ impl ValidatePlan {
     }
 
     /// The first step of each series.
-    pub(super) fn firsts(&self) -> impl Iterator<Item = Step> {
+    pub(super) fn firsts(&self) -> impl Iterator<Item = ValidateStep> {
         let each = 1 + self.workloads.len();
-        (0..self.targets.len() * each).map(move |at| Step {
+        (0..self.targets.len() * each).map(move |at| ValidateStep {
             target: at / each,
             workload: (at % each).checked_sub(1),
             number: 0,
@@ -224,7 +224,7 @@ impl ValidatePlan {
     }
 
     /// How many steps the series of one has.
-    pub(super) fn wanted(&self, of: Step) -> u32 {
+    pub(super) fn wanted(&self, of: ValidateStep) -> u32 {
         match of.workload {
             None => self.profiles,
             Some(_) => self.runs,
@@ -238,7 +238,7 @@ impl ValidatePlan {
     }
 
     /// The step of which a record tells; `None` if it is none of this plan's.
-    pub(super) fn step_of(&self, outcome: &Outcome) -> Option<Step> {
+    pub(super) fn step_of(&self, outcome: &Outcome) -> Option<ValidateStep> {
         let (target, workload, number) = match outcome {
             Outcome::Run(run) => (&run.target, Some(&run.workload), run.run),
             Outcome::Profile(profile) => (&profile.target, None, profile.instance),
@@ -249,7 +249,7 @@ impl ValidatePlan {
             Some(name) => Some(place(name)?),
             None => None,
         };
-        Some(Step {
+        Some(ValidateStep {
             target: self.targets.iter().position(|t| t.name == *target)?,
             workload,
             number,
@@ -257,7 +257,7 @@ impl ValidatePlan {
     }
 
     /// A step that gave no result.
-    pub(super) fn failed(&self, step: Step, error: String) -> FailedStep {
+    pub(super) fn failed(&self, step: ValidateStep, error: String) -> FailedStep {
         FailedStep {
             target: self.targets[step.target].to_string(),
             workload: step.workload.map(|w| self.workloads[w].to_string()),
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(plan.lacks_trace_on(), None);
         plan.part.workloads = vec![0];
         let has = |target, workload| {
-            plan.part.has(Step {
+            plan.part.has(ValidateStep {
                 target,
                 workload,
                 number: 0,

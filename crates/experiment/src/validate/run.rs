@@ -15,7 +15,7 @@ use super::kept::{
     save, target_profile, trace_files,
 };
 use super::merge::merge;
-use super::plan::{Step, ValidatePlan};
+use super::plan::{ValidatePlan, ValidateStep};
 use super::step::measure;
 use crate::engine::record::Results;
 use crate::engine::{Ended, How, Progress, Series, Verb, With, carry_out};
@@ -88,7 +88,7 @@ struct Validating<'a> {
 
 impl Validating<'_> {
     /// The next step of a series.
-    fn step(&self, series: usize) -> Step {
+    fn step(&self, series: usize) -> ValidateStep {
         let first = self.plan.firsts().nth(series);
         self.found.next(self.plan, first.unwrap_or_default())
     }
@@ -183,7 +183,7 @@ fn profiles(
 /// Makes a profile; returns how long it took by the target's own clock too.
 fn profile(
     plan: &ValidatePlan,
-    step: Step,
+    step: ValidateStep,
     with: With<'_>,
 ) -> Result<(Outcome, u64), ValidateError> {
     let (target, instance) = (&plan.targets[step.target], step.number);

@@ -53,7 +53,7 @@ pub(crate) fn pressure_field<T: std::str::FromStr>(text: &str, name: &str) -> Op
 }
 
 /// What proc_pid_stat(5) tells of a process.
-pub(crate) struct Process {
+pub(crate) struct ProcessStat {
     /// Its name.
     pub name: String,
     /// Who started it.
@@ -65,13 +65,13 @@ pub(crate) struct Process {
 }
 
 /// Reads a line of proc_pid_stat(5). The name may hold anything, parentheses too.
-pub(crate) fn process(stat: &str) -> Option<Process> {
+pub(crate) fn process(stat: &str) -> Option<ProcessStat> {
     let (begin, rest) = stat.rsplit_once(')')?;
     let (_, name) = begin.split_once('(')?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
     let user_ticks = number(11)?;
-    Some(Process {
+    Some(ProcessStat {
         name: name.to_owned(),
         parent: fields.get(1)?.parse().ok()?,
         user_ticks,

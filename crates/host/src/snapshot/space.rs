@@ -67,8 +67,8 @@ pub fn free_extents(fs: &HostFs) -> Result<Vec<FreeExtent>, HostError> {
         // SAFETY: reads and writes a head with room for `count` records.
         if unsafe { libc::ioctl(fs.as_raw_fd(), FS_IOC_GETFSMAP, &raw mut *head) } != 0 {
             let errno = crate::error::last_errno();
-            let told = ![libc::ENOTTY, libc::EOPNOTSUPP, libc::EINVAL].contains(&errno.0);
-            return Err(refused(fs, "free space", told.then_some(errno)));
+            let is_reason = ![libc::ENOTTY, libc::EOPNOTSUPP, libc::EINVAL].contains(&errno.0);
+            return Err(refused(fs, "free space", is_reason.then_some(errno)));
         }
         let found = head.records.get(..head.entries as usize);
         let found = found.unwrap_or_default();

@@ -215,15 +215,15 @@ fn split(sizes: &BTreeMap<u64, f64>) -> String {
     all.truncate(MOST_SIZES);
     let sum: f64 = all.iter().map(|s| s.1).sum();
     let mut left = 100;
-    let mut told: Vec<String> = Vec::new();
+    let mut shares: Vec<String> = Vec::new();
     for (size, n) in all.iter().skip(1) {
         let percent = ((100.0 * n / sum.max(1.0)).round() as u32).min(left);
         if percent > 0 {
             left -= percent;
-            told.push(format!("{size}/{percent}"));
+            shares.push(format!("{size}/{percent}"));
         }
     }
     let first = all.first().map_or(LEAST_FILE_BYTES, |s| s.0);
-    told.insert(0, format!("{first}/{left}"));
-    told.join(":")
+    shares.insert(0, format!("{first}/{left}"));
+    shares.join(":")
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub use fio::fio;
 pub use wml::{Dialect, wml};
 
-use crate::fsm::{Dist, Line, Model, Part, Step};
+use crate::fsm::{Dist, Line, Model, Part, VisitStep};
 
 /// What was written, and what was not.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,16 +67,16 @@ fn sizes(model: &Model) -> Vec<u64> {
         .collect()
 }
 
-fn is_write(step: &Step) -> bool {
+fn is_write(step: &VisitStep) -> bool {
     step.form.kind == fsage_core::OpKind::Write
 }
 
-fn is_read(step: &Step) -> bool {
+fn is_read(step: &VisitStep) -> bool {
     step.form.kind == fsage_core::OpKind::Read
 }
 
 /// The bytes of all of a step's calls; of one that goes on to a file's end, of one call.
-fn moved(step: &Step) -> f64 {
+fn moved(step: &VisitStep) -> f64 {
     let times = match step.form.to_end {
         Some(_) => 1.0,
         None => mean(&step.times).max(1.0),
@@ -85,7 +85,7 @@ fn moved(step: &Step) -> f64 {
 }
 
 /// How often a visit's step is called in a file of that size.
-fn calls(step: &Step, size_bytes: u64) -> f64 {
+fn calls(step: &VisitStep, size_bytes: u64) -> f64 {
     let each = mean(&step.bytes);
     match step.form.to_end {
         Some(more) if each > 0.0 => (size_bytes as f64 / each).ceil() + f64::from(more),

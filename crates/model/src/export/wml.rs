@@ -9,7 +9,7 @@ use fsage_core::OpKind;
 use fsage_namespace::flags::O_CREAT;
 
 use super::{Exported, Lost, calls, is_read, is_write, lines, mean, sizes};
-use crate::fsm::{At, Line, Model, Pick, Step, Type};
+use crate::fsm::{At, Line, Model, Pick, Type, VisitStep};
 
 /// Visits of one round of a thread, about.
 const ROUND: u64 = 200;
@@ -259,7 +259,7 @@ fn visit(
     out
 }
 
-fn flowop(step: &Step, line: &Line, size: u64) -> Option<String> {
+fn flowop(step: &VisitStep, line: &Line, size: u64) -> Option<String> {
     let form = &step.form;
     let iters = (calls(step, size).round() as u64).max(1);
     let each = (mean(&step.bytes).round() as u64).max(1);

@@ -124,12 +124,12 @@ impl Model {
             format: Option<String>,
             version: Option<u32>,
         }
-        let told = |e: toml::de::Error| {
+        let at_line = |e: toml::de::Error| {
             let at = e.span().map_or(0, |span| span.start);
             let (line, problem) = problem_at(text, at, e.message());
             ModelError::At { line, problem }
         };
-        let head: Head = toml::from_str(text).map_err(told)?;
+        let head: Head = toml::from_str(text).map_err(at_line)?;
         let whole = |what: String| Err(ModelError::Whole(what));
         if head.format.as_deref() != Some("fsm") {
             return whole("it is no model: expected format = \"fsm\"".into());
@@ -148,7 +148,7 @@ impl Model {
             }
             None => return whole(format!("it has no version: expected version = {VERSION}")),
         }
-        let model: Self = toml::from_str(text).map_err(told)?;
+        let model: Self = toml::from_str(text).map_err(at_line)?;
         model.check().map_err(|wrong| wrong.at(text))?;
         Ok(model)
     }

@@ -17,7 +17,7 @@ use super::model::{
     Choice, Class, Group, Line, Model, OLDEST, Part, Phase, Pick, Source, VERSION, Visit,
 };
 use super::resolve::NONE;
-use super::step::{Form, Step};
+use super::step::{Form, VisitStep};
 use held::{Base, Held, telling};
 use stacks::{Stacks, nearer};
 
@@ -539,7 +539,7 @@ fn ends(parts: &mut Parts, part: (u32, u32), line: u32) {
 }
 
 fn visit(forms: &[Form], numbers: &[Numbers], bins: usize) -> Visit {
-    let steps = forms.iter().zip(numbers).map(|(form, numbers)| Step {
+    let steps = forms.iter().zip(numbers).map(|(form, numbers)| VisitStep {
         form: *form,
         times: numbers.times.dist(bins).shares(),
         bytes: numbers.bytes.dist(bins).shares(),

@@ -35,4 +35,4 @@ pub use outline::{Outline, outline};
 pub use play::Call;
 pub use recency::Recency;
 pub use reuse::Reuse;
-pub use step::{At, Step};
+pub use step::{At, VisitStep};

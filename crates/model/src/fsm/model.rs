@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::ModelError;
 use super::dist::Dist;
-use super::step::{At, Fields, Step};
+use super::step::{At, Fields, VisitStep};
 
 /// The version that this release writes; the only one there is.
 pub const VERSION: u32 = 1;
@@ -103,7 +103,7 @@ pub struct Class {
 pub struct Visit {
     /// Its steps.
     #[serde(with = "texts")]
-    pub steps: Vec<Step>,
+    pub steps: Vec<VisitStep>,
 }
 
 impl Visit {
@@ -113,7 +113,7 @@ impl Visit {
             .steps
             .iter()
             .take_while(|s| s.form.kind != OpKind::Open);
-        let moves = |step: &Step| match step.form.kind {
+        let moves = |step: &VisitStep| match step.form.kind {
             OpKind::Write
             | OpKind::CopyOut
             | OpKind::SpliceOut

@@ -13,7 +13,7 @@ use super::dist::Random;
 use super::model::{Model, Type};
 use super::names::{LONGEST, Names, Opened};
 use super::resolve::errno_of;
-use super::step::{At, LARGEST, Step};
+use super::step::{At, LARGEST, VisitStep};
 use call::by_name;
 pub use call::{Call, Who};
 use decks::{Decks, anywhere};
@@ -114,7 +114,7 @@ impl Player {
 
     fn step(
         &mut self,
-        step: &Step,
+        step: &VisitStep,
         decks: &mut Decks,
         about: About,
         random: &mut Random,
@@ -131,8 +131,8 @@ impl Player {
         };
         let more = u64::from(more);
         let before = out.len();
-        let told = !step.times.is_empty();
-        if told {
+        let is_counted = !step.times.is_empty();
+        if is_counted {
             self.plan(step, decks, about, more, random);
         }
         let (mut begun, mut ended) = (false, 0);
@@ -141,7 +141,7 @@ impl Player {
             self.call(step, decks, about, random, out);
             begun = true;
         }
-        if told {
+        if is_counted {
             decks.calls_lack -= (out.len() - before) as i64;
         }
         if let Some(wanted) = decks.wanted.take() {
@@ -153,7 +153,14 @@ impl Player {
 
     /// Reads until the end are as many as the trace had: where the sizes of the files do not come to that, the last of
     /// a kind are split or put together.
-    fn plan(&self, step: &Step, decks: &mut Decks, about: About, more: u64, random: &mut Random) {
+    fn plan(
+        &self,
+        step: &VisitStep,
+        decks: &mut Decks,
+        about: About,
+        more: u64,
+        random: &mut Random,
+    ) {
         let wanted = decks.times.draw(&step.times, random);
         decks.calls_lack = decks.calls_lack.saturating_add_unsigned(wanted);
         let each = step.bytes.most().max(1);
@@ -188,7 +195,7 @@ impl Player {
 
     fn call(
         &mut self,
-        step: &Step,
+        step: &VisitStep,
         decks: &mut Decks,
         about: About,
         random: &mut Random,
@@ -220,7 +227,7 @@ impl Player {
         mut op: Op,
         name: u32,
         about: About,
-        step: &Step,
+        step: &VisitStep,
         decks: &mut Decks,
         random: &mut Random,
         out: &mut Vec<Call>,
@@ -430,7 +437,7 @@ impl Player {
         &mut self,
         mut op: Op,
         name: u32,
-        step: &Step,
+        step: &VisitStep,
         decks: &mut Decks,
         who: Who,
         random: &mut Random,
@@ -514,7 +521,7 @@ impl Player {
         op: &mut Op,
         name: u32,
         at: usize,
-        step: &Step,
+        step: &VisitStep,
         bytes: u64,
         decks: &mut Decks,
         random: &mut Random,

@@ -110,7 +110,7 @@ pub fn magnitude(bytes: u64) -> u8 {
 
 /// One step of a visit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct VisitStep {
     /// What it is.
     pub form: Form,
     /// How often it is repeated. Of one that goes on until the file's end: how many calls that takes; none where that is
@@ -127,7 +127,7 @@ pub struct Step {
     pub reads: Dist,
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for VisitStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let form = &self.form;
         f.write_str(form.kind.name())?;
@@ -213,7 +213,7 @@ impl<'t> Fields<'t> {
     }
 }
 
-impl FromStr for Step {
+impl FromStr for VisitStep {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -292,7 +292,7 @@ impl FromStr for Step {
 /// Sizes and offsets beyond this fill any target.
 pub const LARGEST: u64 = 1 << 40;
 
-impl Step {
+impl VisitStep {
     fn check(&self) -> Result<(), String> {
         let kind = self.form.kind.name();
         if self.bytes.most() > LARGEST {

@@ -7,7 +7,7 @@ use crate::cost::{Charge, Gap, Stem};
 use crate::drive::{Found, Of};
 use crate::namespace::Action;
 use crate::namespace::resolve::Walk;
-use crate::namespace::tree::{DentryId, Ino, Kind};
+use crate::namespace::tree::{DentryId, Ino, NodeKind};
 use crate::pattern::Relation;
 
 /// Files in creation order whose inodes one request brings at least: a block of ext4, which reads ahead up to 32; xfs
@@ -283,7 +283,7 @@ impl View {
         if self.directories.is_empty() {
             let all = step.ns.tree.inodes().iter().zip(0..);
             let mut all: Vec<(u64, u32)> = all
-                .filter(|(inode, _)| inode.kind == Kind::Directory && inode.in_scope)
+                .filter(|(inode, _)| inode.kind == NodeKind::Directory && inode.in_scope)
                 .map(|(inode, ino)| (inode.order, ino))
                 .collect();
             all.sort_unstable();

@@ -27,7 +27,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::cost::{Charge, Gap, GapTable, Stem};
 use crate::drive::{Drive, Figures};
 use crate::namespace::process::OpenId;
-use crate::namespace::tree::{Ino, Kind};
+use crate::namespace::tree::{Ino, NodeKind};
 use crate::namespace::{Action, Namespace, Resolved};
 use crate::pattern::{Relation, Stream, Tracker, Untouched};
 
@@ -350,7 +350,7 @@ impl View {
     fn make_cold(&mut self, ns: &Namespace, names: bool) {
         let is_dir = |file| {
             let inode = ns.tree.inode(Ino(file));
-            inode.is_some_and(|inode| inode.kind == Kind::Directory)
+            inode.is_some_and(|inode| inode.kind == NodeKind::Directory)
         };
         self.pages.make_cold(|file| !names && is_dir(file));
         for state in &mut self.files {

@@ -1,11 +1,11 @@
-//! fsync and its kin, by what the transaction holds.
+//! fsync and the like, by what the transaction holds.
 
 use fsage_cache::PAGE_BYTES;
 use fsage_core::{OpKind, RangeSync};
 
 use super::{FileState, LastSync, Step, View};
 use crate::cost::{Charge, Gap, Stem};
-use crate::namespace::tree::{Ino, Kind};
+use crate::namespace::tree::{Ino, NodeKind};
 
 /// Synchronisations of one thread that follow each other within this time are a sequence: the
 /// journal's thread is still awake.
@@ -69,7 +69,7 @@ impl View {
         charges: &mut Vec<Charge>,
     ) {
         let inode = step.ns.tree.inode(ino);
-        let directory = inode.is_some_and(|n| n.kind == Kind::Directory);
+        let directory = inode.is_some_and(|n| n.kind == NodeKind::Directory);
         let parent = inode.map_or(Ino::NONE.0, |n| n.parent);
         let state = *self.state(ino);
         let dirty = self.waiting(ino, state);

@@ -241,7 +241,7 @@ impl Follow {
 
     /// The pause before an operation that begins at `start`.
     fn pause(&mut self, op: &Op, start: u64, event: &mut Event) {
-        let told = op.record.contains(OpFlags::WAITS);
+        let is_known = op.record.contains(OpFlags::WAITS);
         let wake = self.wake(op);
         let Some(thread) = self.threads.get_mut(event.slot) else {
             return;
@@ -278,8 +278,8 @@ impl Follow {
             });
         }
         let rest = start.saturating_sub(from) as f64;
-        if told {
-            told_pause(op, pause, rest, joins, wake, event);
+        if is_known {
+            known_pause(op, pause, rest, joins, wake, event);
             self.used_ns += event.think_ns + event.awaits.as_ref().map_or(0.0, |a| a.think_ns);
             return;
         }
@@ -370,7 +370,7 @@ impl Follow {
 }
 
 /// A pause of which the trace tells how it passed; `rest` is what is left of it after the last of `joins`.
-fn told_pause(
+fn known_pause(
     op: &Op,
     pause: f64,
     rest: f64,
@@ -378,17 +378,17 @@ fn told_pause(
     wake: Option<Wake>,
     event: &mut Event,
 ) {
-    let told = &op.pause;
-    let ready = (told.ready_ns as f64).min(pause);
-    let waited = (told.waited_ns as f64).min(pause - ready);
-    let asleep = (told.asleep_ns as f64).min(pause - ready - waited);
+    let parts = &op.pause;
+    let ready = (parts.ready_ns as f64).min(pause);
+    let waited = (parts.waited_ns as f64).min(pause - ready);
+    let asleep = (parts.asleep_ns as f64).min(pause - ready - waited);
     let worked = pause - ready - waited - asleep;
     // Nobody is there to end it: it takes as long as it did.
     if wake.is_none() && joins.is_empty() {
         (event.sleep_ns, event.think_ns) = (asleep + waited, worked);
         return;
     }
-    let after = wake.and(told.after).map_or(rest, |a| a.rest_ns as f64);
+    let after = wake.and(parts.after).map_or(rest, |a| a.rest_ns as f64);
     // Of what came after the wait, no more was sleep than cannot have been work.
     let after = after.min(asleep + worked);
     event.sleep_ns = (after - worked).max(0.0);

@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(case.ends(), (1030.0, 0.0, 0.0));
     }
 
-    /// Thread 1 begets 2, which reads for `child` and ends at 30 of the trace; 1 goes on `pause` later.
+    /// Thread 1 starts 2, which reads for `child` and ends at 30 of the trace; 1 goes on `pause` later.
     fn after_a_child(child: f64, pause: u64) -> f64 {
         let mut case = Case::on(None, false);
         let mut fork = Op::new(OpKind::Fork, Pid(1), Tid(1), 0);
@@ -424,7 +424,7 @@ mod tests {
 
     impl Case {
         /// An operation of a trace that tells what its thread waited for.
-        fn told(&mut self, tid: u32, at: (u64, u64), pause: Pause, memory: f64, device: f64) {
+        fn paused(&mut self, tid: u32, at: (u64, u64), pause: Pause, memory: f64, device: f64) {
             let mut op = Op::new(OpKind::Read, Pid(tid), Tid(tid), at.0);
             (op.latency_ns, op.record, op.pause) = (Some(at.1), OpFlags::WAITS, pause);
             self.push(&op, memory, device);
@@ -449,10 +449,10 @@ mod tests {
     fn pipeline(read: f64, write: f64) -> f64 {
         let mut case = Case::on(None, false).two();
         for i in 0..100 {
-            case.told(1, (100 * i, 10), Pause::default(), 0.0, read);
+            case.paused(1, (100 * i, 10), Pause::default(), 0.0, read);
             let slept = if i == 0 { 11 } else { 91 };
             let pause = waited(slept, 1, i as u32 + 1, 1, 5);
-            case.told(2, (100 * i + 16, 4), pause, write, 0.0);
+            case.paused(2, (100 * i + 16, 4), pause, write, 0.0);
         }
         case.ends().0
     }
@@ -470,10 +470,10 @@ mod tests {
     fn a_server_answers_and_waits_for_the_next_question() {
         let run = |cost| {
             let mut case = Case::on(Some(1), false);
-            case.told(1, (0, 10), Pause::default(), cost, 0.0);
+            case.paused(1, (0, 10), Pause::default(), cost, 0.0);
             for i in 1..100 {
                 // 5 of work after the call, then who asks takes 75 for the next one, 10 until the next call.
-                case.told(1, (100 * i, 10), waited(75, 1, i as u32, 80, 10), cost, 0.0);
+                case.paused(1, (100 * i, 10), waited(75, 1, i as u32, 80, 10), cost, 0.0);
             }
             case.ends().0
         };
@@ -490,7 +490,7 @@ mod tests {
                 ..Pause::default()
             };
             for tid in [1, 2] {
-                case.told(tid, (200_000_000, 10), pause, 10.0, 0.0);
+                case.paused(tid, (200_000_000, 10), pause, 10.0, 0.0);
             }
             case.ends().0
         };
@@ -498,12 +498,12 @@ mod tests {
         assert_eq!(run(0), 400_000_020.0);
         // Waiting for a processor is the machine's.
         let mut case = Case::on(Some(1), false);
-        case.told(1, (0, 10), Pause::default(), 10.0, 0.0);
+        case.paused(1, (0, 10), Pause::default(), 10.0, 0.0);
         let pause = Pause {
             ready_ns: 60,
             ..Pause::default()
         };
-        case.told(1, (110, 10), pause, 10.0, 0.0);
+        case.paused(1, (110, 10), pause, 10.0, 0.0);
         assert_eq!(case.ends().0, 10.0 + 40.0 + 10.0);
     }
 
@@ -511,8 +511,8 @@ mod tests {
     fn who_cannot_come_is_not_waited_for() {
         for (tid, ops) in [(7, 1), (1, 2), (2, 1), (2, u32::MAX)] {
             let mut case = Case::on(None, false).two();
-            case.told(1, (0, 10), Pause::default(), 0.0, 1000.0);
-            case.told(2, (100, 10), waited(80, tid, ops, 0, 5), 1.0, 0.0);
+            case.paused(1, (0, 10), Pause::default(), 0.0, 1000.0);
+            case.paused(2, (100, 10), waited(80, tid, ops, 0, 5), 1.0, 0.0);
             assert_eq!(case.ends().0, 1000.0, "{tid} {ops}");
         }
     }
@@ -539,7 +539,7 @@ mod tests {
                 if below(3) == 0 {
                     pause.after = None;
                 }
-                case.told(
+                case.paused(
                     tid,
                     (10 * start, below(30)),
                     pause,

@@ -457,7 +457,7 @@ impl Schedule {
     /// The call begins.
     fn begin(&mut self, slot: usize, at: u64) {
         if self.hand_over(slot, at) {
-            // Whoever only asks neither ends nor begets anybody with it.
+            // Whoever only asks neither ends nor starts anybody with it.
             self.complete(slot, at);
             return;
         }

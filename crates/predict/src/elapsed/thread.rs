@@ -72,7 +72,7 @@ pub(super) enum Stage {
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) enum State {
-    /// Begins when the operation that begets it ends.
+    /// Begins when the operation that starts it ends.
     #[default]
     Unborn,
     /// Wants a processor, sleeps or is at the device.

@@ -9,7 +9,7 @@ use fsage_namespace::flags::{
 
 use super::process::OpenFile;
 use super::resolve::{Walk, can_be_there};
-use super::tree::{Ino, Kind};
+use super::tree::{Ino, NodeKind};
 use super::{Action, Namespace, Resolved};
 
 impl Namespace {
@@ -89,8 +89,7 @@ impl Namespace {
             (op.path, op.dir)
         };
         let path = path?;
-        let text = paths.get(path);
-        let base = if text.first() == Some(&b'/') {
+        let base = if self.resolver.is_absolute(paths, path) {
             Ino::ROOT
         } else {
             self.base(op, paths, dir)
@@ -106,7 +105,7 @@ impl Namespace {
     }
 
     /// The file at the end of a walk that the trace shows to exist; learned if it is new.
-    fn learn(&mut self, op: &Op, walk: &Walk, kind: Kind) -> Ino {
+    fn learn(&mut self, op: &Op, walk: &Walk, kind: NodeKind) -> Ino {
         let mut node = walk.node;
         if !node.is_some() {
             let Some(last) = walk.last else {
@@ -114,7 +113,7 @@ impl Namespace {
             };
             node = match op.file.and_then(|id| self.tree.identified(id)) {
                 // Another name of a file that is known.
-                Some(other) if kind != Kind::Directory => {
+                Some(other) if kind != NodeKind::Directory => {
                     self.tree.attach(last, other);
                     other
                 }
@@ -126,7 +125,7 @@ impl Namespace {
     }
 
     /// Takes over what the trace says of a file: identity, size, scope.
-    pub(super) fn observe(&mut self, op: &Op, ino: Ino, kind: Kind) {
+    pub(super) fn observe(&mut self, op: &Op, ino: Ino, kind: NodeKind) {
         if let Some(id) = op.file {
             if self.tree.inode(ino).is_some_and(|n| n.id != Some(id)) {
                 self.tree.identify(ino, id);
@@ -141,12 +140,12 @@ impl Namespace {
         let Some(node) = self.tree.inode_mut(ino) else {
             return;
         };
-        if node.kind == Kind::Unknown {
+        if node.kind == NodeKind::Unknown {
             node.kind = kind;
         }
         let size = op
             .size_bytes
-            .filter(|&s| s != node.size && node.kind == Kind::Regular);
+            .filter(|&s| s != node.size && node.kind == NodeKind::Regular);
         if let Some(size) = size {
             self.tree.set_dense(ino, size);
         }
@@ -222,7 +221,7 @@ impl Namespace {
         out.charged = known.unwrap_or(self.scope.roots.is_empty() && self.scope.devices.is_empty());
         if op.kind == OpKind::Open && op.result.is_ok() {
             let node = node.unwrap_or_else(|| self.nameless_of(op));
-            self.observe(op, node, Kind::Regular);
+            self.observe(op, node, NodeKind::Regular);
             self.opened(op, node, false, out);
             out.node = Some(node);
         }
@@ -238,7 +237,7 @@ impl Namespace {
             }
             OpKind::Unlink if ok => return self.unlink(op, walk, out),
             OpKind::Rmdir if ok => {
-                let node = self.learn(op, walk, Kind::Directory);
+                let node = self.learn(op, walk, NodeKind::Directory);
                 out.node = Some(node);
                 let held = self.tree.inode(node).map_or(0, |n| n.gone_entries);
                 if let Some(last) = walk.last {
@@ -249,7 +248,7 @@ impl Namespace {
             }
             OpKind::Rename if ok => return self.rename(op, walk, out),
             OpKind::Link if ok => {
-                let node = self.learn(op, walk, Kind::Regular);
+                let node = self.learn(op, walk, NodeKind::Regular);
                 out.node = Some(node);
                 if let Some(last) = out.walks[1].and_then(|w| w.last)
                     && self.tree.child(last).is_none()
@@ -267,9 +266,9 @@ impl Namespace {
         }
         let directory = matches!(op.kind, OpKind::Chdir) || op.record.contains(OpFlags::DIRECTORY);
         let kind = if directory {
-            Kind::Directory
+            NodeKind::Directory
         } else {
-            Kind::Unknown
+            NodeKind::Unknown
         };
         let node = if ok {
             self.learn(op, walk, kind)
@@ -331,14 +330,14 @@ impl Namespace {
             if let Some(old) = self.tree.detach(last) {
                 self.drop_if_gone(old, out);
             }
-            let node = self.tree.create(last, Kind::Regular, true);
-            self.observe(op, node, Kind::Regular);
+            let node = self.tree.create(last, NodeKind::Regular, true);
+            self.observe(op, node, NodeKind::Regular);
             node
         } else {
             let kind = if directory {
-                Kind::Directory
+                NodeKind::Directory
             } else {
-                Kind::Regular
+                NodeKind::Regular
             };
             let size = self.tree.inode(walk.node).map(|n| n.size);
             let node = self.learn(op, walk, kind);
@@ -353,7 +352,7 @@ impl Namespace {
         if truncated.is_some() {
             self.cut(node, 0);
         }
-        let directory = directory || self.tree.kind(node) == Kind::Directory;
+        let directory = directory || self.tree.kind(node) == NodeKind::Directory;
         self.opened(op, node, created, out);
         out.node = Some(node);
         out.action = Action::Open {
@@ -390,9 +389,9 @@ impl Namespace {
 
     fn make(&mut self, op: &Op, paths: &PathTable, walk: &Walk, out: &mut Resolved) {
         let kind = match op.kind {
-            OpKind::Mkdir => Kind::Directory,
-            OpKind::Symlink => Kind::Symlink,
-            _ => Kind::Other,
+            OpKind::Mkdir => NodeKind::Directory,
+            OpKind::Symlink => NodeKind::Symlink,
+            _ => NodeKind::Other,
         };
         if let Some(last) = walk.last {
             if let Some(old) = self.tree.detach(last) {
@@ -400,7 +399,7 @@ impl Namespace {
             }
             let node = self.tree.create(last, kind, true);
             self.observe(op, node, kind);
-            if let (Kind::Symlink, Some(text)) = (kind, op.path2) {
+            if let (NodeKind::Symlink, Some(text)) = (kind, op.path2) {
                 self.tree.set_target(node, paths.get(text));
             }
             out.node = Some(node);
@@ -418,7 +417,7 @@ impl Namespace {
     }
 
     fn unlink(&mut self, op: &Op, walk: &Walk, out: &mut Resolved) {
-        let node = self.learn(op, walk, Kind::Regular);
+        let node = self.learn(op, walk, NodeKind::Regular);
         out.node = Some(node);
         let size = self.tree.size(node);
         if let Some(last) = walk.last {
@@ -429,7 +428,7 @@ impl Namespace {
     }
 
     fn rename(&mut self, op: &Op, walk: &Walk, out: &mut Resolved) {
-        let node = self.learn(op, walk, Kind::Unknown);
+        let node = self.learn(op, walk, NodeKind::Unknown);
         out.node = Some(node);
         out.action = Action::Rename { replaced: None };
         let to = out.walks[1].and_then(|w| w.last);

@@ -5,7 +5,7 @@ use fsage_namespace::flags::{O_APPEND, O_DIRECT};
 use fsage_namespace::registered::is_of_registered;
 
 use super::process::OpenId;
-use super::tree::{Ino, Kind};
+use super::tree::{Ino, NodeKind};
 use super::{Action, Namespace, Resolved};
 
 const FALLOC_KEEP_SIZE: u32 = 1;
@@ -28,9 +28,9 @@ impl Namespace {
                 .is_some_and(|id| self.scope.devices.contains(&id.dev));
         let directory = op.record.contains(OpFlags::DIRECTORY) || op.kind == OpKind::Readdir;
         let kind = if directory {
-            Kind::Directory
+            NodeKind::Directory
         } else {
-            Kind::Regular
+            NodeKind::Regular
         };
         self.tree.nameless(kind, inside)
     }
@@ -46,11 +46,10 @@ impl Namespace {
             return;
         }
         let mut open = op.fd.and_then(|fd| self.processes.open_of(op.pid.0, fd));
-        let by_file = op.file.and_then(|id| self.tree.identified(id));
         let mut node = open
             .and_then(|o| self.processes.open(o))
             .map(|o| o.ino)
-            .or(by_file);
+            .or_else(|| op.file.and_then(|id| self.tree.identified(id)));
         if node.is_none() && op.file.is_some() {
             node = Some(self.nameless_of(op));
         }
@@ -71,7 +70,7 @@ impl Namespace {
         if matches!(op.kind, OpKind::Read | OpKind::Write | OpKind::Fstat)
             || op.size_bytes.is_some()
         {
-            self.observe(op, node, Kind::Regular);
+            self.observe(op, node, NodeKind::Regular);
         }
         out.node = Some(node);
         out.open = open;

@@ -19,7 +19,7 @@ use fsage_core::{DevId, FileId, Op, OpFlags, PathId, PathTable};
 use fsage_namespace::Registered;
 use process::{OpenFile, OpenId, Processes};
 use resolve::{Resolver, Walk};
-use tree::{DentryId, Ino, Kind, Tree};
+use tree::{DentryId, Ino, NodeKind, PredictedTree};
 
 /// Which files belong to the traced file system; operations on others are not charged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct FileRecord<'a> {
     /// Identity.
     pub id: FileId,
     /// Type.
-    pub kind: Kind,
+    pub kind: NodeKind,
     /// Size in bytes.
     pub size: u64,
     /// Allocated space in bytes.
@@ -138,7 +138,7 @@ pub struct Unexplained {
 #[derive(Debug, Clone, Default)]
 pub struct Namespace {
     /// Files and names.
-    pub tree: Tree,
+    pub tree: PredictedTree,
     /// Processes and open files.
     pub processes: Processes,
     resolver: Resolver,
@@ -155,7 +155,7 @@ impl Namespace {
     pub fn new(scope: Scope, block_bytes: u64) -> Self {
         let everything = scope.roots.is_empty() && scope.devices.is_empty();
         let mut namespace = Self {
-            tree: Tree::new(everything),
+            tree: PredictedTree::new(everything),
             block: if block_bytes.is_power_of_two() {
                 block_bytes.max(512)
             } else {
@@ -179,7 +179,7 @@ impl Namespace {
             .resolver
             .resolve_text(&mut self.tree, path, Ino::ROOT, true, true, None);
         match (walk.node, walk.last) {
-            (Ino::NONE, Some(last)) => self.tree.create(last, Kind::Directory, false),
+            (Ino::NONE, Some(last)) => self.tree.create(last, NodeKind::Directory, false),
             (node, _) => node,
         }
     }
@@ -194,7 +194,7 @@ impl Namespace {
         let known = self
             .tree
             .identified(record.id)
-            .filter(|_| record.kind != Kind::Directory);
+            .filter(|_| record.kind != NodeKind::Directory);
         let node = match (walk.node, walk.last, known) {
             (Ino::NONE, Some(last), Some(node)) => {
                 self.tree.attach(last, node);
@@ -204,13 +204,13 @@ impl Namespace {
             (node, _, _) => node,
         };
         self.tree.identify(node, record.id);
-        let holes = record.kind == Kind::Regular
+        let holes = record.kind == NodeKind::Regular
             && record.allocated.saturating_add(self.block) < record.size;
         let physical = record.extents.first().map(|e| e.1);
         if let Some(inode) = self.tree.inode_mut(node) {
             inode.kind = record.kind;
             inode.size = record.size;
-            inode.complete = record.kind == Kind::Directory;
+            inode.complete = record.kind == NodeKind::Directory;
             inode.physical = physical;
             inode.dense_to = if holes { 0 } else { record.size };
         }
@@ -270,17 +270,14 @@ impl Namespace {
     /// The directory from which a path of the operation is resolved.
     #[inline]
     fn base(&mut self, op: &Op, paths: &PathTable, dir: Option<PathId>) -> Ino {
-        if let Some(dir) = dir {
-            let text_known = paths.get(dir).first() == Some(&b'/');
-            if text_known {
-                let walk = self
-                    .resolver
-                    .resolve(&mut self.tree, paths, dir, Ino::ROOT, true, true);
-                return match (walk.node, walk.last) {
-                    (Ino::NONE, Some(last)) => self.tree.create(last, Kind::Directory, false),
-                    (node, _) => node,
-                };
-            }
+        if let Some(dir) = dir.filter(|&dir| self.resolver.is_absolute(paths, dir)) {
+            let walk = self
+                .resolver
+                .resolve(&mut self.tree, paths, dir, Ino::ROOT, true, true);
+            return match (walk.node, walk.last) {
+                (Ino::NONE, Some(last)) => self.tree.create(last, NodeKind::Directory, false),
+                (node, _) => node,
+            };
         }
         if let Some(fd) = op.fd
             && let Some(open) = self.processes.open_of(op.pid.0, fd)

@@ -2,14 +2,14 @@
 //!
 //! A path is taken apart once: its leading directories become a *prefix*, shared by all paths that
 //! begin with it, and its last component a dentry. Both hold until a directory or a symbolic link is
-//! removed, renamed or made ([`Tree`]'s generation), so that an operation costs one indexed load.
+//! removed, renamed or made ([`PredictedTree`]'s generation), so that an operation costs one indexed load.
 
 use fsage_core::{PathId, PathTable};
 use fsage_namespace::Way;
 use fsage_namespace::path::{LINKS_FOLLOWED, PATH_BYTES};
 use rustc_hash::FxHashMap;
 
-use super::tree::{DentryId, Ino, Kind, Tree};
+use super::tree::{DentryId, Ino, NodeKind, PredictedTree};
 
 /// The leading directories of paths, resolved.
 #[derive(Debug, Clone, Copy)]
@@ -72,7 +72,7 @@ impl Resolver {
     #[inline]
     pub fn resolve(
         &mut self,
-        tree: &mut Tree,
+        tree: &mut PredictedTree,
         paths: &PathTable,
         id: PathId,
         base: Ino,
@@ -91,11 +91,20 @@ impl Resolver {
                 .last
                 .map_or(Some(prefix.dir), |l| tree.child(l))
                 .unwrap_or(Ino::NONE);
-            if !(follow && tree.kind(node) == Kind::Symlink) {
+            if !(follow && tree.kind(node) == NodeKind::Symlink) {
                 return walk(c.prefix, prefix, c.last, node);
             }
         }
         self.resolve_text(tree, paths.get(id), base, follow, exists, Some(id))
+    }
+
+    /// Whether a path begins at the root; without its text where it was resolved before.
+    #[inline]
+    pub fn is_absolute(&self, paths: &PathTable, id: PathId) -> bool {
+        match self.by_path.get(id.index()) {
+            Some(Some(cached)) => cached.base == Ino::NONE,
+            _ => paths.get(id).first() == Some(&b'/'),
+        }
     }
 
     fn forget(&mut self, generation: u32) {
@@ -110,7 +119,7 @@ impl Resolver {
     /// Resolves a path that is in no table; `remember` it under this id if it leads somewhere.
     pub fn resolve_text(
         &mut self,
-        tree: &mut Tree,
+        tree: &mut PredictedTree,
         path: &[u8],
         base: Ino,
         follow: bool,
@@ -148,7 +157,7 @@ impl Resolver {
             let node = last
                 .map_or(Some(dir), |l| tree.child(l))
                 .unwrap_or(Ino::NONE);
-            let is_link = follow && tree.kind(node) == Kind::Symlink;
+            let is_link = follow && tree.kind(node) == NodeKind::Symlink;
             links += 1;
             if let (true, true, Some(l)) = (is_link, links < LINKS_FOLLOWED, last)
                 && let Some(text) = tree.target(node)
@@ -169,17 +178,17 @@ impl Resolver {
                 Some(p) => p,
                 None => self.keep(start, dir, plain.then_some((base, head))),
             };
-            if plain && let Some(id) = remember {
-                let (generation, base) = (self.generation, remembered_base);
-                self.remember(
-                    id,
-                    Cached {
-                        generation,
-                        base,
-                        prefix,
-                        last,
-                    },
-                );
+            if plain
+                && let Some(id) = remember
+                && (absolute || remembered_base.is_some())
+            {
+                let cached = Cached {
+                    generation: self.generation,
+                    base: remembered_base,
+                    prefix,
+                    last,
+                };
+                self.remember(id, cached);
             }
             return match self.prefixes.get(prefix as usize) {
                 Some(&p) => walk(prefix, p, last, node),
@@ -215,7 +224,7 @@ impl Resolver {
     /// Walks through directories; each lookup is a step. `None`: one is missing, or is no directory.
     fn walk_dirs(
         &mut self,
-        tree: &mut Tree,
+        tree: &mut PredictedTree,
         base: Ino,
         path: &[u8],
         exists: bool,
@@ -227,7 +236,7 @@ impl Resolver {
                 way.at = tree.above(way.at);
                 continue;
             }
-            if tree.kind(way.at) == Kind::Regular {
+            if tree.kind(way.at) == NodeKind::Regular {
                 return None;
             }
             let dentry = tree.name(way.at, &name);
@@ -242,7 +251,7 @@ impl Resolver {
                     return None;
                 }
             };
-            if tree.kind(next) == Kind::Symlink
+            if tree.kind(next) == NodeKind::Symlink
                 && let Some(text) = tree.target(next)
             {
                 if !way.follow(text) {
@@ -252,9 +261,9 @@ impl Resolver {
                 continue;
             }
             if let Some(node) = tree.inode_mut(next)
-                && node.kind == Kind::Unknown
+                && node.kind == NodeKind::Unknown
             {
-                node.kind = Kind::Directory;
+                node.kind = NodeKind::Directory;
             }
             way.at = next;
         }
@@ -264,7 +273,7 @@ impl Resolver {
 
 /// Whether a name that is not known may be a file all the same: the directory was not seen whole,
 /// and nobody found the name missing.
-pub(super) fn can_be_there(tree: &Tree, dir: Ino, dentry: DentryId) -> bool {
+pub(super) fn can_be_there(tree: &PredictedTree, dir: Ino, dentry: DentryId) -> bool {
     !tree.inode(dir).is_some_and(|d| d.complete) && !tree.dentry(dentry).is_some_and(|d| d.negative)
 }
 

@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use fsage_core::FileId;
 use rustc_hash::FxHashMap;
 
-pub use fsage_namespace::{DentryId, Ino, Kind};
+pub use fsage_namespace::{DentryId, Ino, NodeKind};
 
 /// A file.
 pub type Inode = fsage_namespace::Inode<Predicted>;
@@ -20,7 +20,7 @@ pub struct Predicted {
     pub complete: bool,
     /// Whether it was created in the trace, since names were made cold last.
     pub born: bool,
-    /// Whether its space has holes; then [`Tree::allocated`] knows more than `dense_to`.
+    /// Whether its space has holes; then [`PredictedTree::allocated`] knows more than `dense_to`.
     pub sparse: bool,
     /// Everything before this offset is allocated.
     pub dense_to: u64,
@@ -32,19 +32,19 @@ pub struct Predicted {
 
 /// The tree. It forgets no name: one that was missed is in the kernel's cache.
 #[derive(Debug, Clone)]
-pub struct Tree {
+pub struct PredictedTree {
     files: fsage_namespace::Tree<Predicted>,
     holes: FxHashMap<Ino, BTreeMap<u64, u64>>,
     next_order: u64,
 }
 
-impl Default for Tree {
+impl Default for PredictedTree {
     fn default() -> Self {
         Self::new(false)
     }
 }
 
-impl Deref for Tree {
+impl Deref for PredictedTree {
     type Target = fsage_namespace::Tree<Predicted>;
 
     #[inline]
@@ -53,14 +53,14 @@ impl Deref for Tree {
     }
 }
 
-impl DerefMut for Tree {
+impl DerefMut for PredictedTree {
     #[inline]
     fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.files
     }
 }
 
-impl Tree {
+impl PredictedTree {
     /// A tree with nothing but its root.
     pub fn new(in_scope: bool) -> Self {
         let root = Predicted {
@@ -78,16 +78,16 @@ impl Tree {
     /// more than any program's operations tell of.
     pub fn learn_directory(&mut self, id: DentryId) -> Option<Ino> {
         let may = self.learned.name();
-        may.then(|| self.create(id, Kind::Directory, false))
+        may.then(|| self.create(id, NodeKind::Directory, false))
     }
 
     /// Makes a file of `kind` with the name.
-    pub fn create(&mut self, id: DentryId, kind: Kind, born: bool) -> Ino {
+    pub fn create(&mut self, id: DentryId, kind: NodeKind, born: bool) -> Ino {
         self.next_order += 1;
         let dir = self.dentry(id).and_then(|d| self.inode(d.dir));
         let state = Predicted {
             born,
-            complete: born && kind == Kind::Directory,
+            complete: born && kind == NodeKind::Directory,
             in_scope: dir.is_some_and(|d| d.in_scope),
             order: self.next_order,
             ..Predicted::default()
@@ -104,7 +104,7 @@ impl Tree {
     /// Forgets a file that is gone; its number is given again unless it is a directory.
     pub fn forget(&mut self, ino: Ino) {
         self.holes.remove(&ino);
-        let directory = self.kind(ino) == Kind::Directory;
+        let directory = self.kind(ino) == NodeKind::Directory;
         self.files.forget(ino, !directory);
     }
 
@@ -118,7 +118,7 @@ impl Tree {
     }
 
     /// A file that no name is known for.
-    pub fn nameless(&mut self, kind: Kind, in_scope: bool) -> Ino {
+    pub fn nameless(&mut self, kind: NodeKind, in_scope: bool) -> Ino {
         self.next_order += 1;
         let state = Predicted {
             in_scope,

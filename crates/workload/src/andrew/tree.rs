@@ -15,7 +15,7 @@ pub struct Listing {
 
 /// A source tree. Numbers of files are indices of `entries`.
 #[derive(Debug)]
-pub struct Tree {
+pub struct CompiledTree {
     /// As given: a directory before what it holds.
     pub entries: Vec<TreeEntry>,
     /// Every directory, the root first, parents before children.
@@ -29,7 +29,7 @@ pub struct Tree {
     paths: FxHashSet<Vec<u8>>,
 }
 
-impl Tree {
+impl CompiledTree {
     /// The index of a tree. An entry whose directory is not in the tree is left out.
     pub fn new(source: &SourceTree) -> Self {
         let mut tree = Self {

@@ -21,7 +21,7 @@ const PAGE_BYTES: u64 = 4096;
 const DIGITS: u8 = 2;
 
 #[derive(Debug, Default)]
-struct Kind {
+struct KindTally {
     count: u64,
     errors: u64,
     total_ns: u64,
@@ -32,7 +32,7 @@ struct Kind {
 /// Takes operations and finds out what they are like.
 #[derive(Debug, Default)]
 pub struct Characterizer {
-    kinds: Vec<Kind>,
+    kinds: Vec<KindTally>,
     operations: u64,
     errors: u64,
     bytes_read: u64,
@@ -98,7 +98,7 @@ impl Characterizer {
         let index = op.kind as usize;
         if self.kinds.len() <= index {
             self.kinds
-                .resize_with(OpKind::ALL.len().max(index + 1), Kind::default);
+                .resize_with(OpKind::ALL.len().max(index + 1), KindTally::default);
         }
         let Some(kind) = self.kinds.get_mut(index) else {
             return;
@@ -269,7 +269,7 @@ impl Characterizer {
     }
 }
 
-fn kind_stats(kinds: &[Kind], total_ns: u64) -> Vec<KindStats> {
+fn kind_stats(kinds: &[KindTally], total_ns: u64) -> Vec<KindStats> {
     let mut stats: Vec<KindStats> = OpKind::ALL
         .iter()
         .zip(kinds)

@@ -8,7 +8,7 @@ use fsage_format::foreign::wml::{Attribute, Flowop as Written};
 
 use super::code::{Code, Flowop, FlowopKind, Instruction, KINDS};
 use super::distribution::Number;
-use super::tree::Tree;
+use super::tree::FilesetTree;
 use super::values::{Attributes, Problem, Scope, Variables};
 
 /// Descriptors that a script may name, as in filebench, and those that `opennext` may add.
@@ -30,7 +30,7 @@ pub(super) struct Composite<'a> {
 
 pub(super) struct Compiler<'a> {
     variables: &'a Variables,
-    trees: &'a [Arc<Tree>],
+    trees: &'a [Arc<FilesetTree>],
     composites: BTreeMap<&'a str, Composite<'a>>,
     /// Flowops and composites that were unfolded so far.
     unfolded: Cell<usize>,
@@ -49,7 +49,7 @@ impl FlowopKind {
 impl<'a> Compiler<'a> {
     pub(super) fn new(
         variables: &'a Variables,
-        trees: &'a [Arc<Tree>],
+        trees: &'a [Arc<FilesetTree>],
         composites: BTreeMap<&'a str, Composite<'a>>,
     ) -> Self {
         Self {

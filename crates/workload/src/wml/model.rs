@@ -10,7 +10,7 @@ use super::code::{Code, FlowopKind};
 use super::compile::{Compiler, Composite, check_gates, check_work};
 use super::distribution::Number;
 use super::personalities;
-use super::tree::{Definition, MOST_FILE_BYTES, Tree};
+use super::tree::{Definition, FilesetTree, MOST_FILE_BYTES};
 use super::values::{Attributes, Plain, Problem, Scope, Variables};
 
 /// Bounds of what a script may ask for: files of one fileset, threads of all processes.
@@ -53,7 +53,7 @@ pub(super) struct Thread {
 /// A script that can be run.
 #[derive(Debug)]
 pub(super) struct Model {
-    pub(super) trees: Vec<Arc<Tree>>,
+    pub(super) trees: Vec<Arc<FilesetTree>>,
     pub(super) threads: Vec<Thread>,
     /// Events a second, 0 for no limit.
     pub(super) rate: u64,
@@ -230,7 +230,7 @@ impl Definitions {
         Ok(())
     }
 
-    fn trees(&self, variables: &Variables, seed: Seed) -> Result<Vec<Arc<Tree>>, Fault> {
+    fn trees(&self, variables: &Variables, seed: Seed) -> Result<Vec<Arc<FilesetTree>>, Fault> {
         let mut definitions = Vec::new();
         let mut places = Vec::new();
         let mut entries = 0;
@@ -262,7 +262,7 @@ impl Definitions {
             parts.push(definition.name.trim_start_matches('/').to_owned());
             definition.root = parts.join("/");
             let name = definition.name.clone();
-            let tree = Tree::new(definition, derived(seed, 1 << 32 | number as u64));
+            let tree = FilesetTree::new(definition, derived(seed, 1 << 32 | number as u64));
             let tree = tree.ok_or_else(|| {
                 let defined = self.filesets.get(number);
                 Fault {
@@ -292,7 +292,11 @@ impl Definitions {
             .collect()
     }
 
-    fn threads(&self, variables: &Variables, trees: &[Arc<Tree>]) -> Result<Vec<Thread>, Fault> {
+    fn threads(
+        &self,
+        variables: &Variables,
+        trees: &[Arc<FilesetTree>],
+    ) -> Result<Vec<Thread>, Fault> {
         let composites = self.composites();
         let compiler = Compiler::new(variables, trees, composites);
         let mut out = Vec::new();

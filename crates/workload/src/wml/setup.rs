@@ -6,7 +6,7 @@ use fsage_core::{Fd, Op, OpFlags, OpKind, OpSource, Outcome, PathTable, Pid, Sou
 
 use crate::ops::{O_CREAT, O_RDWR};
 
-use super::tree::{Tree, above};
+use super::tree::{FilesetTree, above};
 
 /// filebench fills files in writes of this size.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -27,7 +27,7 @@ enum At {
 
 /// The stream that sets filesets up, one after the other.
 pub(super) struct Setup {
-    trees: Vec<Arc<Tree>>,
+    trees: Vec<Arc<FilesetTree>>,
     /// For each fileset the directories above it that are made for it.
     above: Vec<Vec<String>>,
     tree: usize,
@@ -36,7 +36,7 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    pub(super) fn new(trees: Vec<Arc<Tree>>) -> Self {
+    pub(super) fn new(trees: Vec<Arc<FilesetTree>>) -> Self {
         Self {
             above: above(&trees),
             trees,
@@ -52,7 +52,12 @@ impl Setup {
         push(&mut self.paths, made, path, batch)
     }
 
-    fn open(&mut self, tree: &Tree, index: usize, batch: &mut Vec<Op>) -> Result<(), SourceError> {
+    fn open(
+        &mut self,
+        tree: &FilesetTree,
+        index: usize,
+        batch: &mut Vec<Op>,
+    ) -> Result<(), SourceError> {
         let mut open = op(OpKind::Open);
         open.flags = O_RDWR | O_CREAT;
         open.size_bytes = Some(0);
@@ -86,7 +91,7 @@ impl Setup {
     }
 
     /// One directory or file more; false at the end of the fileset.
-    fn step(&mut self, tree: &Tree, batch: &mut Vec<Op>) -> Result<bool, SourceError> {
+    fn step(&mut self, tree: &FilesetTree, batch: &mut Vec<Op>) -> Result<bool, SourceError> {
         self.at = match self.at {
             At::Directory(0) => {
                 let above = self.above.get_mut(self.tree).map(std::mem::take);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::bits::Bits;
 use super::thread::Release;
-use super::tree::Tree;
+use super::tree::FilesetTree;
 
 /// A file of a fileset.
 #[derive(Debug, Clone, Copy, Default)]
@@ -80,7 +80,7 @@ pub(super) enum Picked {
 /// A fileset while it runs.
 #[derive(Debug)]
 pub(super) struct Fileset {
-    pub(super) tree: Arc<Tree>,
+    pub(super) tree: Arc<FilesetTree>,
     pub(super) files: Vec<FileState>,
     pool: Pool,
     leaves: Pool,
@@ -92,7 +92,7 @@ pub(super) struct Fileset {
 }
 
 impl Fileset {
-    pub(super) fn new(tree: Arc<Tree>) -> Self {
+    pub(super) fn new(tree: Arc<FilesetTree>) -> Self {
         let mut files: Vec<FileState> = vec![FileState::default(); tree.files.len()];
         let mut held = vec![0_u32; tree.directories.len()];
         let mut hold = |directory: u32| {

@@ -8,7 +8,7 @@ use fsage_core::{Op, OpKind, OpSource, PathTable, SourceError};
 use super::setup::{AHEAD, op, push};
 use super::state::{FileState, Shared};
 use super::thread::lock;
-use super::tree::{Tree, above};
+use super::tree::{FilesetTree, above};
 
 /// Where it is in a fileset.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +24,7 @@ enum At {
 /// The stream that removes filesets, the last one first. It goes by what the threads left; where they
 /// ran in another process that is not known, and it removes nothing: the directory goes as a whole.
 pub(super) struct Teardown {
-    trees: Vec<Arc<Tree>>,
+    trees: Vec<Arc<FilesetTree>>,
     shared: Arc<Mutex<Shared>>,
     /// For each fileset the directories above it that were made for it.
     above: Vec<Vec<String>>,
@@ -35,7 +35,7 @@ pub(super) struct Teardown {
 }
 
 impl Teardown {
-    pub(super) fn new(trees: Vec<Arc<Tree>>, shared: Arc<Mutex<Shared>>) -> Self {
+    pub(super) fn new(trees: Vec<Arc<FilesetTree>>, shared: Arc<Mutex<Shared>>) -> Self {
         Self {
             above: above(&trees),
             left: trees.len(),
@@ -70,7 +70,12 @@ impl Teardown {
     }
 
     /// One name of fileset number `set`; false at its end.
-    fn step(&mut self, set: usize, tree: &Tree, batch: &mut Vec<Op>) -> Result<bool, SourceError> {
+    fn step(
+        &mut self,
+        set: usize,
+        tree: &FilesetTree,
+        batch: &mut Vec<Op>,
+    ) -> Result<bool, SourceError> {
         self.at = match self.at {
             At::File(n) => match self.file(set, n) {
                 Some(file) => {

@@ -56,7 +56,7 @@ pub(super) struct File {
 
 /// A fileset with every file and directory; the same for the same definition and seed.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(super) struct FilesetTree {
     pub(super) definition: Definition,
     /// Paths of the directories, the first is the root; each comes after the one that holds it.
     pub(super) directories: Vec<String>,
@@ -79,7 +79,7 @@ struct Level {
     made: u32,
 }
 
-impl Tree {
+impl FilesetTree {
     /// Lays a fileset out; `None` if it takes more than two million directories, or more memory than is
     /// had for their names.
     pub(super) fn new(definition: Definition, seed: Seed) -> Option<Self> {
@@ -225,7 +225,7 @@ impl Tree {
 
 /// For each fileset the directories down to its own that were not there for those before it, in the order
 /// in which the set-up makes them.
-pub(super) fn above(trees: &[Arc<Tree>]) -> Vec<Vec<String>> {
+pub(super) fn above(trees: &[Arc<FilesetTree>]) -> Vec<Vec<String>> {
     let mut known: BTreeSet<&str> = BTreeSet::new();
     let mut made = Vec::new();
     for tree in trees {

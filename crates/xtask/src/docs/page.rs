@@ -24,7 +24,7 @@ pub struct Transcript {
     prompt: &'static str,
     /// What ends it.
     tail: String,
-    pub steps: Vec<Step>,
+    pub steps: Vec<ShownCommand>,
     pub root: bool,
     /// Only words count.
     pub words: bool,
@@ -32,7 +32,7 @@ pub struct Transcript {
 
 /// One command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct ShownCommand {
     pub command: String,
     pub said: Vec<String>,
 }
@@ -92,7 +92,7 @@ fn transcript(lines: &[&str], at: usize) -> Option<(Transcript, usize)> {
     }
     let first = lines.get(next)?.strip_prefix(indent)?;
     let prompt = if first.starts_with("# ") { "# " } else { "$ " };
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<ShownCommand> = Vec::new();
     let mut tail = String::new();
     while let Some(line) = lines.get(next) {
         if fenced && line.starts_with("```") {
@@ -104,7 +104,7 @@ fn transcript(lines: &[&str], at: usize) -> Option<(Transcript, usize)> {
             break;
         };
         match (body.strip_prefix(prompt), steps.last_mut()) {
-            (Some(command), _) => steps.push(Step {
+            (Some(command), _) => steps.push(ShownCommand {
                 command: command.to_owned(),
                 said: Vec::new(),
             }),

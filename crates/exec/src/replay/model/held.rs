@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use fsage_core::{FileId, OpFlags, OpKind};
-use fsage_namespace::{Ino, Kind, SharedId};
+use fsage_namespace::{Ino, NodeKind, SharedId};
 
 use super::{MAPPED, Mapped, Model, ReplayStep, Skip};
 use crate::replay::call::Slot;
@@ -30,7 +30,7 @@ impl Model {
             return Ok(open);
         }
         let path = self.tree.path(node).ok_or(Skip::UnknownDescriptor)?;
-        let found = self.find_text(&path, false, Some(Kind::Regular), &op)?;
+        let found = self.find_text(&path, false, Some(NodeKind::Regular), &op)?;
         found.uses(super::Mode::Shared, &mut step.uses);
         let (fd, old) = self.registered.make(process);
         if let Some((process, fd)) = old {

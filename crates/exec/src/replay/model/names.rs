@@ -1,7 +1,7 @@
 //! Operations on names.
 
 use fsage_core::{Errno, Op, OpFlags, OpKind, PathTable};
-use fsage_namespace::Kind;
+use fsage_namespace::NodeKind;
 use fsage_namespace::flags::{
     AT_SYMLINK_NOFOLLOW, O_CREAT, O_TRUNC, RENAME_EXCHANGE, RENAME_NOREPLACE,
 };
@@ -55,12 +55,12 @@ impl Model {
         let kind = match (op.kind, errno) {
             (OpKind::Mkdir, Some(Errno::EEXIST))
             | (_, Some(Errno::ENOTEMPTY))
-            | (OpKind::Rmdir | OpKind::Chdir, None) => Some(Kind::Directory),
+            | (OpKind::Rmdir | OpKind::Chdir, None) => Some(NodeKind::Directory),
             (OpKind::Mkdir | OpKind::Mknod, None) => None,
-            (OpKind::Readlink, None) => Some(Kind::Symlink),
-            (OpKind::Truncate, None) => Some(Kind::Regular),
-            (_, None) if directory => Some(Kind::Directory),
-            (_, None | Some(Errno::EEXIST | Errno(ENODATA))) => Some(Kind::Unknown),
+            (OpKind::Readlink, None) => Some(NodeKind::Symlink),
+            (OpKind::Truncate, None) => Some(NodeKind::Regular),
+            (_, None) if directory => Some(NodeKind::Directory),
+            (_, None | Some(Errno::EEXIST | Errno(ENODATA))) => Some(NodeKind::Unknown),
             (_, Some(_)) => None,
         };
         let follow = match op.kind {
@@ -78,7 +78,8 @@ impl Model {
             && self.tree.inode(dir).is_none_or(|inode| inode.entries == 0)
         {
             // Something is in it, whatever its name.
-            self.tree.learn(dir, b".fsage-kept", Kind::Regular, None);
+            self.tree
+                .learn(dir, b".fsage-kept", NodeKind::Regular, None);
         }
         found.uses(mode, &mut step.uses);
         if let Some(node) = node {
@@ -113,23 +114,23 @@ impl Model {
         let last = found.walk.last.clone();
         Ok(match (op.kind, last) {
             (OpKind::Mkdir, Some((dir, name))) => {
-                let node = self.tree.create(dir, &name, Kind::Directory);
+                let node = self.tree.create(dir, &name, NodeKind::Directory);
                 let node = node.ok_or(Skip::Impossible)?;
                 step.uses.push(Use(Key::Directory(node), Mode::Exclusive));
                 Mode::Exclusive
             }
             (OpKind::Mknod, Some((dir, name))) => {
                 if matches!(op.flags & 0o170_000, 0 | 0o100_000) {
-                    let made = self.tree.create(dir, &name, Kind::Regular);
+                    let made = self.tree.create(dir, &name, NodeKind::Regular);
                     made.ok_or(Skip::Impossible)?;
                 }
                 Mode::Exclusive
             }
             (OpKind::Unlink | OpKind::Rmdir, Some((dir, name))) => {
                 let kind = if op.kind == OpKind::Rmdir {
-                    Kind::Directory
+                    NodeKind::Directory
                 } else {
-                    Kind::Regular
+                    NodeKind::Regular
                 };
                 if let Some(node) = found.walk.node {
                     self.tree.expect(node, kind);
@@ -171,7 +172,7 @@ impl Model {
         if ok {
             self.incoming.call();
         }
-        let kind = ok.then_some(Kind::Unknown);
+        let kind = ok.then_some(NodeKind::Unknown);
         let exchange = op.kind == OpKind::Rename && op.flags & RENAME_EXCHANGE != 0;
         let one = match self.find(&op, paths, op.path, op.dir, false, kind) {
             Err(Skip::Outside) if ok && !exchange => self.brought(&op),
@@ -180,7 +181,7 @@ impl Model {
         let no_replace = op.kind == OpKind::Rename && op.flags & RENAME_NOREPLACE != 0;
         let exists = op.result.errno() == Some(Errno::EEXIST) || exchange && ok;
         let unnumbered = Op { file: None, ..op };
-        let kind = exists.then_some(Kind::Unknown);
+        let kind = exists.then_some(NodeKind::Unknown);
         let dir2 = op.dir2.or(op.dir);
         let two = self.find(&unnumbered, paths, op.path2, dir2, false, kind);
         let (one, two) = match (one, two) {
@@ -228,8 +229,8 @@ impl Model {
                 let (from, to) = ((from.0, &*from.1), (to.0, &*to.1));
                 self.tree.rename(from, to, exchange)
             }
-            (_, Some(node)) if self.tree.kind(node) != Kind::Directory => {
-                self.tree.expect(node, Kind::Regular);
+            (_, Some(node)) if self.tree.kind(node) != NodeKind::Directory => {
+                self.tree.expect(node, NodeKind::Regular);
                 self.tree.attach(to.0, &to.1, node)
             }
             _ => false,
@@ -244,11 +245,11 @@ impl Model {
             return Err(Skip::UnreadablePath);
         }
         let exists = op.result.errno() == Some(Errno::EEXIST);
-        let kind = exists.then_some(Kind::Unknown);
+        let kind = exists.then_some(NodeKind::Unknown);
         let found = self.find(&op, paths, op.path, op.dir, false, kind)?;
         let mut mode = Mode::Shared;
         if let (true, Some((dir, name))) = (op.result.is_ok(), &found.walk.last) {
-            let node = self.tree.create(*dir, name, Kind::Symlink);
+            let node = self.tree.create(*dir, name, NodeKind::Symlink);
             let node = node.ok_or(Skip::Impossible)?;
             self.tree.set_target(node, text);
             mode = Mode::Exclusive;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fsage_core::{Fd, OpFlags, OpKind, PathTable, Tid};
-use fsage_namespace::{Closed, Kind, SharedId};
+use fsage_namespace::{Closed, NodeKind, SharedId};
 
 use super::{Model, OpenFile, ReplayStep, Skip, Verdict};
 use crate::replay::call::{Call, Slot};
@@ -39,7 +39,7 @@ impl Model {
                 if op.result.is_ok() {
                     let gone = self.processes.exec(op.pid.0);
                     self.let_go(gone, &mut step.closes);
-                    self.find(&op, paths, op.path, op.dir, true, Some(Kind::Regular))?;
+                    self.find(&op, paths, op.path, op.dir, true, Some(NodeKind::Regular))?;
                 }
                 return Err(Skip::NoCall);
             }

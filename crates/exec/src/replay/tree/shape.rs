@@ -2,12 +2,12 @@
 
 use fsage_namespace::Ino;
 
-use super::Tree;
+use super::ReplayTree;
 
 /// Directories that lie deeper are moved nowhere: no call can name them.
 const DEPTH: usize = fsage_namespace::path::PATH_BYTES;
 
-impl Tree {
+impl ReplayTree {
     /// Whether names can be made in it: what has several names is no directory.
     pub(super) fn may_hold(&self, dir: Ino) -> bool {
         self.inode(dir).is_some_and(|inode| inode.links <= 1)
@@ -138,28 +138,28 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsage_namespace::Kind;
+    use fsage_namespace::NodeKind;
 
-    fn tree(dirs: &[&str]) -> Tree {
-        let mut tree = Tree::new(true);
+    fn tree(dirs: &[&str]) -> ReplayTree {
+        let mut tree = ReplayTree::new(true);
         for dir in dirs {
             tree.directory(dir.as_bytes());
         }
         tree
     }
 
-    fn at(tree: &mut Tree, path: &str) -> (Ino, Box<[u8]>) {
+    fn at(tree: &mut ReplayTree, path: &str) -> (Ino, Box<[u8]>) {
         tree.walk(Ino::ROOT, path.as_bytes(), false, false)
             .last
             .unwrap()
     }
 
-    fn rename(tree: &mut Tree, from: &str, to: &str) -> bool {
+    fn rename(tree: &mut ReplayTree, from: &str, to: &str) -> bool {
         let (from, to) = (at(tree, from), at(tree, to));
         tree.rename((from.0, &from.1), (to.0, &to.1), false)
     }
 
-    fn link(tree: &mut Tree, from: &str, to: &str) -> bool {
+    fn link(tree: &mut ReplayTree, from: &str, to: &str) -> bool {
         let node = tree.walk(Ino::ROOT, from.as_bytes(), false, false).node;
         let to = at(tree, to);
         tree.attach(to.0, &to.1, node.unwrap())
@@ -188,7 +188,7 @@ mod tests {
         // Its last name goes; the directory that it becomes lies under the first one.
         let mut tree = tree(&["/a", "/b"]);
         let (a, b) = (at(&mut tree, "/a/f"), at(&mut tree, "/b/f"));
-        let file = tree.create(a.0, &a.1, Kind::Unknown).unwrap();
+        let file = tree.create(a.0, &a.1, NodeKind::Unknown).unwrap();
         assert!(tree.attach(b.0, &b.1, file));
         tree.detach(b.0, &b.1);
         tree.directory(b"/a/f/inside");
@@ -200,10 +200,13 @@ mod tests {
     fn what_has_several_names_holds_none() {
         let mut tree = tree(&["/a", "/b"]);
         let (a, b) = (at(&mut tree, "/a/f"), at(&mut tree, "/b/f"));
-        let file = tree.create(a.0, &a.1, Kind::Unknown).unwrap();
+        let file = tree.create(a.0, &a.1, NodeKind::Unknown).unwrap();
         assert!(tree.attach(b.0, &b.1, file));
-        assert!(tree.create(file, b"child", Kind::Regular).is_none());
-        assert!(tree.learn(file, b"child", Kind::Regular, None).is_none());
+        assert!(tree.create(file, b"child", NodeKind::Regular).is_none());
+        assert!(
+            tree.learn(file, b"child", NodeKind::Regular, None)
+                .is_none()
+        );
         assert!(
             tree.walk(Ino::ROOT, b"/a/f/x/y", false, true)
                 .node

@@ -1,10 +1,10 @@
 //! The tree of the start: from a snapshot, and as it is made.
 
 use fsage_core::FileId;
-use fsage_namespace::{Ino, Kind};
+use fsage_namespace::{Ino, NodeKind};
 use rustc_hash::FxHashMap;
 
-use super::{Range, Replayed, Tree};
+use super::{Range, ReplayTree, Replayed};
 
 /// One name of a snapshot.
 #[derive(Debug, Clone)]
@@ -14,7 +14,7 @@ pub struct Entry<'a> {
     /// Identity.
     pub id: FileId,
     /// What it is.
-    pub kind: Kind,
+    pub kind: NodeKind,
     /// Size in bytes.
     pub size: u64,
     /// The target of a symbolic link.
@@ -23,11 +23,11 @@ pub struct Entry<'a> {
     pub ranges: Option<Vec<Range>>,
 }
 
-impl Tree {
+impl ReplayTree {
     /// The tree of the start.
-    pub fn start(&self) -> Tree {
+    pub fn start(&self) -> ReplayTree {
         let mut made: FxHashMap<Ino, Ino> = FxHashMap::default();
-        let mut tree = Tree::new(false);
+        let mut tree = ReplayTree::new(false);
         made.insert(Ino::ROOT, Ino::ROOT);
         let mut met = vec![false; self.inodes().len()];
         for index in 0..self.inodes().len() {
@@ -41,7 +41,7 @@ impl Tree {
     fn start_of(
         &self,
         node: Ino,
-        tree: &mut Tree,
+        tree: &mut ReplayTree,
         made: &mut FxHashMap<Ino, Ino>,
         met: &mut [bool],
     ) {
@@ -68,7 +68,7 @@ impl Tree {
                 continue;
             }
             let copy = tree.unnamed(inode.kind, Replayed::default());
-            let directory = inode.kind == Kind::Directory;
+            let directory = inode.kind == NodeKind::Directory;
             for (dir, name) in &inode.start.names {
                 if let Some(&dir) = made.get(dir)
                     && tree.attach(dir, name, copy)
@@ -79,7 +79,7 @@ impl Tree {
                 }
             }
             if let Some(slot) = tree.inode_mut(copy) {
-                slot.size = if inode.kind == Kind::Directory {
+                slot.size = if inode.kind == NodeKind::Directory {
                     0
                 } else {
                     inode.start.size
@@ -94,7 +94,7 @@ impl Tree {
     }
 
     /// The tree at the start of a second pass: this one, with its files of the start.
-    pub fn restart(&self) -> Tree {
+    pub fn restart(&self) -> ReplayTree {
         let mut tree = self.clone();
         tree.learning = false;
         for inode in tree.inodes_mut() {
@@ -110,7 +110,7 @@ impl Tree {
         let Some(inode) = self.inode_mut(node) else {
             return false;
         };
-        let (directory, dir) = (inode.kind == Kind::Directory, name.0);
+        let (directory, dir) = (inode.kind == NodeKind::Directory, name.0);
         let names = &mut inode.start.names;
         let again = names.iter().any(|(at, _)| *at == dir);
         if again && directory {
@@ -142,7 +142,7 @@ impl Tree {
         let walk = self.walk(Ino::ROOT, path, false, true);
         match (walk.node, walk.last) {
             (None, Some((dir, name))) => self
-                .learn(dir, &name, Kind::Directory, None)
+                .learn(dir, &name, NodeKind::Directory, None)
                 .unwrap_or(Ino::ROOT),
             (node, _) => node.unwrap_or(Ino::ROOT),
         }
@@ -157,7 +157,7 @@ impl Tree {
             return true;
         }
         while let Some(part) = parts.next() {
-            if matches!(part, b"" | b"." | b"..") || self.kind(at) != Kind::Directory {
+            if matches!(part, b"" | b"." | b"..") || self.kind(at) != NodeKind::Directory {
                 return false;
             }
             if parts.peek().is_some() {
@@ -170,7 +170,7 @@ impl Tree {
             if self.child_of(at, part).is_some() {
                 return false;
             }
-            let id = (entry.kind == Kind::Regular).then_some(entry.id);
+            let id = (entry.kind == NodeKind::Regular).then_some(entry.id);
             let known = id.and_then(|id| self.identified(id)).is_some();
             // A snapshot's rows are what they are learned from.
             self.learned.operation();
@@ -179,7 +179,7 @@ impl Tree {
             };
             self.identify(node, entry.id);
             if !known && let Some(inode) = self.inode_mut(node) {
-                inode.size = if entry.kind == Kind::Directory {
+                inode.size = if entry.kind == NodeKind::Directory {
                     0
                 } else {
                     entry.size

@@ -46,17 +46,17 @@ impl Held {
 pub(super) type Base = (u32, (u32, Pick), Option<(u32, Pick)>);
 
 /// A line by what is done and by what is open.
-pub(super) type Told = (Base, u32);
+pub(super) type OpenLine = (Base, u32);
 
 /// What follows a line, and how often; `None` is the end.
-pub(super) type Next = Vec<(Option<Told>, u64)>;
+pub(super) type Next = Vec<(Option<OpenLine>, u64)>;
 
 /// Rounds in which what lines tell of one another goes on.
 const ROUNDS: usize = 8;
 
 /// Which lines are to be told apart by what is open: those of which it hangs on that what follows, more than chance would
 /// have it (Schwarz 1978). `lines` are all of them, told apart.
-pub(super) fn telling(lines: &[(Told, Next)]) -> FxHashSet<Base> {
+pub(super) fn telling(lines: &[(OpenLine, Next)]) -> FxHashSet<Base> {
     let visits: u64 = lines.iter().flat_map(|l| &l.1).map(|next| next.1).sum();
     let cost = (visits.max(2) as f64).ln() / 2.0;
     let mut of: FxHashMap<Base, Vec<&Next>> = FxHashMap::default();
@@ -65,14 +65,14 @@ pub(super) fn telling(lines: &[(Told, Next)]) -> FxHashSet<Base> {
     }
     let mut telling: FxHashSet<Base> = FxHashSet::default();
     for _ in 0..ROUNDS {
-        let seen = |next: &Option<Told>| {
+        let seen = |next: &Option<OpenLine>| {
             next.map(|(base, open)| (base, if telling.contains(&base) { open } else { 0 }))
         };
         let is_telling = |variants: &Vec<&Next>| {
-            let mut all: FxHashMap<Option<Told>, u64> = FxHashMap::default();
+            let mut all: FxHashMap<Option<OpenLine>, u64> = FxHashMap::default();
             let mut apart = 0.0;
             for next in variants {
-                let mut own: FxHashMap<Option<Told>, u64> = FxHashMap::default();
+                let mut own: FxHashMap<Option<OpenLine>, u64> = FxHashMap::default();
                 for (next, n) in *next {
                     *own.entry(seen(next)).or_default() += n;
                     *all.entry(seen(next)).or_default() += n;
@@ -95,7 +95,7 @@ pub(super) fn telling(lines: &[(Told, Next)]) -> FxHashSet<Base> {
 }
 
 /// How likely those are that follow, in logarithms.
-fn likelihood(next: &FxHashMap<Option<Told>, u64>) -> f64 {
+fn likelihood(next: &FxHashMap<Option<OpenLine>, u64>) -> f64 {
     let total: u64 = next.values().sum();
     let term = |&n: &u64| n as f64 * (n as f64 / total as f64).ln();
     next.values().map(term).sum()

@@ -2,7 +2,7 @@
 
 use super::super::dist::{Deck, Random};
 use super::super::names::Name;
-use super::super::step::{LARGEST, Step};
+use super::super::step::{LARGEST, VisitStep};
 use super::PAGE_BYTES;
 
 #[derive(Debug, Clone, Default)]
@@ -38,7 +38,7 @@ impl Decks {
 /// Where a transfer at random starts, in a file with so much room before it.
 pub(super) fn anywhere(
     known: &mut Name,
-    step: &Step,
+    step: &VisitStep,
     room_bytes: u64,
     decks: &mut Decks,
     random: &mut Random,
