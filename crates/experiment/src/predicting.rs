@@ -253,6 +253,7 @@ fn load_snapshot(
             namespace.add_entry(root, dev, &entry);
         }
     }
+    namespace.lay_out();
     Ok(())
 }
 

@@ -96,8 +96,7 @@ impl Tracker {
                 Relation::Same
             };
         }
-        if let (Some(here), Some(there)) = (physical(inode, offset), self.physical_end) {
-            let bytes = here.abs_diff(there);
+        if let Some(bytes) = self.bytes_to(inode, offset) {
             return if bytes <= NEXT_BYTES {
                 Relation::Next
             } else if bytes <= NEAR_BYTES {
@@ -132,6 +131,14 @@ impl Tracker {
         (self.ino == ino).then(|| offset.abs_diff(self.end))
     }
 
+    /// Bytes on the device from the end of the last request to `offset` of a file, where that is known; pages are
+    /// asked for whole.
+    pub fn bytes_to(&self, inode: &Inode, offset: u64) -> Option<u64> {
+        let page = fsage_cache::PAGE_BYTES;
+        let here = physical(inode, offset - offset % page)?;
+        self.physical_end.map(|there| here.abs_diff(there))
+    }
+
     /// Notes a request that went to the device and ended at `end` of the file.
     pub fn note(&mut self, ino: Ino, inode: &Inode, end: u64) {
         *self = Self {
@@ -139,7 +146,9 @@ impl Tracker {
             dir: inode.parent,
             order: inode.order,
             end,
-            physical_end: physical(inode, end),
+            physical_end: end
+                .checked_next_multiple_of(fsage_cache::PAGE_BYTES)
+                .and_then(|end| physical(inode, end)),
         };
     }
 }

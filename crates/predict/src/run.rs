@@ -52,6 +52,11 @@ const DIRECTORY_SHARE: f64 = 0.25;
 /// What passing over a freed inode takes at least, where that is done: less is what two means differ by.
 const PASSED_NS: f64 = 2.0;
 
+/// A block of a directory, and how many names one holds at least and at most.
+const BLOCK_KIB: f64 = 4.0;
+const LEAST_NAMES: f64 = 64.0;
+const MOST_NAMES: f64 = 256.0;
+
 /// What one operation was predicted to be.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Annotation<'a> {
@@ -379,6 +384,22 @@ fn power_of_two(value: f64) -> u64 {
     1 << value.max(1.0).log2() as u64
 }
 
+/// Names of a block of a directory, by what the device takes for each name of a listing and for a block of a file. What
+/// it takes beside reading makes that fewer, and nobody has names so long or so short that it is fewer or more.
+fn names_of_block(vector: &SystemVector) -> u32 {
+    let value = |name: &str| vector.named(name).map(|e| e.value).filter(|&v| v > 0.0);
+    let each = value("RDIRCE")
+        .zip(value("RDIRE"))
+        .map(|(cold, cached)| cold - cached);
+    let kib_per_s = value("RD1024").or_else(|| value("RD64"));
+    let names = each.filter(|&ns| ns > 0.0).zip(kib_per_s);
+    names.map_or(0, |(ns, rate)| {
+        let block_ns = BLOCK_KIB * 1e9 / rate;
+        let names = (block_ns / ns).clamp(LEAST_NAMES, MOST_NAMES);
+        1 << names.log2().round() as u32
+    })
+}
+
 /// Cache sizes of a system; a size that is only a lower bound is no bound, and comes back apart.
 fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
     let size = |name: &str| {
@@ -445,6 +466,11 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
         passes_freed: vector
             .named("CRP")
             .is_some_and(|each| each.value > PASSED_NS),
+        stretches: vector
+            .named("LUN_NC")
+            .zip(vector.named("LUS_NC"))
+            .is_some_and(|(mean, there)| mean.value > there.value),
+        names_of_block: names_of_block(vector),
     };
     (sizes, at_least)
 }

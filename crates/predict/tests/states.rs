@@ -5,28 +5,14 @@
 
 mod common;
 
-use common::{Notes, Script};
+use common::{Notes, Script, everything, everything_but};
 use fsage_core::metric::MetricId;
 use fsage_core::{Errno, OpFlags, OpKind, Outcome, Pid, Tid};
 use fsage_predict::{Options, Predictor, Relation, SystemVector};
 
-/// A system on which everything was measured; every value is 1.
-fn everything() -> SystemVector {
-    everything_but(&[])
-}
-
 /// The families that an operation was charged, without lookups, points and pauses.
 fn families(script: &Script) -> Vec<String> {
     families_on(everything(), script)
-}
-
-/// The same system, but for some values.
-fn everything_but(known: &[(&str, f64)]) -> SystemVector {
-    let limits = ["BC", "DNLC", "MDC", "DTH"];
-    let all = MetricId::all().filter(|id| !limits.contains(&id.to_string().as_str()));
-    let value = |id: &MetricId| known.iter().find(|k| id.to_string() == k.0);
-    let all = all.map(|id| (id, value(&id).map_or(1.0, |k| k.1)));
-    SystemVector::new("all", all.map(|(id, v)| (id, v, v, v)))
 }
 
 fn families_on(system: SystemVector, script: &Script) -> Vec<String> {
@@ -92,7 +78,7 @@ fn states_of_a_write() {
     s.open("/f", CREATE, 3);
     s.data(OpKind::Write, 3, 0, 4000);
     s.data(OpKind::Write, 3, 4000, 4096);
-    assert_eq!(families(&s), ["CRC", "WF", "WE+WN"]);
+    assert_eq!(families(&s), ["CRC", "WF", "WD+WE+WN"]);
     let mut s = Script::default();
     s.open("/old", 2, 3).size_bytes = Some(65536);
     s.data(OpKind::Write, 3, 4096, 4096);

@@ -357,6 +357,7 @@ impl<'a> Lab<'a> {
         let Some(slept) = self.slept(value) else {
             return;
         };
+        self.note_held_up(slept);
         if let Some(id) = probe.id(gap) {
             self.measurements.push(id, value, slept);
             self.divide(gap);
@@ -367,6 +368,7 @@ impl<'a> Lab<'a> {
     /// preemption costs few samples.
     pub(crate) fn begin(&mut self, kind: Batch) {
         self.measurements.forget();
+        self.stalls.held_up = (0, 0);
         self.batch = Some(kind);
         self.batch_start = (self.clock.now_ns(), self.sched.run_delay_ns());
         self.stalls.look(self.clock, &self.sched);

@@ -48,6 +48,16 @@ pub(crate) struct Population {
 pub(crate) const FILE_COMPONENTS: Components = Components::elsewhere(4);
 pub(crate) const DIR_COMPONENTS: Components = Components::elsewhere(3);
 
+/// The next size: of each row of as many files as there are sizes every one has another, so that few files are of the
+/// same mean as many.
+fn dealt(lab: &mut Lab<'_>, left: &mut Vec<u32>) -> u32 {
+    if left.is_empty() {
+        left.extend(SIZES_KIB);
+        lab.random.shuffle(left);
+    }
+    left.pop().unwrap_or(4)
+}
+
 impl Population {
     /// Makes the directories and plans the files; fewer where room is short.
     pub(crate) fn plan(lab: &mut Lab<'_>, files: usize, dirs: usize, order: Order) -> Res<Self> {
@@ -64,13 +74,14 @@ impl Population {
         if order == Order::Scattered {
             lab.random.shuffle(&mut places);
         }
+        let mut sizes = Vec::new();
         let items = places
             .into_iter()
             .enumerate()
             .map(|(number, dir)| Item {
                 path: format!("{}/f{number:05}", made.get(dir).map_or("", String::as_str))
                     .into_bytes(),
-                size_kib: lab.random.pick(&SIZES_KIB, 4),
+                size_kib: dealt(lab, &mut sizes),
                 dir,
                 number,
             })

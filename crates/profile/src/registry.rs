@@ -17,18 +17,20 @@ pub(crate) struct Procedure {
 }
 
 /// Every procedure, in the order of measurement: what others subtract comes first; then what reads small
-/// files, whose places on the device would else be what earlier procedures left free; what dirties the
-/// machine's memory last.
+/// files, whose places on the device would else be what earlier procedures left free; then what makes names, whose
+/// inodes would else be searched among those that were freed (`Lab::start_afresh`): nothing before removes what it
+/// made; what dirties the machine's memory last.
 pub(crate) fn procedures() -> Vec<&'static Procedure> {
     [
         group::parameters::PROCEDURES,
         group::cold::PROCEDURES,
         group::scaling_cold::PROCEDURES,
         group::lookup::PROCEDURES,
-        group::files::PROCEDURES,
-        group::calls::PROCEDURES,
+        group::lookup_cold::PROCEDURES,
         group::names::PROCEDURES,
         group::host_calls::PROCEDURES,
+        group::files::PROCEDURES,
+        group::calls::PROCEDURES,
         group::data::PROCEDURES,
         group::recent::PROCEDURES,
         group::sockets::PROCEDURES,
@@ -36,7 +38,6 @@ pub(crate) fn procedures() -> Vec<&'static Procedure> {
         group::truncate::PROCEDURES,
         group::sync::PROCEDURES,
         group::sync_rows::PROCEDURES,
-        group::lookup_cold::PROCEDURES,
         group::stream::PROCEDURES,
         group::scaling::PROCEDURES,
         group::writeback::PROCEDURES,

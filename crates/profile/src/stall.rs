@@ -51,6 +51,8 @@ pub(crate) struct Stalls {
     last: Awake,
     /// How long the last timed call waited, where a computed clock tells it.
     pub waited_ns: Cell<u64>,
+    /// Calls of the batch in progress, and how many of them waited for the device although such calls do not.
+    pub held_up: (usize, usize),
 }
 
 impl Stalls {
@@ -72,6 +74,8 @@ impl Stalls {
     }
 }
 
+/// Many calls of a batch: one of so many.
+const HELD_UP: usize = 8;
 /// A call that takes so long may have waited for a processor: asking costs about a microsecond.
 const LONG_CALL_NS: f64 = 20_000.0;
 /// How much of it may have been that: the two clocks are not read at once.
@@ -103,6 +107,23 @@ impl Lab<'_> {
             true if self.own_device => Slept::Served,
             _ => Slept::No,
         })
+    }
+
+    /// Counts a call of the batch in progress.
+    pub(crate) fn note_held_up(&mut self, slept: Slept) {
+        let (calls, waited) = self.stalls.held_up;
+        let waits = matches!(slept, Slept::Stalled | Slept::Waited);
+        self.stalls.held_up = (calls + 1, waited + usize::from(waits));
+    }
+
+    /// Writes everything back where of the last batch many calls had to wait: writers are held up from some amount of
+    /// dirty data on, and what is measured then is not what such a call costs.
+    pub(crate) fn settle_if_held_up(&mut self) -> Res {
+        let (calls, waited) = std::mem::take(&mut self.stalls.held_up);
+        if waited * HELD_UP > calls {
+            return self.settle_in_time();
+        }
+        Ok(())
     }
 
     /// What of a long call that changes something was waiting for a processor, which is the machine's and not the

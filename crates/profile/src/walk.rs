@@ -25,20 +25,25 @@ pub(crate) fn near(random: &mut Random, items: &[usize]) -> Vec<usize> {
     order
 }
 
-/// `most` different numbers below `count`, each at least a fourth of `count` from the one before.
+/// At most `most` different numbers below `count`, each at least a fourth of `count` from the one before, also around the
+/// end; fewer where all that are left lie nearer.
 pub(crate) fn far(random: &mut Random, count: usize, most: usize) -> Vec<usize> {
     let mut seen = vec![false; count];
-    let mut order = Vec::with_capacity(most);
+    let mut order = Vec::with_capacity(most.min(count));
+    let apart = count.div_ceil(4);
+    let places = (count + 1).saturating_sub(2 * apart);
     let mut at = 0usize;
-    for _ in 0..most.saturating_mul(4) {
-        if order.len() >= most || count < 4 {
+    while order.len() < most && places > 1 {
+        let first = random.below(places);
+        let mut others = (first..first + places).map(|n| (at + apart + n % places) % count);
+        let Some(next) = others.find(|&n| seen.get(n) == Some(&false)) else {
             break;
-        }
-        at = (at + count / 4 + random.below(count / 2)) % count;
-        if let Some(slot) = seen.get_mut(at).filter(|s| !**s) {
+        };
+        if let Some(slot) = seen.get_mut(next) {
             *slot = true;
-            order.push(at);
         }
+        order.push(next);
+        at = next;
     }
     order
 }
@@ -63,13 +68,23 @@ mod tests {
 
     #[test]
     fn far_steps_are_at_least_a_fourth() {
-        let order = far(&mut Random::new(3), 1000, 100);
-        assert!(order.len() > 50);
-        // A repeated place is skipped, the step after it starts from there.
-        let long = order.windows(2).filter(|w| {
-            let step = w[0].abs_diff(w[1]);
-            step.min(1000 - step) >= 249
-        });
-        assert!(long.count() * 10 >= order.len() * 8);
+        for (count, most, least) in [
+            (1000, 100, 100),
+            (45, 45, 40),
+            (4, 4, 4),
+            (1, 1, 0),
+            (0, 9, 0),
+        ] {
+            let order = far(&mut Random::new(3), count, most);
+            assert!(order.len() >= least, "{} of {most}", order.len());
+            for two in order.windows(2) {
+                let step = two[0].abs_diff(two[1]);
+                assert!(step.min(count - step) >= count.div_ceil(4), "{order:?}");
+            }
+            let mut all = order.clone();
+            all.sort_unstable();
+            all.dedup();
+            assert_eq!(all.len(), order.len());
+        }
     }
 }

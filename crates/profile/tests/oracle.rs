@@ -444,8 +444,14 @@ const NOT_DETERMINED: &[(&str, &str)] = &[
         "LUD",
         "which names share blocks of directories is the order's chance",
     ),
-    ("CRC", "creations after a cold start share blocks"),
-    ("MKDIRC", "creations after a cold start share blocks"),
+    (
+        "CRC",
+        "some begin a block of inodes, of which nothing is read",
+    ),
+    (
+        "MKDIRC",
+        "some begin a block of inodes, of which nothing is read",
+    ),
     ("RDIRC", "a directory has whole blocks: no line"),
     ("RDIRCE", "a directory has whole blocks: no line"),
     ("RFS", "some near files lie where the last one ended"),

@@ -16,6 +16,7 @@ const O_DSYNC: u32 = 0o10_000;
 const O_SYNC: u32 = 0o4_010_000;
 /// The largest file whose data btrfs keeps with its inode (`max_inline`).
 const INLINE_BYTES: u64 = 2048;
+const PAGE_KIB: f64 = (PAGE_BYTES / 1024) as f64;
 /// Largest request for which the distance of a random read is looked at; beyond, transfer dominates.
 const SMALL_KIB: f64 = 64.0;
 
@@ -56,6 +57,56 @@ fn sent_to(op: &Op) -> Option<Stem> {
         AF_UNIX => Some(Stem::SndU),
         AF_INET | AF_INET6 => Some(Stem::Snd),
         _ => None,
+    }
+}
+
+/// Charges a write of so many pages and KiB as what most of its pages are. New pages are paid for whole, and what is
+/// written of them is copied; an append that begins in an old page also pays for its state. It is one call all the same:
+/// to copy alone is what a write over dirty pages costs (WD).
+fn charge_states(
+    gap: Gap,
+    counts: &[(Stem, u64)],
+    (pages, kib): (u64, f64),
+    new_file: bool,
+    charges: &mut Vec<Charge>,
+) {
+    let mut add = |stem, kib, times| {
+        charges.push(Charge {
+            times,
+            ..Charge::sized(stem, gap, kib)
+        });
+    };
+    let most = counts.iter().rev().max_by_key(|c| c.1);
+    let most = most.map_or(Stem::Wn, |c| c.0);
+    let old_end = counts
+        .iter()
+        .find(|c| most == Stem::Wn && c.1 > 0 && matches!(c.0, Stem::Wa | Stem::Wo | Stem::We));
+    let stem = if new_file && most == Stem::Wn {
+        Stem::Wf
+    } else {
+        most
+    };
+    let new = pages - old_end.map_or(0, |c| c.1);
+    let whole = new as f64 * PAGE_KIB;
+    match stem {
+        Stem::Wf | Stem::Wn | Stem::Wh | Stem::Wu | Stem::Wk
+            if old_end.is_some() || new > 1 && kib < whole =>
+        {
+            add(stem, whole, 1.0);
+            add(Stem::Wd, whole, -1.0);
+            add(Stem::Wd, kib, 1.0);
+        }
+        // Its larger ones go on in new pages.
+        Stem::Wa if pages == 1 && kib > 1.0 => {
+            add(stem, 1.0, 1.0);
+            add(Stem::Wd, 1.0, -1.0);
+            add(Stem::Wd, kib, 1.0);
+        }
+        _ => add(stem, kib, 1.0),
+    }
+    if let Some(&(state, _)) = old_end {
+        add(state, 1.0, 1.0);
+        add(Stem::Wd, 1.0, -1.0);
     }
 }
 
@@ -214,11 +265,17 @@ impl View {
             .last_data
             .distance(ino, offset)
             .map(|bytes| bytes / 1024);
+        // Where nothing is read ahead, so many bytes are as far in one file as between two.
+        let between = self.last_data.bytes_to(inode, offset);
+        let between = between.filter(|_| fresh && self.sizes.arm_alone);
         self.relation = relation;
         let found = self.ask_data(step, ino, offset, length, relation);
         let away = std::mem::take(&mut self.arm_away) && self.sizes.arm_alone;
+        self.leaves_inodes();
         let stem = match (relation, found) {
             (Relation::Next | Relation::Near, _) if away && fresh => Stem::RfF,
+            (Relation::Next, _) if between.is_some_and(|bytes| bytes > 0) => Stem::RfS,
+            (Relation::Near, _) if between.is_some() => Stem::Rx,
             (Relation::Sequential, _) | (Relation::Same, Some(Found::Held)) => Stem::Rd,
             (Relation::Same, _) => Stem::RRd,
             _ if !fresh => match found {
@@ -236,8 +293,8 @@ impl View {
         {
             charges.push(Charge::sized(Stem::Rd, step.gap, bytes as f64 / 1024.0));
         }
-        match distance {
-            Some(distance) if stem == Stem::RRd && kib <= SMALL_KIB => {
+        match distance.or(between.map(|bytes| bytes / 1024)) {
+            Some(distance) if stem == Stem::Rx || stem == Stem::RRd && kib <= SMALL_KIB => {
                 let distance = distance.min(self.sizes.far_kib) as f64;
                 charges.push(Charge::sized(Stem::Rx, step.gap, distance));
                 if kib > 4.0 {
@@ -248,8 +305,11 @@ impl View {
                     });
                 }
             }
+            // What lies beside another thread's request is there because of that.
             _ => charges.push(Charge {
-                beside: matches!(stem, Stem::RfN | Stem::RfS) && found != Some(Found::Held),
+                beside: matches!(stem, Stem::RfN | Stem::RfS)
+                    && found != Some(Found::Held)
+                    && self.last_reader == Some(step.op.tid),
                 ..Charge::sized(stem, step.gap, kib)
             }),
         }
@@ -295,6 +355,7 @@ impl View {
     fn note_data(&mut self, step: &Step<'_>, ino: Ino, end: u64) {
         if let Some(inode) = step.ns.tree.inode(ino) {
             self.last_data.note(ino, inode, end);
+            self.last_reader = Some(step.op.tid);
         }
     }
 
@@ -450,27 +511,8 @@ impl View {
             self.relation = Relation::Same;
         }
         if rest > 0 {
-            let most = counts
-                .iter()
-                .rev()
-                .max_by_key(|c| c.1)
-                .map_or(Stem::Wn, |c| c.0);
-            let size = kib / (rest + partial) as f64;
-            // An append that goes beyond the last page pays for both: the old end and the new pages.
-            let old_end = counts.iter().find(|c| {
-                most == Stem::Wn && c.1 > 0 && matches!(c.0, Stem::Wa | Stem::Wo | Stem::We)
-            });
-            let mut own = rest;
-            if let Some(&(stem, pages)) = old_end {
-                own -= pages;
-                charges.push(Charge::sized(stem, step.gap, size * pages as f64));
-            }
-            let stem = if new_file && most == Stem::Wn {
-                Stem::Wf
-            } else {
-                most
-            };
-            charges.push(Charge::sized(stem, step.gap, size * own as f64));
+            let kib = kib / (rest + partial) as f64 * rest as f64;
+            charge_states(step.gap, &counts, (rest, kib), new_file, charges);
         }
     }
 

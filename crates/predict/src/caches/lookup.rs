@@ -8,7 +8,7 @@ use crate::drive::{Found, Of};
 use crate::namespace::Action;
 use crate::namespace::resolve::Walk;
 use crate::namespace::tree::{DentryId, Ino, NodeKind};
-use crate::pattern::Relation;
+use crate::pattern::{NEXT_BYTES, Relation};
 
 /// Files in creation order whose inodes one request brings at least: a block of ext4, which reads ahead up to 32; xfs
 /// has chunks of 64, a leaf of btrfs about as many.
@@ -140,7 +140,7 @@ impl View {
     ) {
         let child = step.ns.tree.child(last);
         self.search_gap(step.op);
-        if self.directory_block(step, walk.dir) {
+        if self.directory_block(step, walk.dir, Entry::Missing(last)) {
             self.name_hits.add(true);
             self.attribute_hits.add(true);
             let stem = if same { Stem::LusBc } else { Stem::LurBc };
@@ -149,7 +149,7 @@ impl View {
             self.name_hits.add(false);
             self.attribute_hits.add(false);
             charges.push(Charge::once(Stem::LumNc, BACK_TO_BACK));
-            self.arm_away = true;
+            self.reads_names();
             self.went_to_device(step, walk.dir, Relation::Other);
         }
         self.remember(last, child);
@@ -203,7 +203,7 @@ impl View {
         self.comes(ino);
         let locality = self.sizes.locality;
         let seen = std::mem::replace(&mut self.state(ino).seen, true);
-        let block = self.directory_block(step, dir);
+        let block = self.directory_block(step, dir, Entry::Of(ino));
         if block && (seen || !locality) {
             // 6.1.3.4: the directory's block is in the page cache, so this is memory speed. The size
             // of the directory matters only where that was measured.
@@ -211,13 +211,23 @@ impl View {
             charges.push(Charge::sized(Stem::Lud, gap, f64::from(entries)));
             return;
         }
-        if !block && self.directory_elsewhere(step, dir) {
-            charges.push(Charge::sized(Stem::RfF, gap, 4.0));
+        if !block {
+            if self.directory_elsewhere(step, dir) {
+                charges.push(Charge::sized(Stem::RfF, gap, 4.0));
+            }
+            self.reads_names();
         }
         let ino = self.placed(step, ino);
         let inode = step.ns.tree.inode(ino);
         // The inodes of neighbours lie in blocks that were read with theirs.
-        let there = inode.is_some_and(|i| !self.inodes_there.insert(i.order / INODES_TOGETHER));
+        let stretch = inode.map_or(u64::MAX, |i| i.order / INODES_TOGETHER);
+        let there = inode.is_some() && !self.inodes_there.insert(stretch);
+        let off = self.next_stretch.map(|next| next.abs_diff(stretch));
+        let goes_on = !there && off == Some(0);
+        if !there {
+            self.arm_away = true;
+            self.next_stretch = stretch.checked_add(1);
+        }
         let relation = match inode.map(|inode| self.last_meta.relation(ino, inode, 0)) {
             Some(Relation::Next) => Relation::Next,
             _ if block && there => Relation::Near,
@@ -228,10 +238,18 @@ impl View {
                 relation,
                 Relation::Other | Relation::Parent | Relation::Child
             );
+        self.went_to_device(step, ino, relation);
         let stem = match (attribute, relation) {
             (true, _) if in_dir => Stem::LusAc,
             (true, _) => Stem::LurAc,
-            (false, Relation::Next) if locality => Stem::LunNc,
+            (false, Relation::Next) if locality && !self.sizes.stretches => Stem::LunNc,
+            // In the order of creation one of so many brings what the others find.
+            (false, _) if block && goes_on && self.sizes.stretches => {
+                charges.push(Charge::many(Stem::LunNc, gap, INODES_TOGETHER as f64));
+                let others = INODES_TOGETHER as f64 - 1.0;
+                charges.push(Charge::many(Stem::LusNc, gap, -others));
+                return;
+            }
             // What comes from the device: the inode and the directory's block, or one of them, or neither. Coming
             // back to a directory the inode may lie as far as in one where much lies between.
             (false, _) if locality => match (block, there) {
@@ -244,8 +262,15 @@ impl View {
             (false, _) => Stem::LurNc,
         };
         charges.push(Charge::once(stem, gap));
-        self.arm_away |= !there || !block;
-        self.went_to_device(step, ino, relation);
+        // Where nothing is read ahead, so far off in a table is as far as in a file.
+        let off = off.filter(|_| stem == Stem::LufNc && self.sizes.arm_alone);
+        if off.is_some_and(|blocks| blocks * PAGE_BYTES <= NEXT_BYTES) {
+            charges.push(Charge::sized(Stem::RfS, gap, 4.0));
+            charges.push(Charge {
+                times: -1.0,
+                ..Charge::sized(Stem::RfF, gap, 4.0)
+            });
+        }
     }
 
     /// A component that nothing has (6.1.3.7): the first time, again, or with a cold directory.
@@ -260,10 +285,10 @@ impl View {
         self.name_hits.add(again);
         let stem = if again {
             Stem::Lumr
-        } else if !inside || self.directory_block(step, dir) {
+        } else if !inside || self.directory_block(step, dir, Entry::Missing(id)) {
             Stem::Lum
         } else {
-            self.arm_away = true;
+            self.reads_names();
             self.went_to_device(step, dir, Relation::Other);
             Stem::LumNc
         };
@@ -316,12 +341,87 @@ impl View {
         (name == Touch::Hit, attribute == Touch::Hit)
     }
 
-    /// Whether the first block of a directory is in the page cache; it is after this. A directory
-    /// made in the trace never was on disk alone.
-    fn directory_block(&mut self, step: &Step<'_>, dir: Ino) -> bool {
+    /// A new inode is made beside those that were made last.
+    pub(super) fn brings_last_inodes(&mut self, step: &Step<'_>) {
+        let old = step.ns.tree.inodes().iter();
+        let old = old.filter(|inode| inode.in_scope && !inode.born && inode.links > 0);
+        if let Some(last) = old.map(|inode| inode.order / INODES_TOGETHER).max() {
+            self.inodes_there.insert(last);
+            self.next_stretch = last.checked_add(1);
+        }
+        self.arm_away = true;
+    }
+
+    /// Blocks of names were read: where an arm has to move it has left the inodes.
+    pub(super) fn reads_names(&mut self) {
+        self.arm_away = true;
+        self.leaves_inodes();
+    }
+
+    /// Something other than inodes was asked of the device.
+    pub(super) fn leaves_inodes(&mut self) {
+        if self.sizes.arm_alone {
+            self.next_stretch = None;
+        }
+    }
+
+    /// Whether the block of a directory that an entry lies in is in the page cache; it is after this. A directory
+    /// made in the trace never was on disk alone, nor was a block that was begun in it.
+    fn directory_block(&mut self, step: &Step<'_>, dir: Ino, entry: Entry) -> bool {
         let born = step.ns.tree.inode(dir).is_some_and(|d| d.born);
-        let state = self.pages.peek(dir.0, 0);
-        let _ = self.pages.read(dir.0, 0, false);
+        let block = if born {
+            Some(0)
+        } else {
+            self.block_of(step, dir, entry)
+        };
+        let Some(block) = block else {
+            return true;
+        };
+        let state = self.pages.peek(dir.0, block);
+        let _ = self.pages.read(dir.0, block, false);
         born || state != PageState::Absent
     }
+
+    /// The block of a directory that an entry lies in, as it was when names were made cold last: names lie in the order
+    /// in which their files were created, those that are missing anywhere. `None`: in one that was begun since.
+    fn block_of(&mut self, step: &Step<'_>, dir: Ino, entry: Entry) -> Option<u64> {
+        let tree = &step.ns.tree;
+        let blocks = self.blocks_of(step, dir);
+        if blocks < 2 {
+            return Some(0);
+        }
+        let each = u64::from(self.sizes.names_of_block);
+        let orders = self.orders.entry(dir.0).or_insert_with(|| {
+            let old = |(_, ino)| tree.inode(ino).filter(|i| !i.born).map(|i| i.order);
+            let mut orders: Vec<u64> = tree.entries(dir).into_iter().filter_map(old).collect();
+            orders.sort_unstable();
+            orders
+        });
+        let old = (orders.len() as u64).div_ceil(each).max(1);
+        let block = match entry {
+            Entry::Missing(name) => u64::from(name.0) % blocks,
+            Entry::Of(ino) => {
+                let order = tree.inode(ino).map_or(0, |i| i.order);
+                orders.partition_point(|&o| o < order) as u64 / each
+            }
+        };
+        (block < old).then_some(block)
+    }
+
+    /// Blocks of a directory.
+    pub(super) fn blocks_of(&self, step: &Step<'_>, dir: Ino) -> u64 {
+        let most = step.ns.tree.inode(dir).map_or(0, |d| d.most_entries);
+        let each = self.sizes.names_of_block;
+        most.checked_div(each)
+            .map_or(1, |_| u64::from(most.div_ceil(each)))
+    }
+}
+
+/// What is looked up in a directory.
+#[derive(Debug, Clone, Copy)]
+enum Entry {
+    /// A file's name.
+    Of(Ino),
+    /// One that no file has.
+    Missing(DentryId),
 }

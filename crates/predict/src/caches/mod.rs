@@ -74,6 +74,11 @@ pub struct Sizes {
     pub directories_apart: bool,
     /// Whether inodes that were freed a short while ago are passed over, which takes time.
     pub passes_freed: bool,
+    /// Whether lookups in the order of creation cost more on average than those of inodes that are there: some of
+    /// them bring what the others find.
+    pub stretches: bool,
+    /// Names that a block of a directory holds; 0 where nothing tells, and one block is all.
+    pub names_of_block: u32,
 }
 
 /// What a file's next fsync will find.
@@ -170,10 +175,16 @@ pub struct View {
     files: Vec<FileState>,
     streams: Vec<Stream>,
     last_data: Tracker,
+    /// Whose request that was.
+    last_reader: Option<Tid>,
     last_meta: Tracker,
     last_sync: FxHashMap<Tid, LastSync>,
     /// Stretches of files in creation order of which an inode was read.
     inodes_there: FxHashSet<u64>,
+    /// The stretch after the one that was read last, unless the arm has left it.
+    next_stretch: Option<u64>,
+    /// Of directories of several blocks: the places of their files in the order of creation.
+    orders: FxHashMap<u32, Vec<u64>>,
     /// The file whose inode a lookup has just brought, and how many came so far.
     brought: Ino,
     came: u32,
@@ -247,6 +258,7 @@ impl View {
             files: Vec::new(),
             streams: Vec::new(),
             last_data: Tracker::default(),
+            last_reader: None,
             last_meta: Tracker::default(),
             last_sync: FxHashMap::default(),
             last_search: FxHashMap::default(),
@@ -262,6 +274,8 @@ impl View {
             new_directories: 0,
             reserved: FxHashMap::default(),
             inodes_there: FxHashSet::default(),
+            next_stretch: None,
+            orders: FxHashMap::default(),
             brought: Ino::NONE,
             came: 0,
             drive: sizes.drive.map(Drive::new),
@@ -332,6 +346,9 @@ impl View {
             {
                 drive.leave(op.start_ns);
             }
+            if op.kind.class() == KindClass::Sync {
+                self.leaves_inodes();
+            }
             self.take_listed(&step);
             for walk in resolved.walks.iter().flatten() {
                 self.look_up(&step, walk, charges);
@@ -373,6 +390,8 @@ impl View {
             self.last_meta = Tracker::default();
             self.directories.clear();
             self.inodes_there.clear();
+            self.next_stretch = None;
+            self.orders.clear();
             self.allocated_in.clear();
             self.inodes.make_cold();
             self.cold_start = true;

@@ -227,7 +227,7 @@ impl View {
     }
 
     /// Whether nothing was allocated yet beside what this call makes: bitmaps and tables of inodes must
-    /// come from the device then. Directories below one another share them.
+    /// come from the device then. Directories below one another and beside one another share them.
     fn allocates_first(&mut self, step: &Step<'_>) -> bool {
         let Some(walk) = step.resolved.walks[0] else {
             return false;
@@ -238,8 +238,12 @@ impl View {
         if !self.cold_start || born {
             return false;
         }
-        let beside = self.allocated_in.contains(&above);
-        self.allocated_in.insert(dir.0) && !beside
+        let beside = self.allocated_in.contains(&dir.0) || self.allocated_in.contains(&above);
+        self.allocated_in.extend([dir.0, above]);
+        if !beside {
+            self.brings_last_inodes(step);
+        }
+        !beside
     }
 
     fn open_close(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
@@ -327,7 +331,10 @@ impl View {
             charges.push(Charge::many(each, step.gap, f64::from(entries)));
         }
         if cold {
-            self.arm_away = true;
+            for block in 1..self.blocks_of(step, ino) {
+                self.pages.read(ino.0, block, false);
+            }
+            self.reads_names();
             self.directory_elsewhere(step, ino);
         }
         if cold && let Some(inode) = step.ns.tree.inode(ino) {

@@ -228,6 +228,33 @@ impl Namespace {
         }
     }
 
+    /// Where a snapshot tells of no file where it lies, its files are taken to lie one after another in the order in
+    /// which they were created. Call after the last of [`Self::add`].
+    pub fn lay_out(&mut self) {
+        let block = self.block;
+        let files = self.tree.inodes().iter().zip(0..);
+        let files = files.filter(|(inode, _)| inode.in_scope && inode.kind == NodeKind::Regular);
+        let mut files: Vec<(u64, u32, u64)> = files
+            .filter(|(inode, _)| inode.links > 0)
+            .map(|(inode, ino)| (inode.order, ino, inode.size))
+            .collect();
+        let placed = |&(_, ino, _): &(u64, u32, u64)| {
+            let inode = self.tree.inode(Ino(ino));
+            inode.is_some_and(|inode| inode.physical.is_some())
+        };
+        if files.iter().any(placed) {
+            return;
+        }
+        files.sort_unstable();
+        let mut end = 0u64;
+        for (_, ino, size) in files {
+            if let Some(inode) = self.tree.inode_mut(Ino(ino)) {
+                inode.physical = Some(end);
+            }
+            end = end.saturating_add(size.div_ceil(block).saturating_mul(block));
+        }
+    }
+
     /// The lookups of a walk's leading directories.
     pub fn steps(&self, walk: &Walk) -> &[DentryId] {
         self.resolver.steps(walk)

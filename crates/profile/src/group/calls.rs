@@ -354,8 +354,5 @@ fn directories(lab: &mut Lab<'_>) -> Res {
         }
         lab.end().map(|_| ())
     })?;
-    for (dir, _) in dirs {
-        lab.clear(&dir)?;
-    }
-    Ok(())
+    dirs.iter().try_for_each(|(dir, _)| lab.discard(dir))
 }

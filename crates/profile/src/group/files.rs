@@ -122,11 +122,13 @@ fn churned(lab: &mut Lab<'_>, items: &[Item], churn: usize, writes: &Writes) -> 
     let fill = items.len() * LIVE_FILES / (LIVE_FILES + churn);
     let (first, later) = items.split_at(fill);
     for batch in first.chunks(BATCH) {
+        lab.settle_if_held_up()?;
         write_items(lab, batch, writes)?;
     }
     let mut live: Vec<Item> = first.to_vec();
     let mut anywhere = Vec::new();
     for batch in later.chunks(BATCH / 4) {
+        lab.settle_if_held_up()?;
         write_items(lab, batch, writes)?;
         live.extend_from_slice(batch);
         let mut leaving = Vec::with_capacity(batch.len());
@@ -342,9 +344,10 @@ fn clean_files(lab: &mut Lab<'_>) -> Res {
         let population = Population::create(lab, LIVE_FILES, LIVE_DIRS, Order::Scattered)?;
         lab.settle()?;
         let removed = lab.scale(2000, LIVE_FILES - LEAST_ROW);
-        let removed = removed.min(population.items.len());
-        let (first, rest) = population.items.split_at(removed);
-        remove(lab, first, "RMF", true)?;
+        // Those that came last are cached where few are.
+        let rest = population.items.len().saturating_sub(removed);
+        let (rest, last) = population.items.split_at(rest);
+        remove(lab, last, "RMF", true)?;
         in_a_row(lab, rest)?;
         population.discard(lab)?;
         large(lab, |lab, items| {
@@ -397,8 +400,9 @@ fn uncached_files(lab: &mut Lab<'_>) -> Res {
         lab.make_data_cold()?;
         population.warm_names(lab)?;
         let removed = lab.scale(1200, LIVE_FILES);
-        let first = population.items.get(..removed).unwrap_or(&population.items);
-        remove(lab, first, "RMFC", false)?;
+        let rest = population.items.len().saturating_sub(removed);
+        let (_, last) = population.items.split_at(rest);
+        remove(lab, last, "RMFC", false)?;
         population.discard(lab)?;
         large(lab, |lab, items| {
             for item in items {

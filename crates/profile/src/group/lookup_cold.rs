@@ -58,6 +58,9 @@ const TOGETHER: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sampled {
     All,
+    /// Those before which more than [`TOGETHER`] of their directory were: the device is among inodes again after it has
+    /// read the directory's block.
+    Later,
     /// Those whose inode came with one that was asked for before: of [`TOGETHER`] in creation order some before and
     /// some behind were.
     There,
@@ -66,11 +69,13 @@ enum Sampled {
 }
 
 impl Sampled {
-    fn takes(self, number: usize, looked_up: &BTreeSet<usize>) -> bool {
+    /// Whether a file is one, of which `place` others of its directory were asked for before.
+    fn takes(self, number: usize, place: usize, looked_up: &BTreeSet<usize>) -> bool {
         let before = looked_up.range(..number).next_back();
         let behind = looked_up.range(number + 1..).next();
         match self {
             Self::All => true,
+            Self::Later => place > TOGETHER,
             Self::There => before.zip(behind).is_some_and(|(a, b)| b - a <= TOGETHER),
             Self::Apart => {
                 before.is_none_or(|a| number - a >= TOGETHER)
@@ -94,6 +99,7 @@ fn visit(
     };
     fs.access(first.as_bytes(), Access::Exists)?;
     let rest = shallow(lab, first)?;
+    let mut in_dir = (usize::MAX, 0);
     lab.cold_batch(probe, |lab| {
         for (taken, &index) in order.iter().enumerate() {
             let Some(item) = population.items.get(index) else {
@@ -103,8 +109,14 @@ fn visit(
             if lab.part_over(taken / if order.len() > LONG_ORDER { 4 } else { 1 }) {
                 break;
             }
+            let place = if in_dir.0 == item.dir {
+                in_dir.1 + 1
+            } else {
+                0
+            };
+            in_dir = (item.dir, place);
             let ((), ns) = lab.timed(|| fs.access(&item.path, Access::Exists))?;
-            if sampled.takes(item.number, looked_up) {
+            if sampled.takes(item.number, place, looked_up) {
                 lab.add(probe, 0, (ns - rest).max(1.0));
             }
             looked_up.insert(item.number);
@@ -128,6 +140,12 @@ fn uncached(lab: &mut Lab<'_>) -> Res {
         Probe::of("LUS_NC"),
         Probe::of("LUF_NC"),
     );
+    // Of few files there are too few of those.
+    let in_order = if has_room(&spread) {
+        Sampled::Later
+    } else {
+        Sampled::All
+    };
     let stems = ["LUS_NC", "LUN_NC", "LUF_NC", "LUR_NC", "LUM_NC"];
     lab.rounds(&stems, (lab.scale(2, 4), lab.scale(3, 10)), |lab, _| {
         lab.begin_part(5);
@@ -138,7 +156,7 @@ fn uncached(lab: &mut Lab<'_>) -> Res {
         visit(
             lab,
             (&spread, &order),
-            (next, Sampled::All),
+            (next, in_order),
             &mut BTreeSet::new(),
         )?;
         lab.begin_part(4);
@@ -173,9 +191,9 @@ fn uncached(lab: &mut Lab<'_>) -> Res {
         missing(lab, &spread)
     })?;
     if !one.items.is_empty() {
-        one.remove(lab)?;
+        one.discard(lab)?;
     }
-    spread.remove(lab)
+    spread.discard(lab)
 }
 
 fn warm(lab: &Lab<'_>, population: &Population) -> Res {
@@ -299,16 +317,15 @@ fn by_another_name(lab: &mut Lab<'_>) -> Res {
         }
         Ok(())
     })?;
-    lab.clear(&links)?;
-    population.remove(lab)
+    lab.discard(&links)?;
+    population.discard(lab)
 }
 
-/// Directories of the population, and those of a round in which something is made.
+/// Directories of the population.
 const GROUPS: usize = 16;
-const GROUPS_OF_ROUND: usize = 4;
 
-/// The first creates and the first mkdirs after a cold start, in turn, each in a few directories
-/// whose own blocks are cached.
+/// The first create and the first mkdir after a cold start, in turn, in any directory, whose own blocks are cached.
+/// Others beside it find what that brings.
 fn first_allocations(lab: &mut Lab<'_>) -> Res {
     let fs = lab.fs;
     lab.start_afresh()?;
@@ -317,27 +334,21 @@ fn first_allocations(lab: &mut Lab<'_>) -> Res {
     let rounds = (lab.scale(4, 10), lab.scale(8, 40));
     lab.rounds(&["CRC", "MKDIRC"], rounds, |lab, round| {
         lab.make_cold()?;
-        let order = lab.random.order(population.dirs.len());
-        let chosen: Vec<&String> = order
-            .into_iter()
-            .take(GROUPS_OF_ROUND)
-            .filter_map(|dir| population.dirs.get(dir))
-            .collect();
-        for dir in &chosen {
-            lab.with_open(dir.as_bytes(), OpenFlags::DIRECTORY, |_, h| {
-                Ok(fs.read_dir(h)?)
-            })?;
-        }
+        let dir = lab.random.below(population.dirs.len());
+        let Some(dir) = population.dirs.get(dir) else {
+            return Ok(());
+        };
+        lab.with_open(dir.as_bytes(), OpenFlags::DIRECTORY, |_, h| {
+            Ok(fs.read_dir(h)?)
+        })?;
+        let path = format!("{dir}/new{round}").into_bytes();
         lab.begin(Batch::Blocking);
-        for dir in &chosen {
-            let path = format!("{dir}/new{round}").into_bytes();
-            if round % 2 == 0 {
-                let call = || fs.open(&path, OpenFlags::CREATE_NEW, 0o644);
-                let handle = lab.call_path(create, 0, FILE_COMPONENTS, call)?;
-                fs.close(handle)?;
-            } else {
-                lab.call_path(mkdir, 0, FILE_COMPONENTS, || fs.mkdir(&path, 0o755))?;
-            }
+        if round % 2 == 0 {
+            let call = || fs.open(&path, OpenFlags::CREATE_NEW, 0o644);
+            let handle = lab.call_path(create, 0, FILE_COMPONENTS, call)?;
+            fs.close(handle)?;
+        } else {
+            lab.call_path(mkdir, 0, FILE_COMPONENTS, || fs.mkdir(&path, 0o755))?;
         }
         lab.end().map(|_| ())
     })?;
@@ -404,12 +415,13 @@ mod tests {
         let looked_up = BTreeSet::from([10, 26, 60]);
         let of = |sampled: Sampled| {
             let all = (0..90).filter(|n| !looked_up.contains(n));
-            let taken: Vec<usize> = all.filter(|&n| sampled.takes(n, &looked_up)).collect();
+            let taken: Vec<usize> = all.filter(|&n| sampled.takes(n, n, &looked_up)).collect();
             (taken.first().copied(), taken.last().copied(), taken.len())
         };
         // Wherever blocks of sixteen begin, each file between two that are so near is in the block of one.
         assert_eq!(of(Sampled::There), (Some(11), Some(25), 15));
         assert_eq!(of(Sampled::Apart), (Some(42), Some(89), 17));
         assert_eq!(of(Sampled::All).2, 87);
+        assert_eq!(of(Sampled::Later), (Some(17), Some(89), 71));
     }
 }

@@ -72,7 +72,7 @@ fn files(lab: &mut Lab<'_>) -> Res {
         lab.check()
     })?;
     anywhere.discard(lab)?;
-    lab.clear(&streams.root)
+    streams.discard(lab)
 }
 
 /// Files for threads that each read what lies beside the last.
@@ -80,6 +80,8 @@ struct Streams {
     root: String,
     /// By stream, turn and order.
     paths: Vec<Vec<Vec<Vec<u8>>>>,
+    /// The large files between them.
+    between: Vec<Vec<u8>>,
 }
 
 impl Streams {
@@ -89,7 +91,7 @@ impl Streams {
             .min((lab.room_bytes() / 2 / each) as usize / STREAMS)
             .max(1);
         let root = lab.fresh_dir("o")?;
-        let mut paths = Vec::new();
+        let (mut paths, mut all_between) = (Vec::new(), Vec::new());
         for stream in 0..STREAMS {
             let mut all = Vec::new();
             for turn in 0..turns {
@@ -100,13 +102,30 @@ impl Streams {
                 for (path, kib) in files.iter().zip(SIZES_KIB.into_iter().cycle()) {
                     lab.make_file(path, kib << 10)?;
                 }
-                lab.make_file(format!("{dir}/between").as_bytes(), BETWEEN_BYTES)?;
+                let between = format!("{dir}/between").into_bytes();
+                lab.make_file(&between, BETWEEN_BYTES)?;
+                all_between.push(between);
                 all.push(files);
                 lab.check()?;
             }
             paths.push(all);
         }
-        Ok(Self { root, paths })
+        Ok(Self {
+            root,
+            paths,
+            between: all_between,
+        })
+    }
+
+    /// What lies between the files goes, the inodes stay: see `Lab::start_afresh`.
+    fn discard(&self, lab: &Lab<'_>) -> Res {
+        for path in &self.between {
+            if lab.spent() {
+                break;
+            }
+            lab.fs.truncate(path, 0)?;
+        }
+        lab.discard(&self.root)
     }
 
     /// The files of all streams in a turn.

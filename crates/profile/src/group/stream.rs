@@ -271,16 +271,20 @@ fn by_distance(lab: &mut Lab<'_>) -> Res {
     let (path, bytes) = large_file(lab, 516 << 20)?;
     let rounds = (lab.scale(2, 4), lab.scale(3, 10));
     lab.rounds(&["RX", "RXA"], rounds, |lab, round| {
-        for (part, kib) in [64u32, 1024, 16384, 131_072, 262_144]
+        for (part, kib) in [64u32, 128, 1024, 16384, 131_072, 262_144]
             .into_iter()
             .enumerate()
         {
-            lab.begin_part(6 - part as u64);
-            let mut offsets = steps(lab, u64::from(kib) * KIB + 4096, bytes);
+            lab.begin_part(7 - part as u64);
+            // From the end of one to the start of the next, which backward is a page further.
+            let backward = round % 2 == 1;
+            let step = u64::from(kib) * KIB;
+            let step = if backward { step - 4096 } else { step + 4096 };
+            let mut offsets = steps(lab, step, bytes);
             if offsets.len() < 2 {
                 continue;
             }
-            if round % 2 == 1 {
+            if backward {
                 offsets.reverse();
             }
             distant(lab, &path, Probe::at("RX", kib), &offsets)?;

@@ -229,10 +229,11 @@ fn scattered(lab: &mut Lab<'_>, path: &[u8]) -> Res {
     let fs = lab.fs;
     let part = fs.stat(path)?.size_bytes / BLOCK / SCATTERED;
     lab.with_open(path, OpenFlags::READ_WRITE, |lab, handle| {
-        for _ in 0..2 {
-            // One in each part of the file, none beside another.
+        for row in 0..2 {
+            // One in each part of the file, none beside another, nor where the row before was.
             for number in 0..SCATTERED {
-                let within = lab.random.next() % part.saturating_sub(1).max(1);
+                let third = (part / 3).max(1);
+                let within = 2 * row * (part / 3) + lab.random.next() % third;
                 write(
                     lab,
                     handle,

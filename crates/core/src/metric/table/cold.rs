@@ -118,7 +118,7 @@ pub(super) const ROWS: &[Family] = &[
         unit: Unit::Ns,
         points: Some(Points {
             unit: "KiB",
-            values: &[64, 1024, 16384, 131_072, 262_144],
+            values: &[64, 128, 1024, 16384, 131_072, 262_144],
         }),
         gaps: false,
         group: Group::Cold,

@@ -52,7 +52,8 @@ pub(super) const ROWS: &[Family] = &[
         quick: true,
         short: "uncached lookups in creation order",
         what: "as LUS_NC, the next file in creation order",
-        how: "cold; access of all files of a directory in creation order, means",
+        how: "cold; access of all files of directories in creation order; those before which more than 16 of their \
+              directory were asked for, so that its block and the place of its inodes were found before",
         source: "extended: on-disk locality",
         depends: &["LUS_BC"],
     },

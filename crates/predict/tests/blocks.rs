@@ -1,0 +1,193 @@
+//! What lies together on the device, and what is paid for whole: pages, blocks of names and of inodes.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::float_cmp, reason = "exact by construction")]
+
+mod common;
+
+use common::{Notes, Script, everything, everything_but};
+use fsage_core::{DevId, FileId, OpFlags, OpKind};
+use fsage_predict::namespace::FileRecord;
+use fsage_predict::namespace::tree::Kind;
+use fsage_predict::{Options, Predictor};
+
+const CREATE: u32 = 0o102;
+
+/// A write is one call whatever its pages are: new ones are paid for whole, what is copied by its bytes.
+#[test]
+fn a_write_pays_once_for_the_call_and_for_whole_pages() {
+    // 100 for a call, 10 for each KiB, 50 for each new page, 7 for a clean one that becomes dirty.
+    let mut system = everything();
+    for kib in [1.0f64, 4.0, 16.0, 64.0] {
+        let (copied, pages) = (100.0 + 10.0 * kib, (kib / 4.0).ceil());
+        for (stem, ns) in [
+            ("WF", copied + 50.0 * pages),
+            ("WN", copied + 50.0 * pages),
+            ("WD", copied),
+            ("WO", copied),
+            ("WA", copied + 7.0 + 50.0 * (kib / 4.0).floor()),
+        ] {
+            for gap in ["", "_G1", "_G10", "_G150", "_G2000"] {
+                system.size(&format!("{stem}{kib}{gap}"), ns);
+            }
+        }
+    }
+    let mut s = Script::default();
+    s.open("/f", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 10 << 10);
+    // From the middle of a page to that of another.
+    s.data(OpKind::Write, 3, 10 << 10, 12 << 10);
+    s.fd(OpKind::Fsync, 3);
+    s.fd(OpKind::Close, 3);
+    s.open("/f", 2, 3);
+    // Within a clean page, and from one into new ones.
+    s.data(OpKind::Write, 3, 22 << 10, 2 << 10);
+    s.open("/g", 2, 4).size_bytes = Some(3 << 10);
+    s.data(OpKind::Read, 4, 0, 3 << 10);
+    s.data(OpKind::Write, 4, 3 << 10, 9 << 10);
+    let mut predictor = Predictor::new(Options::default(), vec![system.clone()]);
+    let mut notes = Notes::default();
+    for op in &s.ops {
+        predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+    }
+    let cost = |place: usize| -> f64 {
+        let request = notes.0[place].0.iter();
+        request
+            .map(|(name, weight)| weight * system.named(name).unwrap().value)
+            .sum()
+    };
+    // Of a write over dirty data of the same open only a KiB was measured (WE), here 1.
+    let old_end = 1.0 - 110.0;
+    let costs = [1, 2, 6, 9].map(|place| cost(place).round());
+    assert_eq!(
+        costs,
+        [
+            350.0,
+            100.0 + 120.0 + 150.0 + old_end,
+            127.0,
+            100.0 + 90.0 + 100.0 + 7.0
+        ]
+    );
+}
+
+/// The lookup metrics of stats of files of a directory, which were all made cold before the first.
+fn cold_stats(files: u32, stats: &[u32], known: &[(&str, f64)]) -> Vec<String> {
+    let mut s = Script::default();
+    s.name(OpKind::Mkdir, "/d");
+    for i in 0..files {
+        s.open(&format!("/d/f{i}"), CREATE, 3);
+        s.fd(OpKind::Close, 3);
+    }
+    let made = s.ops.len();
+    for (turn, i) in stats.iter().enumerate() {
+        s.name(OpKind::Stat, &format!("/d/f{i}")).record = match turn {
+            0 => OpFlags::COLD_DATA | OpFlags::COLD_NAMES,
+            _ => OpFlags::default(),
+        };
+    }
+    let mut predictor = Predictor::new(Options::default(), vec![everything_but(known)]);
+    let mut notes = Notes::default();
+    for op in &s.ops {
+        predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+    }
+    let of = |note: &common::Note| {
+        let cold = note.0.iter().filter(|(name, _)| name.ends_with("_NC"));
+        let words = cold.map(|(name, weight)| format!("{weight} {name}"));
+        words.collect::<Vec<_>>().join(", ")
+    };
+    notes.0[made..].iter().map(of).collect()
+}
+
+/// Of lookups in the order of creation one of sixteen brings what the others find, and has all that they cost more.
+#[test]
+fn the_next_inodes_come_with_the_first_of_them() {
+    let in_order: Vec<u32> = (0..40).collect();
+    let found = cold_stats(40, &in_order, &[("LUN_NC", 3.0)]);
+    let brings: Vec<usize> = (0..40)
+        .filter(|&i| found[i] == "16 LUN_NC, -15 LUS_NC")
+        .collect();
+    assert_eq!(brings.len(), 2, "{found:?}");
+    assert_eq!(brings[1] - brings[0], 16);
+    assert_eq!(
+        found.iter().filter(|f| *f == "1 LUS_NC").count(),
+        37,
+        "{found:?}"
+    );
+    // Where the mean is no more than what is there takes, nothing tells them apart.
+    let found = cold_stats(40, &in_order, &[]);
+    assert_eq!(
+        found.iter().filter(|f| *f == "1 LUN_NC").count(),
+        39,
+        "{found:?}"
+    );
+}
+
+/// A directory has as many blocks as its names need, and each is read once.
+#[test]
+fn names_of_a_large_directory_lie_in_several_blocks() {
+    // A block is 4 KiB at 1 KiB/s; so much of it for each name that 64 are one.
+    let known = [("LUN_NC", 3.0), ("RDIRCE", 1.0 + 4e9 / 64.0)];
+    let stats = [0, 1, 63, 64, 65, 199, 198, 2];
+    let found = cold_stats(200, &stats, &known);
+    let blocks: Vec<bool> = found
+        .iter()
+        .map(|f| f.contains("LUR_NC") || f.contains("LUM_NC"))
+        .collect();
+    assert_eq!(
+        blocks,
+        [true, false, false, true, false, true, false, false],
+        "{found:?}"
+    );
+    let one = cold_stats(200, &stats, &known[..1]);
+    assert!(
+        one[1..]
+            .iter()
+            .all(|f| !f.contains("LUR_NC") && !f.contains("LUM_NC")),
+        "{one:?}"
+    );
+}
+
+/// Without extents files are taken to lie one after another in the order in which they were created.
+#[test]
+fn files_of_a_snapshot_without_extents_lie_in_the_order_of_creation() {
+    let mut predictor = Predictor::new(Options::default(), vec![everything()]);
+    let namespace = predictor.namespace_mut();
+    let root = namespace.directory(b"/");
+    let mut add = |path: &'static str, ino, size| {
+        let record = FileRecord {
+            path: path.as_bytes(),
+            id: FileId {
+                dev: DevId(1),
+                ino,
+                generation: 1,
+            },
+            kind: Kind::Regular,
+            size,
+            allocated: size,
+            target: None,
+            extents: &[],
+        };
+        namespace.add(root, &record);
+    };
+    add("c", 12, 4096);
+    add("a", 10, 4096);
+    add("b", 11, 500 << 10);
+    add("d", 13, 9 << 20);
+    add("e", 14, 4096);
+    namespace.lay_out();
+    let mut s = Script::default();
+    for path in ["/a", "/b", "/c", "/a", "/e"] {
+        s.open(path, 0, 3);
+        s.data(OpKind::Read, 3, 0, 4096);
+        s.fd(OpKind::Close, 3);
+    }
+    let mut notes = Notes::default();
+    for op in &s.ops {
+        predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+    }
+    let family = |name: &str| name.split('_').next().unwrap_or_default().to_owned();
+    let families = notes.0.iter().skip(1).step_by(3);
+    let families: Vec<String> = families.map(|n| family(&n.0[0].0)).collect();
+    // The next; 496 KiB beyond the 4 KiB that were read; cached; 9 MiB further.
+    assert_eq!(families, ["RFO", "RFN", "RFS", "RC4", "RFF"]);
+}
