@@ -323,7 +323,9 @@ impl<'a> Lab<'a> {
     /// Measures again what is subtracted from every timed call: the CPU is not equally fast all the
     /// time, and a cheap call costs less than such a difference.
     pub(crate) fn weigh_empty_call(&mut self) -> Res {
-        if self.clock.now_ns() < self.base_at_ns.saturating_add(BASE_AGE_NS) {
+        // A computed clock begins with 0.
+        if self.base_at_ns > 0 && self.clock.now_ns() < self.base_at_ns.saturating_add(BASE_AGE_NS)
+        {
             return Ok(());
         }
         for (gap, calls) in EMPTY_CALLS.into_iter().enumerate() {
