@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::error::{Halt, Res};
 use crate::lab::Lab;
+use crate::probe::Probe;
 use crate::registry::Procedure;
 
 /// The reason of a metric that is absent because the time did not reach to it.
@@ -67,6 +68,8 @@ const MAKING: [&str; 3] = [
     "descriptors, locks, extended attributes",
 ];
 const FREEING: &str = "new files";
+/// What passing over a freed inode takes at least, where that is done.
+const PASSED_NS: f64 = 2.0;
 
 /// The least that a procedure is begun with, for each part of its share: a fourth of what it has in a
 /// quick measurement of the usual length.
@@ -194,6 +197,14 @@ fn rank_of(name: &str) -> usize {
     place.unwrap_or(usize::MAX)
 }
 
+/// Whether what it makes would be searched among inodes that were freed before, which this system passes over.
+pub(crate) fn meets_freed(lab: &Lab<'_>, procedure: &Procedure) -> bool {
+    let each = Probe::of("CRP").id(0);
+    let each_ns = each.and_then(|id| lab.measurements.estimate(id));
+    let makes = procedure.name == FREEING || MAKING.contains(&procedure.name);
+    makes && each_ns.is_some_and(|ns| ns > PASSED_NS)
+}
+
 /// Its place where the most valuable comes first, and what makes names before what frees inodes.
 fn turn(procedure: &Procedure) -> (usize, usize) {
     match MAKING.iter().position(|&name| name == procedure.name) {
@@ -306,6 +317,27 @@ mod tests {
                 assert!(owner.unwrap() <= place, "{}: {needed}", procedure.name);
             }
         }
+    }
+
+    #[test]
+    fn what_makes_names_is_not_measured_again_where_freed_inodes_are_passed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = fsage_host::HostOptions::default();
+        let fs = fsage_host::HostFs::open(dir.path(), options).unwrap();
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let mut lab = Lab::new(&fs, (None, None), "work".to_owned(), 1, true, &stop);
+        let all = procedures();
+        let meets = |lab: &Lab<'_>| -> Vec<&str> {
+            let met = all.iter().filter(|p| meets_freed(lab, p));
+            met.map(|p| p.name).collect()
+        };
+        assert_eq!(meets(&lab), [""; 0], "nobody knows");
+        let mut passes = |ns: f64| {
+            lab.give(Probe::of("CRP"), (ns, None), "runs");
+            meets(&lab).len()
+        };
+        assert_eq!((passes(0.5), passes(50.0)), (0, MAKING.len() + 1));
+        assert!(meets(&lab).contains(&FREEING) && !meets(&lab).contains(&"cold files"));
     }
 
     #[test]

@@ -110,7 +110,7 @@ pub(crate) struct Lab<'a> {
     pub lookup_ns: (f64, f64),
     /// Whether commits are so short here that the pause before them counts.
     pub short_commits: bool,
-    /// When that was last measured.
+    /// When that was last measured; 0: not yet.
     base_at_ns: u64,
     /// Empty calls after the longest pause.
     long_base: Vec<f64>,
@@ -323,7 +323,8 @@ impl<'a> Lab<'a> {
     /// Measures again what is subtracted from every timed call: the CPU is not equally fast all the
     /// time, and a cheap call costs less than such a difference.
     pub(crate) fn weigh_empty_call(&mut self) -> Res {
-        if self.clock.now_ns() < self.base_at_ns.saturating_add(BASE_AGE_NS) {
+        if self.base_at_ns > 0 && self.clock.now_ns() < self.base_at_ns.saturating_add(BASE_AGE_NS)
+        {
             return Ok(());
         }
         for (gap, calls) in EMPTY_CALLS.into_iter().enumerate() {

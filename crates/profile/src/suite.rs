@@ -9,7 +9,7 @@ use fsage_format::profile::{
     Absent, Disturbance, Environment, Measurement, MetricValue, ProcedureTime, SystemProfile,
 };
 
-use crate::budget::{NO_TIME, affordable, by_value, cheapest_first, least_ns};
+use crate::budget::{NO_TIME, affordable, by_value, cheapest_first, least_ns, meets_freed};
 use crate::error::{Halt, IMPOSSIBLE, ProfileError};
 use crate::lab::Lab;
 use crate::neighbours;
@@ -308,7 +308,8 @@ fn repeat(lab: &mut Lab<'_>, found: &mut [(&'static Procedure, u64, Disturbance)
             continue;
         };
         let end_ns = lab.end_ns(all_ns);
-        if lab.stopped() || lab.clock.now_ns().saturating_add(*own_ns) >= end_ns {
+        let late = lab.clock.now_ns().saturating_add(*own_ns) >= end_ns;
+        if lab.stopped() || late || meets_freed(lab, procedure) {
             continue;
         }
         let ids = metrics_of(procedure);

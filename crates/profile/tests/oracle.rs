@@ -610,6 +610,17 @@ fn a_profile_of_tiny_caches_finds_the_truth_and_the_size_of_one() {
 }
 
 #[test]
+fn that_writers_had_to_wait_is_not_what_a_write_costs() {
+    let stems = ["WF", "WN"];
+    let profile = measure("tiny", true, &stems);
+    let (mut found, _) = compared("tiny", &profile, |_| false);
+    found.retain(|line| stems.iter().any(|stem| line.contains(&format!(": {stem}"))));
+    assert_eq!(found, [] as [String; 0]);
+    let of_16 = |stem: &str| profile.get(&format!("{stem}16")).map(|m| m.estimate);
+    assert_eq!((of_16("WF"), of_16("WN")), (Some(3700.0), Some(3700.0)));
+}
+
+#[test]
 fn two_profiles_of_one_seed_are_equal() {
     let only = [
         "cold", "CR", "FSYS", "SC_FS_D", "SC_RR_D", "WB", "OPEN", "CR_G150",

@@ -14,6 +14,9 @@ use crate::pattern::{NEXT_BYTES, Relation};
 /// has chunks of 64, a leaf of btrfs about as many.
 const INODES_TOGETHER: u64 = 16;
 
+/// Spreads numbers over all others (the golden ratio of 2^64).
+const ANYWHERE: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// Lookups are charged as in a loop: what a pause adds to the resolution of a path is in the costs of
 /// calls after that pause, from which the suite subtracts lookups as in a loop. Only the first search
 /// for a missing name runs code of the file system that a repeated one does not, and is charged by
@@ -140,7 +143,7 @@ impl View {
     ) {
         let child = step.ns.tree.child(last);
         self.search_gap(step.op);
-        if self.directory_block(step, walk.dir, Entry::Missing(last)) {
+        if self.directory_block(step, walk.dir, Entry::Missing) {
             self.name_hits.add(true);
             self.attribute_hits.add(true);
             let stem = if same { Stem::LusBc } else { Stem::LurBc };
@@ -223,7 +226,6 @@ impl View {
         let stretch = inode.map_or(u64::MAX, |i| i.order / INODES_TOGETHER);
         let there = inode.is_some() && !self.inodes_there.insert(stretch);
         let off = self.next_stretch.map(|next| next.abs_diff(stretch));
-        let goes_on = !there && off == Some(0);
         if !there {
             self.arm_away = true;
             self.next_stretch = stretch.checked_add(1);
@@ -239,31 +241,54 @@ impl View {
                 Relation::Other | Relation::Parent | Relation::Child
             );
         self.went_to_device(step, ino, relation);
-        let stem = match (attribute, relation) {
-            (true, _) if in_dir => Stem::LusAc,
-            (true, _) => Stem::LurAc,
-            (false, Relation::Next) if locality && !self.sizes.stretches => Stem::LunNc,
+        let brought = Brought {
+            attribute,
+            next: relation == Relation::Next,
+            in_dir,
+            block,
+            there,
+            off,
+        };
+        self.charge_brought(brought, charges);
+    }
+
+    /// Charges a lookup by what of it comes from the device.
+    fn charge_brought(&self, brought: Brought, charges: &mut Vec<Charge>) {
+        let (sizes, gap) = (self.sizes, BACK_TO_BACK);
+        let Brought { block, there, .. } = brought;
+        let stem = match brought {
+            Brought {
+                attribute: true,
+                in_dir: true,
+                ..
+            } => Stem::LusAc,
+            Brought {
+                attribute: true, ..
+            } => Stem::LurAc,
+            Brought { in_dir: true, .. } if !sizes.locality => Stem::LusNc,
+            _ if !sizes.locality => Stem::LurNc,
+            Brought { next: true, .. } if !sizes.stretches => Stem::LunNc,
             // In the order of creation one of so many brings what the others find.
-            (false, _) if block && goes_on && self.sizes.stretches => {
-                charges.push(Charge::many(Stem::LunNc, gap, INODES_TOGETHER as f64));
-                let others = INODES_TOGETHER as f64 - 1.0;
-                charges.push(Charge::many(Stem::LusNc, gap, -others));
+            Brought { off: Some(0), .. } if block && !there && sizes.stretches => {
+                let all = INODES_TOGETHER as f64;
+                charges.push(Charge::many(Stem::LunNc, gap, all));
+                charges.push(Charge::many(Stem::LusNc, gap, 1.0 - all));
                 return;
             }
             // What comes from the device: the inode and the directory's block, or one of them, or neither. Coming
             // back to a directory the inode may lie as far as in one where much lies between.
-            (false, _) if locality => match (block, there) {
+            _ => match (block, there) {
                 (true, true) => Stem::LusNc,
                 (true, false) => Stem::LufNc,
                 (false, true) => Stem::LumNc,
                 (false, false) => Stem::LurNc,
             },
-            (false, _) if in_dir => Stem::LusNc,
-            (false, _) => Stem::LurNc,
         };
         charges.push(Charge::once(stem, gap));
         // Where nothing is read ahead, so far off in a table is as far as in a file.
-        let off = off.filter(|_| stem == Stem::LufNc && self.sizes.arm_alone);
+        let off = brought
+            .off
+            .filter(|_| stem == Stem::LufNc && sizes.arm_alone);
         if off.is_some_and(|blocks| blocks * PAGE_BYTES <= NEXT_BYTES) {
             charges.push(Charge::sized(Stem::RfS, gap, 4.0));
             charges.push(Charge {
@@ -285,7 +310,7 @@ impl View {
         self.name_hits.add(again);
         let stem = if again {
             Stem::Lumr
-        } else if !inside || self.directory_block(step, dir, Entry::Missing(id)) {
+        } else if !inside || self.directory_block(step, dir, Entry::Missing) {
             Stem::Lum
         } else {
             self.reads_names();
@@ -391,21 +416,24 @@ impl View {
             return Some(0);
         }
         let each = u64::from(self.sizes.names_of_block);
-        let orders = self.orders.entry(dir.0).or_insert_with(|| {
+        let old = self.old_names.entry(dir.0).or_insert_with(|| {
             let old = |(_, ino)| tree.inode(ino).filter(|i| !i.born).map(|i| i.order);
             let mut orders: Vec<u64> = tree.entries(dir).into_iter().filter_map(old).collect();
             orders.sort_unstable();
-            orders
+            OldNames { orders, missed: 0 }
         });
-        let old = (orders.len() as u64).div_ceil(each).max(1);
+        let read = (old.orders.len() as u64).div_ceil(each).max(1);
         let block = match entry {
-            Entry::Missing(name) => u64::from(name.0) % blocks,
+            Entry::Missing => {
+                old.missed += 1;
+                (old.missed.wrapping_mul(ANYWHERE) >> 32) % blocks
+            }
             Entry::Of(ino) => {
                 let order = tree.inode(ino).map_or(0, |i| i.order);
-                orders.partition_point(|&o| o < order) as u64 / each
+                old.orders.partition_point(|&o| o < order) as u64 / each
             }
         };
-        (block < old).then_some(block)
+        (block < read).then_some(block)
     }
 
     /// Blocks of a directory.
@@ -417,11 +445,35 @@ impl View {
     }
 }
 
+/// What a lookup that goes to the device finds.
+#[derive(Debug, Clone, Copy)]
+struct Brought {
+    /// The attributes are cached.
+    attribute: bool,
+    /// It is the next in creation order, of the directory of the last one.
+    next: bool,
+    in_dir: bool,
+    /// The directory's block, and the inode's, were there.
+    block: bool,
+    there: bool,
+    /// How many stretches of inodes off the one after the last that was read.
+    off: Option<u64>,
+}
+
 /// What is looked up in a directory.
 #[derive(Debug, Clone, Copy)]
 enum Entry {
     /// A file's name.
     Of(Ino),
     /// One that no file has.
-    Missing(DentryId),
+    Missing,
+}
+
+/// A directory of several blocks as names were made cold last.
+#[derive(Debug, Clone)]
+pub(super) struct OldNames {
+    /// The places of its files in the order of creation.
+    orders: Vec<u64>,
+    /// Names that were asked for since and that none has.
+    missed: u64,
 }

@@ -18,6 +18,7 @@ mod sync;
 use dirty::Dirty;
 use inodes::{Inodes, Place};
 use listing::Listings;
+use lookup::OldNames;
 use recent::{Recent, Touched};
 
 use fsage_cache::{LruSet, PageCache, Policy, Start, WriteBack};
@@ -183,8 +184,7 @@ pub struct View {
     inodes_there: FxHashSet<u64>,
     /// The stretch after the one that was read last, unless the arm has left it.
     next_stretch: Option<u64>,
-    /// Of directories of several blocks: the places of their files in the order of creation.
-    orders: FxHashMap<u32, Vec<u64>>,
+    old_names: FxHashMap<u32, OldNames>,
     /// The file whose inode a lookup has just brought, and how many came so far.
     brought: Ino,
     came: u32,
@@ -275,7 +275,7 @@ impl View {
             reserved: FxHashMap::default(),
             inodes_there: FxHashSet::default(),
             next_stretch: None,
-            orders: FxHashMap::default(),
+            old_names: FxHashMap::default(),
             brought: Ino::NONE,
             came: 0,
             drive: sizes.drive.map(Drive::new),
@@ -391,7 +391,7 @@ impl View {
             self.directories.clear();
             self.inodes_there.clear();
             self.next_stretch = None;
-            self.orders.clear();
+            self.old_names.clear();
             self.allocated_in.clear();
             self.inodes.make_cold();
             self.cold_start = true;
