@@ -226,8 +226,8 @@ pub(crate) fn least_ns(share: u64) -> u64 {
     share * LEAST_NS_OF_SHARE
 }
 
-/// The most valuable first, which are cheap calls, each after what it depends on: for a time that is
-/// short, of which the first cold state may take more than is thought.
+/// The most valuable first, which are cheap calls, each after what it depends on: for a time that was asked
+/// for, of which the first cold state may take more than is thought.
 pub(crate) fn by_value(mut procedures: Vec<&'static Procedure>) -> Vec<&'static Procedure> {
     procedures.sort_by_key(|p| turn(p));
     let mut ordered: Vec<&'static Procedure> = Vec::with_capacity(procedures.len());

@@ -47,17 +47,6 @@ impl ProfileRequest {
     /// machine's. `stable_ns` is what the device takes to make a small write stable, where that is known: cold states,
     /// commits and removals take as many times longer.
     pub fn time_ns(&self, is_virtual: bool, stable_ns: Option<f64>) -> u64 {
-        let usual_ns = self.usual_ns(is_virtual, stable_ns);
-        self.max_time_ns.unwrap_or(usual_ns)
-    }
-
-    /// Whether less time is asked for than it usually takes.
-    pub fn is_short(&self, is_virtual: bool, stable_ns: Option<f64>) -> bool {
-        let usual_ns = self.usual_ns(is_virtual, stable_ns);
-        self.max_time_ns.is_some_and(|ns| ns < usual_ns)
-    }
-
-    fn usual_ns(&self, is_virtual: bool, stable_ns: Option<f64>) -> u64 {
         let usual_ns = if self.quick { QUICK_NS } else { FULL_NS };
         let slower = |ns: f64| (ns / USUAL_STABLE_NS).clamp(1.0, MOST_SLOWER);
         let times = if is_virtual {
@@ -65,7 +54,8 @@ impl ProfileRequest {
         } else {
             stable_ns.map_or(1.0, slower)
         };
-        (usual_ns as f64 * times) as u64
+        let usual_ns = (usual_ns as f64 * times) as u64;
+        self.max_time_ns.unwrap_or(usual_ns)
     }
 
     /// The metrics that are asked for, without what they depend on. Fails on a name that is none,
@@ -185,10 +175,6 @@ mod tests {
         assert_eq!(seconds(&request, Some(3e6)), 72);
         assert_eq!(seconds(&request, Some(2e7)), 163);
         assert_eq!(request.time_ns(true, None), 4_800_000_000_000);
-        assert!(!request.is_short(false, None));
-        request.max_time_ns = Some(100_000_000_000);
-        let short = |stable| request.is_short(false, Some(stable));
-        assert!(!short(80_000.0) && short(2e7));
         request.max_time_ns = Some(5_000_000_000);
         assert_eq!(seconds(&request, Some(2e7)), 5);
     }
