@@ -10,7 +10,7 @@ use fsage_namespace::flags::{O_APPEND, O_CREAT, O_DIRECTORY, O_TRUNC};
 use rustc_hash::FxHashMap;
 
 use super::dist::Random;
-use super::model::{Model, Type};
+use super::model::{Model, Stage, Type};
 use super::names::{LONGEST, Names, Opened};
 use super::resolve::errno_of;
 use super::step::{At, LARGEST, Step};
@@ -286,6 +286,7 @@ impl Player {
             return;
         };
         (known.exists, known.kind, known.size) = (true, kind, 0);
+        known.stage = Stage::default();
         let above = known.above;
         self.names.holds(above, true);
         if kind == Type::Directory {
@@ -335,6 +336,7 @@ impl Player {
                     if op.kind == OpKind::Rename {
                         known.opened.extend(from.opened);
                         known.places = from.places;
+                        known.stage = from.stage;
                     }
                 }
                 if op.kind == OpKind::Rename {
@@ -536,7 +538,13 @@ impl Player {
             At::Start => 0,
             At::End => size,
             At::Skip(by) => last.1.saturating_add_signed(by),
-            At::Random => anywhere(known, step, size.saturating_sub(bytes), decks, random),
+            At::From => decks.place.draw(&step.place, random).min(size),
+            At::Back => size.saturating_sub(decks.place.draw(&step.place, random)),
+            At::Random => {
+                // A seek goes where there is something.
+                let room = size.saturating_sub(bytes.max(step.unit));
+                anywhere(known, step, room, decks, random)
+            }
         }
         .min(LARGEST);
         let moved = match op.kind {
@@ -561,6 +569,9 @@ impl Player {
             }
         }
         let after = (offset, offset + passed);
+        if op.kind != OpKind::Seek && (fault || moved > 0) {
+            known.stage.moved(step.form.is_write());
+        }
         if fault {
             known.mapped = after;
         } else {
