@@ -349,10 +349,7 @@ impl Generator {
             .as_ref()
             .map_or(0, |to| decks.1.draw(&to.distance, random));
         let lane = self.lanes.get_mut(index as usize)?;
-        lane.batches += 1;
-        lane.did = true;
-        lane.who.visit = (index, lane.batches);
-        let who = lane.who;
+        let who = lane.begins(index);
         let (name, to) = names(
             &mut self.player,
             model,
@@ -360,8 +357,8 @@ impl Generator {
             (far, far_to),
             (who.pid, random),
         );
-        let stage = name.and_then(|name| self.player.names.get(name));
-        let stage = stage.map_or(Stage::default(), |name| name.stage);
+        let took_ns = line.took_ns.at(stage(&self.player.names, name));
+        let then_ns = now_ns.saturating_add(took_ns);
         let calls = self.player.visit(model, line.visit, name, to, who, random);
         // One that fails as well: neither before what is in the directory nor after that went.
         self.player.changes |= calls.iter().any(|call| call.op.kind == OpKind::Rmdir);
@@ -374,13 +371,8 @@ impl Generator {
             calls,
             at_ns: now_ns,
         });
-        let then_ns = now_ns.saturating_add(line.took_ns.at(stage));
         lane.walked += 1;
-        let row = left.repeat.get_mut(at)?;
-        let again = lane.again.take();
-        let again = again.unwrap_or_else(|| row.draw(&line.repeat, random).saturating_sub(1));
-        if again > 0 {
-            lane.again = Some(again - 1);
+        if goes_on(lane, line, left.repeat.get_mut(at)?, random) {
             return Some(then_ns);
         }
         let exit = left.exits.get(at).copied().unwrap_or(0);
@@ -474,6 +466,30 @@ impl Generator {
         }
         all
     }
+}
+
+impl Lane {
+    /// A visit begins; who makes it.
+    fn begins(&mut self, index: u32) -> Who {
+        self.batches += 1;
+        self.did = true;
+        self.who.visit = (index, self.batches);
+        self.who
+    }
+}
+
+/// Whether a lane does its line once more in this row.
+fn goes_on(lane: &mut Lane, line: &Line, row: &mut Deck, random: &mut Random) -> bool {
+    let again = lane.again.take();
+    let again = again.unwrap_or_else(|| row.draw(&line.repeat, random).saturating_sub(1));
+    lane.again = again.checked_sub(1);
+    again > 0
+}
+
+/// What was moved of a file so far.
+fn stage(names: &Names, name: Option<u32>) -> Stage {
+    let known = name.and_then(|name| names.get(name));
+    known.map_or(Stage::default(), |name| name.stage)
 }
 
 fn trimmed(path: &Arc<[u8]>) -> Arc<[u8]> {

@@ -84,6 +84,7 @@ pub enum Order {
 }
 
 impl Order {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
     fn is_any(&self) -> bool {
         *self == Self::Any
     }

@@ -2,7 +2,7 @@
 
 use fsage_core::{KindClass, Op, OpFlags, OpKind};
 
-use super::super::model::Type;
+use super::super::model::{Stage, Type};
 use super::super::step::{At, Form, LARGEST};
 use super::{Cursor, Done, Out, Resolver, flags, is_write};
 
@@ -109,20 +109,9 @@ impl Resolver {
         };
         done.form.at = if append && write {
             At::End
-        } else if offset == before.end {
-            At::Next
-        } else if offset == before.start {
-            At::Again
-        } else if offset == 0 {
-            At::Start
-        } else if offset >= size && (write || op.kind == OpKind::Seek) {
-            At::End
-        } else if gap == before.gap && gap.unsigned_abs() < 16 << 20 {
-            At::Skip(gap)
-        } else if explicit {
-            somewhere(offset, size)
         } else {
-            At::Random
+            let place = Place { offset, gap, size };
+            place.told(before, write || op.kind == OpKind::Seek, explicit)
         };
         // Who began somewhere does not go on until the end, though he may come there.
         let placed = match done.form.at {
@@ -156,9 +145,7 @@ impl Resolver {
                 }
                 _ => {}
             }
-            if moved > 0 || op.kind == OpKind::Fault {
-                content.stage.moved(write);
-            }
+            content.stage.moves(op, moved, write);
             if write {
                 content.size = content.size.max(offset.saturating_add(moved));
                 if let Some(node) = self.nodes.get_mut(content.node as usize) {
@@ -166,6 +153,45 @@ impl Resolver {
                 }
             }
             done.at_end = !placed && offset.saturating_add(moved) >= content.size;
+        }
+    }
+}
+
+impl Stage {
+    /// A transfer moved so many bytes; a fault always moves a page.
+    fn moves(&mut self, op: &Op, bytes: u64, write: bool) {
+        if bytes > 0 || op.kind == OpKind::Fault {
+            self.moved(write);
+        }
+    }
+}
+
+/// Where a transfer starts: from the file's start, and from where the one before ended; in a file so large.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    offset: u64,
+    gap: i64,
+    size: u64,
+}
+
+impl Place {
+    /// How that is told, by the one before; whether it may lie beyond the end, and whether the call names it.
+    fn told(self, before: Cursor, beyond: bool, explicit: bool) -> At {
+        let Self { offset, gap, size } = self;
+        if offset == before.end {
+            At::Next
+        } else if offset == before.start {
+            At::Again
+        } else if offset == 0 {
+            At::Start
+        } else if offset >= size && beyond {
+            At::End
+        } else if gap == before.gap && gap.unsigned_abs() < 16 << 20 {
+            At::Skip(gap)
+        } else if explicit {
+            somewhere(offset, size)
+        } else {
+            At::Random
         }
     }
 }
