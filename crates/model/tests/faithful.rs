@@ -295,3 +295,126 @@ fn what_is_done_in_turns_to_all_files_is_done_in_as_many_turns() {
     assert_eq!(played.bytes_written, trace.bytes_written);
     assert_eq!(played.bytes_read, trace.bytes_read);
 }
+
+/// Who reads at places in a large file comes to its end by chance, and does not read on to it from everywhere.
+#[test]
+fn seeks_in_a_large_file_read_what_they_read_and_are_one_visit_each() {
+    let (chunk, chunks) = (8192_u64, 128);
+    let mut trace = Trace::new(&[]);
+    trace.open("/w/f", 0o1102);
+    trace.moves(OpKind::Write, 0, chunks * chunk, chunks * chunk);
+    trace.close();
+    trace.open("/w/f", 2);
+    for i in 0..1000_u64 {
+        let at = (i * 37 + i * i * 11) % chunks * chunk;
+        let seek = |trace: &mut Trace| {
+            trace.op(OpKind::Seek, "", |op| {
+                (op.fd, op.result) = (Some(Fd(3)), Outcome::ok(at));
+            });
+        };
+        seek(&mut trace);
+        trace.moves(OpKind::Read, at, chunk, chunk);
+        if i % 10 == 0 {
+            seek(&mut trace);
+            trace.moves(OpKind::Write, at, chunk, chunk);
+        }
+    }
+    trace.close();
+    let (model, trace) = trace.model();
+    let played = played(&model);
+    assert_eq!(played.counts, trace.counts);
+    assert_eq!(
+        (played.bytes_read, played.bytes_written),
+        (trace.bytes_read, trace.bytes_written)
+    );
+    let text = model.text().unwrap();
+    assert!(text.len() < 8000, "{}", text.len());
+}
+
+/// What is done in rows is done in as long ones: nobody makes half of the directories after the files.
+#[test]
+fn rows_are_as_long_as_they_were() {
+    let mut trace = Trace::new(&[]);
+    for (set, directories) in [("a", 59), ("b", 2)] {
+        for i in 0..directories {
+            trace.op(OpKind::Mkdir, &format!("/w/{set}{i}"), |_| {});
+        }
+        for i in 0..300 {
+            trace.open(&format!("/w/{set}{}/{i}", i % directories), 0o1101);
+            trace.close();
+        }
+    }
+    let (model, _) = trace.model();
+    let mut rows: Vec<usize> = Vec::new();
+    let mut before = None;
+    for (_, batch) in batches(&model) {
+        for call in batch.calls {
+            if call.op.kind == OpKind::Mkdir {
+                if before != Some(OpKind::Mkdir) {
+                    rows.push(0);
+                }
+                *rows.last_mut().unwrap() += 1;
+            }
+            before = Some(call.op.kind);
+        }
+    }
+    rows.sort_unstable();
+    assert_eq!(rows, [2, 59]);
+}
+
+/// What goes through a tree name by name finds it made in that order.
+#[test]
+fn a_tree_that_is_read_in_order_lies_in_order() {
+    let read = |in_order: bool| {
+        let mut trace = Trace::new(&[]);
+        for i in 0..400_u64 {
+            let n = if in_order { i } else { i * 149 % 400 };
+            trace.open(&format!("/w/d{:02}/f{:03}", n / 20, n), 0);
+            trace.moves(OpKind::Read, 0, 4096, 100);
+            trace.close();
+        }
+        let (model, _) = trace.model();
+        let mut generator = Generator::new(Arc::new(model), Options::default()).unwrap();
+        let made: Vec<_> = generator.population().into_iter().map(|f| f.0).collect();
+        let place = |path: &Arc<[u8]>| made.iter().position(|p| p == path).unwrap();
+        let mut opened = Vec::new();
+        while let Some((_, batch)) = generator.any() {
+            let opens = batch.calls.iter().filter(|c| c.op.kind == OpKind::Open);
+            opened.extend(opens.map(|c| place(c.path.as_ref().unwrap())));
+        }
+        assert_eq!(opened.len(), 400);
+        opened.windows(2).filter(|two| two[0] < two[1]).count()
+    };
+    let (ordered, any) = (read(true), read(false));
+    assert!(ordered > 380 && any < 260, "{ordered} {any}");
+}
+
+/// A head and a table of contents are where they were, in files of any size.
+#[test]
+fn what_is_read_by_its_place_is_told_by_the_start_and_the_end() {
+    let mut trace = Trace::new(&[]);
+    let size = |i: u64| 3_000_000 + i * 70_000;
+    for i in 0..40 {
+        trace.open(&format!("/w/{i}"), 0o1101);
+        trace.moves(OpKind::Write, 0, size(i), size(i));
+        trace.close();
+    }
+    for i in 0..40 {
+        trace.open(&format!("/w/{i}"), 0);
+        for (at, bytes) in [(24, 16), (size(i) - 640, 640), (100, 8)] {
+            trace.op(OpKind::Read, "", |op| {
+                (op.fd, op.offset, op.length) = (Some(Fd(3)), Some(at), Some(bytes));
+                op.result = Outcome::ok(bytes);
+            });
+        }
+        trace.close();
+    }
+    let (model, trace) = trace.model();
+    assert_eq!(played(&model).counts, trace.counts);
+    assert_eq!(played(&model).bytes_read, trace.bytes_read);
+    let text = model.text().unwrap();
+    for step in ["read at=from offset=given", "read at=back offset=given"] {
+        assert!(text.contains(step), "{step}: {text}");
+    }
+    assert!(!text.contains("at=random"), "{text}");
+}

@@ -6,7 +6,7 @@ use fsage_core::text::{line_at, problem_at};
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
-use super::model::{Choice, Class, Model, Part, Pick, Type, VERSION};
+use super::model::{Choice, Class, Line, Model, Part, Pick, Type, VERSION};
 use super::names::{FEW, count};
 use super::step::LARGEST;
 
@@ -271,7 +271,7 @@ impl Model {
                 }
                 groups.push(part.group);
                 self.check_part(part).map_err(|w| w.below(&way))?;
-                let lines = part.script.iter().map(|line| line.next.count());
+                let lines = part.script.iter().map(Line::visits);
                 visits = lines.fold(visits, u64::saturating_add);
                 let first = part.first.count();
                 if visits.max(first) > MOST_VISITS {
@@ -318,13 +318,17 @@ impl Model {
             }
             for (key, ns) in [
                 ("think_ns", line.think_ns.most()),
-                ("took_ns", line.took_ns),
+                ("took_ns", line.took_ns.most()),
             ] {
                 if ns > MOST_TIME_NS {
                     return bad(format!(
                         "{key}={ns}, expected at most {MOST_TIME_NS}, a day"
                     ));
                 }
+            }
+            let mut repeats = line.repeat.0.iter().map(|r| r.0);
+            if let Some(times) = repeats.find(|n| !(1..=MOST_VISITS).contains(n)) {
+                return bad(format!("repeat={times}, expected 1 to {MOST_VISITS} times"));
             }
             if line.next.0.is_empty() || line.next.most() > lines {
                 return bad(format!("next={}, expected lines up to {lines}", line.next));
@@ -384,7 +388,7 @@ impl Model {
     fn visits_in_all(&self) -> u64 {
         let parts = self.phases.iter().flat_map(|phase| &phase.parts);
         let lines = parts.flat_map(|part| &part.script);
-        lines.fold(0, |sum, line| sum.saturating_add(line.next.count()))
+        lines.map(Line::visits).fold(0, u64::saturating_add)
     }
 
     fn is_of_a_class(&self, choice: &Choice) -> bool {

@@ -2,23 +2,23 @@
 
 mod classes;
 mod held;
+mod lines;
 mod stacks;
 
 use std::collections::BinaryHeap;
 
-use fsage_core::OpKind;
+use fsage_core::{KindClass, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::check::{MOST_TIME_NS, ModelError};
 use super::dist::{Counter, Dist};
 use super::gather::{Gather, Numbers, Visited};
 use super::group::{GROUPS, groups, phases};
-use super::model::{
-    Choice, Class, Group, Line, Model, OLDEST, Part, Phase, Pick, Source, VERSION, Visit,
-};
-use super::resolve::NONE;
+use super::model::{Choice, Class, Group, Line, Model, Part, Phase, Pick, Source, VERSION, Visit};
+use super::resolve::{NONE, State};
 use super::step::{Form, VisitStep};
-use held::{Base, Held, telling};
+use held::{Base, Held};
+use lines::{At, Far, PartFit, Parts, ends};
 use stacks::{Stacks, nearer};
 
 /// Larger models are made coarser.
@@ -125,55 +125,6 @@ pub(super) fn together(gather: &Gather) -> Vec<u32> {
         .collect()
 }
 
-/// What is done to which file, and what was open where that is told.
-type Key = (Base, u32);
-
-#[derive(Debug, Default)]
-struct LineFit {
-    key: Option<Key>,
-    distance: Far,
-    to_distance: Far,
-    think: Counter,
-    took_ns: u64,
-    visits: u64,
-    next: FxHashMap<u32, u64>,
-}
-
-/// Distances from the latest, and from the one used longest ago where that is nearer.
-#[derive(Debug, Default)]
-struct Far(Counter, Counter);
-
-impl Far {
-    fn add(&mut self, distance: u64) {
-        match distance.checked_sub(OLDEST) {
-            Some(old) => self.1.add(old),
-            None => self.0.add(distance),
-        }
-    }
-
-    fn dist(&self, bins: usize) -> Dist {
-        let mut all = self.0.dist(bins);
-        all.0.extend(
-            self.1
-                .dist(bins)
-                .0
-                .into_iter()
-                .map(|(old, n)| (OLDEST + old, n)),
-        );
-        all.shares()
-    }
-}
-
-#[derive(Debug, Default)]
-struct PartFit {
-    ids: FxHashMap<Key, u32>,
-    lines: Vec<LineFit>,
-    first: FxHashMap<u32, u64>,
-}
-
-/// By phase and group.
-type Parts = FxHashMap<(u32, u32), PartFit>;
-
 struct Fit<'g> {
     gather: &'g Gather,
     grain: Grain,
@@ -232,7 +183,7 @@ impl<'g> Fit<'g> {
                 .get(form)
                 .or_else(|| self.single.get(&rough(*form)));
             out.extend(number.map(|&n| (n, pick)));
-            let named = form.kind.class() == fsage_core::KindClass::Name;
+            let named = form.kind.class() == KindClass::Name;
             pick = match form.kind {
                 OpKind::Unlink | OpKind::Rmdir => Pick::Gone,
                 _ if form.error == 2 => Pick::Gone,
@@ -334,11 +285,11 @@ impl<'g> Fit<'g> {
         })
     }
 
-    /// The same, where `apart` says so also by what was open then.
+    /// The same, where `by_open` says so also by what was open then.
     fn lines_by(
         &self,
         starts: &[u64],
-        apart: impl Fn((u32, u32), &Base) -> bool,
+        by_open: impl Fn((u32, u32), &Base) -> bool,
     ) -> (Parts, Vec<Group>) {
         let visits = &self.gather.visits;
         let first_ns = visits.iter().next().map_or(0, |v| v.start_ns);
@@ -347,7 +298,7 @@ impl<'g> Fit<'g> {
         let mut held = Held::default();
         let groups = self.groups(first_ns);
         // Of each thread: its phase and the last line.
-        let mut at: Vec<Option<(u32, u32)>> = vec![None; self.gather.threads.len()];
+        let mut at: Vec<Option<At>> = vec![None; self.gather.threads.len()];
         for visit in visits.iter() {
             let phase = starts
                 .partition_point(|&s| s <= visit.start_ns - first_ns)
@@ -359,26 +310,38 @@ impl<'g> Fit<'g> {
             };
             let open = held.number(visit.thread, |node| self.class(node));
             held.after(&visit);
+            let stage = visit.before;
+            let class = self.class(visit.node);
             let distances = self.distances(&mut stacks, &visit);
             for (i, (number, pick)) in self.apart(&visit).into_iter().enumerate() {
                 let to = (visit.to != NONE).then(|| (self.class(visit.to), visit.to_pick));
-                let base = (number, (self.class(visit.node), pick), to);
-                let by_open = apart((phase, group), &base);
+                let base = (number, (class, pick), to);
+                let by_open = by_open((phase, group), &base);
                 let key = (base, if by_open { open } else { 0 });
-                if let Some((phase, line)) = last.filter(|l| l.0 != phase) {
-                    ends(&mut parts, (phase, group), line);
-                    *last = None;
+                if let Some(before) = last.take_if(|l| l.phase != phase) {
+                    ends(&mut parts, group, before);
                 }
                 let part = parts.entry((phase, group)).or_default();
                 let line = part.line(key);
                 match last {
-                    Some((_, before)) => part.follows(*before, line),
-                    None => *part.first.entry(line).or_default() += 1,
+                    // What needs an open file is not done in a row as such: one that is not there would be opened.
+                    Some(at) if at.line == line && !matches!(pick, Pick::Open | Pick::Shared) => {
+                        at.times += 1;
+                    }
+                    _ => {
+                        match last {
+                            Some(before) => part.follows(*before, line),
+                            None => *part.first.entry(line).or_default() += 1,
+                        }
+                        *last = Some(At {
+                            phase,
+                            line,
+                            times: 1,
+                        });
+                    }
                 }
-                *last = Some((phase, line));
                 let first = i == 0;
                 if let Some(line) = part.lines.get_mut(line as usize - 1) {
-                    line.visits += 1;
                     line.distance.add(if first { distances.0 } else { 0 });
                     line.to_distance.add(distances.1);
                     line.think.add(if first {
@@ -386,19 +349,15 @@ impl<'g> Fit<'g> {
                     } else {
                         0
                     });
-                    line.took_ns =
-                        line.took_ns
-                            .saturating_add(if first { visit.took_ns } else { 0 });
+                    let took_ns = if first { visit.took_ns } else { 0 };
+                    line.took(stage, took_ns.min(MOST_TIME_NS));
                 }
             }
         }
         for (thread, last) in at.into_iter().enumerate() {
-            if let Some((phase, line)) = last {
-                ends(
-                    &mut parts,
-                    (phase, self.groups.get(thread).copied().unwrap_or(0)),
-                    line,
-                );
+            if let Some(last) = last {
+                let group = self.groups.get(thread).copied().unwrap_or(0);
+                ends(&mut parts, group, last);
             }
         }
         (parts, groups)
@@ -460,54 +419,62 @@ impl<'g> Fit<'g> {
 
     /// How many others were used since, of the file and of the other; then both are used.
     fn distances(&self, stacks: &mut Stacks, visit: &Visited) -> (u64, u64) {
-        let pid = self
-            .gather
-            .threads
-            .get(visit.thread as usize)
-            .map_or(0, |t| t.pid);
+        let thread = self.gather.threads.get(visit.thread as usize);
+        let pid = thread.map_or(0, |t| t.pid);
         let (node, to) = (visit.node, visit.to);
         let near = stacks.distance(self.class(node), pid, node, visit.pick);
         let other = stacks.distance(self.class(to), pid, to, visit.to_pick);
         if to == NONE {
-            stacks.touch(self.class(node), pid, node, visit.exists, visit.held);
+            stacks.touch(self.class(node), pid, node, visit.state);
         } else {
             let link = self
                 .gather
                 .shapes
                 .get(visit.shape as usize)
                 .is_some_and(|s| s.forms.iter().any(|f| f.kind == OpKind::Link));
-            stacks.touch(self.class(node), pid, node, link, false);
-            stacks.touch(self.class(to), pid, to, visit.exists, visit.held);
+            let from = State {
+                exists: link,
+                ..State::default()
+            };
+            stacks.touch(self.class(node), pid, node, from);
+            stacks.touch(self.class(to), pid, to, visit.state);
         }
         (near, other)
     }
 
     fn part(&self, group: u32, part: PartFit) -> Part {
         let bins = self.grain.bins;
-        let lines = part.lines.into_iter().filter_map(|line| {
-            let ((visit, file, to), _) = line.key?;
-            let choice = |(class, pick): (u32, Pick), distance: &Far| {
-                let known = matches!(pick, Pick::Known | Pick::Gone | Pick::Open | Pick::Shared);
-                let distance = if known {
-                    distance.dist(bins)
-                } else {
-                    Dist::default()
+        let lines = part
+            .lines
+            .into_iter()
+            .zip(1..)
+            .filter_map(|(line, number)| {
+                let rows = line.rows();
+                let ((visit, file, to), _) = line.key?;
+                let choice = |(class, pick): (u32, Pick), distance: &Far| {
+                    let known =
+                        matches!(pick, Pick::Known | Pick::Gone | Pick::Open | Pick::Shared);
+                    let distance = if known {
+                        distance.dist(bins)
+                    } else {
+                        Dist::default()
+                    };
+                    Choice {
+                        class,
+                        pick: if class == 0 { Pick::None } else { pick },
+                        distance,
+                    }
                 };
-                Choice {
-                    class,
-                    pick: if class == 0 { Pick::None } else { pick },
-                    distance,
-                }
-            };
-            Some(Line {
-                visit,
-                file: choice(file, &line.distance),
-                to: to.map(|to| choice(to, &line.to_distance)),
-                think_ns: line.think.dist(bins).shares(),
-                took_ns: (line.took_ns / line.visits.max(1)).min(MOST_TIME_NS),
-                next: sorted(line.next),
-            })
-        });
+                Some(Line {
+                    visit,
+                    file: choice(file, &line.distance),
+                    to: to.map(|to| choice(to, &line.to_distance)),
+                    think_ns: line.think.dist(bins).shares(),
+                    took_ns: line.took_ns(),
+                    repeat: rows.map_or_else(Dist::default, |rows| rows.dist(bins).shares()),
+                    next: sorted(line.next(number, rows.is_some())),
+                })
+            });
         Part {
             group: group + 1,
             first: sorted(part.first),
@@ -532,12 +499,6 @@ fn sorted(all: FxHashMap<u32, u64>) -> Dist {
     Dist(all)
 }
 
-fn ends(parts: &mut Parts, part: (u32, u32), line: u32) {
-    if let Some(part) = parts.get_mut(&part) {
-        part.follows(line, 0);
-    }
-}
-
 fn visit(forms: &[Form], numbers: &[Numbers], bins: usize) -> Visit {
     let steps = forms.iter().zip(numbers).map(|(form, numbers)| VisitStep {
         form: *form,
@@ -551,37 +512,5 @@ fn visit(forms: &[Form], numbers: &[Numbers], bins: usize) -> Visit {
     });
     Visit {
         steps: steps.collect(),
-    }
-}
-
-impl PartFit {
-    fn line(&mut self, key: Key) -> u32 {
-        let lines = &mut self.lines;
-        *self.ids.entry(key).or_insert_with(|| {
-            lines.push(LineFit {
-                key: Some(key),
-                ..LineFit::default()
-            });
-            lines.len() as u32
-        })
-    }
-
-    /// Of which it hangs on what is open what follows.
-    fn telling(&self) -> FxHashSet<Base> {
-        let key = |line: u32| {
-            let line = self.lines.get((line as usize).checked_sub(1)?)?;
-            line.key
-        };
-        let lines = self.lines.iter().filter_map(|line| {
-            let next = line.next.iter().map(|(&next, &n)| (key(next), n));
-            Some((line.key?, next.collect()))
-        });
-        telling(&lines.collect::<Vec<_>>())
-    }
-
-    fn follows(&mut self, before: u32, line: u32) {
-        if let Some(before) = self.lines.get_mut(before as usize - 1) {
-            *before.next.entry(line).or_default() += 1;
-        }
     }
 }

@@ -9,8 +9,8 @@ use rustc_hash::FxHashMap;
 
 use super::dist::Counter;
 use super::group::Mix;
-use super::model::Pick;
-use super::resolve::{Done, NONE, Out, Resolver, is_write};
+use super::model::{Pick, Stage};
+use super::resolve::{Done, NONE, Out, Resolver, State, is_write};
 use super::step::{At, Form, LARGEST, magnitude};
 pub use kept::Visits;
 
@@ -65,10 +65,10 @@ pub struct Visited {
     pub pick: Pick,
     /// Which the other was.
     pub to_pick: Pick,
-    /// Whether the process has it open afterwards.
-    pub held: bool,
-    /// Whether it is there afterwards.
-    pub exists: bool,
+    /// What had been moved of the file before.
+    pub before: Stage,
+    /// What is there afterwards.
+    pub state: State,
 }
 
 /// A thread of the trace.
@@ -88,20 +88,20 @@ pub struct Thread {
 struct Building {
     node: u32,
     to: u32,
-    pick: Pick,
     to_pick: Pick,
-    start_ns: u64,
-    think_ns: u64,
-    took_ns: u64,
     calls: u64,
     runs: Vec<Run>,
-    held: bool,
-    exists: bool,
 }
 
 #[derive(Debug)]
 struct Run {
     form: Form,
+    pick: Pick,
+    before: Stage,
+    start_ns: u64,
+    think_ns: u64,
+    took_ns: u64,
+    state: State,
     times: u64,
     bytes: Vec<u64>,
     places: Vec<(u64, u32)>,
@@ -220,25 +220,22 @@ impl Gather {
         let visit = thread.visit.get_or_insert_with(|| Building {
             node: done.node,
             to: done.to,
-            pick: done.pick,
             to_pick: done.to_pick,
-            start_ns: op.start_ns,
-            think_ns: 0,
-            took_ns: 0,
             calls: 0,
             runs: Vec::new(),
-            held: false,
-            exists: false,
         });
         let about = if done.to == NONE { done.node } else { done.to };
-        (visit.held, visit.exists) = self.resolver.state(thread.pid, about);
-        visit.think_ns = visit.think_ns.saturating_add(think_ns);
-        visit.took_ns = visit.took_ns.saturating_add(op.latency_ns.unwrap_or(0));
         visit.calls += 1;
         let again = visit.runs.last().is_some_and(|r| r.form == done.form);
         if !again {
             visit.runs.push(Run {
                 form: done.form,
+                pick: done.pick,
+                before: done.stage,
+                start_ns: op.start_ns,
+                think_ns: 0,
+                took_ns: 0,
+                state: State::default(),
                 times: 0,
                 bytes: Vec::new(),
                 places: Vec::new(),
@@ -248,9 +245,12 @@ impl Gather {
             });
         }
         if let Some(run) = visit.runs.last_mut() {
+            run.state = self.resolver.state(thread.pid, about);
+            run.think_ns = run.think_ns.saturating_add(think_ns);
+            run.took_ns = run.took_ns.saturating_add(op.latency_ns.unwrap_or(0));
             run.times += 1;
             run.bytes.extend(done.bytes);
-            if done.form.at == At::Random {
+            if matches!(done.form.at, At::From | At::Back | At::Random) {
                 run.places.push((done.place, done.offset.trailing_zeros()));
             }
             run.empty += u64::from(done.moved == 0);
@@ -268,8 +268,25 @@ impl Gather {
             return;
         };
         visit.runs.iter_mut().for_each(Run::close);
-        tell_apart(&mut visit.runs);
-        let forms: Vec<Form> = visit.runs.iter().map(|r| r.form).collect();
+        let round = round(&visit.runs);
+        let mut rest = std::mem::take(&mut visit.runs);
+        while !rest.is_empty() {
+            let starts = |run: &Run| Some(run.form) == round;
+            let next = rest.iter().skip(1).position(starts);
+            let later = next.map_or_else(Vec::new, |at| rest.split_off(at + 1));
+            self.keep(id, &visit, std::mem::replace(&mut rest, later));
+        }
+    }
+
+    /// These runs in a row are a visit.
+    fn keep(&mut self, id: u32, visit: &Building, mut runs: Vec<Run>) {
+        tell_apart(&mut runs);
+        let (Some(thread), Some(first), Some(last)) =
+            (self.threads.get_mut(id as usize), runs.first(), runs.last())
+        else {
+            return;
+        };
+        let forms: Vec<Form> = runs.iter().map(|r| r.form).collect();
         let shape = *self.shape_ids.entry(forms).or_insert_with_key(|forms| {
             let numbers = vec![Numbers::default(); forms.len()];
             self.shapes.push(Shape {
@@ -281,31 +298,33 @@ impl Gather {
         });
         if let Some(known) = self.shapes.get_mut(shape as usize) {
             known.count += 1;
-            for (numbers, run) in known.numbers.iter_mut().zip(&visit.runs) {
+            for (numbers, run) in known.numbers.iter_mut().zip(&runs) {
                 numbers.add(run);
             }
         }
         *thread.mix.entry(shape).or_default() += 1;
-        let end_ns = visit.start_ns.saturating_add(visit.took_ns);
+        let sum = |of: fn(&Run) -> u64| runs.iter().map(of).fold(0, u64::saturating_add);
+        let took_ns = sum(|run| run.took_ns);
+        let end_ns = first.start_ns.saturating_add(took_ns);
         if thread.mix.len() == 1 && thread.span_ns == (0, 0) {
-            thread.span_ns.0 = visit.start_ns;
+            thread.span_ns.0 = first.start_ns;
         }
         thread.span_ns.1 = thread.span_ns.1.max(end_ns).max(thread.end_ns.unwrap_or(0));
         if self.counts_only {
             return;
         }
         self.visits.push(Visited {
-            start_ns: visit.start_ns,
-            think_ns: visit.think_ns,
-            took_ns: visit.took_ns,
+            start_ns: first.start_ns,
+            think_ns: sum(|run| run.think_ns),
+            took_ns,
             thread: id,
             shape,
             node: visit.node,
             to: visit.to,
-            pick: visit.pick,
+            pick: first.pick,
             to_pick: visit.to_pick,
-            held: visit.held,
-            exists: visit.exists,
+            before: first.before,
+            state: last.state,
         });
     }
 
@@ -323,6 +342,18 @@ impl OpSink for Gather {
         self.take(op, paths);
         Ok(())
     }
+}
+
+/// What is done again so often in one visit is done in rounds, each of which is a visit.
+const ROUNDS: usize = 6;
+
+/// With which step the rounds of a visit begin, where it has some: the first that comes so often.
+fn round(runs: &[Run]) -> Option<Form> {
+    let often = |run: &&Run| {
+        let same = |other: &&Run| other.form == run.form;
+        runs.iter().filter(same).count() >= ROUNDS
+    };
+    runs.iter().find(often).map(|run| run.form)
 }
 
 /// What moves all of a large file is not done to small ones, and the other way round: that a visit moves much or little is

@@ -11,7 +11,7 @@ use fsage_core::{Op, OpKind, Pid, Tid};
 
 use super::check::{ModelError, Scale};
 use super::dist::{Deck, Random};
-use super::model::{Group, Line, Model, Phase, Pick, Type, Visit};
+use super::model::{Group, Line, Model, Phase, Pick, Stage, Type, Visit};
 use super::names::{Has, Names, Wish};
 use super::play::{Call, FIRST_FD, Player, Who};
 use left::{End, How, Left, draw};
@@ -75,6 +75,8 @@ struct Lane {
     who: Who,
     phase: usize,
     line: u32,
+    /// How often more the line is done in this row, once that is drawn.
+    again: Option<u64>,
     batches: u64,
     /// Visits since it began.
     walked: u64,
@@ -156,6 +158,7 @@ impl Generator {
                     who,
                     phase: 0,
                     line: 0,
+                    again: None,
                     batches: 0,
                     walked: 0,
                     calls: 0,
@@ -262,6 +265,7 @@ impl Generator {
                 continue;
             };
             (lane.phase, lane.line, lane.walked) = (lane.phase + 1, 0, 0);
+            lane.again = None;
             if lane.phase >= model.phases.len() {
                 lane.phase = 0;
                 begun_anew = true;
@@ -345,10 +349,7 @@ impl Generator {
             .as_ref()
             .map_or(0, |to| decks.1.draw(&to.distance, random));
         let lane = self.lanes.get_mut(index as usize)?;
-        lane.batches += 1;
-        lane.did = true;
-        lane.who.visit = (index, lane.batches);
-        let who = lane.who;
+        let who = lane.begins(index);
         let (name, to) = names(
             &mut self.player,
             model,
@@ -356,6 +357,8 @@ impl Generator {
             (far, far_to),
             (who.pid, random),
         );
+        let took_ns = line.took_ns.at(stage(&self.player.names, name));
+        let then_ns = now_ns.saturating_add(took_ns);
         let calls = self.player.visit(model, line.visit, name, to, who, random);
         // One that fails as well: neither before what is in the directory nor after that went.
         self.player.changes |= calls.iter().any(|call| call.op.kind == OpKind::Rmdir);
@@ -368,8 +371,11 @@ impl Generator {
             calls,
             at_ns: now_ns,
         });
-        let exit = left.exits.get(at).copied().unwrap_or(0);
         lane.walked += 1;
+        if goes_on(lane, line, left.repeat.get_mut(at)?, random) {
+            return Some(then_ns);
+        }
+        let exit = left.exits.get(at).copied().unwrap_or(0);
         // Those that do long things do as much each.
         let end = match left.each {
             0..LONG => End::Free,
@@ -393,7 +399,7 @@ impl Generator {
             lane.walked = 0;
             self.end(model, index);
         }
-        Some(now_ns.saturating_add(line.took_ns))
+        Some(then_ns)
     }
 
     /// A process comes to its end; another takes its place where the group has more of them.
@@ -437,7 +443,10 @@ impl Generator {
     pub fn population(&mut self) -> Vec<(Arc<[u8]>, Type, u64)> {
         let names = &mut self.player.names;
         let mut all = Vec::new();
-        for name in 0..names.len() as u32 {
+        // Directory by directory, as a tree is made elsewhere, too; those that hold others come first.
+        let mut order: Vec<u32> = (0..names.len() as u32).collect();
+        order.sort_by_key(|name| names.get(*name).map(|n| n.above));
+        for name in order {
             let path = names.path(name);
             if let Some(known) = names.get(name).filter(|n| n.exists && !path.is_empty()) {
                 all.push((path, known.kind, known.size));
@@ -457,6 +466,30 @@ impl Generator {
         }
         all
     }
+}
+
+impl Lane {
+    /// A visit begins; who makes it.
+    fn begins(&mut self, index: u32) -> Who {
+        self.batches += 1;
+        self.did = true;
+        self.who.visit = (index, self.batches);
+        self.who
+    }
+}
+
+/// Whether a lane does its line once more in this row.
+fn goes_on(lane: &mut Lane, line: &Line, row: &mut Deck, random: &mut Random) -> bool {
+    let again = lane.again.take();
+    let again = again.unwrap_or_else(|| row.draw(&line.repeat, random).saturating_sub(1));
+    lane.again = again.checked_sub(1);
+    again > 0
+}
+
+/// What was moved of a file so far.
+fn stage(names: &Names, name: Option<u32>) -> Stage {
+    let known = name.and_then(|name| names.get(name));
+    known.map_or(Stage::default(), |name| name.stage)
 }
 
 fn trimmed(path: &Arc<[u8]>) -> Arc<[u8]> {

@@ -70,6 +70,26 @@ pub enum Type {
     Link,
 }
 
+/// In which order files that lie there are used first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// In none.
+    #[default]
+    Any,
+    /// Directory by directory.
+    Directory,
+    /// Directory by directory, and in each by name.
+    Name,
+}
+
+impl Order {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+    fn is_any(&self) -> bool {
+        *self == Self::Any
+    }
+}
+
 /// Files that are used alike.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -87,6 +107,9 @@ pub struct Class {
     /// In which directory they lie, by its number; a directory's is its own number.
     #[serde(with = "text")]
     pub directory: Dist,
+    /// In which order those that are there before are used first.
+    #[serde(default, skip_serializing_if = "Order::is_any")]
+    pub order: Order,
     /// Of a thousand names that are met first where nothing is, so many lie in a directory that was made in
     /// the run.
     #[serde(default)]
@@ -206,6 +229,80 @@ pub enum Pick {
     Shared,
 }
 
+/// What was moved of a file since it is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stage {
+    /// Whether it was read.
+    pub read: bool,
+    /// Whether it was written.
+    pub written: bool,
+}
+
+impl Stage {
+    /// How many there are.
+    pub const COUNT: usize = 4;
+
+    /// Its place among all.
+    pub fn number(self) -> usize {
+        usize::from(self.read) | usize::from(self.written) << 1
+    }
+
+    /// That of a number.
+    pub fn of(number: usize) -> Self {
+        Self {
+            read: number & 1 != 0,
+            written: number & 2 != 0,
+        }
+    }
+
+    /// Data was moved.
+    pub fn moved(&mut self, write: bool) {
+        self.written |= write;
+        self.read |= !write;
+    }
+}
+
+/// How long a visit takes, by the stage of its file, nanoseconds: what is new to a cache takes longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Took(pub [u64; Stage::COUNT]);
+
+impl Took {
+    /// That of a file at a stage.
+    pub fn at(&self, stage: Stage) -> u64 {
+        self.0.get(stage.number()).copied().unwrap_or(0)
+    }
+
+    /// The longest.
+    pub fn most(&self) -> u64 {
+        self.0.iter().copied().max().unwrap_or(0)
+    }
+}
+
+impl fmt::Display for Took {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [idle, read, written, both] = self.0;
+        if self.0 == [idle; Stage::COUNT] {
+            return write!(f, "{idle}");
+        }
+        write!(f, "{idle}/{read}/{written}/{both}")
+    }
+}
+
+impl FromStr for Took {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("'{text}', expected NS or IDLE/READ/WRITTEN/BOTH");
+        let each = text.split('/').map(str::parse);
+        let each = each.collect::<Result<Vec<u64>, _>>().map_err(|_| wrong())?;
+        match *each.as_slice() {
+            [all] => Ok(Self([all; Stage::COUNT])),
+            [idle, read, written, both] => Ok(Self([idle, read, written, both])),
+            _ => Err(wrong()),
+        }
+    }
+}
+
 /// Every pick with its name.
 const PICKS: [(Pick, &str); 7] = [
     (Pick::None, "none"),
@@ -280,9 +377,24 @@ pub struct Line {
     /// How long the process thinks before, nanoseconds.
     pub think_ns: Dist,
     /// How long it took as traced, nanoseconds: for the order in which processes go.
-    pub took_ns: u64,
+    pub took_ns: Took,
+    /// How often it is done in a row.
+    pub repeat: Dist,
     /// The lines that follow, and how often; 0 is the end.
     pub next: Dist,
+}
+
+impl Line {
+    /// How many visits it is in all.
+    pub fn visits(&self) -> u64 {
+        let rows = u128::from(self.next.count());
+        let of = u128::from(self.repeat.count());
+        let sum = self.repeat.0.iter().fold(0_u128, |sum, &(times, n)| {
+            sum.saturating_add(u128::from(times) * u128::from(n))
+        });
+        let all = (rows.saturating_mul(sum) + of / 2).checked_div(of);
+        u64::try_from(all.unwrap_or(rows)).unwrap_or(u64::MAX)
+    }
 }
 
 impl fmt::Display for Line {
@@ -294,7 +406,13 @@ impl fmt::Display for Line {
         if !self.think_ns.0.is_empty() {
             write!(f, " think_ns={}", self.think_ns)?;
         }
-        write!(f, " took_ns={} next={}", self.took_ns, self.next)
+        if self.took_ns != Took::default() {
+            write!(f, " took_ns={}", self.took_ns)?;
+        }
+        if !self.repeat.is_only(1) {
+            write!(f, " repeat={}", self.repeat)?;
+        }
+        write!(f, " next={}", self.next)
     }
 }
 
@@ -311,7 +429,8 @@ impl FromStr for Line {
             file: fields.parse("file")?.unwrap_or_default(),
             to: fields.parse("to")?,
             think_ns: fields.parse("think_ns")?.unwrap_or_default(),
-            took_ns: fields.parse("took_ns")?.unwrap_or(0),
+            took_ns: fields.parse("took_ns")?.unwrap_or_default(),
+            repeat: fields.parse("repeat")?.unwrap_or_default(),
             next: fields
                 .parse("next")?
                 .ok_or("has no next=, expected LINE*TIMES,…")?,

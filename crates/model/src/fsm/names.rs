@@ -1,5 +1,6 @@
 //! The files of a model that is played, and which of them is next.
 
+mod class;
 mod name;
 
 use std::sync::Arc;
@@ -9,19 +10,10 @@ use rustc_hash::FxHashMap;
 
 use super::check::MOST_DEPTH;
 use super::dist::{Deck, Random};
-use super::model::{Choice, Class, Model, OLDEST, Pick, Type};
+use super::model::{Choice, Class, Model, OLDEST, Pick, Stage, Type};
 use super::recency::Recency;
+use class::{ClassState, in_order};
 pub use name::{Name, Opened};
-
-#[derive(Debug, Default)]
-struct ClassState {
-    fresh: Vec<u32>,
-    there: Recency<u32>,
-    gone: Recency<u32>,
-    shared: Recency<u32>,
-    directory: Deck,
-    new_directory: Deck,
-}
 
 /// The names of a call, where it has one and a second.
 pub type Paths = (Option<Arc<[u8]>>, Option<Arc<[u8]>>);
@@ -128,8 +120,8 @@ impl Names {
             let mut state = ClassState::default();
             let larger = class.before < FEW;
             let mut sizes = Deck::default();
-            for _ in 0..count(class, data) {
-                let directory = state.directory.draw(&class.directory, random) as u32;
+            let mut places = state.places(class, count(class, data), random);
+            while let Some(directory) = places.pop() {
                 if class.kind == Type::Directory {
                     state.fresh.push(directory);
                     continue;
@@ -146,11 +138,12 @@ impl Names {
                 }
                 state.fresh.push(name);
             }
-            for last in (1..state.fresh.len()).rev() {
-                state
-                    .fresh
-                    .swap(last, random.below(last as u64 + 1) as usize);
-            }
+            in_order(
+                class.order,
+                &mut state.fresh,
+                |name| all.above(name),
+                random,
+            );
             state.directory = Deck::default();
             all.classes.push(state);
         }
@@ -164,6 +157,7 @@ impl Names {
             kind,
             exists,
             size: 0,
+            stage: Stage::default(),
             children: 0,
             opened: Vec::new(),
             mapped: (0, 0),
@@ -413,14 +407,15 @@ impl Names {
             return Some(self.fresh_name(model, class, random));
         }
         let state = self.classes.get_mut(class as usize)?;
-        let from = at(state.there.len());
+        let used = &state.there;
+        let from = at(used.len());
         let there = if empty {
             let names = &self.all;
             let is_empty = |n: &u32| names.get(*n as usize).is_some_and(|n| n.children == 0);
-            let near = around(&state.there, from).find(is_empty);
-            near.or_else(|| state.there.nth(from))
+            let near = around(used, from).find(is_empty);
+            near.or_else(|| used.nth(from))
         } else {
-            state.there.nth(from)
+            used.nth(from)
         };
         let gone = around(&state.gone, 0).find(placed);
         there
@@ -448,7 +443,8 @@ impl Names {
                 Some(state.fresh.swap_remove(from + at))
             }
             Pick::Known => {
-                let of = state.there.len();
+                let there = &state.there;
+                let of = there.len();
                 let far = match distance.checked_sub(OLDEST) {
                     Some(old) => of.checked_sub(old as usize + 1)?,
                     None => (distance as f64 * self.data) as usize,
@@ -456,7 +452,7 @@ impl Names {
                 // What was used just now or longest ago is that very file.
                 let room = (far.min(of.checked_sub(far + 1)?) / 4).min(ALIKE);
                 let near = far - room..=far + room;
-                near.filter_map(|d| state.there.nth(d)).min_by_key(off)
+                near.filter_map(|d| there.nth(d)).min_by_key(off)
             }
             _ => None,
         }
@@ -536,13 +532,7 @@ impl Names {
         let Some(state) = self.classes.get_mut(class as usize) else {
             return;
         };
-        let (to, from) = if exists {
-            (&mut state.there, &mut state.gone)
-        } else {
-            (&mut state.gone, &mut state.there)
-        };
-        from.remove(&name);
-        to.touch(name);
+        state.used(name, exists);
         let open = self.open.entry((class, pid)).or_default();
         for (stack, on) in [(open, held), (&mut state.shared, any)] {
             if on {

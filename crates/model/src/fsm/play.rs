@@ -10,7 +10,7 @@ use fsage_namespace::flags::{O_APPEND, O_CREAT, O_DIRECTORY, O_TRUNC};
 use rustc_hash::FxHashMap;
 
 use super::dist::Random;
-use super::model::{Model, Type};
+use super::model::{Model, Stage, Type};
 use super::names::{LONGEST, Names, Opened};
 use super::resolve::errno_of;
 use super::step::{At, LARGEST, VisitStep};
@@ -293,6 +293,7 @@ impl Player {
             return;
         };
         (known.exists, known.kind, known.size) = (true, kind, 0);
+        known.stage = Stage::default();
         let above = known.above;
         self.names.holds(above, true);
         if kind == Type::Directory {
@@ -342,6 +343,7 @@ impl Player {
                     if op.kind == OpKind::Rename {
                         known.opened.extend(from.opened);
                         known.places = from.places;
+                        known.stage = from.stage;
                     }
                 }
                 if op.kind == OpKind::Rename {
@@ -543,7 +545,13 @@ impl Player {
             At::Start => 0,
             At::End => size,
             At::Skip(by) => last.1.saturating_add_signed(by),
-            At::Random => anywhere(known, step, size.saturating_sub(bytes), decks, random),
+            At::From => decks.place.draw(&step.place, random).min(size),
+            At::Back => size.saturating_sub(decks.place.draw(&step.place, random)),
+            At::Random => {
+                // A seek goes where there is something.
+                let room = size.saturating_sub(bytes.max(step.unit));
+                anywhere(known, step, room, decks, random)
+            }
         }
         .min(LARGEST);
         let moved = match op.kind {
@@ -568,6 +576,9 @@ impl Player {
             }
         }
         let after = (offset, offset + passed);
+        if op.kind != OpKind::Seek && (fault || moved > 0) {
+            known.stage.moved(step.form.is_write());
+        }
         if fault {
             known.mapped = after;
         } else {

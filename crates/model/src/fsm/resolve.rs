@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use crate::descriptors::{Descriptors, follow};
 
-use super::model::{Pick, Type};
+use super::model::{Pick, Stage, Type};
 use super::recency::Recency;
 use super::step::{Form, LARGEST};
 use files::is_usual;
@@ -52,6 +52,7 @@ pub struct Node {
 struct File {
     node: u32,
     size: u64,
+    stage: Stage,
     /// Where it was used at random; most files never are.
     places: Option<Box<Recency<u64>>>,
 }
@@ -70,6 +71,8 @@ struct Cursor {
     start: u64,
     end: u64,
     gap: i64,
+    /// Whether it came there from a place in the middle.
+    placed: bool,
 }
 
 /// What an operation does.
@@ -93,10 +96,23 @@ pub struct Done {
     pub offset: u64,
     /// How many bytes it moved.
     pub moved: u64,
-    /// Whether it ended at the file's end.
+    /// Whether it ended at the file's end, by going on from the start.
     pub at_end: bool,
     /// The content, [`NONE`] for none.
     pub file: u32,
+    /// What had been moved of it.
+    pub stage: Stage,
+}
+
+/// What is there under a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct State {
+    /// Whether the process has it open.
+    pub held: bool,
+    /// Whether some process has.
+    pub held_by_any: bool,
+    /// Whether something is there.
+    pub exists: bool,
 }
 
 /// Why an operation is none of the model's.
@@ -160,12 +176,16 @@ impl Resolver {
         }
     }
 
-    /// Whether the process has the file of a name open, and whether something is there.
-    pub fn state(&self, pid: u32, node: u32) -> (bool, bool) {
+    /// What is there now under a name, for a process.
+    pub fn state(&self, pid: u32, node: u32) -> State {
         let Some(known) = self.nodes.get(node as usize) else {
-            return (false, false);
+            return State::default();
         };
-        (self.held.contains_key(&(pid, known.file)), known.exists)
+        State {
+            held: self.held.contains_key(&(pid, known.file)),
+            held_by_any: self.held_by_any.contains_key(&known.file),
+            exists: known.exists,
+        }
     }
 
     fn within(&self, path: &[u8]) -> bool {
@@ -226,6 +246,11 @@ impl Resolver {
 
     fn size(&self, file: u32) -> u64 {
         self.files.get(file as usize).map_or(0, |f| f.size)
+    }
+
+    fn stage(&self, file: u32) -> Stage {
+        let file = self.files.get(file as usize);
+        file.map_or(Stage::default(), |f| f.stage)
     }
 
     fn file_of(&self, node: u32) -> u32 {
@@ -346,6 +371,7 @@ impl Resolver {
             pick,
             form,
             file,
+            stage: self.stage(file),
             ..nothing(op, 0)
         }
     }
@@ -433,6 +459,7 @@ impl Resolver {
             form,
             bytes,
             file,
+            stage: self.stage(file),
             ..nothing(op, error)
         };
         if error == 0 {
@@ -508,6 +535,7 @@ fn nothing(op: &Op, error: i32) -> Done {
         moved: 0,
         at_end: false,
         file: NONE,
+        stage: Stage::default(),
     }
 }
 

@@ -23,6 +23,10 @@ pub enum At {
     End,
     /// So many bytes behind where the transfer before ended, or before it.
     Skip(i64),
+    /// So many bytes behind the file's start, as `place` tells.
+    From,
+    /// So many bytes before the file's end, as `place` tells.
+    Back,
     /// Anywhere.
     Random,
 }
@@ -36,6 +40,8 @@ impl fmt::Display for At {
             Self::Start => f.write_str("start"),
             Self::End => f.write_str("end"),
             Self::Skip(bytes) => write!(f, "{bytes:+}"),
+            Self::From => f.write_str("from"),
+            Self::Back => f.write_str("back"),
             Self::Random => f.write_str("random"),
         }
     }
@@ -50,6 +56,8 @@ impl FromStr for At {
             "again" => Self::Again,
             "start" => Self::Start,
             "end" => Self::End,
+            "from" => Self::From,
+            "back" => Self::Back,
             "random" => Self::Random,
             _ => Self::Skip(
                 text.parse()
@@ -57,7 +65,7 @@ impl FromStr for At {
                     .filter(|_| text.starts_with(['+', '-']))
                     .ok_or_else(|| {
                         format!(
-                            "'{text}', expected next, again, start, end, random, +BYTES or -BYTES"
+                            "'{text}', expected next, again, start, end, from, back, random, +BYTES or -BYTES"
                         )
                     })?,
             ),
@@ -103,6 +111,16 @@ impl Form {
     }
 }
 
+impl Form {
+    /// Whether data goes into the file.
+    pub fn is_write(&self) -> bool {
+        match self.kind {
+            OpKind::Fault => self.flags & 1 != 0,
+            kind => matches!(kind, OpKind::Write | OpKind::CopyOut | OpKind::SpliceOut),
+        }
+    }
+}
+
 /// The magnitude of a size, in powers of two.
 pub fn magnitude(bytes: u64) -> u8 {
     (64 - bytes.leading_zeros()) as u8
@@ -119,7 +137,7 @@ pub struct VisitStep {
     /// How many bytes each call is about.
     pub bytes: Dist,
     /// Where in the file, of a step at random: 0 where it was not yet, N + 1 for the place since which N others
-    /// were used.
+    /// were used. Of one that is told by the start or the end: how far from it, bytes.
     pub place: Dist,
     /// What the places are a multiple of, bytes.
     pub unit: u64,
@@ -162,10 +180,10 @@ impl fmt::Display for VisitStep {
             None if !self.times.is_only(1) => write!(f, " times={}", self.times)?,
             None => {}
         }
+        if matches!(form.at, At::From | At::Back | At::Random) && !self.place.0.is_empty() {
+            write!(f, " place={}", self.place)?;
+        }
         if form.at == At::Random {
-            if !self.place.0.is_empty() {
-                write!(f, " place={}", self.place)?;
-            }
             write!(f, " unit={}", self.unit)?;
         }
         Ok(())
@@ -329,6 +347,13 @@ impl VisitStep {
             return Err(format!(
                 "{kind}: unit={}, expected 1 to {LARGEST}",
                 self.unit
+            ));
+        }
+        let by_place = matches!(self.form.at, At::From | At::Back);
+        if by_place && self.place.most() > LARGEST {
+            return Err(format!(
+                "{kind}: place={}, expected at most {LARGEST}",
+                self.place
             ));
         }
         if let At::Skip(bytes) = self.form.at

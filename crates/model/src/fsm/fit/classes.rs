@@ -4,7 +4,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::check::MOST_DEPTH;
 use super::super::dist::{Counter, Dist};
-use super::super::model::{Class, Type};
+use super::super::model::{Class, Order, Pick, Type};
 use super::super::resolve::{NONE, Node};
 use super::super::step::{LARGEST, magnitude};
 use super::{DIRECTORIES, Far, Fit, nearer, rough};
@@ -225,7 +225,48 @@ impl Fit<'_> {
                 }
             }
         }
+        self.orders(&mut all);
         self.close_classes(all);
+    }
+
+    /// In which order the files of each class that lie there are used first.
+    fn orders(&self, all: &mut [Gathered]) {
+        let nodes = &self.gather.resolver.nodes;
+        let mut names: Vec<&[u8]> = vec![&[]; nodes.len()];
+        for (name, node) in self.gather.resolver.names() {
+            if let Some(place) = names.get_mut(node as usize) {
+                *place = name;
+            }
+        }
+        // Of each class: the last file, and how many lay in the same directory as the one before, and behind it there.
+        let mut found: Vec<(u32, u64, u64)> = vec![(NONE, 0, 0); all.len()];
+        for visit in self.gather.visits.iter().filter(|v| v.pick == Pick::Fresh) {
+            let class = self.class(visit.node) as usize;
+            let at = |node: u32| Some((nodes.get(node as usize)?.above, names.get(node as usize)?));
+            let (Some(of), Some(now)) = (
+                class.checked_sub(1).and_then(|c| found.get_mut(c)),
+                at(visit.node),
+            ) else {
+                continue;
+            };
+            if let Some(before) = at(of.0).filter(|before| before.0 == now.0) {
+                of.1 += 1;
+                of.2 += u64::from(before.1 < now.1);
+            }
+            of.0 = visit.node;
+        }
+        for (class, (_, same, behind)) in all.iter_mut().zip(found) {
+            // More than half of those that can: with one in each directory none can.
+            let directories = class.places.dist(usize::MAX).0.len() as u64;
+            let could = class.class.before.saturating_sub(directories);
+            class.class.order = if 2 * same < could || directories > class.class.before {
+                Order::Any
+            } else if 4 * behind > 3 * same || could == 0 {
+                Order::Name
+            } else {
+                Order::Directory
+            };
+        }
     }
 
     /// Of each name in a directory that the run had made: how many were made since that one.
@@ -267,7 +308,11 @@ impl Fit<'_> {
             } else {
                 Dist::default()
             };
-            class.directory = many(&places, 4 * self.grain.bins);
+            let most = match class.order {
+                Order::Any => 4,
+                _ => 16,
+            };
+            class.directory = many(&places, most * self.grain.bins);
             class.in_new_directory = (1000 * fresh).checked_div(class.later).unwrap_or(0);
             class.new_directory = since.dist(4 * self.grain.bins);
             self.classes.push(class);
@@ -287,6 +332,7 @@ fn empty(kind: Type) -> Class {
         later: 0,
         size_bytes: Dist::default(),
         directory: Dist::default(),
+        order: Order::default(),
         in_new_directory: 0,
         new_directory: Dist::default(),
     }

@@ -33,10 +33,10 @@ impl Held {
         let open = self.of_thread.entry(visit.thread).or_default();
         let node = visit.node;
         match open.iter().position(|&n| n == node) {
-            Some(at) if !visit.held => {
+            Some(at) if !visit.state.held => {
                 open.swap_remove(at);
             }
-            None if visit.held => open.push(node),
+            None if visit.state.held => open.push(node),
             _ => {}
         }
     }

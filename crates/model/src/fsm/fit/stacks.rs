@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::super::model::{OLDEST, Pick};
 use super::super::recency::Recency;
+use super::super::resolve::State;
 
 /// The recency of names, by class.
 #[derive(Debug, Default)]
@@ -43,24 +44,24 @@ impl Stacks {
     }
 
     /// A name was used by a process.
-    pub(super) fn touch(&mut self, class: u32, pid: u32, node: u32, exists: bool, held: bool) {
+    pub(super) fn touch(&mut self, class: u32, pid: u32, node: u32, state: State) {
         let at = class as usize;
+        let exists = state.exists;
         if let (Some(there), Some(gone)) = (self.there.get_mut(at), self.gone.get_mut(at)) {
             let (to, from) = if exists { (there, gone) } else { (gone, there) };
             from.remove(&node);
             to.touch(node);
         }
         let open = self.open.entry((class, pid)).or_default();
-        if held {
-            open.touch(node);
-        } else {
-            open.remove(&node);
-        }
-        if let Some(shared) = self.shared.get_mut(at) {
-            if held {
-                shared.touch(node);
-            } else {
-                shared.remove(&node);
+        let shared = self.shared.get_mut(at);
+        let stacks = [(Some(open), state.held), (shared, state.held_by_any)];
+        for (stack, on) in stacks {
+            match stack {
+                Some(stack) if on => stack.touch(node),
+                Some(stack) => {
+                    stack.remove(&node);
+                }
+                None => {}
             }
         }
     }

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::super::model::Pick;
-use super::super::resolve::NONE;
+use super::super::model::{Pick, Stage};
+use super::super::resolve::{NONE, State};
 use super::Visited;
 
 /// So many are put in order at once; others that began before them may have ended later.
@@ -135,15 +135,23 @@ impl Packed {
         put(visit.shape.into());
         put(visit.node.wrapping_sub(NONE).into());
         put(visit.to.wrapping_sub(NONE).into());
-        let held = u8::from(visit.held) << 6 | u8::from(visit.exists) << 7;
-        piece.push(visit.pick as u8 | (visit.to_pick as u8) << 3 | held);
+        let State {
+            held,
+            held_by_any,
+            exists,
+        } = visit.state;
+        let state = u64::from(held) | u64::from(held_by_any) << 1 | u64::from(exists) << 2;
+        let pick = (visit.pick as u64) << 3;
+        let before = (visit.before.number() as u64) << 6;
+        // What most visits have nothing of comes last.
+        put(state | pick | before | (visit.to_pick as u64) << 8);
         self.last_ns = visit.start_ns;
         self.count += 1;
     }
 }
 
 /// A visit takes no more: three numbers of 64 bits, four of 32, and the flags.
-const LONGEST_BYTES: usize = 3 * 10 + 4 * 5 + 1;
+const LONGEST_BYTES: usize = 3 * 10 + 4 * 5 + 2;
 
 /// Takes the next visit away from the front.
 fn unpack(rest: &mut &[u8], before_ns: &mut u64) -> Option<Visited> {
@@ -160,7 +168,7 @@ fn unpack(rest: &mut &[u8], before_ns: &mut u64) -> Option<Visited> {
         }
     };
     *before_ns += get()?;
-    let visit = Visited {
+    let mut visit = Visited {
         start_ns: *before_ns,
         think_ns: get()?,
         took_ns: get()?,
@@ -170,19 +178,19 @@ fn unpack(rest: &mut &[u8], before_ns: &mut u64) -> Option<Visited> {
         to: (get()? as u32).wrapping_add(NONE),
         pick: Pick::None,
         to_pick: Pick::None,
-        held: false,
-        exists: false,
+        before: Stage::default(),
+        state: State::default(),
     };
-    let (&flags, behind) = rest.split_first()?;
-    *rest = behind;
-    let pick = |bits: u8| PICKS.get(usize::from(bits & 7)).copied();
-    Some(Visited {
-        pick: pick(flags)?,
-        to_pick: pick(flags >> 3)?,
-        held: flags & 1 << 6 != 0,
-        exists: flags & 1 << 7 != 0,
-        ..visit
-    })
+    let flags = get()?;
+    let pick = |bits: u64| PICKS.get((bits & 7) as usize).copied();
+    (visit.pick, visit.to_pick) = (pick(flags >> 3)?, pick(flags >> 8)?);
+    visit.before = Stage::of((flags >> 6) as usize & 3);
+    visit.state = State {
+        held: flags & 1 != 0,
+        held_by_any: flags & 2 != 0,
+        exists: flags & 4 != 0,
+    };
+    Some(visit)
 }
 
 /// Unpacks, and gives each piece back when it has been read.
@@ -223,7 +231,7 @@ mod tests {
     use super::*;
 
     fn visit(i: u64) -> Visited {
-        let pick = |i: u64| PICKS[i as usize % 7];
+        let pick = |i: u64| PICKS[i as usize % PICKS.len()];
         Visited {
             // Four threads, of which one visits for long.
             start_ns: if i.is_multiple_of(5) {
@@ -247,8 +255,12 @@ mod tests {
             },
             pick: pick(i),
             to_pick: pick(i / 7),
-            held: i.is_multiple_of(2),
-            exists: i.is_multiple_of(3),
+            before: Stage::of((i / 3 % 4) as usize),
+            state: State {
+                held: i.is_multiple_of(2),
+                held_by_any: i.is_multiple_of(5),
+                exists: i.is_multiple_of(3),
+            },
         }
     }
 

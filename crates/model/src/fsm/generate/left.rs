@@ -21,6 +21,7 @@ pub(super) struct Left {
     /// How many one that begins does, on average.
     pub(super) each: u64,
     pub(super) think: Vec<Deck>,
+    pub(super) repeat: Vec<Deck>,
     pub(super) distance: Vec<(Deck, Deck)>,
 }
 
@@ -100,16 +101,22 @@ impl Left {
         let all = part
             .script
             .iter()
-            .fold(0, |n: u64, line| n.saturating_add(line.next.count()));
+            .fold(0, |n: u64, line| n.saturating_add(line.visits()));
         let lines = part.script.len();
         Self {
             first: scaled(&part.first),
             next: part.script.iter().map(|l| scaled(&l.next)).collect(),
             exits: exits(part),
             ends: ends(part),
-            visits: (all as f64 * time).round() as u64,
+            // All of it ends by itself.
+            visits: if time.fract() == 0.0 {
+                u64::MAX
+            } else {
+                (all as f64 * time).round() as u64
+            },
             each: all.checked_div(part.first.count()).unwrap_or(0),
             think: vec![Deck::default(); lines],
+            repeat: vec![Deck::default(); lines],
             distance: vec![Default::default(); lines],
         }
     }

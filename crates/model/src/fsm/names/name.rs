@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::model::Type;
+use super::super::model::{Stage, Type};
 use super::super::recency::Recency;
 
 /// A descriptor.
@@ -43,6 +43,8 @@ pub struct Name {
     pub exists: bool,
     /// Its size in bytes.
     pub size: u64,
+    /// What was moved of it since it is there.
+    pub stage: Stage,
     /// Names in it.
     pub children: u32,
     /// Who has it open, the last one last.

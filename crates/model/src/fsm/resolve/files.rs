@@ -2,9 +2,14 @@
 
 use fsage_core::{KindClass, Op, OpFlags, OpKind};
 
-use super::super::model::Type;
+use super::super::model::{Stage, Type};
 use super::super::step::{At, Form, LARGEST};
 use super::{Cursor, Done, Out, Resolver, flags, is_write};
+
+const PAGE_BYTES: u64 = 4096;
+
+/// In a file of so many bytes it matters where exactly something is, and not how soon its page is used again.
+const SMALL_BYTES: u64 = 16 * PAGE_BYTES;
 
 /// What one call moves at the most, as Linux has it.
 const MOST_MOVED_BYTES: u64 = (1 << 31) - 4096;
@@ -80,8 +85,12 @@ impl Resolver {
 
     fn transfer(&mut self, op: &Op, done: &mut Done) {
         let (pid, file) = (op.pid.0, done.file);
+        let size = self.size(file);
+        let write = is_write(op);
         let open = op.fd.and_then(|fd| self.descriptors.description(pid, fd));
         let append = op.record.contains(OpFlags::APPEND) || open.as_ref().is_some_and(|o| o.append);
+        let implicit = op.record.contains(OpFlags::IMPLICIT_OFFSET);
+        let explicit = op.kind.class() == KindClass::Data && !implicit && !append;
         let cursor = match open {
             Some(open) => &mut open.cursor,
             None => self.mapped.entry((pid, file)).or_default(),
@@ -98,30 +107,26 @@ impl Resolver {
         } else {
             moved
         };
+        done.form.at = if append && write {
+            At::End
+        } else {
+            let place = Place { offset, gap, size };
+            place.told(before, write || op.kind == OpKind::Seek, explicit)
+        };
+        // Who began somewhere does not go on until the end, though he may come there.
+        let placed = match done.form.at {
+            At::None | At::Next | At::Again => before.placed,
+            At::Start | At::End => false,
+            At::From | At::Back => true,
+            At::Skip(_) | At::Random => size > SMALL_BYTES,
+        };
         *cursor = Cursor {
             start: offset,
             end: offset.saturating_add(passed),
             gap,
+            placed,
         };
-        let write = is_write(op);
-        let size = self.size(file);
-        done.form.at = if append && write {
-            At::End
-        } else if offset == before.end {
-            At::Next
-        } else if offset == before.start {
-            At::Again
-        } else if offset == 0 {
-            At::Start
-        } else if offset >= size && (write || op.kind == OpKind::Seek) {
-            At::End
-        } else if gap == before.gap && gap.unsigned_abs() < 16 << 20 {
-            At::Skip(gap)
-        } else {
-            At::Random
-        };
-        let implicit = op.record.contains(OpFlags::IMPLICIT_OFFSET);
-        done.form.explicit = op.kind.class() == KindClass::Data && !implicit && !append;
+        done.form.explicit = explicit;
         (done.offset, done.moved) = (offset, moved);
         if op.kind != OpKind::Seek {
             let asked = asked_bytes(op, moved, offset.saturating_add(moved) >= size);
@@ -129,20 +134,80 @@ impl Resolver {
             done.form.bytes = done.bytes.filter(|b| is_usual(*b));
         }
         if let Some(content) = self.files.get_mut(file as usize) {
-            if done.form.at == At::Random {
-                let place = offset / 4096;
-                let places = content.places.get_or_insert_default();
-                done.place = places.distance(&place).map_or(0, |d| d as u64 + 1);
-                places.touch(place);
+            match done.form.at {
+                At::From => done.place = offset,
+                At::Back => done.place = size.saturating_sub(offset),
+                At::Random => {
+                    let place = offset / PAGE_BYTES;
+                    let places = content.places.get_or_insert_default();
+                    done.place = places.distance(&place).map_or(0, |d| d as u64 + 1);
+                    places.touch(place);
+                }
+                _ => {}
             }
+            content.stage.moves(op, moved, write);
             if write {
                 content.size = content.size.max(offset.saturating_add(moved));
                 if let Some(node) = self.nodes.get_mut(content.node as usize) {
                     node.largest = node.largest.max(content.size);
                 }
             }
-            done.at_end = offset.saturating_add(moved) >= content.size;
+            done.at_end = !placed && offset.saturating_add(moved) >= content.size;
         }
+    }
+}
+
+impl Stage {
+    /// A transfer moved so many bytes; a fault always moves a page.
+    fn moves(&mut self, op: &Op, bytes: u64, write: bool) {
+        if bytes > 0 || op.kind == OpKind::Fault {
+            self.moved(write);
+        }
+    }
+}
+
+/// Where a transfer starts: from the file's start, and from where the one before ended; in a file so large.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    offset: u64,
+    gap: i64,
+    size: u64,
+}
+
+impl Place {
+    /// How that is told, by the one before; whether it may lie beyond the end, and whether the call names it.
+    fn told(self, before: Cursor, beyond: bool, explicit: bool) -> At {
+        let Self { offset, gap, size } = self;
+        if offset == before.end {
+            At::Next
+        } else if offset == before.start {
+            At::Again
+        } else if offset == 0 {
+            At::Start
+        } else if offset >= size && beyond {
+            At::End
+        } else if gap == before.gap && gap.unsigned_abs() < 16 << 20 {
+            At::Skip(gap)
+        } else if explicit {
+            somewhere(offset, size)
+        } else {
+            At::Random
+        }
+    }
+}
+
+/// How a place in the middle that a call names is told: by the start or the end where it is on their page or the file is small, as of heads
+/// and of tables of contents; else it is any.
+fn somewhere(offset: u64, size: u64) -> At {
+    let near = if size <= SMALL_BYTES {
+        SMALL_BYTES
+    } else {
+        PAGE_BYTES
+    };
+    match size.checked_sub(offset) {
+        Some(before_end) if before_end <= near && before_end < offset => At::Back,
+        _ if offset <= near => At::From,
+        _ => At::Random,
     }
 }
 
