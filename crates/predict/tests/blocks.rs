@@ -8,7 +8,7 @@ mod common;
 use common::{Notes, Script, everything, everything_but};
 use fsage_core::{DevId, FileId, OpFlags, OpKind};
 use fsage_predict::namespace::FileRecord;
-use fsage_predict::namespace::tree::Kind;
+use fsage_predict::namespace::tree::NodeKind;
 use fsage_predict::{Options, Predictor};
 
 const CREATE: u32 = 0o102;
@@ -161,7 +161,7 @@ fn files_of_a_snapshot_without_extents_lie_in_the_order_of_creation() {
                 ino,
                 generation: 1,
             },
-            kind: Kind::Regular,
+            kind: NodeKind::Regular,
             size,
             allocated: size,
             target: None,

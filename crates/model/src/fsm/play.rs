@@ -21,7 +21,6 @@ use decks::{Decks, anywhere};
 /// A visit that goes on for longer is cut: its calls are held at once.
 const CALLS: usize = 1 << 20;
 const PAGE_BYTES: u64 = 4096;
-
 /// More than this that was read too much or too little is not made good.
 const OFF_AT_MOST: i128 = 1 << 50;
 
