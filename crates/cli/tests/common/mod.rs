@@ -13,6 +13,8 @@
 )]
 
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -179,19 +181,23 @@ pub fn scratch() -> bool {
     root() && tool("mkfs.ext4")
 }
 
-/// Starts fsage with its outputs kept for later; [`Running`] ends it if a test fails.
+/// Starts fsage with its outputs kept for later, however long they are; [`Running`] ends it if a test fails.
 pub fn start(command: &mut Command) -> Running {
+    let outputs = [(); 2].map(|()| tempfile::tempfile().expect("make a file for an output"));
+    let [stdout, stderr] = outputs
+        .each_ref()
+        .map(|file| file.try_clone().expect("a handle"));
     let child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+        .stdout(stdout)
+        .stderr(stderr)
         .spawn()
         .expect("start fsage");
-    Running(Some(child))
+    Running(Some(child), outputs)
 }
 
-/// A process that does not outlive its test.
+/// A process that does not outlive its test, and what it says.
 #[derive(Debug)]
-pub struct Running(Option<Child>);
+pub struct Running(Option<Child>, [File; 2]);
 
 impl Running {
     pub fn id(&self) -> u32 {
@@ -205,12 +211,20 @@ impl Running {
 
     /// Waits for its end.
     pub fn wait(mut self) -> Ran {
-        self.0
-            .take()
-            .expect("it runs")
-            .wait_with_output()
-            .expect("wait for fsage")
-            .into()
+        let mut child = self.0.take().expect("it runs");
+        let status = child.wait().expect("wait for fsage");
+        let [stdout, stderr] = self.1.each_mut().map(|file| {
+            let mut said = Vec::new();
+            file.rewind().expect("go to its begin");
+            file.read_to_end(&mut said).expect("read what it said");
+            said
+        });
+        let output = Output {
+            status,
+            stdout,
+            stderr,
+        };
+        output.into()
     }
 
     /// Signals fsage, waits for its end, requires that it ended as that signal asks for, and returns
