@@ -4,6 +4,7 @@ use fsage_cache::{Policy, Start, WriteBack};
 use fsage_core::metric::{self, FamilyId, MetricId};
 use fsage_core::{Op, OpKind, OpSource, PathTable, SinkError, SourceError};
 
+use crate::caches::sync::SCATTERED;
 use crate::caches::{Sizes, View};
 use crate::cost::ledger::Latency;
 use crate::cost::{Charge, Ledger, Plan, SystemVector};
@@ -384,6 +385,15 @@ fn power_of_two(value: f64) -> u64 {
     1 << value.max(1.0).log2() as u64
 }
 
+/// What it takes to write at one more place, of many in one flush; 0 where nothing tells.
+fn place_ns(vector: &SystemVector) -> u64 {
+    let value = |name: &str| vector.named(name).map(|e| e.value);
+    let more = value("FDSR").zip(value("FDSO"));
+    more.map_or(0, |(all, one)| {
+        power_of_two((all - one) / (SCATTERED - 1.0))
+    })
+}
+
 /// Names of a block of a directory, by what the device takes for each name of a listing and for a block of a file. What
 /// it takes beside reading makes that fewer, and nobody has names so long or so short that it is fewer or more.
 fn names_of_block(vector: &SystemVector) -> u32 {
@@ -446,10 +456,7 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
             .filter(|&(most, rate)| most > 0 && rate > 0),
         write_kib_per_s: rate.map_or(0, |ns| power_of_two(1e9 / ns)),
         seeks: !vector.machine.in_memory && !vector.machine.deviceless,
-        place_ns: vector
-            .named("FDSR")
-            .zip(vector.named("FDSO"))
-            .map_or(0, |(all, one)| power_of_two((all.value - one.value) / 15.0)),
+        place_ns: place_ns(vector),
         writes_closed: vector
             .named("CLOSET")
             .zip(vector.named("CLOSEW"))

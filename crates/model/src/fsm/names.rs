@@ -407,15 +407,14 @@ impl Names {
             return Some(self.fresh_name(model, class, random));
         }
         let state = self.classes.get_mut(class as usize)?;
-        let used = &state.there;
-        let from = at(used.len());
+        let from = at(state.there.len());
         let there = if empty {
             let names = &self.all;
             let is_empty = |n: &u32| names.get(*n as usize).is_some_and(|n| n.children == 0);
-            let near = around(used, from).find(is_empty);
-            near.or_else(|| used.nth(from))
+            let near = around(&state.there, from).find(is_empty);
+            near.or_else(|| state.there.nth(from))
         } else {
-            used.nth(from)
+            state.there.nth(from)
         };
         let gone = around(&state.gone, 0).find(placed);
         there
@@ -443,8 +442,7 @@ impl Names {
                 Some(state.fresh.swap_remove(from + at))
             }
             Pick::Known => {
-                let there = &state.there;
-                let of = there.len();
+                let of = state.there.len();
                 let far = match distance.checked_sub(OLDEST) {
                     Some(old) => of.checked_sub(old as usize + 1)?,
                     None => (distance as f64 * self.data) as usize,
@@ -452,7 +450,7 @@ impl Names {
                 // What was used just now or longest ago is that very file.
                 let room = (far.min(of.checked_sub(far + 1)?) / 4).min(ALIKE);
                 let near = far - room..=far + room;
-                near.filter_map(|d| there.nth(d)).min_by_key(off)
+                near.filter_map(|d| state.there.nth(d)).min_by_key(off)
             }
             _ => None,
         }

@@ -3,7 +3,7 @@
 use fsage_cache::{PAGE_BYTES, PageState};
 use fsage_core::{Op, OpFlags, OpKind};
 
-use super::{Step, View};
+use super::{PAGE_KIB, Step, View};
 use crate::cost::{Charge, Gap, Stem};
 use crate::drive::{Found, Of};
 use crate::namespace::tree::Ino;
@@ -16,7 +16,6 @@ const O_DSYNC: u32 = 0o10_000;
 const O_SYNC: u32 = 0o4_010_000;
 /// The largest file whose data btrfs keeps with its inode (`max_inline`).
 const INLINE_BYTES: u64 = 2048;
-const PAGE_KIB: f64 = (PAGE_BYTES / 1024) as f64;
 /// Largest request for which the distance of a random read is looked at; beyond, transfer dominates.
 const SMALL_KIB: f64 = 64.0;
 

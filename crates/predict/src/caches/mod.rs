@@ -13,7 +13,7 @@ mod lookup;
 mod recent;
 mod removal;
 pub mod rules;
-mod sync;
+pub(crate) mod sync;
 
 use dirty::Dirty;
 use inodes::{Inodes, Place};
@@ -226,6 +226,8 @@ pub struct View {
     /// Pages that were taken to be like the others of their operation.
     pub pages_not_followed: u64,
 }
+
+const PAGE_KIB: f64 = (fsage_cache::PAGE_BYTES / 1024) as f64;
 
 /// Pages of each operation that are followed one by one, and of all operations together beside these: 4 MiB and
 /// 4 GiB. So time and memory stay in proportion to the trace, whatever lengths stand in it.

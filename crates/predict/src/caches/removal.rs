@@ -2,7 +2,7 @@
 
 use fsage_cache::{PAGE_BYTES, PageState};
 
-use super::{Step, View};
+use super::{PAGE_KIB, Step, View};
 use crate::cost::{Charge, Gap, Stem};
 use crate::namespace::tree::Ino;
 
@@ -16,7 +16,6 @@ const MOST_BEHIND: u64 = 320;
 const LEFT_BEHIND_NS: u64 = 12_000;
 /// Files of TRF are no larger, nearly.
 const SMALL_KIB: f64 = 64.0;
-const PAGE_KIB: f64 = (PAGE_BYTES / 1024) as f64;
 
 impl View {
     /// Whether a file's indirect blocks (or its extent tree) are taken to be cached: its first and

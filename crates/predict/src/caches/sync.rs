@@ -3,14 +3,13 @@
 use fsage_cache::PAGE_BYTES;
 use fsage_core::{OpKind, RangeSync};
 
-use super::{FileState, LastSync, Step, View};
+use super::{FileState, LastSync, PAGE_KIB, Step, View};
 use crate::cost::{Charge, Gap, Stem};
 use crate::namespace::tree::{Ino, NodeKind};
 
 /// Synchronisations of one thread that follow each other within this time are a sequence: the
 /// journal's thread is still awake.
 const SEQUENCE_NS: u64 = 5_000_000;
-const PAGE_KIB: f64 = 4.0;
 /// Files of FDSA.
 const SMALL_BYTES: u64 = 64 << 10;
 const MIB_KIB: f64 = 1024.0;
@@ -21,7 +20,7 @@ const SYNCED_KIB: f64 = 10.0;
 /// What begins at most so far from where the last write ended goes on with it.
 const NEAR_BYTES: u64 = 64 << 10;
 /// Blocks of FDSR, and how far apart they are.
-const SCATTERED: f64 = 16.0;
+pub(crate) const SCATTERED: f64 = 16.0;
 const APART_KIB: f64 = 1024.0;
 const MS_SYNC: u32 = 4;
 /// What getting to a place takes of SFR, where data is awaited.
@@ -237,7 +236,7 @@ impl View {
 
     /// Notes that a page of a mapping is written.
     pub(super) fn note_fault(&mut self, ino: Ino, offset: u64) {
-        let _ = self.state(ino).lands(offset, offset);
+        self.state(ino).lands(offset, offset);
     }
 
     /// Notes that a range of a file has room that holds no data.
