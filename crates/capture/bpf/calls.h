@@ -53,6 +53,7 @@ const volatile struct call calls[CALLS] = {
 	[8] = FD(3),                                                 /* lseek */
 	[9] = CALL(6, .fd = 4, .filtered = 1),                       /* mmap */
 	[11] = CALL(2),                                              /* munmap */
+	[16] = CALL(6, .fd = 2, .fd2 = 0, .io = IO_COPY, .filtered = 1), /* ioctl: FICLONE, FICLONERANGE */
 	[17] = FD(4, .io = IO_READ_AT),                              /* pread64 */
 	[18] = FD(4, .io = IO_WRITE_AT),                             /* pwrite64 */
 	[19] = FD(3, .io = IO_READ, .extra = EXTRA_IOVEC),           /* readv */
@@ -141,6 +142,7 @@ const volatile struct call calls[CALLS] = {
 };
 
 #define NR_MMAP 9
+#define NR_IOCTL 16
 #define NR_EXECVE 59
 #define NR_IO_GETEVENTS 208
 #define NR_IO_SUBMIT 209

@@ -164,6 +164,22 @@ static __always_inline void read_iovec(struct wire *w)
 	w->flags |= WIDE;
 }
 
+#define FICLONE 0x40049409
+#define FICLONERANGE 0x4020940d
+
+/* What a copy that shares blocks is told, as arguments: the source's descriptor, its offset, the length (0: to its end)
+ * and the offset in the destination, which is argument 0. */
+static __always_inline void read_clone(struct wire *w)
+{
+	__u64 range[4] = {};
+	if ((__u32)w->args[1] == FICLONE)
+		range[0] = w->args[2];
+	else if (bpf_probe_read_user(range, sizeof(range), (void *)w->args[2]))
+		range[0] = ~0ULL;
+	for (int i = 0; i < 4; i++)
+		w->args[2 + i] = range[i];
+}
+
 /* An offset that the call was pointed to. It has been advanced by what was moved. */
 static __always_inline __u64 offset_before(struct wire *w, __u64 pointer)
 {

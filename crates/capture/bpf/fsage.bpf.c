@@ -146,12 +146,15 @@ static __always_inline __u64 argument(const struct wire *w, int n)
 	}
 }
 
-/* fcntl's F_DUPFD, F_SETFD, F_SETFL, locks, open-file locks, F_DUPFD_CLOEXEC; mappings of files. */
+/* fcntl's F_DUPFD, F_SETFD, F_SETFL, locks, open-file locks, F_DUPFD_CLOEXEC; mappings of files; copies that share
+ * blocks. */
 static __always_inline bool of_interest(long id, const struct pt_regs *regs)
 {
 	if (id == NR_MMAP)
 		return !(regs->r10 & MAP_ANONYMOUS);
 	__u32 command = regs->si;
+	if (id == NR_IOCTL)
+		return command == FICLONE || command == FICLONERANGE;
 	return command == 0 || command == 2 || (command >= 4 && command <= 7) ||
 	       (command >= 36 && command <= 38) || command == 1030;
 }
@@ -189,6 +192,8 @@ int BPF_PROG(fsage_enter, struct pt_regs *regs, long id)
 	w->args[3] = regs->r10;
 	w->args[4] = regs->r8;
 	w->args[5] = regs->r9;
+	if (id == NR_IOCTL)
+		read_clone(w);
 	s->inode = 0;
 	if (call->fd >= 0)
 		s->inode = read_descriptor(task, argument(w, call->fd), w, &w->file);

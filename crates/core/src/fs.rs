@@ -218,6 +218,10 @@ pub trait FileSystem: Send + Sync {
     ) -> Result<(), Errno> {
         Err(Errno::EOPNOTSUPP)
     }
+    /// The whole of one file becomes another's data by sharing its blocks. A target may have no such call.
+    fn share(&self, _from: Handle, _to: Handle) -> Result<(), Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
     fn ftruncate(&self, handle: Handle, size: u64) -> Result<(), Errno>;
     fn fallocate(&self, handle: Handle, offset: u64, length: u64) -> Result<(), Errno>;
     /// Times of access and modification, nanoseconds since 1970, of an open file whatever its name is by now.

@@ -40,6 +40,12 @@ macro_rules! kinds {
     };
 }
 
+/// In the flags of [`OpKind::CopyIn`] and [`OpKind::CopyOut`]: the call asked to share the source's blocks.
+pub const COPY_SHARES: u32 = 1;
+/// The same: a system that can share the source's blocks does, as both sides are on one file system, begin on a block
+/// and end on one or where the files do.
+pub const COPY_WHOLE_BLOCKS: u32 = 2;
+
 /// The families of kinds; each has its own meaning of [`Op`](crate::Op)'s fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KindClass {
@@ -118,9 +124,10 @@ kinds! {
     /// A page fault on a mapped file. `offset`: of the page; `length`: the page size; `flags`: 1
     /// for a write fault.
     Fault = 28, "fault", Data;
-    /// `copy_file_range`. The op is the *reading* side; a [`OpKind::CopyOut`] follows for the other.
+    /// `copy_file_range`; `ioctl` with `FICLONE` or `FICLONERANGE` that succeeded. `flags`: [`COPY_SHARES`],
+    /// [`COPY_WHOLE_BLOCKS`]. The op is the *reading* side; a [`OpKind::CopyOut`] follows for the other.
     CopyIn = 29, "copy_in", Data;
-    /// The writing side of `copy_file_range`; its latency is 0, the pair's is on the reading side.
+    /// The writing side of a copy; its latency is 0, the pair's is on the reading side.
     CopyOut = 30, "copy_out", Data;
     /// `sendfile` reading from a file. `flags`: the address family of the socket that it goes to (1 Unix,
     /// 2 and 10 Internet), 0 where it is none or not known.

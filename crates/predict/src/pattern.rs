@@ -139,6 +139,14 @@ impl Tracker {
         self.physical_end.map(|there| here.abs_diff(there))
     }
 
+    /// Whether it is known that `offset` of a file lies before the end of the last request on the device.
+    pub fn passed(&self, inode: &Inode, offset: u64) -> bool {
+        let page = fsage_cache::PAGE_BYTES;
+        physical(inode, offset - offset % page)
+            .zip(self.physical_end)
+            .is_some_and(|(here, there)| here < there)
+    }
+
     /// Notes a request that went to the device and ended at `end` of the file.
     pub fn note(&mut self, ino: Ino, inode: &Inode, end: u64) {
         *self = Self {

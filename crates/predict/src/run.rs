@@ -461,6 +461,7 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
             .named("CLOSET")
             .zip(vector.named("CLOSEW"))
             .is_some_and(|(starts, plain)| starts.value > STARTS * plain.value),
+        shares_blocks: vector.named("CPS").is_some(),
         reads_paused: vector
             .named("RFF_G2000")
             .zip(vector.named("RFF"))

@@ -13,7 +13,7 @@ pub const NO_TIME: &str = "no time left";
 
 /// Procedures by what they are worth to a prediction: what nearly every workload does, then what costs
 /// most where it is done, then the rest.
-const BY_VALUE: [&str; 44] = [
+const BY_VALUE: [&str; 45] = [
     "empty call",
     "block sizes",
     "cached lookups",
@@ -34,6 +34,7 @@ const BY_VALUE: [&str; 44] = [
     "fsync in sequences",
     "changes of attributes",
     "truncation",
+    "copies that share blocks",
     "writes to uncached files",
     "slowdown by bytes written",
     "cold directories",

@@ -28,6 +28,7 @@ pub(crate) fn procedures() -> Vec<&'static Procedure> {
         group::lookup::PROCEDURES,
         group::lookup_cold::PROCEDURES,
         group::names::PROCEDURES,
+        group::copies::PROCEDURES,
         group::host_calls::PROCEDURES,
         group::files::PROCEDURES,
         group::calls::PROCEDURES,

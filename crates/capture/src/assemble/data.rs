@@ -1,6 +1,6 @@
 //! Calls that move data, and mappings.
 
-use fsage_core::{FileId, Op, OpFlags, OpKind, Outcome};
+use fsage_core::{COPY_SHARES, COPY_WHOLE_BLOCKS, FileId, Op, OpFlags, OpKind, Outcome};
 use fsage_namespace::Mapping;
 
 use super::Assembler;
@@ -38,7 +38,8 @@ impl Assembler {
             libc::SYS_pwritev | libc::SYS_pwritev2 => {
                 self.transfer(Write, call, At::Argument, vector);
             }
-            libc::SYS_copy_file_range => self.copy(call),
+            libc::SYS_copy_file_range => self.copy(call, call.extra, call.args[4], 0),
+            libc::SYS_ioctl => self.share(call),
             libc::SYS_sendfile => {
                 let op = self.begin_fd(OpKind::Sendfile, call, call.args[1], call.file.as_ref());
                 let mut op = placed(op, call.file.as_ref(), call.extra[0], call.args[3]);
@@ -78,12 +79,32 @@ impl Assembler {
         self.emit(op);
     }
 
+    /// `FICLONE` and `FICLONERANGE`, as `copy_file_range` of as many bytes. One that a file system refuses copies nothing;
+    /// whoever asked copies in another way.
+    fn share(&mut self, call: &RawCall) {
+        let [to, _, from, offset, length, offset_to] = call.args;
+        if call.result != 0 {
+            return;
+        }
+        let size = call.file.map_or(0, |file| file.size_bytes);
+        let length = match length {
+            0 => size.saturating_sub(offset),
+            length => length,
+        };
+        let mut copy = call.clone();
+        (copy.args[0], copy.args[2]) = (from, to);
+        copy.result = i64::try_from(length).unwrap_or(i64::MAX);
+        self.copy(&copy, [offset, offset_to], length, COPY_SHARES);
+    }
+
     /// Each side is wanted or not by itself; the call's time is told once, with the first that is.
-    fn copy(&mut self, call: &RawCall) {
+    fn copy(&mut self, call: &RawCall, offsets: [u64; 2], length: u64, flags: u32) {
         let sides = [
-            (OpKind::CopyIn, call.args[0], call.file, call.extra[0]),
-            (OpKind::CopyOut, call.args[2], call.file2, call.extra[1]),
+            (OpKind::CopyIn, call.args[0], call.file, offsets[0]),
+            (OpKind::CopyOut, call.args[2], call.file2, offsets[1]),
         ];
+        let whole = whole_blocks(call, offsets);
+        let flags = flags | if whole { COPY_WHOLE_BLOCKS } else { 0 };
         let mut latency_ns = Some(call.latency_ns);
         for (kind, fd, file, offset) in sides {
             (self.wanted, self.unknown) = (self.filter.takes_all(), false);
@@ -94,7 +115,8 @@ impl Assembler {
             if self.wanted {
                 op.latency_ns = Some(latency_ns.take().unwrap_or(0));
             }
-            self.emit(placed(op, file.as_ref(), offset, call.args[4]));
+            op.flags = flags;
+            self.emit(placed(op, file.as_ref(), offset, length));
         }
     }
 
@@ -200,6 +222,29 @@ impl Assembler {
 }
 
 /// With offset and length; an offset of all ones means the file's position.
+/// Whether a copy is of whole blocks between two files of one file system.
+fn whole_blocks(call: &RawCall, [from, to]: [u64; 2]) -> bool {
+    let (Some(source), Some(sink), Ok(length)) =
+        (call.file, call.file2, u64::try_from(call.result))
+    else {
+        return false;
+    };
+    let place = |offset, file: RawFile| {
+        if offset == u64::MAX {
+            file.position
+        } else {
+            offset
+        }
+    };
+    let (from, to) = (place(from, source), place(to, sink));
+    let end = |from: u64| from.saturating_add(length);
+    let to_the_ends = end(from) >= source.size_bytes && end(to) >= sink.size_bytes;
+    source.dev == sink.dev
+        && from.is_multiple_of(PAGE)
+        && to.is_multiple_of(PAGE)
+        && (length.is_multiple_of(PAGE) || to_the_ends)
+}
+
 fn placed(mut op: Op, file: Option<&RawFile>, offset: u64, length: u64) -> Op {
     op.length = Some(length);
     if offset == u64::MAX {

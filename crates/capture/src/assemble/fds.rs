@@ -1,6 +1,6 @@
 //! Calls on descriptors that move no data.
 
-use fsage_core::{Fd, OpKind, Outcome};
+use fsage_core::{Fd, OpFlags, OpKind, Outcome};
 use fsage_namespace::flags::CLONE_FILES;
 
 use super::Assembler;
@@ -112,6 +112,20 @@ impl Assembler {
         }
     }
 
+    /// A descriptor of a file outside of what is traced takes the place of one within, which that closes: shells do so
+    /// after each redirected command.
+    fn replaced(&mut self, call: &RawCall, new: Fd) {
+        let dup = (self.wanted, self.unknown);
+        (self.wanted, self.unknown) = (self.filter.takes_all(), false);
+        let mut op = self.begin_fd(OpKind::Close, call, new.0 as u64, None);
+        let open = self.processes.description(call.pid.0, new);
+        (op.file, op.result) = (open.and_then(|open| open.file), Outcome::from_raw(0));
+        if op.file.is_some() {
+            self.emit(op);
+        }
+        (self.wanted, self.unknown) = dup;
+    }
+
     fn dup(&mut self, call: &RawCall, cloexec: bool) {
         let mut op = self.begin_fd(OpKind::Dup, call, call.args[0], call.file.as_ref());
         op.result = Outcome::from_raw(call.result);
@@ -119,6 +133,9 @@ impl Assembler {
             && new != old.0 as u64
         {
             let (process, new) = (call.pid.0, Fd(new as i32));
+            if !self.wanted || op.record.contains(OpFlags::NOT_A_FILE) {
+                self.replaced(call, new);
+            }
             if self.processes.open_of(process, old).is_some() {
                 self.processes.dup(process, old, new, cloexec);
             } else {

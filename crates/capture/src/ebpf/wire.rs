@@ -327,6 +327,7 @@ fn has_second_file(nr: u32) -> bool {
         libc::SYS_sendfile,
         libc::SYS_splice,
         libc::SYS_copy_file_range,
+        libc::SYS_ioctl,
     ]
     .contains(&nr)
 }

@@ -13,6 +13,8 @@ pub(super) enum Extra {
     Offsets(u8, Option<u8>),
     /// `struct flock` at argument 2, for the lock commands of fcntl: start and length.
     Flock,
+    /// `FICLONERANGE`'s `struct file_clone_range` at argument 2, laid over the arguments from there on.
+    Clone,
 }
 
 /// Numbers, in the table of 32-bit x86 programs, of the calls that are counted and not recorded:
@@ -165,6 +167,10 @@ pub(super) static CALLS: &[Call] = &[
     Call::moves(libc::SYS_copy_file_range)
         .fd2(2)
         .extra(Extra::Offsets(1, Some(3))),
+    Call::on_fd(libc::SYS_ioctl)
+        .fd(2)
+        .fd2(0)
+        .extra(Extra::Clone),
     // Descriptors and opens.
     Call::on_path(libc::SYS_open).opens(),
     Call::on_path(libc::SYS_creat).opens(),
@@ -272,6 +278,9 @@ pub(super) const FCNTL_COMMANDS: &[u32] = &[
     libc::F_OFD_SETLKW as u32,
 ];
 
+/// The requests of ioctl that copy by sharing blocks: the second has a `struct file_clone_range`.
+pub(super) const CLONES: [u32; 2] = [libc::FICLONE as u32, libc::FICLONERANGE as u32];
+
 /// Whether a command of fcntl has a `struct flock`.
 pub(super) fn is_lock_command(command: u64) -> bool {
     [
@@ -286,7 +295,7 @@ pub(super) fn is_lock_command(command: u64) -> bool {
 }
 
 /// The captured call of these number and arguments. Anonymous mappings and the other commands of
-/// fcntl are not captured; the seccomp filter says the same.
+/// fcntl and ioctl are not captured; the seccomp filter says the same.
 pub(super) fn find(nr: u64, args: &[u64; 6]) -> Option<&'static Call> {
     let [_, second, _, flags, _, _] = *args;
     let position = *INDEX.get(usize::try_from(nr).ok()?)?;
@@ -294,6 +303,7 @@ pub(super) fn find(nr: u64, args: &[u64; 6]) -> Option<&'static Call> {
     let wanted = match libc::c_long::from(call.nr) {
         libc::SYS_mmap => flags & libc::MAP_ANONYMOUS as u64 == 0,
         libc::SYS_fcntl => FCNTL_COMMANDS.contains(&(second as u32)),
+        libc::SYS_ioctl => CLONES.contains(&(second as u32)),
         _ => true,
     };
     wanted.then_some(call)

@@ -3,7 +3,7 @@
 //! Every other call runs at native speed: the kernel evaluates the filter ahead for each number
 //! whose answer does not depend on arguments and keeps a bitmap of those it allows (since 5.11).
 
-use super::calls::{CALLS, CALLS_32, FCNTL_COMMANDS};
+use super::calls::{CALLS, CALLS_32, CLONES, FCNTL_COMMANDS};
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const JUMP_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -61,7 +61,7 @@ pub(super) fn program() -> Vec<libc::sock_filter> {
     ];
     program.append(&mut foreign);
     program.push(statement(LOAD, NUMBER));
-    let by_argument = [libc::SYS_mmap, libc::SYS_fcntl];
+    let by_argument = [libc::SYS_mmap, libc::SYS_fcntl, libc::SYS_ioctl];
     for call in CALLS
         .iter()
         .filter(|c| !by_argument.contains(&libc::c_long::from(c.nr)))
@@ -78,17 +78,22 @@ pub(super) fn program() -> Vec<libc::sock_filter> {
     program.push(statement(LOAD, argument(3)));
     unless(&mut program, JUMP_SET, libc::MAP_ANONYMOUS as u32, allow);
     program.push(statement(RETURN, trace));
-    // fcntl(2): by command.
-    program.push(libc::sock_filter {
-        code: JUMP_EQUAL,
-        jt: 1,
-        jf: 0,
-        k: libc::SYS_fcntl as u32,
-    });
-    program.push(statement(RETURN, allow));
-    program.push(statement(LOAD, argument(1)));
-    for &command in FCNTL_COMMANDS {
-        unless(&mut program, JUMP_EQUAL, command, trace);
+    // fcntl(2) and ioctl(2): by command.
+    for (nr, commands) in [
+        (libc::SYS_fcntl, FCNTL_COMMANDS),
+        (libc::SYS_ioctl, &CLONES[..]),
+    ] {
+        program.push(libc::sock_filter {
+            code: JUMP_EQUAL,
+            jt: 0,
+            jf: commands.len() as u8 * 2 + 2,
+            k: nr as u32,
+        });
+        program.push(statement(LOAD, argument(1)));
+        for &command in commands {
+            unless(&mut program, JUMP_EQUAL, command, trace);
+        }
+        program.push(statement(RETURN, allow));
     }
     program.push(statement(RETURN, allow));
     program

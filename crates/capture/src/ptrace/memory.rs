@@ -94,8 +94,20 @@ pub(super) fn extra(tid: Tid, what: Extra, args: &[u64; 6]) -> [u64; 2] {
         Extra::Flock if is_lock_command(second) => {
             bytes::<24>(tid, third).map_or([0; 2], |lock| [word(&lock, 8), word(&lock, 16)])
         }
-        Extra::None | Extra::Flock => [0; 2],
+        Extra::None | Extra::Flock | Extra::Clone => [0; 2],
     }
+}
+
+/// The arguments of a copy that shares blocks: destination, request, source, its offset, length (0: to the source's end),
+/// offset in the destination.
+pub(super) fn clone_arguments(tid: Tid, [destination, request, third, ..]: [u64; 6]) -> [u64; 6] {
+    if request as u32 == libc::FICLONE as u32 {
+        return [destination, request, third, 0, 0, 0];
+    }
+    bytes::<32>(tid, third).map_or([destination, request, u64::MAX, 0, 0, 0], |range| {
+        let [source, from, length, to] = [0, 8, 16, 24].map(|at| word(&range, at));
+        [destination, request, source, from, length, to]
+    })
 }
 
 fn vector_length(tid: Tid, address: u64, count: u64) -> u64 {

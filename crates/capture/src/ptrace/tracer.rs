@@ -209,6 +209,10 @@ impl Tracer {
         let Some(table) = calls::find(nr, &args) else {
             return;
         };
+        let args = match table.extra {
+            calls::Extra::Clone => memory::clone_arguments(tid, args),
+            _ => args,
+        };
         let descriptor = |argument: Option<u8>| {
             let value = *args.get(usize::from(argument?))?;
             files::of_descriptor(tid, value as i32, table.position)

@@ -271,6 +271,10 @@ impl FileSystem for HostFs {
             .map_err(errno)
     }
 
+    fn share(&self, from: Handle, to: Handle) -> Result<(), Errno> {
+        rustix::fs::ioctl_ficlone(descriptor(to)?, descriptor(from)?).map_err(errno)
+    }
+
     fn futimens(&self, handle: Handle, accessed_ns: u64, modified_ns: u64) -> Result<(), Errno> {
         let times = timestamps(accessed_ns, modified_ns);
         rustix::fs::futimens(descriptor(handle)?, &times).map_err(errno)

@@ -336,7 +336,9 @@ impl View {
             Some(first) => (Of::Data, first),
             None => (Of::Unplaced, (inode.order << 24).saturating_add(offset)),
         };
+        // Where places are known, so is whether it lies before what was asked for last: nothing brings that.
         let beside = match relation {
+            _ if self.last_data.passed(inode, offset) => false,
             Relation::Next => drive.reaches(of, NEXT_BYTES, now_ns),
             Relation::Near => drive.reaches(of, NEAR_BYTES, now_ns),
             _ => false,
@@ -407,6 +409,7 @@ impl View {
             .open
             .and_then(|id| step.ns.processes.open(id))
             .copied();
+        self.copies.forget(ino);
         let apart = self.note_write(ino, offset, length, old_size);
         let kib = length as f64 / 1024.0;
         if length == 0 {

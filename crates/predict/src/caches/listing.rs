@@ -112,6 +112,9 @@ impl View {
             };
             kind(**other) == kind(ino)
         };
+        if let Some(source) = self.shared(step, ino) {
+            return source;
+        }
         let other = self.listings.stand_ins.get(&ino.0).filter(alike);
         other.copied().unwrap_or(ino)
     }

@@ -5,6 +5,7 @@
 //! metadata, asks stage 3 about disk-bound requests, and emits [`Charge`]s. The rules of lookups,
 //! data, removal and synchronisation have a module each; [`rules`] is the table of kinds.
 
+mod copies;
 mod data;
 mod dirty;
 mod inodes;
@@ -15,6 +16,7 @@ mod removal;
 pub mod rules;
 pub(crate) mod sync;
 
+use copies::Copies;
 use dirty::Dirty;
 use inodes::{Inodes, Place};
 use listing::Listings;
@@ -67,6 +69,8 @@ pub struct Sizes {
     pub place_ns: u64,
     /// Whether what was truncated and written again is written when it is closed.
     pub writes_closed: bool,
+    /// Whether copies share the blocks of what they are copies of.
+    pub shares_blocks: bool,
     /// Whether what reads from the device cost after pauses was measured.
     pub reads_paused: bool,
     /// Whether directories list names in the order of their creation.
@@ -192,6 +196,7 @@ pub struct View {
     /// Whether blocks of metadata were read since the last data, where that moves the arm.
     arm_away: bool,
     listings: Listings,
+    copies: Copies,
     inodes: Inodes,
     /// Directories' places among all in the order of creation, once they were asked for.
     directories: FxHashMap<u32, u64>,
@@ -283,6 +288,7 @@ impl View {
             drive: sizes.drive.map(Drive::new),
             arm_away: false,
             listings: Listings::default(),
+            copies: Copies::default(),
             inodes: Inodes::default(),
             directories: FxHashMap::default(),
             allocated_in: FxHashSet::default(),
@@ -327,6 +333,17 @@ impl View {
         self.brought = Ino::NONE;
         if op.record.contains(OpFlags::COLD_DATA) && !self.sizes.deviceless {
             self.make_cold(ns, op.record.contains(OpFlags::COLD_NAMES));
+        }
+        if !resolved.rewritten.is_empty() {
+            let step = Step {
+                op,
+                resolved,
+                ns,
+                gap,
+            };
+            for &ino in &resolved.rewritten {
+                self.close_truncated(&step, ino);
+            }
         }
         if resolved.charged {
             let states = &mut self.files;
@@ -486,6 +503,7 @@ impl View {
         self.attributes.remove(ino.0);
         self.reserved.remove(&ino.0);
         self.listings.forget(ino);
+        self.copies.forget(ino);
         if let Some(state) = self.files.get_mut((ino.0 as usize).wrapping_add(1)) {
             *state = FileState::default();
         }

@@ -114,16 +114,18 @@ impl View {
             Charge::sized(Stem::TrC, step.gap, kib)
         };
         charges.push(charge);
+        if new == 0 {
+            self.copies.forget(ino);
+        }
         self.pages.cut(ino.0, new.div_ceil(PAGE_BYTES));
         self.changing(ino).extended = true;
     }
 
     /// A file that was truncated and written again is closed, which on many file systems starts its writing.
-    pub(super) fn close_truncated(&mut self, step: &Step<'_>) {
-        let dirty = |ino: &Ino| self.sizes.writes_closed && self.pages.dirty_pages(ino.0) > 0;
-        let Some(ino) = step.resolved.node.filter(dirty) else {
+    pub(super) fn close_truncated(&mut self, step: &Step<'_>, ino: Ino) {
+        if !self.sizes.writes_closed || self.pages.dirty_pages(ino.0) == 0 {
             return;
-        };
+        }
         // What starting costs is the close's.
         self.start_writing(step, ino, (0, u64::MAX), &mut Vec::new());
         let end_ns = step.op.end_ns();
@@ -155,9 +157,9 @@ impl View {
             Some(_) => Charge::once(Stem::RenameR, step.gap),
             None => Charge::once(Stem::Rename, step.gap),
         });
-        if replaced.is_some() {
+        if let (Some(_), Some(ino)) = (replaced, step.resolved.node) {
             // Its writing is begun where that of what was truncated and closed is.
-            self.close_truncated(step);
+            self.close_truncated(step, ino);
         }
         if let Some((other, true, size)) = replaced
             && size > 64 << 10

@@ -128,6 +128,10 @@ impl View {
             Action::Write { offset, length, .. } if kind == OpKind::Fault => {
                 self.fault(step, offset, length, true, charges);
             }
+            Action::Read { eof: false, .. } if self.shares_blocks(step) => {
+                self.share_from(step, charges);
+            }
+            Action::Write { length: 1.., .. } if self.shares_blocks(step) => self.share_to(step),
             Action::Read {
                 offset,
                 length,
@@ -300,10 +304,7 @@ impl View {
                         charges.push(Charge::sized(Stem::CloseU, gap, size as f64 / 1024.0));
                         return;
                     }
-                    (true, None) if written && truncated => {
-                        self.close_truncated(step);
-                        Stem::CloseT
-                    }
+                    (true, None) if written && truncated => Stem::CloseT,
                     (true, None) if written && created => Stem::CloseW,
                     _ => Stem::Close,
                 };

@@ -182,6 +182,8 @@ fn data(stem: Stem) -> Chain {
         RmQ => &[&[]],
         TrPD => &[&[Same(TrP)]],
         TrF => &[&[Sized(Tr, 4.0)]],
+        Cps => &[&[Same(TrX)]],
+        CpsD => &[&[Same(Cps)]],
         Rm => &[&[Sized(RmF, 1.0)]],
         RmF => &[&[Same(Rm), Same(Tr)]],
         RmD => &[&[Same(RmF)], &[Same(Rm), Same(Tr)]],

@@ -73,6 +73,9 @@ impl Namespace {
             }
         }
         let (created, truncated, written) = (open.created, open.truncated, open.written);
+        if last && truncated && written && unlinked.is_none() {
+            out.rewritten.push(open.ino);
+        }
         Action::Close {
             last,
             unlinked,

@@ -119,6 +119,9 @@ pub struct Resolved {
     pub open: Option<OpenId>,
     /// Files that are gone after it: their numbers will name others.
     pub freed: Vec<Ino>,
+    /// Files whose last open ended with it, by a close or by what closes descriptors besides, that was truncated to
+    /// nothing and written.
+    pub rewritten: Vec<Ino>,
 }
 
 /// What the stage could not make sense of; told to the user.
@@ -282,6 +285,7 @@ impl Namespace {
         for ino in out.freed.drain(..) {
             self.tree.forget(ino);
         }
+        out.rewritten.clear();
         out.charged = false;
         out.walks = [None, None];
         out.action = Action::None;

@@ -3,6 +3,7 @@
 pub(crate) mod caches;
 pub(crate) mod calls;
 pub(crate) mod cold;
+pub(crate) mod copies;
 pub(crate) mod data;
 pub(crate) mod files;
 pub(crate) mod host_calls;

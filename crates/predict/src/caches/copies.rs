@@ -1,0 +1,87 @@
+//! Copies that share the blocks of what they are copies of.
+//!
+//! Such a copy moves no data: it waits until what was written of its source is on the device, and it is in no cache
+//! afterwards, so that whoever reads it first reads it where its source lies.
+
+use fsage_core::{COPY_SHARES, COPY_WHOLE_BLOCKS, OpKind, Tid};
+use rustc_hash::FxHashMap;
+
+use super::{PAGE_KIB, Step, View};
+use crate::cost::{Charge, Stem};
+use crate::namespace::tree::Ino;
+
+/// A file, and its place in the order of creation, by which it is known again.
+type Source = (Ino, u64);
+
+/// Whose blocks files share.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Copies {
+    by_copy: FxHashMap<u32, Source>,
+    /// The source of the copy whose other side comes next.
+    begun: Option<(Tid, Source)>,
+}
+
+impl Copies {
+    /// It has blocks of its own from now on, or is gone.
+    #[inline]
+    pub fn forget(&mut self, ino: Ino) {
+        if !self.by_copy.is_empty() {
+            self.by_copy.remove(&ino.0);
+        }
+    }
+}
+
+impl View {
+    /// Whether the operation is a side of a copy that shares blocks on this system.
+    #[inline]
+    pub(super) fn shares_blocks(&self, step: &Step<'_>) -> bool {
+        self.sizes.shares_blocks
+            && matches!(step.op.kind, OpKind::CopyIn | OpKind::CopyOut)
+            && step.op.flags & (COPY_SHARES | COPY_WHOLE_BLOCKS) != 0
+    }
+
+    /// The source's side: what was written of it is written back.
+    pub(super) fn share_from(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
+        let Some(ino) = step.resolved.node else {
+            return;
+        };
+        let (pages, _) = self.pages.clean_range(ino.0, 0, u64::MAX);
+        if pages > 0 {
+            let kib = pages as f64 * PAGE_KIB;
+            self.dirty.less(kib);
+            self.changing(ino).started = true;
+            charges.push(Charge::once(Stem::CpsD, step.gap));
+        } else {
+            charges.push(Charge::once(Stem::Cps, step.gap));
+        }
+        let ino = self.shared(step, ino).unwrap_or(ino);
+        let order = step.ns.tree.inode(ino).map(|inode| inode.order);
+        self.copies.begun = order.map(|order| (step.op.tid, (ino, order)));
+    }
+
+    /// The copy's side: it has its source's blocks, and nothing of it is in memory.
+    pub(super) fn share_to(&mut self, step: &Step<'_>) {
+        let Some(ino) = step.resolved.node else {
+            return;
+        };
+        self.pages.cut(ino.0, 0);
+        let state = self.changing(ino);
+        state.extended = true;
+        let begun = self.copies.begun.take();
+        match begun.filter(|(tid, _)| *tid == step.op.tid) {
+            Some((_, source)) => self.copies.by_copy.insert(ino.0, source),
+            None => self.copies.by_copy.remove(&ino.0),
+        };
+    }
+
+    /// The file whose blocks this one shares.
+    #[inline]
+    pub(super) fn shared(&self, step: &Step<'_>, ino: Ino) -> Option<Ino> {
+        if self.copies.by_copy.is_empty() {
+            return None;
+        }
+        let &(source, order) = self.copies.by_copy.get(&ino.0)?;
+        let same = step.ns.tree.inode(source)?.order == order;
+        same.then_some(source)
+    }
+}
