@@ -148,6 +148,37 @@ impl Drive {
         self.at = None;
     }
 
+    /// What it has written is held, wherever the arm is.
+    pub fn hold(&mut self, of: Of, (first, end): (u64, u64)) {
+        self.uses += 1;
+        let place = Place {
+            of,
+            first,
+            asked: end,
+            end,
+            used: self.uses,
+        };
+        let at = self.room();
+        if self.at == Some(at) {
+            self.at = None;
+        }
+        self.put(at, place);
+    }
+
+    /// Where another place is remembered: in that of the one that was used longest ago where there are all.
+    fn room(&self) -> usize {
+        let oldest = (0..self.places.len()).min_by_key(|&i| self.places.get(i).map(|p| p.used));
+        let full = self.places.len() >= PLACES;
+        oldest.filter(|_| full).unwrap_or(self.places.len())
+    }
+
+    fn put(&mut self, at: usize, place: Place) {
+        match self.places.get_mut(at) {
+            Some(old) => *old = place,
+            None => self.places.push(place),
+        }
+    }
+
     /// A request for bytes from `first` to `end`, from `now_ns` to `until_ns` of the trace.
     pub fn ask(&mut self, of: Of, (first, end): (u64, u64), now_ns: u64, until_ns: u64) -> Found {
         self.rest(now_ns);
@@ -179,13 +210,9 @@ impl Drive {
             end,
             used: uses,
         };
-        let oldest = (0..self.places.len()).min_by_key(|&i| self.places.get(i).map(|p| p.used));
-        let oldest = oldest.filter(|_| self.places.len() >= PLACES);
-        self.at = Some(oldest.unwrap_or(self.places.len()));
-        match oldest.and_then(|oldest| self.places.get_mut(oldest)) {
-            Some(old) => *old = place,
-            None => self.places.push(place),
-        }
+        let at = self.room();
+        self.at = Some(at);
+        self.put(at, place);
         Found::Elsewhere
     }
 

@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::drive::Of;
 use crate::namespace::tree::{Ino, Inode};
 
 /// The relation of a request to the last one that went to the device.
@@ -164,6 +165,14 @@ impl Tracker {
 /// Where a byte of a file lies on the device, where its first extent is known and taken to be all.
 pub(crate) fn physical(inode: &Inode, offset: u64) -> Option<u64> {
     inode.physical.and_then(|p| p.checked_add(offset))
+}
+
+/// What a byte of a file is of for a drive, and where.
+pub(crate) fn place(inode: &Inode, offset: u64) -> (Of, u64) {
+    match physical(inode, offset) {
+        Some(first) => (Of::Data, first),
+        None => (Of::Unplaced, (inode.order << 24).saturating_add(offset)),
+    }
 }
 
 /// Whether a processor's caches hold a file.

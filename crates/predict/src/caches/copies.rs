@@ -3,12 +3,15 @@
 //! Such a copy moves no data: it waits until what was written of its source is on the device, and it is in no cache
 //! afterwards, so that whoever reads it first reads it where its source lies.
 
+use fsage_cache::PAGE_BYTES;
 use fsage_core::{COPY_SHARES, COPY_WHOLE_BLOCKS, OpKind, Tid};
 use rustc_hash::FxHashMap;
 
 use super::{PAGE_KIB, Step, View};
 use crate::cost::{Charge, Stem};
+use crate::drive::Found;
 use crate::namespace::tree::Ino;
+use crate::pattern::{Relation, place};
 
 /// A file, and its place in the order of creation, by which it is known again.
 type Source = (Ino, u64);
@@ -51,10 +54,15 @@ impl View {
             self.dirty.less(kib);
             self.changing(ino).started = true;
             charges.push(Charge::once(Stem::CpsD, step.gap));
+            if let (Some(drive), Some(inode)) = (&mut self.drive, step.ns.tree.inode(ino)) {
+                let (of, first) = place(inode, 0);
+                drive.hold(of, (first, first.saturating_add(inode.size)));
+            }
         } else {
             charges.push(Charge::once(Stem::Cps, step.gap));
         }
-        let ino = self.shared(step, ino).unwrap_or(ino);
+        // Of which file the program finds the blocks, where the system lists names in another order.
+        let ino = self.placed(step, ino);
         let order = step.ns.tree.inode(ino).map(|inode| inode.order);
         self.copies.begun = order.map(|order| (step.op.tid, (ino, order)));
     }
@@ -72,6 +80,28 @@ impl View {
             Some((_, source)) => self.copies.by_copy.insert(ino.0, source),
             None => self.copies.by_copy.remove(&ino.0),
         };
+    }
+
+    /// What a write reads of blocks that it replaces in part: elsewhere on the device, but for a copy of what the drive
+    /// still holds.
+    pub(super) fn read_before_write(
+        &mut self,
+        step: &Step<'_>,
+        ino: Ino,
+        offset: u64,
+        blocks: u64,
+    ) -> Charge {
+        let offset = offset - offset % PAGE_BYTES;
+        let source = self.shared(step, ino);
+        let found = source
+            .and_then(|source| self.ask_data(step, source, offset, PAGE_BYTES, Relation::Other));
+        if found == Some(Found::Held) {
+            return Charge {
+                times: blocks as f64,
+                ..Charge::sized(Stem::Rd, step.gap, PAGE_KIB)
+            };
+        }
+        Charge::many(Stem::Wp, step.gap, blocks as f64)
     }
 
     /// The file whose blocks this one shares.

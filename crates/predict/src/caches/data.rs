@@ -5,9 +5,9 @@ use fsage_core::{Op, OpFlags, OpKind};
 
 use super::{PAGE_KIB, Step, View};
 use crate::cost::{Charge, Gap, Stem};
-use crate::drive::{Found, Of};
+use crate::drive::Found;
 use crate::namespace::tree::Ino;
-use crate::pattern::{NEAR_BYTES, NEXT_BYTES, Relation, Untouched, physical};
+use crate::pattern::{NEAR_BYTES, NEXT_BYTES, Relation, Untouched, place};
 
 /// The most bytes that one call of Linux moves (`MAX_RW_COUNT`); what a trace says beyond is not
 /// followed page by page.
@@ -322,7 +322,7 @@ impl View {
 
     /// Where the data of a request is, on a device whose arm has to move; a neighbour of the last request is on its
     /// way, unless the arm has left.
-    fn ask_data(
+    pub(super) fn ask_data(
         &mut self,
         step: &Step<'_>,
         ino: Ino,
@@ -332,10 +332,7 @@ impl View {
     ) -> Option<Found> {
         let (drive, inode) = (self.drive.as_mut()?, step.ns.tree.inode(ino)?);
         let (now_ns, until_ns) = (step.op.start_ns, step.op.end_ns());
-        let (of, first) = match physical(inode, offset) {
-            Some(first) => (Of::Data, first),
-            None => (Of::Unplaced, (inode.order << 24).saturating_add(offset)),
-        };
+        let (of, first) = place(inode, offset);
         // Where places are known, so is whether it lies before what was asked for last: nothing brings that.
         let beside = match relation {
             _ if self.last_data.passed(inode, offset) => false,
@@ -409,7 +406,6 @@ impl View {
             .open
             .and_then(|id| step.ns.processes.open(id))
             .copied();
-        self.copies.forget(ino);
         let apart = self.note_write(ino, offset, length, old_size);
         let kib = length as f64 / 1024.0;
         if length == 0 {
@@ -441,6 +437,7 @@ impl View {
             new_file,
             charges,
         );
+        self.copies.forget(ino);
         if let Some(open) = open.filter(|o| o.flags & O_DSYNC != 0) {
             self.make_stable(step, ino, open.flags & O_SYNC != O_SYNC, charges);
         }
@@ -509,7 +506,7 @@ impl View {
         let kib = length as f64 / 1024.0;
         let rest: u64 = counts.iter().map(|c| c.1).sum();
         if partial > 0 {
-            charges.push(Charge::many(Stem::Wp, step.gap, partial as f64));
+            charges.push(self.read_before_write(step, ino, offset, partial));
             self.relation = Relation::Same;
         }
         if rest > 0 {

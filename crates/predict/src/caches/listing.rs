@@ -4,17 +4,23 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Step, View};
-use crate::namespace::tree::Ino;
+use crate::namespace::tree::{Ino, NodeKind};
+
+/// Among so many the first that is taken is one of the first in an order.
+const FIRST: u32 = 8;
 
 /// What a process has taken of a directory since it listed it.
 #[derive(Debug, Clone, Default)]
 struct Pass {
     serial: u32,
     pid: u32,
-    /// Its entries in the order of creation, and by name.
-    by_creation: Vec<(u64, Ino)>,
+    /// Its files and its other entries in the order of creation, all by name.
+    by_creation: [Vec<(u64, Ino)>; 2],
     by_name: FxHashMap<u32, u32>,
     taken: FxHashSet<u32>,
+    /// How many of either were taken: whoever comes to a file on one system comes to none of the directories in its
+    /// place on another.
+    turns: [usize; 2],
     /// The last one's place in either order; `None` once one came out of it.
     last_order: Option<u64>,
     last_name: Option<u32>,
@@ -47,10 +53,17 @@ impl View {
         let entries = step.ns.tree.entries(dir);
         let ranks = entries.iter().zip(0..);
         let by_name = ranks.map(|((_, ino), rank)| (ino.0, rank)).collect();
-        let order = |ino: Ino| step.ns.tree.inode(ino).map_or(u64::MAX, |i| i.order);
-        let mut by_creation: Vec<(u64, Ino)> =
-            entries.iter().map(|&(_, ino)| (order(ino), ino)).collect();
-        by_creation.sort_unstable_by_key(|entry| entry.0);
+        let mut by_creation = [Vec::new(), Vec::new()];
+        for &(_, ino) in &entries {
+            let inode = step.ns.tree.inode(ino);
+            let order = inode.map_or(u64::MAX, |i| i.order);
+            let [files, others] = &mut by_creation;
+            let regular = inode.is_some_and(|i| i.kind == NodeKind::Regular);
+            (if regular { files } else { others }).push((order, ino));
+        }
+        for of_kind in &mut by_creation {
+            of_kind.sort_unstable_by_key(|entry| entry.0);
+        }
         let pass = Pass {
             serial,
             pid,
@@ -86,14 +99,28 @@ impl View {
         else {
             return;
         };
-        let turn = pass.taken.len();
         if !pass.taken.insert(ino.0) {
             return;
+        }
+        let [files, others] = &pass.by_creation;
+        let [of_files, of_others] = &mut pass.turns;
+        let (of_kind, turns) = match inode.kind {
+            NodeKind::Regular => (files, of_files),
+            _ => (others, of_others),
+        };
+        let turn = std::mem::replace(turns, *turns + 1);
+        if pass.taken.len() == 1 {
+            // Who goes by name or by creation begins at the first of them, or at one that comes soon.
+            pass.last_name = pass.last_name.filter(|_| name < FIRST);
+            let mut first = of_kind.iter().take(FIRST as usize);
+            pass.last_order = pass
+                .last_order
+                .filter(|_| first.any(|entry| entry.1 == ino));
         }
         pass.last_order = pass.last_order.filter(|&l| l <= inode.order);
         pass.last_order = pass.last_order.map(|_| inode.order);
         pass.last_name = pass.last_name.filter(|&l| l <= name).map(|_| name);
-        let other = pass.by_creation.get(turn).map(|entry| entry.1);
+        let other = of_kind.get(turn).map(|entry| entry.1);
         match other.filter(|_| pass.last_order.is_none() && pass.last_name.is_none()) {
             Some(other) => self.listings.stand_ins.insert(ino.0, other),
             None => self.listings.stand_ins.remove(&ino.0),
@@ -112,10 +139,8 @@ impl View {
             };
             kind(**other) == kind(ino)
         };
-        if let Some(source) = self.shared(step, ino) {
-            return source;
-        }
         let other = self.listings.stand_ins.get(&ino.0).filter(alike);
-        other.copied().unwrap_or(ino)
+        let ino = other.copied().unwrap_or(ino);
+        self.shared(step, ino).unwrap_or(ino)
     }
 }
