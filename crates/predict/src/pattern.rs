@@ -148,6 +148,16 @@ impl Tracker {
             .is_some_and(|(here, there)| here < there)
     }
 
+    /// Where the last request ended on the device.
+    pub fn end(&self) -> Option<u64> {
+        self.physical_end
+    }
+
+    /// The last request ended there instead.
+    pub fn ends_at(&mut self, bytes: u64) {
+        self.physical_end = Some(bytes);
+    }
+
     /// Notes a request that went to the device and ended at `end` of the file.
     pub fn note(&mut self, ino: Ino, inode: &Inode, end: u64) {
         *self = Self {

@@ -93,8 +93,9 @@ impl View {
     ) -> Charge {
         let offset = offset - offset % PAGE_BYTES;
         let source = self.shared(step, ino);
-        let found = source
-            .and_then(|source| self.ask_data(step, source, offset, PAGE_BYTES, Relation::Other));
+        let found = source.and_then(|source| {
+            self.ask_data(step, source, (offset, PAGE_BYTES), Relation::Other, None)
+        });
         if found == Some(Found::Held) {
             return Charge {
                 times: blocks as f64,

@@ -5,7 +5,7 @@ use fsage_core::{Op, OpFlags, OpKind};
 
 use super::{PAGE_KIB, Step, View};
 use crate::cost::{Charge, Gap, Stem};
-use crate::drive::Found;
+use crate::drive::{Found, Of};
 use crate::namespace::tree::Ino;
 use crate::pattern::{NEAR_BYTES, NEXT_BYTES, Relation, Untouched, place};
 
@@ -229,7 +229,7 @@ impl View {
             self.relation = Relation::Sequential;
             charges.push(Charge::sized(Stem::Rd, step.gap, disk_kib));
             let ino = self.placed(step, ino);
-            self.ask_data(step, ino, offset, length, Relation::Sequential);
+            self.ask_data(step, ino, (offset, length), Relation::Sequential, None);
             self.note_data(step, ino, offset.saturating_add(length));
         } else {
             self.disk_read(step, ino, offset, length, disk_kib, fresh, charges);
@@ -255,11 +255,17 @@ impl View {
             charges.push(Charge::sized(Stem::Rf, step.gap, 1.0));
             return;
         }
+        let next = self.next_listed(step, ino, offset);
         let ino = self.placed(step, ino);
         let Some(inode) = step.ns.tree.inode(ino) else {
             return;
         };
-        let relation = self.last_data.relation(ino, inode, offset);
+        let relation = match (next, self.last_data.relation(ino, inode, offset)) {
+            (Some(_), elsewhere) if !matches!(elsewhere, Relation::Sequential | Relation::Same) => {
+                Relation::Next
+            }
+            (_, relation) => relation,
+        };
         let distance = self
             .last_data
             .distance(ino, offset)
@@ -268,7 +274,7 @@ impl View {
         let between = self.last_data.bytes_to(inode, offset);
         let between = between.filter(|_| fresh && self.sizes.arm_alone);
         self.relation = relation;
-        let found = self.ask_data(step, ino, offset, length, relation);
+        let found = self.ask_data(step, ino, (offset, length), relation, next);
         let away = std::mem::take(&mut self.arm_away) && self.sizes.arm_alone;
         self.leaves_inodes();
         let stem = match (relation, found) {
@@ -318,24 +324,27 @@ impl View {
             charges.push(Charge::many(Stem::RfF, Gap::NONE, -1.0));
         }
         self.note_data(step, ino, offset.saturating_add(length));
+        if let Some(first) = next {
+            self.last_data.ends_at(first.saturating_add(length));
+        }
     }
 
     /// Where the data of a request is, on a device whose arm has to move; a neighbour of the last request is on its
-    /// way, unless the arm has left.
+    /// way, unless the arm has left. `next`: where it is taken to lie instead.
     pub(super) fn ask_data(
         &mut self,
         step: &Step<'_>,
         ino: Ino,
-        offset: u64,
-        length: u64,
+        (offset, length): (u64, u64),
         relation: Relation,
+        next: Option<u64>,
     ) -> Option<Found> {
         let (drive, inode) = (self.drive.as_mut()?, step.ns.tree.inode(ino)?);
         let (now_ns, until_ns) = (step.op.start_ns, step.op.end_ns());
-        let (of, first) = place(inode, offset);
+        let (of, first) = next.map_or_else(|| place(inode, offset), |first| (Of::Data, first));
         // Where places are known, so is whether it lies before what was asked for last: nothing brings that.
         let beside = match relation {
-            _ if self.last_data.passed(inode, offset) => false,
+            _ if next.is_none() && self.last_data.passed(inode, offset) => false,
             Relation::Next => drive.reaches(of, NEXT_BYTES, now_ns),
             Relation::Near => drive.reaches(of, NEAR_BYTES, now_ns),
             _ => false,

@@ -1,6 +1,7 @@
 //! Programs that take files in the order in which their directory lists them. The traced file system may list by a hash
 //! of the names, the predicted one in the order of creation: there the same program comes to another file at that turn.
 
+use fsage_cache::PAGE_BYTES;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Step, View};
@@ -31,6 +32,8 @@ struct Pass {
 pub(super) struct Listings {
     passes: FxHashMap<u32, Pass>,
     stand_ins: FxHashMap<u32, Ino>,
+    /// The file that was read last as one of these, and where it is taken to lie.
+    last: Option<(Ino, u64)>,
 }
 
 impl Listings {
@@ -125,6 +128,21 @@ impl View {
             Some(other) => self.listings.stand_ins.insert(ino.0, other),
             None => self.listings.stand_ins.remove(&ino.0),
         };
+    }
+
+    /// Where the next file lies, in bytes on the device, for a thread that takes them as their directory lists them on a
+    /// system that lists in the order of creation: after the last one, as they were written in that order too.
+    pub(super) fn next_listed(&mut self, step: &Step<'_>, ino: Ino, offset: u64) -> Option<u64> {
+        if let Some((_, first)) = self.listings.last.filter(|last| last.0 == ino) {
+            return Some(first.saturating_add(offset));
+        }
+        let listed = self.listings.stand_ins.contains_key(&ino.0);
+        let same = self.last_reader == Some(step.op.tid);
+        let end = self.last_data.end().filter(|_| listed && same);
+        self.listings.last = end.map(|end| (ino, end.next_multiple_of(PAGE_BYTES)));
+        self.listings
+            .last
+            .map(|(_, first)| first.saturating_add(offset))
     }
 
     /// The file in whose place on the device the program finds itself when it comes to this one.
