@@ -427,6 +427,7 @@ impl View {
                 Some(open) if open.flags & O_DSYNC != 0 => Stem::Fds,
                 _ => Stem::Dwo,
             };
+            self.drive_writes(step);
             if stem == Stem::Dwo {
                 self.drive_holds(step, ino, apart);
             }

@@ -130,9 +130,7 @@ impl View {
         self.start_writing(step, ino, (0, u64::MAX), &mut Vec::new());
         let end_ns = step.op.end_ns();
         self.state(ino).closed_ns = end_ns;
-        if let Some(drive) = &mut self.drive {
-            drive.leave(end_ns);
-        }
+        self.drive_writes(step);
     }
 
     /// The pause since a close started to write the file, where it may still be written.

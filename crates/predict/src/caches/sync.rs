@@ -206,6 +206,13 @@ impl View {
         apart
     }
 
+    /// What is handed to a drive now it goes to as soon as nobody asks: it reads on no longer.
+    pub(super) fn drive_writes(&mut self, step: &Step<'_>) {
+        if let Some(drive) = &mut self.drive {
+            drive.leave(step.op.end_ns());
+        }
+    }
+
     /// A direct write to a file waits in the drive's own cache, at a place of its own where it is `apart` from the
     /// file's last one or another file was written since.
     pub(super) fn drive_holds(&mut self, step: &Step<'_>, ino: Ino, apart: bool) {
