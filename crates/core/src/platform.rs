@@ -64,6 +64,13 @@ pub trait Platform: Send + Sync {
         Err(Errno::EOPNOTSUPP)
     }
 
+    /// Makes the target's file system anew, empty and cold, where it was made for the occasion: all that was in it is
+    /// gone. Open handles of the target are closed first by the caller. `EOPNOTSUPP` where it is not ours to be made,
+    /// or how it was made is not known.
+    fn make_anew(&self) -> Result<(), Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
     /// Drops the cached data of one open file (written back first).
     fn evict(&self, handle: Handle) -> Result<(), Errno>;
 

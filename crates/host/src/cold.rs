@@ -47,6 +47,14 @@ impl Platform for HostFs {
         }
     }
 
+    fn make_anew(&self) -> Result<(), Errno> {
+        // What lies above a scratch file system knows nothing of a new one.
+        match (self.layer(), self.scratch()) {
+            (None, Some(scratch)) => scratch.make_anew(),
+            _ => Err(Errno::EOPNOTSUPP),
+        }
+    }
+
     fn evict(&self, handle: Handle) -> Result<(), Errno> {
         let file = descriptor(handle)?;
         evict_file(file)?;

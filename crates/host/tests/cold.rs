@@ -185,6 +185,48 @@ fn an_open_file_prevents_a_remount_and_nothing_is_lost() {
 }
 
 #[test]
+fn what_was_made_for_the_occasion_is_made_anew() {
+    for spec in ["ext4,size=64M", "btrfs,size=128M"] {
+        let Some(scratch) = scratch(spec) else { return };
+        let fs = scratch.open(TRUSTED).unwrap();
+        let first = names_of(&fs);
+        write_file(&fs, b"file");
+        assert_eq!(fs.make_anew(), Ok(()), "{spec}");
+        assert_eq!(names_of(&fs), first, "{spec}: as it was made");
+        assert_eq!(fs.stat(b"file").map(|_| ()), Err(Errno::ENOENT));
+        assert!(is_mounted(scratch.dir()));
+        // An open file, and a directory that is a target's, are somebody's.
+        write_file(&fs, b"again");
+        let handle = fs.open(b"again", OpenFlags::READ, 0).unwrap();
+        assert_eq!(fs.make_anew(), Err(Errno::EBUSY), "{spec}");
+        fs.close(handle).unwrap();
+        fs.mkdir(b"d", 0o755).unwrap();
+        let below = HostFs::open(&scratch.dir().join("d"), TRUSTED).unwrap();
+        assert_eq!(fs.make_anew(), Err(Errno::EOPNOTSUPP), "{spec}");
+        assert_eq!(below.make_anew(), Err(Errno::EOPNOTSUPP), "{spec}");
+        assert_eq!(fs.stat(b"again").unwrap().size_bytes, FILE_BYTES as u64);
+        drop(below);
+        assert_eq!(fs.make_anew(), Ok(()), "{spec}");
+        assert_eq!(names_of(&fs), first, "{spec}");
+    }
+    // A directory of the machine is nobody's to be made anew.
+    let dir = tempfile::tempdir().unwrap();
+    let fs = HostFs::open(dir.path(), TRUSTED).unwrap();
+    write_file(&fs, b"file");
+    assert_eq!(fs.make_anew(), Err(Errno::EOPNOTSUPP));
+    assert!(fs.stat(b"file").is_ok());
+}
+
+fn names_of(fs: &HostFs) -> Vec<Vec<u8>> {
+    let root = fs.open(b".", OpenFlags::DIRECTORY, 0).unwrap();
+    let entries = fs.read_dir(root).unwrap();
+    fs.close(root).unwrap();
+    let mut names: Vec<_> = entries.into_iter().map(|entry| entry.name).collect();
+    names.sort();
+    names
+}
+
+#[test]
 fn what_cannot_be_cold_says_so() {
     let Ok(dir) = tempfile::tempdir_in("/dev/shm") else {
         fsage_testing::not_run("needs /dev/shm");

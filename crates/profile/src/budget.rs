@@ -99,6 +99,8 @@ pub(crate) struct Costs {
     /// The last write-back of everything, and the last cold state, in nanoseconds.
     pub settle_ns: Cell<u64>,
     pub cold_ns: Cell<u64>,
+    /// What making the file system anew took the last time.
+    pub anew_ns: Cell<u64>,
     /// What write-backs, cold states and removals took so far.
     pub prepared_ns: Cell<u64>,
 }
@@ -125,6 +127,12 @@ impl Costs {
     pub(crate) fn prepared(&self, took_ns: u64) {
         let so_far = self.prepared_ns.get();
         self.prepared_ns.set(so_far.saturating_add(took_ns));
+    }
+
+    /// The file system was made anew: nothing stands.
+    pub(crate) fn made_anew(&self, took_ns: u64) {
+        self.anew_ns.set(took_ns);
+        self.standing.set(0);
     }
 
     /// Whether anything stands.

@@ -67,6 +67,8 @@ pub(crate) struct Lab<'a> {
     pub own_device: bool,
     /// Those that were, until the next remount.
     pub moved: Vec<fsage_host::kthread::Moved>,
+    /// Whether it was made anew and nothing was done to it since.
+    pub is_new: bool,
     /// The working directory, relative to the target's root, and those before it.
     pub work: String,
     pub former: Vec<String>,
@@ -144,6 +146,7 @@ impl<'a> Lab<'a> {
             device,
             own_device: false,
             moved: Vec::new(),
+            is_new: false,
             work,
             former: Vec::new(),
             measurements: Measurements::default(),
@@ -188,6 +191,7 @@ impl<'a> Lab<'a> {
     /// A name in the working directory that was not used before.
     pub(crate) fn fresh(&mut self, tag: &str) -> String {
         self.serial += 1;
+        self.is_new = false;
         format!("{}/{tag}{}", self.work, self.serial)
     }
 

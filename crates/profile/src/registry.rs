@@ -16,10 +16,10 @@ pub(crate) struct Procedure {
     pub run: fn(&mut Lab<'_>) -> Res,
 }
 
-/// Every procedure, in the order of measurement: what others subtract comes first; then what reads small
-/// files, whose places on the device would else be what earlier procedures left free; then what makes names, whose
-/// inodes would else be searched among those that were freed (`Lab::start_afresh`): nothing before removes what it
-/// made; what dirties the machine's memory last.
+/// Every procedure, in the order of measurement where time is computed (elsewhere `budget::by_value`): what others
+/// subtract comes first; then what reads small files, whose places on the device would else be what earlier procedures
+/// left free; then what makes names, whose inodes would else be searched among those that were freed
+/// (`Lab::start_afresh`): nothing before removes what it made; what dirties the machine's memory last.
 pub(crate) fn procedures() -> Vec<&'static Procedure> {
     [
         group::parameters::PROCEDURES,

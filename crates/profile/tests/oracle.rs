@@ -481,6 +481,10 @@ const NOT_DETERMINED: &[(&str, &str)] = &[
         "SYND",
         "which blocks a commit holds depends on what others left",
     ),
+    (
+        "SYNO",
+        "which blocks a commit holds depends on what others left",
+    ),
     ("CRP", "the truth passes over no inode"),
     ("RMQ", "the truth frees nothing behind anybody's back"),
     (

@@ -58,7 +58,7 @@ pub fn keep(
     (head.mkfs_options, head.mkfs) = (record.mkfs_options.clone(), record.mkfs_version.clone());
     head.size_bytes = record.spec.size_bytes;
     let mut written = Err(refused("its image was not reached".into()));
-    made.apart(|image| written = write(image, &head, to, stop))
+    made.apart(|device| written = write(device.image(), &head, to, stop))
         .map_err(|errno| refused(format!("it could not be unmounted for that: {errno}")))?;
     written
 }

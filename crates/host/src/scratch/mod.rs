@@ -21,7 +21,6 @@ pub(crate) mod superblock;
 mod unmount;
 
 use std::fs::File;
-use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -107,7 +106,7 @@ impl Scratch {
         };
         let scratch = Self::stand_on(spec, (disk, image), made).map_err(explained)?;
         // Asked while it stands: a disk that was let go has nothing to say.
-        scratch.mark().map_err(explained)?;
+        scratch.mounted.mark().map_err(explained)?;
         if let Some(disk) = &below {
             disk.set_delays(true)?;
         }
@@ -189,22 +188,6 @@ impl Scratch {
     /// Takes it down now; fails if a file of it is still open, and then it goes with the last.
     pub fn close(self) -> Result<(), HostError> {
         self.mounted.take_down()
-    }
-
-    fn mark(&self) -> Result<(), HostError> {
-        let path = self.dir.join(MARKER);
-        // An image that has it stays as it is, and a link there leads nowhere of ours.
-        if self.record().restored.is_some() && path.symlink_metadata().is_ok() {
-            return Ok(());
-        }
-        let text = format!(
-            "{}\nmkfs {}\n",
-            self.record().spec,
-            self.record().mkfs_options
-        );
-        File::create_new(&path)
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .map_err(|e| HostError::at("write", &path, e))
     }
 }
 

@@ -1,6 +1,7 @@
 //! A mounted scratch file system: mount, remount, unmount, and the targets that are open on it.
 
 use std::fs::File;
+use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,9 +12,10 @@ use rustix::mount::MountFlags;
 
 use super::disk::{Disk, FullSpeed};
 use super::image::LoopDevice;
+use super::mkfs::mkfs;
 use super::roots::Roots;
 use super::unmount::{detach, unmount};
-use super::{ScratchRecord, ScratchSpec};
+use super::{MARKER, ScratchRecord, ScratchSpec};
 use crate::{HostError, processes};
 
 /// Mount options that mount(2) takes as flags.
@@ -129,8 +131,34 @@ impl MountedScratch {
         self.apart(|_| ())
     }
 
-    /// The same, with something done to the image while nothing is mounted.
-    pub(super) fn apart(&self, what: impl FnOnce(&File)) -> Result<(), Errno> {
+    /// Makes it anew, as it was made at first: all that was in it is gone. `EOPNOTSUPP` where it was copied from an
+    /// image, or a directory in it is a target's.
+    pub(crate) fn make_anew(&self) -> Result<(), Errno> {
+        let all_below = lock(&self.state).roots.all_at(&self.dir);
+        if self.record.restored.is_some() || !all_below {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let spec = &self.record.spec;
+        let mut made = Ok(());
+        self.apart(|device| made = mkfs(spec, device.path()).map(|_| ()))?;
+        made.and_then(|()| self.mark()).map_err(|_| Errno::EIO)
+    }
+
+    /// Says in it that fsage made it, and how.
+    pub(super) fn mark(&self) -> Result<(), HostError> {
+        let path = self.dir.join(MARKER);
+        // An image that has it stays as it is, and a link there leads nowhere of ours.
+        if self.record.restored.is_some() && path.symlink_metadata().is_ok() {
+            return Ok(());
+        }
+        let text = format!("{}\nmkfs {}\n", self.record.spec, self.record.mkfs_options);
+        File::create_new(&path)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(|e| HostError::at("write", &path, e))
+    }
+
+    /// The same, with something done to the device while nothing is mounted.
+    pub(super) fn apart(&self, what: impl FnOnce(&LoopDevice)) -> Result<(), Errno> {
         let mut state = lock(&self.state);
         if !state.mounted {
             return Err(Errno::ENODEV);
@@ -145,7 +173,7 @@ impl MountedScratch {
         done.and(reopened)
     }
 
-    fn cycle(&self, state: &mut State, what: impl FnOnce(&File)) -> Result<(), Errno> {
+    fn cycle(&self, state: &mut State, what: impl FnOnce(&LoopDevice)) -> Result<(), Errno> {
         // What is written back here belongs to no measurement.
         let _full_speed = FullSpeed::of(state.disk.clone());
         unmount(&self.dir, PATIENCE).map_err(|e| Errno(e.raw_os_error()))?;
@@ -157,7 +185,7 @@ impl MountedScratch {
         let elsewhere = device.in_use();
         if !elsewhere {
             device.drop_cached();
-            what(device.image());
+            what(device);
         }
         mount(&self.record.spec, device.path(), &self.dir).map_err(|_| Errno::EIO)?;
         state.mounted = true;

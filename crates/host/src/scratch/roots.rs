@@ -18,6 +18,12 @@ impl Roots {
         self.0.push((Arc::downgrade(root), dir.to_owned()));
     }
 
+    /// Whether each of them is that directory.
+    pub fn all_at(&self, dir: &Path) -> bool {
+        let mut open = self.0.iter().filter(|(root, _)| root.strong_count() > 0);
+        open.all(|(_, root)| root == dir)
+    }
+
     /// Lets every root point at /dev/null under its number, so that none holds the mount.
     pub fn park(&self) -> rustix::io::Result<()> {
         let null = File::open("/dev/null").map_err(|_| rustix::io::Errno::IO)?;

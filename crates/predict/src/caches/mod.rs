@@ -102,6 +102,8 @@ struct FileState {
     /// A directory in which a name was removed, made.
     removed_in: bool,
     made_in: bool,
+    /// After how many syncs of everything it was last a directory that was made, or whose names changed.
+    in_turn: u32,
     /// Writing of what was dirty was started; when, where a close started it, or 0.
     started: bool,
     closed_ns: u64,
@@ -130,6 +132,7 @@ impl FileState {
             faults: self.faults,
             came: self.came,
             place: self.place,
+            in_turn: self.in_turn,
             ..Self::default()
         }
     }
@@ -219,6 +222,9 @@ pub struct View {
     row: FxHashMap<Tid, (u64, u64)>,
     /// Directories that were made and are there, since the last sync of all.
     new_directories: u32,
+    /// Others whose names changed since, and how many such syncs there were, and one.
+    old_directories: u32,
+    turn: u32,
     /// Ranges of files that have room and hold no data.
     reserved: FxHashMap<u32, Vec<(u64, u64)>>,
     /// Directories in which something was allocated since the start.
@@ -279,6 +285,8 @@ impl View {
             commits: 0,
             row: FxHashMap::default(),
             new_directories: 0,
+            old_directories: 0,
+            turn: 1,
             reserved: FxHashMap::default(),
             inodes_there: FxHashSet::default(),
             next_stretch: None,

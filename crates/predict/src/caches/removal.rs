@@ -178,12 +178,15 @@ impl View {
 
     /// Notes that a directory has changed, for its next fsync.
     pub(super) fn changed_dir(&mut self, step: &Step<'_>, removed: bool) {
+        let turn = self.turn;
         for walk in step.resolved.walks.iter().flatten() {
             let state = self.state(walk.dir);
+            let first = std::mem::replace(&mut state.in_turn, turn) != turn;
             if removed {
                 state.removed_in = true;
             }
             state.made_in = true;
+            self.old_directories += u32::from(first);
         }
     }
 }

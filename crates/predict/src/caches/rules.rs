@@ -210,8 +210,10 @@ impl View {
                     self.places(step, kind == OpKind::Mkdir, charges);
                 }
                 if let (Some(ino), false) = (step.resolved.node, kind == OpKind::Link) {
+                    let turn = self.turn;
                     let state = self.changing(ino);
                     (state.created, state.seen) = (true, true);
+                    state.in_turn = turn;
                 }
             }
             OpKind::Chmod

@@ -276,8 +276,8 @@ impl View {
         true
     }
 
-    /// `sync` and `syncfs`: SYNC is of one file of 1 MiB, each other file is one SYNF, each new directory one SYND. What is
-    /// beyond is charged as data.
+    /// `sync` and `syncfs`: SYNC is of one file of 1 MiB, each other file is one SYNF, each new directory one SYND, each
+    /// other one whose names changed one SYNO. What is beyond is charged as data.
     pub(super) fn synchronise_all(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
         let states = &mut self.files;
         let mut files = 0.0;
@@ -289,10 +289,15 @@ impl View {
         });
         let kib = pages as f64 * PAGE_KIB;
         self.dirty.less(kib);
-        let directories = std::mem::take(&mut self.new_directories);
+        self.turn += 1;
+        let new = std::mem::take(&mut self.new_directories);
+        // SYNC and SYNF are of files in one directory.
+        let old = std::mem::take(&mut self.old_directories).saturating_sub(1);
         charges.push(Charge::once(Stem::Sync, step.gap));
-        if directories > 0 {
-            charges.push(Charge::many(Stem::SynD, step.gap, f64::from(directories)));
+        for (stem, directories) in [(Stem::SynD, new), (Stem::SynO, old)] {
+            if directories > 0 {
+                charges.push(Charge::many(stem, step.gap, f64::from(directories)));
+            }
         }
         if files > 1.0 {
             charges.push(Charge::many(Stem::SynF, step.gap, files - 1.0));

@@ -221,7 +221,7 @@ fn sync(stem: Stem) -> Chain {
         // Other files are written with the first: 16 KiB of the 1 MiB that SFR writes and waits for.
         SynF => &[&[Times(Sfr, 1.0 / 64.0)], &[Times(FdsR, 1.0 / 16.0)]],
         // Metadata alone: about a third of a file's.
-        SynD => &[&[Times(SynF, 0.3)]],
+        SynD | SynO => &[&[Times(SynF, 0.3)]],
         Sfr => &[&[Sized(Fds, 1024.0)], &[Sized(Fsy, 1024.0)]],
         // To start is to find the pages and to hand them over: nothing waits.
         SfrW => &[&[Same(FsyQ), Same(Wn)], &[Same(Wn)], &[Same(Wk)]],

@@ -8,6 +8,7 @@ use fsage_core::{Errno, Handle, OpenFlags, RangeSync};
 use super::sync::{PAUSES, fresh, note_pauses, note_placement, pause, placement, rest, write};
 use crate::error::{Halt, Res};
 use crate::lab::{Batch, LONGEST, Lab, PAYLOAD_BYTES};
+use crate::population::{Order, Population};
 use crate::probe::{Components, Probe};
 use crate::registry::Procedure;
 
@@ -20,7 +21,7 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
     Procedure {
         name: "sync and ranges",
-        stems: &["SYNC", "SYNF", "SYND", "SFR"],
+        stems: &RANGES,
         share: (8, 20),
         run: ranges,
     },
@@ -50,9 +51,12 @@ const RECORD: u64 = 500;
 const FILE_BYTES: usize = 16 << 10;
 /// Blocks from one direct write to the next.
 const ELSEWHERE: u64 = 1579;
+const RANGES: [&str; 5] = ["SYNC", "SYNF", "SYND", "SYNO", "SFR"];
 /// How few files a sync finds dirty, and how many files or new directories more.
 const FEW_DIRTY: usize = 20;
 const MORE_DIRTY: usize = 100;
+/// Directories that were there before, in some of which names are made.
+const OLD_DIRS: usize = 800;
 
 fn rows(lab: &mut Lab<'_>) -> Res {
     rest(lab)?;
@@ -333,16 +337,21 @@ fn started(lab: &mut Lab<'_>, dir: &str) -> Res {
     paths.iter().try_for_each(|path| Ok(fs.unlink(path)?))
 }
 
-/// How long a sync takes that finds so many small files dirty and so many directories new.
-fn sync_of(lab: &mut Lab<'_>, dir: &str, (files, dirs): (usize, usize)) -> Res<f64> {
+/// How long a sync takes that finds so many small files dirty, of which each is in the next of some directories, and so
+/// many directories new.
+fn sync_of(
+    lab: &mut Lab<'_>,
+    (dir, dirs): (&str, &[&str]),
+    (files, new): (usize, usize),
+) -> Res<f64> {
     let fs = lab.fs;
     let (mut paths, mut made) = (Vec::new(), Vec::new());
-    for turn in 0..dirs {
+    for turn in 0..new {
         let path = format!("{dir}/d{turn}").into_bytes();
         fs.mkdir(&path, 0o755)?;
         made.push(path);
     }
-    for turn in 0..files {
+    for (turn, dir) in dirs.iter().cycle().take(files).enumerate() {
         let path = format!("{dir}/{turn}").into_bytes();
         lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
             write(lab, handle, 0, (1 + turn % 4) * BLOCK as usize)
@@ -359,47 +368,62 @@ fn sync_of(lab: &mut Lab<'_>, dir: &str, (files, dirs): (usize, usize)) -> Res<f
     Ok(took_ns)
 }
 
-/// What each of many files and of many directories more adds to a sync: a commit has a cost of its own, by the depth of
-/// trees on some.
-fn many_files(lab: &mut Lab<'_>, dir: &str) -> Res {
+/// What each of many files, of many directories more and of many directories that were there before adds to a sync: a
+/// commit has a cost of its own, by the depth of trees on some.
+fn many_files(lab: &mut Lab<'_>, dir: &str, old: &Population) -> Res {
     lab.begin(Batch::Blocking);
-    let few_ns = sync_of(lab, dir, (FEW_DIRTY, 0))?;
-    for (stem, more) in [("SYNF", (MORE_DIRTY, 0)), ("SYND", (0, MORE_DIRTY))] {
-        let more_ns = sync_of(lab, dir, (FEW_DIRTY + more.0, more.1))? - few_ns;
+    let only = [dir];
+    let here = (dir, only.as_slice());
+    let few_ns = sync_of(lab, here, (FEW_DIRTY, 0))?;
+    let many_ns = sync_of(lab, here, (FEW_DIRTY + MORE_DIRTY, 0))?;
+    let new_ns = sync_of(lab, here, (FEW_DIRTY, MORE_DIRTY))?;
+    let order = lab.random.order(old.dirs.len());
+    let some = order.into_iter().filter_map(|i| old.dirs.get(i));
+    let some: Vec<&str> = some.take(MORE_DIRTY).map(String::as_str).collect();
+    let old_ns = sync_of(lab, (dir, &some), (FEW_DIRTY + MORE_DIRTY, 0))?;
+    let more = MORE_DIRTY as f64;
+    for (stem, ns, count) in [
+        ("SYNF", many_ns - few_ns, more),
+        ("SYND", new_ns - few_ns, more),
+        ("SYNO", old_ns - many_ns, some.len() as f64),
+    ] {
         // Less than nothing by chance, which the mean of several is not.
-        lab.add(Probe::of(stem), 0, more_ns / MORE_DIRTY as f64);
+        lab.add(Probe::of(stem), 0, ns / count.max(1.0));
     }
     lab.end().map(|_| ())
 }
 
 fn ranges(lab: &mut Lab<'_>) -> Res {
     let dir = lab.fresh_dir("v")?;
+    // What computed commits hold depends on what others left.
+    let old = match lab.fs.virtual_time() {
+        None => Population::create(lab, OLD_DIRS, OLD_DIRS, Order::ByDirectory)?,
+        Some(_) => Population::default(),
+    };
     lab.settle()?;
     let mut no_ranges = None;
-    lab.rounds(
-        &["SYNC", "SYNF", "SYND", "SFR"],
-        (lab.scale(3, 10), lab.scale(3, 40)),
-        |lab, _| {
-            let fs = lab.fs;
-            let path = fresh(lab, &dir);
-            // What computed commits hold depends on what others left.
-            if fs.virtual_time().is_none() {
-                many_files(lab, &dir)?;
-            }
-            lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
-                lab.begin(Batch::Blocking);
-                write(lab, handle, 0, PAYLOAD_BYTES)?;
-                lab.call(Probe::of("SYNC"), 0, || fs.sync())?;
-                write(lab, handle, 0, PAYLOAD_BYTES)?;
-                let range = || fs.sync_file_range(handle, 0, 0, RangeSync::AWAIT);
-                no_ranges = lab.call(Probe::of("SFR"), 0, range).err();
-                lab.end().map(|_| ())
-            })?;
-            Ok(fs.unlink(&path)?)
-        },
-    )?;
+    lab.rounds(&RANGES, (lab.scale(3, 10), lab.scale(3, 40)), |lab, _| {
+        let fs = lab.fs;
+        let path = fresh(lab, &dir);
+        if fs.virtual_time().is_none() {
+            many_files(lab, &dir, &old)?;
+        }
+        lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+            lab.begin(Batch::Blocking);
+            write(lab, handle, 0, PAYLOAD_BYTES)?;
+            lab.call(Probe::of("SYNC"), 0, || fs.sync())?;
+            write(lab, handle, 0, PAYLOAD_BYTES)?;
+            let range = || fs.sync_file_range(handle, 0, 0, RangeSync::AWAIT);
+            no_ranges = lab.call(Probe::of("SFR"), 0, range).err();
+            lab.end().map(|_| ())
+        })?;
+        Ok(fs.unlink(&path)?)
+    })?;
     if let Some(halt) = no_ranges {
         lab.absent("SFR", &halt.reason());
+    }
+    if !old.dirs.is_empty() {
+        old.discard(lab)?;
     }
     lab.clear(&dir)
 }

@@ -299,6 +299,19 @@ pub(super) const ROWS: &[Family] = &[
         depends: &[],
     },
     Family {
+        stem: "SYNO",
+        unit: Unit::Ns,
+        points: None,
+        gaps: false,
+        group: Group::Sync,
+        quick: true,
+        short: "sync of old directories",
+        what: "sync with names made in many directories that were there before, for each directory",
+        how: "100 files of 4 to 16 KiB made in one directory and each in another of 800, then syncfs of the target: the difference",
+        source: "extended: installers and image layers",
+        depends: &[],
+    },
+    Family {
         stem: "SFRW",
         unit: Unit::Ns,
         points: Some(Points {
