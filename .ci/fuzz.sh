@@ -5,10 +5,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/../fuzz"
 seconds=${1:-5}
-echo '#include <vector>
-int main() { return std::vector<int>(1).back(); }' | ${CXX:-c++} -x c++ -o /dev/null - 2>/dev/null ||
-    { echo "no C++ compiler with its standard library (g++)"; exit 3; }
 build=(env RUSTC_WRAPPER="$PWD/../.ci/fuzz-rustc.sh" cargo build --locked --quiet --target-dir target)
+"${build[@]}" --package libfuzzer-sys || {
+    echo "libfuzzer cannot be built here: a C++ compiler with its library (g++) is needed"
+    exit 3
+}
 [ "$seconds" != 0 ] || exec "${build[@]}"
 "${build[@]}"
 
