@@ -21,6 +21,8 @@ use listing::Listings;
 use lookup::OldNames;
 use recent::{Recent, Touched};
 
+use std::hint::black_box;
+
 use fsage_cache::{LruSet, PageCache, Policy, Start, WriteBack};
 use fsage_core::{KindClass, Op, OpFlags, Tid};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -28,7 +30,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::cost::{Charge, Gap, GapTable, Stem};
 use crate::drive::{Drive, Figures};
 use crate::namespace::process::OpenId;
-use crate::namespace::tree::{Ino, NodeKind};
+use crate::namespace::tree::{DentryId, Ino, NodeKind};
 use crate::namespace::{Action, Namespace, Resolved};
 use crate::pattern::{Relation, Stream, Tracker, Untouched};
 
@@ -300,6 +302,25 @@ impl View {
         self.page_credit -= followed.saturating_sub(PAGES_OF_OPERATION);
         self.pages_not_followed += pages - followed;
         followed
+    }
+
+    /// Touches what is known of a file that will be asked for by that name.
+    #[inline]
+    pub fn touch_ahead(&self, name: DentryId, ino: Ino) {
+        black_box(self.names.contains(name.0));
+        if !ino.is_some() {
+            return;
+        }
+        black_box(self.attributes.contains(ino.0));
+        let state = self.files.get(ino.0 as usize + 1);
+        black_box(state.map(|state| (state.seen, state.closed_ns, state.came)));
+        black_box(self.pages.dirty_pages(ino.0));
+        self.recent.touch_ahead(ino.0 as usize + 1);
+    }
+
+    /// Touches what is let go of before long.
+    pub fn touch_oldest(&self) {
+        self.recent.touch_oldest();
     }
 
     /// The sizes it was made with.
