@@ -3,7 +3,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Step, View};
+use super::{Passing, View};
 use crate::namespace::tree::Ino;
 
 /// What a process has taken of a directory since it listed it.
@@ -36,7 +36,7 @@ impl Listings {
 
 impl View {
     /// A process lists a directory.
-    pub(super) fn listed(&mut self, step: &Step<'_>, dir: Ino) {
+    pub(super) fn listed(&mut self, step: &Passing<'_>, dir: Ino) {
         let open = step.resolved.open.and_then(|id| step.ns.processes.open(id));
         let (serial, pid) = (open.map_or(0, |o| o.serial), step.op.pid.0);
         if !self.sizes.lists_by_creation
@@ -65,7 +65,7 @@ impl View {
 
     /// A process takes a file: if neither in the order of names nor of creation, then in that of the listing.
     #[inline]
-    pub(super) fn take_listed(&mut self, step: &Step<'_>) {
+    pub(super) fn take_listed(&mut self, step: &Passing<'_>) {
         if self.listings.passes.is_empty() {
             return;
         }
@@ -102,7 +102,7 @@ impl View {
 
     /// The file in whose place on the device the program finds itself when it comes to this one.
     #[inline]
-    pub(super) fn placed(&self, step: &Step<'_>, ino: Ino) -> Ino {
+    pub(super) fn placed(&self, step: &Passing<'_>, ino: Ino) -> Ino {
         let alike = |other: &&Ino| {
             let kind = |ino| {
                 step.ns

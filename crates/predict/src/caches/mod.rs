@@ -237,7 +237,7 @@ const PAGES_OF_OPERATION: u64 = 1 << 10;
 const PAGE_CREDIT: u64 = 1 << 20;
 
 /// One operation on its way through a view.
-pub(crate) struct Step<'a> {
+pub(crate) struct Passing<'a> {
     pub op: &'a Op,
     pub resolved: &'a Resolved,
     pub ns: &'a Namespace,
@@ -356,7 +356,7 @@ impl View {
                     *state = state.stable();
                 }
             });
-            let step = Step {
+            let step = Passing {
                 op,
                 resolved,
                 ns,
@@ -424,7 +424,7 @@ impl View {
     /// A file that the processor's caches do not hold costs more, once, whatever the call. Calls that
     /// were measured over thousands of files have it in their costs.
     #[inline]
-    fn object(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
+    fn object(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
         self.untouched = Untouched::No;
         let Some(ino) = step.resolved.node else {
             return;
@@ -459,7 +459,7 @@ impl View {
     }
 
     /// An inode is made, which may pass over others that were freed.
-    fn places(&mut self, step: &Step<'_>, directory: bool, charges: &mut Vec<Charge>) {
+    fn places(&mut self, step: &Passing<'_>, directory: bool, charges: &mut Vec<Charge>) {
         let (Some(ino), Some(walk)) = (step.resolved.node, step.resolved.walks[0]) else {
             return;
         };
