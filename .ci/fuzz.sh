@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # Builds every fuzz target and runs each for some seconds from its seeds; what it finds fails.
-#   fuzz.sh [SECONDS]       5 unless told
-# The instrumentation that cargo-fuzz asks for, without a sanitizer: a stable toolchain has it.
+#   fuzz.sh [SECONDS]       5 unless told; with 0 they are only built
+# Ends with 3 where the fuzzer, which is C++, cannot be built.
 set -euo pipefail
 cd "$(dirname "$0")/../fuzz"
-host=$(rustc -vV | sed -n 's/^host: //p')
-flags=(--cfg fuzzing -Cpasses=sancov-module -Cdebug-assertions=yes)
-for set in level=4 inline-8bit-counters pc-table trace-compares; do
-    flags+=("-Cllvm-args=-sanitizer-coverage-$set")
-done
-export RUSTFLAGS="${flags[*]}"
-# Named, so that build scripts and macros are not instrumented.
-cargo build --locked --quiet --target "$host"
+seconds=${1:-5}
+build=(env RUSTC_WRAPPER="$PWD/../.ci/fuzz-rustc.sh" cargo build --locked --quiet --target-dir target)
+"${build[@]}" --package libfuzzer-sys || {
+    echo "libfuzzer cannot be built here: a C++ compiler with its library (g++) is needed"
+    exit 3
+}
+[ "$seconds" != 0 ] || exec "${build[@]}"
+"${build[@]}"
 
 # In memory: what syncs at its end would do little else on a busy disk.
 found=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
@@ -19,7 +19,7 @@ trap 'rm -rf "$found"' EXIT
 one() {
     local log="$found/$1.log" grown="$found/$1.grown"
     mkdir "$grown"
-    if "target/$host/debug/$1" "$grown" "corpus/$1" -max_total_time="$2" -rss_limit_mb=4096 -timeout=60 \
+    if "target/debug/$1" "$grown" "corpus/$1" -max_total_time="$2" -rss_limit_mb=4096 -timeout=60 \
         -artifact_prefix="$found/$1-" >"$log" 2>&1; then
         sed -n 's/^\(stat::number_of_executed_units\|Done\)/'"$1"': &/p' "$log"
     else
@@ -30,6 +30,6 @@ one() {
 }
 export -f one
 # What targets write goes with the rest.
-export found host TMPDIR="$found"
+export found TMPDIR="$found"
 sed -n 's/^name = "\(.*\)"$/\1/p' Cargo.toml | grep -v fsage-fuzz |
-    xargs -P "$(nproc)" -I{} bash -euc "one {} ${1:-5}"
+    xargs -P "$(nproc)" -I{} bash -euc "one {} $seconds"

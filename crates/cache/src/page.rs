@@ -1,6 +1,7 @@
 //! The page cache: replacement and dirty pages.
 
 use std::collections::VecDeque;
+use std::hint::black_box;
 
 use crate::list::{Links, List, NONE};
 use crate::policy::{Policy, Start};
@@ -181,6 +182,17 @@ impl PageCache {
             PageState::Clean
         } else {
             PageState::Absent
+        }
+    }
+
+    /// Touches what is known of a file's first pages, for who asks for them before long.
+    #[inline]
+    pub fn touch_ahead(&self, file: u32) {
+        let Some(known) = self.files.get(file as usize) else {
+            return;
+        };
+        for frame in known.table.near_frames() {
+            black_box(self.frames.get(frame as usize).map(|f| f.flags));
         }
     }
 

@@ -91,6 +91,13 @@ impl PageTable {
         }
     }
 
+    /// The frames that hold the first pages, as far as they are in the table itself.
+    #[inline]
+    pub fn near_frames(&self) -> impl Iterator<Item = u32> + '_ {
+        let held = self.near.iter().filter(|&&r| r != 0 && r & SHADOW == 0);
+        held.map(|&r| r - 1)
+    }
+
     /// Forgets every page from `first` on, handing the frames that held them to `free`.
     pub fn cut(&mut self, first: u64, mut free: impl FnMut(u32)) {
         let within =

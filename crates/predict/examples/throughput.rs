@@ -198,9 +198,7 @@ fn from_memory(operations: u64) {
     while done < operations {
         trace.fill(&mut batch);
         let start = Instant::now();
-        for op in &batch {
-            predictor.push(op, &trace.paths);
-        }
+        predictor.push_all(&batch, &trace.paths);
         spent += start.elapsed();
         done += batch.len() as u64;
     }
@@ -243,9 +241,7 @@ fn from_file(path: &Path, operations: u64) -> Result<(), Box<dyn std::error::Err
         if reader.next_batch(&mut batch)? == 0 {
             break;
         }
-        for op in &batch {
-            predictor.push(op, reader.paths());
-        }
+        predictor.push_all(&batch, reader.paths());
         done += batch.len() as u64;
     }
     predictor.finish();

@@ -65,8 +65,8 @@ pub(crate) struct Series {
     pub values: Vec<f64>,
     /// Which of them slept for the device although calls of the kind normally do not, ascending.
     stalled: Vec<usize>,
-    /// Whether a computed clock told it: such a call need not have taken far longer than others.
-    told: bool,
+    /// Whether that is known from a computed clock: such a call need not have taken far longer than others.
+    computed: bool,
     /// Which slept while this measurement's own device served them, ascending.
     served: Vec<usize>,
     /// Samples thrown away because the thread had been preempted or interrupted.
@@ -144,7 +144,7 @@ impl Measurements {
                 Slept::Stalled => series.stalled.push(series.values.len()),
                 Slept::Waited => {
                     series.stalled.push(series.values.len());
-                    series.told = true;
+                    series.computed = true;
                 }
                 Slept::Served => series.served.push(series.values.len()),
                 Slept::No => {}
@@ -356,10 +356,13 @@ impl Series {
     }
 
     fn without_stalls(&self, values: Vec<f64>) -> (Vec<f64>, Stalls) {
-        if self.stalled.is_empty() || (self.steady && !self.told) || self.needs_those_set_aside() {
+        if self.stalled.is_empty()
+            || (self.steady && !self.computed)
+            || self.needs_those_set_aside()
+        {
             return (values, Stalls::default());
         }
-        let limit = match self.told {
+        let limit = match self.computed {
             true if 2 * self.stalled.len() < values.len() => 0.0,
             true => f64::INFINITY,
             false => INTERRUPTED_TIMES * fsage_stats::median(&values).abs(),

@@ -115,11 +115,8 @@ fn largest(used: &Usage, before: &Usage) -> Option<u64> {
 
 /// The end of a command; if what serves the target has died, of all that it started.
 fn wait(running: &mut Running, target: &dyn Target) -> std::io::Result<ExitStatus> {
-    // Only what serves has something to tell.
-    let ends = (!target.statistics().is_empty())
-        .then(|| running.end())
-        .flatten();
-    if let Some(ends) = ends {
+    // Asked of every target: what has died already has nothing else to tell.
+    if let Some(ends) = running.end() {
         while !ends.within(LOOK) {
             if target.served().is_err() {
                 running.kill();
@@ -142,5 +139,46 @@ pub fn usage(run: &CommandRun) -> Usage {
         major_faults: run.major_faults,
         voluntary_switches: run.voluntary_switches,
         involuntary_switches: run.involuntary_switches,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use fsage_core::{FileSystem, FsOptions, Root, TargetError};
+
+    use super::*;
+
+    /// What served it has died before anybody asked.
+    #[derive(Debug)]
+    struct Dead;
+
+    impl Root for Dead {
+        fn file_system(&self, _options: FsOptions) -> Result<Arc<dyn FileSystem>, TargetError> {
+            self.served()
+                .and(Err(TargetError::refused("open it", "a test")))
+        }
+    }
+
+    impl Target for Dead {
+        fn is_temporary(&self) -> bool {
+            true
+        }
+
+        fn served(&self) -> Result<(), TargetError> {
+            Err(TargetError::refused("use it", "its server has ended"))
+        }
+
+        fn close(self: Box<Self>) -> Result<(), TargetError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_command_ends_although_its_target_died_as_it_began() {
+        let dir = tempfile::tempdir().unwrap();
+        let ran = run("while :; do sleep 1; done", dir.path(), &Dead).unwrap();
+        assert_eq!((ran.exit_status, ran.exit_signal), (None, Some(9)));
     }
 }

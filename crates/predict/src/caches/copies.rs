@@ -7,7 +7,7 @@ use fsage_cache::PAGE_BYTES;
 use fsage_core::{COPY_SHARES, COPY_WHOLE_BLOCKS, OpKind, Tid};
 use rustc_hash::FxHashMap;
 
-use super::{PAGE_KIB, Step, View};
+use super::{PAGE_KIB, Passing, View};
 use crate::cost::{Charge, Stem};
 use crate::drive::Found;
 use crate::namespace::tree::Ino;
@@ -37,14 +37,14 @@ impl Copies {
 impl View {
     /// Whether the operation is a side of a copy that shares blocks on this system.
     #[inline]
-    pub(super) fn shares_blocks(&self, step: &Step<'_>) -> bool {
+    pub(super) fn shares_blocks(&self, step: &Passing<'_>) -> bool {
         self.sizes.shares_blocks
             && matches!(step.op.kind, OpKind::CopyIn | OpKind::CopyOut)
             && step.op.flags & (COPY_SHARES | COPY_WHOLE_BLOCKS) != 0
     }
 
     /// The source's side: what was written of it is written back.
-    pub(super) fn share_from(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
+    pub(super) fn share_from(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
         let Some(ino) = step.resolved.node else {
             return;
         };
@@ -68,7 +68,7 @@ impl View {
     }
 
     /// The copy's side: it has its source's blocks, and nothing of it is in memory.
-    pub(super) fn share_to(&mut self, step: &Step<'_>) {
+    pub(super) fn share_to(&mut self, step: &Passing<'_>) {
         let Some(ino) = step.resolved.node else {
             return;
         };
@@ -86,7 +86,7 @@ impl View {
     /// still holds.
     pub(super) fn read_before_write(
         &mut self,
-        step: &Step<'_>,
+        step: &Passing<'_>,
         ino: Ino,
         offset: u64,
         blocks: u64,
@@ -107,7 +107,7 @@ impl View {
 
     /// The file whose blocks this one shares.
     #[inline]
-    pub(super) fn shared(&self, step: &Step<'_>, ino: Ino) -> Option<Ino> {
+    pub(super) fn shared(&self, step: &Passing<'_>, ino: Ino) -> Option<Ino> {
         if self.copies.by_copy.is_empty() {
             return None;
         }

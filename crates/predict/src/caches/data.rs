@@ -3,7 +3,7 @@
 use fsage_cache::{PAGE_BYTES, PageState};
 use fsage_core::{Op, OpFlags, OpKind};
 
-use super::{PAGE_KIB, Step, View};
+use super::{PAGE_KIB, Passing, View};
 use crate::cost::{Charge, Gap, Stem};
 use crate::drive::{Found, Of};
 use crate::namespace::tree::Ino;
@@ -112,7 +112,7 @@ fn charge_states(
 impl View {
     pub(super) fn read(
         &mut self,
-        step: &Step<'_>,
+        step: &Passing<'_>,
         offset: u64,
         length: u64,
         eof: bool,
@@ -196,7 +196,7 @@ impl View {
     )]
     fn charge_read(
         &mut self,
-        step: &Step<'_>,
+        step: &Passing<'_>,
         ino: Ino,
         offset: u64,
         length: u64,
@@ -240,7 +240,7 @@ impl View {
     #[allow(clippy::too_many_arguments, reason = "the arguments are the read")]
     fn disk_read(
         &mut self,
-        step: &Step<'_>,
+        step: &Passing<'_>,
         ino: Ino,
         offset: u64,
         length: u64,
@@ -333,7 +333,7 @@ impl View {
     /// way, unless the arm has left. `next`: where it is taken to lie instead.
     pub(super) fn ask_data(
         &mut self,
-        step: &Step<'_>,
+        step: &Passing<'_>,
         ino: Ino,
         (offset, length): (u64, u64),
         relation: Relation,
@@ -359,7 +359,7 @@ impl View {
         })
     }
 
-    fn note_data(&mut self, step: &Step<'_>, ino: Ino, end: u64) {
+    fn note_data(&mut self, step: &Passing<'_>, ino: Ino, end: u64) {
         if let Some(inode) = step.ns.tree.inode(ino) {
             self.last_data.note(ino, inode, end);
             self.last_reader = Some(step.op.tid);
@@ -369,7 +369,7 @@ impl View {
     #[inline]
     fn read_ahead(
         &mut self,
-        step: &Step<'_>,
+        step: &Passing<'_>,
         ino: Ino,
         (open, serial): (crate::namespace::process::OpenId, u32),
         first: u64,
@@ -400,7 +400,7 @@ impl View {
 
     pub(super) fn write(
         &mut self,
-        step: &Step<'_>,
+        step: &Passing<'_>,
         offset: u64,
         length: u64,
         old_size: u64,
@@ -461,7 +461,7 @@ impl View {
     )]
     fn write_pages(
         &mut self,
-        step: &Step<'_>,
+        step: &Passing<'_>,
         ino: Ino,
         (offset, length): (u64, u64),
         old_size: u64,
@@ -526,7 +526,7 @@ impl View {
     }
 
     /// Charges what so many pages that become dirty have to wait for the device.
-    fn throttle(&mut self, step: &Step<'_>, fresh: u64, charges: &mut Vec<Charge>) {
+    fn throttle(&mut self, step: &Passing<'_>, fresh: u64, charges: &mut Vec<Charge>) {
         let Some(limit) = self.sizes.throttle else {
             return;
         };
@@ -538,7 +538,7 @@ impl View {
     }
 
     /// Unmapping takes as long as what was touched is long, of which a fault maps 64 KiB at the most.
-    pub(super) fn unmap(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
+    pub(super) fn unmap(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
         let faults = match step.resolved.node {
             Some(ino) => std::mem::take(&mut self.state(ino).faults),
             None => 0,
@@ -552,7 +552,7 @@ impl View {
     /// what has come. One that finds its page is the program's own time where the trace has no latency of it.
     pub(super) fn fault(
         &mut self,
-        step: &Step<'_>,
+        step: &Passing<'_>,
         offset: u64,
         length: u64,
         write: bool,

@@ -4,7 +4,7 @@
 use fsage_cache::PAGE_BYTES;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Step, View};
+use super::{Passing, View};
 use crate::namespace::tree::{Ino, NodeKind};
 
 /// Among so many the first that is taken is one of the first in an order.
@@ -45,7 +45,7 @@ impl Listings {
 
 impl View {
     /// A process lists a directory.
-    pub(super) fn listed(&mut self, step: &Step<'_>, dir: Ino) {
+    pub(super) fn listed(&mut self, step: &Passing<'_>, dir: Ino) {
         let open = step.resolved.open.and_then(|id| step.ns.processes.open(id));
         let (serial, pid) = (open.map_or(0, |o| o.serial), step.op.pid.0);
         if !self.sizes.lists_by_creation
@@ -81,7 +81,7 @@ impl View {
 
     /// A process takes a file: if neither in the order of names nor of creation, then in that of the listing.
     #[inline]
-    pub(super) fn take_listed(&mut self, step: &Step<'_>) {
+    pub(super) fn take_listed(&mut self, step: &Passing<'_>) {
         if self.listings.passes.is_empty() {
             return;
         }
@@ -132,7 +132,7 @@ impl View {
 
     /// Where the next file lies, in bytes on the device, for a thread that takes them as their directory lists them on a
     /// system that lists in the order of creation: after the last one, as they were written in that order too.
-    pub(super) fn next_listed(&mut self, step: &Step<'_>, ino: Ino, offset: u64) -> Option<u64> {
+    pub(super) fn next_listed(&mut self, step: &Passing<'_>, ino: Ino, offset: u64) -> Option<u64> {
         if let Some((_, first)) = self.listings.last.filter(|last| last.0 == ino) {
             return Some(first.saturating_add(offset));
         }
@@ -147,7 +147,7 @@ impl View {
 
     /// The file in whose place on the device the program finds itself when it comes to this one.
     #[inline]
-    pub(super) fn placed(&self, step: &Step<'_>, ino: Ino) -> Ino {
+    pub(super) fn placed(&self, step: &Passing<'_>, ino: Ino) -> Ino {
         let alike = |other: &&Ino| {
             let kind = |ino| {
                 step.ns

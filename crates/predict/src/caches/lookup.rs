@@ -2,7 +2,7 @@
 
 use fsage_cache::{PAGE_BYTES, PageState, Touch};
 
-use super::{Step, View};
+use super::{Passing, View};
 use crate::cost::{Charge, Gap, Stem};
 use crate::drive::{Found, Of};
 use crate::namespace::Action;
@@ -26,7 +26,7 @@ const BACK_TO_BACK: Gap = Gap::NONE;
 impl View {
     /// Charges every lookup of a walk.
     #[inline]
-    pub(super) fn look_up(&mut self, step: &Step<'_>, walk: &Walk, charges: &mut Vec<Charge>) {
+    pub(super) fn look_up(&mut self, step: &Passing<'_>, walk: &Walk, charges: &mut Vec<Charge>) {
         let ns = step.ns;
         if self.prefix_epoch != ns.epoch() {
             self.prefix_epoch = ns.epoch();
@@ -96,7 +96,7 @@ impl View {
     #[inline]
     fn last_component(
         &mut self,
-        step: &Step<'_>,
+        step: &Passing<'_>,
         walk: &Walk,
         last: DentryId,
         same: bool,
@@ -120,7 +120,7 @@ impl View {
     }
 
     /// Whether the operation gives this name to a file.
-    fn makes(step: &Step<'_>, walk: &Walk) -> bool {
+    fn makes(step: &Passing<'_>, walk: &Walk) -> bool {
         use fsage_core::OpKind::{Link, Mkdir, Mknod, Rename, Symlink};
         let second = step.resolved.walks[1].is_some_and(|w| w.last == walk.last);
         step.op.result.is_ok()
@@ -135,7 +135,7 @@ impl View {
     /// was measured with the lookup of a cached name taken off, so one is charged.
     fn new_name(
         &mut self,
-        step: &Step<'_>,
+        step: &Passing<'_>,
         walk: &Walk,
         last: DentryId,
         same: bool,
@@ -164,7 +164,13 @@ impl View {
 
     /// One component that a file has.
     #[inline]
-    fn component(&mut self, step: &Step<'_>, id: DentryId, same: bool, charges: &mut Vec<Charge>) {
+    fn component(
+        &mut self,
+        step: &Passing<'_>,
+        id: DentryId,
+        same: bool,
+        charges: &mut Vec<Charge>,
+    ) {
         let Some(dentry) = step.ns.tree.dentry(id) else {
             return;
         };
@@ -178,7 +184,7 @@ impl View {
     #[inline]
     fn found(
         &mut self,
-        step: &Step<'_>,
+        step: &Passing<'_>,
         id: DentryId,
         ino: Ino,
         dir: Ino,
@@ -299,7 +305,7 @@ impl View {
     }
 
     /// A component that nothing has (6.1.3.7): the first time, again, or with a cold directory.
-    fn missing(&mut self, step: &Step<'_>, id: DentryId, dir: Ino, charges: &mut Vec<Charge>) {
+    fn missing(&mut self, step: &Passing<'_>, id: DentryId, dir: Ino, charges: &mut Vec<Charge>) {
         let inside = step.ns.tree.inode(dir).is_some_and(|d| d.in_scope);
         let again = self.names.touch(id.0) == Touch::Hit;
         let gap = if again {
@@ -322,7 +328,7 @@ impl View {
 
     /// Whether the arm has to move to the blocks of a directory, which lie beside those of directories created before
     /// and after it. Where they lie apart that is in the cost of a lookup.
-    pub(super) fn directory_elsewhere(&mut self, step: &Step<'_>, dir: Ino) -> bool {
+    pub(super) fn directory_elsewhere(&mut self, step: &Passing<'_>, dir: Ino) -> bool {
         let Some(drive) = self
             .drive
             .as_mut()
@@ -348,7 +354,7 @@ impl View {
         drive.ask(Of::Directories, place, now_ns, until_ns) == Found::Elsewhere
     }
 
-    fn went_to_device(&mut self, step: &Step<'_>, ino: Ino, relation: Relation) {
+    fn went_to_device(&mut self, step: &Passing<'_>, ino: Ino, relation: Relation) {
         self.relation = relation;
         if let Some(inode) = step.ns.tree.inode(ino) {
             self.last_meta.note(ino, inode, 0);
@@ -367,7 +373,7 @@ impl View {
     }
 
     /// A new inode is made beside those that were made last.
-    pub(super) fn brings_last_inodes(&mut self, step: &Step<'_>) {
+    pub(super) fn brings_last_inodes(&mut self, step: &Passing<'_>) {
         let old = step.ns.tree.inodes().iter();
         let old = old.filter(|inode| inode.in_scope && !inode.born && inode.links > 0);
         if let Some(last) = old.map(|inode| inode.order / INODES_TOGETHER).max() {
@@ -392,7 +398,7 @@ impl View {
 
     /// Whether the block of a directory that an entry lies in is in the page cache; it is after this. A directory
     /// made in the trace never was on disk alone, nor was a block that was begun in it.
-    fn directory_block(&mut self, step: &Step<'_>, dir: Ino, entry: Entry) -> bool {
+    fn directory_block(&mut self, step: &Passing<'_>, dir: Ino, entry: Entry) -> bool {
         let born = step.ns.tree.inode(dir).is_some_and(|d| d.born);
         let block = if born {
             Some(0)
@@ -409,7 +415,7 @@ impl View {
 
     /// The block of a directory that an entry lies in, as it was when names were made cold last: names lie in the order
     /// in which their files were created, those that are missing anywhere. `None`: in one that was begun since.
-    fn block_of(&mut self, step: &Step<'_>, dir: Ino, entry: Entry) -> Option<u64> {
+    fn block_of(&mut self, step: &Passing<'_>, dir: Ino, entry: Entry) -> Option<u64> {
         let tree = &step.ns.tree;
         let blocks = self.blocks_of(step, dir);
         if blocks < 2 {
@@ -437,7 +443,7 @@ impl View {
     }
 
     /// Blocks of a directory.
-    pub(super) fn blocks_of(&self, step: &Step<'_>, dir: Ino) -> u64 {
+    pub(super) fn blocks_of(&self, step: &Passing<'_>, dir: Ino) -> u64 {
         let most = step.ns.tree.inode(dir).map_or(0, |d| d.most_entries);
         let each = self.sizes.names_of_block;
         most.checked_div(each)

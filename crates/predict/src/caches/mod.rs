@@ -23,6 +23,8 @@ use listing::Listings;
 use lookup::OldNames;
 use recent::{Recent, Touched};
 
+use std::hint::black_box;
+
 use fsage_cache::{LruSet, PageCache, Policy, Start, WriteBack};
 use fsage_core::{KindClass, Op, OpFlags, Tid};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -30,7 +32,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::cost::{Charge, Gap, GapTable, Stem};
 use crate::drive::{Drive, Figures};
 use crate::namespace::process::OpenId;
-use crate::namespace::tree::{Ino, NodeKind};
+use crate::namespace::tree::{DentryId, Ino, NodeKind};
 use crate::namespace::{Action, Namespace, Resolved};
 use crate::pattern::{Relation, Stream, Tracker, Untouched};
 
@@ -246,7 +248,7 @@ const PAGES_OF_OPERATION: u64 = 1 << 10;
 const PAGE_CREDIT: u64 = 1 << 20;
 
 /// One operation on its way through a view.
-pub(crate) struct Step<'a> {
+pub(crate) struct Passing<'a> {
     pub op: &'a Op,
     pub resolved: &'a Resolved,
     pub ns: &'a Namespace,
@@ -316,6 +318,25 @@ impl View {
         followed
     }
 
+    /// Touches what is known of a file that will be asked for by that name.
+    #[inline]
+    pub fn touch_ahead(&self, name: DentryId, ino: Ino) {
+        black_box(self.names.contains(name.0));
+        if !ino.is_some() {
+            return;
+        }
+        black_box(self.attributes.contains(ino.0));
+        let state = self.files.get(ino.0 as usize + 1);
+        black_box(state.map(|state| (state.seen, state.closed_ns, state.came)));
+        black_box(self.pages.dirty_pages(ino.0));
+        self.recent.touch_ahead(ino.0 as usize + 1);
+    }
+
+    /// Touches what is let go of before long.
+    pub fn touch_oldest(&self) {
+        self.recent.touch_oldest();
+    }
+
     /// The sizes it was made with.
     pub fn sizes(&self) -> Sizes {
         self.sizes
@@ -343,7 +364,7 @@ impl View {
             self.make_cold(ns, op.record.contains(OpFlags::COLD_NAMES));
         }
         if !resolved.rewritten.is_empty() {
-            let step = Step {
+            let step = Passing {
                 op,
                 resolved,
                 ns,
@@ -360,7 +381,7 @@ impl View {
                     *state = state.stable();
                 }
             });
-            let step = Step {
+            let step = Passing {
                 op,
                 resolved,
                 ns,
@@ -428,7 +449,7 @@ impl View {
     /// A file that the processor's caches do not hold costs more, once, whatever the call. Calls that
     /// were measured over thousands of files have it in their costs.
     #[inline]
-    fn object(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
+    fn object(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
         self.untouched = Untouched::No;
         let Some(ino) = step.resolved.node else {
             return;
@@ -463,7 +484,7 @@ impl View {
     }
 
     /// An inode is made, which may pass over others that were freed.
-    fn places(&mut self, step: &Step<'_>, directory: bool, charges: &mut Vec<Charge>) {
+    fn places(&mut self, step: &Passing<'_>, directory: bool, charges: &mut Vec<Charge>) {
         let (Some(ino), Some(walk)) = (step.resolved.node, step.resolved.walks[0]) else {
             return;
         };

@@ -1,5 +1,8 @@
 //! Which files were touched recently, as far as processors' caches remember.
 
+use std::collections::VecDeque;
+use std::hint::black_box;
+
 /// What a core's own caches hold: 1 to 2 MiB on processors of servers.
 const OWN_BYTES: u64 = 2 << 20;
 /// What is surely held by a cache that cores share.
@@ -56,27 +59,51 @@ impl Recent {
             _ => Touched::LongAgo,
         }
     }
+
+    /// Touches what is known of the files that were touched longest ago.
+    pub fn touch_oldest(&self) {
+        for held in [&self.own, &self.shared] {
+            for &(file, _) in held.touches.iter().take(OLDEST) {
+                black_box(held.files.get(file as usize).map(|f| f.bytes));
+            }
+        }
+    }
+
+    /// Touches what is known of a file that is to come.
+    #[inline]
+    pub fn touch_ahead(&self, file: usize) {
+        black_box(self.own.files.get(file).map(|f| f.bytes));
+        black_box(self.shared.files.get(file).map(|f| f.bytes));
+    }
 }
 
-/// Nobody.
-const NONE: u32 = u32::MAX;
+/// Touches that are gone past before long.
+const OLDEST: usize = 32;
 
-#[derive(Debug, Clone, Copy)]
-struct Link {
-    before: u32,
-    after: u32,
+/// What is known of a file.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
     /// 0 for a file that is not held.
     bytes: u32,
+    /// The number of its last touch.
+    touched: u32,
 }
 
-/// Files by their last touch, up to so many bytes.
+/// Touches that are no file's last may be kept so many beyond as many as there are files.
+const STALE: usize = 1024;
+
+/// Files by their last touch, up to so many bytes. A touch is noted behind all others and the one before it stays: to
+/// take that out would ask memory for its neighbours.
 #[derive(Debug, Clone)]
 struct Held {
     most: u64,
     bytes: u64,
-    links: Vec<Link>,
-    first: u32,
-    last: u32,
+    files: Vec<Slot>,
+    /// Files that are held.
+    count: usize,
+    /// Files and numbers of touches, in order; a file is where its last touch is.
+    touches: VecDeque<(u32, u32)>,
+    number: u32,
 }
 
 impl Held {
@@ -84,71 +111,69 @@ impl Held {
         Self {
             most,
             bytes: 0,
-            links: Vec::new(),
-            first: NONE,
-            last: NONE,
+            files: Vec::new(),
+            count: 0,
+            touches: VecDeque::new(),
+            number: 0,
         }
     }
 
-    /// Whether the file was held; it is after this, as the first.
+    /// Whether the file was held; it is after this, as the latest.
     fn touch(&mut self, file: usize, bytes: u64, size: u64) -> bool {
         let Ok(index) = u32::try_from(file) else {
             return false;
         };
-        if file >= self.links.len() {
-            let none = Link {
-                before: NONE,
-                after: NONE,
-                bytes: 0,
-            };
-            self.links.resize((file + 1).next_power_of_two(), none);
+        if file >= self.files.len() {
+            let places = (file + 1).next_power_of_two();
+            self.files.resize(places, Slot::default());
         }
-        let had = self.links.get(file).map_or(0, |l| l.bytes);
-        if had > 0 {
-            self.unlink(index);
-        }
+        self.number = self.number.wrapping_add(1);
+        let Some(slot) = self.files.get_mut(file) else {
+            return false;
+        };
+        let had = u64::from(slot.bytes);
         // What is moved again lies where it lay.
         let all = size.max(bytes).saturating_add(FILE_BYTES);
-        let weight = u64::from(had)
-            .max(FILE_BYTES)
-            .saturating_add(bytes)
-            .min(all);
-        let weight = weight.min(self.most).min(u64::from(u32::MAX)) as u32;
-        self.bytes = self.bytes - u64::from(had) + u64::from(weight);
-        let first = std::mem::replace(&mut self.first, index);
-        if let Some(link) = self.links.get_mut(file) {
-            *link = Link {
-                before: NONE,
-                after: first,
-                bytes: weight,
+        let weight = had.max(FILE_BYTES).saturating_add(bytes).min(all);
+        let weight = weight.min(self.most).min(u64::from(u32::MAX));
+        *slot = Slot {
+            bytes: weight as u32,
+            touched: self.number,
+        };
+        self.bytes = self.bytes - had + weight;
+        self.count += usize::from(had == 0);
+        match self.touches.back_mut() {
+            Some(last) if last.0 == index => last.1 = self.number,
+            _ => self.touches.push_back((index, self.number)),
+        }
+        while self.bytes > self.most && self.forget_oldest(index) {}
+        if self.touches.len() > 2 * self.count + STALE {
+            let files = &self.files;
+            let is_last = |&(file, number): &(u32, u32)| {
+                let slot = files.get(file as usize);
+                slot.is_some_and(|s| s.bytes > 0 && s.touched == number)
             };
-        }
-        match self.links.get_mut(first as usize) {
-            Some(link) => link.before = index,
-            None => self.last = index,
-        }
-        while self.bytes > self.most && self.last != index {
-            let last = self.last;
-            self.unlink(last);
-            if let Some(link) = self.links.get_mut(last as usize) {
-                self.bytes -= u64::from(std::mem::take(&mut link.bytes));
-            }
+            self.touches.retain(is_last);
         }
         had > 0
     }
 
-    fn unlink(&mut self, index: u32) {
-        let Some(&Link { before, after, .. }) = self.links.get(index as usize) else {
-            return;
+    /// Goes past the oldest touch, and lets go of its file if it has none after that; `false` if it is `kept`, which has no
+    /// other before it.
+    fn forget_oldest(&mut self, kept: u32) -> bool {
+        let Some(&(file, number)) = self.touches.front() else {
+            return false;
         };
-        match self.links.get_mut(before as usize) {
-            Some(link) => link.after = after,
-            None => self.first = after,
+        let slot = self.files.get_mut(file as usize);
+        if let Some(slot) = slot.filter(|s| s.bytes > 0 && s.touched == number) {
+            if file == kept {
+                return false;
+            }
+            self.bytes -= u64::from(std::mem::take(&mut slot.bytes));
+            self.count -= 1;
         }
-        match self.links.get_mut(after as usize) {
-            Some(link) => link.before = before,
-            None => self.last = before,
-        }
+        self.touches.pop_front();
+        true
     }
 }
 
@@ -191,5 +216,33 @@ mod tests {
         assert_eq!(recent.touch(1, 0, 0), Touched::AWhileAgo);
         recent.touch(2, u64::MAX / 2, 0);
         assert_eq!(recent.touch(1, 0, 0), Touched::LongAgo);
+    }
+
+    /// By a list that is searched.
+    #[test]
+    fn it_is_a_list_by_last_touch() {
+        let (mut held, mut list) = (Held::of(100_000), Vec::<(usize, u64)>::new());
+        let mut random = 1u64;
+        for turn in 0..200_000u64 {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            // Few files for a while, so that many touches are no file's last.
+            let among = if turn % 20_000 < 10_000 { 200 } else { 5 };
+            let file = (random >> 33) % among;
+            let (bytes, size) = ((random >> 20) % 9000, (random >> 10) % 20_000);
+            let file = file as usize;
+            let found = list.iter().position(|&(f, _)| f == file);
+            let had = found.map_or(0, |at| list.remove(at).1);
+            let all = size.max(bytes) + FILE_BYTES;
+            list.push((file, (had.max(FILE_BYTES) + bytes).min(all)));
+            let sum = |list: &[(usize, u64)]| list.iter().map(|&(_, b)| b).sum::<u64>();
+            while sum(&list) > 100_000 && list.len() > 1 {
+                list.remove(0);
+            }
+            assert_eq!(held.touch(file, bytes, size), found.is_some(), "{turn}");
+            assert_eq!((held.bytes, held.count), (sum(&list), list.len()), "{turn}");
+            assert!(held.touches.len() <= 2 * held.count + STALE);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use fsage_cache::{PAGE_BYTES, PageState};
 
-use super::{PAGE_KIB, Step, View};
+use super::{PAGE_KIB, Passing, View};
 use crate::cost::{Charge, Gap, Stem};
 use crate::namespace::tree::Ino;
 
@@ -44,7 +44,7 @@ impl View {
 
     pub(super) fn unlink(
         &mut self,
-        step: &Step<'_>,
+        step: &Passing<'_>,
         freed: bool,
         size: u64,
         charges: &mut Vec<Charge>,
@@ -73,7 +73,7 @@ impl View {
 
     /// Whether so many removals came one right after the other that what they leave behind has to be waited for. What the
     /// thread does between them is time in which it is done.
-    fn in_a_row(&mut self, step: &Step<'_>) -> bool {
+    fn in_a_row(&mut self, step: &Passing<'_>) -> bool {
         let (end_ns, behind) = self.row.entry(step.op.tid).or_default();
         let between_ns = step.op.start_ns.saturating_sub(*end_ns);
         let done = between_ns.saturating_sub(IN_A_ROW_NS) / LEFT_BEHIND_NS;
@@ -85,7 +85,7 @@ impl View {
     /// Cutting a file; `old` and `new` are its sizes.
     pub(super) fn truncate(
         &mut self,
-        step: &Step<'_>,
+        step: &Passing<'_>,
         old: u64,
         new: u64,
         charges: &mut Vec<Charge>,
@@ -122,7 +122,7 @@ impl View {
     }
 
     /// A file that was truncated and written again is closed, which on many file systems starts its writing.
-    pub(super) fn close_truncated(&mut self, step: &Step<'_>, ino: Ino) {
+    pub(super) fn close_truncated(&mut self, step: &Passing<'_>, ino: Ino) {
         if !self.sizes.writes_closed || self.pages.dirty_pages(ino.0) == 0 {
             return;
         }
@@ -134,7 +134,7 @@ impl View {
     }
 
     /// The pause since a close started to write the file, where it may still be written.
-    fn since_close(&mut self, step: &Step<'_>, ino: Ino) -> Option<Gap> {
+    fn since_close(&mut self, step: &Passing<'_>, ino: Ino) -> Option<Gap> {
         let closed_ns = std::mem::take(&mut self.state(ino).closed_ns);
         let since_ns = step.op.start_ns.saturating_sub(closed_ns);
         (closed_ns > 0 && since_ns < WRITTEN_NS).then(|| self.gaps.at(since_ns))
@@ -142,7 +142,7 @@ impl View {
 
     pub(super) fn rename(
         &mut self,
-        step: &Step<'_>,
+        step: &Passing<'_>,
         replaced: Option<(Ino, bool, u64)>,
         charges: &mut Vec<Charge>,
     ) {
@@ -177,7 +177,7 @@ impl View {
     }
 
     /// Notes that a directory has changed, for its next fsync.
-    pub(super) fn changed_dir(&mut self, step: &Step<'_>, removed: bool) {
+    pub(super) fn changed_dir(&mut self, step: &Passing<'_>, removed: bool) {
         let turn = self.turn;
         for walk in step.resolved.walks.iter().flatten() {
             let state = self.state(walk.dir);

@@ -2,7 +2,7 @@
 
 use fsage_core::OpKind;
 
-use super::{Step, View};
+use super::{Passing, View};
 use crate::cost::{Charge, Gap, Stem};
 use crate::namespace::Action;
 use crate::pattern::Untouched;
@@ -96,7 +96,7 @@ fn asks_the_file(kind: OpKind) -> bool {
 impl View {
     /// What the call itself needs.
     #[inline]
-    pub(super) fn call(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
+    pub(super) fn call(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
         let kind = step.op.kind;
         match step.resolved.action {
             Action::None => {}
@@ -174,7 +174,7 @@ impl View {
         }
     }
 
-    fn plain(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
+    fn plain(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
         let kind = step.op.kind;
         match kind {
             OpKind::Fsync | OpKind::Fdatasync | OpKind::Msync => {
@@ -234,7 +234,7 @@ impl View {
 
     /// Whether nothing was allocated yet beside what this call makes: bitmaps and tables of inodes must
     /// come from the device then. Directories below one another and beside one another share them.
-    fn allocates_first(&mut self, step: &Step<'_>) -> bool {
+    fn allocates_first(&mut self, step: &Passing<'_>) -> bool {
         let Some(walk) = step.resolved.walks[0] else {
             return false;
         };
@@ -252,7 +252,7 @@ impl View {
         !beside
     }
 
-    fn open_close(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
+    fn open_close(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
         let gap = step.gap;
         match step.resolved.action {
             Action::Open {
@@ -316,7 +316,7 @@ impl View {
         }
     }
 
-    fn readdir(&mut self, step: &Step<'_>, entries: u32, charges: &mut Vec<Charge>) {
+    fn readdir(&mut self, step: &Passing<'_>, entries: u32, charges: &mut Vec<Charge>) {
         let Some(ino) = step.resolved.node else {
             return;
         };
@@ -346,7 +346,7 @@ impl View {
         }
     }
 
-    fn advise(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
+    fn advise(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
         charges.push(Charge::once(Stem::Advise, step.gap));
         let Some(ino) = step.resolved.node else {
             return;

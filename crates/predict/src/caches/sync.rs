@@ -3,7 +3,7 @@
 use fsage_cache::PAGE_BYTES;
 use fsage_core::{OpKind, RangeSync};
 
-use super::{FileState, LastSync, PAGE_KIB, Step, View};
+use super::{FileState, LastSync, PAGE_KIB, Passing, View};
 use crate::cost::{Charge, Gap, Stem};
 use crate::namespace::tree::{Ino, NodeKind};
 
@@ -50,7 +50,7 @@ impl FileState {
 }
 
 impl View {
-    pub(super) fn synchronise(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
+    pub(super) fn synchronise(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
         let quiet = step.op.kind == OpKind::Msync && step.op.flags & MS_SYNC == 0;
         let Some(ino) = step.resolved.node.filter(|_| !quiet) else {
             charges.push(Charge::once(Stem::FsyQ, step.gap));
@@ -62,7 +62,7 @@ impl View {
     /// Waits until a file is stable; `data_only`: its times need not be.
     pub(super) fn make_stable(
         &mut self,
-        step: &Step<'_>,
+        step: &Passing<'_>,
         ino: Ino,
         data_only: bool,
         charges: &mut Vec<Charge>,
@@ -139,7 +139,7 @@ impl View {
 
     fn old_file_sync(
         &mut self,
-        step: &Step<'_>,
+        step: &Passing<'_>,
         ino: Ino,
         (state, dirty, last): (FileState, Waiting, Option<LastSync>),
         data_only: bool,
@@ -207,7 +207,7 @@ impl View {
     }
 
     /// What is handed to a drive now it goes to as soon as nobody asks: it reads on no longer.
-    pub(super) fn drive_writes(&mut self, step: &Step<'_>) {
+    pub(super) fn drive_writes(&mut self, step: &Passing<'_>) {
         if let Some(drive) = &mut self.drive {
             drive.leave(step.op.end_ns());
         }
@@ -215,7 +215,7 @@ impl View {
 
     /// A direct write to a file waits in the drive's own cache, at a place of its own where it is `apart` from the
     /// file's last one or another file was written since.
-    pub(super) fn drive_holds(&mut self, step: &Step<'_>, ino: Ino, apart: bool) {
+    pub(super) fn drive_holds(&mut self, step: &Passing<'_>, ino: Ino, apart: bool) {
         if !self.sizes.seeks {
             return;
         }
@@ -226,14 +226,14 @@ impl View {
     }
 
     /// Places that wait in the drive's cache. It goes to them while nobody asks for anything.
-    fn held_by_drive(&self, step: &Step<'_>) -> f64 {
+    fn held_by_drive(&self, step: &Passing<'_>) -> f64 {
         let (places, since_ns) = self.held_places;
         let passed_ns = step.op.start_ns.saturating_sub(since_ns) as f64;
         (places - passed_ns / self.sizes.place_ns.max(1) as f64).max(0.0)
     }
 
     /// A flush waits for all that the drive holds, whoever wrote it; `one` place is paid for.
-    fn await_drive(&mut self, step: &Step<'_>, one: bool, charges: &mut Vec<Charge>) {
+    fn await_drive(&mut self, step: &Passing<'_>, one: bool, charges: &mut Vec<Charge>) {
         let places = self.held_by_drive(step) - f64::from(u8::from(one));
         self.held_places.0 = 0.0;
         if places > 0.0 {
@@ -278,7 +278,7 @@ impl View {
 
     /// `sync` and `syncfs`: SYNC is of one file of 1 MiB, each other file is one SYNF, each new directory one SYND, each
     /// other one whose names changed one SYNO. What is beyond is charged as data.
-    pub(super) fn synchronise_all(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
+    pub(super) fn synchronise_all(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
         let states = &mut self.files;
         let mut files = 0.0;
         let pages = self.pages.clean_all(|file| {
@@ -308,7 +308,7 @@ impl View {
         }
     }
 
-    pub(super) fn synchronise_range(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
+    pub(super) fn synchronise_range(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
         let what = RangeSync(step.op.flags);
         let before = charges.len();
         if let Some(ino) = step.resolved.node {
@@ -337,7 +337,7 @@ impl View {
     /// Starts writing what is dirty of a range.
     pub(super) fn start_writing(
         &mut self,
-        step: &Step<'_>,
+        step: &Passing<'_>,
         ino: Ino,
         (from, length): (u64, u64),
         charges: &mut Vec<Charge>,
@@ -356,7 +356,7 @@ impl View {
     }
 
     /// KiB whose writing was started and that the device has not written by now.
-    fn in_flight(&self, step: &Step<'_>) -> f64 {
+    fn in_flight(&self, step: &Passing<'_>) -> f64 {
         let (kib, since_ns) = self.flying;
         let passed_s = step.op.start_ns.saturating_sub(since_ns) as f64 / 1e9;
         let rate = self.sizes.write_kib_per_s as f64;
@@ -368,7 +368,7 @@ impl View {
     }
 
     /// Waits for what was started, of any file: the device writes one after the other.
-    fn await_started(&mut self, step: &Step<'_>, charges: &mut Vec<Charge>) {
+    fn await_started(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
         charges.extend(streamed(self.in_flight(step)));
         self.flying.0 = 0.0;
     }
@@ -399,7 +399,12 @@ fn apart(dirty: Waiting, gap: Gap, charges: &mut Vec<Charge>) {
     }
 }
 
-fn directory_sync(step: &Step<'_>, ino: Ino, state: FileState, last: Option<LastSync>) -> Charge {
+fn directory_sync(
+    step: &Passing<'_>,
+    ino: Ino,
+    state: FileState,
+    last: Option<LastSync>,
+) -> Charge {
     let stem = match last {
         // The file's fsync has committed the directory with it.
         Some(l) if l.dir == ino.0 && l.created => Stem::FsyDF,
@@ -410,7 +415,7 @@ fn directory_sync(step: &Step<'_>, ino: Ino, state: FileState, last: Option<Last
 }
 
 fn new_file_sync(
-    step: &Step<'_>,
+    step: &Passing<'_>,
     dirty_kib: f64,
     state: FileState,
     last: Option<LastSync>,

@@ -14,7 +14,9 @@ pub mod process;
 pub mod resolve;
 pub mod tree;
 
-use fsage_core::{DevId, FileId, Op, OpFlags, PathId, PathTable};
+use std::hint::black_box;
+
+use fsage_core::{DevId, FileId, Op, OpFlags, OpKind, PathId, PathTable};
 
 use fsage_namespace::Registered;
 use process::{OpenFile, OpenId, Processes};
@@ -266,6 +268,32 @@ impl Namespace {
     /// Grows when prefixes are numbered anew.
     pub fn epoch(&self) -> u32 {
         self.resolver.epoch
+    }
+
+    /// The name at the end of an operation's path, where that was resolved before; else none that is known.
+    #[inline]
+    pub fn name_ahead(&self, op: &Op) -> DentryId {
+        let name = op.path.and_then(|path| self.resolver.ahead(path));
+        name.unwrap_or(DentryId(u32::MAX))
+    }
+
+    /// Touches what is known of a file that will be asked for.
+    #[inline]
+    pub fn touch_ahead(&self, ino: Ino) {
+        let inode = self.tree.inode(ino);
+        black_box(inode.map(|inode| (inode.links, inode.order)));
+    }
+
+    /// Touches what is known of the identity of a file that an operation removes or makes.
+    #[inline]
+    pub fn touch_identity(&self, op: &Op, ino: Ino) {
+        let id = match self.tree.inode(ino) {
+            Some(inode) => inode.id.filter(|_| op.kind == OpKind::Unlink),
+            None => op.file,
+        };
+        if let Some(id) = id {
+            black_box(self.tree.identified(id));
+        }
     }
 
     /// What could not be made sense of so far.

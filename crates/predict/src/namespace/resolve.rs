@@ -98,6 +98,12 @@ impl Resolver {
         self.resolve_text(tree, paths.get(id), base, follow, exists, Some(id))
     }
 
+    /// The name at the end of a path that was resolved before; it may have changed since.
+    #[inline]
+    pub fn ahead(&self, id: PathId) -> Option<DentryId> {
+        self.by_path.get(id.index()).copied()??.last
+    }
+
     /// Whether a path begins at the root; without its text where it was resolved before.
     #[inline]
     pub fn is_absolute(&self, paths: &PathTable, id: PathId) -> bool {

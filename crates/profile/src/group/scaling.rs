@@ -26,15 +26,16 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
 ];
 
+/// What several threads do at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum Contended {
     Create,
     Read,
     Append,
     Fsync,
 }
 
-impl Kind {
+impl Contended {
     /// Calls of each thread in a run.
     fn calls(self) -> usize {
         match self {
@@ -62,7 +63,7 @@ fn synchronised(lab: &mut Lab<'_>) -> Res {
         let mut counts = [1u32, 2, 4];
         lab.random.shuffle(&mut counts);
         for count in counts {
-            let rate = run(lab, Kind::Fsync, false, count)?;
+            let rate = run(lab, Contended::Fsync, false, count)?;
             lab.begin(Batch::Blocking);
             lab.add(Probe::at("SC_FS_D", count), 0, rate);
             lab.measurements.commit(false);
@@ -76,15 +77,15 @@ fn threads(lab: &mut Lab<'_>) -> Res {
         "SC_CR_S", "SC_CR_D", "SC_RD_S", "SC_RD_D", "SC_WR_S", "SC_WR_D",
     ];
     lab.rounds(&stems, (10, 25), |lab, _| {
-        for (kind, name) in [
-            (Kind::Create, "CR"),
-            (Kind::Read, "RD"),
-            (Kind::Append, "WR"),
+        for (contended, name) in [
+            (Contended::Create, "CR"),
+            (Contended::Read, "RD"),
+            (Contended::Append, "WR"),
         ] {
             for shared in [true, false] {
                 let stem = format!("SC_{name}_{}", if shared { "S" } else { "D" });
                 for count in [1u32, 2, 4] {
-                    let rate = run(lab, kind, shared, count)?;
+                    let rate = run(lab, contended, shared, count)?;
                     lab.begin(Batch::Blocking);
                     lab.add(Probe::at(&stem, count), 0, rate);
                     lab.measurements.commit(false);
@@ -96,7 +97,7 @@ fn threads(lab: &mut Lab<'_>) -> Res {
 }
 
 /// Operations per second of all threads together, from the common start to the last one's end.
-fn run(lab: &mut Lab<'_>, kind: Kind, shared: bool, count: u32) -> Res<f64> {
+fn run(lab: &mut Lab<'_>, contended: Contended, shared: bool, count: u32) -> Res<f64> {
     let dir = lab.fresh_dir("o")?;
     let mut places = Vec::new();
     for thread in 0..count {
@@ -113,8 +114,12 @@ fn run(lab: &mut Lab<'_>, kind: Kind, shared: bool, count: u32) -> Res<f64> {
         } else {
             format!("{own}/file")
         };
-        if matches!(kind, Kind::Read | Kind::Append) && (thread == 0 || !shared) {
-            let bytes = if kind == Kind::Read { 4 << 20 } else { 0 };
+        if matches!(contended, Contended::Read | Contended::Append) && (thread == 0 || !shared) {
+            let bytes = if contended == Contended::Read {
+                4 << 20
+            } else {
+                0
+            };
             lab.make_file(file.as_bytes(), bytes)?;
         }
         places.push((own, file));
@@ -124,25 +129,25 @@ fn run(lab: &mut Lab<'_>, kind: Kind, shared: bool, count: u32) -> Res<f64> {
     let mut opened = Opened::of(fs);
     for (thread, (own, file)) in places.into_iter().enumerate() {
         let flags = OpenFlags {
-            append: kind == Kind::Append,
+            append: contended == Contended::Append,
             ..OpenFlags::READ_WRITE
         };
-        let handle = match kind {
-            Kind::Create | Kind::Fsync => None,
+        let handle = match contended {
+            Contended::Create | Contended::Fsync => None,
             _ => Some(opened.open(file.as_bytes(), flags)?),
         };
         let (mut turn, mut buffer) = (0, [0u8; 4096]);
         streams.push(Box::new(move || {
-            if turn == kind.calls() {
+            if turn == contended.calls() {
                 return Ok(Next::End);
             }
             let place = format!("{own}/t{thread}-{turn}");
             let at = ((turn * 37 + thread * 11) % 1024) as u64 * 4096;
             turn += 1;
-            match (kind, handle) {
-                (Kind::Read, Some(h)) => fs.pread(h, &mut buffer, at).map(drop)?,
-                (Kind::Append, Some(h)) => fs.write(h, payload).map(drop)?,
-                (Kind::Fsync, _) => {
+            match (contended, handle) {
+                (Contended::Read, Some(h)) => fs.pread(h, &mut buffer, at).map(drop)?,
+                (Contended::Append, Some(h)) => fs.write(h, payload).map(drop)?,
+                (Contended::Fsync, _) => {
                     let h = fs.open(place.as_bytes(), OpenFlags::CREATE_NEW, 0o644)?;
                     let done = fs.write(h, payload).and_then(|_| fs.fsync(h));
                     fs.close(h)?;
@@ -156,5 +161,5 @@ fn run(lab: &mut Lab<'_>, kind: Kind, shared: bool, count: u32) -> Res<f64> {
     let spans = at_once(fs, streams);
     opened.close()?;
     lab.clear(&dir)?;
-    rate(spans, kind.calls() * count as usize)
+    rate(spans, contended.calls() * count as usize)
 }
