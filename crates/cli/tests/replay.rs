@@ -68,6 +68,36 @@ fn only_entry(dir: &Path) -> PathBuf {
     dir.join(&names[0])
 }
 
+/// What `tar x` does with links that lead nowhere yet, and a mapped file that does not fill its last page.
+#[test]
+fn links_are_changed_and_named_themselves() {
+    const SCRIPT: &str = "ln -s nowhere l; touch -h l; chown -h $(id -u):$(id -g) l; \
+        tar cf l.tar l; mkdir o; tar xf l.tar -C o; echo short > f; cmp f f; \
+        git init -q . && git config user.name x";
+    for method in ["auto", "ptrace"] {
+        let dir = temp();
+        let dir = dir.path();
+        let tree = dir.join("tree");
+        std::fs::create_dir(&tree).unwrap();
+        let line = [
+            "trace", "--method", method, "--under", ".", "-o", "../t.fst", "--", "sh", "-c", SCRIPT,
+        ];
+        run(&tree, line).exits(0);
+        std::fs::create_dir(dir.join("out")).unwrap();
+        for target in ["mem:fast", "out"] {
+            let result = run(dir, ["replay", "t.fst", target, "--verify", "--json"]);
+            let result = result.exits(0).json();
+            assert_eq!(result["differ"], 0, "{method} {target}: {result}");
+            assert_eq!(result["verified"]["wrong"], 0, "{result}");
+            let kinds = result["kinds"].as_array().unwrap();
+            for kind in ["utimens", "chown"] {
+                let ran = kinds.iter().any(|row| row["kind"] == kind);
+                assert!(ran, "{method} {target}: no {kind}: {result}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_tree_comes_out_the_same() {
     for method in ["auto", "ptrace"] {
