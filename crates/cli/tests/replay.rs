@@ -15,7 +15,9 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{fsage, names, root, run, run_command, scratch, start, temp, temp_in_memory, until};
+use common::{
+    fsage, names, root, run, run_command, scratch, start, temp, temp_in_memory, tool, until,
+};
 use fsage_core::{Op, OpKind, OpSink, Outcome, PathTable, Pid, Tid};
 use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
 use rustix::process::Signal;
@@ -72,8 +74,10 @@ fn only_entry(dir: &Path) -> PathBuf {
 #[test]
 fn links_are_changed_and_named_themselves() {
     const SCRIPT: &str = "ln -s nowhere l; touch -h l; chown -h $(id -u):$(id -g) l; \
-        tar cf l.tar l; mkdir o; tar xf l.tar -C o; echo short > f; cmp f f; \
-        git init -q . && git config user.name x";
+        tar cf l.tar l; mkdir o; tar xf l.tar -C o; git init -q . && git config user.name x";
+    if !tool("tar") || !tool("git") {
+        return;
+    }
     for method in ["auto", "ptrace"] {
         let dir = temp();
         let dir = dir.path();
