@@ -91,7 +91,7 @@ fn results_dir(
     };
     if !resume && holds_records(&record_path(dir)) {
         return Err(UsageError(format!(
-            "{} holds the runs of an earlier experiment or validation; --resume goes on with it, or name another directory",
+            "{} holds the runs of an earlier measurement; --resume goes on with it, or name another directory",
             dir.display()
         ))
         .into());
