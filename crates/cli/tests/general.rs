@@ -156,7 +156,10 @@ fn a_mistake_in_a_number_or_a_missing_plan_says_what_is_expected() {
             &["PLAN.toml", "--workload WORKLOAD --target TARGET"],
         ),
     ] {
-        run(dir.path(), line).fails(2, words);
+        let said = run(dir.path(), line).exits(2).stderr;
+        for word in words {
+            assert!(said.contains(word), "{line:?}: {said}");
+        }
     }
     std::fs::create_dir(dir.path().join("nothing")).unwrap();
     let ran = run(dir.path(), ["snapshot", "nothing", "-o", "n.fss"]).exits(0);
