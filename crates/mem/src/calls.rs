@@ -267,20 +267,6 @@ impl State {
         }
         Ok(to.ino.is_some())
     }
-
-    fn set_attr(&mut self, path: &[u8], attr: SetAttr, follow: bool) -> Result<(), Errno> {
-        self.cpu(match attr {
-            SetAttr::Mode(_) => self.truth.calls.set_mode_ns,
-            SetAttr::Owner(..) => self.truth.calls.set_owner_ns,
-            SetAttr::Times(..) => self.truth.calls.set_times_ns,
-        });
-        let ino = self.walk(path, follow)?.found()?;
-        if let SetAttr::Mode(mode) = attr {
-            self.inodes.get(ino)?.mode = mode & 0o7777;
-        }
-        self.change_inode(ino, false);
-        Ok(())
-    }
 }
 
 impl FileSystem for MemFs {
