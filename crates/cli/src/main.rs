@@ -91,6 +91,18 @@ fn with_tip(error: &clap::Error) -> String {
             );
             format!("{first}\n\n  {tip}\n{rest}")
         }
+        Some((first, rest)) if error.kind() == ErrorKind::MissingRequiredArgument => {
+            let without_a_plan = match &*verb {
+                "bench" => "fsage bench -- COMMAND",
+                "validate" => "fsage validate --workload WORKLOAD --target TARGET",
+                _ => return text,
+            };
+            format!("{first}\n{rest}").replacen(
+                "\n\nUsage:",
+                &format!("\n\n  tip: or without a plan: {without_a_plan}\n\nUsage:"),
+                1,
+            )
+        }
         _ => text,
     }
 }

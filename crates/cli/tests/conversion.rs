@@ -525,6 +525,13 @@ fn the_wrong_thing_for_a_format_is_refused() {
         ["import", "snap.hb", "--from", "hbench", "-o", "x.fsp"],
     )
     .fails(1, &["snap.hb"]);
+    std::fs::write(dir.path().join("empty"), "").unwrap();
+    run(
+        dir.path(),
+        ["import", "empty", "--from", "strace", "-o", "x.fst"],
+    )
+    .fails(1, &["empty", "line 1", "strace -f -ttt -T"]);
+    assert!(!dir.path().join("x.fst").exists());
 }
 
 #[test]

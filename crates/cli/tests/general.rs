@@ -13,9 +13,11 @@
 
 mod common;
 
-use std::process::Stdio;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
-use common::{Ran, fsage, profile, run, small_trace, temp};
+use common::{Ran, fsage, profile, root, run, run_command, small_trace, temp, tool};
 
 const VERBS: [&str; 10] = [
     "trace",
@@ -103,6 +105,65 @@ fn a_wrong_command_line_is_exit_code_2() {
         "--ops".into(),
     ];
     run(dir.path(), line).fails(2, &["--ops", "ext4.fsp"]);
+}
+
+/// One directory that may not be read is one, and is told once.
+#[test]
+fn what_a_snapshot_may_not_read_is_counted_once() {
+    if !root() || !tool("setpriv") {
+        return;
+    }
+    let dir = temp();
+    let open = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    open(dir.path(), 0o777);
+    std::fs::copy(env!("CARGO_BIN_EXE_fsage"), dir.path().join("fsage")).unwrap();
+    for name in ["tree", "tree/closed", "tree/open"] {
+        std::fs::create_dir(dir.path().join(name)).unwrap();
+    }
+    std::fs::write(dir.path().join("tree/secret"), "x").unwrap();
+    open(&dir.path().join("tree/closed"), 0o700);
+    open(&dir.path().join("tree/secret"), 0o600);
+    let mut command = Command::new("setpriv");
+    let user = ["--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+    let line = ["./fsage", "snapshot", "tree", "-o", "t.fss"];
+    command.args(user).args(line).current_dir(dir.path());
+    let ran = run_command(&mut command).exits(3);
+    assert!(ran.stderr.contains("2 could not be read"), "{}", ran.stderr);
+    for name in ["closed", "secret"] {
+        let told = ran.stderr.matches(&format!("not read: {name}:")).count();
+        assert_eq!(told, 1, "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_mistake_in_a_number_or_a_missing_plan_says_what_is_expected() {
+    let dir = temp();
+    for (line, words) in [
+        (
+            &["bench", "--runs", "-1", "--", "true"][..],
+            &["'-1' for '--runs <N>'", "1..=1000"][..],
+        ),
+        (&["run", "postmark", "mem:fast", "--for", "-1s"], &["-1"]),
+        (
+            &["run", "postmark", "mem:fast", "--seed", "-1"],
+            &["'-1' for '--seed <N>'"],
+        ),
+        (&["bench"], &["PLAN.toml", "fsage bench -- COMMAND"]),
+        (
+            &["validate", "--workload", "postmark"],
+            &["PLAN.toml", "--workload WORKLOAD --target TARGET"],
+        ),
+    ] {
+        let said = run(dir.path(), line).exits(2).stderr;
+        for word in words {
+            assert!(said.contains(word), "{line:?}: {said}");
+        }
+    }
+    std::fs::create_dir(dir.path().join("nothing")).unwrap();
+    let ran = run(dir.path(), ["snapshot", "nothing", "-o", "n.fss"]).exits(0);
+    assert!(ran.stderr.contains(", 0 extents in "), "{}", ran.stderr);
 }
 
 #[test]

@@ -375,6 +375,23 @@ fn an_interrupted_profile_keeps_what_it_has() {
     );
 }
 
+/// Minutes of measuring are not lost to a Ctrl-C at the next.
+#[test]
+fn a_part_does_not_replace_a_whole_profile() {
+    let dir = temp();
+    let output = dir.path().join("o.fsp");
+    let whole = std::fs::read(common::profile("ext4")).unwrap();
+    std::fs::write(&output, &whole).unwrap();
+    let ran = long_profile(dir.path()).ended_by(Signal::INT, || {});
+    assert!(std::fs::read(&output).unwrap() == whole, "{}", ran.stderr);
+    let said = "o.fsp holds a whole profile and stays as it was";
+    assert!(ran.stderr.contains(said), "{}", ran.stderr);
+    let part = run(dir.path(), ["show", "o.fsp.part", "--json"])
+        .exits(0)
+        .json();
+    assert!(part["incomplete"].is_string());
+}
+
 #[test]
 fn a_killed_profile_leaves_the_directory_empty() {
     let dir = temp();

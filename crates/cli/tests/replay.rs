@@ -15,7 +15,9 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{fsage, names, root, run, run_command, scratch, start, temp, temp_in_memory, until};
+use common::{
+    fsage, names, root, run, run_command, scratch, start, temp, temp_in_memory, tool, until,
+};
 use fsage_core::{Op, OpKind, OpSink, Outcome, PathTable, Pid, Tid};
 use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
 use rustix::process::Signal;
@@ -66,6 +68,38 @@ fn only_entry(dir: &Path) -> PathBuf {
     let names = names(dir);
     assert_eq!(names.len(), 1, "{names:?}");
     dir.join(&names[0])
+}
+
+/// What `tar x` does with links that lead nowhere yet, and a mapped file that does not fill its last page.
+#[test]
+fn links_are_changed_and_named_themselves() {
+    const SCRIPT: &str = "ln -s nowhere l; touch -h l; chown -h $(id -u):$(id -g) l; \
+        tar cf l.tar l; mkdir o; tar xf l.tar -C o; git init -q . && git config user.name x";
+    if !tool("tar") || !tool("git") {
+        return;
+    }
+    for method in ["auto", "ptrace"] {
+        let dir = temp();
+        let dir = dir.path();
+        let tree = dir.join("tree");
+        std::fs::create_dir(&tree).unwrap();
+        let line = [
+            "trace", "--method", method, "--under", ".", "-o", "../t.fst", "--", "sh", "-c", SCRIPT,
+        ];
+        run(&tree, line).exits(0);
+        std::fs::create_dir(dir.join("out")).unwrap();
+        for target in ["mem:fast", "out"] {
+            let result = run(dir, ["replay", "t.fst", target, "--verify", "--json"]);
+            let result = result.exits(0).json();
+            assert_eq!(result["differ"], 0, "{method} {target}: {result}");
+            assert_eq!(result["verified"]["wrong"], 0, "{result}");
+            let kinds = result["kinds"].as_array().unwrap();
+            for kind in ["utimens", "chown"] {
+                let ran = kinds.iter().any(|row| row["kind"] == kind);
+                assert!(ran, "{method} {target}: no {kind}: {result}");
+            }
+        }
+    }
 }
 
 #[test]

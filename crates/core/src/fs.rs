@@ -29,6 +29,8 @@ pub struct OpenFlags {
     pub no_follow: bool,
     /// Writes return once data is stable.
     pub sync: bool,
+    /// Only name the file (`O_PATH`): neither read nor written; of a symbolic link, with `no_follow`, the link.
+    pub name_only: bool,
 }
 
 impl OpenFlags {
@@ -70,6 +72,12 @@ impl OpenFlags {
         direct: false,
         no_follow: false,
         sync: false,
+        name_only: false,
+    };
+    /// For nothing but to name the file.
+    pub const NAME: OpenFlags = OpenFlags {
+        name_only: true,
+        ..Self::NONE
     };
 }
 
@@ -241,6 +249,8 @@ pub trait FileSystem: Send + Sync {
     fn readlink(&self, path: &[u8]) -> Result<Vec<u8>, Errno>;
     fn truncate(&self, path: &[u8], size: u64) -> Result<(), Errno>;
     fn set_attr(&self, path: &[u8], attr: SetAttr) -> Result<(), Errno>;
+    /// As `set_attr`, of a symbolic link at the end itself. Links have no permission bits of their own (`EOPNOTSUPP`).
+    fn lset_attr(&self, path: &[u8], attr: SetAttr) -> Result<(), Errno>;
     fn statfs(&self) -> Result<StatFs, Errno>;
     /// Writes everything of this target to stable storage.
     fn sync(&self) -> Result<(), Errno>;

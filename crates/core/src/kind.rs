@@ -140,17 +140,18 @@ kinds! {
     Chmod = 34, "chmod", Name;
     /// `fchmod`. `flags`: mode.
     Fchmod = 35, "fchmod", File;
-    /// `chown` family by path. `offset`: uid, `length`: gid.
+    /// `chown` family by path. `offset`: uid, `length`: gid; `flags`: `AT_SYMLINK_NOFOLLOW` for `lchown`.
     Chown = 36, "chown", Name;
     /// `fchown`. `offset`: uid, `length`: gid.
     Fchown = 37, "fchown", File;
-    /// `utime`, `utimes`, `futimesat`, `utimensat` by path.
+    /// `utime`, `utimes`, `futimesat`, `utimensat` by path. `flags`: `AT_SYMLINK_NOFOLLOW` or 0.
     Utimens = 38, "utimens", Name;
     /// `utimensat` with no path (`futimens`).
     Futimens = 39, "futimens", File;
-    /// `setxattr`, `lsetxattr`, `fsetxattr`. `length`: value size; `path2`: attribute name.
+    /// `setxattr`, `lsetxattr`, `fsetxattr`. `length`: value size; `path2`: attribute name; `flags`:
+    /// `AT_SYMLINK_NOFOLLOW` for `lsetxattr`.
     Setxattr = 40, "setxattr", Name;
-    /// `getxattr` family.
+    /// `getxattr` family. `flags`: `AT_SYMLINK_NOFOLLOW` for `lgetxattr`, as of the other two `l` calls.
     Getxattr = 41, "getxattr", Name;
     /// `listxattr` family.
     Listxattr = 42, "listxattr", Name;

@@ -5,6 +5,8 @@ use fsage_core::{
     RangeSync, SetAttr,
 };
 
+use fsage_namespace::flags::{AT_SYMLINK_NOFOLLOW, O_PATH};
+
 use crate::handles::{Directory, Handles};
 use crate::payload::{PIECE_BYTES, Payload};
 use crate::timer::{Called, Timer};
@@ -262,25 +264,17 @@ impl<'a> Executor<'a> {
             op.dir.map(|d| paths.get(d)),
             &mut self.names.0,
         );
-        let (offset, length) = (op.offset.unwrap_or(0), op.length.unwrap_or(0));
-        Outcome::Ran(self.timer.call(self.fs, |fs| {
-            match op.kind {
-                OpKind::Stat if op.flags & AT_SYMLINK_NOFOLLOW != 0 => fs.lstat(name).map(|_| 0),
-                OpKind::Stat => fs.stat(name).map(|_| 0),
-                OpKind::Access => fs.access(name, access(op.flags)).map(|()| 0),
-                OpKind::Unlink => fs.unlink(name).map(|()| 0),
-                OpKind::Mkdir => fs.mkdir(name, op.flags & 0o7777).map(|()| 0),
-                OpKind::Rmdir => fs.rmdir(name).map(|()| 0),
-                OpKind::Readlink => fs.readlink(name).map(|target| target.len() as u64),
-                OpKind::Truncate => fs.truncate(name, length).map(|()| 0),
-                OpKind::Chmod => fs
-                    .set_attr(name, SetAttr::Mode(op.flags & 0o7777))
-                    .map(|()| 0),
-                OpKind::Chown => fs
-                    .set_attr(name, SetAttr::Owner(offset as u32, length as u32))
-                    .map(|()| 0),
-                _ => fs.set_attr(name, SetAttr::Times(0, 0)).map(|()| 0),
-            }
+        let length = op.length.unwrap_or(0);
+        Outcome::Ran(self.timer.call(self.fs, |fs| match op.kind {
+            OpKind::Stat if op.flags & AT_SYMLINK_NOFOLLOW != 0 => fs.lstat(name).map(|_| 0),
+            OpKind::Stat => fs.stat(name).map(|_| 0),
+            OpKind::Access => fs.access(name, access(op.flags)).map(|()| 0),
+            OpKind::Unlink => fs.unlink(name).map(|()| 0),
+            OpKind::Mkdir => fs.mkdir(name, op.flags & 0o7777).map(|()| 0),
+            OpKind::Rmdir => fs.rmdir(name).map(|()| 0),
+            OpKind::Readlink => fs.readlink(name).map(|target| target.len() as u64),
+            OpKind::Truncate => fs.truncate(name, length).map(|()| 0),
+            _ => attribute(fs, op, name),
         }))
     }
 
@@ -306,7 +300,23 @@ impl<'a> Executor<'a> {
     }
 }
 
-const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
+/// `chmod`, `chown`, `utimensat`: of what a name leads to, or of the name's own file.
+pub(crate) fn attribute(fs: &dyn FileSystem, op: &Op, name: &[u8]) -> Result<u64, Errno> {
+    let attr = match op.kind {
+        OpKind::Chmod | OpKind::Fchmod => SetAttr::Mode(op.flags & 0o7777),
+        OpKind::Chown | OpKind::Fchown => {
+            SetAttr::Owner(op.offset.unwrap_or(0) as u32, op.length.unwrap_or(0) as u32)
+        }
+        _ => SetAttr::Times(0, 0),
+    };
+    let itself =
+        matches!(op.kind, OpKind::Chown | OpKind::Utimens) && op.flags & AT_SYMLINK_NOFOLLOW != 0;
+    if itself {
+        fs.lset_attr(name, attr).map(|()| 0)
+    } else {
+        fs.set_attr(name, attr).map(|()| 0)
+    }
+}
 
 /// The descriptor that an operation gives.
 fn descriptor(op: &Op) -> Option<Fd> {
@@ -348,6 +358,14 @@ pub fn place<'p>(path: &'p [u8], dir: Option<&[u8]>, out: &'p mut Vec<u8>) -> &'
 /// The flags of open(2) on Linux's generic table.
 pub fn open_flags(flags: u32) -> OpenFlags {
     let set = |bit: u32| flags & bit == bit;
+    if set(O_PATH) {
+        // It puts all others aside.
+        return OpenFlags {
+            directory: set(0o200_000),
+            no_follow: set(0o400_000),
+            ..OpenFlags::NAME
+        };
+    }
     OpenFlags {
         read: matches!(flags & 3, 0 | 2),
         write: matches!(flags & 3, 1 | 2),
@@ -359,6 +377,7 @@ pub fn open_flags(flags: u32) -> OpenFlags {
         direct: set(0o40_000),
         no_follow: set(0o400_000),
         sync: set(0o10_000),
+        name_only: false,
     }
 }
 
@@ -402,6 +421,8 @@ mod tests {
         assert_eq!(open_flags(0), OpenFlags::READ);
         assert_eq!(open_flags(0o302), OpenFlags::CREATE_NEW);
         assert_eq!(open_flags(0o200_000), OpenFlags::DIRECTORY);
+        assert_eq!(open_flags(0o10_000_102), OpenFlags::NAME);
+        assert!(open_flags(0o10_400_000).no_follow && !open_flags(0o10_400_000).read);
         assert!(open_flags(0o4_010_000).sync && !open_flags(0o2001).read);
     }
 }

@@ -121,6 +121,9 @@ impl FileSystem for NullFs {
     fn set_attr(&self, _: &[u8], _: SetAttr) -> Result<(), Errno> {
         Ok(())
     }
+    fn lset_attr(&self, _: &[u8], _: SetAttr) -> Result<(), Errno> {
+        Ok(())
+    }
     fn statfs(&self) -> Result<StatFs, Errno> {
         Ok(StatFs::default())
     }

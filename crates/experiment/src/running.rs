@@ -23,7 +23,7 @@ use fsage_host::{HostError, machine, signals};
 use fsage_workload::{BuildError, Length, Phase, Role, WorkloadSpec};
 
 use crate::bench::marks;
-use crate::bench::measure::Watch;
+use crate::bench::measure::{Activity, Watch};
 use crate::inputs::{self, InputError};
 use crate::measured::{MeasuredError, MeasuredTrace, Sealed, Wanted, trace_root};
 use crate::target::{command_dir, directory};
@@ -271,6 +271,13 @@ fn disturbed(result: &WorkloadRun, (others, elapsed_ns): (Others, u64)) -> Vec<S
     let others = Others { stops: 0, ..others };
     let mut marks = marks::by_others(elapsed_ns, &others);
     if let Some(command) = &result.command {
+        // The readings are further apart than the command was long.
+        let activity = Activity {
+            others,
+            elapsed_ns,
+            ..Activity::default()
+        };
+        let others = activity.others_of(command.elapsed_ns, 0, 0);
         marks.extend(marks::waited_by_command(command.elapsed_ns, None, &others));
     }
     for phase in &result.phases {

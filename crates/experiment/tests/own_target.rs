@@ -222,6 +222,7 @@ impl FileSystem for HiddenFs {
         readlink(path: &[u8]) -> Vec<u8>;
         truncate(path: &[u8], size: u64) -> ();
         set_attr(path: &[u8], attr: SetAttr) -> ();
+        lset_attr(path: &[u8], attr: SetAttr) -> ();
         statfs() -> StatFs;
         sync() -> ();
         map_touch(handle: Handle, offset: u64, length: u64, write: bool, touched: &mut dyn FnMut(u64)) -> ();

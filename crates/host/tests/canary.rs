@@ -21,6 +21,7 @@ enum Fault {
     RenameKeepsTarget,
     LinksNotCounted,
     StatDoesNotFollow,
+    OwnerOfLinkFollows,
     ListsOneLess,
     WrongErrno,
 }
@@ -147,6 +148,12 @@ impl FileSystem for Faulty {
     fn set_attr(&self, path: &[u8], attr: SetAttr) -> Result<(), Errno> {
         self.0.set_attr(path, attr)
     }
+    fn lset_attr(&self, path: &[u8], attr: SetAttr) -> Result<(), Errno> {
+        if self.is(Fault::OwnerOfLinkFollows) {
+            return self.0.set_attr(path, attr);
+        }
+        self.0.lset_attr(path, attr)
+    }
     fn statfs(&self) -> Result<StatFs, Errno> {
         self.0.statfs()
     }
@@ -181,6 +188,7 @@ fn every_fault_is_found() {
         (RenameKeepsTarget, "rename"),
         (LinksNotCounted, "hard_links"),
         (StatDoesNotFollow, "symbolic_links"),
+        (OwnerOfLinkFollows, "symbolic_links"),
         (ListsOneLess, "listing"),
         (WrongErrno, "exclusive_create"),
     ];

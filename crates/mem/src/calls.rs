@@ -169,7 +169,8 @@ impl State {
             return Err(Errno::EEXIST);
         }
         match self.inodes.get(ino)?.file_type() {
-            FileType::Symlink => Err(Errno::ELOOP),
+            FileType::Symlink if !flags.name_only => Err(Errno::ELOOP),
+            FileType::Symlink if flags.directory => Err(Errno::ENOTDIR),
             FileType::Directory if flags.write || flags.create => Err(Errno::EISDIR),
             FileType::Regular if flags.directory => Err(Errno::ENOTDIR),
             _ => Ok((ino, false)),
@@ -265,15 +266,6 @@ impl State {
             }
         }
         Ok(to.ino.is_some())
-    }
-
-    fn set_attr(&mut self, path: &[u8], attr: SetAttr) -> Result<(), Errno> {
-        let ino = self.walk(path, true)?.found()?;
-        if let SetAttr::Mode(mode) = attr {
-            self.inodes.get(ino)?.mode = mode & 0o7777;
-        }
-        self.change_inode(ino, false);
-        Ok(())
     }
 }
 
@@ -513,15 +505,14 @@ impl FileSystem for MemFs {
     }
 
     fn set_attr(&self, path: &[u8], attr: SetAttr) -> Result<(), Errno> {
-        let calls = &self.truth().calls;
-        self.call(|state| {
-            state.cpu(match attr {
-                SetAttr::Mode(_) => calls.set_mode_ns,
-                SetAttr::Owner(..) => calls.set_owner_ns,
-                SetAttr::Times(..) => calls.set_times_ns,
-            });
-            state.set_attr(path, attr)
-        })
+        self.call(|state| state.set_attr(path, attr, true))
+    }
+
+    fn lset_attr(&self, path: &[u8], attr: SetAttr) -> Result<(), Errno> {
+        if matches!(attr, SetAttr::Mode(_)) {
+            return self.call(|_| Err(Errno::EOPNOTSUPP));
+        }
+        self.call(|state| state.set_attr(path, attr, false))
     }
 
     fn statfs(&self) -> Result<StatFs, Errno> {
@@ -559,9 +550,11 @@ impl FileSystem for MemFs {
         let calls = &self.truth().calls;
         // Its size is asked for before, as of a directory of a machine.
         let attr = self.fstat(handle)?;
+        // A file's last page is there as a whole.
+        let whole = attr.size_bytes.div_ceil(PAGE).saturating_mul(PAGE);
         let end = offset
             .checked_add(length)
-            .filter(|&end| length > 0 && end <= attr.size_bytes);
+            .filter(|&end| length > 0 && end <= whole);
         let end = end.ok_or(Errno::EINVAL)?;
         if !offset.is_multiple_of(PAGE) {
             return Err(Errno::EINVAL);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use fsage_core::{Errno, FileType};
+use fsage_core::{Errno, FileType, SetAttr};
 
 use crate::inode::{Directory, ENTRIES_OF_BLOCK, Entry, INODES_OF_BLOCK, Node, ROOT};
 use crate::state::{DIRECTORIES, INODE_FILE, INODES, State};
@@ -364,5 +364,25 @@ impl State {
         if let Some(disk) = &mut self.disk {
             disk.forget();
         }
+    }
+
+    /// Sets attributes of what a path leads to, of a link at its end itself unless it is followed.
+    pub(crate) fn set_attr(
+        &mut self,
+        path: &[u8],
+        attr: SetAttr,
+        follow: bool,
+    ) -> Result<(), Errno> {
+        self.cpu(match attr {
+            SetAttr::Mode(_) => self.truth.calls.set_mode_ns,
+            SetAttr::Owner(..) => self.truth.calls.set_owner_ns,
+            SetAttr::Times(..) => self.truth.calls.set_times_ns,
+        });
+        let ino = self.walk(path, follow)?.found()?;
+        if let SetAttr::Mode(mode) = attr {
+            self.inodes.get(ino)?.mode = mode & 0o7777;
+        }
+        self.change_inode(ino, false);
+        Ok(())
     }
 }

@@ -10,6 +10,7 @@ pub const O_DIRECT: u32 = 0o40000;
 pub const O_DIRECTORY: u32 = 0o200_000;
 pub const O_NOFOLLOW: u32 = 0o400_000;
 pub const O_CLOEXEC: u32 = 0o2_000_000;
+pub const O_PATH: u32 = 0o10_000_000;
 pub const O_TMPFILE: u32 = 0o20_000_000;
 pub const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
 pub const RENAME_NOREPLACE: u32 = 1;

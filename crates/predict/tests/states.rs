@@ -582,6 +582,36 @@ fn missing_names_are_asked_for_first_and_again_and_links_are_followed() {
     );
 }
 
+/// `tar x` sets the owner and times of each link that it makes: nothing is looked up behind it.
+#[test]
+fn what_changes_a_link_itself_does_not_follow_it() {
+    const NOFOLLOW: u32 = 0x100;
+    for kind in [
+        OpKind::Utimens,
+        OpKind::Chown,
+        OpKind::Getxattr,
+        OpKind::Stat,
+    ] {
+        let mut s = Script::default();
+        s.paths.intern(b"/elsewhere/target");
+        let text = s.paths.find(b"/elsewhere/target");
+        s.name(OpKind::Symlink, "/l").path2 = text;
+        s.name(kind, "/l").flags = NOFOLLOW;
+        s.name(kind, "/l").flags = 0;
+        let mut predictor = Predictor::new(Options::default(), vec![everything()]);
+        let mut notes = Notes::default();
+        for op in &s.ops {
+            predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+        }
+        let uncached = |i: usize| {
+            let metrics: &[(String, f64)] = &notes.0[i].0;
+            metrics.iter().any(|(name, _)| name.ends_with("_NC"))
+        };
+        assert!(!uncached(1), "{kind:?}: {:?}", notes.0[1]);
+        assert!(uncached(2), "{kind:?}: {:?}", notes.0[2]);
+    }
+}
+
 #[test]
 fn descriptors_pass_to_children_and_positions_are_kept() {
     let mut s = Script::default();

@@ -75,8 +75,8 @@ fn head(page: &mut Page, shown: &ShownTrace) {
         format!("INCOMPLETE: {}", shown.loss)
     };
     page.say(format!(
-        "{what}: {} operations in {}, {} failed, {lost}",
-        count(found.operations),
+        "{what}: {} in {}, {} failed, {lost}",
+        counted(found.operations, "operation"),
         duration(found.span_ns as f64),
         count(found.errors),
     ));
@@ -404,6 +404,7 @@ fn sizes(found: &Characterization, width: u16) -> String {
         .collect();
     lows.sort_unstable();
     lows.dedup();
+    let lows = without_gaps(&lows);
     let mut table = TextTable::new(
         &[
             ("size", Align::Right),
@@ -438,6 +439,20 @@ fn sizes(found: &Characterization, width: u16) -> String {
         ]);
     }
     table.render()
+}
+
+/// Powers of two in a row, those between that hold nothing too.
+fn without_gaps(ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut all: Vec<(u64, u64)> = Vec::with_capacity(64);
+    for &(low, high) in ranges {
+        while let Some(&(_, before)) = all.last()
+            && before + 1 < low
+        {
+            all.push((before + 1, before.saturating_mul(2).saturating_add(1)));
+        }
+        all.push((low, high));
+    }
+    all
 }
 
 fn locality(page: &mut Page, found: &Characterization) {
@@ -529,7 +544,7 @@ fn processes(shown: &ShownTrace, width: u16) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{PageCache, pages, per_mark, sparkline};
+    use super::{PageCache, pages, per_mark, sparkline, without_gaps};
 
     #[test]
     fn what_was_read_ahead_was_not_cached() {
@@ -546,6 +561,16 @@ mod tests {
             " (32 of 32,768 pages missed, 16,352 more read ahead)"
         );
         assert_eq!(read(0), " (99.9 % of the pages cached)");
+    }
+
+    #[test]
+    fn sizes_stand_in_a_row() {
+        let row = without_gaps(&[(0, 0), (1, 1), (4, 7), (32, 63)]);
+        let lows: Vec<u64> = row.iter().map(|r| r.0).collect();
+        assert_eq!(lows, [0, 1, 2, 4, 8, 16, 32]);
+        assert!(row.windows(2).all(|two| two[0].1 + 1 == two[1].0));
+        let top = [(1 << 62, (1 << 63) - 1), (1 << 63, u64::MAX)];
+        assert_eq!(without_gaps(&top), top);
     }
 
     #[test]

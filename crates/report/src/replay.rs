@@ -209,8 +209,11 @@ fn say_verified(page: &mut Page, result: &Replay) {
     };
     if verified.wrong == 0 {
         page.say(format!(
-            "verified: all {} names are as the trace leads to",
-            count(verified.names)
+            "verified: {} as the trace leads to",
+            match verified.names {
+                1 => "the only name is".to_owned(),
+                names => format!("all {} names are", count(names)),
+            }
         ));
         return;
     }

@@ -217,8 +217,8 @@ fn say_mismatches(page: &mut Page, phase: &PhaseRun) {
         return;
     }
     page.say(format!(
-        "{} operations did not end as the workload expected, the first:",
-        units::count(phase.unexpected)
+        "{} did not end as the workload expected, the first:",
+        units::counted(phase.unexpected, "operation")
     ));
     for mismatch in phase.mismatches.iter().take(TOLD) {
         page.item(unexpected(mismatch));

@@ -72,7 +72,7 @@ pub fn text(result: &Validation, details: bool, width: u16) -> String {
         ];
         let left: usize = all.iter().map(|n| n.saturating_sub(NOTES)).sum();
         let notes = if left > 0 {
-            format!("{left} more notes, ")
+            format!("{}, ", units::counted(left as u64, "more note"))
         } else {
             String::new()
         };

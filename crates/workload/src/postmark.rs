@@ -95,7 +95,8 @@ pub const PARAMETERS: &[Parameter] = &[
         unit: Unit::Count,
         default: Value::Number(500),
         range: (0, 1_000_000_000_000),
-        what: "transactions, each a read or append and a create or delete",
+        what: "transactions, each a read or append and a create or delete; fewer where the pool \
+               empties before",
     },
     Parameter {
         name: "size",

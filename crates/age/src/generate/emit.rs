@@ -313,6 +313,10 @@ impl<'a> Emitter<'a> {
     }
 
     fn put(&mut self, op: &Op) -> Result<(), GenerateError> {
+        // A day may be long.
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(GenerateError::Interrupted);
+        }
         self.now_ns += BETWEEN_NS;
         // What was written is written back at the end of the hour, before the next one's first change: the kernel
         // does so after half a minute.

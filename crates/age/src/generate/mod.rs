@@ -209,3 +209,28 @@ pub(crate) fn begun(kind: AgingKind, source: &str, wanted: &Wanted) -> Made {
         ..Made::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct OneLongDay;
+
+    impl Source for OneLongDay {
+        fn made(&self) -> Made {
+            Made::default()
+        }
+
+        fn emit(&mut self, out: &mut Emitter<'_>) -> Result<(), GenerateError> {
+            loop {
+                out.mkdir(b"d")?;
+            }
+        }
+    }
+
+    #[test]
+    fn a_signal_does_not_wait_for_the_end_of_a_day() {
+        let made = outline(&mut OneLongDay, &mut |_, _| (), &AtomicBool::new(true));
+        assert!(matches!(made, Err(GenerateError::Interrupted)));
+    }
+}

@@ -251,6 +251,11 @@ impl Shape {
         Self::default().unfollowed()
     }
 
+    /// The same, and the operation says so: other calls of its kind follow.
+    fn itself() -> Self {
+        Self::default().following(AT_SYMLINK_NOFOLLOW.into())
+    }
+
     fn dir(mut self, fd: u64) -> Self {
         self.dir = Some(fd as i32);
         self
@@ -328,21 +333,21 @@ fn changing(nr: libc::c_long, call: &RawCall) -> Option<(OpKind, Shape)> {
 /// Calls that change what is behind a name.
 fn setting(nr: libc::c_long, call: &RawCall) -> Option<(OpKind, Shape)> {
     let a = call.args;
-    let (plain, entry, at) = (Shape::default(), Shape::entry(), Shape::at(a[0]));
+    let (plain, itself, at) = (Shape::default(), Shape::itself(), Shape::at(a[0]));
     Some(match nr {
         libc::SYS_truncate => (OpKind::Truncate, plain.length(a[1])),
         libc::SYS_chmod => (OpKind::Chmod, plain.flags(a[1])),
         libc::SYS_fchmodat | SYS_FCHMODAT2 => (OpKind::Chmod, at.flags(a[2])),
         libc::SYS_chown => (OpKind::Chown, plain.owner(a[1], a[2])),
-        libc::SYS_lchown => (OpKind::Chown, entry.owner(a[1], a[2])),
+        libc::SYS_lchown => (OpKind::Chown, itself.owner(a[1], a[2])),
         libc::SYS_fchownat => (OpKind::Chown, at.following(a[4]).owner(a[2], a[3])),
         libc::SYS_utime | libc::SYS_utimes => (OpKind::Utimens, plain),
         libc::SYS_futimesat => (OpKind::Utimens, at),
         libc::SYS_utimensat => (OpKind::Utimens, at.following(a[3])),
         libc::SYS_setxattr => (OpKind::Setxattr, plain.length(a[3])),
-        libc::SYS_lsetxattr => (OpKind::Setxattr, entry.length(a[3])),
+        libc::SYS_lsetxattr => (OpKind::Setxattr, itself.length(a[3])),
         libc::SYS_removexattr => (OpKind::Removexattr, plain),
-        libc::SYS_lremovexattr => (OpKind::Removexattr, entry),
+        libc::SYS_lremovexattr => (OpKind::Removexattr, itself),
         _ => return None,
     })
 }
@@ -351,9 +356,10 @@ fn setting(nr: libc::c_long, call: &RawCall) -> Option<(OpKind, Shape)> {
 fn asking(nr: libc::c_long, call: &RawCall) -> Option<(OpKind, Shape)> {
     let a = call.args;
     let (plain, entry, at) = (Shape::default(), Shape::entry(), Shape::at(a[0]));
+    let itself = Shape::itself();
     Some(match nr {
         libc::SYS_stat => (OpKind::Stat, plain),
-        libc::SYS_lstat => (OpKind::Stat, plain.following(AT_SYMLINK_NOFOLLOW.into())),
+        libc::SYS_lstat => (OpKind::Stat, itself),
         libc::SYS_newfstatat => (OpKind::Stat, at.following(a[3])),
         libc::SYS_statx => (OpKind::Stat, at.following(a[2])),
         libc::SYS_access => (OpKind::Access, plain.flags(a[1])),
@@ -362,9 +368,9 @@ fn asking(nr: libc::c_long, call: &RawCall) -> Option<(OpKind, Shape)> {
         libc::SYS_readlinkat => (OpKind::Readlink, at.unfollowed().length(a[3])),
         libc::SYS_statfs => (OpKind::Statfs, plain),
         libc::SYS_getxattr => (OpKind::Getxattr, plain.length(a[3])),
-        libc::SYS_lgetxattr => (OpKind::Getxattr, entry.length(a[3])),
+        libc::SYS_lgetxattr => (OpKind::Getxattr, itself.length(a[3])),
         libc::SYS_listxattr => (OpKind::Listxattr, plain.length(a[2])),
-        libc::SYS_llistxattr => (OpKind::Listxattr, entry.length(a[2])),
+        libc::SYS_llistxattr => (OpKind::Listxattr, itself.length(a[2])),
         libc::SYS_chdir => (OpKind::Chdir, plain),
         libc::SYS_execve => (OpKind::Exec, plain),
         libc::SYS_execveat => (OpKind::Exec, at),

@@ -45,7 +45,12 @@ pub fn command_of(width: usize) -> Command {
 }
 
 /// What stands after the options, of all verbs, in lines of that width.
-fn flowing(mut command: Command, width: usize) -> Command {
+fn flowing(command: Command, width: usize) -> Command {
+    // A negative number is a value that is wrong, not an option that there is not.
+    let mut command = command.mut_args(|arg| {
+        let takes_value = !arg.is_positional() && arg.get_action().takes_values();
+        arg.allow_negative_numbers(takes_value)
+    });
     if let Some(text) = command.get_after_help().map(ToString::to_string) {
         command = command.after_help(flowed(&text, width));
     }

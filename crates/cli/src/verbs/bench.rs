@@ -25,11 +25,7 @@ pub fn run(args: &BenchArgs) -> Result<Exit> {
     isolate_for(plan.subjects.iter().map(|s| &s.target.spec))?;
     let stop = signals::install()?;
     super::prepare(plan.subjects.iter().map(|s| &s.target.spec), &stop)?;
-    let (dir, temporary) = results_dir(
-        args.output.as_deref(),
-        args.resume,
-        ("experiment", "fsage-bench-"),
-    )?;
+    let (dir, temporary) = results_dir(args.output.as_deref(), args.resume, "fsage-bench-")?;
     let order = Order {
         dir: &dir,
         options: &options,

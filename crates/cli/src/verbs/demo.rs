@@ -175,11 +175,9 @@ fn tree_workload(list: &Path) -> String {
 fn explain(plan: &ValidatePlan, files: usize) {
     let targets: Vec<String> = plan.targets.iter().map(|t| t.spec.to_string()).collect();
     ui::note(&format!(
-        "Two workloads ({files} real files copied, searched, archived, deleted; PostMark) are traced on {},",
-        targets.first().map_or("", String::as_str)
-    ));
-    ui::note(&format!(
-        "predicted there and on {}, and measured there too: one to two minutes.",
+        "Two workloads ({files} real files copied, searched, archived, deleted; PostMark) are traced on {}, \
+         predicted there and on {}, and measured there too: one to two minutes.",
+        targets.first().map_or("", String::as_str),
         targets.get(1..).unwrap_or_default().join(" and ")
     ));
 }

@@ -78,12 +78,12 @@ fn refuse_unless_allowed(wanted: Wanted, allow: &AllowArgs) -> anyhow::Result<()
         .map_err(|e| UsageError(e.to_string()))?)
 }
 
-/// Where results go, and the directory that goes in the end if nobody named one. What an earlier measurement,
-/// an `experiment` or a `validation`, kept there would be mixed with what is measured now.
+/// Where results go, and the directory that goes in the end if nobody named one. What an earlier measurement
+/// kept there would be mixed with what is measured now.
 fn results_dir(
     output: Option<&Path>,
     resume: bool,
-    (of, prefix): (&str, &str),
+    prefix: &str,
 ) -> anyhow::Result<(PathBuf, Option<GuardedDir>)> {
     let Some(dir) = output else {
         let temporary = GuardedDir::create(&std::env::temp_dir(), prefix)?;
@@ -91,7 +91,7 @@ fn results_dir(
     };
     if !resume && holds_records(&record_path(dir)) {
         return Err(UsageError(format!(
-            "{} holds the runs of an earlier {of}; --resume goes on with it, or name another directory",
+            "{} holds the runs of an earlier measurement; --resume goes on with it, or name another directory",
             dir.display()
         ))
         .into());

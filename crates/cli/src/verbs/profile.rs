@@ -1,6 +1,6 @@
 //! `fsage profile`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -69,10 +69,19 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     )?;
     drop(progress);
     // What was measured is kept whatever becomes of the place.
-    if let Some(file) = file {
-        measured.save(file)?;
+    let kept = file.map(|file| place_of(&measured, file));
+    if let Some(kept) = &kept {
+        measured.save(kept)?;
     }
-    summarize(&measured, output);
+    summarize(&measured, kept.as_deref().unwrap_or(output));
+    if let (Some(kept), Some(file)) = (&kept, file)
+        && kept != file
+    {
+        ui::line(&format!(
+            "{} holds a whole profile and stays as it was",
+            file.display()
+        ));
+    }
     let hurried = args.max_time.is_some();
     let failed = tell(&measured, hurried) || gutted(&measured, hurried);
     if json {
@@ -104,6 +113,17 @@ fn left_ns(max_time: Option<Duration>, begun: Instant) -> Option<u64> {
         let left = all.saturating_sub(around).max(LEAST_TIME);
         u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)
     })
+}
+
+/// Where a profile is kept: one that is a part does not take the place of a whole one.
+fn place_of(measured: &SystemProfile, file: &Path) -> PathBuf {
+    let is_whole = || SystemProfile::load(file).is_ok_and(|old| old.incomplete.is_none());
+    if measured.incomplete.is_none() || !is_whole() {
+        return file.to_owned();
+    }
+    let mut part = file.as_os_str().to_owned();
+    part.push(".part");
+    part.into()
 }
 
 /// One line of what was measured.

@@ -26,10 +26,10 @@ pub fn run(args: &SnapshotArgs) -> Result<Exit> {
         units::counted(summary.directories, "directory"),
         units::counted(summary.symlinks, "symbolic link"),
         units::counted(summary.further_links, "further link"),
-        if summary.has_extents {
-            units::counted(summary.extents, "extent")
-        } else {
+        if summary.hides_extents {
             "no extents: this file system does not tell them".to_string()
+        } else {
+            units::counted(summary.extents, "extent")
         },
         match args.previous {
             Some(_) => format!(", {} unchanged", units::count(summary.unchanged)),

@@ -185,9 +185,9 @@ fn begin(start: &CaptureStart, is_command: bool) -> Begun {
 fn tell(output: &Path, traced: &Traced, is_command: bool) {
     let summary = &traced.summary;
     ui::note(&format!(
-        "{}: {} operations in {}, {} in the file system, {} lost, {}",
+        "{}: {} in {}, {} in the file system, {} lost, {}",
         out::shown(output),
-        units::count(summary.operations),
+        units::counted(summary.operations, "operation"),
         units::duration(traced.span_ns as f64),
         units::duration(traced.in_file_system_ns as f64),
         units::count(summary.lost),

@@ -46,11 +46,7 @@ pub fn run(args: &ValidateArgs) -> Result<Exit> {
     isolate_for(of_part())?;
     let stop = signals::install()?;
     super::prepare(of_part(), &stop)?;
-    let (dir, temporary) = results_dir(
-        args.output.as_deref(),
-        args.resume,
-        ("validation", "fsage-validate-"),
-    )?;
+    let (dir, temporary) = results_dir(args.output.as_deref(), args.resume, "fsage-validate-")?;
     let plan = ValidatePlan { dir, ..plan };
     let result = with_bar(|progress| carry_out(&plan, progress, &stop))?;
     show(&result, args.json, args.details)?;

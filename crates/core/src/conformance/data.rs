@@ -250,6 +250,11 @@ pub(super) fn map_touch(fs: &dyn FileSystem, dir: &str) -> Result<(), String> {
         fs.map_touch(handle, 4096, 4096, true, &mut |_| touched += 1),
     )?;
     same("pages touched", touched, 6)?;
+    ok(
+        "map_touch of all of the last page",
+        fs.map_touch(handle, 16_384, 4096, false, &mut |_| touched += 1),
+    )?;
+    same("pages touched", touched, 7)?;
     let past = fs.map_touch(handle, 0, 1 << 20, false, &mut |_| ());
     fails("map_touch past the end", past, Errno::EINVAL)?;
     close(fs, handle)

@@ -1,7 +1,7 @@
 //! Names: directories, links, renames and the errors of looking up.
 
 use super::{at, close, content, fails, fails_any, list, make, ok, open, same};
-use crate::{Access, Errno, FileSystem, FileType, OpenFlags};
+use crate::{Access, Errno, FileSystem, FileType, OpenFlags, SetAttr};
 
 pub(super) fn directories(fs: &dyn FileSystem, dir: &str) -> Result<(), String> {
     let path = at(dir, "d");
@@ -169,7 +169,35 @@ pub(super) fn symbolic_links(fs: &dyn FileSystem, dir: &str) -> Result<(), Strin
     same("content", content(fs, &file)?, b"behind".to_vec())?;
     ok("symlink to nothing", fs.symlink(b"none", &link))?;
     fails("stat of a dangling link", fs.stat(&link), Errno::ENOENT)?;
-    ok("lstat of a dangling link", fs.lstat(&link)).map(drop)
+    ok("lstat of a dangling link", fs.lstat(&link))?;
+    the_link_itself(fs, &link)
+}
+
+/// What a call that does not follow changes and names of a link that leads nowhere.
+fn the_link_itself(fs: &dyn FileSystem, link: &[u8]) -> Result<(), String> {
+    let (times, mode) = (SetAttr::Times(1 << 40, 1 << 41), SetAttr::Mode(0o600));
+    let nobody = SetAttr::Owner(u32::MAX, u32::MAX);
+    for attr in [times, nobody] {
+        ok("lset_attr of a link", fs.lset_attr(link, attr))?;
+        let followed = fs.set_attr(link, attr);
+        fails("set_attr of a dangling link", followed, Errno::ENOENT)?;
+    }
+    let bits = fs.lset_attr(link, mode);
+    fails("permission bits of a link", bits, Errno::EOPNOTSUPP)?;
+    let missing = fs.lset_attr(&[link, b"-none"].concat(), times);
+    fails("lset_attr of nothing", missing, Errno::ENOENT)?;
+    let named = OpenFlags {
+        no_follow: true,
+        ..OpenFlags::NAME
+    };
+    let handle = open(fs, link, named)?;
+    same(
+        "fstat of a link",
+        ok("fstat", fs.fstat(handle))?.file_type,
+        FileType::Symlink,
+    )?;
+    fails("read of a name", fs.read(handle, &mut [0]), Errno::EBADF)?;
+    close(fs, handle)
 }
 
 pub(super) fn link_loops(fs: &dyn FileSystem, dir: &str) -> Result<(), String> {

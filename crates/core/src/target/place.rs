@@ -203,6 +203,7 @@ impl FileSystem for Below {
         readlink() -> Vec<u8>;
         truncate(size: u64) -> ();
         set_attr(attr: SetAttr) -> ();
+        lset_attr(attr: SetAttr) -> ();
     }
 
     fn rename(&self, from: &[u8], to: &[u8]) -> Result<(), Errno> {

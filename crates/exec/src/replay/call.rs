@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-use fsage_core::{Errno, Fd, FileSystem, Handle, Op, OpFlags, OpKind, OpenFlags, SetAttr};
+use fsage_core::{Errno, Fd, FileSystem, Handle, Op, OpFlags, OpKind, OpenFlags};
 use fsage_namespace::flags::{AT_SYMLINK_NOFOLLOW, RENAME_EXCHANGE};
 
-use crate::dispatch::{access, explicit_offset, open_flags, sync_range};
+use crate::dispatch::{access, attribute, explicit_offset, open_flags, sync_range};
 use crate::payload::{PIECE_BYTES, Payload};
 use crate::timer::{Called, Timer};
 
@@ -377,17 +377,6 @@ fn touch(
         left -= piece;
     }
     Ok(0)
-}
-
-fn attribute(fs: &dyn FileSystem, op: &Op, name: &[u8]) -> Result<u64, Errno> {
-    let attr = match op.kind {
-        OpKind::Chmod | OpKind::Fchmod => SetAttr::Mode(op.flags & 0o7777),
-        OpKind::Chown | OpKind::Fchown => {
-            SetAttr::Owner(op.offset.unwrap_or(0) as u32, op.length.unwrap_or(0) as u32)
-        }
-        _ => SetAttr::Times(0, 0),
-    };
-    fs.set_attr(name, attr).map(|()| 0)
 }
 
 fn on_name(fs: &dyn FileSystem, op: &Op, name: &[u8]) -> Result<u64, Errno> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use fsage_core::{Errno, Fd, Op, OpFlags, OpKind, PathId, PathTable, Pid, Tid};
 use fsage_namespace::flags::{
-    O_CLOEXEC, O_CREAT, O_DIRECT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_TMPFILE, O_TRUNC,
+    O_CLOEXEC, O_CREAT, O_DIRECT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_PATH, O_TMPFILE, O_TRUNC,
 };
 use fsage_namespace::path::{NAME_BYTES, PATH_BYTES, normal};
 use fsage_namespace::registered::is_of_registered;
@@ -427,6 +427,8 @@ impl Model {
             None if asked(O_DIRECTORY) || op.record.contains(OpFlags::DIRECTORY) => {
                 Some(NodeKind::Directory)
             }
+            // Of a symbolic link too.
+            None if asked(O_PATH | O_NOFOLLOW) => Some(NodeKind::Unknown),
             None => Some(NodeKind::Regular),
             Some(Errno::EEXIST) => Some(NodeKind::Unknown),
             Some(Errno::EISDIR) => Some(NodeKind::Directory),

@@ -195,6 +195,9 @@ impl FileSystem for Fifo {
     fn set_attr(&self, _: &[u8], _: SetAttr) -> Result<(), Errno> {
         self.none()
     }
+    fn lset_attr(&self, _: &[u8], _: SetAttr) -> Result<(), Errno> {
+        self.none()
+    }
     fn statfs(&self) -> Result<StatFs, Errno> {
         self.none()
     }

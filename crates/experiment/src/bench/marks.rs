@@ -106,7 +106,8 @@ pub(crate) fn waited_by_command(
             "its processes, all together, waited",
         ),
         None => (
-            others.cpu_pressure_ns?,
+            // The kernel counts it late: no more than there was.
+            others.cpu_pressure_ns?.min(elapsed_ns),
             "something, its own processes included, waited",
         ),
     };
@@ -176,6 +177,15 @@ mod tests {
         let said = marks(&command).join("\n");
         assert!(
             said.starts_with("something, its own processes included"),
+            "{said}"
+        );
+        let late = Others {
+            cpu_pressure_ns: Some(22_000_000),
+            ..Others::default()
+        };
+        let said = waited_by_command(2_000_000, None, &late).unwrap();
+        assert!(
+            said.ends_with("waited 0.002 s for a processor in 0.002 s"),
             "{said}"
         );
         command.run_delay_ns = Some(100_000_000);

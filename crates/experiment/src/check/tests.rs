@@ -1,4 +1,6 @@
-use fsage_format::result::environment::{DeviceRecord, MachineRecord, MkfsRecord, TargetRecord};
+use fsage_format::result::environment::{
+    BusyProcess, DeviceRecord, MachineRecord, MkfsRecord, TargetRecord,
+};
 use fsage_format::result::run::{RUN_FORMAT, WorkloadRun};
 
 use super::evidence::{Cell, Measured, TargetEvidence, WorkloadEvidence};
@@ -185,6 +187,15 @@ const CASES: &[(&str, &str, Change)] = &[
     }),
     ("other-processes", "others used 42.0 %", |e| {
         e.machine.as_mut().unwrap().load.busy = Some(0.42);
+    }),
+    ("other-processes", "at the start (cc, sh)", |e| {
+        let busy = |name: &&str| BusyProcess {
+            name: (*name).to_owned(),
+            ..BusyProcess::default()
+        };
+        let load = &mut e.machine.as_mut().unwrap().load;
+        load.busy = Some(0.42);
+        load.busiest = ["cc", "sh", "cc"].iter().map(busy).collect();
     }),
     ("other-processes", "8 of 10 undisturbed: clock", |e| {
         (e.cells[0].marked, e.cells[0].marks) = (2, vec!["clock".into()]);

@@ -67,7 +67,7 @@ pub enum CompareError {
     #[error("compare configuration '{0}' with itself: name two")]
     Itself(String),
     /// There is nothing to compare with.
-    #[error("compare {path} with itself: it has {there}; name another experiment")]
+    #[error("compare {path} with itself: it has only {there}; name another experiment")]
     Alone {
         /// The experiment.
         path: String,

@@ -32,6 +32,12 @@ pub(crate) fn descriptor(handle: Handle) -> Result<BorrowedFd<'static>, Errno> {
 }
 
 fn open_flags(flags: OpenFlags) -> OFlags {
+    if flags.name_only {
+        let mut o = OFlags::PATH | OFlags::CLOEXEC;
+        o.set(OFlags::DIRECTORY, flags.directory);
+        o.set(OFlags::NOFOLLOW, flags.no_follow);
+        return o;
+    }
     let mut o = match (flags.read, flags.write || flags.append) {
         (true, true) => OFlags::RDWR,
         (false, true) => OFlags::WRONLY,
@@ -392,7 +398,8 @@ impl FileSystem for HostFs {
 
     fn set_attr(&self, path: &[u8], attr: SetAttr) -> Result<(), Errno> {
         if self.trusted() {
-            return set_attr(self.root(), relative(path)?, attr).map_err(errno);
+            let name = relative(path)?;
+            return set_attr(self.root(), name, attr, AtFlags::empty()).map_err(errno);
         }
         // A descriptor of O_PATH names the file for /proc, whatever its path becomes meanwhile.
         let fd = beneath::locate(self.root(), path, true)?;
@@ -400,8 +407,21 @@ impl FileSystem for HostFs {
             proc_fd().map_err(errno)?.as_fd(),
             proc_name(&fd).as_bytes(),
             attr,
+            AtFlags::empty(),
         )
         .map_err(errno)
+    }
+
+    fn lset_attr(&self, path: &[u8], attr: SetAttr) -> Result<(), Errno> {
+        if matches!(attr, SetAttr::Mode(_)) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        if self.trusted() {
+            let name = relative(path)?;
+            return set_attr(self.root(), name, attr, AtFlags::SYMLINK_NOFOLLOW).map_err(errno);
+        }
+        let fd = beneath::locate(self.root(), path, false)?;
+        set_attr(fd.as_fd(), b"", attr, AtFlags::EMPTY_PATH).map_err(errno)
     }
 
     fn statfs(&self) -> Result<StatFs, Errno> {
@@ -463,25 +483,27 @@ fn timestamps(accessed_ns: u64, modified_ns: u64) -> rustix::fs::Timestamps {
     }
 }
 
-fn set_attr(dir: BorrowedFd<'_>, name: &[u8], attr: SetAttr) -> rustix::io::Result<()> {
+fn set_attr(
+    dir: BorrowedFd<'_>,
+    name: &[u8],
+    attr: SetAttr,
+    how: AtFlags,
+) -> rustix::io::Result<()> {
     match attr {
-        SetAttr::Mode(mode) => rustix::fs::chmodat(
-            dir,
-            name,
-            Mode::from_raw_mode(mode & 0o7777),
-            AtFlags::empty(),
-        ),
+        SetAttr::Mode(mode) => {
+            rustix::fs::chmodat(dir, name, Mode::from_raw_mode(mode & 0o7777), how)
+        }
         SetAttr::Owner(uid, gid) => rustix::fs::chownat(
             dir,
             name,
             // -1 leaves it as it is.
             (uid != u32::MAX).then(|| rustix::fs::Uid::from_raw(uid)),
             (gid != u32::MAX).then(|| rustix::fs::Gid::from_raw(gid)),
-            AtFlags::empty(),
+            how,
         ),
         SetAttr::Times(accessed, modified) => {
             let times = timestamps(accessed, modified);
-            rustix::fs::utimensat(dir, name, &times, AtFlags::empty())
+            rustix::fs::utimensat(dir, name, &times, how)
         }
     }
 }

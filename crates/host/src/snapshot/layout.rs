@@ -59,9 +59,9 @@ impl Layout {
         }
     }
 
-    /// Whether a file's extents were told.
-    pub fn has_extents(&self) -> bool {
-        self.extents_supported == Some(true)
+    /// Whether a file's extents were told; unknown where no file has data in blocks.
+    pub fn tells_extents(&self) -> Option<bool> {
+        self.extents_supported
     }
 
     /// Fills in generation and extents of `name` in `dir`, through `open` where it is open already.

@@ -57,6 +57,8 @@ pub struct SnapshotSummary {
     pub unchanged: u64,
     /// Whether the file system says where files lie (FIEMAP).
     pub has_extents: bool,
+    /// Whether it was asked and does not.
+    pub hides_extents: bool,
     /// Whether the sink ended the walk.
     pub stopped: bool,
     /// How long it took, in nanoseconds.
@@ -104,7 +106,9 @@ pub fn walk_since(
     let parent = Rc::new(root);
     let _ = walker.run(&parent, &statx);
     let mut summary = walker.summary;
-    summary.has_extents |= walker.layout.has_extents();
+    let told = walker.layout.tells_extents();
+    summary.has_extents |= told == Some(true);
+    summary.hides_extents = told == Some(false);
     summary.elapsed_ns = MonotonicClock.now_ns() - start_ns;
     Ok(summary)
 }
@@ -304,7 +308,10 @@ impl<'s> Walker<'s> {
                     self.summary.unchanged += 1;
                     self.summary.has_extents |= want_extents;
                 } else if let Err(e) = self.layout.fill(dir, open, name, want_extents, &mut entry) {
-                    self.failed(&entry.path, e);
+                    // A directory is opened again for what is in it, and tells it then.
+                    if kind == FileType::Regular {
+                        self.failed(&entry.path, e);
+                    }
                 }
             }
             FileType::Other => {}

@@ -109,6 +109,11 @@ impl Device {
         }
     }
 
+    /// What operations that seldom go there needed and the device was not asked for yet.
+    pub fn rest_of_owed(&mut self) -> u64 {
+        self.rest.whole(std::mem::take(&mut self.owed_ns))
+    }
+
     /// Whether another thread's request came between the thread's last one and this, which lies beside
     /// it, and what was read ahead does not hold it.
     fn between(&mut self, slot: usize, beside_ns: f64) -> bool {

@@ -117,6 +117,7 @@ mod tests {
     use super::follow::Follow;
     use super::*;
     use crate::cost::Machine;
+    use fsage_core::metric::MetricId;
     use fsage_core::{After, OpFlags, Outcome, Pause, Pid, Tid};
 
     struct Case {
@@ -185,6 +186,24 @@ mod tests {
         case.op(1, 210, 10, 5.0, 0.0);
         // 50, think 90, 50, 5.
         assert_eq!(case.ends(), (195.0, 0.0, 0.0));
+    }
+
+    /// One thread waits for nobody: elapsed is what it thinks and what its operations take, however short
+    /// beside an access of the device.
+    #[test]
+    fn short_needs_of_the_device_are_not_lost_at_the_end() {
+        for (device, times) in [(40.0, 1), (40.0, 4), (49.0, 7), (60.0, 3)] {
+            let mut case = Case::on(Some(1), false);
+            let read = MetricId::parse("RFO").unwrap();
+            let mut vector = SystemVector::new("s", [(read, 100.0, 100.0, 100.0)]);
+            vector.machine.cpus = Some(1);
+            case.replay = Replay::new(&vector);
+            for start in 0..times {
+                case.op(1, 100 * start, 10, 5.0, device);
+            }
+            let expected = 90.0 * (times - 1) as f64 + (5.0 + device) * times as f64;
+            assert_eq!(case.ends().0, expected, "{times} of {device}");
+        }
     }
 
     #[test]

@@ -196,6 +196,8 @@ impl Schedule {
     /// Nothing more comes: all that waits is done.
     pub fn finish(&mut self) {
         self.advance(true);
+        // What never came together to an access takes its time all the same.
+        self.end_ns = self.end_ns.saturating_add(self.device.rest_of_owed());
     }
 
     pub(super) fn wake(&mut self, slot: usize, at: u64) {

@@ -162,16 +162,16 @@ impl Namespace {
             OpKind::Open => {
                 op.flags & O_NOFOLLOW == 0 && op.flags & (O_CREAT | O_EXCL) != O_CREAT | O_EXCL
             }
-            OpKind::Stat => op.flags & AT_SYMLINK_NOFOLLOW == 0,
-            OpKind::Access
-            | OpKind::Truncate
-            | OpKind::Chmod
+            OpKind::Stat
             | OpKind::Chown
             | OpKind::Utimens
             | OpKind::Setxattr
             | OpKind::Getxattr
             | OpKind::Listxattr
-            | OpKind::Removexattr
+            | OpKind::Removexattr => op.flags & AT_SYMLINK_NOFOLLOW == 0,
+            OpKind::Access
+            | OpKind::Truncate
+            | OpKind::Chmod
             | OpKind::Statfs
             | OpKind::Chdir
             | OpKind::Exec => true,

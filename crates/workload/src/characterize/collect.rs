@@ -160,7 +160,7 @@ impl Characterizer {
         let Some(missed) = op.pages_missed else {
             return;
         };
-        if direction(op.kind) == Some(true) {
+        if direction(op.kind) == Some(true) || self.locality.is_direct(op) {
             return;
         }
         let bytes = if op.kind == OpKind::Fault {

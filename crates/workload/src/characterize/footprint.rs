@@ -1,6 +1,6 @@
 //! What a stream touches: files with their sizes, directories, how deep names lie.
 
-use fsage_core::{DevId, FileId, KindClass, Op, OpFlags, OpKind, PathId, PathTable};
+use fsage_core::{DevId, Errno, FileId, KindClass, Op, OpFlags, OpKind, PathId, PathTable};
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use std::hash::Hasher;
 
@@ -40,9 +40,11 @@ impl Footprint {
         if op.kind.class() != KindClass::Name {
             return;
         }
-        self.name(op.dir, op.path, paths);
+        // A name that was not found may have no directory either.
+        let found = !matches!(op.result.errno(), Some(Errno::ENOENT | Errno::ENOTDIR));
+        self.name(op.dir, op.path, found, paths);
         if matches!(op.kind, OpKind::Rename | OpKind::Link) {
-            self.name(op.dir2.or(op.dir), op.path2, paths);
+            self.name(op.dir2.or(op.dir), op.path2, found, paths);
         }
     }
 
@@ -114,7 +116,7 @@ impl Footprint {
         }
     }
 
-    fn name(&mut self, dir: Option<PathId>, path: Option<PathId>, paths: &PathTable) {
+    fn name(&mut self, dir: Option<PathId>, path: Option<PathId>, found: bool, paths: &PathTable) {
         let Some(path) = path else { return };
         let (depth, directory) = self.place(dir, path, paths);
         let depth = u64::from(depth);
@@ -126,6 +128,9 @@ impl Footprint {
         }
         if let Some(count) = self.depth_counts.get_mut(slot) {
             *count += 1;
+        }
+        if !found {
+            return;
         }
         if self.directories.len() < MAX_DISTINCT {
             self.directories.insert(directory);

@@ -1,7 +1,7 @@
 //! Open descriptors, and how accesses follow each other through them.
 
 use fsage_core::{FileId, Op, OpFlags, OpKind};
-use fsage_namespace::flags::{CLONE_THREAD, O_CLOEXEC};
+use fsage_namespace::flags::{CLONE_THREAD, O_CLOEXEC, O_DIRECT};
 use rustc_hash::FxHashMap;
 
 use super::AccessPattern;
@@ -22,6 +22,8 @@ struct Open {
     close_on_exec: bool,
     /// Whether the descriptor was opened in the stream, so that it counts as an open file.
     counted: bool,
+    /// Whether it goes past the page cache.
+    direct: bool,
 }
 
 /// All processes' descriptors.
@@ -40,6 +42,19 @@ impl Locality {
     /// Descriptors open now.
     pub fn open(&self) -> u64 {
         self.open
+    }
+
+    /// Whether a transfer goes past the page cache.
+    pub fn is_direct(&self, op: &Op) -> bool {
+        let fd = op.fd.filter(|_| op.kind != OpKind::Fault);
+        fd.is_some_and(|fd| self.descriptor(op.pid.0, fd.0).direct)
+    }
+
+    /// What is known of a descriptor; nothing of one that was there before.
+    fn descriptor(&self, pid: u32, fd: i32) -> Open {
+        let table = self.tables.get(&pid);
+        let open = table.and_then(|table| table.get(&fd));
+        open.copied().unwrap_or_default()
     }
 
     pub fn take(&mut self, op: &Op) {
@@ -73,11 +88,18 @@ impl Locality {
         if op.kind == OpKind::Dup && op.fd.map(|old| old.0) == Some(fd) {
             return;
         }
+        let direct = match op.kind {
+            OpKind::Open => op.flags & O_DIRECT != 0,
+            _ => op
+                .fd
+                .is_some_and(|old| self.descriptor(op.pid.0, old.0).direct),
+        };
         self.close(op.pid.0, fd);
         let open = Open {
             ends: Ends::default(),
             close_on_exec: op.kind == OpKind::Open && op.flags & O_CLOEXEC != 0,
             counted: true,
+            direct,
         };
         self.tables.entry(op.pid.0).or_default().insert(fd, open);
         self.held += 1;

@@ -80,6 +80,51 @@ fn small_stream() -> Characterizer {
     all
 }
 
+/// Direct reads ask nothing of the page cache, and names that are not there are in no directory.
+#[test]
+fn what_went_past_the_page_cache_and_what_was_never_there_do_not_count() {
+    let mut paths = PathTable::new();
+    let mut all = Characterizer::default();
+    let open = |path, flags, fd| Op {
+        path,
+        flags,
+        result: Outcome::ok(fd),
+        file: Some(file(7)),
+        ..op(OpKind::Open, 0)
+    };
+    let name = paths.intern(b"/a/f");
+    let dup = Op {
+        fd: Some(Fd(4)),
+        result: Outcome::ok(5),
+        ..op(OpKind::Dup, 1)
+    };
+    let reads = [3, 4, 5].map(|fd| Op {
+        fd: Some(Fd(fd)),
+        pages_missed: Some(0),
+        pages_ahead: Some(0),
+        ..data(OpKind::Read, 2, 0, 8192, 8192)
+    });
+    for sent in [open(name, 0, 3), open(name, 0o40_000, 4), dup]
+        .iter()
+        .chain(&reads)
+    {
+        all.push(sent, &paths).unwrap();
+    }
+    for (place, errno) in [("/b/f", Errno::ENOENT), ("/c/f", Errno::EACCES)] {
+        let missing = Op {
+            path: paths.intern(place.as_bytes()),
+            result: Outcome::err(errno),
+            ..op(OpKind::Stat, 3)
+        };
+        all.push(&missing, &paths).unwrap();
+    }
+    let found = all.finish(0);
+    assert_eq!(found.bytes_read, 3 * 8192);
+    let cache = found.page_cache.unwrap();
+    assert_eq!((cache.pages_requested, cache.pages_missed), (2, 0));
+    assert_eq!(found.distinct_directories, 2, "/a and /c");
+}
+
 #[test]
 fn a_small_stream_to_the_last_number() {
     let found = small_stream().finish(4);

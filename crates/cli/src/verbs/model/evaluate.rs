@@ -41,11 +41,7 @@ pub fn run(args: &ModelEvaluateArgs) -> Result<Exit> {
     }
     let stop = signals::install()?;
     prepare(targets(), &stop)?;
-    let (dir, temporary) = results_dir(
-        args.output.as_deref(),
-        args.resume,
-        ("evaluation", "fsage-evaluate-"),
-    )?;
+    let (dir, temporary) = results_dir(args.output.as_deref(), args.resume, "fsage-evaluate-")?;
     let plan = EvaluatePlan { dir, ..plan };
     let result = with_bar(|progress| carry_out(&plan, progress, &stop))?;
     if temporary.is_none() && !result.interrupted {

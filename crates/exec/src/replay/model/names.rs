@@ -64,7 +64,13 @@ impl Model {
             (_, Some(_)) => None,
         };
         let follow = match op.kind {
-            OpKind::Stat => op.flags & AT_SYMLINK_NOFOLLOW == 0,
+            OpKind::Stat
+            | OpKind::Chown
+            | OpKind::Utimens
+            | OpKind::Setxattr
+            | OpKind::Getxattr
+            | OpKind::Listxattr
+            | OpKind::Removexattr => op.flags & AT_SYMLINK_NOFOLLOW == 0,
             OpKind::Readlink | OpKind::Unlink | OpKind::Rmdir | OpKind::Mkdir | OpKind::Mknod => {
                 false
             }

@@ -139,7 +139,12 @@ pub(in crate::check) fn other_processes(e: &Evidence) -> Answer {
     match load.and_then(|l| l.busy) {
         Some(busy) if busy > NOISY => {
             let busiest = load.iter().flat_map(|l| &l.busiest);
-            let who: Vec<&str> = busiest.map(|p| p.name.as_str()).collect();
+            let mut who: Vec<&str> = Vec::new();
+            for process in busiest {
+                if !who.contains(&process.name.as_str()) {
+                    who.push(&process.name);
+                }
+            }
             let who = if who.is_empty() {
                 String::new()
             } else {

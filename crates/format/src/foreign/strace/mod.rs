@@ -173,6 +173,10 @@ impl<R: BufRead> StraceSource<R> {
         let read = limited
             .read_until(b'\n', &mut self.line)
             .map_err(|e| FormatError::io("read", &self.name, e))?;
+        if read == 0 && self.report.lines == 0 {
+            let problem = "it is empty, expected text of `strace -f -ttt -T`";
+            return Err(FormatError::corrupt(&self.name, "line 1", problem));
+        }
         if read == 0 {
             return Ok(false);
         }
