@@ -81,6 +81,22 @@ fn a_trace_and_its_own_fit_are_alike_in_memory() {
         evaluate(dir, &["mail.fst", "mail.fsm", "--on", "mem:fast"], 0),
         result
     );
+    // But for the model's choices: those of its own seed, or others.
+    let seeded = |seed| {
+        let args = [
+            "mail.fst",
+            "mail.fsm",
+            "--on",
+            "mem:fast",
+            "--model-seed",
+            seed,
+        ];
+        let result = evaluate(dir, &args, 0);
+        ["write", "read"].map(|act| error(&result, &format!("latency:{act}")))
+    };
+    let own = ["write", "read"].map(|act| error(&result, &format!("latency:{act}")));
+    assert_eq!(seeded("42"), own);
+    assert_ne!(seeded("43"), own);
 }
 
 #[test]
@@ -167,6 +183,15 @@ fn what_cannot_be_evaluated_is_refused() {
     evaluate(&["mail.fst", "--on", "mem:fast"]).exits(2);
     evaluate(&["mail.fst", "mail.fst", "--on", "mem:fast"]).fails(2, &["mail.fst", ".fsm or .cfg"]);
     evaluate(&["mail.fst", "none.fsm", "--on", "mem:fast"]).fails(1, &["none.fsm"]);
+    evaluate(&[
+        "mail.fst",
+        "mail.cfg",
+        "--on",
+        "mem:fast",
+        "--model-seed",
+        "1",
+    ])
+    .fails(2, &["--model-seed", "mail.cfg", "expected a .fsm"]);
     evaluate(&["mail.fst", "mail.fsm", "--on", "mem:none"]).fails(1, &["mem:none"]);
     evaluate(&[
         "mail.fst", "mail.fsm", "--on", "mem:fast", "--on", "mem:fast",

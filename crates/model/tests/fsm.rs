@@ -46,22 +46,6 @@ fn played(model: &Model, options: Options) -> Measures {
     measures
 }
 
-/// Objects of a build differ in size by more than their class tells.
-fn bytes_within(name: &str) -> f64 {
-    match name {
-        "build" => 0.25,
-        _ => 0.02,
-    }
-}
-
-/// In a cache of all pages all are near.
-fn hits_within(name: &str, part: usize) -> f64 {
-    match (name, part) {
-        ("build", 4 | 2) => 0.1,
-        _ => 0.05,
-    }
-}
-
 fn off(of: u64, wanted: u64) -> f64 {
     (of as f64 - wanted as f64).abs() / wanted.max(1) as f64
 }
@@ -81,9 +65,7 @@ fn it_does_as_much_of_each_and_hits_as_often_as_the_trace() {
             .zip(trace.counts.iter().zip(&played.counts))
         {
             // Two of a hundred, or of the rare ones a few.
-            if off(got, want) > (if name == "build" { 0.05 } else { 0.02 })
-                && got.abs_diff(want) > 5
-            {
+            if off(got, want) > 0.02 && got.abs_diff(want) > 5 {
                 wrong.push(format!("{name}: {got} of {want} {}", kind.name()));
             }
         }
@@ -95,14 +77,14 @@ fn it_does_as_much_of_each_and_hits_as_often_as_the_trace() {
             ("read", played.bytes_read, trace.bytes_read),
             ("written", played.bytes_written, trace.bytes_written),
         ] {
-            if off(got, want) > bytes_within(name) && got.abs_diff(want) > 65_536 {
+            if off(got, want) > 0.02 && got.abs_diff(want) > 65_536 {
                 wrong.push(format!("{name}: {got} of {want} bytes {what}"));
             }
         }
         for part in [4, 2, 1] {
             let pages = trace.footprint() / part;
             let (want, got) = (trace.hits(pages), played.hits(pages));
-            if (want - got).abs() > hits_within(name, part) {
+            if (want - got).abs() > 0.05 {
                 wrong.push(format!(
                     "{name}: {got:.3} of {want:.3} hits in 1/{part} of the pages"
                 ));

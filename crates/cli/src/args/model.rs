@@ -130,6 +130,9 @@ pub struct ModelEvaluateArgs {
     /// Where the order of runs starts, and what a replay writes
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Where the choices of a .fsm start: what differs with it is chance, not the model
+    #[arg(long, value_name = "N")]
+    pub model_seed: Option<u64>,
     /// Evaluate against a lossy trace all the same
     #[arg(long)]
     pub allow_lossy: bool,

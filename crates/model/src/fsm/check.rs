@@ -300,6 +300,17 @@ impl Model {
             let what = format!("'{}', expected lines from 1 to {lines}", part.first);
             return Err(wrong(&[Key("first")], what));
         }
+        let begins = |line: u64| {
+            let of_line = part.first.0.iter().filter(|f| f.0 == line);
+            of_line.fold(0, |sum: u64, f| sum.saturating_add(f.1))
+        };
+        if part.going_on.0.iter().any(|on| on.1 > begins(on.0)) {
+            let what = format!(
+                "'{}', expected some of first, '{}'",
+                part.going_on, part.first
+            );
+            return Err(wrong(&[Key("going_on")], what));
+        }
         for (i, line) in part.script.iter().enumerate() {
             let bad = |what: String| Err(wrong(&[Key("script"), Number(i)], what));
             if line.visit == 0 || line.visit as usize > self.visits.len() {

@@ -318,7 +318,8 @@ impl<'g> Fit<'g> {
                 let base = (number, (class, pick), to);
                 let by_open = by_open((phase, group), &base);
                 let key = (base, if by_open { open } else { 0 });
-                if let Some(before) = last.take_if(|l| l.phase != phase) {
+                let crossed = last.take_if(|l| l.phase != phase);
+                if let Some(before) = crossed {
                     ends(&mut parts, group, before);
                 }
                 let part = parts.entry((phase, group)).or_default();
@@ -329,10 +330,7 @@ impl<'g> Fit<'g> {
                         at.times += 1;
                     }
                     _ => {
-                        match last {
-                            Some(before) => part.follows(*before, line),
-                            None => *part.first.entry(line).or_default() += 1,
-                        }
+                        part.comes(*last, line, crossed.is_some());
                         *last = Some(At {
                             phase,
                             line,
@@ -478,6 +476,7 @@ impl<'g> Fit<'g> {
         Part {
             group: group + 1,
             first: sorted(part.first),
+            going_on: sorted(part.going_on),
             script: lines.collect(),
         }
     }

@@ -170,7 +170,7 @@ impl Gather {
         let end_ns = op.end_ns();
         match &done {
             Ok(done) => {
-                self.operations += 1;
+                self.operations += u64::from(done.counts());
                 if op.kind != OpKind::Fault && op.kind.class() == KindClass::Data {
                     let sum = if is_write(op) {
                         &mut self.bytes.1
@@ -250,7 +250,7 @@ impl Gather {
             run.took_ns = run.took_ns.saturating_add(op.latency_ns.unwrap_or(0));
             run.times += 1;
             run.bytes.extend(done.bytes);
-            if matches!(done.form.at, At::From | At::Back | At::Random) {
+            if matches!(done.form.at, At::From | At::Back | At::End | At::Random) {
                 run.places.push((done.place, done.offset.trailing_zeros()));
             }
             run.empty += u64::from(done.moved == 0);

@@ -2,6 +2,7 @@
 //! whatever the target takes: the same seed gives the same operations.
 
 mod left;
+mod line;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -85,6 +86,8 @@ struct Lane {
     ended: bool,
     /// How long it waits before it begins.
     idle_ns: u64,
+    /// Whether its process goes on in the next phase.
+    goes_on: bool,
     /// What it has thought, where the visit is the next.
     thought_ns: Option<u64>,
     /// Whether it has done anything since the first phase.
@@ -166,6 +169,7 @@ impl Generator {
                     ended: false,
                     idle_ns: begin_ns,
                     thought_ns: None,
+                    goes_on: false,
                     did: false,
                 });
                 all.next.push(Reverse((0, lane)));
@@ -267,6 +271,7 @@ impl Generator {
             (lane.phase, lane.line, lane.walked) = (lane.phase + 1, 0, 0);
             lane.again = None;
             if lane.phase >= model.phases.len() {
+                lane.goes_on = false;
                 lane.phase = 0;
                 begun_anew = true;
                 // Who has nothing to do in all of it never will.
@@ -283,27 +288,6 @@ impl Generator {
                 }
             }
         }
-    }
-
-    /// Which part a lane is in, and which line of it is next; `None` where there is nothing more for it in the phase.
-    fn line(&mut self, model: &Model, index: u32) -> Option<(usize, usize, u32)> {
-        let lane = self.lanes.get_mut(index as usize)?;
-        let phase = model.phases.get(lane.phase)?;
-        let part = phase.parts.iter().position(|p| p.group == lane.group)?;
-        let left = self.left.get_mut(lane.phase)?.get_mut(part)?;
-        if left.visits == 0 {
-            return None;
-        }
-        if lane.line == 0 {
-            let how = How {
-                kept: 0,
-                end: End::Free,
-                ends: &[],
-                can: &|_| Has::Fitting,
-            };
-            lane.line = draw(&mut left.first, how, &mut self.random) as u32;
-        }
-        (lane.line > 0).then_some((lane.phase, part, lane.line))
     }
 
     fn turn(&mut self, model: &Model, now_ns: u64, index: u32) -> Turn {
@@ -396,8 +380,7 @@ impl Generator {
         };
         lane.line = draw(left.next.get_mut(at)?, how, random) as u32;
         if lane.line == 0 {
-            lane.walked = 0;
-            self.end(model, index);
+            self.leaves(model, index, (phase, part));
         }
         Some(then_ns)
     }
@@ -506,6 +489,7 @@ fn has(names: &Names, model: &Model, line: &Line, pid: u32) -> Has {
         empty: false,
         bytes: None,
         writes: visit.and_then(Visit::writes),
+        mapped: visit.is_some_and(Visit::maps),
         rest: visit.and_then(Visit::rest),
     };
     names.has(&line.file, wish)
@@ -526,11 +510,13 @@ fn names(
     let bytes = player.wanted_bytes(model, line.visit, random);
     let writes = model.visit(line).and_then(Visit::writes);
     let rest = model.visit(line).and_then(Visit::rest);
+    let mapped = model.visit(line).is_some_and(Visit::maps);
     let wish = |empty, bytes| Wish {
         pid,
         empty,
         bytes,
         writes,
+        mapped,
         rest,
     };
     let names = &mut player.names;

@@ -3,7 +3,7 @@
 use fsage_core::{KindClass, Op, OpKind, OpSink, PathTable, SinkError};
 
 use super::generate::Generator;
-use super::resolve::{NONE, Resolver, is_write};
+use super::resolve::{Done, NONE, Resolver, is_write};
 use super::reuse::{PAGE_BYTES, Reuse};
 
 /// What a stream comes to.
@@ -35,14 +35,15 @@ impl Measures {
 
     /// Counts an operation.
     pub fn take(&mut self, op: &Op, paths: &PathTable) {
-        let Ok(done) = self.resolver.apply(op, paths) else {
+        let done = self.resolver.apply(op, paths).ok();
+        let Some(done) = done.filter(Done::counts) else {
             return;
         };
         for (counts, one) in [
             (&mut self.counts, true),
             (&mut self.failed, !op.result.is_ok()),
         ] {
-            if let Some(n) = counts.get_mut(op.kind as usize) {
+            if let Some(n) = counts.get_mut(done.form.kind as usize) {
                 *n += u64::from(one);
             }
         }

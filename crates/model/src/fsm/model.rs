@@ -148,6 +148,12 @@ impl Visit {
         before.find_map(moves)
     }
 
+    /// Whether what it finds open may be mapped and closed.
+    pub fn maps(&self) -> bool {
+        let first = self.steps.first().map(|step| step.form.kind);
+        matches!(first, Some(OpKind::Fault | OpKind::Msync | OpKind::Munmap))
+    }
+
     /// How much was left of the file that it finds open, at the least and at the most, bytes; `None` where that does not
     /// matter. What reads on reads as long as there is something, and ends when there is nothing.
     pub fn rest(&self) -> Option<(u64, u64)> {
@@ -204,6 +210,9 @@ pub struct Part {
     /// What each begins with: the line of the script, from 1, and how often.
     #[serde(with = "text")]
     pub first: Dist,
+    /// The same of those that go on from an earlier phase, with what they have open: some of `first`.
+    #[serde(with = "text", default, skip_serializing_if = "Dist::is_empty")]
+    pub going_on: Dist,
     /// What is done, line by line.
     #[serde(with = "texts")]
     pub script: Vec<Line>,

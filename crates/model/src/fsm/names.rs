@@ -29,6 +29,8 @@ pub struct Wish {
     pub bytes: Option<u64>,
     /// Of an open file, whether it is written or read, where that matters.
     pub writes: Option<bool>,
+    /// Of an open file, whether it may be open as a mapping alone.
+    pub mapped: bool,
     /// How much is left of an open file, at the least and at the most, where that matters.
     pub rest: Option<(u64, u64)>,
 }
@@ -160,6 +162,7 @@ impl Names {
             stage: Stage::default(),
             children: 0,
             opened: Vec::new(),
+            kept: Vec::new(),
             mapped: (0, 0),
             places: None,
             changed: None,
@@ -325,7 +328,7 @@ impl Names {
     /// Whether a process has a name open as it should be.
     fn fits(&self, name: u32, wish: Wish) -> bool {
         let known = self.all.get(name as usize);
-        known.is_some_and(|n| n.is_open_for(wish.pid, wish.writes, wish.rest))
+        known.is_some_and(|n| n.is_open_for(wish, wish.rest))
     }
 
     fn has_any(&self, choice: &Choice, pid: u32) -> bool {
@@ -389,7 +392,7 @@ impl Names {
                     let find = |rest| {
                         let fits = |name: &u32| {
                             let known = names.get(*name as usize);
-                            known.is_some_and(|n| n.is_open_for(pid, wish.writes, rest))
+                            known.is_some_and(|n| n.is_open_for(wish, rest))
                         };
                         around(open, from).find(fits)
                     };
@@ -525,8 +528,10 @@ impl Names {
         };
         note(&mut known.users, visit);
         let class = known.class;
-        let (exists, any) = (known.exists, !known.opened.is_empty());
-        let held = known.opened.iter().any(|o| o.pid == pid);
+        let mut holders = known.opened.iter().chain(&known.kept);
+        let held = holders.any(|o| o.pid == pid);
+        let any = held || !known.opened.is_empty() || !known.kept.is_empty();
+        let exists = known.exists;
         let Some(state) = self.classes.get_mut(class as usize) else {
             return;
         };
@@ -562,6 +567,7 @@ impl Names {
                 any = true;
                 known.opened.retain(|o| o.pid != pid);
                 if known.opened.is_empty()
+                    && known.kept.is_empty()
                     && let Some(state) = self.classes.get_mut(class as usize)
                 {
                     state.shared.remove(&name);

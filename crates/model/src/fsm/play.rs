@@ -2,17 +2,18 @@
 
 mod call;
 mod decks;
+mod descriptor;
 
 use std::sync::Arc;
 
 use fsage_core::{Errno, Fd, KindClass, Op, OpFlags, OpKind, Outcome, Pid, Tid};
-use fsage_namespace::flags::{O_APPEND, O_CREAT, O_DIRECTORY, O_TRUNC};
+use fsage_namespace::flags::{O_APPEND, O_CREAT, O_TRUNC};
 use rustc_hash::FxHashMap;
 
 use super::dist::Random;
 use super::model::{Model, Stage, Type};
 use super::names::{LONGEST, Names, Opened};
-use super::resolve::errno_of;
+use super::resolve::{KEPT, errno_of};
 use super::step::{At, LARGEST, VisitStep};
 use call::by_name;
 pub use call::{Call, Who};
@@ -37,6 +38,8 @@ pub struct Player {
     pub names: Names,
     decks: Vec<Vec<Decks>>,
     fds: FxHashMap<(u32, i32), Vec<bool>>,
+    /// The names of each process that are mapped, by the place of what stands for that.
+    mapped: FxHashMap<u32, Vec<u32>>,
     /// Bytes that were read until the ends of files, less than should have been or more: of all visits, as what one reads
     /// too much of files that have grown others can make good.
     lacks: i64,
@@ -65,6 +68,7 @@ impl Player {
             names,
             decks: decks.collect(),
             fds: FxHashMap::default(),
+            mapped: FxHashMap::default(),
             lacks: 0,
             opened_by: Vec::new(),
             changes: false,
@@ -341,6 +345,7 @@ impl Player {
                     (known.kind, known.size) = (from.kind, from.size);
                     if op.kind == OpKind::Rename {
                         known.opened.extend(from.opened);
+                        known.kept.extend(from.kept);
                         known.places = from.places;
                         known.stage = from.stage;
                     }
@@ -349,6 +354,7 @@ impl Player {
                     self.vanishes(name);
                     if let Some(known) = self.names.get_mut(name) {
                         known.opened.clear();
+                        known.kept.clear();
                     }
                     if from.kind == Type::Directory {
                         self.names.moved(name, to);
@@ -395,48 +401,10 @@ impl Player {
         });
     }
 
-    /// Which descriptor of the name a thread means; opens the file where nobody has it open for what is done.
-    fn descriptor(&mut self, op: &Op, name: u32, who: Who, out: &mut Vec<Call>) -> Option<usize> {
-        let known = self.names.get(name)?;
-        let writes = matches!(
-            op.kind,
-            OpKind::Write
-                | OpKind::CopyOut
-                | OpKind::SpliceOut
-                | OpKind::Ftruncate
-                | OpKind::Fallocate
-        );
-        let fits = |o: &Opened| match o.access {
-            0 => !writes,
-            1 => writes || op.kind.class() != KindClass::Data,
-            _ => true,
-        };
-        let by = |f: &dyn Fn(&Opened) -> bool| known.opened.iter().rposition(|o| fits(o) && f(o));
-        let found = by(&|o| o.tid == who.tid && o.pid == who.pid)
-            .or_else(|| by(&|o| o.pid == who.pid))
-            .or_else(|| by(&|_| true));
-        if found.is_some() {
-            return found;
-        }
-        let mut open = Op::new(OpKind::Open, op.pid, op.tid, 0);
-        open.flags = match known.kind {
-            Type::Directory => O_DIRECTORY,
-            _ => 2 | if known.exists { 0 } else { O_CREAT },
-        };
-        let path = Some(self.names.path(name));
-        self.open(&mut open, name, who);
-        out.push(Call {
-            op: open,
-            path,
-            path2: None,
-        });
-        self.names.get(name).map(|n| n.opened.len() - 1)
-    }
-
     #[allow(clippy::too_many_arguments, reason = "a call is about all of these")]
     fn on_open(
         &mut self,
-        mut op: Op,
+        op: Op,
         name: u32,
         step: &VisitStep,
         decks: &mut Decks,
@@ -444,9 +412,30 @@ impl Player {
         random: &mut Random,
         out: &mut Vec<Call>,
     ) {
-        let Some(at) = self.descriptor(&op, name, who, out) else {
+        if op.kind == OpKind::Close && op.flags & KEPT != 0 {
+            self.keep(name, who, out);
             return;
-        };
+        }
+        let lent = self.lend(op.kind, name, who.pid);
+        if let Some(at) = lent.or_else(|| self.descriptor(&op, name, who, out)) {
+            self.on_descriptor((op, at), name, step, decks, who, random, out);
+        }
+        if lent.is_some() {
+            self.take_back(name);
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "a call is about all of these")]
+    fn on_descriptor(
+        &mut self,
+        (mut op, at): (Op, usize),
+        name: u32,
+        step: &VisitStep,
+        decks: &mut Decks,
+        who: Who,
+        random: &mut Random,
+        out: &mut Vec<Call>,
+    ) {
         let Some(known) = self.names.get_mut(name) else {
             return;
         };
@@ -474,13 +463,7 @@ impl Player {
                 if known.opened.remove(at).shared {
                     self.opened_by.extend(&known.users);
                 }
-                if let Some(place) = self
-                    .fds
-                    .get_mut(&(open.pid, open.fd.1))
-                    .and_then(|t| t.get_mut((open.fd.0 - open.fd.1) as usize))
-                {
-                    *place = false;
-                }
+                self.free(&open);
             }
             OpKind::Ftruncate | OpKind::Fallocate => {
                 (op.offset, op.length) = ((op.kind == OpKind::Fallocate).then_some(0), Some(bytes));
@@ -542,7 +525,8 @@ impl Player {
             At::None | At::Next => last.1,
             At::Again => last.0,
             At::Start => 0,
-            At::End => size,
+            At::End if step.place.is_empty() => size,
+            At::End => size.saturating_add(decks.place.draw(&step.place, random)),
             At::Skip(by) => last.1.saturating_add_signed(by),
             At::From => decks.place.draw(&step.place, random).min(size),
             At::Back => size.saturating_sub(decks.place.draw(&step.place, random)),
@@ -595,6 +579,7 @@ impl Player {
     /// A process ends; whether it had something open.
     pub fn ended(&mut self, pid: u32) -> bool {
         self.fds.remove(&(pid, FIRST_FD));
-        self.names.ended(pid)
+        let mapped = self.unmap(pid);
+        self.names.ended(pid) || mapped
     }
 }

@@ -24,6 +24,9 @@ pub const NONE: u32 = u32::MAX;
 const OPEN_FLAGS: u32 =
     3 | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_DIRECTORY | O_NOFOLLOW | 0o40_000 | 0o4_010_000;
 
+/// The flag of a close after which a mapping still has the file open: it costs nothing and is counted nowhere.
+pub const KEPT: u32 = 1;
+
 /// More links than this on the way to a file are not followed.
 const LINKS: usize = 8;
 
@@ -62,6 +65,8 @@ struct Opened {
     file: u32,
     pid: u32,
     append: bool,
+    /// Whether a mapping keeps the file open beyond its close.
+    mapped: bool,
     cursor: Cursor,
 }
 
@@ -104,6 +109,13 @@ pub struct Done {
     pub stage: Stage,
 }
 
+impl Done {
+    /// Whether it is an operation of its own: who closes what is still mapped asks nothing of a file system.
+    pub fn counts(&self) -> bool {
+        self.form.kind != OpKind::Close || self.form.flags & KEPT == 0
+    }
+}
+
 /// What is there under a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct State {
@@ -135,6 +147,8 @@ pub struct Resolver {
     files: Vec<File>,
     ids: FxHashMap<FileId, u32>,
     mapped: FxHashMap<(u32, u32), Cursor>,
+    /// What each process has closed and still has mapped.
+    kept: FxHashMap<u32, Vec<Opened>>,
     held: FxHashMap<(u32, u32), u32>,
     held_by_any: FxHashMap<u32, u32>,
     under: Vec<Vec<u8>>,
@@ -290,8 +304,20 @@ impl Resolver {
         Some(node)
     }
 
-    /// Applies an operation.
+    /// Applies an operation. Who goes to a directory looks it up: that is a stat, as a replay makes it.
     pub fn apply(&mut self, op: &Op, paths: &PathTable) -> Result<Done, Out> {
+        if op.kind == OpKind::Chdir && op.path.is_some() {
+            let (kind, flags) = (OpKind::Stat, 0);
+            let done = self.one(&Op { kind, flags, ..*op }, paths)?;
+            if op.result.is_ok() && done.node != NONE {
+                self.made(done.node, Type::Directory);
+            }
+            return Ok(done);
+        }
+        self.one(op, paths)
+    }
+
+    fn one(&mut self, op: &Op, paths: &PathTable) -> Result<Done, Out> {
         match op.kind {
             OpKind::Fork
             | OpKind::Exec
@@ -302,6 +328,13 @@ impl Resolver {
                 let gone = follow(&mut self.descriptors, op);
                 for open in gone {
                     self.let_go(open);
+                }
+                let leaves = op.kind == OpKind::Exec || op.length == Some(1);
+                if leaves && matches!(op.kind, OpKind::Exec | OpKind::Exit) && op.result.is_ok() {
+                    let kept = self.kept.remove(&op.pid.0).unwrap_or_default();
+                    for open in kept {
+                        self.let_go(open);
+                    }
                 }
                 return Err(Out::Aside);
             }
@@ -336,24 +369,6 @@ impl Resolver {
     fn let_go(&mut self, open: Opened) {
         fewer(&mut self.held, &(open.pid, open.file));
         fewer(&mut self.held_by_any, &open.file);
-    }
-
-    /// A close counts where it lets the file go; others are free.
-    fn close(&mut self, op: &Op) -> Result<Done, Out> {
-        let fd = op.fd.filter(|_| op.result.is_ok()).ok_or(Out::Aside)?;
-        let open = self
-            .descriptors
-            .description(op.pid.0, fd)
-            .copied()
-            .ok_or(Out::Aside)?;
-        let done = self.done(op, open.file, Form::plain(OpKind::Close, 0, 0));
-        let last = self
-            .descriptors
-            .close(op.pid.0, fd)
-            .and_then(|c| c.last)
-            .ok_or(Out::Aside)?;
-        self.let_go(last);
-        Ok(done)
     }
 
     /// An operation on the open file of `file`.

@@ -19,7 +19,7 @@ pub enum At {
     Again,
     /// At the file's start.
     Start,
-    /// At the file's end.
+    /// At the file's end, or beyond it as `place` tells.
     End,
     /// So many bytes behind where the transfer before ended, or before it.
     Skip(i64),
@@ -180,7 +180,9 @@ impl fmt::Display for VisitStep {
             None if !self.times.is_only(1) => write!(f, " times={}", self.times)?,
             None => {}
         }
-        if matches!(form.at, At::From | At::Back | At::Random) && !self.place.0.is_empty() {
+        let beyond = form.at == At::End && !self.place.is_only(0);
+        let placed = beyond || matches!(form.at, At::From | At::Back | At::Random);
+        if placed && !self.place.0.is_empty() {
             write!(f, " place={}", self.place)?;
         }
         if form.at == At::Random {
@@ -349,7 +351,7 @@ impl VisitStep {
                 self.unit
             ));
         }
-        let by_place = matches!(self.form.at, At::From | At::Back);
+        let by_place = matches!(self.form.at, At::From | At::Back | At::End);
         if by_place && self.place.most() > LARGEST {
             return Err(format!(
                 "{kind}: place={}, expected at most {LARGEST}",

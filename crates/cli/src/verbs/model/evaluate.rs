@@ -91,7 +91,7 @@ fn planned(args: &ModelEvaluateArgs) -> Result<EvaluatePlan> {
     };
     let parse = |text: &String| Ok(NamedTarget::from(target::parse(text)?));
     Ok(EvaluatePlan {
-        model: model(file, args.pace)?,
+        model: model(file, args)?,
         contents: contents(file, &original)?,
         original,
         targets: args.on.iter().map(parse).collect::<Result<_>>()?,
@@ -120,11 +120,23 @@ fn workload(text: &str) -> Result<Original> {
 }
 
 /// The workload that runs a model.
-fn model(file: &Path, pace: PaceArg) -> Result<NamedWorkload> {
+fn model(file: &Path, args: &ModelEvaluateArgs) -> Result<NamedWorkload> {
     let shown = file.display();
     let text = match file.extension().and_then(|kind| kind.to_str()) {
-        Some("fsm") if pace == PaceArg::Afap => format!("model:file={shown},think=false"),
-        Some("fsm") => format!("model:file={shown}"),
+        Some("fsm") => {
+            let think = match args.pace {
+                PaceArg::Afap => ",think=false",
+                PaceArg::Own => "",
+            };
+            let seed = args.model_seed.map(|seed| format!(",seed={seed}"));
+            format!("model:file={shown}{think}{}", seed.unwrap_or_default())
+        }
+        Some("cfg") if args.model_seed.is_some() => {
+            return Err(UsageError(format!(
+                "--model-seed with {shown}: a .cfg leaves nothing to chance; expected a .fsm"
+            ))
+            .into());
+        }
         Some("cfg") => format!("filerunner:file={shown}"),
         _ => {
             return Err(UsageError(format!(

@@ -110,6 +110,7 @@ pub(super) struct PartFit {
     pub(super) ids: FxHashMap<Key, u32>,
     pub(super) lines: Vec<LineFit>,
     pub(super) first: FxHashMap<u32, u64>,
+    pub(super) going_on: FxHashMap<u32, u64>,
 }
 
 /// By phase and group.
@@ -146,7 +147,18 @@ impl PartFit {
         telling(&lines.collect::<Vec<_>>())
     }
 
-    pub(super) fn follows(&mut self, before: At, line: u32) {
+    /// A line comes after the last one, or is what is begun with, by who `goes_on` from an earlier phase or by another.
+    pub(super) fn comes(&mut self, last: Option<At>, line: u32, goes_on: bool) {
+        match last {
+            Some(before) => self.follows(before, line),
+            None => *self.first.entry(line).or_default() += 1,
+        }
+        if goes_on && last.is_none() {
+            *self.going_on.entry(line).or_default() += 1;
+        }
+    }
+
+    fn follows(&mut self, before: At, line: u32) {
         if let Some(known) = self.lines.get_mut(before.line as usize - 1) {
             known.repeat.add(before.times);
             *known.next.entry(line).or_default() += 1;

@@ -9,7 +9,10 @@ use super::super::names::Has;
 /// What is left to be done of a part.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Left {
+    /// What is begun with by those that begin.
     pub(super) first: Vec<(u64, u64)>,
+    /// What by those that go on from an earlier phase.
+    pub(super) going_on: Vec<(u64, u64)>,
     pub(super) next: Vec<Vec<(u64, u64)>>,
     /// Of each line the follower that is kept for last: the next on the shortest way to the end. So nothing is left
     /// over (the last exits of an Eulerian trail; van Aardenne-Ehrenfest and de Bruijn 1951).
@@ -89,6 +92,12 @@ pub(super) fn draw(left: &mut [(u64, u64)], how: How<'_>, random: &mut Random) -
 }
 
 impl Left {
+    /// Whether there is something to begin with.
+    pub(super) fn begins(&self) -> bool {
+        let mut left = self.first.iter().chain(&self.going_on);
+        left.any(|first| first.1 > 0)
+    }
+
     pub(super) fn new(part: &Part, time: f64) -> Self {
         // Of a part of a time what the next whole one has is begun, and left at that part.
         let whole = time.ceil() as u64;
@@ -103,8 +112,16 @@ impl Left {
             .iter()
             .fold(0, |n: u64, line| n.saturating_add(line.visits()));
         let lines = part.script.len();
+        let mut new: Vec<(u64, u64)> = scaled(&part.first);
+        for (line, n) in scaled(&part.going_on) {
+            let mut of_line = new.iter_mut().filter(|first| first.0 == line);
+            if let Some(first) = of_line.next() {
+                first.1 = first.1.saturating_sub(n);
+            }
+        }
         Self {
-            first: scaled(&part.first),
+            first: new,
+            going_on: scaled(&part.going_on),
             next: part.script.iter().map(|l| scaled(&l.next)).collect(),
             exits: exits(part),
             ends: ends(part),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::model::{Stage, Type};
 use super::super::recency::Recency;
+use super::Wish;
 
 /// A descriptor.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +50,8 @@ pub struct Name {
     pub children: u32,
     /// Who has it open, the last one last.
     pub opened: Vec<Opened>,
+    /// Descriptors that stand for mappings of it, one of each process at the most.
+    pub kept: Vec<Opened>,
     /// Where a mapping of it was touched last.
     pub mapped: (u64, u64),
     /// Places at random that were used; of most files none are.
@@ -77,13 +80,12 @@ impl Name {
     }
 
     /// Whether a process has it open for what is done: to write, to read or either, with so much left.
-    pub(super) fn is_open_for(
-        &self,
-        pid: u32,
-        writes: Option<bool>,
-        rest: Option<(u64, u64)>,
-    ) -> bool {
-        let fits = |open: &Opened| match writes {
+    pub(super) fn is_open_for(&self, wish: Wish, rest: Option<(u64, u64)>) -> bool {
+        let pid = wish.pid;
+        if wish.mapped && self.kept.iter().any(|o| o.pid == pid) {
+            return true;
+        }
+        let fits = |open: &Opened| match wish.writes {
             Some(true) => open.access != 0,
             Some(false) => open.access != 1,
             None => true,
@@ -98,7 +100,7 @@ impl Name {
 
     /// What is there loses the name; who has it open keeps it.
     pub fn let_go(&mut self) {
-        for open in &mut self.opened {
+        for open in self.opened.iter_mut().chain(&mut self.kept) {
             open.unnamed.get_or_insert(self.size);
         }
     }

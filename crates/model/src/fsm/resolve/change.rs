@@ -92,6 +92,7 @@ impl Resolver {
             file,
             pid,
             append: op.flags & O_APPEND != 0,
+            mapped: false,
             cursor: Cursor::default(),
         };
         *self.held.entry((pid, file)).or_default() += 1;

@@ -4,7 +4,7 @@ use fsage_core::{KindClass, Op, OpFlags, OpKind};
 
 use super::super::model::{Stage, Type};
 use super::super::step::{At, Form, LARGEST};
-use super::{Cursor, Done, Out, Resolver, flags, is_write};
+use super::{Cursor, Done, KEPT, Out, Resolver, flags, is_write};
 
 const PAGE_BYTES: u64 = 4096;
 
@@ -36,6 +36,31 @@ impl Resolver {
         self.made(node, Type::File);
         self.ids.insert(id, file);
         Some(file)
+    }
+
+    /// A close counts where it lets the file go; others are free. One that leaves it to a mapping is
+    /// told as [`KEPT`].
+    pub(super) fn close(&mut self, op: &Op) -> Result<Done, Out> {
+        let fd = op.fd.filter(|_| op.result.is_ok()).ok_or(Out::Aside)?;
+        let open = self
+            .descriptors
+            .description(op.pid.0, fd)
+            .copied()
+            .ok_or(Out::Aside)?;
+        let kept = if open.mapped { KEPT } else { 0 };
+        let done = self.done(op, open.file, Form::plain(OpKind::Close, kept, 0));
+        let last = self
+            .descriptors
+            .close(op.pid.0, fd)
+            .and_then(|c| c.last)
+            .ok_or(Out::Aside)?;
+        let kept = self.kept.entry(last.pid).or_default();
+        if last.mapped && kept.iter().all(|open| open.file != last.file) {
+            kept.push(last);
+        } else {
+            self.let_go(last);
+        }
+        Ok(done)
     }
 
     pub(super) fn on_file(&mut self, op: &Op) -> Result<Done, Out> {
@@ -76,6 +101,14 @@ impl Resolver {
                     self.set_size(file, size);
                 }
                 (OpKind::Readdir, _) => self.made(done.node, Type::Directory),
+                (OpKind::Mmap, _) => {
+                    let open = op
+                        .fd
+                        .and_then(|fd| self.descriptors.description(op.pid.0, fd));
+                    if let Some(open) = open {
+                        open.mapped = true;
+                    }
+                }
                 _ => {}
             }
             done.form.bytes = done.bytes.filter(|b| is_usual(*b));
@@ -111,7 +144,8 @@ impl Resolver {
             At::End
         } else {
             let place = Place { offset, gap, size };
-            place.told(before, write || op.kind == OpKind::Seek, explicit)
+            let seeks = op.kind == OpKind::Seek;
+            place.told(before, write || seeks, explicit || seeks)
         };
         // Who began somewhere does not go on until the end, though he may come there.
         let placed = match done.form.at {
@@ -135,15 +169,15 @@ impl Resolver {
         }
         if let Some(content) = self.files.get_mut(file as usize) {
             match done.form.at {
-                At::From => done.place = offset,
-                At::Back => done.place = size.saturating_sub(offset),
+                // Beyond an end that is not known nothing is told.
+                At::End if append || op.size_bytes.is_none() => {}
                 At::Random => {
                     let place = offset / PAGE_BYTES;
                     let places = content.places.get_or_insert_default();
                     done.place = places.distance(&place).map_or(0, |d| d as u64 + 1);
                     places.touch(place);
                 }
-                _ => {}
+                at => done.place = from_edge(at, offset, size),
             }
             content.stage.moves(op, moved, write);
             if write {
@@ -209,6 +243,18 @@ fn somewhere(offset: u64, size: u64) -> At {
         _ if offset <= near => At::From,
         _ => At::Random,
     }
+}
+
+/// How far a place is from the edge of the file that it is told by, bytes.
+fn from_edge(at: At, offset: u64, size: u64) -> u64 {
+    let far = match at {
+        At::From => offset,
+        At::Back => size.saturating_sub(offset),
+        // What lies between is a hole.
+        At::End => offset.saturating_sub(size),
+        _ => 0,
+    };
+    far.min(LARGEST)
 }
 
 /// What is asked of a call: of a read at the end how it is asked, else only what was moved counts.
