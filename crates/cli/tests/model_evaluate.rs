@@ -92,9 +92,9 @@ fn a_trace_and_its_own_fit_are_alike_in_memory() {
             seed,
         ];
         let result = evaluate(dir, &args, 0);
-        ["write", "read"].map(|act| error(&result, &format!("latency:{act}")))
+        ["write", "read"].map(|act| error(&result, &format!("latency:{act}")).to_bits())
     };
-    let own = ["write", "read"].map(|act| error(&result, &format!("latency:{act}")));
+    let own = ["write", "read"].map(|act| error(&result, &format!("latency:{act}")).to_bits());
     assert_eq!(seeded("42"), own);
     assert_ne!(seeded("43"), own);
 }

@@ -170,9 +170,8 @@ impl State {
         }
         match self.inodes.get(ino)?.file_type() {
             FileType::Symlink if !flags.name_only => Err(Errno::ELOOP),
-            FileType::Symlink if flags.directory => Err(Errno::ENOTDIR),
+            FileType::Symlink | FileType::Regular if flags.directory => Err(Errno::ENOTDIR),
             FileType::Directory if flags.write || flags.create => Err(Errno::EISDIR),
-            FileType::Regular if flags.directory => Err(Errno::ENOTDIR),
             _ => Ok((ino, false)),
         }
     }

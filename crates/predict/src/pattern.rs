@@ -35,6 +35,15 @@ pub enum Relation {
 }
 
 impl Relation {
+    /// The next one, where that is known and it is of another file.
+    pub fn or_next(self, known: bool) -> Self {
+        match self {
+            Self::Sequential | Self::Same => self,
+            _ if known => Self::Next,
+            _ => self,
+        }
+    }
+
     /// The name in annotated traces.
     pub fn name(self) -> &'static str {
         match self {

@@ -41,10 +41,18 @@ impl View {
         self.sizes.shares_blocks
             && matches!(step.op.kind, OpKind::CopyIn | OpKind::CopyOut)
             && step.op.flags & (COPY_SHARES | COPY_WHOLE_BLOCKS) != 0
+            && step.op.result.value().is_some_and(|bytes| bytes > 0)
+    }
+
+    pub(super) fn share(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
+        match step.op.kind {
+            OpKind::CopyIn => self.share_from(step, charges),
+            _ => self.share_to(step),
+        }
     }
 
     /// The source's side: what was written of it is written back.
-    pub(super) fn share_from(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
+    fn share_from(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
         let Some(ino) = step.resolved.node else {
             return;
         };
@@ -68,7 +76,7 @@ impl View {
     }
 
     /// The copy's side: it has its source's blocks, and nothing of it is in memory.
-    pub(super) fn share_to(&mut self, step: &Passing<'_>) {
+    fn share_to(&mut self, step: &Passing<'_>) {
         let Some(ino) = step.resolved.node else {
             return;
         };

@@ -3,11 +3,12 @@
 use fsage_cache::{PAGE_BYTES, PageState};
 use fsage_core::{Op, OpFlags, OpKind};
 
+use super::places::read_stem;
 use super::{PAGE_KIB, Passing, View};
 use crate::cost::{Charge, Gap, Stem};
-use crate::drive::{Found, Of};
+use crate::drive::Found;
 use crate::namespace::tree::Ino;
-use crate::pattern::{NEAR_BYTES, NEXT_BYTES, Relation, Untouched, place};
+use crate::pattern::{Relation, Untouched};
 
 /// The most bytes that one call of Linux moves (`MAX_RW_COUNT`); what a trace says beyond is not
 /// followed page by page.
@@ -230,7 +231,7 @@ impl View {
             charges.push(Charge::sized(Stem::Rd, step.gap, disk_kib));
             let ino = self.placed(step, ino);
             self.ask_data(step, ino, (offset, length), Relation::Sequential, None);
-            self.note_data(step, ino, offset.saturating_add(length));
+            self.note_data(step, ino, (offset, length), None);
         } else {
             self.disk_read(step, ino, offset, length, disk_kib, fresh, charges);
         }
@@ -260,12 +261,10 @@ impl View {
         let Some(inode) = step.ns.tree.inode(ino) else {
             return;
         };
-        let relation = match (next, self.last_data.relation(ino, inode, offset)) {
-            (Some(_), elsewhere) if !matches!(elsewhere, Relation::Sequential | Relation::Same) => {
-                Relation::Next
-            }
-            (_, relation) => relation,
-        };
+        let relation = self
+            .last_data
+            .relation(ino, inode, offset)
+            .or_next(next.is_some());
         let distance = self
             .last_data
             .distance(ino, offset)
@@ -277,22 +276,7 @@ impl View {
         let found = self.ask_data(step, ino, (offset, length), relation, next);
         let away = std::mem::take(&mut self.arm_away) && self.sizes.arm_alone;
         self.leaves_inodes();
-        let stem = match (relation, found) {
-            (Relation::Next | Relation::Near, _) if away && fresh => Stem::RfF,
-            (Relation::Next, _) if between.is_some_and(|bytes| bytes > 0) => Stem::RfS,
-            (Relation::Near, _) if between.is_some() => Stem::Rx,
-            (Relation::Sequential, _) | (Relation::Same, Some(Found::Held)) => Stem::Rd,
-            (Relation::Same, _) => Stem::RRd,
-            _ if !fresh => match found {
-                Some(Found::Held | Found::Coming(_)) => Stem::Rd,
-                _ => Stem::RRd,
-            },
-            (Relation::Next | Relation::Near, Some(Found::Elsewhere)) => Stem::RfF,
-            (Relation::Next, _) | (_, Some(Found::Held | Found::Coming(_))) => Stem::RfN,
-            (Relation::Near, _) => Stem::RfS,
-            (Relation::Far, _) => Stem::RfF,
-            _ => Stem::RfO,
-        };
+        let stem = read_stem(relation, found, fresh, away, between);
         if let Some(Found::Coming(bytes)) = found
             && !matches!(relation, Relation::Sequential | Relation::Same)
         {
@@ -323,47 +307,7 @@ impl View {
             charges.push(Charge::once(Stem::RfF, step.gap));
             charges.push(Charge::many(Stem::RfF, Gap::NONE, -1.0));
         }
-        self.note_data(step, ino, offset.saturating_add(length));
-        if let Some(first) = next {
-            self.last_data.ends_at(first.saturating_add(length));
-        }
-    }
-
-    /// Where the data of a request is, on a device whose arm has to move; a neighbour of the last request is on its
-    /// way, unless the arm has left. `next`: where it is taken to lie instead.
-    pub(super) fn ask_data(
-        &mut self,
-        step: &Passing<'_>,
-        ino: Ino,
-        (offset, length): (u64, u64),
-        relation: Relation,
-        next: Option<u64>,
-    ) -> Option<Found> {
-        let (drive, inode) = (self.drive.as_mut()?, step.ns.tree.inode(ino)?);
-        let (now_ns, until_ns) = (step.op.start_ns, step.op.end_ns());
-        let (of, first) = next.map_or_else(|| place(inode, offset), |first| (Of::Data, first));
-        // Where places are known, so is whether it lies before what was asked for last: nothing brings that.
-        let beside = match relation {
-            _ if next.is_none() && self.last_data.passed(inode, offset) => false,
-            Relation::Next => drive.reaches(of, NEXT_BYTES, now_ns),
-            Relation::Near => drive.reaches(of, NEAR_BYTES, now_ns),
-            _ => false,
-        };
-        let place = (first, first.saturating_add(length.max(1)));
-        Some(match drive.ask(of, place, now_ns, until_ns) {
-            Found::Elsewhere if beside => Found::Coming(0),
-            Found::Coming(_) if relation != Relation::Far && relation != Relation::Other => {
-                Found::Coming(0)
-            }
-            found => found,
-        })
-    }
-
-    fn note_data(&mut self, step: &Passing<'_>, ino: Ino, end: u64) {
-        if let Some(inode) = step.ns.tree.inode(ino) {
-            self.last_data.note(ino, inode, end);
-            self.last_reader = Some(step.op.tid);
-        }
+        self.note_data(step, ino, (offset, length), next);
     }
 
     #[inline]

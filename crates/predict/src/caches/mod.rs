@@ -11,6 +11,7 @@ mod dirty;
 mod inodes;
 mod listing;
 mod lookup;
+mod places;
 mod recent;
 mod removal;
 pub mod rules;

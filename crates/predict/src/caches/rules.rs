@@ -99,6 +99,7 @@ impl View {
     pub(super) fn call(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
         let kind = step.op.kind;
         match step.resolved.action {
+            _ if self.shares_blocks(step) => self.share(step, charges),
             Action::None => {}
             Action::Failed => {
                 // Beside its lookups a call on a name pays for being a call (6.1.3.7 charges lookups
@@ -128,10 +129,6 @@ impl View {
             Action::Write { offset, length, .. } if kind == OpKind::Fault => {
                 self.fault(step, offset, length, true, charges);
             }
-            Action::Read { eof: false, .. } if self.shares_blocks(step) => {
-                self.share_from(step, charges);
-            }
-            Action::Write { length: 1.., .. } if self.shares_blocks(step) => self.share_to(step),
             Action::Read {
                 offset,
                 length,
