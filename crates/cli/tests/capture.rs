@@ -94,6 +94,41 @@ fn of_a_copy_across_the_border_the_half_inside_is_kept() {
     }
 }
 
+/// In a private namespace, which takes the mount and its loop device with it.
+#[test]
+fn a_copy_that_shares_blocks_is_a_copy_and_what_a_shell_puts_back_is_a_close() {
+    if !(common::root() && tool("mkfs.xfs") && tool("unshare")) {
+        return;
+    }
+    for method in METHODS {
+        let dir = temp();
+        let script = format!(
+            "truncate -s 400M image && mkfs.xfs -q image && mkdir m && mount -o loop image m && \
+             head -c 9000 /dev/zero >m/a && \
+             {} trace -q --method {method} --under m -o t.fst -- \
+                 sh -c 'cp --reflink=always m/a m/b; cat m/a >m/c' && umount m",
+            env!("CARGO_BIN_EXE_fsage")
+        );
+        let made = Command::new("unshare")
+            .args(["-m", "sh", "-c", &script])
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{method}: {made:?}");
+        let ops = run(dir.path(), ["show", "t.fst", "--ops"]).exits(0).text();
+        let of = |kind: &str| -> Vec<&str> { ops.lines().filter(|l| l.contains(kind)).collect() };
+        let (ins, outs) = (of(" copy_in("), of(" copy_out("));
+        assert!(
+            ins[0].contains("9000") && outs[0].contains("9000"),
+            "{method}: {ops}"
+        );
+        assert!(!ins[0].contains("<0 ns>"), "{method}: {ops}");
+        // m/a and m/b by cp; m/a and its output by cat; and by the shell the descriptor of cat's, where its own
+        // output is put back.
+        assert_eq!(of(" close(").len(), 6, "{method}: {ops}");
+    }
+}
+
 /// 4 is a value that drops nothing: what others measure meanwhile stays as it is.
 #[test]
 fn who_drops_caches_makes_the_next_operation_cold() {

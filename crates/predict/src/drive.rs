@@ -318,6 +318,16 @@ mod tests {
     }
 
     #[test]
+    fn what_was_written_is_held_and_leaves_the_arm_where_it_is() {
+        let mut drive = drive();
+        data(&mut drive, 5000, 0);
+        drive.hold(Of::Data, (90_000 * KIB, 90_004 * KIB));
+        assert_eq!(data(&mut drive, 90_000, 0), Found::Held);
+        assert_eq!(data(&mut drive, 5100, 0), Found::Coming(96 * KIB));
+        assert_eq!(data(&mut drive, 90_100, 0), Found::Elsewhere);
+    }
+
+    #[test]
     fn a_neighbour_is_held_after_a_rest_where_the_arm_has_left() {
         let mut drive = drive();
         data(&mut drive, 5000, 0);

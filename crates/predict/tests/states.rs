@@ -7,7 +7,7 @@ mod common;
 
 use common::{Notes, Script, everything, everything_but};
 use fsage_core::metric::MetricId;
-use fsage_core::{Errno, OpFlags, OpKind, Outcome, Pid, Tid};
+use fsage_core::{COPY_SHARES, COPY_WHOLE_BLOCKS, Errno, OpFlags, OpKind, Outcome, Pid, Tid};
 use fsage_predict::{Options, Predictor, Relation, SystemVector};
 
 /// The families that an operation was charged, without lookups, points and pauses.
@@ -133,6 +133,55 @@ fn what_a_close_writes_is_waited_for_by_the_next_truncation() {
     assert_eq!(truncations(1.0, 0), "OPEN+TRD");
     assert_eq!(truncations(10.0, 0), "OPEN+TRF");
     assert_eq!(truncations(10.0, 200_000_000), "OPEN+TR");
+}
+
+#[test]
+fn what_takes_a_descriptors_place_closes_it() {
+    let second = |kind: OpKind| {
+        let mut s = Script::default();
+        s.open("/other", 0, 4);
+        for fd in [3, 5] {
+            s.open("/f", 0o1001, fd).size_bytes = Some(4096);
+            s.data(OpKind::Write, fd, 0, 4096);
+            s.fd(kind, 4).result = Outcome::ok(fd as u64);
+        }
+        families_on(everything_but(&[("CLOSET", 10.0)]), &s).swap_remove(4)
+    };
+    assert_eq!(second(OpKind::Dup), "OPEN+TRF");
+    assert_eq!(second(OpKind::Fstat), "OPEN+TRD");
+}
+
+/// What the sides of a copy, a read of the copy and a write to a part of it are charged as.
+fn copied(flags: u32, written_back: bool) -> Vec<String> {
+    let mut s = Script::default();
+    s.open("/new", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 8192);
+    if written_back {
+        s.fd(OpKind::Fsync, 3);
+    }
+    s.open("/copy", CREATE, 4);
+    let before = s.ops.len();
+    s.data(OpKind::CopyIn, 3, 0, 8192).flags = flags;
+    s.data(OpKind::CopyOut, 4, 0, 8192).flags = flags;
+    s.data(OpKind::Read, 4, 0, 4096);
+    s.data(OpKind::Write, 4, 4096, 100);
+    families_on(everything(), &s).split_off(before)
+}
+
+#[test]
+fn a_copy_that_shares_blocks_moves_nothing_and_is_in_no_cache() {
+    for flags in [COPY_SHARES, COPY_WHOLE_BLOCKS] {
+        let shared = copied(flags, true);
+        assert_eq!(shared[..2], ["CPS", ""]);
+        // What lies on the device is read there, and before a part of a block is written.
+        assert!(shared[2].starts_with("RF"), "{shared:?}");
+        assert!(shared[3].contains("WP"), "{shared:?}");
+        // What was not written back is before.
+        assert_eq!(copied(flags, false)[..2], ["CPSD", ""]);
+    }
+    let moved = copied(0, true);
+    assert_eq!(moved[..2], ["RC", "WF"]);
+    assert!(moved[2].starts_with("RC"), "{moved:?}");
 }
 
 #[test]

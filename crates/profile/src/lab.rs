@@ -528,33 +528,6 @@ impl<'a> Lab<'a> {
         }
     }
 
-    /// Leaves a tree that is not needed any more for the end, when all goes together; where room is
-    /// short it goes now.
-    pub(crate) fn discard(&self, root: &str) -> Res {
-        let roomy = self
-            .fs
-            .statfs()
-            .is_ok_and(|s| s.available_bytes > s.total_bytes / 2);
-        if roomy { Ok(()) } else { self.clear(root) }
-    }
-
-    /// Removes a tree, or leaves it for the end if the time is over.
-    pub(crate) fn clear(&self, root: &str) -> Res {
-        if self.spent() {
-            return Ok(());
-        }
-        let start = self.clock.now_ns();
-        let entries = crate::population::remove_tree(self.fs, root.as_bytes())?;
-        let took_ns = self.clock.now_ns().saturating_sub(start);
-        self.costs.removed(entries, took_ns);
-        Ok(())
-    }
-
-    /// Space that may be used, in bytes: a fourth of what is free.
-    pub(crate) fn room_bytes(&self) -> u64 {
-        self.fs.statfs().map_or(u64::MAX, |s| s.available_bytes / 4)
-    }
-
     /// Creates a file of `bytes` incompressible bytes, untimed.
     pub(crate) fn make_file(&self, path: &[u8], bytes: u64) -> Res {
         self.afford(0)?;

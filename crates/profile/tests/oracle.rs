@@ -485,6 +485,8 @@ const NOT_DETERMINED: &[(&str, &str)] = &[
         "SYNO",
         "which blocks a commit holds depends on what others left",
     ),
+    ("CPS", "the truth shares no blocks"),
+    ("CPSD", "the truth shares no blocks"),
     ("CRP", "the truth passes over no inode"),
     ("RMQ", "the truth frees nothing behind anybody's back"),
     (

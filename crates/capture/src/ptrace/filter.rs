@@ -137,12 +137,12 @@ mod tests {
         let program = program();
         assert!(program.len() < 4096, "the kernel's BPF_MAXINSNS");
         for nr in 0..600 {
-            let commands = if libc::c_long::from(nr) == libc::SYS_fcntl {
-                1100
-            } else {
-                1
+            let commands: Vec<u64> = match libc::c_long::from(nr) {
+                libc::SYS_fcntl => (0..1100).collect(),
+                libc::SYS_ioctl => CLONES.map(u64::from).into_iter().chain([0]).collect(),
+                _ => vec![0],
             };
-            for second in 0..commands {
+            for second in commands {
                 for flags in [libc::MAP_PRIVATE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS] {
                     let args = [3, second, 0, flags as u64, 3, 0];
                     let traced = run(&program, nr, ARCH_X86_64, &args) == libc::SECCOMP_RET_TRACE;
