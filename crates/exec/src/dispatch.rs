@@ -5,7 +5,7 @@ use fsage_core::{
     RangeSync, SetAttr,
 };
 
-use fsage_namespace::flags::{AT_SYMLINK_NOFOLLOW, O_PATH};
+use fsage_namespace::flags::{O_PATH, follows_last};
 
 use crate::handles::{Directory, Handles};
 use crate::payload::{PIECE_BYTES, Payload};
@@ -266,7 +266,7 @@ impl<'a> Executor<'a> {
         );
         let length = op.length.unwrap_or(0);
         Outcome::Ran(self.timer.call(self.fs, |fs| match op.kind {
-            OpKind::Stat if op.flags & AT_SYMLINK_NOFOLLOW != 0 => fs.lstat(name).map(|_| 0),
+            OpKind::Stat if follows_last(op) == Some(false) => fs.lstat(name).map(|_| 0),
             OpKind::Stat => fs.stat(name).map(|_| 0),
             OpKind::Access => fs.access(name, access(op.flags)).map(|()| 0),
             OpKind::Unlink => fs.unlink(name).map(|()| 0),
@@ -309,9 +309,7 @@ pub(crate) fn attribute(fs: &dyn FileSystem, op: &Op, name: &[u8]) -> Result<u64
         }
         _ => SetAttr::Times(0, 0),
     };
-    let itself =
-        matches!(op.kind, OpKind::Chown | OpKind::Utimens) && op.flags & AT_SYMLINK_NOFOLLOW != 0;
-    if itself {
+    if follows_last(op) == Some(false) {
         fs.lset_attr(name, attr).map(|()| 0)
     } else {
         fs.set_attr(name, attr).map(|()| 0)

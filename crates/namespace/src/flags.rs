@@ -2,6 +2,8 @@
 
 #![allow(missing_docs, reason = "open(2), fcntl(2), rename(2), clone(2)")]
 
+use fsage_core::{Op, OpKind};
+
 pub const O_CREAT: u32 = 0o100;
 pub const O_EXCL: u32 = 0o200;
 pub const O_TRUNC: u32 = 0o1000;
@@ -19,3 +21,19 @@ pub const CLONE_VM: u32 = 0x100;
 pub const CLONE_FS: u32 = 0x200;
 pub const CLONE_FILES: u32 = 0x400;
 pub const CLONE_THREAD: u32 = 0x1_0000;
+
+/// Whether a call on a name follows a symbolic link at its end, for the kinds of which some calls do and others not, as the
+/// operation's flags say; `None` for every other kind.
+pub fn follows_last(op: &Op) -> Option<bool> {
+    matches!(
+        op.kind,
+        OpKind::Stat
+            | OpKind::Chown
+            | OpKind::Utimens
+            | OpKind::Setxattr
+            | OpKind::Getxattr
+            | OpKind::Listxattr
+            | OpKind::Removexattr
+    )
+    .then_some(op.flags & AT_SYMLINK_NOFOLLOW == 0)
+}

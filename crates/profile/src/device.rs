@@ -210,8 +210,8 @@ impl Lab<'_> {
     }
 
     /// Begins a procedure that makes many names: nothing is dirty and, where that can be reached,
-    /// nothing is cached; where the file system can be made anew, it is. Without a journal ext4, which serves ext2 too, passes over the inodes that
-    /// were freed in the last minutes as long as it has their blocks in memory, at every create
+    /// nothing is cached; where the file system can be made anew, it is. Without a journal ext4, which serves ext2 too,
+    /// passes over the inodes that were freed in the last minutes as long as it has their blocks in memory, at every create
     /// (`recently_deleted` in fs/ext4/ialloc.c): what the suite itself removed before would count. The blocks come
     /// back with the first new inodes among them, so that it goes on in another place too. No computed file system does
     /// that.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 use fsage_core::{Errno, Fd, FileSystem, Handle, Op, OpFlags, OpKind, OpenFlags};
-use fsage_namespace::flags::{AT_SYMLINK_NOFOLLOW, RENAME_EXCHANGE};
+use fsage_namespace::flags::{RENAME_EXCHANGE, follows_last};
 
 use crate::dispatch::{access, attribute, explicit_offset, open_flags, sync_range};
 use crate::payload::{PIECE_BYTES, Payload};
@@ -381,7 +381,7 @@ fn touch(
 
 fn on_name(fs: &dyn FileSystem, op: &Op, name: &[u8]) -> Result<u64, Errno> {
     match op.kind {
-        OpKind::Stat if op.flags & AT_SYMLINK_NOFOLLOW != 0 => fs.lstat(name).map(|_| 0),
+        OpKind::Stat if follows_last(op) == Some(false) => fs.lstat(name).map(|_| 0),
         OpKind::Access => fs.access(name, access(op.flags)).map(|()| 0),
         OpKind::Unlink => fs.unlink(name).map(|()| 0),
         OpKind::Mkdir => fs.mkdir(name, op.flags & 0o7777).map(|()| 0),

@@ -6,6 +6,7 @@ mod files;
 use fsage_core::{Errno, FileId, KindClass, Op, OpFlags, OpKind, PathId, PathTable};
 use fsage_namespace::flags::{
     AT_SYMLINK_NOFOLLOW, O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_TMPFILE, O_TRUNC,
+    follows_last,
 };
 use fsage_namespace::path::{beneath, is_beneath, join, normal};
 use rustc_hash::FxHashMap;
@@ -289,9 +290,8 @@ impl Resolver {
             OpKind::Open => {
                 op.flags & O_NOFOLLOW != 0 || op.flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL
             }
-            OpKind::Stat | OpKind::Utimens | OpKind::Chown => op.flags & AT_SYMLINK_NOFOLLOW != 0,
             OpKind::Access | OpKind::Truncate | OpKind::Chmod | OpKind::Statfs => false,
-            _ => true,
+            _ => !follows_last(op).unwrap_or(false),
         };
         for _ in 0..LINKS {
             let Some(target) = self.links.get(&node).filter(|_| !no_follow) else {

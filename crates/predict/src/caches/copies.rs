@@ -81,8 +81,7 @@ impl View {
             return;
         };
         self.pages.cut(ino.0, 0);
-        let state = self.changing(ino);
-        state.extended = true;
+        self.changing(ino).extended = true;
         let begun = self.copies.begun.take();
         match begun.filter(|(tid, _)| *tid == step.op.tid) {
             Some((_, source)) => self.copies.by_copy.insert(ino.0, source),

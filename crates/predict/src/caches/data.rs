@@ -229,9 +229,10 @@ impl View {
         if pages.missed == 0 {
             self.relation = Relation::Sequential;
             charges.push(Charge::sized(Stem::Rd, step.gap, disk_kib));
+            let next = self.next_listed(step, ino, offset);
             let ino = self.placed(step, ino);
-            self.ask_data(step, ino, (offset, length), Relation::Sequential, None);
-            self.note_data(step, ino, (offset, length), None);
+            self.ask_data(step, ino, (offset, length), Relation::Sequential, next);
+            self.note_data(step, ino, (offset, length), next);
         } else {
             self.disk_read(step, ino, offset, length, disk_kib, fresh, charges);
         }

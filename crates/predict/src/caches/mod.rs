@@ -364,16 +364,14 @@ impl View {
         if op.record.contains(OpFlags::COLD_DATA) && !self.sizes.deviceless {
             self.make_cold(ns, op.record.contains(OpFlags::COLD_NAMES));
         }
-        if !resolved.rewritten.is_empty() {
-            let step = Passing {
-                op,
-                resolved,
-                ns,
-                gap,
-            };
-            for &ino in &resolved.rewritten {
-                self.close_truncated(&step, ino);
-            }
+        let step = Passing {
+            op,
+            resolved,
+            ns,
+            gap,
+        };
+        for &ino in &resolved.rewritten {
+            self.close_truncated(&step, ino);
         }
         if resolved.charged {
             let states = &mut self.files;
@@ -382,12 +380,6 @@ impl View {
                     *state = state.stable();
                 }
             });
-            let step = Passing {
-                op,
-                resolved,
-                ns,
-                gap,
-            };
             if let Some(drive) = self
                 .drive
                 .as_mut()

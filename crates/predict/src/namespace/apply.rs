@@ -3,8 +3,8 @@
 use fsage_core::{Errno, Fd, KindClass, Op, OpFlags, OpKind, PathTable};
 use fsage_namespace::Closed;
 use fsage_namespace::flags::{
-    AT_SYMLINK_NOFOLLOW, CLONE_THREAD, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW,
-    O_TRUNC, RENAME_EXCHANGE,
+    CLONE_THREAD, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_TRUNC, RENAME_EXCHANGE,
+    follows_last,
 };
 
 use super::process::OpenFile;
@@ -162,20 +162,13 @@ impl Namespace {
             OpKind::Open => {
                 op.flags & O_NOFOLLOW == 0 && op.flags & (O_CREAT | O_EXCL) != O_CREAT | O_EXCL
             }
-            OpKind::Stat
-            | OpKind::Chown
-            | OpKind::Utimens
-            | OpKind::Setxattr
-            | OpKind::Getxattr
-            | OpKind::Listxattr
-            | OpKind::Removexattr => op.flags & AT_SYMLINK_NOFOLLOW == 0,
             OpKind::Access
             | OpKind::Truncate
             | OpKind::Chmod
             | OpKind::Statfs
             | OpKind::Chdir
             | OpKind::Exec => true,
-            _ => false,
+            _ => follows_last(op).unwrap_or(false),
         };
         let first = if op.kind == OpKind::Symlink || op.path.is_some() {
             self.walk(op, paths, false, follow)

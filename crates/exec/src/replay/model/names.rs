@@ -2,9 +2,7 @@
 
 use fsage_core::{Errno, Op, OpFlags, OpKind, PathTable};
 use fsage_namespace::NodeKind;
-use fsage_namespace::flags::{
-    AT_SYMLINK_NOFOLLOW, O_CREAT, O_TRUNC, RENAME_EXCHANGE, RENAME_NOREPLACE,
-};
+use fsage_namespace::flags::{O_CREAT, O_TRUNC, RENAME_EXCHANGE, RENAME_NOREPLACE, follows_last};
 use fsage_namespace::path::{PATH_BYTES, normal};
 
 use super::{ENODATA, Found, Model, ReplayStep, Skip, Verdict};
@@ -64,17 +62,10 @@ impl Model {
             (_, Some(_)) => None,
         };
         let follow = match op.kind {
-            OpKind::Stat
-            | OpKind::Chown
-            | OpKind::Utimens
-            | OpKind::Setxattr
-            | OpKind::Getxattr
-            | OpKind::Listxattr
-            | OpKind::Removexattr => op.flags & AT_SYMLINK_NOFOLLOW == 0,
             OpKind::Readlink | OpKind::Unlink | OpKind::Rmdir | OpKind::Mkdir | OpKind::Mknod => {
                 false
             }
-            _ => true,
+            _ => follows_last(&op).unwrap_or(true),
         };
         let found = self.find(&op, paths, op.path, op.dir, follow, kind)?;
         let (mut mode, node) = (Mode::Shared, found.walk.node);
