@@ -193,12 +193,18 @@ fn measure(
     finish(lab, found)
 }
 
-/// When the measurement must begin to clean up. Where that is now, what stands goes now: what it really takes
-/// may leave time.
+/// The part of what is left that cleaning up may be thought to take, before what stands goes at once.
+const CLEANING_SHARE: f64 = 0.25;
+
+/// When the measurement must begin to clean up. Where that would take much of what is left, what stands goes now:
+/// what it really takes may leave time, and what is thought of it is taken from every procedure to come.
 fn make_room(lab: &mut Lab<'_>, all_ns: u64) -> u64 {
     let end_ns = lab.end_ns(all_ns);
     let now = lab.clock.now_ns();
-    if now < end_ns || now >= all_ns || lab.stopped() || !lab.costs.stands() {
+    let cleaning_ns = all_ns.saturating_sub(end_ns) as f64;
+    let left_ns = all_ns.saturating_sub(now);
+    let much = cleaning_ns > left_ns as f64 * CLEANING_SHARE;
+    if left_ns == 0 || !much || lab.stopped() || !lab.costs.stands() {
         return end_ns;
     }
     // What fails here the end tries again.

@@ -155,6 +155,22 @@ fn a_short_time_is_kept_and_goes_to_what_is_worth_most() {
     assert!(names(dir.path()).is_empty());
 }
 
+/// What the files that stand will take to remove is no reason to measure nothing more: they go while there is time.
+#[test]
+fn a_short_time_is_not_kept_for_a_cleaning_up_that_is_short() {
+    let dir = in_memory();
+    let fs = open(dir.path());
+    let profile = measure(&fs, &request(&fs, &[], 10));
+    let missing: Vec<&str> = ["CR", "CLOSEW", "RENAME", "RMF4", "RMF16", "MKDIR"]
+        .into_iter()
+        .filter(|name| profile.get(name).is_none())
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    // The wait for another second would have taken what ten other procedures had.
+    assert_eq!(profile.why_absent("CRP"), Some(fsage_profile::NO_TIME));
+    assert!(names(dir.path()).is_empty());
+}
+
 #[test]
 fn a_full_disk_is_left_as_it_was_found() {
     let scratch = match Scratch::create(&"scratch:ext2,size=8M".parse().unwrap()) {
