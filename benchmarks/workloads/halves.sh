@@ -11,7 +11,7 @@ pairs=("pgbench mariadb" "sqlite-wal sqlite-rollback" "leveldb borg" "autotools 
     "git-clone git-gc" "byte-compile pip" "zip rsync" "layers dpkg" "maildir mbox" "nginx search"
     "fio-psync fio-mmap" "fio-direct logs")
 # What was sealed and is open now, as something was changed because of it: "NAME SUBSTITUTE". The substitute is sealed.
-moved=()
+moved=("compile thumbs" "rsync cpio")
 seed=$(sed -n 's/^# sealed_seed = \([0-9]*\).*/\1/p' "$plan")
 
 draw() {

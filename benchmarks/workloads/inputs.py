@@ -219,6 +219,21 @@ def layers(rng, vocabulary, root):
                 add(f"{path}.soft{number}", link=(tarfile.SYMTYPE, os.path.basename(path)))
 
 
+def pictures(rng, root):
+    """200 pictures of 20 to 300 KB in 12 directories, each a few colours that run into each other, with noise."""
+    for number in range(200):
+        wide, high = rng.randint(80, 320), rng.randint(80, 320)
+        colours = [rng.randbytes(3) for _ in range(4)]
+        noise = rng.randbytes(3 * wide)
+        rows = []
+        for row in range(high):
+            left, right = colours[row * 2 // high], colours[2 + row * 2 // high]
+            ramp = bytes((left[i % 3] * (3 * wide - i) + right[i % 3] * i) // (3 * wide) for i in range(3 * wide))
+            rows.append(bytes((a + b % 8) % 256 for a, b in zip(ramp, noise)))
+            noise = noise[7:] + noise[:7]
+        put(f"{root}/p{rng.randrange(12)}/{number}.ppm", b"P6\n%d %d\n255\n" % (wide, high) + b"".join(rows))
+
+
 def mail(rng, vocabulary, root):
     """240 messages, median 4 KB."""
     for number in range(240):
@@ -287,6 +302,7 @@ def make(root):
     c_project(rng("c"), vocabulary, f"{root}/c")
     debs(rng("debs"), vocabulary, f"{root}/debs")
     layers(rng("layers"), vocabulary, f"{root}/layers")
+    pictures(rng("pictures"), f"{root}/pictures")
     mail(rng("mail"), vocabulary, f"{root}/mail")
     sql(rng("sql"), vocabulary, f"{root}/sql")
     repository(rng("git"), vocabulary, f"{root}/tree", f"{root}/git")

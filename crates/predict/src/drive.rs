@@ -87,6 +87,16 @@ pub(crate) enum Of {
     Directories,
 }
 
+/// A read that reaches the device: what it asks for, and whether it was taken to find that held or under the arm, by the
+/// trace's own times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub of: Of,
+    pub first: u64,
+    pub end: u64,
+    pub near: bool,
+}
+
 /// Where the data of a request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
@@ -142,6 +152,23 @@ impl Drive {
         self.at.is_some() || last.is_some_and(|p| p.end - p.asked >= bytes)
     }
 
+    /// How far a place lies from where the arm is, in bytes; `None` where it is over something else.
+    pub fn distance(&mut self, of: Of, first: u64, now_ns: u64) -> Option<u64> {
+        self.rest(now_ns);
+        let place = self.at.and_then(|at| self.places.get(at))?;
+        (place.of == of).then(|| place.end.abs_diff(first))
+    }
+
+    /// How long so many bytes take to pass under the arm, in nanoseconds.
+    pub fn passing_ns(&self, bytes: u64) -> f64 {
+        bytes as f64 / 1024.0 / self.figures.kib_per_s.max(1) as f64 * 1e9
+    }
+
+    /// A request keeps it busy for so long.
+    pub fn busy(&mut self, until_ns: u64) {
+        self.since_ns = self.since_ns.max(until_ns);
+    }
+
     /// The arm goes elsewhere.
     pub fn leave(&mut self, now_ns: u64) {
         self.rest(now_ns);
@@ -182,7 +209,7 @@ impl Drive {
     /// A request for bytes from `first` to `end`, from `now_ns` to `until_ns` of the trace.
     pub fn ask(&mut self, of: Of, (first, end): (u64, u64), now_ns: u64, until_ns: u64) -> Found {
         self.rest(now_ns);
-        self.since_ns = self.since_ns.max(until_ns);
+        self.busy(until_ns);
         self.uses += 1;
         let (uses, most) = (self.uses, self.figures.ahead_bytes);
         let held = |p: &&mut Place| p.of == of && p.first <= first && end <= p.end;

@@ -8,7 +8,7 @@ use crate::caches::sync::SCATTERED;
 use crate::caches::{Sizes, View};
 use crate::cost::ledger::Latency;
 use crate::cost::{Charge, Ledger, Plan, SystemVector};
-use crate::drive::{self, Figures};
+use crate::drive::{self, Figures, Request};
 use crate::elapsed::Replay;
 use crate::elapsed::follow::{Event, Follow};
 use crate::elapsed::order::Order;
@@ -256,7 +256,8 @@ impl Predictor {
         self.resolve(op, paths);
         for target in self.targets.iter_mut().chain(&mut self.changed) {
             let charges = self.charges.get(target.view).map_or(&[][..], Vec::as_slice);
-            charge(target, op, &self.event, &self.resolved, charges);
+            let request = self.views.get(target.view).and_then(View::request);
+            charge(target, op, &self.event, &self.resolved, (charges, request));
         }
     }
 
@@ -270,7 +271,8 @@ impl Predictor {
         self.resolve(op, paths);
         for (index, target) in self.targets.iter_mut().enumerate() {
             let charges = self.charges.get(target.view).map_or(&[][..], Vec::as_slice);
-            let latency = charge(target, op, &self.event, &self.resolved, charges);
+            let request = self.views.get(target.view).and_then(View::request);
+            let latency = charge(target, op, &self.event, &self.resolved, (charges, request));
             self.request.clear();
             if self.resolved.charged {
                 let slots = target.vector.slots();
@@ -295,7 +297,8 @@ impl Predictor {
         }
         for target in &mut self.changed {
             let charges = self.charges.get(target.view).map_or(&[][..], Vec::as_slice);
-            charge(target, op, &self.event, &self.resolved, charges);
+            let request = self.views.get(target.view).and_then(View::request);
+            charge(target, op, &self.event, &self.resolved, (charges, request));
         }
         Ok(())
     }
@@ -405,7 +408,7 @@ fn charge(
     op: &Op,
     event: &Event,
     resolved: &Resolved,
-    charges: &[Charge],
+    (charges, request): (&[Charge], Option<Request>),
 ) -> f64 {
     let charged = resolved.charged;
     let place = match resolved.walks[0] {
@@ -420,7 +423,7 @@ fn charge(
             ..Latency::default()
         }
     };
-    target.replay.push(op, event, place, latency, charged);
+    target.replay.push(op, event, place, (latency, request), charged);
     if charged { latency.total_ns } else { 0.0 }
 }
 

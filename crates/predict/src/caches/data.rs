@@ -278,6 +278,9 @@ impl View {
         let away = std::mem::take(&mut self.arm_away) && self.sizes.arm_alone;
         self.leaves_inodes();
         let stem = read_stem(relation, found, fresh, away, between);
+        if let Some(request) = &mut self.request {
+            request.near = matches!(stem, Stem::RfN | Stem::RfS | Stem::Rd);
+        }
         if let Some(Found::Coming(bytes)) = found
             && !matches!(relation, Relation::Sequential | Relation::Same)
         {

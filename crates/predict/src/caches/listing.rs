@@ -10,6 +10,46 @@ use crate::namespace::tree::{Ino, NodeKind};
 /// Among so many the first that is taken is one of the first in an order.
 const FIRST: u32 = 8;
 
+/// The order in which a process comes to the files of a directory.
+#[derive(Debug, Clone)]
+struct Track {
+    taken: FxHashSet<u32>,
+    /// The last one's place in the order of creation and in that of names; `None` once one came out of it.
+    last_order: Option<u64>,
+    last_name: Option<u32>,
+}
+
+impl Default for Track {
+    fn default() -> Self {
+        Self {
+            taken: FxHashSet::default(),
+            last_order: Some(0),
+            last_name: Some(0),
+        }
+    }
+}
+
+impl Track {
+    /// Comes to one for the first time: whether those so far came in neither order, so in that of the listing.
+    /// `None` for one that was there before.
+    fn take(&mut self, (ino, order, name): (Ino, u64, u32), of_kind: &[(u64, Ino)]) -> Option<bool> {
+        if !self.taken.insert(ino.0) {
+            return None;
+        }
+        if self.taken.len() == 1 {
+            // Who goes by name or by creation begins at the first of them, or at one that comes soon.
+            self.last_name = self.last_name.filter(|_| name < FIRST);
+            let mut first = of_kind.iter().take(FIRST as usize);
+            self.last_order = self
+                .last_order
+                .filter(|_| first.any(|entry| entry.1 == ino));
+        }
+        self.last_order = self.last_order.filter(|&l| l <= order).map(|_| order);
+        self.last_name = self.last_name.filter(|&l| l <= name).map(|_| name);
+        Some(self.last_order.is_none() && self.last_name.is_none())
+    }
+}
+
 /// What a process has taken of a directory since it listed it.
 #[derive(Debug, Clone, Default)]
 struct Pass {
@@ -18,13 +58,14 @@ struct Pass {
     /// Its files and its other entries in the order of creation, all by name.
     by_creation: [Vec<(u64, Ino)>; 2],
     by_name: FxHashMap<u32, u32>,
-    taken: FxHashSet<u32>,
-    /// How many of either were taken: whoever comes to a file on one system comes to none of the directories in its
+    /// How many of either were taken, and at which turn each file was: whoever comes to a file on one system comes to none of the directories in its
     /// place on another.
     turns: [usize; 2],
-    /// The last one's place in either order; `None` once one came out of it.
-    last_order: Option<u64>,
-    last_name: Option<u32>,
+    turn_of: FxHashMap<u32, usize>,
+    /// In which order they were come to.
+    track: Track,
+    /// Whose turn it was whose data was read last; `None` once one was read that comes before it.
+    last_read: Option<usize>,
 }
 
 /// Directories that were listed, and which files stand for the ones that were taken.
@@ -72,8 +113,7 @@ impl View {
             pid,
             by_creation,
             by_name,
-            last_order: Some(0),
-            last_name: Some(0),
+            last_read: Some(0),
             ..Pass::default()
         };
         self.listings.passes.insert(dir.0, pass);
@@ -102,29 +142,19 @@ impl View {
         else {
             return;
         };
-        if !pass.taken.insert(ino.0) {
-            return;
-        }
         let [files, others] = &pass.by_creation;
         let [of_files, of_others] = &mut pass.turns;
         let (of_kind, turns) = match inode.kind {
             NodeKind::Regular => (files, of_files),
             _ => (others, of_others),
         };
+        let Some(listed) = pass.track.take((ino, inode.order, name), of_kind) else {
+            return;
+        };
         let turn = std::mem::replace(turns, *turns + 1);
-        if pass.taken.len() == 1 {
-            // Who goes by name or by creation begins at the first of them, or at one that comes soon.
-            pass.last_name = pass.last_name.filter(|_| name < FIRST);
-            let mut first = of_kind.iter().take(FIRST as usize);
-            pass.last_order = pass
-                .last_order
-                .filter(|_| first.any(|entry| entry.1 == ino));
-        }
-        pass.last_order = pass.last_order.filter(|&l| l <= inode.order);
-        pass.last_order = pass.last_order.map(|_| inode.order);
-        pass.last_name = pass.last_name.filter(|&l| l <= name).map(|_| name);
+        pass.turn_of.insert(ino.0, turn);
         let other = of_kind.get(turn).map(|entry| entry.1);
-        match other.filter(|_| pass.last_order.is_none() && pass.last_name.is_none()) {
+        match other.filter(|_| listed) {
             Some(other) => self.listings.stand_ins.insert(ino.0, other),
             None => self.listings.stand_ins.remove(&ino.0),
         };
@@ -136,13 +166,34 @@ impl View {
         if let Some((_, first)) = self.listings.last.filter(|last| last.0 == ino) {
             return Some(first.saturating_add(offset));
         }
-        let listed = self.listings.stand_ins.contains_key(&ino.0);
+        let listed = self.read_as_listed(step, ino);
         let same = self.last_reader == Some(step.op.tid);
         let end = self.last_data.end().filter(|_| listed && same);
         self.listings.last = end.map(|end| (ino, end.next_multiple_of(PAGE_BYTES)));
         self.listings
             .last
             .map(|(_, first)| first.saturating_add(offset))
+    }
+
+    /// Whether files to which a process came as their directory lists them are read in that order too. rsync looks at
+    /// all as they are listed, and reads them by name: each where it lies.
+    fn read_as_listed(&mut self, step: &Passing<'_>, ino: Ino) -> bool {
+        if !self.listings.stand_ins.contains_key(&ino.0) {
+            return false;
+        }
+        let parent = step.ns.tree.inode(ino).map_or(u32::MAX, |i| i.parent);
+        let Some(pass) = self.listings.passes.get_mut(&parent) else {
+            return true;
+        };
+        let turn = pass.turn_of.get(&ino.0).copied();
+        // Some are passed over: what is read elsewhere, or not at all.
+        let follows = pass.last_read.zip(turn).filter(|(last, turn)| last <= turn);
+        pass.last_read = follows.map(|(_, turn)| turn);
+        let listed = pass.last_read.is_some();
+        if !listed {
+            self.listings.stand_ins.remove(&ino.0);
+        }
+        listed
     }
 
     /// The file in whose place on the device the program finds itself when it comes to this one.

@@ -31,7 +31,7 @@ use fsage_core::{KindClass, Op, OpFlags, Tid};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::{Charge, Gap, GapTable, Stem};
-use crate::drive::{Drive, Figures};
+use crate::drive::{Drive, Figures, Request};
 use crate::namespace::process::OpenId;
 use crate::namespace::tree::{DentryId, Ino, NodeKind};
 use crate::namespace::{Action, Namespace, Resolved};
@@ -199,6 +199,8 @@ pub struct View {
     brought: Ino,
     came: u32,
     drive: Option<Drive>,
+    /// What the last operation asked of it.
+    request: Option<Request>,
     /// Whether blocks of metadata were read since the last data, where that moves the arm.
     arm_away: bool,
     listings: Listings,
@@ -297,6 +299,7 @@ impl View {
             brought: Ino::NONE,
             came: 0,
             drive: sizes.drive.map(Drive::new),
+            request: None,
             arm_away: false,
             listings: Listings::default(),
             copies: Copies::default(),
@@ -348,6 +351,11 @@ impl View {
         self.relation
     }
 
+    /// What the last operation read of a drive.
+    pub(crate) fn request(&self) -> Option<Request> {
+        self.request
+    }
+
     /// Takes one operation; what it needs is appended to `charges`. Effects of operations outside of
     /// the traced file system are not followed.
     #[inline]
@@ -360,6 +368,7 @@ impl View {
         charges: &mut Vec<Charge>,
     ) {
         self.relation = Relation::Cached;
+        self.request = None;
         self.brought = Ino::NONE;
         if op.record.contains(OpFlags::COLD_DATA) && !self.sizes.deviceless {
             self.make_cold(ns, op.record.contains(OpFlags::COLD_NAMES));

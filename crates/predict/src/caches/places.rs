@@ -2,7 +2,7 @@
 
 use super::{Passing, View};
 use crate::cost::Stem;
-use crate::drive::{Found, Of};
+use crate::drive::{Found, Of, Request};
 use crate::namespace::tree::Ino;
 use crate::pattern::{NEAR_BYTES, NEXT_BYTES, Relation, place};
 
@@ -28,6 +28,12 @@ impl View {
             _ => false,
         };
         let place = (first, first.saturating_add(length.max(1)));
+        self.request = Some(Request {
+            of,
+            first: place.0,
+            end: place.1,
+            near: false,
+        });
         Some(match drive.ask(of, place, now_ns, until_ns) {
             Found::Elsewhere if beside => Found::Coming(0),
             Found::Coming(_) if relation != Relation::Far && relation != Relation::Other => {

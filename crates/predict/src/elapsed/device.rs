@@ -1,12 +1,15 @@
 //! The device that all threads share: what they ask of it, and how long it works for each request.
 
+use fsage_core::metric::{self, FamilyId};
 use fsage_core::{KindClass, OpKind};
 
+use fsage_stats::interpolate::linear;
+
 use super::contention::AtOnce;
-use super::thread::Rest;
+use super::thread::{Item, Rest};
 use crate::cost::SystemVector;
 use crate::cost::ledger::Latency;
-use crate::drive::access_ns;
+use crate::drive::{Drive, Figures, Found, Request, access_ns};
 
 /// How much a drive reads ahead while nobody asks, in the time of an access.
 const AHEAD_ACCESSES: f64 = 1.0;
@@ -36,6 +39,8 @@ pub(super) struct Asked {
     /// Whether it would go on where the thread's last one ended, and another thread's came between: the
     /// device comes from elsewhere.
     pub between: bool,
+    /// Whether it takes the arm to a place of which nothing is known.
+    pub leaves: bool,
 }
 
 /// One device, and what waits for it.
@@ -63,6 +68,10 @@ pub(super) struct Device {
     others_done: u64,
     syncs: Queue,
     others: Queue,
+    /// The arm and what it read on, in predicted time.
+    drive: Option<Drive>,
+    /// What a read takes so far off the last one, by KiB.
+    off_ns: Vec<(f64, f64)>,
 }
 
 impl Device {
@@ -85,18 +94,67 @@ impl Device {
             others_done: 0,
             syncs: Queue::of(vector, "SC_FS_D"),
             others: Queue::of(vector, "SC_RR_D"),
+            drive: Figures::of(vector).map(Drive::new),
+            off_ns: off_ns(vector),
         }
+    }
+
+    /// An operation of the only thread that does anything, from its beginning to its end.
+    pub fn alone(&mut self, item: &Item, (begins, ends): (u64, u64)) {
+        self.free_at = self.free_at.max(ends);
+        if let Some(drive) = &mut self.drive {
+            match item.request {
+                Some(r) => {
+                    drive.ask(r.of, (r.first, r.end), begins, ends);
+                }
+                None if item.latency.device_ns >= self.access_ns / 2.0 => drive.leave(ends),
+                None => {}
+            }
+        }
+    }
+
+    /// What a read that was taken to find its data held or under the arm takes all the same where others ask for more
+    /// than the arm can bring: while they do, a drive reads nothing on.
+    fn moved_ns(&mut self, request: Option<Request>, at: u64) -> f64 {
+        let (Some(drive), Some(r)) = (&mut self.drive, request) else {
+            return 0.0;
+        };
+        let now = at.max(self.free_at);
+        let distance = drive.distance(r.of, r.first, now);
+        let found = drive.ask(r.of, (r.first, r.end), now, now);
+        if std::env::var_os("DBG").is_some() { eprintln!("{at} free {} {:?} dist {distance:?} {found:?}", self.free_at, r); }
+        match found {
+            _ if !r.near => return 0.0,
+            Found::Held => return 0.0,
+            Found::Coming(bytes) => return drive.passing_ns(bytes + (r.end - r.first)),
+            Found::Elsewhere => {}
+        }
+        let off = distance.and_then(|bytes| linear(&self.off_ns, bytes as f64 / 1024.0));
+        off.unwrap_or(self.access_ns).min(self.access_ns)
     }
 
     /// What an operation of a thread asks; nothing where `device_ns` of the answer is 0. A mean that is
     /// much shorter than one access is that of many operations without any and one that waits: the
     /// device is asked when such needs have come together.
-    pub fn ask(&mut self, slot: usize, latency: Latency) -> Asked {
+    pub fn ask(
+        &mut self,
+        slot: usize,
+        (latency, request): (Latency, Option<Request>),
+        at: u64,
+    ) -> Asked {
+        let moved_ns = self.moved_ns(request, at);
+        if moved_ns > latency.device_ns {
+            return Asked {
+                device_ns: self.rest.whole(moved_ns),
+                ..Asked::default()
+            };
+        }
         let between = self.between(slot, latency.beside_ns);
         if latency.device_ns >= self.access_ns / 2.0 || between {
             return Asked {
                 device_ns: self.rest.whole(latency.device_ns),
                 between,
+                leaves: request.is_none(),
             };
         }
         self.owed_ns += latency.device_ns;
@@ -106,6 +164,7 @@ impl Device {
         Asked {
             device_ns: self.rest.whole(std::mem::take(&mut self.owed_ns)),
             between,
+            leaves: false,
         }
     }
 
@@ -186,6 +245,12 @@ impl Device {
         };
         let busy_until = self.free_at.max(at);
         self.free_at = busy_until.saturating_add(charge);
+        if let Some(drive) = &mut self.drive {
+            drive.busy(self.free_at);
+            if asked.leaves {
+                drive.leave(self.free_at);
+            }
+        }
         if kind.class() == KindClass::Sync {
             return self.free_at;
         }
@@ -212,6 +277,14 @@ impl Device {
             _ => &mut self.others,
         }
     }
+}
+
+/// What reads take so many KiB off the last one; nothing where that was not measured.
+fn off_ns(vector: &SystemVector) -> Vec<(f64, f64)> {
+    let points = metric::family("RX").into_iter().flat_map(FamilyId::metrics);
+    points
+        .filter_map(|id| Some((f64::from(id.point()?), vector.get(id)?.value)))
+        .collect()
 }
 
 /// Of reads in turns (`RFT`), the share that takes as long as reads anywhere by as many threads
@@ -252,7 +325,7 @@ mod tests {
     #[test]
     fn needs_far_below_an_access_come_together() {
         let mut device = device(&[("RFO", 100.0)]);
-        let mut ask = |ns| device.ask(0, charges(ns, 0.0)).device_ns;
+        let mut ask = |ns| device.ask(0, (charges(ns, 0.0), None), 0).device_ns;
         let asked: Vec<u64> = (0..5).map(|_| ask(40.0)).collect();
         assert_eq!(asked, [0, 0, 120, 0, 0]);
         assert_eq!(ask(50.0), 50);
@@ -260,7 +333,7 @@ mod tests {
 
     /// A thread's next request beside its last one: whether another came between, and how long it takes.
     fn next(device: &mut Device, slot: usize) -> (bool, u64) {
-        let asked = device.ask(slot, charges(1.0, 1.0));
+        let asked = device.ask(slot, (charges(1.0, 1.0), None), 0);
         let from = device.free_at;
         if asked.device_ns > 0 {
             device.serve(slot, OpKind::Read, (asked, 0), from);
@@ -271,7 +344,7 @@ mod tests {
 
     /// Thread 1 asks for something else, so long after the device was done.
     fn elsewhere(device: &mut Device, after_ns: u64) {
-        let asked = device.ask(1, charges(100.0, 0.0));
+        let asked = device.ask(1, (charges(100.0, 0.0), None), 0);
         device.serve(1, OpKind::Read, (asked, 0), device.free_at + after_ns);
         device.done(OpKind::Read);
     }
@@ -312,7 +385,7 @@ mod tests {
         let asked = |device_ns: u64| {
             let asked = Asked {
                 device_ns,
-                between: false,
+                ..Asked::default()
             };
             (asked, 0)
         };
@@ -334,7 +407,7 @@ mod tests {
         assert_eq!(missed, 5);
         // Two others came between: that is not how two threads take turns.
         for slot in [2, 1] {
-            let asked = device.ask(slot, charges(100.0, 0.0));
+            let asked = device.ask(slot, (charges(100.0, 0.0), None), 0);
             device.serve(slot, OpKind::Read, (asked, 0), device.free_at);
             device.done(OpKind::Read);
         }

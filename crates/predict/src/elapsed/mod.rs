@@ -25,6 +25,7 @@ use fsage_core::{Op, OpKind};
 
 use crate::cost::SystemVector;
 use crate::cost::ledger::Latency;
+use crate::drive::Request;
 use follow::Event;
 use schedule::Schedule;
 use thread::Item;
@@ -49,9 +50,16 @@ impl Replay {
     }
 
     /// Replays one operation in the directory or file `place` that is predicted to take `latency`
-    /// alone; `charged` says whether its waiting counts.
+    /// alone and to make such a request of a drive; `charged` says whether its waiting counts.
     #[inline]
-    pub fn push(&mut self, op: &Op, event: &Event, place: u32, latency: Latency, charged: bool) {
+    pub(crate) fn push(
+        &mut self,
+        op: &Op,
+        event: &Event,
+        place: u32,
+        (latency, request): (Latency, Option<Request>),
+        charged: bool,
+    ) {
         if let Some(child) = event.spawns {
             self.started
                 .resize(self.started.len().max(child + 1), false);
@@ -65,6 +73,7 @@ impl Replay {
             sleep_ns: event.sleep_ns as u64,
             think_ns: (event.think_ns * self.own_work) as u64,
             latency,
+            request,
             charged,
             awaits: event.awaits.clone(),
             spawns: event.spawns,
@@ -163,7 +172,7 @@ mod tests {
                 beside_ns: 0.0,
             };
             let event = self.follow.push(op);
-            self.replay.push(op, &event, 0, latency, true);
+            self.replay.push(op, &event, 0, (latency, None), true);
         }
 
         /// Elapsed, waited at the device, waited for a processor.

@@ -165,12 +165,13 @@ impl Schedule {
         };
         let pause = item.sleep_ns.saturating_add(item.think_ns);
         let call = thread.rest.whole(item.latency.total_ns);
-        *at = at.saturating_add(pause).saturating_add(call);
+        let begins = at.saturating_add(pause);
+        *at = begins.saturating_add(call);
         let at = *at;
         thread.completes(at, at);
         self.now = at;
         self.end_ns = self.end_ns.max(at);
-        self.device.free_at = self.device.free_at.max(at);
+        self.device.alone(&item, (begins, at));
         true
     }
 
@@ -347,8 +348,10 @@ impl Schedule {
                 Stage::Memory => {
                     at = at.saturating_add(thread.left_ns);
                     thread.ran_ns = thread.ran_ns.saturating_add(thread.left_ns);
-                    let latency = thread.now.as_ref().map(|item| item.latency);
-                    let asked = self.device.ask(slot, latency.unwrap_or_default());
+                    let item = thread.now.as_ref();
+                    let latency = item.map(|item| item.latency).unwrap_or_default();
+                    let request = item.and_then(|item| item.request);
+                    let asked = self.device.ask(slot, (latency, request), at);
                     thread.asked = asked;
                     if asked.device_ns > 0 {
                         thread.stage = Stage::Finish;

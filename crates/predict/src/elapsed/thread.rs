@@ -7,6 +7,7 @@ use fsage_core::OpKind;
 use super::device::Asked;
 use super::follow::{Awaits, Wake};
 use crate::cost::ledger::Latency;
+use crate::drive::Request;
 
 /// Ends of a thread's operations that are kept at least.
 const KEPT_ENDS: usize = 16;
@@ -21,6 +22,8 @@ pub(super) struct Item {
     pub think_ns: u64,
     /// What it takes alone.
     pub latency: Latency,
+    /// What of it is a read from a drive.
+    pub request: Option<Request>,
     /// Whether its waits are of interest.
     pub charged: bool,
     /// What comes before all that.
