@@ -79,21 +79,23 @@ pub(crate) fn access_ns(vector: &SystemVector) -> f64 {
 }
 
 /// What a place is of: files' data by their bytes on the device, data whose place nobody knows, or directories' blocks
-/// in the order in which they were created.
+/// in the order in which they were created, or inodes by the blocks that hold them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Of {
     Data,
     Unplaced,
     Directories,
+    Inodes,
 }
 
-/// A read that reaches the device: what it asks for, and whether it was taken to find that held or under the arm, by the
-/// trace's own times.
+/// A read that reaches the device: what it asks for, whether somebody waits for it, and whether it was taken to find that
+/// held or under the arm, by the trace's own times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Request {
     pub of: Of,
     pub first: u64,
     pub end: u64,
+    pub waits: bool,
     pub near: bool,
 }
 

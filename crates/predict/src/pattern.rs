@@ -60,6 +60,43 @@ impl Relation {
     }
 }
 
+/// A file, and where its first extent lies on the device in bytes, where that is known; it is taken to be all.
+#[derive(Debug, Clone, Copy)]
+pub struct Placed<'a> {
+    /// The file.
+    pub ino: Ino,
+    /// What is known of it.
+    pub inode: &'a Inode,
+    /// Its first byte on the device.
+    pub first: Option<u64>,
+}
+
+impl<'a> Placed<'a> {
+    /// A file where the trace's own system put it.
+    pub fn traced(ino: Ino, inode: &'a Inode) -> Self {
+        let first = inode.physical;
+        Self { ino, inode, first }
+    }
+
+    /// Where a byte of it lies.
+    pub fn byte(&self, offset: u64) -> Option<u64> {
+        self.first.and_then(|p| p.checked_add(offset))
+    }
+
+    /// Where its page lies.
+    fn page(&self, offset: u64) -> Option<u64> {
+        self.byte(offset - offset % fsage_cache::PAGE_BYTES)
+    }
+
+    /// What a byte of it is of for a drive, and where.
+    pub(crate) fn place(&self, offset: u64) -> (Of, u64) {
+        match self.byte(offset) {
+            Some(first) => (Of::Data, first),
+            None => (Of::Unplaced, (self.inode.order << 24).saturating_add(offset)),
+        }
+    }
+}
+
 /// Files that lie at most so far apart in creation order are near.
 pub(crate) const NEAR_FILES: u64 = 16;
 /// Bytes between two files on the device up to which one is the next, near, or far.
@@ -93,7 +130,8 @@ impl Default for Tracker {
 
 impl Tracker {
     /// The relation of a request for `offset` of a file.
-    pub fn relation(&self, ino: Ino, inode: &Inode, offset: u64) -> Relation {
+    pub fn relation(&self, file: Placed<'_>, offset: u64) -> Relation {
+        let Placed { ino, inode, .. } = file;
         if !self.ino.is_some() {
             return Relation::Other;
         }
@@ -106,7 +144,7 @@ impl Tracker {
                 Relation::Same
             };
         }
-        if let Some(bytes) = self.bytes_to(inode, offset) {
+        if let Some(bytes) = self.bytes_to(file, offset) {
             return if bytes <= NEXT_BYTES {
                 Relation::Next
             } else if bytes <= NEAR_BYTES {
@@ -143,16 +181,14 @@ impl Tracker {
 
     /// Bytes on the device from the end of the last request to `offset` of a file, where that is known; pages are
     /// asked for whole.
-    pub fn bytes_to(&self, inode: &Inode, offset: u64) -> Option<u64> {
-        let page = fsage_cache::PAGE_BYTES;
-        let here = physical(inode, offset - offset % page)?;
+    pub fn bytes_to(&self, file: Placed<'_>, offset: u64) -> Option<u64> {
+        let here = file.page(offset)?;
         self.physical_end.map(|there| here.abs_diff(there))
     }
 
     /// Whether it is known that `offset` of a file lies before the end of the last request on the device.
-    pub fn passed(&self, inode: &Inode, offset: u64) -> bool {
-        let page = fsage_cache::PAGE_BYTES;
-        physical(inode, offset - offset % page)
+    pub fn passed(&self, file: Placed<'_>, offset: u64) -> bool {
+        file.page(offset)
             .zip(self.physical_end)
             .is_some_and(|(here, there)| here < there)
     }
@@ -168,7 +204,8 @@ impl Tracker {
     }
 
     /// Notes a request that went to the device and ended at `end` of the file.
-    pub fn note(&mut self, ino: Ino, inode: &Inode, end: u64) {
+    pub fn note(&mut self, file: Placed<'_>, end: u64) {
+        let Placed { ino, inode, .. } = file;
         *self = Self {
             ino,
             dir: inode.parent,
@@ -176,21 +213,8 @@ impl Tracker {
             end,
             physical_end: end
                 .checked_next_multiple_of(fsage_cache::PAGE_BYTES)
-                .and_then(|end| physical(inode, end)),
+                .and_then(|end| file.byte(end)),
         };
-    }
-}
-
-/// Where a byte of a file lies on the device, where its first extent is known and taken to be all.
-pub(crate) fn physical(inode: &Inode, offset: u64) -> Option<u64> {
-    inode.physical.and_then(|p| p.checked_add(offset))
-}
-
-/// What a byte of a file is of for a drive, and where.
-pub(crate) fn place(inode: &Inode, offset: u64) -> (Of, u64) {
-    match physical(inode, offset) {
-        Some(first) => (Of::Data, first),
-        None => (Of::Unplaced, (inode.order << 24).saturating_add(offset)),
     }
 }
 
@@ -339,34 +363,34 @@ mod tests {
             inode
         };
         let mut t = Tracker::default();
-        assert_eq!(t.relation(Ino(5), &file(1, 10, None), 0), Relation::Other);
-        t.note(Ino(5), &file(1, 10, None), 8192);
+        assert_eq!(t.relation(Placed::traced(Ino(5), &file(1, 10, None)), 0), Relation::Other);
+        t.note(Placed::traced(Ino(5), &file(1, 10, None)), 8192);
         assert_eq!(
-            t.relation(Ino(5), &file(1, 10, None), 8192),
+            t.relation(Placed::traced(Ino(5), &file(1, 10, None)), 8192),
             Relation::Sequential
         );
         assert_eq!(
-            t.relation(Ino(5), &file(1, 10, None), 99_999),
+            t.relation(Placed::traced(Ino(5), &file(1, 10, None)), 99_999),
             Relation::Same
         );
-        assert_eq!(t.relation(Ino(6), &file(1, 11, None), 0), Relation::Next);
-        assert_eq!(t.relation(Ino(6), &file(1, 2, None), 0), Relation::Near);
-        assert_eq!(t.relation(Ino(6), &file(1, 200, None), 0), Relation::Far);
-        assert_eq!(t.relation(Ino(6), &file(2, 11, None), 0), Relation::Other);
-        assert_eq!(t.relation(Ino(6), &file(5, 11, None), 0), Relation::Parent);
-        assert_eq!(t.relation(Ino(1), &file(0, 1, None), 0), Relation::Child);
-        t.note(Ino(5), &file(1, 10, Some(1 << 30)), 4096);
+        assert_eq!(t.relation(Placed::traced(Ino(6), &file(1, 11, None)), 0), Relation::Next);
+        assert_eq!(t.relation(Placed::traced(Ino(6), &file(1, 2, None)), 0), Relation::Near);
+        assert_eq!(t.relation(Placed::traced(Ino(6), &file(1, 200, None)), 0), Relation::Far);
+        assert_eq!(t.relation(Placed::traced(Ino(6), &file(2, 11, None)), 0), Relation::Other);
+        assert_eq!(t.relation(Placed::traced(Ino(6), &file(5, 11, None)), 0), Relation::Parent);
+        assert_eq!(t.relation(Placed::traced(Ino(1), &file(0, 1, None)), 0), Relation::Child);
+        t.note(Placed::traced(Ino(5), &file(1, 10, Some(1 << 30))), 4096);
         assert_eq!(
-            t.relation(Ino(6), &file(2, 99, Some((1 << 30) + 8192)), 0),
+            t.relation(Placed::traced(Ino(6), &file(2, 99, Some((1 << 30) + 8192))), 0),
             Relation::Next
         );
         assert_eq!(
-            t.relation(Ino(6), &file(1, 11, Some(1 << 40)), 0),
+            t.relation(Placed::traced(Ino(6), &file(1, 11, Some(1 << 40))), 0),
             Relation::Other
         );
         // Beyond what a disk reads ahead, another directory's files are elsewhere on the next system.
         let apart = Some((1 << 30) + (8 << 20));
-        assert_eq!(t.relation(Ino(6), &file(1, 11, apart), 0), Relation::Far);
-        assert_eq!(t.relation(Ino(6), &file(2, 11, apart), 0), Relation::Other);
+        assert_eq!(t.relation(Placed::traced(Ino(6), &file(1, 11, apart)), 0), Relation::Far);
+        assert_eq!(t.relation(Placed::traced(Ino(6), &file(2, 11, apart)), 0), Relation::Other);
     }
 }

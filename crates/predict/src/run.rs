@@ -14,7 +14,7 @@ use crate::elapsed::follow::{Event, Follow};
 use crate::elapsed::order::Order;
 use crate::namespace::tree::{DentryId, Ino};
 use crate::namespace::{Namespace, Resolved, Scope};
-use crate::pattern::Relation;
+use crate::pattern::{NEAR_BYTES, Relation};
 use crate::threads::Threads;
 use crate::whatif::{Applied, Change};
 use crate::writeback::Load;
@@ -432,6 +432,14 @@ fn power_of_two(value: f64) -> u64 {
     1 << value.max(1.0).log2() as u64
 }
 
+/// How far apart directories put their files by turns, in bytes, and among how many places; `None` where they lie
+/// beside one another or an arm need not move.
+fn directories_in_turn(vector: &SystemVector) -> Option<(u64, u64)> {
+    let value = |name: &str| vector.named(name).map(|e| e.value as u64);
+    let (apart, places) = (value("DAP")?.checked_mul(1024)?, value("DAN")?);
+    (!vector.machine.in_memory && apart > NEAR_BYTES && places > 1).then_some((apart, places))
+}
+
 /// What it takes to write at one more place, of many in one flush; 0 where nothing tells.
 fn place_ns(vector: &SystemVector) -> u64 {
     let value = |name: &str| vector.named(name).map(|e| e.value);
@@ -518,6 +526,7 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
             .named("LUR_NC")
             .zip(vector.named("RFF"))
             .is_some_and(|(lookup, access)| lookup.value > DIRECTORY_SHARE * access.value),
+        directories_in_turn: directories_in_turn(vector),
         passes_freed: vector
             .named("CRP")
             .is_some_and(|each| each.value > PASSED_NS),

@@ -404,6 +404,8 @@ const NOT_DETERMINED: &[(&str, &str)] = &[
     ("WRO", "a KiB dirties a page as four do: no line"),
     ("WRC", "a KiB dirties a page as four do: no line"),
     ("BC", "found by doubling"),
+    ("DAP", "nothing tells where a file lies"),
+    ("DAN", "nothing tells where a file lies"),
     (
         "DNLC",
         "a name that went is made again from blocks that are cached: no step of four times",

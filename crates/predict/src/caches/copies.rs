@@ -11,7 +11,7 @@ use super::{PAGE_KIB, Passing, View};
 use crate::cost::{Charge, Stem};
 use crate::drive::Found;
 use crate::namespace::tree::Ino;
-use crate::pattern::{Relation, place};
+use crate::pattern::Relation;
 
 /// A file, and its place in the order of creation, by which it is known again.
 type Source = (Ino, u64);
@@ -62,9 +62,10 @@ impl View {
             self.dirty.less(kib);
             self.changing(ino).started = true;
             charges.push(Charge::once(Stem::CpsD, step.gap));
-            if let (Some(drive), Some(inode)) = (&mut self.drive, step.ns.tree.inode(ino)) {
-                let (of, first) = place(inode, 0);
-                drive.hold(of, (first, first.saturating_add(inode.size)));
+            let file = self.file(step, ino);
+            if let (Some(drive), Some(file)) = (&mut self.drive, file) {
+                let (of, first) = file.place(0);
+                drive.hold(of, (first, first.saturating_add(file.inode.size)));
             }
         } else {
             charges.push(Charge::once(Stem::Cps, step.gap));

@@ -259,19 +259,19 @@ impl View {
         }
         let next = self.next_listed(step, ino, offset);
         let ino = self.placed(step, ino);
-        let Some(inode) = step.ns.tree.inode(ino) else {
+        let Some(file) = self.file(step, ino) else {
             return;
         };
         let relation = self
             .last_data
-            .relation(ino, inode, offset)
+            .relation(file, offset)
             .or_next(next.is_some());
         let distance = self
             .last_data
             .distance(ino, offset)
             .map(|bytes| bytes / 1024);
         // Where nothing is read ahead, so many bytes are as far in one file as between two.
-        let between = self.last_data.bytes_to(inode, offset);
+        let between = self.last_data.bytes_to(file, offset);
         let between = between.filter(|_| fresh && self.sizes.arm_alone);
         self.relation = relation;
         let found = self.ask_data(step, ino, (offset, length), relation, next);
@@ -279,6 +279,7 @@ impl View {
         self.leaves_inodes();
         let stem = read_stem(relation, found, fresh, away, between);
         if let Some(request) = &mut self.request {
+            request.waits = true;
             request.near = matches!(stem, Stem::RfN | Stem::RfS | Stem::Rd);
         }
         if let Some(Found::Coming(bytes)) = found

@@ -75,6 +75,8 @@ pub(super) struct Listings {
     stand_ins: FxHashMap<u32, Ino>,
     /// The file that was read last as one of these, and where it is taken to lie.
     last: Option<(Ino, u64)>,
+    /// Where the last request ended in each of the places among which directories take turns.
+    ends: FxHashMap<u64, u64>,
 }
 
 impl Listings {
@@ -168,11 +170,23 @@ impl View {
         }
         let listed = self.read_as_listed(step, ino);
         let same = self.last_reader == Some(step.op.tid);
-        let end = self.last_data.end().filter(|_| listed && same);
+        let end = match self.turn_of(step, ino) {
+            // Whoever goes from one directory to the next goes on in that one's place.
+            Some(turn) => self.listings.ends.get(&turn).copied(),
+            None => self.last_data.end(),
+        };
+        let end = end.filter(|_| listed && same);
         self.listings.last = end.map(|end| (ino, end.next_multiple_of(PAGE_BYTES)));
         self.listings
             .last
             .map(|(_, first)| first.saturating_add(offset))
+    }
+
+    /// A request for data of a file ended there.
+    pub(super) fn data_ends(&mut self, step: &Passing<'_>, ino: Ino, end: u64) {
+        if let Some(turn) = self.turn_of(step, ino) {
+            self.listings.ends.insert(turn, end);
+        }
     }
 
     /// Whether files to which a process came as their directory lists them are read in that order too. rsync looks at

@@ -4,11 +4,11 @@ use fsage_cache::{PAGE_BYTES, PageState, Touch};
 
 use super::{Passing, View};
 use crate::cost::{Charge, Gap, Stem};
-use crate::drive::{Found, Of};
+use crate::drive::{Found, Of, Request};
 use crate::namespace::Action;
 use crate::namespace::resolve::Walk;
-use crate::namespace::tree::{DentryId, Ino, NodeKind};
-use crate::pattern::{NEXT_BYTES, Relation};
+use crate::namespace::tree::{DentryId, Ino};
+use crate::pattern::{NEXT_BYTES, Placed, Relation};
 
 /// Files in creation order whose inodes one request brings at least: a block of ext4, which reads ahead up to 32; xfs
 /// has chunks of 64, a leaf of btrfs about as many.
@@ -221,9 +221,7 @@ impl View {
             return;
         }
         if !block {
-            if self.directory_elsewhere(step, dir) {
-                charges.push(Charge::sized(Stem::RfF, gap, 4.0));
-            }
+            self.reads_directory(step, dir, charges);
             self.reads_names();
         }
         let ino = self.placed(step, ino);
@@ -235,8 +233,11 @@ impl View {
         if !there {
             self.arm_away = true;
             self.next_stretch = stretch.checked_add(1);
+            if block {
+                self.asks_names(Of::Inodes, stretch, true);
+            }
         }
-        let relation = match inode.map(|inode| self.last_meta.relation(ino, inode, 0)) {
+        let relation = match inode.map(|inode| self.last_meta.relation(Placed::traced(ino, inode), 0)) {
             Some(Relation::Next) => Relation::Next,
             _ if block && there => Relation::Near,
             relation => relation.unwrap_or(Relation::Other),
@@ -319,6 +320,7 @@ impl View {
         } else if !inside || self.directory_block(step, dir, Entry::Missing) {
             Stem::Lum
         } else {
+            self.reads_directory(step, dir, charges);
             self.reads_names();
             self.went_to_device(step, dir, Relation::Other);
             Stem::LumNc
@@ -326,29 +328,38 @@ impl View {
         charges.push(Charge::once(stem, gap));
     }
 
+    /// The blocks of a directory are read.
+    fn reads_directory(&mut self, step: &Passing<'_>, dir: Ino, charges: &mut Vec<Charge>) {
+        let elsewhere = self.directory_elsewhere(step, dir);
+        if elsewhere {
+            charges.push(Charge::sized(Stem::RfF, BACK_TO_BACK, 4.0));
+        }
+        let rank = self.directory_rank(step, dir.0);
+        self.asks_names(Of::Directories, rank, !elsewhere);
+    }
+
+    /// A block of metadata is asked for and waited for, the one of so many in a row.
+    fn asks_names(&mut self, of: Of, block: u64, near: bool) {
+        let first = block.saturating_mul(PAGE_BYTES);
+        self.request = Some(Request {
+            of,
+            first,
+            end: first.saturating_add(PAGE_BYTES),
+            waits: true,
+            near,
+        });
+    }
+
     /// Whether the arm has to move to the blocks of a directory, which lie beside those of directories created before
     /// and after it. Where they lie apart that is in the cost of a lookup.
     pub(super) fn directory_elsewhere(&mut self, step: &Passing<'_>, dir: Ino) -> bool {
-        let Some(drive) = self
-            .drive
-            .as_mut()
-            .filter(|_| !self.sizes.directories_apart)
-        else {
+        if self.drive.is_none() || self.sizes.directories_apart {
+            return false;
+        }
+        let first = self.directory_rank(step, dir.0) * PAGE_BYTES;
+        let Some(drive) = self.drive.as_mut() else {
             return false;
         };
-        if self.directories.is_empty() {
-            let all = step.ns.tree.inodes().iter().zip(0..);
-            let mut all: Vec<(u64, u32)> = all
-                .filter(|(inode, _)| inode.kind == NodeKind::Directory && inode.in_scope)
-                .map(|(inode, ino)| (inode.order, ino))
-                .collect();
-            all.sort_unstable();
-            let places = all.iter().zip(0..).map(|(&(_, ino), place)| (ino, place));
-            self.directories = places.collect();
-        }
-        // One that came later lies behind all.
-        let behind = self.directories.len() as u64;
-        let first = *self.directories.entry(dir.0).or_insert(behind) * PAGE_BYTES;
         let (now_ns, until_ns) = (step.op.start_ns, step.op.end_ns());
         let place = (first, first + PAGE_BYTES);
         drive.ask(Of::Directories, place, now_ns, until_ns) == Found::Elsewhere
@@ -357,7 +368,7 @@ impl View {
     fn went_to_device(&mut self, step: &Passing<'_>, ino: Ino, relation: Relation) {
         self.relation = relation;
         if let Some(inode) = step.ns.tree.inode(ino) {
-            self.last_meta.note(ino, inode, 0);
+            self.last_meta.note(Placed::traced(ino, inode), 0);
         }
     }
 

@@ -21,6 +21,7 @@ use copies::Copies;
 use dirty::Dirty;
 use inodes::{Inodes, Place};
 use listing::Listings;
+use places::Answers;
 use lookup::OldNames;
 use recent::{Recent, Touched};
 
@@ -80,6 +81,9 @@ pub struct Sizes {
     pub lists_by_creation: bool,
     /// Whether directories' blocks lie apart, so that each lookup in another one has got to its own.
     pub directories_apart: bool,
+    /// How far apart on the device directories made one after another put their files, in bytes, and among how many
+    /// places they take turns, where that is far and there are several.
+    pub directories_in_turn: Option<(u64, u64)>,
     /// Whether inodes that were freed a short while ago are passed over, which takes time.
     pub passes_freed: bool,
     /// Whether lookups in the order of creation cost more on average than those of inodes that are there: some of
@@ -199,6 +203,8 @@ pub struct View {
     brought: Ino,
     came: u32,
     drive: Option<Drive>,
+    /// How long the traced one took.
+    answers: Answers,
     /// What the last operation asked of it.
     request: Option<Request>,
     /// Whether blocks of metadata were read since the last data, where that moves the arm.
@@ -208,6 +214,8 @@ pub struct View {
     inodes: Inodes,
     /// Directories' places among all in the order of creation, once they were asked for.
     directories: FxHashMap<u32, u64>,
+    /// Where files lie whose directories take turns among places, once one was asked for.
+    laid_out: FxHashMap<u32, u64>,
     /// By thread: when it last asked a directory for a name that it did not remember.
     last_search: FxHashMap<Tid, u64>,
     gaps: GapTable,
@@ -299,12 +307,14 @@ impl View {
             brought: Ino::NONE,
             came: 0,
             drive: sizes.drive.map(Drive::new),
+            answers: Answers::default(),
             request: None,
             arm_away: false,
             listings: Listings::default(),
             copies: Copies::default(),
             inodes: Inodes::default(),
             directories: FxHashMap::default(),
+            laid_out: FxHashMap::default(),
             allocated_in: FxHashSet::default(),
             cold_start: start == Start::Cold,
             recent: Recent::default(),

@@ -1,12 +1,96 @@
 //! Where requests go on the device, and what reads there are charged as.
 
+use fsage_cache::PAGE_BYTES;
+use fsage_core::Op;
+use rustc_hash::FxHashMap;
+
 use super::{Passing, View};
 use crate::cost::Stem;
 use crate::drive::{Found, Of, Request};
 use crate::namespace::tree::Ino;
-use crate::pattern::{NEAR_BYTES, NEXT_BYTES, Relation, place};
+use crate::namespace::tree::NodeKind;
+use crate::pattern::{NEAR_BYTES, NEXT_BYTES, Placed, Relation};
+
+/// A request that took less was answered by a device in memory.
+const QUICK_NS: u64 = 200_000;
+
+/// How long the traced device took for requests: where most took next to nothing, one that took long waited for a
+/// processor, and not the device with it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Answers {
+    quick: u32,
+    all: u32,
+}
+
+impl Answers {
+    /// Until when the traced device was busy with an operation.
+    fn until_ns(&mut self, op: &Op) -> u64 {
+        let took_ns = op.latency_ns.unwrap_or(0);
+        self.all = self.all.saturating_add(1);
+        self.quick = self.quick.saturating_add(u32::from(took_ns < QUICK_NS));
+        let most_ns = if self.quick > self.all / 2 {
+            QUICK_NS
+        } else {
+            u64::MAX
+        };
+        op.start_ns.saturating_add(took_ns.min(most_ns))
+    }
+}
 
 impl View {
+    /// A file where this system would have put it.
+    pub(super) fn file<'a>(&mut self, step: &Passing<'a>, ino: Ino) -> Option<Placed<'a>> {
+        let mut file = Placed::traced(ino, step.ns.tree.inode(ino)?);
+        if let (Some((apart, places)), Some(_)) = (self.sizes.directories_in_turn, file.first) {
+            if self.laid_out.is_empty() {
+                self.lay_out(step, (apart, places));
+            }
+            file.first = self.laid_out.get(&ino.0).copied();
+        }
+        Some(file)
+    }
+
+    /// In which of the places among which directories take turns a file lies.
+    pub(super) fn turn_of(&mut self, step: &Passing<'_>, ino: Ino) -> Option<u64> {
+        let (_, places) = self.sizes.directories_in_turn?;
+        let dir = step.ns.tree.inode(ino)?.parent;
+        Some(self.directory_rank(step, dir) % places)
+    }
+
+    /// Lays the files of directories that take turns among places one after another in each, in the order in which they
+    /// lie where they were traced.
+    fn lay_out(&mut self, step: &Passing<'_>, (apart, places): (u64, u64)) {
+        let all = step.ns.tree.inodes().iter().zip(0..);
+        let mut files: Vec<_> = all
+            .filter_map(|(inode, ino)| Some((inode.physical?, ino, inode.parent, inode.size)))
+            .collect();
+        files.sort_unstable();
+        let mut ends: FxHashMap<u64, u64> = FxHashMap::default();
+        for (_, ino, parent, size) in files {
+            let turn = self.directory_rank(step, parent) % places;
+            let end = ends.entry(turn).or_insert(turn.saturating_mul(apart));
+            self.laid_out.insert(ino, *end);
+            *end = end.saturating_add(size.next_multiple_of(PAGE_BYTES));
+        }
+    }
+
+    /// A directory's place among all in the order of creation.
+    pub(super) fn directory_rank(&mut self, step: &Passing<'_>, dir: u32) -> u64 {
+        if self.directories.is_empty() {
+            let all = step.ns.tree.inodes().iter().zip(0..);
+            let mut all: Vec<(u64, u32)> = all
+                .filter(|(inode, _)| inode.kind == NodeKind::Directory && inode.in_scope)
+                .map(|(inode, ino)| (inode.order, ino))
+                .collect();
+            all.sort_unstable();
+            let places = all.iter().zip(0..).map(|(&(_, ino), place)| (ino, place));
+            self.directories = places.collect();
+        }
+        // One that came later lies behind all.
+        let behind = self.directories.len() as u64;
+        *self.directories.entry(dir).or_insert(behind)
+    }
+
     /// Where the data of a request is, on a device whose arm has to move; a neighbour of the last request is on its
     /// way, unless the arm has left. `next`: where it is taken to lie instead.
     pub(super) fn ask_data(
@@ -17,12 +101,14 @@ impl View {
         relation: Relation,
         next: Option<u64>,
     ) -> Option<Found> {
-        let (drive, inode) = (self.drive.as_mut()?, step.ns.tree.inode(ino)?);
-        let (now_ns, until_ns) = (step.op.start_ns, step.op.end_ns());
-        let (of, first) = next.map_or_else(|| place(inode, offset), |first| (Of::Data, first));
+        let file = self.file(step, ino)?;
+        let drive = self.drive.as_mut()?;
+        let now_ns = step.op.start_ns;
+        let until_ns = self.answers.until_ns(step.op);
+        let (of, first) = next.map_or_else(|| file.place(offset), |first| (Of::Data, first));
         // Where places are known, so is whether it lies before what was asked for last: nothing brings that.
         let beside = match relation {
-            _ if next.is_none() && self.last_data.passed(inode, offset) => false,
+            _ if next.is_none() && self.last_data.passed(file, offset) => false,
             Relation::Next => drive.reaches(of, NEXT_BYTES, now_ns),
             Relation::Near => drive.reaches(of, NEAR_BYTES, now_ns),
             _ => false,
@@ -32,6 +118,7 @@ impl View {
             of,
             first: place.0,
             end: place.1,
+            waits: false,
             near: false,
         });
         Some(match drive.ask(of, place, now_ns, until_ns) {
@@ -51,13 +138,15 @@ impl View {
         (offset, length): (u64, u64),
         next: Option<u64>,
     ) {
-        if let Some(inode) = step.ns.tree.inode(ino) {
-            self.last_data
-                .note(ino, inode, offset.saturating_add(length));
+        if let Some(file) = self.file(step, ino) {
+            self.last_data.note(file, offset.saturating_add(length));
             self.last_reader = Some(step.op.tid);
         }
         if let Some(first) = next {
             self.last_data.ends_at(first.saturating_add(length));
+        }
+        if let Some(end) = self.last_data.end() {
+            self.data_ends(step, ino, end);
         }
     }
 }

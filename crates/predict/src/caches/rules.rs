@@ -5,7 +5,7 @@ use fsage_core::OpKind;
 use super::{Passing, View};
 use crate::cost::{Charge, Gap, Stem};
 use crate::namespace::Action;
-use crate::pattern::Untouched;
+use crate::pattern::{Placed, Untouched};
 
 /// The rule of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -338,8 +338,8 @@ impl View {
             self.directory_elsewhere(step, ino);
         }
         if cold && let Some(inode) = step.ns.tree.inode(ino) {
-            self.relation = self.last_meta.relation(ino, inode, 0);
-            self.last_meta.note(ino, inode, 0);
+            self.relation = self.last_meta.relation(Placed::traced(ino, inode), 0);
+            self.last_meta.note(Placed::traced(ino, inode), 0);
         }
     }
 

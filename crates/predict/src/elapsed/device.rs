@@ -36,9 +36,13 @@ impl Queue {
 pub(super) struct Asked {
     /// The part of its predicted latency that this request is.
     pub device_ns: u64,
+    /// How long the arm takes to it at least, which is more where it was taken to be there.
+    pub moved_ns: u64,
     /// Whether it would go on where the thread's last one ended, and another thread's came between: the
     /// device comes from elsewhere.
     pub between: bool,
+    /// Whether the drive holds it: it needs no arm.
+    pub held: bool,
     /// Whether it takes the arm to a place of which nothing is known.
     pub leaves: bool,
 }
@@ -113,24 +117,24 @@ impl Device {
         }
     }
 
-    /// What a read that was taken to find its data held or under the arm takes all the same where others ask for more
-    /// than the arm can bring: while they do, a drive reads nothing on.
-    fn moved_ns(&mut self, request: Option<Request>, at: u64) -> f64 {
+    /// Where a read finds its data when it comes, and what it takes at least where it was taken to find it held or under
+    /// the arm: while others ask for more than the arm can bring, a drive reads nothing on.
+    fn finds(&mut self, request: Option<Request>, at: u64) -> (Option<Found>, f64) {
         let (Some(drive), Some(r)) = (&mut self.drive, request) else {
-            return 0.0;
+            return (None, 0.0);
         };
         let now = at.max(self.free_at);
         let distance = drive.distance(r.of, r.first, now);
         let found = drive.ask(r.of, (r.first, r.end), now, now);
-        if std::env::var_os("DBG").is_some() { eprintln!("{at} free {} {:?} dist {distance:?} {found:?}", self.free_at, r); }
-        match found {
-            _ if !r.near => return 0.0,
-            Found::Held => return 0.0,
-            Found::Coming(bytes) => return drive.passing_ns(bytes + (r.end - r.first)),
-            Found::Elsewhere => {}
-        }
-        let off = distance.and_then(|bytes| linear(&self.off_ns, bytes as f64 / 1024.0));
-        off.unwrap_or(self.access_ns).min(self.access_ns)
+        let moved_ns = match found {
+            Found::Held => 0.0,
+            Found::Coming(bytes) => drive.passing_ns(bytes + (r.end - r.first)),
+            Found::Elsewhere => {
+                let off = distance.and_then(|bytes| linear(&self.off_ns, bytes as f64 / 1024.0));
+                off.unwrap_or(self.access_ns).min(self.access_ns)
+            }
+        };
+        (Some(found), if r.near { moved_ns } else { 0.0 })
     }
 
     /// What an operation of a thread asks; nothing where `device_ns` of the answer is 0. A mean that is
@@ -142,18 +146,16 @@ impl Device {
         (latency, request): (Latency, Option<Request>),
         at: u64,
     ) -> Asked {
-        let moved_ns = self.moved_ns(request, at);
-        if moved_ns > latency.device_ns {
-            return Asked {
-                device_ns: self.rest.whole(moved_ns),
-                ..Asked::default()
-            };
-        }
-        let between = self.between(slot, latency.beside_ns);
-        if latency.device_ns >= self.access_ns / 2.0 || between {
+        let (found, moved_ns) = self.finds(request, at);
+        let moved_ns = moved_ns as u64;
+        let between = moved_ns == 0 && self.between(slot, latency.beside_ns);
+        let waits = self.drive.is_some() && request.is_some_and(|request| request.waits);
+        if latency.device_ns >= self.access_ns / 2.0 || between || waits {
             return Asked {
                 device_ns: self.rest.whole(latency.device_ns),
+                moved_ns,
                 between,
+                held: waits && found == Some(Found::Held) && !between,
                 leaves: request.is_none(),
             };
         }
@@ -163,7 +165,9 @@ impl Device {
         }
         Asked {
             device_ns: self.rest.whole(std::mem::take(&mut self.owed_ns)),
+            moved_ns: 0,
             between,
+            held: false,
             leaves: false,
         }
     }
@@ -214,6 +218,10 @@ impl Device {
         (asked, behind): (Asked, usize),
         at: u64,
     ) -> u64 {
+        if asked.held {
+            self.queue(kind).there += 1;
+            return at.saturating_add(asked.device_ns);
+        }
         let rested = at.saturating_sub(self.free_at) as f64;
         self.requests += 1;
         if self.turns.len() <= slot {
@@ -241,7 +249,7 @@ impl Device {
         let charge = if asked.between {
             asked.device_ns.max((self.access_ns * factor) as u64)
         } else {
-            self.rest.scaled(asked.device_ns, factor)
+            self.rest.scaled(asked.device_ns.max(asked.moved_ns), factor)
         };
         let busy_until = self.free_at.max(at);
         self.free_at = busy_until.saturating_add(charge);

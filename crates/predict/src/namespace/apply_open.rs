@@ -206,7 +206,8 @@ impl Namespace {
             .unwrap_or(0)
             .min(op.length.unwrap_or(u64::MAX));
         let end = offset.saturating_add(asked);
-        if end > size {
+        // A read beyond the end tells of nothing there: assemblers look before they write what comes first last.
+        if asked > 0 && end > size {
             self.tree.set_dense(node, end);
         }
         out.action = Action::Read {

@@ -1,6 +1,7 @@
 //! The empty call and the sizes of blocks.
 
 use fsage_core::OpenFlags;
+use fsage_format::snapshot::extent_flags;
 
 use crate::error::Res;
 use crate::lab::{Batch, Lab};
@@ -16,7 +17,7 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
     Procedure {
         name: "block sizes",
-        stems: &["BS", "FS"],
+        stems: &["BS", "FS", "DAP", "DAN"],
         share: (1, 1),
         run: blocks,
     },
@@ -90,5 +91,65 @@ fn blocks(lab: &mut Lab<'_>) -> Res {
     );
     lab.remark("BS", &found);
     lab.remark("FS", &found);
+    directories(lab)
+}
+
+/// Directories that are made one after another, with a file each.
+const DIRECTORIES: usize = 12;
+const FILE_BYTES: u64 = 8 << 10;
+/// Positions so near to one another are in one place whatever the others are.
+const ONE_PLACE_KIB: f64 = 1024.0;
+
+/// What is told of these means no place on the device.
+const NO_PLACE: u32 = extent_flags::UNKNOWN
+    | extent_flags::DELALLOC
+    | extent_flags::ENCODED
+    | extent_flags::NOT_ALIGNED;
+
+/// Where a file system puts the files of one directory after another, as it tells itself.
+fn directories(lab: &mut Lab<'_>) -> Res {
+    let Some(root) = lab.host_dir.clone() else {
+        for stem in ["DAP", "DAN"] {
+            lab.absent(stem, "only a directory of this machine tells where its files lie");
+        }
+        return Ok(());
+    };
+    let dirs: Vec<String> = (0..DIRECTORIES)
+        .map(|_| lab.fresh_dir("p"))
+        .collect::<Res<_>>()?;
+    let files: Vec<String> = dirs.iter().map(|dir| format!("{dir}/file")).collect();
+    for file in &files {
+        lab.make_file(file.as_bytes(), FILE_BYTES)?;
+    }
+    lab.settle()?;
+    let place_kib = |file: &String| {
+        let entry = fsage_host::snapshot::entry(&root.join(file)).ok()?;
+        let first = entry.extents.first().filter(|e| e.flags & NO_PLACE == 0)?;
+        Some(first.physical_bytes as f64 / 1024.0)
+    };
+    let mut places: Vec<f64> = files.iter().filter_map(place_kib).collect();
+    for dir in &dirs {
+        lab.discard(dir)?;
+    }
+    if places.len() < DIRECTORIES {
+        for stem in ["DAP", "DAN"] {
+            lab.absent(stem, "not told by this file system");
+        }
+        return Ok(());
+    }
+    let steps = places.windows(2).filter_map(|pair| match pair {
+        [a, b] => Some((b - a).abs()),
+        _ => None,
+    });
+    let apart = fsage_stats::median(&steps.collect::<Vec<_>>());
+    places.sort_by(f64::total_cmp);
+    let gap = ONE_PLACE_KIB.max(apart / 2.0);
+    let gaps = places.windows(2).filter(|pair| match pair {
+        [a, b] => b - a > gap,
+        _ => false,
+    });
+    let count = (gaps.count() + 1) as f64;
+    lab.give(Probe::of("DAP"), (apart, Some((apart, apart))), "precise");
+    lab.give(Probe::of("DAN"), (count, Some((count, count))), "precise");
     Ok(())
 }
