@@ -105,6 +105,12 @@ pub enum FormatError {
 impl FormatError {
     /// An answer of the operating system.
     pub fn io(action: &'static str, path: &Path, source: std::io::Error) -> Self {
+        let source = match source.kind() {
+            std::io::ErrorKind::IsADirectory => {
+                std::io::Error::new(source.kind(), "Is a directory, expected a file")
+            }
+            _ => source,
+        };
         Self::Io {
             action,
             path: path.to_owned(),

@@ -7,7 +7,7 @@ mod common;
 
 use common::{Notes, Script, everything, everything_but};
 use fsage_core::{DevId, FileId, OpFlags, OpKind};
-use fsage_predict::namespace::FileRecord;
+use fsage_predict::namespace::{FileRecord, Namespace};
 use fsage_predict::namespace::tree::NodeKind;
 use fsage_predict::{Options, Predictor};
 
@@ -147,36 +147,34 @@ fn names_of_a_large_directory_lie_in_several_blocks() {
     );
 }
 
-/// Without extents files are taken to lie one after another in the order in which they were created.
-#[test]
-fn files_of_a_snapshot_without_extents_lie_in_the_order_of_creation() {
-    let mut predictor = Predictor::new(Options::default(), vec![everything()]);
-    let namespace = predictor.namespace_mut();
+/// Adds a file to the tree before a trace.
+fn add(
+    namespace: &mut Namespace,
+    path: &str,
+    (ino, kind, size): (u64, NodeKind, u64),
+    extents: &[(u64, u64, u64)],
+) {
     let root = namespace.directory(b"/");
-    let mut add = |path: &'static str, ino, size| {
-        let record = FileRecord {
-            path: path.as_bytes(),
-            id: FileId {
-                dev: DevId(1),
-                ino,
-                generation: 1,
-            },
-            kind: NodeKind::Regular,
-            size,
-            allocated: size,
-            target: None,
-            extents: &[],
-        };
-        namespace.add(root, &record);
+    let record = FileRecord {
+        path: path.as_bytes(),
+        id: FileId {
+            dev: DevId(1),
+            ino,
+            generation: 1,
+        },
+        kind,
+        size,
+        allocated: size,
+        target: None,
+        extents,
     };
-    add("c", 12, 4096);
-    add("a", 10, 4096);
-    add("b", 11, 500 << 10);
-    add("d", 13, 9 << 20);
-    add("e", 14, 4096);
-    namespace.lay_out();
+    namespace.add(root, &record);
+}
+
+/// The families of the first charge of the read of each of these files.
+fn reads(mut predictor: Predictor, paths: &[&str]) -> Vec<String> {
     let mut s = Script::default();
-    for path in ["/a", "/b", "/c", "/a", "/e"] {
+    for path in paths {
         s.open(path, 0, 3);
         s.data(OpKind::Read, 3, 0, 4096);
         s.fd(OpKind::Close, 3);
@@ -186,8 +184,49 @@ fn files_of_a_snapshot_without_extents_lie_in_the_order_of_creation() {
         predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
     }
     let family = |name: &str| name.split('_').next().unwrap_or_default().to_owned();
-    let families = notes.0.iter().skip(1).step_by(3);
-    let families: Vec<String> = families.map(|n| family(&n.0[0].0)).collect();
+    let reads = notes.0.iter().skip(1).step_by(3);
+    reads.map(|note| family(&note.0[0].0)).collect()
+}
+
+/// Without extents files are taken to lie one after another in the order in which they were created.
+#[test]
+fn files_of_a_snapshot_without_extents_lie_in_the_order_of_creation() {
+    let mut predictor = Predictor::new(Options::default(), vec![everything()]);
+    let namespace = predictor.namespace_mut();
+    let mut file = |path, ino, size| add(namespace, path, (ino, NodeKind::Regular, size), &[]);
+    file("c", 12, 4096);
+    file("a", 10, 4096);
+    file("b", 11, 500 << 10);
+    file("d", 13, 9 << 20);
+    file("e", 14, 4096);
+    namespace.lay_out();
+    let families = reads(predictor, &["/a", "/b", "/c", "/a", "/e"]);
     // The next; 496 KiB beyond the 4 KiB that were read; cached; 9 MiB further.
     assert_eq!(families, ["RFO", "RFN", "RFS", "RC4", "RFF"]);
+}
+
+/// Where directories take turns among places, so do their files; in each place they lie one after another.
+#[test]
+fn files_lie_with_their_directories_where_these_take_turns() {
+    let families = |places: f64| {
+        let known = [("DAP", f64::from(512 << 10)), ("DAN", places)];
+        let mut predictor = Predictor::new(Options::default(), vec![everything_but(&known)]);
+        let namespace = predictor.namespace_mut();
+        for (dir, ino) in [("a", 10), ("b", 11), ("c", 12), ("d", 13)] {
+            add(namespace, dir, (ino, NodeKind::Directory, 4096), &[]);
+            // Where they were traced all lie side by side.
+            for number in 0..2u64 {
+                let path = format!("{dir}/{number}");
+                let first = (1 << 30) + (4 * number + ino - 10) * 4096;
+                let file = (100 + 4 * number + ino, NodeKind::Regular, 4096);
+                add(namespace, &path, file, &[(0, first, 4096)]);
+            }
+        }
+        namespace.lay_out();
+        reads(predictor, &["/a/0", "/b/0", "/b/1", "/c/0", "/d/0", "/a/1"])
+    };
+    assert_eq!(families(1.0), ["RFO", "RFN", "RFN", "RFN", "RFN", "RFN"]);
+    // The root is the first of all: a and c share a place, and b and d.
+    assert_eq!(families(2.0), ["RFO", "RFO", "RFN", "RFO", "RFO", "RFO"]);
+    assert_eq!(families(4.0), ["RFO", "RFO", "RFN", "RFO", "RFO", "RFO"]);
 }

@@ -582,6 +582,17 @@ fn reads_hit_go_on_and_end() {
     assert_eq!(got[5], "REOF");
 }
 
+/// An assembler looks where its file ends, writes its last table first, and reads the first page before it writes it.
+#[test]
+fn a_read_beyond_the_end_tells_of_no_data_before_it() {
+    let mut s = Script::default();
+    s.open("/o", CREATE, 3);
+    s.data(OpKind::Read, 3, 4096, 900).result = Outcome::ok(0);
+    s.data(OpKind::Write, 3, 5024, 72);
+    s.data(OpKind::Read, 3, 0, 4096);
+    assert_eq!(families(&s)[3], "RHO");
+}
+
 #[test]
 fn dirty_data_expires_and_links_keep_files() {
     let mut s = Script::default();
@@ -854,8 +865,13 @@ fn blocks_of_metadata_take_the_arm_away_where_nothing_is_read_on() {
     assert_eq!(after_a_lookup(false, 1.0), "RFN");
 }
 
-/// Forty files of one directory, cold; it is listed, and every one is read in the order of `turns`.
-fn after_a_listing(turns: impl Fn(usize) -> usize, lists_by_creation: bool) -> Vec<Relation> {
+/// Forty files of one directory, cold; it is listed, perhaps every one is looked at in the order of `looks`, and every one
+/// is read in that of `turns`.
+fn after_a_listing(
+    looks: Option<&dyn Fn(usize) -> usize>,
+    turns: impl Fn(usize) -> usize,
+    lists_by_creation: bool,
+) -> Vec<Relation> {
     let mut s = Script::default();
     let path = |i: usize| format!("/d/{:02}", i * 7 % 40);
     for i in 0..40 {
@@ -865,6 +881,11 @@ fn after_a_listing(turns: impl Fn(usize) -> usize, lists_by_creation: bool) -> V
     }
     s.open("/d", 0, 3).record |= OpFlags::COLD_DATA | OpFlags::DIRECTORY;
     s.fd(OpKind::Readdir, 3).result = Outcome::ok(1200);
+    if let Some(looks) = looks {
+        for turn in 0..40 {
+            s.name(OpKind::Stat, &path(looks(turn)));
+        }
+    }
     for turn in 0..40 {
         s.open(&path(turns(turn)), 0, 4);
         s.data(OpKind::Read, 4, 0, 4096);
@@ -890,11 +911,18 @@ fn who_follows_a_listing_reads_in_the_order_of_creation_where_directories_list_s
         next.count()
     };
     let by_hash = |turn| turn * 11 % 40;
-    assert_eq!(next(after_a_listing(by_hash, false)), 0);
-    assert!(next(after_a_listing(by_hash, true)) > 30);
+    assert_eq!(next(after_a_listing(None, by_hash, false)), 0);
+    assert!(next(after_a_listing(None, by_hash, true)) > 30);
     // By name is a program's own order: 23 is the inverse of 7 modulo 40.
     let by_name = |turn| turn * 23 % 40;
-    assert_eq!(next(after_a_listing(by_name, true)), 0);
+    assert_eq!(next(after_a_listing(None, by_name, true)), 0);
+    // So it is after a look at all as they are listed (rsync); zip reads in the order in which it looked.
+    let looked = |turns: &dyn Fn(usize) -> usize| {
+        let relations = after_a_listing(Some(&by_hash), turns, true);
+        next(relations)
+    };
+    assert!(looked(&by_name) < 4);
+    assert!(looked(&by_hash) > 30);
 }
 
 /// The metrics of the lookups of files in directories that were created one after the other, after a pause each.

@@ -9,6 +9,7 @@ use fsage_core::{Clock, ColdEvidence, Errno, FileSystem, OpenFlags};
 
 use crate::budget::{Costs, NO_TIME};
 use crate::error::{Halt, Res};
+use crate::group::parameters::Home;
 use crate::measurements::Measurements;
 use crate::pause::Polluter;
 use crate::probe::{Components, Probe};
@@ -97,6 +98,8 @@ pub(crate) struct Lab<'a> {
     pub cold_rates: Vec<MetricId>,
     /// Whether what the device reads was seen to be counted for the thread that asks.
     pub counted_for_thread: bool,
+    /// Where the first directory's files lie, where others' lie elsewhere.
+    pub home: Option<Home>,
     /// When the present part of its round should end.
     pub part_end_ns: u64,
     /// How a cold state was last reached.
@@ -165,6 +168,7 @@ impl<'a> Lab<'a> {
             device_kib_per_s: 0.0,
             cold_rates: Vec::new(),
             counted_for_thread: false,
+            home: None,
             part_end_ns: u64::MAX,
             cold: None,
             reasons: Vec::new(),

@@ -10,6 +10,9 @@ use crate::namespace::tree::{Ino, NodeKind};
 /// Among so many the first that is taken is one of the first in an order.
 const FIRST: u32 = 8;
 
+/// Who has taken so many of a directory, in no other order, goes by the listing.
+const FOLLOWS: usize = 6;
+
 /// The order in which a process comes to the files of a directory.
 #[derive(Debug, Clone)]
 struct Track {
@@ -30,6 +33,15 @@ impl Default for Track {
 }
 
 impl Track {
+    /// Of a process that goes by the listing.
+    fn listed() -> Self {
+        Self {
+            taken: FxHashSet::default(),
+            last_order: None,
+            last_name: None,
+        }
+    }
+
     /// Comes to one for the first time: whether those so far came in neither order, so in that of the listing.
     /// `None` for one that was there before.
     fn take(&mut self, (ino, order, name): (Ino, u64, u32), of_kind: &[(u64, Ino)]) -> Option<bool> {
@@ -72,6 +84,10 @@ struct Pass {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Listings {
     passes: FxHashMap<u32, Pass>,
+    /// Processes that took the files of a directory as it lists them, so that they do in the next too.
+    followers: FxHashSet<u32>,
+    /// Whether the tree was made a directory at a time, once that was asked.
+    made_whole: Option<bool>,
     stand_ins: FxHashMap<u32, Ino>,
     /// The file that was read last as one of these, and where it is taken to lie.
     last: Option<(Ino, u64)>,
@@ -80,10 +96,29 @@ pub(super) struct Listings {
 }
 
 impl Listings {
+    /// A process is another program, or gone, and its number is free.
+    #[cold]
+    pub fn another_program(&mut self, pid: u32) {
+        self.followers.remove(&pid);
+    }
+
     /// The file is gone, and its number is free.
     pub fn forget(&mut self, ino: Ino) {
         self.stand_ins.remove(&ino.0);
     }
+}
+
+/// Whether most files lie right after one of their own directory: the tree was made a directory at a time.
+fn made_whole(step: &Passing<'_>) -> bool {
+    let mut files: Vec<(u64, u32)> = (step.ns.tree.inodes().iter())
+        .filter_map(|inode| Some((inode.physical?, inode.parent)))
+        .collect();
+    files.sort_unstable();
+    let beside = files.windows(2).filter(|pair| match pair {
+        [(_, one), (_, next)] => one == next,
+        _ => false,
+    });
+    2 * beside.count() > files.len()
 }
 
 impl View {
@@ -115,10 +150,28 @@ impl View {
             pid,
             by_creation,
             by_name,
+            track: self.first_track(step, pid),
             last_read: Some(0),
             ..Pass::default()
         };
         self.listings.passes.insert(dir.0, pass);
+    }
+
+    /// What is taken of a process before it comes to a directory's first file. Whoever went by the listing of the last goes on
+    /// where that ended, if the tree was made a directory at a time.
+    fn first_track(&mut self, step: &Passing<'_>, pid: u32) -> Track {
+        if !self.listings.followers.contains(&pid) {
+            return Track::default();
+        }
+        let whole = *self
+            .listings
+            .made_whole
+            .get_or_insert_with(|| made_whole(step));
+        if whole {
+            Track::listed()
+        } else {
+            Track::default()
+        }
     }
 
     /// A process takes a file: if neither in the order of names nor of creation, then in that of the listing.
@@ -153,6 +206,9 @@ impl View {
         let Some(listed) = pass.track.take((ino, inode.order, name), of_kind) else {
             return;
         };
+        if listed && pass.track.taken.len() >= FOLLOWS {
+            self.listings.followers.insert(pass.pid);
+        }
         let turn = std::mem::replace(turns, *turns + 1);
         pass.turn_of.insert(ino.0, turn);
         let other = of_kind.get(turn).map(|entry| entry.1);
@@ -165,6 +221,9 @@ impl View {
     /// Where the next file lies, in bytes on the device, for a thread that takes them as their directory lists them on a
     /// system that lists in the order of creation: after the last one, as they were written in that order too.
     pub(super) fn next_listed(&mut self, step: &Passing<'_>, ino: Ino, offset: u64) -> Option<u64> {
+        if let Some(first) = self.copied_to(ino, offset) {
+            return Some(first);
+        }
         if let Some((_, first)) = self.listings.last.filter(|last| last.0 == ino) {
             return Some(first.saturating_add(offset));
         }
@@ -182,6 +241,16 @@ impl View {
             .map(|(_, first)| first.saturating_add(offset))
     }
 
+    /// Whether a program came to a file as its directory lists it.
+    fn as_listed(&self, ino: Ino) -> bool {
+        self.listings.stand_ins.contains_key(&ino.0)
+    }
+
+    /// Whether it did, or has done so in the directory before.
+    pub(super) fn goes_as_listed(&self, step: &Passing<'_>, ino: Ino) -> bool {
+        self.as_listed(ino) || self.listings.followers.contains(&step.op.pid.0)
+    }
+
     /// A request for data of a file ended there.
     pub(super) fn data_ends(&mut self, step: &Passing<'_>, ino: Ino, end: u64) {
         if let Some(turn) = self.turn_of(step, ino) {
@@ -192,7 +261,7 @@ impl View {
     /// Whether files to which a process came as their directory lists them are read in that order too. rsync looks at
     /// all as they are listed, and reads them by name: each where it lies.
     fn read_as_listed(&mut self, step: &Passing<'_>, ino: Ino) -> bool {
-        if !self.listings.stand_ins.contains_key(&ino.0) {
+        if !self.as_listed(ino) {
             return false;
         }
         let parent = step.ns.tree.inode(ino).map_or(u32::MAX, |i| i.parent);

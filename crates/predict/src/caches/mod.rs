@@ -28,7 +28,7 @@ use recent::{Recent, Touched};
 use std::hint::black_box;
 
 use fsage_cache::{LruSet, PageCache, Policy, Start, WriteBack};
-use fsage_core::{KindClass, Op, OpFlags, Tid};
+use fsage_core::{KindClass, Op, OpFlags, OpKind, Tid};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cost::{Charge, Gap, GapTable, Stem};
@@ -389,6 +389,9 @@ impl View {
             ns,
             gap,
         };
+        if matches!(op.kind, OpKind::Exec | OpKind::Exit) {
+            self.listings.another_program(op.pid.0);
+        }
         for &ino in &resolved.rewritten {
             self.close_truncated(&step, ino);
         }

@@ -43,8 +43,6 @@ pub(super) struct Asked {
     pub between: bool,
     /// Whether the drive holds it: it needs no arm.
     pub held: bool,
-    /// Whether it takes the arm to a place of which nothing is known.
-    pub leaves: bool,
 }
 
 /// One device, and what waits for it.
@@ -68,8 +66,9 @@ pub(super) struct Device {
     /// What was rounded off so far.
     rest: Rest,
     pub free_at: u64,
-    /// When it has done all requests but those of fsync's kind.
+    /// When it has done all requests but those of fsync's kind, and when those.
     others_done: u64,
+    syncs_done: u64,
     syncs: Queue,
     others: Queue,
     /// The arm and what it read on, in predicted time.
@@ -96,6 +95,7 @@ impl Device {
             rest: Rest::default(),
             free_at: 0,
             others_done: 0,
+            syncs_done: 0,
             syncs: Queue::of(vector, "SC_FS_D"),
             others: Queue::of(vector, "SC_RR_D"),
             drive: Figures::of(vector).map(Drive::new),
@@ -119,11 +119,22 @@ impl Device {
 
     /// Where a read finds its data when it comes, and what it takes at least where it was taken to find it held or under
     /// the arm: while others ask for more than the arm can bring, a drive reads nothing on.
-    fn finds(&mut self, request: Option<Request>, at: u64) -> (Option<Found>, f64) {
-        let (Some(drive), Some(r)) = (&mut self.drive, request) else {
+    fn finds(
+        &mut self,
+        (device_ns, request): (f64, Option<Request>),
+        at: u64,
+    ) -> (Option<Found>, f64) {
+        let now = at.max(self.free_at);
+        let Some(drive) = &mut self.drive else {
             return (None, 0.0);
         };
-        let now = at.max(self.free_at);
+        let Some(r) = request else {
+            // Whatever else is asked for takes the arm away.
+            if device_ns >= self.access_ns / 2.0 {
+                drive.leave(now);
+            }
+            return (None, 0.0);
+        };
         let distance = drive.distance(r.of, r.first, now);
         let found = drive.ask(r.of, (r.first, r.end), now, now);
         let moved_ns = match found {
@@ -146,7 +157,7 @@ impl Device {
         (latency, request): (Latency, Option<Request>),
         at: u64,
     ) -> Asked {
-        let (found, moved_ns) = self.finds(request, at);
+        let (found, moved_ns) = self.finds((latency.device_ns, request), at);
         let moved_ns = moved_ns as u64;
         let between = moved_ns == 0 && self.between(slot, latency.beside_ns);
         let waits = self.drive.is_some() && request.is_some_and(|request| request.waits);
@@ -156,7 +167,6 @@ impl Device {
                 moved_ns,
                 between,
                 held: waits && found == Some(Found::Held) && !between,
-                leaves: request.is_none(),
             };
         }
         self.owed_ns += latency.device_ns;
@@ -168,7 +178,6 @@ impl Device {
             moved_ns: 0,
             between,
             held: false,
-            leaves: false,
         }
     }
 
@@ -255,16 +264,17 @@ impl Device {
         self.free_at = busy_until.saturating_add(charge);
         if let Some(drive) = &mut self.drive {
             drive.busy(self.free_at);
-            if asked.leaves {
-                drive.leave(self.free_at);
-            }
         }
         if kind.class() == KindClass::Sync {
+            self.syncs_done = self.free_at;
             return self.free_at;
         }
-        // A commit is several requests in steps: others come in between, after one of them.
-        let between = at.saturating_add(self.access_ns as u64).min(busy_until);
-        self.others_done = self.others_done.max(between).saturating_add(charge);
+        // A commit is several requests in steps, of which one comes before each that others ask for meanwhile.
+        let from = self.others_done.max(at);
+        let step_ends = from
+            .saturating_add(self.access_ns as u64)
+            .min(self.syncs_done.max(from));
+        self.others_done = step_ends.saturating_add(charge);
         self.others_done
     }
 
@@ -313,6 +323,7 @@ fn misses(vector: &SystemVector, in_turns: &str, anywhere: &str) -> f64 {
 )]
 mod tests {
     use super::*;
+    use crate::drive::Of;
     use fsage_core::metric::MetricId;
 
     fn device(metrics: &[(&str, f64)]) -> Device {
@@ -399,9 +410,54 @@ mod tests {
         };
         assert_eq!(device.serve(0, OpKind::Fsync, asked(500), 0), 500);
         assert_eq!(device.serve(1, OpKind::Read, asked(100), 50), 250);
-        assert_eq!(device.serve(2, OpKind::Read, asked(100), 60), 350);
+        // Another step comes before the second read.
+        assert_eq!(device.serve(2, OpKind::Read, asked(100), 60), 450);
         // What was read in between comes off nobody's work.
         assert_eq!(device.serve(3, OpKind::Fsync, asked(500), 70), 1200);
+    }
+
+    /// A drive that reads on, and a request for 4 KiB that was taken to be near.
+    fn drive() -> Device {
+        device(&[
+            ("RFO", 5e6),
+            ("RFF", 6e6),
+            ("RFN", 2e5),
+            ("RD1024", 2e5),
+            ("RXA256", 3e5),
+            ("RXA1024", 3e5),
+            ("RX64", 4e5),
+            ("RX1024", 4e6),
+        ])
+    }
+
+    fn read(device: &mut Device, slot: usize, kib: u64, at: u64) -> u64 {
+        let request = Request {
+            of: Of::Data,
+            first: kib << 10,
+            end: (kib + 4) << 10,
+            waits: true,
+            near: true,
+        };
+        let asked = device.ask(slot, (charges(2e5, 0.0), Some(request)), at);
+        let done = device.serve(slot, OpKind::Read, (asked, 0), at);
+        device.done(OpKind::Read);
+        done - at
+    }
+
+    #[test]
+    fn a_drive_that_is_asked_all_the_time_reads_nothing_on() {
+        let mut device = drive();
+        assert_eq!(read(&mut device, 0, 1000, 0), 5_000_000);
+        // The second thread waits for the first; 196 KiB and its own pass under the arm, 5 us each.
+        assert_eq!(read(&mut device, 1, 1200, 0), 5_000_000 + 200 * 5000);
+        // What lies before takes a turn of the disk or more.
+        let before = read(&mut device, 2, 1100, 0);
+        assert!((6_400_000..10_000_000).contains(&before), "{before}");
+        // After a rest of 10 ms it holds what follows, whatever it does meanwhile.
+        let rested = device.free_at + 10_000_000;
+        assert_eq!(read(&mut device, 0, 1500, rested), 200_000);
+        read(&mut device, 1, 900_000, rested);
+        assert_eq!(read(&mut device, 0, 1600, rested), 200_000);
     }
 
     #[test]

@@ -108,28 +108,18 @@ const NO_PLACE: u32 = extent_flags::UNKNOWN
 
 /// Where a file system puts the files of one directory after another, as it tells itself.
 fn directories(lab: &mut Lab<'_>) -> Res {
-    let Some(root) = lab.host_dir.clone() else {
+    if lab.host_dir.is_none() {
         for stem in ["DAP", "DAN"] {
             lab.absent(stem, "only a directory of this machine tells where its files lie");
         }
         return Ok(());
-    };
-    let dirs: Vec<String> = (0..DIRECTORIES)
-        .map(|_| lab.fresh_dir("p"))
-        .collect::<Res<_>>()?;
-    let files: Vec<String> = dirs.iter().map(|dir| format!("{dir}/file")).collect();
-    for file in &files {
-        lab.make_file(file.as_bytes(), FILE_BYTES)?;
     }
-    lab.settle()?;
-    let place_kib = |file: &String| {
-        let entry = fsage_host::snapshot::entry(&root.join(file)).ok()?;
-        let first = entry.extents.first().filter(|e| e.flags & NO_PLACE == 0)?;
-        Some(first.physical_bytes as f64 / 1024.0)
-    };
-    let mut places: Vec<f64> = files.iter().filter_map(place_kib).collect();
-    for dir in &dirs {
-        lab.discard(dir)?;
+    let home = lab.work.clone();
+    let home_kib = lab.place_kib(&home)?;
+    let mut places = Vec::with_capacity(DIRECTORIES);
+    for _ in 0..DIRECTORIES {
+        let dir = lab.fresh_dir("p")?;
+        places.extend(lab.place_kib(&dir)?);
     }
     if places.len() < DIRECTORIES {
         for stem in ["DAP", "DAN"] {
@@ -148,8 +138,56 @@ fn directories(lab: &mut Lab<'_>) -> Res {
         [a, b] => b - a > gap,
         _ => false,
     });
-    let count = (gaps.count() + 1) as f64;
+    let count = gaps.count() + 1;
     lab.give(Probe::of("DAP"), (apart, Some((apart, apart))), "precise");
-    lab.give(Probe::of("DAN"), (count, Some((count, count))), "precise");
+    let places = count as f64;
+    lab.give(Probe::of("DAN"), (places, Some((places, places))), "precise");
+    lab.home = home_kib.filter(|_| count > 1).map(|kib| Home {
+        kib,
+        apart_kib: apart,
+        places: count,
+    });
     Ok(())
+}
+
+/// Where the files of the working directory lie on a file system whose directories take turns among places.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Home {
+    kib: f64,
+    apart_kib: f64,
+    places: usize,
+}
+
+impl Lab<'_> {
+    /// Where a new file of a directory is put, in KiB on the device; `None` where the file system does not tell.
+    fn place_kib(&mut self, dir: &str) -> Res<Option<f64>> {
+        let Some(root) = self.host_dir.clone() else {
+            return Ok(None);
+        };
+        let path = format!("{}/place{}", dir, self.random.next());
+        self.make_file(path.as_bytes(), FILE_BYTES)?;
+        let fs = self.fs;
+        self.with_open(path.as_bytes(), OpenFlags::READ, |_, handle| Ok(fs.fsync(handle)?))?;
+        let entry = fsage_host::snapshot::entry(&root.join(path)).ok();
+        let first = entry.and_then(|entry| entry.extents.first().copied());
+        let first = first.filter(|extent| extent.flags & NO_PLACE == 0);
+        Ok(first.map(|extent| extent.physical_bytes as f64 / 1024.0))
+    }
+
+    /// A new directory whose files lie where those of the first of the file system do. A commit costs by how far its
+    /// journal is from what it is of, and the directory of a workload is the first that is made.
+    pub(crate) fn fresh_dir_at_home(&mut self, tag: &str) -> Res<String> {
+        let mut dir = self.fresh_dir(tag)?;
+        let Some(home) = self.home else {
+            return Ok(dir);
+        };
+        for _ in 1..home.places {
+            let here = self.place_kib(&dir)?;
+            if here.is_none_or(|kib| (kib - home.kib).abs() < home.apart_kib / 2.0) {
+                break;
+            }
+            dir = self.fresh_dir(tag)?;
+        }
+        Ok(dir)
+    }
 }

@@ -64,7 +64,7 @@ pub(super) fn pause(lab: &mut Lab<'_>, probe: Probe, turn: usize) -> usize {
 
 fn single(lab: &mut Lab<'_>) -> Res {
     rest(lab)?;
-    let dir = lab.fresh_dir("y")?;
+    let dir = lab.fresh_dir_at_home("y")?;
     let rounds = (lab.scale(10, 20), lab.scale(30, 150));
     let before = placement(lab);
     lab.rounds(&SINGLE, rounds, |lab, round| {

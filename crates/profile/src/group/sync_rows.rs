@@ -60,7 +60,7 @@ const OLD_DIRS: usize = 800;
 
 fn rows(lab: &mut Lab<'_>) -> Res {
     rest(lab)?;
-    let dir = lab.fresh_dir("z")?;
+    let dir = lab.fresh_dir_at_home("z")?;
     let rounds = (lab.scale(2, 6), lab.scale(12, 40));
     let before = placement(lab);
     let (written, [no_start, no_reserve]) = allocated(lab, &dir)?;

@@ -100,6 +100,7 @@ impl Importer {
             "copy_file_range" | "sendfile" | "sendfile64" | "splice" => {
                 self.transfer(op, call, ops)?;
             }
+            "ioctl" => return self.share(op, call, ops),
             "fork" | "vfork" | "clone" | "clone2" | "clone3" => self.fork(op, call, ops),
             "unshare" => {
                 if op.result.is_ok() {

@@ -88,7 +88,7 @@ impl Importer {
     }
 
     /// Fills in what the descriptor says; returns a copy of its description.
-    fn describe(&mut self, op: &mut Op, arg: Arg<'_>) -> Result<Description, &'static str> {
+    pub(super) fn describe(&mut self, op: &mut Op, arg: Arg<'_>) -> Result<Description, &'static str> {
         let fd = self.fd_of(op.tid.0, arg)?;
         op.fd = Some(Fd(fd));
         let description = self
@@ -202,7 +202,7 @@ impl Importer {
         Ok(())
     }
 
-    fn grow(&mut self, file: u32, end: u64) {
+    pub(super) fn grow(&mut self, file: u32, end: u64) {
         if let Some(size) = self.files.info(file).size {
             self.set_size(file, Some(size.max(end)));
         }
@@ -421,77 +421,6 @@ impl Importer {
             ops.push(op);
         }
         Ok(())
-    }
-
-    /// `copy_file_range`, `sendfile`, `splice`: a reading and a writing side.
-    pub(super) fn transfer(
-        &mut self,
-        op: Op,
-        call: &Call<'_>,
-        ops: &mut Vec<Op>,
-    ) -> Result<(), &'static str> {
-        // Positions: input, its offset, output, its offset, length.
-        let (at_in, off_in, at_out, off_out, at_len) = match call.name {
-            "copy_file_range" | "splice" => (0, 1, 2, Some(3), 4),
-            _ => (1, 2, 0, None, 3),
-        };
-        let length = arg(call, at_len)?.size();
-        let mut input = Op { length, ..op };
-        let source = self.describe(&mut input, arg(call, at_in)?)?;
-        let mut output = Op { length, ..op };
-        let sink = self.describe(&mut output, arg(call, at_out)?)?;
-        let explicit =
-            |at: Option<usize>| at.and_then(|at| call.args.get(at)).and_then(|a| a.size());
-        let (in_offset, out_offset) = (explicit(Some(off_in)), explicit(off_out));
-        let (reads, writes) = match call.name {
-            "copy_file_range" => (Some(OpKind::CopyIn), Some(OpKind::CopyOut)),
-            "splice" => (
-                source.file.map(|_| OpKind::SpliceIn),
-                sink.file.map(|_| OpKind::SpliceOut),
-            ),
-            _ => (Some(OpKind::Sendfile), None),
-        };
-        if let Some(kind) = reads {
-            input.kind = kind;
-            self.side(&mut input, &source, in_offset);
-            ops.push(input);
-        } else {
-            self.side(&mut input, &source, in_offset);
-        }
-        // The writing side is advanced even where no operation stands for it.
-        output.kind = writes.unwrap_or(OpKind::Write);
-        output.latency_ns = if reads.is_some() {
-            op.latency_ns.map(|_| 0)
-        } else {
-            op.latency_ns
-        };
-        self.side(&mut output, &sink, out_offset);
-        if writes.is_some() {
-            ops.push(output);
-        }
-        Ok(())
-    }
-
-    fn side(&mut self, op: &mut Op, description: &Description, offset: Option<u64>) {
-        let count = op.result.value().unwrap_or(0);
-        let ok = op.result.is_ok();
-        op.offset = offset;
-        if offset.is_none() && !description.not_a_file {
-            op.record |= OpFlags::IMPLICIT_OFFSET;
-            op.offset = description.offset;
-        }
-        let end = op.offset.map(|offset| offset.saturating_add(count));
-        if offset.is_none()
-            && ok
-            && let Some(fd) = op.fd
-            && let Some(open) = self.processes.description(op.tid.0, fd)
-        {
-            open.offset = end;
-        }
-        let writes = matches!(op.kind, OpKind::CopyOut | OpKind::SpliceOut | OpKind::Write);
-        if let (true, true, Some(file), Some(end)) = (writes, count > 0, description.file, end) {
-            self.grow(file, end);
-        }
     }
 
     pub(super) fn fork(&mut self, mut op: Op, call: &Call<'_>, ops: &mut Vec<Op>) {

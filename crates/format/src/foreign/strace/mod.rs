@@ -20,6 +20,7 @@
 
 mod args;
 mod calls;
+mod copies;
 mod export;
 mod fd_calls;
 mod files;

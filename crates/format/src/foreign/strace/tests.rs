@@ -1,6 +1,8 @@
 use std::path::Path;
 
-use fsage_core::{Errno, Fd, Op, OpFlags, OpKind, OpSink, OpSource, Pid, Tid};
+use fsage_core::{
+    COPY_SHARES, COPY_WHOLE_BLOCKS, Errno, Fd, Op, OpFlags, OpKind, OpSink, OpSource, Pid, Tid,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -150,6 +152,37 @@ fn what_lies_elsewhere_is_left_out_if_so_asked() {
     let expected = ["open", "write", "rename", "stat", "fork", "sync", "write"];
     assert_eq!(kinds(&ops), expected);
     assert_eq!(source.report().outside, 3);
+}
+
+/// `cp` on a file system that shares blocks, as strace 6.1 prints it.
+#[test]
+fn copies_that_share_blocks_are_copies_of_all_that_there_is() {
+    let text = r#"1 1.000001 openat(AT_FDCWD, "/w/x", O_RDONLY) = 3</w/x>
+1 1.000002 fstat(3</w/x>, {st_mode=S_IFREG|0644, st_size=5000, ...}) = 0
+1 1.000003 openat(AT_FDCWD, "/w/y", O_WRONLY|O_CREAT|O_EXCL, 0644) = 4</w/y>
+1 1.000004 fstat(4</w/y>, {st_mode=S_IFREG|0644, st_size=0, ...}) = 0
+1 1.000005 ioctl(4</w/y>, BTRFS_IOC_CLONE or FICLONE, 3) = 0 <0.2>
+1 1.000006 ioctl(4</w/y>, FICLONERANGE, {src_fd=3</w/x>, src_offset=4096, src_length=100, dest_offset=8192}) = 0
+1 1.000007 ioctl(4</w/y>, FICLONE, 3) = -1 EOPNOTSUPP (Operation not supported)
+1 1.000008 ioctl(1</dev/pts/0<char 136:0>>, TCGETS, {B38400 opost isig icanon echo ...}) = 0
+"#;
+    let (ops, _) = ops_of(text);
+    let copies = |op: &&Op| matches!(op.kind, OpKind::CopyIn | OpKind::CopyOut);
+    let told: Vec<_> = ops
+        .iter()
+        .filter(copies)
+        .map(|op| (op.kind.name(), op.fd.unwrap().0, op.offset.unwrap(), op.length.unwrap(), op.flags))
+        .collect();
+    let whole = COPY_SHARES | COPY_WHOLE_BLOCKS;
+    assert_eq!(
+        told,
+        [
+            ("copy_in", 3, 0, 5000, whole),
+            ("copy_out", 4, 0, 5000, whole),
+            ("copy_in", 3, 4096, 100, COPY_SHARES),
+            ("copy_out", 4, 8192, 100, COPY_SHARES),
+        ]
+    );
 }
 
 #[test]
