@@ -48,6 +48,44 @@ fn the_commands_status_is_passed_on() {
     }
 }
 
+/// A shell puts its own output back in the place of the file that a command wrote to, which that closes; the file system
+/// does so after the call.
+#[test]
+fn what_a_shell_wrote_to_is_closed_by_dup2() {
+    let dir = temp();
+    for method in METHODS {
+        let args = [
+            "trace",
+            "--method",
+            method,
+            "-o",
+            "t.fst",
+            "--under",
+            ".",
+            "--",
+            "sh",
+            "-c",
+            "echo a >f; exec 3>g; echo b >&3; exec 3>&-",
+        ];
+        run(dir.path(), args).exits(0);
+        let text = run(dir.path(), ["export", "--to", "csv", "-o", "-", "t.fst"])
+            .exits(0)
+            .text();
+        let mut lines = text.lines();
+        let names: Vec<&str> = lines.next().unwrap().split(',').collect();
+        let column = |name: &str| names.iter().position(|n| *n == name).unwrap();
+        let (kind, flags) = (column("kind"), column("flags"));
+        let closes: Vec<String> = lines
+            .map(|line| line.split(',').collect::<Vec<_>>())
+            .filter(|row| row[kind] == "close")
+            .map(|row| row[flags].to_owned())
+            .collect();
+        // Of f; and of g, whose descriptor is closed by a call of its own.
+        assert!(closes.contains(&"1".to_owned()), "{method}: {text}");
+        assert!(closes.iter().any(|flags| flags != "1"), "{method}: {text}");
+    }
+}
+
 #[test]
 fn the_commands_output_is_its_own() {
     let dir = temp();

@@ -46,6 +46,10 @@ pub const COPY_SHARES: u32 = 1;
 /// and end on one or where the files do.
 pub const COPY_WHOLE_BLOCKS: u32 = 2;
 
+/// In the flags of [`OpKind::Close`]: no call of its own, but what `dup2` closes in whose place it puts another
+/// descriptor. What the file system does for it comes after the call.
+pub const CLOSE_BY_DUP: u32 = 1;
+
 /// The families of kinds; each has its own meaning of [`Op`](crate::Op)'s fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KindClass {
@@ -66,7 +70,7 @@ kinds! {
     /// `open`, `openat`, `openat2`, `creat`, io_uring `openat`. `flags`: open(2) flags. The result
     /// is the new descriptor.
     Open = 0, "open", Name;
-    /// `close` (one op for each descriptor of a `close_range`).
+    /// `close` (one op for each descriptor of a `close_range`); `flags`: [`CLOSE_BY_DUP`].
     Close = 1, "close", File;
     /// `dup`, `dup2`, `dup3`, `fcntl(F_DUPFD)`. The result is the new descriptor.
     Dup = 2, "dup", File;

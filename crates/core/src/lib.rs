@@ -38,7 +38,7 @@ pub use fs::{
     Access, Attr, DirEntry, FileSystem, FileType, Handle, OpenFlags, RangeSync, SetAttr, StatFs,
 };
 pub use id::{DevId, Fd, FileId, PathId, Pid, Seed, Tid};
-pub use kind::{COPY_SHARES, COPY_WHOLE_BLOCKS, KindClass, OpKind};
+pub use kind::{CLOSE_BY_DUP, COPY_SHARES, COPY_WHOLE_BLOCKS, KindClass, OpKind};
 pub use op::{Op, OpFlags, Outcome};
 pub use path::PathTable;
 pub use pause::{After, Pause};

@@ -7,6 +7,8 @@ use fsage_core::metric::MetricId;
 
 use crate::cost::SystemVector;
 
+/// A drive that holds writes waits for so long for more before it goes to them, and reads on meanwhile.
+const LINGERS_NS: u64 = 2_000_000;
 /// Places that a drive remembers at once.
 const PLACES: usize = 16;
 /// A first read elsewhere takes so many times as long as one beside the last where an arm has to move.
@@ -129,6 +131,8 @@ pub(crate) struct Drive {
     at: Option<usize>,
     /// Since when nobody asked.
     since_ns: u64,
+    /// When it goes to what it was given to write, unless it is asked for something before.
+    writes_at_ns: Option<u64>,
     uses: u64,
 }
 
@@ -139,8 +143,15 @@ impl Drive {
             places: Vec::new(),
             at: None,
             since_ns: 0,
+            writes_at_ns: None,
             uses: 0,
         }
+    }
+
+    /// It is given something to write, which it takes at once and goes to later.
+    pub fn writes(&mut self, now_ns: u64) {
+        self.rest(now_ns);
+        self.writes_at_ns = Some(now_ns.saturating_add(LINGERS_NS));
     }
 
     /// Whether what lies so far beyond the last request of this kind is held or under the arm.
@@ -212,6 +223,9 @@ impl Drive {
     pub fn ask(&mut self, of: Of, (first, end): (u64, u64), now_ns: u64, until_ns: u64) -> Found {
         self.rest(now_ns);
         self.busy(until_ns);
+        if let Some(at_ns) = &mut self.writes_at_ns {
+            *at_ns = until_ns.max(now_ns).saturating_add(LINGERS_NS);
+        }
         self.uses += 1;
         let (uses, most) = (self.uses, self.figures.ahead_bytes);
         let held = |p: &&mut Place| p.of == of && p.first <= first && end <= p.end;
@@ -245,8 +259,17 @@ impl Drive {
         Found::Elsewhere
     }
 
-    /// Nobody asked until now: the drive reads on.
+    /// Nobody asked until now: the drive reads on, until it goes to what it is to write.
     fn rest(&mut self, now_ns: u64) {
+        if let Some(at_ns) = self.writes_at_ns.filter(|&at_ns| at_ns <= now_ns) {
+            self.writes_at_ns = None;
+            self.reads_on(at_ns);
+            self.at = None;
+        }
+        self.reads_on(now_ns);
+    }
+
+    fn reads_on(&mut self, now_ns: u64) {
         let rested = now_ns.saturating_sub(self.since_ns);
         self.since_ns = self.since_ns.max(now_ns);
         if let Some(place) = self.at.and_then(|at| self.places.get_mut(at)) {

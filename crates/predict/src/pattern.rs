@@ -92,7 +92,10 @@ impl<'a> Placed<'a> {
     pub(crate) fn place(&self, offset: u64) -> (Of, u64) {
         match self.byte(offset) {
             Some(first) => (Of::Data, first),
-            None => (Of::Unplaced, (self.inode.order << 24).saturating_add(offset)),
+            None => (
+                Of::Unplaced,
+                (self.inode.order << 24).saturating_add(offset),
+            ),
         }
     }
 }
@@ -363,7 +366,10 @@ mod tests {
             inode
         };
         let mut t = Tracker::default();
-        assert_eq!(t.relation(Placed::traced(Ino(5), &file(1, 10, None)), 0), Relation::Other);
+        assert_eq!(
+            t.relation(Placed::traced(Ino(5), &file(1, 10, None)), 0),
+            Relation::Other
+        );
         t.note(Placed::traced(Ino(5), &file(1, 10, None)), 8192);
         assert_eq!(
             t.relation(Placed::traced(Ino(5), &file(1, 10, None)), 8192),
@@ -373,15 +379,36 @@ mod tests {
             t.relation(Placed::traced(Ino(5), &file(1, 10, None)), 99_999),
             Relation::Same
         );
-        assert_eq!(t.relation(Placed::traced(Ino(6), &file(1, 11, None)), 0), Relation::Next);
-        assert_eq!(t.relation(Placed::traced(Ino(6), &file(1, 2, None)), 0), Relation::Near);
-        assert_eq!(t.relation(Placed::traced(Ino(6), &file(1, 200, None)), 0), Relation::Far);
-        assert_eq!(t.relation(Placed::traced(Ino(6), &file(2, 11, None)), 0), Relation::Other);
-        assert_eq!(t.relation(Placed::traced(Ino(6), &file(5, 11, None)), 0), Relation::Parent);
-        assert_eq!(t.relation(Placed::traced(Ino(1), &file(0, 1, None)), 0), Relation::Child);
+        assert_eq!(
+            t.relation(Placed::traced(Ino(6), &file(1, 11, None)), 0),
+            Relation::Next
+        );
+        assert_eq!(
+            t.relation(Placed::traced(Ino(6), &file(1, 2, None)), 0),
+            Relation::Near
+        );
+        assert_eq!(
+            t.relation(Placed::traced(Ino(6), &file(1, 200, None)), 0),
+            Relation::Far
+        );
+        assert_eq!(
+            t.relation(Placed::traced(Ino(6), &file(2, 11, None)), 0),
+            Relation::Other
+        );
+        assert_eq!(
+            t.relation(Placed::traced(Ino(6), &file(5, 11, None)), 0),
+            Relation::Parent
+        );
+        assert_eq!(
+            t.relation(Placed::traced(Ino(1), &file(0, 1, None)), 0),
+            Relation::Child
+        );
         t.note(Placed::traced(Ino(5), &file(1, 10, Some(1 << 30))), 4096);
         assert_eq!(
-            t.relation(Placed::traced(Ino(6), &file(2, 99, Some((1 << 30) + 8192))), 0),
+            t.relation(
+                Placed::traced(Ino(6), &file(2, 99, Some((1 << 30) + 8192))),
+                0
+            ),
             Relation::Next
         );
         assert_eq!(
@@ -390,7 +417,13 @@ mod tests {
         );
         // Beyond what a disk reads ahead, another directory's files are elsewhere on the next system.
         let apart = Some((1 << 30) + (8 << 20));
-        assert_eq!(t.relation(Placed::traced(Ino(6), &file(1, 11, apart)), 0), Relation::Far);
-        assert_eq!(t.relation(Placed::traced(Ino(6), &file(2, 11, apart)), 0), Relation::Other);
+        assert_eq!(
+            t.relation(Placed::traced(Ino(6), &file(1, 11, apart)), 0),
+            Relation::Far
+        );
+        assert_eq!(
+            t.relation(Placed::traced(Ino(6), &file(2, 11, apart)), 0),
+            Relation::Other
+        );
     }
 }

@@ -423,7 +423,9 @@ fn charge(
             ..Latency::default()
         }
     };
-    target.replay.push(op, event, place, (latency, request), charged);
+    target
+        .replay
+        .push(op, event, place, (latency, request), charged);
     if charged { latency.total_ns } else { 0.0 }
 }
 

@@ -7,8 +7,8 @@ mod common;
 
 use common::{Notes, Script, everything, everything_but};
 use fsage_core::{DevId, FileId, OpFlags, OpKind};
-use fsage_predict::namespace::{FileRecord, Namespace};
 use fsage_predict::namespace::tree::NodeKind;
+use fsage_predict::namespace::{FileRecord, Namespace};
 use fsage_predict::{Options, Predictor};
 
 const CREATE: u32 = 0o102;

@@ -7,7 +7,9 @@ mod common;
 
 use common::{Notes, Script, everything, everything_but};
 use fsage_core::metric::MetricId;
-use fsage_core::{COPY_SHARES, COPY_WHOLE_BLOCKS, Errno, OpFlags, OpKind, Outcome, Pid, Tid};
+use fsage_core::{
+    CLOSE_BY_DUP, COPY_SHARES, COPY_WHOLE_BLOCKS, Errno, OpFlags, OpKind, Outcome, Pid, Tid,
+};
 use fsage_predict::{Options, Predictor, Relation, SystemVector};
 
 /// The families that an operation was charged, without lookups, points and pauses.
@@ -149,6 +151,19 @@ fn what_takes_a_descriptors_place_closes_it() {
     };
     assert_eq!(second(OpKind::Dup), "OPEN+TRF");
     assert_eq!(second(OpKind::Fstat), "OPEN+TRD");
+}
+
+/// What a file system does as `dup2` closes a file comes after the call, which is what is charged.
+#[test]
+fn a_close_by_dup_starts_writing_and_costs_a_close() {
+    let mut s = Script::default();
+    for _ in 0..2 {
+        s.open("/f", 0o1001, 3).size_bytes = Some(4096);
+        s.data(OpKind::Write, 3, 0, 4096);
+        s.fd(OpKind::Close, 3).flags = CLOSE_BY_DUP;
+    }
+    let charged = families_on(everything_but(&[("CLOSET", 10.0)]), &s);
+    assert_eq!(charged[2..4], ["CLOSE", "OPEN+TRF"]);
 }
 
 /// What the sides of a copy, a read of the copy and a write to a part of it are charged as.

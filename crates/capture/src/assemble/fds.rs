@@ -1,6 +1,6 @@
 //! Calls on descriptors that move no data.
 
-use fsage_core::{Fd, OpFlags, OpKind, Outcome};
+use fsage_core::{CLOSE_BY_DUP, Fd, OpFlags, OpKind, Outcome};
 use fsage_namespace::flags::CLONE_FILES;
 
 use super::Assembler;
@@ -120,6 +120,7 @@ impl Assembler {
         let mut op = self.begin_fd(OpKind::Close, call, new.0 as u64, None);
         let open = self.processes.description(call.pid.0, new);
         (op.file, op.result) = (open.and_then(|open| open.file), Outcome::from_raw(0));
+        op.flags = CLOSE_BY_DUP;
         if op.file.is_some() {
             self.emit(op);
         }

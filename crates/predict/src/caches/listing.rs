@@ -44,7 +44,11 @@ impl Track {
 
     /// Comes to one for the first time: whether those so far came in neither order, so in that of the listing.
     /// `None` for one that was there before.
-    fn take(&mut self, (ino, order, name): (Ino, u64, u32), of_kind: &[(u64, Ino)]) -> Option<bool> {
+    fn take(
+        &mut self,
+        (ino, order, name): (Ino, u64, u32),
+        of_kind: &[(u64, Ino)],
+    ) -> Option<bool> {
         if !self.taken.insert(ino.0) {
             return None;
         }

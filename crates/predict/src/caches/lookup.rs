@@ -237,11 +237,12 @@ impl View {
                 self.asks_names(Of::Inodes, stretch, true);
             }
         }
-        let relation = match inode.map(|inode| self.last_meta.relation(Placed::traced(ino, inode), 0)) {
-            Some(Relation::Next) => Relation::Next,
-            _ if block && there => Relation::Near,
-            relation => relation.unwrap_or(Relation::Other),
-        };
+        let relation =
+            match inode.map(|inode| self.last_meta.relation(Placed::traced(ino, inode), 0)) {
+                Some(Relation::Next) => Relation::Next,
+                _ if block && there => Relation::Near,
+                relation => relation.unwrap_or(Relation::Other),
+            };
         let in_dir = same
             || !matches!(
                 relation,

@@ -21,8 +21,8 @@ use copies::Copies;
 use dirty::Dirty;
 use inodes::{Inodes, Place};
 use listing::Listings;
-use places::Answers;
 use lookup::OldNames;
+use places::Answers;
 use recent::{Recent, Touched};
 
 use std::hint::black_box;

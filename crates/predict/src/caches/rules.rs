@@ -1,6 +1,6 @@
 //! The table of kinds: what each kind of operation needs beside its lookups.
 
-use fsage_core::OpKind;
+use fsage_core::{CLOSE_BY_DUP, OpKind};
 
 use super::{Passing, View};
 use crate::cost::{Charge, Gap, Stem};
@@ -298,7 +298,9 @@ impl View {
                 truncated,
                 written,
             } => {
-                let stem = match (last, unlinked) {
+                // The rest comes after the call, in its thread's pause.
+                let at_once = step.op.flags & CLOSE_BY_DUP == 0;
+                let stem = match (last && at_once, unlinked) {
                     (true, Some(size)) => {
                         charges.push(Charge::sized(Stem::CloseU, gap, size as f64 / 1024.0));
                         return;

@@ -206,10 +206,10 @@ impl View {
         apart
     }
 
-    /// What is handed to a drive now it goes to as soon as nobody asks: it reads on no longer.
+    /// What is handed to a drive now it goes to once nobody asks: it reads on no longer.
     pub(super) fn drive_writes(&mut self, step: &Passing<'_>) {
         if let Some(drive) = &mut self.drive {
-            drive.leave(step.op.end_ns());
+            drive.writes(step.op.end_ns());
         }
     }
 

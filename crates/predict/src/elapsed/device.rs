@@ -14,6 +14,10 @@ use crate::drive::{Drive, Figures, Found, Request, access_ns};
 /// How much a drive reads ahead while nobody asks, in the time of an access.
 const AHEAD_ACCESSES: f64 = 1.0;
 
+/// A commit is in steps, each of which a flush ends: what it is of, and that it is done. A drive serves nothing else
+/// while it flushes.
+const SYNC_STEPS: u64 = 2;
+
 /// Requests of a kind that are there.
 #[derive(Debug, Clone)]
 struct Queue {
@@ -69,6 +73,8 @@ pub(super) struct Device {
     /// When it has done all requests but those of fsync's kind, and when those.
     others_done: u64,
     syncs_done: u64,
+    /// How long a step of the last of these takes, in which nothing else is served.
+    sync_step_ns: u64,
     syncs: Queue,
     others: Queue,
     /// The arm and what it read on, in predicted time.
@@ -96,6 +102,7 @@ impl Device {
             free_at: 0,
             others_done: 0,
             syncs_done: 0,
+            sync_step_ns: 0,
             syncs: Queue::of(vector, "SC_FS_D"),
             others: Queue::of(vector, "SC_RR_D"),
             drive: Figures::of(vector).map(Drive::new),
@@ -258,7 +265,8 @@ impl Device {
         let charge = if asked.between {
             asked.device_ns.max((self.access_ns * factor) as u64)
         } else {
-            self.rest.scaled(asked.device_ns.max(asked.moved_ns), factor)
+            self.rest
+                .scaled(asked.device_ns.max(asked.moved_ns), factor)
         };
         let busy_until = self.free_at.max(at);
         self.free_at = busy_until.saturating_add(charge);
@@ -267,12 +275,13 @@ impl Device {
         }
         if kind.class() == KindClass::Sync {
             self.syncs_done = self.free_at;
+            self.sync_step_ns = (charge / SYNC_STEPS).max(self.access_ns as u64);
             return self.free_at;
         }
-        // A commit is several requests in steps, of which one comes before each that others ask for meanwhile.
+        // One of the steps comes before each that others ask for meanwhile.
         let from = self.others_done.max(at);
         let step_ends = from
-            .saturating_add(self.access_ns as u64)
+            .saturating_add(self.sync_step_ns)
             .min(self.syncs_done.max(from));
         self.others_done = step_ends.saturating_add(charge);
         self.others_done
@@ -409,9 +418,12 @@ mod tests {
             (asked, 0)
         };
         assert_eq!(device.serve(0, OpKind::Fsync, asked(500), 0), 500);
-        assert_eq!(device.serve(1, OpKind::Read, asked(100), 50), 250);
-        // Another step comes before the second read.
-        assert_eq!(device.serve(2, OpKind::Read, asked(100), 60), 450);
+        assert_eq!(
+            device.serve(1, OpKind::Read, asked(100), 50),
+            50 + 250 + 100
+        );
+        // What is left of it comes before the second read.
+        assert_eq!(device.serve(2, OpKind::Read, asked(100), 60), 500 + 100);
         // What was read in between comes off nobody's work.
         assert_eq!(device.serve(3, OpKind::Fsync, asked(500), 70), 1200);
     }
@@ -450,8 +462,9 @@ mod tests {
         assert_eq!(read(&mut device, 0, 1000, 0), 5_000_000);
         // The second thread waits for the first; 196 KiB and its own pass under the arm, 5 us each.
         assert_eq!(read(&mut device, 1, 1200, 0), 5_000_000 + 200 * 5000);
-        // What lies before takes a turn of the disk or more.
-        let before = read(&mut device, 2, 1100, 0);
+        // What passed is held; what lies before takes as long as a read so far off.
+        assert_eq!(read(&mut device, 2, 1100, 0), 200_000);
+        let before = read(&mut device, 2, 900, 0);
         assert!((6_400_000..10_000_000).contains(&before), "{before}");
         // After a rest of 10 ms it holds what follows, whatever it does meanwhile.
         let rested = device.free_at + 10_000_000;

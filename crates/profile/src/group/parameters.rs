@@ -110,7 +110,10 @@ const NO_PLACE: u32 = extent_flags::UNKNOWN
 fn directories(lab: &mut Lab<'_>) -> Res {
     if lab.host_dir.is_none() {
         for stem in ["DAP", "DAN"] {
-            lab.absent(stem, "only a directory of this machine tells where its files lie");
+            lab.absent(
+                stem,
+                "only a directory of this machine tells where its files lie",
+            );
         }
         return Ok(());
     }
@@ -141,7 +144,11 @@ fn directories(lab: &mut Lab<'_>) -> Res {
     let count = gaps.count() + 1;
     lab.give(Probe::of("DAP"), (apart, Some((apart, apart))), "precise");
     let places = count as f64;
-    lab.give(Probe::of("DAN"), (places, Some((places, places))), "precise");
+    lab.give(
+        Probe::of("DAN"),
+        (places, Some((places, places))),
+        "precise",
+    );
     lab.home = home_kib.filter(|_| count > 1).map(|kib| Home {
         kib,
         apart_kib: apart,
@@ -167,7 +174,9 @@ impl Lab<'_> {
         let path = format!("{}/place{}", dir, self.random.next());
         self.make_file(path.as_bytes(), FILE_BYTES)?;
         let fs = self.fs;
-        self.with_open(path.as_bytes(), OpenFlags::READ, |_, handle| Ok(fs.fsync(handle)?))?;
+        self.with_open(path.as_bytes(), OpenFlags::READ, |_, handle| {
+            Ok(fs.fsync(handle)?)
+        })?;
         let entry = fsage_host::snapshot::entry(&root.join(path)).ok();
         let first = entry.and_then(|entry| entry.extents.first().copied());
         let first = first.filter(|extent| extent.flags & NO_PLACE == 0);

@@ -88,7 +88,11 @@ impl Importer {
     }
 
     /// Fills in what the descriptor says; returns a copy of its description.
-    pub(super) fn describe(&mut self, op: &mut Op, arg: Arg<'_>) -> Result<Description, &'static str> {
+    pub(super) fn describe(
+        &mut self,
+        op: &mut Op,
+        arg: Arg<'_>,
+    ) -> Result<Description, &'static str> {
         let fd = self.fd_of(op.tid.0, arg)?;
         op.fd = Some(Fd(fd));
         let description = self

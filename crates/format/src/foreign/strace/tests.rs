@@ -171,7 +171,15 @@ fn copies_that_share_blocks_are_copies_of_all_that_there_is() {
     let told: Vec<_> = ops
         .iter()
         .filter(copies)
-        .map(|op| (op.kind.name(), op.fd.unwrap().0, op.offset.unwrap(), op.length.unwrap(), op.flags))
+        .map(|op| {
+            (
+                op.kind.name(),
+                op.fd.unwrap().0,
+                op.offset.unwrap(),
+                op.length.unwrap(),
+                op.flags,
+            )
+        })
         .collect();
     let whole = COPY_SHARES | COPY_WHOLE_BLOCKS;
     assert_eq!(
