@@ -256,7 +256,7 @@ impl Predictor {
         self.resolve(op, paths);
         for target in self.targets.iter_mut().chain(&mut self.changed) {
             let charges = self.charges.get(target.view).map_or(&[][..], Vec::as_slice);
-            let request = self.views.get(target.view).and_then(View::request);
+            let request = self.views.get(target.view).and_then(|view| view.request);
             charge(target, op, &self.event, &self.resolved, (charges, request));
         }
     }
@@ -271,7 +271,7 @@ impl Predictor {
         self.resolve(op, paths);
         for (index, target) in self.targets.iter_mut().enumerate() {
             let charges = self.charges.get(target.view).map_or(&[][..], Vec::as_slice);
-            let request = self.views.get(target.view).and_then(View::request);
+            let request = self.views.get(target.view).and_then(|view| view.request);
             let latency = charge(target, op, &self.event, &self.resolved, (charges, request));
             self.request.clear();
             if self.resolved.charged {
@@ -297,7 +297,7 @@ impl Predictor {
         }
         for target in &mut self.changed {
             let charges = self.charges.get(target.view).map_or(&[][..], Vec::as_slice);
-            let request = self.views.get(target.view).and_then(View::request);
+            let request = self.views.get(target.view).and_then(|view| view.request);
             charge(target, op, &self.event, &self.resolved, (charges, request));
         }
         Ok(())

@@ -206,7 +206,7 @@ pub struct View {
     /// How long the traced one took.
     answers: Answers,
     /// What the last operation asked of it.
-    request: Option<Request>,
+    pub(crate) request: Option<Request>,
     /// Whether blocks of metadata were read since the last data, where that moves the arm.
     arm_away: bool,
     listings: Listings,
@@ -359,11 +359,6 @@ impl View {
     /// The relation of the last operation's disk-bound part.
     pub fn relation(&self) -> Relation {
         self.relation
-    }
-
-    /// What the last operation read of a drive.
-    pub(crate) fn request(&self) -> Option<Request> {
-        self.request
     }
 
     /// Takes one operation; what it needs is appended to `charges`. Effects of operations outside of

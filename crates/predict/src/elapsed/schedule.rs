@@ -171,7 +171,7 @@ impl Schedule {
         thread.completes(at, at);
         self.now = at;
         self.end_ns = self.end_ns.max(at);
-        self.device.alone(&item, (begins, at));
+        self.device.alone(item, (begins, at));
         true
     }
 
