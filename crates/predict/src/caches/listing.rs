@@ -74,9 +74,10 @@ struct Pass {
     /// Its files and its other entries in the order of creation, all by name.
     by_creation: [Vec<(u64, Ino)>; 2],
     by_name: FxHashMap<u32, u32>,
-    /// How many of either were taken, and at which turn each file was: whoever comes to a file on one system comes to none of the directories in its
+    /// How many of either were taken: whoever comes to a file on one system comes to none of the directories in its
     /// place on another.
     turns: [usize; 2],
+    /// At which turn each was.
     turn_of: FxHashMap<u32, usize>,
     /// In which order they were come to.
     track: Track,

@@ -70,7 +70,8 @@ impl View {
             let turn = self.directory_rank(step, parent) % places;
             let end = ends.entry(turn).or_insert(turn.saturating_mul(apart));
             self.laid_out.insert(ino, *end);
-            *end = end.saturating_add(size.next_multiple_of(PAGE_BYTES));
+            let bytes = size.checked_next_multiple_of(PAGE_BYTES);
+            *end = end.saturating_add(bytes.unwrap_or(u64::MAX));
         }
     }
 
