@@ -758,18 +758,18 @@ fn a_kill_while_an_image_is_made_leaves_nothing() {
     let dir = temp.path();
     Workload::busy(11, 3, 6000).save(&dir.join("w.fst"), &made(3, 0));
     let before = names(dir);
+    let line = "age apply w.fst scratch:ext4,size=200M --keep aged.fsi";
+    let words = || line.split(' ');
+    // How long all of it takes here.
+    let start = std::time::Instant::now();
+    run(dir, words()).exits(0);
+    let whole_ms = start.elapsed().as_millis() as u64;
+    std::fs::remove_file(dir.join("aged.fsi")).unwrap();
     let (mut chance, mut kills) = (Chance(u64::from(std::process::id())), 0);
     for _ in 0..4 {
-        let delay = Duration::from_millis(150 + chance.below(700));
+        let delay = Duration::from_millis(whole_ms / 8 + chance.below(whole_ms * 3 / 4));
         let mut command = fsage();
-        command.current_dir(dir).args([
-            "age",
-            "apply",
-            "w.fst",
-            "scratch:ext4,size=200M",
-            "--keep",
-            "aged.fsi",
-        ]);
+        command.current_dir(dir).args(words());
         kills += u32::from(killed_after(delay, &mut command));
         // Killed behind its end, all of it is there.
         let image = dir.join("aged.fsi");
