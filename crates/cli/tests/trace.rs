@@ -54,20 +54,9 @@ fn the_commands_status_is_passed_on() {
 fn what_a_shell_wrote_to_is_closed_by_dup2() {
     let dir = temp();
     for method in METHODS {
-        let args = [
-            "trace",
-            "--method",
-            method,
-            "-o",
-            "t.fst",
-            "--under",
-            ".",
-            "--",
-            "sh",
-            "-c",
-            "echo a >f; exec 3>g; echo b >&3; exec 3>&-",
-        ];
-        run(dir.path(), args).exits(0);
+        let line = format!("trace --method {method} -o t.fst --under . -- sh -c");
+        let script = "echo a >f; exec 3>g; echo b >&3; exec 3>&-";
+        run(dir.path(), line.split(' ').chain([script])).exits(0);
         let text = run(dir.path(), ["export", "--to", "csv", "-o", "-", "t.fst"])
             .exits(0)
             .text();

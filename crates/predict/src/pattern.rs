@@ -365,65 +365,35 @@ mod tests {
             (inode.parent, inode.order, inode.physical) = (parent, order, physical);
             inode
         };
+        let relation = |t: &Tracker, ino, inode: Inode, offset| {
+            t.relation(Placed::traced(Ino(ino), &inode), offset)
+        };
         let mut t = Tracker::default();
-        assert_eq!(
-            t.relation(Placed::traced(Ino(5), &file(1, 10, None)), 0),
-            Relation::Other
-        );
+        assert_eq!(relation(&t, 5, file(1, 10, None), 0), Relation::Other);
         t.note(Placed::traced(Ino(5), &file(1, 10, None)), 8192);
         assert_eq!(
-            t.relation(Placed::traced(Ino(5), &file(1, 10, None)), 8192),
+            relation(&t, 5, file(1, 10, None), 8192),
             Relation::Sequential
         );
-        assert_eq!(
-            t.relation(Placed::traced(Ino(5), &file(1, 10, None)), 99_999),
-            Relation::Same
-        );
-        assert_eq!(
-            t.relation(Placed::traced(Ino(6), &file(1, 11, None)), 0),
-            Relation::Next
-        );
-        assert_eq!(
-            t.relation(Placed::traced(Ino(6), &file(1, 2, None)), 0),
-            Relation::Near
-        );
-        assert_eq!(
-            t.relation(Placed::traced(Ino(6), &file(1, 200, None)), 0),
-            Relation::Far
-        );
-        assert_eq!(
-            t.relation(Placed::traced(Ino(6), &file(2, 11, None)), 0),
-            Relation::Other
-        );
-        assert_eq!(
-            t.relation(Placed::traced(Ino(6), &file(5, 11, None)), 0),
-            Relation::Parent
-        );
-        assert_eq!(
-            t.relation(Placed::traced(Ino(1), &file(0, 1, None)), 0),
-            Relation::Child
-        );
+        assert_eq!(relation(&t, 5, file(1, 10, None), 99_999), Relation::Same);
+        assert_eq!(relation(&t, 6, file(1, 11, None), 0), Relation::Next);
+        assert_eq!(relation(&t, 6, file(1, 2, None), 0), Relation::Near);
+        assert_eq!(relation(&t, 6, file(1, 200, None), 0), Relation::Far);
+        assert_eq!(relation(&t, 6, file(2, 11, None), 0), Relation::Other);
+        assert_eq!(relation(&t, 6, file(5, 11, None), 0), Relation::Parent);
+        assert_eq!(relation(&t, 1, file(0, 1, None), 0), Relation::Child);
         t.note(Placed::traced(Ino(5), &file(1, 10, Some(1 << 30))), 4096);
         assert_eq!(
-            t.relation(
-                Placed::traced(Ino(6), &file(2, 99, Some((1 << 30) + 8192))),
-                0
-            ),
+            relation(&t, 6, file(2, 99, Some((1 << 30) + 8192)), 0),
             Relation::Next
         );
         assert_eq!(
-            t.relation(Placed::traced(Ino(6), &file(1, 11, Some(1 << 40))), 0),
+            relation(&t, 6, file(1, 11, Some(1 << 40)), 0),
             Relation::Other
         );
         // Beyond what a disk reads ahead, another directory's files are elsewhere on the next system.
         let apart = Some((1 << 30) + (8 << 20));
-        assert_eq!(
-            t.relation(Placed::traced(Ino(6), &file(1, 11, apart)), 0),
-            Relation::Far
-        );
-        assert_eq!(
-            t.relation(Placed::traced(Ino(6), &file(2, 11, apart)), 0),
-            Relation::Other
-        );
+        assert_eq!(relation(&t, 6, file(1, 11, apart), 0), Relation::Far);
+        assert_eq!(relation(&t, 6, file(2, 11, apart), 0), Relation::Other);
     }
 }

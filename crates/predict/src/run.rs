@@ -255,9 +255,8 @@ impl Predictor {
     pub fn push(&mut self, op: &Op, paths: &PathTable) {
         self.resolve(op, paths);
         for target in self.targets.iter_mut().chain(&mut self.changed) {
-            let charges = self.charges.get(target.view).map_or(&[][..], Vec::as_slice);
-            let request = self.views.get(target.view).and_then(|view| view.request);
-            charge(target, op, &self.event, &self.resolved, (charges, request));
+            let found = found(&self.views, &self.charges, target.view);
+            charge(target, op, &self.event, &self.resolved, found);
         }
     }
 
@@ -270,9 +269,8 @@ impl Predictor {
     ) -> Result<(), SinkError> {
         self.resolve(op, paths);
         for (index, target) in self.targets.iter_mut().enumerate() {
-            let charges = self.charges.get(target.view).map_or(&[][..], Vec::as_slice);
-            let request = self.views.get(target.view).and_then(|view| view.request);
-            let latency = charge(target, op, &self.event, &self.resolved, (charges, request));
+            let found = found(&self.views, &self.charges, target.view);
+            let latency = charge(target, op, &self.event, &self.resolved, found);
             self.request.clear();
             if self.resolved.charged {
                 let slots = target.vector.slots();
@@ -296,9 +294,8 @@ impl Predictor {
             sink.annotate(index, op, paths, &annotation)?;
         }
         for target in &mut self.changed {
-            let charges = self.charges.get(target.view).map_or(&[][..], Vec::as_slice);
-            let request = self.views.get(target.view).and_then(|view| view.request);
-            charge(target, op, &self.event, &self.resolved, (charges, request));
+            let found = found(&self.views, &self.charges, target.view);
+            charge(target, op, &self.event, &self.resolved, found);
         }
         Ok(())
     }
@@ -398,6 +395,17 @@ fn system(vector: SystemVector, views: &mut Vec<View>, options: &Options) -> Tar
         view,
         at_least_pages,
     }
+}
+
+/// What the first three stages found of an operation in a view: its charges, and what it reads of a drive.
+#[inline]
+fn found<'a>(
+    views: &[View],
+    charges: &'a [Vec<Charge>],
+    view: usize,
+) -> (&'a [Charge], Option<Request>) {
+    let charges = charges.get(view).map_or(&[][..], Vec::as_slice);
+    (charges, views.get(view).and_then(|view| view.request))
 }
 
 /// Stage 4 of one operation for one system; returns its latency in nanoseconds. An operation on

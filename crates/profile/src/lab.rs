@@ -9,9 +9,9 @@ use fsage_core::{Clock, ColdEvidence, Errno, FileSystem, OpenFlags};
 
 use crate::budget::{Costs, NO_TIME};
 use crate::error::{Halt, Res};
-use crate::group::parameters::Home;
 use crate::measurements::Measurements;
 use crate::pause::Polluter;
+use crate::places::Home;
 use crate::probe::{Components, Probe};
 use crate::random::Random;
 use crate::sched::Sched;

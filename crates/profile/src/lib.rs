@@ -22,6 +22,7 @@ mod measurements;
 mod neighbours;
 mod opened;
 mod pause;
+mod places;
 mod population;
 mod probe;
 mod random;

@@ -54,14 +54,10 @@ impl Lie {
 
 /// How the blocks of a file lie as far as it reaches; `None` where an extent has no address that means anything.
 pub(super) fn lie(extents: &[Extent], size_bytes: u64, block_bytes: u64) -> Option<Lie> {
-    let no_address = extent_flags::UNKNOWN
-        | extent_flags::DELALLOC
-        | extent_flags::ENCODED
-        | extent_flags::NOT_ALIGNED;
     let mut lie = Lie { blocks: 0, runs: 0 };
     let mut next = None;
     for extent in extents {
-        if extent.flags & no_address != 0 {
+        if extent.flags & extent_flags::NO_ADDRESS != 0 {
             return None;
         }
         let room = size_bytes.saturating_sub(extent.logical_bytes);

@@ -20,12 +20,8 @@ type Source = (Ino, u64);
 #[derive(Debug, Clone, Default)]
 pub(super) struct Copies {
     by_copy: FxHashMap<u32, Source>,
-    /// Where the blocks lie that a program came to as a directory lists its files, by copy; and where the last ones end in
-    /// each of the places among which directories take turns.
-    firsts: FxHashMap<u32, u64>,
-    ends: FxHashMap<u64, u64>,
-    /// The source of the copy whose other side comes next, and its first block where that is in `firsts`.
-    begun: Option<(Tid, Source, Option<u64>)>,
+    /// The source of the copy whose other side comes next.
+    begun: Option<(Tid, Source)>,
 }
 
 impl Copies {
@@ -34,7 +30,6 @@ impl Copies {
     pub fn forget(&mut self, ino: Ino) {
         if !self.by_copy.is_empty() {
             self.by_copy.remove(&ino.0);
-            self.firsts.remove(&ino.0);
         }
     }
 }
@@ -76,31 +71,9 @@ impl View {
             charges.push(Charge::once(Stem::Cps, step.gap));
         }
         // Of which file the program finds the blocks, where the system lists names in another order.
-        let source = self.placed(step, ino);
-        let order = step.ns.tree.inode(source).map(|inode| inode.order);
-        let first = self.first_listed(step, (ino, source));
-        self.copies.begun = order.map(|order| (step.op.tid, (source, order), first));
-    }
-
-    /// Where the blocks lie of a file that a program copies as its directory lists it, on a system that lists in the order of
-    /// creation: after those that it copied last.
-    fn first_listed(&mut self, step: &Passing<'_>, (ino, source): (Ino, Ino)) -> Option<u64> {
-        if !self.goes_as_listed(step, ino) {
-            return None;
-        }
-        let turn = self.turn_of(step, ino).unwrap_or(0);
-        let file = self.file(step, source)?;
-        let end = self.copies.ends.get(&turn).copied();
-        let first = end.or(file.first)?;
-        let bytes = file.inode.size.checked_next_multiple_of(PAGE_BYTES)?;
-        self.copies.ends.insert(turn, first.saturating_add(bytes));
-        Some(first)
-    }
-
-    /// Where a byte of a copy lies whose source was copied so.
-    pub(super) fn copied_to(&self, ino: Ino, offset: u64) -> Option<u64> {
-        let first = self.copies.firsts.get(&ino.0)?;
-        Some(first.saturating_add(offset))
+        let ino = self.placed(step, ino);
+        let order = step.ns.tree.inode(ino).map(|inode| inode.order);
+        self.copies.begun = order.map(|order| (step.op.tid, (ino, order)));
     }
 
     /// The copy's side: it has its source's blocks, and nothing of it is in memory.
@@ -110,14 +83,11 @@ impl View {
         };
         self.pages.cut(ino.0, 0);
         self.changing(ino).extended = true;
-        self.copies.forget(ino);
         let begun = self.copies.begun.take();
-        if let Some((_, source, first)) = begun.filter(|begun| begun.0 == step.op.tid) {
-            self.copies.by_copy.insert(ino.0, source);
-            if let Some(first) = first {
-                self.copies.firsts.insert(ino.0, first);
-            }
-        }
+        match begun.filter(|(tid, _)| *tid == step.op.tid) {
+            Some((_, source)) => self.copies.by_copy.insert(ino.0, source),
+            None => self.copies.by_copy.remove(&ino.0),
+        };
     }
 
     /// What a write reads of blocks that it replaces in part: elsewhere on the device, but for a copy of what the drive

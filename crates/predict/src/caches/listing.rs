@@ -226,9 +226,6 @@ impl View {
     /// Where the next file lies, in bytes on the device, for a thread that takes them as their directory lists them on a
     /// system that lists in the order of creation: after the last one, as they were written in that order too.
     pub(super) fn next_listed(&mut self, step: &Passing<'_>, ino: Ino, offset: u64) -> Option<u64> {
-        if let Some(first) = self.copied_to(ino, offset) {
-            return Some(first);
-        }
         if let Some((_, first)) = self.listings.last.filter(|last| last.0 == ino) {
             return Some(first.saturating_add(offset));
         }
@@ -249,11 +246,6 @@ impl View {
     /// Whether a program came to a file as its directory lists it.
     fn as_listed(&self, ino: Ino) -> bool {
         self.listings.stand_ins.contains_key(&ino.0)
-    }
-
-    /// Whether it did, or has done so in the directory before.
-    pub(super) fn goes_as_listed(&self, step: &Passing<'_>, ino: Ino) -> bool {
-        self.as_listed(ino) || self.listings.followers.contains(&step.op.pid.0)
     }
 
     /// A request for data of a file ended there.

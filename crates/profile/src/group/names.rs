@@ -47,9 +47,10 @@ const CLOSES: &[&str] = &["CLOSET", "TRF", "CLOSEU"];
 /// Files whose inodes are free when others are created, of which so many are.
 const FREED: usize = 1000;
 const CREATED: usize = 48;
-/// After so long it is another second, which is waited for where the procedure's own time is at least so much of it:
-/// in a measurement of ten seconds the wait alone would take what ten others have.
+/// After so long it is another second.
 const SECOND: Duration = Duration::from_millis(1010);
+/// That is waited for where the procedure's own time is at least this part of it: in a measurement of ten seconds the
+/// wait alone would take what ten others have.
 const OWN_OF_SECOND: u32 = 8;
 const GAP_OF_CHUNK: [usize; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 4];
 const BATCH: usize = 32;

@@ -1,7 +1,6 @@
-//! The empty call and the sizes of blocks.
+//! The empty call, the sizes of blocks, and among which places directories take turns.
 
 use fsage_core::OpenFlags;
-use fsage_format::snapshot::extent_flags;
 
 use crate::error::Res;
 use crate::lab::{Batch, Lab};
@@ -91,112 +90,5 @@ fn blocks(lab: &mut Lab<'_>) -> Res {
     );
     lab.remark("BS", &found);
     lab.remark("FS", &found);
-    directories(lab)
-}
-
-/// Directories that are made one after another, with a file each.
-const DIRECTORIES: usize = 12;
-const FILE_BYTES: u64 = 8 << 10;
-/// Positions so near to one another are in one place whatever the others are.
-const ONE_PLACE_KIB: f64 = 1024.0;
-
-/// What is told of these means no place on the device.
-const NO_PLACE: u32 = extent_flags::UNKNOWN
-    | extent_flags::DELALLOC
-    | extent_flags::ENCODED
-    | extent_flags::NOT_ALIGNED;
-
-/// Where a file system puts the files of one directory after another, as it tells itself.
-fn directories(lab: &mut Lab<'_>) -> Res {
-    if lab.host_dir.is_none() {
-        for stem in ["DAP", "DAN"] {
-            lab.absent(
-                stem,
-                "only a directory of this machine tells where its files lie",
-            );
-        }
-        return Ok(());
-    }
-    let home = lab.work.clone();
-    let home_kib = lab.place_kib(&home)?;
-    let mut places = Vec::with_capacity(DIRECTORIES);
-    for _ in 0..DIRECTORIES {
-        let dir = lab.fresh_dir("p")?;
-        places.extend(lab.place_kib(&dir)?);
-    }
-    if places.len() < DIRECTORIES {
-        for stem in ["DAP", "DAN"] {
-            lab.absent(stem, "not told by this file system");
-        }
-        return Ok(());
-    }
-    let steps = places.windows(2).filter_map(|pair| match pair {
-        [a, b] => Some((b - a).abs()),
-        _ => None,
-    });
-    let apart = fsage_stats::median(&steps.collect::<Vec<_>>());
-    places.sort_by(f64::total_cmp);
-    let gap = ONE_PLACE_KIB.max(apart / 2.0);
-    let gaps = places.windows(2).filter(|pair| match pair {
-        [a, b] => b - a > gap,
-        _ => false,
-    });
-    let count = gaps.count() + 1;
-    lab.give(Probe::of("DAP"), (apart, Some((apart, apart))), "precise");
-    let places = count as f64;
-    lab.give(
-        Probe::of("DAN"),
-        (places, Some((places, places))),
-        "precise",
-    );
-    lab.home = home_kib.filter(|_| count > 1).map(|kib| Home {
-        kib,
-        apart_kib: apart,
-        places: count,
-    });
-    Ok(())
-}
-
-/// Where the files of the working directory lie on a file system whose directories take turns among places.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Home {
-    kib: f64,
-    apart_kib: f64,
-    places: usize,
-}
-
-impl Lab<'_> {
-    /// Where a new file of a directory is put, in KiB on the device; `None` where the file system does not tell.
-    fn place_kib(&mut self, dir: &str) -> Res<Option<f64>> {
-        let Some(root) = self.host_dir.clone() else {
-            return Ok(None);
-        };
-        let path = format!("{}/place{}", dir, self.random.next());
-        self.make_file(path.as_bytes(), FILE_BYTES)?;
-        let fs = self.fs;
-        self.with_open(path.as_bytes(), OpenFlags::READ, |_, handle| {
-            Ok(fs.fsync(handle)?)
-        })?;
-        let entry = fsage_host::snapshot::entry(&root.join(path)).ok();
-        let first = entry.and_then(|entry| entry.extents.first().copied());
-        let first = first.filter(|extent| extent.flags & NO_PLACE == 0);
-        Ok(first.map(|extent| extent.physical_bytes as f64 / 1024.0))
-    }
-
-    /// A new directory whose files lie where those of the first of the file system do. A commit costs by how far its
-    /// journal is from what it is of, and the directory of a workload is the first that is made.
-    pub(crate) fn fresh_dir_at_home(&mut self, tag: &str) -> Res<String> {
-        let mut dir = self.fresh_dir(tag)?;
-        let Some(home) = self.home else {
-            return Ok(dir);
-        };
-        for _ in 1..home.places {
-            let here = self.place_kib(&dir)?;
-            if here.is_none_or(|kib| (kib - home.kib).abs() < home.apart_kib / 2.0) {
-                break;
-            }
-            dir = self.fresh_dir(tag)?;
-        }
-        Ok(dir)
-    }
+    lab.directories()
 }

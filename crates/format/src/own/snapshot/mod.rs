@@ -215,6 +215,8 @@ pub mod extent_flags {
     pub const NOT_ALIGNED: u32 = 0x100 | 0x200 | 0x400;
     /// Allocated and never written.
     pub const UNWRITTEN: u32 = 0x800;
+    /// What is told as the place of these means nothing.
+    pub const NO_ADDRESS: u32 = UNKNOWN | DELALLOC | ENCODED | NOT_ALIGNED;
 }
 
 impl SnapshotEntry {
