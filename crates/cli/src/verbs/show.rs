@@ -215,6 +215,14 @@ fn finished(sink: Characterizer, reader: &TraceReader) -> Characterization {
 fn operations(args: &ShowArgs, range: &str) -> Result<Exit> {
     let (first, last) = parse_range(range)?;
     let mut reader = open_trace(&args.file)?;
+    let total = reader.total_operations();
+    if first > 0 && first >= total {
+        bail!(
+            "show operations {range} of {}: it has {}, counted from 0",
+            args.file.display(),
+            units::counted(total, "operation")
+        );
+    }
     if args.json {
         let head = serde_json::to_string(&Head::of::<ops::OpRow>())?;
         out::text(&(head + "\n"))?;
@@ -223,12 +231,8 @@ fn operations(args: &ShowArgs, range: &str) -> Result<Exit> {
     let mut batch = Vec::new();
     let mut notes = Annotations::default();
     let mut text = String::new();
-    if first >= reader.total_operations() {
-        ui::line(&format!(
-            "fsage: no operation {first}: {} has {}, counted from 0",
-            args.file.display(),
-            units::counted(reader.total_operations(), "operation")
-        ));
+    if total == 0 {
+        ui::line(&format!("fsage: {} has no operations", args.file.display()));
     }
     while index < last {
         batch.clear();
