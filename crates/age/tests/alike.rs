@@ -151,7 +151,7 @@ fn aged(nights: &Path, deletes: Option<Deletes>, target: &Path) -> Applied {
     let mut source = SnapshotSource::new(nights, &asked, options).unwrap();
     let workload = nights.join("w.fst");
     let stop = AtomicBool::new(false);
-    generate(&mut source, &workload, &mut |_, _| {}, &stop).unwrap();
+    generate(&mut source, &workload, &mut |_, _, _| {}, &stop).unwrap();
     let options = ApplyOptions {
         fast: false,
         seed: Seed(1),

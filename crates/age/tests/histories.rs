@@ -251,7 +251,12 @@ impl Tree {
 fn made(dir: &Path, options: SnapshotOptions) -> Result<(Made, PathBuf), GenerateError> {
     let mut source = SnapshotSource::new(dir, &WANTED, options)?;
     let path = dir.join("w.fst");
-    let (made, _) = generate(&mut source, &path, &mut |_, _| {}, &AtomicBool::new(false))?;
+    let (made, _) = generate(
+        &mut source,
+        &path,
+        &mut |_, _, _| {},
+        &AtomicBool::new(false),
+    )?;
     Ok((made, path))
 }
 
@@ -497,7 +502,13 @@ fn a_workload_from_git_leads_to_the_last_commit() {
     commit(1_000_000_000 + 5 * day);
     let mut source = GitSource::new(&repository, &WANTED).unwrap();
     let path = dir.path().join("w.fst");
-    let (made, _) = generate(&mut source, &path, &mut |_, _| {}, &AtomicBool::new(false)).unwrap();
+    let (made, _) = generate(
+        &mut source,
+        &path,
+        &mut |_, _, _| {},
+        &AtomicBool::new(false),
+    )
+    .unwrap();
     assert_eq!((made.days, made.utilisation.len()), (6, 6));
     assert_eq!(
         made.left_out

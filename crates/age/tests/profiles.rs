@@ -26,7 +26,7 @@ const PLAIN: Wanted = Wanted {
 
 fn made(name: &str, wanted: &Wanted) -> Made {
     let mut source = of_profile(name, wanted).unwrap();
-    outline(&mut *source, &mut |_, _| {}, &AtomicBool::new(false)).unwrap()
+    outline(&mut *source, &mut |_, _, _| {}, &AtomicBool::new(false)).unwrap()
 }
 
 fn near(what: &str, found: f64, expected: f64, share: f64) {
@@ -102,7 +102,13 @@ fn a_trace_is_in_order_closed_in_itself_and_the_same_again() {
         let paths = [dir.path().join("a.fst"), dir.path().join("b.fst")];
         for path in &paths {
             let mut source = of_profile(profile.name, &wanted).unwrap();
-            generate(&mut *source, path, &mut |_, _| {}, &AtomicBool::new(false)).unwrap();
+            generate(
+                &mut *source,
+                path,
+                &mut |_, _, _| {},
+                &AtomicBool::new(false),
+            )
+            .unwrap();
         }
         let [a, b] = paths.map(|path| std::fs::read(path).unwrap());
         assert!(a == b, "{}: the same seed gave other bytes", profile.name);

@@ -133,6 +133,31 @@ impl Progress {
         Self::Bar(bar)
     }
 
+    /// Progress of what nobody knows the steps of: how long it has lasted, and what is done.
+    pub fn doing(first: &str) -> Self {
+        let progress = Self::new(1, first);
+        if let (Self::Bar(bar), Ok(style)) = (
+            &progress,
+            ProgressStyle::with_template("{elapsed:>5} {spinner} {wide_msg}"),
+        ) {
+            bar.set_style(style);
+        }
+        progress
+    }
+
+    /// Goes on to what is done now; without a terminal it is told at once as well.
+    pub fn goes_on(&self, what: &str) {
+        let text = format!("{} …", plain::plain(what));
+        match self {
+            Self::Bar(bar) => bar.set_message(text),
+            Self::Lines(lines) => {
+                line(&text);
+                lines.set(text, None);
+            }
+            Self::Quiet => {}
+        }
+    }
+
     /// Moves to step `done` of `total`.
     pub fn set(&self, done: u64, total: u64, message: &str, remaining_s: Option<f64>) {
         let message = plain::plain(message.trim_end_matches([' ', ':'])).into_owned();
@@ -258,13 +283,19 @@ mod tests {
 
     #[test]
     fn a_line_of_progress_says_what_is_done() {
-        let mut lines = Lines::start(EVERY, "reading the trace");
+        let lines = Lines::start(EVERY, "reading the trace");
         let said = || lock(&lines.shared).line(Duration::from_secs(25));
         assert_eq!(said(), "after 25 s: reading the trace");
         lines.set("3/20 fsync".into(), None);
         let said = || lock(&lines.shared).line(Duration::from_secs(25));
         assert_eq!(said(), "after 25 s: 3/20 fsync");
-        lines.end();
+        let shared = Arc::clone(&lines.shared);
+        let progress = Progress::Lines(lines);
+        progress.goes_on("run");
+        let said = lock(&shared).line(Duration::from_secs(25));
+        assert_eq!(said, "after 25 s: run …");
+        drop(progress);
+        assert!(lock(&shared).ended);
         let line = State::default().line(Duration::from_secs(50));
         assert_eq!(line, "after 50 s: at work");
         assert_eq!(left(0.2), "nearly done");

@@ -20,6 +20,9 @@ const BETWEEN_NS: u64 = 1000;
 /// Text of names that is held before the table begins anew.
 const TEXT_BYTES: usize = 4 << 20;
 
+/// Within a day it is told after so many operations how many changes there are.
+const TOLD_EVERY: u64 = 10_000;
+
 /// The one process of an aging workload.
 const PROCESS: u32 = 1;
 
@@ -114,12 +117,17 @@ impl<'a> Emitter<'a> {
         }
         self.now_ns = next_ns;
         self.ends.push(self.live_bytes);
-        (self.step)(self.steps.0 + self.day, self.steps.1);
+        self.tell_progress();
         if self.paths.text_bytes() > TEXT_BYTES {
             self.paths.take();
             self.directory = None;
         }
         Ok(())
+    }
+
+    fn tell_progress(&mut self) {
+        let (before, all) = self.steps;
+        (self.step)(before + self.day, all, self.made.operations);
     }
 
     /// Makes a directory.
@@ -316,6 +324,9 @@ impl<'a> Emitter<'a> {
         // A day may be long.
         if self.stop.load(Ordering::Relaxed) {
             return Err(GenerateError::Interrupted);
+        }
+        if self.made.trace_operations.is_multiple_of(TOLD_EVERY) {
+            self.tell_progress();
         }
         self.now_ns += BETWEEN_NS;
         // What was written is written back at the end of the hour, before the next one's first change: the kernel

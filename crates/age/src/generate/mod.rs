@@ -117,8 +117,8 @@ pub trait Source {
     fn emit(&mut self, out: &mut Emitter<'_>) -> Result<(), GenerateError>;
 }
 
-/// What an emission is at: the day, of how many, of the first or second pass.
-pub type DayProgress<'a> = &'a mut dyn FnMut(u32, u32);
+/// What an emission is at: the day, of how many, of the first or second pass, and the changes of this pass so far.
+pub type DayProgress<'a> = &'a mut dyn FnMut(u32, u32, u64);
 
 /// What the workload of `source` amounts to; refused if it does not fit.
 pub fn outline(
@@ -228,9 +228,37 @@ mod tests {
         }
     }
 
+    struct OneDay;
+
+    impl Source for OneDay {
+        fn made(&self) -> Made {
+            Made {
+                days: 1,
+                ..Made::default()
+            }
+        }
+
+        fn emit(&mut self, out: &mut Emitter<'_>) -> Result<(), GenerateError> {
+            for _ in 0..25_000 {
+                out.mkdir(b"d")?;
+            }
+            out.end_day()
+        }
+    }
+
+    #[test]
+    fn progress_is_told_within_a_day() {
+        let mut told = Vec::new();
+        let mut step = |done, all, changes| told.push((done, all, changes));
+        let made = outline(&mut OneDay, &mut step, &AtomicBool::new(false)).unwrap();
+        assert_eq!(made.operations, 25_000);
+        let within = [(0, 2, 0), (0, 2, 10_000), (0, 2, 20_000), (1, 2, 25_000)];
+        assert_eq!(told, within);
+    }
+
     #[test]
     fn a_signal_does_not_wait_for_the_end_of_a_day() {
-        let made = outline(&mut OneLongDay, &mut |_, _| (), &AtomicBool::new(true));
+        let made = outline(&mut OneLongDay, &mut |_, _, _| (), &AtomicBool::new(true));
         assert!(matches!(made, Err(GenerateError::Interrupted)));
     }
 }

@@ -45,13 +45,20 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
         out::wait_for_reader(path, &stop)?;
     }
     super::prepare([&target], &stop)?;
-    let mut progress = |phase: &str| ui::note(&format!("{phase} …"));
+    // What a command says has the terminal.
+    let bar = request.spec.command().is_none();
+    let bar = bar.then(|| ui::Progress::doing("preparing"));
+    let mut progress = |phase: &str| match &bar {
+        Some(bar) => bar.goes_on(phase),
+        None => ui::note(&format!("{phase} …")),
+    };
     let Ran {
         result,
         kept,
         sealed,
         closed,
     } = run_workload(&*target, &request, trace, &mut progress, &stop)?;
+    drop(bar);
     sealed_note(trace, sealed);
     if let Some(dir) = kept {
         ui::note(&format!("kept: {}", dir.display()));

@@ -28,8 +28,9 @@ pub fn run(args: &AgeGenerateArgs) -> Result<Exit> {
     let output = out::file(&args.output, args.json, &stop)?;
     writable(&output)?;
     let bar = ui::Progress::new(1, "planning the days");
-    let mut step = |done: u32, all: u32| {
-        bar.set(u64::from(done), u64::from(all), "days, in two passes", None);
+    let mut step = |done: u32, all: u32, changes: u64| {
+        let what = format!("days, in two passes; {} changes", units::count(changes));
+        bar.set(u64::from(done), u64::from(all), &what, None);
     };
     let made = generate(&mut *source, &output, &mut step, &stop);
     drop(bar);
