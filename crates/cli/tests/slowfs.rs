@@ -14,7 +14,7 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -430,4 +430,48 @@ fn what_a_command_leaves_running_is_said() {
         assert!(ran.stderr.contains(word), "{}", ran.stderr);
     }
     assert!(killed.unwrap().success());
+}
+
+/// What an ordinary user lacks for it is said, with what would do.
+#[test]
+fn an_ordinary_user_is_told_what_a_slowed_directory_needs() {
+    if !root() || !fsage_testing::tool("setpriv") || !fsage_testing::fuse() {
+        return;
+    }
+    let dir = temp_in_memory();
+    let exe = dir.path().join("fsage");
+    fs::copy(env!("CARGO_BIN_EXE_fsage"), &exe).unwrap();
+    for name in ["d", "m"] {
+        fs::create_dir(dir.path().join(name)).unwrap();
+    }
+    for path in [dir.path(), &dir.path().join("d"), &dir.path().join("m")] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let path = std::env::var("PATH").unwrap();
+    let as_nobody = |path: &str, args: &[&str]| {
+        let mut command = Command::new("setpriv");
+        let ids = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+        let env = ["--", "env", &format!("PATH={path}")];
+        command.args(ids).args(env).arg(&exe).args(args);
+        common::run_command(command.current_dir(dir.path()).stdin(Stdio::null()))
+    };
+    let device = fs::metadata("/dev/fuse").unwrap();
+    let may = device.permissions().mode() & 0o006 == 0o006;
+    let (run, serve) = (
+        ["run", "postmark:files=9,transactions=9", "slow:read=2:d"],
+        ["slowfs", "d", "m"],
+    );
+    for args in [&run[..], &serve] {
+        if !may {
+            let words = [
+                "an ordinary user needs fusermount3 and a /dev/fuse",
+                "as root",
+            ];
+            as_nobody(&path, args).fails(1, &words);
+        }
+        let words = ["fusermount3", "Debian package fuse3", "run as root"];
+        as_nobody("/nowhere", args).fails(1, &words);
+    }
+    assert_eq!(names(&dir.path().join("d")), [""; 0]);
+    assert_eq!(mounts(dir.path()), [""; 0]);
 }

@@ -9,7 +9,7 @@ use fsage_format::result::slowfs::SlowfsStatistics;
 use fsage_host::HostError;
 use fsage_host::guard::GuardedMount;
 use fsage_host::scratch::daemon::{Daemon, Program, obey};
-use fsage_host::scratch::{Layer, Layered, detach, make_mount_point, needs_fuse};
+use fsage_host::scratch::{Layer, Layered, detach, make_mount_point, may_mount_fuse};
 
 use crate::mounted::{Mounted, Unmounted};
 use crate::slower::Slower;
@@ -38,7 +38,7 @@ impl Launcher {
 
     /// Serves `lower` again, slowed, at a place of its own.
     pub fn launch(&self, lower: &Path, slowing: &Slowing) -> Result<Layered, HostError> {
-        needs_fuse(|| format!("slow {}", lower.display()))?;
+        may_mount_fuse(|| format!("slow {}", lower.display()))?;
         let dir = make_mount_point("slow")?;
         // In a namespace of fsage's own the kernel takes the mount away; else this does.
         let guard = GuardedMount::of(&dir, true);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fsage_host::HostError;
 use fsage_host::guard::GuardedMount;
-use fsage_host::scratch::{FuseMount, detach, unmount};
+use fsage_host::scratch::{FuseMount, detach, may_mount_fuse, unmount};
 use fuser::{Config, MountOption, Session, SessionACL};
 use rustix::io::Errno;
 
@@ -64,6 +64,7 @@ impl Mounted {
         guarded: bool,
     ) -> Result<Self, HostError> {
         let (lower, dir) = places(lower, dir)?;
+        may_mount_fuse(|| format!("mount a slowed file system on {}", dir.display()))?;
         let served = Served::open(&lower, slower).map_err(|e| HostError::at("serve", &lower, e))?;
         room(&lower)?;
         // Before the mount, so that no moment is left in which a kill leaves it.

@@ -21,6 +21,34 @@ pub fn needs_fuse(what: impl FnOnce() -> String) -> Result<(), HostError> {
     })
 }
 
+/// What an ordinary user mounts them with.
+const HELPER: &str = "fusermount3";
+
+/// Whether this user can mount any: root by itself, everyone else with a helper that opens the device in the user's
+/// name. `what` completes "failed to".
+pub fn may_mount_fuse(what: impl Fn() -> String) -> Result<(), HostError> {
+    needs_fuse(&what)?;
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let refused = |why: String| HostError::Refused {
+        what: what(),
+        why: format!("{why}; run as root, where neither is needed"),
+    };
+    if super::mkfs::find(HELPER).is_none() {
+        let why = format!(
+            "an ordinary user needs {HELPER} for it, which is not installed (Debian package fuse3)"
+        );
+        return Err(refused(why));
+    }
+    let both = rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK;
+    rustix::fs::access(DEVICE, both).map_err(|e| {
+        refused(format!(
+            "an ordinary user needs {HELPER} and a {DEVICE} that it may open ({e}; chmod 666 {DEVICE})"
+        ))
+    })
+}
+
 /// How a FUSE file system is mounted.
 #[derive(Debug, Clone, Copy)]
 pub struct FuseMount<'a> {
