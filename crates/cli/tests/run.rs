@@ -197,6 +197,33 @@ fn phases_can_run_one_by_one_in_a_kept_directory() {
     assert_eq!(names(&base.join("t")), Vec::<String>::new());
 }
 
+/// mkfs would write for minutes, and in memory take what others need, before it failed.
+#[test]
+fn a_scratch_that_finds_no_room_is_one_error_before_it_is_made() {
+    if !scratch() {
+        return;
+    }
+    let dir = temp();
+    let start = std::time::Instant::now();
+    for target in [
+        "scratch:ext4,size=9000T",
+        "scratch:ext2,size=9000T,on=file:.",
+    ] {
+        let words = [
+            target,
+            " of inodes for that size",
+            "MiB are available",
+            "such as size=",
+        ];
+        run(dir.path(), ["run", "postmark:files=9", target]).fails(1, &words);
+    }
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+    // What mkfs says of anything else is told, with the size.
+    let target = "scratch:ext4,size=64M,mkfs=-O nonsense";
+    let words = ["mkfs.ext4", "on an image of 67108864 bytes", "nonsense"];
+    run(dir.path(), ["run", "postmark:files=9", target]).fails(1, &words);
+}
+
 #[test]
 fn a_command_is_run_and_its_use_reported() {
     let dir = temp_in_memory();

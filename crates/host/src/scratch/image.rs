@@ -79,6 +79,22 @@ pub fn create_image(backing: &Backing, size_bytes: u64) -> Result<File, HostErro
     Ok(File::from(file))
 }
 
+/// What is available where such an image lies, in bytes; the most there can be where nobody says.
+pub(super) fn room(backing: &Backing) -> u64 {
+    let of = |dir: &Path| {
+        let stat = rustix::fs::statvfs(dir).ok()?;
+        Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+    };
+    match backing {
+        Backing::File(dir) => of(dir).unwrap_or(u64::MAX),
+        Backing::Ram | Backing::Disk(_) => {
+            let memory = crate::environment::available_bytes();
+            let all = [of(Path::new("/dev/shm")), memory];
+            all.into_iter().flatten().min().unwrap_or(u64::MAX)
+        }
+    }
+}
+
 fn nameless(dir: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::EXCL;
     rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR)

@@ -4,7 +4,7 @@
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use super::spec::ScratchSpec;
 use super::superblock;
@@ -33,26 +33,77 @@ pub(super) fn mkfs(spec: &ScratchSpec, device: &Path) -> Result<Made, HostError>
         // Whatever the options are, this is the operand.
         .arg("--")
         .arg(device)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null());
+        .stdin(Stdio::null());
     end_with_parent(&mut command);
     let line = format!("{name} {} {}", options.join(" "), device.display());
     let output = command
         .output()
         .map_err(|e| HostError::io(format!("run {line}"), e))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let tail = said.trim().chars().rev().take(400).collect::<Vec<_>>();
         return Err(HostError::Command {
             command: line,
-            status: output.status.to_string(),
-            output: tail.into_iter().rev().collect(),
+            status: format!("{} on an image of {} bytes", output.status, spec.size_bytes),
+            output: said(&output),
         });
     }
     check_made(spec, device)?;
     Ok(Made {
         options: options.join(" "),
         version: version(&tool, &spec.kind),
+    })
+}
+
+/// The end of what a program said: why it failed, where it tells that anywhere.
+fn said(output: &Output) -> String {
+    let streams = [&output.stderr, &output.stdout];
+    let texts = streams.map(|stream| String::from_utf8_lossy(stream).trim().to_owned());
+    let text = texts.into_iter().find(|text| !text.is_empty());
+    let text = text.unwrap_or_else(|| "it said nothing".to_owned());
+    let tail: Vec<char> = text.chars().rev().take(400).collect();
+    tail.into_iter().rev().collect()
+}
+
+/// A file system of these sizes and more has an inode for so many bytes (mke2fs.conf: default, big, huge).
+const EXT_INODE_RATIOS: [(u64, u64); 3] =
+    [(0, 16 << 10), (4 << 40, 32 << 10), (16 << 40, 64 << 10)];
+const EXT_INODE_BYTES: u64 = 256;
+
+/// What is written of an ext file system when it is made: the tables of its inodes, all of them, so that nothing is
+/// initialised behind a measurement. `None` where options say how many inodes there are, and of other kinds.
+fn written(spec: &ScratchSpec, size_bytes: u64) -> Option<u64> {
+    let own = |option: &String| {
+        ["-N", "-i", "-I", "-T", "-t", "-E"]
+            .iter()
+            .any(|o| option.starts_with(o))
+    };
+    if !spec.kind.starts_with("ext") || spec.mkfs_options.iter().any(own) {
+        return None;
+    }
+    let ratio = EXT_INODE_RATIOS.iter().rfind(|r| size_bytes >= r.0)?.1;
+    Some(size_bytes / ratio * EXT_INODE_BYTES)
+}
+
+/// Fails where what mkfs would write has no room beneath: it would fail late, and in memory take what others need.
+pub(super) fn check_room(spec: &ScratchSpec, room_bytes: u64) -> Result<(), HostError> {
+    let fits = |bytes: u64| written(spec, bytes).is_none_or(|needed| needed <= room_bytes);
+    if fits(spec.size_bytes) {
+        return Ok(());
+    }
+    let most = (20..50).map(|shift| 1 << shift).rfind(|&size| fits(size));
+    let mib = |bytes: u64| bytes >> 20;
+    Err(HostError::Refused {
+        what: format!("make {spec}"),
+        why: format!(
+            "mkfs.{} writes {} MiB of inodes for that size, and where it lies {} MiB are available: expected a \
+             smaller size{}",
+            spec.kind,
+            mib(written(spec, spec.size_bytes).unwrap_or(0)),
+            mib(room_bytes),
+            most.map_or(String::new(), |most| format!(
+                ", such as size={}M",
+                mib(most)
+            ))
+        ),
     })
 }
 
@@ -176,6 +227,33 @@ fn end_with_parent(command: &mut Command) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_size_whose_inodes_find_no_room_is_refused_before() {
+        let check = |spec: &str, room: u64| check_room(&spec.parse().unwrap(), room);
+        let (gib, mib) = (1 << 30, 1 << 20);
+        // 2 GiB have 131,072 inodes of 256 bytes.
+        check("ext4", 32 * mib).unwrap();
+        let why = check("ext4", 32 * mib - 1).unwrap_err().to_string();
+        let said = "make scratch:ext4: mkfs.ext4 writes 32 MiB of inodes for that size, and where it lies 31 MiB";
+        assert!(
+            why.contains(said) && why.ends_with("such as size=1024M"),
+            "{why}"
+        );
+        // Of 99 TiB 1,622,016 thousand inodes for each 64 KiB.
+        let why = check("ext2,size=99T", 24 * gib).unwrap_err().to_string();
+        let words = [
+            "make scratch:ext2,size=99T",
+            " 405504 MiB",
+            " 24576 MiB",
+            "size=1048576M",
+        ];
+        assert!(words.iter().all(|word| why.contains(word)), "{why}");
+        check("ext4,size=99T", 397 * gib).unwrap();
+        // Who says how many inodes there are knows; others write little.
+        check("ext4,size=99T,mkfs=-N 1000", gib).unwrap();
+        check("xfs,size=99T", gib).unwrap();
+    }
 
     #[test]
     fn background_initialisation_is_off_whatever_else_is_asked() {

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use disk::{Disk, DiskProvider, DiskSpec, FullSpeed};
-pub use fuse::{FuseMount, needs_fuse};
+pub use fuse::{FuseMount, may_mount_fuse, needs_fuse};
 pub use image::{LoopDevice, create_image};
 pub(crate) use image::{clear_loop_device, image_device, is_own_loop_device};
 pub use keep::{keep, keep_file};
@@ -88,6 +88,8 @@ impl Scratch {
         spec: &ScratchSpec,
         disks: Option<&dyn DiskProvider>,
     ) -> Result<Scratch, HostError> {
+        needs_root(spec)?;
+        mkfs::check_room(spec, image::room(&spec.backing))?;
         let on = backing(spec, disks)?;
         Self::stand(spec, on, Made::Mkfs)
     }
@@ -200,16 +202,21 @@ enum Made {
     Image(PathBuf),
 }
 
+fn needs_root(spec: &ScratchSpec) -> Result<(), HostError> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    Err(HostError::NotRoot {
+        what: format!("make {spec}"),
+    })
+}
+
 /// The emulated disk, if one is wanted, and the empty image.
 fn backing(
     spec: &ScratchSpec,
     disks: Option<&dyn DiskProvider>,
 ) -> Result<(Option<Arc<dyn Disk>>, File), HostError> {
-    if !rustix::process::geteuid().is_root() {
-        return Err(HostError::NotRoot {
-            what: format!("make {spec}"),
-        });
-    }
+    needs_root(spec)?;
     let disk = provide(spec, disks)?;
     let image = match &disk {
         Some(disk) => disk.open_image()?,
