@@ -13,7 +13,9 @@ use fsage_format::trace::{
     TraceReader, TraceWriter,
 };
 use fsage_predict::cost::slowness;
-use fsage_predict::{Annotation, AnnotationSink, Change, Options, Predictor, SystemVector};
+use fsage_predict::{
+    Annotation, AnnotationSink, Change, Options, Predictor, SystemVector, elapsed_after,
+};
 
 use crate::one_cpu;
 
@@ -161,7 +163,8 @@ pub fn weigh_helps(
         for (help, then) in target.helps.iter_mut().zip(&mut after) {
             help.saves_ns = latency_ns - then.latency_total_ns.unwrap_or(latency_ns);
             help.share = (help.saves_ns / latency_ns).clamp(0.0, 1.0);
-            help.elapsed_saved_ns = then.elapsed_ns.map(|ns| elapsed_ns - ns);
+            let after = |ns| elapsed_after((elapsed_ns, &target.kinds), (ns, &then.kinds));
+            help.elapsed_saved_ns = then.elapsed_ns.map(|ns| elapsed_ns - after(ns));
         }
         rank(&mut target.helps, elapsed_ns);
     }

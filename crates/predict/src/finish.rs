@@ -10,7 +10,7 @@ use crate::result::{
 };
 use crate::run::{Options, Predictor, Target, Traced};
 use crate::shares::{self, Part};
-use crate::whatif::Applied;
+use crate::whatif::{Applied, elapsed_after};
 use crate::writeback;
 
 /// A system's totals and what they are made of.
@@ -249,6 +249,10 @@ impl Predictor {
             ..
         } = after.totals;
         let kinds_after = kinds(changed, &after);
+        let elapsed_ns = elapsed_after(
+            (before.totals.elapsed_ns, kinds_before),
+            (elapsed_ns, &kinds_after),
+        );
         let kinds = kinds_before
             .iter()
             .map(|k| {

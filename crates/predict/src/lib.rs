@@ -41,4 +41,4 @@ pub use namespace::{FileRecord, Scope};
 pub use pattern::Relation;
 pub use result::Prediction;
 pub use run::{Annotation, AnnotationSink, Options, Predictor};
-pub use whatif::Change;
+pub use whatif::{Change, elapsed_after};

@@ -76,7 +76,7 @@ pub fn metrics(weights: &[f64], vector: &SystemVector) -> Vec<MetricShare> {
     all
 }
 
-/// By family, the largest first; the shares add up to 1.
+/// By family, the largest first; the times add up to the sum of all, the shares to 1.
 pub fn families(weights: &[f64], vector: &SystemVector) -> Vec<FamilyShare> {
     let mut sums: Vec<(FamilyId, f64)> = Vec::new();
     for ((slot, id), &weight) in vector.slots().iter().zip(weights) {
@@ -86,17 +86,48 @@ pub fn families(weights: &[f64], vector: &SystemVector) -> Vec<FamilyShare> {
             _ => sums.push((id.family(), time_ns)),
         }
     }
-    sums.retain(|&(_, time_ns)| time_ns != 0.0);
+    deduct(&mut sums);
+    sums.retain(|&(_, time_ns)| time_ns > 0.0);
     sums.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let positive: f64 = sums.iter().map(|s| s.1.max(0.0)).sum();
+    let total: f64 = sums.iter().map(|s| s.1).sum();
     sums.into_iter()
         .map(|(family, time_ns)| FamilyShare {
             family: family.row().stem.to_owned(),
             what: family.row().short.to_owned(),
             time_ns,
-            share: share(time_ns, positive),
+            share: share(time_ns, total),
         })
         .collect()
+}
+
+/// Takes what families are below 0 from those of their group and, where these have not as much, from all: a line that
+/// is extended beyond the sizes that were measured may end in another family than it began.
+fn deduct(sums: &mut [(FamilyId, f64)]) {
+    for at in 0..sums.len() {
+        let Some(&(family, below)) = sums.get(at).filter(|sum| sum.1 < 0.0) else {
+            continue;
+        };
+        let group = parts::group_of(family);
+        let left = take(sums, -below, |other| group.contains(&other));
+        take(sums, left, |_| true);
+        if let Some(sum) = sums.get_mut(at) {
+            sum.1 = 0.0;
+        }
+    }
+}
+
+/// Takes so much from the times above 0 of these families, of each in proportion; what they do not have is returned.
+fn take(sums: &mut [(FamilyId, f64)], ns: f64, from: impl Fn(FamilyId) -> bool) -> f64 {
+    let has = |sum: &(FamilyId, f64)| sum.1 > 0.0 && from(sum.0);
+    let all: f64 = sums.iter().filter(|sum| has(sum)).map(|sum| sum.1).sum();
+    if all <= 0.0 {
+        return ns;
+    }
+    let left = (1.0 - ns / all).max(0.0);
+    for sum in sums.iter_mut().filter(|sum| has(sum)) {
+        sum.1 *= left;
+    }
+    (ns - all).max(0.0)
 }
 
 /// What would save most: each group of metrics in half the time, and a device twice as fast, each
@@ -194,4 +225,54 @@ pub fn by_place(weights: &[f64], vector: &SystemVector) -> (f64, Vec<&'static st
             .filter_map(|name| Some(MetricId::parse(name)?.family().row().stem))
             .collect(),
     )
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::float_cmp,
+    reason = "exact by construction"
+)]
+mod tests {
+    use super::*;
+    use fsage_core::metric::family;
+
+    fn deducted(sums: &[(&str, f64)]) -> Vec<f64> {
+        let mut sums: Vec<_> = sums.iter().map(|s| (family(s.0).unwrap(), s.1)).collect();
+        deduct(&mut sums);
+        sums.into_iter().map(|sum| sum.1).collect()
+    }
+
+    #[test]
+    fn what_is_deducted_is_taken_from_its_group_first() {
+        let sums = [("WE", 60.0), ("WD", -20.0), ("WN", 20.0), ("CR", 40.0)];
+        assert_eq!(deducted(&sums), [45.0, 0.0, 15.0, 40.0]);
+        // More than the group has: the rest from all others.
+        let sums = [("WE", 10.0), ("WD", -30.0), ("CR", 60.0), ("FSYN", 20.0)];
+        assert_eq!(deducted(&sums), [0.0, 0.0, 45.0, 15.0]);
+        // Of no group.
+        let sums = [("CR", 30.0), ("SYNC", -10.0), ("WD", 10.0)];
+        assert_eq!(deducted(&sums), [22.5, 0.0, 7.5]);
+        // Nothing to take it from.
+        assert_eq!(deducted(&[("WD", -5.0)]), [0.0]);
+    }
+
+    #[test]
+    fn shares_of_families_are_those_of_the_sum() {
+        let id = |name| MetricId::parse(name).unwrap();
+        let vector = SystemVector::new(
+            "s",
+            [("WE1", 10.0), ("WD1", 5.0), ("CR", 20.0)].map(|m| (id(m.0), m.1, m.1, m.1)),
+        );
+        let mut weights = vec![0.0; vector.slots().iter().count()];
+        for (name, weight) in [("WE1", 8.0), ("WD1", -4.0), ("CR", 2.0)] {
+            weights[vector.slots().slot(id(name)).unwrap().0 as usize] = weight;
+        }
+        let found = families(&weights, &vector);
+        let told: Vec<_> = found
+            .iter()
+            .map(|f| (f.family.as_str(), f.time_ns, f.share))
+            .collect();
+        assert_eq!(told, [("WE", 60.0, 0.6), ("CR", 40.0, 0.4)]);
+    }
 }

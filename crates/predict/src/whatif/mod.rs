@@ -14,12 +14,14 @@
 //! The operator is the first of `*/=+-` after which only a number follows, so that `RRD**2` is `RRD*`
 //! times 2. A sign after the operator belongs to the number.
 
+mod gain;
 pub mod parts;
 pub mod quantity;
 
 use fsage_core::metric::MetricId;
 
 use crate::cost::SystemVector;
+pub use gain::elapsed_after;
 use parts::Part;
 use quantity::{Dimension, Quantity};
 

@@ -100,6 +100,12 @@ pub fn families(name: &str) -> Option<Vec<FamilyId>> {
     Some(FamilyId::all().filter(|f| belongs(f.row().stem)).collect())
 }
 
+/// The families of the group that a family belongs to; none where it belongs to none.
+pub fn group_of(family: FamilyId) -> Vec<FamilyId> {
+    let mut groups = groups().filter_map(families);
+    groups.find(|all| all.contains(&family)).unwrap_or_default()
+}
+
 /// The names of all groups.
 pub fn groups() -> impl Iterator<Item = &'static str> {
     GROUPS.iter().map(|g| g.0)

@@ -1,6 +1,6 @@
 //! All that is known of a prediction, system by system.
 
-use fsage_format::result::prediction::{CacheUse, Prediction, TargetPrediction};
+use fsage_format::result::prediction::{CacheUse, MetricShare, Prediction, TargetPrediction};
 
 use super::{is_disturbed, probability, range, time};
 use crate::page::Page;
@@ -222,27 +222,44 @@ fn metrics(target: &TargetPrediction, width: u16) -> TextTable {
         ],
         width,
     );
-    for metric in target.metrics.iter().take(METRICS_SHOWN) {
+    // What is deducted is part of no whole: it stands apart, so that the shares add up to the time above.
+    let (positive, deducted): (Vec<&MetricShare>, Vec<&MetricShare>) =
+        target.metrics.iter().partition(|m| m.time_ns >= 0.0);
+    let sum = |metrics: &[&MetricShare]| metrics.iter().map(|m| m.time_ns).sum::<f64>();
+    let total = sum(&positive) + sum(&deducted);
+    let share = |ns: f64| if total > 0.0 { ns / total } else { 0.0 };
+    let (shown, rest) = positive.split_at(METRICS_SHOWN.min(positive.len()));
+    for metric in shown {
         table.row([
             metric.name.clone(),
             metric.what.clone(),
             significant(metric.weight),
             time(metric.time_ns),
-            percent(metric.share),
-            bar(metric.share, 10),
+            percent(share(metric.time_ns)),
+            bar(share(metric.time_ns), 10),
         ]);
     }
-    let rest = target.metrics.get(METRICS_SHOWN..).unwrap_or_default();
+    let mut together = |name: &str, what: String, ns: f64| {
+        let cells = [String::new(), time(ns), percent(share(ns))];
+        let [weight, time, percent] = cells;
+        let bar = bar(share(ns).clamp(0.0, 1.0), 10);
+        table.row([name.to_owned(), what, weight, time, percent, bar]);
+    };
     if !rest.is_empty() {
-        let share: f64 = rest.iter().map(|m| m.share).sum();
-        table.row([
-            "other".to_owned(),
-            format!("{} more metrics", rest.len()),
-            String::new(),
-            time(rest.iter().map(|m| m.time_ns).sum()),
-            percent(share),
-            bar(share, 10),
-        ]);
+        let what = format!("{} more metrics", rest.len());
+        together("other", what, sum(rest));
+    }
+    if !deducted.is_empty() {
+        let what = "deducted: metrics at the other end of lines beyond the sizes measured";
+        let names: Vec<&str> = deducted.iter().take(3).map(|m| m.name.as_str()).collect();
+        let more = if deducted.len() > names.len() {
+            ", …"
+        } else {
+            ""
+        };
+        let what = format!("{what} ({}{more})", names.join(", "));
+        together("less", what, sum(&deducted));
+        together("total", String::new(), total);
     }
     table
 }

@@ -88,6 +88,48 @@ fn metric((name, share): (&str, f64)) -> MetricShare {
     }
 }
 
+/// What is deducted stands apart: the column is one of shares of the time that the metrics add up to.
+#[test]
+fn shares_of_metrics_add_up_beside_what_is_deducted() {
+    let mut one = target("ext4", 8.0 * S, 2.0 * S);
+    one.metrics = [("WE1", 1.5), ("CR", 0.8), ("WD1_G1", -0.2), ("WD1", -0.1)]
+        .map(metric)
+        .into();
+    let all = answer(&prediction(vec![one.clone()], 0.8), true, 80);
+    fits_width(&all);
+    let cells = |name: &str| -> Vec<String> {
+        let row = all.lines().rfind(|l| l.starts_with(&format!(" {name} ")));
+        let row = row.unwrap_or_else(|| panic!("{name}: {all}"));
+        row.split("  ")
+            .map(str::trim)
+            .filter(|c| !c.is_empty())
+            .map(str::to_owned)
+            .collect()
+    };
+    for (name, time, share) in [
+        ("WE1", "1.5 s", "75.0 %"),
+        ("CR", "800 ms", "40.0 %"),
+        ("less", "-300 ms", "-15.0 %"),
+        ("total", "2 s", "100.0 %"),
+    ] {
+        let cells = cells(name);
+        let has = |what: &str| cells.iter().any(|c| c == what);
+        assert!(has(time) && has(share), "{name}: {cells:?}\n{all}");
+    }
+    let words = all.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("deducted:"), "{all}");
+    // Without any there is neither a row for them nor a total beside the shares.
+    one.metrics.truncate(2);
+    let all = answer(&prediction(vec![one], 0.8), true, 80);
+    assert!(!all.contains(" less "), "{all}");
+}
+
+fn fits_width(said: &str) {
+    for line in said.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+}
+
 fn confidence(p: f64) -> Confidence {
     match p {
         p if p >= 0.95 => Confidence::Apart,
