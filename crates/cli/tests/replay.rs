@@ -432,6 +432,17 @@ fn mistakes_are_one_error() {
     ] {
         run(dir.path(), line).fails(code, &words);
     }
+    let nowhere = [
+        "replay",
+        "t.fst",
+        ".",
+        "--map",
+        "/nowhere=x",
+        "--map",
+        "/w2=",
+    ];
+    let words = ["t.fst", "nothing below /nowhere and /w2", "lies below /w"];
+    run(dir.path(), nowhere).fails(1, &words);
     for line in [
         ["replay", "t.fst", ".", "--speed", "fast"],
         ["replay", "t.fst", ".", "--speed", "x0"],
@@ -442,6 +453,14 @@ fn mistakes_are_one_error() {
     ] {
         run(dir.path(), line).exits(2);
     }
+    // One of two that leads nowhere.
+    let line = [
+        "replay", "t.fst", "mem:fast", "--map", "/w=", "--map", "/w/dd=x", "--json",
+    ];
+    let result = run(dir.path(), line).exits(0).json();
+    assert_eq!(result["replayed"], 1, "{result}");
+    let warning = "--map /w/dd=x: the trace names nothing below /w/dd";
+    assert_eq!(result["warnings"], serde_json::json!([warning]), "{result}");
     assert_eq!(names(dir.path()), ["t.fst"]);
 }
 
@@ -522,30 +541,41 @@ fn has_open(pid: u32, name: &str) -> bool {
         .any(|file| file.file_name().is_some_and(|n| n == name))
 }
 
+/// Whether a process has what a signal does in hand: until then the signal just ends it.
+fn catches(pid: u32, signal: Signal) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal.as_raw() - 1) & 1 == 1)
+}
+
 /// While it reads the trace for what was there at first: nothing is made.
 #[test]
 fn interrupted_while_it_reads_the_trace() {
     let dir = temp_in_memory();
     let dir = dir.path();
-    let mut made = Made::new();
-    for _ in 0..2_000_000 {
-        made.op(OpKind::Stat, b"/w/a/file/far/down", -2);
-    }
-    made.save(&dir.join("long.fst"), true);
     std::fs::create_dir(dir.join("target")).unwrap();
-    let running = start(
-        fsage()
-            .current_dir(dir)
-            .args(["replay", "long.fst", "target", "--json"]),
-    );
-    until("the trace to be open", || {
-        has_open(running.id(), "long.fst")
-    });
-    running.signal(Signal::INT);
-    let ran = running.wait().exits(130);
-    assert!(ran.stderr.contains("fsage: interrupted"), "{}", ran.stderr);
-    assert_eq!(ran.text(), "", "nothing was replayed, nothing is told");
-    assert_eq!(names(&dir.join("target")), Vec::<String>::new());
+    // A reading that is over before the signal comes was too short for this machine.
+    for operations in [1_000_000, 3_000_000, 9_000_000] {
+        let mut made = Made::new();
+        for _ in 0..operations {
+            made.op(OpKind::Stat, b"/w/a/file/far/down", -2);
+        }
+        made.save(&dir.join("long.fst"), true);
+        let line = ["replay", "long.fst", "target", "--json"];
+        let running = start(fsage().current_dir(dir).args(line));
+        until("signals to be caught", || {
+            catches(running.id(), Signal::INT)
+        });
+        running.signal(Signal::INT);
+        let ran = running.wait().exits(130);
+        assert!(ran.stderr.contains("fsage: interrupted"), "{}", ran.stderr);
+        assert_eq!(names(&dir.join("target")), Vec::<String>::new());
+        if ran.stdout.is_empty() {
+            return;
+        }
+    }
+    panic!("what was replayed is told: the reading was not cut short");
 }
 
 /// While it looks at the tree of the end: the replay is told, the comparison is not, nothing stays.
@@ -687,6 +717,66 @@ fn what_failed_then_has_no_effect_now() {
         text.contains("9 failed in the trace and would not here"),
         "{text}"
     );
+}
+
+/// `fchmodat2` that follows no link: of a link it fails nearly everywhere, of a file it does what `chmod` does.
+#[test]
+fn permission_bits_of_links_are_told() {
+    if !tool("perl") {
+        return;
+    }
+    const SCRIPT: &str = "echo x > file; ln -s file link; perl -e \
+        'for (@ARGV) { my $name = $_; syscall(452, -100, $name, 0600, 0x100) }' file link";
+    let dir = temp();
+    let dir = dir.path();
+    let tree = dir.join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    let line = [
+        "trace", "--under", ".", "-o", "../t.fst", "--", "sh", "-c", SCRIPT,
+    ];
+    run(&tree, line).exits(0);
+    let operations = run(dir, ["show", "t.fst", "--ops", ".."]).exits(0).text();
+    let chmods = operations.lines().filter(|l| l.contains(" chmod "));
+    let failed = chmods.clone().filter(|l| l.contains("EOPNOTSUPP")).count();
+    if chmods.count() != 2 || failed != 1 {
+        fsage_testing::not_run("this kernel has no fchmodat2, or sets permission bits of links");
+        return;
+    }
+    std::fs::create_dir(dir.join("out")).unwrap();
+    for target in ["mem:fast", "out"] {
+        let result = run(dir, ["replay", "t.fst", target, "--json"])
+            .exits(0)
+            .json();
+        assert_eq!(
+            result["skipped_kinds"]["chmod"]["failed_then"], 1,
+            "{result}"
+        );
+        let kinds = result["kinds"].as_array().unwrap();
+        let chmod = kinds.iter().find(|k| k["kind"] == "chmod").unwrap();
+        assert_eq!(
+            (&chmod["operations"], &chmod["differ"]),
+            (&1.into(), &0.into())
+        );
+    }
+    let text = run(dir, ["replay", "t.fst", "out"]).exits(0).text();
+    assert!(
+        text.contains("failed in the trace and would not here: chmod 1"),
+        "{text}"
+    );
+    // Where the trace says that it went well and it does not, that is a result that differs.
+    let mut made = Made::new();
+    let nowhere = made.paths.intern(b"nowhere");
+    made.op(OpKind::Symlink, b"/w/link", 0).path2 = nowhere;
+    made.op(OpKind::Chmod, b"/w/link", 0).flags = 0o600;
+    made.save(&dir.join("made.fst"), true);
+    let ran = run(dir, ["replay", "made.fst", "out", "--map", "/w="]).exits(3);
+    let row: Vec<String> = ran
+        .text()
+        .lines()
+        .filter(|l| l.contains(" chmod  "))
+        .map(str::to_owned)
+        .collect();
+    assert!(row.iter().any(|l| l.contains("ENOENT")), "{}", ran.text());
 }
 
 #[test]

@@ -53,12 +53,14 @@ pub enum ReplayingError {
         root: String,
     },
     /// Nothing of the trace can be replayed.
-    #[error("replay {trace}: it names no file below {below}")]
+    #[error("replay {trace}: it names nothing below {below}{}", .instead.as_ref().map_or_else(String::new, |dir| format!("; what it names lies below {dir}")))]
     Nothing {
         /// The trace.
         trace: String,
         /// What is replayed.
         below: String,
+        /// Where what it names lies.
+        instead: Option<String>,
     },
 }
 
@@ -140,7 +142,9 @@ pub fn replay(
     let placement = placement.ok_or_else(|| ReplayingError::Nothing {
         trace: request.trace.display().to_string(),
         below: "any directory".into(),
+        instead: None,
     })?;
+    check_map(request, &scan)?;
     let target = request.target.open()?;
     let place = target.place("fsage-replay-")?;
     let found = Found {
@@ -174,6 +178,25 @@ pub fn replay(
         }
         (result, _) => result,
     }
+}
+
+/// Whether the trace names anything in the directories that were asked for.
+fn check_map(request: &ReplayRequest, scan: &Scan) -> Result<(), ReplayingError> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut map = request.map.iter();
+    if map.len() == 0 || map.any(|(from, _)| !is_unmet(scan, from)) {
+        return Ok(());
+    }
+    let below: Vec<String> = request.map.iter().map(|(from, _)| text(from)).collect();
+    Err(ReplayingError::Nothing {
+        trace: request.trace.display().to_string(),
+        below: below.join(" and "),
+        instead: scan.common.as_deref().map(text),
+    })
+}
+
+fn is_unmet(scan: &Scan, from: &[u8]) -> bool {
+    scan.unmet.contains(&replay::place::normal(from))
 }
 
 /// What the first reading of the trace gave.
@@ -388,6 +411,7 @@ fn result(
         replayed: run.replayed,
         skipped: std::collections::BTreeMap::new(),
         skipped_kinds: std::collections::BTreeMap::new(),
+        skipped_traced_ns: run.skipped_traced_ns,
         differ: run.differ,
         differences: Vec::new(),
         kinds: Vec::new(),
@@ -483,6 +507,12 @@ fn warnings(request: &ReplayRequest, scan: &Scan, run: &ReplayRun) -> Vec<String
             "{} names exist in the trace without it or the tree of the start having made them: what made \
              them is not in the trace, and operations on them fail",
             scan.unexplained
+        ));
+    }
+    for (from, to) in request.map.iter().filter(|(from, _)| is_unmet(scan, from)) {
+        let [from, to] = [from, to].map(|path| String::from_utf8_lossy(path));
+        warnings.push(format!(
+            "--map {from}={to}: the trace names nothing below {from}"
         ));
     }
     if run.replayed == 0 && run.operations > 0 && !run.interrupted {

@@ -1,7 +1,7 @@
 //! What a replay gave.
 
 use fsage_core::Errno;
-use fsage_format::result::replay::Replay;
+use fsage_format::result::replay::{Replay, ReplayKind};
 
 use crate::page::Page;
 use crate::table::{Align, TextTable};
@@ -103,6 +103,21 @@ fn kinds(result: &Replay, width: u16) -> TextTable {
             time(true, kind.replayed.total_ns),
         ]);
     }
+    // The kinds add up to it, where there are several.
+    if result.kinds.len() > 1 {
+        let sum = |of: fn(&ReplayKind) -> u64| result.kinds.iter().map(of).sum::<u64>();
+        let known = result.kinds.iter().any(|k| k.traced.count > 0);
+        table.row([
+            "total".to_owned(),
+            count(sum(|k| k.operations)),
+            count(sum(|k| k.differ)),
+            String::new(),
+            String::new(),
+            String::new(),
+            time(known, sum(|k| k.traced.total_ns)),
+            time(true, sum(|k| k.replayed.total_ns)),
+        ]);
+    }
     table
 }
 
@@ -112,11 +127,13 @@ fn say_timing(page: &mut Page, result: &Replay) {
     let traced = duration(timing.traced_elapsed_ns as f64);
     page.say(match (timing.due_elapsed_ns, timing.ratio) {
         (Some(due), Some(ratio)) => format!(
-            "took {took}, due in {} ({}); {traced} in the trace",
+            "took {took}, due in {} ({}); in the trace these operations took {traced}",
             duration(due as f64),
             signed_percent(ratio - 1.0),
         ),
-        (_, Some(ratio)) => format!("took {took}; {traced} in the trace (x{ratio:.3})"),
+        (_, Some(ratio)) => {
+            format!("took {took}; in the trace these operations took {traced} (x{ratio:.3})")
+        }
         (_, None) => format!("took {took}"),
     });
     if let Some(error) = &timing.start_error {
@@ -176,6 +193,14 @@ fn outcome(raw: i64) -> String {
 }
 
 fn say_skipped(page: &mut Page, result: &Replay) {
+    if result.skipped_traced_ns > 0 {
+        let replayed: u64 = result.kinds.iter().map(|k| k.traced.total_ns).sum();
+        page.say(format!(
+            "{} of the {} in the trace's calls are of operations that have none here:",
+            duration(result.skipped_traced_ns as f64),
+            duration(replayed.saturating_add(result.skipped_traced_ns) as f64),
+        ));
+    }
     for (why, total) in &result.skipped {
         let mut kinds: Vec<(&str, u64)> = result
             .skipped_kinds

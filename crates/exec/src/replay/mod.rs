@@ -53,6 +53,8 @@ pub struct Scan {
     pub common: Option<Vec<u8>>,
     /// What links and renames bring in from outside.
     pub incoming: Incoming,
+    /// The directories of the placement, as far as it was known, below which no operation names anything.
+    pub unmet: Vec<Vec<u8>>,
     /// Whether page faults of mapped files are in the trace.
     pub faults: bool,
     /// Names that exist though neither the start nor the trace made them: what made them is not in
@@ -74,6 +76,8 @@ pub fn scan(
     stop: &AtomicBool,
 ) -> Result<Scan, SourceError> {
     let mut model = Model::new(tree, directory, None);
+    let asked = inside.iter().flat_map(Placement::rules);
+    model.unmet = asked.map(|(from, _)| from.clone()).collect();
     model.incoming = Incoming::of(inside);
     let mut batch = Vec::new();
     let (mut operations, mut faults) = (0, false);
@@ -97,6 +101,7 @@ pub fn scan(
         start: model.tree.start(),
         common: model.common,
         incoming: model.incoming,
+        unmet: model.unmet,
         faults,
         unexplained: model.tree.unexplained,
         operations,

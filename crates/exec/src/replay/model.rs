@@ -12,7 +12,7 @@ use fsage_core::{Errno, Fd, Op, OpFlags, OpKind, PathId, PathTable, Pid, Tid};
 use fsage_namespace::flags::{
     O_CLOEXEC, O_CREAT, O_DIRECT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_PATH, O_TMPFILE, O_TRUNC,
 };
-use fsage_namespace::path::{NAME_BYTES, PATH_BYTES, normal};
+use fsage_namespace::path::{NAME_BYTES, PATH_BYTES, beneath, normal};
 use fsage_namespace::registered::is_of_registered;
 use fsage_namespace::{Ino, NodeKind, Processes, Registered, SharedId};
 pub use incoming::{INCOMING, Incoming};
@@ -137,6 +137,8 @@ pub struct Model {
     released: Vec<u64>,
     /// What comes from outside.
     pub incoming: Incoming,
+    /// Directories that are asked after, while no name was found to lie there.
+    pub unmet: Vec<Vec<u8>>,
 }
 
 const ENODATA: i32 = 61;
@@ -186,6 +188,7 @@ impl Model {
             common_node: None,
             released: Vec::new(),
             incoming: Incoming::default(),
+            unmet: Vec::new(),
         }
     }
 
@@ -319,6 +322,7 @@ impl Model {
         if ok {
             self.widen(&walk);
         }
+        self.meet(text, &walk);
         let name = self.target_name(text, &walk).ok_or(Skip::Outside)?;
         Ok(Found {
             walk,
@@ -357,12 +361,19 @@ impl Model {
         });
     }
 
-    /// The name on the target; `None` outside.
-    fn target_name(&self, text: &[u8], walk: &Walk) -> Option<Vec<u8>> {
-        let Some(placement) = &self.placement else {
-            return Some(Vec::new());
-        };
-        let true_path = match (&walk.last, walk.node) {
+    /// Looks whether a name lies where names are asked after.
+    fn meet(&mut self, text: &[u8], walk: &Walk) {
+        if self.unmet.is_empty() {
+            return;
+        }
+        if let Some(path) = self.true_path(text, walk) {
+            self.unmet.retain(|dir| beneath(&path, dir).is_none());
+        }
+    }
+
+    /// Where a name leads on the traced machine.
+    fn true_path(&self, text: &[u8], walk: &Walk) -> Option<Vec<u8>> {
+        Some(match (&walk.last, walk.node) {
             (Some((dir, name)), _) => {
                 let mut path = self.tree.path(*dir)?;
                 path.push(b'/');
@@ -371,7 +382,15 @@ impl Model {
             }
             (None, Some(node)) => normal(&self.tree.path(node)?),
             (None, None) => normal(text),
+        })
+    }
+
+    /// The name on the target; `None` outside.
+    fn target_name(&self, text: &[u8], walk: &Walk) -> Option<Vec<u8>> {
+        let Some(placement) = &self.placement else {
+            return Some(Vec::new());
         };
+        let true_path = self.true_path(text, walk)?;
         let mapped = placement.map(&true_path)?;
         // The name as it was given looks up what the program looked up, unless `..` is in it, which
         // might lead out of the target.

@@ -62,6 +62,8 @@ pub struct ReplayRun {
     pub kinds: Vec<KindReplay>,
     /// Operations without a call, by kind and reason.
     pub skipped: BTreeMap<(OpKind, Skip), u64>,
+    /// What these took in the trace, nanoseconds.
+    pub skipped_traced_ns: u64,
     /// Operations whose result was not the trace's.
     pub differ: u64,
     /// The first of them.
@@ -248,6 +250,7 @@ pub fn replay(
     let Planner { mut run, span, .. } = planner;
     run.kinds = shared.tally.kinds();
     run.skipped = shared.tally.skips();
+    run.skipped_traced_ns = shared.tally.skipped_ns();
     run.differences = shared.tally.differences();
     run.replayed = run.kinds.iter().map(|k| k.operations).sum();
     run.differ = run.kinds.iter().map(|k| k.differ).sum();
@@ -323,7 +326,7 @@ impl Planner {
     fn take(&mut self, lanes: &mut dyn Lanes, shared: &Shared<'_>, step: ReplayStep) {
         let op = step.op;
         if let Some(skip) = step.skip {
-            shared.tally.skipped(op.kind, skip);
+            shared.tally.skipped(&op, skip);
         }
         let has_call = !matches!(step.call, Call::None);
         let is_reported =
@@ -354,7 +357,7 @@ impl Planner {
                 lanes.put(op.tid, job);
             } else {
                 if step.skip.is_none() {
-                    shared.tally.skipped(op.kind, Skip::NoThread);
+                    shared.tally.skipped(&op, Skip::NoThread);
                 }
                 // A file that is open keeps a scratch file system from being unmounted.
                 for handle in abandoned(&step.call, &step.closes) {

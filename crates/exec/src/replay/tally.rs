@@ -1,6 +1,7 @@
 //! Counting a replay: results and times held against the trace's.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fsage_core::{Errno, Op, OpKind, Tid};
@@ -111,6 +112,8 @@ struct Counts {
 pub struct Tally {
     kinds: Vec<Mutex<Option<Box<Counts>>>>,
     skipped: Mutex<BTreeMap<(OpKind, Skip), u64>>,
+    /// What these took in the trace.
+    skipped_ns: AtomicU64,
     differences: Mutex<Vec<Difference>>,
     start_errors: Mutex<Series>,
     /// First start and last end on the target's clock.
@@ -122,6 +125,7 @@ impl Default for Tally {
         Self {
             kinds: OpKind::ALL.iter().map(|_| Mutex::new(None)).collect(),
             skipped: Mutex::default(),
+            skipped_ns: AtomicU64::new(0),
             differences: Mutex::default(),
             start_errors: Mutex::new(Series::new()),
             span: Mutex::new(None),
@@ -211,8 +215,10 @@ impl Tally {
     }
 
     /// Counts an operation that has no call.
-    pub fn skipped(&self, kind: OpKind, why: Skip) {
-        *lock(&self.skipped).entry((kind, why)).or_default() += 1;
+    pub fn skipped(&self, op: &Op, why: Skip) {
+        *lock(&self.skipped).entry((op.kind, why)).or_default() += 1;
+        let ns = op.latency_ns.unwrap_or(0);
+        self.skipped_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
     /// By kind, only those that ran.
@@ -235,6 +241,11 @@ impl Tally {
     /// What was skipped.
     pub fn skips(&self) -> BTreeMap<(OpKind, Skip), u64> {
         lock(&self.skipped).clone()
+    }
+
+    /// What that took in the trace, nanoseconds.
+    pub fn skipped_ns(&self) -> u64 {
+        self.skipped_ns.load(Ordering::Relaxed)
     }
 
     /// The first differences by their place in the trace.

@@ -58,6 +58,9 @@ pub struct Replay {
     pub skipped: BTreeMap<String, u64>,
     /// The same by kind of operation, then by reason.
     pub skipped_kinds: BTreeMap<String, BTreeMap<String, u64>>,
+    /// What these took in the trace, nanoseconds; 0 in results of releases that did not tell.
+    #[serde(default)]
+    pub skipped_traced_ns: u64,
     /// Operations whose result was not the trace's: another error, or of a transfer another length.
     pub differ: u64,
     /// The first of them in the order of the trace.
