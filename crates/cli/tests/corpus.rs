@@ -110,7 +110,7 @@ fn held(name: &str) {
 /// What is said to help saves what that very change gives, which is never more than there is.
 #[test]
 fn what_would_help_saves_what_its_what_if_gives() {
-    for (name, on) in [("mail", 3), ("mail", 1), ("threads", 3)] {
+    for (name, on) in [("mail", 3), ("mail", 1), ("threads", 3), ("threads", 0)] {
         let traces = corpus().join("traces");
         let reported = predict(&traces, name, &["--json"]).json();
         let target = &reported["targets"][on];
@@ -132,6 +132,16 @@ fn what_would_help_saves_what_its_what_if_gives() {
                 );
             }
             assert!(help["elapsed_saved_ns"].as_f64() < target["elapsed_ns"].as_f64());
+            // Of no more than the calls of all threads save, waits with them.
+            let kinds = then["kinds"].as_array().unwrap();
+            let less = kinds.iter().map(|k| -k["difference_ns"].as_f64().unwrap());
+            let gained: f64 = less.map(|ns| ns.max(0.0)).sum();
+            let saved = help["elapsed_saved_ns"].as_f64().unwrap();
+            let waits = target["waiting_ns"].as_f64().unwrap().abs();
+            assert!(
+                saved <= gained + waits + 1.0,
+                "{name} {change}: {saved} {gained}"
+            );
         }
     }
 }

@@ -239,15 +239,14 @@ fn metrics(target: &TargetPrediction, width: u16) -> TextTable {
             bar(share(metric.time_ns), 10),
         ]);
     }
-    let mut together = |name: &str, what: String, ns: f64| {
-        let cells = [String::new(), time(ns), percent(share(ns))];
-        let [weight, time, percent] = cells;
-        let bar = bar(share(ns).clamp(0.0, 1.0), 10);
-        table.row([name.to_owned(), what, weight, time, percent, bar]);
+    let mut together = |name: &str, what: String, ns: f64, bar: String| {
+        let [time, percent] = [time(ns), percent(share(ns))];
+        table.row([name.to_owned(), what, String::new(), time, percent, bar]);
     };
     if !rest.is_empty() {
         let what = format!("{} more metrics", rest.len());
-        together("other", what, sum(rest));
+        let ns = sum(rest);
+        together("other", what, ns, bar(share(ns), 10));
     }
     if !deducted.is_empty() {
         let what = "deducted: metrics at the other end of lines beyond the sizes measured";
@@ -258,8 +257,8 @@ fn metrics(target: &TargetPrediction, width: u16) -> TextTable {
             ""
         };
         let what = format!("{what} ({}{more})", names.join(", "));
-        together("less", what, sum(&deducted));
-        together("total", String::new(), total);
+        together("less", what, sum(&deducted), String::new());
+        together("total", String::new(), total, String::new());
     }
     table
 }
