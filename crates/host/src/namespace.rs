@@ -44,7 +44,7 @@ pub fn isolate() -> Result<(), HostError> {
     // SAFETY: only the mount namespace and the working directory are unshared, not descriptors.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }.map_err(|e| match e {
         rustix::io::Errno::PERM => HostError::NotRoot {
-            what: "enter a private mount namespace".into(),
+            what: "make file systems of its own, in a private mount namespace".into(),
         },
         e => HostError::io("enter a private mount namespace", e),
     })?;

@@ -64,6 +64,9 @@ fn finding(run: &WorkloadRun) -> String {
         .map(|phase| format!("{} {}", phase.name, took(phase.elapsed_ns)))
         .collect();
     parts.extend(run.command.iter().map(|command| took(command.elapsed_ns)));
+    if parts.is_empty() {
+        parts.push("ended before anything of it was run".to_owned());
+    }
     format!("{name} on {}: {}", run.target, parts.join(", "))
 }
 

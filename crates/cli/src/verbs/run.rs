@@ -11,6 +11,7 @@ use fsage_format::record::write_whole;
 use fsage_format::result::run::WorkloadRun;
 use fsage_host::signals;
 use fsage_report::{run, units};
+use fsage_workload::WorkloadSpec;
 
 use crate::args::RunArgs;
 use crate::exit::{Exit, UsageError, too_large};
@@ -87,7 +88,13 @@ fn request(args: &RunArgs) -> Result<RunRequest> {
         }
         None => args.workload.clone(),
     };
-    let mut spec = generated::parse(&text)?;
+    let swapped = |error: UsageError| match args.target.as_deref() {
+        Some(target) if target.parse::<WorkloadSpec>().is_ok() => UsageError(format!(
+            "'{target}' is a workload and stands where a target should: expected fsage run WORKLOAD TARGET"
+        )),
+        _ => error,
+    };
+    let mut spec = generated::parse(&text).map_err(swapped)?;
     if let Some(seed) = args.seed {
         if spec.seed().is_none() {
             let name = spec.short_name();
