@@ -55,6 +55,26 @@ fn strace_text_of_a_trace_has_the_same_operations() {
 }
 
 #[test]
+fn a_file_of_fsages_own_is_not_imported() {
+    let dir = temp();
+    let dir = dir.path();
+    common::small_trace(dir);
+    for (from, file, what) in [
+        ("strace", "small.fst".to_owned(), "a trace"),
+        (
+            "hbench",
+            common::profile("ext4").display().to_string(),
+            "a system profile",
+        ),
+    ] {
+        let line = ["import", &file, "--from", from, "-o", "back.fst"];
+        let said = format!("{file}: it is {what} of fsage, expected a file of another program");
+        common::run(dir, line).fails(1, &[&said]);
+    }
+    assert!(!dir.join("back.fst").exists());
+}
+
+#[test]
 fn lines_that_an_import_skips_are_reported_with_their_numbers() {
     let dir = temp();
     let mut text = String::new();

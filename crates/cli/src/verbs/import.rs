@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use fsage_core::{OpSink, OpSource};
+use fsage_format::FileKind;
 use fsage_format::bounded;
 use fsage_format::foreign::classic::ClassicReader;
 use fsage_format::foreign::hbench::{self, HbenchSource};
@@ -24,9 +25,25 @@ use crate::exit::{Exit, UsageError};
 use crate::files::{apart, copy, writable};
 use crate::{out, ui};
 
+/// A file of fsage's own is no text that somebody else wrote.
+fn foreign(file: &Path) -> Result<()> {
+    let own = match fsage_format::sniff(file) {
+        Ok(FileKind::Trace) => "a trace",
+        Ok(FileKind::Snapshot) => "a snapshot",
+        Ok(FileKind::Profile) => "a system profile",
+        Ok(FileKind::Image) => "an image",
+        _ => return Ok(()),
+    };
+    bail!(
+        "import {}: it is {own} of fsage, expected a file of another program",
+        file.display()
+    )
+}
+
 pub fn run(args: &ImportArgs) -> Result<Exit> {
     check(args)?;
     apart([&*args.file], [&*args.output])?;
+    foreign(&args.file)?;
     writable(&args.output)?;
     let summary = match (args.from, extension(&args.output)) {
         (ImportFormat::Strace, "fst") => strace(args)?,
