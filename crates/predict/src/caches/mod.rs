@@ -190,6 +190,8 @@ pub struct View {
     files: Vec<FileState>,
     streams: Vec<Stream>,
     last_data: Tracker,
+    /// Pages that reads brought here so far.
+    fetched_pages: u64,
     /// Whose request that was.
     last_reader: Option<Tid>,
     last_meta: Tracker,
@@ -284,6 +286,7 @@ impl View {
             files: Vec::new(),
             streams: Vec::new(),
             last_data: Tracker::default(),
+            fetched_pages: 0,
             last_reader: None,
             last_meta: Tracker::default(),
             last_sync: FxHashMap::default(),
