@@ -363,7 +363,7 @@ mod tests {
         assert_eq!(data(&mut drive, 5498, MS), Found::Held);
         // One that took as long in the trace adds nothing.
         drive.answers(MS);
-        assert_eq!(data(&mut drive, 5700, MS), Found::Coming(96 * KIB));
+        assert_eq!(data(&mut drive, 5700, MS), Found::Coming(196 * KIB));
     }
 
     #[test]
