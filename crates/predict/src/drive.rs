@@ -25,6 +25,8 @@ pub struct Figures {
     pub kib_per_s: u64,
     /// How far it reads on while nobody asks.
     pub ahead_bytes: u64,
+    /// How long it takes to answer what it holds.
+    pub held_ns: u64,
 }
 
 impl Figures {
@@ -54,6 +56,7 @@ impl Figures {
         (ahead_kib > 0).then_some(Self {
             kib_per_s: kib_per_s as u64,
             ahead_bytes: ahead_kib << 10,
+            held_ns: value("RFN").map_or(0.0, |ns| ns.min(access)) as u64,
         })
     }
 }
@@ -133,12 +136,15 @@ pub(crate) struct Drive {
     since_ns: u64,
     /// When it goes to what it was given to write, unless it is asked for something before.
     writes_at_ns: Option<u64>,
+    /// How much longer than in the trace its answers took since it was looked at: it read on meanwhile.
+    answering_ns: u64,
     uses: u64,
 }
 
 impl Drive {
     pub fn new(figures: Figures) -> Self {
         Self {
+            answering_ns: 0,
             figures,
             places: Vec::new(),
             at: None,
@@ -175,6 +181,11 @@ impl Drive {
     /// How long so many bytes take to pass under the arm, in nanoseconds.
     pub fn passing_ns(&self, bytes: u64) -> f64 {
         bytes as f64 / 1024.0 / self.figures.kib_per_s.max(1) as f64 * 1e9
+    }
+
+    /// It answers what it holds, which took so long in the trace.
+    pub fn answers(&mut self, traced_ns: u64) {
+        self.answering_ns += self.figures.held_ns.saturating_sub(traced_ns);
     }
 
     /// A request keeps it busy for so long.
@@ -222,7 +233,6 @@ impl Drive {
     /// A request for bytes from `first` to `end`, from `now_ns` to `until_ns` of the trace.
     pub fn ask(&mut self, of: Of, (first, end): (u64, u64), now_ns: u64, until_ns: u64) -> Found {
         self.rest(now_ns);
-        self.busy(until_ns);
         if let Some(at_ns) = &mut self.writes_at_ns {
             *at_ns = until_ns.max(now_ns).saturating_add(LINGERS_NS);
         }
@@ -230,10 +240,12 @@ impl Drive {
         let (uses, most) = (self.uses, self.figures.ahead_bytes);
         let held = |p: &&mut Place| p.of == of && p.first <= first && end <= p.end;
         if let Some(place) = self.places.iter_mut().find(held) {
+            // Its own memory answers, and the arm goes on with what it does.
             place.asked = place.asked.max(end);
             place.used = uses;
             return Found::Held;
         }
+        self.busy(until_ns);
         if let Some(place) = self.at.and_then(|at| self.places.get_mut(at))
             && place.of == of
             && place.first <= first
@@ -270,7 +282,8 @@ impl Drive {
     }
 
     fn reads_on(&mut self, now_ns: u64) {
-        let rested = now_ns.saturating_sub(self.since_ns);
+        let answering_ns = std::mem::take(&mut self.answering_ns);
+        let rested = now_ns.saturating_sub(self.since_ns) + answering_ns;
         self.since_ns = self.since_ns.max(now_ns);
         if let Some(place) = self.at.and_then(|at| self.places.get_mut(at)) {
             let read =
@@ -299,6 +312,7 @@ mod tests {
         Drive::new(Figures {
             kib_per_s: 100_000,
             ahead_bytes: 1 << 20,
+            held_ns: 0,
         })
     }
 
@@ -334,6 +348,39 @@ mod tests {
         assert_eq!(data(&mut drive, 6528, 500 * MS), Found::Coming(0));
         assert_eq!(data(&mut drive, 7600, 500 * MS), Found::Elsewhere);
         assert_eq!(data(&mut drive, 4000, 500 * MS), Found::Elsewhere);
+    }
+
+    #[test]
+    fn it_reads_on_for_as_long_as_its_answers_take() {
+        let mut drive = drive();
+        drive.figures.held_ns = MS;
+        assert_eq!(data(&mut drive, 5000, 0), Found::Elsewhere);
+        // In the trace no time passes after the first millisecond: four answers of one each are 400 KiB more.
+        for turn in 1..5 {
+            assert_eq!(data(&mut drive, 5000 + 4 * turn, MS), Found::Held);
+            drive.answers(0);
+        }
+        assert_eq!(data(&mut drive, 5498, MS), Found::Held);
+        // One that took as long in the trace adds nothing.
+        drive.answers(MS);
+        assert_eq!(data(&mut drive, 5700, MS), Found::Coming(196 * KIB));
+    }
+
+    #[test]
+    fn what_it_holds_keeps_no_arm_busy() {
+        let mut drive = drive();
+        assert_eq!(data(&mut drive, 5000, 0), Found::Elsewhere);
+        // Four threads ask all the time, each for as long as it waits for a processor.
+        for turn in 1..10 {
+            let place = ((5000 + 4 * turn) * KIB, (5004 + 4 * turn) * KIB);
+            let found = drive.ask(Of::Data, place, turn * MS, (turn + 2) * MS);
+            assert_eq!(found, Found::Held, "{turn}");
+        }
+        // 1,000 KiB in 10 ms.
+        assert_eq!(data(&mut drive, 6000, 10 * MS), Found::Held);
+        // A request that the arm serves keeps it.
+        drive.ask(Of::Data, (9000 * KIB, 9004 * KIB), 10 * MS, 20 * MS);
+        assert_eq!(data(&mut drive, 9100, 20 * MS), Found::Coming(96 * KIB));
     }
 
     #[test]

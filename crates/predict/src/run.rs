@@ -450,6 +450,12 @@ fn directories_in_turn(vector: &SystemVector) -> Option<(u64, u64)> {
     (!vector.machine.in_memory && apart > NEAR_BYTES && places > 1).then_some((apart, places))
 }
 
+/// In how many of the places among which directories take turns commits were measured.
+fn commit_places(vector: &SystemVector) -> u64 {
+    let measured = |place: &u64| vector.named(&format!("FSYP{place}")).is_some();
+    (0..).take_while(measured).count() as u64
+}
+
 /// What it takes to write at one more place, of many in one flush; 0 where nothing tells.
 fn place_ns(vector: &SystemVector) -> u64 {
     let value = |name: &str| vector.named(name).map(|e| e.value);
@@ -537,6 +543,7 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
             .zip(vector.named("RFF"))
             .is_some_and(|(lookup, access)| lookup.value > DIRECTORY_SHARE * access.value),
         directories_in_turn: directories_in_turn(vector),
+        commit_places: commit_places(vector),
         passes_freed: vector
             .named("CRP")
             .is_some_and(|each| each.value > PASSED_NS),

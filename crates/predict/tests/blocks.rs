@@ -259,3 +259,108 @@ fn pages_beyond_what_memory_is_at_hand_for_take_longer() {
     assert_eq!(more(65).round(), 256.0 * 5000.0);
     assert_eq!(more(192).round(), 128.0 * 256.0 * 5000.0);
 }
+
+/// Commits were measured in each of the places among which directories take turns: what is made stable with its data pays
+/// as much more or less than at the first as its directory's place takes. What was written in place has no commit.
+#[test]
+fn a_commit_pays_for_where_its_directory_lies() {
+    let known = [
+        ("DAP", f64::from(512 << 10)),
+        ("DAN", 4.0),
+        ("FSYN4", 28e6),
+        ("FSYN4_G1", 28e6),
+        ("FSYN4_G10", 28e6),
+        ("FSYN4_G150", 28e6),
+        ("FSYN4_G2000", 28e6),
+        ("FSYP0", 27e6),
+        ("FSYP1", 20e6),
+        ("FSYP2", 17e6),
+        ("FSYP3", 22e6),
+    ];
+    let mut predictor = Predictor::new(Options::default(), vec![everything_but(&known)]);
+    let namespace = predictor.namespace_mut();
+    for (dir, ino) in [("a", 10), ("b", 11), ("c", 12), ("d", 13), ("e", 14)] {
+        add(namespace, dir, (ino, NodeKind::Directory, 4096), &[]);
+        let path = format!("{dir}/old");
+        let file = (100 + ino, NodeKind::Regular, 4096);
+        add(namespace, &path, file, &[(0, ino << 20, 4096)]);
+    }
+    // An ext4 puts a directory of its root's anywhere: it is older than those in it all the same.
+    add(namespace, "/", (8193, NodeKind::Directory, 4096), &[]);
+    namespace.lay_out();
+    let mut s = Script::default();
+    // The root is the first of all.
+    for dir in ["", "/a", "/b", "/c", "/d", "/e"] {
+        s.pause(10_000_000);
+        s.open(&format!("{dir}/new"), CREATE, 3);
+        s.data(OpKind::Write, 3, 0, 4096);
+        s.fd(OpKind::Fsync, 3);
+        s.fd(OpKind::Close, 3);
+    }
+    s.open("/b/old", 2, 3);
+    s.data(OpKind::Write, 3, 0, 4096);
+    s.fd(OpKind::Fdatasync, 3);
+    let mut notes = Notes::default();
+    for op in &s.ops {
+        predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+    }
+    let cost = |turn: usize| notes.0[4 * turn + 2].1;
+    let costs: Vec<f64> = (0..6).map(cost).collect();
+    assert_eq!(costs, [28e6, 21e6, 18e6, 23e6, 28e6, 21e6]);
+    let last = &notes.0.last().unwrap().0;
+    assert!(
+        last.iter().all(|(name, _)| !name.starts_with("FSYP")),
+        "{last:?}"
+    );
+}
+
+/// So far between two files is as far as in one, where an arm moves and both places are known.
+#[test]
+fn a_read_of_another_file_pays_for_how_far_the_arm_moves() {
+    const MIB: u64 = 1 << 20;
+    let known = [
+        ("RFF", 6e6),
+        ("RFN", 2e5),
+        ("RD1024", 2e5),
+        ("RXA256", 3e5),
+        ("RXA1024", 6e6),
+        ("RX16384", 5e6),
+        ("RX131072", 8e6),
+        ("RRD4", 1000.0),
+    ];
+    let families = |known: &[(&str, f64)]| {
+        let mut predictor = Predictor::new(Options::default(), vec![everything_but(known)]);
+        let namespace = predictor.namespace_mut();
+        for (path, ino) in [("a", 10u64), ("b", 11)] {
+            let first = (ino - 9) * 256 * MIB;
+            let file = (ino, NodeKind::Regular, 64 * MIB);
+            add(namespace, path, file, &[(0, first, 64 * MIB)]);
+        }
+        namespace.lay_out();
+        let mut s = Script::default();
+        s.open("/a", 0, 3);
+        s.open("/b", 0, 4);
+        for (fd, mib) in [(3, 1), (4, 1), (3, 9), (4, 17)] {
+            s.data(OpKind::Read, fd, mib * MIB, 4096);
+        }
+        let mut notes = Notes::default();
+        for op in &s.ops {
+            predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+        }
+        let last = notes.0.iter().rev().take(2).rev();
+        last.map(|note| note.0.clone()).collect::<Vec<_>>()
+    };
+    // 248 MiB apart, of which 256 were measured: between that and half of it; then 264.
+    let (near, far) = ("RX131072".to_owned(), "RX262144".to_owned());
+    let share = (248.0 + 4.0 / 1024.0 - 128.0) / 128.0;
+    let [first, second] = <[_; 2]>::try_from(families(&known)).unwrap();
+    assert_eq!(
+        first.iter().map(|f| &f.0).collect::<Vec<_>>(),
+        [&near, &far]
+    );
+    assert!((first[1].1 - share).abs() < 1e-6, "{first:?}");
+    assert_eq!(second, [(far, 1.0)]);
+    // In memory a read is a read.
+    let in_memory = families(&[("RRD4", 1000.0)]);
+    assert_eq!(in_memory[0][0].0, "RRD4");
+}

@@ -25,8 +25,9 @@ fn fork(script: &mut Script, child: u32) {
     (op.result, op.length) = (Outcome::ok(child.into()), Some(child.into()));
 }
 
-fn of(op: &mut Op, process: u32) {
+fn of(op: &mut Op, process: u32) -> &mut Op {
     (op.pid.0, op.tid.0) = (process, process);
+    op
 }
 
 /// dup(2): "the new descriptor's close-on-exec flag is off", whatever the old one's is.
@@ -110,4 +111,51 @@ fn a_name_is_made_again_only_after_its_removal() {
     };
     assert!(waited(false) > 9e6, "both are synced at once");
     assert!(waited(true) < 1e5, "one after the other");
+}
+
+/// Closing what was truncated and written hands it to threads of the kernel on some systems: the closing thread is mostly
+/// put on a processor anew then, and who waits runs before it.
+#[test]
+fn a_close_that_gives_its_processor_up_waits_for_who_computes() {
+    let waited = |turns: f64, truncated: bool| {
+        let mut s = Script::default();
+        fork(&mut s, 7);
+        fork(&mut s, 8);
+        for round in 0..4 {
+            let flags = if truncated { 0o1001 } else { 0o1 };
+            of(s.open("/d/out", flags, 3), 7).size_bytes = Some(4096);
+            of(s.data(OpKind::Write, 3, 0, 4096), 7);
+            of(s.fd(OpKind::Close, 3), 7);
+            // The other computes for a millisecond between two looks.
+            s.pause(1_000_000);
+            of(s.name(OpKind::Stat, &format!("/d/{round}")), 8);
+        }
+        let limits = ["BC", "DNLC", "MDC", "DTH"];
+        let metrics = MetricId::all().filter_map(|id| {
+            let name = id.to_string();
+            let value = if name == "YCLOSE" { turns } else { 1.0 };
+            (!limits.contains(&name.as_str())).then_some((id, value, value, value))
+        });
+        let mut vector = SystemVector::new("one processor", metrics);
+        vector.machine.cpus = Some(1);
+        let mut predictor = Predictor::new(Options::default(), vec![vector]);
+        for op in &s.ops {
+            predictor.push(op, &s.paths);
+        }
+        let target = predictor.finish().targets.remove(0);
+        target
+            .kinds
+            .iter()
+            .find(|k| k.kind == "close")
+            .map_or(0.0, |k| k.processor_wait_ns)
+    };
+    assert!(waited(1.0, true) > 5e5, "{}", waited(1.0, true));
+    // Of four closes one.
+    assert!(
+        (1e5..waited(1.0, true) / 2.0).contains(&waited(0.3, true)),
+        "{}",
+        waited(0.3, true)
+    );
+    assert!(waited(0.2, true) < 10.0);
+    assert!(waited(1.0, false) < 10.0);
 }

@@ -93,17 +93,57 @@ impl Lab<'_> {
     /// A new directory whose files lie where those of the first of the file system do. A commit costs by how far its
     /// journal is from what it is of, and the directory of a workload is the first that is made.
     pub(crate) fn fresh_dir_at_home(&mut self, tag: &str) -> Res<String> {
-        let mut dir = self.fresh_dir(tag)?;
+        let dirs = self.fresh_dirs_at_places(tag, 1)?;
+        match dirs.into_iter().next() {
+            Some(dir) => Ok(dir),
+            None => self.fresh_dir(tag),
+        }
+    }
+
+    /// New directories, one in each of the places among which they take turns, from that of the first of the file
+    /// system on, `most` of them; none where they do not take turns.
+    pub(crate) fn fresh_dirs_at_places(&mut self, tag: &str, most: usize) -> Res<Vec<String>> {
         let Some(home) = self.home else {
-            return Ok(dir);
+            return Ok(Vec::new());
         };
-        for _ in 1..home.places {
+        let mut dirs: Vec<Option<String>> = vec![None; home.places.min(most)];
+        for _ in 0..2 * home.places {
+            let dir = self.fresh_dir(tag)?;
             let here = self.place_kib(&dir)?;
-            if here.is_none_or(|kib| (kib - home.kib).abs() < home.apart_kib / 2.0) {
+            let turn = here.map_or(0, |kib| home.turn_of(kib));
+            if let Some(place) = dirs.get_mut(turn) {
+                place.get_or_insert(dir);
+            }
+            if dirs.iter().all(Option::is_some) {
                 break;
             }
-            dir = self.fresh_dir(tag)?;
         }
-        Ok(dir)
+        // One whose place nobody found is none.
+        Ok(dirs.into_iter().map_while(|dir| dir).collect())
+    }
+}
+
+impl Home {
+    /// How many places on from the first one a position is.
+    fn turn_of(&self, kib: f64) -> usize {
+        let steps = ((kib - self.kib) / self.apart_kib).round() as i64;
+        steps.rem_euclid(self.places.max(1) as i64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Home;
+
+    #[test]
+    fn places_are_counted_from_home() {
+        let home = |kib| Home {
+            kib,
+            apart_kib: 1000.0,
+            places: 4,
+        };
+        let turns = |home: Home| [50.0, 1200.0, 2100.0, 3400.0].map(|kib| home.turn_of(kib));
+        assert_eq!(turns(home(100.0)), [0, 1, 2, 3]);
+        assert_eq!(turns(home(1100.0)), [3, 0, 1, 2]);
     }
 }

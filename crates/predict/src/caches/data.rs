@@ -285,6 +285,7 @@ impl View {
         // Where nothing is read ahead, so many bytes are as far in one file as between two.
         let between = self.last_data.bytes_to(file, offset);
         let between = between.filter(|_| fresh && self.sizes.arm_alone);
+        let distance = distance.or_else(|| self.far_in_kib(file, offset, fresh));
         self.relation = relation;
         let found = self.ask_data(step, ino, (offset, length), relation, next);
         let away = std::mem::take(&mut self.arm_away) && self.sizes.arm_alone;

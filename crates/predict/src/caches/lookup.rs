@@ -363,7 +363,11 @@ impl View {
         };
         let (now_ns, until_ns) = (step.op.start_ns, step.op.end_ns());
         let place = (first, first + PAGE_BYTES);
-        drive.ask(Of::Directories, place, now_ns, until_ns) == Found::Elsewhere
+        let found = drive.ask(Of::Directories, place, now_ns, until_ns);
+        if found == Found::Held {
+            drive.answers(until_ns.saturating_sub(now_ns));
+        }
+        found == Found::Elsewhere
     }
 
     fn went_to_device(&mut self, step: &Passing<'_>, ino: Ino, relation: Relation) {

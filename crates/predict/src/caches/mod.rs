@@ -84,6 +84,8 @@ pub struct Sizes {
     /// How far apart on the device directories made one after another put their files, in bytes, and among how many
     /// places they take turns, where that is far and there are several.
     pub directories_in_turn: Option<(u64, u64)>,
+    /// In how many of these, from the first on, commits were measured: the journal is nearer to some.
+    pub commit_places: u64,
     /// Whether inodes that were freed a short while ago are passed over, which takes time.
     pub passes_freed: bool,
     /// Whether lookups in the order of creation cost more on average than those of inodes that are there: some of

@@ -3,12 +3,12 @@
 use fsage_cache::PAGE_BYTES;
 use fsage_core::Op;
 use rustc_hash::FxHashMap;
+use std::collections::hash_map::Entry;
 
 use super::{Passing, View};
 use crate::cost::Stem;
 use crate::drive::{Found, Of, Request};
-use crate::namespace::tree::Ino;
-use crate::namespace::tree::NodeKind;
+use crate::namespace::tree::{Ino, Inode, NodeKind};
 use crate::pattern::{NEAR_BYTES, NEXT_BYTES, Placed, Relation};
 
 /// A request that took less was answered by a device in memory.
@@ -75,17 +75,35 @@ impl View {
         }
     }
 
-    /// A directory's place among all in the order of creation.
+    /// A directory's place among all in the order of creation: of their inodes' numbers, but that none is older than the
+    /// one it lies in, whose inode may have been put elsewhere.
     pub(super) fn directory_rank(&mut self, step: &Passing<'_>, dir: u32) -> u64 {
         if self.directories.is_empty() {
-            let all = step.ns.tree.inodes().iter().zip(0..);
+            let tree = &step.ns.tree;
+            let counts = |inode: &Inode| inode.kind == NodeKind::Directory && inode.in_scope;
+            let all = tree.inodes().iter().zip(0..);
             let mut all: Vec<(u64, u32)> = all
-                .filter(|(inode, _)| inode.kind == NodeKind::Directory && inode.in_scope)
+                .filter(|(inode, _)| counts(inode))
                 .map(|(inode, ino)| (inode.order, ino))
                 .collect();
             all.sort_unstable();
-            let places = all.iter().zip(0..).map(|(&(_, ino), place)| (ino, place));
-            self.directories = places.collect();
+            let (mut above, mut count) = (Vec::new(), 0u64);
+            for (_, ino) in all {
+                let mut next = ino;
+                while let Entry::Vacant(place) = self.directories.entry(next) {
+                    place.insert(0);
+                    above.push(next);
+                    let parent = tree.inode(Ino(next)).map_or(Ino::NONE, |i| Ino(i.parent));
+                    if !tree.inode(parent).is_some_and(counts) {
+                        break;
+                    }
+                    next = parent.0;
+                }
+                for ino in above.drain(..).rev() {
+                    self.directories.insert(ino, count);
+                    count += 1;
+                }
+            }
         }
         // One that came later lies behind all.
         let behind = self.directories.len() as u64;
@@ -122,13 +140,27 @@ impl View {
             waits: false,
             near: false,
         });
-        Some(match drive.ask(of, place, now_ns, until_ns) {
+        let found = drive.ask(of, place, now_ns, until_ns);
+        // What follows within a file came with what was asked for before it; others' requests come while one waits.
+        let goes_on = matches!(relation, Relation::Sequential | Relation::Same);
+        let alone = self.last_reader == Some(step.op.tid);
+        if found == Found::Held && !goes_on && alone && next.is_none() {
+            drive.answers(until_ns.saturating_sub(now_ns));
+        }
+        Some(match found {
             Found::Elsewhere if beside => Found::Coming(0),
             Found::Coming(_) if relation != Relation::Far && relation != Relation::Other => {
                 Found::Coming(0)
             }
             found => found,
         })
+    }
+
+    /// How far from the last request a read of another file lies that was read before, where an arm moves and both places
+    /// are known: so far between two files is as far as in one.
+    pub(super) fn far_in_kib(&self, file: Placed<'_>, offset: u64, fresh: bool) -> Option<u64> {
+        let bytes = self.last_data.bytes_to(file, offset)?;
+        (!fresh && self.drive.is_some() && bytes > NEAR_BYTES).then_some(bytes / 1024)
     }
 
     /// Notes a request of so many bytes, for the next one; `next`: where it was taken to lie.

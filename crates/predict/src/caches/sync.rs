@@ -85,12 +85,16 @@ impl View {
             if dirty.kib > 0.0 || state.started {
                 self.await_drive(step, dirty.kib == 0.0, charges);
             }
+            let before = charges.len();
             if dirty.kib == 0.0 && metadata && state.changed_after < self.commits {
                 charges.push(Charge::once(Stem::FsyT, step.gap));
             } else if state.created {
                 charges.push(new_file_sync(step, dirty.kib, state, last));
             } else {
                 self.old_file_sync(step, ino, (state, dirty, last), data_only, charges);
+            }
+            if charges.iter().skip(before).any(commits_data) {
+                self.commit_elsewhere(step, ino, charges);
             }
         }
         self.commits += u32::from(metadata || state.made_in || dirty.kib > 0.0 && !data_only);
@@ -110,6 +114,22 @@ impl View {
             changed_after: state.changed_after,
             ..state.stable()
         };
+    }
+
+    /// What is committed with its data lies so far from the journal as its directory's place is; commits were measured
+    /// where the first directory's files lie.
+    fn commit_elsewhere(&mut self, step: &Passing<'_>, ino: Ino, charges: &mut Vec<Charge>) {
+        if self.sizes.commit_places == 0 {
+            return;
+        }
+        let turn = self.turn_of(step, ino).unwrap_or(0);
+        if (1..self.sizes.commit_places).contains(&turn) {
+            charges.push(Charge::sized(Stem::FsyP, step.gap, turn as f64));
+            charges.push(Charge {
+                times: -1.0,
+                ..Charge::sized(Stem::FsyP, step.gap, 0.0)
+            });
+        }
     }
 
     /// What is dirty of a file, and how it lies.
@@ -412,6 +432,15 @@ fn directory_sync(
         _ => Stem::FsyQ,
     };
     Charge::once(stem, step.gap)
+}
+
+/// Whether a call writes data and commits what changed with it.
+fn commits_data(charge: &Charge) -> bool {
+    use Stem::{Fds, FdsA, FdsL, FdsS, FdsU, Fsy, FsyN, FsyO, FsyS, FsyW};
+    matches!(
+        charge.stem,
+        Fds | FdsA | FdsL | FdsS | FdsU | Fsy | FsyN | FsyO | FsyS | FsyW
+    )
 }
 
 fn new_file_sync(

@@ -201,6 +201,7 @@ fn sync(stem: Stem) -> Chain {
         FdsO => &[&[Same(FsyO)], &[Sized(Fds, 4.0)]],
         FsyC => &[&[Sized(FsyN, 1.0)], &[Sized(Fsy, 0.0)]],
         FsyN => &[&[Same(Fsy)]],
+        FsyP => &[&[Sized(FsyN, 4.0)], &[Same(FsyS)]],
         FsyRn | FsyRm | FsyD => &[&[Same(FsyC)], &[Sized(Fsy, 0.0)]],
         FsyDF => &[&[Same(FsyQ)], &[Same(FsyD)]],
         FsyS => &[&[Sized(FsyN, 16.0)], &[Sized(Fsy, 4.0)]],

@@ -9,7 +9,7 @@ use super::contention::AtOnce;
 use super::thread::{Item, Rest};
 use crate::cost::SystemVector;
 use crate::cost::ledger::Latency;
-use crate::drive::{Drive, Figures, Found, Request, access_ns};
+use crate::drive::{Drive, Figures, Found, Of, Request, access_ns};
 
 /// How much a drive reads ahead while nobody asks, in the time of an access.
 const AHEAD_ACCESSES: f64 = 1.0;
@@ -148,11 +148,19 @@ impl Device {
             Found::Held => 0.0,
             Found::Coming(bytes) => drive.passing_ns(bytes + (r.end - r.first)),
             Found::Elsewhere => {
-                let off = distance.and_then(|bytes| linear(&self.off_ns, bytes as f64 / 1024.0));
-                off.unwrap_or(self.access_ns).min(self.access_ns)
+                let most = self.off_ns.last().map_or(0.0, |point| point.0);
+                let kib = distance.map(|bytes| (bytes as f64 / 1024.0).min(most));
+                let off = kib.and_then(|kib| linear(&self.off_ns, kib));
+                match off {
+                    off if r.near => off.unwrap_or(self.access_ns).min(self.access_ns),
+                    // What was taken to be far is farther where another thread's request has taken the arm away.
+                    Some(off) if r.of == Of::Data => off,
+                    _ => 0.0,
+                }
             }
         };
-        (Some(found), if r.near { moved_ns } else { 0.0 })
+        let moves = r.near || found == Found::Elsewhere;
+        (Some(found), if moves { moved_ns } else { 0.0 })
     }
 
     /// What an operation of a thread asks; nothing where `device_ns` of the answer is 0. A mean that is
@@ -347,6 +355,7 @@ mod tests {
             total_ns: device_ns,
             device_ns,
             beside_ns,
+            yields: false,
         }
     }
 
@@ -471,6 +480,39 @@ mod tests {
         assert_eq!(read(&mut device, 0, 1500, rested), 200_000);
         read(&mut device, 1, 900_000, rested);
         assert_eq!(read(&mut device, 0, 1600, rested), 200_000);
+    }
+
+    #[test]
+    fn what_was_far_is_farther_from_where_another_thread_has_taken_the_arm() {
+        let far = |kib: u64| Request {
+            of: Of::Data,
+            first: kib << 10,
+            end: (kib + 4) << 10,
+            waits: true,
+            near: false,
+        };
+        let mut device = device(&[
+            ("RFO", 5e6),
+            ("RFF", 6e6),
+            ("RFN", 2e5),
+            ("RD1024", 2e5),
+            ("RXA256", 3e5),
+            ("RX16384", 5e6),
+            ("RX131072", 8e6),
+        ]);
+        let mut read = |slot, kib| {
+            let at = device.free_at;
+            let asked = device.ask(slot, (charges(5e6, 0.0), Some(far(kib))), at);
+            let done = device.serve(slot, OpKind::Read, (asked, 0), at);
+            device.done(OpKind::Read);
+            done - at
+        };
+        assert_eq!(read(0, 1000), 5_000_000);
+        // 128 MiB and more off, of which no farther was measured; and back.
+        assert_eq!(read(1, 1_000_000), 8_000_000);
+        assert_eq!(read(0, 500), 8_000_000);
+        // 16 MiB off as charged.
+        assert_eq!(read(0, 504 + 16_384), 5_000_000);
     }
 
     #[test]

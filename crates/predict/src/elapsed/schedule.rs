@@ -362,6 +362,11 @@ impl Schedule {
                         self.plan(at, What::Arrives(slot));
                         return self.plan(at, What::Free(None));
                     }
+                    if latency.yields {
+                        // Whoever waits runs before it comes back.
+                        thread.stage = Stage::Finish;
+                        return self.plan(at, What::Free(Some(slot)));
+                    }
                     let kind = thread.now.as_ref().filter(|i| i.charged).map(|i| i.kind);
                     if self.complete(slot, at) {
                         return;
@@ -374,8 +379,9 @@ impl Schedule {
                     }
                 }
                 Stage::Finish => {
+                    let asked = thread.asked.device_ns > 0 && !self.machine.in_memory;
                     let kind = thread.now.as_ref().map(|item| item.kind);
-                    if let Some(kind) = kind.filter(|_| !self.machine.in_memory) {
+                    if let Some(kind) = kind.filter(|_| asked) {
                         self.device.done(kind);
                     }
                     if self.complete(slot, at) {

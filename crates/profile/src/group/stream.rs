@@ -391,16 +391,29 @@ fn by_distance(lab: &mut Lab<'_>) -> Res {
     Ok(lab.fs.unlink(&path)?)
 }
 
-/// Places so far from one another: one after the other, or to and fro where there is no room for many.
+/// Places so far from one another: one after the other, or to and fro where there is no room for many. Those that are
+/// many tracks apart are not all equally far: a disk would stand over each after the same part of a turn.
 fn steps(lab: &mut Lab<'_>, step: u64, bytes: u64) -> Vec<u64> {
     let (places, room) = ((bytes / step).min(200), bytes - step.min(bytes));
+    let mut off = |most: u64| lab.random.below(most as usize + 1) as u64 & !4095;
     if places >= 16 {
-        let start = lab.random.below((bytes - places * step + 1) as usize) as u64 & !4095;
-        return (0..places).map(|i| start + i * step).collect();
+        let start = off(bytes - places * step);
+        let most = if step > APART_BYTES {
+            APART_BYTES / 2
+        } else {
+            0
+        };
+        let last = bytes.saturating_sub(4096);
+        let place = |i: u64| (start + i * step + off(most)).min(last);
+        return (0..places).map(place).collect();
     }
     let pairs = (room / APART_BYTES).min(16);
-    let pair = |i| [i * APART_BYTES, i * APART_BYTES + step];
-    (0..pairs).flat_map(pair).collect()
+    let pair = |i: u64| {
+        let at = i * APART_BYTES;
+        [at, at + step + off(APART_BYTES / 2)]
+    };
+    let far = (0..pairs).flat_map(pair);
+    far.filter(|&at| at + 4096 <= bytes).collect()
 }
 
 /// Reads 4 KiB at each offset; the first has no distance, and of RXA only every second one is a sample, after a

@@ -18,9 +18,18 @@ pub(crate) const PROCEDURES: &[Procedure] = &[Procedure {
     run: single,
 }];
 
-const SINGLE: [&str; 9] = [
-    "FSY", "FDS", "FSYC", "FSYN", "FSYRN", "FSYRM", "FSYD", "FSYDF", "FSYQ",
+const SINGLE: [&str; 10] = [
+    "FSY", "FDS", "FSYC", "FSYN", "FSYP", "FSYRN", "FSYRM", "FSYD", "FSYDF", "FSYQ",
 ];
+
+/// Of how many places on the device commits are measured.
+const PLACES: usize = 4;
+/// Files of one of them in a round.
+const FILES_OF_PLACE: usize = 3;
+/// How many files that are kept come before a measurement at the most, of the largest size that is placed as small ones
+/// are: about a track of a disk, on which it is chance how long one place comes after another.
+const KEPT: usize = 28;
+const KEPT_BYTES: usize = 64 << 10;
 
 /// How long the kernel's threads are given to finish what earlier procedures left to them.
 const REST: std::time::Duration = std::time::Duration::from_millis(60);
@@ -65,9 +74,14 @@ pub(super) fn pause(lab: &mut Lab<'_>, probe: Probe, turn: usize) -> usize {
 fn single(lab: &mut Lab<'_>) -> Res {
     rest(lab)?;
     let dir = lab.fresh_dir_at_home("y")?;
+    let places = lab.fresh_dirs_at_places("y", PLACES)?;
     let rounds = (lab.scale(10, 20), lab.scale(30, 150));
     let before = placement(lab);
     lab.rounds(&SINGLE, rounds, |lab, round| {
+        push_on(lab, &dir)?;
+        if places.len() > 1 {
+            by_place(lab, &places)?;
+        }
         lab.begin(Batch::Blocking);
         of_one_file(lab, &dir, round)?;
         lab.end()?;
@@ -84,7 +98,44 @@ fn single(lab: &mut Lab<'_>) -> Res {
     })?;
     note_pauses(lab, &SINGLE);
     note_placement(lab, &SINGLE, &before);
+    if places.len() < 2 {
+        lab.absent("FSYP", "directories do not take turns among places");
+    }
+    places.iter().try_for_each(|place| lab.clear(place))?;
     lab.clear(&dir)
+}
+
+/// What is made next in a directory lies elsewhere on a track: what a commit waits for its turn hangs on that, and
+/// who reuses what was just freed measures one place again and again.
+pub(super) fn push_on(lab: &mut Lab<'_>, dir: &str) -> Res {
+    if lab.short_commits || lab.fs.virtual_time().is_some() {
+        return Ok(());
+    }
+    for _ in 0..lab.random.below(KEPT) {
+        let path = fresh(lab, dir);
+        lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+            write(lab, handle, 0, KEPT_BYTES)
+        })?;
+    }
+    Ok(lab.fs.sync()?)
+}
+
+/// New files made stable in each of the places among which directories take turns.
+fn by_place(lab: &mut Lab<'_>, places: &[String]) -> Res {
+    let fs = lab.fs;
+    for (turn, dir) in places.iter().enumerate() {
+        lab.begin(Batch::Blocking);
+        for _ in 0..FILES_OF_PLACE {
+            let path = fresh(lab, dir);
+            lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+                write(lab, handle, 0, 4096)?;
+                lab.call(Probe::at("FSYP", turn as u32), 0, || fs.fsync(handle))
+            })?;
+            fs.unlink(&path)?;
+        }
+        lab.end()?;
+    }
+    Ok(())
 }
 
 /// Says of metrics after pauses that were not measured why.

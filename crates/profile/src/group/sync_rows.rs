@@ -5,7 +5,9 @@
 
 use fsage_core::{Errno, Handle, OpenFlags, RangeSync};
 
-use super::sync::{PAUSES, fresh, note_pauses, note_placement, pause, placement, rest, write};
+use super::sync::{
+    PAUSES, fresh, note_pauses, note_placement, pause, placement, push_on, rest, write,
+};
 use crate::error::{Halt, Res};
 use crate::lab::{Batch, LONGEST, Lab, PAYLOAD_BYTES};
 use crate::population::{Order, Population};
@@ -198,6 +200,7 @@ fn in_place(lab: &mut Lab<'_>, path: &[u8], mut row: Row) -> Res {
 /// many; `within`: of that a row begins so far in a block.
 fn log(lab: &mut Lab<'_>, dir: &str, mut row: Row, (first, most): (u64, u64), within: u64) -> Res {
     let fs = lab.fs;
+    push_on(lab, dir)?;
     let path = fresh(lab, dir);
     lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
         let (mut end, mut next) = (0, first);

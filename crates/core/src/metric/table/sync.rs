@@ -91,6 +91,22 @@ pub(super) const ROWS: &[Family] = &[
         depends: &[],
     },
     Family {
+        stem: "FSYP",
+        unit: Unit::Ns,
+        points: Some(Points {
+            unit: "places",
+            values: &[0, 1, 2, 3],
+        }),
+        gaps: false,
+        group: Group::Sync,
+        quick: true,
+        short: "fsync of new files by place",
+        what: "fsync of a new file of 4 KiB in a directory so many places on from that of the first directory",
+        how: "create, write, fsync in each of the places among which directories are shared out (DAN)",
+        source: "extended: how far the journal lies from what is committed",
+        depends: &["DAN"],
+    },
+    Family {
         stem: "FSYRN",
         unit: Unit::Ns,
         points: None,
