@@ -453,7 +453,11 @@ fn directories_in_turn(vector: &SystemVector) -> Option<(u64, u64)> {
 /// In how many of the places among which directories take turns commits were measured.
 fn commit_places(vector: &SystemVector) -> u64 {
     let measured = |place: &u64| vector.named(&format!("FSYP{place}")).is_some();
-    (0..).take_while(measured).count() as u64
+    let points = metric::family("FSYP")
+        .into_iter()
+        .flat_map(FamilyId::metrics);
+    let places = points.filter_map(MetricId::point).map(u64::from);
+    places.take_while(measured).count() as u64
 }
 
 /// What it takes to write at one more place, of many in one flush; 0 where nothing tells.

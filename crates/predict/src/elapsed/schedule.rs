@@ -379,16 +379,24 @@ impl Schedule {
                     }
                 }
                 Stage::Finish => {
-                    let asked = thread.asked.device_ns > 0 && !self.machine.in_memory;
-                    let kind = thread.now.as_ref().map(|item| item.kind);
-                    if let Some(kind) = kind.filter(|_| asked) {
-                        self.device.done(kind);
-                    }
+                    self.answered(slot);
                     if self.complete(slot, at) {
                         return;
                     }
                 }
             }
+        }
+    }
+
+    /// The device has done what a thread asked of it.
+    fn answered(&mut self, slot: usize) {
+        let Some(thread) = self.threads.get(slot) else {
+            return;
+        };
+        let asked = thread.asked.device_ns > 0 && !self.machine.in_memory;
+        let kind = thread.now.as_ref().map(|item| item.kind);
+        if let Some(kind) = kind.filter(|_| asked) {
+            self.device.done(kind);
         }
     }
 
