@@ -24,6 +24,7 @@ use listing::Listings;
 use lookup::OldNames;
 use places::Answers;
 use recent::{Recent, Touched};
+use sync::LastSync;
 
 use std::hint::black_box;
 
@@ -147,15 +148,6 @@ impl FileState {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct LastSync {
-    ino: Ino,
-    dir: u32,
-    end_ns: u64,
-    created: bool,
-    appended: bool,
-}
-
 /// Accesses and hits of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HitCount {
@@ -191,9 +183,9 @@ pub struct View {
     last_dir: Ino,
     files: Vec<FileState>,
     streams: Vec<Stream>,
-    last_data: Tracker,
-    /// Pages that reads brought here so far.
+    /// Pages that reads brought so far.
     fetched_pages: u64,
+    last_data: Tracker,
     /// Whose request that was.
     last_reader: Option<Tid>,
     last_meta: Tracker,

@@ -3,7 +3,7 @@
 use fsage_cache::PAGE_BYTES;
 use fsage_core::{OpKind, RangeSync};
 
-use super::{FileState, LastSync, PAGE_KIB, Passing, View};
+use super::{FileState, PAGE_KIB, Passing, View};
 use crate::cost::{Charge, Gap, Stem};
 use crate::namespace::tree::{Ino, NodeKind};
 
@@ -27,6 +27,16 @@ const MS_SYNC: u32 = 4;
 const LEAST_AWAITED: f64 = 0.25;
 /// Of a file at most so many ranges of reserved blocks are known.
 const RANGES: usize = 64;
+
+/// What a thread synchronised last.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LastSync {
+    ino: Ino,
+    dir: u32,
+    end_ns: u64,
+    created: bool,
+    appended: bool,
+}
 
 /// What is dirty of a file.
 #[derive(Debug, Clone, Copy)]
