@@ -65,12 +65,6 @@ impl Sched {
         self.run_delay_ns().saturating_sub(seen)
     }
 
-    /// How often this thread was put on a CPU; 0 where the kernel does not say.
-    pub(crate) fn turns(&self) -> u64 {
-        let read = self.run_delay.as_ref().and_then(RunDelay::read);
-        read.map_or(0, |s| s.slices)
-    }
-
     /// For calls that neither change anything nor wait: pinned, and at real-time priority where
     /// that is allowed. Never for calls that leave work to kernel threads, which could not run on
     /// this CPU meanwhile.

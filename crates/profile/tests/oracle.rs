@@ -408,7 +408,6 @@ const NOT_DETERMINED: &[(&str, &str)] = &[
     ("DAP", "nothing tells where a file lies"),
     ("DAN", "nothing tells where a file lies"),
     ("FSYP", "nothing tells where a file lies"),
-    ("YCLOSE", "computed time knows no processors"),
     (
         "DNLC",
         "a name that went is made again from blocks that are cached: no step of four times",

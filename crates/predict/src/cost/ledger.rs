@@ -16,8 +16,6 @@ pub struct Latency {
     /// The part of that which holds where the device's last request was the thread's own, because the
     /// next lies beside it.
     pub beside_ns: f64,
-    /// Whether the call gives its processor up before it comes back, though it waits for nothing.
-    pub yields: bool,
 }
 
 impl Latency {
@@ -36,9 +34,6 @@ pub struct Ledger {
     uses: Vec<u64>,
     unit_ns: Vec<f64>,
     at_device: Vec<bool>,
-    /// The share of closes that start to write which give the processor up, and what of it is left from those so far.
-    closes_yield: f64,
-    yielded: f64,
     request: Vec<(Slot, f64)>,
     total: Latency,
 }
@@ -63,10 +58,6 @@ impl Ledger {
             uses: vec![0; Stem::ALL.len()],
             unit_ns,
             at_device: at_device.collect(),
-            closes_yield: vector
-                .named("YCLOSE")
-                .map_or(0.0, |e| e.value.clamp(0.0, 1.0)),
-            yielded: 0.0,
             request: Vec::new(),
             total: Latency::default(),
         }
@@ -80,11 +71,6 @@ impl Ledger {
         for charge in charges {
             if let Some(uses) = self.uses.get_mut(charge.stem as usize) {
                 *uses += 1;
-            }
-            if charge.stem == Stem::CloseT {
-                self.yielded += self.closes_yield;
-                latency.yields = self.yielded >= 1.0;
-                self.yielded -= f64::from(u8::from(latency.yields));
             }
             let from = self.request.len();
             plan.charge(charge, &mut self.request);

@@ -355,7 +355,6 @@ mod tests {
             total_ns: device_ns,
             device_ns,
             beside_ns,
-            yields: false,
         }
     }
 

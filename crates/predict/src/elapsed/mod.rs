@@ -311,30 +311,6 @@ mod tests {
         assert_eq!(elapsed, 100.0 * 1000.0 + 10.0);
     }
 
-    /// Two threads, of which one computes and the other closes a file: whoever waits runs before a close comes back that
-    /// gives its processor up.
-    #[test]
-    fn a_call_that_gives_its_processor_up_comes_back_behind_who_waits() {
-        let run = |yields| {
-            let mut case = Case::on(Some(1), false).two();
-            for (thread, start, ns) in [(1, 0, 10.0), (2, 0, 1e6), (1, 1, 20.0), (2, 1, 1e6)] {
-                let mut op = Op::new(OpKind::Close, Pid(thread), Tid(thread), start);
-                op.latency_ns = Some(1);
-                let latency = Latency {
-                    total_ns: ns,
-                    yields: yields && thread == 1,
-                    ..Latency::default()
-                };
-                let event = case.follow.push(&op);
-                case.replay.push(&op, &event, 0, (latency, None), true);
-            }
-            case.ends()
-        };
-        assert_eq!(run(false), (2e6 + 30.0, 0.0, 0.0));
-        // The first waits for all of the second's first slice, which is not over before both of its calls are.
-        assert_eq!(run(true), (2e6 + 30.0, 0.0, 2e6));
-    }
-
     #[test]
     fn a_wait_at_the_end_of_a_slice_is_the_calls_where_it_looks() {
         let run = |kind| {

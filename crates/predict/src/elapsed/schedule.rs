@@ -362,11 +362,6 @@ impl Schedule {
                         self.plan(at, What::Arrives(slot));
                         return self.plan(at, What::Free(None));
                     }
-                    if latency.yields {
-                        // Whoever waits runs before it comes back.
-                        thread.stage = Stage::Finish;
-                        return self.plan(at, What::Free(Some(slot)));
-                    }
                     let kind = thread.now.as_ref().filter(|i| i.charged).map(|i| i.kind);
                     if self.complete(slot, at) {
                         return;

@@ -22,7 +22,7 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
     Procedure {
         name: "closes of truncated and removed files",
-        stems: &["CLOSET", "YCLOSE", "TRF", "CLOSEU"],
+        stems: CLOSES,
         share: (10, 20),
         run: closes,
     },
@@ -44,8 +44,6 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
 const MAKING: &[&str] = &["CRF", "MKDIR", "LINK", "SYMLINK"];
 const MOVING: &[&str] = &["RMDIR", "RENAME", "RENAMER", "RML", "READLINK"];
 const CLOSES: &[&str] = &["CLOSET", "TRF", "CLOSEU"];
-/// So many closes say how often the processor is given up in one.
-const LEAST_CLOSES: u64 = 16;
 /// Files whose inodes are free when others are created, of which so many are.
 const FREED: usize = 1000;
 const CREATED: usize = 48;
@@ -338,8 +336,7 @@ impl Freed {
 fn closes(lab: &mut Lab<'_>) -> Res {
     let (truncated, unlinked) = (Probe::of("CLOSET"), Probe::of("CLOSEU"));
     let rounds = (lab.scale(2, 4), lab.scale(5, 16));
-    let (mut all, mut given_up) = (0u64, 0u64);
-    let done = lab.rounds(CLOSES, rounds, |lab, _| {
+    lab.rounds(CLOSES, rounds, |lab, _| {
         let fs = lab.fs;
         let files = lab.scale(400, 1200);
         let population = Population::create(lab, files, 24, Order::Scattered)?;
@@ -356,13 +353,7 @@ fn closes(lab: &mut Lab<'_>) -> Res {
             lab.end()?;
             lab.begin(Batch::Blocking);
             for item in chunk.iter().step_by(4) {
-                rewrite(lab, item, &page, |lab, handle| {
-                    let before = lab.sched.turns();
-                    fs.close(handle)?;
-                    given_up += lab.sched.turns().saturating_sub(before);
-                    all += 1;
-                    Ok(())
-                })?;
+                rewrite(lab, item, &page, |_, handle| Ok(fs.close(handle)?))?;
                 lab.with_open(&item.path, OpenFlags::WRITE, |lab, handle| {
                     lab.call(Probe::of("TRF"), gap, || fs.ftruncate(handle, 0))
                 })?;
@@ -381,14 +372,7 @@ fn closes(lab: &mut Lab<'_>) -> Res {
             lab.end()?;
         }
         population.discard(lab)
-    });
-    if lab.fs.virtual_time().is_some() {
-        lab.absent("YCLOSE", "computed time knows no processors");
-    } else if all >= LEAST_CLOSES {
-        let each = given_up as f64 / all as f64;
-        lab.give(Probe::of("YCLOSE"), (each, Some((each, each))), "runs");
-    }
-    done
+    })
 }
 
 /// Sizes of what is renamed before it is written back, and how many a round has of each.
