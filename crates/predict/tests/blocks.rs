@@ -231,35 +231,6 @@ fn files_lie_with_their_directories_where_these_take_turns() {
     assert_eq!(families(4.0), ["RFO", "RFO", "RFN", "RFO", "RFO", "RFO"]);
 }
 
-/// Memory for 64 MiB of what is read is at hand; each page after that takes longer, where the profile says so.
-#[test]
-fn pages_beyond_what_memory_is_at_hand_for_take_longer() {
-    let total = |known: &[(&str, f64)], mib: u64| {
-        let mut predictor = Predictor::new(Options::default(), vec![everything_but(known)]);
-        add(
-            predictor.namespace_mut(),
-            "big",
-            (10, NodeKind::Regular, 192 << 20),
-            &[],
-        );
-        let mut s = Script::default();
-        s.open("/big", 0, 3);
-        for at in 0..mib * 8 {
-            s.data(OpKind::Read, 3, at << 17, 1 << 17);
-        }
-        // What is there takes no memory.
-        s.data(OpKind::Read, 3, 0, 1 << 17);
-        for op in &s.ops {
-            predictor.push(op, &s.paths);
-        }
-        predictor.finish().targets[0].latency_total_ns.unwrap()
-    };
-    let more = |mib| total(&[("RDM", 5000.0)], mib) - total(&[("RDM", 0.0)], mib);
-    assert_eq!(more(64).round(), 0.0);
-    assert_eq!(more(65).round(), 256.0 * 5000.0);
-    assert_eq!(more(192).round(), 128.0 * 256.0 * 5000.0);
-}
-
 /// Commits were measured in each of the places among which directories take turns: what is made stable with its data pays
 /// as much more or less than at the first as its directory's place takes. What was written in place has no commit.
 #[test]

@@ -404,7 +404,6 @@ const NOT_DETERMINED: &[(&str, &str)] = &[
     ("WRO", "a KiB dirties a page as four do: no line"),
     ("WRC", "a KiB dirties a page as four do: no line"),
     ("BC", "found by doubling"),
-    ("RDM", "memory is at hand"),
     ("DAP", "nothing tells where a file lies"),
     ("DAN", "nothing tells where a file lies"),
     ("FSYP", "nothing tells where a file lies"),

@@ -17,8 +17,6 @@ const O_DSYNC: u32 = 0o10_000;
 const O_SYNC: u32 = 0o4_010_000;
 /// The largest file whose data btrfs keeps with its inode (`max_inline`).
 const INLINE_BYTES: u64 = 2048;
-/// Pages that are read before RDM counts.
-const AT_HAND_PAGES: u64 = (64 << 20) / PAGE_BYTES;
 /// Largest request for which the distance of a random read is looked at; beyond, transfer dominates.
 const SMALL_KIB: f64 = 64.0;
 
@@ -228,7 +226,6 @@ impl View {
         if disk < all {
             charges.push(Charge::sized(Stem::Rc, step.gap, kib * (1.0 - share)));
         }
-        self.charge_memory(step.gap, disk, charges);
         if pages.missed == 0 {
             self.relation = Relation::Sequential;
             charges.push(Charge::sized(Stem::Rd, step.gap, disk_kib));
@@ -238,15 +235,6 @@ impl View {
             self.note_data(step, ino, (offset, length), next);
         } else {
             self.disk_read(step, ino, offset, length, disk_kib, fresh, charges);
-        }
-    }
-
-    /// Memory for what is read is at hand for so much; for more it may have to come from a hypervisor, page by page.
-    fn charge_memory(&mut self, gap: Gap, pages: u64, charges: &mut Vec<Charge>) {
-        self.fetched_pages = self.fetched_pages.saturating_add(pages);
-        let beyond = self.fetched_pages.saturating_sub(AT_HAND_PAGES).min(pages);
-        if beyond > 0 {
-            charges.push(Charge::many(Stem::RdM, gap, beyond as f64));
         }
     }
 

@@ -183,8 +183,6 @@ pub struct View {
     last_dir: Ino,
     files: Vec<FileState>,
     streams: Vec<Stream>,
-    /// Pages that reads brought so far.
-    fetched_pages: u64,
     last_data: Tracker,
     /// Whose request that was.
     last_reader: Option<Tid>,
@@ -280,7 +278,6 @@ impl View {
             files: Vec::new(),
             streams: Vec::new(),
             last_data: Tracker::default(),
-            fetched_pages: 0,
             last_reader: None,
             last_meta: Tracker::default(),
             last_sync: FxHashMap::default(),

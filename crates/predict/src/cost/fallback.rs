@@ -179,7 +179,7 @@ fn data(stem: Stem) -> Chain {
         TrD => &[&[Same(Tr)]],
         RmL => &[&[Same(Rm)]],
         // What held removals up is in their costs, or was left out.
-        RmQ | RdM => &[&[]],
+        RmQ => &[&[]],
         TrPD => &[&[Same(TrP)]],
         TrF => &[&[Sized(Tr, 4.0)]],
         Cps => &[&[Same(TrX)]],

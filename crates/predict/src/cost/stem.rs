@@ -63,7 +63,7 @@ stems! {
     RdO "RDO", Rdc "RDC", Rc "RC", RcF "RCF", RcR "RCR", REof "REOF", RHo "RHO", Snd "SND", SndU "SNDU", WrO "WRO", Wrc "WRC",
     Wf "WF", Wn "WN", Wd "WD", We "WE", Wa "WA", Wo "WO", Wk "WK", Wu "WU", Wp "WP" device, Wh "WH",
     Falloc "FALLOC",
-    Rd "RD" device, RRd "RRD" device, RdM "RDM", RfN "RFN" device, RfS "RFS" device, RfF "RFF" device, RfO "RFO" device, Rx "RX" device, Rf "RF" device,
+    Rd "RD" device, RRd "RRD" device, RfN "RFN" device, RfS "RFS" device, RfF "RFF" device, RfO "RFO" device, Rx "RX" device, Rf "RF" device,
     Mmap "MMAP", Munmap "MUNMAP", MfR "MFR", MfW "MFW",
     Tr "TR", TrC "TRC" partly, TrX "TRX", TrP "TRP", TrXD "TRXD" partly, TrPD "TRPD" partly, TrD "TRD", TrF "TRF" partly, Rm "RM", RmL "RML", RmQ "RMQ", RmF "RMF", RmD "RMD", RmFC "RMFC" partly,
     Fsy "FSY" device, Fds "FDS" device, FsyO "FSYO" device, FdsO "FDSO" device, FsyC "FSYC" device, FsyN "FSYN" device, FsyP "FSYP" device, FsyRn "FSYRN" device,

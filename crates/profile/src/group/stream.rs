@@ -18,12 +18,6 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
         run: reads,
     },
     Procedure {
-        name: "memory for much data",
-        stems: &["RDM"],
-        share: (8, 8),
-        run: memory,
-    },
-    Procedure {
         name: "read-ahead",
         stems: &["RAW"],
         share: (5, 5),
@@ -206,86 +200,6 @@ fn sweep(
     })
 }
 
-/// A file that takes more memory than is at hand.
-const MUCH_BYTES: u64 = 192 << 20;
-/// What is read before its memory counts, and in what blocks it is looked at.
-const AT_HAND_BYTES: u64 = 64 << 20;
-const BLOCK_BYTES: u64 = 8 << 20;
-const REQUEST_BYTES: u64 = 128 << 10;
-/// What is free for so long is given back.
-const TAKEN_BACK: Duration = Duration::from_millis(2500);
-
-/// How much longer the pages of a large file take to read that come late. A hypervisor takes back memory that is free,
-/// and gives it again when it is touched, which takes several times as long as to copy a page.
-fn memory(lab: &mut Lab<'_>) -> Res {
-    if lab.stalls.slow_device || lab.fs.virtual_time().is_some() {
-        return Err(Halt::Absent(
-            "a device that is no memory takes longer than memory for it".to_owned(),
-        ));
-    }
-    let at_hand = Probe::at("RD", (REQUEST_BYTES / KIB) as u32).id(0);
-    let Some(at_hand) = at_hand.and_then(|id| lab.measurements.mean(id)) else {
-        return Err(Halt::Absent(
-            "what a page takes that has its memory was not measured".to_owned(),
-        ));
-    };
-    // As samples are: a request's time.
-    let at_hand_ns = at_hand * 4096.0 / REQUEST_BYTES as f64;
-    lab.make_data_cold()?;
-    let (path, bytes) = large_file(lab, MUCH_BYTES)?;
-    if bytes < MUCH_BYTES {
-        return Err(Halt::Absent(
-            "too little free space for a file of 192 MiB".to_owned(),
-        ));
-    }
-    let mut found = Vec::new();
-    for _ in 0..lab.scale(1, 3) {
-        evict(lab, &path)?;
-        lab.rest(TAKEN_BACK);
-        let blocks = lab.with_open(&path, OpenFlags::READ, |lab, h| blocks_ns(lab, h, bytes))?;
-        found.extend(late_ns(&blocks, at_hand_ns));
-    }
-    lab.fs.unlink(&path)?;
-    let (least, most) = found
-        .iter()
-        .fold((f64::INFINITY, 0.0f64), |(l, m), &v| (l.min(v), m.max(v)));
-    if found.is_empty() {
-        return Err(Halt::Absent(
-            "memory for much data takes no longer".to_owned(),
-        ));
-    }
-    let mean = found.iter().sum::<f64>() / found.len() as f64;
-    lab.give(Probe::of("RDM"), (mean, Some((least, most))), "runs");
-    if let Some(id) = Probe::of("RDM").id(0) {
-        lab.measurements.series(id).counted = found.len();
-    }
-    Ok(())
-}
-
-/// What a page takes, on average over each block.
-fn blocks_ns(lab: &mut Lab<'_>, handle: Handle, bytes: u64) -> Res<Vec<f64>> {
-    let mut buffer = vec![0u8; REQUEST_BYTES as usize];
-    let mut blocks = Vec::new();
-    for block in 0..bytes / BLOCK_BYTES {
-        let start = lab.clock.now_ns();
-        for at in (0..BLOCK_BYTES).step_by(REQUEST_BYTES as usize) {
-            lab.fs
-                .pread(handle, &mut buffer, block * BLOCK_BYTES + at)?;
-        }
-        let ns = lab.clock.now_ns().saturating_sub(start);
-        blocks.push(ns as f64 / (BLOCK_BYTES / 4096) as f64);
-        lab.check()?;
-    }
-    Ok(blocks)
-}
-
-/// What a page takes more after what is at hand; `None` where that is less than as much again.
-fn late_ns(blocks: &[f64], at_hand_ns: f64) -> Option<f64> {
-    let late = blocks.get((AT_HAND_BYTES / BLOCK_BYTES) as usize..)?;
-    let mean = late.iter().sum::<f64>() / late.len() as f64;
-    (mean >= 2.0 * at_hand_ns).then_some(mean - at_hand_ns)
-}
-
 /// What the device reads at once for a sequential reader, at the most: by then it has come that far
 /// beyond what was asked for, and again as far when the reader arrives there.
 fn read_ahead(lab: &mut Lab<'_>) -> Res {
@@ -445,29 +359,11 @@ fn distant(lab: &mut Lab<'_>, path: &[u8], probe: Probe, offsets: &[u64]) -> Res
 
 #[cfg(test)]
 mod tests {
-    use super::{late_ns, usual};
+    use super::usual;
 
     #[test]
     fn the_window_is_what_most_bytes_came_in() {
         assert_eq!(usual(vec![128, 128, 256, 128, 64, 64]), 128);
         assert_eq!(usual(vec![]), 0);
-    }
-
-    #[test]
-    fn only_what_comes_late_and_costs_twice_as_much_is_a_cost_of_memory() {
-        let blocks = |early: f64, late: f64| {
-            let mut blocks = vec![early; 8];
-            blocks.extend([late; 16]);
-            blocks
-        };
-        assert_eq!(late_ns(&blocks(5000.0, 9000.0), 1000.0), Some(8000.0));
-        assert_eq!(late_ns(&blocks(1000.0, 2000.0), 1000.0), Some(1000.0));
-        assert_eq!(late_ns(&blocks(1000.0, 1900.0), 1000.0), None);
-        // Where it begins within what counts as late, the mean of that is the expectation.
-        let mut later = blocks(1000.0, 1000.0);
-        later.truncate(16);
-        later.extend([9000.0; 8]);
-        assert_eq!(late_ns(&later, 1000.0), Some(4000.0));
-        assert_eq!(late_ns(&[9000.0; 4], 1000.0), None);
     }
 }
