@@ -719,66 +719,6 @@ fn what_failed_then_has_no_effect_now() {
     );
 }
 
-/// `fchmodat2` that follows no link: of a link it fails nearly everywhere, of a file it does what `chmod` does.
-#[test]
-fn permission_bits_of_links_are_told() {
-    const SCRIPT: &str = "echo x > file; ln -s file link; perl -e \
-        'for (@ARGV) { my $name = $_; syscall(452, -100, $name, 0600, 0x100) }' file link";
-    if !tool("perl") {
-        return;
-    }
-    let dir = temp();
-    let dir = dir.path();
-    let tree = dir.join("tree");
-    std::fs::create_dir(&tree).unwrap();
-    let line = [
-        "trace", "--under", ".", "-o", "../t.fst", "--", "sh", "-c", SCRIPT,
-    ];
-    run(&tree, line).exits(0);
-    let operations = run(dir, ["show", "t.fst", "--ops", ".."]).exits(0).text();
-    let chmods = operations.lines().filter(|l| l.contains(" chmod "));
-    let failed = chmods.clone().filter(|l| l.contains("EOPNOTSUPP")).count();
-    if chmods.count() != 2 || failed != 1 {
-        fsage_testing::not_run("this kernel has no fchmodat2, or sets permission bits of links");
-        return;
-    }
-    std::fs::create_dir(dir.join("out")).unwrap();
-    for target in ["mem:fast", "out"] {
-        let result = run(dir, ["replay", "t.fst", target, "--json"])
-            .exits(0)
-            .json();
-        assert_eq!(
-            result["skipped_kinds"]["chmod"]["failed_then"], 1,
-            "{result}"
-        );
-        let kinds = result["kinds"].as_array().unwrap();
-        let chmod = kinds.iter().find(|k| k["kind"] == "chmod").unwrap();
-        assert_eq!(
-            (&chmod["operations"], &chmod["differ"]),
-            (&1.into(), &0.into())
-        );
-    }
-    let text = run(dir, ["replay", "t.fst", "out"]).exits(0).text();
-    assert!(
-        text.contains("failed in the trace and would not here: chmod 1"),
-        "{text}"
-    );
-    // Where the trace says that it went well and it does not, that is a result that differs.
-    let mut made = Made::new();
-    let nowhere = made.paths.intern(b"nowhere");
-    made.op(OpKind::Symlink, b"/w/link", 0).path2 = nowhere;
-    made.op(OpKind::Chmod, b"/w/link", 0).flags = 0o600;
-    made.save(&dir.join("made.fst"), true);
-    let ran = run(dir, ["replay", "made.fst", "out", "--map", "/w="]).exits(3);
-    let row: Vec<String> = ran
-        .text()
-        .lines()
-        .filter(|l| l.contains(" chmod  "))
-        .map(str::to_owned)
-        .collect();
-    assert!(row.iter().any(|l| l.contains("ENOENT")), "{}", ran.text());
-}
-
 #[test]
 fn a_long_write_is_cut_short() {
     let dir = temp_in_memory();
