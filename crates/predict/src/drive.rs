@@ -185,7 +185,8 @@ impl Drive {
 
     /// It answers what it holds, which took so long in the trace.
     pub fn answers(&mut self, traced_ns: u64) {
-        self.answering_ns += self.figures.held_ns.saturating_sub(traced_ns);
+        let longer_ns = self.figures.held_ns.saturating_sub(traced_ns);
+        self.answering_ns = self.answering_ns.saturating_add(longer_ns);
     }
 
     /// A request keeps it busy for so long.
@@ -283,7 +284,9 @@ impl Drive {
 
     fn reads_on(&mut self, now_ns: u64) {
         let answering_ns = std::mem::take(&mut self.answering_ns);
-        let rested = now_ns.saturating_sub(self.since_ns) + answering_ns;
+        let rested = now_ns
+            .saturating_sub(self.since_ns)
+            .saturating_add(answering_ns);
         self.since_ns = self.since_ns.max(now_ns);
         if let Some(place) = self.at.and_then(|at| self.places.get_mut(at)) {
             let read =

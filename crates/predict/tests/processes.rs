@@ -25,9 +25,8 @@ fn fork(script: &mut Script, child: u32) {
     (op.result, op.length) = (Outcome::ok(child.into()), Some(child.into()));
 }
 
-fn of(op: &mut Op, process: u32) -> &mut Op {
+fn of(op: &mut Op, process: u32) {
     (op.pid.0, op.tid.0) = (process, process);
-    op
 }
 
 /// dup(2): "the new descriptor's close-on-exec flag is off", whatever the old one's is.

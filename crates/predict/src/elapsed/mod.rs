@@ -169,7 +169,7 @@ mod tests {
             let latency = Latency {
                 total_ns: memory + device,
                 device_ns: device,
-                ..Latency::default()
+                beside_ns: 0.0,
             };
             let event = self.follow.push(op);
             self.replay.push(op, &event, 0, (latency, None), true);

@@ -374,24 +374,15 @@ impl Schedule {
                     }
                 }
                 Stage::Finish => {
-                    self.answered(slot);
+                    let kind = thread.now.as_ref().map(|item| item.kind);
+                    if let Some(kind) = kind.filter(|_| !self.machine.in_memory) {
+                        self.device.done(kind);
+                    }
                     if self.complete(slot, at) {
                         return;
                     }
                 }
             }
-        }
-    }
-
-    /// The device has done what a thread asked of it.
-    fn answered(&mut self, slot: usize) {
-        let Some(thread) = self.threads.get(slot) else {
-            return;
-        };
-        let asked = thread.asked.device_ns > 0 && !self.machine.in_memory;
-        let kind = thread.now.as_ref().map(|item| item.kind);
-        if let Some(kind) = kind.filter(|_| asked) {
-            self.device.done(kind);
         }
     }
 

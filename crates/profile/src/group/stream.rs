@@ -317,8 +317,7 @@ fn steps(lab: &mut Lab<'_>, step: u64, bytes: u64) -> Vec<u64> {
         } else {
             0
         };
-        let last = bytes.saturating_sub(4096);
-        let place = |i: u64| (start + i * step + off(most)).min(last);
+        let place = |i: u64| start + i * step + off(most);
         return (0..places).map(place).collect();
     }
     let pairs = (room / APART_BYTES).min(16);
@@ -326,8 +325,7 @@ fn steps(lab: &mut Lab<'_>, step: u64, bytes: u64) -> Vec<u64> {
         let at = i * APART_BYTES;
         [at, at + step + off(APART_BYTES / 2)]
     };
-    let far = (0..pairs).flat_map(pair);
-    far.filter(|&at| at + 4096 <= bytes).collect()
+    (0..pairs).flat_map(pair).collect()
 }
 
 /// Reads 4 KiB at each offset; the first has no distance, and of RXA only every second one is a sample, after a
