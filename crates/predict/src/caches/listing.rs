@@ -2,8 +2,10 @@
 //! of the names, the predicted one in the order of creation: there the same program comes to another file at that turn.
 
 use fsage_cache::PAGE_BYTES;
+use fsage_core::Op;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::family::Family;
 use super::{Passing, View};
 use crate::namespace::tree::{Ino, NodeKind};
 
@@ -70,7 +72,9 @@ impl Track {
 #[derive(Debug, Clone, Default)]
 struct Pass {
     serial: u32,
+    /// Who listed it, and when.
     pid: u32,
+    at_ns: u64,
     /// Its files and its other entries in the order of creation, all by name.
     by_creation: [Vec<(u64, Ino)>; 2],
     by_name: FxHashMap<u32, u32>,
@@ -88,6 +92,7 @@ struct Pass {
 /// Directories that were listed, and which files stand for the ones that were taken.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Listings {
+    family: Family,
     passes: FxHashMap<u32, Pass>,
     /// Processes that took the files of a directory as it lists them, so that they do in the next too.
     followers: FxHashSet<u32>,
@@ -105,6 +110,12 @@ impl Listings {
     #[cold]
     pub fn another_program(&mut self, pid: u32) {
         self.followers.remove(&pid);
+    }
+
+    /// A process has a child.
+    #[cold]
+    pub fn fork(&mut self, op: &Op) {
+        self.family.fork(op);
     }
 
     /// The file is gone, and its number is free.
@@ -153,6 +164,7 @@ impl View {
         let pass = Pass {
             serial,
             pid,
+            at_ns: step.op.start_ns,
             by_creation,
             by_name,
             track: self.first_track(step, pid),
@@ -179,7 +191,7 @@ impl View {
         }
     }
 
-    /// A process takes a file: if neither in the order of names nor of creation, then in that of the listing.
+    /// A process takes a file that it or one that works with it listed: if neither in the order of names nor of creation, then in that of the listing.
     #[inline]
     pub(super) fn take_listed(&mut self, step: &Passing<'_>) {
         if self.listings.passes.is_empty() {
@@ -195,13 +207,13 @@ impl View {
         let Some(pass) = self.listings.passes.get_mut(&inode.parent) else {
             return;
         };
-        let Some(&name) = pass
-            .by_name
-            .get(&ino.0)
-            .filter(|_| pass.pid == step.op.pid.0)
-        else {
+        let Some(&name) = pass.by_name.get(&ino.0) else {
             return;
         };
+        let pid = step.op.pid.0;
+        if !self.listings.family.together(pid, pass.pid, pass.at_ns) {
+            return;
+        }
         let [files, others] = &pass.by_creation;
         let [of_files, of_others] = &mut pass.turns;
         let (of_kind, turns) = match inode.kind {

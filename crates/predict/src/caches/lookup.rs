@@ -234,7 +234,7 @@ impl View {
             self.arm_away = true;
             self.next_stretch = stretch.checked_add(1);
             if block {
-                self.asks_names(Of::Inodes, stretch, true);
+                self.asks_names(Of::Inodes, stretch.saturating_mul(PAGE_BYTES), true);
             }
         }
         let relation =
@@ -330,18 +330,17 @@ impl View {
     }
 
     /// The blocks of a directory are read.
-    fn reads_directory(&mut self, step: &Passing<'_>, dir: Ino, charges: &mut Vec<Charge>) {
+    pub(super) fn reads_directory(&mut self, step: &Passing<'_>, dir: Ino, charges: &mut Vec<Charge>) {
         let elsewhere = self.directory_elsewhere(step, dir);
         if elsewhere {
             charges.push(Charge::sized(Stem::RfF, BACK_TO_BACK, 4.0));
         }
-        let rank = self.directory_rank(step, dir.0);
-        self.asks_names(Of::Directories, rank, !elsewhere);
+        let first = self.directory_place(step, dir);
+        self.asks_names(Of::Directories, first, !elsewhere);
     }
 
-    /// A block of metadata is asked for and waited for, the one of so many in a row.
-    fn asks_names(&mut self, of: Of, block: u64, near: bool) {
-        let first = block.saturating_mul(PAGE_BYTES);
+    /// A block of metadata is asked for and waited for.
+    fn asks_names(&mut self, of: Of, first: u64, near: bool) {
         self.request = Some(Request {
             of,
             first,
@@ -357,12 +356,12 @@ impl View {
         if self.drive.is_none() || self.sizes.directories_apart {
             return false;
         }
-        let first = self.directory_rank(step, dir.0) * PAGE_BYTES;
+        let first = self.directory_place(step, dir);
         let Some(drive) = self.drive.as_mut() else {
             return false;
         };
         let (now_ns, until_ns) = (step.op.start_ns, step.op.end_ns());
-        let place = (first, first + PAGE_BYTES);
+        let place = (first, first.saturating_add(PAGE_BYTES));
         let found = drive.ask(Of::Directories, place, now_ns, until_ns);
         if found == Found::Held {
             drive.answers(until_ns.saturating_sub(now_ns));

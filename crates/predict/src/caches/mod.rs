@@ -8,6 +8,7 @@
 mod copies;
 mod data;
 mod dirty;
+mod family;
 mod inodes;
 mod listing;
 mod lookup;
@@ -378,8 +379,10 @@ impl View {
             ns,
             gap,
         };
-        if matches!(op.kind, OpKind::Exec | OpKind::Exit) {
-            self.listings.another_program(op.pid.0);
+        match op.kind {
+            OpKind::Exec | OpKind::Exit => self.listings.another_program(op.pid.0),
+            OpKind::Fork => self.listings.fork(op),
+            _ => {}
         }
         for &ino in &resolved.rewritten {
             self.close_truncated(&step, ino);

@@ -57,6 +57,15 @@ impl View {
         Some(self.directory_rank(step, dir) % places)
     }
 
+    /// Where the first block of a directory lies among those of all: beside that of the one created before it, or of the
+    /// one before it in its place where directories take turns.
+    pub(super) fn directory_place(&mut self, step: &Passing<'_>, dir: Ino) -> u64 {
+        let rank = self.directory_rank(step, dir.0);
+        let (apart, places) = self.sizes.directories_in_turn.unwrap_or((0, 1));
+        let first = (rank / places).saturating_mul(PAGE_BYTES);
+        (rank % places).saturating_mul(apart).saturating_add(first)
+    }
+
     /// Lays the files of directories that take turns among places one after another in each, in the order in which they
     /// lie where they were traced.
     fn lay_out(&mut self, step: &Passing<'_>, (apart, places): (u64, u64)) {

@@ -337,7 +337,12 @@ impl View {
                 self.pages.read(ino.0, block, false);
             }
             self.reads_names();
-            self.directory_elsewhere(step, ino);
+            // What lists several was measured where they lie beside one another.
+            if self.sizes.directories_in_turn.is_some() {
+                self.reads_directory(step, ino, charges);
+            } else {
+                self.directory_elsewhere(step, ino);
+            }
         }
         if cold && let Some(inode) = step.ns.tree.inode(ino) {
             self.relation = self.last_meta.relation(Placed::traced(ino, inode), 0);

@@ -1,0 +1,80 @@
+//! Which processes work together: what one lists another reads, at the other end of a pipe or as its child.
+
+use fsage_core::Op;
+use rustc_hash::FxHashMap;
+
+/// Nobody has more ancestors that matter; a loop of numbers that were given again ends here too.
+const MOST_ABOVE: usize = 64;
+
+/// Whose child each process is, and since when.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Family {
+    parents: FxHashMap<u32, (u32, u64)>,
+}
+
+impl Family {
+    /// Notes a child.
+    #[cold]
+    pub fn fork(&mut self, op: &Op) {
+        // A thread belongs to its process.
+        let child = op.length.and_then(|pid| u32::try_from(pid).ok());
+        if let Some(child) = child.filter(|&child| child != op.pid.0) {
+            self.parents.insert(child, (op.pid.0, op.start_ns));
+        }
+    }
+
+    fn parent(&self, pid: u32) -> Option<(u32, u64)> {
+        self.parents.get(&pid).copied()
+    }
+
+    /// Whether a process may go by what another listed then: it is that one or of its descendants, or comes from one
+    /// that ran beside it. What both come from is a shell, which starts the next program after that.
+    pub fn together(&self, pid: u32, lister: u32, listed_ns: u64) -> bool {
+        let up = |from: u32| {
+            std::iter::successors(Some(from), |&pid| Some(self.parent(pid)?.0)).take(MOST_ABOVE)
+        };
+        for one in up(pid) {
+            if one == lister {
+                return true;
+            }
+            if up(lister).any(|above| above == one) {
+                return false;
+            }
+            match self.parent(one) {
+                Some((_, born_ns)) if born_ns > listed_ns => {}
+                Some(_) => return true,
+                None => return false,
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsage_core::{OpKind, Pid, Tid};
+
+    #[test]
+    fn a_pipe_s_other_end_and_a_child_work_with_who_lists_and_the_next_command_does_not() {
+        let mut family = Family::default();
+        let mut fork = |parent: u32, child: u32, at_ns: u64| {
+            let mut op = Op::new(OpKind::Fork, Pid(parent), Tid(parent), at_ns);
+            op.length = Some(u64::from(child));
+            family.fork(&op);
+        };
+        // A shell, find | xargs, what xargs and find start, and the next command.
+        fork(1, 2, 10);
+        fork(2, 3, 20);
+        fork(2, 4, 30);
+        fork(4, 5, 200);
+        fork(3, 6, 300);
+        fork(2, 7, 400);
+        for other in [3, 4, 5, 6] {
+            assert!(family.together(other, 3, 100), "{other}");
+        }
+        for other in [1, 2, 7, 99] {
+            assert!(!family.together(other, 3, 100), "{other}");
+        }
+    }
+}
