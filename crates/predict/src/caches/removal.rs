@@ -180,7 +180,7 @@ impl View {
     pub(super) fn changed_dir(&mut self, step: &Passing<'_>, removed: bool) {
         let turn = self.turn;
         for walk in step.resolved.walks.iter().flatten() {
-            let state = self.state(walk.dir);
+            let state = self.changing(walk.dir);
             let first = std::mem::replace(&mut state.in_turn, turn) != turn;
             if removed {
                 state.removed_in = true;

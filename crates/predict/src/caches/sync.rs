@@ -89,7 +89,8 @@ impl View {
             .filter(|l| step.op.start_ns.saturating_sub(l.end_ns) < SEQUENCE_NS);
         let metadata = !leaves_attributes(state) || state.changed && !data_only;
         if directory {
-            charges.push(directory_sync(step, ino, state, last));
+            let committed = state.changed_after < self.commits;
+            charges.push(directory_sync(step, ino, (state, committed), last));
         } else {
             self.await_started(step, charges);
             if dirty.kib > 0.0 || state.started {
@@ -432,13 +433,15 @@ fn apart(dirty: Waiting, gap: Gap, charges: &mut Vec<Charge>) {
 fn directory_sync(
     step: &Passing<'_>,
     ino: Ino,
-    state: FileState,
+    (state, committed): (FileState, bool),
     last: Option<LastSync>,
 ) -> Charge {
+    let changed = state.made_in || state.created || state.removed_in;
     let stem = match last {
-        // The file's fsync has committed the directory with it.
-        Some(l) if l.dir == ino.0 && l.created => Stem::FsyDF,
-        _ if state.made_in || state.created || state.removed_in => Stem::FsyD,
+        // The file's fsync has committed the directory with it, unless its name changed after that.
+        Some(l) if l.dir == ino.0 && l.created && committed => Stem::FsyDF,
+        _ if changed && committed => Stem::FsyT,
+        _ if changed => Stem::FsyD,
         _ => Stem::FsyQ,
     };
     Charge::once(stem, step.gap)
