@@ -330,7 +330,12 @@ impl View {
     }
 
     /// The blocks of a directory are read.
-    pub(super) fn reads_directory(&mut self, step: &Passing<'_>, dir: Ino, charges: &mut Vec<Charge>) {
+    pub(super) fn reads_directory(
+        &mut self,
+        step: &Passing<'_>,
+        dir: Ino,
+        charges: &mut Vec<Charge>,
+    ) {
         let elsewhere = self.directory_elsewhere(step, dir);
         if elsewhere {
             charges.push(Charge::sized(Stem::RfF, BACK_TO_BACK, 4.0));

@@ -5,6 +5,7 @@ use fsage_core::{KindClass, OpKind};
 
 use fsage_stats::interpolate::linear;
 
+use super::commits::Commits;
 use super::contention::AtOnce;
 use super::thread::{Item, Rest};
 use crate::cost::SystemVector;
@@ -13,10 +14,6 @@ use crate::drive::{Drive, Figures, Found, Of, Request, access_ns};
 
 /// How much a drive reads ahead while nobody asks, in the time of an access.
 const AHEAD_ACCESSES: f64 = 1.0;
-
-/// A commit is in steps, each of which a flush ends: what it is of, and that it is done. A drive serves nothing else
-/// while it flushes.
-const SYNC_STEPS: u64 = 2;
 
 /// Requests of a kind that are there.
 #[derive(Debug, Clone)]
@@ -70,12 +67,9 @@ pub(super) struct Device {
     /// What was rounded off so far.
     rest: Rest,
     pub free_at: u64,
-    /// When it has done all requests but those of fsync's kind, and when those.
+    /// When it has done all requests but those of fsync's kind.
     others_done: u64,
-    syncs_done: u64,
-    /// How long a step of the last of these takes, in which nothing else is served.
-    sync_step_ns: u64,
-    syncs: Queue,
+    commits: Commits,
     others: Queue,
     /// The arm and what it read on, in predicted time.
     drive: Option<Drive>,
@@ -101,9 +95,7 @@ impl Device {
             rest: Rest::default(),
             free_at: 0,
             others_done: 0,
-            syncs_done: 0,
-            sync_step_ns: 0,
-            syncs: Queue::of(vector, "SC_FS_D"),
+            commits: Commits::of(vector, access_ns(vector)),
             others: Queue::of(vector, "SC_RR_D"),
             drive: Figures::of(vector).map(Drive::new),
             off_ns: off_ns(vector),
@@ -242,10 +234,46 @@ impl Device {
         (asked, behind): (Asked, usize),
         at: u64,
     ) -> u64 {
+        let syncs = kind.class() == KindClass::Sync;
         if asked.held {
-            self.queue(kind).there += 1;
+            self.others.there += usize::from(!syncs);
             return at.saturating_add(asked.device_ns);
         }
+        self.takes_turn(slot, at);
+        if syncs {
+            let done = self.commits.sync(asked.device_ns, at, self.others_done);
+            self.busy_until(done);
+            return done;
+        }
+        self.others.there += 1;
+        let there = self.others.there.saturating_add(behind);
+        let factor = self.others.factor.as_ref().map_or(1.0, |f| f.factor(there));
+        let charge = if asked.between {
+            asked.device_ns.max((self.access_ns * factor) as u64)
+        } else {
+            self.rest
+                .scaled(asked.device_ns.max(asked.moved_ns), factor)
+        };
+        let from = self.others_done.max(at);
+        let begins = self.commits.between(from, at);
+        self.others_done = begins.unwrap_or(from).saturating_add(charge);
+        if begins.is_some() {
+            // The arm goes back to what is committed at once.
+            let moves = charge as f64 >= self.access_ns / 2.0;
+            let back_ns = if moves { self.access_ns as u64 } else { 0 };
+            self.commits.take(charge.saturating_add(back_ns));
+            self.busy_until(self.others_done);
+            if let Some(drive) = self.drive.as_mut().filter(|_| moves) {
+                drive.leave(self.others_done);
+            }
+        } else {
+            self.busy_until(self.free_at.max(at).saturating_add(charge));
+        }
+        self.others_done
+    }
+
+    /// Notes whose request comes, and what was read ahead for the one before it while nobody asked.
+    fn takes_turn(&mut self, slot: usize, at: u64) {
         let rested = at.saturating_sub(self.free_at) as f64;
         self.requests += 1;
         if self.turns.len() <= slot {
@@ -266,51 +294,25 @@ impl Device {
                 *ahead = (*ahead + rested).min(most);
             }
         }
-        let queue = self.queue(kind);
-        queue.there += 1;
-        let there = queue.there.saturating_add(behind);
-        let factor = queue.factor.as_ref().map_or(1.0, |f| f.factor(there));
-        let charge = if asked.between {
-            asked.device_ns.max((self.access_ns * factor) as u64)
-        } else {
-            self.rest
-                .scaled(asked.device_ns.max(asked.moved_ns), factor)
-        };
-        let busy_until = self.free_at.max(at);
-        self.free_at = busy_until.saturating_add(charge);
+    }
+
+    fn busy_until(&mut self, done: u64) {
+        self.free_at = self.free_at.max(done);
         if let Some(drive) = &mut self.drive {
             drive.busy(self.free_at);
         }
-        if kind.class() == KindClass::Sync {
-            self.syncs_done = self.free_at;
-            self.sync_step_ns = (charge / SYNC_STEPS).max(self.access_ns as u64);
-            return self.free_at;
-        }
-        // One of the steps comes before each that others ask for meanwhile.
-        let from = self.others_done.max(at);
-        let step_ends = from
-            .saturating_add(self.sync_step_ns)
-            .min(self.syncs_done.max(from));
-        self.others_done = step_ends.saturating_add(charge);
-        self.others_done
     }
 
     /// A request of this kind is done.
     pub fn done(&mut self, kind: OpKind) {
-        let queue = self.queue(kind);
-        queue.there = queue.there.saturating_sub(1);
+        if kind.class() != KindClass::Sync {
+            self.others.there = self.others.there.saturating_sub(1);
+        }
     }
 
     /// Whether several at once may take less than each alone.
-    pub fn gains(&mut self, kind: OpKind) -> bool {
-        self.queue(kind).factor.is_some()
-    }
-
-    fn queue(&mut self, kind: OpKind) -> &mut Queue {
-        match kind.class() {
-            KindClass::Sync => &mut self.syncs,
-            _ => &mut self.others,
-        }
+    pub fn gains(&self, kind: OpKind) -> bool {
+        kind.class() == KindClass::Sync || self.others.factor.is_some()
     }
 }
 

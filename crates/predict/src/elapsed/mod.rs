@@ -13,6 +13,7 @@
 //!   `awaiting`: who waits for whom there. `contention`: calls at once.
 
 mod awaiting;
+mod commits;
 mod contention;
 mod device;
 mod due;
