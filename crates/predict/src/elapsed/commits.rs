@@ -12,6 +12,8 @@ const LEAST: f64 = 0.5;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Commit {
+    /// From when on it takes nobody who comes, and from when on the device works for it.
+    closes: u64,
     begins: u64,
     ends: u64,
     /// The longest that one of them alone takes.
@@ -64,17 +66,20 @@ impl Commits {
         let charge_ns = commit.charge_ns.max(charge_ns);
         let syncs = commit.syncs.saturating_add(1);
         Commit {
-            begins: commit.begins,
             // Those who wait already were told when it ends.
             ends: self.ends(commit.begins, charge_ns, syncs).max(commit.ends),
             charge_ns,
             syncs,
+            ..commit
         }
     }
 
-    fn begin(&mut self, begins: u64, charge_ns: u64) -> Commit {
+    /// One that is closed at `closes`, when the device is free for it at `free_at`.
+    fn begin(&mut self, closes: u64, free_at: u64, charge_ns: u64) -> Commit {
+        let begins = closes.max(free_at);
         let begins = begins.saturating_add(std::mem::take(&mut self.taken_ns));
         Commit {
+            closes,
             begins,
             ends: self.ends(begins, charge_ns, 1),
             charge_ns,
@@ -97,21 +102,19 @@ impl Commits {
         self.pass(at);
         let commit = match (self.now, self.next) {
             (None, _) => {
-                let commit = self.begin(at.max(free_at), charge_ns);
+                let commit = self.begin(at, free_at, charge_ns);
                 self.now = Some(commit);
                 commit
             }
             (Some(now), None)
-                if at < now.begins
-                    || now.syncs < self.together
-                        && at < now.begins.saturating_add(self.within_ns) =>
+                if now.syncs < self.together && at < now.closes.saturating_add(self.within_ns) =>
             {
                 let commit = self.with(now, charge_ns);
                 self.now = Some(commit);
                 commit
             }
             (Some(now), None) => {
-                let commit = self.begin(now.ends, charge_ns);
+                let commit = self.begin(now.ends, now.ends, charge_ns);
                 self.next = Some(commit);
                 commit
             }
@@ -127,10 +130,9 @@ impl Commits {
     /// When the device serves others between two steps, from `from` on: at once where nothing is committed, `None`.
     pub fn between(&mut self, from: u64, at: u64) -> Option<u64> {
         self.pass(at);
-        let within = |commit: &Commit| commit.begins <= from && from < commit.ends;
+        let within = |commit: &Commit| commit.closes <= from && from < commit.ends;
         let commit = self.now.filter(within).or(self.next.filter(within))?;
-        let step_ns = (commit.ends - commit.begins) / STEPS;
-        let middle = commit.begins.saturating_add(step_ns);
+        let middle = commit.ends - (commit.ends - commit.begins) / STEPS;
         Some(if from < middle { middle } else { commit.ends })
     }
 
@@ -169,6 +171,9 @@ mod tests {
         let mut both = commits([100.0, 200.0, 200.0]);
         assert_eq!([(); 3].map(|()| both.sync(100, 5, 0)), [105, 105, 205]);
         assert_eq!(both.sync(100, 20, 0), 205);
+        // It is closed while reads have the device.
+        both.take(50);
+        assert_eq!([210, 240].map(|at| both.sync(100, at, 0)), [310, 460]);
         let mut late = commits([100.0, 200.0, 200.0]);
         assert_eq!([0, 10].map(|at| late.sync(100, at, 0)), [100, 200]);
     }
