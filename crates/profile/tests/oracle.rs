@@ -295,6 +295,7 @@ const ROWS: &[(&str, Expected)] = &[
     }),
     ("FSYN", |s| Some(s.fsync(s.kib, 3.0))),
     ("FSYS", |s| Some(s.fsync(16.0, 3.0))),
+    ("RDSY", |s| Some(s.elsewhere())),
     ("FDSS", |s| Some(s.fsync(4.0, 1.0))),
     ("FDSL", |s| Some(s.fsync(4.0, 1.0))),
     ("FDSA", |s| Some(s.fsync(4.0, 1.0))),

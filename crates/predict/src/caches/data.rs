@@ -308,12 +308,27 @@ impl View {
                 ..Charge::sized(stem, step.gap, kib)
             }),
         }
+        if found.is_none_or(|found| found == Found::Elsewhere) {
+            self.moves_to_read(relation, charges);
+        }
         // After other work the way to a device that is memory is cold. RFF has it in its own.
         if self.sizes.reads_paused && stem != Stem::RfF {
             charges.push(Charge::once(Stem::RfF, step.gap));
             charges.push(Charge::many(Stem::RfF, Gap::NONE, -1.0));
         }
         self.note_data(step, ino, (offset, length), next);
+    }
+
+    /// The arm moves to a read: from what was committed it takes longer than from another file.
+    fn moves_to_read(&mut self, relation: Relation, charges: &mut Vec<Charge>) {
+        let goes_on = matches!(relation, Relation::Sequential | Relation::Same);
+        if std::mem::take(&mut self.arm_commits) && self.sizes.seeks && !goes_on {
+            charges.push(Charge::sized(Stem::RdSy, Gap::NONE, 4.0));
+            charges.push(Charge {
+                times: -1.0,
+                ..Charge::sized(Stem::RfF, Gap::NONE, 4.0)
+            });
+        }
     }
 
     #[inline]

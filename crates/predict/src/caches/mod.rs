@@ -204,6 +204,8 @@ pub struct View {
     pub(crate) request: Option<Request>,
     /// Whether blocks of metadata were read since the last data, where that moves the arm.
     arm_away: bool,
+    /// Whether the arm of a device was taken to what was committed, and no read has brought it back.
+    arm_commits: bool,
     listings: Listings,
     copies: Copies,
     inodes: Inodes,
@@ -305,6 +307,7 @@ impl View {
             answers: Answers::default(),
             request: None,
             arm_away: false,
+            arm_commits: false,
             listings: Listings::default(),
             copies: Copies::default(),
             inodes: Inodes::default(),

@@ -106,6 +106,7 @@ impl View {
             }
             if charges.iter().skip(before).any(commits_data) {
                 self.commit_elsewhere(step, ino, charges);
+                self.arm_commits = true;
             }
         }
         self.commits += u32::from(metadata || state.made_in || dirty.kib > 0.0 && !data_only);

@@ -205,6 +205,7 @@ fn sync(stem: Stem) -> Chain {
         FsyRn | FsyRm | FsyD => &[&[Same(FsyC)], &[Sized(Fsy, 0.0)]],
         FsyDF => &[&[Same(FsyQ)], &[Same(FsyD)]],
         FsyS => &[&[Sized(FsyN, 16.0)], &[Sized(Fsy, 4.0)]],
+        RdSy => &[&[Same(RfF)]],
         FdsS => &[&[Sized(Fds, 4.0)], &[Sized(Fsy, 4.0)]],
         FdsA => &[
             &[Same(FdsL)],

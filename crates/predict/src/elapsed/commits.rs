@@ -171,9 +171,13 @@ mod tests {
         let mut both = commits([100.0, 200.0, 200.0]);
         assert_eq!([(); 3].map(|()| both.sync(100, 5, 0)), [105, 105, 205]);
         assert_eq!(both.sync(100, 20, 0), 205);
-        // It is closed while reads have the device.
+        // One that waits for reads takes nobody who comes later all the same.
+        assert_eq!(both.between(150, 150), Some(155));
         both.take(50);
-        assert_eq!([210, 240].map(|at| both.sync(100, at, 0)), [310, 460]);
+        assert_eq!(
+            [160, 206, 230].map(|at| both.sync(100, at, 0)),
+            [355, 355, 455]
+        );
         let mut late = commits([100.0, 200.0, 200.0]);
         assert_eq!([0, 10].map(|at| late.sync(100, at, 0)), [100, 200]);
     }

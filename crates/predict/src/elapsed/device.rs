@@ -258,11 +258,10 @@ impl Device {
         let begins = self.commits.between(from, at);
         self.others_done = begins.unwrap_or(from).saturating_add(charge);
         if begins.is_some() {
+            self.commits.take(charge);
+            self.busy_until(self.others_done);
             // The arm goes back to what is committed at once.
             let moves = charge as f64 >= self.access_ns / 2.0;
-            let back_ns = if moves { self.access_ns as u64 } else { 0 };
-            self.commits.take(charge.saturating_add(back_ns));
-            self.busy_until(self.others_done);
             if let Some(drive) = self.drive.as_mut().filter(|_| moves) {
                 drive.leave(self.others_done);
             }
@@ -428,10 +427,7 @@ mod tests {
             (asked, 0)
         };
         assert_eq!(device.serve(0, OpKind::Fsync, asked(500), 0), 500);
-        assert_eq!(
-            device.serve(1, OpKind::Read, asked(100), 50),
-            50 + 250 + 100
-        );
+        assert_eq!(device.serve(1, OpKind::Read, asked(100), 50), 250 + 100);
         // What is left of it comes before the second read.
         assert_eq!(device.serve(2, OpKind::Read, asked(100), 60), 500 + 100);
         // What was read in between comes off nobody's work.

@@ -55,7 +55,7 @@ fn large_file(lab: &mut Lab<'_>, wanted: u64) -> Res<(Vec<u8>, u64)> {
 }
 
 /// Makes the file's data cold; the rest may stay.
-fn evict(lab: &mut Lab<'_>, path: &[u8]) -> Res {
+pub(super) fn evict(lab: &mut Lab<'_>, path: &[u8]) -> Res {
     let handle = lab.fs.open(path, OpenFlags::READ, 0)?;
     let result = lab.fs.platform().evict(handle);
     lab.fs.close(handle)?;

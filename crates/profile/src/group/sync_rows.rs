@@ -5,6 +5,7 @@
 
 use fsage_core::{Errno, Handle, OpenFlags, RangeSync};
 
+use super::stream::evict;
 use super::sync::{
     PAUSES, fresh, note_pauses, note_placement, pause, placement, push_on, rest, write,
 };
@@ -29,11 +30,12 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
 ];
 
-const SEQUENCES: [&str; 12] = [
-    "FSYS", "FDSS", "FDSL", "FDSA", "FSYO", "FDSO", "FDSU", "FDSR", "FSYW", "FSYT", "SFRW", "DWO",
+const SEQUENCES: [&str; 13] = [
+    "FSYS", "FDSS", "FDSL", "FDSA", "FSYO", "FDSO", "FDSU", "FDSR", "FSYW", "FSYT", "SFRW", "RDSY",
+    "DWO",
 ];
 /// Those of calls that wait in rows; direct writes have rounds of their own.
-const ROWS: &[&str] = SEQUENCES.split_at(11).0;
+const ROWS: &[&str] = SEQUENCES.split_at(12).0;
 /// Files of a sequence.
 const FILES: usize = 20;
 /// Sequences of a round on one file, and calls of each.
@@ -51,7 +53,9 @@ const SMALL: (u64, u64) = (0, 4);
 /// A small record of a log.
 const RECORD: u64 = 500;
 const FILE_BYTES: usize = 16 << 10;
-/// Blocks from one direct write to the next.
+/// Reads of a row, each after a file made stable.
+const READS: usize = 5;
+/// Blocks from one direct write, or one read, to the next.
 const ELSEWHERE: u64 = 1579;
 const RANGES: [&str; 5] = ["SYNC", "SYNF", "SYND", "SYNO", "SFR"];
 /// How few files a sync finds dirty, and how many files or new directories more.
@@ -66,6 +70,15 @@ fn rows(lab: &mut Lab<'_>) -> Res {
     let rounds = (lab.scale(2, 6), lab.scale(12, 40));
     let before = placement(lab);
     let (written, [no_start, no_reserve]) = allocated(lab, &dir)?;
+    let no_cold = if lab.stalls.slow_device || lab.fs.virtual_time().is_some() {
+        match evict(lab, &written) {
+            Err(halt @ Halt::Absent(_)) => Some(halt.reason()),
+            other => other.map(|()| None)?,
+        }
+    } else {
+        Some("the device is memory, where nothing moves".to_owned())
+    };
+    no_cold.iter().for_each(|reason| lab.absent("RDSY", reason));
     // Short, and so before what may use up the time. Computed devices have no page cache to pass.
     let most = lab.scale(if lab.short_commits { 20 } else { 7 }, 40);
     let direct_rounds = match lab.fs.virtual_time() {
@@ -90,6 +103,9 @@ fn rows(lab: &mut Lab<'_>) -> Res {
             unwritten(lab, &dir, round)?;
         }
         scattered(lab, &written)?;
+        if no_cold.is_none() {
+            reads_between(lab, &dir, &written, round)?;
+        }
         if no_start.is_none() {
             started(lab, &dir)?;
         }
@@ -272,6 +288,29 @@ fn small_files(lab: &mut Lab<'_>, dir: &str, round: usize) -> Res {
         paths.push(path);
     }
     lab.end()?;
+    paths.iter().try_for_each(|path| Ok(fs.unlink(path)?))
+}
+
+/// Reads of another place of a device, each after a small file was made stable.
+fn reads_between(lab: &mut Lab<'_>, dir: &str, old: &[u8], round: usize) -> Res {
+    let (fs, mut buffer) = (lab.fs, [0u8; BLOCK as usize]);
+    let blocks = (fs.stat(old)?.size_bytes / BLOCK).max(1);
+    let mut paths = Vec::new();
+    evict(lab, old)?;
+    lab.with_open(old, OpenFlags::READ, |lab, old| {
+        lab.begin(Batch::Blocking);
+        for turn in 0..READS {
+            let path = fresh(lab, dir);
+            lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+                write(lab, handle, 0, FILE_BYTES)?;
+                Ok(fs.fsync(handle)?)
+            })?;
+            paths.push(path);
+            let at = (round * READS + turn) as u64 * ELSEWHERE % blocks * BLOCK;
+            lab.call(Probe::of("RDSY"), 0, || fs.pread(old, &mut buffer, at))?;
+        }
+        lab.end().map(|_| ())
+    })?;
     paths.iter().try_for_each(|path| Ok(fs.unlink(path)?))
 }
 
