@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """Makes what the workloads read: inputs.py DIRECTORY.
 
-Every byte follows from the seed below and from nothing of this machine but the versions of autoconf, automake, git
-and dpkg. Nothing is made again where the directory holds what this version of the script makes.
+Every byte follows from the seed below and from nothing of this machine but the versions of autoconf, automake, git,
+dpkg and rpm. Nothing is made again where the directory holds what this version of the script makes.
 """
 
+import gzip
 import hashlib
 import io
 import keyword
@@ -189,12 +190,67 @@ def debs(rng, vocabulary, root):
         shutil.rmtree(made)
 
 
+def rpms(rng, vocabulary, root):
+    """Eight packages of 40 to 120 files, and three of them in a second version with a third of its files anew."""
+    env = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH)}
+    settings = {
+        "_topdir": f"{root}/work",
+        "_rpmdir": root,
+        "_rpmfilename": "%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm",
+        "_buildhost": "example.org",
+        "_binary_payload": "w1.gzdio",
+        "__os_install_post": "%{nil}",
+        "_build_id_links": "none",
+        "use_source_date_epoch_as_buildtime": "1",
+        "clamp_mtime_to_source_date_epoch": "1",
+    }
+    defined = [part for name, value in settings.items() for part in ("--define", f"{name} {value}")]
+    for number in range(8):
+        files = {}
+        for file in range(rng.randint(40, 120)):
+            where = ("bin/r", "lib/r", "share/doc/r", "share/man/man1")[file % 4]
+            path = f"/usr/{where}{number}/{rng.choice(vocabulary)}{file}"
+            files[path] = text(rng, vocabulary, size(rng, 3000, 90_000))
+        for version in ("1.0", "2.0") if number % 3 == 1 else ("1.0",):
+            for path in rng.sample(sorted(files), len(files) // 3) if version == "2.0" else []:
+                files[path] = text(rng, vocabulary, size(rng, 3000, 90_000))
+            made, spec = f"{root}/build", f"{root}/spec"
+            for path, data in files.items():
+                put(f"{made}{path}", data)
+            put(
+                spec,
+                f"Name: matrix{number}\nVersion: {version}\nRelease: 1\nSummary: x\nLicense: x\nBuildArch: noarch\n"
+                f"%description\nx\n%install\nmkdir -p %{{buildroot}}\ncp -a {made}/. %{{buildroot}}\n%files\n%defattr(-,root,root)\n"
+                + "".join(f"{path}\n" for path in files),
+            )
+            run("rpmbuild", "--quiet", "-bb", "--nodeps", *defined, spec, env=env)
+            shutil.rmtree(made)
+    shutil.rmtree(f"{root}/work")
+    os.remove(spec)
+
+
+def manual(rng, vocabulary, root):
+    """180 manual pages of 2 to 40 KB in eight directories, each with a table and what all of a directory include."""
+    for section in range(8):
+        put(f"{root}/s{section}/common.so", f".SH SEE ALSO\n{text(rng, vocabulary, 600)}")
+    for number in range(180):
+        name, at = f"{rng.choice(vocabulary)}{number}", f"s{rng.randrange(8)}"
+        page = f'.TH {name.upper()} 1 "2023-11-14" "matrix 1.0"\n.SH NAME\n{name} \\- {text(rng, vocabulary, 40).strip()}\n'
+        for _ in range(rng.randint(2, 9)):
+            page += f".SH {rng.choice(vocabulary).upper()}\n{text(rng, vocabulary, size(rng, 1200, 6000)).strip()}\n"
+            page += "".join(f".TP\n.B \\-\\-{rng.choice(vocabulary)}\n{text(rng, vocabulary, 150).strip()}\n" for _ in range(4))
+        rows = "".join("\t".join(rng.choices(vocabulary, k=3)) + "\n" for _ in range(rng.randint(3, 12)))
+        put(f"{root}/{at}/{name}.1", f"'\\\" t\n{page}.TS\nallbox;\nl l l.\n{rows}.TE\n.so {at}/common.so\n")
+
+
 def layers(rng, vocabulary, root):
     """Twelve layers of an image: later ones replace, remove (.wh.NAME) and link what earlier ones brought."""
     have = []
     os.makedirs(root, exist_ok=True)
     for number in range(12):
-        with tarfile.open(f"{root}/layer{number}.tar.gz", "w:gz", compresslevel=1) as layer:
+        path = f"{root}/layer{number}.tar.gz"
+        # By itself gzip's header would tell when it was made.
+        with gzip.GzipFile(path, "wb", 1, mtime=EPOCH) as packed, tarfile.open(fileobj=packed, mode="w") as layer:
 
             def add(path, data=b"", link=None):
                 entry = tarfile.TarInfo(path)
@@ -301,8 +357,10 @@ def make(root):
     wheels(rng("wheels"), vocabulary, f"{root}/wheels")
     c_project(rng("c"), vocabulary, f"{root}/c")
     debs(rng("debs"), vocabulary, f"{root}/debs")
+    rpms(rng("rpms"), vocabulary, f"{root}/rpms")
     layers(rng("layers"), vocabulary, f"{root}/layers")
     pictures(rng("pictures"), f"{root}/pictures")
+    manual(rng("manual"), vocabulary, f"{root}/manual")
     mail(rng("mail"), vocabulary, f"{root}/mail")
     sql(rng("sql"), vocabulary, f"{root}/sql")
     repository(rng("git"), vocabulary, f"{root}/tree", f"{root}/git")

@@ -19,7 +19,8 @@ mod ui;
 mod verbs;
 
 use clap::FromArgMatches;
-use clap::error::{ContextKind, ErrorKind};
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use args::Cli;
 use exit::Exit;
@@ -30,13 +31,14 @@ fn main() -> std::process::ExitCode {
         .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches));
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(mut error) => {
             // clap prints help and version to stdout; a mistake repeats what was typed.
             if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
                 ui::page(&missing_verb(&error));
                 return Exit::Usage.into();
             }
             if error.use_stderr() {
+                without_values(&mut error);
                 ui::lines(&with_tip(&error));
                 return Exit::Usage.into();
             }
@@ -71,6 +73,20 @@ fn missing_verb(error: &clap::Error) -> String {
         args::command().render_long_help()
     };
     page.to_string()
+}
+
+/// Takes out clap's tip to pass a mistyped option as a value: no file of fsage's is named as an option.
+fn without_values(error: &mut clap::Error) {
+    let Some(ContextValue::StyledStrs(tips)) = error.remove(ContextKind::Suggested) else {
+        return;
+    };
+    let kept: Vec<StyledStr> = tips
+        .into_iter()
+        .filter(|tip| !tip.to_string().starts_with("to pass "))
+        .collect();
+    if !kept.is_empty() {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(kept));
+    }
 }
 
 /// A mistake in words, with what clap does not know: that a command to be run stands behind `--`.

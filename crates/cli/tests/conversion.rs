@@ -551,6 +551,18 @@ fn the_wrong_thing_for_a_format_is_refused() {
         ["import", "empty", "--from", "strace", "-o", "x.fst"],
     )
     .fails(1, &["empty", "line 1", "strace -f -ttt -T"]);
+    for (from, output, expected) in [
+        ("hbench", "x.fst", "a file of HBench-FS"),
+        ("hbench", "x.fss", "a file of HBench-FS"),
+        ("classic", "x.fss", "a text snapshot"),
+    ] {
+        run(
+            dir.path(),
+            ["import", "empty", "--from", from, "-o", output],
+        )
+        .fails(1, &["empty", "it is empty", expected]);
+        assert!(!dir.path().join(output).exists());
+    }
     assert!(!dir.path().join("x.fst").exists());
 }
 

@@ -284,17 +284,25 @@ fn no_result_takes_the_place_of_what_it_is_made_from() {
     let dir = dir.path();
     let trace = std::fs::read(small_trace(dir)).unwrap();
     let profile = std::fs::read(common::profile("ext4")).unwrap();
-    let kept: [(&str, &[u8]); 4] = [
+    let short = b"format = 'fsage short-lived files'\nversion = 1\n";
+    let kept: [(&str, &[u8]); 6] = [
+        ("s.toml", short),
+        ("nights/1.fss", b"x"),
         ("i.fst", &trace),
         ("p.fsp", &profile),
         ("key", b"0123456789abcdef"),
         ("w.wml", b"x"),
     ];
+    std::fs::create_dir(dir.join("nights")).unwrap();
     for (name, bytes) in kept {
         std::fs::write(dir.join(name), bytes).unwrap();
     }
     std::os::unix::fs::symlink("i.fst", dir.join("link")).unwrap();
-    let lines: [&[&str]; 11] = [
+    let ours = ["age", "generate", "--from-snapshots", "nights", "-o"];
+    let short = ["s.toml", "--short-lived", "s.toml"];
+    let lines: [&[&str]; 13] = [
+        &[&ours[..], &["nights/1.fss"]].concat(),
+        &[&ours[..], &short].concat(),
         &["predict", "i.fst", "--on", "p.fsp", "--annotate", "p.fsp"],
         &["predict", "i.fst", "--on", "a=p.fsp", "--annotate", "p.fsp"],
         &["predict", "i.fst", "--on", "p.fsp", "--annotate", "link"],

@@ -66,6 +66,8 @@ fn a_wrong_command_line_is_exit_code_2() {
             "{}",
             ran.stderr
         );
+        // A mistyped option is no name of a file.
+        assert!(!ran.stderr.contains("as a value"), "{}", ran.stderr);
     }
     for line in [
         &[][..],

@@ -328,6 +328,26 @@ fn everything_fits_80_columns() {
     }
 }
 
+/// The time that a profile of an oracle has is its own: nobody waits for it.
+#[test]
+fn what_is_computed_says_no_time_that_is_left() {
+    if !common::tool("script") {
+        return;
+    }
+    let dir = temp();
+    let program = env!("CARGO_BIN_EXE_fsage");
+    let line = format!("stty cols 100; {program} profile mem:disk --only CR -o p.fsp");
+    let mut script = std::process::Command::new("script");
+    script.current_dir(dir.path()).env("TERM", "xterm");
+    let shown = script.args(["-qec", &line, "/dev/null"]).output().unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(
+        shown.contains("new files") && shown.contains("virtual time"),
+        "{shown}"
+    );
+    assert!(!shown.contains(" left"), "{shown}");
+}
+
 #[test]
 fn quiet_is_quiet_and_what_is_wrong_is_said() {
     let dir = temp();

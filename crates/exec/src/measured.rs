@@ -80,6 +80,8 @@ pub struct Door {
     batches: SyncSender<Batch>,
     origin: Origin,
     lanes: Arc<AtomicU64>,
+    /// Where the trace's time is 0 for who runs now: what made caches cold takes none of it.
+    zero_ns: AtomicU64,
     held_back_ns: AtomicU64,
     spent: Arc<Mutex<Vec<Batch>>>,
     cold: Arc<Mutex<Colds>>,
@@ -124,6 +126,7 @@ impl<S: OpSink + Send + 'static> Measuring<S> {
             .spawn(take)?;
         let door = Door {
             batches,
+            zero_ns: AtomicU64::new(origin.start_ns),
             origin,
             lanes,
             held_back_ns: AtomicU64::new(0),
@@ -152,10 +155,21 @@ impl<S: OpSink + Send + 'static> Measuring<S> {
 }
 
 impl Door {
-    /// Caches were made cold at `at_ns` of the target's clock, while no stream ran: the next operation says so.
-    pub fn made_cold(&self, level: ColdLevel, at_ns: u64) {
-        let at_ns = at_ns.saturating_sub(self.origin.start_ns);
-        lock(&self.cold).push_back((at_ns, level.record()));
+    /// Caches were made cold from `from_ns` to `to_ns` of the target's clock, while no stream ran: the next operation
+    /// says so, and starts as if that had taken no time. Without a level that failed.
+    pub fn made_cold(&self, level: Option<ColdLevel>, (from_ns, to_ns): (u64, u64)) {
+        let zero_ns = self.zero_ns.load(Ordering::Relaxed);
+        let took_ns = to_ns.saturating_sub(from_ns);
+        // A nanosecond tells what comes then from what ended before.
+        let apart_ns = took_ns.min(1);
+        self.zero_ns.store(
+            zero_ns.saturating_add(took_ns - apart_ns),
+            Ordering::Relaxed,
+        );
+        if let Some(level) = level {
+            let at_ns = from_ns.saturating_add(apart_ns).saturating_sub(zero_ns);
+            lock(&self.cold).push_back((at_ns, level.record()));
+        }
     }
 }
 
@@ -224,7 +238,8 @@ impl<'d> Lane<'d> {
         if known != self.known && !self.learn(paths, known) {
             return false;
         }
-        answered.start_ns = answered.start_ns.saturating_sub(self.door.origin.start_ns);
+        let zero_ns = self.door.zero_ns.load(Ordering::Relaxed);
+        answered.start_ns = answered.start_ns.saturating_sub(zero_ns);
         answered.record |= OpFlags::held_back(&mut self.held_back_ns);
         self.batch.ops.push(op, &answered);
         let end_ns = answered

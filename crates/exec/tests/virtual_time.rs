@@ -123,8 +123,8 @@ fn two_streams_queue_at_the_device_as_computed_by_hand() {
     assert_eq!(kept.text(kept.ops[0].dir), "/t/dir");
 }
 
-#[test]
-fn the_first_operation_after_caches_were_made_cold_says_so() {
+/// Three runs, before the last two of which caches are made cold for so long: all of their operations, and the end.
+fn made_cold_between(cold_ns: u64) -> (Kept, u64) {
     let fs = Fifo::default();
     let measuring = Measuring::begin(Kept::default(), origin()).unwrap();
     let options = Options {
@@ -134,12 +134,24 @@ fn the_first_operation_after_caches_were_made_cold_says_so() {
     let sources = || (0..2).map(|n| Box::new(stream(n, "f", [pread(n)])) as Stream);
     for level in [ColdLevel::Everything, ColdLevel::DataOnly] {
         run(&fs, sources().collect(), &options).unwrap();
-        let now_ns = fsage_core::FileSystem::clock(&fs).now_ns();
-        measuring.door().made_cold(level, now_ns);
+        let from_ns = fsage_core::FileSystem::clock(&fs).now_ns();
+        let to_ns = from_ns + cold_ns;
+        let time = fsage_core::FileSystem::virtual_time(&fs).unwrap();
+        time.rest_until(to_ns);
+        measuring.door().made_cold(Some(level), (from_ns, to_ns));
     }
     run(&fs, sources().collect(), &options).unwrap();
     let (kept, reported) = measuring.finish();
-    assert_eq!(reported.unwrap().operations, 12);
+    let reported = reported.unwrap();
+    assert_eq!(reported.operations, 12);
+    (kept, reported.end_ns)
+}
+
+#[test]
+fn the_first_operation_after_caches_were_made_cold_says_so() {
+    let (kept, end_ns) = made_cold_between(50_000_000);
+    // What that took is no time of the operations'.
+    assert_eq!(end_ns, made_cold_between(0).1 + 2);
     let mask = OpFlags::COLD_DATA.0 | OpFlags::COLD_NAMES.0;
     let cold: Vec<u16> = kept.ops.iter().map(|op| op.record.0 & mask).collect();
     assert_eq!(cold, [0, 0, 0, 0, 1536, 0, 0, 0, 512, 0, 0, 0]);

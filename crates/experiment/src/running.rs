@@ -360,6 +360,7 @@ fn run_phase(
 
 /// Makes caches cold before a phase; the first of its operations tells that.
 pub(crate) fn make_cold(fs: &dyn FileSystem, door: Option<&Door>) -> Result<ColdEvidence, Errno> {
+    let from_ns = fs.clock().now_ns();
     let made = fs.platform().make_cold();
     let level = match made {
         Ok(evidence) => Some(evidence.level),
@@ -367,8 +368,8 @@ pub(crate) fn make_cold(fs: &dyn FileSystem, door: Option<&Door>) -> Result<Cold
         Err(Errno::EOPNOTSUPP) => Some(ColdLevel::Everything),
         Err(_) => None,
     };
-    if let (Some(door), Some(level)) = (door, level) {
-        door.made_cold(level, fs.clock().now_ns());
+    if let Some(door) = door {
+        door.made_cold(level, (from_ns, fs.clock().now_ns()));
     }
     made
 }

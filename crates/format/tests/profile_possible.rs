@@ -97,7 +97,7 @@ fn estimates() -> Vec<Case> {
             "STAT",
             "ns",
             json!({"estimate": 1e300, "high": 1e300}),
-            "estimate is 1000",
+            "estimate is 1e300 ns, expected 0 to 1e15",
         ),
         (
             "STAT",

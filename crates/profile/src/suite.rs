@@ -86,6 +86,7 @@ pub fn run(
     let elapsed_ns = fs.clock().now_ns().saturating_sub(start_ns);
     let cleaned_ns = (start_ns + elapsed_ns).saturating_sub(cleaning_ns);
     lab.took_ns.push(("clean-up", cleaned_ns, cleaned_ns));
+    lab.costs.prepared(cleaned_ns);
     let mut profile = collect(&lab, &chosen, &wanted, request, environment, elapsed_ns);
     profile.disturbances = disturbances;
     Ok(profile)

@@ -150,8 +150,12 @@ fn a_short_time_is_kept_and_goes_to_what_is_worth_most() {
     assert!(times < 2.0, "{times:.1} times as long as asked");
     assert!(profile.get("EMPTY").is_some() && profile.metrics.len() > 3);
     assert_eq!(profile.why_absent("SC_RR_D8"), Some(fsage_profile::NO_TIME));
-    // It ran to its end all the same.
+    // It ran to its end all the same, and what the last removal took is told with what was not measuring.
     assert!(profile.is_whole());
+    let measured = &profile.measurement;
+    let last = measured.procedures.last().unwrap();
+    assert_eq!(last.name, "clean-up");
+    assert!(last.elapsed_ns > 0 && measured.prepared_ns >= Some(last.elapsed_ns));
     assert!(names(dir.path()).is_empty());
 }
 

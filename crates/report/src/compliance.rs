@@ -17,7 +17,7 @@ pub fn text(compliance: &Compliance, details: bool, width: u16) -> String {
     let mut page = Page::new(width);
     page.say(format!(
         "{} ({}): {} of the guidelines of Traeger, Zadok, Joukov and Wright 2007, section 3, are met, {} in part, \
-         {} missing, {} are the author's, {} do not concern this result",
+         {} missing, {} the author's, {} of no concern to this result",
         compliance.path,
         compliance.checked,
         compliance.met,

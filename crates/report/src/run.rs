@@ -230,15 +230,9 @@ fn say_mismatches(page: &mut Page, phase: &PhaseRun) {
 
 /// One operation that did not end as expected, as a sentence.
 pub fn unexpected(m: &Unexpected) -> String {
-    let path = match m.path.as_str() {
-        "" => String::new(),
-        path => format!(" of {path}"),
-    };
     format!(
-        "{}{path} gave {} instead of {} (operation {} of stream {})",
-        m.kind,
-        m.actual,
-        m.expected,
+        "{} (operation {} of stream {})",
+        m.told(),
         units::count(m.index),
         m.stream
     )

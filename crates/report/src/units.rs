@@ -85,8 +85,11 @@ pub fn percent(fraction: f64) -> String {
     format!("{:.1} %", fraction * 100.0)
 }
 
-/// A fraction as `+12.3 %` or `-4.5 %`.
+/// A fraction as `+12.3 %` or `-4.5 %`, what is more than a hundred times as much as `262,144 times`.
 pub fn signed_percent(fraction: f64) -> String {
+    if fraction.is_finite() && fraction >= 99.5 {
+        return format!("{} times", count((fraction + 1.0).round() as u64));
+    }
     let text = format!("{:+.1} %", fraction * 100.0);
     // What rounds to nothing has no sign.
     match text.as_str() {
@@ -199,6 +202,9 @@ mod tests {
         assert_eq!(said(3, "simulated day"), "3 simulated days");
         assert_eq!(signed_percent(-0.0001), "0.0 %");
         assert_eq!(signed_percent(-0.001), "-0.1 %");
+        assert_eq!(signed_percent(99.4), "+9940.0 %");
+        assert_eq!(signed_percent(99.6), "101 times");
+        assert_eq!(signed_percent(262_143.0), "262,144 times");
         assert_eq!(plus_minus(0.0, 0.0, "ns"), "0 ns");
     }
 

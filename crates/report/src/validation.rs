@@ -71,14 +71,14 @@ pub fn text(result: &Validation, details: bool, width: u16) -> String {
             result.notes.len(),
         ];
         let left: usize = all.iter().map(|n| n.saturating_sub(NOTES)).sum();
-        let notes = if left > 0 {
-            format!("{}, ", units::counted(left as u64, "more note"))
-        } else {
-            String::new()
-        };
-        page.say(format!(
-            "{notes}causes of the error, every table: --details; all of it: --json"
-        ));
+        let notes = (left > 0).then(|| units::counted(left as u64, "more note"));
+        // Before anything is predicted there is no error, and no table.
+        let tables =
+            (!result.pairs.is_empty()).then(|| "causes of the error, every table".to_owned());
+        let more: Vec<String> = notes.into_iter().chain(tables).collect();
+        if !more.is_empty() {
+            page.say(format!("{}: --details; all of it: --json", more.join(", ")));
+        }
     }
     page.finish()
 }
@@ -625,6 +625,20 @@ mod tests {
         assert!(
             !said.contains("0.0 %") && !said.contains("0 of 0") && !said.contains('─'),
             "{said}"
+        );
+        let said = text(&result, false, 80);
+        assert!(
+            said.contains("\n7 more notes: --details; all of it: --json\n"),
+            "{said}"
+        );
+        let unsaid = Validation {
+            notes: Vec::new(),
+            interrupted: true,
+            ..nothing()
+        };
+        assert_eq!(
+            text(&unsaid, false, 80),
+            "nothing was measured and predicted: nothing to say\n\ninterrupted: these are not all pairs of the plan\n"
         );
         result.judgement.figures.average_variation = Some(0.227);
         result.pairs = vec![pair("xfs", vec![kind("read", 1e9, 3e9)])];

@@ -95,7 +95,7 @@ pub fn nights(dir: &Path) -> Result<Vec<Night>, GenerateError> {
     });
     if paths.len() < 2 {
         return Err(refused(format!(
-            "{} holds {} snapshots, expected at least two files that end in .fss",
+            "snapshots in {}: {}, expected at least two files that end in .fss",
             dir.display(),
             paths.len()
         )));

@@ -8,6 +8,9 @@ use fsage_experiment::plan::parse_time;
 
 use super::{AgeApplyArgs, AgeKeepArgs};
 
+/// What snapshots' options do not go with. That they require snapshots is forgotten where another of the group is given.
+const OTHERS: [&str; 2] = ["from_git", "profile"];
+
 /// Arguments of `age`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -72,16 +75,16 @@ pub struct AgeGenerateArgs {
     pub scale: Option<f64>,
     /// When files went that one snapshot has and the next has not [default: learnt where the snapshots
     /// have names and times]
-    #[arg(long, value_enum, requires = "from_snapshots")]
+    #[arg(long, value_enum, requires = "from_snapshots", conflicts_with_all = OTHERS)]
     pub deletes: Option<DeletesArg>,
     /// Add files that lived less than a night, one profile a day for every 40 MB of file system
-    #[arg(long, value_name = "P.toml", requires = "from_snapshots")]
+    #[arg(long, value_name = "P.toml", requires = "from_snapshots", conflicts_with_all = OTHERS)]
     pub short_lived: Option<PathBuf>,
     /// Place files by their inode's group, one directory for each, as for snapshots without names
-    #[arg(long, requires = "from_snapshots")]
+    #[arg(long, requires = "from_snapshots", conflicts_with_all = OTHERS)]
     pub by_group: bool,
     /// Inodes of a group, where the snapshots do not tell
-    #[arg(long, value_name = "N", requires = "from_snapshots")]
+    #[arg(long, value_name = "N", requires = "from_snapshots", conflicts_with_all = OTHERS)]
     pub inodes_per_group: Option<u64>,
     /// Print what was made as JSON
     #[arg(long)]

@@ -174,12 +174,16 @@ fn tree_workload(list: &Path) -> String {
 
 fn explain(plan: &ValidatePlan, files: usize) {
     let targets: Vec<String> = plan.targets.iter().map(|t| t.spec.to_string()).collect();
+    // Lines that fit where stderr is no terminal, which breaks none.
     ui::note(&format!(
-        "Two workloads ({files} real files copied, searched, archived, deleted; PostMark) are traced on {}, \
-         predicted there and on {}, and measured there too: one to two minutes.",
+        "Two workloads: {files} real files copied, searched, archived, deleted; PostMark."
+    ));
+    ui::note(&format!(
+        "Traced on {}; predicted there and on {},",
         targets.first().map_or("", String::as_str),
         targets.get(1..).unwrap_or_default().join(" and ")
     ));
+    ui::note("and measured there too: one to two minutes.");
 }
 
 /// Where the time goes, for the first workload on each target.

@@ -44,6 +44,7 @@ pub fn run(args: &ImportArgs) -> Result<Exit> {
     check(args)?;
     apart([&*args.file], [&*args.output])?;
     foreign(&args.file)?;
+    not_empty(args)?;
     writable(&args.output)?;
     let summary = match (args.from, extension(&args.output)) {
         (ImportFormat::Strace, "fst") => strace(args)?,
@@ -87,6 +88,23 @@ pub fn run(args: &ImportArgs) -> Result<Exit> {
         out::document(&summary)?;
     }
     Ok(Exit::Done)
+}
+
+/// Formats without a header would take an empty file for one of no records.
+fn not_empty(args: &ImportArgs) -> Result<()> {
+    let is_empty = |file: &Path| file.metadata().is_ok_and(|m| m.is_file() && m.len() == 0);
+    let expected = match args.from {
+        ImportFormat::Hbench => "a file of HBench-FS",
+        ImportFormat::Classic => "a text snapshot",
+        ImportFormat::Strace | ImportFormat::FioIolog => return Ok(()),
+    };
+    if is_empty(&args.file) {
+        bail!(
+            "read {}: it is empty, expected {expected}",
+            args.file.display()
+        );
+    }
+    Ok(())
 }
 
 /// What the options ask for must make sense together.

@@ -55,6 +55,8 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     request.max_time_ns = left_ns(args.max_time, begun);
     file.map_or(Ok(()), |file| out::wait_for_reader(file, &stop))?;
     let progress = ui::Progress::new(1, "preparing");
+    // How long it takes to compute so much virtual time nobody knows.
+    let is_real = !spec.has_virtual_time();
     let measured = profile_target(
         &*open,
         &*spec,
@@ -63,7 +65,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         one_cpu.as_ref(),
         &mut |step| {
             let (done, total) = (step.done as u64, step.total as u64);
-            progress.set(done, total, step.metric, Some(step.eta_s));
+            progress.set(done, total, step.metric, is_real.then_some(step.eta_s));
         },
         &stop,
     )?;

@@ -47,11 +47,34 @@ pub(super) fn check(phase: &str, unexpected: u64, first: Option<Unexpected>) -> 
     if unexpected == 0 {
         return Ok(());
     }
-    let first = first.map_or_else(String::new, |m| {
-        format!(
-            ": {} of {} gave {} instead of {}",
-            m.kind, m.path, m.actual, m.expected
-        )
-    });
+    let first = first.map_or_else(String::new, |m| format!(": {}", m.told()));
     Err(format!("run phase '{phase}'{first}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ended_otherwise_is_told_with_its_path_if_it_has_one() {
+        let unexpected = |path: &str| Unexpected {
+            phase: "fill".into(),
+            stream: 0,
+            index: 7,
+            kind: "write".into(),
+            path: path.into(),
+            expected: "2573".into(),
+            actual: "ENOSPC".into(),
+        };
+        let told = |path| check("fill", 1, Some(unexpected(path))).unwrap_err();
+        assert_eq!(
+            told(""),
+            "run phase 'fill': write gave ENOSPC instead of 2573"
+        );
+        assert_eq!(
+            told("a/b"),
+            "run phase 'fill': write of a/b gave ENOSPC instead of 2573"
+        );
+        assert_eq!(check("fill", 0, None), Ok(()));
+    }
 }

@@ -123,8 +123,8 @@ impl<'a> OwnRun<'a> {
             if let Some(unexpected) = ran.failed {
                 let (workload, target) = self.names;
                 return Err(ValidateError::Failed(format!(
-                    "run workload `{workload}` on {target}: {} of '{}' gave {}, expected {}",
-                    unexpected.kind, unexpected.path, unexpected.actual, unexpected.expected
+                    "run workload `{workload}` on {target}: {}",
+                    unexpected.told()
                 )));
             }
         }

@@ -183,6 +183,18 @@ pub struct Unexpected {
     pub actual: String,
 }
 
+impl Unexpected {
+    /// What it was and how it ended, in words.
+    pub fn told(&self) -> String {
+        let path = match self.path.as_str() {
+            "" => String::new(),
+            path => format!(" of {path}"),
+        };
+        let (kind, actual, expected) = (&self.kind, &self.actual, &self.expected);
+        format!("{kind}{path} gave {actual} instead of {expected}")
+    }
+}
+
 /// What ended in one interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunPoint {

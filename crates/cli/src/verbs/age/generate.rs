@@ -1,5 +1,7 @@
 //! `fsage age generate`.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use fsage_age::generate::{
     Deletes, GenerateError, GitSource, ShortLived, SnapshotOptions, SnapshotSource, Source, Wanted,
@@ -12,7 +14,7 @@ use fsage_report::{page::quoted, units};
 
 use crate::args::{AgeGenerateArgs, DeletesArg};
 use crate::exit::{Exit, Interrupted, UsageError};
-use crate::files::writable;
+use crate::files::{apart, writable};
 use crate::{out, ui};
 
 pub fn run(args: &AgeGenerateArgs) -> Result<Exit> {
@@ -23,6 +25,7 @@ pub fn run(args: &AgeGenerateArgs) -> Result<Exit> {
         fill: args.fill,
         scale: args.scale,
     };
+    apart(inputs(args).iter().map(|p| &**p), [&*args.output])?;
     let mut source = source(args, &wanted)?;
     let stop = signals::install()?;
     let output = out::file(&args.output, args.json, &stop)?;
@@ -41,9 +44,9 @@ pub fn run(args: &AgeGenerateArgs) -> Result<Exit> {
     let percent = |share: Option<&f64>| units::percent(share.copied().unwrap_or(0.0));
     let most = made.utilisation.iter().copied().max_by(f64::total_cmp);
     ui::note(&format!(
-        "{}: {} days, {} in {} of the trace, {} written; {} full after the first day, at most {}, {} at the end",
+        "{}: {}, {} in {} of the trace, {} written; {} full after the first day, at most {}, {} at the end",
         args.output.display(),
-        units::count(u64::from(made.days)),
+        units::counted(u64::from(made.days), "day"),
         units::counted(made.operations, "change"),
         units::counted(made.trace_operations, "operation"),
         units::bytes(made.written_bytes),
@@ -67,6 +70,16 @@ pub fn run(args: &AgeGenerateArgs) -> Result<Exit> {
         })?;
     }
     Ok(Exit::Done)
+}
+
+/// The files that are read.
+fn inputs(args: &AgeGenerateArgs) -> Vec<PathBuf> {
+    let nights = args
+        .from_snapshots
+        .as_ref()
+        .and_then(|dir| dir.read_dir().ok());
+    let nights = nights.into_iter().flatten().flatten().map(|e| e.path());
+    nights.chain(args.short_lived.clone()).collect()
 }
 
 fn source(args: &AgeGenerateArgs, wanted: &Wanted) -> Result<Box<dyn Source>> {

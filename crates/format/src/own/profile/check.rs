@@ -61,6 +61,11 @@ impl MetricValue {
             if value.is_finite() && (least..=most).contains(&value) {
                 return Ok(());
             }
+            // No one reads three hundred digits.
+            let value = match value {
+                _ if value.abs() < 1e16 => value.to_string(),
+                _ => format!("{value:e}"),
+            };
             Err(format!(
                 "{what} is {value} {}, expected {least} to {most:e}",
                 self.unit
