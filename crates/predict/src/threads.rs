@@ -30,8 +30,9 @@ pub struct Threads {
 impl Threads {
     /// The pause before `op`: from the end of the same thread's last call of the kind to the start of
     /// this one, without the time that the thread slept in other calls. A thread's first call of a
-    /// kind is as cold as can be. Calls of other kinds keep warm what all have in common: one that has little of its
-    /// own counts as after the geometric mean of that pause and the one since the thread's last call of any kind.
+    /// kind is as cold as can be. Calls of other kinds keep warm what all have in common (the way into the kernel, its
+    /// files and names, the file system's inodes): one that moves no data counts as after the geometric mean of that
+    /// pause and the one since the thread's last call of any kind.
     #[inline]
     pub fn gap(&mut self, op: &Op) -> Gap {
         let slot = match self.last {
@@ -69,7 +70,7 @@ impl Threads {
             before => start.saturating_sub(before).min(LONGEST_NS),
         };
         let any_ns = start.saturating_sub(any).clamp(1, pause_ns.max(1));
-        self.table.at(if any != NEVER && holds(op.kind) {
+        self.table.at(if any != NEVER && op.kind.class() != KindClass::Data {
             (pause_ns as f64 * any_ns as f64).sqrt() as u64
         } else {
             pause_ns
@@ -79,16 +80,6 @@ impl Threads {
 
 /// From here on the processor's caches are as cold as can be.
 const LONGEST_NS: u64 = 1 << 21;
-
-/// Whether a call only looks at what the process holds, and so has little of its own.
-#[inline]
-fn holds(kind: OpKind) -> bool {
-    use OpKind as K;
-    matches!(
-        kind,
-        K::Close | K::Fstat | K::Seek | K::Dup | K::Lock | K::Mmap | K::Munmap
-    )
-}
 
 /// Whether the thread waited for the device.
 #[inline]
@@ -117,8 +108,10 @@ mod tests {
         // A millisecond after the last fstat, a microsecond after the read: 31.6 us.
         assert_eq!(threads.gap(&op(OpKind::Fstat, 1_000_000, 0)), at(31_622));
         assert_eq!(threads.gap(&op(OpKind::Seek, 1_002_000, 0)), at(64_763));
-        // What has much of its own is as cold as that.
-        assert_eq!(threads.gap(&op(OpKind::Read, 1_003_000, 0)), at(4_000));
+        // The first of its kind, 2.1 ms, and a microsecond after another.
+        assert_eq!(threads.gap(&op(OpKind::Rename, 1_003_000, 0)), at(45_793));
+        // What moves data finds that as cold as it is.
+        assert_eq!(threads.gap(&op(OpKind::Read, 1_004_000, 0)), at(5_000));
     }
 
     #[test]

@@ -62,12 +62,13 @@ fn sent_to(op: &Op) -> Option<Stem> {
 
 /// Charges a write of so many pages and KiB as what most of its pages are. New pages are paid for whole, and what is
 /// written of them is copied; an append that begins in an old page also pays for its state. It is one call all the same:
-/// to copy alone is what a write over dirty pages costs (WD).
+/// to copy alone is what a write over dirty pages costs (WD). What a file that was opened again costs more (WO) was paid by
+/// the open's first write.
 fn charge_states(
     gap: Gap,
     counts: &[(Stem, u64)],
     (pages, kib): (u64, f64),
-    new_file: bool,
+    (new_file, first): (bool, bool),
     charges: &mut Vec<Charge>,
 ) {
     let mut add = |stem, kib, times| {
@@ -88,21 +89,30 @@ fn charge_states(
     };
     let new = pages - old_end.map_or(0, |c| c.1);
     let whole = new as f64 * PAGE_KIB;
-    match stem {
+    let begins = match stem {
         Stem::Wf | Stem::Wn | Stem::Wh | Stem::Wu | Stem::Wk
             if old_end.is_some() || new > 1 && kib < whole =>
         {
             add(stem, whole, 1.0);
             add(Stem::Wd, whole, -1.0);
             add(Stem::Wd, kib, 1.0);
+            whole
         }
         // Its larger ones go on in new pages.
         Stem::Wa if pages == 1 && kib > 1.0 => {
             add(stem, 1.0, 1.0);
             add(Stem::Wd, 1.0, -1.0);
             add(Stem::Wd, kib, 1.0);
+            1.0
         }
-        _ => add(stem, kib, 1.0),
+        _ => {
+            add(stem, kib, 1.0);
+            kib
+        }
+    };
+    if !first && matches!(stem, Stem::Wk | Stem::Wa) {
+        add(Stem::Wo, begins, -1.0);
+        add(Stem::Wd, begins, 1.0);
     }
     if let Some(&(state, _)) = old_end {
         add(state, 1.0, 1.0);
@@ -409,7 +419,7 @@ impl View {
             (offset, length.min(MOST_BYTES)),
             old_size,
             serial,
-            new_file,
+            (new_file, first),
             charges,
         );
         self.copies.forget(ino);
@@ -431,7 +441,7 @@ impl View {
         (offset, length): (u64, u64),
         old_size: u64,
         serial: u32,
-        new_file: bool,
+        begins: (bool, bool),
         charges: &mut Vec<Charge>,
     ) {
         let end = offset.saturating_add(length);
@@ -486,7 +496,7 @@ impl View {
         }
         if rest > 0 {
             let kib = kib / (rest + partial) as f64 * rest as f64;
-            charge_states(step.gap, &counts, (rest, kib), new_file, charges);
+            charge_states(step.gap, &counts, (rest, kib), begins, charges);
         }
     }
 

@@ -16,9 +16,19 @@ pub struct Latency {
     /// The part of that which holds where the device's last request was the thread's own, because the
     /// next lies beside it.
     pub beside_ns: f64,
+    /// The part of it that goes on where the last request ended, and so was read ahead.
+    pub ahead_ns: f64,
 }
 
 impl Latency {
+    /// Where what is read ahead is there before somebody asks for it: nobody waits for that part.
+    pub fn without_ahead(self) -> Self {
+        Self {
+            device_ns: (self.device_ns - self.ahead_ns).max(0.0),
+            ..self
+        }
+    }
+
     /// The part that needs a processor.
     pub fn memory_ns(&self) -> f64 {
         (self.total_ns - self.device_ns).max(0.0)
@@ -74,11 +84,16 @@ impl Ledger {
             }
             let from = self.request.len();
             plan.charge(charge, &mut self.request);
-            if charge.beside {
+            if charge.beside || charge.stem == Stem::Rd {
                 let parts = self.request.iter().skip(from);
-                latency.beside_ns += parts
-                    .filter_map(|&(slot, weight)| Some(weight * self.unit_ns.get(slot.0 as usize)?))
-                    .sum::<f64>();
+                let parts =
+                    parts.filter_map(|&(slot, w)| Some(w * self.unit_ns.get(slot.0 as usize)?));
+                let sum = parts.sum::<f64>();
+                if charge.beside {
+                    latency.beside_ns += sum;
+                } else {
+                    latency.ahead_ns += sum;
+                }
             }
         }
         let base = kind as usize * self.slots;

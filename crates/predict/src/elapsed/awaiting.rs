@@ -78,6 +78,35 @@ impl Schedule {
         }
     }
 
+    /// Goes on with the next piece of work before a wait, if there is one; whether the thread keeps its processor.
+    pub(super) fn next_piece(&mut self, slot: usize, at: u64) -> Option<bool> {
+        let thread = self.threads.get_mut(slot)?;
+        let (mut pieces, piece_ns) = thread.pieces.take()?;
+        let ops = pieces.next()?;
+        thread.pieces = Some((pieces, piece_ns));
+        thread.left_ns = piece_ns;
+        let wake = Wake {
+            slot: pieces.slot,
+            ops,
+            lag_ns: 0,
+        };
+        let (left, from) = self.register_wake(slot, wake, at);
+        if left == 0 && from <= at {
+            return Some(true);
+        }
+        if left == 0 {
+            self.wake(slot, from);
+        } else if let Some(thread) = self.threads.get_mut(slot) {
+            thread.state = State::Awaiting {
+                left,
+                from,
+                sleep_ns: 0,
+            };
+        }
+        self.plan(at, What::Free(None));
+        Some(false)
+    }
+
     /// Waits for whom the operation at hand awaits; whether the thread keeps its processor.
     pub(super) fn wait(&mut self, slot: usize, at: u64) -> bool {
         let Some(item) = self.threads.get_mut(slot).and_then(|t| t.now.as_mut()) else {
@@ -117,17 +146,23 @@ impl Schedule {
                 left += 1;
             }
         }
-        if let Some(wake) = awaits.wake
-            && let Some(other) = self.threads.get_mut(wake.slot)
-        {
-            if other.completed < wake.ops {
-                other.awaited.push(Wake { slot, ..wake });
-                left += 1;
-            } else {
-                let ended = other.completed_at(wake.ops);
-                from = from.max(ended.saturating_add(wake.lag_ns));
-            }
+        if let Some(wake) = awaits.wake {
+            let (more, since) = self.register_wake(slot, wake, from);
+            (left, from) = (left + more, since);
         }
         (left, from)
+    }
+
+    /// The same of one point in another thread's course.
+    fn register_wake(&mut self, slot: usize, wake: Wake, at: u64) -> (usize, u64) {
+        let Some(other) = self.threads.get_mut(wake.slot) else {
+            return (0, at);
+        };
+        if other.completed < wake.ops {
+            other.awaited.push(Wake { slot, ..wake });
+            return (1, at);
+        }
+        let ended = other.completed_at(wake.ops);
+        (0, at.max(ended.saturating_add(wake.lag_ns)))
     }
 }

@@ -356,6 +356,7 @@ mod tests {
             total_ns: device_ns,
             device_ns,
             beside_ns,
+            ahead_ns: 0.0,
         }
     }
 

@@ -19,6 +19,12 @@ const LONGEST_BUSY_NS: u64 = 1_000_000;
 /// A pause that is longer after all that is not the thread's own work: it slept, where the trace does not tell.
 const LONGEST_THINK_NS: f64 = 100e6;
 
+/// Starts of a thread's operations that are kept: of more, every other one.
+const KEPT_STARTS: usize = 512;
+
+/// A piece of work is at least so long.
+const LEAST_PIECE_NS: f64 = 20e3;
+
 /// What comes before an operation, and what it means for other threads.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Event {
@@ -64,6 +70,31 @@ pub struct Awaits {
     pub joins: Vec<usize>,
     /// Who has to come to wake it.
     pub wake: Option<Wake>,
+    /// Whether it worked on what another thread did meanwhile, piece by piece.
+    pub pieces: Option<Pieces>,
+}
+
+/// Work before a wait that goes along with operations of the thread that is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pieces {
+    /// That thread.
+    pub slot: usize,
+    /// How many operations it had completed before.
+    pub from: u64,
+    /// How many it completed meanwhile.
+    pub ops: u64,
+    /// In how many pieces the work is, the first of which waits for nobody.
+    pub count: u64,
+}
+
+impl Pieces {
+    /// How many operations the other has to have completed before the next one.
+    pub fn next(&mut self) -> Option<u64> {
+        let (step, count) = (self.ops / self.count.max(1), self.count.checked_sub(1)?);
+        (self.from, self.ops, self.count) =
+            (self.from.saturating_add(step), self.ops - step, count);
+        (count > 0).then_some(self.from)
+    }
 }
 
 /// A point in the course of a thread: so long after the end of so many operations.
@@ -75,6 +106,37 @@ pub struct Wake {
     pub ops: u64,
     /// How long it then goes on.
     pub lag_ns: u64,
+}
+
+/// When a thread's operations began, of many of them every so many.
+#[derive(Debug, Clone, Default)]
+struct Starts {
+    /// Numbers, counted from 1, and starts.
+    some: Vec<(u64, u64)>,
+    /// Only those whose number is a multiple of two to the power of this are kept.
+    every: u32,
+}
+
+impl Starts {
+    #[inline]
+    fn push(&mut self, start: u64, number: u64) {
+        if number.trailing_zeros() < self.every {
+            return;
+        }
+        if self.some.len() >= KEPT_STARTS {
+            self.every += 1;
+            let every = self.every;
+            self.some.retain(|at| at.0.trailing_zeros() >= every);
+        }
+        self.some.push((number, start));
+    }
+
+    /// How many are known to have begun before `time`.
+    fn before(&self, time: u64) -> u64 {
+        let place = self.some.partition_point(|at| at.1 < time);
+        let last = place.checked_sub(1).and_then(|place| self.some.get(place));
+        last.map_or(0, |at| at.0)
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -92,8 +154,9 @@ struct Thread {
     end_ns: u64,
     /// The processors' clock at that moment.
     used_ns: f64,
-    /// Its operations so far.
+    /// Its operations so far, and when they began.
     ops: u64,
+    starts: Starts,
     /// Whether nothing is known of what it did until now.
     unknown: bool,
     /// Who started it, where that is a thread of the same process.
@@ -167,11 +230,15 @@ impl Follow {
         if latency < LONGEST_BUSY_NS {
             self.used_ns += latency as f64;
         }
+        let several = self.threads.len() > 1;
         if let Some(thread) = self.threads.get_mut(slot) {
             (thread.end_ns, thread.used_ns) = (end, self.used_ns);
             thread.ops += 1;
+            if several {
+                thread.starts.push(start, thread.ops);
+            }
         }
-        if self.threads.len() > 1 {
+        if several {
             self.ends.push(Reverse((end, slot)));
         }
         self.family(op, end, &mut event);
@@ -280,6 +347,7 @@ impl Follow {
         let rest = start.saturating_sub(from) as f64;
         if is_known {
             known_pause(op, pause, rest, joins, wake, event);
+            self.piece_by_piece(ended, event);
             self.used_ns += event.think_ns + event.awaits.as_ref().map_or(0.0, |a| a.think_ns);
             return;
         }
@@ -316,6 +384,31 @@ impl Follow {
             lag_ns: after.lag_ns,
         };
         (self.threads.get(wake.slot)?.ops >= wake.ops).then_some(wake)
+    }
+
+    /// Work before a wait that ended by another thread's operations, of which there were several since `ended`, is taken to
+    /// be on what those brought, one after the other: what reads a pipe has nothing to do before something was written.
+    fn piece_by_piece(&self, ended: u64, event: &mut Event) {
+        let slot = event.slot;
+        let Some(awaits) = &mut event.awaits else {
+            return;
+        };
+        let most = (awaits.think_ns / LEAST_PIECE_NS) as u64;
+        let Some(wake) = awaits.wake.filter(|w| w.slot != slot && most > 1) else {
+            return;
+        };
+        let Some(other) = self.threads.get(wake.slot) else {
+            return;
+        };
+        let from = other.starts.before(ended);
+        let ops = wake.ops.saturating_sub(from);
+        let count = ops.min(most);
+        awaits.pieces = (count > 1).then_some(Pieces {
+            slot: wake.slot,
+            from,
+            ops,
+            count,
+        });
     }
 
     /// Who begins and who ends with an operation that ended at `end`.
@@ -398,6 +491,7 @@ fn known_pause(
         think_ns: worked - event.think_ns,
         joins,
         wake,
+        pieces: None,
     }));
 }
 

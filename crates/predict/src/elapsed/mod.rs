@@ -22,7 +22,7 @@ pub mod order;
 mod schedule;
 mod thread;
 
-use fsage_core::{Op, OpKind};
+use fsage_core::{Op, OpFlags, OpKind};
 
 use crate::cost::SystemVector;
 use crate::cost::ledger::Latency;
@@ -36,6 +36,8 @@ use thread::Item;
 pub struct Replay {
     schedule: Schedule,
     own_work: f64,
+    /// Whether the device is memory.
+    in_memory: bool,
     /// Threads that an operation of the trace started, so far.
     started: Vec<bool>,
 }
@@ -46,6 +48,7 @@ impl Replay {
         Self {
             schedule: Schedule::new(vector),
             own_work: vector.own_work,
+            in_memory: vector.machine.in_memory,
             started: Vec::new(),
         }
     }
@@ -68,6 +71,13 @@ impl Replay {
                 *born = true;
             }
         }
+        // Memory has read ahead before the next page is asked for; the reader gives its processor up for the first.
+        let waits = op.record.contains(OpFlags::DIRECT) || op.record.contains(OpFlags::URING);
+        let latency = if self.in_memory && !waits {
+            latency.without_ahead()
+        } else {
+            latency
+        };
         let item = Item {
             kind: op.kind,
             place,
@@ -128,7 +138,7 @@ mod tests {
     use super::*;
     use crate::cost::Machine;
     use fsage_core::metric::MetricId;
-    use fsage_core::{After, OpFlags, Outcome, Pause, Pid, Tid};
+    use fsage_core::{After, Outcome, Pause, Pid, Tid};
 
     struct Case {
         follow: Follow,
@@ -170,8 +180,12 @@ mod tests {
             let latency = Latency {
                 total_ns: memory + device,
                 device_ns: device,
-                beside_ns: 0.0,
+                ..Latency::default()
             };
+            self.takes(op, latency);
+        }
+
+        fn takes(&mut self, op: &Op, latency: Latency) {
             let event = self.follow.push(op);
             self.replay.push(op, &event, 0, (latency, None), true);
         }
@@ -240,6 +254,35 @@ mod tests {
         // The first has read after 60 and waits while the second works until 120; that one waits while
         // the first goes on until 134.
         assert_eq!(case.ends(), (134.0, 0.0, 60.0 + 14.0));
+    }
+
+    #[test]
+    fn memory_has_read_ahead_before_somebody_asks() {
+        let run = |in_memory, record| {
+            let mut case = Case::on(Some(1), in_memory).two();
+            for tid in [1, 2] {
+                for start in 0..2 {
+                    let mut op = Op::new(OpKind::Read, Pid(tid), Tid(tid), start);
+                    (op.latency_ns, op.record) = (Some(1), record);
+                    let latency = Latency {
+                        total_ns: 60.0,
+                        device_ns: 50.0,
+                        ahead_ns: 50.0,
+                        ..Latency::default()
+                    };
+                    case.takes(&op, latency);
+                }
+            }
+            case.ends()
+        };
+        // The first thread does both before the second begins.
+        assert_eq!(run(true, OpFlags(0)), (240.0, 0.0, 0.0));
+        // What is read past the cache is not read ahead: each waits for the other's.
+        let (elapsed, _, queued) = run(true, OpFlags::DIRECT);
+        assert_eq!(elapsed, 240.0);
+        assert!(queued >= 60.0, "{queued}");
+        // A drive is asked for each.
+        assert!(run(false, OpFlags(0)).1 > 0.0);
     }
 
     #[test]

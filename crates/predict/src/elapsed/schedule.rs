@@ -127,6 +127,7 @@ impl Schedule {
                 if let Some(item) = queue.and_then(VecDeque::front_mut) {
                     if let Some(awaits) = &mut item.awaits {
                         (awaits.sleep_ns, awaits.think_ns) = (0.0, 0.0);
+                        awaits.pieces = None;
                     }
                     let pause = item.sleep_ns.saturating_add(item.think_ns);
                     item.sleep_ns = pause.saturating_sub(now.saturating_sub(from));
@@ -341,7 +342,10 @@ impl Schedule {
                     }
                     if !waits {
                         self.begin(slot, at);
-                    } else if !self.wait(slot, at) {
+                    } else if !self
+                        .next_piece(slot, at)
+                        .unwrap_or_else(|| self.wait(slot, at))
+                    {
                         return;
                     }
                 }
@@ -392,6 +396,7 @@ impl Schedule {
             return false;
         };
         let before = item.awaits.as_ref();
+        let pieces = before.and_then(|a| a.pieces);
         let before = before.map_or((0, 0), |a| (a.sleep_ns as u64, a.think_ns as u64));
         thread.now = Some(item);
         if before == (0, 0) {
@@ -399,7 +404,9 @@ impl Schedule {
         }
         let (sleep_ns, think_ns) = before;
         thread.stage = Stage::Before;
-        thread.left_ns = think_ns;
+        let count = pieces.map_or(1, |p| p.count.max(1));
+        thread.pieces = pieces.map(|p| (p, think_ns / count));
+        thread.left_ns = think_ns - think_ns / count * (count - 1);
         if sleep_ns == 0 {
             return true;
         }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use fsage_core::OpKind;
 
 use super::device::Asked;
-use super::follow::{Awaits, Wake};
+use super::follow::{Awaits, Pieces, Wake};
 use crate::cost::ledger::Latency;
 use crate::drive::Request;
 
@@ -112,8 +112,9 @@ pub(super) struct Thread {
     pub asked: Asked,
     /// Processor time that it had, or would have had as the one with the least of it.
     pub ran_ns: u64,
-    /// Processor time that is left of the stage.
+    /// Processor time that is left of the stage, and pieces of the same length that follow.
     pub left_ns: u64,
+    pub pieces: Option<(Pieces, u64)>,
     /// What the operation takes of it in calls, and how much of that because others are in calls too.
     pub memory_ns: u64,
     pub stretched_ns: f64,
