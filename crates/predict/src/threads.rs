@@ -70,11 +70,12 @@ impl Threads {
             before => start.saturating_sub(before).min(LONGEST_NS),
         };
         let any_ns = start.saturating_sub(any).clamp(1, pause_ns.max(1));
-        self.table.at(if any != NEVER && op.kind.class() != KindClass::Data {
-            (pause_ns as f64 * any_ns as f64).sqrt() as u64
-        } else {
-            pause_ns
-        })
+        self.table
+            .at(if any != NEVER && op.kind.class() != KindClass::Data {
+                (pause_ns as f64 * any_ns as f64).sqrt() as u64
+            } else {
+                pause_ns
+            })
     }
 }
 

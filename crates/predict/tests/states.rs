@@ -71,10 +71,28 @@ fn states_of_a_write() {
     assert_eq!(
         families(&s),
         [
-            "CRC", "WF", "WN", "WN", "WE", "WD", "CLOSEW", "OPEN", "WO", "WO", "FSYN", "WK", "WN",
-            "WH"
+            "CRC", "WF", "WN", "WN", "WE", "WD", "CLOSEW", "OPEN", "WO", "WO", "FSYN", "WD+WK+WO",
+            "WN", "WH"
         ]
     );
+    // What a file that was opened again costs more is the first write's.
+    let mut s = Script::default();
+    s.open("/f", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 9000);
+    s.fd(OpKind::Fsync, 3);
+    s.data(OpKind::Write, 3, 9000, 100);
+    s.fd(OpKind::Fsync, 3);
+    s.fd(OpKind::Close, 3);
+    s.open("/f", 1, 3);
+    s.data(OpKind::Write, 3, 0, 4096);
+    s.data(OpKind::Write, 3, 4096, 4096);
+    s.fd(OpKind::Close, 3);
+    s.open("/f", 1, 3);
+    s.data(OpKind::Write, 3, 9100, 100);
+    let made = families(&s);
+    assert_eq!(made[3], "WA+WD+WO");
+    assert_eq!(made[7..9], ["WK", "WD+WK+WO"]);
+    assert_eq!(made[11], "WA");
     // An append that begins in the last page and ends in a new one is both.
     let mut s = Script::default();
     s.open("/f", CREATE, 3);
@@ -577,7 +595,13 @@ fn writes_that_wait_are_charged_as_what_they_wait_for() {
     s.data(OpKind::Write, 4, 0, 4096);
     let got = families(&s);
     let expected = [
-        "FSYN+WF", "FDSO+WK", "FDSA+WN", "FDSA+WN", "FDSA+WA", "OPEN", "FSYO+WK",
+        "FSYN+WF",
+        "FDSO+WD+WK+WO",
+        "FDSA+WN",
+        "FDSA+WN",
+        "FDSA+WA+WD+WO",
+        "OPEN",
+        "FSYO+WK",
     ];
     assert_eq!(got[1..], expected);
 }

@@ -79,10 +79,10 @@ impl Schedule {
     }
 
     /// Goes on with the next piece of work before a wait, if there is one; whether the thread keeps its processor.
-    pub(super) fn next_piece(&mut self, slot: usize, at: u64) -> Option<bool> {
+    fn next_piece(&mut self, slot: usize, at: u64) -> Option<bool> {
         let thread = self.threads.get_mut(slot)?;
         let (mut pieces, piece_ns) = thread.pieces.take()?;
-        let ops = pieces.next()?;
+        let ops = pieces.go_on()?;
         thread.pieces = Some((pieces, piece_ns));
         thread.left_ns = piece_ns;
         let wake = Wake {
@@ -105,6 +105,12 @@ impl Schedule {
         }
         self.plan(at, What::Free(None));
         Some(false)
+    }
+
+    /// A piece of work before a wait is done: the next one, or the wait; whether the thread keeps its processor.
+    pub(super) fn worked(&mut self, slot: usize, at: u64) -> bool {
+        self.next_piece(slot, at)
+            .unwrap_or_else(|| self.wait(slot, at))
     }
 
     /// Waits for whom the operation at hand awaits; whether the thread keeps its processor.

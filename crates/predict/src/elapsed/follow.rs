@@ -89,7 +89,7 @@ pub struct Pieces {
 
 impl Pieces {
     /// How many operations the other has to have completed before the next one.
-    pub fn next(&mut self) -> Option<u64> {
+    pub fn go_on(&mut self) -> Option<u64> {
         let (step, count) = (self.ops / self.count.max(1), self.count.checked_sub(1)?);
         (self.from, self.ops, self.count) =
             (self.from.saturating_add(step), self.ops - step, count);
@@ -115,11 +115,16 @@ struct Starts {
     some: Vec<(u64, u64)>,
     /// Only those whose number is a multiple of two to the power of this are kept.
     every: u32,
+    /// Those that came before anybody could wait for them.
+    before: u64,
 }
 
 impl Starts {
     #[inline]
     fn push(&mut self, start: u64, number: u64) {
+        if self.some.is_empty() && self.every == 0 {
+            self.before = number.saturating_sub(1);
+        }
         if number.trailing_zeros() < self.every {
             return;
         }
@@ -135,7 +140,7 @@ impl Starts {
     fn before(&self, time: u64) -> u64 {
         let place = self.some.partition_point(|at| at.1 < time);
         let last = place.checked_sub(1).and_then(|place| self.some.get(place));
-        last.map_or(0, |at| at.0)
+        last.map_or(self.before, |at| at.0)
     }
 }
 
@@ -576,6 +581,66 @@ mod tests {
         follow.push(&op(OpKind::Read, 1, 0, 10));
         let event = follow.push(&op(OpKind::Read, 1, 10 + 200_000_000, 10));
         assert_eq!((event.sleep_ns, event.think_ns), (200e6, 0.0));
+    }
+
+    #[test]
+    fn starts_are_known_about_however_many_there_are() {
+        for many in [3u64, 500, 511, 512, 5_000, 1 << 16] {
+            let mut starts = Starts::default();
+            for number in 1..=many {
+                starts.push(10 * number, number);
+            }
+            assert!(starts.some.len() <= KEPT_STARTS);
+            let apart = (4 * many / KEPT_STARTS as u64).max(1);
+            for time in [0, 10, 11, 5 * many, 10 * many, 10 * many + 1] {
+                let known = starts.before(time);
+                let all = time.saturating_sub(1) / 10;
+                assert!(
+                    known <= all && all - known <= apart,
+                    "{many} {time} {known}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn work_is_in_as_many_pieces_as_there_were_operations_and_none_is_short() {
+        let pieces = |ops: u64, work: u64| {
+            let mut follow = Follow::on(Some(1));
+            follow.push(&op(OpKind::Read, 1, 0, 10));
+            follow.push(&thread(1, 2, 10));
+            for turn in 0..ops {
+                follow.push(&op(OpKind::Read, 1, 100 + 10 * turn, 5));
+            }
+            let end = 10_000_000;
+            let mut exit = op(OpKind::Exit, 2, end, 0);
+            exit.record = OpFlags::WAITS;
+            exit.pause.waited_ns = end - 10 - work;
+            exit.pause.after = Some(fsage_core::After {
+                tid: Tid(1),
+                ops: 2 + ops as u32,
+                lag_ns: 0,
+                rest_ns: 0,
+            });
+            let awaits = follow.push(&exit).awaits.unwrap();
+            assert_eq!(awaits.think_ns, work as f64);
+            awaits.pieces
+        };
+        let all = |ops, count| {
+            Some(Pieces {
+                slot: 0,
+                from: 2,
+                ops,
+                count,
+            })
+        };
+        assert_eq!(pieces(10, 1_000_000), all(10, 10));
+        assert_eq!(pieces(400, 1_000_000), all(400, 50));
+        assert_eq!(pieces(10, 30_000), None);
+        assert_eq!(pieces(1, 1_000_000), None);
+        let mut some = all(10, 4).unwrap();
+        let next: Vec<_> = std::iter::from_fn(|| some.go_on()).collect();
+        assert_eq!(next, [4, 6, 9], "after the first, which waits for nobody");
     }
 
     #[test]

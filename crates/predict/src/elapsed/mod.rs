@@ -78,6 +78,10 @@ impl Replay {
         } else {
             latency
         };
+        let mut awaits = event.awaits.clone();
+        if let Some(awaits) = &mut awaits {
+            awaits.think_ns *= self.own_work;
+        }
         let item = Item {
             kind: op.kind,
             place,
@@ -86,7 +90,7 @@ impl Replay {
             latency,
             request,
             charged,
-            awaits: event.awaits.clone(),
+            awaits,
             spawns: event.spawns,
             ends: event.ends,
             served_by: event.served_by,
@@ -536,6 +540,24 @@ mod tests {
         assert_eq!(pipeline(1.0, 4.0), 99.0 * 91.0 + 11.0);
         // A consumer that is slower does not wait.
         assert_eq!(pipeline(10.0, 1000.0), 11.0 + 100.0 * 1005.0);
+    }
+
+    #[test]
+    fn work_before_a_wait_goes_along_with_what_the_other_did() {
+        let mut case = Case::on(Some(1), true).two();
+        let asleep = Pause {
+            asleep_ns: 10_000_000,
+            ..Pause::default()
+        };
+        case.paused(1, (0, 10), Pause::default(), 10.0, 1000.0);
+        case.paused(1, (10_000_010, 10), asleep, 10.0, 1000.0);
+        // 4 ms of work, on what the two reads brought.
+        let pause = waited(10_000_100, 1, 2, 0, 0);
+        case.paused(2, (14_000_100, 10), pause, 10.0, 0.0);
+        let (elapsed, waited, queued) = case.ends();
+        // The first read waits for one piece of it; the other is done in the sleep.
+        assert_eq!((waited, queued), (0.0, 2_000_000.0));
+        assert_eq!(elapsed, 10_000_000.0 + 2_000_000.0 + 2.0 * 1010.0 + 10.0);
     }
 
     #[test]

@@ -342,10 +342,7 @@ impl Schedule {
                     }
                     if !waits {
                         self.begin(slot, at);
-                    } else if !self
-                        .next_piece(slot, at)
-                        .unwrap_or_else(|| self.wait(slot, at))
-                    {
+                    } else if !self.worked(slot, at) {
                         return;
                     }
                 }
