@@ -42,7 +42,7 @@ pub use kind::{CLOSE_BY_DUP, COPY_SHARES, COPY_WHOLE_BLOCKS, KindClass, OpKind};
 pub use op::{Op, OpFlags, Outcome};
 pub use path::PathTable;
 pub use pause::{After, Pause};
-pub use platform::{ColdEvidence, ColdLevel, ColdMethod, DeviceCounters, Platform};
+pub use platform::{ColdEvidence, ColdLevel, ColdMethod, DeviceCounters, Piece, Platform};
 pub use stream::{OpSink, OpSource, SinkError, SourceError, VecSource, Wait};
 pub use target::{
     ColdPolicy, Confinement, FsOptions, Place, Registry, Root, Scheme, Target, TargetError,

@@ -55,6 +55,19 @@ pub struct ColdEvidence {
     pub level: ColdLevel,
 }
 
+/// A part of a file that lies together on the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// Where it begins in the file, in bytes.
+    pub offset_bytes: u64,
+    /// Where it begins on the device, in bytes.
+    pub device_bytes: u64,
+    /// Its length in bytes.
+    pub length_bytes: u64,
+    /// Whether anything was written there; else it is reserved.
+    pub written: bool,
+}
+
 /// Control over a target's caches and its device.
 pub trait Platform: Send + Sync {
     /// Makes everything that is cached of the target cold, by the best means there is. Open handles
@@ -77,5 +90,11 @@ pub trait Platform: Send + Sync {
     /// The device's counters, `None` where there is no device to ask.
     fn device_counters(&self) -> Option<DeviceCounters> {
         None
+    }
+
+    /// Where the data of the file with that inode number lies, in the order of the file. `EOPNOTSUPP` where the target
+    /// itself cannot tell.
+    fn pieces(&self, _ino: u64) -> Result<Vec<Piece>, Errno> {
+        Err(Errno::EOPNOTSUPP)
     }
 }

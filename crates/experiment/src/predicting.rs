@@ -12,7 +12,7 @@ use fsage_format::trace::{
     AnnotationColumn, AnnotationKind, AnnotationValue, CPUS, REFERENCE_NS, TraceEnd, TraceMeta,
     TraceReader, TraceWriter,
 };
-use fsage_predict::cost::slowness;
+use fsage_predict::cost::{FileSystemName, slowness};
 use fsage_predict::{
     Annotation, AnnotationSink, Change, Options, Predictor, SystemVector, elapsed_after,
 };
@@ -249,6 +249,7 @@ fn load_snapshot(
     check_root(path, &meta.root, reader)?;
     let dev = DevId(meta.dev);
     let namespace = predictor.namespace_mut();
+    namespace.laid_out_by = FileSystemName::of(&meta.file_system);
     let root = namespace.directory(meta.root.as_bytes());
     let mut batch = Vec::new();
     while snapshot.next_batch(&mut batch)? > 0 {

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use fsage_core::target::list_dir;
-use fsage_core::{FileType, FsOptions, Root, TargetError};
+use fsage_core::{Attr, FileSystem, FileType, FsOptions, Piece, Root, TargetError};
 use fsage_format::FormatError;
 use fsage_format::snapshot::{
-    SnapshotEnd, SnapshotEntry, SnapshotMeta, SnapshotReader, SnapshotWriter,
+    Extent, SnapshotEnd, SnapshotEntry, SnapshotMeta, SnapshotReader, SnapshotWriter, extent_flags,
 };
 use fsage_host::snapshot::{self, Previous, SnapshotSummary, walk_since};
 use fsage_host::{HostError, HostFs, machine, mounts::Mount};
@@ -173,6 +173,7 @@ fn walk_calls(
         summary.entries += 1;
         let (ino, size_bytes) = (attr.id.ino, attr.size_bytes);
         let entry = SnapshotEntry {
+            extents: extents(&*fs, &attr),
             generation: attr.id.generation,
             allocated_bytes: attr.allocated_bytes,
             links: attr.links,
@@ -198,6 +199,25 @@ fn walk_calls(
     Ok(summary)
 }
 
+/// Where a file's data lies, if the target can tell.
+fn extents(fs: &dyn FileSystem, attr: &Attr) -> Vec<Extent> {
+    if attr.file_type != FileType::Regular {
+        return Vec::new();
+    }
+    let pieces = fs.platform().pieces(attr.id.ino).unwrap_or_default();
+    let extent = |piece: Piece| Extent {
+        logical_bytes: piece.offset_bytes,
+        physical_bytes: piece.device_bytes,
+        length_bytes: piece.length_bytes,
+        flags: if piece.written {
+            0
+        } else {
+            extent_flags::UNWRITTEN
+        },
+    };
+    pieces.into_iter().map(extent).collect()
+}
+
 fn meta(root: &dyn Root) -> Result<SnapshotMeta, TargetError> {
     let fs = root.file_system(FsOptions::default())?;
     let place = trace_root(root).to_string_lossy().into_owned();
@@ -217,7 +237,11 @@ fn meta(root: &dyn Root) -> Result<SnapshotMeta, TargetError> {
         kernel: machine.kernel,
         root: place,
         dev: fs.stat(b"").map(|attr| attr.id.dev.0).unwrap_or_default(),
-        file_system: mount.map(|m| m.kind.clone()).unwrap_or_default(),
+        file_system: match mount {
+            Some(mount) => mount.kind.clone(),
+            None if fs.virtual_time().is_some() => "mem".to_owned(),
+            None => String::new(),
+        },
         mount_options: mount.map(Mount::options).unwrap_or_default(),
         block_bytes: space.block_bytes.into(),
         total_bytes: space.total_bytes,

@@ -3,6 +3,7 @@
 use std::hash::Hasher;
 use std::sync::Arc;
 
+use fsage_core::Piece;
 use rustc_hash::{FxHashMap, FxHasher};
 
 /// Bytes of a page and of a block.
@@ -102,6 +103,33 @@ impl Body {
         self.pages.get(&page).is_some_and(|p| p.bytes.is_some())
     }
 
+    /// Where it lies, in the order of the file.
+    pub(crate) fn pieces(&self) -> Vec<Piece> {
+        let mut pages: Vec<_> = self.pages.iter().collect();
+        pages.sort_unstable_by_key(|(page, _)| **page);
+        let mut pieces: Vec<Piece> = Vec::new();
+        for (page, at) in pages {
+            let (offset_bytes, device_bytes) = (page * PAGE, at.block * PAGE);
+            let written = at.bytes.is_some();
+            let goes_on = |piece: &&mut Piece| {
+                let length = piece.length_bytes;
+                piece.written == written
+                    && piece.offset_bytes + length == offset_bytes
+                    && piece.device_bytes + length == device_bytes
+            };
+            match pieces.last_mut().filter(goes_on) {
+                Some(piece) => piece.length_bytes += PAGE,
+                None => pieces.push(Piece {
+                    offset_bytes,
+                    device_bytes,
+                    length_bytes: PAGE,
+                    written,
+                }),
+            }
+        }
+        pieces
+    }
+
     /// Gives room at `block` to a page that has none.
     pub(crate) fn allocate(&mut self, page: u64, block: u64) {
         self.end_page = self.end_page.max(page + 1);
@@ -192,6 +220,28 @@ impl Body {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_are_what_lies_together_and_is_alike() {
+        let (mut pool, mut body) = (Pool::default(), Body::default());
+        for (page, block) in [(0, 7), (1, 8), (2, 20), (3, 21), (5, 22)] {
+            body.allocate(page, block);
+        }
+        body.write(0, &[7; 3 * PAGE_LEN], &mut pool);
+        let piece = |page, block, pages, written| Piece {
+            offset_bytes: page * PAGE,
+            device_bytes: block * PAGE,
+            length_bytes: pages * PAGE,
+            written,
+        };
+        let expected = [
+            piece(0, 7, 2, true),
+            piece(2, 20, 1, true),
+            piece(3, 21, 1, false),
+            piece(5, 22, 1, false),
+        ];
+        assert_eq!(body.pieces(), expected);
+    }
 
     #[test]
     fn equal_pages_are_held_once_and_holes_not_at_all() {

@@ -1,8 +1,8 @@
 //! An oracle's time, and what can be done to it from outside.
 
 use fsage_core::{
-    Clock, ColdEvidence, ColdLevel, ColdMethod, Demand, DeviceCounters, Errno, Handle, Platform,
-    VirtualTime,
+    Clock, ColdEvidence, ColdLevel, ColdMethod, Demand, DeviceCounters, Errno, Handle, Piece,
+    Platform, VirtualTime,
 };
 
 use crate::calls::MemFs;
@@ -82,5 +82,10 @@ impl Platform for MemFs {
 
     fn device_counters(&self) -> Option<DeviceCounters> {
         Some(self.lock().disk.as_ref()?.device.counters)
+    }
+
+    fn pieces(&self, ino: u64) -> Result<Vec<Piece>, Errno> {
+        let ino = u32::try_from(ino).map_err(|_| Errno::ENOENT)?;
+        Ok(self.lock().inodes.get(ino)?.body()?.pieces())
     }
 }

@@ -5,7 +5,7 @@ use fsage_core::{DevId, FileId};
 use fsage_format::profile::{Environment, MetricValue, SystemProfile};
 use fsage_format::snapshot::SnapshotEntry;
 
-use crate::cost::{Estimate, Machine, SystemVector, slowness};
+use crate::cost::{Estimate, FileSystemName, Machine, SystemVector, slowness};
 use crate::namespace::tree::Ino;
 use crate::namespace::{FileRecord, Namespace};
 
@@ -67,6 +67,7 @@ fn machine(profile: &SystemProfile) -> Machine {
         in_memory: target.is_in_memory(),
         deviceless: target.is_deviceless(),
         memory_bytes: machine.memory.total_bytes.filter(|&bytes| bytes > 0),
+        file_system: FileSystemName::of(target.file_system.as_deref().unwrap_or_default()),
         lists_by_creation: matches!(target.file_system.as_deref(), Some("xfs" | "btrfs")),
     }
 }

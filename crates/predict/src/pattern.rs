@@ -60,7 +60,7 @@ impl Relation {
     }
 }
 
-/// A file, and where its first extent lies on the device in bytes, where that is known; it is taken to be all.
+/// A file, and where it lies on the device in bytes, where that is known.
 #[derive(Debug, Clone, Copy)]
 pub struct Placed<'a> {
     /// The file.
@@ -69,23 +69,54 @@ pub struct Placed<'a> {
     pub inode: &'a Inode,
     /// Its first byte on the device.
     pub first: Option<u64>,
+    /// Where pieces of it begin, in the file and on the device; without any all lies behind the first byte.
+    pub pieces: &'a [(u64, u64)],
 }
 
 impl<'a> Placed<'a> {
     /// A file where the trace's own system put it.
     pub fn traced(ino: Ino, inode: &'a Inode) -> Self {
-        let first = inode.physical;
-        Self { ino, inode, first }
+        Self {
+            ino,
+            inode,
+            first: inode.physical,
+            pieces: inode.pieces.as_deref().unwrap_or_default(),
+        }
     }
 
     /// Where a byte of it lies.
     pub fn byte(&self, offset: u64) -> Option<u64> {
-        self.first.and_then(|p| p.checked_add(offset))
+        let behind = self.pieces.partition_point(|&(from, _)| from <= offset);
+        match behind.checked_sub(1).and_then(|at| self.pieces.get(at)) {
+            Some(&(from, at)) => at.checked_add(offset - from),
+            None => self.first.and_then(|p| p.checked_add(offset)),
+        }
+    }
+
+    /// How far the device goes from one page to the next, for each of `pages` that does not lie behind the one before.
+    pub fn jumps(&self, pages: std::ops::RangeInclusive<u64>) -> impl Iterator<Item = u64> {
+        let page = fsage_cache::PAGE_BYTES;
+        let ends = [*pages.start(), *pages.end()].map(|number| number.saturating_mul(page));
+        let begins = self.pieces.iter().filter_map(move |&(from, at)| {
+            let within = from > 0 && (ends[0]..=ends[1]).contains(&from);
+            let before = self.byte(from.checked_sub(page)?).filter(|_| within)?;
+            Some(before.saturating_add(page).abs_diff(at))
+        });
+        begins.filter(|&bytes| bytes > 0)
     }
 
     /// Where its page lies.
     fn page(&self, offset: u64) -> Option<u64> {
         self.byte(offset - offset % fsage_cache::PAGE_BYTES)
+    }
+
+    /// Where what ends at the end of a page ends.
+    fn end(&self, offset: u64) -> Option<u64> {
+        let page = fsage_cache::PAGE_BYTES;
+        match offset.checked_sub(page) {
+            Some(last) => self.byte(last)?.checked_add(page),
+            None => self.byte(offset),
+        }
     }
 
     /// What a byte of it is of for a drive, and where.
@@ -141,7 +172,7 @@ impl Tracker {
         if self.ino == ino {
             let page = fsage_cache::PAGE_BYTES;
             let goes_on = offset / page == self.end / page || offset == self.end;
-            return if goes_on {
+            return if goes_on && !self.jumps_to(file, offset) {
                 Relation::Sequential
             } else {
                 Relation::Same
@@ -177,9 +208,24 @@ impl Tracker {
         }
     }
 
-    /// Bytes from the end of the last request to `offset` of the same file.
-    pub fn distance(&self, ino: Ino, offset: u64) -> Option<u64> {
-        (self.ino == ino).then(|| offset.abs_diff(self.end))
+    /// Whether what goes on in a file at `offset` lies in another piece of it.
+    fn jumps_to(&self, file: Placed<'_>, offset: u64) -> bool {
+        let (Some(here), Some(there)) = (file.page(offset), self.physical_end) else {
+            return false;
+        };
+        // The page in which the last request ended, or the one behind it.
+        let goes_on = here == there || here.checked_add(fsage_cache::PAGE_BYTES) == Some(there);
+        !file.pieces.is_empty() && !goes_on
+    }
+
+    /// Bytes from the end of the last request to `offset` of the same file; of one in pieces, on the device.
+    pub fn distance(&self, file: Placed<'_>, offset: u64) -> Option<u64> {
+        if self.ino != file.ino {
+            return None;
+        }
+        let on_device = self.bytes_to(file, offset);
+        let in_pieces = on_device.filter(|_| !file.pieces.is_empty());
+        Some(in_pieces.unwrap_or_else(|| offset.abs_diff(self.end)))
     }
 
     /// Bytes on the device from the end of the last request to `offset` of a file, where that is known; pages are
@@ -216,7 +262,7 @@ impl Tracker {
             end,
             physical_end: end
                 .checked_next_multiple_of(fsage_cache::PAGE_BYTES)
-                .and_then(|end| file.byte(end)),
+                .and_then(|end| file.end(end)),
         };
     }
 }

@@ -485,6 +485,15 @@ fn names_of_block(vector: &SystemVector) -> u32 {
     })
 }
 
+/// What a KiB more takes of a long write that is made stable, in nanoseconds.
+fn write_ns(vector: &SystemVector) -> Option<f64> {
+    let each_ns = |stem: &str| {
+        let at = |kib: u32| vector.named(&format!("{stem}{kib}")).map(|e| e.value);
+        Some((at(16384)? - at(1024)?) / 15360.0).filter(|ns| *ns > 0.0)
+    };
+    each_ns("FDS").or_else(|| each_ns("FSY"))
+}
+
 /// Cache sizes of a system; a size that is only a lower bound is no bound, and comes back apart.
 fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
     let size = |name: &str| {
@@ -498,12 +507,6 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
         .named("BC")
         .filter(|e| e.lower_bound)
         .map(|e| e.value as u64 / 4);
-    // What a MiB more takes.
-    let each_ns = |stem: &str| {
-        let at = |kib: u32| vector.named(&format!("{stem}{kib}")).map(|e| e.value);
-        Some((at(16384)? - at(1024)?) / 15360.0).filter(|ns| *ns > 0.0)
-    };
-    let rate = each_ns("FDS").or_else(|| each_ns("FSY"));
     let sizes = Sizes {
         pages: size("BC").map(|kib| kib / 4),
         names: size("DNLC"),
@@ -529,7 +532,7 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
         throttle: size("DTH")
             .zip(vector.named("DTR").map(|e| e.value as u64))
             .filter(|&(most, rate)| most > 0 && rate > 0),
-        write_kib_per_s: rate.map_or(0, |ns| power_of_two(1e9 / ns)),
+        write_kib_per_s: write_ns(vector).map_or(0, |ns| power_of_two(1e9 / ns)),
         seeks: !vector.machine.in_memory && !vector.machine.deviceless,
         place_ns: place_ns(vector),
         writes_closed: vector
@@ -541,6 +544,7 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
             .named("RFF_G2000")
             .zip(vector.named("RFF"))
             .is_some_and(|(after, before)| after.value > before.value),
+        file_system: vector.machine.file_system,
         lists_by_creation: vector.machine.lists_by_creation,
         directories_apart: vector
             .named("LUR_NC")

@@ -8,9 +8,11 @@ mod common;
 use common::{Notes, Script, everything, everything_but};
 use fsage_core::metric::MetricId;
 use fsage_core::{
-    CLOSE_BY_DUP, COPY_SHARES, COPY_WHOLE_BLOCKS, Errno, OpFlags, OpKind, Outcome, Pid, Tid,
+    CLOSE_BY_DUP, COPY_SHARES, COPY_WHOLE_BLOCKS, Errno, FileId, OpFlags, OpKind, Outcome, Pid, Tid,
 };
-use fsage_predict::{Options, Predictor, Relation, SystemVector};
+use fsage_predict::cost::FileSystemName;
+use fsage_predict::namespace::tree::NodeKind;
+use fsage_predict::{FileRecord, Options, Predictor, Relation, SystemVector};
 
 /// The families that an operation was charged, without lookups, points and pauses.
 fn families(script: &Script) -> Vec<String> {
@@ -1302,4 +1304,65 @@ fn removals_in_a_long_row_are_held_up() {
     };
     assert_eq!(held(10_000), 300 - 256);
     assert_eq!(held(2_000_000), 0);
+}
+
+/// The random accesses that reads of the pages of a file in three pieces are charged, and those of one read of them all.
+fn reads_in_pieces(laid_out_by: &str, predicted_on: &str) -> (Vec<f64>, f64) {
+    const PAGE: u64 = 4096;
+    const MIB: u64 = 1 << 20;
+    let mut system = everything();
+    system.machine.file_system = FileSystemName::of(predicted_on);
+    let mut predictor = Predictor::new(Options::default(), vec![system]);
+    let namespace = predictor.namespace_mut();
+    namespace.laid_out_by = FileSystemName::of(laid_out_by);
+    let root = namespace.directory(b"/");
+    let mut file = FileRecord {
+        path: b"f",
+        id: FileId::default(),
+        kind: NodeKind::Regular,
+        size: 4 * PAGE,
+        allocated: 4 * PAGE,
+        target: None,
+        extents: &[
+            (0, MIB, PAGE),
+            (PAGE, 9 * MIB, PAGE),
+            // Told apart, and behind the one before all the same.
+            (2 * PAGE, 9 * MIB + PAGE, PAGE),
+            (3 * PAGE, MIB + PAGE, PAGE),
+        ],
+    };
+    for (ino, path) in [(2, b"f"), (3, b"g")] {
+        (file.path, file.id.ino) = (path, ino);
+        namespace.add(root, &file);
+    }
+    let mut s = Script::default();
+    s.open("/f", 0, 3);
+    for page in 0..4 {
+        s.data(OpKind::Read, 3, page * PAGE, PAGE);
+    }
+    s.open("/g", 0, 4);
+    s.data(OpKind::Read, 4, 0, 4 * PAGE);
+    let mut notes = Notes::default();
+    for op in &s.ops {
+        predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+    }
+    let accesses = |at: usize| {
+        let vector = notes.0[at].0.iter();
+        vector
+            .filter(|(name, _)| name.starts_with("RX"))
+            .map(|w| w.1)
+            .sum()
+    };
+    ((1..5).map(accesses).collect(), accesses(6))
+}
+
+#[test]
+fn a_file_in_pieces_is_read_piece_by_piece_where_the_same_file_system_cuts_it() {
+    assert_eq!(
+        reads_in_pieces("ext4", "ext4"),
+        (vec![0.0, 1.0, 0.0, 1.0], 2.0)
+    );
+    // Another cuts its own files, nobody knows where.
+    assert_eq!(reads_in_pieces("ext4", "ext2"), (vec![0.0; 4], 0.0));
+    assert_eq!(reads_in_pieces("", ""), (vec![0.0; 4], 0.0));
 }

@@ -241,10 +241,40 @@ impl View {
             charges.push(Charge::sized(Stem::Rd, step.gap, disk_kib));
             let next = self.next_listed(step, ino, offset);
             let ino = self.placed(step, ino);
-            self.ask_data(step, ino, (offset, length), Relation::Sequential, next);
+            let found = self.ask_data(step, ino, (offset, length), Relation::Sequential, next);
             self.note_data(step, ino, (offset, length), next);
+            if found != Some(Found::Held) {
+                let first = offset / PAGE_BYTES;
+                self.charge_jumps(
+                    step,
+                    ino,
+                    first..=offset.saturating_add(length - 1) / PAGE_BYTES,
+                    charges,
+                );
+            }
         } else {
             self.disk_read(step, ino, offset, length, disk_kib, fresh, charges);
+        }
+    }
+
+    /// Pages of a file in pieces that do not lie behind the one before are asked for by themselves.
+    fn charge_jumps(
+        &mut self,
+        step: &Passing<'_>,
+        ino: Ino,
+        pages: std::ops::RangeInclusive<u64>,
+        charges: &mut Vec<Charge>,
+    ) {
+        let Some(file) = self.file(step, ino) else {
+            return;
+        };
+        for bytes in file.jumps(pages) {
+            let distance = (bytes / 1024).min(self.sizes.far_kib) as f64;
+            charges.push(Charge::sized(Stem::Rx, step.gap, distance));
+            charges.push(Charge {
+                times: -1.0,
+                ..Charge::sized(Stem::Rd, step.gap, PAGE_KIB)
+            });
         }
     }
 
@@ -278,7 +308,7 @@ impl View {
             .or_next(next.is_some());
         let distance = self
             .last_data
-            .distance(ino, offset)
+            .distance(file, offset)
             .map(|bytes| bytes / 1024);
         // Where nothing is read ahead, so many bytes are as far in one file as between two.
         let between = self.last_data.bytes_to(file, offset);
@@ -325,6 +355,10 @@ impl View {
         if self.sizes.reads_paused && stem != Stem::RfF {
             charges.push(Charge::once(Stem::RfF, step.gap));
             charges.push(Charge::many(Stem::RfF, Gap::NONE, -1.0));
+        }
+        if found != Some(Found::Held) {
+            let last = offset.saturating_add(length.max(1) - 1) / PAGE_BYTES;
+            self.charge_jumps(step, ino, offset / PAGE_BYTES + 1..=last, charges);
         }
         self.note_data(step, ino, (offset, length), next);
     }

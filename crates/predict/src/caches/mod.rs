@@ -33,7 +33,7 @@ use fsage_cache::{LruSet, PageCache, Policy, Start, WriteBack};
 use fsage_core::{KindClass, Op, OpFlags, OpKind, Tid};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::cost::{Charge, Gap, GapTable, Stem};
+use crate::cost::{Charge, FileSystemName, Gap, GapTable, Stem};
 use crate::drive::{Drive, Figures, Request};
 use crate::namespace::process::OpenId;
 use crate::namespace::tree::{DentryId, Ino, NodeKind};
@@ -61,6 +61,8 @@ pub struct Sizes {
     pub drive: Option<Figures>,
     /// Whether an arm has to move on a drive that reads nothing ahead by itself.
     pub arm_alone: bool,
+    /// What puts files on the device.
+    pub file_system: FileSystemName,
     /// The farthest distance of the series RX that was measured, which stands for all beyond.
     pub far_kib: u64,
     /// Whether small files' data comes with their inodes.

@@ -46,6 +46,11 @@ impl View {
                 self.lay_out(step, (apart, places));
             }
             file.first = self.laid_out.get(&ino.0).copied();
+            file.pieces = &[];
+        }
+        // Into which pieces a file is cut is the file system's own.
+        if !self.sizes.file_system.is(step.ns.laid_out_by) {
+            file.pieces = &[];
         }
         Some(file)
     }

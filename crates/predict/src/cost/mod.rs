@@ -17,4 +17,4 @@ pub use gap::{Gap, GapTable};
 pub use ledger::Ledger;
 pub use plan::{Charge, Plan};
 pub use stem::Stem;
-pub use vector::{Estimate, Machine, Slot, Slots, SystemVector, slowness};
+pub use vector::{Estimate, FileSystemName, Machine, Slot, Slots, SystemVector, slowness};

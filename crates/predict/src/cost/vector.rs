@@ -107,6 +107,28 @@ pub struct Machine {
     pub memory_bytes: Option<u64>,
     /// Whether its directories list names in the order of their creation, as xfs and btrfs do; ext4 lists by a hash.
     pub lists_by_creation: bool,
+    /// What puts files on its device.
+    pub file_system: FileSystemName,
+}
+
+/// As much of a file system's name as tells it from others; zeros where it is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct FileSystemName([u8; 8]);
+
+impl FileSystemName {
+    /// Of its name in the kernel.
+    pub fn of(name: &str) -> Self {
+        let mut own = [0; 8];
+        for (place, &byte) in own.iter_mut().zip(name.as_bytes()) {
+            *place = byte;
+        }
+        Self(own)
+    }
+
+    /// Whether both are known to be the same.
+    pub fn is(self, other: Self) -> bool {
+        self == other && self != Self::default()
+    }
 }
 
 /// What one system costs. A metric that was not measured is absent, never zero.

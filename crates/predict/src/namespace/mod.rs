@@ -23,6 +23,8 @@ use process::{OpenFile, OpenId, Processes};
 use resolve::{Resolver, Walk};
 use tree::{DentryId, Ino, NodeKind, PredictedTree};
 
+use crate::cost::FileSystemName;
+
 /// Which files belong to the traced file system; operations on others are not charged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scope {
@@ -146,6 +148,8 @@ pub struct Namespace {
     pub tree: PredictedTree,
     /// Processes and open files.
     pub processes: Processes,
+    /// The file system that put the files of the snapshot where it tells that they lie.
+    pub laid_out_by: FileSystemName,
     resolver: Resolver,
     scope: Scope,
     block: u64,
@@ -217,6 +221,7 @@ impl Namespace {
             inode.size = record.size;
             inode.complete = record.kind == NodeKind::Directory;
             inode.physical = physical;
+            inode.pieces = pieces(record.extents);
             inode.dense_to = if holes { 0 } else { record.size };
         }
         if holes {
@@ -364,4 +369,21 @@ impl Namespace {
             written: false,
         })
     }
+}
+/// Where a file's pieces begin, in the file and on the device, if it has more than one; what is next to the one before
+/// on the device too goes on in it.
+fn pieces(extents: &[(u64, u64, u64)]) -> Option<Box<[(u64, u64)]>> {
+    // What is not on the device yet is told to lie at 0.
+    if extents.iter().any(|&(_, at, _)| at == 0) {
+        return None;
+    }
+    let mut pieces: Vec<(u64, u64)> = Vec::new();
+    let mut end = None;
+    for &(from, at, length) in extents {
+        if end != Some((from, at)) {
+            pieces.push((from, at));
+        }
+        end = from.checked_add(length).zip(at.checked_add(length));
+    }
+    (pieces.len() > 1).then(|| pieces.into())
 }

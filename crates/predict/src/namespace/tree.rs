@@ -28,6 +28,8 @@ pub struct Predicted {
     pub order: u64,
     /// Where its first extent lies on the device in bytes, where known.
     pub physical: Option<u64>,
+    /// Where its pieces begin in the file and on the device in bytes, where it is known to lie in more than one.
+    pub pieces: Option<Box<[(u64, u64)]>>,
 }
 
 /// The tree. It forgets no name: one that was missed is in the kernel's cache.
