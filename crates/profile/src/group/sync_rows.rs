@@ -78,7 +78,9 @@ fn rows(lab: &mut Lab<'_>) -> Res {
     } else {
         Some("the device is memory, where nothing moves".to_owned())
     };
-    no_cold.iter().for_each(|reason| lab.absent("RDSY", reason));
+    if let Some(reason) = &no_cold {
+        lab.absent("RDSY", reason);
+    }
     // Short, and so before what may use up the time. Computed devices have no page cache to pass.
     let most = lab.scale(if lab.short_commits { 20 } else { 7 }, 40);
     let direct_rounds = match lab.fs.virtual_time() {
