@@ -1306,10 +1306,16 @@ fn removals_in_a_long_row_are_held_up() {
     assert_eq!(held(2_000_000), 0);
 }
 
-/// The random accesses that reads of the pages of a file in three pieces are charged, and those of one read of them all.
-fn reads_in_pieces(laid_out_by: &str, predicted_on: &str) -> (Vec<f64>, f64) {
-    const PAGE: u64 = 4096;
-    const MIB: u64 = 1 << 20;
+const PAGE: u64 = 4096;
+const MIB: u64 = 1 << 20;
+
+/// The random accesses that reads of the pages of a file of four pages in pieces are charged, and those of one read of
+/// them all.
+fn reads_in_pieces(
+    extents: &[(u64, u64, u64)],
+    laid_out_by: &str,
+    predicted_on: &str,
+) -> (Vec<f64>, f64) {
     let mut system = everything();
     system.machine.file_system = FileSystemName::of(predicted_on);
     let mut predictor = Predictor::new(Options::default(), vec![system]);
@@ -1323,13 +1329,7 @@ fn reads_in_pieces(laid_out_by: &str, predicted_on: &str) -> (Vec<f64>, f64) {
         size: 4 * PAGE,
         allocated: 4 * PAGE,
         target: None,
-        extents: &[
-            (0, MIB, PAGE),
-            (PAGE, 9 * MIB, PAGE),
-            // Told apart, and behind the one before all the same.
-            (2 * PAGE, 9 * MIB + PAGE, PAGE),
-            (3 * PAGE, MIB + PAGE, PAGE),
-        ],
+        extents,
     };
     for (ino, path) in [(2, b"f"), (3, b"g")] {
         (file.path, file.id.ino) = (path, ino);
@@ -1358,11 +1358,22 @@ fn reads_in_pieces(laid_out_by: &str, predicted_on: &str) -> (Vec<f64>, f64) {
 
 #[test]
 fn a_file_in_pieces_is_read_piece_by_piece_where_the_same_file_system_cuts_it() {
-    assert_eq!(
-        reads_in_pieces("ext4", "ext4"),
-        (vec![0.0, 1.0, 0.0, 1.0], 2.0)
-    );
+    let mut extents = [
+        (0, MIB, PAGE),
+        (PAGE, 9 * MIB, PAGE),
+        // Told apart, and behind the one before all the same.
+        (2 * PAGE, 9 * MIB + PAGE, PAGE),
+        (3 * PAGE, MIB + PAGE, PAGE),
+    ];
+    let none = (vec![0.0; 4], 0.0);
+    let both = reads_in_pieces(&extents, "ext4", "ext4");
+    assert_eq!(both, (vec![0.0, 1.0, 0.0, 1.0], 2.0));
     // Another cuts its own files, nobody knows where.
-    assert_eq!(reads_in_pieces("ext4", "ext2"), (vec![0.0; 4], 0.0));
-    assert_eq!(reads_in_pieces("", ""), (vec![0.0; 4], 0.0));
+    assert_eq!(reads_in_pieces(&extents, "ext4", "ext2"), none);
+    assert_eq!(reads_in_pieces(&extents, "", ""), none);
+    // What is not written yet is nowhere, and behind a hole it may go on.
+    extents[3].1 = 0;
+    assert_eq!(reads_in_pieces(&extents, "ext4", "ext4"), none);
+    let holes = [extents[0], extents[2]];
+    assert_eq!(reads_in_pieces(&holes, "ext4", "ext4"), none);
 }

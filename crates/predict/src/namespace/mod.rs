@@ -370,8 +370,8 @@ impl Namespace {
         })
     }
 }
-/// Where a file's pieces begin, in the file and on the device, if it has more than one; what is next to the one before
-/// on the device too goes on in it.
+/// Where a file's pieces begin, in the file and on the device, if it has more than one and no holes; what is next to the
+/// one before on the device too goes on in it.
 fn pieces(extents: &[(u64, u64, u64)]) -> Option<Box<[(u64, u64)]>> {
     // What is not on the device yet is told to lie at 0.
     if extents.iter().any(|&(_, at, _)| at == 0) {
@@ -380,6 +380,10 @@ fn pieces(extents: &[(u64, u64, u64)]) -> Option<Box<[(u64, u64)]>> {
     let mut pieces: Vec<(u64, u64)> = Vec::new();
     let mut end = None;
     for &(from, at, length) in extents {
+        // Behind a hole, of which nothing is read, it may go on.
+        if end.is_some_and(|(to, _)| to != from) {
+            return None;
+        }
         if end != Some((from, at)) {
             pieces.push((from, at));
         }
