@@ -257,27 +257,6 @@ impl View {
         }
     }
 
-    /// Pages of a file in pieces that do not lie behind the one before are asked for by themselves.
-    fn charge_jumps(
-        &mut self,
-        step: &Passing<'_>,
-        ino: Ino,
-        pages: std::ops::RangeInclusive<u64>,
-        charges: &mut Vec<Charge>,
-    ) {
-        let Some(file) = self.file(step, ino) else {
-            return;
-        };
-        for bytes in file.jumps(pages) {
-            let distance = (bytes / 1024).min(self.sizes.far_kib) as f64;
-            charges.push(Charge::sized(Stem::Rx, step.gap, distance));
-            charges.push(Charge {
-                times: -1.0,
-                ..Charge::sized(Stem::Rd, step.gap, PAGE_KIB)
-            });
-        }
-    }
-
     /// A read that reaches the device, by its relation to the last one that did.
     #[allow(clippy::too_many_arguments, reason = "the arguments are the read")]
     fn disk_read(
@@ -361,18 +340,6 @@ impl View {
             self.charge_jumps(step, ino, offset / PAGE_BYTES + 1..=last, charges);
         }
         self.note_data(step, ino, (offset, length), next);
-    }
-
-    /// The arm moves to a read: from what was committed it takes longer than from another file.
-    fn moves_to_read(&mut self, relation: Relation, charges: &mut Vec<Charge>) {
-        let goes_on = matches!(relation, Relation::Sequential | Relation::Same);
-        if std::mem::take(&mut self.arm_commits) && self.sizes.seeks && !goes_on {
-            charges.push(Charge::sized(Stem::RdSy, Gap::NONE, 4.0));
-            charges.push(Charge {
-                times: -1.0,
-                ..Charge::sized(Stem::RfF, Gap::NONE, 4.0)
-            });
-        }
     }
 
     #[inline]

@@ -5,8 +5,8 @@ use fsage_core::Op;
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 
-use super::{Passing, View};
-use crate::cost::Stem;
+use super::{PAGE_KIB, Passing, View};
+use crate::cost::{Charge, Gap, Stem};
 use crate::drive::{Found, Of, Request};
 use crate::namespace::tree::{Ino, Inode, NodeKind};
 use crate::pattern::{NEAR_BYTES, NEXT_BYTES, Placed, Relation};
@@ -194,6 +194,39 @@ impl View {
         }
         if let Some(end) = self.last_data.end() {
             self.data_ends(step, ino, end);
+        }
+    }
+
+    /// Pages of a file in pieces that do not lie behind the one before are asked for by themselves.
+    pub(super) fn charge_jumps(
+        &mut self,
+        step: &Passing<'_>,
+        ino: Ino,
+        pages: std::ops::RangeInclusive<u64>,
+        charges: &mut Vec<Charge>,
+    ) {
+        let Some(file) = self.file(step, ino) else {
+            return;
+        };
+        for bytes in file.jumps(pages) {
+            let distance = (bytes / 1024).min(self.sizes.far_kib) as f64;
+            charges.push(Charge::sized(Stem::Rx, step.gap, distance));
+            charges.push(Charge {
+                times: -1.0,
+                ..Charge::sized(Stem::Rd, step.gap, PAGE_KIB)
+            });
+        }
+    }
+
+    /// The arm moves to a read: from what was committed it takes longer than from another file.
+    pub(super) fn moves_to_read(&mut self, relation: Relation, charges: &mut Vec<Charge>) {
+        let goes_on = matches!(relation, Relation::Sequential | Relation::Same);
+        if std::mem::take(&mut self.arm_commits) && self.sizes.seeks && !goes_on {
+            charges.push(Charge::sized(Stem::RdSy, Gap::NONE, 4.0));
+            charges.push(Charge {
+                times: -1.0,
+                ..Charge::sized(Stem::RfF, Gap::NONE, 4.0)
+            });
         }
     }
 }
