@@ -124,7 +124,7 @@ fn in_every_verb(dir: &Path, target: &str) {
             target,
             "--quick",
             "--max-time",
-            "12s",
+            "20s",
             "-o",
             "aged.fsp",
             "--json",

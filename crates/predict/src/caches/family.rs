@@ -3,6 +3,9 @@
 use fsage_core::Op;
 use rustc_hash::FxHashMap;
 
+/// So many processes are known at once; those before are of long ago.
+const MOST: usize = 1 << 16;
+
 /// Nobody has more ancestors that matter; a loop of numbers that were given again ends here too.
 const MOST_ABOVE: usize = 64;
 
@@ -19,6 +22,9 @@ impl Family {
         // A thread belongs to its process.
         let child = op.length.and_then(|pid| u32::try_from(pid).ok());
         if let Some(child) = child.filter(|&child| child != op.pid.0) {
+            if self.parents.len() >= MOST {
+                self.parents.clear();
+            }
             self.parents.insert(child, (op.pid.0, op.start_ns));
         }
     }

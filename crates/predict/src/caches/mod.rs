@@ -386,7 +386,7 @@ impl View {
         };
         match op.kind {
             OpKind::Exec | OpKind::Exit => self.listings.another_program(op.pid.0),
-            OpKind::Fork => self.listings.fork(op),
+            OpKind::Fork if self.sizes.lists_by_creation => self.listings.fork(op),
             _ => {}
         }
         for &ino in &resolved.rewritten {
