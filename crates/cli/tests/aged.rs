@@ -340,17 +340,8 @@ fn who_waits_for_a_first_use_sees_the_days_go_by() {
     let temp = temp_in_memory();
     let dir = temp.path();
     generate(dir);
-    let line = format!(
-        "stty cols 100; {} layout {FIRST_USE}",
-        env!("CARGO_BIN_EXE_fsage")
-    );
-    let mut script = Command::new("script");
-    script
-        .current_dir(dir)
-        .env("XDG_CACHE_HOME", dir.join("cache"))
-        .env("TERM", "xterm");
-    let shown = script.args(["-qec", &line, "/dev/null"]).output().unwrap();
-    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let line = format!("layout {FIRST_USE}");
+    let shown = common::on_a_terminal(dir, 100, &line);
     assert!(
         shown.contains("/10 days, ") && shown.contains("layout score"),
         "{shown}"

@@ -118,17 +118,10 @@ fn a_page_for_a_pager_is_as_wide_as_the_terminal() {
         return;
     }
     let dir = temp_in_memory();
-    let fsage = env!("CARGO_BIN_EXE_fsage");
     let profile = profile("ext4").display().to_string();
     let widest = |columns: u16, line: &str| {
-        let shell = format!("stty cols {columns}; {fsage} show {profile} --details {line} > out");
-        let line = ["-qec", shell.as_str(), "/dev/null"];
-        let mut script = std::process::Command::new("script");
-        script
-            .current_dir(dir.path())
-            .args(line)
-            .env_remove("COLUMNS");
-        assert!(script.output().unwrap().status.success(), "{shell}");
+        let line = format!("show {profile} --details {line} > out");
+        common::on_a_terminal(dir.path(), columns, &line);
         let text = std::fs::read_to_string(dir.path().join("out")).unwrap();
         text.lines().map(|l| l.chars().count()).max().unwrap()
     };
@@ -335,12 +328,8 @@ fn what_is_computed_says_no_time_that_is_left() {
         return;
     }
     let dir = temp();
-    let program = env!("CARGO_BIN_EXE_fsage");
-    let line = format!("stty cols 100; {program} profile mem:disk --only CR -o p.fsp");
-    let mut script = std::process::Command::new("script");
-    script.current_dir(dir.path()).env("TERM", "xterm");
-    let shown = script.args(["-qec", &line, "/dev/null"]).output().unwrap();
-    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let line = "profile mem:disk --only CR -o p.fsp";
+    let shown = common::on_a_terminal(dir.path(), 100, line);
     assert!(
         shown.contains("new files") && shown.contains("virtual time"),
         "{shown}"

@@ -68,7 +68,6 @@ fn machine(profile: &SystemProfile) -> Machine {
         deviceless: target.is_deviceless(),
         memory_bytes: machine.memory.total_bytes.filter(|&bytes| bytes > 0),
         file_system: FileSystemName::of(target.file_system.as_deref().unwrap_or_default()),
-        lists_by_creation: matches!(target.file_system.as_deref(), Some("xfs" | "btrfs")),
     }
 }
 

@@ -545,7 +545,6 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
             .zip(vector.named("RFF"))
             .is_some_and(|(after, before)| after.value > before.value),
         file_system: vector.machine.file_system,
-        lists_by_creation: vector.machine.lists_by_creation,
         directories_apart: vector
             .named("LUR_NC")
             .zip(vector.named("RFF"))

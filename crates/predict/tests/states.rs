@@ -1012,7 +1012,8 @@ fn read_by(
         (op.pid, op.tid) = (reader, Tid(reader.0));
     }
     let mut system = everything();
-    system.machine.lists_by_creation = lists_by_creation;
+    let file_system = if lists_by_creation { "xfs" } else { "ext4" };
+    system.machine.file_system = FileSystemName::of(file_system);
     let mut predictor = Predictor::new(Options::default(), vec![system]);
     let mut notes = Notes::default();
     for op in &s.ops {

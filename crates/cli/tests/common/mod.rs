@@ -26,6 +26,22 @@ use tempfile::TempDir;
 /// Longer than anything that is waited for takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
+/// What fsage shows on a terminal of so many columns; it must succeed. `line` goes through a shell. Needs `script`.
+pub fn on_a_terminal(dir: &Path, columns: u16, line: &str) -> String {
+    let fsage = env!("CARGO_BIN_EXE_fsage");
+    let line = format!("stty cols {columns}; {fsage} {line}");
+    let mut script = Command::new("script");
+    script
+        .current_dir(dir)
+        .env_remove("COLUMNS")
+        .env("XDG_CACHE_HOME", dir.join("cache"))
+        .env("TERM", "xterm");
+    let output = script.args(["-qec", &line, "/dev/null"]).output().unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{line}: {shown}");
+    shown
+}
+
 /// What one command said and how it ended.
 #[derive(Debug)]
 pub struct Ran {

@@ -244,13 +244,7 @@ impl View {
             let found = self.ask_data(step, ino, (offset, length), Relation::Sequential, next);
             self.note_data(step, ino, (offset, length), next);
             if found != Some(Found::Held) {
-                let first = offset / PAGE_BYTES;
-                self.charge_jumps(
-                    step,
-                    ino,
-                    first..=offset.saturating_add(length - 1) / PAGE_BYTES,
-                    charges,
-                );
+                self.charge_jumps(step, ino, (offset, length), 0, charges);
             }
         } else {
             self.disk_read(step, ino, offset, length, disk_kib, fresh, charges);
@@ -336,8 +330,7 @@ impl View {
             charges.push(Charge::many(Stem::RfF, Gap::NONE, -1.0));
         }
         if found != Some(Found::Held) {
-            let last = offset.saturating_add(length.max(1) - 1) / PAGE_BYTES;
-            self.charge_jumps(step, ino, offset / PAGE_BYTES + 1..=last, charges);
+            self.charge_jumps(step, ino, (offset, length), 1, charges);
         }
         self.note_data(step, ino, (offset, length), next);
     }

@@ -2,10 +2,8 @@
 //! of the names, the predicted one in the order of creation: there the same program comes to another file at that turn.
 
 use fsage_cache::PAGE_BYTES;
-use fsage_core::Op;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::family::Family;
 use super::{Passing, View};
 use crate::namespace::tree::{Ino, NodeKind};
 
@@ -92,7 +90,6 @@ struct Pass {
 /// Directories that were listed, and which files stand for the ones that were taken.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Listings {
-    family: Family,
     passes: FxHashMap<u32, Pass>,
     /// Processes that took the files of a directory as it lists them, so that they do in the next too.
     followers: FxHashSet<u32>,
@@ -110,12 +107,6 @@ impl Listings {
     #[cold]
     pub fn another_program(&mut self, pid: u32) {
         self.followers.remove(&pid);
-    }
-
-    /// A process has a child.
-    #[cold]
-    pub fn fork(&mut self, op: &Op) {
-        self.family.fork(op);
     }
 
     /// The file is gone, and its number is free.
@@ -142,7 +133,7 @@ impl View {
     pub(super) fn listed(&mut self, step: &Passing<'_>, dir: Ino) {
         let open = step.resolved.open.and_then(|id| step.ns.processes.open(id));
         let (serial, pid) = (open.map_or(0, |o| o.serial), step.op.pid.0);
-        if !self.sizes.lists_by_creation
+        if !self.sizes.file_system.lists_by_creation()
             || matches!(self.listings.passes.get(&dir.0), Some(p) if p.serial == serial)
         {
             return;
@@ -191,7 +182,8 @@ impl View {
         }
     }
 
-    /// A process takes a file that it or one that works with it listed: if neither in the order of names nor of creation, then in that of the listing.
+    /// A process takes a file that it, or one that works with it, listed: if neither in the order of names nor of creation,
+    /// then in that of the listing.
     #[inline]
     pub(super) fn take_listed(&mut self, step: &Passing<'_>) {
         if self.listings.passes.is_empty() {
@@ -211,7 +203,7 @@ impl View {
             return;
         };
         let pid = step.op.pid.0;
-        if !self.listings.family.together(pid, pass.pid, pass.at_ns) {
+        if !step.ns.family.together(pid, pass.pid, pass.at_ns) {
             return;
         }
         let [files, others] = &pass.by_creation;

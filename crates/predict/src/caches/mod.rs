@@ -8,7 +8,6 @@
 mod copies;
 mod data;
 mod dirty;
-mod family;
 mod inodes;
 mod listing;
 mod lookup;
@@ -81,8 +80,6 @@ pub struct Sizes {
     pub shares_blocks: bool,
     /// Whether what reads from the device cost after pauses was measured.
     pub reads_paused: bool,
-    /// Whether directories list names in the order of their creation.
-    pub lists_by_creation: bool,
     /// Whether directories' blocks lie apart, so that each lookup in another one has got to its own.
     pub directories_apart: bool,
     /// How far apart on the device directories made one after another put their files, in bytes, and among how many
@@ -384,10 +381,8 @@ impl View {
             ns,
             gap,
         };
-        match op.kind {
-            OpKind::Exec | OpKind::Exit => self.listings.another_program(op.pid.0),
-            OpKind::Fork if self.sizes.lists_by_creation => self.listings.fork(op),
-            _ => {}
+        if matches!(op.kind, OpKind::Exec | OpKind::Exit) {
+            self.listings.another_program(op.pid.0);
         }
         for &ino in &resolved.rewritten {
             self.close_truncated(&step, ino);

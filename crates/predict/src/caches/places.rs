@@ -197,18 +197,21 @@ impl View {
         }
     }
 
-    /// Pages of a file in pieces that do not lie behind the one before are asked for by themselves.
+    /// Pages of a file in pieces that do not lie behind the one before are asked for by themselves; so many at the beginning
+    /// of a read are in its own charge.
     pub(super) fn charge_jumps(
         &mut self,
         step: &Passing<'_>,
         ino: Ino,
-        pages: std::ops::RangeInclusive<u64>,
+        (offset, length): (u64, u64),
+        charged: u64,
         charges: &mut Vec<Charge>,
     ) {
         let Some(file) = self.file(step, ino) else {
             return;
         };
-        for bytes in file.jumps(pages) {
+        let last = offset.saturating_add(length.max(1) - 1) / PAGE_BYTES;
+        for bytes in file.jumps(offset / PAGE_BYTES + charged..=last) {
             let distance = (bytes / 1024).min(self.sizes.far_kib) as f64;
             charges.push(Charge::sized(Stem::Rx, step.gap, distance));
             charges.push(Charge {

@@ -105,8 +105,6 @@ pub struct Machine {
     pub deviceless: bool,
     /// Its memory in bytes; `None` where nobody knows.
     pub memory_bytes: Option<u64>,
-    /// Whether its directories list names in the order of their creation, as xfs and btrfs do; ext4 lists by a hash.
-    pub lists_by_creation: bool,
     /// What puts files on its device.
     pub file_system: FileSystemName,
 }
@@ -123,6 +121,11 @@ impl FileSystemName {
             *place = byte;
         }
         Self(own)
+    }
+
+    /// Whether its directories list names in the order of their creation; ext4 lists by a hash.
+    pub fn lists_by_creation(self) -> bool {
+        self == Self::of("xfs") || self == Self::of("btrfs")
     }
 
     /// Whether both are known to be the same.

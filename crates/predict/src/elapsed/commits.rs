@@ -45,9 +45,7 @@ impl Commits {
         let alone = one.filter(|&rate| rate > 0.0);
         let of = |rate: Option<f64>| alone.zip(rate.filter(|&rate| rate > 0.0));
         Self {
-            more: of(four).map_or(1.0, |(one, four)| {
-                (2.0 * one / four - 1.0).clamp(-LEAST, 1.0)
-            }),
+            more: of(four).map_or(1.0, |(one, four)| (2.0 * one / four - 1.0).min(1.0)),
             together: of(two).map_or(1, |(one, two)| (two / one).round().clamp(1.0, 2.0) as u32),
             within_ns: access_ns as u64,
             now: None,

@@ -40,6 +40,7 @@ impl Namespace {
             // One of that number, if it is known, ended unseen.
             self.close_all(child, out);
             self.processes.fork(op.pid.0, child, op.flags);
+            self.family.fork(op.pid.0, child, op.start_ns);
         }
     }
 

@@ -10,6 +10,7 @@
 
 mod apply;
 mod apply_open;
+pub mod family;
 pub mod process;
 pub mod resolve;
 pub mod tree;
@@ -18,6 +19,7 @@ use std::hint::black_box;
 
 use fsage_core::{DevId, FileId, Op, OpFlags, OpKind, PathId, PathTable};
 
+use family::Family;
 use fsage_namespace::Registered;
 use process::{OpenFile, OpenId, Processes};
 use resolve::{Resolver, Walk};
@@ -148,6 +150,8 @@ pub struct Namespace {
     pub tree: PredictedTree,
     /// Processes and open files.
     pub processes: Processes,
+    /// Which of them work together.
+    pub family: Family,
     /// The file system that put the files of the snapshot where it tells that they lie.
     pub laid_out_by: FileSystemName,
     resolver: Resolver,

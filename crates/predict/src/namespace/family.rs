@@ -1,6 +1,5 @@
 //! Which processes work together: what one lists another reads, at the other end of a pipe or as its child.
 
-use fsage_core::Op;
 use rustc_hash::FxHashMap;
 
 /// So many processes are known at once; those before are of long ago.
@@ -9,24 +8,19 @@ const MOST: usize = 1 << 16;
 /// Nobody has more ancestors that matter; a loop of numbers that were given again ends here too.
 const MOST_ABOVE: usize = 64;
 
-/// Whose child each process is, and since when.
+/// Whose child each process is, and since when (nanoseconds of the trace).
 #[derive(Debug, Clone, Default)]
-pub(super) struct Family {
+pub struct Family {
     parents: FxHashMap<u32, (u32, u64)>,
 }
 
 impl Family {
-    /// Notes a child.
-    #[cold]
-    pub fn fork(&mut self, op: &Op) {
-        // A thread belongs to its process.
-        let child = op.length.and_then(|pid| u32::try_from(pid).ok());
-        if let Some(child) = child.filter(|&child| child != op.pid.0) {
-            if self.parents.len() >= MOST {
-                self.parents.clear();
-            }
-            self.parents.insert(child, (op.pid.0, op.start_ns));
+    /// A process starts another at `at_ns`.
+    pub fn fork(&mut self, parent: u32, child: u32, at_ns: u64) {
+        if self.parents.len() >= MOST {
+            self.parents.clear();
         }
+        self.parents.insert(child, (parent, at_ns));
     }
 
     fn parent(&self, pid: u32) -> Option<(u32, u64)> {
@@ -59,16 +53,11 @@ impl Family {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsage_core::{OpKind, Pid, Tid};
 
     #[test]
     fn a_pipe_s_other_end_and_a_child_work_with_who_lists_and_the_next_command_does_not() {
         let mut family = Family::default();
-        let mut fork = |parent: u32, child: u32, at_ns: u64| {
-            let mut op = Op::new(OpKind::Fork, Pid(parent), Tid(parent), at_ns);
-            op.length = Some(u64::from(child));
-            family.fork(&op);
-        };
+        let mut fork = |parent, child, at_ns| family.fork(parent, child, at_ns);
         // A shell, find | xargs, what xargs and find start, and the next command.
         fork(1, 2, 10);
         fork(2, 3, 20);
