@@ -168,8 +168,18 @@ struct Thread {
     creator: Option<usize>,
     /// Threads that it started and that ended.
     exits: Vec<Exit>,
-    /// What it only asked for and is not known to have had: ends, and numbers among all that the server did.
-    asked: (BinaryHeap<Reverse<u64>>, VecDeque<u64>),
+    asked: Asked,
+}
+
+/// What a thread only asked for and is not known to have had.
+#[derive(Debug, Clone, Default)]
+struct Asked {
+    /// Ends of what is still to come in the trace.
+    ends: BinaryHeap<Reverse<u64>>,
+    /// Numbers among all that the server did, of these and of what came.
+    numbers: VecDeque<u64>,
+    /// What came and nothing was taken to have waited for yet.
+    came: usize,
 }
 
 /// Every thread of a trace.
@@ -224,7 +234,7 @@ impl Follow {
             ..Event::default()
         };
         self.pause(op, start, &mut event);
-        self.answers(start, &mut event);
+        self.answers(op, start, &mut event);
         if asked {
             self.asks(
                 slot,
@@ -286,23 +296,34 @@ impl Follow {
         server.ops += 1;
         let number = server.ops;
         if let Some(thread) = self.threads.get_mut(slot) {
-            thread.asked.0.push(Reverse(end));
-            thread.asked.1.push_back(number);
+            thread.asked.ends.push(Reverse(end));
+            thread.asked.numbers.push_back(number);
         }
     }
 
-    /// A thread that had had so many answers by `start` has as many requests fewer there when it goes on: that is how many
-    /// it keeps there at once.
-    fn answers(&mut self, start: u64, event: &mut Event) {
+    /// A thread that goes on at `start` has had an answer for each request that it makes beyond those that it keeps there at
+    /// once. It slept for those that came while it is known to have slept; whatever came besides was there when it looked,
+    /// and is not where answers take longer: of those it waits for one at a time.
+    fn answers(&mut self, op: &Op, start: u64, event: &mut Event) {
         let Some((slot, thread)) = self.server.zip(self.threads.get_mut(event.slot)) else {
             return;
         };
-        let mut ops = None;
-        while thread.asked.0.peek().is_some_and(|end| end.0 <= start) {
-            thread.asked.0.pop();
-            ops = thread.asked.1.pop_front();
+        let slept_until = if op.record.contains(OpFlags::WAITS) {
+            thread.end_ns.saturating_add(op.pause.asleep_ns)
+        } else {
+            start
+        };
+        let (asked, mut awaited, mut last) = (&mut thread.asked, 0, start);
+        while let Some(&Reverse(end)) = asked.ends.peek().filter(|end| end.0 <= start) {
+            asked.ends.pop();
+            asked.came += 1;
+            awaited += usize::from(end <= slept_until);
+            last = end;
         }
-        if let Some(ops) = ops {
+        let awaited = awaited.max(1).min(asked.came);
+        asked.came -= awaited;
+        if let Some(ops) = asked.numbers.drain(..awaited).next_back() {
+            event.sleep_ns = event.sleep_ns.min(start.saturating_sub(last) as f64);
             event.follows(Wake {
                 slot,
                 ops,

@@ -339,6 +339,20 @@ mod tests {
         assert!((4000.0..5000.0).contains(&waited), "{waited}");
     }
 
+    /// Two requests of a thread are there at once, each of which the thread sleeps for: one waits for the other.
+    #[test]
+    fn who_sleeps_until_an_answer_comes_waits_for_it_alone() {
+        let mut case = Case::on(Some(1), true);
+        for n in 0..100_u64 {
+            let mut op = Op::new(OpKind::Write, Pid(1), Tid(1), 350 * n);
+            (op.latency_ns, op.record) = (Some(700), OpFlags(OpFlags::URING.0 | OpFlags::WAITS.0));
+            op.pause.asleep_ns = 345;
+            case.push(&op, 0.0, 1000.0);
+        }
+        let (_, waited, _) = case.ends();
+        assert!((95_000.0..100_000.0).contains(&waited), "{waited}");
+    }
+
     #[test]
     fn what_was_not_queued_is_counted_among_the_answers() {
         let mut case = Case::on(None, false);

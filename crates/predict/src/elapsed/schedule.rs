@@ -367,10 +367,10 @@ impl Schedule {
                     if self.complete(slot, at) {
                         return;
                     }
-                    if at >= slice_end {
-                        if let Some(thread) = self.threads.get_mut(slot) {
-                            thread.cut = kind.map(|kind| (kind, at));
-                        }
+                    let thread = self.threads.get_mut(slot);
+                    // Whoever gets an answer of a server comes before what that serves next.
+                    if let Some(thread) = thread.filter(|t| t.serves || at >= slice_end) {
+                        thread.cut = kind.filter(|_| at >= slice_end).map(|kind| (kind, at));
                         return self.plan(at, What::Free(Some(slot)));
                     }
                 }
