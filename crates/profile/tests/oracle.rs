@@ -498,6 +498,10 @@ const NOT_DETERMINED: &[(&str, &str)] = &[
         "direct writes go to the device by the truth's own way",
     ),
     (
+        "DWOR",
+        "direct writes go to the device by the truth's own way",
+    ),
+    (
         "SYNC",
         "which blocks a commit holds depends on what others left",
     ),

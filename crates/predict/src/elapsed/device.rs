@@ -75,6 +75,8 @@ pub(super) struct Device {
     drive: Option<Drive>,
     /// What a read takes so far off the last one, by KiB.
     off_ns: Vec<(f64, f64)>,
+    /// What a write past the page cache takes right after another one, by what it takes alone.
+    in_a_row: f64,
 }
 
 impl Device {
@@ -99,6 +101,28 @@ impl Device {
             others: Queue::of(vector, "SC_RR_D"),
             drive: Figures::of(vector).map(Drive::new),
             off_ns: off_ns(vector),
+            in_a_row: in_a_row(vector),
+        }
+    }
+
+    /// What of an operation a device in memory works for: all of what is much shorter than an access is the caller's own
+    /// work, while of a drive it is the mean of many operations without an access and one with it.
+    pub fn in_memory(&self, latency: Latency) -> Latency {
+        if latency.device_ns >= self.access_ns / 2.0 {
+            return latency;
+        }
+        Latency {
+            device_ns: 0.0,
+            ..latency
+        }
+    }
+
+    /// What of a request a device in memory needs for it that comes right after another one.
+    pub fn behind_others(&self, kind: OpKind) -> f64 {
+        if kind == OpKind::Write {
+            self.in_a_row
+        } else {
+            1.0
         }
     }
 
@@ -313,6 +337,15 @@ impl Device {
     pub fn gains(&self, kind: OpKind) -> bool {
         kind.class() == KindClass::Sync || self.others.factor.is_some()
     }
+}
+
+/// The share of a direct write of 16 KiB that one in a row takes; all, where that was not measured.
+fn in_a_row(vector: &SystemVector) -> f64 {
+    let value = |name| vector.named(name).map(|e| e.value).filter(|&v| v > 0.0);
+    let alone = value("DWO4").zip(value("DWO64"));
+    let alone = alone.and_then(|(small, large)| linear(&[(4.0, small), (64.0, large)], 16.0));
+    let share = value("DWOR").zip(alone).map(|(row, alone)| row / alone);
+    share.map_or(1.0, |share| share.min(1.0))
 }
 
 /// What reads take so many KiB off the last one; nothing where that was not measured.

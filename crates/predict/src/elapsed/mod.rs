@@ -73,10 +73,10 @@ impl Replay {
         }
         // Memory has read ahead before the next page is asked for; the reader gives its processor up for the first.
         let waits = op.record.contains(OpFlags::DIRECT) || op.record.contains(OpFlags::URING);
-        let latency = if self.in_memory && !waits {
-            latency.without_ahead()
-        } else {
-            latency
+        let latency = match (self.in_memory, waits) {
+            (true, false) => self.schedule.in_memory(latency.without_ahead()),
+            (true, true) => self.schedule.in_memory(latency),
+            (false, _) => latency,
         };
         let mut awaits = event.awaits.clone();
         if let Some(awaits) = &mut awaits {

@@ -22,6 +22,7 @@ use super::contention::Contention;
 use super::device::Device;
 use super::due::{Due, What};
 use super::thread::{Item, Stage, State, Thread};
+use crate::cost::ledger::Latency;
 use crate::cost::{Machine, SystemVector};
 
 /// A slice of Linux (2.8 ms on two processors and more) ends at a tick, which mostly come every 4 ms.
@@ -93,6 +94,11 @@ impl Schedule {
             queued: [0.0; OpKind::ALL.len()],
             end_ns: 0,
         }
+    }
+
+    /// What of an operation a device in memory works for.
+    pub fn in_memory(&self, latency: Latency) -> Latency {
+        self.device.in_memory(latency)
     }
 
     /// The next operation of a thread. A thread that nothing started begins with the trace.
@@ -452,6 +458,9 @@ impl Schedule {
         self.pending += 1;
         self.grow(server);
         if let Some(thread) = self.threads.get_mut(server) {
+            if self.machine.in_memory && thread.now.is_some() {
+                request.latency.total_ns *= self.device.behind_others(request.kind);
+            }
             thread.serves = true;
             thread.queue.push_back(request);
             match thread.state {

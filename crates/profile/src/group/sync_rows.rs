@@ -30,12 +30,13 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
 ];
 
-const SEQUENCES: [&str; 13] = [
+const SEQUENCES: [&str; 14] = [
     "FSYS", "FDSS", "FDSL", "FDSA", "FSYO", "FDSO", "FDSU", "FDSR", "FSYW", "FSYT", "SFRW", "RDSY",
-    "DWO",
+    "DWO", "DWOR",
 ];
 /// Those of calls that wait in rows; direct writes have rounds of their own.
 const ROWS: &[&str] = SEQUENCES.split_at(12).0;
+const DIRECT: [&str; 2] = ["DWO", "DWOR"];
 /// Files of a sequence.
 const FILES: usize = 20;
 /// Sequences of a round on one file, and calls of each.
@@ -55,6 +56,9 @@ const RECORD: u64 = 500;
 const FILE_BYTES: usize = 16 << 10;
 /// Reads of a row, each after a file made stable.
 const READS: usize = 5;
+/// Direct writes in a row, and their size in blocks.
+const DIRECT_ROW: u64 = 8;
+const DIRECT_BLOCKS: u64 = 4;
 /// Blocks from one direct write, or one read, to the next.
 const ELSEWHERE: u64 = 1579;
 const RANGES: [&str; 5] = ["SYNC", "SYNF", "SYND", "SYNO", "SFR"];
@@ -87,10 +91,14 @@ fn rows(lab: &mut Lab<'_>) -> Res {
         Some(_) => (0, 0),
         None => (lab.scale(3, 6), most),
     };
-    match lab.rounds(&["DWO"], direct_rounds, |lab, round| {
+    match lab.rounds(&DIRECT, direct_rounds, |lab, round| {
         direct(lab, &written, round)
     }) {
-        Err(halt @ (Halt::Failed(_) | Halt::Absent(_))) => lab.absent("DWO", &halt.reason()),
+        Err(halt @ (Halt::Failed(_) | Halt::Absent(_))) => {
+            for stem in DIRECT {
+                lab.absent(stem, &halt.reason());
+            }
+        }
         other => other?,
     }
     lab.rounds(ROWS, rounds, |lab, round| {
@@ -150,6 +158,19 @@ fn direct(lab: &mut Lab<'_>, path: &[u8], round: usize) -> Res {
                 fs.pwrite(handle, piece.unwrap_or_default(), at * BLOCK)
             })?;
         }
+        lab.end()?;
+        let bytes = (DIRECT_BLOCKS * BLOCK) as usize;
+        let piece = payload.get(from..from + bytes).unwrap_or_default();
+        let write = |number: u64| {
+            let at = (round as u64 * DIRECT_ROW + number) * ELSEWHERE
+                % blocks.saturating_sub(DIRECT_BLOCKS).max(1);
+            fs.pwrite(handle, piece, at * BLOCK)
+        };
+        write(0)?;
+        lab.begin(Batch::Blocking);
+        let ((), row_ns) =
+            lab.timed(|| (1..=DIRECT_ROW).try_for_each(|number| write(number).map(drop)))?;
+        lab.add(Probe::of("DWOR"), 0, row_ns / DIRECT_ROW as f64);
         lab.end().map(|_| ())
     });
     lab.payload = payload;
