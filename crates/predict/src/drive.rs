@@ -171,6 +171,13 @@ impl Drive {
         self.at.is_some() || last.is_some_and(|p| p.end - p.asked >= bytes)
     }
 
+    /// Whether it holds the bytes from `first` to `end`.
+    pub fn holds(&mut self, of: Of, (first, end): (u64, u64), now_ns: u64) -> bool {
+        self.rest(now_ns);
+        let mut places = self.places.iter();
+        places.any(|p| p.of == of && p.first <= first && end <= p.end)
+    }
+
     /// How far a place lies from where the arm is, in bytes; `None` where it is over something else.
     pub fn distance(&mut self, of: Of, first: u64, now_ns: u64) -> Option<u64> {
         self.rest(now_ns);

@@ -3,15 +3,12 @@
 //! Such a copy moves no data: it waits until what was written of its source is on the device, and it is in no cache
 //! afterwards, so that whoever reads it first reads it where its source lies.
 
-use fsage_cache::PAGE_BYTES;
 use fsage_core::{COPY_SHARES, COPY_WHOLE_BLOCKS, OpKind, Tid};
 use rustc_hash::FxHashMap;
 
 use super::{PAGE_KIB, Passing, View};
 use crate::cost::{Charge, Stem};
-use crate::drive::Found;
 use crate::namespace::tree::Ino;
-use crate::pattern::Relation;
 
 /// A file, and its place in the order of creation, by which it is known again.
 type Source = (Ino, u64);
@@ -88,29 +85,6 @@ impl View {
             Some((_, source)) => self.copies.by_copy.insert(ino.0, source),
             None => self.copies.by_copy.remove(&ino.0),
         };
-    }
-
-    /// What a write reads of blocks that it replaces in part: elsewhere on the device, but for a copy of what the drive
-    /// still holds.
-    pub(super) fn read_before_write(
-        &mut self,
-        step: &Passing<'_>,
-        ino: Ino,
-        offset: u64,
-        blocks: u64,
-    ) -> Charge {
-        let offset = offset - offset % PAGE_BYTES;
-        let source = self.shared(step, ino);
-        let found = source.and_then(|source| {
-            self.ask_data(step, source, (offset, PAGE_BYTES), Relation::Other, None)
-        });
-        if found == Some(Found::Held) {
-            return Charge {
-                times: blocks as f64,
-                ..Charge::sized(Stem::Rd, step.gap, PAGE_KIB)
-            };
-        }
-        Charge::many(Stem::Wp, step.gap, blocks as f64)
     }
 
     /// The file whose blocks this one shares.

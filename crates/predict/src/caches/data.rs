@@ -3,6 +3,7 @@
 use fsage_cache::{PAGE_BYTES, PageState};
 use fsage_core::{Op, OpFlags, OpKind};
 
+use super::partial::PartialPages;
 use super::places::read_stem;
 use super::{PAGE_KIB, Passing, View};
 use crate::cost::{Charge, Gap, Stem};
@@ -253,7 +254,7 @@ impl View {
 
     /// A read that reaches the device, by its relation to the last one that did.
     #[allow(clippy::too_many_arguments, reason = "the arguments are the read")]
-    fn disk_read(
+    pub(super) fn disk_read(
         &mut self,
         step: &Passing<'_>,
         ino: Ino,
@@ -450,7 +451,7 @@ impl View {
             (Stem::We, 0),
             (Stem::Wd, 0),
         ];
-        let (mut partial, mut fresh) = (0u64, 0u64);
+        let (mut partial, mut fresh) = (PartialPages::default(), 0u64);
         let (all, followed) = (last - first + 1, self.followed(last - first + 1));
         for page in first..first + followed {
             let begin = page.saturating_mul(PAGE_BYTES);
@@ -462,7 +463,7 @@ impl View {
                 PageState::Absent if !step.ns.tree.allocated(ino, begin, limit) => Stem::Wh,
                 // Data of the block that the write does not replace must be read (6.1.3.1).
                 PageState::Absent if offset > begin || end < old_size.min(limit) => {
-                    partial += 1;
+                    partial.add(begin);
                     continue;
                 }
                 PageState::Absent => Stem::Wu,
@@ -484,12 +485,9 @@ impl View {
         self.throttle(step, fresh, charges);
         let kib = length as f64 / 1024.0;
         let rest: u64 = counts.iter().map(|c| c.1).sum();
-        if partial > 0 {
-            charges.push(self.read_before_write(step, ino, offset, partial));
-            self.relation = Relation::Same;
-        }
+        self.read_before_write(step, ino, partial, charges);
         if rest > 0 {
-            let kib = kib / (rest + partial) as f64 * rest as f64;
+            let kib = kib / (rest + partial.count()) as f64 * rest as f64;
             charge_states(step.gap, &counts, (rest, kib), begins, charges);
         }
     }

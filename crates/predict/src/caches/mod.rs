@@ -11,6 +11,7 @@ mod dirty;
 mod inodes;
 mod listing;
 mod lookup;
+mod partial;
 mod places;
 mod recent;
 mod removal;
