@@ -36,7 +36,7 @@ ram | disk) for kind in ext4 xfs btrfs ext2; do targets+=(--target "$kind $group
 *) usage ;;
 esac
 for tool in mkfs.xfs mkfs.btrfs sysbench borg rg nginx cmake autoconf fio rsync pamscale cpio \
-    mksquashfs procmail rpmbuild groff redis-server sqlite3 git unzip bonnie++; do
+    mksquashfs procmail rpmbuild groff redis-server sqlite3 git unzip bonnie++ restic; do
     command -v "$tool" >/dev/null ||
         { echo "not run: needs $tool; benchmarks/workloads/install.sh installs what it needs" >&2; exit 1; }
 done
