@@ -189,8 +189,15 @@ impl Device {
         at: u64,
     ) -> Asked {
         let (found, moved_ns) = self.finds((latency.device_ns, request), at);
-        let moved_ns = moved_ns as u64;
-        let between = moved_ns == 0 && self.between(slot, latency.beside_ns);
+        // A thread whose own request was the last finds the arm where it found it in the trace.
+        let moved_ns = if self.others_came(slot) {
+            moved_ns as u64
+        } else {
+            0
+        };
+        // What the drive holds is there whoever came between.
+        let between =
+            moved_ns == 0 && found != Some(Found::Held) && self.between(slot, latency.beside_ns);
         let waits = self.drive.is_some() && request.is_some_and(|request| request.waits);
         if latency.device_ns >= self.access_ns / 2.0 || between || waits {
             return Asked {
@@ -220,7 +227,7 @@ impl Device {
     /// Whether another thread's request came between the thread's last one and this, which lies beside
     /// it, and what was read ahead does not hold it.
     fn between(&mut self, slot: usize, beside_ns: f64) -> bool {
-        if beside_ns <= 0.0 || self.in_memory || self.last.is_none_or(|last| last == slot) {
+        if beside_ns <= 0.0 || self.in_memory || !self.others_came(slot) {
             return false;
         }
         match self.ahead_ns.get_mut(slot) {
@@ -240,6 +247,16 @@ impl Device {
                 missed
             }
         }
+    }
+
+    /// Whether the last request was another thread's that is still there.
+    fn others_came(&self, slot: usize) -> bool {
+        self.last.is_some_and(|last| last != slot)
+    }
+
+    /// A thread has ended: it asks for nothing between others' requests any more.
+    pub fn ended(&mut self, slot: usize) {
+        self.last = self.last.filter(|&last| last != slot);
     }
 
     /// How many other threads have asked since a thread last did.

@@ -287,7 +287,10 @@ impl Schedule {
                 let done = self.device.serve(slot, kind, (asked, behind), due.at);
                 self.plan(done, What::Ready(slot));
             }
-            What::Gone(slot) => self.gone(slot, due.at),
+            What::Gone(slot) => {
+                self.device.ended(slot);
+                self.gone(slot, due.at);
+            }
         }
         while self.free > 0
             && let Some(Reverse((ran_ns, _, slot, since))) = self.ready.pop()
